@@ -1,0 +1,141 @@
+"""Ask an NCCL library what it is and which address it would announce, without a GPU.
+
+``ncclGetVersion`` and ``ncclGetUniqueId`` need no device and no driver. The second one opens
+NCCL's bootstrap listener, so its answer proves the interface and the port that NCCL really takes.
+NCCL reads the environment when it is loaded and starts a thread that never ends, hence the child
+process: the module that asks stays clean, can ask again with other settings, and has a deadline.
+"""
+
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+from typing import Any
+
+LIBRARY = "libnccl.so.2"  # the name the dynamic linker knows
+SECONDS = 20.0
+MARK = "FULLMESH-NCCL "  # NCCL_DEBUG writes to the same stdout, so our line is marked
+OLD_STYLE = 10000  # numbers below are of NCCL 2.8 and older
+
+CHILD = r"""
+import ctypes, json, sys
+path, want_id = sys.argv[1], sys.argv[2] == "1"
+out = {"code": 0, "path": path, "rc": 0, "id": "", "error": ""}
+try:
+    lib = ctypes.CDLL(path)
+    number = ctypes.c_int()
+    lib.ncclGetErrorString.restype = ctypes.c_char_p
+    out["rc"] = lib.ncclGetVersion(ctypes.byref(number))
+    out["code"] = number.value
+    with open("/proc/self/maps") as maps:
+        real = [line.split()[-1] for line in maps if "/libnccl" in line]
+    out["path"] = real[0] if real else path
+    if want_id and not out["rc"]:
+        raw = ctypes.create_string_buffer(128)
+        out["rc"] = lib.ncclGetUniqueId(raw)
+        out["id"] = raw.raw.hex()
+    if out["rc"]:
+        said = [lib.ncclGetErrorString(out["rc"])]
+        if hasattr(lib, "ncclGetLastError"):
+            lib.ncclGetLastError.restype = ctypes.c_char_p
+            said.append(lib.ncclGetLastError(None))
+        out["error"] = ": ".join(s.decode("utf-8", "replace") for s in said if s)
+except (OSError, AttributeError) as exc:
+    out["error"] = str(exc)
+    out["rc"] = out["rc"] or -1
+sys.stdout.write("\n" + sys.argv[3] + json.dumps(out) + "\n")
+"""
+
+
+class NcclError(Exception):
+    """The library could not be asked; ``reason`` is one of missing, deadline, crashed, refused."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+def decode_version(code: int) -> str:
+    """Turn NCCL's number into ``2.28.9``; its scale changed after 2.8 (nccl.h)."""
+    step = 1000 if code < OLD_STYLE else 10000
+    major, rest = divmod(int(code), step)
+    return f"{major}.{rest // 100}.{rest % 100}"
+
+
+def decode_unique_id(raw: bytes) -> "dict[str, Any]":
+    """Read the listener's socket address out of a unique id.
+
+    Since 2.14 the id starts with 8 random bytes, before that the address came first.
+    """
+    for start in (8, 0):
+        family = struct.unpack_from("<H", raw, start)[0]
+        port = struct.unpack_from(">H", raw, start + 2)[0]
+        if family == socket.AF_INET:
+            address = socket.inet_ntop(socket.AF_INET, raw[start + 4 : start + 8])
+            return {"family": "ipv4", "address": address, "port": port}
+        if family == socket.AF_INET6:
+            address = socket.inet_ntop(socket.AF_INET6, raw[start + 8 : start + 24])
+            return {"family": "ipv6", "address": address, "port": port}
+    raise NcclError("refused", f"the unique id holds no address: {raw[:32].hex()}")
+
+
+def child_environment(env: "dict[str, str]") -> "dict[str, str]":
+    """Our environment without anybody's NCCL settings, plus the ones to ask with."""
+    base = {k: v for k, v in os.environ.items() if not k.startswith("NCCL_")}
+    base.update({k: str(v) for k, v in env.items()})
+    return base
+
+
+def parse_answer(stdout: str) -> "dict[str, Any]":
+    """Find our marked line among what NCCL printed."""
+    for line in reversed(stdout.splitlines()):
+        if line.startswith(MARK):
+            answer = json.loads(line[len(MARK) :])
+            if isinstance(answer, dict):
+                return answer
+    raise NcclError("crashed", f"no answer from the library; it printed: {stdout[-200:]!r}")
+
+
+def ask(path: str, env: "dict[str, str]", want_id: bool, seconds: float) -> "dict[str, Any]":
+    """Load the library in a child process and return its raw answer."""
+    command = [sys.executable, "-I", "-c", CHILD, path or LIBRARY, "1" if want_id else "0", MARK]
+    try:
+        done = subprocess.run(  # noqa: S603 (our own interpreter and text; the path is an argument)
+            command,
+            check=False,
+            env=child_environment(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        raise NcclError("deadline", f"no answer within {seconds:g} s") from None
+    text = done.stdout.decode("utf-8", "replace")
+    if done.returncode < 0:
+        raise NcclError("crashed", f"the library died with signal {-done.returncode}")
+    answer = parse_answer(text)
+    if answer["rc"]:
+        raise NcclError("missing" if answer["rc"] < 0 else "refused", str(answer["error"]))
+    return answer
+
+
+def nccl_library(path: str = "", seconds: float = SECONDS) -> "dict[str, Any]":
+    """Version and real path of the library that loads: ``{"version": …, "path": …}``."""
+    answer = ask(path, {}, False, seconds)
+    return {"version": decode_version(answer["code"]), "path": str(answer["path"])}
+
+
+def nccl_version(path: str = "", seconds: float = SECONDS) -> str:
+    """Version of the library at ``path`` (empty: the linker's choice), like ``2.28.9``."""
+    return str(nccl_library(path, seconds)["version"])
+
+
+def nccl_unique_id_endpoint(
+    path: str = "", env: "dict[str, str] | None" = None, seconds: float = SECONDS
+) -> "dict[str, Any]":
+    """Address and port NCCL listens on with ``env``: ``{"family", "address", "port"}``."""
+    answer = ask(path, env or {}, True, seconds)
+    return decode_unique_id(bytes.fromhex(answer["id"]))
