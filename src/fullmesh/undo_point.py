@@ -1,0 +1,10 @@
+"""The error codes of the module ``undo_point``; its code runs on the nodes (library/)."""
+
+from __future__ import annotations
+
+CODES: dict[str, str] = {
+    "UN-101": "an undo point on a node is broken; nothing was put back from it",
+    "UN-102": "a name given to undo_point is not a plain path, sysctl or role",
+    "UN-103": "systemctl could not describe the units on a node",
+    "UN-104": "something could not be put back; the point is kept",
+}

@@ -1,0 +1,420 @@
+"""undo_point: what it remembers, what it puts back, and that it never guesses."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import undo_point as up
+
+HOSTS = "/etc/hosts"
+UNIT = "chrony.service"
+Answer = tuple[int, str, str]
+
+
+def wanted(**names: list[str]) -> dict[str, list[str]]:
+    return {kind: names.get(kind, []) for kind in up.KINDS}
+
+
+class Systemd:
+    """Stands for systemctl and dpkg-query; remembers what was asked."""
+
+    def __init__(self) -> None:
+        self.units: dict[str, dict[str, str]] = {}
+        self.installed: list[str] = []
+        self.asked: list[list[str]] = []
+        self.refuse: str = ""
+
+    def __call__(self, command: list[str]) -> Answer:
+        self.asked.append(command)
+        if command[:2] == ["systemctl", "show"]:
+            return 0, "\n".join(self.block(name) for name in command[command.index("--") + 1 :]), ""
+        if command[0] == "dpkg-query":
+            names = command[command.index("--") + 1 :]
+            return 1, "".join(f"{n} installed\n" for n in names if n in self.installed), "no such"
+        if command[1] == self.refuse:
+            return 1, "", "Access denied"
+        return 0, "", ""
+
+    def block(self, name: str) -> str:
+        unit = self.units.get(name, {"LoadState": "not-found", "ActiveState": "inactive"})
+        return "".join(f"{key}={value}\n" for key, value in unit.items())
+
+    def verbs(self) -> list[list[str]]:
+        return [c[1:] for c in self.asked if c[0] == "systemctl" and c[1] != "show"]
+
+
+@pytest.fixture
+def systemd() -> Systemd:
+    return Systemd()
+
+
+@pytest.fixture
+def node(tmp_path: Path, systemd: Systemd) -> up.Node:
+    for directory in ("etc", "proc/sys/net/ipv4", "var/lib/dpkg"):
+        (tmp_path / directory).mkdir(parents=True)
+    (tmp_path / "var/lib/dpkg/status").write_text("Package: base\n")
+    return up.Node(str(tmp_path), systemd)
+
+
+def put(node: up.Node, path: str, content: str, mode: int = 0o644) -> Path:
+    file = Path(node.at(path))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(content)
+    file.chmod(mode)
+    return file
+
+
+def restore(node: up.Node, check: bool = False, restart: tuple[str, ...] = ()) -> dict[str, Any]:
+    result: dict[str, Any] = up.Restoration(node, "demo", check, list(restart)).run()
+    return result
+
+
+def edit(node: up.Node) -> None:
+    put(node, HOSTS, "ours\n", 0o600)
+
+
+def remove(node: up.Node) -> None:
+    Path(node.at(HOSTS)).unlink()
+
+
+def replace_by_link(node: up.Node) -> None:
+    remove(node)
+    Path(node.at(HOSTS)).symlink_to("/elsewhere")
+
+
+def change_mode(node: up.Node) -> None:
+    Path(node.at(HOSTS)).chmod(0o600)
+
+
+@pytest.mark.parametrize("damage", [edit, remove, replace_by_link, change_mode])
+def test_a_file_comes_back_with_bytes_and_mode(
+    node: up.Node, damage: Callable[[up.Node], None]
+) -> None:
+    file = put(node, HOSTS, "theirs\n")
+    up.remember(node, "demo", wanted(files=[HOSTS]), check=False)
+    damage(node)
+    result = restore(node)
+    assert result["restored"] == ["file:" + HOSTS]
+    assert not file.is_symlink()
+    assert file.read_text() == "theirs\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    assert restore(node)["changed"] is False
+
+
+def test_an_absent_file_goes_with_the_directories_made_for_it(node: up.Node) -> None:
+    path = "/etc/demo/conf.d/60-demo.conf"
+    up.remember(node, "demo", wanted(files=[path]), check=False)
+    put(node, path, "ours\n")
+    before = restore(node, check=True)
+    assert Path(node.at(path)).exists()
+    assert restore(node)["restored"] == before["restored"]
+    assert before["restored"] == [
+        "file:" + path,
+        "directory:/etc/demo/conf.d",
+        "directory:/etc/demo",
+    ]
+    assert not Path(node.at("/etc/demo")).exists()
+
+
+def test_a_directory_with_somebody_elses_file_stays(node: up.Node) -> None:
+    up.remember(node, "demo", wanted(directories=["/etc/demo"]), check=False)
+    other = put(node, "/etc/demo/other", "theirs\n")
+    assert restore(node)["changed"] is False
+    assert other.exists()
+
+
+def test_a_directory_that_was_there_stays(node: up.Node) -> None:
+    Path(node.at("/etc/demo")).mkdir()
+    up.remember(node, "demo", wanted(directories=["/etc/demo"]), check=False)
+    assert restore(node)["changed"] is False
+    assert Path(node.at("/etc/demo")).is_dir()
+
+
+def test_a_link_comes_back(node: up.Node) -> None:
+    link = Path(node.at("/etc/demo"))
+    link.symlink_to("/usr/lib/demo")
+    up.remember(node, "demo", wanted(files=["/etc/demo"]), check=False)
+    link.unlink()
+    put(node, "/etc/demo", "ours\n")
+    assert restore(node)["changed"] is True
+    assert os.readlink(link) == "/usr/lib/demo"
+
+
+def test_the_first_state_stays_the_original(node: up.Node) -> None:
+    file = put(node, HOSTS, "theirs\n")
+    up.remember(node, "demo", wanted(files=[HOSTS]), check=False)
+    file.write_text("ours\n")
+    second = up.remember(node, "demo", wanted(files=[HOSTS, "/etc/new"]), check=False)
+    assert second["saved"] == ["files:/etc/new"]
+    assert up.remember(node, "demo", wanted(files=[HOSTS, "/etc/new"]), False)["changed"] is False
+    restore(node)
+    assert file.read_text() == "theirs\n"
+
+
+def test_check_mode_says_what_it_would_save_and_writes_nothing(node: up.Node) -> None:
+    result = up.remember(node, "demo", wanted(files=[HOSTS]), check=True)
+    assert result["saved"] == ["files:" + HOSTS]
+    assert "files:" + HOSTS in result["diff"]["after"]
+    assert not Path(node.at("/var/lib/fullmesh")).exists()
+
+
+def test_the_store_is_private(node: up.Node) -> None:
+    put(node, HOSTS, "theirs\n")
+    up.remember(node, "demo", wanted(files=[HOSTS]), check=False)
+    store = Path(node.at(up.STORE))
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in [store, *store.rglob("*")]}
+    assert modes == {0o700, 0o600}
+
+
+def test_a_mounted_file_is_written_in_place(node: up.Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = put(node, HOSTS, "theirs\n")
+    inode = file.stat().st_ino
+    up.remember(node, "demo", wanted(files=[HOSTS]), check=False)
+    put(node, HOSTS, "ours, and longer\n", 0o600)
+
+    def busy(*_: object) -> None:
+        raise OSError(16, "Device or resource busy")
+
+    monkeypatch.setattr(up.os, "replace", busy)
+    restore(node)
+    assert (file.read_text(), file.stat().st_ino) == ("theirs\n", inode)
+    assert [path.name for path in file.parent.iterdir()] == ["hosts"]
+
+
+@pytest.mark.parametrize("path", ["hosts", "/", "/etc/../hosts", "/etc//hosts", "/etc/"])
+def test_an_unclear_path_is_refused(node: up.Node, path: str) -> None:
+    with pytest.raises(up.UndoError, match="UN-102"):
+        up.remember(node, "demo", wanted(files=[path]), check=False)
+
+
+def test_a_directory_among_the_paths_is_refused(node: up.Node) -> None:
+    with pytest.raises(up.UndoError, match="UN-102"):
+        up.remember(node, "demo", wanted(files=["/etc"]), check=False)
+
+
+@pytest.mark.parametrize("role", ["", "../up", "Demo"])
+def test_an_unclear_role_is_refused(node: up.Node, role: str) -> None:
+    with pytest.raises(up.UndoError, match="UN-102"):
+        up.remember(node, role, wanted(), check=False)
+
+
+@pytest.mark.parametrize(
+    ("key", "path"),
+    [
+        ("net.ipv4.tcp_fin_timeout", "/proc/sys/net/ipv4/tcp_fin_timeout"),
+        ("net.ipv4.conf.eth0/1.rp_filter", "/proc/sys/net/ipv4/conf/eth0.1/rp_filter"),
+    ],
+)
+def test_sysctl_names(key: str, path: str) -> None:
+    assert up.sysctl_path(key) == path
+
+
+@pytest.mark.parametrize("key", ["net..ipv4", "../x", "a b", ""])
+def test_an_unclear_sysctl_is_refused(key: str) -> None:
+    with pytest.raises(up.UndoError, match="UN-102"):
+        up.sysctl_path(key)
+
+
+def test_sysctls_come_back_and_unknown_ones_are_left(node: up.Node) -> None:
+    key = "net.ipv4.ip_local_port_range"
+    file = put(node, up.sysctl_path(key), "32768\t60999\n")
+    up.remember(node, "demo", wanted(sysctls=[key, "net.ipv4.none"]), check=False)
+    file.write_text("50000\t54095\n")
+    result = restore(node)
+    assert result["restored"] == ["sysctl:" + key]
+    assert file.read_text() == "32768 60999\n"
+    assert restore(node)["changed"] is False
+
+
+STATES = {
+    "enabled and running": {
+        "LoadState": "loaded",
+        "ActiveState": "active",
+        "UnitFileState": "enabled",
+    },
+    "disabled": {"LoadState": "loaded", "ActiveState": "inactive", "UnitFileState": "disabled"},
+    "masked": {"LoadState": "masked", "ActiveState": "inactive", "UnitFileState": "masked"},
+    "static": {"LoadState": "loaded", "ActiveState": "inactive", "UnitFileState": "static"},
+    "gone": {"LoadState": "not-found", "ActiveState": "inactive", "UnitFileState": ""},
+}
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "verbs"),
+    [
+        ("enabled and running", "disabled", ["enable", "start"]),
+        ("enabled and running", "masked", ["unmask", "enable", "start"]),
+        ("enabled and running", "gone", []),
+        ("disabled", "enabled and running", ["stop", "disable"]),
+        ("masked", "enabled and running", ["stop", "mask"]),
+        ("masked", "masked", []),
+        ("static", "enabled and running", ["stop"]),
+        ("gone", "enabled and running", ["stop", "disable"]),
+        ("gone", "gone", []),
+    ],
+)
+def test_unit_states(
+    node: up.Node, systemd: Systemd, then: str, now: str, verbs: list[str]
+) -> None:
+    systemd.units[UNIT] = STATES[then]
+    up.remember(node, "demo", wanted(services=[UNIT]), check=False)
+    systemd.units[UNIT] = STATES[now]
+    result = restore(node)
+    assert systemd.verbs() == [[verb, UNIT] for verb in verbs]
+    assert result["missing_units"] == ([UNIT] if now == "gone" and then != "gone" else [])
+
+
+def test_units_are_asked_about_in_one_call(node: up.Node, systemd: Systemd) -> None:
+    up.remember(node, "demo", wanted(services=["a.service", "b.timer"]), check=False)
+    assert [call[-2:] for call in systemd.asked] == [["a.service", "b.timer"]]
+
+
+def test_without_systemd_the_error_is_coded(node: up.Node) -> None:
+    node.run = lambda _: (127, "", "No such file or directory: 'systemctl'")
+    with pytest.raises(up.UndoError, match=r"UN-103.*No such file"):
+        up.remember(node, "demo", wanted(services=[UNIT]), check=False)
+
+
+def test_a_restored_unit_file_is_reloaded_and_started(node: up.Node, systemd: Systemd) -> None:
+    path = "/etc/systemd/system/demo.service"
+    file = put(node, path, "[Service]\n")
+    systemd.units["demo.service"] = STATES["enabled and running"]
+    up.remember(node, "demo", wanted(files=[path], services=["demo.service"]), check=False)
+    file.unlink()
+    systemd.units["demo.service"] = STATES["disabled"]
+    restore(node)
+    assert [call[0] for call in systemd.verbs()] == ["daemon-reload", "enable", "start"]
+
+
+def test_a_unit_that_runs_on_is_restarted_only_after_a_change(
+    node: up.Node, systemd: Systemd
+) -> None:
+    file = put(node, "/etc/chrony.conf", "theirs\n")
+    systemd.units[UNIT] = STATES["enabled and running"]
+    up.remember(node, "demo", wanted(files=["/etc/chrony.conf"], services=[UNIT]), check=False)
+    assert restore(node, restart=(UNIT,))["changed"] is False
+    file.write_text("ours\n")
+    assert f"service:{UNIT} restart" in restore(node, restart=(UNIT,))["restored"]
+    assert systemd.verbs() == [["restart", UNIT]]
+
+
+def test_check_mode_restores_nothing(node: up.Node, systemd: Systemd) -> None:
+    file = put(node, HOSTS, "theirs\n")
+    systemd.units[UNIT] = STATES["disabled"]
+    up.remember(node, "demo", wanted(files=[HOSTS], services=[UNIT]), check=False)
+    file.write_text("ours\n")
+    systemd.units[UNIT] = STATES["enabled and running"]
+    result = restore(node, check=True)
+    assert len(result["restored"]) == 3
+    assert file.read_text() == "ours\n"
+    assert systemd.verbs() == []
+
+
+def test_packages_to_remove_and_to_install(node: up.Node, systemd: Systemd) -> None:
+    systemd.installed = ["systemd-timesyncd", "python3"]
+    names = ["chrony", "python3", "systemd-timesyncd"]
+    up.remember(node, "demo", wanted(packages=names), check=False)
+    systemd.installed = ["chrony", "python3"]
+    result = restore(node)
+    assert result["remove_packages"] == ["chrony"]
+    assert result["install_packages"] == ["systemd-timesyncd"]
+    assert result["changed"] is False
+
+
+def test_rpm_is_asked_where_dpkg_has_no_database(node: up.Node) -> None:
+    Path(node.at("/var/lib/dpkg/status")).write_text("")
+    asked = []
+
+    def rpm(command: list[str]) -> Answer:
+        asked.append(command[0])
+        return 1, "package chrony is not installed\nsystemd installed\n", ""
+
+    node.run = rpm
+    assert up.observe_packages(node, ["chrony", "systemd"]) == {
+        "chrony": "absent",
+        "systemd": "installed",
+    }
+    assert asked == ["rpm"]
+
+
+def test_all_faults_are_named_and_the_rest_is_done(node: up.Node, systemd: Systemd) -> None:
+    file = put(node, HOSTS, "theirs\n")
+    systemd.units[UNIT] = STATES["enabled and running"]
+    up.remember(node, "demo", wanted(files=[HOSTS], services=[UNIT]), check=False)
+    file.write_text("ours\n")
+    systemd.units[UNIT] = STATES["disabled"]
+    systemd.refuse = "start"
+    with pytest.raises(
+        up.UndoError, match=r"UN-104.*systemctl start chrony.service: Access denied"
+    ):
+        restore(node)
+    assert file.read_text() == "theirs\n"
+
+
+def not_json(point: Path) -> None:
+    point.write_text("{")
+
+
+def not_ours(point: Path) -> None:
+    point.write_text(json.dumps({**json.loads(point.read_text()), "role": "other"}))
+
+
+def from_the_future(point: Path) -> None:
+    point.write_text(json.dumps({**json.loads(point.read_text()), "schema": 2}))
+
+
+def incomplete(point: Path) -> None:
+    point.write_text(json.dumps({"schema": 1, "role": "demo"}))
+
+
+def without_blob(point: Path) -> None:
+    next(point.parent.glob("blobs/*")).unlink()
+
+
+def with_other_blob(point: Path) -> None:
+    next(point.parent.glob("blobs/*")).write_text("somebody was here")
+
+
+@pytest.mark.parametrize(
+    "damage", [not_json, not_ours, from_the_future, incomplete, without_blob, with_other_blob]
+)
+def test_a_broken_point_changes_nothing(node: up.Node, damage: Callable[[Path], None]) -> None:
+    file = put(node, HOSTS, "theirs\n")
+    up.remember(node, "demo", wanted(files=[HOSTS]), check=False)
+    file.write_text("ours\n")
+    damage(Path(node.at(up.STORE), "demo/point.json"))
+    with pytest.raises(up.UndoError, match="UN-101"):
+        restore(node)
+    assert file.read_text() == "ours\n"
+
+
+def test_without_a_point_there_is_nothing_to_do(node: up.Node, systemd: Systemd) -> None:
+    result = restore(node)
+    assert (result["changed"], result["exists"], systemd.asked) == (False, False, [])
+    assert up.forget(node, "demo", check=False) == {"changed": False, "exists": False}
+
+
+def test_forgetting_removes_the_store_with_its_last_point(node: up.Node) -> None:
+    for role in ("demo", "other"):
+        up.remember(node, role, wanted(files=[HOSTS]), check=False)
+    assert up.forget(node, "demo", check=True) == {"changed": True, "exists": True}
+    up.forget(node, "demo", check=False)
+    assert [path.name for path in Path(node.at(up.STORE)).iterdir()] == ["other"]
+    up.forget(node, "other", check=False)
+    assert not Path(node.at(up.STORE)).exists()
+
+
+def test_a_diff_keeps_private_content_out_of_the_log(node: up.Node) -> None:
+    file = put(node, HOSTS, "password\n", 0o600)
+    up.remember(node, "demo", wanted(files=[HOSTS]), check=False)
+    file.write_text("secret\n")
+    text = json.dumps(restore(node)["diff"])
+    assert "sha256" in text
+    assert "password" not in text
+    assert "secret" not in text
