@@ -1,0 +1,46 @@
+"""Hands the core's cluster plan to Ansible."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from ansible.errors import AnsibleFilterError
+
+from fullmesh import plan as core
+from fullmesh import preflight as checks
+from fullmesh.faults import RefusedError
+
+
+def cluster_plan(hostvars: Any, hosts: list[str]) -> dict[str, Any]:
+    """Derive the plan of *hosts* (group torch_nodes, inventory order) from *hostvars*."""
+    try:
+        return core.from_hostvars(hostvars, [str(host) for host in hosts])
+    except RefusedError as error:
+        raise AnsibleFilterError(f"the inventory cannot work:\n{error}") from error
+
+
+def node_view(plan: dict[str, Any], host: str, observed: dict[str, Any]) -> dict[str, Any]:
+    """The plan's entry of *host* with the interfaces that *observed* (node_facts) names."""
+    return core.node_view(plan, str(host), observed)
+
+
+def preflight_faults(
+    plan: dict[str, Any], hostvars: Any, hosts: list[str], now: float
+) -> list[str]:
+    """Every fault that the nodes' observations show, as coded sentences."""
+    return checks.from_hostvars(plan, hostvars, [str(host) for host in hosts], float(now))
+
+
+class FilterModule:
+    """Filters of the cluster plan."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The names under which Ansible finds them."""
+        return {
+            "cluster_plan": cluster_plan,
+            "node_view": node_view,
+            "preflight_faults": preflight_faults,
+        }

@@ -1,0 +1,99 @@
+#!/usr/bin/python
+"""Observe a node in one round trip, and compare it with its manifest."""
+
+DOCUMENTATION = r"""
+module: node_facts
+short_description: What the roles need to know of a node, and its drift, in one call
+description:
+  - Sets the few facts that the roles use, under Ansible's own names, and C(fullmesh) with what Fullmesh looks at.
+  - Compares the node with the manifest it kept when it last converged and names every difference.
+  - Changes nothing.
+options:
+  digest:
+    description: The digest of the inputs that this run has for the node. Empty skips the comparison.
+    type: str
+    default: ""
+author: [Fullmesh]
+attributes:
+  check_mode: {support: full, description: Only reads.}
+"""
+
+EXAMPLES = r"""
+- name: Observe the node
+  node_facts:
+    digest: "{{ fullmesh_plan['digests'][inventory_hostname] }}"
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: Ansible's own names for the platform, and C(fullmesh).
+  type: dict
+  returned: always
+drift:
+  description: One sentence for each difference from the manifest; empty when the node is what it converged to.
+  type: list
+  returned: always
+"""
+
+import os
+import platform
+import socket
+import sys
+import time
+
+from ansible.module_utils import fullmesh_manifest as manifest
+from ansible.module_utils import fullmesh_node as node
+from ansible.module_utils.basic import AnsibleModule
+
+
+def observations():
+    """What Fullmesh looks at on a node; sizes in bytes, times in seconds."""
+    return {
+        "epoch": time.time(),
+        "root": os.geteuid() == 0,
+        "ssh_connection": os.environ.get("SSH_CONNECTION", ""),
+        "interfaces": node.interfaces(),
+        "listening_ports": node.listening_ports(),
+        "free_bytes": {path: node.free_bytes(path) for path in ("/opt/fullmesh", "/var/lib/fullmesh")},
+        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "container": node.container(),
+        "gpus": node.gpu_count(),
+        "hcas": node.hca_names(),
+        "selinux": manifest.selinux_state({"mode": ""}).get("mode", ""),
+        "systemd": os.path.isdir("/run/systemd/system"),
+    }
+
+
+def facts():
+    """The facts that the roles use, by Ansible's names."""
+    system = node.parse_os_release(node.read("/etc/os-release"))
+    system.update(
+        {
+            "pkg_mgr": node.package_manager(),
+            "service_mgr": "systemd" if os.path.isdir("/run/systemd/system") else "",
+            "hostname": socket.gethostname().split(".")[0],
+            "nodename": socket.gethostname(),
+            "fqdn": node.full_name(),
+            "architecture": platform.machine(),
+            "kernel": platform.release(),
+            "python": {
+                "executable": sys.executable,
+                "version": {"major": sys.version_info[0], "minor": sys.version_info[1]},
+            },
+            "python_version": platform.python_version(),
+            "fullmesh": observations(),
+        }
+    )
+    return system
+
+
+def main():
+    """Read, compare, return."""
+    module = AnsibleModule(argument_spec={"digest": {"type": "str", "default": ""}}, supports_check_mode=True)
+    digest = module.params["digest"]
+    drift = manifest.drift(digest) if digest else []
+    module.exit_json(changed=False, ansible_facts=facts(), drift=drift)
+
+
+if __name__ == "__main__":
+    main()

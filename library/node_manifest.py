@@ -1,0 +1,111 @@
+#!/usr/bin/python
+"""Keep on the node what it converged to."""
+
+DOCUMENTATION = r"""
+module: node_manifest
+short_description: Write the manifest that the next run compares with
+description:
+  - Observes everything that the roles own and keeps it with checksums in one file.
+  - Refuses to write a manifest that is not true, that is when a value differs from what a role says it wrote.
+options:
+  digest:
+    description: The digest of the inputs that led here.
+    type: str
+    required: true
+  owned:
+    description: Role name to what it owns, see docs/architecture.md.
+    type: dict
+    required: true
+  state:
+    description: Whether the manifest is kept or removed.
+    type: str
+    choices: [present, absent]
+    default: present
+author: [Fullmesh]
+attributes:
+  check_mode: {support: full, description: Says whether it would write.}
+"""
+
+EXAMPLES = r"""
+- name: Keep the manifest
+  node_manifest:
+    digest: "{{ fullmesh_plan['digests'][inventory_hostname] }}"
+    owned: "{{ fullmesh_owned }}"
+"""
+
+RETURN = r"""
+path:
+  description: Where the manifest lies on the node.
+  type: str
+  returned: always
+untrue:
+  description: What differs from what the roles said; a failure when not empty.
+  type: list
+  returned: always
+"""
+
+import os
+
+from ansible.module_utils import fullmesh_manifest as manifest
+from ansible.module_utils.basic import AnsibleModule
+
+
+def untrue(owned, state):
+    """Sentences for what the roles said they wrote and is not there."""
+    wrong = []
+    for path, value in state["file"].items():
+        if value == "absent" or value.startswith("unreadable"):
+            wrong.append("file %s is %s" % (path, value))
+    for key, value in owned["sysctls"].items():
+        if " ".join(str(value).split()) != state["sysctl"][key]:
+            wrong.append("sysctl %s is %s, not %s" % (key, state["sysctl"][key], value))
+    for unit, value in owned["services"].items():
+        if value != state["service"][unit]:
+            wrong.append("service %s is %s, not %s" % (unit, state["service"][unit], value))
+    for name, value in owned["packages"].items():
+        seen = state["package"][name]
+        if not seen or (value and value != seen):
+            wrong.append("package %s is %s, not %s" % (name, seen or "missing", value or "installed"))
+    wrong.extend("address %s is missing" % name for name, there in state["address"].items() if not there)
+    return wrong
+
+
+def main():
+    """Observe, compare with the last one, write."""
+    module = AnsibleModule(
+        argument_spec={
+            "digest": {"type": "str", "required": True},
+            "owned": {"type": "dict", "required": True},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        },
+        supports_check_mode=True,
+    )
+    path = manifest.PATH
+    if module.params["state"] == "absent":
+        there = os.path.exists(path)
+        if there and not module.check_mode:
+            os.unlink(path)
+        module.exit_json(changed=there, path=path, untrue=[])
+    try:
+        owned = manifest.merge(module.params["owned"])
+    except ValueError as error:
+        module.fail_json(msg="[MF-102] %s. Mend the role's __<role>_owned." % error)
+    state = manifest.observe(owned)
+    wrong = untrue(owned, state)
+    if wrong and not module.check_mode:
+        module.fail_json(
+            msg="[MF-101] the node is not what the roles made it: %s. "
+            "Something undid a change during this run: look for another manager of the node." % "; ".join(wrong),
+            path=path,
+            untrue=wrong,
+        )
+    new = {"schema": manifest.SCHEMA, "digest": module.params["digest"], "owned": owned, "state": state}
+    old = manifest.load(path)[0]
+    changed = old != new
+    if changed and not module.check_mode:
+        manifest.write(new, path)
+    module.exit_json(changed=changed, path=path, untrue=wrong)
+
+
+if __name__ == "__main__":
+    main()

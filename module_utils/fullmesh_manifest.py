@@ -1,0 +1,208 @@
+"""The manifest: what a node converged to, and whether reality still equals it.
+
+Runs on nodes: standard library only, Python 3.6 syntax.
+"""
+
+import hashlib
+import json
+import os
+import re
+import stat
+
+try:
+    from ansible.module_utils import fullmesh_node as node
+except ImportError:  # unit tests import it by its plain name
+    import fullmesh_node as node  # type: ignore[no-redef]
+
+PATH = "/var/lib/fullmesh/manifest.json"
+SCHEMA = 1
+
+
+def file_state(path):
+    """``sha256 mode uid:gid`` of a file, ``link -> target``, ``directory mode uid:gid`` or ``absent``."""
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return "absent"
+    if stat.S_ISLNK(info.st_mode):
+        return "link -> %s" % os.readlink(path)
+    who = "%04o %d:%d" % (stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid)
+    if stat.S_ISDIR(info.st_mode):
+        return "directory %s" % who
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as handle:
+            for block in iter(lambda: handle.read(1 << 20), b""):
+                digest.update(block)
+    except OSError as error:
+        return "unreadable: %s" % error.strerror
+    return "%s %s" % (digest.hexdigest(), who)
+
+
+def sysctl_value(key, root="/proc/sys"):
+    """A key's value with single spaces, ``absent`` where the kernel does not have it."""
+    # In sysctl.d names '.' and '/' may change places (sysctl.d(5)): "a/b.c" is the path a.b/c's twin.
+    slash, dot = key.find("/"), key.find(".")
+    if slash != -1 and (dot == -1 or slash < dot):
+        path = key
+    else:
+        path = key.translate({ord("."): "/", ord("/"): "."})
+    return " ".join(node.read(os.path.join(root, path), "absent").split())
+
+
+def parse_units(text):
+    """{unit: {active, enabled}} from ``systemctl show -p Id,ActiveState,UnitFileState,Names``."""
+    result = {}
+    for block in re.split(r"\n\s*\n", text.strip()):
+        values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        state = {
+            "active": values.get("ActiveState") == "active",
+            "enabled": values.get("UnitFileState", "") in ("enabled", "enabled-runtime", "alias"),
+        }
+        for name in (values.get("Names", "") + " " + values.get("Id", "")).split():
+            result[name] = state
+    return result
+
+
+def services_state(names, run=node.run):
+    """{unit: {active, enabled}} of *names*, one systemctl call."""
+    if not names:
+        return {}
+    units = [name if "." in name else name + ".service" for name in names]
+    text = run(["systemctl", "show", "-p", "Id,Names,ActiveState,UnitFileState", "--"] + units)[1]
+    seen = parse_units(text)
+    gone = {"active": False, "enabled": False}
+    return {name: seen.get(unit, gone) for name, unit in zip(names, units)}
+
+
+def packages_state(names, run=node.run):
+    """{package: version, "" when not installed} of *names*, from dpkg or rpm, one call."""
+    result = {name: "" for name in names}
+    if not names:
+        return result
+    if os.path.exists("/usr/bin/dpkg-query"):
+        text = run(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n"] + list(names))[1]
+        found = [line.split() for line in text.splitlines() if line.startswith("installed ")]
+        result.update({fields[1]: fields[2] for fields in found if len(fields) == 3})
+    else:
+        form = "%{NAME} %{VERSION}-%{RELEASE}\n"
+        text = run(["rpm", "-q", "--qf", form] + list(names))[1]
+        found = [line.split() for line in text.splitlines()]
+        result.update({fields[0]: fields[1] for fields in found if len(fields) == 2 and fields[0] in result})
+    return result
+
+
+def zones_state(names, run=node.run):
+    """Fingerprints of firewalld's zones, permanent and runtime."""
+    if not names:
+        return {}
+    try:
+        from ansible.module_utils import fullmesh_firewalld as firewalld
+    except ImportError:
+        import fullmesh_firewalld as firewalld  # type: ignore[no-redef]
+    return firewalld.zone_fingerprint(list(names), run=run)
+
+
+def addresses_state(wanted):
+    """{"eth1 10.0.0.11/24": True when the interface carries the address}."""
+    if not wanted:
+        return {}
+    have = {entry["name"]: entry["addresses"] for entry in node.interfaces()}
+    return {
+        "%s %s" % (one["interface"], one["address"]): one["address"] in have.get(one["interface"], [])
+        for one in wanted
+    }
+
+
+def selinux_state(wanted):
+    """The runtime mode, "" where the kernel has no SELinux."""
+    if not wanted:
+        return {}
+    text = node.read("/sys/fs/selinux/enforce")
+    return {"mode": {"1": "enforcing", "0": "permissive"}.get(text, "")}
+
+
+def merge(owned):
+    """All roles' ``fullmesh_owned`` entries as one: lists joined, mappings united."""
+    total = {"files": [], "sysctls": {}, "services": {}, "packages": {}, "firewalld_zones": [], "addresses": [], "selinux": {}}
+    for role in sorted(owned):
+        for kind, value in owned[role].items():
+            if kind not in total:
+                raise ValueError("role %s: fullmesh_owned does not know %r" % (role, kind))
+            if isinstance(total[kind], dict):
+                total[kind].update(value)
+            else:
+                total[kind].extend(item for item in value if item not in total[kind])
+    return total
+
+
+def observe(owned, run=node.run):
+    """What is there now of all that *owned* (merged) names: {kind: {name: state}}."""
+    return {
+        "file": {path: file_state(path) for path in owned["files"]},
+        "sysctl": {key: sysctl_value(key) for key in owned["sysctls"]},
+        "service": services_state(sorted(owned["services"]), run),
+        "package": packages_state(sorted(owned["packages"]), run),
+        "firewalld zone": zones_state(owned["firewalld_zones"], run),
+        "address": addresses_state(owned["addresses"]),
+        "selinux": selinux_state(owned["selinux"]),
+    }
+
+
+def differences(then, now):
+    """A sentence for each thing that is no longer as it was."""
+    result = []
+    for kind in sorted(then):
+        for name in sorted(then[kind]):
+            before, after = then[kind][name], now.get(kind, {}).get(name)
+            if before != after:
+                result.append("%s %s: was %s, is %s" % (kind, name, _short(before), _short(after)))
+    return result
+
+
+def _short(state):
+    if isinstance(state, dict):
+        return ", ".join("%s %s" % (key, _short(state[key])) for key in sorted(state))
+    text = str(state)
+    return re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", r"\1", text)
+
+
+def load(path=PATH):
+    """(manifest or None, why there is none)."""
+    if not os.path.exists(path):
+        return None, "no manifest: this node never converged"
+    try:
+        with open(path) as handle:
+            manifest = json.load(handle)
+        if manifest["schema"] != SCHEMA:
+            return None, "manifest has schema %s, this version writes %s" % (manifest["schema"], SCHEMA)
+        # a truncated or edited manifest must count as drift, never as an error
+        merge({"all": manifest["owned"]})
+        return (manifest, "") if isinstance(manifest["state"], dict) else (None, "manifest cannot be read")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return None, "manifest cannot be read: %s" % error
+
+
+def drift(digest, path=PATH, run=node.run):
+    """Sentences that say why the node is not what the manifest says; [] when it is."""
+    manifest, why = load(path)
+    if manifest is None:
+        return [why]
+    if manifest.get("digest") != digest:
+        return ["inputs: the inventory, the settings or the code changed since the node converged"]
+    return differences(manifest["state"], observe(manifest["owned"], run))
+
+
+def write(manifest, path=PATH):
+    """Put the manifest in place in one step, so that a cut never leaves half of it."""
+    directory = os.path.dirname(path)
+    if not os.path.isdir(directory):
+        os.makedirs(directory, 0o755)
+    aside = path + ".new"
+    with open(aside, "w") as handle:
+        json.dump(manifest, handle, indent=1, sort_keys=True)
+        handle.write("\n")
+        handle.flush()
+        os.fsync(handle.fileno())
+    os.chmod(aside, 0o644)
+    os.rename(aside, path)

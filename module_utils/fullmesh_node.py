@@ -1,0 +1,169 @@
+"""What a node looks like: read from /proc, /sys and a few commands, without changing anything.
+
+Runs on nodes: standard library only, Python 3.6 syntax. Every reader degrades to an empty value where a tool or
+file is missing; nothing here raises for that.
+"""
+
+import os
+import re
+import socket
+import subprocess
+
+COMMAND_SECONDS = 20  # no command here takes longer on a healthy node
+
+FAMILIES = {
+    "centos": ("CentOS", "RedHat"),
+    "rhel": ("RedHat", "RedHat"),
+    "rocky": ("Rocky", "RedHat"),
+    "almalinux": ("AlmaLinux", "RedHat"),
+    "ol": ("OracleLinux", "RedHat"),
+    "ubuntu": ("Ubuntu", "Debian"),
+    "debian": ("Debian", "Debian"),
+}
+
+
+def read(path, default=""):
+    """The stripped text of *path*, or *default* where it cannot be read."""
+    try:
+        with open(path, "rb") as handle:
+            return handle.read().decode("utf-8", "replace").strip()
+    except OSError:
+        return default
+
+
+def run(argv):
+    """(exit status, standard output) of a command; (127, "") where it is missing, (124, "") past its time."""
+    env = dict(os.environ, LC_ALL="C", PATH="/usr/sbin:/usr/bin:/sbin:/bin")
+    try:
+        done = subprocess.run(
+            argv,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            env=env,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return 124, ""
+    except OSError:
+        return 127, ""
+    return done.returncode, done.stdout.decode("utf-8", "replace")
+
+
+def parse_os_release(text):
+    """Ansible's names for a distribution from os-release(5)."""
+    values = dict(re.findall(r'^([A-Z_]+)="?([^"\n]*)"?$', text, re.MULTILINE))
+    name, family = FAMILIES.get(values.get("ID", ""), (values.get("NAME", ""), ""))
+    version = values.get("VERSION_ID", "")
+    codename = values.get("VERSION_CODENAME", "")
+    return {
+        "distribution": name,
+        "distribution_version": version,
+        "distribution_major_version": version.split(".")[0],
+        "distribution_release": codename or name,
+        "os_family": family,
+        "os_name": values.get("PRETTY_NAME", ""),
+    }
+
+
+def package_manager(root="/"):
+    """apt, dnf or yum: which one the node has."""
+    for path, name in (("usr/bin/apt-get", "apt"), ("usr/bin/dnf", "dnf"), ("usr/bin/yum", "yum")):
+        if os.path.exists(os.path.join(root, path)):
+            return name
+    return ""
+
+
+def parse_addresses(text):
+    """{interface: [address with prefix]} from ``ip -o addr show``; link-local IPv6 is left out."""
+    result = {}
+    for line in text.splitlines():
+        match = re.match(r"\d+:\s+([^\s@]+)(?:@\S+)?\s+inet6?\s+(\S+)", line)
+        if match and not match.group(2).lower().startswith("fe80:"):
+            address = match.group(2)
+            if "/" not in address:
+                address += "/128" if ":" in address else "/32"
+            result.setdefault(match.group(1), []).append(address)
+    return result
+
+
+def interfaces(sys_net="/sys/class/net"):
+    """Every interface: name, mac, mtu, state, speed (Mbit/s, 0 unknown), virtual, addresses with prefix."""
+    addresses = parse_addresses(run(["ip", "-o", "addr", "show"])[1])
+    result = []
+    try:
+        names = sorted(os.listdir(sys_net))
+    except OSError:
+        names = []
+    for name in names:
+        base = os.path.join(sys_net, name)
+        if not os.path.isdir(base):
+            continue
+        speed = read(base + "/speed", "0")
+        result.append(
+            {
+                "name": name,
+                "mac": read(base + "/address").lower(),
+                "mtu": int(read(base + "/mtu", "0") or 0),
+                "state": read(base + "/operstate", "unknown"),
+                "carrier": read(base + "/carrier", "0") == "1",
+                "speed": int(speed) if speed.isdigit() else 0,
+                "addresses": addresses.get(name, []),
+            }
+        )
+    return result
+
+
+def listening_ports(proc_net="/proc/net"):
+    """TCP ports on which anything listens, from /proc/net/tcp{,6} (state 0A, proc(5))."""
+    ports = set()
+    for name in ("tcp", "tcp6"):
+        for line in read(os.path.join(proc_net, name)).splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 3 and fields[3] == "0A":
+                ports.add(int(fields[1].rsplit(":", 1)[1], 16))
+    return sorted(ports)
+
+
+def free_bytes(path):
+    """Bytes free for ordinary users on the file system that *path* is, or would be, on."""
+    while path and not os.path.exists(path):
+        path = os.path.dirname(path)
+    try:
+        stat = os.statvfs(path or "/")
+    except OSError:
+        return 0
+    return stat.f_bavail * stat.f_frsize
+
+
+def gpu_count():
+    """GPUs that the NVIDIA driver shows, 0 without a driver."""
+    try:
+        return len(os.listdir("/proc/driver/nvidia/gpus"))
+    except OSError:
+        return 0
+
+
+def hca_names():
+    """RDMA devices, [] where the kernel has none."""
+    try:
+        return sorted(os.listdir("/sys/class/infiniband"))
+    except OSError:
+        return []
+
+
+def container():
+    """The kind of container that systemd sees, "" on a machine of its own."""
+    word = run(["systemd-detect-virt", "--container"])[1].strip()
+    return "" if word == "none" else word
+
+
+def full_name():
+    """The node's own fully qualified name without asking a name server that may be silent."""
+    name = socket.gethostname()
+    for line in read("/etc/hosts").splitlines():
+        fields = line.split("#")[0].split()[1:]
+        if name in fields:
+            return fields[0] if "." in fields[0] else name
+    return name

@@ -1,0 +1,77 @@
+"""Addresses as users write them, and the rules that a cluster's addresses obey."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+HOST_NAME = re.compile(
+    r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*\Z"
+)  # RFC 1123 2.1
+MAC = re.compile(r"([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}\Z")
+# netdevice names: at most IFNAMSIZ-1 = 15 bytes, no '/', no white space (net/core/dev.c, dev_valid_name)
+INTERFACE_NAME = re.compile(r"(?!\.{1,2}\Z)[^\s/:]{1,15}\Z")
+
+
+def parse_interface(text: object) -> Interface:
+    """Read an address with its prefix, such as ``10.0.0.11/24`` or ``fd00::11/64``.
+
+    Raises:
+        ValueError: no prefix, or an address that no host can have (network, broadcast, loopback, multicast,
+            link-local: peers would need a scope to reach it).
+    """
+    written = str(text)
+    if "/" not in written:
+        raise ValueError(f"{written!r} has no prefix; write it like 10.0.0.11/24")
+    try:
+        value = ipaddress.ip_interface(written)
+    except ValueError as error:
+        raise ValueError(f"{written!r} is not an address: {error}") from error
+    reason = _unusable(value)
+    if reason:
+        raise ValueError(f"{written!r} {reason}")
+    return value
+
+
+def _unusable(value: Interface) -> str:
+    address, network = value.ip, value.network
+    if address.is_loopback:
+        return "is a loopback address, which no peer can reach"
+    if address.is_multicast or address.is_unspecified:
+        return "is not the address of one host"
+    if address.is_link_local:
+        return "is link-local; peers need an address that is the same from everywhere"
+    roomy = network.prefixlen < network.max_prefixlen - 1  # RFC 3021: a /31 has no network address
+    if roomy and address == network.network_address:
+        return f"is the address of the network {network} itself"
+    if roomy and value.version == 4 and address == network.broadcast_address:  # noqa: PLR2004 (IP version)
+        return f"is the broadcast address of {network}"
+    return ""
+
+
+def parse_address(text: object) -> Address:
+    """Read an address without a prefix.
+
+    Raises:
+        ValueError: not an address.
+    """
+    try:
+        return ipaddress.ip_address(str(text))
+    except ValueError as error:
+        raise ValueError(f"{str(text)!r} is not an address") from error
+
+
+def endpoint(address: Address, port: int) -> str:
+    """``10.0.0.11:29400`` or ``[fd00::11]:29400`` (RFC 3986 3.2.2)."""
+    return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"  # noqa: PLR2004 (IP version)
+
+
+def is_host_name(text: object) -> bool:
+    """Whether *text* is a name that may stand in /etc/hosts (and is no address)."""
+    written = str(text)
+    if not HOST_NAME.match(written):
+        return False
+    return not re.fullmatch(r"[0-9.]+", written)

@@ -1,0 +1,98 @@
+"""Port ranges: reading them, and how large the data range has to be.
+
+Gloo and NCCL bind every listener but the store's to port 0, so the kernel takes it from
+``net.ipv4.ip_local_port_range`` and neither has a setting (pytorch/gloo#54, NVIDIA/nccl#388). The range that
+the kernel may use and the range that the firewall opens are therefore one number, derived here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+LOWEST_PORT = 1024  # below it bind() needs CAP_NET_BIND_SERVICE, ip(7)
+HIGHEST_PORT = 65535
+DEFAULT_FIRST = 50000  # above 29400/29500 and above Kubernetes' NodePorts (30000-32767)
+# NCCL over sockets between 8-GPU nodes opens a listener per channel and peer: 4000 and more.
+DEFAULT_SIZE = 4096
+# Measured: back-to-back restarts leave TIME_WAIT sockets behind, so that L ranks on a host with G process
+# groups need 16*L*G ports (64 for 4x1, 256 for 4x4); a single start gets by with 2*L*G + 6.
+PORTS_PER_RANK_AND_GROUP = 16
+SMALLEST_RANGE = 64
+
+
+@dataclass(frozen=True)
+class PortRange:
+    """The ports ``first`` to ``last``, both included."""
+
+    first: int
+    last: int
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def __contains__(self, port: object) -> bool:
+        return isinstance(port, int) and self.first <= port <= self.last
+
+    def as_plan(self) -> dict[str, Any]:
+        """The range in every spelling that a template needs (firewalld ``a-b``, sysctl ``a b``)."""
+        return {
+            "first": self.first,
+            "last": self.last,
+            "size": len(self),
+            "firewalld": f"{self.first}-{self.last}",
+            "sysctl": f"{self.first} {self.last}",
+        }
+
+
+def parse_range(text: object) -> PortRange:
+    """Read ``50000-54095`` (firewalld) or ``50000 54095`` (kernel).
+
+    Raises:
+        ValueError: not two ports, in the wrong order, or outside 1024-65535.
+    """
+    parts = str(text).replace("-", " ").split()
+    if len(parts) != 2 or not all(part.isascii() and part.isdigit() for part in parts):  # noqa: PLR2004 (two ends)
+        raise ValueError(f"{str(text)!r} is not a port range; write it like 50000-54095")
+    first, last = int(parts[0]), int(parts[1])
+    if not LOWEST_PORT <= first <= last <= HIGHEST_PORT:
+        raise ValueError(
+            f"{str(text)!r} is not a range within {LOWEST_PORT}-{HIGHEST_PORT}, lower end first"
+        )
+    return PortRange(first, last)
+
+
+def parse_port(value: object) -> int:
+    """Read a port that an ordinary process may bind.
+
+    Raises:
+        ValueError: not a whole number between 1024 and 65535.
+    """
+    text = str(value)
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{text!r} is not a port number")
+    port = int(text)
+    if not LOWEST_PORT <= port <= HIGHEST_PORT:
+        raise ValueError(f"{port} is not between {LOWEST_PORT} and {HIGHEST_PORT}")
+    return port
+
+
+def smallest_size(local_ranks: int, process_groups: int) -> int:
+    """Ports that a node needs for ``local_ranks`` ranks in ``process_groups`` process groups each."""
+    return max(SMALLEST_RANGE, PORTS_PER_RANK_AND_GROUP * local_ranks * process_groups)
+
+
+def default_range(local_ranks: int, process_groups: int) -> PortRange:
+    """The range for ``fullmesh_data_ports: auto``, with twice the ports that are needed at least.
+
+    Raises:
+        ValueError: so many ranks and groups that no range between 32768 and 65535 holds them.
+    """
+    need = 2 * smallest_size(local_ranks, process_groups)
+    size = max(DEFAULT_SIZE, -(-need // 1024) * 1024)
+    first = min(DEFAULT_FIRST, HIGHEST_PORT + 1 - size)
+    if first < 32768:  # noqa: PLR2004 (the kernel's own lower end: nothing below is taken for data today)
+        raise ValueError(
+            f"{local_ranks} ranks on a node with {process_groups} process groups need {size} ports"
+        )
+    return PortRange(first, first + size - 1)

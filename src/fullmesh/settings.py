@@ -1,0 +1,129 @@
+"""The names of all settings: what a user may set, what is derived, what is a slip of the pen.
+
+Ansible's argument specs do not catch a misspelled variable (ansible#75098), so the plan does, for all hosts at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fullmesh.faults import Fault
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PREFIX = "fullmesh_"
+
+# The plan's own settings and their defaults; None: must be set, or is worked out.
+PLAN_SETTINGS: dict[str, Any] = {
+    "fullmesh_address": None,
+    "fullmesh_interface": "",
+    "fullmesh_links": None,
+    "fullmesh_local_ranks": 1,
+    "fullmesh_node_rank": None,
+    "fullmesh_hostname": "",
+    "fullmesh_master": "",
+    "fullmesh_master_port": 29500,
+    "fullmesh_rendezvous_port": 29400,
+    "fullmesh_data_ports": "auto",
+    "fullmesh_process_groups": 8,
+    "fullmesh_service_ports": [],
+    "fullmesh_controllers": [],
+    "fullmesh_routed": False,
+    "fullmesh_converge": "auto",
+}
+# One value for the whole cluster: a host that differs is a fault.
+CLUSTER_WIDE = (
+    "fullmesh_master",
+    "fullmesh_master_port",
+    "fullmesh_rendezvous_port",
+    "fullmesh_data_ports",
+    "fullmesh_process_groups",
+    "fullmesh_service_ports",
+    "fullmesh_controllers",
+    "fullmesh_routed",
+)
+# Facts of ours that live beside the settings.
+FACTS = frozenset({"fullmesh_plan", "fullmesh_node", "fullmesh_owned", "fullmesh_notes"})
+# Settings that steer a run and say nothing about what a node should be.
+NOT_STATE = ("fullmesh_converge", "verify_cluster_", "preflight_")
+
+
+@dataclass(frozen=True)
+class Names:
+    """Which names exist.
+
+    Attributes:
+        settable: names that an inventory may set.
+        wired: role variable -> the plan value that fills it (playbooks/vars/wiring.yml).
+        prefixes: what makes a name ours; a role's name itself counts (``selinux_mode``).
+    """
+
+    settable: frozenset[str]
+    wired: Mapping[str, str]
+    prefixes: tuple[str, ...]
+    roles: frozenset[str] = field(default_factory=frozenset)
+
+    def ours(self, name: str) -> bool:
+        """Whether *name* carries one of our prefixes."""
+        return name in self.roles or name.startswith(self.prefixes)
+
+
+def _yaml(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+
+
+@cache
+def known_names(root: Path = ROOT) -> Names:
+    """Read the names from the roles' argument specs and the wiring of the tree at *root*."""
+    options: set[str] = set()
+    roles: set[str] = set()
+    for spec in sorted(root.glob("roles/*/meta/argument_specs.yml")):
+        roles.add(spec.parent.parent.name)
+        options |= set(_yaml(spec)["argument_specs"]["main"].get("options", {}))
+    wiring = root / "playbooks/vars/wiring.yml"
+    wired = {name: str(value) for name, value in _yaml(wiring).items()} if wiring.exists() else {}
+    return Names(
+        settable=frozenset((options | PLAN_SETTINGS.keys()) - wired.keys()),
+        wired=wired,
+        prefixes=(PREFIX, *(f"{role}_" for role in sorted(roles))),
+        roles=frozenset(roles),
+    )
+
+
+def ours(variables: Iterable[str], names: Names) -> list[str]:
+    """The variable names among *variables* that are ours, facts left out."""
+    return sorted(name for name in variables if names.ours(name) and name not in FACTS)
+
+
+def name_faults(host: str, variables: Iterable[str], names: Names) -> list[Fault]:
+    """A fault for each name of ours that nobody knows, or that is derived and must not be set."""
+    faults = []
+    for name in ours(variables, names):
+        if name in names.wired:
+            faults.append(
+                Fault(
+                    "PL-102",
+                    f"{host}: {name} is derived from the cluster plan ({names.wired[name]}) and was set",
+                    "Remove it and set the plan's own setting, see inventory/prod",
+                )
+            )
+        elif name not in names.settable:
+            faults.append(
+                Fault("PL-101", f"{host}: unknown setting {name}", _advice(name, names.settable))
+            )
+    return faults
+
+
+def _advice(name: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    if near:
+        return f"Did you mean {near[0]}"
+    prefix = name.split("_", 1)[0] + "_"
+    same = sorted(other for other in known if other.startswith(prefix))
+    return f"Known: {', '.join(same or sorted(known))}"
