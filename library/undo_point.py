@@ -62,6 +62,13 @@ options:
     type: list
     elements: str
     default: []
+  interfaces:
+    description:
+      - Network interfaces whose lasting addresses and MTU are remembered as the kernel shows them.
+        V(restored) returns them for the role to put back; it does not touch the network itself.
+    type: list
+    elements: str
+    default: []
   restart:
     description:
       - Only with V(restored). Units that must read the files again; restarted when a file was put
@@ -119,6 +126,10 @@ missing_units:
   type: list
   elements: str
   returned: state is restored
+interfaces:
+  description: Per interface the C(addresses) and the C(mtu) that it had then.
+  type: dict
+  returned: state is restored
 exists:
   description: There is a point of this role.
   type: bool
@@ -127,7 +138,7 @@ exists:
 
 SCHEMA = 1
 STORE = "/var/lib/fullmesh/undo"
-KINDS = ("files", "directories", "sysctls", "services", "packages")
+KINDS = ("files", "directories", "sysctls", "services", "packages", "interfaces")
 UNIT_DIRECTORIES = (
     "/etc/systemd/",
     "/run/systemd/",
@@ -375,6 +386,26 @@ def parse_packages(out: str, names: "list[str]") -> "dict[str, str]":
     return found
 
 
+def observe_interfaces(node: Node, names: "list[str]") -> "dict[str, Entry]":
+    """Describe interfaces in one call; leases and link-local addresses come by themselves."""
+    if not names:
+        return {}
+    _, out, _ = node.run(["ip", "-j", "addr", "show"])
+    found = {one["ifname"]: one for one in json.loads(out or "[]") if one.get("ifname") in names}
+    return {name: parse_interface(found.get(name, {})) for name in names}
+
+
+def parse_interface(one: "Entry") -> "Entry":
+    """Read one entry of ``ip -j addr show``."""
+    lasting = [
+        info
+        for info in one.get("addr_info", [])
+        if info.get("scope") == "global" and not info.get("dynamic")
+    ]
+    addresses = ["{}/{}".format(info["local"], info["prefixlen"]) for info in lasting]
+    return {"addresses": addresses, "mtu": one.get("mtu", 0)}
+
+
 def unit_steps(then: "dict[str, Entry]", now: "dict[str, Entry]") -> "dict[str, list[str]]":
     """List, by verb of systemctl, the units that need it."""
     steps: dict[str, list[str]] = {}
@@ -490,6 +521,7 @@ def observe(node: Node, names: "dict[str, list[str]]") -> "State":
         "sysctls": {key: observe_sysctl(node, key) for key in names["sysctls"]},
         "services": observe_units(node, names["services"]),
         "packages": observe_packages(node, names["packages"]),
+        "interfaces": observe_interfaces(node, names["interfaces"]),
     }
 
 
@@ -665,6 +697,7 @@ class Restoration:
             "install_packages": sorted(
                 n for n in before if before[n] == "installed" and after[n] != "installed"
             ),
+            "interfaces": then["interfaces"],
             "diff": self.diff,
         }
 
@@ -690,6 +723,7 @@ def main() -> None:
             "sysctls": names,
             "services": names,
             "packages": names,
+            "interfaces": names,
             "restart": names,
         },
         supports_check_mode=True,

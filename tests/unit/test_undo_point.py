@@ -418,3 +418,18 @@ def test_a_diff_keeps_private_content_out_of_the_log(node: up.Node) -> None:
     assert "sha256" in text
     assert "password" not in text
     assert "secret" not in text
+
+
+def test_interfaces_are_remembered_without_leases_and_link_local(node: up.Node) -> None:
+    addresses = [
+        {"local": "10.0.0.7", "prefixlen": 24, "scope": "global"},
+        {"local": "10.0.0.9", "prefixlen": 24, "scope": "global", "dynamic": True},
+        {"local": "fe80::1", "prefixlen": 64, "scope": "link"},
+    ]
+    kernel = [{"ifname": "eth1", "mtu": 1500, "addr_info": addresses}, {"ifname": "lo", "mtu": 9}]
+    node.run = lambda _: (0, json.dumps(kernel), "")
+    up.remember(node, "demo", wanted(interfaces=["eth1", "gone"]), check=False)
+    assert restore(node)["interfaces"] == {
+        "eth1": {"addresses": ["10.0.0.7/24"], "mtu": 1500},
+        "gone": {"addresses": [], "mtu": 0},
+    }
