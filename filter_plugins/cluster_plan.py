@@ -22,6 +22,15 @@ def cluster_plan(hostvars: Any, hosts: list[str]) -> dict[str, Any]:
         raise AnsibleFilterError(f"the inventory cannot work:\n{error}") from error
 
 
+def plan_faults(hostvars: Any, hosts: list[str]) -> list[str]:
+    """Every fault of the inventory as coded sentences, [] when it can work."""
+    try:
+        core.from_hostvars(hostvars, [str(host) for host in hosts])
+    except RefusedError as error:
+        return [str(fault) for fault in error.faults]
+    return []
+
+
 def node_view(plan: dict[str, Any], host: str, observed: dict[str, Any]) -> dict[str, Any]:
     """The plan's entry of *host* with the interfaces that *observed* (node_facts) names."""
     return core.node_view(plan, str(host), observed)
@@ -41,6 +50,7 @@ class FilterModule:
         """The names under which Ansible finds them."""
         return {
             "cluster_plan": cluster_plan,
+            "plan_faults": plan_faults,
             "node_view": node_view,
             "preflight_faults": preflight_faults,
         }

@@ -40,13 +40,14 @@ import platform
 import socket
 import sys
 import time
+from typing import Any, Dict
 
 from ansible.module_utils import fullmesh_manifest as manifest
 from ansible.module_utils import fullmesh_node as node
 from ansible.module_utils.basic import AnsibleModule
 
 
-def observations():
+def observations() -> Dict[str, Any]:
     """What Fullmesh looks at on a node; sizes in bytes, times in seconds."""
     return {
         "epoch": time.time(),
@@ -54,7 +55,9 @@ def observations():
         "ssh_connection": os.environ.get("SSH_CONNECTION", ""),
         "interfaces": node.interfaces(),
         "listening_ports": node.listening_ports(),
-        "free_bytes": {path: node.free_bytes(path) for path in ("/opt/fullmesh", "/var/lib/fullmesh")},
+        "free_bytes": {
+            path: node.free_bytes(path) for path in ("/opt/fullmesh", "/var/lib/fullmesh")
+        },
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "container": node.container(),
         "gpus": node.gpu_count(),
@@ -64,9 +67,9 @@ def observations():
     }
 
 
-def facts():
+def facts() -> Dict[str, Any]:
     """The facts that the roles use, by Ansible's names."""
-    system = node.parse_os_release(node.read("/etc/os-release"))
+    system = dict(node.parse_os_release(node.read("/etc/os-release")))  # type: Dict[str, Any]
     system.update(
         {
             "pkg_mgr": node.package_manager(),
@@ -87,9 +90,11 @@ def facts():
     return system
 
 
-def main():
+def main() -> None:
     """Read, compare, return."""
-    module = AnsibleModule(argument_spec={"digest": {"type": "str", "default": ""}}, supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec={"digest": {"type": "str", "default": ""}}, supports_check_mode=True
+    )
     digest = module.params["digest"]
     drift = manifest.drift(digest) if digest else []
     module.exit_json(changed=False, ansible_facts=facts(), drift=drift)

@@ -45,12 +45,13 @@ untrue:
 """
 
 import os
+from typing import Any, Dict, List
 
 from ansible.module_utils import fullmesh_manifest as manifest
 from ansible.module_utils.basic import AnsibleModule
 
 
-def untrue(owned, state):
+def untrue(owned: Dict[str, Any], state: Dict[str, Dict[str, Any]]) -> List[str]:
     """Sentences for what the roles said they wrote and is not there."""
     wrong = []
     for path, value in state["file"].items():
@@ -65,12 +66,16 @@ def untrue(owned, state):
     for name, value in owned["packages"].items():
         seen = state["package"][name]
         if not seen or (value and value != seen):
-            wrong.append("package %s is %s, not %s" % (name, seen or "missing", value or "installed"))
-    wrong.extend("address %s is missing" % name for name, there in state["address"].items() if not there)
+            wrong.append(
+                "package %s is %s, not %s" % (name, seen or "missing", value or "installed")
+            )
+    wrong.extend(
+        "address %s is missing" % name for name, there in state["address"].items() if not there
+    )
     return wrong
 
 
-def main():
+def main() -> None:
     """Observe, compare with the last one, write."""
     module = AnsibleModule(
         argument_spec={
@@ -95,11 +100,17 @@ def main():
     if wrong and not module.check_mode:
         module.fail_json(
             msg="[MF-101] the node is not what the roles made it: %s. "
-            "Something undid a change during this run: look for another manager of the node." % "; ".join(wrong),
+            "Something undid a change during this run: look for another manager of the node."
+            % "; ".join(wrong),
             path=path,
             untrue=wrong,
         )
-    new = {"schema": manifest.SCHEMA, "digest": module.params["digest"], "owned": owned, "state": state}
+    new = {
+        "schema": manifest.SCHEMA,
+        "digest": module.params["digest"],
+        "owned": owned,
+        "state": state,
+    }
     old = manifest.load(path)[0]
     changed = old != new
     if changed and not module.check_mode:

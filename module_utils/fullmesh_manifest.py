@@ -8,17 +8,22 @@ import json
 import os
 import re
 import stat
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 try:
+    from ansible.module_utils import fullmesh_firewalld as firewalld
     from ansible.module_utils import fullmesh_node as node
-except ImportError:  # unit tests import it by its plain name
+except ImportError:  # unit tests import them by their plain names
+    import fullmesh_firewalld as firewalld  # type: ignore[no-redef]
     import fullmesh_node as node  # type: ignore[no-redef]
+
+Run = Callable[[List[str]], Tuple[int, str]]
 
 PATH = "/var/lib/fullmesh/manifest.json"
 SCHEMA = 1
 
 
-def file_state(path):
+def file_state(path: str) -> str:
     """``sha256 mode uid:gid`` of a file, ``link -> target``, ``directory mode uid:gid`` or ``absent``."""
     try:
         info = os.lstat(path)
@@ -39,20 +44,19 @@ def file_state(path):
     return "%s %s" % (digest.hexdigest(), who)
 
 
-def sysctl_value(key, root="/proc/sys"):
+def sysctl_value(key: str, root: str = "/proc/sys") -> str:
     """A key's value with single spaces, ``absent`` where the kernel does not have it."""
     # In sysctl.d names '.' and '/' may change places (sysctl.d(5)): "a/b.c" is the path a.b/c's twin.
     slash, dot = key.find("/"), key.find(".")
-    if slash != -1 and (dot == -1 or slash < dot):
-        path = key
-    else:
+    path = key
+    if slash == -1 or -1 < dot < slash:
         path = key.translate({ord("."): "/", ord("/"): "."})
     return " ".join(node.read(os.path.join(root, path), "absent").split())
 
 
-def parse_units(text):
+def parse_units(text: str) -> Dict[str, Dict[str, bool]]:
     """{unit: {active, enabled}} from ``systemctl show -p Id,ActiveState,UnitFileState,Names``."""
-    result = {}
+    result = {}  # type: Dict[str, Dict[str, bool]]
     for block in re.split(r"\n\s*\n", text.strip()):
         values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
         state = {
@@ -64,57 +68,55 @@ def parse_units(text):
     return result
 
 
-def services_state(names, run=node.run):
+def services_state(names: Sequence[str], run: Run = node.run) -> Dict[str, Dict[str, bool]]:
     """{unit: {active, enabled}} of *names*, one systemctl call."""
     if not names:
         return {}
     units = [name if "." in name else name + ".service" for name in names]
-    text = run(["systemctl", "show", "-p", "Id,Names,ActiveState,UnitFileState", "--"] + units)[1]
+    text = run(["systemctl", "show", "-p", "Id,Names,ActiveState,UnitFileState", "--", *units])[1]
     seen = parse_units(text)
     gone = {"active": False, "enabled": False}
-    return {name: seen.get(unit, gone) for name, unit in zip(names, units)}
+    return {name: seen.get(unit, gone) for name, unit in zip(names, units)}  # noqa: B905 (strict= is newer than Python 3.6)
 
 
-def packages_state(names, run=node.run):
+def packages_state(names: Sequence[str], run: Run = node.run) -> Dict[str, str]:
     """{package: version, "" when not installed} of *names*, from dpkg or rpm, one call."""
-    result = {name: "" for name in names}
+    result = dict.fromkeys(names, "")
     if not names:
         return result
     if os.path.exists("/usr/bin/dpkg-query"):
-        text = run(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n"] + list(names))[1]
-        found = [line.split() for line in text.splitlines() if line.startswith("installed ")]
-        result.update({fields[1]: fields[2] for fields in found if len(fields) == 3})
+        text = run(
+            ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n", *names]
+        )[1]
+        found = re.findall(r"^installed (\S+) (\S+)$", text, re.MULTILINE)
     else:
         form = "%{NAME} %{VERSION}-%{RELEASE}\n"
-        text = run(["rpm", "-q", "--qf", form] + list(names))[1]
-        found = [line.split() for line in text.splitlines()]
-        result.update({fields[0]: fields[1] for fields in found if len(fields) == 2 and fields[0] in result})
+        text = run(["rpm", "-q", "--qf", form, *names])[1]
+        found = re.findall(r"^(\S+) (\S+)$", text, re.MULTILINE)
+    result.update({name: version for name, version in found if name in result})
     return result
 
 
-def zones_state(names, run=node.run):
+def zones_state(names: Sequence[str], run: Run = node.run) -> Dict[str, Any]:
     """Fingerprints of firewalld's zones, permanent and runtime."""
     if not names:
         return {}
-    try:
-        from ansible.module_utils import fullmesh_firewalld as firewalld
-    except ImportError:
-        import fullmesh_firewalld as firewalld  # type: ignore[no-redef]
     return firewalld.zone_fingerprint(list(names), run=run)
 
 
-def addresses_state(wanted):
+def addresses_state(wanted: Sequence[Dict[str, str]]) -> Dict[str, bool]:
     """{"eth1 10.0.0.11/24": True when the interface carries the address}."""
     if not wanted:
         return {}
     have = {entry["name"]: entry["addresses"] for entry in node.interfaces()}
     return {
-        "%s %s" % (one["interface"], one["address"]): one["address"] in have.get(one["interface"], [])
+        "%s %s" % (one["interface"], one["address"]): one["address"]
+        in have.get(one["interface"], [])
         for one in wanted
     }
 
 
-def selinux_state(wanted):
+def selinux_state(wanted: Dict[str, str]) -> Dict[str, str]:
     """The runtime mode, "" where the kernel has no SELinux."""
     if not wanted:
         return {}
@@ -122,9 +124,17 @@ def selinux_state(wanted):
     return {"mode": {"1": "enforcing", "0": "permissive"}.get(text, "")}
 
 
-def merge(owned):
+def merge(owned: Dict[str, Dict[str, Any]]) -> Dict[str, Any]:
     """All roles' ``fullmesh_owned`` entries as one: lists joined, mappings united."""
-    total = {"files": [], "sysctls": {}, "services": {}, "packages": {}, "firewalld_zones": [], "addresses": [], "selinux": {}}
+    total = {
+        "files": [],
+        "sysctls": {},
+        "services": {},
+        "packages": {},
+        "firewalld_zones": [],
+        "addresses": [],
+        "selinux": {},
+    }  # type: Dict[str, Any]
     for role in sorted(owned):
         for kind, value in owned[role].items():
             if kind not in total:
@@ -136,7 +146,7 @@ def merge(owned):
     return total
 
 
-def observe(owned, run=node.run):
+def observe(owned: Dict[str, Any], run: Run = node.run) -> Dict[str, Dict[str, Any]]:
     """What is there now of all that *owned* (merged) names: {kind: {name: state}}."""
     return {
         "file": {path: file_state(path) for path in owned["files"]},
@@ -149,7 +159,7 @@ def observe(owned, run=node.run):
     }
 
 
-def differences(then, now):
+def differences(then: Dict[str, Dict[str, Any]], now: Dict[str, Dict[str, Any]]) -> List[str]:
     """A sentence for each thing that is no longer as it was."""
     result = []
     for kind in sorted(then):
@@ -160,14 +170,14 @@ def differences(then, now):
     return result
 
 
-def _short(state):
+def _short(state: Any) -> str:
     if isinstance(state, dict):
         return ", ".join("%s %s" % (key, _short(state[key])) for key in sorted(state))
     text = str(state)
     return re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", r"\1", text)
 
 
-def load(path=PATH):
+def load(path: str = PATH) -> Tuple[Optional[Dict[str, Any]], str]:
     """(manifest or None, why there is none)."""
     if not os.path.exists(path):
         return None, "no manifest: this node never converged"
@@ -175,15 +185,22 @@ def load(path=PATH):
         with open(path) as handle:
             manifest = json.load(handle)
         if manifest["schema"] != SCHEMA:
-            return None, "manifest has schema %s, this version writes %s" % (manifest["schema"], SCHEMA)
+            return None, "manifest has schema %s, this version writes %s" % (
+                manifest["schema"],
+                SCHEMA,
+            )
         # a truncated or edited manifest must count as drift, never as an error
         merge({"all": manifest["owned"]})
-        return (manifest, "") if isinstance(manifest["state"], dict) else (None, "manifest cannot be read")
+        return (
+            (manifest, "")
+            if isinstance(manifest["state"], dict)
+            else (None, "manifest cannot be read")
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return None, "manifest cannot be read: %s" % error
 
 
-def drift(digest, path=PATH, run=node.run):
+def drift(digest: str, path: str = PATH, run: Run = node.run) -> List[str]:
     """Sentences that say why the node is not what the manifest says; [] when it is."""
     manifest, why = load(path)
     if manifest is None:
@@ -193,7 +210,7 @@ def drift(digest, path=PATH, run=node.run):
     return differences(manifest["state"], observe(manifest["owned"], run))
 
 
-def write(manifest, path=PATH):
+def write(manifest: Dict[str, Any], path: str = PATH) -> None:
     """Put the manifest in place in one step, so that a cut never leaves half of it."""
     directory = os.path.dirname(path)
     if not os.path.isdir(directory):

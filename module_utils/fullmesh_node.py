@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import subprocess
+from typing import Any, Dict, List, Tuple
 
 COMMAND_SECONDS = 20  # no command here takes longer on a healthy node
 
@@ -22,7 +23,7 @@ FAMILIES = {
 }
 
 
-def read(path, default=""):
+def read(path: str, default: str = "") -> str:
     """The stripped text of *path*, or *default* where it cannot be read."""
     try:
         with open(path, "rb") as handle:
@@ -31,7 +32,7 @@ def read(path, default=""):
         return default
 
 
-def run(argv):
+def run(argv: List[str]) -> Tuple[int, str]:
     """(exit status, standard output) of a command; (127, "") where it is missing, (124, "") past its time."""
     env = dict(os.environ, LC_ALL="C", PATH="/usr/sbin:/usr/bin:/sbin:/bin")
     try:
@@ -51,7 +52,7 @@ def run(argv):
     return done.returncode, done.stdout.decode("utf-8", "replace")
 
 
-def parse_os_release(text):
+def parse_os_release(text: str) -> Dict[str, str]:
     """Ansible's names for a distribution from os-release(5)."""
     values = dict(re.findall(r'^([A-Z_]+)="?([^"\n]*)"?$', text, re.MULTILINE))
     name, family = FAMILIES.get(values.get("ID", ""), (values.get("NAME", ""), ""))
@@ -67,7 +68,7 @@ def parse_os_release(text):
     }
 
 
-def package_manager(root="/"):
+def package_manager(root: str = "/") -> str:
     """apt, dnf or yum: which one the node has."""
     for path, name in (("usr/bin/apt-get", "apt"), ("usr/bin/dnf", "dnf"), ("usr/bin/yum", "yum")):
         if os.path.exists(os.path.join(root, path)):
@@ -75,9 +76,9 @@ def package_manager(root="/"):
     return ""
 
 
-def parse_addresses(text):
+def parse_addresses(text: str) -> Dict[str, List[str]]:
     """{interface: [address with prefix]} from ``ip -o addr show``; link-local IPv6 is left out."""
-    result = {}
+    result = {}  # type: Dict[str, List[str]]
     for line in text.splitlines():
         match = re.match(r"\d+:\s+([^\s@]+)(?:@\S+)?\s+inet6?\s+(\S+)", line)
         if match and not match.group(2).lower().startswith("fe80:"):
@@ -88,7 +89,7 @@ def parse_addresses(text):
     return result
 
 
-def interfaces(sys_net="/sys/class/net"):
+def interfaces(sys_net: str = "/sys/class/net") -> List[Dict[str, Any]]:
     """Every interface: name, mac, mtu, state, speed (Mbit/s, 0 unknown), virtual, addresses with prefix."""
     addresses = parse_addresses(run(["ip", "-o", "addr", "show"])[1])
     result = []
@@ -115,18 +116,18 @@ def interfaces(sys_net="/sys/class/net"):
     return result
 
 
-def listening_ports(proc_net="/proc/net"):
+def listening_ports(proc_net: str = "/proc/net") -> List[int]:
     """TCP ports on which anything listens, from /proc/net/tcp{,6} (state 0A, proc(5))."""
     ports = set()
     for name in ("tcp", "tcp6"):
         for line in read(os.path.join(proc_net, name)).splitlines()[1:]:
             fields = line.split()
-            if len(fields) > 3 and fields[3] == "0A":
+            if fields[3:4] == ["0A"]:
                 ports.add(int(fields[1].rsplit(":", 1)[1], 16))
     return sorted(ports)
 
 
-def free_bytes(path):
+def free_bytes(path: str) -> int:
     """Bytes free for ordinary users on the file system that *path* is, or would be, on."""
     while path and not os.path.exists(path):
         path = os.path.dirname(path)
@@ -137,7 +138,7 @@ def free_bytes(path):
     return stat.f_bavail * stat.f_frsize
 
 
-def gpu_count():
+def gpu_count() -> int:
     """GPUs that the NVIDIA driver shows, 0 without a driver."""
     try:
         return len(os.listdir("/proc/driver/nvidia/gpus"))
@@ -145,7 +146,7 @@ def gpu_count():
         return 0
 
 
-def hca_names():
+def hca_names() -> List[str]:
     """RDMA devices, [] where the kernel has none."""
     try:
         return sorted(os.listdir("/sys/class/infiniband"))
@@ -153,13 +154,13 @@ def hca_names():
         return []
 
 
-def container():
+def container() -> str:
     """The kind of container that systemd sees, "" on a machine of its own."""
     word = run(["systemd-detect-virt", "--container"])[1].strip()
     return "" if word == "none" else word
 
 
-def full_name():
+def full_name() -> str:
     """The node's own fully qualified name without asking a name server that may be silent."""
     name = socket.gethostname()
     for line in read("/etc/hosts").splitlines():

@@ -21,7 +21,7 @@ class Fault:
     step: str
 
     def __str__(self) -> str:
-        return f"[{self.code}] {self.text}. {self.step}."
+        return f"[{self.code}] {self.text.rstrip('.')}. {self.step.rstrip('.')}."
 
 
 class RefusedError(ValueError):

@@ -11,6 +11,7 @@ import ipaddress
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,56 @@ from fullmesh.faults import Fault, RefusedError
 from fullmesh.links import Link, node_links
 
 SCHEMA = 1
+CODES = {
+    "PL-100": "the group torch_nodes is empty",
+    "PL-101": "an unknown setting with one of our prefixes",
+    "PL-102": "a setting that is derived from the plan was set by hand",
+    "PL-103": "a node without a cluster address",
+    "PL-104": "a malformed or unusable address",
+    "PL-105": "one address on two nodes",
+    "PL-106": "cluster addresses in different networks",
+    "PL-107": "IPv4 and IPv6 mixed",
+    "PL-108": "a cluster-wide setting that differs between hosts",
+    "PL-109": "a port that is no port, or privileged",
+    "PL-110": "a named port inside the data range",
+    "PL-111": "two named ports are equal",
+    "PL-112": "a malformed data range",
+    "PL-113": "a data range too small for the ranks",
+    "PL-114": "a malformed number of ranks or process groups",
+    "PL-115": "node ranks that do not count from 0",
+    "PL-116": "a master that is not in the group",
+    "PL-117": "a malformed link",
+    "PL-118": "a malformed controller address",
+    "PL-119": "a malformed or repeated host name",
+    "PL-120": "a choice that does not exist",
+    "PL-121": "a controller with an unsupported ansible-core",
+    "PL-123": "a malformed gateway, route, MTU or name server",
+}
 CODE = ("roles", "library", "module_utils", "filter_plugins", "playbooks", "src/fullmesh")
 HostSettings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What was read from the settings, before it becomes the plan.
+
+    Attributes:
+        order: hosts by node rank.
+        links: host -> its links, the first one carries the cluster address.
+        counts: host -> local ranks.
+        hostnames: host -> ``fullmesh_hostname`` or "".
+        named: setting -> port.
+        data: the data range.
+        controllers: addresses and networks that must never be locked out.
+    """
+
+    order: Sequence[str]
+    links: Mapping[str, Sequence[Link]]
+    counts: Mapping[str, int]
+    hostnames: Mapping[str, str]
+    named: Mapping[str, int]
+    data: ports.PortRange
+    controllers: Sequence[str]
 
 
 def from_hostvars(
@@ -100,7 +149,7 @@ def derive(
     _check_choices(hosts, found)
     if found or data is None:
         raise RefusedError(sorted(set(found)))
-    plan = _assemble(order, links, counts, hostnames, named_ports, data, controllers)
+    plan = _assemble(Parts(order, links, counts, hostnames, named_ports, data, controllers))
     plan["digests"] = {host: _digest(plan, chosen, code) for host, chosen in hosts.items()}
     return plan
 
@@ -388,52 +437,52 @@ def _hostnames(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> dict[s
     return result
 
 
-def _assemble(
-    order: Sequence[str],
-    links: Mapping[str, Sequence[Link]],
-    counts: Mapping[str, int],
-    hostnames: Mapping[str, str],
-    named: Mapping[str, int],
-    data: ports.PortRange,
-    controllers: Sequence[str],
-) -> dict[str, Any]:
+def _nodes(parts: Parts) -> dict[str, Any]:
     nodes: dict[str, Any] = {}
     first = 0
-    for rank, host in enumerate(order):
-        own = links[host]
+    for rank, host in enumerate(parts.order):
+        own = parts.links[host]
         nodes[host] = {
             "name": host,
             "node_rank": rank,
-            "hostname": hostnames[host],
+            "hostname": parts.hostnames[host],
             "address": str(own[0].addresses[0].ip),
-            "local_ranks": counts[host],
+            "local_ranks": parts.counts[host],
             "first_rank": first,
-            "ranks": list(range(first, first + counts[host])),
+            "ranks": list(range(first, first + parts.counts[host])),
             "interface": own[0].interface,
             "links": [link.as_plan() for link in own],
         }
-        first += counts[host]
-    master = links[order[0]][0].addresses[0].ip
-    store, rendezvous = named["fullmesh_master_port"], named["fullmesh_rendezvous_port"]
+        first += parts.counts[host]
+    return nodes
+
+
+def _assemble(parts: Parts) -> dict[str, Any]:
+    nodes = _nodes(parts)
+    every = [
+        value.ip for host in parts.order for link in parts.links[host] for value in link.addresses
+    ]
+    master = parts.links[parts.order[0]][0].addresses[0].ip
+    store, rendezvous = parts.named["fullmesh_master_port"], parts.named["fullmesh_rendezvous_port"]
     return {
         "schema": SCHEMA,
         "family": f"ipv{master.version}",
-        "world_size": first,
-        "nnodes": len(order),
-        "master": {"node": order[0], "address": str(master), "port": store},
+        "world_size": sum(parts.counts.values()),
+        "nnodes": len(parts.order),
+        "master": {"node": parts.order[0], "address": str(master), "port": store},
         "rendezvous": {
             "endpoint": addresses.endpoint(master, rendezvous),
             "port": rendezvous,
         },
-        "data_ports": data.as_plan(),
+        "data_ports": parts.data.as_plan(),
         "open_ports": [
             *(f"{port}/tcp" for port in sorted((store, rendezvous))),
-            f"{data.first}-{data.last}/tcp",
+            f"{parts.data.first}-{parts.data.last}/tcp",
         ],
-        "reserved_ports": sorted(named.values()),
-        "peers": [str(v.ip) for host in order for link in links[host] for v in link.addresses],
-        "controllers": list(controllers),
-        "hosts": [_hosts_line(nodes[host]) for host in order],
+        "reserved_ports": sorted(parts.named.values()),
+        "peers": [str(address) for address in every],
+        "controllers": list(parts.controllers),
+        "hosts": [_hosts_line(nodes[host]) for host in parts.order],
         "nodes": nodes,
     }
 

@@ -57,7 +57,9 @@ def from_hostvars(
     results = {host: hostvars[host].get("__preflight") or {} for host in hosts}
     faults = reach_faults(results)
     observed = {
-        host: result["ansible_facts"] for host, result in results.items() if "ansible_facts" in result
+        host: result["ansible_facts"]
+        for host, result in results.items()
+        if "ansible_facts" in result
     }
     for host, facts in observed.items():
         faults += node_faults(plan, host, facts, now)
@@ -105,7 +107,9 @@ def node_faults(
     faults = [*_platform_faults(host, facts), *_link_faults(plan, host, seen)]
     if not seen["root"]:
         faults.append(
-            Fault("PR-107", f"{host}: observed without root", "Set ansible_become: true for the group")
+            Fault(
+                "PR-107", f"{host}: observed without root", "Set ansible_become: true for the group"
+            )
         )
     for path, free in seen["free_bytes"].items():
         if free < NEEDED_BYTES:
@@ -141,7 +145,9 @@ def _platform_faults(host: str, facts: Mapping[str, Any]) -> list[Fault]:
             )
         )
     if facts["service_mgr"] != "systemd":
-        faults.append(Fault("PR-112", f"{host}: systemd does not run", "Boot the node with systemd"))
+        faults.append(
+            Fault("PR-112", f"{host}: systemd does not run", "Boot the node with systemd")
+        )
     version = facts["python"]["version"]
     if (version["major"], version["minor"]) < LOWEST_PYTHON:
         faults.append(
@@ -217,11 +223,14 @@ def twin_faults(observed: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
     ]
 
 
-def name_faults(
-    plan: Mapping[str, Any], observed: Mapping[str, Mapping[str, Any]]
-) -> list[Fault]:
+def name_faults(plan: Mapping[str, Any], observed: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
     """A node that calls itself by another node's name would resolve to the wrong address everywhere."""
-    owner = {name: node for node in plan["nodes"] for name in (node, plan["nodes"][node]["hostname"]) if name}
+    owner = {
+        name: node
+        for node in plan["nodes"]
+        for name in (node, plan["nodes"][node]["hostname"])
+        if name
+    }
     return [
         Fault(
             "PR-114",

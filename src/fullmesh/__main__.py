@@ -1,0 +1,7 @@
+"""``python -m fullmesh``."""
+
+import sys
+
+from fullmesh.cli import main
+
+sys.exit(main())

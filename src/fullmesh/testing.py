@@ -1,0 +1,209 @@
+"""``fullmesh test``: everything that CI checks, in parts, with progress and a log for each part."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fullmesh.settings import ROOT
+
+LOGS = ROOT / ".fullmesh/logs"
+HEARTBEAT_SECONDS = 10
+TAIL_LINES = 60
+# A hung part must end before CI's own limit does, so that its log is shown.
+PART_SECONDS = 1800
+
+
+@dataclass(frozen=True)
+class Part:
+    """One command of the test run.
+
+    Attributes:
+        name: how it is called on the terminal and in the log's name.
+        command: argv.
+        slow: needs the lab; left out by ``--fast``.
+    """
+
+    name: str
+    command: Sequence[str]
+    slow: bool = False
+
+
+@dataclass
+class Outcome:
+    """How a part ended."""
+
+    part: Part
+    code: int
+    seconds: float
+    log: Path
+    tail: list[str] = field(default_factory=list)
+
+
+def shell_files() -> list[str]:
+    """Every shell script of the tree, by its first line or its ending."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    result = []
+    for name in listed:
+        path = ROOT / name
+        if not path.is_file() or path.suffix == ".j2":
+            continue
+        with path.open("rb") as handle:
+            first = handle.readline(64)
+        if first.startswith(b"#!") and first.rstrip().endswith((b"bash", b"/sh", b"bash -e")):
+            result.append(name)
+    return result
+
+
+def lint_parts() -> list[Part]:
+    """The linters, none with a skip list."""
+    return [
+        Part("ruff check", ["ruff", "check", "."]),
+        Part("ruff format", ["ruff", "format", "--check", "."]),
+        Part("mypy", ["mypy", "src", "filter_plugins", "library", "module_utils"]),
+        Part("yamllint", ["yamllint", "--strict", "."]),
+        Part("shellcheck", ["shellcheck", *shell_files()]),
+        Part("ansible-lint", ["ansible-lint", "--offline", "--strict"]),
+    ]
+
+
+def scenarios() -> list[str]:
+    """The molecule scenarios of the tree."""
+    return sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
+
+
+def parts() -> list[list[Part]]:
+    """The stages in order; the parts of one stage do not collide and run two at a time."""
+    fullmesh = [sys.executable, "-m", "fullmesh"]
+    return [
+        lint_parts(),
+        [Part("unit", [sys.executable, "-m", "pytest", "-q", "-n", "2"])],
+        [Part("lab images", [*fullmesh, "lab", "build"], slow=True)],
+        [
+            Part(f"molecule {name}", ["molecule", "test", "-s", name], slow=True)
+            for name in scenarios()
+        ],
+        [Part("end to end", [sys.executable, "-m", "pytest", "-v", "tests/e2e"], slow=True)],
+    ]
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb ``test``."""
+    text = "run what CI runs: lint, unit tests, molecule scenarios, the lab end to end"
+    parser = verbs.add_parser("test", help=text, description=text)
+    parser.add_argument("--fast", action="store_true", help="leave out what needs the lab")
+    parser.add_argument("--list", action="store_true", help="print the parts and stop")
+    parser.add_argument("part", nargs="*", help="only these parts (a name, or its first words)")
+    parser.set_defaults(func=run)
+
+
+def _say(text: str) -> None:
+    print(f"fullmesh test: {text}", flush=True)
+
+
+def run_part(part: Part) -> Outcome:
+    """Run one part into its log, with a sign of life every ten seconds."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / (part.name.replace(" ", "-") + ".log")
+    started = time.monotonic()
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(HEARTBEAT_SECONDS):
+            lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+            last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+            _say(f"{part.name}: {time.monotonic() - started:.0f} s … {last[:100]}")
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    env = dict(os.environ, PYTHONUNBUFFERED="1", ANSIBLE_FORCE_COLOR="0", NO_COLOR="1")
+    with log.open("w") as out:
+        try:
+            code = subprocess.run(
+                list(part.command),
+                cwd=ROOT,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                timeout=PART_SECONDS,
+                check=False,
+            ).returncode
+        except subprocess.TimeoutExpired:
+            out.write(f"\nstopped after {PART_SECONDS} s\n")
+            code = 124
+    done.set()
+    thread.join()
+    tail = log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
+    return Outcome(part, code, time.monotonic() - started, log, tail)
+
+
+def report(outcome: Outcome) -> None:
+    """One line for a part, and the end of its log when it failed."""
+    word = "ok" if outcome.code == 0 else f"FAILED (exit {outcome.code})"
+    last = outcome.tail[-1].strip() if outcome.tail and outcome.code == 0 else ""
+    _say(f"{outcome.part.name}: {word} in {outcome.seconds:.0f} s  {last[:110]}")
+    if outcome.code:
+        print("\n".join(f"  | {line}" for line in outcome.tail), flush=True)
+        _say(f"{outcome.part.name}: the whole log is {outcome.log}")
+
+
+def chosen(stages: Iterable[list[Part]], args: argparse.Namespace) -> list[list[Part]]:
+    """The stages with the parts that the command line asks for."""
+    result = []
+    for stage in stages:
+        keep = [part for part in stage if not (args.fast and part.slow)]
+        if args.part:
+            keep = [part for part in keep if any(part.name.startswith(word) for word in args.part)]
+        if keep:
+            result.append(keep)
+    return result
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the parts; 0 when all passed."""
+    stages = chosen(parts(), args)
+    if not stages:
+        names = ", ".join(part.name for stage in parts() for part in stage)
+        print(f"fullmesh: [CL-108] no part {args.part}. Known: {names}.", file=sys.stderr)
+        return 2
+    if args.list:
+        print("\n".join(part.name for stage in stages for part in stage))
+        return 0
+    outcomes: list[Outcome] = []
+    for stage in stages:
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            for outcome in pool.map(run_part, stage):
+                report(outcome)
+                outcomes.append(outcome)
+        if any(outcome.code for outcome in outcomes) and stage[0].name == "lab images":
+            _say("the lab's images could not be built, so nothing that needs them can run")
+            break
+    return summary(outcomes)
+
+
+def summary(outcomes: Sequence[Outcome]) -> int:
+    """The table of times and the closing line."""
+    failed = [outcome for outcome in outcomes if outcome.code]
+    print("\npart                             seconds  result")
+    for outcome in outcomes:
+        word = "ok" if outcome.code == 0 else "FAILED"
+        print(f"{outcome.part.name:<32} {outcome.seconds:>7.0f}  {word}")
+    for outcome in failed:
+        print(f"failed: {outcome.part.name}, log: {outcome.log}")
+    print(f"{len(outcomes) - len(failed)} passed, {len(failed)} failed", flush=True)
+    return 1 if failed else 0
