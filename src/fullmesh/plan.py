@@ -140,7 +140,7 @@ def derive(
     links = {host: node_links(host, chosen, found) for host, chosen in hosts.items()}
     counts = {host: _local_ranks(host, chosen, found) for host, chosen in hosts.items()}
     order = _order(hosts, str(common["fullmesh_master"] or ""), found)
-    _check_addresses(links, bool(_flag(common["fullmesh_routed"])), found)
+    _check_addresses(links, _routed(common["fullmesh_routed"], found), found)
     named_ports = _named_ports(common, found)
     data = _data_range(common, max(counts.values()), found)
     _check_overlap(named_ports, data, found)
@@ -198,16 +198,12 @@ def _whole(value: Any, *, lowest: int, highest: int) -> int:
     return int(text)
 
 
-def _flag(value: Any) -> bool:
-    """Ansible's ``-e x=yes`` arrives as text."""
-    if isinstance(value, bool):
-        return value
+def _routed(value: Any, faults: list[Fault]) -> bool:
+    """Read ``fullmesh_routed``; Ansible's ``-e x=yes`` arrives as text."""
     text = str(value).lower()
-    if text in ("true", "yes", "1", "on"):
-        return True
-    if text in ("false", "no", "0", "off"):
-        return False
-    raise ValueError(f"{value!r} is neither true nor false")
+    if text not in ("true", "yes", "1", "on", "false", "no", "0", "off"):
+        faults.append(Fault("PL-120", f"fullmesh_routed is {value!r}", "Use true or false"))
+    return text in ("true", "yes", "1", "on")
 
 
 def _check_choices(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> None:
@@ -217,10 +213,6 @@ def _check_choices(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> No
             faults.append(
                 Fault("PL-120", f"{host}: fullmesh_converge is {converge!r}", "Use auto or always")
             )
-        try:
-            _flag(chosen.get("fullmesh_routed", False))
-        except ValueError as error:
-            faults.append(Fault("PL-120", f"{host}: fullmesh_routed: {error}", "Use true or false"))
 
 
 def _order(hosts: Mapping[str, HostSettings], master: str, faults: list[Fault]) -> list[str]:

@@ -1,0 +1,206 @@
+"""The manifest: what it sees, what it calls drift, and that nothing makes it crash."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import fullmesh_manifest as manifest
+import fullmesh_node as node
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+SHOW = """\
+Id=chronyd.service
+Names=chronyd.service
+ActiveState=active
+UnitFileState=enabled
+
+Id=ssh.service
+Names=ssh.service sshd.service
+ActiveState=inactive
+UnitFileState=disabled
+"""
+
+
+def test_units_are_found_under_every_name() -> None:
+    units = manifest.parse_units(SHOW)
+    assert units["chronyd.service"] == {"active": True, "enabled": True}
+    assert units["sshd.service"] == {"active": False, "enabled": False}
+
+
+def test_services_that_do_not_exist_are_off() -> None:
+    state = manifest.services_state(["chronyd", "gone"], run=lambda _argv: (0, SHOW))
+    assert state == {
+        "chronyd": {"active": True, "enabled": True},
+        "gone": {"active": False, "enabled": False},
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "path"),
+    [
+        ("net.ipv4.tcp_rmem", "net/ipv4/tcp_rmem"),
+        ("net/ipv4/conf/eth0.7/rp_filter", "net/ipv4/conf/eth0.7/rp_filter"),
+    ],
+)
+def test_sysctl_names(tmp_path: Path, key: str, path: str) -> None:
+    target = tmp_path / path
+    target.parent.mkdir(parents=True)
+    target.write_text("4096\t131072\t6291456\n")
+    assert manifest.sysctl_value(key, str(tmp_path)) == "4096 131072 6291456"
+    assert manifest.sysctl_value(key + "x", str(tmp_path)) == "absent"
+
+
+def test_file_states(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.write_text("x")
+    plain.chmod(0o640)
+    first = manifest.file_state(str(plain))
+    assert first.endswith(f"0640 {os.getuid()}:{os.getgid()}")
+    plain.chmod(0o644)
+    assert manifest.file_state(str(plain)) != first
+    (tmp_path / "link").symlink_to("plain")
+    assert manifest.file_state(str(tmp_path / "link")) == "link -> plain"
+    assert manifest.file_state(str(tmp_path / "none")) == "absent"
+    assert manifest.file_state(str(tmp_path)).startswith("directory")
+
+
+def test_merge_joins_the_roles() -> None:
+    total = manifest.merge(
+        {
+            "a": {"files": ["/x"], "sysctls": {"k": "1"}},
+            "b": {"files": ["/x", "/y"], "services": {"s": {}}},
+        }
+    )
+    assert total["files"] == ["/x", "/y"]
+    assert total["sysctls"] == {"k": "1"}
+    with pytest.raises(ValueError, match="sockets"):
+        manifest.merge({"a": {"sockets": []}})
+
+
+def keep(tmp_path: Path, owned_file: Path, digest: str = "d") -> str:
+    owned = manifest.merge({"r": {"files": [str(owned_file)]}})
+    path = str(tmp_path / "state/manifest.json")
+    manifest.write(
+        {
+            "schema": manifest.SCHEMA,
+            "digest": digest,
+            "owned": owned,
+            "state": manifest.observe(owned),
+        },
+        path,
+    )
+    return path
+
+
+def test_no_drift_then_an_edit_is_named(tmp_path: Path) -> None:
+    target = tmp_path / "conf"
+    target.write_text("one")
+    path = keep(tmp_path, target)
+    assert manifest.drift("d", path) == []
+    target.write_text("two")
+    (sentence,) = manifest.drift("d", path)
+    assert sentence.startswith(f"file {target}: was ")
+    target.unlink()
+    assert manifest.drift("d", path)[0].endswith("is absent")
+
+
+def test_other_inputs_are_drift(tmp_path: Path) -> None:
+    target = tmp_path / "conf"
+    target.write_text("one")
+    assert manifest.drift("e", keep(tmp_path, target))[0].startswith("inputs:")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "7",
+        '{"schema": 1}',
+        '{"schema": 99, "owned": {}, "state": {}}',
+        '{"schema": 1, "owned": 7, "state": {}}',
+        '{"schema": 1, "owned": {}, "state": 7}',
+        '{"schema": 1, "owned": {"files": 3}, "state": {}}',
+    ],
+)
+def test_a_broken_manifest_is_drift_and_no_error(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "manifest.json"
+    path.write_text(text)
+    assert manifest.drift("d", str(path)) != []
+
+
+def test_no_manifest_is_drift(tmp_path: Path) -> None:
+    assert manifest.drift("d", str(tmp_path / "none")) == ["no manifest: this node never converged"]
+
+
+STATES = st.dictionaries(st.text(max_size=4), st.text(max_size=4) | st.booleans(), max_size=4)
+
+
+@given(STATES, STATES)
+def test_differences_are_exactly_the_differences(then: dict[str, Any], now: dict[str, Any]) -> None:
+    found = manifest.differences({"file": then}, {"file": now})
+    assert len(found) == sum(1 for name in then if then[name] != now.get(name))
+
+
+def test_manifest_is_one_json_line_per_key(tmp_path: Path) -> None:
+    target = tmp_path / "conf"
+    target.write_text("one")
+    path = Path(keep(tmp_path, target))
+    assert json.loads(path.read_text())["digest"] == "d"
+    assert oct(path.stat().st_mode & 0o777) == "0o644"
+    assert not path.with_suffix(".json.new").exists()
+
+
+OS_RELEASES = [
+    ('ID="rocky"\nVERSION_ID="9.4"\n', ("Rocky", "9", "RedHat")),
+    ('ID=ubuntu\nVERSION_ID="24.04"\nVERSION_CODENAME=noble\n', ("Ubuntu", "24", "Debian")),
+    ('ID="centos"\nVERSION_ID="9"\n', ("CentOS", "9", "RedHat")),
+    ('ID="almalinux"\nVERSION_ID="10.0"\n', ("AlmaLinux", "10", "RedHat")),
+    ('ID="rhel"\nVERSION_ID="9.5"\n', ("RedHat", "9", "RedHat")),
+    ("NAME=Gentoo\nID=gentoo\n", ("Gentoo", "", "")),
+    ("", ("", "", "")),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), OS_RELEASES)
+def test_os_release_by_ansibles_names(text: str, expected: tuple[str, str, str]) -> None:
+    facts = node.parse_os_release(text)
+    assert (
+        facts["distribution"],
+        facts["distribution_major_version"],
+        facts["os_family"],
+    ) == expected
+
+
+IP_ADDR = """\
+1: lo    inet 127.0.0.1/8 scope host lo\\       valid_lft forever preferred_lft forever
+2: eth0@if5    inet 10.77.0.2/24 brd 10.77.0.255 scope global eth0\\       valid_lft forever
+2: eth0    inet6 fe80::1/64 scope link \\       valid_lft forever preferred_lft forever
+3: wg0    inet 10.9.0.1 peer 10.9.0.2/32 scope global wg0\\       valid_lft forever
+3: eth1    inet6 fd78::11/64 scope global \\       valid_lft forever
+"""
+
+
+def test_addresses_of_ip() -> None:
+    assert node.parse_addresses(IP_ADDR) == {
+        "lo": ["127.0.0.1/8"],
+        "eth0": ["10.77.0.2/24"],
+        "wg0": ["10.9.0.1/32"],
+        "eth1": ["fd78::11/64"],
+    }
+
+
+def test_listening_ports(tmp_path: Path) -> None:
+    (tmp_path / "tcp").write_text(
+        "  sl  local_address rem_address   st\n"
+        "   0: 00000000:0016 00000000:0000 0A 0\n"
+        "   1: 0100007F:0CEA 0100007F:1111 01 0\n"
+    )
+    assert node.listening_ports(str(tmp_path)) == [22]

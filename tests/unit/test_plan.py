@@ -1,0 +1,278 @@
+"""The cluster plan: what it derives, and every fault that it refuses."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fullmesh import plan, ports
+from fullmesh.faults import RefusedError
+
+Hosts = dict[str, dict[str, Any]]
+
+
+def two(**common: Any) -> Hosts:
+    """Two good hosts, with the given settings on both."""
+    return {
+        "a": {"fullmesh_address": "10.0.0.11/24", "fullmesh_interface": "eth1", **common},
+        "b": {"fullmesh_address": "10.0.0.12/24", "fullmesh_interface": "ens5", **common},
+    }
+
+
+def with_b(**own: Any) -> Hosts:
+    """Two hosts, the second one with the given settings."""
+    hosts = two()
+    hosts["b"] |= own
+    return hosts
+
+
+def codes(hosts: Hosts) -> list[str]:
+    with pytest.raises(RefusedError) as refused:
+        plan.derive(hosts)
+    return [fault.code for fault in refused.value.faults]
+
+
+def test_two_plain_hosts() -> None:
+    derived = plan.derive(two(fullmesh_local_ranks=4))
+    assert derived["world_size"] == 8
+    assert derived["master"] == {"node": "a", "address": "10.0.0.11", "port": 29500}
+    assert derived["rendezvous"] == {"endpoint": "10.0.0.11:29400", "port": 29400}
+    assert derived["data_ports"]["sysctl"] == "50000 54095"
+    assert derived["open_ports"] == ["29400/tcp", "29500/tcp", "50000-54095/tcp"]
+    assert derived["peers"] == ["10.0.0.11", "10.0.0.12"]
+    assert derived["hosts"][1] == {"address": "10.0.0.12", "names": ["b"]}
+    assert derived["nodes"]["b"]["ranks"] == [4, 5, 6, 7]
+    assert derived["nodes"]["b"]["interface"] == "ens5"
+
+
+def test_ipv6_cluster() -> None:
+    hosts = {
+        name: {"fullmesh_address": f"fd00::{at}/64"} for at, name in enumerate(("a", "b"), start=11)
+    }
+    derived = plan.derive(hosts)
+    assert derived["family"] == "ipv6"
+    assert derived["rendezvous"]["endpoint"] == "[fd00::11]:29400"
+
+
+def test_several_links_and_dual_stack() -> None:
+    hosts = two()
+    for at, own in enumerate(hosts.values(), start=11):
+        own["fullmesh_address"] = [f"10.0.0.{at}/24", f"fd00::{at}/64"]
+        own["fullmesh_links"] = [
+            {"interface": "02:00:00:00:00:0A", "addresses": f"10.1.0.{at}/24", "mtu": 9000}
+        ]
+    derived = plan.derive(hosts)
+    assert derived["peers"][:3] == ["10.0.0.11", "fd00::11", "10.1.0.11"]
+    extra = derived["nodes"]["a"]["links"][1]
+    assert (extra["mac"], extra["interface"], extra["mtu"]) == ("02:00:00:00:00:0a", "", 9000)
+    assert derived["hosts"][0]["address"] == "10.0.0.11"
+
+
+def test_master_by_name_gets_rank_0() -> None:
+    derived = plan.derive(two(fullmesh_master="b"))
+    assert derived["nodes"]["b"]["node_rank"] == 0
+    assert derived["master"]["address"] == "10.0.0.12"
+
+
+def test_given_node_ranks() -> None:
+    hosts = two()
+    hosts["a"]["fullmesh_node_rank"], hosts["b"]["fullmesh_node_rank"] = "1", 0
+    assert plan.derive(hosts)["master"]["node"] == "b"
+
+
+def test_inventory_names_that_are_addresses_do_not_reach_etc_hosts() -> None:
+    hosts = {"198.51.100.7": two()["a"], "b": two()["b"] | {"fullmesh_hostname": "gpu-b.example"}}
+    assert [line["names"] for line in plan.derive(hosts)["hosts"]] == [
+        ["node0"],
+        ["b", "gpu-b.example"],
+    ]
+
+
+def test_service_ports_are_reserved() -> None:
+    assert plan.derive(two(fullmesh_service_ports=[9100]))["reserved_ports"] == [9100, 29400, 29500]
+
+
+def test_controllers_may_be_networks() -> None:
+    derived = plan.derive(two(fullmesh_controllers=["10.9.0.1", "fd00:9::/64"]))
+    assert derived["controllers"] == ["10.9.0.1", "fd00:9::/64"]
+
+
+def test_extra_vars_arrive_as_text() -> None:
+    derived = plan.derive(two(fullmesh_master_port="29600", fullmesh_local_ranks="2"))
+    assert (derived["master"]["port"], derived["world_size"]) == (29600, 4)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "code"),
+    [
+        ({}, "PL-100"),
+        ({"a": {}}, "PL-103"),
+        (with_b(fullmesh_address=[]), "PL-103"),
+        (with_b(fullmesh_address="10.0.0.12"), "PL-104"),
+        (with_b(fullmesh_address="10.0.0.300/24"), "PL-104"),
+        (with_b(fullmesh_address="10.0.0.0/24"), "PL-104"),
+        (with_b(fullmesh_address="10.0.0.255/24"), "PL-104"),
+        (with_b(fullmesh_address="127.0.1.1/8"), "PL-104"),
+        (with_b(fullmesh_address="fe80::1/64"), "PL-104"),
+        (with_b(fullmesh_address="224.0.0.5/24"), "PL-104"),
+        (with_b(fullmesh_address="10.0.0.11/24"), "PL-105"),
+        (with_b(fullmesh_address="10.0.1.12/24"), "PL-106"),
+        (with_b(fullmesh_address="10.0.0.12/25"), "PL-106"),
+        (with_b(fullmesh_address="fd00::12/64"), "PL-107"),
+        (with_b(fullmesh_master_port=29501), "PL-108"),
+        (two(fullmesh_master_port=80), "PL-109"),
+        (two(fullmesh_master_port="many"), "PL-109"),
+        (two(fullmesh_rendezvous_port=70000), "PL-109"),
+        (two(fullmesh_service_ports=9100), "PL-109"),
+        (two(fullmesh_master_port=50010), "PL-110"),
+        (two(fullmesh_service_ports=[50010]), "PL-110"),
+        (two(fullmesh_master_port=29400), "PL-111"),
+        (two(fullmesh_data_ports="50000"), "PL-112"),
+        (two(fullmesh_data_ports="51000-50000"), "PL-112"),
+        (two(fullmesh_data_ports="1-65535"), "PL-112"),
+        (two(fullmesh_data_ports="50000-50031"), "PL-113"),
+        (two(fullmesh_local_ranks=8, fullmesh_data_ports="50000-50999"), "PL-113"),
+        (two(fullmesh_local_ranks=1024, fullmesh_process_groups=4096), "PL-113"),
+        (with_b(fullmesh_local_ranks=0), "PL-114"),
+        (with_b(fullmesh_local_ranks=True), "PL-114"),
+        (two(fullmesh_process_groups="x"), "PL-114"),
+        (with_b(fullmesh_node_rank=1), "PL-115"),
+        (two(fullmesh_node_rank=0), "PL-115"),
+        (two(fullmesh_master="z"), "PL-116"),
+        (with_b(fullmesh_interface="a name with blanks"), "PL-117"),
+        (with_b(fullmesh_links="eth2"), "PL-117"),
+        (with_b(fullmesh_links=[{"interfaces": "eth2"}]), "PL-117"),
+        (with_b(fullmesh_links=[{"interface": "ens5", "addresses": "10.1.0.1/24"}]), "PL-117"),
+        (two(fullmesh_controllers=["my laptop"]), "PL-118"),
+        (with_b(fullmesh_hostname="under_score"), "PL-119"),
+        (two(fullmesh_hostname="same"), "PL-119"),
+        (two(fullmesh_converge="never"), "PL-120"),
+        (two(fullmesh_routed="maybe"), "PL-120"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_refused(hosts: Hosts, code: str) -> None:
+    assert code in codes(hosts)
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        {"gateway": "10.2.0.1"},
+        {"gateway": "10.1.0.12"},
+        {"mtu": 100},
+        {"mtu": "big"},
+        {"dns": ["resolver"]},
+        {"routes": [{"to": "10.2.0.0/24"}]},
+        {"routes": [{"to": "10.2.0.1/24", "via": "10.1.0.1"}]},
+    ],
+)
+def test_refused_link_details(link: dict[str, Any]) -> None:
+    entry = {"interface": "eth2", "addresses": "10.1.0.12/24", **link}
+    assert codes(with_b(fullmesh_links=[entry])) == ["PL-123"]
+
+
+def test_node_ranks_that_contradict_the_master() -> None:
+    hosts = two(fullmesh_master="b")
+    hosts["a"]["fullmesh_node_rank"], hosts["b"]["fullmesh_node_rank"] = 0, 1
+    assert codes(hosts) == ["PL-115"]
+
+
+def test_all_faults_at_once() -> None:
+    hosts = two(fullmesh_master_port=80, fullmesh_data_ports="x")
+    hosts["b"]["fullmesh_address"] = "10.0.0.12"
+    assert codes(hosts) == ["PL-104", "PL-109", "PL-112"]
+
+
+def test_routed_clusters_may_span_networks() -> None:
+    hosts = with_b(fullmesh_address="10.0.1.12/24")
+    for own in hosts.values():
+        own["fullmesh_routed"] = True
+    assert plan.derive(hosts)["nnodes"] == 2
+
+
+def test_digest_follows_settings_but_not_the_way_of_running() -> None:
+    base = plan.derive(two())["digests"]["a"]
+    assert plan.derive(two(fullmesh_converge="always"))["digests"]["a"] == base
+    assert plan.derive(two(verify_cluster_deadline=9))["digests"]["a"] == base
+    assert plan.derive(two(peer_firewall_mode="off"))["digests"]["a"] != base
+    assert plan.derive(two(), code="x")["digests"]["a"] != base
+
+
+INTERFACES = [
+    {"name": "lo", "mac": "00:00:00:00:00:00", "addresses": ["127.0.0.1/8"]},
+    {"name": "ens5", "mac": "02:00:00:00:00:01", "addresses": ["10.0.0.12/24"]},
+    {"name": "ens6", "mac": "02:00:00:00:00:02", "addresses": []},
+]
+
+
+@pytest.mark.parametrize(
+    ("interface", "found"),
+    [("ens6", "ens6"), ("02:00:00:00:00:02", "ens6"), ("", "ens5"), ("eth9", ""), (None, "ens5")],
+)
+def test_node_view_names_the_interface(interface: str | None, found: str) -> None:
+    derived = plan.derive(with_b(fullmesh_interface=interface))
+    node = plan.node_view(derived, "b", {"interfaces": INTERFACES})
+    assert node["interface"] == node["links"][0]["interface"] == found
+
+
+@given(st.integers(min_value=1, max_value=16), st.integers(min_value=1, max_value=32))
+def test_the_computed_range_always_suffices(ranks: int, groups: int) -> None:
+    chosen = ports.default_range(ranks, groups)
+    assert len(chosen) >= 2 * ports.smallest_size(ranks, groups)
+    assert 32768 <= chosen.first <= chosen.last <= 65535
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Hosts:
+    """Inventories that must work: distinct addresses in one network, any ranks."""
+    size = draw(st.integers(min_value=1, max_value=12))
+    network = draw(st.sampled_from(["10.3.0.0/24", "fd00:3::/120"]))
+    numbers = draw(
+        st.lists(st.integers(min_value=1, max_value=254), min_size=size, max_size=size, unique=True)
+    )
+    base = ipaddress.ip_network(network)
+    return {
+        f"n{at}": {
+            "fullmesh_address": f"{base[number]}/{base.prefixlen}",
+            "fullmesh_local_ranks": draw(st.integers(min_value=1, max_value=16)),
+        }
+        for at, number in enumerate(numbers)
+    }
+
+
+@given(clusters())
+def test_every_rank_exists_once(hosts: Hosts) -> None:
+    derived = plan.derive(hosts)
+    ranks = [rank for node in derived["nodes"].values() for rank in node["ranks"]]
+    assert sorted(ranks) == list(range(derived["world_size"]))
+    assert sorted(node["node_rank"] for node in derived["nodes"].values()) == list(
+        range(len(hosts))
+    )
+    assert len(set(derived["peers"])) == len(hosts)
+    data = range(derived["data_ports"]["first"], derived["data_ports"]["last"] + 1)
+    assert not set(derived["reserved_ports"]) & set(data)
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=12)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(plan.settings.PLAN_SETTINGS)), JSON, max_size=6))
+def test_nonsense_is_refused_and_never_crashes(nonsense: dict[str, Any]) -> None:
+    seen: list[str] = []
+    try:
+        plan.derive(with_b(**nonsense))
+    except RefusedError as refused:
+        seen = [fault.code for fault in refused.faults]
+    assert set(seen) <= plan.CODES.keys()

@@ -1,0 +1,100 @@
+"""Names: unknown and derived settings are refused, the tree's own files agree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fullmesh import settings
+
+ROLES = sorted(path.parent for path in (settings.ROOT / "roles").glob("*/tasks"))
+NAMES = settings.Names(
+    settable=frozenset({"fullmesh_master_port", "peer_firewall_mode", "selinux_mode"}),
+    wired={"peer_firewall_peers": "{{ fullmesh_plan['peers'] }}"},
+    prefixes=("fullmesh_", "peer_firewall_", "selinux_mode_"),
+    roles=frozenset({"peer_firewall", "selinux_mode"}),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("fullmesh_mastr_port", "PL-101"),
+        ("peer_firewall_mod", "PL-101"),
+        ("peer_firewall", "PL-101"),
+        ("selinux_mode_x", "PL-101"),
+        ("peer_firewall_peers", "PL-102"),
+    ],
+)
+def test_refused_names(name: str, code: str) -> None:
+    faults = settings.name_faults("a", [name, "ansible_host", "my_own"], NAMES)
+    assert [fault.code for fault in faults] == [code]
+    assert name in faults[0].text
+
+
+def test_a_near_miss_is_answered_with_the_right_name() -> None:
+    assert "fullmesh_master_port" in str(
+        settings.name_faults("a", ["fullmesh_mastr_port"], NAMES)[0]
+    )
+
+
+def test_good_names_and_facts_pass() -> None:
+    good = ["fullmesh_master_port", "selinux_mode", "fullmesh_plan", "fullmesh_owned", "nccl"]
+    assert settings.name_faults("a", good, NAMES) == []
+
+
+def _yaml(path: Path) -> Any:
+    return yaml.safe_load(path.read_text()) or {}
+
+
+def _options(role: Path) -> dict[str, Any]:
+    return dict(
+        _yaml(role / "meta/argument_specs.yml")["argument_specs"]["main"].get("options") or {}
+    )
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_defaults_equal_argument_specs(role: Path) -> None:
+    defaults, options = _yaml(role / "defaults/main.yml"), _options(role)
+    assert defaults.keys() == {
+        name for name, option in options.items() if not option.get("required")
+    }
+    assert defaults == {
+        name: o.get("default") for name, o in options.items() if not o.get("required")
+    }
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_public_names(role: Path) -> None:
+    options = _options(role)
+    assert len(options) <= 12
+    assert all(name == role.name or name.startswith(role.name + "_") for name in options)
+    assert all(option.get("description") for option in options.values())
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_required_variables_are_wired(role: Path) -> None:
+    wired = settings.known_names().wired
+    required = {name for name, option in _options(role).items() if option.get("required")}
+    assert required <= wired.keys()
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_task_files_are_short(role: Path) -> None:
+    long = {p.name for p in (role / "tasks").glob("*.yml") if len(p.read_text().splitlines()) > 80}
+    assert not long
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_every_role_is_documented_and_can_be_undone(role: Path) -> None:
+    assert (role / "README.md").exists()
+    reads_only = role.name in ("preflight", "verify_cluster")
+    assert reads_only or (role / "tasks/undo.yml").exists()
+
+
+def test_wired_names_are_role_variables() -> None:
+    options = {name for role in ROLES for name in _options(role)}
+    assert settings.known_names().wired.keys() <= options
