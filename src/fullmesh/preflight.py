@@ -16,7 +16,6 @@ CODES = {
     "PR-105": "no interface is named and none carries the address",
     "PR-106": "another interface of the node carries the cluster address",
     "PR-107": "the observation did not run as root",
-    "PR-108": "a port that the plan needs is taken",
     "PR-109": "too little free space",
     "PR-110": "the clock is far from the controller's",
     "PR-111": "two inventory hosts are one machine",

@@ -1,0 +1,84 @@
+"""Every error code of the project in one list, and docs/errors.md made from it (``python -m fullmesh.codes``)."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+from fullmesh.settings import ROOT
+
+CODE = re.compile(r"\b[A-Z]{2}-[1-9][0-9]{2}\b")
+# owner -> (module with its CODES, title)
+OWNERS = {
+    "CL": ("fullmesh.cli", "the command line"),
+    "LB": ("fullmesh.lab.errors", "the lab"),
+    "PL": ("fullmesh.plan", "the cluster plan"),
+    "PR": ("fullmesh.preflight", "preflight"),
+    "IP": ("fullmesh.static_ip", "role static_ip"),
+    "NR": ("fullmesh.name_resolution", "role name_resolution"),
+    "TS": ("fullmesh.time_sync", "role time_sync"),
+    "PF": ("fullmesh.peer_firewall", "role peer_firewall"),
+    "SE": ("fullmesh.selinux_mode", "role selinux_mode"),
+    "KT": ("fullmesh.kernel_tuning", "role kernel_tuning"),
+    "NC": ("fullmesh.nccl", "role nccl"),
+    "TR": ("fullmesh.torch_runtime", "role torch_runtime"),
+    "CE": ("fullmesh.cluster_env", "role cluster_env"),
+    "LA": ("fullmesh.launchers", "role launchers"),
+    "VC": ("fullmesh.verify", "role verify_cluster"),
+}
+# raised on nodes, where there is no package of ours
+NODE_CODES = {
+    "MF-101": "a node is not what the roles made it when its manifest is written",
+    "MF-102": "a role owns something of a kind that the manifest does not know",
+    "UN-101": "what undo_point saved cannot be read",
+}
+# where codes are raised
+SOURCES = ("roles", "src", "library", "module_utils", "playbooks", "filter_plugins", "fullmesh", "lab")
+
+
+def all_codes() -> dict[str, str]:
+    """Code -> what it means, sorted."""
+    result = dict(NODE_CODES)
+    for module, _title in OWNERS.values():
+        result |= importlib.import_module(module).CODES
+    return dict(sorted(result.items()))
+
+
+def codes_in(root: Path, tops: tuple[str, ...]) -> set[str]:
+    """Every code that stands in brackets in the files below *tops*, that is: is said to a user."""
+    found: set[str] = set()
+    for top in tops:
+        paths = [root / top] if (root / top).is_file() else sorted((root / top).rglob("*"))
+        for path in paths:
+            if path.is_file() and "__pycache__" not in path.parts:
+                text = path.read_text(encoding="utf-8", errors="replace")
+                found |= {code for code in CODE.findall(text) if code[:2] in PREFIXES}
+    return found
+
+
+PREFIXES = frozenset({*OWNERS, "MF", "UN"})
+
+
+def page() -> str:
+    """docs/errors.md."""
+    codes = all_codes()
+    lines = [
+        "# Error codes",
+        "",
+        "Made by `python -m fullmesh.codes`; a test compares it with the code. The message of an error has the value",
+        "that was seen and the next step; the README of the role has more.",
+    ]
+    titles = {prefix: title for prefix, (_module, title) in OWNERS.items()}
+    titles |= {"MF": "the manifest", "UN": "undo"}
+    for prefix, title in titles.items():
+        own = {code: text for code, text in codes.items() if code.startswith(prefix)}
+        lines += ["", f"## {prefix}: {title}", "", "| code | meaning |", "|---|---|"]
+        lines += [f"| {code} | {text} |" for code, text in own.items()]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    (ROOT / "docs/errors.md").write_text(page(), encoding="utf-8")
+    sys.exit(0)
