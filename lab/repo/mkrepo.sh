@@ -1,0 +1,94 @@
+#!/bin/bash
+# mkrepo.sh: runs in the builder image and fills /out with four signed repositories.
+#   /lab  this folder        /in/nccl/N/{libnccl.so.2,nccl.h,VERSION}   /out  the result
+set -euo pipefail
+
+prepare() {
+  export GNUPGHOME=/tmp/gpg
+  mkdir -p -m 700 "$GNUPGHOME"
+  mkdir -p /out/el9/x86_64 /out/cuda-rhel9/x86_64 /out/ubuntu-main /out/cuda-ubuntu2404/x86_64
+  gpg --batch --quiet --passphrase '' --quick-generate-key 'Fullmesh Lab <lab@example.invalid>' rsa3072 sign never
+  gpg --armor --export > /out/RPM-GPG-KEY-lab
+  gpg --export > /out/lab-archive-keyring.gpg
+  apt-get update -q
+}
+
+nccl_debs() {
+  # $1: folder with the library, $2: package version, $3: library version; NVIDIA's package names
+  local run=/tmp/deb/$2/libnccl2 dev=/tmp/deb/$2/libnccl-dev lib=usr/lib/x86_64-linux-gnu
+  mkdir -p "$run/DEBIAN" "$dev/DEBIAN" "$run/$lib" "$dev/$lib" "$dev/usr/include"
+  cp "$1/libnccl.so.2" "$run/$lib/libnccl.so.$3"
+  ln -s "libnccl.so.$3" "$run/$lib/libnccl.so.2"
+  ln -s libnccl.so.2 "$dev/$lib/libnccl.so"
+  cp "$1/nccl.h" "$dev/usr/include/"
+  printf 'activate-noawait ldconfig\n' > "$run/DEBIAN/triggers"
+  local head="Version: $2\nArchitecture: amd64\nMaintainer: Fullmesh Lab <lab@example.invalid>\n"
+  # shellcheck disable=SC2059  # the line breaks in $head are meant to be read
+  printf "Package: libnccl2\n${head}Section: libs\nDepends: libc6\nDescription: NCCL, device code zeroed (lab)\n" \
+    > "$run/DEBIAN/control"
+  # shellcheck disable=SC2059
+  printf "Package: libnccl-dev\n${head}Section: libdevel\nDepends: libnccl2 (= $2)\nDescription: NCCL header (lab)\n" \
+    > "$dev/DEBIAN/control"
+  local name
+  for name in libnccl2 libnccl-dev; do
+    dpkg-deb --root-owner-group -Zzstd -z3 --build "/tmp/deb/$2/$name" \
+      "/out/cuda-ubuntu2404/x86_64/${name}_$2_amd64.deb"
+  done
+  rm -rf "/tmp/deb/$2"
+}
+
+nccl_rpms() {
+  python3 /lab/deb2rpm.py /out/cuda-rhel9/x86_64 << LIST
+libnccl | $2 | | | mkdir -p usr/lib64; cp $1/libnccl.so.2 usr/lib64/libnccl.so.$3; ln -s libnccl.so.$3 usr/lib64/libnccl.so.2; chmod 755 usr/lib64/libnccl.so.$3
+libnccl-devel | $2 | | libnccl = $2 | mkdir -p usr/lib64 usr/include; ln -s libnccl.so.2 usr/lib64/libnccl.so; cp $1/nccl.h usr/include/
+LIST
+}
+
+sign_yum() {
+  printf '%%_gpg_name lab@example.invalid\n%%__gpg /usr/bin/gpg\n' > ~/.rpmmacros
+  rpmsign --addsign /out/el9/x86_64/*.rpm /out/cuda-rhel9/x86_64/*.rpm
+  local name
+  for name in el9 cuda-rhel9; do
+    createrepo_c -q "/out/$name/x86_64"
+    gpg --batch --yes --armor --detach-sign "/out/$name/x86_64/repodata/repomd.xml"
+    cp /out/RPM-GPG-KEY-lab "/out/$name/x86_64/repodata/repomd.xml.key"
+  done
+}
+
+sign_apt() {
+  # $1: folder, then the Release file's fields as KEY=VALUE
+  cd "$1"
+  shift
+  apt-ftparchive packages . > Packages
+  gzip -k Packages
+  local options=() field
+  for field in "$@"; do options+=(-o "APT::FTPArchive::Release::$field"); done
+  apt-ftparchive "${options[@]}" release . > /tmp/Release
+  mv /tmp/Release Release
+  gpg --batch --yes --clearsign -o InRelease Release
+  gpg --batch --yes --armor --detach-sign -o Release.gpg Release
+}
+
+fetch_ubuntu_main() {
+  # simulated against the base image's package status: what the node lacks is what is fetched
+  mkdir -p /tmp/status /tmp/archives/partial
+  cp /var/lib/base-status /tmp/status/status
+  # shellcheck disable=SC2046  # one argument per package is wanted
+  apt-get -o Dir::State::status=/tmp/status/status -o Dir::Cache::archives=/tmp/archives -o APT::Sandbox::User=root \
+    -qq -y --no-install-recommends --download-only install $(grep -v '^#' /lab/ubuntu.list)
+  cp /tmp/archives/*.deb /out/ubuntu-main/
+}
+
+prepare
+python3 /lab/deb2rpm.py /out/el9/x86_64 < /lab/el.list
+for folder in /in/nccl/*/; do
+  version=$(cat "$folder/VERSION")
+  echo "nccl $version"
+  nccl_debs "${folder%/}" "$version" "${version%%-*}"
+  nccl_rpms "${folder%/}" "$version" "${version%%-*}"
+done
+sign_yum
+fetch_ubuntu_main
+sign_apt /out/ubuntu-main Origin=Ubuntu Label=Ubuntu Suite=noble Codename=noble
+sign_apt /out/cuda-ubuntu2404/x86_64 Origin=NVIDIA 'Label=NVIDIA CUDA'
+du -sh /out/*

@@ -1,0 +1,1 @@
+"""The lab: containers that stand for cluster nodes, built and run on this one machine."""

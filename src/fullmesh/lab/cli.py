@@ -1,0 +1,155 @@
+"""``fullmesh lab``: up, down, status, exec, build, packages."""
+
+import argparse
+import json
+from collections.abc import Callable
+
+from fullmesh.lab import host, lifecycle, plan, source, state
+from fullmesh.lab.build import Builder
+from fullmesh.lab.console import out, say
+from fullmesh.lab.errors import LabError, StepError
+from fullmesh.lab.paths import find
+from fullmesh.lab.state import Store
+
+# Exit codes of the whole project: 0 fine, 1 something failed, 2 usage or environment.
+FAILED, USAGE = 1, 2
+Command = Callable[[argparse.Namespace], int]
+
+
+def guarded(command: Command) -> Command:
+    """Turn the lab's errors into a sentence on standard error and an exit code."""
+
+    def run(args: argparse.Namespace) -> int:
+        try:
+            return command(args)
+        except LabError as error:
+            say(str(error))
+            return USAGE
+        except StepError as error:
+            say(str(error))
+            return FAILED
+
+    return run
+
+
+def up(args: argparse.Namespace) -> int:
+    """Bring a lab up."""
+    wish = lifecycle.Wish(
+        name=plan.check_name(args.name),
+        count=None if args.nodes is None else plan.check_count(args.nodes),
+        families=None if args.families is None else plan.check_families(args.families),
+        ipv6=True if args.ipv6 else None,
+        outsider=args.outsider,
+    )
+    lab = lifecycle.up(find(), wish)
+    say(lab.note)
+    return 0
+
+
+def down(args: argparse.Namespace) -> int:
+    """Take one lab or all of them down."""
+    paths = find()
+    names = state.names(paths) if args.all else [plan.check_name(args.name)]
+    for name in names:
+        lifecycle.down(paths, name)
+    if args.purge:
+        left = state.names(paths)
+        if left:
+            raise LabError(
+                "LB-115", f"--purge with labs still up: {', '.join(left)}", "Add --all to it."
+            )
+        lifecycle.purge(paths)
+    return 0
+
+
+def status(args: argparse.Namespace) -> int:
+    """Print one lab, or all of them."""
+    paths = find()
+    names = state.names(paths) if args.name is None else [plan.check_name(args.name)]
+    for name in names:
+        lifecycle.require(Store(paths, name))
+    states = lifecycle.open_podman(paths).containers() if names else {}
+    found = [lifecycle.status(paths, name, states) for name in names]
+    if args.json:
+        out(json.dumps(found if args.name is None else found[0], indent=2))
+        return 0
+    if not found:
+        out("no lab; bring one up with: fullmesh lab up")
+    for lab in found:
+        out(f"{lab['name']}  ({lab['image_source']})  inventory: {lab['inventory']}")
+        for node in lab["nodes"]:
+            running = "running" if node["running"] else "STOPPED"
+            words = f"{node['name']:<10} {running}  {node['management_address']:<13}"
+            out(f"  {words} {node['cluster_address']:<20} {node['os']}  {node['hostname']}")
+        out(f"  {lab['note']}")
+    return 0
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Run a command in a node and return its exit code."""
+    paths = find()
+    lab = lifecycle.require(Store(paths, plan.check_name(args.name)))
+    node = lifecycle.node_of(lab, args.node)
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise LabError(
+            "LB-116", "no command given", f"For example: fullmesh lab exec {node.name} -- ip address"
+        )
+    podman = lifecycle.open_podman(paths)
+    if podman.containers().get(node.container) != "running":
+        raise LabError(
+            "LB-107",
+            f"{node.name} of lab {lab.name!r} does not run",
+            f"Start it: fullmesh lab up --name {lab.name}",
+        )
+    return podman.passthrough(node.container, command)
+
+
+def build(_args: argparse.Namespace) -> int:
+    """Build images and repositories only."""
+    paths = find()
+    podman = lifecycle.open_podman(paths)
+    builder = Builder(paths, podman, source.decide(paths.home / "image-source.json").kind)
+    builder.ensure()
+    for stage in plan.IMAGES.values():
+        out(builder.image(stage))
+    out(str(builder.folder("repo")))
+    return 0
+
+
+def packages(_args: argparse.Namespace) -> int:
+    """Print the Debian packages that the lab needs on this machine."""
+    for name in host.PACKAGES:
+        out(name)
+    return 0
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add ``lab`` and its commands to the command line."""
+    lab = subparsers.add_parser("lab", help="containers that stand for nodes, on this machine")
+    commands = lab.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, command: Command, text: str) -> argparse.ArgumentParser:
+        parser = commands.add_parser(name, help=text, description=text)
+        parser.set_defaults(func=guarded(command))
+        return parser
+
+    one = add("up", up, "Bring a lab up; what exists already is kept.")
+    one.add_argument("--name", default=plan.DEFAULT_NAME)
+    one.add_argument("--nodes", type=int, help=f"1 to {plan.MAX_NODES}; default {plan.DEFAULT_NODES}")
+    one.add_argument("--families", help="el, ubuntu or el,ubuntu (default), in this order")
+    one.add_argument("--ipv6", action="store_true", help="plan IPv6 cluster addresses")
+    one.add_argument("--outsider", action="store_true", help="add a node that is no peer")
+    one = add("down", down, "Remove a lab; images and repositories stay.")
+    one.add_argument("--name", default=plan.DEFAULT_NAME)
+    one.add_argument("--all", action="store_true", help="every lab")
+    one.add_argument("--purge", action="store_true", help="remove images and repositories too")
+    one = add("status", status, "Say which labs there are and what runs.")
+    one.add_argument("--name")
+    one.add_argument("--json", action="store_true")
+    one = add("exec", execute, "Run a command in a node; its exit code is ours.")
+    one.add_argument("--name", default=plan.DEFAULT_NAME)
+    one.add_argument("node", metavar="NODE")
+    one.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD")
+    add("build", build, "Build images and repositories only.")
+    add("packages", packages, "Print the packages that this machine needs.")

@@ -1,0 +1,69 @@
+"""The lab's inventory: a YAML text out of the plan, no library needed."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from fullmesh.lab.plan import CLUSTER_INTERFACE, Node
+
+HEAD = """\
+# Written by `fullmesh lab up`; the next one writes it again. Settings belong into group_vars.
+"""
+
+
+def quoted(value: str) -> str:
+    """Return *value* as a YAML double-quoted text (JSON's quoting is a part of YAML)."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def host_lines(node: Node) -> list[str]:
+    """Return the lines of one host.
+
+    An outsider has no variables of the project: it only stands on the cluster network.
+    """
+    lines = [f"        {node.name}:", f"          ansible_host: {quoted(node.management_address)}"]
+    if node.outsider:
+        return [*lines, f"          lab_cluster_address: {quoted(node.cluster_address)}"]
+    return [
+        *lines,
+        f"          fullmesh_address: {quoted(node.cluster_address)}",
+        f"          fullmesh_interface: {CLUSTER_INTERFACE}",
+        "          fullmesh_local_ranks: 1",
+    ]
+
+
+def ssh_arguments(known_hosts: Path) -> str:
+    """Return ssh's options: only the recorded host keys are accepted, and no other identity tried."""
+    options = (
+        f"UserKnownHostsFile={known_hosts}",
+        "StrictHostKeyChecking=yes",
+        "IdentitiesOnly=yes",
+    )
+    return " ".join(f"-o {option}" for option in options)
+
+
+def render(nodes: Sequence[Node], controller: str, key: Path, known_hosts: Path) -> str:
+    """Return the text of hosts.yml; *controller* is this host's address on the management network."""
+    peers = [line for node in nodes if not node.outsider for line in host_lines(node)]
+    others = [line for node in nodes if node.outsider for line in host_lines(node)]
+    lines = [
+        "all:",
+        "  vars:",
+        "    ansible_user: root",
+        f"    ansible_ssh_private_key_file: {quoted(str(key))}",
+        f"    ansible_ssh_common_args: {quoted(ssh_arguments(known_hosts))}",
+        f"    fullmesh_controllers: [{quoted(controller)}]",
+        "  children:",
+        "    torch_nodes:",
+        "      hosts:",
+        *peers,
+    ]
+    if others:
+        lines += ["    outsiders:", "      hosts:", *others]
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def known_hosts_line(address: str, public_key: str) -> str:
+    """Return a known_hosts line out of the text of ssh_host_ed25519_key.pub."""
+    kind, key = public_key.split()[:2]
+    return f"{address} {kind} {key}"

@@ -1,0 +1,182 @@
+"""Containers of one lab: made, started, provisioned, checked, removed."""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from fullmesh.lab import host, inventory
+from fullmesh.lab.console import EVERY, say
+from fullmesh.lab.errors import StepError
+from fullmesh.lab.plan import IMAGES, Node
+from fullmesh.lab.podman import Podman, network_config
+from fullmesh.lab.state import Lab, Store, replace
+
+# Seconds: a node boots in two to five; a busy machine takes its time.
+BOOT_SECONDS = 120.0
+POLL_SECONDS = 0.3
+AT_ONCE = 4
+STOP_SECONDS = "2"
+READY = ("running", "degraded")
+T = TypeVar("T")
+
+
+def for_each(nodes: Sequence[Node], job: Callable[[Node], T]) -> list[T]:
+    """Run *job* for several nodes at once; the first failure is raised after all have ended."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        futures = [pool.submit(job, node) for node in nodes]
+    return [future.result() for future in futures]
+
+
+def ensure_networks(podman: Podman, lab: Lab) -> None:
+    """Record both networks for podman; internal ones unless real images need their archives."""
+    management, cluster = lab.bridges
+    internal = lab.image_source != "registry"
+    subnet = f"10.77.{lab.index}.0/24"
+    podman.write_network(
+        network_config(lab.management_network, management, subnet, lab.controller, internal)
+    )
+    podman.write_network(network_config(lab.cluster_network, cluster, None, None, True))
+
+
+def create_arguments(lab: Lab, node: Node, image: str, repo: Path) -> list[str]:
+    """Return podman's arguments for a node.
+
+    Hosts and resolver files are the image's own, so that roles can replace them as on a real host.
+    Restarting always makes `reboot` in a node what it is elsewhere.
+    """
+    return [
+        "create",
+        "--name",
+        node.container,
+        "--hostname",
+        node.hostname,
+        "--systemd=always",
+        "--privileged",
+        "--restart=always",
+        "--no-hosts",
+        "--dns=none",
+        f"--network={lab.management_network}:ip={node.management_address},interface_name=eth0",
+        f"--network={lab.cluster_network}:interface_name=eth1",
+        f"--volume={repo}:/srv/repo:ro",
+        f"--label=fullmesh-lab={lab.name}",
+        image,
+        "/sbin/init",
+    ]
+
+
+def ensure_running(podman: Podman, lab: Lab, images: dict[str, str], repo: Path) -> list[str]:
+    """Create missing nodes and start stopped ones; return the names of those that were touched."""
+    states = podman.containers()
+    touched = [node for node in lab.nodes if states.get(node.container) != "running"]
+    for node in touched:
+        if node.container not in states:
+            image = images[IMAGES[node.family]]
+            podman.must(*create_arguments(lab, node, image, repo))
+    for_each(touched, lambda node: podman.must("start", node.container))
+    if touched:
+        say(f"started {', '.join(node.name for node in touched)}")
+    no_host_address(lab)
+    return [node.name for node in touched]
+
+
+def no_host_address(lab: Lab) -> None:
+    """Take the automatic IPv6 address off the host's cluster bridge: the host is no peer."""
+    switch = Path("/proc/sys/net/ipv6/conf") / lab.bridges[1] / "disable_ipv6"
+    if switch.exists():
+        switch.write_text("1\n")
+
+
+def until(what: str, ready: Callable[[], str | None]) -> str:
+    """Call *ready* until it returns None; StepError with its last words after BOOT_SECONDS."""
+    begun = said = time.monotonic()
+    while True:
+        words = ready()
+        now = time.monotonic()
+        if words is None:
+            return f"{now - begun:.1f}"
+        if now - begun > BOOT_SECONDS:
+            raise StepError(f"{what}: not ready after {BOOT_SECONDS:.0f} s, last: {words}")
+        if now - said > EVERY:
+            said = now
+            say(f"waiting for {what}: {now - begun:.0f} s, {words}")
+        time.sleep(POLL_SECONDS)
+
+
+def wait_for_systemd(podman: Podman, node: Node) -> None:
+    """Wait until systemd has started everything, failed units or not."""
+
+    def ready() -> str | None:
+        words = podman.run("exec", node.container, "systemctl", "is-system-running").stdout.strip()
+        return None if words in READY else words or "no answer from systemd"
+
+    until(f"{node.name}: systemd", ready)
+
+
+def provision(podman: Podman, node: Node, public_key: str) -> str:
+    """Give the node its hosts file and our key; return its host key, read through podman."""
+    script = (Path(__file__).parent / "provision.sh").read_text()
+    address = node.cluster_address if node.outsider else ""
+    argv = ["exec", "-i", node.container, "sh", "-s", "--"]
+    argv += [node.hostname, node.family, public_key, address]
+    said = podman.must(*argv, stdin=script).strip().splitlines()
+    return said[-1]
+
+
+def ensure_key(store: Store) -> str:
+    """Return the lab's public key; a pair is made at the first call."""
+    store.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not store.key.exists():
+        comment = f"fullmesh-lab-{store.name}"
+        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(store.key)]
+        done = host.capture(argv)
+        if done.returncode:
+            raise StepError(f"ssh-keygen: exit {done.returncode}: {done.stderr.strip()}")
+    return store.key.with_name(f"{store.key.name}.pub").read_text().strip()
+
+
+def wait_for_ssh(store: Store, node: Node) -> None:
+    """Wait until a login over ssh works with our key and the recorded host key only."""
+    arguments = inventory.ssh_arguments(store.known_hosts).split()
+    argv = ["ssh", "-F", "none", *arguments, "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"]
+    argv += ["-i", str(store.key), f"root@{node.management_address}", "true"]
+
+    def ready() -> str | None:
+        done = host.capture(argv)
+        return None if done.returncode == 0 else done.stderr.strip()[-200:] or "no words"
+
+    until(f"{node.name}: ssh", ready)
+
+
+def ensure_ready(podman: Podman, store: Store, lab: Lab) -> None:
+    """Wait for every node, provision it, record the host keys, log in once over ssh."""
+    public_key = ensure_key(store)
+
+    def first(node: Node) -> str:
+        wait_for_systemd(podman, node)
+        return inventory.known_hosts_line(
+            node.management_address, provision(podman, node, public_key)
+        )
+
+    replace(store.known_hosts, "\n".join(for_each(lab.nodes, first)) + "\n")
+    for_each(lab.nodes, lambda node: wait_for_ssh(store, node))
+
+
+def remove(podman: Podman, lab: Lab) -> None:
+    """Remove the lab's containers and networks.
+
+    sshd is ended first: its sockets close, so the controller's multiplexed connections end now instead
+    of hanging on an address that the next lab's node may get.
+    """
+    states = podman.containers()
+    present = [node for node in lab.nodes if node.container in states]
+
+    def take_down(node: Node) -> None:
+        if states[node.container] == "running":
+            podman.run("exec", node.container, "pkill", "-KILL", "sshd")
+        podman.must("rm", "--force", "--volumes", "--time", STOP_SECONDS, node.container)
+
+    for_each(present, take_down)
+    podman.remove_network(lab.management_network)
+    podman.remove_network(lab.cluster_network)

@@ -1,0 +1,117 @@
+"""Which nodes a lab has and what they are called: pure functions, no machine touched."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fullmesh.lab.errors import LabError
+
+DEFAULT_NAME = "demo"
+DEFAULT_NODES = 2
+MAX_NODES = 8
+FAMILIES = ("el", "ubuntu")
+OUTSIDER = "outsider"
+FIRST_HOST = 11
+OUTSIDER_HOST = 90
+CLUSTER_INTERFACE = "eth1"
+
+IMAGES = {"el": "el9", "ubuntu": "ubuntu24.04"}
+SYSTEMS = {"el": "CentOS Stream 9", "ubuntu": "Ubuntu 24.04"}
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node: inventory name, container, its own host name and its addresses."""
+
+    name: str
+    family: str
+    container: str
+    hostname: str
+    management_address: str
+    cluster_address: str
+    outsider: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the node as plain data for lab.json."""
+        return asdict(self)
+
+
+def check_name(name: str) -> str:
+    """Return *name* when a lab may be called so; LB-104 otherwise."""
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", name):
+        raise LabError(
+            "LB-104",
+            f"{name!r} is not a lab name",
+            "Use up to 40 lower-case letters, digits and dashes, for example demo or m-static-ip.",
+        )
+    return name
+
+
+def check_count(count: int) -> int:
+    """Return *count* when a lab may have so many nodes; LB-105 otherwise."""
+    if not 1 <= count <= MAX_NODES:
+        raise LabError(
+            "LB-105", f"--nodes {count} is not possible", f"A lab has 1 to {MAX_NODES} nodes."
+        )
+    return count
+
+
+def check_families(text: str) -> tuple[str, ...]:
+    """Read ``el,ubuntu``; LB-113 on a family that the lab does not have."""
+    families = tuple(part.strip() for part in text.split(",") if part.strip())
+    unknown = [family for family in families if family not in FAMILIES]
+    if unknown or not families:
+        raise LabError(
+            "LB-113",
+            f"--families {text!r} names {', '.join(unknown) or 'no family'}",
+            f"Give one or more of {', '.join(FAMILIES)}, separated by commas.",
+        )
+    return families
+
+
+def hostname(name: str, family: str) -> str:
+    """Return the node's own name, on purpose not the inventory's.
+
+    EL installs a fully qualified name, Ubuntu a short one: the project has to cope with both.
+    """
+    return f"gpu-{name}.lab.example" if family == "el" else f"gpu-{name}"
+
+
+def cluster_network(index: int, ipv6: bool) -> str:
+    """Return the cluster network of the lab with this index."""
+    return f"fd78:0:0:{index:x}::/64" if ipv6 else f"10.78.{index}.0/24"
+
+
+def cluster_address(index: int, host: int, ipv6: bool) -> str:
+    """Return a node's planned cluster address with its prefix length."""
+    return f"fd78:0:0:{index:x}::{host}/64" if ipv6 else f"10.78.{index}.{host}/24"
+
+
+def node(lab: str, index: int, name: str, family: str, host: int, ipv6: bool) -> Node:
+    """Return one node of a lab; *host* is the last part of its addresses."""
+    return Node(
+        name=name,
+        family=family,
+        container=f"fm-{lab}-{name}",
+        hostname=hostname(name, family),
+        management_address=f"10.77.{index}.{host}",
+        cluster_address=cluster_address(index, host, ipv6),
+        outsider=name == OUTSIDER,
+    )
+
+
+def nodes(lab: str, index: int, families: Sequence[str], count: int, ipv6: bool) -> list[Node]:
+    """Return *count* nodes whose families alternate: el1, ubuntu1, el2, ubuntu2 ..."""
+    result = []
+    for position in range(count):
+        family = families[position % len(families)]
+        number = 1 + sum(1 for earlier in result if earlier.family == family)
+        host = FIRST_HOST + position
+        result.append(node(lab, index, f"{family}{number}", family, host, ipv6))
+    return result
+
+
+def outsider(lab: str, index: int, ipv6: bool) -> Node:
+    """Return the node that is on both networks and no peer of the cluster."""
+    return node(lab, index, OUTSIDER, "ubuntu", OUTSIDER_HOST, ipv6)
