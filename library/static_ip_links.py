@@ -5,6 +5,7 @@
 import glob
 import json
 import os
+import re
 import shutil
 import socket
 import struct
@@ -20,7 +21,7 @@ except ImportError:  # unit tests import it by its plain name
     import fullmesh_static_ip as text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     Entry = dict[str, Any]
@@ -567,7 +568,7 @@ class Links:
                     )
             replace_files(self.node, present_files(self.node), {})
             self.reload(set(old))
-        moved = self.give_back(bool(old))
+        moved = self.give_back(written_addresses(old.values()))
         return {
             "changed": bool(old or moved),
             "providers": {},
@@ -576,22 +577,23 @@ class Links:
             "diff": file_diff(old, {}, []),
         }
 
-    def give_back(self, had_files: bool) -> "list[str]":
+    def give_back(self, ours: "set[str]") -> "list[str]":
         """Put run-time addresses and MTU back: nobody but the kernel knew them."""
-        original = self.params["original"]
-        if not had_files or not original:
-            return []
+        original = self.params["original"] if ours else {}
         steps = []
         seen = self.node.links()
         for name, then in sorted(original.items()):
             if name in seen:
-                steps += runtime_steps(
-                    name, then, seen[name], {a for one in self.links for a in one["addresses"]}
-                )
+                steps += runtime_steps(name, then, seen[name], ours)
         if not self.check:
             for step in steps:
                 self.node.run(step)
         return [" ".join(step) for step in steps]
+
+
+def written_addresses(contents: "Iterable[str]") -> "set[str]":
+    """The addresses in our own files; a route's network is none that an interface could have."""
+    return {word for content in contents for word in re.findall(r"[0-9a-fA-F:.]+/[0-9]+", content)}
 
 
 def runtime_steps(name: str, then: "Entry", now: "Entry", ours: "set[str]") -> "list[list[str]]":

@@ -1,0 +1,30 @@
+"""Hands the checks of the role name_resolution to Ansible."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from ansible.errors import AnsibleFilterError
+
+from fullmesh import name_resolution as core
+
+
+def name_resolution_faults(
+    hosts: list[dict[str, Any]], address: str, own_names: list[str]
+) -> list[str]:
+    """Coded sentences: what is wrong with the names."""
+    try:
+        return [str(fault) for fault in core.faults(hosts, address, own_names)]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise AnsibleFilterError(f"name_resolution_faults: {error!r}") from error
+
+
+class FilterModule:
+    """Filters of the role name_resolution."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The names under which Ansible finds them."""
+        return {"name_resolution_faults": name_resolution_faults}

@@ -1,0 +1,218 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Make every node's names resolve to its cluster address, and prove it with the resolver itself."""
+
+import errno
+import glob
+import os
+import socket
+import stat
+import tempfile
+from typing import TYPE_CHECKING
+
+from ansible.module_utils.basic import AnsibleModule
+
+try:
+    from ansible.module_utils import fullmesh_hosts as text
+except ImportError:  # unit tests import it by its plain name
+    import fullmesh_hosts as text
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+
+DOCUMENTATION = r"""
+---
+module: cluster_hosts
+short_description: Own a block of /etc/hosts, and read every name back through the resolver
+description:
+  - Writes the block first in the file and takes our names out of all other lines (the C(127.0.1.1) trap).
+  - Then asks getaddrinfo for each name, as Gloo does, and fails unless the cluster address comes first.
+options:
+  hosts:
+    description: The lines, each with C(address) and C(names).
+    type: list
+    elements: dict
+    required: true
+  address:
+    description: This node's own cluster address; the node's own names are added to that line.
+    type: str
+    required: true
+  own_names:
+    description: The node's host name and fully qualified name.
+    type: list
+    elements: str
+    default: []
+attributes:
+  check_mode:
+    description: Shows the new file; names are asked only when the file is already right.
+    support: full
+  diff_mode:
+    description: The whole file.
+    support: full
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Make the nodes' names known
+  cluster_hosts:
+    hosts: [{address: 10.0.0.11, names: [node1]}]
+    address: 10.0.0.11
+    own_names: [node1.example.org, node1]
+"""
+
+RETURN = r"""
+names:
+  description: Every name and the addresses that it resolves to, in order.
+  type: dict
+  returned: when the names were asked
+cloud_init:
+  description: The file and value by which cloud-init rewrites /etc/hosts at boot; empty where it does not.
+  type: str
+  returned: always
+"""
+
+HOSTS = "/etc/hosts"
+NSSWITCH = "/etc/nsswitch.conf"
+CLOUD = ("/etc/cloud/cloud.cfg", "/etc/cloud/cloud.cfg.d/*.cfg")
+
+
+class HostsError(Exception):
+    """A coded sentence for the user."""
+
+
+def read(path: str) -> str:
+    """A file's text, empty where there is none."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+            return stream.read()
+    except FileNotFoundError:
+        return ""
+
+
+def write(path: str, content: str) -> None:
+    """Replace the file in one step; in place where it is a mount point (a container's /etc/hosts)."""
+    path = os.path.realpath(path)
+    data = content.encode("utf-8", "surrogateescape")
+    handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=os.path.dirname(path))
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        copy_dress(path, temporary)
+        try:
+            os.rename(temporary, path)
+        except OSError as exc:
+            if exc.errno not in (errno.EBUSY, errno.EXDEV):
+                raise
+            with open(path, "r+b") as stream:
+                stream.write(data)
+                stream.truncate()
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+
+
+def copy_dress(source: str, target: str) -> None:
+    """Keep owner, mode and SELinux context; a new file is readable for all."""
+    if not os.path.exists(source):
+        os.chmod(target, 0o644)
+        return
+    info = os.stat(source)
+    os.chown(target, info.st_uid, info.st_gid)
+    os.chmod(target, stat.S_IMODE(info.st_mode))
+    try:
+        os.setxattr(target, "security.selinux", os.getxattr(source, "security.selinux"))
+    except OSError:  # no SELinux here
+        return
+
+
+def refuse_order(nsswitch: str) -> None:
+    """Refuse a resolver that asks somebody else before /etc/hosts."""
+    sources = text.nsswitch_sources(nsswitch)
+    if sources[:1] != ["files"]:
+        raise HostsError(
+            "[NR-103] %s asks %s for host names, so /etc/hosts is not the first word. "
+            "Let the line `hosts:` begin with files."
+            % (NSSWITCH, " then ".join(sources) or "nobody")
+        )
+
+
+def cloud_init() -> str:
+    """Where cloud-init is told to write /etc/hosts; the last file wins."""
+    found = ""
+    for pattern in CLOUD:
+        for path in sorted(glob.glob(pattern)):
+            value = text.cloud_init_hosts(read(path))
+            found = "manage_etc_hosts: %s in %s" % (value, path) if value else found
+    return found
+
+
+def resolve(name: str) -> "list[str]":
+    """The addresses of a name in the resolver's order."""
+    try:
+        found = socket.getaddrinfo(name, None, 0, socket.SOCK_STREAM)
+    except socket.gaierror:
+        return []
+    addresses = [str(entry[4][0]) for entry in found]
+    return sorted(set(addresses), key=addresses.index)
+
+
+def converge(params: "Entry", check: bool) -> "Entry":
+    """Write what differs, then ask the resolver."""
+    refuse_order(read(NSSWITCH))
+    hosts = text.with_own(params["hosts"], params["address"], params["own_names"])
+    before = read(HOSTS)
+    after = text.render(before, hosts)
+    changed = before != after
+    result: Entry = {
+        "changed": changed,
+        "cloud_init": cloud_init(),
+        "diff": {
+            "before": before,
+            "after": after,
+            "before_header": HOSTS,
+            "after_header": HOSTS,
+        },
+    }
+    if changed and check:
+        return result
+    if changed:
+        write(HOSTS, after)
+    result["names"] = {name: resolve(name) for host in hosts for name in host["names"]}
+    wrong = text.wrong_answers(hosts, result["names"])
+    if wrong:
+        raise HostsError(
+            "[NR-104] names do not resolve to their cluster address: %s. "
+            "See `getent ahosts NAME` and %s on the node." % ("; ".join(wrong), NSSWITCH)
+        )
+    return result
+
+
+def main() -> None:
+    """Read the parameters, call, answer."""
+    module = AnsibleModule(
+        argument_spec={
+            "hosts": {"type": "list", "elements": "dict", "required": True},
+            "address": {"type": "str", "required": True},
+            "own_names": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = converge(module.params, module.check_mode)
+    except (HostsError, OSError) as exc:
+        module.fail_json(msg=str(exc))
+    if result["cloud_init"]:
+        module.warn(
+            "[NR-105] cloud-init will overwrite %s at the next boot (%s). Set manage_etc_hosts: false, "
+            "or put these lines into its template in /etc/cloud/templates."
+            % (HOSTS, result["cloud_init"])
+        )
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""What /etc/hosts says and what it should say: text in, text out.
+
+Runs on nodes: standard library only, Python 3.6 syntax.
+"""
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Host = dict[str, Any]
+
+BEGIN = "# BEGIN Fullmesh, role name_resolution (changes between the marks are lost)"
+END = "# END Fullmesh"
+WAS = "# was: "
+# Gloo and c10d announce what the host name resolves to. A line like `127.0.1.1 node1` (Debian's installer writes
+# one) makes a node announce loopback, and its peers connect to themselves (pytorch#15592).
+REASON = "# Lines that gave these names another address were taken out; undo puts them back:"
+LOOPBACK_NAMES = re.compile(
+    r"^(localhost.*|ip6-(localhost|loopback|allnodes|allrouters|.*net.*|.*prefix.*))$"
+)
+
+
+def usable(names: "list[str]") -> "list[str]":
+    """The names that may be tied to an address; a box without a name is called localhost."""
+    return [name for name in names if name and not LOOPBACK_NAMES.match(name)]
+
+
+def ordered(names: "list[str]") -> "list[str]":
+    """Full names first: the first name of a line is what `hostname --fqdn` and getfqdn() answer."""
+    unique = sorted(set(names), key=names.index)
+    return [n for n in unique if "." in n] + [n for n in unique if "." not in n]
+
+
+def with_own(hosts: "list[Host]", address: str, names: "list[str]") -> "list[Host]":
+    """Add the node's own *names* to its own line."""
+    return [
+        dict(
+            host,
+            names=ordered(usable(names) + list(host["names"]))
+            if host["address"] == address
+            else list(host["names"]),
+        )
+        for host in hosts
+    ]
+
+
+def render(text: str, hosts: "list[Host]") -> str:
+    """The whole file with our block first, and our names nowhere else.
+
+    First, because glibc hands out every matching line in the file's order.
+    """
+    ours = {name.lower() for host in hosts for name in host["names"]}
+    rest, before = split(text)
+    taken = [line for line in before if names_in(line) & ours]
+    kept = []
+    # a line that was taken out for a name that is no longer ours comes back
+    for line in [line for line in before if line not in taken] + rest:
+        if not names_in(line) & ours:
+            kept.append(line)
+            continue
+        if line not in taken:
+            taken.append(line)
+        fields = line.split("#", 1)[0].split()
+        names = [name for name in fields[1:] if name.lower() not in ours]
+        if names:
+            kept.append(" ".join([fields[0], *names]))
+    return "\n".join(block(hosts, taken) + kept) + "\n"
+
+
+def names_in(line: str) -> "set[str]":
+    """The names of a line, in lower case as the resolver compares them."""
+    return {name.lower() for name in line.split("#", 1)[0].split()[1:]}
+
+
+def block(hosts: "list[Host]", taken: "list[str]") -> "list[str]":
+    """Our lines with their marks."""
+    lines = [BEGIN]
+    if taken:
+        lines += [REASON] + [WAS + line for line in taken]
+    lines += [" ".join([host["address"], *host["names"]]) for host in hosts]
+    return [*lines, END]
+
+
+def split(text: str) -> "tuple[list[str], list[str]]":
+    """The lines outside our block, and what an earlier run took out."""
+    rest, taken, inside = [], [], False
+    for line in text.splitlines():
+        if line == BEGIN:
+            inside = True
+        elif line == END and inside:
+            inside = False
+        elif not inside:
+            rest.append(line)
+        elif line.startswith(WAS):
+            taken.append(line[len(WAS) :])
+    return rest, taken
+
+
+def nsswitch_sources(text: str) -> "list[str]":
+    """The sources for host names in nsswitch.conf, in order; glibc's default where none are named."""
+    for line in text.splitlines():
+        fields = line.split("#", 1)[0].split()
+        if fields and fields[0] == "hosts:":
+            return fields[1:]
+    return ["dns", "files"]
+
+
+def cloud_init_hosts(text: str) -> str:
+    """The value of manage_etc_hosts in a cloud-init file, empty where it leaves /etc/hosts alone."""
+    found = re.findall(r"^\s*manage_etc_hosts\s*:\s*([^#\n]*?)\s*(?:#.*)?$", text, re.MULTILINE)
+    value = found[-1].strip("'\"") if found else ""
+    return "" if value.lower() in ("", "false", "no", "off", "~", "null") else str(value)
+
+
+def wrong_answers(hosts: "list[Host]", answers: "dict[str, list[str]]") -> "list[str]":
+    """Say which names do not resolve to their cluster address first."""
+    return [
+        "%s is %s first, not %s"
+        % (name, ", then ".join(answers[name]) or "unknown", host["address"])
+        for host in hosts
+        for name in host["names"]
+        if answers[name][:1] != [host["address"]]
+    ]
