@@ -1,0 +1,159 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Last calls of the verification on a node: end the listeners, start a real job, collect what it said."""
+
+from typing import TYPE_CHECKING
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_detach import BASE, drop_run_directory, make_run_directory
+from ansible.module_utils.fullmesh_listeners import stop_listeners
+from ansible.module_utils.fullmesh_ranks import collect_ranks, current_step, start_ranks
+
+DOCUMENTATION = r"""
+---
+module: ladder_gloo
+short_description: Start the ranks of a test job on this node, detached, and collect their results
+description:
+  - V(started) ends the listeners of ladder_node, and starts the ranks when there are any; it returns at once.
+  - V(collected) waits up to O(wait) seconds for the ranks and returns what they wrote. When they are through,
+    nothing is left on the node. Ranks that hang are killed at O(deadline) by a process on the node itself.
+options:
+  run:
+    description: Name of this verification.
+    type: str
+    required: true
+  state:
+    description: What to do.
+    type: str
+    choices: [started, collected]
+    required: true
+  ranks:
+    description: Global ranks of this node, in the order of their local ranks.
+    type: list
+    elements: int
+    default: []
+  python:
+    description: Interpreter of the jobs.
+    type: str
+    default: ""
+  script:
+    description: Text of the rank's program.
+    type: str
+    default: ""
+  environment:
+    description: Environment of the ranks.
+    type: dict
+    default: {}
+  settings:
+    description: Settings of the rank's program.
+    type: dict
+    default: {}
+  deadline:
+    description: Seconds until the ranks are killed.
+    type: int
+    default: 60
+  wait:
+    description: Seconds to wait for the end of the ranks.
+    type: float
+    default: 5.0
+attributes:
+  check_mode:
+    description: Does the same; nothing lasting is left on the node.
+    support: full
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Start the ranks
+  ladder_gloo:
+    run: 20260102T030405
+    state: started
+    ranks: [0, 1]
+    python: /opt/fullmesh/venv/bin/python
+    script: "{{ lookup('ansible.builtin.file', 'gloo_ladder.py') }}"
+
+- name: Collect what they said
+  ladder_gloo:
+    run: 20260102T030405
+    state: collected
+  register: __gloo
+  until: __gloo['done']
+  retries: 20
+  delay: 1
+"""
+
+RETURN = r"""
+listeners:
+  description: >-
+    What the listeners saw: C(proved) probes per node, C(refused) and C(strangers), C(attempts) per source address
+    and port as counted in front of the firewall.
+  type: dict
+  returned: state is started
+done:
+  description: All ranks have ended or were killed.
+  type: bool
+  returned: state is collected
+ranks:
+  description: Events and last words of every rank.
+  type: dict
+  returned: state is collected
+ended:
+  description: Exit codes, ranks that were killed at the deadline, seconds.
+  type: dict
+  returned: state is collected
+doing:
+  description: The step each rank is at.
+  type: dict
+  returned: state is collected
+"""
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def start(want: "dict[str, Any]") -> "dict[str, Any]":
+    """End the listeners first: the job needs their ports."""
+    seen = stop_listeners(want["run"], BASE)
+    if want["ranks"]:
+        make_run_directory(want["run"])
+        start_ranks(dict(want, base=BASE))
+    else:
+        drop_run_directory(want["run"])
+    return {"listeners": seen}
+
+
+def collect(want: "dict[str, Any]") -> "dict[str, Any]":
+    """Collect, and clean up after the last rank."""
+    found = collect_ranks(want["run"], BASE, want["wait"])
+    if found["done"]:
+        drop_run_directory(want["run"])
+    found["doing"] = {name: current_step(rank) for name, rank in found["ranks"].items()}
+    return found
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "run": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["started", "collected"], "required": True},
+            "ranks": {"type": "list", "elements": "int", "default": []},
+            "python": {"type": "str", "default": ""},
+            "script": {"type": "str", "default": ""},
+            "environment": {"type": "dict", "default": {}},
+            "settings": {"type": "dict", "default": {}},
+            "deadline": {"type": "int", "default": 60},
+            "wait": {"type": "float", "default": 5.0},
+        },
+        supports_check_mode=True,
+    )
+    want = module.params
+    try:
+        answer = start(want) if want["state"] == "started" else collect(want)
+    except (OSError, ValueError) as exc:
+        module.fail_json(msg=f"[VC-304] the test job could not be started: {exc}.")
+    module.exit_json(changed=False, **answer)
+
+
+if __name__ == "__main__":
+    main()

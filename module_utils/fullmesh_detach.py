@@ -1,0 +1,82 @@
+"""Leave a helper running on the node after the module has returned, with a death date of its own.
+
+A module call is one ssh command: whatever keeps its pipes open keeps the controller waiting, and
+whatever outlives it must not rely on the controller coming back. So the helper gives up every
+inherited descriptor, and its work function has to end by itself.
+"""
+
+import os
+import shutil
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Callable, Iterable
+
+BASE = "/run/fullmesh-verify"  # tmpfs: gone after a reboot, whatever happens
+PRIVATE = 0o700
+
+
+def run_directory(run: str, base: str = BASE) -> str:
+    """Return the directory of one run; the name comes from the controller, so it is checked."""
+    if not run or not all(c.isalnum() or c in "-_" for c in run):
+        raise ValueError("run id {!r} may hold letters, digits, - and _ only".format(run))
+    return os.path.join(base, run)
+
+
+def make_run_directory(run: str, base: str = BASE) -> str:
+    """Create it for root alone."""
+    path = run_directory(run, base)
+    for folder in (base, path):
+        try:
+            os.mkdir(folder, PRIVATE)
+        except FileExistsError:
+            os.chmod(folder, PRIVATE)
+    return path
+
+
+def drop_run_directory(run: str, base: str = BASE) -> None:
+    """Remove it, and the base when this was the last one."""
+    shutil.rmtree(run_directory(run, base), ignore_errors=True)
+    try:
+        os.rmdir(base)
+    except OSError:
+        pass  # another run is under way, or somebody was faster
+
+
+def close_all_but(keep: "Iterable[int]") -> None:
+    """Close every descriptor above stderr except *keep*."""
+    kept = set(keep)
+    for name in os.listdir("/proc/self/fd"):
+        number = int(name)
+        if number > 2 and number not in kept:  # noqa: PLR2004 (0, 1, 2 are the standard streams)
+            try:
+                os.close(number)
+            except OSError:
+                pass  # the descriptor of this very listing
+
+
+def detach(work: "Callable[[], None]", keep: "Iterable[int]" = ()) -> None:
+    """Run *work* in a grandchild without terminal, pipes or parent; return at once."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    try:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        os.chdir("/")
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        close_all_but(keep)
+        for number in (signal.SIGHUP, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_IGN)
+        work()
+    finally:
+        # Never return into Ansible's wrapper: it would remove files that its first copy still needs.
+        os._exit(0)

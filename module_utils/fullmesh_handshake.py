@@ -1,0 +1,69 @@
+"""The few lines that a probe and a listener exchange, so that both know whom they talk to.
+
+listener: ``fullmesh-probe/1 NODE NONCE TIME``            anybody who connects sees this
+probe:    ``fullmesh-client/1 NODE NONCE PROOF SIZE``     then SIZE bytes
+listener: ``ok PROOF SOURCE``                             then SIZE bytes, once all of the probe's arrived
+"""
+
+import hashlib
+import hmac
+
+HELLO = "fullmesh-probe/1"
+CLIENT = "fullmesh-client/1"
+LINE_LIMIT = 1024
+PAYLOAD_LIMIT = 16 * 1024 * 1024
+
+
+def proof(token: str, *parts: str) -> str:
+    """Prove knowledge of the run's token without showing it."""
+    return hmac.new(token.encode(), "\0".join(parts).encode(), hashlib.sha256).hexdigest()
+
+
+def same(one: str, other: str) -> bool:
+    """Compare without telling by the time taken."""
+    return hmac.compare_digest(one.encode(), other.encode())
+
+
+def hello_line(node: str, nonce: str, now: float) -> bytes:
+    """Introduce the listener."""
+    return "{} {} {} {:.6f}\n".format(HELLO, node, nonce, now).encode()
+
+
+def client_line(token: str, node: str, theirs: str, ours: str, size: int) -> bytes:
+    """Introduce the probe."""
+    shown = proof(token, "client", node, theirs, ours, str(size))
+    return "{} {} {} {} {}\n".format(CLIENT, node, ours, shown, size).encode()
+
+
+def ok_line(token: str, node: str, ours: str, theirs: str, source: str) -> bytes:
+    """Accept the probe, and tell it which source address arrived here."""
+    return "ok {} {}\n".format(proof(token, "server", node, ours, theirs), source).encode()
+
+
+def read_hello(line: bytes) -> "tuple[str, str, float] | None":
+    """Return node, nonce and wall clock of a listener of ours, None of anybody else."""
+    part = line.decode("utf-8", "replace").split()
+    if len(part) != 4 or part[0] != HELLO:  # noqa: PLR2004 (words of the line)
+        return None
+    try:
+        return part[1], part[2], float(part[3])
+    except ValueError:
+        return None
+
+
+def read_client(line: bytes, token: str, nonce: str) -> "tuple[str, str, int] | None":
+    """Return node, nonce and payload size of a probe of this run, None of anybody else."""
+    part = line.decode("utf-8", "replace").split()
+    if len(part) != 5 or part[0] != CLIENT or not part[4].isdigit():  # noqa: PLR2004 (words)
+        return None
+    node, theirs, shown, size = part[1:]
+    good = same(shown, proof(token, "client", node, nonce, theirs, size))
+    return (node, theirs, int(size)) if good and int(size) <= PAYLOAD_LIMIT else None
+
+
+def read_ok(line: bytes, token: str, node: str, theirs: str, ours: str) -> "str | None":
+    """Return the source address that the listener saw, None when it does not know the token."""
+    part = line.decode("utf-8", "replace").split()
+    if len(part) != 3 or part[0] != "ok":  # noqa: PLR2004 (words of the line)
+        return None
+    return part[2] if same(part[1], proof(token, "server", node, theirs, ours)) else None

@@ -1,0 +1,325 @@
+"""Connect to every listener of every peer at once, and say what became of each connection.
+
+The words: open, refused, rejected, dropped, no_route, reset, wrong_source, someone_else,
+mtu_black_hole.
+"""
+
+import errno
+import secrets
+import selectors
+import socket
+import time
+from typing import TYPE_CHECKING
+
+from ansible.module_utils.fullmesh_handshake import LINE_LIMIT, client_line, read_hello, read_ok
+from ansible.module_utils.fullmesh_sockets import (
+    CONNECTED,
+    SYN_SENT,
+    errno_name,
+    family_of,
+    path_to,
+    tcp_info,
+)
+
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    Target = dict[str, Any]
+    Result = dict[str, Any]
+
+CLOSED_SECONDS = 1.5  # for ports that must be shut: silence is the good answer, so do not ask twice
+IN_PROGRESS = (0, errno.EINPROGRESS, errno.EAGAIN)
+CHUNK = 65536
+REJECTED = (errno.EACCES, errno.EPERM, errno.ENOPROTOOPT, errno.EPROTO)
+UNREACHABLE = (errno.ENETUNREACH, errno.EADDRNOTAVAIL, errno.ENETDOWN, errno.EHOSTDOWN)
+RESET = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
+
+
+def classify_refusal(error: int, connected: bool, neighbour: str) -> str:
+    """Name an error that the kernel reported; *neighbour* is the state of the next hop."""
+    if error in RESET or (error == errno.ECONNREFUSED and connected):
+        return "reset"
+    if error == errno.ECONNREFUSED:
+        return "refused"
+    if error == errno.EHOSTUNREACH:
+        # An ICMP answer can only come over a next hop that answers ARP; without one it is ARP that failed.
+        return "no_route" if neighbour == "failed" else "rejected"
+    if error in UNREACHABLE:
+        return "no_route"
+    return "rejected" if error in REJECTED else "dropped"
+
+
+def classify(seen: "dict[str, Any]") -> "tuple[str, str]":
+    """Return the word for one connection and, where the word is not the whole story, a remark.
+
+    Keys: error, state (TCP_INFO), connected, neighbour, source, own, greeted (None, True, False),
+    proved, complete, uploaded, unacked, retransmitted.
+    """
+    word, remark = classify_connection(seen)
+    source = seen["source"]
+    if source and seen["own"] and source != seen["own"] and word in ("open", "dropped", "rejected"):
+        return "wrong_source", f"{word}; the source address was {source}"
+    return word, remark
+
+
+def classify_connection(seen: "dict[str, Any]") -> "tuple[str, str]":
+    """Do it without looking at the source address."""
+    if seen["complete"]:
+        return "open", ""
+    if seen["greeted"] is False:
+        return "someone_else", "what answers is not the listener of this run"
+    if seen["error"]:
+        return classify_refusal(seen["error"], seen["connected"], seen["neighbour"]), ""
+    if not seen["connected"]:
+        if seen["state"] == SYN_SENT:
+            return ("no_route", "") if seen["neighbour"] == "failed" else ("dropped", "")
+        return "reset", "closed without an error"
+    if seen["closed"]:
+        return "reset", "closed by the other side before it was done"
+    if seen["greeted"] and not seen["uploaded"] and seen["unacked"] and seen["retransmitted"]:
+        return "mtu_black_hole", "small packets pass, large ones sent from here do not arrive"
+    if seen["proved"] and seen["uploaded"]:
+        return "mtu_black_hole", "small packets pass, large ones sent from there do not arrive"
+    return "open", "connected, but the answer was late"
+
+
+class Probe:
+    """One connection attempt."""
+
+    def __init__(self, target: "Target", seconds: float) -> None:
+        self.target = target
+        self.seconds = seconds
+        self.sock = socket.socket(family_of(target["address"]), socket.SOCK_STREAM)
+        self.sock.setblocking(False)
+        self.nonce = secrets.token_hex(16)
+        self.begun = self.wall = self.took = 0.0
+        self.error = 0
+        self.info: "dict[str, int]" = {}
+        self.connected = self.closed = self.finished = self.proved = False
+        self.greeted: "bool | None" = None
+        self.theirs = ""
+        self.inbox = b""
+        self.upload = self.download = 0
+        self.outbox = b""
+        self.source = self.seen_as = ""
+        self.offset: "float | None" = None
+        self.offset_error = 0.0
+
+    def start(self) -> None:
+        """Send the first packet."""
+        self.begun, self.wall = time.monotonic(), time.time()
+        try:
+            self.error = self.sock.connect_ex((self.target["address"], self.target["port"]))
+        except OSError as exc:
+            self.error = exc.errno or errno.EIO
+        if self.error in IN_PROGRESS:
+            self.error = 0
+        else:
+            self.finish()
+
+    def finish(self) -> None:
+        """Ask the kernel for the last time."""
+        self.finished = True
+        self.info = tcp_info(self.sock)
+        if not self.error:
+            self.error = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if not self.connected and self.info["state"] in CONNECTED and not self.error:
+            self.connected = True  # the handshake was through, this process was too slow to notice
+        try:
+            self.source = str(self.sock.getsockname()[0])
+        except OSError:
+            self.source = ""
+        self.sock.close()
+
+    @property
+    def complete(self) -> bool:
+        """The payload has gone there and come back."""
+        return self.proved and not self.upload and not self.download and not self.outbox
+
+
+class Mesh:
+    """All connections of one round."""
+
+    def __init__(self, node: str, own: str, token: str, payload: int) -> None:
+        self.node, self.own, self.token, self.payload = node, own, token, payload
+        self.selector = selectors.DefaultSelector()
+
+    def round(self, targets: "list[Target]", seconds: float) -> "list[Probe]":
+        """Connect to all targets at once and wait until all are through or the deadline has come."""
+        probes = [Probe(t, CLOSED_SECONDS if t["kind"] == "outside" else seconds) for t in targets]
+        for probe in probes:
+            probe.start()
+            if not probe.finished:
+                events = selectors.EVENT_READ | selectors.EVENT_WRITE
+                self.selector.register(probe.sock, events, probe)
+        open_ones = [p for p in probes if not p.finished]
+        while open_ones:
+            left = min(p.begun + p.seconds for p in open_ones) - time.monotonic()
+            for key, events in self.selector.select(max(0.0, min(left, 0.5))):
+                self.step(key.data, events)
+            now = time.monotonic()
+            for probe in open_ones:
+                if not probe.finished and now > probe.begun + probe.seconds:
+                    self.end(probe)
+            open_ones = [p for p in open_ones if not p.finished]
+        return probes
+
+    def end(self, probe: Probe) -> None:
+        """Take a probe off the list."""
+        self.selector.unregister(probe.sock)
+        probe.finish()
+
+    def step(self, probe: Probe, events: int) -> None:
+        """Do what is possible right now."""
+        try:
+            if not probe.connected:
+                probe.error = probe.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if probe.error:
+                    self.end(probe)
+                    return
+                probe.connected = True
+                probe.took = time.monotonic() - probe.begun
+                self.selector.modify(probe.sock, selectors.EVENT_READ, probe)
+            if events & selectors.EVENT_READ:
+                self.read(probe)
+            if not probe.finished and (probe.outbox or probe.upload):
+                self.write(probe)
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError as exc:
+            probe.error = exc.errno or errno.EIO
+            self.end(probe)
+        if not probe.finished and probe.complete:
+            self.end(probe)
+
+    def write(self, probe: Probe) -> None:
+        """Send the introduction, then the payload."""
+        if not probe.outbox:
+            probe.outbox = b"\0" * min(CHUNK, probe.upload)
+            probe.upload -= len(probe.outbox)
+        probe.outbox = probe.outbox[probe.sock.send(probe.outbox) :]
+        more = probe.outbox or probe.upload
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if more else 0)
+        self.selector.modify(probe.sock, wanted, probe)
+
+    def read(self, probe: Probe) -> None:
+        """Take the listener's lines, then the payload that comes back."""
+        data = probe.sock.recv(CHUNK)
+        if not data:
+            probe.closed = True
+            if probe.greeted is None:
+                probe.greeted = False  # it hung up without a word: not one of ours
+            self.end(probe)
+            return
+        if probe.proved:
+            probe.download -= len(data)
+            return
+        probe.inbox += data
+        while not probe.finished and b"\n" in probe.inbox and not probe.proved:
+            line, _, probe.inbox = probe.inbox.partition(b"\n")
+            self.hear(probe, line)
+        if probe.proved:
+            probe.download -= len(probe.inbox)
+        elif not probe.finished and len(probe.inbox) > LINE_LIMIT:
+            probe.greeted = False
+            self.end(probe)
+
+    def hear(self, probe: Probe, line: bytes) -> None:
+        """Take one line: first the greeting, then the acceptance."""
+        if probe.greeted is None:
+            hello = read_hello(line)
+            probe.greeted = hello is not None and hello[0] == probe.target["node"]
+            if hello is None or not probe.greeted:
+                self.end(probe)
+                return
+            probe.theirs = hello[1]
+            now = time.time()
+            probe.offset = hello[2] - (probe.wall + now) / 2
+            probe.offset_error = (now - probe.wall) / 2
+            if probe.target["kind"] == "outside":
+                probe.proved = True  # that it could be reached at all is the answer
+                return
+            probe.outbox = client_line(
+                self.token, self.node, probe.theirs, probe.nonce, self.payload
+            )
+            probe.upload = probe.download = self.payload
+            self.selector.modify(probe.sock, selectors.EVENT_READ | selectors.EVENT_WRITE, probe)
+            return
+        seen = read_ok(line, self.token, probe.target["node"], probe.theirs, probe.nonce)
+        if seen is None:
+            probe.greeted = False
+            self.end(probe)
+            return
+        probe.proved, probe.seen_as = True, seen
+
+
+def describe(probe: Probe, own: str, attempts: int, route: "Callable[[str], Any]") -> "Result":
+    """Turn a finished probe into the record that leaves the node."""
+    path = {} if probe.connected else route(probe.target["address"])
+    word, remark = classify(
+        {
+            "error": probe.error,
+            "state": probe.info["state"],
+            "connected": probe.connected,
+            "closed": probe.closed,
+            "neighbour": path.get("neighbour", "unknown"),
+            "source": probe.seen_as or probe.source,
+            "own": own,
+            "greeted": probe.greeted,
+            "proved": probe.proved,
+            "complete": probe.complete,
+            "uploaded": probe.proved and not probe.upload and not probe.outbox,
+            "unacked": probe.info["unacked"],
+            "retransmitted": probe.info["total_retrans"],
+        }
+    )
+    return {
+        "node": probe.target["node"],
+        "port": probe.target["port"],
+        "kind": probe.target["kind"],
+        "verdict": word,
+        "remark": remark,
+        "errno": errno_name(probe.error),
+        "ms": round(probe.took * 1000, 3),
+        "rtt_ms": round(probe.info["rtt_us"] / 1000.0, 3) if probe.connected else 0.0,
+        "source": probe.seen_as or probe.source,
+        "device": path.get("dev", ""),
+        "neighbour": path.get("neighbour", ""),
+        "attempts": attempts,
+        "offset": probe.offset,
+        "offset_error": probe.offset_error,
+    }
+
+
+def settled(probe: Probe) -> bool:
+    """A second try would tell nothing new."""
+    if probe.complete or probe.target["kind"] == "outside" or probe.greeted is False:
+        return True
+    return bool(probe.error) and probe.error not in (errno.EHOSTUNREACH, errno.ETIMEDOUT)
+
+
+def probe_links(
+    targets: "list[Target]", me: "dict[str, Any]", seconds: float, window: int
+) -> "list[Result]":
+    """Probe every target, at most *window* at a time; whatever got no answer is asked once more."""
+    known: "dict[str, Any]" = {}
+
+    def route(address: str) -> "Any":
+        if address not in known:
+            known[address] = path_to(address)
+        return known[address]
+
+    results = []
+    again: "list[Target]" = []
+    for start in range(0, len(targets), window):
+        mesh = Mesh(me["node"], me["address"], me["token"], me["payload"])
+        for probe in mesh.round(targets[start : start + window], seconds):
+            if settled(probe):
+                results.append(describe(probe, me["address"], 1, route))
+            else:
+                again.append(probe.target)
+    for start in range(0, len(again), window):
+        mesh = Mesh(me["node"], me["address"], me["token"], me["payload"])
+        for probe in mesh.round(again[start : start + window], seconds):
+            results.append(describe(probe, me["address"], 2, route))
+    return results

@@ -1,0 +1,355 @@
+"""One rank of the verification: a real Gloo job whose every result is compared with the exact value.
+
+``gloo_ladder.py settings.json events.jsonl``, started by the module ladder_gloo with the environment
+of a real job. Every step writes a line when it begins and one when it ends, so that whoever kills a
+hanging rank knows what it was waiting for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+BEGUN = time.monotonic()
+ELEMENTS = 1024
+GROUP_PAIRS = 8  # every group costs each member one listener; eight pairs show what eighty would
+LATENCY_ROUNDS = 20
+BANDWIDTH_ROUNDS = 3
+LISTEN = "0A"
+RESERVE_SECONDS = 3.0
+
+
+class WrongValueError(Exception):
+    """A collective came back with something else than the exact result."""
+
+    def __init__(self, what: str, seen: Any, expected: Any) -> None:
+        super().__init__(f"{what}: got {seen}, expected {expected}")
+        self.seen, self.expected = str(seen), str(expected)
+
+
+class UnsupportedError(Exception):
+    """This torch has no such collective on Gloo."""
+
+
+class Rank:
+    """What the steps share."""
+
+    def __init__(self, settings: dict[str, Any], events: Path) -> None:
+        self.settings = settings
+        self.events = events
+        self.rank = int(os.environ["RANK"])
+        self.world = int(os.environ["WORLD_SIZE"])
+        self.torch: Any = None
+        self.dist: Any = None
+        self.store: Any = None
+        self.rendezvous: Any = None
+        self.groups: list[tuple[list[int], Any]] = []
+
+    def left(self) -> float:
+        """Seconds until the supervisor loses patience."""
+        spent = time.monotonic() - BEGUN
+        return max(1.0, float(self.settings["deadline"]) - spent - RESERVE_SECONDS)
+
+    def say(self, **event: Any) -> None:
+        """Write one line."""
+        with self.events.open("a") as stream:
+            stream.write(json.dumps(event) + "\n")
+
+
+def equal(rank: Rank, what: str, seen: Any, expected: Any) -> None:
+    """Compare exactly; the values are small integers, so rounding is no excuse."""
+    if not rank.torch.equal(seen, expected):
+        wrong = int((seen != expected).flatten().nonzero()[0])
+        first = (seen.flatten()[wrong].item(), expected.flatten()[wrong].item())
+        raise WrongValueError(f"{what}, element {wrong}", *first)
+
+
+def pattern(rank: Rank, number: int) -> Any:
+    """Numbers that differ per rank and per element."""
+    return rank.torch.arange(ELEMENTS, dtype=rank.torch.float32) + number * 7
+
+
+def step_import(rank: Rank) -> dict[str, Any]:
+    """Load torch."""
+    import torch
+    import torch.distributed as dist
+
+    rank.torch, rank.dist = torch, dist
+    torch.set_num_threads(1)
+    return {"torch": torch.__version__, "gloo": dist.is_gloo_available()}
+
+
+def open_store(rank: Rank, address: str, port: int, serve: bool) -> Any:
+    """Connect to (or serve) a TCPStore."""
+    return rank.dist.TCPStore(
+        address,
+        port,
+        rank.world,
+        serve,
+        timeout=timedelta(seconds=rank.left()),
+        wait_for_workers=False,
+    )
+
+
+def meet(rank: Rank, store: Any, name: str) -> dict[str, Any]:
+    """Wait until every rank has left its mark; name the missing ones."""
+    store.set(f"{name}/{rank.rank}", str(rank.rank))
+    keys = [f"{name}/{number}" for number in range(rank.world)]
+    try:
+        store.wait(keys, timedelta(seconds=rank.left()))
+    except Exception as exc:
+        missing = [n for n, key in enumerate(keys) if not store.check([key])]
+        text = f"ranks {missing} never reached the store"
+        raise RuntimeError(text) from exc
+    for number, key in enumerate(keys):
+        if store.get(key) != str(number).encode():
+            raise WrongValueError(f"store key {key}", store.get(key), number)
+    return {}
+
+
+def step_store(rank: Rank) -> dict[str, Any]:
+    """Reach rank 0's store."""
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    rank.store = open_store(rank, address, port, rank.rank == 0)
+    return meet(rank, rank.store, "store")
+
+
+def step_rendezvous(rank: Rank) -> dict[str, Any]:
+    """Reach a store on the port of torchrun's rendezvous."""
+    address, port = os.environ["MASTER_ADDR"], int(rank.settings["rendezvous_port"])
+    rank.rendezvous = open_store(rank, address, port, rank.rank == 0)
+    return meet(rank, rank.rendezvous, "rendezvous")
+
+
+def step_init(rank: Rank) -> dict[str, Any]:
+    """Let Gloo connect every rank with every rank."""
+    rank.dist.init_process_group(
+        "gloo",
+        store=rank.dist.PrefixStore("fullmesh", rank.store),
+        rank=rank.rank,
+        world_size=rank.world,
+        timeout=timedelta(seconds=float(rank.settings["init_timeout"])),
+    )
+    return {}
+
+
+def step_all_reduce(rank: Rank) -> dict[str, Any]:
+    """Sum and maximum."""
+    total = pattern(rank, rank.rank)
+    rank.dist.all_reduce(total)
+    steps = 7 * rank.world * (rank.world - 1) // 2
+    base = rank.torch.arange(ELEMENTS, dtype=rank.torch.float32)
+    equal(rank, "all_reduce(sum)", total, base * rank.world + steps)
+    top = pattern(rank, rank.rank)
+    rank.dist.all_reduce(top, op=rank.dist.ReduceOp.MAX)
+    equal(rank, "all_reduce(max)", top, pattern(rank, rank.world - 1))
+    return {}
+
+
+def step_broadcast(rank: Rank) -> dict[str, Any]:
+    """From every rank in turn."""
+    for source in range(rank.world):
+        mine = pattern(rank, source if source == rank.rank else -1)
+        rank.dist.broadcast(mine, source)
+        equal(rank, f"broadcast from rank {source}", mine, pattern(rank, source))
+    return {}
+
+
+def step_all_gather(rank: Rank) -> dict[str, Any]:
+    """Everybody's numbers at everybody's."""
+    found = [rank.torch.zeros(ELEMENTS) for _ in range(rank.world)]
+    rank.dist.all_gather(found, pattern(rank, rank.rank))
+    for number, seen in enumerate(found):
+        equal(rank, f"all_gather, part of rank {number}", seen, pattern(rank, number))
+    return {}
+
+
+def supported(call: Callable[[], Any]) -> None:
+    """Tell a missing collective from a failing one."""
+    try:
+        call()
+    except (RuntimeError, NotImplementedError) as exc:
+        text = str(exc)
+        if any(word in text.lower() for word in ("not support", "unsupported", "not implemented")):
+            raise UnsupportedError(text.splitlines()[0]) from exc
+        raise
+
+
+def step_reduce_scatter(rank: Rank) -> dict[str, Any]:
+    """Sum, then one part for each."""
+    parts = [pattern(rank, rank.rank + part) for part in range(rank.world)]
+    mine = rank.torch.zeros(ELEMENTS)
+    supported(lambda: rank.dist.reduce_scatter(mine, parts))
+    steps = 7 * (rank.world * (rank.world - 1) // 2 + rank.world * rank.rank)
+    base = rank.torch.arange(ELEMENTS, dtype=rank.torch.float32)
+    equal(rank, "reduce_scatter", mine, base * rank.world + steps)
+    return {}
+
+
+def step_all_to_all(rank: Rank) -> dict[str, Any]:
+    """Something else from each to each."""
+    torch = rank.torch
+    sent = torch.arange(rank.world, dtype=torch.int64) + rank.rank * rank.world
+    got = torch.zeros(rank.world, dtype=torch.int64)
+    supported(lambda: rank.dist.all_to_all_single(got, sent))
+    equal(rank, "all_to_all", got, torch.arange(rank.world) * rank.world + rank.rank)
+    return {}
+
+
+def step_barrier(rank: Rank) -> dict[str, Any]:
+    """Wait for everybody."""
+    rank.dist.barrier()
+    return {}
+
+
+def group_members(world: int) -> list[list[int]]:
+    """Evens, odds and some pairs; every rank makes the same list, as new_group demands."""
+    wanted = [list(range(0, world, 2)), list(range(1, world, 2))]
+    pairs = [[first, first + 1] for first in range(0, world - 1, 2)]
+    return [group for group in wanted + pairs[:GROUP_PAIRS] if group]
+
+
+def step_groups(rank: Rank) -> dict[str, Any]:
+    """Make subgroups, each with listeners of its own, and sum within each."""
+    wanted = group_members(rank.world)
+    timeout = timedelta(seconds=float(rank.settings["init_timeout"]))
+    for members in wanted:
+        group = rank.dist.new_group(members, timeout=timeout, backend="gloo")
+        rank.groups.append((members, group))
+    for members, group in rank.groups:
+        if rank.rank in members:
+            value = rank.torch.tensor([float(rank.rank + 1)])
+            rank.dist.all_reduce(value, group=group)
+            expected = rank.torch.tensor([float(sum(members) + len(members))])
+            equal(rank, f"all_reduce in group {members}", value, expected)
+    return {"groups": wanted}
+
+
+def step_latency(rank: Rank) -> dict[str, Any]:
+    """Time the smallest all_reduce."""
+    value = rank.torch.zeros(1)
+    seconds = []
+    for _ in range(LATENCY_ROUNDS):
+        begun = time.perf_counter()
+        rank.dist.all_reduce(value)
+        seconds.append(time.perf_counter() - begun)
+    return {"latency_us": round(statistics.median(seconds) * 1e6, 1)}
+
+
+def step_bandwidth(rank: Rank) -> dict[str, Any]:
+    """Time a large all_reduce; bus bandwidth as nccl-tests defines it."""
+    size = int(rank.settings["bandwidth_mib"]) * 1024 * 1024
+    value = rank.torch.ones(size // 4)
+    seconds = []
+    for _ in range(BANDWIDTH_ROUNDS):
+        value.fill_(1.0)
+        rank.dist.barrier()
+        begun = time.perf_counter()
+        rank.dist.all_reduce(value)
+        seconds.append(time.perf_counter() - begun)
+    ends = rank.torch.stack((value[0], value[-1]))
+    equal(rank, "large all_reduce", ends, rank.torch.full((2,), float(rank.world)))
+    best = min(seconds)
+    share = 2 * (rank.world - 1) / rank.world
+    gbits = size * share * 8 / best / 1e9
+    return {"mib": size >> 20, "seconds_best": round(best, 4), "bus_gbit_s": round(gbits, 3)}
+
+
+def decode(text: str) -> tuple[str, int]:
+    """Read an address of /proc/net/tcp."""
+    import socket
+    import struct
+
+    shown, port = text.split(":")
+    words = [struct.pack("=I", int(shown[i : i + 8], 16)) for i in range(0, len(shown), 8)]
+    raw = b"".join(words)
+    family = socket.AF_INET if len(words) == 1 else socket.AF_INET6
+    address = socket.inet_ntop(family, raw)
+    return address.removeprefix("::ffff:"), int(port, 16)
+
+
+def step_sockets(rank: Rank) -> dict[str, Any]:
+    """Say which sockets this process really has."""
+    own = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            own.add(str(entry.readlink()))
+        except OSError:
+            continue
+    listeners, connections = [], []
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        if not Path(table).exists():
+            continue
+        for line in Path(table).read_text().splitlines()[1:]:
+            part = line.split()
+            if f"socket:[{part[9]}]" not in own:
+                continue
+            if part[3] == LISTEN:
+                listeners.append(decode(part[1]))
+            else:
+                connections.append((*decode(part[1]), *decode(part[2])))
+    rank.dist.barrier()  # nobody leaves while others still count
+    return {"listeners": sorted(listeners), "connections": len(connections)}
+
+
+STEPS: dict[str, Callable[[Rank], dict[str, Any]]] = {
+    "import": step_import,
+    "store": step_store,
+    "rendezvous": step_rendezvous,
+    "init": step_init,
+    "all_reduce": step_all_reduce,
+    "broadcast": step_broadcast,
+    "all_gather": step_all_gather,
+    "reduce_scatter": step_reduce_scatter,
+    "all_to_all": step_all_to_all,
+    "barrier": step_barrier,
+    "groups": step_groups,
+    "latency": step_latency,
+    "bandwidth": step_bandwidth,
+    "sockets": step_sockets,
+}
+
+
+def take(rank: Rank, name: str) -> bool:
+    """Take one step; false when the ladder ends here."""
+    rank.say(step=name, state="begin", at=round(time.monotonic() - BEGUN, 3))
+    begun = time.monotonic()
+    state, text, data = "ok", "", {}
+    seen: dict[str, str] = {}
+    try:
+        data = STEPS[name](rank)
+    except UnsupportedError as exc:
+        state, text = "unsupported", str(exc)
+    except WrongValueError as exc:
+        state, text = "wrong", str(exc)
+        seen = {"seen": exc.seen, "expected": exc.expected}
+    except Exception as exc:  # whatever torch raises is what we came to report
+        state, text = "failed", f"{type(exc).__name__}: {exc}"[:2000]
+    spent = round(time.monotonic() - begun, 4)
+    rank.say(step=name, state=state, seconds=spent, text=text, data=data, **seen)
+    return state in ("ok", "unsupported")
+
+
+def main() -> int:
+    """Climb until a step fails."""
+    settings = json.loads(Path(sys.argv[1]).read_text())
+    rank = Rank(settings, Path(sys.argv[2]))
+    for name in STEPS:
+        if name in settings["steps"] and not take(rank, name):
+            return 1
+    rank.say(step="done", state="ok", seconds=round(time.monotonic() - BEGUN, 3), text="", data={})
+    return 0
+
+
+if __name__ == "__main__":
+    CODE = main()
+    sys.stdout.flush()
+    # Gloo's and the store's threads make an ordinary exit slow or noisy; everything is written.
+    os._exit(CODE)

@@ -1,0 +1,369 @@
+"""Rung L2: every ordered pair of nodes, judged from what the kernels said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from fullmesh.verify_types import WARNING, Finding, Seen, in_words
+
+OPEN = "open"
+RANGE_MODE = "peers_range"
+# Worst first: the word of a pair is the worst of its ports.
+VERDICTS = (
+    "someone_else",
+    "wrong_source",
+    "no_route",
+    "dropped",
+    "rejected",
+    "refused",
+    "reset",
+    "mtu_black_hole",
+    OPEN,
+)
+CODES_OF = {
+    "dropped": "VC-201",
+    "rejected": "VC-202",
+    "refused": "VC-203",
+    "no_route": "VC-204",
+    "reset": "VC-205",
+    "wrong_source": "VC-206",
+    "someone_else": "VC-207",
+    "mtu_black_hole": "VC-208",
+}
+SAID = {
+    "dropped": "gets no answer (packets are dropped)",
+    "rejected": "is rejected (an ICMP answer says: prohibited)",
+    "refused": "is refused (a reset comes back although a listener is there)",
+    "no_route": "finds no way there (no route, or nobody answers ARP)",
+    "reset": "is cut off after it was connected",
+    "wrong_source": "comes from another address than the cluster's",
+    "someone_else": "reaches something that is not this verification's listener",
+    "mtu_black_hole": "gets small packets through and loses large ones (MTU)",
+}
+FIREWALLED = ("dropped", "rejected", "refused")
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """What is wrong between two nodes in one direction."""
+
+    source: str
+    target: str
+    verdict: str
+    ports: str
+    remark: str
+    arrived: bool | None  # the first packets were counted in front of the target's firewall
+    shown: str
+
+
+def records(seen: Seen, source: str) -> list[Mapping[str, Any]]:
+    """What a node saw when it connected to its peers."""
+    found: list[Mapping[str, Any]] = seen.nodes.get(source, {}).get("links", {}).get("links", [])
+    return found
+
+
+def worst(verdicts: Sequence[str]) -> str:
+    """The word for a pair."""
+    return min(verdicts, key=VERDICTS.index)
+
+
+def matrix(seen: Seen) -> list[dict[str, Any]]:
+    """One row for each ordered pair that was tried."""
+    rows = []
+    for source in seen.plan["nodes"]:
+        by_peer: dict[str, list[Mapping[str, Any]]] = {}
+        for record in records(seen, source):
+            if record["kind"] != "outside":
+                by_peer.setdefault(record["node"], []).append(record)
+        for target, found in by_peer.items():
+            verdict = worst([record["verdict"] for record in found])
+            good = [record for record in found if record["verdict"] == OPEN]
+            rows.append(
+                {
+                    "from": source,
+                    "to": target,
+                    "verdict": verdict,
+                    "ms": round(median(r["ms"] for r in good), 3) if good else None,
+                    "rtt_ms": round(min(r["rtt_ms"] for r in good), 3) if good else None,
+                    "ports": [
+                        {"port": r["port"], "kind": r["kind"], "verdict": r["verdict"]}
+                        for r in found
+                        if r["verdict"] != OPEN
+                    ],
+                }
+            )
+    return rows
+
+
+def arrived(seen: Seen, source: str, target: str, ports: Sequence[int]) -> bool | None:
+    """Whether the target's network card saw the attempts; None when it was not watching."""
+    if not seen.nodes.get(target, {}).get("node", {}).get("tapped"):
+        return None
+    report = seen.nodes.get(target, {}).get("started", {}).get("listeners")
+    if not report:
+        return None
+    counted = report["attempts"].get(seen.address(source), {})
+    return any(str(port) in counted for port in ports)
+
+
+def ports_in_words(seen: Seen, found: Sequence[Mapping[str, Any]], tried: int) -> str:
+    """Say which ports are shut."""
+    words = []
+    samples = [str(r["port"]) for r in found if r["kind"] == "sample"]
+    if samples:
+        of = "" if len(samples) == tried else f" ({len(samples)} of {tried} tried)"
+        words.append(f"{seen.plan['data_ports']['firewalld']}/tcp{of}")
+    words += [f"{r['port']}/tcp ({r['kind']})" for r in found if r["kind"] != "sample"]
+    return ", ".join(words)
+
+
+def blocked_pairs(seen: Seen) -> list[Blocked]:
+    """Everything that is not open, one entry per pair and verdict."""
+    result = []
+    for source in seen.plan["nodes"]:
+        groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+        tried: dict[str, int] = {}
+        for record in records(seen, source):
+            if record["kind"] == "outside":
+                continue
+            tried[record["node"]] = tried.get(record["node"], 0) + (record["kind"] == "sample")
+            if record["verdict"] != OPEN:
+                groups.setdefault((record["node"], record["verdict"]), []).append(record)
+        for (target, verdict), found in groups.items():
+            shown = ", ".join(f"{r['port']}: {r['errno'] or r['verdict']}" for r in found)
+            result.append(
+                Blocked(
+                    source,
+                    target,
+                    verdict,
+                    ports_in_words(seen, found, tried[target]),
+                    found[0]["remark"],
+                    arrived(seen, source, target, [r["port"] for r in found]),
+                    shown,
+                )
+            )
+    return result
+
+
+def where(block: Blocked) -> str:
+    """Say who stops the packets, as far as it is known."""
+    if block.verdict not in FIREWALLED:
+        return ""
+    if block.arrived:
+        return f"; they arrive at {block.target}, so its own firewall stops them"
+    if block.arrived is False:
+        return f"; they never arrive at {block.target}, so something on the way or {block.source} itself stops them"
+    return ""
+
+
+def mend(seen: Seen, block: Blocked) -> str:
+    """The command that mends a blocked link."""
+    data = seen.plan["data_ports"]["firewalld"]
+    peer = seen.address(block.target)
+    if block.verdict in FIREWALLED and block.arrived is False:
+        return (
+            f"allow tcp {data} and the named ports from {seen.address(block.source)} to {peer} in the network "
+            f"(switch ACL, security group); on {block.source}: nft list ruleset"
+        )
+    if block.verdict in FIREWALLED:
+        return f"{seen.apply('firewall')}; look on {block.target}: firewall-cmd --get-active-zones, nft list ruleset"
+    if block.verdict == "mtu_black_hole":
+        return f"on {block.source}: ping -M do -s 1472 {peer}; give both ends and the switches one MTU"
+    if block.verdict == "someone_else":
+        return f"on {block.source}: ip neigh show {peer}; look for a second host with {peer}"
+    return f"on {block.source}: ip route get {peer}; {seen.apply('network')}"
+
+
+def merged(blocks: Sequence[Blocked]) -> Iterator[list[Blocked]]:
+    """Put together what has one cause: many sources and one target, or one source and many targets."""
+    by_target: dict[tuple[Any, ...], list[Blocked]] = {}
+    for block in blocks:
+        key = (block.target, block.verdict, block.ports, block.arrived)
+        by_target.setdefault(key, []).append(block)
+    single: dict[tuple[Any, ...], list[Blocked]] = {}
+    for group in by_target.values():
+        if len(group) > 1:
+            yield group
+        else:
+            block = group[0]
+            key = (block.source, block.verdict, block.ports, block.arrived)
+            single.setdefault(key, []).append(block)
+    yield from single.values()
+
+
+def rule_links(seen: Seen) -> Iterator[Finding]:
+    """Every peer reaches every peer, on the named ports and on ports that the kernel chose."""
+    for group in merged(blocked_pairs(seen)):
+        block = group[0]
+        sources = sorted({b.source for b in group})
+        targets = sorted({b.target for b in group})
+        direction = f"{in_words(sources)} -> {in_words(targets)}"
+        remark = f" [{block.remark}]" if block.remark else ""
+        one_target = len(targets) == 1
+        yield Finding(
+            CODES_OF[block.verdict],
+            "L2",
+            f"{direction} {SAID[block.verdict]}{where(block)}{remark}",
+            node=targets[0] if one_target else sources[0],
+            peer=in_words(sources if one_target else targets),
+            port=block.ports,
+            direction=direction,
+            seen=block.shown,
+            expected=OPEN,
+            fix=mend(seen, block),
+        )
+
+
+def rule_late(seen: Seen) -> Iterator[Finding]:
+    """A link that is open and whose listener answered too late: a busy machine, no fault of the link."""
+    for source in seen.plan["nodes"]:
+        slow = sorted(
+            {r["node"] for r in records(seen, source) if r["verdict"] == OPEN and r["remark"]}
+        )
+        if slow:
+            yield Finding(
+                "VC-209",
+                "L2",
+                f"{in_words(slow)} accepted the connections of {source} and answered late; the links are open",
+                node=slow[0],
+                peer=source,
+                direction=f"{source} -> {in_words(slow)}",
+                seen="no complete answer in time",
+                expected="an answer",
+                fix=f"on {slow[0]}: uptime; run the verification again when the node is less busy",
+                severity=WARNING,
+            )
+
+
+def rule_sample_ports(seen: Seen) -> Iterator[Finding]:
+    """What the kernel gave to a listener that did not ask for a port lies in the range: the pin works."""
+    data = seen.plan["data_ports"]
+    for name in seen.plan["nodes"]:
+        ports = seen.nodes.get(name, {}).get("node", {}).get("ports", [])
+        given = [p["port"] for p in ports if p["kind"] == "sample" and not p["error"]]
+        out = [port for port in given if not data["first"] <= port <= data["last"]]
+        if out:
+            yield Finding(
+                "VC-212",
+                "L2",
+                f"a listener on {name} got a port outside the data range",
+                node=name,
+                port=", ".join(map(str, out)),
+                seen=", ".join(map(str, out)),
+                expected=str(data["firewalld"]),
+                fix=seen.apply("tuning"),
+            )
+
+
+def rule_outside_port(seen: Seen) -> Iterator[Finding]:
+    """Peers reach nothing but what the plan opens."""
+    if seen.mode != RANGE_MODE:
+        return
+    for source in seen.plan["nodes"]:
+        for record in records(seen, source):
+            if record["kind"] == "outside" and record["verdict"] == OPEN:
+                yield Finding(
+                    "VC-210",
+                    "L2",
+                    f"{source} reaches {record['node']} on a port that the plan does not open",
+                    node=record["node"],
+                    peer=source,
+                    port=f"{record['port']}/tcp",
+                    direction=f"{source} -> {record['node']}",
+                    seen=OPEN,
+                    expected="shut",
+                    fix=f"{seen.apply('firewall')}; look on {record['node']}: firewall-cmd --list-all-zones",
+                )
+
+
+def rule_outsider(seen: Seen) -> Iterator[Finding]:
+    """Who is not a peer does not reach the master port."""
+    if seen.mode == "off":
+        return
+    for record in seen.outside.get("links", []):
+        if record["verdict"] in (OPEN, "someone_else"):
+            yield Finding(
+                "VC-211",
+                "L2",
+                f"the controller, which is no peer, reaches port {record['port']} on {record['node']}",
+                node=record["node"],
+                peer="controller",
+                port=f"{record['port']}/tcp",
+                direction=f"controller -> {record['node']}",
+                seen=OPEN,
+                expected="shut to everybody but the peers",
+                fix=f"{seen.apply('firewall')}; look on {record['node']}: firewall-cmd --get-active-zones",
+            )
+
+
+def guard_notes(seen: Seen, why_not_outside: str) -> list[str]:
+    """What about the firewall was not tested, and why."""
+    notes = []
+    if seen.mode != RANGE_MODE:
+        notes.append(
+            f"not tested that other ports are shut to peers: the firewall mode is {seen.mode}"
+        )
+    if seen.mode == "off":
+        notes.append("not tested that outsiders are kept out: the firewall mode is off")
+    elif why_not_outside:
+        notes.append(f"not tested that outsiders are kept out: {why_not_outside}")
+    return notes
+
+
+RULES = (rule_links, rule_late, rule_sample_ports, rule_outside_port, rule_outsider)
+
+
+def findings(seen: Seen) -> list[Finding]:
+    """All findings of this rung."""
+    return [finding for rule in RULES for finding in rule(seen)]
+
+
+def wants(plan: Mapping[str, Any], name: str, mode: str) -> dict[str, Any]:
+    """Which listeners a node opens."""
+    named = []
+    if name == plan["master"]["node"]:
+        named = [
+            {"kind": "master", "port": plan["master"]["port"]},
+            {"kind": "rendezvous", "port": plan["rendezvous"]["port"]},
+        ]
+    data = plan["data_ports"]
+    allowed = [[data["first"], data["last"]], *([p, p] for p in plan["reserved_ports"])]
+    return {"named": named, "outside": mode == RANGE_MODE, "allowed": allowed}
+
+
+def targets(
+    plan: Mapping[str, Any], opened: Mapping[str, Sequence[Mapping[str, Any]]], name: str
+) -> list[dict[str, Any]]:
+    """Every listener of every other node."""
+    return [
+        {
+            "node": peer,
+            "address": plan["nodes"][peer]["address"],
+            "port": port["port"],
+            "kind": port["kind"],
+        }
+        for peer, ports in opened.items()
+        if peer != name
+        for port in ports
+        if not port["error"]
+    ]
+
+
+def outsider_targets(
+    plan: Mapping[str, Any],
+    opened: Mapping[str, Sequence[Mapping[str, Any]]],
+    reachable: Mapping[str, str],
+) -> list[dict[str, Any]]:
+    """The named ports, by the address that the controller uses and by the cluster's."""
+    found = []
+    for name, ports in opened.items():
+        for address in dict.fromkeys((reachable[name], plan["nodes"][name]["address"])):
+            found += [
+                {"node": name, "address": address, "port": port["port"], "kind": "outside"}
+                for port in ports
+                if port["kind"] in ("master", "rendezvous") and not port["error"]
+            ]
+    return found

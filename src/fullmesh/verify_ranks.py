@@ -1,0 +1,262 @@
+"""Rungs L3 to L5: what the ranks of a real Gloo job reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fullmesh.verify_types import Finding, Seen, in_words
+
+STEPS = {
+    "import": "L3",
+    "store": "L3",
+    "rendezvous": "L3",
+    "init": "L4",
+    "all_reduce": "L4",
+    "broadcast": "L4",
+    "all_gather": "L4",
+    "reduce_scatter": "L4",
+    "all_to_all": "L4",
+    "barrier": "L4",
+    "groups": "L4",
+    "latency": "L5",
+    "bandwidth": "L5",
+    "sockets": "L5",
+}
+GOOD = ("ok", "unsupported")
+WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 (compared with, not bound)
+FIRST_LINE = 300
+
+
+@dataclass(frozen=True)
+class RankEnd:
+    """Where a rank's climb ended."""
+
+    rank: int
+    node: str
+    step: str  # "" when it got through
+    state: str  # wrong, failed, died, hung, absent
+    text: str
+    seen: str = ""
+    expected: str = ""
+
+
+def steps_for(rungs: Sequence[str]) -> list[str]:
+    """The steps that the asked rungs need; a rung needs the ones below it."""
+    highest = max((rung for rung in rungs if rung in STEPS.values()), default="")
+    return [step for step, rung in STEPS.items() if rung <= highest]
+
+
+def ranks_of(seen: Seen) -> Iterator[tuple[str, int, Mapping[str, Any], Mapping[str, Any]]]:
+    """Every rank of the plan with what is known of it."""
+    for name, node in seen.plan["nodes"].items():
+        gloo = seen.nodes.get(name, {}).get("gloo", {})
+        for rank in node["ranks"]:
+            yield name, rank, gloo.get("ranks", {}).get(str(rank), {}), gloo.get("ended", {})
+
+
+def last_words(rank: Mapping[str, Any]) -> str:
+    """The last line that a rank printed."""
+    lines = str(rank.get("log", "")).splitlines()
+    return lines[-1][:FIRST_LINE] if lines else ""
+
+
+def end_of(
+    name: str, rank: int, told: Mapping[str, Any], ended: Mapping[str, Any], wanted: Sequence[str]
+) -> RankEnd:
+    """Find out where one rank stopped."""
+    events = told.get("events", [])
+    if not events:
+        why = last_words(told) or str(ended.get("error", "")) or "it never wrote a line"
+        return RankEnd(rank, name, wanted[0], "absent", why)
+    last = events[-1]
+    if last["step"] == "done" or (last["step"] == wanted[-1] and last["state"] in GOOD):
+        return RankEnd(rank, name, "", "ok", "")
+    if last["state"] not in ("begin", *GOOD):
+        text = str(last.get("text", "")).strip()[:FIRST_LINE]
+        return RankEnd(
+            rank,
+            name,
+            last["step"],
+            last["state"],
+            text,
+            last.get("seen", ""),
+            last.get("expected", ""),
+        )
+    if rank in ended.get("killed", []):
+        return RankEnd(rank, name, last["step"], "hung", f"no end of step {last['step']}")
+    code = ended.get("codes", {}).get(str(rank))
+    return RankEnd(rank, name, last["step"], "died", f"exit code {code}; {last_words(told)}")
+
+
+def ends(seen: Seen) -> list[RankEnd]:
+    """Where every rank stopped."""
+    wanted = steps_for(seen.rungs)
+    return [end_of(*found, wanted) for found in ranks_of(seen)]
+
+
+def code_of(end: RankEnd) -> str:
+    """The code for an end."""
+    if end.state == "absent":
+        return "VC-304"
+    if end.state == "died":
+        return "VC-303"
+    if end.state == "wrong":
+        return "VC-402"
+    if end.step == "import":
+        return "VC-302"
+    if end.step in ("store", "rendezvous"):
+        return "VC-301"
+    return "VC-401" if end.step == "init" else "VC-403"
+
+
+def sentence(seen: Seen, end: RankEnd, ranks: str) -> str:
+    """The cause in words."""
+    master = seen.plan["master"]
+    if end.step in ("store", "rendezvous"):
+        port = master["port"] if end.step == "store" else seen.plan["rendezvous"]["port"]
+        return f"{ranks} could not use the store on {master['node']} ({master['address']}:{port}): {end.text}"
+    return {
+        "wrong": f"{ranks} got a wrong value: {end.text}",
+        "hung": f"{ranks} hung in {end.step} until the deadline",
+        "died": f"{ranks} ended in the middle of {end.step}: {end.text}",
+        "absent": f"{ranks} never started: {end.text}",
+    }.get(end.state, f"{ranks} failed in {end.step}: {end.text}")
+
+
+def first_broken(found: Sequence[RankEnd]) -> list[RankEnd]:
+    """The ranks that stopped first on the ladder; whoever stopped later was waiting for them.
+
+    A rank that failed by itself says more than one that hung at the same step.
+    """
+    order = list(STEPS)
+    broken = [end for end in found if end.step]
+    if not broken:
+        return []
+    rung = min(STEPS[end.step] for end in broken)
+    lowest = min(order.index(end.step) for end in broken if STEPS[end.step] == rung)
+    at_step = [end for end in broken if order.index(end.step) == lowest]
+    spoke = [end for end in at_step if end.state != "hung"]
+    return spoke or at_step
+
+
+def rule_climb(seen: Seen) -> Iterator[Finding]:
+    """Every rank gets to the top."""
+    groups: dict[tuple[str, str, str], list[RankEnd]] = {}
+    for end in first_broken(ends(seen)):
+        groups.setdefault((end.step, end.state, end.text), []).append(end)
+    for group in groups.values():
+        end = group[0]
+        nodes = list(dict.fromkeys(e.node for e in group))
+        who = f"{'rank' if len(group) == 1 else 'ranks'} {in_words([str(e.rank) for e in group])}"
+        fix = f"on {end.node}: see ranks in the result; run again with TORCH_DISTRIBUTED_DEBUG=DETAIL"
+        if end.step == "import" or end.state == "absent":
+            fix = seen.apply("packages")
+        yield Finding(
+            code_of(end),
+            STEPS[end.step],
+            sentence(seen, end, f"{who} on {in_words(nodes)}"),
+            node=end.node,
+            peer=seen.plan["master"]["node"] if STEPS[end.step] == "L3" else in_words(nodes[1:]),
+            seen=end.seen or end.state,
+            expected=end.expected or "ok",
+            fix=fix,
+        )
+
+
+def event_data(told: Mapping[str, Any], step: str) -> Mapping[str, Any]:
+    """What a step of a rank reported."""
+    for event in told.get("events", []):
+        if event["step"] == step and event["state"] == "ok":
+            data: Mapping[str, Any] = event["data"]
+            return data
+    return {}
+
+
+def rule_listeners(seen: Seen) -> Iterator[Finding]:
+    """Every port on which a rank really listened lies in the range and on the cluster address."""
+    data = seen.plan["data_ports"]
+    named = (seen.plan["master"]["port"], seen.plan["rendezvous"]["port"])
+    for name, rank, told, _ in ranks_of(seen):
+        own = seen.address(name)
+        listeners = [(str(a), int(p)) for a, p in event_data(told, "sockets").get("listeners", [])]
+        free = [(a, p) for a, p in listeners if p not in named]
+        out = [f"{a}:{p}" for a, p in free if not data["first"] <= p <= data["last"]]
+        if out:
+            yield Finding(
+                "VC-501",
+                "L5",
+                f"rank {rank} on {name} listened outside the data range",
+                node=name,
+                port=in_words(out),
+                seen=in_words(out),
+                expected=str(data["firewalld"]),
+                fix=seen.apply("tuning"),
+            )
+        wrong = sorted({a for a, _ in free if a != own and a not in WILDCARDS})
+        if wrong:
+            yield Finding(
+                "VC-502",
+                "L5",
+                f"Gloo of rank {rank} on {name} listened on an address that is not the cluster's",
+                node=name,
+                seen=in_words(wrong),
+                expected=own,
+                fix=f"on {name}: ip -o addr show; one address per cluster interface, or GLOO_SOCKET_IFNAME set",
+            )
+
+
+def collectives(seen: Seen) -> dict[str, Any]:
+    """Times and rates over all ranks: the slowest counts."""
+    slowest: dict[str, float] = {}
+    unsupported: set[str] = set()
+    latency, bandwidth, mib = 0.0, 0.0, 0
+    for _, _, told, _ in ranks_of(seen):
+        for event in told.get("events", []):
+            if event["state"] == "unsupported":
+                unsupported.add(event["step"])
+            if event["state"] == "ok" and event["step"] in STEPS:
+                slowest[event["step"]] = max(slowest.get(event["step"], 0.0), event["seconds"])
+        latency = max(latency, float(event_data(told, "latency").get("latency_us", 0.0)))
+        rate = event_data(told, "bandwidth")
+        if rate:
+            mib = int(rate["mib"])
+            bandwidth = min(bandwidth or rate["bus_gbit_s"], rate["bus_gbit_s"])
+    if not slowest:
+        return {}
+    return {
+        "world_size": seen.plan["world_size"],
+        "seconds": slowest,
+        "unsupported": sorted(unsupported),
+        "latency_us": latency,
+        "bandwidth_mib": mib,
+        "bus_gbit_s": bandwidth,
+    }
+
+
+def seconds_of(seen: Seen, rung: str) -> float:
+    """How long the slowest rank took for the steps of a rung."""
+    spent = collectives(seen).get("seconds", {})
+    return float(sum(value for step, value in spent.items() if STEPS[step] == rung))
+
+
+def rank_table(seen: Seen) -> list[dict[str, Any]]:
+    """Every rank in one line, with its last words when it did not get through."""
+    return [
+        {
+            "rank": rank,
+            "node": name,
+            "step": end.step or "done",
+            "state": end.state,
+            "text": end.text,
+            "listeners": [f"{a}:{p}" for a, p in event_data(told, "sockets").get("listeners", [])],
+            "log": "" if end.state == "ok" else str(told.get("log", "")),
+        }
+        for (name, rank, told, _), end in zip(ranks_of(seen), ends(seen), strict=True)
+    ]
+
+
+def findings(seen: Seen) -> list[Finding]:
+    """All findings of these rungs."""
+    return [*rule_climb(seen), *rule_listeners(seen)]
