@@ -1,0 +1,243 @@
+"""The lab end to end, in the order in which a newcomer meets it. The tests build on each other: run the whole file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from fullmesh.settings import ROOT
+
+from .conftest import etc, latest, on, run, site
+
+SCHEMA = ROOT / "src/fullmesh/schema/result-1.json"
+BARE: dict[str, list[str]] = {}
+
+
+def rungs() -> dict[str, str]:
+    return {rung["id"]: rung["status"] for rung in latest()["rungs"]}
+
+
+def test_check_mode_on_bare_nodes_changes_nothing(lab: list[str]) -> None:
+    for node in lab:
+        BARE[node] = etc(node)
+    done = site("--check", "--diff")
+    assert done.code == 0
+    assert {node: etc(node) for node in lab} == BARE
+    assert on(lab[0], "ls /var/lib/fullmesh /opt/fullmesh 2>/dev/null | wc -l") == "0"
+
+
+def test_demo_verifies_both_families(lab: list[str]) -> None:
+    done = run("./fullmesh", "demo")
+    assert done.code == 0
+    result = latest()
+    jsonschema.validate(result, json.loads(SCHEMA.read_text()))
+    assert result["verdict"] == "ok"
+    assert set(result["plan"]["nodes"]) == set(lab)
+    assert {rung: status for rung, status in rungs().items() if status != "passed"} == {}
+    assert set(rungs()) >= {"L0", "L1", "L2", "L3", "L4", "L5", "L6"}
+    families = {on(node, ". /etc/os-release; echo $ID") for node in lab}
+    assert families == {"centos", "ubuntu"}
+
+
+def test_the_firewall_is_on_while_it_verifies(lab: list[str]) -> None:
+    for node in lab:
+        assert on(node, "firewall-cmd --state") == "running"
+
+
+def test_second_demo_changes_nothing_and_configures_nothing(lab: list[str]) -> None:
+    done = run("./fullmesh", "demo")
+    assert done.code == 0
+    assert done.changed() == dict.fromkeys(lab, 0)
+    for role in ("static_ip", "peer_firewall", "kernel_tuning", "torch_runtime", "launchers"):
+        assert f"TASK [{role} :" not in done.output
+
+
+def test_forced_full_path_changes_nothing(lab: list[str]) -> None:
+    done = site("-e", "fullmesh_converge=always")
+    assert done.code == 0
+    assert "TASK [kernel_tuning :" in done.output
+    assert done.changed() == dict.fromkeys(lab, 0)
+
+
+def test_drift_is_named_and_mended(lab: list[str]) -> None:
+    el, ubuntu = lab
+    on(el, "echo '# edited' >> /etc/sysctl.d/60-fullmesh.conf")
+    on(el, "sysctl -w net.ipv4.tcp_fin_timeout=60")
+    on(el, "firewall-cmd --zone=fullmesh --remove-port=29500/tcp")
+    on(ubuntu, "systemctl stop chrony")
+    on(ubuntu, "sed -i '/ubuntu1/d' /etc/hosts")
+    done = site()
+    assert done.code == 0
+    for sentence in (
+        "file /etc/sysctl.d/60-fullmesh.conf: was ",
+        "sysctl net.ipv4.tcp_fin_timeout: was 30, is 60",
+        "firewalld zone fullmesh: was ",
+        "service chrony.service: was active True, enabled True, is active False, enabled True",
+        "file /etc/hosts: was ",
+    ):
+        assert sentence in done.output
+    assert on(el, "sysctl -n net.ipv4.tcp_fin_timeout") == "30"
+    assert "29500/tcp" in on(el, "firewall-cmd --zone=fullmesh --list-ports")
+    assert on(ubuntu, "systemctl is-active chrony") == "active"
+    again = site()
+    assert (again.code, again.changed()) == (0, dict.fromkeys(lab, 0))
+
+
+def test_closing_the_data_range_is_named_within_a_minute(lab: list[str]) -> None:
+    el, ubuntu = lab
+    ports = latest()["plan"]["data_ports"]["firewalld"]
+    on(ubuntu, f"firewall-cmd --zone=fullmesh --remove-port={ports}/tcp")
+    done = run("./fullmesh", "verify", "-i", "inventory/lab")
+    on(ubuntu, f"firewall-cmd --zone=fullmesh --add-port={ports}/tcp")
+    assert done.code == 1
+    assert done.seconds < 60
+    result = latest()
+    assert result["verdict"] == "failed"
+    blocked = [f for f in result["findings"] if f["rung"] == "L2"]
+    assert blocked
+    assert {blocked[0]["node"], blocked[0]["peer"]} == {el, ubuntu}
+    assert el in done.output
+    assert ubuntu in done.output
+
+
+def test_verified_again_after_the_repair(lab: list[str]) -> None:
+    done = run("./fullmesh", "verify", "-i", "inventory/lab")
+    assert done.code == 0
+    assert done.changed() == dict.fromkeys(lab, 0)
+
+
+BAD_INPUT = [
+    (["-e", "fullmesh_mastr_port=29500"], "PL-101"),
+    (["-e", "fullmesh_address=10.78.9.9/24"], "PL-105"),
+    (["-e", "fullmesh_address=10.78.9.9"], "PL-104"),
+    (["-e", "fullmesh_interface=eth9"], "PR-104"),
+    (["-e", "fullmesh_master_port=50010"], "PL-110"),
+    (["-e", "fullmesh_master_port=80"], "PL-109"),
+    (["-e", "fullmesh_data_ports=50000-50010"], "PL-113"),
+    (["-e", "peer_firewall_peers=[]"], "PL-102"),
+    (["-e", "ansible_version={'full':'2.15.0'}"], "PL-121"),
+]
+
+
+@pytest.mark.parametrize(("more", "code"), BAD_INPUT, ids=[code for _more, code in BAD_INPUT])
+def test_bad_input_is_refused_before_any_node_is_touched(
+    lab: list[str], more: list[str], code: str
+) -> None:
+    before = {node: on(node, "cat /var/lib/fullmesh/manifest.json") for node in lab}
+    done = site(*more)
+    assert done.code != 0
+    assert f"[{code}]" in done.output
+    assert not any(done.changed().values())
+    assert {node: on(node, "cat /var/lib/fullmesh/manifest.json") for node in lab} == before
+
+
+def inventory_with(tmp_path: Path, host: str, **variables: str) -> str:
+    """The lab's inventory with some variables of one host changed."""
+    data = yaml.safe_load((ROOT / "inventory/lab/hosts.yml").read_text())
+    data["torch_nodes"]["hosts"][host] |= variables
+    path = tmp_path / "hosts.yml"
+    path.write_text(yaml.safe_dump(data))
+    (tmp_path / "group_vars").symlink_to(ROOT / "inventory/lab/group_vars")
+    return str(tmp_path)
+
+
+def test_an_unreachable_node_is_listed_and_the_others_stay_untouched(
+    lab: list[str], tmp_path: Path
+) -> None:
+    done = site(
+        "-e",
+        "fullmesh_converge=always",
+        inventory=inventory_with(tmp_path, lab[1], ansible_port="9"),
+    )
+    assert done.code != 0
+    assert f"[PR-101] cannot reach 1 of 2 nodes ({lab[1]}" in done.output
+    assert not any(done.changed().values())
+
+
+def test_a_node_without_sudo_is_refused(lab: list[str], tmp_path: Path) -> None:
+    on(
+        lab[1],
+        "useradd -m plain && mkdir -p -m 700 ~plain/.ssh && cp ~root/.ssh/authorized_keys ~plain/.ssh/"
+        " && chown -R plain: ~plain/.ssh",
+    )
+    done = site(inventory=inventory_with(tmp_path, lab[1], ansible_user="plain"))
+    on(lab[1], "userdel -r plain 2>/dev/null; true")
+    assert done.code != 0
+    assert f"[PR-102] {lab[1]}" in done.output
+    assert not any(done.changed().values())
+
+
+def test_an_unsupported_system_is_refused(lab: list[str]) -> None:
+    on(
+        lab[1],
+        "cp /usr/lib/os-release /tmp/os-release"
+        " && sed -i 's/^ID=ubuntu/ID=gentoo/; s/^NAME=.*/NAME=Gentoo/' /usr/lib/os-release",
+    )
+    done = site()
+    on(lab[1], "cat /tmp/os-release > /usr/lib/os-release; rm /tmp/os-release")
+    assert done.code != 0
+    assert f"[PR-103] {lab[1]}" in done.output
+
+
+def test_limit_and_tags(lab: list[str]) -> None:
+    done = site("--limit", lab[0], "--tags", "tuning", "-e", "fullmesh_converge=always")
+    assert done.code == 0
+    assert done.changed() == {lab[0]: 0}
+    assert "TASK [kernel_tuning :" in done.output
+    assert "TASK [peer_firewall :" not in done.output
+
+
+def test_infra(lab: list[str]) -> None:
+    done = run(
+        "pytest",
+        "-q",
+        "tests/infra",
+        "--hosts=ansible://torch_nodes",
+        "--ansible-inventory=inventory/lab",
+    )
+    assert done.code == 0
+    assert " passed" in done.output
+
+
+def test_the_missions_test_setup_passes_and_says_loudly_that_the_firewall_is_off(
+    lab: list[str],
+) -> None:
+    done = site("-e", "peer_firewall_mode=off", "-e", "selinux_mode=permissive")
+    assert done.code == 0
+    result = latest()
+    assert result["verdict"] == "ok"
+    assert any("firewall" in note["text"].lower() for note in result["notes"])
+    summary = run("./fullmesh", "report")
+    assert "firewall" in summary.output.lower()
+    for node in lab:
+        assert on(node, "systemctl is-active firewalld || true") == "inactive"
+    back = site()
+    assert back.code == 0
+    for node in lab:
+        assert on(node, "firewall-cmd --state") == "running"
+
+
+def test_undo_gives_the_nodes_back(lab: list[str]) -> None:
+    done = run("./fullmesh", "undo", "-i", "inventory/lab")
+    assert done.code == 0
+    for node in lab:
+        assert etc(node) == BARE[node]
+        assert (
+            on(node, "ls -d /etc/fullmesh /opt/fullmesh /var/lib/fullmesh 2>/dev/null | wc -l")
+            == "0"
+        )
+    again = run("./fullmesh", "undo", "-i", "inventory/lab")
+    assert (again.code, again.changed()) == (0, dict.fromkeys(lab, 0))
+
+
+def test_four_nodes(lab: list[str]) -> None:
+    done = run("./fullmesh", "demo", "--nodes", "4")
+    assert done.code == 0
+    result = latest()
+    assert (result["verdict"], result["plan"]["world_size"]) == ("ok", 4)
+    again = run("./fullmesh", "demo", "--nodes", "4")
+    assert (again.code, set(again.changed().values())) == (0, {0})
