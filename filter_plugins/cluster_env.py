@@ -1,0 +1,38 @@
+"""Hands the environment of a node to Ansible."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from ansible.errors import AnsibleFilterError
+
+from fullmesh import cluster_env as core
+
+
+def cluster_env_faults(node: dict[str, Any], extra: dict[str, Any]) -> list[str]:
+    """Coded sentences: what is wrong with the settings of *node*."""
+    return [str(fault) for fault in core.faults(node, extra)]
+
+
+def cluster_env_lines(
+    plan: dict[str, Any],
+    node: dict[str, Any],
+    facts: dict[str, Any],
+    own: dict[str, Any],
+) -> list[str]:
+    """The KEY=value lines of *node*; *own* are the role's and the user's variables."""
+    try:
+        return core.lines(core.environment(plan, node, facts) | own)
+    except (KeyError, ValueError) as error:
+        raise AnsibleFilterError(f"cluster_env_lines: {error}") from error
+
+
+class FilterModule:
+    """Filters of the role cluster_env."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The names under which Ansible finds them."""
+        return {"cluster_env_faults": cluster_env_faults, "cluster_env_lines": cluster_env_lines}

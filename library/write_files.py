@@ -1,0 +1,193 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Write several small files and their directories in one round trip."""
+
+import os
+import stat
+import tempfile
+from typing import TYPE_CHECKING
+
+from ansible.module_utils.basic import AnsibleModule
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+
+DOCUMENTATION = r"""
+---
+module: write_files
+short_description: Write several small files and their directories in one round trip
+description:
+  - Every file is replaced in one step (written aside, then renamed), so nobody reads half of one.
+  - Directories above a file that are missing are made with mode 0755.
+  - Honest in check mode on a bare machine, where C(template) fails for want of the directory.
+options:
+  files:
+    description: The files, each with C(path), C(content) and C(mode) (octal text, default C(0644)).
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      path:
+        description: Absolute path.
+        type: path
+        required: true
+      content:
+        description: The whole text.
+        type: str
+        required: true
+      mode:
+        description: Octal text.
+        type: str
+        default: '0644'
+  directories:
+    description: Directories that shall exist although nothing of ours is in them yet.
+    type: list
+    elements: path
+    default: []
+  absent:
+    description: Files that shall not exist.
+    type: list
+    elements: path
+    default: []
+attributes:
+  check_mode:
+    description: Reports what would be written and writes nothing.
+    support: full
+  diff_mode:
+    description: One entry a file that differs.
+    support: full
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Write the environment
+  write_files:
+    files:
+      - path: /etc/fullmesh/env
+        content: "{{ lookup('ansible.builtin.template', 'env.j2') }}"
+    absent: [/etc/profile.d/fullmesh.sh]
+  register: __cluster_env_files
+"""
+
+RETURN = r"""
+paths:
+  description: What was or would be written, made or removed.
+  type: list
+  elements: str
+  returned: always
+"""
+
+
+def observe(path: str) -> "Entry":
+    """Describe a file: its bytes and mode, or that it is not there."""
+    try:
+        info = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return {"exists": False, "content": b"", "mode": None}
+    if not stat.S_ISREG(info.st_mode):
+        raise ValueError(f"{path} is there and is no regular file; move it away")
+    with open(path, "rb") as stream:
+        content = stream.read()
+    return {"exists": True, "content": content, "mode": stat.S_IMODE(info.st_mode)}
+
+
+def show(entry: "Entry") -> str:
+    """Print a state for a diff."""
+    if not entry["exists"]:
+        return ""
+    return "mode {:04o}\n".format(entry["mode"]) + str(entry["content"].decode("utf-8", "replace"))
+
+
+def plan_files(files: "list[Entry]", absent: "list[str]") -> "list[Entry]":
+    """List the steps that are needed, each with the state before and after."""
+    steps = []
+    for item in files:
+        wanted: Entry = {
+            "exists": True,
+            "content": item["content"].encode("utf-8"),
+            "mode": int(item["mode"], 8),
+        }
+        steps.append({"path": item["path"], "before": observe(item["path"]), "after": wanted})
+    gone: Entry = {"exists": False, "content": b"", "mode": None}
+    for path in absent:
+        steps.append({"path": path, "before": observe(path), "after": gone})
+    return [step for step in steps if step["before"] != step["after"]]
+
+
+def missing_directories(paths: "list[str]") -> "list[str]":
+    """The directories that do not exist yet, parents first."""
+    missing: list[str] = []
+    for path in paths:
+        chain = []
+        while path not in ("", "/") and not os.path.isdir(path):
+            chain.append(path)
+            path = os.path.dirname(path)  # noqa: PLW2901 (walks up)
+        missing += [name for name in reversed(chain) if name not in missing]
+    return missing
+
+
+def write(module: AnsibleModule, step: "Entry") -> None:
+    """Carry out one step; the rename keeps the SELinux context that the place calls for."""
+    path, after = step["path"], step["after"]
+    if not after["exists"]:
+        os.unlink(path)
+        return
+    handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=os.path.dirname(path))
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(after["content"])
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, after["mode"])
+        module.atomic_move(temporary, path)
+        os.chmod(path, after["mode"])  # atomic_move gives the old file's mode back
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+
+
+def main() -> None:
+    """Read the parameters, compare, write what differs."""
+    file_spec: Entry = {
+        "path": {"type": "path", "required": True},
+        "content": {"type": "str", "required": True},
+        "mode": {"type": "str", "default": "0644"},
+    }
+    module = AnsibleModule(
+        argument_spec={
+            "files": {"type": "list", "elements": "dict", "options": file_spec, "required": True},
+            "directories": {"type": "list", "elements": "path", "default": []},
+            "absent": {"type": "list", "elements": "path", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    files, absent = module.params["files"], module.params["absent"]
+    try:
+        steps = plan_files(files, absent)
+    except (OSError, ValueError) as error:
+        module.fail_json(msg=str(error))
+    parents = [os.path.dirname(item["path"]) for item in files]
+    folders = missing_directories(module.params["directories"] + parents)
+    if not module.check_mode:
+        for folder in folders:
+            os.mkdir(folder)
+            os.chmod(folder, 0o755)  # noqa: S103 (jobs of every user read here; whatever the umask)
+        for step in steps:
+            write(module, step)
+    diff = [
+        {
+            "before": show(step["before"]),
+            "after": show(step["after"]),
+            "before_header": step["path"],
+            "after_header": step["path"],
+        }
+        for step in steps
+    ]
+    changed = folders + [step["path"] for step in steps]
+    module.exit_json(changed=bool(changed), paths=changed, diff=diff)
+
+
+if __name__ == "__main__":
+    main()

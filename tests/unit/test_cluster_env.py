@@ -1,0 +1,146 @@
+"""The environment of a node: what is in it, and that shells read the file as systemd does."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fullmesh import cluster_env as core
+from fullmesh.faults import RefusedError
+
+PLAN: dict[str, Any] = {
+    "family": "ipv4",
+    "world_size": 4,
+    "nnodes": 2,
+    "master": {"node": "el1", "address": "10.78.0.11", "port": 29500},
+    "rendezvous": {"endpoint": "10.78.0.11:29400", "port": 29400},
+    "peers": ["10.78.0.11", "10.78.0.12"],
+    "hosts": [
+        {"address": "10.78.0.11", "names": ["el1"]},
+        {"address": "10.78.0.12", "names": ["ubuntu1"]},
+    ],
+}
+NODE: dict[str, Any] = {
+    "name": "ubuntu1",
+    "node_rank": 1,
+    "address": "10.78.0.12",
+    "local_ranks": 2,
+    "interface": "eth1",
+    "links": [{"interface": "eth1"}, {"interface": "eth2"}],
+}
+V6 = PLAN | {
+    "family": "ipv6",
+    "master": {"node": "el1", "address": "fd78::11", "port": 29500},
+    "rendezvous": {"endpoint": "[fd78::11]:29400", "port": 29400},
+}
+
+
+def test_everything_a_job_needs_comes_from_the_plan() -> None:
+    assert core.environment(PLAN, NODE, {}) == {
+        "MASTER_ADDR": "10.78.0.11",
+        "MASTER_PORT": "29500",
+        "WORLD_SIZE": "4",
+        "NNODES": "2",
+        "NODE_RANK": "1",
+        "NPROC_PER_NODE": "2",
+        "GLOO_SOCKET_IFNAME": "eth1",
+        "NCCL_SOCKET_IFNAME": "=eth1,eth2",
+        "NCCL_SOCKET_FAMILY": "AF_INET",
+        "FULLMESH_ADDRESS": "10.78.0.12",
+        "FULLMESH_RENDEZVOUS": "10.78.0.11:29400",
+        "NCCL_IB_DISABLE": "1",
+    }
+
+
+def test_an_infiniband_adapter_is_left_to_nccl() -> None:
+    assert "NCCL_IB_DISABLE" not in core.environment(PLAN, NODE, {"hcas": ["mlx5_0"]})
+
+
+def test_ipv6_is_one_family_everywhere() -> None:
+    env = core.environment(V6, NODE | {"address": "fd78::12"}, {})
+    assert env["NCCL_SOCKET_FAMILY"] == "AF_INET6"
+    assert env["FULLMESH_RENDEZVOUS"] == "[fd78::11]:29400"
+
+
+@pytest.mark.parametrize(
+    ("proxy", "expected"),
+    [
+        ({}, None),
+        ({"no_proxy": "corp.example"}, None),
+        (
+            {"https_proxy": "http://p:3128"},
+            "localhost,127.0.0.1,::1,10.78.0.11,10.78.0.12,el1,ubuntu1",
+        ),
+        (
+            {"HTTP_PROXY": "http://p:3128", "NO_PROXY": "corp.example, 10.78.0.11"},
+            "corp.example,10.78.0.11,localhost,127.0.0.1,::1,10.78.0.12,el1,ubuntu1",
+        ),
+    ],
+)
+def test_peers_never_go_through_a_proxy(proxy: dict[str, str], expected: str | None) -> None:
+    env = core.environment(PLAN, NODE, {"proxy": proxy})
+    assert env.get("NO_PROXY") == expected
+    assert env.get("no_proxy") == expected
+
+
+def test_links_are_named_once_and_primary_first() -> None:
+    links = [{"interface": "eth2"}, {"interface": "eth1"}, {"interface": ""}]
+    assert core.interfaces({"interface": "eth1", "links": links}) == ["eth1", "eth2"]
+
+
+def test_a_node_without_interface_is_refused() -> None:
+    with pytest.raises(RefusedError, match=r"\[CE-104\] ubuntu1: no interface"):
+        core.environment(PLAN, NODE | {"interface": "", "links": []}, {})
+
+
+@pytest.mark.parametrize(
+    ("extra", "code"),
+    [
+        ({"NCCL-NSOCKS": 1}, "CE-101"),
+        ({"1X": 1}, "CE-101"),
+        ({"MASTER_ADDR": "10.0.0.1"}, "CE-102"),
+        ({"RANK": 0}, "CE-102"),
+        ({"X": "it's"}, "CE-103"),
+        ({"X": "a\\b"}, "CE-103"),
+        ({"X": "two\nlines"}, "CE-103"),
+    ],
+)
+def test_extra_settings_that_cannot_work_are_refused(extra: dict[str, Any], code: str) -> None:
+    assert [fault.code for fault in core.faults(NODE, extra)] == [code]
+
+
+def test_every_fault_is_named_at_once() -> None:
+    node = NODE | {"interface": "", "links": []}
+    found = core.faults(node, {"1X": 1, "NNODES": 3, "OK": "fine"})
+    assert [fault.code for fault in found] == ["CE-104", "CE-101", "CE-102"]
+    assert {fault.code for fault in found} <= set(core.CODES)
+
+
+VALUES = st.text(
+    alphabet=st.characters(min_codepoint=32, max_codepoint=0x24F, exclude_categories=["Cc", "Cs"]),
+    max_size=40,
+)
+
+
+@given(VALUES)
+def test_a_shell_reads_back_what_was_meant(value: str) -> None:
+    try:
+        line = core.lines({"VALUE": value})[0]
+    except ValueError:
+        assert "'" in value or "\\" in value
+        return
+    script = f'set -a\n{line}\nset +a\nprintf %s. "$VALUE"'
+    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, check=True)
+    assert done.stdout.decode() == value + "."
+
+
+def test_the_whole_file_can_be_sourced(tmp_path: Path) -> None:
+    env = core.environment(V6, NODE, {"proxy": {"http_proxy": "x"}}) | {"X": "a b $HOME #c"}
+    file = tmp_path / "env"
+    file.write_text("\n".join(core.lines(env)) + "\n")
+    script = f'. {file}; printf \'%s|%s\' "$FULLMESH_RENDEZVOUS" "$X"'
+    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, check=True, text=True)
+    assert done.stdout == "[fd78::11]:29400|a b $HOME #c"

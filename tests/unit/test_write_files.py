@@ -1,0 +1,41 @@
+"""library/write_files.py: what it decides to write."""
+
+import os
+from pathlib import Path
+
+import pytest
+import write_files as module
+
+
+def item(path: Path, content: str = "x\n", mode: str = "0644") -> dict[str, str]:
+    return {"path": str(path), "content": content, "mode": mode}
+
+
+def test_only_what_differs_is_written(tmp_path: Path) -> None:
+    same, other, mode, gone = (tmp_path / name for name in ("same", "other", "mode", "gone"))
+    for path in (same, other, mode):
+        path.write_text("x\n")
+        path.chmod(0o644)
+    files = [item(same), item(other, "y\n"), item(mode, mode="0755"), item(tmp_path / "new/file")]
+    steps = module.plan_files(files, [str(gone)])
+    assert [Path(step["path"]).name for step in steps] == ["other", "mode", "file"]
+    assert module.plan_files([], [str(same)])[0]["after"]["exists"] is False
+
+
+def test_a_directory_in_the_way_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no regular file"):
+        module.plan_files([item(tmp_path)], [])
+
+
+def test_missing_directories_come_parents_first(tmp_path: Path) -> None:
+    deep = tmp_path / "a/b"
+    found = module.missing_directories([str(deep), str(tmp_path / "a"), str(tmp_path)])
+    assert found == [str(tmp_path / "a"), str(deep)]
+
+
+def test_a_diff_shows_content_and_mode(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("x\n")
+    os.chmod(path, 0o600)
+    assert module.show(module.observe(str(path))) == "mode 0600\nx\n"
+    assert module.show(module.observe(str(tmp_path / "none"))) == ""
