@@ -1,0 +1,68 @@
+"""Hands the choice of wheels to Ansible."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from ansible.errors import AnsibleFilterError
+
+from fullmesh import torch_runtime as core
+
+
+def torch_runtime_lock(version: str, files: str, build: str, own: str) -> str:
+    """The path of the lock for torch *version*."""
+    return core.lock_file(files, str(version), build, own)
+
+
+def torch_runtime_faults(version: str, files: str, build: str, own: str) -> list[str]:
+    """Coded sentences: what is wrong with the settings."""
+    return [str(fault) for fault in core.faults(files, str(version), build, own)]
+
+
+def torch_runtime_targets(hostvars: Any, hosts: list[str]) -> list[dict[str, Any]]:
+    """What must be downloaded for *hosts*, each different thing once."""
+    nodes = []
+    for host in hosts:
+        seen = hostvars[host].get("__torch_runtime_seen")
+        if seen and "needed" in seen:
+            nodes.append((str(seen["lock"]), seen))
+    return core.targets(nodes)
+
+
+def torch_runtime_wheels(results: list[dict[str, Any]], seen: Any) -> dict[str, Any]:
+    """The download among *results* that is meant for the node that was *seen*."""
+    if not seen["python"]:  # check mode on a bare node: its Python is not installed yet
+        return {"bundle": "", "bundle_bytes": 0, "installed_bytes": 0, "wheels": {}}
+    key = core.target_key(str(seen["lock"]), seen)
+    for result in results:
+        if result.get("key") == key:
+            return result
+    raise AnsibleFilterError(f"torch_runtime_wheels: nothing was downloaded for {key}")
+
+
+def torch_runtime_pinned(requirements: str, name: str) -> str:
+    """The version that the lock's text pins *name* to; empty when it is not in it."""
+    return core.pinned(requirements).get(name, "")
+
+
+def torch_runtime_space(seen: Any, wheels: Any, node: str) -> list[str]:
+    """A coded sentence when *node* lacks the room."""
+    return [str(fault) for fault in core.space_faults(node, seen, wheels)]
+
+
+class FilterModule:
+    """Filters of the role torch_runtime."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The names under which Ansible finds them."""
+        return {
+            "torch_runtime_lock": torch_runtime_lock,
+            "torch_runtime_faults": torch_runtime_faults,
+            "torch_runtime_pinned": torch_runtime_pinned,
+            "torch_runtime_targets": torch_runtime_targets,
+            "torch_runtime_wheels": torch_runtime_wheels,
+            "torch_runtime_space": torch_runtime_space,
+        }

@@ -1,0 +1,310 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""On the controller: download hash-pinned wheels for another Python once, and bundle them."""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from typing import TYPE_CHECKING
+
+from ansible.module_utils.basic import AnsibleModule
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+
+DOCUMENTATION = r"""
+---
+module: wheelhouse
+short_description: Download hash-pinned wheels for another Python once, and bundle them
+description:
+  - Runs on the controller (C(delegate_to) localhost). Downloads nothing that the cache has.
+  - One run at a time uses a cache; a second one waits.
+  - The bundle is an uncompressed tar of the wheels that the nodes do not have.
+options:
+  requirements:
+    description: The lock file, every line with a version and a hash.
+    type: path
+    required: true
+  key:
+    description: Names this set of wheels.
+    type: str
+    required: true
+  python:
+    description: The nodes' Python, like C(3.11).
+    type: str
+    required: true
+  platforms:
+    description: pip's platform names, newest first.
+    type: list
+    elements: str
+    required: true
+  cache:
+    description: Directory on the controller.
+    type: path
+    required: true
+  index:
+    description: A package index besides the one that pip is set up with. Empty for none.
+    type: str
+    default: ''
+  have:
+    description: SHA-256 of wheels that need not go into the bundle.
+    type: list
+    elements: str
+    default: []
+  seconds:
+    description: Deadline of the download.
+    type: int
+    default: 1800
+attributes:
+  check_mode:
+    description: Downloads nothing and says what it would do.
+    support: full
+  diff_mode:
+    description: There is nothing to compare.
+    support: none
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Download the wheels once
+  wheelhouse:
+    requirements: torch-2.13.0-cpu.txt
+    key: py311
+    python: "3.11"
+    platforms: [manylinux_2_28_x86_64]
+    cache: .cache/wheels
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+key:
+  description: The name of the set.
+  type: str
+  returned: always
+bundle:
+  description: The tar; empty when the nodes have everything.
+  type: str
+  returned: always
+bundle_bytes:
+  description: Its size.
+  type: int
+  returned: always
+installed_bytes:
+  description: What the wheels take when unpacked.
+  type: int
+  returned: always
+wheels:
+  description: File name to SHA-256.
+  type: dict
+  returned: always
+"""
+
+
+class DownloadError(Exception):
+    """A coded sentence for the user."""
+
+
+def sha256(path: str) -> str:
+    """Checksum of a file that may be large."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as stream:
+        for block in iter(lambda: stream.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def command(params: "Entry", dest: str) -> "list[str]":
+    """pip's command line for the nodes' Python, whatever runs here."""
+    line = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-deps"]
+    line += ["--require-hashes", "--only-binary", ":all:", "--dest", dest]
+    line += ["--implementation", "cp", "--python-version", params["python"]]
+    for name in params["platforms"]:
+        line += ["--platform", name]
+    if params["index"]:
+        line += ["--extra-index-url", params["index"]]
+    return [*line, "--requirement", params["requirements"]]
+
+
+def download(params: "Entry", dest: str) -> None:
+    """Run pip; its last words explain a failure."""
+    try:
+        done = subprocess.run(
+            command(params, dest),
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=params["seconds"],
+        )
+    except subprocess.TimeoutExpired:
+        raise DownloadError(
+            "[TR-106] the download took longer than {} s. Run again: what pip has cached is not "
+            "fetched twice.".format(params["seconds"])
+        ) from None
+    if done.returncode:
+        words = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line]
+        raise DownloadError(
+            "[TR-106] pip could not download {} for Python {}: {}. Check torch_runtime_index and "
+            "the controller's pip settings (pip config list).".format(
+                params["requirements"], params["python"], " | ".join(words[-4:]) or "no output"
+            )
+        )
+
+
+def recorded(record: str, wheels: str) -> "dict[str, str] | None":
+    """The set that an earlier run downloaded, if every file is still what it was."""
+    try:
+        with open(record) as stream:
+            files = json.load(stream)
+        if all(sha256(os.path.join(wheels, name)) == digest for name, digest in files.items()):
+            return dict(files)
+    except (OSError, ValueError, AttributeError):
+        return None
+    return None
+
+
+def fetch(params: "Entry", record: str, wheels: str) -> "dict[str, str]":
+    """Download aside, then move into the cache: an interrupted run leaves no half file there."""
+    aside = tempfile.mkdtemp(prefix=".new-", dir=params["cache"])
+    try:
+        download(params, aside)
+        files = {name: sha256(os.path.join(aside, name)) for name in sorted(os.listdir(aside))}
+        for name in files:
+            os.replace(os.path.join(aside, name), os.path.join(wheels, name))
+        with open(record + ".new", "w") as stream:
+            json.dump(files, stream)
+        os.replace(record + ".new", record)
+        return files
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def unpacked_bytes(path: str) -> int:
+    """What a wheel takes on disk, from its table of contents."""
+    with zipfile.ZipFile(path) as archive:
+        return sum(info.file_size for info in archive.infolist())
+
+
+def pack(files: "dict[str, str]", wheels: str, bundle: str) -> None:
+    """Write the tar of *files*; uncompressed, wheels are compressed already."""
+    handle, aside = tempfile.mkstemp(prefix=".new-", dir=os.path.dirname(bundle))
+    try:
+        with os.fdopen(handle, "wb") as raw, tarfile.open(fileobj=raw, mode="w") as tar:
+            for name in sorted(files):
+                tar.add(os.path.join(wheels, name), arcname=name)
+        os.replace(aside, bundle)
+    finally:
+        if os.path.exists(aside):
+            os.unlink(aside)
+
+
+def set_name(params: "Entry") -> str:
+    """Name a download by all that decides it."""
+    parts = [sha256(params["requirements"]), params["python"], *params["platforms"]]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def bundle_of(files: "dict[str, str]", params: "Entry", wheels: str) -> str:
+    """The path of the tar with what the nodes lack, made when it is not there."""
+    missing = {name: digest for name, digest in files.items() if digest not in params["have"]}
+    if not missing:
+        return ""
+    name = hashlib.sha256(json.dumps(missing, sort_keys=True).encode()).hexdigest()[:16]
+    folder = os.path.join(params["cache"], "bundles", params["key"])
+    path = os.path.join(folder, name + ".tar")
+    if not os.path.exists(path):
+        # One bundle a set is kept: the wheels themselves are what is worth keeping.
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        pack(missing, wheels, path)
+    return path
+
+
+def provide(params: "Entry") -> "Entry":
+    """Have the wheels and their bundle in the cache."""
+    wheels = os.path.join(params["cache"], "files")
+    os.makedirs(wheels, exist_ok=True)
+    record = os.path.join(params["cache"], set_name(params) + ".json")
+    with open(os.path.join(params["cache"], ".lock"), "w") as lock:
+        wait_for(lock, params["seconds"])
+        files = recorded(record, wheels)
+        fresh = files is None
+        if files is None:
+            files = fetch(params, record, wheels)
+        bundle = bundle_of(files, params, wheels)
+    return {
+        "changed": fresh,
+        "key": params["key"],
+        "wheels": files,
+        "bundle": bundle,
+        "bundle_bytes": os.path.getsize(bundle) if bundle else 0,
+        "installed_bytes": sum(unpacked_bytes(os.path.join(wheels, name)) for name in files),
+    }
+
+
+def foresee(params: "Entry") -> "Entry":
+    """For check mode: whether something would be downloaded; there may be no wheels to speak of."""
+    record = os.path.join(params["cache"], set_name(params) + ".json")
+    files = recorded(record, os.path.join(params["cache"], "files"))
+    nothing: "Entry" = {
+        "bundle": "",
+        "bundle_bytes": 0,
+        "installed_bytes": 0,
+        "wheels": files or {},
+    }
+    return dict(nothing, changed=files is None, key=params["key"])
+
+
+def wait_for(lock: "Any", seconds: int) -> None:
+    """Take the cache's lock; another run that downloads is waited for, not for ever."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise DownloadError(
+                    f"[TR-106] another run has used the cache for {seconds} s. Wait for it or end it."
+                ) from None
+            time.sleep(0.5)
+
+
+def main() -> None:
+    """Read the parameters, provide, answer."""
+    texts: "Entry" = {"type": "list", "elements": "str"}
+    module = AnsibleModule(
+        argument_spec={
+            "requirements": {"type": "path", "required": True},
+            "key": {"type": "str", "required": True, "no_log": False},
+            "python": {"type": "str", "required": True},
+            "platforms": dict(texts, required=True),
+            "cache": {"type": "path", "required": True},
+            "index": {"type": "str", "default": ""},
+            "have": dict(texts, default=[]),
+            "seconds": {"type": "int", "default": 1800},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = foresee(module.params) if module.check_mode else provide(module.params)
+    except DownloadError as error:
+        module.fail_json(msg=str(error))
+    except OSError as error:
+        module.fail_json(msg=f"[TR-106] the cache on the controller cannot be used: {error}.")
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

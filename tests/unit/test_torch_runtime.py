@@ -1,0 +1,107 @@
+"""Which wheels, for which nodes, and whether they fit."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fullmesh import torch_runtime as core
+
+FILES = Path(__file__).resolve().parents[2] / "roles/torch_runtime/files"
+SHA = hashlib.sha256(b"x").hexdigest()
+PIN = f"torch==2.13.0+cpu --hash=sha256:{SHA}"
+
+
+@pytest.mark.parametrize("path", sorted(FILES.glob("*.txt")), ids=lambda path: path.stem)
+def test_every_committed_lock_is_whole_and_named_after_its_torch(path: Path) -> None:
+    text = path.read_text()
+    assert core.lock_faults(path.name, text) == []
+    version = core.pinned(text)["torch"]
+    assert path.stem == f"torch-{version.replace('+', '-')}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch",
+        f"torch --hash=sha256:{SHA}",
+        "torch==2.13.0",
+        f"torch>=2.13.0 --hash=sha256:{SHA}",
+        f"torch==2.* --hash=sha256:{SHA}",
+        "torch==2.13.0 --hash=md5:abc",
+        f"torch==2.13.0 --hash=sha256:{SHA[:-1]}",
+        "-r other.txt",
+        "--index-url https://example.org",
+        f"https://example.org/torch.whl --hash=sha256:{SHA}",
+    ],
+)
+def test_a_line_that_is_not_pinned_is_refused(line: str) -> None:
+    found = core.lock_faults("own.txt", f"{PIN}\n{line}\n")
+    assert [fault.code for fault in found] == ["TR-102"]
+
+
+def test_an_empty_lock_is_refused() -> None:
+    assert [fault.code for fault in core.lock_faults("own.txt", "# nothing\n\n")] == ["TR-102"]
+
+
+def test_comments_continuations_and_markers_are_understood() -> None:
+    text = f"# a\nNum_Py==2.4.6 ; python_version > '3' \\\n  --hash=sha256:{SHA} \\\n  --hash=sha256:{SHA}\n{PIN}  # b\n"
+    assert core.lock_faults("own.txt", text) == []
+    assert core.pinned(text) == {"num-py": "2.4.6", "torch": "2.13.0+cpu"}
+
+
+def test_a_version_without_a_lock_lists_what_there_is() -> None:
+    (fault,) = core.faults(str(FILES), "1.0.0", "cu999", "")
+    assert fault.code == "TR-101"
+    assert "2.13.0-cpu" in fault.step
+    (fault,) = core.faults(str(FILES), "2.13.0", "cpu", "/nowhere/own.txt")
+    assert "/nowhere/own.txt does not exist" in fault.text
+    assert core.faults(str(FILES), "2.13.0", "cpu", "") == []
+
+
+def test_platform_names_run_on_that_glibc_and_no_older_one() -> None:
+    names = core.platforms("x86_64", [2, 28])
+    assert names[0] == "manylinux_2_28_x86_64"
+    assert {"manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux1_x86_64"} <= set(names)
+    assert "manylinux_2_29_x86_64" not in names
+    arm = core.platforms("aarch64", [2, 34])
+    assert "manylinux2014_aarch64" in arm
+    assert "manylinux2010_aarch64" not in arm
+
+
+def seen(**values: Any) -> dict[str, Any]:
+    known = {"needed": True, "python": "3.11", "glibc": [2, 34], "machine": "x86_64", "have": []}
+    return known | values
+
+
+def test_a_cluster_downloads_each_thing_once() -> None:
+    nodes = [("lock", seen(have=["a", "b"])), ("lock", seen(glibc=[2, 39], have=["b"]))]
+    (target,) = core.targets(nodes)
+    assert target["glibc"] == [2, 34]
+    assert target["have"] == ["b"]
+    assert target["platforms"][0] == "manylinux_2_34_x86_64"
+
+
+def test_what_differs_is_a_target_of_its_own() -> None:
+    nodes = [
+        ("lock", seen()),
+        ("lock", seen(python="3.12")),
+        ("lock", seen(machine="aarch64")),
+        ("other", seen()),
+        ("lock", seen(needed=False)),
+        ("lock", seen(python="", fault="[TR-103] …")),
+    ]
+    assert len(core.targets(nodes)) == 4
+    keys = {core.target_key(lock, node) for lock, node in nodes[:4]}
+    assert len(keys) == 4
+
+
+@given(st.integers(0, 1 << 40), st.integers(0, 1 << 34), st.integers(0, 1 << 36))
+def test_room_is_refused_exactly_when_it_is_short(free: int, bundle: int, unpacked: int) -> None:
+    wheels = {"bundle_bytes": bundle, "installed_bytes": unpacked}
+    found = core.space_faults("el1", {"free_bytes": free, "store": "/opt"}, wheels)
+    assert bool(found) == (free < 2 * bundle + unpacked)
+    assert all(fault.code == "TR-105" and "el1" in fault.text for fault in found)
