@@ -18,6 +18,10 @@ from fullmesh.lab.podman import Podman
 STAGE_SECONDS = 1200.0
 LOCK_SECONDS = 3600.0
 PREFIX = "localhost/fullmesh-lab"
+LISTS = {
+    "el9": ["packages/el-build.list", "packages/el-purge.list"],
+    "ubuntu24.04": ["packages/ubuntu-build.list"],
+}
 
 
 def package_list(file: Path) -> list[str]:
@@ -51,16 +55,19 @@ class Builder:
             builder,
             wheels,
         )
-        common = ["common", f"{'real' if self.kind == 'registry' else 'lookalike'}"]
-        packages = ["packages/el-build.list", "packages/el-purge.list", "packages/ubuntu-build.list"]
-        if self.kind == "registry":
-            images = {name: self._digest(common, name) for name in ("el9", "ubuntu24.04")}
-        else:
-            images = {
-                "el9": self._digest([*common, *packages], repo, "el9"),
-                "ubuntu24.04": self._digest([*common, *packages], base, "ubuntu24.04"),
-            }
+        images = {
+            "el9": self._node_digest("el9", base, repo),
+            "ubuntu24.04": self._node_digest("ubuntu24.04", base, ""),
+        }
         return {"base": base, "builder": builder, "nccl": wheels, "repo": repo, **images}
+
+    def _node_digest(self, stage: str, base: str, repo: str) -> str:
+        """Return a node image's digest; real images depend on neither base nor repositories."""
+        if self.kind == "registry":
+            return self._digest(["common", f"real/{stage}"], stage)
+        lists = LISTS[stage]
+        inputs = ["common", "lookalike/base.sh", f"lookalike/{stage}", *lists]
+        return self._digest(inputs, stage, base, repo)
 
     def image(self, stage: str) -> str:
         """Return the full image name of a stage."""

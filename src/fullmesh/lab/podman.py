@@ -24,6 +24,15 @@ CGROUPS = Path("/sys/fs/cgroup")
 QUICK_SECONDS = 60.0
 UNLIMITED = 1048576
 
+# The clock and the kernel's modules are the host's. In a node systemd drops these two for all it starts
+# (lab/common/harden.sh); podman itself ignores --cap-drop next to --privileged, and so does its exec.
+WITHOUT_HOST_CAPABILITIES = (
+    "setpriv",
+    "--bounding-set=-sys_time,-sys_module",
+    "--inh-caps=-sys_time,-sys_module",
+    "--",
+)
+
 ENTER_CGROUP2 = """
 umount -R /sys/fs/cgroup
 mount -t cgroup2 -o rw,nosuid,nodev,noexec cgroup2 /sys/fs/cgroup
@@ -203,7 +212,7 @@ class Podman:
     def passthrough(self, container: str, command: Sequence[str]) -> int:
         """Run *command* in a container with our own standard streams; return its exit code."""
         flags = "-it" if sys.stdin.isatty() and sys.stdout.isatty() else "-i"
-        argv = self.argv("exec", flags, container, *command)
+        argv = self.argv("exec", flags, container, *WITHOUT_HOST_CAPABILITIES, *command)
         return subprocess.run(argv, check=False).returncode  # noqa: S603  # the user's own command
 
     def write_network(self, text: str) -> None:
