@@ -1,0 +1,35 @@
+"""Hands the kernel values of a node to Ansible."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from fullmesh import kernel_tuning as core
+
+
+def kernel_tuning_faults(
+    options: dict[str, Any], local_ports: str, reserved: list[int], world_size: int
+) -> list[str]:
+    """Coded sentences: what is wrong with the role's *options* and required values."""
+    return [str(fault) for fault in core.faults(local_ports, reserved, world_size, options)]
+
+
+def kernel_tuning_settings(
+    options: dict[str, Any], local_ports: str, reserved: list[int], world_size: int
+) -> list[dict[str, Any]]:
+    """Every kernel key with value, rule and reason."""
+    return core.settings(local_ports, reserved, world_size, options)
+
+
+class FilterModule:
+    """Filters of the role kernel_tuning."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The names under which Ansible finds them."""
+        return {
+            "kernel_tuning_faults": kernel_tuning_faults,
+            "kernel_tuning_settings": kernel_tuning_settings,
+        }

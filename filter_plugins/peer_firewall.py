@@ -1,0 +1,33 @@
+"""Hands the checks of the peers' firewall to Ansible."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from fullmesh import peer_firewall as core
+
+
+def peer_firewall_faults(
+    options: dict[str, Any], peers: list[str], controllers: list[str], ports: list[str]
+) -> list[str]:
+    """Coded sentences: what is wrong with the role's *options* and required values."""
+    return [str(fault) for fault in core.faults(peers, controllers, ports, options)]
+
+
+def peer_firewall_mode(value: Any) -> str:
+    """The mode by its name, also where YAML made a boolean of ``off``."""
+    return core.mode_of(value)
+
+
+class FilterModule:
+    """Filters of the role peer_firewall."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The names under which Ansible finds them."""
+        return {
+            "peer_firewall_faults": peer_firewall_faults,
+            "peer_firewall_mode": peer_firewall_mode,
+        }

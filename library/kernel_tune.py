@@ -1,0 +1,407 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Set kernel values and limits, read every one back, and keep them over a reboot, in one round trip."""
+
+import os
+import re
+import resource
+import tempfile
+from typing import TYPE_CHECKING
+
+from ansible.module_utils import fullmesh_sysctl as core
+from ansible.module_utils.basic import AnsibleModule
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+
+DOCUMENTATION = r"""
+---
+module: kernel_tune
+short_description: Set kernel values and limits, and prove them by reading back
+description:
+  - Works out each value from what was asked and what is there (a floor never lowers, reserved ports are merged),
+    writes it to the running kernel, reads it back, and writes one drop-in for sysctl, one for pam_limits and one
+    for systemd. When anything is refused, everything that was written is put back and the module fails with
+    every fault at once.
+options:
+  settings:
+    description:
+      - The kernel values. C(rule) is V(exact), V(floor) (number by number, a larger value stays) or V(ports)
+        (a set of ports, merged with the node's own).
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      key: {description: Dotted name., type: str, required: true}
+      value: {description: What is asked for., type: str, required: true}
+      rule: {description: How to combine it., type: str, choices: [exact, floor, ports], default: exact}
+      reason: {description: Comment lines for the drop-in., type: str, default: ''}
+      must: {description: An error even in a container., type: bool, default: false}
+      if_present: {description: A kernel without this key is fine., type: bool, default: false}
+  path:
+    description: The sysctl drop-in.
+    type: path
+    required: true
+  limits_path:
+    description: The pam_limits drop-in.
+    type: path
+    required: true
+  manager_path:
+    description: The systemd manager drop-in.
+    type: path
+    required: true
+  nofile:
+    description: Open files of a session, soft; the hard limit is raised to it and never lowered.
+    type: int
+    required: true
+  memlock:
+    description: Locked memory in KiB, or V(unlimited).
+    type: str
+    required: true
+  data_ports:
+    description: The pinned range, C(first last); reserved ports of others must leave it alone.
+    type: str
+    required: true
+  header:
+    description: First lines of every file.
+    type: str
+    default: '# Written by Fullmesh (role kernel_tuning); changes here are overwritten.'
+attributes:
+  check_mode:
+    description: Whether a key can be written is tried by opening it; whether a value is taken is not known.
+    support: full
+  diff_mode:
+    description: The files, and the running values that change.
+    support: full
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Set and prove
+  kernel_tune:
+    path: /etc/sysctl.d/60-fullmesh.conf
+    limits_path: /etc/security/limits.d/60-fullmesh.conf
+    manager_path: /etc/systemd/system.conf.d/60-fullmesh.conf
+    settings: [{key: net.ipv4.tcp_fin_timeout, value: "30", rule: exact, reason: "TIME_WAIT eats the range"}]
+    nofile: 65536
+    memlock: unlimited
+    data_ports: "50000 54095"
+"""
+
+RETURN = r"""
+keys:
+  description:
+    - Per key C(status), C(before), C(target), C(seen), C(detail). Status is V(set), V(already), V(kept) (the node's own
+      larger value, or others' ports, stay), V(cannot), V(refused), V(clamped) or V(overridden).
+  type: dict
+  returned: always
+notes:
+  description: Warnings, each with C(code) and C(text).
+  type: list
+  elements: dict
+  returned: success
+sysctls:
+  description: The values in force, for the manifest.
+  type: dict
+  returned: success
+files:
+  description: Files that are ours now.
+  type: list
+  elements: str
+  returned: success
+"""
+
+
+class Tuner:
+    """One run."""
+
+    def __init__(self, params, check, node, reload):  # type: (Entry, bool, core.Node, Any) -> None
+        self.params = params
+        self.check = check
+        self.node = node
+        self.reload = reload
+        self.container = node.is_container()
+        self.faults = []  # type: list[str]
+        self.notes = []  # type: list[Entry]
+        self.diff = []  # type: list[Entry]
+        self.changed = False
+
+    # -- kernel values
+
+    def look(self):  # type: () -> list[Entry]
+        """Compare every key with the node."""
+        mine = core.parse_conf(self.node.text(self.params["path"]) or "")
+        others = core.Others(self.node, self.params["path"])
+        return [
+            core.look(self.node, setting, mine.get(core.slashed(setting["key"])), others)
+            for setting in self.params["settings"]
+        ]
+
+    def apply(self, founds):  # type: (list[Entry]) -> None
+        """Write what differs; everything goes back when one value was not taken."""
+        todo = [found for found in founds if found["status"] == "set"]
+        for found in todo:
+            core.apply(self.node, found)
+        self.judge(founds)
+        if self.faults:
+            for found in todo:
+                if found["before"] is not None and self.node.value(found["key"]) != found["before"]:
+                    self.node.write(found["key"], found["before"])
+
+    def judge(self, founds):  # type: (list[Entry]) -> None
+        """Turn what was seen into errors and warnings."""
+        for setting, found in zip(self.params["settings"], founds):  # noqa: B905 (Python 3.6 has no strict)
+            if found["status"] == "overridden":
+                self.faults.append(overridden(found, self.params["path"]))
+            elif found["status"] in ("refused", "clamped"):
+                self.faults.append(refused(found))
+            elif found["status"] == "cannot" and not (
+                setting["if_present"] and found["detail"] == "absent"
+            ):
+                self.cannot(setting, found)
+            if found["rule"] == "ports":
+                self.reserved(found)
+
+    def cannot(self, setting, found):  # type: (Entry, Entry) -> None
+        """A container that may not set a key is told apart from a host that should be able to."""
+        text = "{key} = {target} cannot be set: {detail}, the value seen is {seen}".format(**found)
+        if not self.container or setting["must"]:
+            self.faults.append(
+                "[KT-113] {}. Look at /proc/sys on this node: is the key misspelled, the module not loaded, "
+                "/proc/sys read-only?".format(text)
+            )
+        else:
+            step = "This is a container: set it on its host, or live with the value."
+            self.notes.append({"code": "KT-201", "text": "{}. {}".format(text, step)})
+
+    def reserved(self, found):  # type: (Entry) -> None
+        """Ports that somebody reserved inside the data range are missing there (bind: EADDRNOTAVAIL)."""
+        first, last = [int(port) for port in self.params["data_ports"].split()]
+        taken = core.ports_of(found["target"]) & set(range(first, last + 1))
+        if taken:
+            self.faults.append(
+                "[KT-114] {} reserves {} inside the data range {}-{}: the kernel gives none of them to Gloo or NCCL. "
+                "Move fullmesh_data_ports, or give the reservation up where it is made.".format(
+                    found["key"], core.ports_text(taken), first, last
+                )
+            )
+
+    # -- limits
+
+    def limits(self):  # type: () -> tuple[str, str]
+        """Work out the two limit files; a limit that this node cannot grant would shut everybody out of ssh."""
+        soft = int(self.params["nofile"])
+        memlock = self.params["memlock"]
+        pages = -1 if memlock == "unlimited" else int(memlock) * 1024
+        ceiling = int(self.node.value("fs.nr_open") or soft)
+        if soft > ceiling:
+            self.faults.append(
+                "[KT-111] kernel_tuning_nofile is {} and fs.nr_open of this node is {}: pam_limits would refuse every "
+                "login. Lower it, or raise fs.nr_open in kernel_tuning_sysctls first.".format(
+                    soft, ceiling
+                )
+            )
+            return "", ""
+        hard = max(soft, self.hard_before(soft))
+        pam, manager = [], []
+        if self.grantable("nofile", resource.RLIMIT_NOFILE, soft, hard):
+            pam += pam_lines("nofile", soft, hard)
+        if self.grantable("memlock", resource.RLIMIT_MEMLOCK, pages, pages):
+            pam += pam_lines("memlock", memlock, memlock)
+            manager.append("DefaultLimitMEMLOCK={}".format("infinity" if pages < 0 else pages))
+        header = self.params["header"] + "\n"
+        session = "".join(line + "\n" for line in [PAM_REASON, *pam]) if pam else ""
+        service = "".join(line + "\n" for line in [MANAGER_REASON, "[Manager]", *manager])
+        return header + session if pam else "", header + service if manager else ""
+
+    def hard_before(self, soft):  # type: (int) -> int
+        """Return the hard limit that must not be lowered; our own file's line once there is one."""
+        text = self.node.text(self.params["limits_path"]) or ""
+        ours = re.search(r"^root\s+hard\s+nofile\s+(\d+)$", text, re.MULTILINE)
+        if ours:
+            return int(ours.group(1))
+        now = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        return soft if now == resource.RLIM_INFINITY else now
+
+    def grantable(self, name, which, soft, hard):  # type: (str, int, int, int) -> bool
+        """Try the limit in a child, which is how pam_limits and systemd will set it."""
+        if self.node.root or try_limit(which, soft, hard):
+            return True
+        text = "the limit {} = {} cannot be granted here (setrlimit says EPERM)".format(name, hard)
+        if self.container:
+            step = "This is a container: raise its own limit where it is started."
+            self.notes.append({"code": "KT-202", "text": "{}. {}".format(text, step)})
+        else:
+            step = "Is the role running as root, with CAP_SYS_RESOURCE?"
+            self.faults.append("[KT-115] {}. {}".format(text, step))
+        return False
+
+    # -- files
+
+    def file(self, path, content):  # type: (str, str) -> bool
+        """Make a file what it shall be; empty content removes it."""
+        before = self.node.text(path)
+        if (before or "") == content:
+            return False
+        self.changed = True
+        header = {"before_header": path, "after_header": path}
+        self.diff.append(dict(header, before=before or "", after=content))
+        if not self.check:
+            write_file(self.node.at(path), content)
+        return True
+
+    def run(self):  # type: () -> Entry
+        """Do it all."""
+        founds = self.look()
+        pam, manager = self.limits()
+        if self.check or self.faults or self.stopped(founds):
+            self.judge(founds)
+        else:
+            self.apply(founds)
+        keys = {str(found.pop("key")): found for found in [dict(found) for found in founds]}
+        if self.faults:
+            return {"failed": True, "msg": "\n".join(self.faults), "keys": keys}
+        moved = [found for found in founds if found["status"] == "set"]
+        if moved:
+            self.changed = True
+            self.diff.append(running_diff(moved))
+        self.file(
+            self.params["path"], core.render(self.params["header"], self.params["settings"], founds)
+        )
+        self.file(self.params["limits_path"], pam)
+        if self.file(self.params["manager_path"], manager) and not self.check:
+            self.reload()
+        return dict(self.answer(founds, pam, manager), keys=keys)
+
+    def stopped(self, founds):  # type: (list[Entry]) -> bool
+        """Say whether looking already shows an error: then nothing is written at all."""
+        probe = Tuner(self.params, True, self.node, self.reload)
+        probe.judge(founds)
+        return bool(probe.faults)
+
+    def answer(self, founds, pam, manager):  # type: (list[Entry], str, str) -> Entry
+        """Assemble what the role tells the manifest and the report."""
+        paths = ((self.params["path"], "x"), (self.params["limits_path"], pam))
+        files = [
+            path for path, content in (*paths, (self.params["manager_path"], manager)) if content
+        ]
+        return {
+            "changed": self.changed,
+            "notes": self.notes,
+            "diff": self.diff,
+            "files": files,
+            "sysctls": {f["key"]: f["target"] for f in founds if f["status"] != "cannot"},
+        }
+
+
+PAM_REASON = """\
+# One rank keeps a socket per peer and channel, and Gloo never says "too many open files" when they run out.
+# RDMA registers memory, which counts as locked (NVIDIA/nccl-tests#206: ibv_reg_mr: Cannot allocate memory).
+# pam_limits does not apply `*` to root, so root has its own lines. In force from the next login on."""
+MANAGER_REASON = """\
+# The same for services (slurmd, torchrun units), which do not pass pam_limits. Open files are left to each
+# unit: a soft limit above 1024 for every daemon breaks those that use select(), systemd-system.conf(5)."""
+
+
+def pam_lines(name, soft, hard):  # type: (str, object, object) -> list[str]
+    """Print one limit for everybody and for root."""
+    rows = [(who, kind) for who in ("*", "root") for kind in ("soft", "hard")]
+    values = {"soft": soft, "hard": hard}
+    return ["{} {} {} {}".format(who, kind, name, values[kind]) for who, kind in rows]
+
+
+def overridden(found, own):  # type: (Entry, str) -> str
+    """Name the file that undoes our value at the next boot."""
+    return (
+        "[KT-112] {key} = {target} of {own} would be undone at boot: {detail} and is read later. "
+        "Remove that line, or make it {target}."
+    ).format(own=own, **found)
+
+
+def refused(found):  # type: (Entry) -> str
+    """Name a value that the kernel did not take."""
+    return (
+        "[KT-110] the kernel did not take {key} = {target}: {detail}, the value seen is {seen!r}. "
+        "Correct it in kernel_tuning_sysctls; for a congestion control see "
+        "net.ipv4.tcp_available_congestion_control."
+    ).format(**found)
+
+
+def running_diff(moved):  # type: (list[Entry]) -> Entry
+    """Show the running values that change."""
+    form = "{} = {}\n"
+    return {
+        "before_header": "running kernel",
+        "after_header": "running kernel",
+        "before": "".join(form.format(found["key"], found["before"]) for found in moved),
+        "after": "".join(form.format(found["key"], found["target"]) for found in moved),
+    }
+
+
+def try_limit(which, soft, hard):  # type: (int, int, int) -> bool
+    """Set a limit in a child process and say whether the kernel allowed it."""
+    child = os.fork()
+    if child == 0:
+        try:
+            resource.setrlimit(which, (soft, hard))
+        except (OSError, ValueError):
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def write_file(path, content):  # type: (str, str) -> None
+    """Replace a file in one step, or remove it."""
+    if not content:
+        os.unlink(path)
+        return
+    directory = os.path.dirname(path)
+    if not os.path.isdir(directory):
+        os.makedirs(directory, 0o755)
+    handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=directory)
+    with os.fdopen(handle, "w") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.chmod(temporary, 0o644)
+    os.rename(temporary, path)
+
+
+def main():  # type: () -> None
+    """Read the parameters, call, answer."""
+    setting = {
+        "key": {"type": "str", "required": True, "no_log": False},
+        "value": {"type": "str", "required": True},
+        "rule": {"choices": ["exact", "floor", "ports"], "default": "exact"},
+        "reason": {"type": "str", "default": ""},
+        "must": {"type": "bool", "default": False},
+        "if_present": {"type": "bool", "default": False},
+    }
+    spec = {
+        "settings": {"type": "list", "elements": "dict", "required": True, "options": setting},
+        "path": {"type": "path", "required": True},
+        "limits_path": {"type": "path", "required": True},
+        "manager_path": {"type": "path", "required": True},
+        "nofile": {"type": "int", "required": True},
+        "memlock": {"type": "str", "required": True},
+        "data_ports": {"type": "str", "required": True},
+        "header": {
+            "type": "str",
+            "default": "# Written by Fullmesh (role kernel_tuning); changes here are overwritten.",
+        },
+    }
+    module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
+
+    def reload():  # type: () -> None
+        module.run_command(["systemctl", "daemon-reload"], check_rc=True)
+
+    result = Tuner(module.params, module.check_mode, core.Node(), reload).run()
+    if result.get("failed"):
+        module.fail_json(**{name: value for name, value in result.items() if name != "failed"})
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Kernel settings on a node: read, merge with what others want, write, read back. Python 3.6, stdlib only."""
+
+import errno
+import os
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+
+# sysctl.d(5): a file of the same name in an earlier directory hides the others; then sorted by name.
+DIRECTORIES = (
+    "/etc/sysctl.d",
+    "/run/sysctl.d",
+    "/usr/local/lib/sysctl.d",
+    "/usr/lib/sysctl.d",
+    "/lib/sysctl.d",
+)
+# sysctl(8) --system reads it last; systemd reads it through 99-sysctl.conf where a distribution links that.
+LAST_FILE = "/etc/sysctl.conf"
+ASKED = "# asked for: "
+
+
+def slashed(key):  # type: (str) -> str
+    """Return a key's path below /proc/sys; ``net/ipv4/conf/eth0.1/x`` and ``net.ipv4.conf.eth0/1.x`` are one."""
+    dot, slash = key.find("."), key.find("/")
+    if slash != -1 and (dot == -1 or slash < dot):
+        return key
+    return key.translate({ord("."): "/", ord("/"): "."})
+
+
+def normal(value):  # type: (object) -> str
+    """Return a value with single blanks: the kernel prints tabs between several numbers."""
+    return " ".join(str(value).split())
+
+
+def ports_of(text):  # type: (str) -> set[int]
+    """Read ``8080,30000-32767`` as the kernel prints it."""
+    found = set()  # type: set[int]
+    for part in text.replace(" ", "").split(","):
+        if part:
+            first, _, last = part.partition("-")
+            found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+def ports_text(ports):  # type: (set[int]) -> str
+    """Print ports in the kernel's own form, so that a read-back can be compared by eye."""
+    runs = []  # type: list[list[int]]
+    for port in sorted(ports):
+        if runs and port == runs[-1][1] + 1:
+            runs[-1][1] = port
+        else:
+            runs.append([port, port])
+    return ",".join(str(a) if a == b else "{}-{}".format(a, b) for a, b in runs)
+
+
+def larger(values):  # type: (list[str]) -> str
+    """Return the larger of several values, number by number (``tcp_rmem`` has three)."""
+    rows = [[int(number) for number in value.split()] for value in values if value]
+    return " ".join(str(max(column)) for column in zip(*rows))  # noqa: B905 (Python 3.6 has no strict)
+
+
+def parse_conf(text):  # type: (str) -> dict[str, Entry]
+    """Read a sysctl.d file: path -> value, and what had been asked for where the file is ours."""
+    found = {}  # type: dict[str, Entry]
+    asked = None
+    for raw in text.splitlines():
+        line = raw.strip()
+        if line.startswith(ASKED):
+            asked = line[len(ASKED) :]
+        if not line or line[0] in "#;" or "=" not in line:
+            continue
+        key, value = line.lstrip("-").split("=", 1)
+        found[slashed(key.strip())] = {"value": normal(value), "asked": asked}
+        asked = None
+    return found
+
+
+class Node:
+    """The machine; tests bring another root."""
+
+    def __init__(self, root="/"):  # type: (str) -> None
+        self.root = root.rstrip("/")
+
+    def at(self, path):  # type: (str) -> str
+        """Say where a path of the node is for us."""
+        return self.root + path
+
+    def text(self, path):  # type: (str) -> str | None
+        """Return a file's text, None where there is none."""
+        try:
+            with open(self.at(path), encoding="utf-8", errors="replace") as stream:
+                return stream.read()
+        except OSError:
+            return None
+
+    def value(self, key):  # type: (str) -> str | None
+        """Return the running kernel's value, None where it has no such key or hides it."""
+        text = self.text("/proc/sys/" + slashed(key))
+        return None if text is None else normal(text)
+
+    def why_not(self, key):  # type: (str) -> str
+        """Say why a key cannot be written here at all; empty when it can be tried. Writes nothing."""
+        path = self.at("/proc/sys/" + slashed(key))
+        if not os.path.exists(path):
+            return "absent"
+        try:
+            os.close(os.open(path, os.O_WRONLY))
+        except OSError as exc:
+            return "readonly ({})".format(errno.errorcode.get(exc.errno or 0, str(exc.errno)))
+        return ""
+
+    def write(self, key, value):  # type: (str, str) -> str
+        """Write a value; return the name of the kernel's error, empty when it took it."""
+        try:
+            with open(self.at("/proc/sys/" + slashed(key)), "w") as stream:
+                stream.write(value + "\n")
+        except OSError as exc:
+            return str(errno.errorcode.get(exc.errno or 0, str(exc.errno)))
+        return ""
+
+    def conf_files(self):  # type: () -> list[str]
+        """List the files that set kernel values at boot, in the order of their effect."""
+        names = {}  # type: dict[str, str]
+        for directory in reversed(DIRECTORIES):
+            try:
+                entries = os.listdir(self.at(directory))
+            except OSError:
+                continue
+            names.update((name, directory + "/" + name) for name in entries if name[-5:] == ".conf")
+        files = [names[name] for name in sorted(names)]
+        return [*files, LAST_FILE] if os.path.exists(self.at(LAST_FILE)) else files
+
+    def is_container(self):  # type: () -> bool
+        """Say whether this is a container: it shares a kernel that belongs to somebody else."""
+        if os.path.exists(self.at("/run/systemd/container")):
+            return True
+        return "container=" in (self.text("/proc/1/environ") or "")
+
+
+class Others:
+    """What files other than ours set at boot."""
+
+    def __init__(self, node, own):  # type: (Node, str) -> None
+        self.before = []  # type: list[tuple[str, dict[str, Entry]]]
+        self.after = []  # type: list[tuple[str, dict[str, Entry]]]
+        for path in node.conf_files():
+            late = path == LAST_FILE or os.path.basename(path) > os.path.basename(own)
+            if path != own:
+                side = self.after if late else self.before
+                side.append((path, parse_conf(node.text(path) or "")))
+
+    def values(self, key):  # type: (str) -> list[str]
+        """Return every value that another file gives to a key."""
+        path = slashed(key)
+        sides = self.before + self.after
+        return [str(found[path]["value"]) for _, found in sides if path in found]
+
+    def override(self, key):  # type: (str) -> tuple[str, str]
+        """Return the file that has the last word after ours, and its value; empty when nobody has."""
+        path = slashed(key)
+        for name, found in reversed(self.after):
+            if path in found:
+                return name, str(found[path]["value"])
+        return "", ""
+
+
+def satisfied(rule, target, seen):  # type: (str, str, str | None) -> bool
+    """Say whether a value that was read back does what was asked."""
+    if seen is None:
+        return False
+    if rule == "exact":
+        return seen == target
+    try:
+        if rule == "ports":
+            return ports_of(seen) >= ports_of(target)
+        return larger([seen, target]) == seen
+    except ValueError:
+        return False
+
+
+def target_of(setting, running, mine, others):
+    # type: (Entry, str | None, Entry | None, list[str]) -> str
+    """Work out the value to set: never below what the node's admin chose, never without others' ports.
+
+    A running value that is exactly what we wrote, for exactly what was asked then, is ours to change.
+    """
+    wanted = normal(setting["value"])
+    if setting["rule"] == "exact":
+        return wanted
+    if setting["rule"] == "ports":
+        had = ports_of(running or "")
+        if mine and mine["asked"] is not None:
+            had -= ports_of(mine["asked"])
+        for text in others:
+            had |= ports_of(text)
+        return ports_text(had | ports_of(wanted))
+    ours = mine and running == mine["value"] == mine["asked"]
+    return larger([wanted, *([] if ours else [running or ""]), *others])
+
+
+def valid_ports(text):  # type: (str) -> bool
+    """Say whether ports_of can read it: other people's files hold anything."""
+    return bool(re.match(r"^[0-9,\s-]*$", text))
+
+
+def usable(rule, texts):  # type: (str, list[str]) -> list[str]
+    """Drop other files' values that the kernel would not take either."""
+    if rule == "ports":
+        return [text for text in texts if valid_ports(text)]
+    if rule == "floor":
+        return [text for text in texts if re.match(r"^[0-9]+( [0-9]+)*$", text)]
+    return texts
+
+
+def look(node, setting, mine, others):  # type: (Node, Entry, Entry | None, Others) -> Entry
+    """Compare one setting with the node; nothing is written."""
+    key = str(setting["key"])
+    running = node.value(key)
+    values = usable(setting["rule"], others.values(key))
+    target = target_of(setting, running, mine, values)
+    found = {"key": key, "before": running, "target": target, "seen": running, "detail": ""}
+    found["rule"], found["asked"] = setting["rule"], normal(setting["value"])
+    name, last = others.override(key)
+    blocked = node.why_not(key)
+    if name and not satisfied(setting["rule"], target, last):
+        found["status"], found["detail"] = "overridden", "{} sets {!r}".format(name, last)
+    elif satisfied("exact", target, running):
+        found["status"] = "kept" if target != found["asked"] else "already"
+    elif blocked:
+        found["status"], found["detail"] = "cannot", blocked
+    else:
+        found["status"] = "set"
+    return found
+
+
+def apply(node, found):  # type: (Node, Entry) -> None
+    """Write one value and read it back; the answer replaces the guess in *found*."""
+    error = node.write(found["key"], found["target"])
+    found["seen"] = node.value(found["key"])
+    if error in ("EACCES", "EROFS", "EPERM"):
+        found["status"], found["detail"] = "cannot", "readonly ({})".format(error)
+    elif error:
+        found["status"], found["detail"] = "refused", error
+    elif not satisfied(found["rule"], found["target"], found["seen"]):
+        found["status"], found["detail"] = (
+            "clamped",
+            "the kernel made it {!r}".format(found["seen"]),
+        )
+
+
+def render(header, settings, founds):  # type: (str, list[Entry], list[Entry]) -> str
+    """Print the drop-in: every line with its reason; a value that cannot be set here stays a comment."""
+    blocks = [header]
+    for setting, found in zip(settings, founds):  # noqa: B905 (Python 3.6 has no strict)
+        lines = ["# " + line for line in str(setting["reason"]).splitlines()]
+        lines.append(ASKED + found["asked"])
+        line = "{} = {}".format(found["key"], found["target"])
+        if found["status"] == "cannot":
+            lines += ["# cannot be set on this node: {}".format(found["detail"]), "# " + line]
+        else:
+            lines.append(line)
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks) + "\n"

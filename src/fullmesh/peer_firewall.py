@@ -1,0 +1,124 @@
+"""What the peers' firewall is asked for, and what makes no sense to ask."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
+from typing import Any
+
+from fullmesh.faults import Fault
+
+CODES: dict[str, str] = {
+    "PF-101": "peer_firewall_mode is not one of the three",
+    "PF-102": "a peer or controller is not an address, or there are no peers",
+    "PF-103": "a port is not written like 123/udp or 50000-54095/tcp",
+    "PF-104": "peer_firewall_zone is not a name that firewalld can use",
+    "PF-105": "peer_firewall_rollback_seconds is too short to come back in",
+    "PF-110": "ufw is active on the node",
+    "PF-111": "another firewall service is active, which starting firewalld would stop",
+    "PF-112": "firewalld is masked",
+    "PF-113": "another zone claims a peer's address",
+    "PF-114": "another zone has runtime-only settings, which a reload would drop",
+    "PF-115": "starting firewalld would close sshd's port in the default zone",
+    "PF-116": "firewalld does not accept the configuration with our files in it",
+    "PF-117": "firewalld did not start, stop or reload",
+    "PF-118": "the kernel's rules are not what the files say",
+    "PF-119": "the timer that puts the firewall back could not be armed",
+    "PF-120": "nobody came back in time, the node has put its firewall back",
+    "PF-121": "no new connection could be made after the change",
+    "PF-201": "the firewall is off because it was asked for",
+    "PF-202": "the firewall is off and ufw is active all the same",
+}
+
+MODES = ("peers_range", "peers_trusted", "off")
+# firewalld: chain names have 28 characters, which leaves 17; `-ssh` of the policy takes four of them
+ZONE = re.compile(r"[a-z][a-z0-9_-]{0,12}\Z")
+PORT = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?/(tcp|udp|sctp|dccp)\Z")
+HIGHEST_PORT = 65535
+# a reload and a new ssh connection take 2 to 5 s on a loaded node
+SHORTEST_ROLLBACK = 20
+RESERVED_ZONES = frozenset(
+    [
+        "block",
+        "dmz",
+        "drop",
+        "external",
+        "home",
+        "internal",
+        "nm-shared",
+        "public",
+        "trusted",
+        "work",
+        "docker",
+        "libvirt",
+    ]
+)
+
+
+def mode_of(value: object) -> str:
+    """The mode by its name; YAML reads a bare ``off`` as false."""
+    return "off" if value is False else str(value).strip().lower()
+
+
+def faults(
+    peers: Sequence[Any],
+    controllers: Sequence[Any],
+    ports: Sequence[Any],
+    options: Mapping[str, Any],
+) -> list[Fault]:
+    """Everything that is wrong with the input, at once."""
+    found = []
+    if mode_of(options["mode"]) not in MODES:
+        step = f"Choose one of {', '.join(MODES)}"
+        found.append(Fault("PF-101", f"peer_firewall_mode is {options['mode']!r}", step))
+    if not peers:
+        step = "Load playbooks/vars/wiring.yml, it takes them from the plan"
+        found.append(Fault("PF-102", "peer_firewall_peers is empty", step))
+    found += _address_faults("peer_firewall_peers", peers)
+    found += _address_faults("peer_firewall_controllers", controllers)
+    found += _port_faults("peer_firewall_ports", ports)
+    found += _port_faults("peer_firewall_extra_ports", options["extra_ports"])
+    return found + _option_faults(options)
+
+
+def _address_faults(name: str, addresses: Sequence[Any]) -> list[Fault]:
+    found = []
+    for text in addresses:
+        try:
+            ip_address(str(text).split("%", maxsplit=1)[0])
+        except ValueError:
+            step = "Write single addresses without a prefix, such as 192.0.2.11 or fd00::11"
+            found.append(Fault("PF-102", f"{name}: {str(text)!r} is not an address", step))
+    return found
+
+
+def _port_faults(name: str, ports: Sequence[Any]) -> list[Fault]:
+    step = "Write it like 123/udp or 50000-54095/tcp"
+    return [
+        Fault("PF-103", f"{name}: {str(port)!r} is not a port with its protocol", step)
+        for port in ports
+        if not is_port(port)
+    ]
+
+
+def is_port(text: object) -> bool:
+    """Whether *text* is a port or range with its protocol; a protocol alone would open all of it."""
+    found = PORT.match(str(text))
+    if not found:
+        return False
+    first, last = int(found[1]), int(found[2] or found[1])
+    return 1 <= first <= last <= HIGHEST_PORT
+
+
+def _option_faults(options: Mapping[str, Any]) -> list[Fault]:
+    found = []
+    zone, seconds = str(options["zone"]), options["rollback_seconds"]
+    if not ZONE.match(zone) or zone in RESERVED_ZONES:
+        step = "Use up to 13 letters, digits, - and _, and no zone of firewalld's own"
+        found.append(Fault("PF-104", f"peer_firewall_zone is {zone!r}", step))
+    number = int(seconds) if str(seconds).isdigit() else -1
+    if number != 0 and number < SHORTEST_ROLLBACK:
+        step = f"Give {SHORTEST_ROLLBACK} or more, or 0 to arm nothing"
+        found.append(Fault("PF-105", f"peer_firewall_rollback_seconds is {seconds!r}", step))
+    return found
