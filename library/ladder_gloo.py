@@ -124,7 +124,7 @@ def start(want: "dict[str, Any]") -> "dict[str, Any]":
 
 def collect(want: "dict[str, Any]") -> "dict[str, Any]":
     """Collect, and clean up after the last rank."""
-    found = collect_ranks(want["run"], BASE, want["wait"])
+    found: "dict[str, Any]" = collect_ranks(want["run"], BASE, want["wait"])
     if found["done"]:
         drop_run_directory(want["run"])
     found["doing"] = {name: current_step(rank) for name, rank in found["ranks"].items()}

@@ -125,7 +125,7 @@ def open_ports(want: "dict[str, Any]") -> "dict[str, Any]":
     if not want["listen"]:
         return {"ports": [], "tapped": False}
     make_run_directory(want["run"])
-    return start_listeners(
+    opened: "dict[str, Any]" = start_listeners(
         {
             "run": want["run"],
             "base": BASE,
@@ -140,6 +140,7 @@ def open_ports(want: "dict[str, Any]") -> "dict[str, Any]":
             "lifetime": want["lifetime"],
         }
     )
+    return opened
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ whatever outlives it must not rely on the controller coming back. So the helper 
 inherited descriptor, and its work function has to end by itself.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -39,10 +40,8 @@ def make_run_directory(run: str, base: str = BASE) -> str:
 def drop_run_directory(run: str, base: str = BASE) -> None:
     """Remove it, and the base when this was the last one."""
     shutil.rmtree(run_directory(run, base), ignore_errors=True)
-    try:
+    with contextlib.suppress(OSError):  # another run is under way, or somebody was faster
         os.rmdir(base)
-    except OSError:
-        pass  # another run is under way, or somebody was faster
 
 
 def close_all_but(keep: "Iterable[int]") -> None:
@@ -51,10 +50,8 @@ def close_all_but(keep: "Iterable[int]") -> None:
     for name in os.listdir("/proc/self/fd"):
         number = int(name)
         if number > 2 and number not in kept:  # noqa: PLR2004 (0, 1, 2 are the standard streams)
-            try:
+            with contextlib.suppress(OSError):  # the descriptor of this very listing
                 os.close(number)
-            except OSError:
-                pass  # the descriptor of this very listing
 
 
 def detach(work: "Callable[[], None]", keep: "Iterable[int]" = ()) -> None:

@@ -71,9 +71,19 @@ def classify_connection(seen: "dict[str, Any]") -> "tuple[str, str]":
     if seen["error"]:
         return classify_refusal(seen["error"], seen["connected"], seen["neighbour"]), ""
     if not seen["connected"]:
-        if seen["state"] == SYN_SENT:
-            return ("no_route", "") if seen["neighbour"] == "failed" else ("dropped", "")
-        return "reset", "closed without an error"
+        return classify_silence(seen), ""
+    return classify_stall(seen)
+
+
+def classify_silence(seen: "dict[str, Any]") -> str:
+    """Name a handshake that never ended."""
+    if seen["state"] != SYN_SENT:
+        return "reset"
+    return "no_route" if seen["neighbour"] == "failed" else "dropped"
+
+
+def classify_stall(seen: "dict[str, Any]") -> "tuple[str, str]":
+    """Name a connection that was made and then did not get through."""
     if seen["closed"]:
         return "reset", "closed by the other side before it was done"
     if seen["greeted"] and not seen["uploaded"] and seen["unacked"] and seen["retransmitted"]:

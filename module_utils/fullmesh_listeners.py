@@ -195,7 +195,9 @@ class Visitor:
 class Server:
     """Serves the listeners until told to stop or until its time is over."""
 
-    def __init__(self, spec: "Spec", socks: "list[socket.socket]", control: "socket.socket") -> None:
+    def __init__(
+        self, spec: "Spec", socks: "list[socket.socket]", control: "socket.socket"
+    ) -> None:
         self.token = str(spec["token"])
         self.node = str(spec["node"])
         self.ends = time.monotonic() + float(spec["lifetime"])
@@ -371,7 +373,7 @@ def start_listeners(spec: "Spec") -> "dict[str, Any]":
         ports += described
     tap = open_tap(str(spec["interface"]), family_of(address)) if spec["interface"] else None
     control = open_control(os.path.join(run_directory(str(spec["run"]), spec["base"]), CONTROL))
-    kept = socks + [control] + ([tap] if tap else [])  # noqa: RUF005 (one line beats three stars)
+    kept = socks + [control] + ([tap] if tap else [])
 
     def work() -> None:
         server = Server(spec, socks, control)

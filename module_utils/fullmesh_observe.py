@@ -128,7 +128,7 @@ def observe_versions(python: str) -> "dict[str, str]":
     """Ask the environment of the jobs what it holds, without importing torch (that takes seconds)."""
     empty = {"python": "", "torch": "", "torch_nccl": ""}
     try:
-        done = subprocess.run(  # noqa: S603 (the interpreter that the inventory names, our own text)
+        done = subprocess.run(
             [python, "-I", "-c", VERSIONS],
             check=False,
             stdin=subprocess.DEVNULL,

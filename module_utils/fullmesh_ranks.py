@@ -49,7 +49,7 @@ def spawn(spec: "Spec", rank: int, local_rank: int) -> "subprocess.Popen[bytes]"
     """Start one rank, its output in a file."""
     run, base = spec["run"], spec["base"]
     with open(place(run, base, f"rank-{rank}.log"), "wb") as log:
-        return subprocess.Popen(  # noqa: S603 (the interpreter that the inventory names)
+        return subprocess.Popen(
             [
                 spec["python"],
                 place(run, base, "gloo_ladder.py"),

@@ -84,7 +84,7 @@ def socket_table() -> "list[dict[str, Any]]":
 
 def inodes_of(pid: "int | str") -> "set[str]":
     """Return the inodes of a process's sockets."""
-    found = set()
+    found: "set[str]" = set()
     try:
         names = os.listdir("/proc/{}/fd".format(pid))
     except OSError:
@@ -117,8 +117,8 @@ def owner_of_port(port: int) -> str:
 def run_ip(*arguments: str) -> str:
     """Ask iproute2; empty where it is missing or says nothing."""
     try:
-        done = subprocess.run(  # noqa: S603 (fixed program, addresses from the plan)
-            ["ip", *arguments],  # noqa: S607 (sbin or bin: the families differ)
+        done = subprocess.run(
+            ["ip", *arguments],
             check=False,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

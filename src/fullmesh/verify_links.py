@@ -171,7 +171,9 @@ def mend(seen: Seen, block: Blocked) -> str:
     if block.verdict in FIREWALLED:
         return f"{seen.apply('firewall')}; look on {block.target}: firewall-cmd --get-active-zones, nft list ruleset"
     if block.verdict == "mtu_black_hole":
-        return f"on {block.source}: ping -M do -s 1472 {peer}; give both ends and the switches one MTU"
+        return (
+            f"on {block.source}: ping -M do -s 1472 {peer}; give both ends and the switches one MTU"
+        )
     if block.verdict == "someone_else":
         return f"on {block.source}: ip neigh show {peer}; look for a second host with {peer}"
     return f"on {block.source}: ip route get {peer}; {seen.apply('network')}"

@@ -85,7 +85,7 @@ def rule_names(seen: Seen) -> Iterator[Finding]:
 def is_loopback(address: str) -> bool:
     """Whether peers could never reach it."""
     try:
-        return ipaddress.ip_address(address.split("%")[0]).is_loopback
+        return ipaddress.ip_address(address.split("%", maxsplit=1)[0]).is_loopback
     except ValueError:
         return False
 

@@ -150,7 +150,9 @@ def rule_climb(seen: Seen) -> Iterator[Finding]:
         end = group[0]
         nodes = list(dict.fromkeys(e.node for e in group))
         who = f"{'rank' if len(group) == 1 else 'ranks'} {in_words([str(e.rank) for e in group])}"
-        fix = f"on {end.node}: see ranks in the result; run again with TORCH_DISTRIBUTED_DEBUG=DETAIL"
+        fix = (
+            f"on {end.node}: see ranks in the result; run again with TORCH_DISTRIBUTED_DEBUG=DETAIL"
+        )
         if end.step == "import" or end.state == "absent":
             fix = seen.apply("packages")
         yield Finding(

@@ -7,9 +7,12 @@ hanging rank knows what it was waiting for.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import socket
 import statistics
+import struct
 import sys
 import time
 from collections.abc import Callable
@@ -78,12 +81,10 @@ def pattern(rank: Rank, number: int) -> Any:
 
 def step_import(rank: Rank) -> dict[str, Any]:
     """Load torch."""
-    import torch
-    import torch.distributed as dist
-
-    rank.torch, rank.dist = torch, dist
-    torch.set_num_threads(1)
-    return {"torch": torch.__version__, "gloo": dist.is_gloo_available()}
+    rank.torch = importlib.import_module("torch")
+    rank.dist = importlib.import_module("torch.distributed")
+    rank.torch.set_num_threads(1)
+    return {"torch": rank.torch.__version__, "gloo": rank.dist.is_gloo_available()}
 
 
 def open_store(rank: Rank, address: str, port: int, serve: bool) -> Any:
@@ -264,9 +265,6 @@ def step_bandwidth(rank: Rank) -> dict[str, Any]:
 
 def decode(text: str) -> tuple[str, int]:
     """Read an address of /proc/net/tcp."""
-    import socket
-    import struct
-
     shown, port = text.split(":")
     words = [struct.pack("=I", int(shown[i : i + 8], 16)) for i in range(0, len(shown), 8)]
     raw = b"".join(words)

@@ -1,0 +1,145 @@
+"""Hands the rules of the verification ladder to Ansible."""
+
+import json
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from ansible.errors import AnsibleFilterError
+
+from fullmesh import report, result, verify, verify_links
+from fullmesh.verify_types import Seen
+
+
+def plain(value: Any) -> Any:
+    """Ansible tags the values it hands out; the rules work on plain data."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def gathered(hostvars: Any, plan: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What the modules registered on every node."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in plan["nodes"]:
+        variables = hostvars[name]
+        parts = {}
+        for part in ("node", "links", "started", "gloo"):
+            key = f"__verify_cluster_{part}"
+            if key in variables:
+                parts[part] = plain(variables[key])
+        found[name] = parts
+    return found
+
+
+def opened_ports(hostvars: Any, plan: dict[str, Any]) -> dict[str, Any]:
+    """The listeners of every node."""
+    key = "__verify_cluster_node"
+    return {
+        n: hostvars[n][key]["ports"] for n in plan["nodes"] if "ports" in hostvars[n].get(key, {})
+    }
+
+
+def seen_from(plan: dict[str, Any], hostvars: Any, options: dict[str, Any]) -> Seen:
+    """Everything that was observed, as the rules want it."""
+    return Seen(
+        plan=plain(plan),
+        nodes=gathered(hostvars, plan),
+        outside=plain(options.get("outside") or {}),
+        rungs=tuple(options["rungs"]),
+        mode=str(options["mode"]),
+        check_mode=bool(options["check_mode"]),
+        clock_limit=float(options["clock_limit"]),
+        inventory=str(options["inventory"]),
+    )
+
+
+def ladder_faults(options: dict[str, Any]) -> list[str]:
+    """Coded sentences: what is wrong with the role's *options*."""
+    return [str(fault) for fault in verify.faults(plain(options))]
+
+
+def ladder_wants(plan: dict[str, Any], host: str, mode: str) -> dict[str, Any]:
+    """Which listeners *host* opens."""
+    return verify_links.wants(plan, str(host), str(mode))
+
+
+def ladder_targets(plan: dict[str, Any], hostvars: Any, host: str) -> list[dict[str, Any]]:
+    """The listeners that *host* has to reach."""
+    return verify_links.targets(plan, opened_ports(hostvars, plan), str(host))
+
+
+def ladder_outsider_targets(plan: dict[str, Any], hostvars: Any) -> list[dict[str, Any]]:
+    """The ports that the controller must not reach."""
+    opened = opened_ports(hostvars, plan)
+    reachable = {n: str(hostvars[n].get("ansible_host", n)) for n in opened}
+    return verify_links.outsider_targets(plan, opened, reachable)
+
+
+def controller_is_peer(peers: list[str]) -> bool:
+    """Whether this machine has one of the cluster addresses."""
+    for address in peers:
+        family = socket.AF_INET6 if ":" in str(address) else socket.AF_INET
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.bind((str(address), 0))
+        except OSError:
+            continue
+        return True
+    return False
+
+
+def ladder_may_start(
+    plan: dict[str, Any], hostvars: Any, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Whether the Gloo job is to be started, and why not."""
+    return verify.may_start(seen_from(plan, hostvars, options))
+
+
+def ladder_result(
+    plan: dict[str, Any], hostvars: Any, options: dict[str, Any], run: dict[str, Any]
+) -> dict[str, Any]:
+    """Judge everything; the result follows the schema."""
+    about = result.Run(
+        name=str(run["name"]),
+        started=str(run["started"]),
+        finished=str(run["finished"]),
+        lab=str(run["lab"]),
+        notes={n: plain(hostvars[n].get("fullmesh_notes", [])) for n in plan["nodes"]},
+        systems={n: system_of(hostvars[n].get("ansible_facts", {})) for n in plan["nodes"]},
+        why_not_outside=str(options.get("why_not_outside", "")),
+    )
+    try:
+        return result.build(seen_from(plan, hostvars, options), about)
+    except ValueError as error:
+        raise AnsibleFilterError(f"ladder_result: {error}") from error
+
+
+def system_of(facts: dict[str, Any]) -> str:
+    """The operating system in words."""
+    words = (facts.get("distribution", ""), facts.get("distribution_version", ""))
+    return " ".join(str(word) for word in words if word)
+
+
+def ladder_summary(value: dict[str, Any]) -> list[str]:
+    """The result as lines of text."""
+    return report.summary_lines(plain(value))
+
+
+class FilterModule:
+    """Filters of the role verify_cluster."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The names under which Ansible finds them."""
+        return {
+            "ladder_faults": ladder_faults,
+            "ladder_wants": ladder_wants,
+            "ladder_targets": ladder_targets,
+            "ladder_outsider_targets": ladder_outsider_targets,
+            "controller_is_peer": controller_is_peer,
+            "ladder_may_start": ladder_may_start,
+            "ladder_result": ladder_result,
+            "ladder_summary": ladder_summary,
+        }
