@@ -213,18 +213,22 @@ def detect(node: Node, interface: str) -> str:
     return "netplan"
 
 
-def providers(node: Node, links: "list[Entry]", wanted: str) -> "dict[str, str]":
-    """Name the provider of each link; refuse what cannot be done, before anything is."""
-    seen = node.links()
-    result = {}
+def refuse_missing(links: "list[Entry]", seen: "dict[str, Entry]") -> None:
+    """Refuse an interface that is not there."""
     for link in links:
-        name = link["interface"]
-        if name not in seen:
+        if link["interface"] not in seen:
             raise LinkError(
                 "[IP-101] there is no interface %r; this node has %s. "
                 "Set fullmesh_interface to one of them, or to its MAC."
-                % (name, ", ".join(sorted(seen)))
+                % (link["interface"], ", ".join(sorted(seen)))
             )
+
+
+def providers(node: Node, links: "list[Entry]", wanted: str) -> "dict[str, str]":
+    """Name the provider of each link; refuse what neither may write down."""
+    result = {}
+    for link in links:
+        name = link["interface"]
         why = unsupported(node, name)
         if why:
             raise LinkError(
@@ -491,10 +495,11 @@ class Links:
 
     def present(self) -> "Entry":
         """Write, apply, read back."""
-        owners = providers(self.node, self.links, self.params["provider"])
         seen = self.node.links()
+        refuse_missing(self.links, seen)
         faulty = [link for link in self.links if self.node.lacking([link])]
         refuse_cut_off(faulty, seen, ssh_server())
+        owners = providers(self.node, self.links, self.params["provider"])
         if self.params["check_duplicates"]:
             refuse_duplicates(faulty, seen, fresh=True)
         old, new = present_files(self.node), wanted_files(self.links, owners)
@@ -522,32 +527,38 @@ class Links:
         old: "dict[str, str]",
         new: "dict[str, str]",
     ) -> None:
-        """Write and apply; what the owner refuses is taken back."""
+        """Write, apply, read back; what the owner or the kernel does not take is taken back."""
+        seconds = self.params["wait_seconds"]
         replace_files(self.node, old, new)
         try:
-            apply(self.node, owners, faulty, self.params["wait_seconds"])
-        except LinkError as exc:
-            replace_files(self.node, new, old)
-            self.reload(set(old) | set(new))
+            apply(self.node, owners, faulty, seconds)
+            refuse_lacking(wait_for(self.node, self.links, seconds), seconds)
+            if self.params["check_duplicates"]:
+                # an interface that was down could not be asked before
+                refuse_duplicates(faulty, self.node.links(), fresh=False)
+        except (LinkError, OSError) as exc:
+            replace_files(self.node, present_files(self.node), old)
+            self.reload(set(old) | set(new), [link["interface"] for link in faulty])
+            if str(exc).startswith("["):
+                raise
             raise LinkError(
-                "[IP-108] the new configuration could not be applied and its files were taken back: %s. "
-                "See `journalctl -u NetworkManager -u systemd-networkd` on the node." % exc
+                "[IP-108] the new configuration could not be applied; its files were taken back: "
+                "%s. See `journalctl -u NetworkManager -u systemd-networkd` on the node." % exc
             ) from exc
-        refuse_lacking(
-            wait_for(self.node, self.links, self.params["wait_seconds"]),
-            self.params["wait_seconds"],
-        )
-        if self.params["check_duplicates"]:
-            # an interface that was down could not be asked before
-            refuse_duplicates(faulty, self.node.links(), fresh=False)
 
-    def reload(self, paths: "set[str]") -> None:
-        """Let the owners read the files again, as well as they can."""
+    def reload(self, paths: "set[str]", names: "list[str]") -> None:
+        """Let the owners act on the files that stand there now, as well as they can."""
         if any(path.startswith(text.KEYFILES) for path in paths):
             self.node.run(["nmcli", "connection", "reload"])
+            for name in names:
+                if text.keyfile_path(name) in present_files(self.node):
+                    uuid = text.profile_uuid(name)
+                    self.node.run(["nmcli", "connection", "up", "uuid", uuid, "ifname", name])
         if text.NETPLAN in paths:
             self.node.run(["netplan", "generate"])
             self.node.run(["networkctl", "reload"])
+            if names and text.NETPLAN in present_files(self.node):
+                self.node.run(["networkctl", "reconfigure", *names])
 
     def verified(self) -> "Entry":
         """Only look."""
@@ -567,7 +578,7 @@ class Links:
                         ["nmcli", "connection", "delete", "uuid", text.profile_uuid(name)]
                     )
             replace_files(self.node, present_files(self.node), {})
-            self.reload(set(old))
+            self.reload(set(old), [])
         moved = self.give_back(written_addresses(old.values()))
         return {
             "changed": bool(old or moved),
@@ -633,7 +644,7 @@ def main() -> None:
     call = Links(Node(run), module.params, module.check_mode)
     try:
         result = getattr(call, module.params["state"])()
-    except (LinkError, OSError) as exc:
+    except (LinkError, OSError, ValueError, KeyError) as exc:
         module.fail_json(msg=str(exc))
     module.exit_json(**json.loads(json.dumps(result)))
 

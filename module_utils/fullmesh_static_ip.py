@@ -64,7 +64,7 @@ def keyfile(link: "Link") -> str:
         # link-local, not disabled: disable_ipv6 would take IPv6 away from whatever else uses the interface
         ("ipv6", keyfile_family(link, 6, "link-local")),
     ]
-    text = ["\n".join(["[" + n + "]"] + [k + "=" + v for k, v in pairs]) for n, pairs in sections]
+    text = ["\n".join(["[" + n + "]"] + [k + "=" + v for k, v in p]) for n, p in sections if p]
     return HEAD + "\n\n".join(text) + "\n"
 
 
