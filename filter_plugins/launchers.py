@@ -1,0 +1,23 @@
+"""Hands the checks of the launchers' settings to Ansible."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from fullmesh import launchers as core
+
+
+def launchers_faults(user: str, join_seconds: Any, stop_seconds: Any) -> list[str]:
+    """Coded sentences: what is wrong with the settings."""
+    return [str(fault) for fault in core.faults(str(user), join_seconds, stop_seconds)]
+
+
+class FilterModule:
+    """Filters of the role launchers."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The names under which Ansible finds them."""
+        return {"launchers_faults": launchers_faults}
