@@ -299,10 +299,13 @@ class Firewall:
 
     def start_or_reload(self, reload):  # type: (bool) -> None
         """One reload, or the first start; a reload keeps established connections, firewall-cmd(1)."""
-        if reload:
+        # A ruleset that somebody flushed cannot be reloaded: firewalld stumbles over the missing table.
+        lost = reload and not self.table()
+        if reload and not lost:
             self.must(["firewall-cmd", "--reload"], "PF-117", "firewalld did not take the reload")
-        if not self.running():
-            self.must(["systemctl", "start", UNIT], "PF-117", "firewalld did not start")
+        if lost or not self.running():
+            verb = "restart" if lost else "start"
+            self.must(["systemctl", verb, UNIT], "PF-117", "firewalld did not {}".format(verb))
             # systemd calls it started once it has its D-Bus name; it answers there when the rules are loaded.
             self.must(["firewall-cmd", "--state"], "PF-117", "firewalld did not load its rules")
         if not self.enabled():

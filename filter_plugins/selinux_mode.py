@@ -1,0 +1,23 @@
+"""Hands the checks of SELinux' mode to Ansible."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from fullmesh import selinux_mode as core
+
+
+def selinux_mode_faults(mode: Any, rollback_seconds: Any) -> list[str]:
+    """Coded sentences: what is wrong with the role's settings."""
+    return [str(fault) for fault in core.faults(mode, rollback_seconds)]
+
+
+class FilterModule:
+    """Filters of the role selinux_mode."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The names under which Ansible finds them."""
+        return {"selinux_mode_faults": selinux_mode_faults}

@@ -1,0 +1,379 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""SELinux' mode, now and at the next boot, in one round trip."""
+
+import os
+import re
+import tempfile
+from typing import TYPE_CHECKING
+
+from ansible.module_utils import fullmesh_rollback as rollback
+from ansible.module_utils.basic import AnsibleModule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Entry = dict[str, Any]
+    Runner = Callable[[list[str]], tuple[int, str]]
+
+DOCUMENTATION = r"""
+---
+module: selinux_state
+short_description: SELinux' mode, now and at the next boot
+description:
+  - Needs no Python bindings. Where the system has no SELinux nothing is done, and that is said.
+  - Switching to enforcing is armed to switch back, unless somebody confirms on a new connection.
+options:
+  state:
+    description:
+      - V(present) sets the mode. V(confirmed) disarms the timer. V(restored) sets the runtime mode that was there
+        before the first V(present); the configuration is the undo point's.
+    type: str
+    choices: [present, confirmed, restored]
+    default: present
+  mode:
+    description: V(keep) only looks.
+    type: str
+    choices: [enforcing, permissive, disabled, keep]
+    default: enforcing
+  rollback_seconds:
+    description: When nobody confirms within this time, the node goes back to permissive. 0 arms nothing.
+    type: int
+    default: 60
+attributes:
+  check_mode:
+    description: Nothing is written.
+    support: full
+  diff_mode:
+    description: The configuration, and the runtime mode.
+    support: full
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Keep SELinux on
+  selinux_state:
+    mode: enforcing
+  register: __selinux_mode_result
+"""
+
+RETURN = r"""
+installed:
+  description: The system has SELinux.
+  type: bool
+  returned: always
+runtime:
+  description: The mode now, V(enforcing), V(permissive), or empty where the kernel runs without.
+  type: str
+  returned: always
+reboot_required:
+  description: The mode that was asked for comes with the next boot.
+  type: bool
+  returned: always
+armed:
+  description: The timer runs, somebody has to confirm on a new connection.
+  type: bool
+  returned: always
+files:
+  description: Files that are ours to watch.
+  type: list
+  elements: str
+  returned: always
+notes:
+  description: Warnings, each with C(code) and C(text).
+  type: list
+  elements: dict
+  returned: always
+"""
+
+CONFIG = "/etc/selinux/config"
+ENFORCE = "/sys/fs/selinux/enforce"
+RELABEL = "/.autorelabel"
+BEFORE = "/var/lib/fullmesh/undo/selinux_mode/runtime"
+NAME = "selinux_mode"
+NUMBERS = {"enforcing": "1", "permissive": "0"}
+
+
+class RefusedError(Exception):
+    """Coded sentences for the user."""
+
+
+def read(path):  # type: (str) -> str
+    """Return a file's text, empty where there is none."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return ""
+
+
+def put(path, text, mode=0o644):  # type: (str, str, int) -> None
+    """Replace a file in one step."""
+    directory = os.path.dirname(path)
+    os.makedirs(directory, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=directory)
+    with os.fdopen(handle, "w") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.chmod(temporary, mode)
+    os.rename(temporary, path)
+
+
+def setting(text, key):  # type: (str, str) -> str
+    """Return the value of a KEY=value line, empty where there is none."""
+    found = re.findall(r"^\s*{}\s*=\s*(\S+)".format(key), text, re.MULTILINE)
+    return str(found[-1]).lower() if found else ""
+
+
+def with_mode(text, mode):  # type: (str, str) -> str
+    """Return the configuration with another mode and nothing else changed."""
+    if not setting(text, "SELINUX"):
+        end = "" if not text or text.endswith("\n") else "\n"
+        kind = "" if setting(text, "SELINUXTYPE") else "SELINUXTYPE=targeted\n"
+        return text + end + "SELINUX={}\n".format(mode) + kind
+    return re.sub(r"^(\s*SELINUX\s*=\s*)\S+", r"\g<1>" + mode, text, flags=re.MULTILINE)
+
+
+class Node:
+    """The machine; tests bring another root."""
+
+    def __init__(self, root, run):  # type: (str, Runner) -> None
+        self.root = root
+        self.run = run
+
+    def at(self, path):  # type: (str) -> str
+        """Say where a path of the node is for us."""
+        return self.root + path
+
+    def observe(self):  # type: () -> Entry
+        """Look at everything that matters, once."""
+        config = read(self.at(CONFIG))
+        number = read(self.at(ENFORCE)).strip()
+        kind = setting(config, "SELINUXTYPE") or "targeted"
+        policies = self.at("/etc/selinux/{}/policy".format(kind))
+        return {
+            "config": config,
+            "configured": setting(config, "SELINUX"),
+            "runtime": {"1": "enforcing", "0": "permissive"}.get(number, ""),
+            "installed": bool(config or number),
+            "container": os.path.exists(self.at("/run/systemd/container")),
+            "cmdline": read(self.at("/proc/cmdline")).split(),
+            "type": kind,
+            "policy": os.path.isdir(policies) and bool(os.listdir(policies)),
+        }
+
+
+def decide(seen, mode):  # type: (Entry, str) -> Entry
+    """Work out what to do, as data: config, runtime, relabel, reboot, and what to say."""
+    plan = {"config": "", "runtime": "", "relabel": False, "reboot": False, "notes": []}  # type: Entry
+    if not seen["installed"]:
+        if mode == "enforcing":
+            text = "this system has no SELinux, so there is nothing to enforce (AppArmor is left as it is)"
+            plan["notes"].append(note("SE-201", text))
+        return plan
+    if mode == "keep":
+        if seen["runtime"] != "enforcing":
+            text = "SELinux is {} and was left so (selinux_mode: keep)".format(
+                seen["runtime"] or "off"
+            )
+            plan["notes"].append(note("SE-202", text))
+        return plan
+    if seen["configured"] != mode:
+        plan["config"] = mode
+    goal = "enforcing" if mode == "enforcing" else "permissive"
+    if seen["runtime"] and seen["runtime"] != goal:
+        plan["runtime"] = goal
+    if seen["runtime"] and mode == "disabled":
+        plan["reboot"] = True
+    if not seen["runtime"] and mode != "disabled":
+        plan["reboot"] = not seen["container"]
+        plan["relabel"] = plan["reboot"]
+    plan["notes"] += remarks(seen, mode, plan)
+    return plan
+
+
+def remarks(seen, mode, plan):  # type: (Entry, str, Entry) -> list[Entry]
+    """Say what the user has to know."""
+    found = []
+    if mode != "enforcing":
+        text = (
+            "SELinux does not protect this node because it was asked so (selinux_mode: {})".format(
+                mode
+            )
+        )
+        found.append(note("SE-203", text))
+    if plan["reboot"]:
+        text = "SELinux becomes {} with the next boot".format(mode)
+        extra = ", which relabels all files first and takes longer" if plan["relabel"] else ""
+        found.append(note("SE-204", text + extra + ". Reboot when no job runs"))
+    if not seen["runtime"] and mode != "disabled" and seen["container"]:
+        text = "the kernel of this container has no SELinux: only {} was set".format(CONFIG)
+        found.append(note("SE-205", text))
+    bad = [word for word in seen["cmdline"] if word in ("selinux=0", "enforcing=0")]
+    if bad and mode == "enforcing":
+        text = "the boot line has {}, which beats {}".format(" ".join(bad), CONFIG)
+        step = ". Remove it, such as with `grubby --update-kernel=ALL --remove-args={}`".format(
+            bad[0]
+        )
+        found.append(note("SE-206", text + step))
+    return found
+
+
+def note(code, text):  # type: (str, str) -> Entry
+    """Make one warning."""
+    return {"code": code, "text": text + "."}
+
+
+def refuse(seen, mode, plan):  # type: (Entry, str, Entry) -> None
+    """Refuse what would keep the node from booting."""
+    if plan["relabel"] and not seen["policy"]:
+        raise RefusedError(
+            "[SE-110] selinux_mode is {} and the policy {!r} is not installed: the node would not boot. Install it "
+            "(dnf install selinux-policy-targeted), or set selinux_mode to keep.".format(
+                mode, seen["type"]
+            )
+        )
+
+
+class Switch:
+    """One run."""
+
+    def __init__(self, node, params, check):  # type: (Node, Entry, bool) -> None
+        self.node = node
+        self.params = params
+        self.check = check
+        self.armed = False
+        self.diff = []  # type: list[Entry]
+
+    def present(self):  # type: () -> Entry
+        """Set the mode."""
+        seen = self.node.observe()
+        plan = decide(seen, self.params["mode"])
+        refuse(seen, self.params["mode"], plan)
+        relabel = plan["relabel"] and not os.path.exists(self.node.at(RELABEL))
+        text = with_mode(seen["config"], plan["config"]) if plan["config"] else seen["config"]
+        self.show(CONFIG, seen["config"], text)
+        self.show("SELinux now", seen["runtime"], plan["runtime"] or seen["runtime"])
+        if not self.check:
+            self.remember(seen)
+            self.act(text if plan["config"] else "", plan["runtime"])
+            if relabel:
+                put(self.node.at(RELABEL), "-F\n")
+        return self.answer(seen, plan, bool(plan["config"] or plan["runtime"] or relabel))
+
+    def remember(self, seen):  # type: (Entry) -> None
+        """Keep the runtime mode of before beside the undo point, which knows files only."""
+        if seen["runtime"] and not os.path.exists(self.node.at(BEFORE)):
+            put(self.node.at(BEFORE), seen["runtime"] + "\n", 0o600)
+
+    def act(self, config, runtime):  # type: (str, str) -> None
+        """Change what differs; enforcing is armed to undo itself."""
+        seconds = int(self.params["rollback_seconds"])
+        if runtime == "enforcing" and seconds > 0:
+            command = "echo 0 > {}".format(self.node.at(ENFORCE))
+            try:
+                rollback.arm(self.node.run, NAME, seconds, [self.node.at(CONFIG)], [command])
+            except (rollback.RollbackError, OSError) as exc:
+                raise RefusedError(
+                    "[SE-112] the timer that would switch back could not be armed: {}. Nothing was changed. "
+                    "Look at `systemctl status` on this node.".format(exc)
+                ) from exc
+            self.armed = True
+        if config:
+            put(self.node.at(CONFIG), config)
+        if runtime:
+            self.enforce(runtime)
+
+    def enforce(self, mode):  # type: (str) -> None
+        """Set the runtime mode and read it back."""
+        error = ""
+        try:
+            with open(self.node.at(ENFORCE), "w") as stream:
+                stream.write(NUMBERS[mode])
+        except OSError as exc:
+            error = str(exc)
+        seen = read(self.node.at(ENFORCE)).strip()
+        if seen != NUMBERS[mode]:
+            raise RefusedError(
+                "[SE-111] the kernel did not become {}: {}, the value seen is {!r}. "
+                "Is the boolean secure_mode_policyload on?".format(mode, error or "no error", seen)
+            )
+
+    def confirmed(self):  # type: () -> Entry
+        """Disarm the way back."""
+        word = "idle" if self.check else rollback.disarm(self.node.run, NAME)
+        if word == "fired":
+            raise RefusedError(
+                "[SE-113] nobody came back in time, so this node is permissive again. Look for denials with "
+                "`ausearch -m avc -ts recent`, mend them, and run again."
+            )
+        seen = self.node.observe()
+        return self.answer(seen, decide(seen, "keep"), word == "disarmed")
+
+    def restored(self):  # type: () -> Entry
+        """Set the runtime mode of before."""
+        seen, before = self.node.observe(), read(self.node.at(BEFORE)).strip()
+        moved = bool(before and seen["runtime"] and seen["runtime"] != before)
+        if moved:
+            self.show("SELinux now", seen["runtime"], before)
+            if not self.check:
+                self.enforce(before)
+        return dict(self.answer(seen, decide(seen, "keep"), moved), notes=[])
+
+    def show(self, name, before, after):  # type: (str, str, str) -> None
+        """Keep one diff."""
+        if before != after:
+            end = "" if before.endswith("\n") else "\n"
+            entry = {"before": before + end, "after": after + end}
+            self.diff.append(dict(entry, before_header=name, after_header=name))
+
+    def answer(self, seen, plan, changed):  # type: (Entry, Entry, bool) -> Entry
+        """Assemble what the role tells the manifest and the report."""
+        return {
+            "changed": changed,
+            "installed": seen["installed"],
+            "runtime": plan["runtime"] or seen["runtime"],
+            "reboot_required": plan["reboot"],
+            "armed": self.armed,
+            "files": [CONFIG] if seen["installed"] else [],
+            "notes": plan["notes"],
+            "diff": self.diff,
+        }
+
+
+def main():  # type: () -> None
+    """Read the parameters, call, answer."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"choices": ["present", "confirmed", "restored"], "default": "present"},
+            "mode": {
+                "choices": ["enforcing", "permissive", "disabled", "keep"],
+                "default": "enforcing",
+            },
+            "rollback_seconds": {"type": "int", "default": 60},
+        },
+        supports_check_mode=True,
+    )
+
+    def run(command):  # type: (list[str]) -> tuple[int, str]
+        try:
+            rc, out, err = module.run_command(command, handle_exceptions=False)
+        except OSError as exc:
+            return 127, str(exc)
+        return int(rc), str(out) + str(err)
+
+    switch = Switch(Node("", run), module.params, module.check_mode)
+    try:
+        result = getattr(switch, module.params["state"])()
+    except RefusedError as exc:
+        module.fail_json(msg=str(exc))
+    for entry in result["notes"]:
+        if entry["code"] == "SE-203":
+            module.warn("[{code}] {text}".format(**entry))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
