@@ -1,0 +1,11 @@
+"""Bind port 0 often and print the ports that the kernel picked: the pin itself, not its file."""
+
+import json
+import socket
+
+sockets = []
+for _ in range(200):
+    one = socket.socket()
+    one.bind(("", 0))
+    sockets.append(one)
+print(json.dumps(sorted(one.getsockname()[1] for one in sockets)))
