@@ -128,6 +128,11 @@ def ladder_summary(value: dict[str, Any]) -> list[str]:
     return report.summary_lines(plain(value))
 
 
+def ladder_failure(value: dict[str, Any]) -> str:
+    """The failed rungs by name, and every cause."""
+    return report.failure(plain(value))
+
+
 class FilterModule:
     """Filters of the role verify_cluster."""
 
@@ -142,4 +147,5 @@ class FilterModule:
             "ladder_may_start": ladder_may_start,
             "ladder_result": ladder_result,
             "ladder_summary": ladder_summary,
+            "ladder_failure": ladder_failure,
         }

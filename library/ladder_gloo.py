@@ -85,8 +85,8 @@ EXAMPLES = r"""
 RETURN = r"""
 listeners:
   description: >-
-    What the listeners saw: C(proved) probes per node, C(refused) and C(strangers), C(attempts) per source address
-    and port as counted in front of the firewall.
+    What the listeners saw: C(proved) probes per node, C(refused) and C(strangers), and the handshakes on the wire,
+    C(asked) and C(answered), as ports per pair of addresses.
   type: dict
   returned: state is started
 done:

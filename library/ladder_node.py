@@ -111,7 +111,7 @@ ports:
   elements: dict
   returned: always
 tapped:
-  description: Attempts are counted in front of the firewall.
+  description: Handshakes are watched on the wire.
   type: bool
   returned: always
 """
@@ -138,6 +138,7 @@ def open_ports(want: "dict[str, Any]") -> "dict[str, Any]":
             "outside": want["outside"],
             "allowed": want["allowed"],
             "lifetime": want["lifetime"],
+            "peers": [str(host["address"]) for host in want["hosts"]],
         }
     )
     return opened

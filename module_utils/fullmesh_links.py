@@ -285,6 +285,7 @@ def describe(probe: Probe, own: str, attempts: int, route: "Callable[[str], Any]
     )
     return {
         "node": probe.target["node"],
+        "address": probe.target["address"],
         "port": probe.target["port"],
         "kind": probe.target["kind"],
         "verdict": word,

@@ -1,9 +1,8 @@
 """Listeners that stand in for Gloo's, NCCL's and TCPStore's, on one node, for the length of a probe.
 
 Sockets are bound in the module (so that failures are reported at once) and served by a detached
-process. A packet tap in front of netfilter counts the first packets of every connection attempt:
-an attempt that was counted but never arrived at the listener was stopped by this node's firewall,
-one that was not counted was stopped before it reached this node.
+process. A packet tap sees the handshakes on the wire: what arrives before this node's firewall has
+its say, what leaves after it. From the taps of both ends follows who stops a packet.
 """
 
 import contextlib
@@ -44,29 +43,37 @@ CONTROL = "listeners.sock"
 STRANGERS_NAMED = 20
 
 SO_ATTACH_FILTER = 26  # asm-generic/socket.h; the socket module has no name for it
-ETHER_TYPES: "dict[int, int]" = {socket.AF_INET: 0x0800, socket.AF_INET6: 0x86DD}
-# Classic BPF: "TCP, SYN set, ACK clear", counted from the IP header (SOCK_DGRAM packet socket).
+ETHER_ALL = (
+    3  # a tap for one protocol is not shown what leaves (net/core/dev.c, dev_queue_xmit_nit)
+)
+# Classic BPF: "IP of our version, TCP, SYN set", counted from the IP header (SOCK_DGRAM packet socket).
 SYN_FILTERS: "dict[int, tuple[tuple[int, int, int, int], ...]]" = {
     socket.AF_INET: (
+        (0x30, 0, 0, 0),  # ldb version
+        (0x54, 0, 0, 0xF0),
+        (0x15, 0, 6, 0x40),
         (0x30, 0, 0, 9),  # ldb protocol
-        (0x15, 0, 5, 6),  # TCP?
+        (0x15, 0, 4, 6),  # TCP?
         (0xB1, 0, 0, 0),  # x = header length
         (0x50, 0, 0, 13),  # ldb flags
-        (0x54, 0, 0, 0x12),
-        (0x15, 0, 1, 0x02),
+        (0x45, 0, 1, 0x02),  # SYN?
         (0x06, 0, 0, 0xFFFF),
         (0x06, 0, 0, 0),
     ),
     socket.AF_INET6: (
+        (0x30, 0, 0, 0),
+        (0x54, 0, 0, 0xF0),
+        (0x15, 0, 5, 0x60),
         (0x30, 0, 0, 6),
-        (0x15, 0, 4, 6),
+        (0x15, 0, 3, 6),
         (0x30, 0, 0, 53),
-        (0x54, 0, 0, 0x12),
-        (0x15, 0, 1, 0x02),
+        (0x45, 0, 1, 0x02),
         (0x06, 0, 0, 0xFFFF),
         (0x06, 0, 0, 0),
     ),
 }
+ACK = 0x10
+FLOWS_KEPT = 200000  # a scan must not fill the memory
 
 
 def bind_one(address: str, port: int) -> socket.socket:
@@ -143,7 +150,7 @@ def open_outside(
 
 
 def open_tap(interface: str, family: int) -> "socket.socket | None":
-    """Tap the first packets of connection attempts; None where the kernel or a sandbox forbids it."""
+    """Tap the handshakes; None where the kernel or a sandbox forbids it."""
     steps = SYN_FILTERS[family]
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     pointer = struct.pack("HL", len(steps), ctypes.addressof(program))
@@ -153,7 +160,7 @@ def open_tap(interface: str, family: int) -> "socket.socket | None":
         return None
     try:
         tap.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, pointer)
-        tap.bind((interface, ETHER_TYPES[family]))
+        tap.bind((interface, ETHER_ALL))
     except OSError:
         tap.close()
         return None
@@ -161,20 +168,30 @@ def open_tap(interface: str, family: int) -> "socket.socket | None":
     return tap
 
 
-def parse_attempt(packet: bytes) -> "tuple[str, int] | None":
-    """Return source address and destination port of a tapped packet."""
+def parse_handshake(packet: bytes) -> "tuple[str, str, int, bool] | None":
+    """Return who asked whom on which port, and whether this is the answer to it."""
     if not packet:
         return None
-    version = packet[0] >> 4
+    four = packet[0] >> 4 == 4  # noqa: PLR2004 (the protocol's own number)
+    start, width, places = (20, 4, (12, 16)) if four else (40, 16, (8, 24))
+    if four:
+        start = (packet[0] & 0x0F) * 4
     try:
-        if version == 4:  # noqa: PLR2004 (the protocol's own number)
-            start = (packet[0] & 0x0F) * 4
-            source = socket.inet_ntop(socket.AF_INET, packet[12:16])
-        else:
-            start, source = 40, socket.inet_ntop(socket.AF_INET6, packet[8:24])
-        return source, int(struct.unpack_from(">H", packet, start + 2)[0])
-    except (struct.error, ValueError):
+        family = socket.AF_INET if four else socket.AF_INET6
+        near, far = (socket.inet_ntop(family, packet[p : p + width]) for p in places)
+        ports = struct.unpack_from(">HH", packet, start)
+        answer = bool(packet[start + 13] & ACK)
+    except (struct.error, ValueError, IndexError):
         return None
+    return (far, near, ports[0], True) if answer else (near, far, ports[1], False)
+
+
+def by_pair(flows: "set[tuple[str, str, int]]") -> "dict[str, list[int]]":
+    """Group ports by ``asking>asked``."""
+    found: "dict[str, list[int]]" = {}
+    for near, far, port in sorted(flows):
+        found.setdefault(near + ">" + far, []).append(port)
+    return found
 
 
 class Visitor:
@@ -201,11 +218,12 @@ class Server:
         self.token = str(spec["token"])
         self.node = str(spec["node"])
         self.ends = time.monotonic() + float(spec["lifetime"])
-        self.ports = {s.getsockname()[1] for s in socks}
         self.proved: "dict[str, int]" = {}
         self.strangers: "list[str]" = []
         self.refused = 0
-        self.attempts: "dict[str, dict[str, int]]" = {}
+        self.peers = set(spec["peers"])
+        self.asked: "set[tuple[str, str, int]]" = set()
+        self.answered: "set[tuple[str, str, int]]" = set()
         self.running = True
         self.selector = selectors.DefaultSelector()
         for sock in socks:
@@ -230,16 +248,17 @@ class Server:
                 self.leave(visitor)
 
     def count(self, tap: "socket.socket") -> None:
-        """Note who tried to connect where, before the firewall has its say."""
+        """Note handshakes between peers on the wire: beyond our own firewall, in both directions."""
         for _ in range(256):
             try:
                 packet = tap.recv(128)
             except OSError:
                 return
-            attempt = parse_attempt(packet)
-            if attempt and attempt[1] in self.ports:
-                seen = self.attempts.setdefault(attempt[0], {})
-                seen[str(attempt[1])] = seen.get(str(attempt[1]), 0) + 1
+            seen = parse_handshake(packet)
+            if seen and seen[0] in self.peers and seen[1] in self.peers:
+                kept = self.answered if seen[3] else self.asked
+                if len(kept) < FLOWS_KEPT:
+                    kept.add(seen[:3])
 
     def welcome(self, listener: "socket.socket") -> None:
         """Accept everybody who is waiting and introduce ourselves."""
@@ -335,7 +354,8 @@ class Server:
             "proved": self.proved,
             "refused": self.refused,
             "strangers": self.strangers,
-            "attempts": self.attempts,
+            "asked": by_pair(self.asked),
+            "answered": by_pair(self.answered),
         }
 
     def command(self, control: "socket.socket") -> None:

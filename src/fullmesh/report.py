@@ -79,6 +79,13 @@ def summary_lines(result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def failure(result: Mapping[str, Any]) -> str:
+    """Name the failed rungs and every cause, a line each."""
+    names = [f"{r['id']} ({r['name']})" for r in result["rungs"] if r["status"] == "failed"]
+    causes = [f"[{f['code']}] {f['cause']}. {f['fix']}" for f in result["findings"]]
+    return "\n".join([f"failed: {', '.join(names)}", *causes])
+
+
 def ladder(result: Mapping[str, Any]) -> Table:
     """The rungs as a table."""
     table = Table(box=None, pad_edge=False, header_style="bold")

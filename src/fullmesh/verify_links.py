@@ -44,6 +44,14 @@ SAID = {
     "mtu_black_hole": "gets small packets through and loses large ones (MTU)",
 }
 FIREWALLED = ("dropped", "rejected", "refused")
+# Who stops the packets of source -> target, by what the taps of both ends saw on the wire.
+STOPPED = {
+    "leaving": "the packets never leave {source}, so its own firewall stops them on the way out",
+    "on_the_way": "they leave {source} and never arrive at {target}, so something in between stops them",
+    "target": "they arrive at {target}, so its own firewall stops them",
+    "on_the_way_back": "{target} answers and the answers never arrive at {source}, so something in between stops them",
+    "source": "{target} answers, and {source}'s own firewall stops the answers",
+}
 
 
 @dataclass(frozen=True)
@@ -55,8 +63,13 @@ class Blocked:
     verdict: str
     ports: str
     remark: str
-    arrived: bool | None  # the first packets were counted in front of the target's firewall
+    place: str  # a key of STOPPED, "" when it is not known
     shown: str
+
+    @property
+    def culprit(self) -> str:
+        """The node to act on."""
+        return self.source if self.place in ("leaving", "source") else self.target
 
 
 def records(seen: Seen, source: str) -> list[Mapping[str, Any]]:
@@ -98,15 +111,31 @@ def matrix(seen: Seen) -> list[dict[str, Any]]:
     return rows
 
 
-def arrived(seen: Seen, source: str, target: str, ports: Sequence[int]) -> bool | None:
-    """Whether the target's network card saw the attempts; None when it was not watching."""
-    if not seen.nodes.get(target, {}).get("node", {}).get("tapped"):
+def on_wire(seen: Seen, watcher: str, what: str, pair: str, ports: Sequence[int]) -> bool | None:
+    """Whether a node's tap saw one of the handshakes; None when it was not watching."""
+    if not seen.nodes.get(watcher, {}).get("node", {}).get("tapped"):
         return None
-    report = seen.nodes.get(target, {}).get("started", {}).get("listeners")
+    report = seen.nodes.get(watcher, {}).get("started", {}).get("listeners")
     if not report:
         return None
-    counted = report["attempts"].get(seen.address(source), {})
-    return any(str(port) in counted for port in ports)
+    return any(port in report[what].get(pair, []) for port in ports)
+
+
+def where_stopped(seen: Seen, source: str, target: str, ports: Sequence[int]) -> str:
+    """Follow the packets from tap to tap until they are gone."""
+    pair = f"{seen.address(source)}>{seen.address(target)}"
+    came = on_wire(seen, target, "asked", pair, ports)
+    if came is None:
+        return ""
+    if not came:
+        left = on_wire(seen, source, "asked", pair, ports)
+        return "leaving" if left is False else "on_the_way"
+    if not on_wire(seen, target, "answered", pair, ports):
+        return "target"
+    back = on_wire(seen, source, "answered", pair, ports)
+    if back is None:
+        return ""
+    return "source" if back else "on_the_way_back"
 
 
 def ports_in_words(seen: Seen, found: Sequence[Mapping[str, Any]], tried: int) -> str:
@@ -141,7 +170,9 @@ def blocked_pairs(seen: Seen) -> list[Blocked]:
                     verdict,
                     ports_in_words(seen, found, tried[target]),
                     found[0]["remark"],
-                    arrived(seen, source, target, [r["port"] for r in found]),
+                    where_stopped(seen, source, target, [r["port"] for r in found])
+                    if verdict in FIREWALLED
+                    else "",
                     shown,
                 )
             )
@@ -150,26 +181,23 @@ def blocked_pairs(seen: Seen) -> list[Blocked]:
 
 def where(block: Blocked) -> str:
     """Say who stops the packets, as far as it is known."""
-    if block.verdict not in FIREWALLED:
+    if not block.place:
         return ""
-    if block.arrived:
-        return f"; they arrive at {block.target}, so its own firewall stops them"
-    if block.arrived is False:
-        return f"; they never arrive at {block.target}, so something on the way or {block.source} itself stops them"
-    return ""
+    return "; " + STOPPED[block.place].format(source=block.source, target=block.target)
 
 
 def mend(seen: Seen, block: Blocked) -> str:
     """The command that mends a blocked link."""
     data = seen.plan["data_ports"]["firewalld"]
-    peer = seen.address(block.target)
-    if block.verdict in FIREWALLED and block.arrived is False:
+    here, peer = seen.address(block.source), seen.address(block.target)
+    if block.verdict in FIREWALLED and block.place.startswith("on_the_way"):
         return (
-            f"allow tcp {data} and the named ports from {seen.address(block.source)} to {peer} in the network "
-            f"(switch ACL, security group); on {block.source}: nft list ruleset"
+            f"allow tcp {data} and the named ports between {here} and {peer} in the network "
+            f"(switch ACL, security group), both ways; on {block.source}: ip route get {peer}"
         )
     if block.verdict in FIREWALLED:
-        return f"{seen.apply('firewall')}; look on {block.target}: firewall-cmd --get-active-zones, nft list ruleset"
+        look = "firewall-cmd --get-active-zones; nft list ruleset"
+        return f"{seen.apply('firewall')}; look on {block.culprit}: {look}"
     if block.verdict == "mtu_black_hole":
         return (
             f"on {block.source}: ping -M do -s 1472 {peer}; give both ends and the switches one MTU"
@@ -183,7 +211,7 @@ def merged(blocks: Sequence[Blocked]) -> Iterator[list[Blocked]]:
     """Put together what has one cause: many sources and one target, or one source and many targets."""
     by_target: dict[tuple[Any, ...], list[Blocked]] = {}
     for block in blocks:
-        key = (block.target, block.verdict, block.ports, block.arrived)
+        key = (block.target, block.verdict, block.ports, block.place)
         by_target.setdefault(key, []).append(block)
     single: dict[tuple[Any, ...], list[Blocked]] = {}
     for group in by_target.values():
@@ -191,7 +219,7 @@ def merged(blocks: Sequence[Blocked]) -> Iterator[list[Blocked]]:
             yield group
         else:
             block = group[0]
-            key = (block.source, block.verdict, block.ports, block.arrived)
+            key = (block.source, block.verdict, block.ports, block.place)
             single.setdefault(key, []).append(block)
     yield from single.values()
 
@@ -204,13 +232,14 @@ def rule_links(seen: Seen) -> Iterator[Finding]:
         targets = sorted({b.target for b in group})
         direction = f"{in_words(sources)} -> {in_words(targets)}"
         remark = f" [{block.remark}]" if block.remark else ""
-        one_target = len(targets) == 1
+        act = block.culprit
+        others = sorted({*sources, *targets} - {act})
         yield Finding(
             CODES_OF[block.verdict],
             "L2",
             f"{direction} {SAID[block.verdict]}{where(block)}{remark}",
-            node=targets[0] if one_target else sources[0],
-            peer=in_words(sources if one_target else targets),
+            node=act,
+            peer=in_words(others),
             port=block.ports,
             direction=direction,
             seen=block.shown,
@@ -282,23 +311,27 @@ def rule_outside_port(seen: Seen) -> Iterator[Finding]:
 
 
 def rule_outsider(seen: Seen) -> Iterator[Finding]:
-    """Who is not a peer does not reach the master port."""
+    """Who is not a peer does not reach the named ports."""
     if seen.mode == "off":
         return
+    reached: dict[str, list[Mapping[str, Any]]] = {}
     for record in seen.outside.get("links", []):
         if record["verdict"] in (OPEN, "someone_else"):
-            yield Finding(
-                "VC-211",
-                "L2",
-                f"the controller, which is no peer, reaches port {record['port']} on {record['node']}",
-                node=record["node"],
-                peer="controller",
-                port=f"{record['port']}/tcp",
-                direction=f"controller -> {record['node']}",
-                seen=OPEN,
-                expected="shut to everybody but the peers",
-                fix=f"{seen.apply('firewall')}; look on {record['node']}: firewall-cmd --get-active-zones",
-            )
+            reached.setdefault(record["node"], []).append(record)
+    for name, found in reached.items():
+        ports = ", ".join(f"{port}/tcp" for port in sorted({r["port"] for r in found}))
+        yield Finding(
+            "VC-211",
+            "L2",
+            f"the controller, which is no peer, reaches {ports} on {name}",
+            node=name,
+            peer="controller",
+            port=ports,
+            direction=f"controller -> {name}",
+            seen=", ".join(f"{r['address']}:{r['port']} open" for r in found),
+            expected="shut to everybody but the peers",
+            fix=f"{seen.apply('firewall')}; look on {name}: firewall-cmd --get-active-zones",
+        )
 
 
 def guard_notes(seen: Seen, why_not_outside: str) -> list[str]:
