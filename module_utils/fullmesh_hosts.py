@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 BEGIN = "# BEGIN Fullmesh, role name_resolution (changes between the marks are lost)"
 END = "# END Fullmesh"
 WAS = "# was: "
-# Gloo and c10d announce what the host name resolves to. A line like `127.0.1.1 node1` (Debian's installer writes
-# one) makes a node announce loopback, and its peers connect to themselves (pytorch#15592).
-REASON = "# Lines that gave these names another address were taken out; undo puts them back:"
+# Gloo announces what the host name resolves to. A line like `127.0.1.1 node1` (Debian's installer writes one)
+# makes a node announce loopback, and its peers then connect to themselves (pytorch#15592).
+REASON = (
+    "# A node whose own name is 127.0.1.1 announces loopback to its peers. Lines with other addresses for the"
+    " names below were taken out; undo puts them back:"
+)
 LOOPBACK_NAMES = re.compile(
     r"^(localhost.*|ip6-(localhost|loopback|allnodes|allrouters|.*net.*|.*prefix.*))$"
 )

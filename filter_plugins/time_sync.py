@@ -1,0 +1,39 @@
+"""Hands chrony's configuration to Ansible."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from fullmesh import time_sync as core
+
+
+def time_sync_faults(source: str, servers: list[str], wait_seconds: int) -> list[str]:
+    """Coded sentences: what is wrong with the settings."""
+    return [str(fault) for fault in core.faults(source, servers, int(wait_seconds))]
+
+
+def time_sync_lines(
+    source: str, servers: list[str], leader: str, address: str, peers: list[str]
+) -> list[str]:
+    """What chrony is told on a node."""
+    return core.lines(source, servers, leader, address, peers)
+
+
+def time_sync_expected(source: str, servers: list[str], leader: str, address: str) -> list[str]:
+    """The addresses of which one must answer."""
+    return core.expected(source, servers, leader, address)
+
+
+class FilterModule:
+    """Filters of the role time_sync."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The names under which Ansible finds them."""
+        return {
+            "time_sync_faults": time_sync_faults,
+            "time_sync_lines": time_sync_lines,
+            "time_sync_expected": time_sync_expected,
+        }

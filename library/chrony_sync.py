@@ -1,0 +1,308 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Let chrony follow the cluster's time source, and read back that it does."""
+
+import os
+import tempfile
+import time
+from typing import TYPE_CHECKING
+
+from ansible.module_utils.basic import AnsibleModule
+
+try:
+    from ansible.module_utils import fullmesh_chrony as text
+except ImportError:  # unit tests import it by its plain name
+    import fullmesh_chrony as text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Entry = dict[str, Any]
+    Runner = Callable[[list[str]], tuple[int, str, str]]
+
+DOCUMENTATION = r"""
+---
+module: chrony_sync
+short_description: Configure chrony, start it, and wait until the clock follows a source
+description:
+  - Writes C(lines) as a drop-in where chrony's configuration reads one, else as a marked block.
+  - Stops other time services, enables and starts chrony, restarts it after a change.
+  - Fails unless chronyc shows within the deadline that the clock follows a source.
+options:
+  config:
+    description: chrony's main configuration file.
+    type: str
+    required: true
+  drop_ins:
+    description: Where a drop-in may be written; used when C(config) reads that directory.
+    type: list
+    elements: str
+    default: []
+  lines:
+    description: The configuration. Empty leaves the distribution's alone and removes an earlier one of ours.
+    type: list
+    elements: str
+    default: []
+  unit:
+    description: chrony's unit.
+    type: str
+    required: true
+  unit_drop_in:
+    description: Where C(-x) is written when this node may not set the clock (no CAP_SYS_TIME).
+    type: str
+    required: true
+  displaced:
+    description: Units of other time services.
+    type: list
+    elements: str
+    default: []
+  expected:
+    description: Addresses of which one must answer.
+    type: list
+    elements: str
+    default: []
+  wait_seconds:
+    description: How long the first measurements may take.
+    type: int
+    default: 60
+attributes:
+  check_mode:
+    description: Reports files and units that would change; where chrony is not installed yet, that it would be.
+    support: full
+  diff_mode:
+    description: The files.
+    support: full
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Follow the first node's clock
+  chrony_sync:
+    config: /etc/chrony.conf
+    unit: chronyd.service
+    unit_drop_in: /etc/systemd/system/chronyd.service.d/50-fullmesh.conf
+    lines: [server 10.0.0.11 iburst prefer]
+    expected: [10.0.0.11]
+"""
+
+RETURN = r"""
+files:
+  description: The files that carry something of ours.
+  type: list
+  elements: str
+  returned: always
+tracking:
+  description: What chronyc says of the clock (C(reference), C(stratum), C(offset) in seconds, C(leap)).
+  type: dict
+  returned: when chrony runs
+sources:
+  description: The sources with C(address), C(state) and C(reach).
+  type: list
+  returned: when chrony runs
+clock_is_set:
+  description: chronyd sets this node's clock. False in a container whose host has to.
+  type: bool
+  returned: when chrony runs
+"""
+
+POLL_SECONDS = 0.5
+AGAIN_SECONDS = (
+    10  # iburst gives up after 8 requests in 16 s: ask again for a leader that started later
+)
+
+
+class SyncError(Exception):
+    """A coded sentence for the user."""
+
+
+def read(path: str) -> str:
+    """A file's text, empty where there is none."""
+    try:
+        with open(path) as stream:
+            return stream.read()
+    except OSError:
+        return ""
+
+
+def write(path: str, content: str) -> None:
+    """Replace a file in one step, or remove it when *content* is empty."""
+    if not content:
+        if os.path.lexists(path):
+            os.unlink(path)
+        return
+    directory = os.path.dirname(path)
+    if not os.path.isdir(directory):
+        os.makedirs(directory, 0o755)
+    mode = os.stat(path).st_mode & 0o7777 if os.path.exists(path) else 0o644
+    handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=directory)
+    with os.fdopen(handle, "w") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.chmod(temporary, mode)
+    os.rename(temporary, path)
+
+
+class Sync:
+    """One call of the module."""
+
+    def __init__(self, run: "Runner", params: "Entry", check: bool) -> None:
+        self.run = run
+        self.params = params
+        self.check = check
+        self.unit: str = params["unit"]
+
+    def units(self) -> "dict[str, dict[str, str]]":
+        """All units' properties, one call."""
+        names = [self.unit, *self.params["displaced"]]
+        keys = "LoadState,ActiveState,UnitFileState,MainPID,ExecStart"
+        _, out, _ = self.run(
+            ["systemctl", "show", "--no-pager", "--property=" + keys, "--", *names]
+        )
+        blocks = [block for block in out.strip().split("\n\n") if block.strip()]
+        pairs = [dict(row.split("=", 1) for row in b.splitlines() if "=" in row) for b in blocks]
+        return dict(zip(names, pairs))  # noqa: B905 (Python 3.6; a missing block is a missing unit)
+
+    def wanted(self, unit: "dict[str, str]") -> "dict[str, str]":
+        """Everything that shall stand on disk: {path: content, empty for absent}."""
+        config = self.params["config"]
+        files = text.wanted_files(
+            config, read(config), self.params["drop_ins"], self.params["lines"]
+        )
+        before = self.params["unit_drop_in"]
+        files[before] = read(before)
+        # Once written, the unit's own command line has the -x already.
+        if not text.may_set_clock(read("/proc/1/status")) and not files[before]:
+            command = text.start_command(unit.get("ExecStart", ""))
+            # Ubuntu's starter finds out by itself
+            files[before] = (
+                text.unit_drop_in(command) if command.split()[:1] == ["/usr/sbin/chronyd"] else ""
+            )
+        return dict(files)
+
+    def converge(self) -> "Entry":
+        """Write, start, read back."""
+        units = self.units()
+        own = units.get(self.unit, {})
+        old_displaced = [
+            name for name in self.params["displaced"] if self.in_the_way(units.get(name, {}))
+        ]
+        wanted = self.wanted(own)
+        old = {path: read(path) for path in wanted}
+        paths = sorted(path for path in wanted if wanted[path] != old[path])
+        running = own.get("ActiveState") == "active" and own.get("UnitFileState") in (
+            "enabled",
+            "alias",
+        )
+        result: Entry = {
+            "changed": bool(paths or old_displaced or not running),
+            "files": sorted(
+                p
+                for p in wanted
+                if wanted[p] and (p != self.params["config"] or text.BEGIN in wanted[p])
+            ),
+            "diff": [
+                {"before": old[p], "after": wanted[p], "before_header": p, "after_header": p}
+                for p in paths
+            ],
+        }
+        if not self.check:
+            self.apply(old_displaced, {path: wanted[path] for path in paths}, running)
+        elif result["changed"]:
+            return result
+        result.update(self.read_back())
+        return result
+
+    def in_the_way(self, unit: "dict[str, str]") -> bool:
+        """Whether another time service runs or would at the next boot."""
+        return unit.get("ActiveState") == "active" or unit.get("UnitFileState") == "enabled"
+
+    def apply(self, displaced: "list[str]", files: "dict[str, str]", running: bool) -> None:
+        """Make it so."""
+        for path, content in files.items():
+            write(path, content)
+        if self.params["unit_drop_in"] in files:
+            self.must(["systemctl", "daemon-reload"])
+        if displaced:
+            self.must(["systemctl", "disable", "--now", *displaced])
+        if not running:
+            self.must(["systemctl", "enable", self.unit])
+        if files or not running:
+            self.must(["systemctl", "restart", self.unit])
+
+    def must(self, command: "list[str]") -> None:
+        """Run a command that has to succeed."""
+        rc, out, err = self.run(command)
+        if rc != 0:
+            raise SyncError(
+                "[TS-103] chrony cannot be started: %s: %s. See `journalctl -u %s` on the node."
+                % (" ".join(command), (err or out).strip(), self.unit)
+            )
+
+    def read_back(self) -> "Entry":
+        """Wait until the clock follows a source."""
+        start = asked = time.monotonic()
+        while True:
+            tracking = text.parse_tracking(self.run(["chronyc", "-n", "-c", "tracking"])[1])
+            sources = text.parse_sources(self.run(["chronyc", "-n", "-c", "sources"])[1])
+            why = text.unsynchronised(tracking, sources, self.params["expected"])
+            now = time.monotonic()
+            if not why:
+                return {"tracking": tracking, "sources": sources, "clock_is_set": self.sets_clock()}
+            if now - start >= self.params["wait_seconds"]:
+                raise SyncError(
+                    "[TS-104] the clock is not synchronised after %d s: %s. Open 123/udp to the source, "
+                    "or choose another one: time_sync_source (distribution, servers, leader)."
+                    % (self.params["wait_seconds"], why)
+                )
+            if now - asked >= AGAIN_SECONDS:
+                asked = now
+                self.run(["chronyc", "-n", "burst", "2/4"])
+            time.sleep(POLL_SECONDS)
+
+    def sets_clock(self) -> bool:
+        """Whether the running chronyd was started without -x."""
+        pid = self.units().get(self.unit, {}).get("MainPID", "0")
+        return "-x" not in read("/proc/" + pid + "/cmdline").split("\0")
+
+
+def main() -> None:
+    """Read the parameters, call, answer."""
+    names: Entry = {"type": "list", "elements": "str", "default": []}
+    module = AnsibleModule(
+        argument_spec={
+            "config": {"type": "str", "required": True},
+            "drop_ins": names,
+            "lines": names,
+            "unit": {"type": "str", "required": True},
+            "unit_drop_in": {"type": "str", "required": True},
+            "displaced": names,
+            "expected": names,
+            "wait_seconds": {"type": "int", "default": 60},
+        },
+        supports_check_mode=True,
+    )
+    module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}
+
+    def run(command: "list[str]") -> "tuple[int, str, str]":
+        try:
+            rc, out, err = module.run_command(command, handle_exceptions=False)
+        except OSError as exc:
+            return 127, "", str(exc)
+        return int(rc), str(out), str(err)
+
+    try:
+        result = Sync(run, module.params, module.check_mode).converge()
+    except (SyncError, OSError, ValueError) as exc:
+        module.fail_json(msg=str(exc))
+    if result.get("clock_is_set") is False:
+        module.warn(
+            "[TS-105] chronyd runs with -x here and never sets the clock: this node may not (a container without "
+            "CAP_SYS_TIME). Synchronise the host that it runs on."
+        )
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

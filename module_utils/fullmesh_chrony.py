@@ -1,0 +1,124 @@
+"""What chrony's configuration says and should say, and what chronyc answers: text in, text or data out.
+
+Runs on nodes: standard library only, Python 3.6 syntax.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Source = dict[str, Any]
+
+HEAD = "# Ansible managed: role time_sync of Fullmesh; changes made here are lost."
+BEGIN = "# BEGIN Fullmesh, role time_sync (changes between the marks are lost)"
+END = "# END Fullmesh"
+CAP_SYS_TIME = 25  # capabilities(7), linux/capability.h
+REACHED = "*"  # chronyc sources: the source that the clock follows
+
+
+def configuration_directories(text: str) -> "list[str]":
+    """The directories whose *.conf files this configuration reads (chrony.conf(5), confdir)."""
+    found: list[str] = []
+    for line in text.splitlines():
+        fields = line.split("#", 1)[0].split()
+        if fields and fields[0].lower() == "confdir":
+            found += [field.rstrip("/") for field in fields[1:]]
+    return found
+
+
+def without_block(text: str) -> str:
+    """The configuration without our block."""
+    lines, inside = [], False
+    for line in text.splitlines():
+        if line == BEGIN:
+            inside = True
+        elif line == END and inside:
+            inside = False
+        elif not inside:
+            lines.append(line)
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def wanted_files(
+    config: str, text: str, drop_ins: "list[str]", lines: "list[str]"
+) -> "dict[str, str]":
+    """What shall stand where: {path: content, empty for absent}; a drop-in where *text* reads its directory."""
+    read = configuration_directories(text)
+    usable = [path for path in drop_ins if path.rsplit("/", 1)[0] in read]
+    files = dict.fromkeys(drop_ins, "")
+    files[config] = text
+    if BEGIN in text.splitlines():
+        files[config] = without_block(text)
+    if lines and usable:
+        files[usable[0]] = "\n".join([HEAD, *lines]) + "\n"
+    elif lines:
+        files[config] = "\n".join([without_block(text).rstrip("\n"), BEGIN, *lines, END]) + "\n"
+    return files
+
+
+def parse_sources(text: str) -> "list[Source]":
+    """Read ``chronyc -n -c sources``: mode, state, address, stratum, poll, reach (octal), ..."""
+    rows = [line.split(",") for line in text.splitlines()]
+    return [
+        {"state": row[1], "address": row[2], "stratum": int(row[3]), "reach": int(row[5], 8)}
+        for row in rows
+        if len(row) > 5  # noqa: PLR2004 (up to reach)
+    ]
+
+
+def parse_tracking(text: str) -> "Source":
+    """Read ``chronyc -n -c tracking``: reference id, address, stratum, ..., system offset (5th), leap status (last)."""
+    row = text.strip().split(",")
+    if len(row) < 6:  # noqa: PLR2004 (up to the offset)
+        return {"reference": "", "stratum": 0, "offset": 0.0, "leap": "no answer"}
+    return {"reference": row[0], "stratum": int(row[2]), "offset": float(row[4]), "leap": row[-1]}
+
+
+def unsynchronised(tracking: "Source", sources: "list[Source]", expected: "list[str]") -> str:
+    """Say why the clock does not follow what it should; empty when it does.
+
+    *expected* are addresses of which one must answer; without any, whatever chrony follows is good,
+    its own clock (``local``) included.
+    """
+    if tracking["leap"] == "no answer":
+        return "chronyd does not answer"
+    heard = [one["address"] for one in sources if one["reach"]]
+    if expected and not set(expected) & set(heard):
+        return "no answer yet from %s (answering: %s)" % (
+            ", ".join(expected),
+            ", ".join(heard) or "none",
+        )
+    if tracking["leap"] == "Not synchronised":
+        seen = ["%s %s" % (one["address"], one["state"]) for one in sources]
+        return "the clock follows no source yet (sources: %s)" % (", ".join(seen) or "none")
+    return ""
+
+
+def may_set_clock(status: str) -> bool:
+    """Whether the bounding set in /proc/1/status contains CAP_SYS_TIME."""
+    for line in status.splitlines():
+        if line.startswith("CapBnd:"):
+            return bool(int(line.split()[1], 16) >> CAP_SYS_TIME & 1)
+    return True
+
+
+def start_command(show: str) -> str:
+    """The command line in systemctl's ExecStart={ path=... ; argv[]=... ; ... }."""
+    _, _, rest = show.partition("argv[]=")
+    return rest.split(" ; ")[0].strip()
+
+
+def unit_drop_in(command: str) -> str:
+    """Start chronyd so that it never sets the clock: what a container may not, its host does."""
+    return "\n".join(
+        [
+            HEAD,
+            "[Unit]",
+            "ConditionCapability=",
+            "[Service]",
+            "ExecStart=",
+            "ExecStart=" + command + " -x",
+            "",
+        ]
+    )
