@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: MIT
 """Write several small files and their directories in one round trip."""
 
+import hashlib
 import os
 import stat
 import tempfile
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.urls import open_url
 
 if TYPE_CHECKING:
     from typing import Any
@@ -36,7 +38,9 @@ options:
       content:
         description: The whole text.
         type: str
-        required: true
+      url:
+        description: Instead of C(content). Where to fetch a file that is not there yet; C(file://) is understood.
+        type: str
       mode:
         description: Octal text.
         type: str
@@ -51,6 +55,10 @@ options:
     type: list
     elements: path
     default: []
+  code:
+    description: An error code that begins the message of a failure.
+    type: str
+    default: ''
 attributes:
   check_mode:
     description: Reports what would be written and writes nothing.
@@ -65,6 +73,8 @@ EXAMPLES = r"""
 - name: Write the environment
   write_files:
     files:
+      - path: /etc/fullmesh/example.asc
+        url: https://mirror.example/example.asc
       - path: /etc/fullmesh/env
         content: "{{ lookup('ansible.builtin.template', 'env.j2') }}"
     absent: [/etc/profile.d/fullmesh.sh]
@@ -78,6 +88,9 @@ paths:
   elements: str
   returned: always
 """
+
+
+LARGEST = 1 << 20  # a key, a list: nothing large belongs here
 
 
 def observe(path: str) -> "Entry":
@@ -97,19 +110,32 @@ def show(entry: "Entry") -> str:
     """Print a state for a diff."""
     if not entry["exists"]:
         return ""
-    return "mode {:04o}\n".format(entry["mode"]) + str(entry["content"].decode("utf-8", "replace"))
+    content = bytes(entry["content"])
+    head = "mode {:04o}\n".format(entry["mode"])
+    if b"\0" in content:
+        return head + f"{len(content)} bytes, sha256 {hashlib.sha256(content).hexdigest()}\n"
+    return head + content.decode("utf-8", "replace")
+
+
+def fetch(url: str) -> bytes:
+    """Read a small file from the network or this machine."""
+    try:
+        return bytes(open_url(url, timeout=30, http_agent="fullmesh").read(LARGEST))
+    except OSError as error:  # URLError is one
+        raise ValueError(f"{url} cannot be fetched: {error}") from error
 
 
 def plan_files(files: "list[Entry]", absent: "list[str]") -> "list[Entry]":
     """List the steps that are needed, each with the state before and after."""
     steps = []
     for item in files:
-        wanted: Entry = {
-            "exists": True,
-            "content": item["content"].encode("utf-8"),
-            "mode": int(item["mode"], 8),
-        }
-        steps.append({"path": item["path"], "before": observe(item["path"]), "after": wanted})
+        before = observe(item["path"])
+        if item.get("url"):
+            content = before["content"] if before["exists"] else fetch(item["url"])
+        else:
+            content = item["content"].encode("utf-8")
+        wanted: Entry = {"exists": True, "content": content, "mode": int(item["mode"], 8)}
+        steps.append({"path": item["path"], "before": before, "after": wanted})
     gone: Entry = {"exists": False, "content": b"", "mode": None}
     for path in absent:
         steps.append({"path": path, "before": observe(path), "after": gone})
@@ -152,14 +178,20 @@ def main() -> None:
     """Read the parameters, compare, write what differs."""
     file_spec: Entry = {
         "path": {"type": "path", "required": True},
-        "content": {"type": "str", "required": True},
+        "content": {"type": "str"},
+        "url": {"type": "str"},
         "mode": {"type": "str", "default": "0644"},
+    }
+    one_of: Entry = {
+        "required_one_of": [["content", "url"]],
+        "mutually_exclusive": [["content", "url"]],
     }
     module = AnsibleModule(
         argument_spec={
-            "files": {"type": "list", "elements": "dict", "options": file_spec, "required": True},
+            "files": dict(one_of, type="list", elements="dict", options=file_spec, required=True),
             "directories": {"type": "list", "elements": "path", "default": []},
             "absent": {"type": "list", "elements": "path", "default": []},
+            "code": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
@@ -167,7 +199,8 @@ def main() -> None:
     try:
         steps = plan_files(files, absent)
     except (OSError, ValueError) as error:
-        module.fail_json(msg=str(error))
+        code = module.params["code"]
+        module.fail_json(msg=f"[{code}] {error}." if code else str(error))
     parents = [os.path.dirname(item["path"]) for item in files]
     folders = missing_directories(module.params["directories"] + parents)
     if not module.check_mode:

@@ -8,6 +8,7 @@ process: the module that asks stays clean, can ask again with other settings, an
 
 import json
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -50,7 +51,10 @@ sys.stdout.write("\n" + sys.argv[3] + json.dumps(out) + "\n")
 
 
 class NcclError(Exception):
-    """The library could not be asked; ``reason`` is one of missing, deadline, crashed, refused."""
+    """A question without an answer.
+
+    ``reason`` is one of missing, deadline, crashed, refused (a library), absent (a package version).
+    """
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -81,6 +85,36 @@ def decode_unique_id(raw: bytes) -> "dict[str, Any]":
     raise NcclError("refused", f"the unique id holds no address: {raw[:32].hex()}")
 
 
+def version_key(version: str) -> "tuple[list[int], list[int], str]":
+    """Order package versions like ``2.28.9-1+cuda12.9``: NCCL first, then CUDA."""
+    upstream, _, rest = version.partition("-")
+    cuda = rest.partition("+cuda")[2]
+    return (
+        [int(n) for n in re.findall(r"\d+", upstream)],
+        [int(n) for n in re.findall(r"\d+", cuda)],
+        rest,
+    )
+
+
+def matches(version: str, wanted: str, cuda: str) -> bool:
+    """Whether a package version is what was asked for: all of it, or NCCL's part; empty is any."""
+    right = wanted in ("", version, version.split("-", maxsplit=1)[0])
+    return right and (not cuda or version.endswith("+cuda" + cuda))
+
+
+def choose(available: "dict[str, list[str]]", wanted: str, cuda: str) -> str:
+    """The newest version that every package has and that was asked for."""
+    common = set.intersection(*(set(found) for found in available.values()))
+    fitting = [version for version in common if matches(version, wanted, cuda)]
+    if fitting:
+        return max(fitting, key=version_key)
+    asked = " ".join(
+        part for part in (wanted or "any version", cuda and "for CUDA " + cuda) if part
+    )
+    there = ", ".join(sorted(common, key=version_key)) or "no version of all the packages"
+    raise NcclError("absent", f"the repository has no NCCL {asked}; it has {there}")
+
+
 def child_environment(env: "dict[str, str]") -> "dict[str, str]":
     """Our environment without anybody's NCCL settings, plus the ones to ask with."""
     base = {k: v for k, v in os.environ.items() if not k.startswith("NCCL_")}
@@ -102,7 +136,7 @@ def ask(path: str, env: "dict[str, str]", want_id: bool, seconds: float) -> "dic
     """Load the library in a child process and return its raw answer."""
     command = [sys.executable, "-I", "-c", CHILD, path or LIBRARY, "1" if want_id else "0", MARK]
     try:
-        done = subprocess.run(  # noqa: S603 (our own interpreter and text; the path is an argument)
+        done = subprocess.run(
             command,
             check=False,
             env=child_environment(env),

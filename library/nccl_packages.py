@@ -1,0 +1,227 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Which NCCL is installed, and which one the repository would give: asked without touching the system."""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_nccl import NcclError, choose, matches
+
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    Entry = dict[str, Any]
+    Runner = Callable[..., tuple[int, str, str]]
+
+DOCUMENTATION = r"""
+---
+module: nccl_packages
+short_description: Which NCCL is installed, and which one the repository would give
+description:
+  - Reads the package database. Only when what is installed does not fit, reads the repository, with a
+    private cache and list of sources, so the system's own are neither needed nor changed. Therefore it is honest in
+    check mode on a machine that does not know the repository yet.
+options:
+  names:
+    description: Packages that must have the same version.
+    type: list
+    elements: str
+    required: true
+  manager:
+    description: Whose database and repository format.
+    type: str
+    choices: [apt, dnf]
+    required: true
+  url:
+    description: Address of the repository.
+    type: str
+    required: true
+  version:
+    description: Package version, or NCCL's part of it. Empty keeps what is installed, else takes the newest.
+    type: str
+    default: ''
+  cuda:
+    description: Only builds for this CUDA, like C(12.9).
+    type: str
+    default: ''
+attributes:
+  check_mode:
+    description: Only reads.
+    support: full
+  diff_mode:
+    description: There is nothing to compare.
+    support: none
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Look at NCCL's packages
+  nccl_packages:
+    names: [libnccl2, libnccl-dev]
+    manager: apt
+    url: https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64
+    version: 2.28.9
+  register: __nccl_seen
+"""
+
+RETURN = r"""
+installed:
+  description: Package to version, of those that are installed.
+  type: dict
+  returned: always
+held:
+  description: Packages that the package manager is told not to move.
+  type: list
+  elements: str
+  returned: always
+satisfied:
+  description: What was asked for is installed.
+  type: bool
+  returned: always
+version:
+  description: The package version that is or has to be installed.
+  type: str
+  returned: always
+"""
+
+READ_DNF = r"""
+import json, sys
+import dnf
+base = dnf.Base()
+base.conf.read()
+base.conf.cachedir = sys.argv[1]
+base.conf.disable_excludes = ["all"]
+base.repos.add_new_repo("fullmesh-look", base.conf, baseurl=[sys.argv[2]], skip_if_unavailable=False)
+base.fill_sack(load_system_repo=False)
+found = base.sack.query().available().filter(name=sys.argv[3:])
+print(json.dumps([[p.name, p.version + "-" + p.release] for p in found]))
+"""
+PYTHONS = (sys.executable, "/usr/libexec/platform-python", "/usr/bin/python3")
+
+
+class RepositoryError(Exception):
+    """A coded sentence for the user."""
+
+
+def unreadable(url: str, why: str) -> RepositoryError:
+    """Word the failure to read a repository."""
+    last = [line.strip() for line in why.splitlines() if line.strip()]
+    return RepositoryError(
+        "[NC-102] the NCCL repository {} cannot be read: {}. Check nccl_repository_url and this node's way "
+        "to it, or set nccl_manage to false.".format(url, last[-1] if last else "no output")
+    )
+
+
+def installed_dpkg(run: "Runner", names: "list[str]") -> "tuple[dict[str, str], list[str]]":
+    """Versions and holds from dpkg's database."""
+    form = "${Package}\\t${Version}\\t${db:Status-Status}\\t${db:Status-Want}\\n"
+    _, out, _ = run(["dpkg-query", "--show", "--showformat=" + form, *names])
+    rows = [line.split("\t") for line in out.splitlines()]
+    there = [row for row in rows if len(row) == 4 and row[2] == "installed"]  # noqa: PLR2004 (four fields asked for)
+    return {row[0]: row[1] for row in there}, [row[0] for row in there if row[3] == "hold"]
+
+
+def installed_rpm(run: "Runner", names: "list[str]") -> "tuple[dict[str, str], list[str]]":
+    """Versions from rpm's database; the pin is a line in our repository file."""
+    form = "%{NAME}\\t%{VERSION}-%{RELEASE}\\n"
+    _, out, _ = run(["rpm", "--query", "--queryformat", form, *names])
+    found = dict(line.split("\t") for line in out.splitlines() if "\t" in line)
+    return found, sorted(found)
+
+
+def available_apt(
+    run: "Runner", url: str, names: "list[str]", private: str
+) -> "dict[str, list[str]]":
+    """Read a flat apt repository. ``trusted``: this only reads names; apt checks the key when it installs."""
+    os.makedirs(os.path.join(private, "lists/partial"))
+    sources = os.path.join(private, "sources.list")
+    with open(sources, "w") as stream:
+        stream.write(f"deb [trusted=yes] {url} /\n")
+    options = {
+        "Dir::Etc::sourcelist": sources,
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::State::lists": os.path.join(private, "lists"),
+        "Dir::Cache": private,
+        "APT::Sandbox::User": "root",
+        "Acquire::Retries": "1",
+    }
+    flags = [part for key, value in options.items() for part in ("-o", f"{key}={value}")]
+    rc, out, err = run(["apt-get", *flags, "-o", "APT::Update::Error-Mode=any", "update"])
+    if rc:
+        raise unreadable(url, err or out)
+    rc, out, err = run(["apt-cache", *flags, "madison", *names])
+    if rc:
+        raise unreadable(url, err or out)
+    rows = [[part.strip() for part in line.split("|")] for line in out.splitlines()]
+    return {name: [row[1] for row in rows if row[0] == name] for name in names}
+
+
+def available_dnf(
+    run: "Runner", url: str, names: "list[str]", private: str
+) -> "dict[str, list[str]]":
+    """Read a yum repository with dnf's own library; ``dnf repoquery`` is a plugin that may be missing."""
+    err = "no Python of this node has dnf's library"
+    for python in PYTHONS:
+        if run([python, "-c", "import dnf"])[0]:
+            continue
+        rc, out, err = run([python, "-c", READ_DNF, private, url, *names])
+        if rc == 0:
+            rows = json.loads(out.splitlines()[-1])
+            return {name: [row[1] for row in rows if row[0] == name] for name in names}
+        break
+    raise unreadable(url, err)
+
+
+INSTALLED = {"apt": installed_dpkg, "dnf": installed_rpm}
+AVAILABLE = {"apt": available_apt, "dnf": available_dnf}
+
+
+def observe(run: "Runner", params: "Entry") -> "Entry":
+    """Compare what is there with what was asked for; read the repository only when they differ."""
+    names = params["names"]
+    installed, held = INSTALLED[params["manager"]](run, names)
+    versions = set(installed.values())
+    fits = len(installed) == len(names) and len(versions) == 1
+    seen = {"installed": installed, "held": held, "satisfied": False, "changed": False}
+    if fits and matches(min(versions), params["version"], params["cuda"]):
+        return dict(seen, satisfied=True, version=min(versions))
+    private = tempfile.mkdtemp(prefix="fullmesh-nccl-")
+    try:
+        available = AVAILABLE[params["manager"]](run, params["url"], names, private)
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
+    try:
+        return dict(seen, version=choose(available, params["version"], params["cuda"]))
+    except NcclError as error:
+        raise RepositoryError(
+            f"[NC-101] {error} ({params['url']}). Set nccl_version to one of these, or leave it empty."
+        ) from error
+
+
+def main() -> None:
+    """Read the parameters, look, answer."""
+    module = AnsibleModule(
+        argument_spec={
+            "names": {"type": "list", "elements": "str", "required": True},
+            "manager": {"choices": ["apt", "dnf"], "required": True},
+            "url": {"type": "str", "required": True},
+            "version": {"type": "str", "default": ""},
+            "cuda": {"type": "str", "default": ""},
+        },
+        supports_check_mode=True,
+    )
+    module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}
+    try:
+        result = observe(module.run_command, module.params)
+    except RepositoryError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

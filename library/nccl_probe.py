@@ -1,0 +1,127 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Load an NCCL library and ask it: its version, and where it would listen."""
+
+from typing import TYPE_CHECKING
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_nccl import NcclError, nccl_library, nccl_unique_id_endpoint
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+
+DOCUMENTATION = r"""
+---
+module: nccl_probe
+short_description: Load an NCCL library and ask it
+description:
+  - No GPU and no driver is needed. The library runs in a child process with a deadline.
+options:
+  path:
+    description: The library. Empty takes what the dynamic linker finds.
+    type: path
+    default: ''
+  version:
+    description: What it has to answer, like C(2.28.9). Empty takes any.
+    type: str
+    default: ''
+  endpoint:
+    description: Also make a unique id and say which address and port NCCL listens on.
+    type: bool
+    default: false
+  env:
+    description: Variables for the library, like NCCL_SOCKET_IFNAME.
+    type: dict
+    default: {}
+  seconds:
+    description: Deadline.
+    type: int
+    default: 20
+attributes:
+  check_mode:
+    description: Only reads.
+    support: full
+  diff_mode:
+    description: There is nothing to compare.
+    support: none
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Ask the library
+  nccl_probe:
+    version: 2.28.9
+    endpoint: true
+    env: {NCCL_SOCKET_IFNAME: "=eth1"}
+  register: __nccl_probe
+"""
+
+RETURN = r"""
+version:
+  description: What the library answered.
+  type: str
+  returned: success
+path:
+  description: The file that was loaded.
+  type: str
+  returned: success
+endpoint:
+  description: C(family), C(address) and C(port).
+  type: dict
+  returned: when asked for
+"""
+
+WORDS = {
+    "missing": "[NC-105] NCCL cannot be loaded: {}. Check the packages and `ldconfig -p | grep nccl`.",
+    "deadline": "[NC-105] NCCL gave {}. Look at the node's load and `dmesg`.",
+    "crashed": "[NC-105] NCCL crashed: {}. Install the packages again.",
+    "refused": "[NC-105] NCCL refused: {}. NCCL_SOCKET_IFNAME must name an interface that is up.",
+}
+
+
+def probe(params: "Entry") -> "Entry":
+    """Ask, and compare with what is expected."""
+    library = nccl_library(params["path"], params["seconds"])
+    result: "Entry" = dict(library, changed=False)
+    wanted = params["version"]
+    if wanted and library["version"] != wanted:
+        return dict(
+            result,
+            failed=True,
+            msg="[NC-104] {} is NCCL {}, pinned is {}. Another library is in its way: "
+            "ldconfig -p | grep nccl shows which.".format(
+                library["path"], library["version"], wanted
+            ),
+        )
+    if params["endpoint"]:
+        result["endpoint"] = nccl_unique_id_endpoint(
+            params["path"], params["env"], params["seconds"]
+        )
+    return result
+
+
+def main() -> None:
+    """Read the parameters, ask, answer."""
+    module = AnsibleModule(
+        argument_spec={
+            "path": {"type": "path", "default": ""},
+            "version": {"type": "str", "default": ""},
+            "endpoint": {"type": "bool", "default": False},
+            "env": {"type": "dict", "default": {}},
+            "seconds": {"type": "int", "default": 20},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = probe(module.params)
+    except NcclError as error:
+        module.fail_json(msg=WORDS[error.reason].format(error))
+    if result.get("failed"):
+        module.fail_json(**result)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

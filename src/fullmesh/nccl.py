@@ -1,0 +1,61 @@
+"""Where NCCL's packages come from, and what can be wrong with the settings that say so."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fullmesh.faults import Fault
+
+CODES: dict[str, str] = {
+    "NC-101": "the repository has no such NCCL; the message lists what it has",
+    "NC-102": "the NCCL repository cannot be read",
+    "NC-103": "a setting of the role nccl cannot work",
+    "NC-104": "the NCCL that loads is not the one that is pinned",
+    "NC-105": "NCCL does not load or does not answer",
+    "NC-106": "the repository's key or file cannot be written",
+}
+
+# NVIDIA calls 64-bit ARM servers "sbsa" in the paths of its repositories.
+ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "sbsa"}
+VERSION = re.compile(r"\d+\.\d+\.\d+(-\d+\+cuda\d+\.\d+)?")
+CUDA = re.compile(r"\d+\.\d+")
+ADDRESS = re.compile(r"(https?|file)://\S+")
+
+
+def repository(url: str, vendors: str, machine: str) -> str:
+    """The repository's address: the site's own, or NVIDIA's for this release and machine."""
+    return (url or vendors.replace("ARCH", ARCHITECTURES.get(machine, machine))).rstrip("/")
+
+
+def key_address(key: str, base: str, vendors: str) -> str:
+    """Where the signing key is fetched from; a plain path means a file on the node."""
+    if not key:
+        return f"{base}/{vendors}"
+    return f"file://{key}" if key.startswith("/") else key
+
+
+def key_file(folder: str, address: str) -> str:
+    """Where the key is kept; apt tells armored from binary keys by the suffix."""
+    suffix = "gpg" if address.endswith(".gpg") else "asc"
+    return f"{folder}/fullmesh-nccl.{suffix}"
+
+
+def faults(version: Any, cuda: Any, url: str, key: str) -> list[Fault]:
+    """Every setting that cannot work."""
+    found = []
+    if version and not VERSION.fullmatch(str(version)):
+        text = f"nccl_version {version!r} is no version of NCCL"
+        found.append(Fault("NC-103", text, "Write it like 2.28.9 or 2.28.9-1+cuda12.9"))
+    if cuda and not CUDA.fullmatch(str(cuda)):
+        text = f"nccl_cuda {cuda!r} is no version of CUDA"
+        found.append(Fault("NC-103", text, 'Write it like "12.9", in quotes'))
+    if url and not ADDRESS.fullmatch(url):
+        text = f"nccl_repository_url {url!r} is no address"
+        found.append(
+            Fault("NC-103", text, "Write it like https://mirror.example/cuda or file:///srv/cuda")
+        )
+    if key and not (ADDRESS.fullmatch(key) or re.fullmatch(r"/\S+", key)):
+        text = f"nccl_repository_key {key!r} is neither an address nor an absolute path"
+        found.append(Fault("NC-103", text, "Write it like https://mirror.example/cuda.asc"))
+    return found
