@@ -15,6 +15,11 @@ for unit in proc-sys-fs-binfmt_misc.automount proc-sys-fs-binfmt_misc.mount syst
   man-db.timer dnf-makecache.timer systemd-networkd-wait-online.service NetworkManager-wait-online.service; do
   ln -sf /dev/null "/etc/systemd/system/$unit"
 done
+# inotify instances are counted for the whole machine (128 by default): a node does without those that nothing on
+# it needs, among them a systemd for every login
+for unit in systemd-ask-password-console.path systemd-ask-password-wall.path user@.service; do
+  ln -sf /dev/null "/etc/systemd/system/$unit"
+done
 # the clock and the kernel's modules are the host's: systemd drops the right to touch them, for itself and all it
 # starts (podman ignores --cap-drop next to --privileged)
 mkdir -p /etc/systemd/system.conf.d

@@ -5,7 +5,7 @@ set -euo pipefail
 
 prepare() {
   export GNUPGHOME=/tmp/gpg
-  mkdir -p -m 700 "$GNUPGHOME"
+  mkdir -m 700 "$GNUPGHOME"
   mkdir -p /out/el9/x86_64 /out/cuda-rhel9/x86_64 /out/ubuntu-main /out/cuda-ubuntu2404/x86_64
   gpg --batch --quiet --passphrase '' --quick-generate-key 'Fullmesh Lab <lab@example.invalid>' rsa3072 sign never
   gpg --armor --export > /out/RPM-GPG-KEY-lab

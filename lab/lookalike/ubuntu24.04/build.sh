@@ -13,6 +13,7 @@ ln -sf /lib/systemd/system/ssh.service /etc/systemd/system/sshd.service
 # the host's clock is not a node's to set: nodes lack CAP_SYS_TIME, and chrony measures only (-x), as Ubuntu's
 # own starter script has it in a container
 mkdir -p /etc/systemd/system/chrony.service.d
+# shellcheck disable=SC2016  # systemd expands DAEMON_OPTS
 printf '[Unit]\nConditionCapability=\n[Service]\nExecStart=\nExecStart=!/usr/sbin/chronyd -x $DAEMON_OPTS\n' \
   > /etc/systemd/system/chrony.service.d/lab.conf
 useradd -m -s /bin/bash -G sudo ubuntu

@@ -169,7 +169,12 @@ class Builder:
         argv = self.podman.argv("run", "--rm", "--network=host", "--privileged")
         argv += ["-v", f"{work}:/out", "-v", f"{self.paths.sources}/repo:/lab:ro"]
         argv += ["-v", f"{self.folder('nccl')}:/in/nccl:ro", self.image("builder")]
-        step("signed repositories", [*argv, "bash", "/lab/mkrepo.sh"], self._log("repo"), STAGE_SECONDS)
+        step(
+            "signed repositories",
+            [*argv, "bash", "/lab/mkrepo.sh"],
+            self._log("repo"),
+            STAGE_SECONDS,
+        )
         os.replace(work, target)
         # half a gigabyte each that only a change of the package lists would need again
         shutil.rmtree(self.folder("nccl"), ignore_errors=True)

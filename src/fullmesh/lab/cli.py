@@ -93,7 +93,9 @@ def execute(args: argparse.Namespace) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         raise LabError(
-            "LB-116", "no command given", f"For example: fullmesh lab exec {node.name} -- ip address"
+            "LB-116",
+            "no command given",
+            f"For example: fullmesh lab exec {node.name} -- ip address",
         )
     podman = lifecycle.open_podman(paths)
     if podman.containers().get(node.container) != "running":
@@ -136,7 +138,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
     one = add("up", up, "Bring a lab up; what exists already is kept.")
     one.add_argument("--name", default=plan.DEFAULT_NAME)
-    one.add_argument("--nodes", type=int, help=f"1 to {plan.MAX_NODES}; default {plan.DEFAULT_NODES}")
+    one.add_argument(
+        "--nodes", type=int, help=f"1 to {plan.MAX_NODES}; default {plan.DEFAULT_NODES}"
+    )
     one.add_argument("--families", help="el, ubuntu or el,ubuntu (default), in this order")
     one.add_argument("--ipv6", action="store_true", help="plan IPv6 cluster addresses")
     one.add_argument("--outsider", action="store_true", help="add a node that is no peer")

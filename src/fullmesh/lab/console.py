@@ -4,7 +4,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from fullmesh.lab.errors import StepError
@@ -31,7 +30,7 @@ def last_lines(log: Path, count: int = TAIL_LINES) -> list[str]:
     return [line.rstrip() for line in text.splitlines() if line.strip()][-count:]
 
 
-def step(what: str, argv: Sequence[str], log: Path, deadline: float, stdin: str = "") -> None:
+def step(what: str, argv: Sequence[str], log: Path, deadline: float) -> None:
     """Run a long command with its output in *log*; *deadline* in seconds.
 
     Raises StepError with the last lines and the log's path when it fails or takes too long.
@@ -40,11 +39,11 @@ def step(what: str, argv: Sequence[str], log: Path, deadline: float, stdin: str 
     begun = time.monotonic()
     say(f"{what} ...")
     with log.open("wb") as file:
-        process = subprocess.Popen(  # noqa: S603  # argv is built here, no shell
-            argv, stdin=subprocess.PIPE, stdout=file, stderr=subprocess.STDOUT
+        process = subprocess.Popen(  # argv is built here, no shell
+            argv, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
         )
         try:
-            code = _wait(process, what, log, begun, deadline, stdin)
+            code = _wait(process, what, log, deadline)
         except BaseException:
             process.kill()
             process.wait()
@@ -56,19 +55,9 @@ def step(what: str, argv: Sequence[str], log: Path, deadline: float, stdin: str 
     say(f"{what}: done in {seconds:.0f} s")
 
 
-def _wait(
-    process: subprocess.Popen[bytes],
-    what: str,
-    log: Path,
-    begun: float,
-    deadline: float,
-    stdin: str,
-) -> int:
+def _wait(process: subprocess.Popen[bytes], what: str, log: Path, deadline: float) -> int:
     """Wait for a process, saying every few seconds what its log says last."""
-    if process.stdin:
-        with suppress(BrokenPipeError):
-            process.stdin.write(stdin.encode())
-        process.stdin.close()
+    begun = time.monotonic()
     while True:
         try:
             return process.wait(timeout=EVERY)

@@ -1,5 +1,6 @@
 """What the lab needs of the machine it runs on, and what it finds there."""
 
+import ctypes
 import json
 import os
 import shutil
@@ -28,11 +29,15 @@ PACKAGES: Mapping[str, str] = {
 }
 INSTALL_SECONDS = 600.0
 SHORT_SECONDS = 30.0
+# Measured on an idle node with firewalld and NetworkManager, and rounded up.
+INOTIFY_PER_NODE = 10
 
 
-def capture(argv: Sequence[str], timeout: float = SHORT_SECONDS) -> subprocess.CompletedProcess[str]:
+def capture(
+    argv: Sequence[str], timeout: float = SHORT_SECONDS
+) -> subprocess.CompletedProcess[str]:
     """Run a short command on the host; never raises on a bad exit code."""
-    return subprocess.run(  # noqa: S603  # argv is built by the lab, no shell
+    return subprocess.run(  # argv is built by the lab, no shell
         argv, capture_output=True, text=True, check=False, timeout=timeout
     )
 
@@ -90,6 +95,43 @@ def ensure_packages(paths: Paths) -> None:
             f"apt-get could not install {', '.join(needed)}",
             f"Look at {log}; a release with podman 4.3 or newer is needed (Debian 12, Ubuntu 24.04).",
         ) from error
+
+
+def inotify_left(wanted: int) -> int:
+    """Return how many of *wanted* inotify instances the kernel still gives this user.
+
+    Tried, not computed: the kernel's own count is not readable.
+    """
+    inotify_init = ctypes.CDLL(None).inotify_init1
+    opened: list[int] = []
+    try:
+        while len(opened) < wanted:
+            descriptor = inotify_init(os.O_CLOEXEC)
+            if descriptor < 0:
+                break
+            opened.append(descriptor)
+        return len(opened)
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+def require_inotify(new_nodes: int) -> None:
+    """Stop with LB-117 when the new nodes' systemds would start without their file watches.
+
+    The limit is the machine's own setting, so it is the user who raises it.
+    """
+    wanted = new_nodes * INOTIFY_PER_NODE
+    left = inotify_left(wanted)
+    if left < wanted:
+        limit = Path("/proc/sys/fs/inotify/max_user_instances").read_text().strip()
+        raise LabError(
+            "LB-117",
+            f"{new_nodes} more node(s) need {wanted} inotify instances, and {left} are left of the "
+            f"{limit} that this machine allows (fs.inotify.max_user_instances)",
+            "Take labs down that you no longer need (fullmesh lab status), or raise the limit: "
+            "sysctl -w fs.inotify.max_user_instances=1024",
+        )
 
 
 def networks_in_use() -> list[tuple[subnets.Network, str]]:

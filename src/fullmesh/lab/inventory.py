@@ -32,14 +32,13 @@ def host_lines(node: Node) -> list[str]:
     ]
 
 
-def ssh_arguments(known_hosts: Path) -> str:
+def ssh_options(known_hosts: Path) -> list[str]:
     """Return ssh's options: only the recorded host keys are accepted, and no other identity tried."""
-    options = (
-        f"UserKnownHostsFile={known_hosts}",
-        "StrictHostKeyChecking=yes",
-        "IdentitiesOnly=yes",
-    )
-    return " ".join(f"-o {option}" for option in options)
+    return [
+        f"-o UserKnownHostsFile={known_hosts}",
+        "-o StrictHostKeyChecking=yes",
+        "-o IdentitiesOnly=yes",
+    ]
 
 
 def render(nodes: Sequence[Node], controller: str, key: Path, known_hosts: Path) -> str:
@@ -51,7 +50,8 @@ def render(nodes: Sequence[Node], controller: str, key: Path, known_hosts: Path)
         "  vars:",
         "    ansible_user: root",
         f"    ansible_ssh_private_key_file: {quoted(str(key))}",
-        f"    ansible_ssh_common_args: {quoted(ssh_arguments(known_hosts))}",
+        "    ansible_ssh_common_args: >-",
+        *(f"      {option}" for option in ssh_options(known_hosts)),
         f"    fullmesh_controllers: [{quoted(controller)}]",
         "  children:",
         "    torch_nodes:",

@@ -70,6 +70,7 @@ def ensure_running(podman: Podman, lab: Lab, images: dict[str, str], repo: Path)
     """Create missing nodes and start stopped ones; return the names of those that were touched."""
     states = podman.containers()
     touched = [node for node in lab.nodes if states.get(node.container) != "running"]
+    host.require_inotify(len(touched))
     for node in touched:
         if node.container not in states:
             image = images[IMAGES[node.family]]
@@ -138,7 +139,7 @@ def ensure_key(store: Store) -> str:
 
 def wait_for_ssh(store: Store, node: Node) -> None:
     """Wait until a login over ssh works with our key and the recorded host key only."""
-    arguments = inventory.ssh_arguments(store.known_hosts).split()
+    arguments = " ".join(inventory.ssh_options(store.known_hosts)).split()
     argv = ["ssh", "-F", "none", *arguments, "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"]
     argv += ["-i", str(store.key), f"root@{node.management_address}", "true"]
 

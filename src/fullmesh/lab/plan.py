@@ -78,40 +78,35 @@ def hostname(name: str, family: str) -> str:
     return f"gpu-{name}.lab.example" if family == "el" else f"gpu-{name}"
 
 
-def cluster_network(index: int, ipv6: bool) -> str:
-    """Return the cluster network of the lab with this index."""
-    return f"fd78:0:0:{index:x}::/64" if ipv6 else f"10.78.{index}.0/24"
-
-
 def cluster_address(index: int, host: int, ipv6: bool) -> str:
     """Return a node's planned cluster address with its prefix length."""
     return f"fd78:0:0:{index:x}::{host}/64" if ipv6 else f"10.78.{index}.{host}/24"
 
 
-def node(lab: str, index: int, name: str, family: str, host: int, ipv6: bool) -> Node:
-    """Return one node of a lab; *host* is the last part of its addresses."""
+def nodes(lab: str, index: int, families: Sequence[str], count: int, ipv6: bool) -> list[Node]:
+    """Return *count* nodes whose families alternate: el1, ubuntu1, el2, ubuntu2 ..."""
+    result: list[Node] = []
+    for position in range(count):
+        family = families[position % len(families)]
+        number = 1 + len([earlier for earlier in result if earlier.family == family])
+        result.append(_node(f"{family}{number}", family, lab, (index, FIRST_HOST + position, ipv6)))
+    return result
+
+
+def outsider(lab: str, index: int, ipv6: bool) -> Node:
+    """Return the node that is on both networks and no peer of the cluster."""
+    return _node(OUTSIDER, "ubuntu", lab, (index, OUTSIDER_HOST, ipv6))
+
+
+def _node(name: str, family: str, lab: str, place: tuple[int, int, bool]) -> Node:
+    """Return one node; *place* is the lab's index, the last part of the addresses, IPv6 or not."""
+    index, host, _ipv6 = place
     return Node(
         name=name,
         family=family,
         container=f"fm-{lab}-{name}",
         hostname=hostname(name, family),
         management_address=f"10.77.{index}.{host}",
-        cluster_address=cluster_address(index, host, ipv6),
+        cluster_address=cluster_address(*place),
         outsider=name == OUTSIDER,
     )
-
-
-def nodes(lab: str, index: int, families: Sequence[str], count: int, ipv6: bool) -> list[Node]:
-    """Return *count* nodes whose families alternate: el1, ubuntu1, el2, ubuntu2 ..."""
-    result = []
-    for position in range(count):
-        family = families[position % len(families)]
-        number = 1 + sum(1 for earlier in result if earlier.family == family)
-        host = FIRST_HOST + position
-        result.append(node(lab, index, f"{family}{number}", family, host, ipv6))
-    return result
-
-
-def outsider(lab: str, index: int, ipv6: bool) -> Node:
-    """Return the node that is on both networks and no peer of the cluster."""
-    return node(lab, index, OUTSIDER, "ubuntu", OUTSIDER_HOST, ipv6)

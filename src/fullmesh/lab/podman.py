@@ -67,6 +67,7 @@ def containers_conf(paths: Paths, cgroup_manager: str, limits: Mapping[str, int]
     "setrlimit RLIMIT_NOFILE: Operation not permitted". tmp_dir is our own, because podman notices a
     reboot by the age of a file in it, and the user's podman would touch the shared one.
     """
+    own_folder = paths.run / "tmp"
     ulimits = ", ".join(f'"{name}={value}:{value}"' for name, value in limits.items())
     return f"""\
 [containers]
@@ -77,7 +78,7 @@ pids_limit = 0
 cgroup_manager = "{cgroup_manager}"
 events_logger = "file"
 runtime = "crun"
-tmp_dir = "{paths.run}/tmp"
+tmp_dir = "{own_folder}"
 
 [network]
 network_backend = "netavark"
@@ -180,7 +181,7 @@ class Podman:
     ) -> subprocess.CompletedProcess[str]:
         """Run `podman ARGS` and capture what it says; a bad exit code is the caller's to judge."""
         try:
-            return subprocess.run(  # noqa: S603  # argv is built by the lab, no shell
+            return subprocess.run(  # argv is built by the lab, no shell
                 self.argv(*args),
                 input=stdin,
                 stdin=None if stdin is not None else subprocess.DEVNULL,
@@ -213,7 +214,7 @@ class Podman:
         """Run *command* in a container with our own standard streams; return its exit code."""
         flags = "-it" if sys.stdin.isatty() and sys.stdout.isatty() else "-i"
         argv = self.argv("exec", flags, container, *WITHOUT_HOST_CAPABILITIES, *command)
-        return subprocess.run(argv, check=False).returncode  # noqa: S603  # the user's own command
+        return subprocess.run(argv, check=False).returncode  # the user's own command
 
     def write_network(self, text: str) -> None:
         """Record a network for podman; a reader never sees half a file."""
