@@ -156,7 +156,7 @@ class Sync:
     def units(self) -> "dict[str, dict[str, str]]":
         """All units' properties, one call."""
         names = [self.unit, *self.params["displaced"]]
-        keys = "LoadState,ActiveState,UnitFileState,MainPID,ExecStart"
+        keys = "LoadState,ActiveState,UnitFileState,MainPID,CapabilityBoundingSet"
         _, out, _ = self.run(
             ["systemctl", "show", "--no-pager", "--property=" + keys, "--", *names]
         )
@@ -170,15 +170,15 @@ class Sync:
         files = text.wanted_files(
             config, read(config), self.params["drop_ins"], self.params["lines"]
         )
-        before = self.params["unit_drop_in"]
-        files[before] = read(before)
-        # Once written, the unit's own command line has the -x already.
-        if not text.may_set_clock(read("/proc/1/status")) and not files[before]:
-            command = text.start_command(unit.get("ExecStart", ""))
-            # Ubuntu's starter finds out by itself
-            files[before] = (
-                text.unit_drop_in(command) if command.split()[:1] == ["/usr/sbin/chronyd"] else ""
-            )
+        drop_in = self.params["unit_drop_in"]
+        files[drop_in] = read(drop_in)
+        bounding = unit.get("CapabilityBoundingSet", "")
+        allowed = text.may_set_clock(read("/proc/1/status"), read("/proc/1/uid_map"), bounding)
+        if allowed:
+            files[drop_in] = ""
+        elif not files[drop_in]:
+            command = text.start_command(self.run(["systemctl", "cat", "--no-pager", self.unit])[1])
+            files[drop_in] = text.unit_drop_in(command) if command else ""
         return dict(files)
 
     def converge(self) -> "Entry":
@@ -197,22 +197,31 @@ class Sync:
         )
         result: Entry = {
             "changed": bool(paths or old_displaced or not running),
-            "files": sorted(
-                p
-                for p in wanted
-                if wanted[p] and (p != self.params["config"] or text.BEGIN in wanted[p])
-            ),
+            "files": sorted(path for path in wanted if self.ours(path, wanted[path])),
             "diff": [
                 {"before": old[p], "after": wanted[p], "before_header": p, "after_header": p}
                 for p in paths
             ],
         }
+        if not running:
+            result["diff"].append(self.unit_diff(own))
         if not self.check:
             self.apply(old_displaced, {path: wanted[path] for path in paths}, running)
         elif result["changed"]:
             return result
         result.update(self.read_back())
         return result
+
+    def ours(self, path: str, content: str) -> bool:
+        """Whether a file carries something of ours; the main configuration may be all the distribution's."""
+        return bool(content) and (path != self.params["config"] or text.BEGIN in content)
+
+    def unit_diff(self, unit: "dict[str, str]") -> "Entry":
+        """Show the unit's state, also where chrony has yet to be installed."""
+        keys = ("LoadState", "ActiveState", "UnitFileState")
+        before = " ".join(unit.get(key, "") for key in keys).strip()
+        head = {"before_header": self.unit, "after_header": self.unit}
+        return dict(head, before=before + "\n", after="loaded active enabled\n")
 
     def in_the_way(self, unit: "dict[str, str]") -> bool:
         """Whether another time service runs or would at the next boot."""

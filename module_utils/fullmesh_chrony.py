@@ -95,30 +95,41 @@ def unsynchronised(tracking: "Source", sources: "list[Source]", expected: "list[
     return ""
 
 
-def may_set_clock(status: str) -> bool:
-    """Whether the bounding set in /proc/1/status contains CAP_SYS_TIME."""
+def may_set_clock(status: str, uid_map: str, bounding: str) -> bool:
+    """Whether chronyd may set the clock here.
+
+    Args:
+        status: /proc/1/status; a container's bounding set may lack CAP_SYS_TIME.
+        uid_map: /proc/1/uid_map; in a user namespace the kernel refuses whatever the set says.
+        bounding: the unit's own CapabilityBoundingSet, as systemctl shows it.
+    """
     for line in status.splitlines():
-        if line.startswith("CapBnd:"):
-            return bool(int(line.split()[1], 16) >> CAP_SYS_TIME & 1)
-    return True
+        if line.startswith("CapBnd:") and not int(line.split()[1], 16) >> CAP_SYS_TIME & 1:
+            return False
+    if uid_map.split() not in ([], ["0", "0", "4294967295"]):
+        return False
+    return not bounding or "cap_sys_time" in bounding.split()
 
 
-def start_command(show: str) -> str:
-    """The command line in systemctl's ExecStart={ path=... ; argv[]=... ; ... }."""
-    _, _, rest = show.partition("argv[]=")
-    return rest.split(" ; ")[0].strip()
+def start_command(unit: str) -> str:
+    """The value of the last ExecStart in ``systemctl cat``, with its prefix; empty where chronyd has a starter.
+
+    Ubuntu's starter script adds -x by itself.
+    """
+    lines = [
+        line.split("=", 1)[1].strip() for line in unit.splitlines() if line.startswith("ExecStart=")
+    ]
+    command = [line for line in lines if line][-1:]
+    return "".join(one for one in command if one.lstrip("!+-@:").startswith("/usr/sbin/chronyd "))
 
 
 def unit_drop_in(command: str) -> str:
     """Start chronyd so that it never sets the clock: what a container may not, its host does."""
-    return "\n".join(
-        [
-            HEAD,
-            "[Unit]",
-            "ConditionCapability=",
-            "[Service]",
-            "ExecStart=",
-            "ExecStart=" + command + " -x",
-            "",
-        ]
-    )
+    lines = [
+        "[Unit]",
+        "ConditionCapability=",
+        "[Service]",
+        "ExecStart=",
+        "ExecStart=" + command + " -x",
+    ]
+    return "\n".join([HEAD, *lines]) + "\n"
