@@ -43,7 +43,8 @@ def ensure_networks(podman: Podman, lab: Lab) -> None:
 def create_arguments(lab: Lab, node: Node, image: str, repo: Path) -> list[str]:
     """Return podman's arguments for a node.
 
-    Hosts and resolver files are the image's own, so that roles can replace them as on a real host.
+    The hosts file is the image's own, so that roles can replace it as on a real host; so is the resolver
+    file of look-alikes, while nodes of real images need this host's resolvers to reach their archives.
     Restarting always makes `reboot` in a node what it is elsewhere.
     """
     return [
@@ -56,7 +57,7 @@ def create_arguments(lab: Lab, node: Node, image: str, repo: Path) -> list[str]:
         "--privileged",
         "--restart=always",
         "--no-hosts",
-        "--dns=none",
+        *([] if lab.image_source == "registry" else ["--dns=none"]),
         f"--network={lab.management_network}:ip={node.management_address},interface_name=eth0",
         f"--network={lab.cluster_network}:interface_name=eth1",
         f"--volume={repo}:/srv/repo:ro",

@@ -1,0 +1,17 @@
+"""A lab home and a checkout of the tests' own; nothing of the machine is touched."""
+
+from pathlib import Path
+
+import pytest
+
+from fullmesh.lab.paths import Paths
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    """Return paths below the test's own folder, with an empty checkout."""
+    checkout = tmp_path / "checkout"
+    (checkout / "inventory" / "lab" / "group_vars").mkdir(parents=True)
+    (checkout / "lab" / "repo").mkdir(parents=True)
+    (checkout / "lab" / "repo" / "mkrepo.sh").touch()
+    return Paths(tmp_path / "home", checkout)

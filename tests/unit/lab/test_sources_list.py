@@ -1,0 +1,60 @@
+"""Only the distribution's own archives go into an image."""
+
+from pathlib import Path
+
+from fullmesh.lab import sources_list
+
+DEB822 = """\
+# a comment
+Types: deb
+URIs: http://deb.example/debian
+Suites: bookworm bookworm-updates
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+
+Types: deb
+URIs: https://other.example/node_20.x
+Suites: nodistro
+Components: main
+
+Types: deb-src
+URIs: http://deb.example/debian
+Suites: bookworm
+Components: main
+
+Enabled: no
+Types: deb
+URIs: http://off.example/debian
+Suites: bookworm
+Components: main
+"""
+LINES = """\
+# deb http://comment.example bookworm main
+deb [signed-by=/k.gpg] http://deb.example/debian bookworm-security main contrib
+deb https://docker.example/linux/debian bookworm stable
+deb https://cloud.example/apt cloud-sdk-bookworm main
+deb-src http://deb.example/debian bookworm main
+"""
+
+
+def test_deb822() -> None:
+    key = "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"
+    assert sources_list.from_deb822(DEB822, "bookworm") == [
+        f"deb {key} http://deb.example/debian bookworm main",
+        f"deb {key} http://deb.example/debian bookworm-updates main",
+    ]
+
+
+def test_one_line_format() -> None:
+    assert sources_list.from_lines(LINES, "bookworm") == [
+        "deb [signed-by=/k.gpg] http://deb.example/debian bookworm-security main contrib"
+    ]
+
+
+def test_folder(tmp_path: Path) -> None:
+    (tmp_path / "sources.list").write_text("deb http://deb.example/debian bookworm main\n")
+    (tmp_path / "sources.list.d").mkdir()
+    (tmp_path / "sources.list.d" / "debian.sources").write_text(DEB822)
+    (tmp_path / "sources.list.d" / "other.list").write_text(LINES)
+    assert len(sources_list.read(tmp_path, "bookworm")) == 4
+    assert sources_list.read(tmp_path, "trixie") == []
