@@ -62,6 +62,7 @@ class Parts:
         named: setting -> port.
         data: the data range.
         controllers: addresses and networks that must never be locked out.
+        leads_time: whether the nodes take their time from one of them (role time_sync), which opens NTP to peers.
     """
 
     order: Sequence[str]
@@ -71,6 +72,7 @@ class Parts:
     named: Mapping[str, int]
     data: ports.PortRange
     controllers: Sequence[str]
+    leads_time: bool
 
 
 def from_hostvars(
@@ -149,7 +151,10 @@ def derive(
     _check_choices(hosts, found)
     if found or data is None:
         raise RefusedError(sorted(set(found)))
-    plan = _assemble(Parts(order, links, counts, hostnames, named_ports, data, controllers))
+    leads_time = any(own.get("time_sync_source") == "leader" for own in hosts.values())
+    plan = _assemble(
+        Parts(order, links, counts, hostnames, named_ports, data, controllers, leads_time)
+    )
     plan["digests"] = {host: _digest(plan, chosen, code) for host, chosen in hosts.items()}
     return plan
 
@@ -470,6 +475,7 @@ def _assemble(parts: Parts) -> dict[str, Any]:
         "open_ports": [
             *(f"{port}/tcp" for port in sorted((store, rendezvous))),
             f"{parts.data.first}-{parts.data.last}/tcp",
+            *(["123/udp"] if parts.leads_time else []),
         ],
         "reserved_ports": sorted(parts.named.values()),
         "peers": [str(address) for address in every],

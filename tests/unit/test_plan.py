@@ -96,6 +96,10 @@ def test_service_ports_are_reserved() -> None:
     assert plan.derive(two(fullmesh_service_ports=[9100]))["reserved_ports"] == [9100, 29400, 29500]
 
 
+def test_a_time_leader_opens_ntp_to_the_peers() -> None:
+    assert plan.derive(two(time_sync_source="leader"))["open_ports"][-1] == "123/udp"
+
+
 def test_controllers_may_be_networks() -> None:
     derived = plan.derive(two(fullmesh_controllers=["10.9.0.1", "fd00:9::/64"]))
     assert derived["controllers"] == ["10.9.0.1", "fd00:9::/64"]
