@@ -50,6 +50,8 @@ STOPPED = {
     "on_the_way": "they leave {source} and never arrive at {target}, so something in between stops them",
     "target": "they arrive at {target}, so its own firewall stops them",
     "on_the_way_back": "{target} answers and the answers never arrive at {source}, so something in between stops them",
+    "no_way_back": "they arrive at {target}, which has no way to answer (see {target} -> {source})",
+    "no_carrier": "the cluster interface of {target} has no carrier",
     "source": "{target} answers, and {source}'s own firewall stops the answers",
 }
 
@@ -127,11 +129,14 @@ def where_stopped(seen: Seen, source: str, target: str, ports: Sequence[int]) ->
     came = on_wire(seen, target, "asked", pair, ports)
     if came is None:
         return ""
+    if seen.facts(target).get("interface", {}).get("up") is False:
+        return "no_carrier"
     if not came:
         left = on_wire(seen, source, "asked", pair, ports)
         return "leaving" if left is False else "on_the_way"
     if not on_wire(seen, target, "answered", pair, ports):
-        return "target"
+        reverse = {r["verdict"] for r in records(seen, target) if r["node"] == source}
+        return "no_way_back" if "no_route" in reverse else "target"
     back = on_wire(seen, source, "answered", pair, ports)
     if back is None:
         return ""
@@ -195,6 +200,8 @@ def mend(seen: Seen, block: Blocked) -> str:
             f"allow tcp {data} and the named ports between {here} and {peer} in the network "
             f"(switch ACL, security group), both ways; on {block.source}: ip route get {peer}"
         )
+    if block.place in ("no_way_back", "no_carrier"):
+        return f"on {block.target}: ip route get {here}; ip link show; {seen.apply('network')}"
     if block.verdict in FIREWALLED:
         look = "firewall-cmd --get-active-zones; nft list ruleset"
         return f"{seen.apply('firewall')}; look on {block.culprit}: {look}"

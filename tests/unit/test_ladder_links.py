@@ -1,0 +1,276 @@
+"""The link probe and its listeners, on loopback: every word of the classification, and who is let in."""
+
+import errno
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils import fullmesh_links as links
+from ansible.module_utils import fullmesh_listeners as listeners
+from ansible.module_utils.fullmesh_sockets import CLOSE, ESTABLISHED, SYN_SENT
+
+TOKEN = "t0ken"  # noqa: S105 (of a test)
+HOME = "127.0.0.1"
+QUIET: dict[str, Any] = {
+    "error": 0,
+    "state": ESTABLISHED,
+    "connected": True,
+    "closed": False,
+    "neighbour": "reachable",
+    "source": "10.0.0.1",
+    "own": "10.0.0.1",
+    "greeted": None,
+    "proved": False,
+    "complete": False,
+    "uploaded": False,
+    "unacked": 0,
+    "retransmitted": 0,
+}
+WAITING = {"connected": False, "state": SYN_SENT}
+FAILED_TO_CONNECT = {"connected": False, "state": CLOSE}
+GREETED = {"greeted": True, "proved": True}
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"complete": True}, "open"),
+        (WAITING, "dropped"),
+        ({**WAITING, "neighbour": "failed"}, "no_route"),
+        ({**WAITING, "neighbour": "unknown"}, "dropped"),
+        ({**FAILED_TO_CONNECT, "error": errno.ETIMEDOUT}, "dropped"),
+        ({**FAILED_TO_CONNECT, "error": errno.ECONNREFUSED}, "refused"),
+        ({**FAILED_TO_CONNECT, "error": errno.EHOSTUNREACH}, "rejected"),
+        ({**FAILED_TO_CONNECT, "error": errno.EHOSTUNREACH, "neighbour": "failed"}, "no_route"),
+        ({**FAILED_TO_CONNECT, "error": errno.ENETUNREACH}, "no_route"),
+        ({**FAILED_TO_CONNECT, "error": errno.EACCES}, "rejected"),  # IPv6 admin-prohibited
+        ({**FAILED_TO_CONNECT, "error": errno.EPERM}, "rejected"),
+        (FAILED_TO_CONNECT, "reset"),
+        ({"error": errno.ECONNRESET, "greeted": True}, "reset"),
+        ({"error": errno.ECONNREFUSED}, "reset"),
+        ({"closed": True, "greeted": True}, "reset"),
+        ({"greeted": False}, "someone_else"),
+        ({"greeted": False, "error": errno.ECONNRESET}, "someone_else"),
+        ({**GREETED, "unacked": 9, "retransmitted": 3}, "mtu_black_hole"),
+        ({**GREETED, "uploaded": True}, "mtu_black_hole"),
+        ({"unacked": 9, "retransmitted": 3}, "open"),  # not even greeted: the peer is busy
+        ({}, "open"),
+        ({"complete": True, "source": "10.9.9.9"}, "wrong_source"),
+        ({**WAITING, "source": "10.9.9.9"}, "wrong_source"),
+        ({**WAITING, "source": ""}, "dropped"),
+        ({"complete": True, "source": "10.9.9.9", "own": ""}, "open"),
+    ],
+)
+def test_the_kernel_s_answer_becomes_one_word(change: dict[str, Any], word: str) -> None:
+    assert links.classify({**QUIET, **change})[0] == word
+
+
+def test_a_late_answer_is_open_with_a_remark() -> None:
+    assert links.classify(QUIET) == ("open", "connected, but the answer was late")
+
+
+class Peer:
+    """A server of listeners in a thread."""
+
+    def __init__(self, node: str = "peer", token: str = TOKEN, lifetime: float = 30.0) -> None:
+        self.sock = listeners.bind_one(HOME, 0)
+        self.port = self.sock.getsockname()[1]
+        spec = {"token": token, "node": node, "lifetime": lifetime, "peers": [HOME]}
+        self.control = socket.socket(socket.AF_UNIX)
+        self.control.bind(f"\0fullmesh-test-{self.port}")
+        self.control.listen()
+        self.server = listeners.Server(spec, [self.sock], self.control)
+        self.thread = threading.Thread(target=self.server.serve, daemon=True)
+        self.thread.start()
+
+    def close(self) -> None:
+        self.server.running = False
+        self.thread.join(5)
+        self.control.close()
+        self.sock.close()
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    made = Peer()
+    yield made
+    made.close()
+
+
+def ask(port: int, **change: Any) -> dict[str, Any]:
+    me = {"node": "me", "address": HOME, "token": TOKEN, "payload": 65536}
+    me.update({k: v for k, v in change.items() if k in me})
+    target = {"node": "peer", "address": HOME, "port": port, "kind": "sample"}
+    target.update({k: v for k, v in change.items() if k in ("kind",)})
+    return links.probe_links([target], me, change.get("seconds", 5.0), 100)[0]
+
+
+def test_open_with_payload_both_ways(peer: Peer) -> None:
+    answer = ask(peer.port)
+    assert (answer["verdict"], answer["remark"], answer["attempts"]) == ("open", "", 1)
+    assert answer["ms"] > 0
+    assert answer["rtt_ms"] > 0
+    assert abs(answer["offset"]) <= answer["offset_error"] + 0.001
+    assert peer.server.proved == {"me": 1}
+
+
+@pytest.mark.parametrize("payload", [0, 1, 65536, 1000003])
+def test_payload_of_any_size(peer: Peer, payload: int) -> None:
+    assert ask(peer.port, payload=payload)["verdict"] == "open"
+
+
+def test_hundreds_at_once(peer: Peer) -> None:
+    target = {"node": "peer", "address": HOME, "port": peer.port, "kind": "sample"}
+    me = {"node": "me", "address": HOME, "token": TOKEN, "payload": 4096}
+    answers = links.probe_links([target] * 300, me, 20.0, 128)
+    assert {a["verdict"] for a in answers} == {"open"}
+    assert peer.server.proved == {"me": 300}
+
+
+def test_wrong_token_is_turned_away_with_a_reset(peer: Peer) -> None:
+    answer = ask(peer.port, token="guess")  # noqa: S106 (of a test)
+    assert answer["verdict"] in ("reset", "someone_else")
+    assert peer.server.refused == 1
+    assert peer.server.strangers == [HOME]
+    assert peer.server.proved == {}
+
+
+def test_a_stranger_who_babbles_is_turned_away(peer: Peer) -> None:
+    with socket.create_connection((HOME, peer.port), timeout=5) as sock:
+        sock.recv(100)
+        sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        with pytest.raises(ConnectionResetError):
+            sock.recv(100)
+    assert peer.server.refused == 1
+
+
+def test_another_node_at_the_peer_s_address_is_someone_else() -> None:
+    other = Peer(node="impostor")
+    try:
+        assert ask(other.port)["verdict"] == "someone_else"
+    finally:
+        other.close()
+
+
+@pytest.fixture
+def stranger() -> Iterator[socket.socket]:
+    sock = socket.create_server((HOME, 0), backlog=64)
+    yield sock
+    sock.close()
+
+
+@pytest.mark.parametrize("banner", [b"SSH-2.0-OpenSSH_9.6\r\n", b"x" * 5000, b""])
+def test_a_foreign_service_is_someone_else(stranger: socket.socket, banner: bytes) -> None:
+    def serve() -> None:
+        caller, _ = stranger.accept()
+        caller.sendall(banner)
+        caller.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    assert ask(stranger.getsockname()[1])["verdict"] == "someone_else"
+
+
+def test_a_foreign_service_that_says_nothing_is_open_but_late(stranger: socket.socket) -> None:
+    answer = ask(stranger.getsockname()[1], seconds=0.3)
+    assert (answer["verdict"], answer["attempts"]) == ("open", 2)
+    assert "late" in answer["remark"]
+
+
+def test_refused_where_nobody_listens(stranger: socket.socket) -> None:
+    port = stranger.getsockname()[1]
+    stranger.close()
+    answer = ask(port)
+    assert (answer["verdict"], answer["errno"]) == ("refused", "ECONNREFUSED")
+
+
+def test_silence_is_dropped_after_two_tries() -> None:
+    # A full accept queue answers no SYN: silence without a firewall.
+    with socket.create_server((HOME, 0), backlog=0) as full:
+        port = full.getsockname()[1]
+        waiting = []
+        for _ in range(4):
+            sock = socket.socket()
+            sock.setblocking(False)
+            sock.connect_ex((HOME, port))
+            waiting.append(sock)
+        answer = ask(port, seconds=0.4)
+        for sock in waiting:
+            sock.close()
+    assert (answer["verdict"], answer["attempts"]) == ("dropped", 2)
+
+
+def test_wrong_source_is_named(peer: Peer) -> None:
+    answer = ask(peer.port, address="127.0.0.9")
+    assert answer["verdict"] == "wrong_source"
+    assert HOME in answer["remark"]
+
+
+def test_a_port_that_must_be_shut_is_tried_once() -> None:
+    listener = Peer()
+    try:
+        assert ask(listener.port, kind="outside")["verdict"] == "open"
+    finally:
+        listener.close()
+    answer = ask(listener.port, kind="outside")
+    assert (answer["verdict"], answer["attempts"]) == ("refused", 1)
+
+
+def spec(base: Path, **change: Any) -> dict[str, Any]:
+    (base / "run1").mkdir()
+    made = {
+        "run": "run1",
+        "base": str(base),
+        "token": TOKEN,
+        "node": "peer",
+        "address": HOME,
+        "interface": "",
+        "samples": 2,
+        "named": [],
+        "outside": True,
+        "allowed": [[1, 30000]],
+        "lifetime": 30,
+        "peers": [HOME],
+    }
+    return {**made, **change}
+
+
+def test_detached_listeners_serve_and_stop(tmp_path: Path) -> None:
+    opened = listeners.start_listeners(spec(tmp_path))
+    assert [p["kind"] for p in opened["ports"]] == ["sample", "sample", "outside"]
+    assert opened["ports"][2]["port"] > 30000
+    for port in opened["ports"][:2]:
+        assert ask(port["port"])["verdict"] == "open"
+    report = listeners.stop_listeners("run1", str(tmp_path))
+    assert report["proved"] == {"me": 2}
+    assert listeners.stop_listeners("run1", str(tmp_path)) == {}
+    deadline = time.monotonic() + 5
+    while ask(opened["ports"][0]["port"])["verdict"] != "refused":
+        assert time.monotonic() < deadline
+
+
+def test_listeners_that_nobody_stops_die_by_themselves(tmp_path: Path) -> None:
+    opened = listeners.start_listeners(spec(tmp_path, lifetime=1))
+    assert ask(opened["ports"][0]["port"])["verdict"] == "open"
+    deadline = time.monotonic() + 10
+    while (tmp_path / "run1").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    while ask(opened["ports"][0]["port"])["verdict"] != "refused":
+        assert time.monotonic() < deadline
+
+
+def test_a_taken_port_names_its_holder(tmp_path: Path, stranger: socket.socket) -> None:
+    port = stranger.getsockname()[1]
+    stranger.close()
+    with socket.create_server(("0.0.0.0", port)):  # noqa: S104 (as TCPStore does)
+        opened = listeners.start_listeners(
+            spec(tmp_path, named=[{"kind": "master", "port": port}], outside=False)
+        )
+        listeners.stop_listeners("run1", str(tmp_path))
+    taken = opened["ports"][2]
+    assert (taken["kind"], taken["error"]) == ("master", "EADDRINUSE")
+    assert "pid" in taken["holder"]

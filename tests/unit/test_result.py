@@ -1,0 +1,151 @@
+"""The result's schema, and the summary on the terminal."""
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import run_result
+from jsonschema import Draft202012Validator
+from ladder_samples import NAMES, healthy
+
+from fullmesh import report, result
+from fullmesh.settings import ROOT
+from fullmesh.verify_types import Seen
+
+
+def build(seen: Seen | None = None, **change: Any) -> dict[str, Any]:
+    about = {
+        "name": "20260102T030405Z-abcd",
+        "started": "2026-01-02T03:04:05.5+00:00",
+        "finished": "2026-01-02T03:04:15+00:00",
+    }
+    return result.build(seen or healthy(), result.Run(**{**about, **change}))
+
+
+def broken() -> Seen:
+    seen = healthy(mode="off")
+    for record in seen.nodes["el1"]["links"]["links"]:
+        if record["node"] == "ubuntu1":
+            record["verdict"] = "dropped"
+    return seen
+
+
+def test_the_schema_is_a_schema() -> None:
+    Draft202012Validator.check_schema(json.loads(result.SCHEMA_PATH.read_text()))
+
+
+def test_results_follow_the_schema() -> None:
+    for seen in (healthy(), broken(), healthy(1), healthy(check_mode=True)):
+        assert result.complaints(build(seen)) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("schema", 2),
+        ("verdict", "maybe"),
+        ("exit_code", 2),
+        ("rungs", []),
+        ("surprise", 1),
+        ("findings", [{"code": "VC-201"}]),
+        ("run", "../../etc"),
+    ],
+)
+def test_what_does_not_follow_the_schema_is_refused(key: str, value: Any) -> None:
+    assert result.complaints({**build(), key: value})
+
+
+def test_a_rung_that_did_not_pass_has_a_reason() -> None:
+    found = build()
+    found["rungs"][0].update(status="skipped", reason="")
+    assert result.complaints(found)
+
+
+def test_a_defect_of_ours_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result, "SCHEMA", 99)
+    with pytest.raises(ValueError, match="does not follow"):
+        build()
+
+
+def test_every_key_of_the_schema_is_documented() -> None:
+    text = (ROOT / "docs/result.md").read_text()
+    schema = json.loads(result.SCHEMA_PATH.read_text())
+    for key in schema["properties"]:
+        assert re.search(rf"^\| `{key}`", text, re.MULTILINE), key
+
+
+def test_seconds_are_never_negative() -> None:
+    assert build()["seconds"] == 9.5
+    assert build(finished="2020-01-01T00:00:00+00:00")["seconds"] == 0
+
+
+def test_notes_and_systems_reach_the_result() -> None:
+    notes = {"el1": [{"code": "PF-201", "text": "the firewall is off"}]}
+    found = build(notes=notes, systems={"el1": "CentOS 9"}, lab="look-alikes")
+    assert found["notes"] == [{"node": "el1", **notes["el1"][0]}]
+    assert found["nodes"]["el1"]["os"] == "CentOS 9"
+    assert found["lab"] == "look-alikes"
+
+
+def written(folder: Path, found: dict[str, Any]) -> Path:
+    path = folder / "result.json"
+    path.write_text(json.dumps(found))
+    return path
+
+
+def summary(path: Path) -> tuple[int, str]:
+    stream = io.StringIO()
+    return report.print_summary(path, stream), stream.getvalue()
+
+
+def test_the_summary_of_a_healthy_cluster(tmp_path: Path) -> None:
+    code, text = summary(written(tmp_path, build()))
+    assert code == 0
+    assert text.startswith("OK: 3 nodes, 3 ranks")
+    assert "6 of 6 open" in text
+    assert "\x1b" not in text
+
+
+def test_the_summary_of_a_broken_cluster(tmp_path: Path) -> None:
+    code, text = summary(written(tmp_path, build(broken())))
+    assert code == 1
+    assert text.startswith("FAILED at L2")
+    for word in ("VC-201", "el1 -> ubuntu1", "THE FIREWALL IS OFF", "ansible-playbook site.yml"):
+        assert word in text
+
+
+def test_notes_of_several_nodes_are_said_once(tmp_path: Path) -> None:
+    note = [{"code": "PF-201", "text": "odd [thing]"}]
+    _, text = summary(written(tmp_path, build(notes=dict.fromkeys(NAMES, note))))
+    assert text.count("odd [thing] (el1, ubuntu1, ubuntu2)") == 1
+
+
+@pytest.mark.parametrize("content", [None, "no json", "{}", "[]"])
+def test_what_is_no_result_gives_exit_code_2(
+    tmp_path: Path, content: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "result.json"
+    if content is not None:
+        path.write_text(content)
+    assert report.print_summary(path) == 2
+    assert "result.json" in capsys.readouterr().err
+
+
+def test_the_failure_names_rungs_and_causes() -> None:
+    text = report.failure(build(broken()))
+    assert text.startswith("failed: L2 (every link, both directions)")
+    assert "[VC-201] el1 -> ubuntu1" in text
+    lines = report.summary_lines(build(broken()))
+    assert lines[0].startswith("FAILED at L2")
+
+
+def test_results_are_kept_and_the_latest_is_pointed_at(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for run in ("run1", "run2"):
+        path = run_result.write_result(str(runs), run, "{}\n")
+        assert Path(path) == runs / run / "result.json"
+    assert (runs / "latest").resolve() == runs / "run2"
+    assert sorted(p.name for p in runs.iterdir()) == ["latest", "run1", "run2"]

@@ -1,0 +1,460 @@
+"""The rules of the ladder: break one thing in a healthy cluster, expect exactly its code."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ladder_samples import NAMES, healthy, plan
+
+from fullmesh import result, verify, verify_links, verify_ranks
+from fullmesh.verify_types import RUNGS, Seen
+
+Break = Callable[[Seen], Any]
+EL1, UBUNTU1, UBUNTU2 = NAMES
+
+
+def facts(seen: Seen, name: str = UBUNTU1) -> dict[str, Any]:
+    return seen.nodes[name]["node"]["facts"]  # type: ignore[no-any-return]
+
+
+def links(seen: Seen, source: str, target: str, *kinds: str) -> list[dict[str, Any]]:
+    found = seen.nodes[source]["links"]["links"]
+    wanted = kinds or ("sample", "master", "rendezvous")
+    return [r for r in found if r["node"] == target and r["kind"] in wanted]
+
+
+def block(
+    seen: Seen, source: str, target: str, word: str, *kinds: str, taps: str = "asked"
+) -> None:
+    """Block a direction; *taps*: how far the packets come (left, asked, answered, back)."""
+    for record in links(seen, source, target, *kinds):
+        record.update(verdict=word, errno="", ms=0.0, rtt_ms=0.0, offset=None)
+        pair = f"{seen.address(source)}>{seen.address(target)}"
+        for watcher, what, needs in (
+            (source, "asked", "left asked answered back"),
+            (target, "asked", "asked answered back"),
+            (target, "answered", "answered back"),
+            (source, "answered", "back"),
+        ):
+            if taps in needs.split():
+                report = seen.nodes[watcher]["started"]["listeners"][what]
+                report.setdefault(pair, []).append(record["port"])
+
+
+def stop_rank(seen: Seen, step: str, state: str, name: str = UBUNTU1, **more: Any) -> None:
+    """Let the rank of a node end at a step; *more* goes into its last line."""
+    rank = str(seen.plan["nodes"][name]["ranks"][0])
+    gloo = seen.nodes[name]["gloo"]
+    told = gloo["ranks"][rank]
+    at = next(i for i, e in enumerate(told["events"]) if e["step"] == step)
+    told["events"] = told["events"][: at + 1]
+    gloo["ended"]["codes"] = {} if state == "hung" else {rank: -11 if state == "died" else 1}
+    if state == "hung":
+        gloo["ended"]["killed"] = [int(rank)]
+    elif state != "died":
+        event = {"step": step, "state": state, "seconds": 1.0, "text": "", "data": {}}
+        told["events"].append({**event, **more})
+
+
+def hold_port(seen: Seen) -> None:
+    for port in seen.nodes[EL1]["node"]["ports"]:
+        if port["kind"] == "master":
+            port.update(error="EADDRINUSE", holder="python3 (pid 7)")
+
+
+def no_sample(seen: Seen) -> None:
+    seen.nodes[EL1]["node"]["ports"][0].update(port=0, error="EADDRINUSE")
+
+
+def sample_elsewhere(seen: Seen) -> None:
+    seen.nodes[EL1]["node"]["ports"][0]["port"] = 40000
+
+
+def listeners(seen: Seen, name: str, value: list[list[Any]]) -> None:
+    rank = str(seen.plan["nodes"][name]["ranks"][0])
+    for event in seen.nodes[name]["gloo"]["ranks"][rank]["events"]:
+        if event["step"] == "sockets" and event["state"] == "ok":
+            event["data"]["listeners"] = value
+
+
+def move_clock(seen: Seen, seconds: float) -> None:
+    for record in links(seen, EL1, UBUNTU1) + links(seen, UBUNTU2, UBUNTU1):
+        record["offset"] = seconds
+    for record in links(seen, UBUNTU1, EL1) + links(seen, UBUNTU1, UBUNTU2):
+        record["offset"] = -seconds
+
+
+def lose_rank(seen: Seen) -> None:
+    seen.nodes[UBUNTU1]["gloo"]["ranks"]["1"] = {"events": [], "log": "No such file: python"}
+
+
+def nccl(seen: Seen, **change: Any) -> None:
+    seen.nodes[UBUNTU1]["node"]["nccl"].update(change)
+
+
+def open_outside(seen: Seen) -> None:
+    links(seen, EL1, UBUNTU1, "outside")[0].update(verdict="open")
+
+
+def late(seen: Seen) -> None:
+    links(seen, EL1, UBUNTU1)[0].update(remark="connected, but the answer was late")
+
+
+WRONG = {"text": "got 1", "seen": "1", "expected": "2"}
+BREAKS: dict[str, tuple[str, Break]] = {
+    "address gone": ("VC-010", lambda s: facts(s)["addresses"].pop(s.address(UBUNTU1))),
+    "address elsewhere": (
+        "VC-011",
+        lambda s: facts(s)["addresses"].update({s.address(UBUNTU1): "eth0"}),
+    ),
+    "other host name": ("VC-012", lambda s: s.plan["nodes"][UBUNTU1].update(hostname="gpu7")),
+    "stale name": ("VC-101", lambda s: facts(s)["names"]["plan"].update(el1=["10.9.9.9"])),
+    "unknown name": ("VC-101", lambda s: facts(s)["names"]["plan"].update(el1=[])),
+    "silent name server": ("VC-101", lambda s: facts(s)["names"]["plan"].update(el1=None)),
+    "127.0.1.1": ("VC-102", lambda s: facts(s)["names"].update(own=["127.0.1.1"])),
+    "own name unknown": ("VC-102", lambda s: facts(s)["names"].update(own=[])),
+    "clock behind": ("VC-103", lambda s: move_clock(s, -20.0)),
+    "clock ahead": ("VC-103", lambda s: move_clock(s, 6.0)),
+    "other torch": ("VC-104", lambda s: facts(s)["versions"].update(torch="2.12.0+cpu")),
+    "other python": ("VC-104", lambda s: facts(s)["versions"].update(python="3.12.1")),
+    "other system nccl": ("VC-104", lambda s: nccl(s, version="2.27.3")),
+    "few files": ("VC-105", lambda s: facts(s)["limits"].update(nofile=8)),
+    "no carrier": ("VC-106", lambda s: facts(s)["interface"].update(up=False)),
+    "no pin": ("VC-107", lambda s: facts(s)["sysctls"].update(port_range="32768\t60999")),
+    "range reserved": (
+        "VC-108",
+        lambda s: facts(s)["sysctls"].update(reserved_ports="29400,50000-60000"),
+    ),
+    "master port taken": ("VC-109", hold_port),
+    "other mtu": ("VC-110", lambda s: facts(s)["interface"].update(mtu=9000)),
+    "drop": ("VC-201", lambda s: block(s, EL1, UBUNTU1, "dropped")),
+    "reject": ("VC-202", lambda s: block(s, EL1, UBUNTU1, "rejected", "sample")),
+    "reset by firewall": ("VC-203", lambda s: block(s, UBUNTU1, EL1, "refused", "master")),
+    "no route": ("VC-204", lambda s: block(s, EL1, UBUNTU1, "no_route")),
+    "cut off": ("VC-205", lambda s: block(s, EL1, UBUNTU1, "reset")),
+    "other source": ("VC-206", lambda s: block(s, EL1, UBUNTU1, "wrong_source")),
+    "stranger": ("VC-207", lambda s: block(s, EL1, UBUNTU1, "someone_else")),
+    "mtu hole": ("VC-208", lambda s: block(s, EL1, UBUNTU1, "mtu_black_hole")),
+    "late answer": ("VC-209", late),
+    "wide firewall": ("VC-210", open_outside),
+    "pin not real": ("VC-212", sample_elsewhere),
+    "no port given": ("VC-213", no_sample),
+    "store away": (
+        "VC-301",
+        lambda s: stop_rank(s, "store", "failed", text="DistNetworkError: timed out"),
+    ),
+    "rendezvous away": (
+        "VC-301",
+        lambda s: stop_rank(s, "rendezvous", "failed", text="timed out"),
+    ),
+    "no torch": (
+        "VC-302",
+        lambda s: stop_rank(s, "import", "failed", text="ModuleNotFoundError: torch"),
+    ),
+    "segfault": ("VC-303", lambda s: stop_rank(s, "all_reduce", "died")),
+    "no interpreter": ("VC-304", lose_rank),
+    "gloo fails": (
+        "VC-401",
+        lambda s: stop_rank(s, "init", "failed", text="connectFullMesh failed"),
+    ),
+    "gloo hangs": ("VC-401", lambda s: stop_rank(s, "init", "hung")),
+    "wrong sum": (
+        "VC-402",
+        lambda s: stop_rank(s, "all_reduce", "wrong", **WRONG),
+    ),
+    "barrier fails": (
+        "VC-403",
+        lambda s: stop_rank(s, "barrier", "failed", text="RuntimeError"),
+    ),
+    "collective hangs": ("VC-403", lambda s: stop_rank(s, "bandwidth", "hung")),
+    "listener outside": ("VC-501", lambda s: listeners(s, UBUNTU1, [["10.78.0.12", 40001]])),
+    "listener on lo": ("VC-502", lambda s: listeners(s, UBUNTU1, [["127.0.0.1", 50001]])),
+    "nccl address": ("VC-601", lambda s: nccl(s, address="172.17.0.1")),
+    "nccl port": ("VC-602", lambda s: nccl(s, port=40000)),
+    "nccl fails": (
+        "VC-603",
+        lambda s: nccl(s, reason="refused", error="no socket interface found"),
+    ),
+    "nccl missing": ("VC-604", lambda s: nccl(s, version="", reason="missing")),
+}
+WARNINGS = ("VC-110", "VC-209")
+
+
+def judged(seen: Seen) -> dict[str, Any]:
+    run = result.Run(
+        "20260102T030405Z-abcd", "2026-01-02T03:04:05+00:00", "2026-01-02T03:04:15+00:00"
+    )
+    return result.build(seen, run)
+
+
+def test_a_healthy_cluster_has_no_findings() -> None:
+    found = judged(healthy())
+    assert (found["verdict"], found["exit_code"], found["findings"]) == ("ok", 0, [])
+    assert [r["status"] for r in found["rungs"]] == ["passed"] * 7
+    assert len(found["links"]) == 6
+    assert found["collectives"]["bus_gbit_s"] == 5.5
+
+
+@pytest.mark.parametrize(("code", "broken"), BREAKS.values(), ids=list(BREAKS))
+def test_one_broken_thing_gives_exactly_its_code(code: str, broken: Break) -> None:
+    seen = healthy()
+    broken(seen)
+    found = judged(seen)
+    assert {f["code"] for f in found["findings"]} == {code}
+    finding = found["findings"][0]
+    assert finding["node"]
+    assert finding["fix"]
+    if code in WARNINGS:
+        assert found["verdict"] == "ok"
+        assert finding["severity"] == "warning"
+    else:
+        assert found["verdict"] == "failed"
+        assert found["failed_rungs"][0] == finding["rung"]
+
+
+def test_every_code_is_provoked() -> None:
+    elsewhere = {"VC-001", "VC-002", "VC-211"}  # below
+    assert {code for code, _ in BREAKS.values()} | elsewhere == set(verify.CODES)
+
+
+@pytest.mark.parametrize(
+    ("taps", "culprit", "words"),
+    [
+        ("none", EL1, "never leave el1"),
+        ("left", UBUNTU1, "never arrive at ubuntu1"),
+        ("asked", UBUNTU1, "ubuntu1, so its own firewall stops them"),
+        ("answered", UBUNTU1, "answers never arrive at el1"),
+        ("back", EL1, "el1's own firewall stops the answers"),
+    ],
+)
+def test_the_taps_tell_who_stops_a_packet(taps: str, culprit: str, words: str) -> None:
+    seen = healthy()
+    block(seen, EL1, UBUNTU1, "dropped", taps=taps)
+    finding = judged(seen)["findings"][0]
+    assert words in finding["cause"]
+    assert finding["node"] == culprit
+    assert {finding["node"], finding["peer"]} == {EL1, UBUNTU1}
+    assert finding["direction"] == "el1 -> ubuntu1"
+
+
+def test_a_firewall_is_not_blamed_for_a_missing_way_back() -> None:
+    seen = healthy()
+    block(seen, EL1, UBUNTU1, "dropped")
+    block(seen, UBUNTU1, EL1, "no_route", taps="none")
+    causes = [f["cause"] for f in judged(seen)["findings"]]
+    assert any("no way to answer" in cause for cause in causes)
+    assert not any("firewall" in cause for cause in causes)
+
+
+def test_without_taps_nobody_is_blamed() -> None:
+    seen = healthy()
+    block(seen, EL1, UBUNTU1, "dropped")
+    seen.nodes[UBUNTU1]["node"]["tapped"] = False
+    assert ";" not in judged(seen)["findings"][0]["cause"]
+
+
+def test_one_node_that_shuts_out_all_others_is_one_finding() -> None:
+    seen = healthy()
+    block(seen, EL1, UBUNTU1, "rejected", "sample")
+    block(seen, UBUNTU2, UBUNTU1, "rejected", "sample")
+    (finding,) = judged(seen)["findings"]
+    assert finding["direction"] == "el1, ubuntu2 -> ubuntu1"
+    assert (finding["node"], finding["peer"]) == ("ubuntu1", "el1, ubuntu2")
+    assert finding["port"] == f"{seen.plan['data_ports']['firewalld']}/tcp"
+
+
+def test_gloo_is_not_started_on_a_broken_mesh() -> None:
+    seen = healthy()
+    block(seen, EL1, UBUNTU1, "dropped")
+    assert verify.may_start(seen)["go"] is False
+    found = judged(seen)
+    assert [r["status"] for r in found["rungs"]] == (
+        ["passed", "passed", "failed", "not_run", "not_run", "not_run", "passed"]
+    )
+    assert "L2 failed" in found["rungs"][3]["reason"]
+    assert found["collectives"] == {}
+
+
+def test_gloo_is_not_started_when_the_master_port_is_taken() -> None:
+    seen = healthy()
+    hold_port(seen)
+    assert "python3 (pid 7)" in verify.may_start(seen)["reason"]
+
+
+def test_rungs_above_a_broken_one_are_not_run() -> None:
+    seen = healthy()
+    stop_rank(seen, "init", "failed", text="connectFullMesh failed")
+    statuses = {r["id"]: r["status"] for r in judged(seen)["rungs"]}
+    assert (statuses["L3"], statuses["L4"], statuses["L5"]) == ("passed", "failed", "not_run")
+
+
+def test_the_rank_that_spoke_is_named_not_those_that_waited() -> None:
+    seen = healthy()
+    stop_rank(seen, "init", "failed", text="Unable to find address for: eth9")
+    stop_rank(seen, "init", "hung", EL1)
+    stop_rank(seen, "init", "hung", UBUNTU2)
+    (finding,) = judged(seen)["findings"]
+    assert finding["node"] == UBUNTU1
+    assert "eth9" in finding["cause"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("peers_range", ["VC-211"]), ("peers_trusted", ["VC-211"]), ("off", [])]
+)
+def test_the_controller_must_not_reach_the_master_port(mode: str, expected: list[str]) -> None:
+    seen = healthy()
+    record = {**links(seen, UBUNTU1, EL1, "master")[0], "kind": "outside"}
+    found = judged(replace(seen, mode=mode, outside={"links": [record]}))
+    assert [f["code"] for f in found["findings"]] == expected
+
+
+@pytest.mark.parametrize("mode", ["peers_trusted", "off"])
+def test_what_the_mode_leaves_untested_is_said(mode: str) -> None:
+    seen = healthy(mode=mode)
+    open_outside(seen)
+    found = judged(seen)
+    assert found["findings"] == []
+    assert any(mode in note for note in found["rungs"][2]["details"]["notes"])
+
+
+def test_check_mode_demands_nothing() -> None:
+    seen = healthy(check_mode=True)
+    facts(seen)["addresses"].pop(seen.address(UBUNTU1))
+    facts(seen)["versions"]["torch"] = ""
+    found = judged(seen)
+    assert (found["verdict"], found["check_mode"]) == ("ok", True)
+    assert found["rungs"][0]["status"] == "skipped"
+    assert found["rungs"][0]["reason"].startswith("check mode")
+    assert [f["severity"] for f in found["findings"]] == ["warning"]
+
+
+def test_check_mode_without_torch_skips_the_job() -> None:
+    seen = healthy(check_mode=True)
+    facts(seen)["versions"]["torch"] = ""
+    reasons = [r["reason"] for r in judged(seen)["rungs"] if r["id"] in verify.JOB_RUNGS]
+    assert reasons == ["check mode: torch is not installed on ubuntu1"] * 3
+
+
+def test_no_nccl_anywhere_is_a_skipped_rung() -> None:
+    seen = healthy()
+    for name in NAMES:
+        seen.nodes[name]["node"]["nccl"].update(version="", reason="missing")
+    rung = judged(seen)["rungs"][6]
+    assert (rung["status"], "libnccl" in rung["reason"]) == ("skipped", True)
+
+
+def test_a_subset_of_rungs_judges_only_those() -> None:
+    seen = healthy(rungs=("L0", "L2"))
+    nccl(seen, reason="refused")
+    facts(seen)["limits"]["nofile"] = 1
+    found = judged(seen)
+    assert found["verdict"] == "ok"
+    assert [r["status"] for r in found["rungs"]] == (
+        ["passed", "skipped", "passed", "skipped", "skipped", "skipped", "skipped"]
+    )
+
+
+def test_one_node_has_no_links() -> None:
+    found = judged(healthy(1))
+    assert (found["verdict"], found["rungs"][2]["status"]) == ("ok", "skipped")
+
+
+def test_links_that_nobody_tried_do_not_pass() -> None:
+    seen = healthy()
+    seen.nodes[EL1].pop("links")  # type: ignore[attr-defined]
+    rung = judged(seen)["rungs"][2]
+    assert (rung["status"], rung["reason"]) == ("not_run", "only 4 of 6 links were tried")
+
+
+def test_two_nodes_clocks_are_measured_against_the_master() -> None:
+    seen = healthy(2)
+    for record in links(seen, EL1, UBUNTU1):
+        record.update(offset=-20.0)
+    for record in links(seen, UBUNTU1, EL1):
+        record.update(offset=20.0)
+    (finding,) = judged(seen)["findings"]
+    assert (finding["node"], finding["peer"], finding["seen"]) == (UBUNTU1, EL1, "-20.0 s")
+
+
+@pytest.mark.parametrize(
+    ("rungs", "last"), [(["L3"], "rendezvous"), (["L4", "L0"], "groups"), (["L5"], "sockets")]
+)
+def test_a_rung_brings_the_steps_below_it(rungs: list[str], last: str) -> None:
+    assert verify_ranks.steps_for(rungs)[-1] == last
+
+
+def test_no_rung_of_the_job_no_steps() -> None:
+    assert verify_ranks.steps_for(["L0", "L6"]) == []
+
+
+GOOD_OPTIONS: dict[str, Any] = {
+    "verify_cluster_rungs": list(RUNGS),
+    "verify_cluster_deadline": 60,
+    "verify_cluster_init_timeout": 10,
+    "verify_cluster_link_deadline": 3,
+    "verify_cluster_payload_bytes": 65536,
+    "verify_cluster_sample_ports": 3,
+    "verify_cluster_bandwidth_mib": 64,
+    "verify_cluster_clock_limit": 5,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "codes"),
+    [
+        ({}, []),
+        ({"verify_cluster_rungs": ["L7"]}, ["VC-001"]),
+        ({"verify_cluster_rungs": []}, ["VC-001"]),
+        ({"verify_cluster_deadline": 1}, ["VC-002"]),
+        ({"verify_cluster_deadline": "soon"}, ["VC-002"]),
+        ({"verify_cluster_sample_ports": True}, ["VC-002"]),
+        ({"verify_cluster_init_timeout": 60}, ["VC-002"]),
+        ({"verify_cluster_rungs": ["x"], "verify_cluster_clock_limit": 0}, ["VC-001", "VC-002"]),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(change: dict[str, Any], codes: list[str]) -> None:
+    assert [f.code for f in verify.faults({**GOOD_OPTIONS, **change})] == codes
+
+
+def test_only_the_master_listens_on_the_named_ports() -> None:
+    made = plan()
+    kinds = [p["kind"] for p in verify_links.wants(made, EL1, "peers_range")["named"]]
+    assert kinds == ["master", "rendezvous"]
+    assert verify_links.wants(made, UBUNTU1, "off")["named"] == []
+    assert verify_links.wants(made, UBUNTU1, "off")["outside"] is False
+
+
+def test_a_node_is_sent_to_every_listener_but_its_own() -> None:
+    seen = healthy()
+    hold_port(seen)
+    opened = {name: seen.nodes[name]["node"]["ports"] for name in NAMES}
+    wanted = verify_links.targets(seen.plan, opened, UBUNTU1)
+    assert {t["node"] for t in wanted} == {EL1, UBUNTU2}
+    assert 29500 not in {t["port"] for t in wanted}  # taken by somebody else, so nothing to learn
+    outside = verify_links.outsider_targets(seen.plan, opened, dict.fromkeys(NAMES, "10.77.0.9"))
+    assert {(t["address"], t["port"]) for t in outside} == {
+        ("10.77.0.9", 29400),
+        ("10.78.0.11", 29400),
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(verify_links.VERDICTS), min_size=6, max_size=6))
+def test_any_mesh_gives_a_valid_result(words: list[str]) -> None:
+    seen = healthy()
+    pairs = [(a, b) for a in NAMES for b in NAMES if a != b]
+    for (source, target), word in zip(pairs, words, strict=True):
+        if word != "open":
+            block(seen, source, target, word)
+    found = judged(seen)
+    assert (found["verdict"] == "ok") == (set(words) == {"open"})
+    assert [row["verdict"] for row in found["links"]] == words
+    blocked = {(f["direction"]) for f in found["findings"] if f["rung"] == "L2"}
+    for (source, target), word in zip(pairs, words, strict=True):
+        if word != "open":
+            assert any(
+                source in d.split(" -> ")[0] and target in d.split(" -> ")[1] for d in blocked
+            )
