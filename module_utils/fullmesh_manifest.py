@@ -10,12 +10,8 @@ import re
 import stat
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-try:
-    from ansible.module_utils import fullmesh_firewalld as firewalld
-    from ansible.module_utils import fullmesh_node as node
-except ImportError:  # unit tests import them by their plain names
-    import fullmesh_firewalld as firewalld  # type: ignore[no-redef]
-    import fullmesh_node as node  # type: ignore[no-redef]
+from ansible.module_utils import fullmesh_firewalld as firewalld
+from ansible.module_utils import fullmesh_node as node
 
 Run = Callable[[List[str]], Tuple[int, str]]
 
@@ -101,7 +97,7 @@ def zones_state(names: Sequence[str], run: Run = node.run) -> Dict[str, Any]:
     """Fingerprints of firewalld's zones, permanent and runtime."""
     if not names:
         return {}
-    return firewalld.zone_fingerprint(list(names), run=run)
+    return dict(firewalld.zone_fingerprint(list(names), run=run))
 
 
 def addresses_state(wanted: Sequence[Dict[str, str]]) -> Dict[str, bool]:
