@@ -1,0 +1,20 @@
+"""Connect to each port and print what the kernel said: open, refused (nobody listens), blocked (a firewall)."""
+
+import errno
+import json
+import socket
+import sys
+
+WORDS = {errno.ECONNREFUSED: "refused", errno.EHOSTUNREACH: "blocked", errno.EACCES: "blocked"}
+
+
+def knock(address: str, port: int) -> str:
+    """Return one word for one port."""
+    try:
+        socket.create_connection((address, port), 3).close()
+    except OSError as error:
+        return WORDS.get(error.errno or 0, "blocked" if isinstance(error, TimeoutError) else str(error))
+    return "open"
+
+
+print(json.dumps({port: knock(sys.argv[1], int(port)) for port in sys.argv[2:]}))
