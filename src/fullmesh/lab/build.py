@@ -1,5 +1,6 @@
 """Images and repositories, stage by stage; each named by the digest of what it is made of."""
 
+import json
 import os
 import shutil
 import sys
@@ -17,6 +18,8 @@ from fullmesh.lab.podman import Podman
 # Deadlines in seconds; a first build takes a few minutes on two cores.
 STAGE_SECONDS = 1200.0
 LOCK_SECONDS = 3600.0
+# A stage's latest images: two branches in turn do not rebuild each other's.
+KEEP_IMAGES = 3
 PREFIX = "localhost/fullmesh-lab"
 LISTS = {
     "el9": ["packages/el-build.list", "packages/el-purge.list"],
@@ -95,6 +98,21 @@ class Builder:
                 both(pool, self._base_and_builder, self._nccl)
                 both(pool, self._repo, lambda: self._node_image("ubuntu24.04"))
             self._node_image("el9")
+            self._forget_old()
+
+    def _forget_old(self) -> None:
+        """Remove images that several later ones have replaced; those in use stay."""
+        listed = json.loads(self.podman.must("images", "--format", "json") or "[]")
+        by_stage: dict[str, list[tuple[int, str]]] = {}
+        for image in listed:
+            for name in image.get("Names") or []:
+                if name.startswith(f"{PREFIX}/"):
+                    by_stage.setdefault(name.split(":")[0], []).append((image["Created"], name))
+        current = {self.image(stage) for stage in self.digests}
+        for found in by_stage.values():
+            for _, name in sorted(found, reverse=True)[KEEP_IMAGES:]:
+                if name not in current:
+                    self.podman.run("rmi", name)
 
     def _log(self, stage: str) -> Path:
         return self.paths.logs / f"{stage}.log"
@@ -176,8 +194,6 @@ class Builder:
             STAGE_SECONDS,
         )
         os.replace(work, target)
-        # half a gigabyte each that only a change of the package lists would need again
-        shutil.rmtree(self.folder("nccl"), ignore_errors=True)
 
     def _node_image(self, stage: str) -> None:
         folder = "real" if self.kind == "registry" else "lookalike"

@@ -43,6 +43,13 @@ def test_library_without_a_version() -> None:
         nccl.package_version(b"nothing")
 
 
+def test_zeros_become_holes(tmp_path: Path) -> None:
+    image = b"a" + bytes(8 * nccl.BLOCK) + b"b" + bytes(9)
+    nccl.write_sparse(tmp_path / "x", image)
+    assert (tmp_path / "x").read_bytes() == image
+    assert (tmp_path / "x").stat().st_blocks * 512 < len(image)
+
+
 def test_wheel_becomes_a_folder(tmp_path: Path) -> None:
     wheel = tmp_path / "x.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
