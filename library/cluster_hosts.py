@@ -146,7 +146,8 @@ def cloud_init() -> str:
     for pattern in CLOUD:
         for path in sorted(glob.glob(pattern)):
             value = text.cloud_init_hosts(read(path))
-            found = "manage_etc_hosts: %s in %s" % (value, path) if value else found
+            if value is not None:
+                found = "manage_etc_hosts: %s in %s" % (value, path) if value else ""
     return found
 
 

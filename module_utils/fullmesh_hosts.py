@@ -110,11 +110,13 @@ def nsswitch_sources(text: str) -> "list[str]":
     return ["dns", "files"]
 
 
-def cloud_init_hosts(text: str) -> str:
-    """The value of manage_etc_hosts in a cloud-init file, empty where it leaves /etc/hosts alone."""
+def cloud_init_hosts(text: str) -> "str | None":
+    """The value of manage_etc_hosts in a cloud-init file: none where it is not named, empty where it is off."""
     found = re.findall(r"^\s*manage_etc_hosts\s*:\s*([^#\n]*?)\s*(?:#.*)?$", text, re.MULTILINE)
-    value = found[-1].strip("'\"") if found else ""
-    return "" if value.lower() in ("", "false", "no", "off", "~", "null") else str(value)
+    if not found:
+        return None
+    value = str(found[-1]).strip("'\"")
+    return "" if value.lower() in ("", "false", "no", "off", "~", "null") else value
 
 
 def wrong_answers(hosts: "list[Host]", answers: "dict[str, list[str]]") -> "list[str]":

@@ -1,0 +1,208 @@
+"""name_resolution: one address for each name, ours first, nothing else lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import cluster_hosts as module
+import fullmesh_hosts as text
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fullmesh import name_resolution
+
+HOSTS = [
+    {"address": "10.0.0.11", "names": ["node1"]},
+    {"address": "10.0.0.12", "names": ["node2"]},
+]
+DEBIAN = "127.0.0.1 localhost\n127.0.1.1 node1.example.org node1\n\n::1 localhost ip6-localhost\n"
+
+
+def body(content: str) -> list[str]:
+    return [line for line in content.splitlines() if line and not line.startswith("#")]
+
+
+def test_the_127_0_1_1_trap_is_taken_out_and_kept_for_reading() -> None:
+    result = text.render(DEBIAN, HOSTS)
+    assert body(result) == [
+        "10.0.0.11 node1",
+        "10.0.0.12 node2",
+        "127.0.0.1 localhost",
+        "127.0.1.1 node1.example.org",
+        "::1 localhost ip6-localhost",
+    ]
+    assert "# was: 127.0.1.1 node1.example.org node1" in result.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("present", "kept"),
+    [
+        ("", []),
+        ("127.0.0.1 localhost", ["127.0.0.1 localhost"]),
+        ("10.1.0.11 node1 # management", []),
+        ("10.1.0.11 NODE1 other", ["10.1.0.11 other"]),
+        ("# 10.1.0.11 node1", []),
+        ("10.1.0.99 node11", ["10.1.0.99 node11"]),
+        ("::1 localhost node2", ["::1 localhost"]),
+    ],
+)
+def test_only_our_names_leave_other_lines(present: str, kept: list[str]) -> None:
+    assert body(text.render(present + "\n", HOSTS)) == ["10.0.0.11 node1", "10.0.0.12 node2", *kept]
+
+
+def test_comments_and_blank_lines_stay() -> None:
+    assert "# ours\n\n10.1.0.1 gw # the router\n" in text.render(
+        "# ours\n\n10.1.0.1 gw # the router\n", HOSTS
+    )
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "127.0.0.1 localhost",
+                "127.0.1.1 node1",
+                "# x",
+                "",
+                "10.9.9.9 node2 z",
+                "::1 localhost node1",
+            ]
+        )
+    )
+)
+def test_a_second_run_changes_nothing(lines: list[str]) -> None:
+    once = text.render("\n".join(lines), HOSTS)
+    assert text.render(once, HOSTS) == once
+
+
+def test_a_line_comes_back_when_its_name_is_no_longer_ours() -> None:
+    once = text.render("127.0.0.1 localhost\n10.9.9.9 node2\n", HOSTS)
+    assert body(text.render(once, HOSTS[:1])) == [
+        "10.0.0.11 node1",
+        "10.9.9.9 node2",
+        "127.0.0.1 localhost",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("own", "names"),
+    [
+        (["node1.example.org", "gpu7"], ["node1.example.org", "gpu7", "node1"]),
+        (["gpu7", "node1.example.org"], ["node1.example.org", "gpu7", "node1"]),
+        (["localhost", "localhost.localdomain"], ["node1"]),
+        ([], ["node1"]),
+    ],
+)
+def test_own_names_join_the_own_line_full_name_first(own: list[str], names: list[str]) -> None:
+    hosts = text.with_own(HOSTS, "10.0.0.11", own)
+    assert [host["names"] for host in hosts] == [names, ["node2"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "sources"),
+    [
+        ("hosts: files dns", ["files", "dns"]),
+        (
+            "passwd: files\nhosts:  dns [!UNAVAIL=return] files # x",
+            ["dns", "[!UNAVAIL=return]", "files"],
+        ),
+        ("", ["dns", "files"]),
+    ],
+)
+def test_nsswitch(content: str, sources: list[str]) -> None:
+    assert text.nsswitch_sources(content) == sources
+
+
+@pytest.mark.parametrize("content", ["hosts: dns files", "hosts: myhostname files", ""])
+def test_another_first_source_is_refused(content: str) -> None:
+    with pytest.raises(module.HostsError, match="NR-103"):
+        module.refuse_order(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "value"),
+    [
+        ("manage_etc_hosts: true", "true"),
+        ("manage_etc_hosts: 'localhost' # x", "localhost"),
+        ("manage_etc_hosts: false", ""),
+        ("# manage_etc_hosts: true", None),
+        ("", None),
+    ],
+)
+def test_cloud_init(content: str, value: str | None) -> None:
+    assert text.cloud_init_hosts(content) == value
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "hosts").write_text(DEBIAN)
+    (tmp_path / "hosts").chmod(0o640)
+    (tmp_path / "nsswitch.conf").write_text("hosts: files dns\n")
+    monkeypatch.setattr(module, "HOSTS", str(tmp_path / "hosts"))
+    monkeypatch.setattr(module, "NSSWITCH", str(tmp_path / "nsswitch.conf"))
+    monkeypatch.setattr(module, "CLOUD", (str(tmp_path / "*.cfg"),))
+    answers = {"node1": ["10.0.0.11"], "node2": ["10.0.0.12"]}
+    monkeypatch.setattr(module, "resolve", lambda name: answers[name])
+    return tmp_path
+
+
+PARAMS: dict[str, Any] = {"hosts": HOSTS, "address": "10.0.0.11", "own_names": []}
+
+
+def test_the_module_writes_once_and_keeps_the_mode(node: Path) -> None:
+    assert module.converge(PARAMS, check=True)["changed"] is True
+    assert (node / "hosts").read_text() == DEBIAN
+    assert module.converge(PARAMS, check=False)["names"]["node2"] == ["10.0.0.12"]
+    assert (node / "hosts").stat().st_mode & 0o777 == 0o640
+    assert module.converge(PARAMS, check=False)["changed"] is False
+
+
+def test_a_mounted_file_is_written_in_place(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inode = (node / "hosts").stat().st_ino
+
+    def busy(*_: object) -> None:
+        raise OSError(16, "Device or resource busy")
+
+    monkeypatch.setattr(module.os, "rename", busy)
+    module.converge(PARAMS, check=False)
+    assert (node / "hosts").stat().st_ino == inode
+    assert "10.0.0.12 node2" in (node / "hosts").read_text()
+    assert sorted(path.name for path in node.iterdir()) == ["hosts", "nsswitch.conf"]
+
+
+def test_a_name_with_another_address_is_an_error(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "resolve", lambda _: ["192.0.2.1", "10.0.0.11"])
+    with pytest.raises(
+        module.HostsError, match=r"NR-104.*node1 is 192\.0\.2\.1, then 10\.0\.0\.11 first"
+    ):
+        module.converge(PARAMS, check=False)
+
+
+def test_the_last_cloud_init_file_wins(node: Path) -> None:
+    (node / "1.cfg").write_text("manage_etc_hosts: false\n")
+    (node / "2.cfg").write_text("manage_etc_hosts: true\n")
+    assert module.cloud_init() == f"manage_etc_hosts: true in {node}/2.cfg"
+    (node / "3.cfg").write_text("manage_etc_hosts: false\n")
+    assert module.cloud_init() == ""
+
+
+@pytest.mark.parametrize(
+    ("hosts", "own", "codes"),
+    [
+        (HOSTS, ["node1"], []),
+        (HOSTS[1:], [], ["NR-101"]),
+        (HOSTS, ["NODE2"], ["NR-102"]),
+        ([*HOSTS, {"address": "10.0.0.13", "names": ["node2"]}], [], ["NR-102"]),
+        ([*HOSTS, {"address": "10.0.0.12", "names": ["node2"]}], [], []),
+        ([*HOSTS, {"address": "10.0.0.13", "names": ["localhost"]}], [], ["NR-106"]),
+        ([*HOSTS, {"address": "10.0.0.13", "names": ["no_name"]}], [], ["NR-106"]),
+    ],
+)
+def test_names_that_cannot_work(
+    hosts: list[dict[str, Any]], own: list[str], codes: list[str]
+) -> None:
+    assert [fault.code for fault in name_resolution.faults(hosts, "10.0.0.11", own)] == codes

@@ -1,0 +1,232 @@
+"""time_sync: what chrony is told, where it is written, and when the clock counts as synchronised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import chrony_sync as module
+import fullmesh_chrony as text
+import pytest
+
+from fullmesh import time_sync
+
+MAIN = "/etc/chrony.conf"
+DROP_INS = ["/etc/chrony/conf.d/50-fullmesh.conf"]
+LINES = ["server 10.0.0.11 iburst prefer"]
+
+
+@pytest.mark.parametrize(
+    ("source", "address", "lines", "expected"),
+    [
+        ("distribution", "10.0.0.12", [], []),
+        ("servers", "10.0.0.12", ["server 192.0.2.1 iburst prefer"], ["192.0.2.1"]),
+        ("leader", "10.0.0.12", LINES, ["10.0.0.11"]),
+        ("leader", "10.0.0.11", ["local stratum 10", "allow 10.0.0.11", "allow 10.0.0.12"], []),
+    ],
+)
+def test_what_chrony_is_told(
+    source: str, address: str, lines: list[str], expected: list[str]
+) -> None:
+    servers = ["192.0.2.1"] if source == "servers" else []
+    peers = ["10.0.0.12", "10.0.0.11"]
+    assert time_sync.lines(source, servers, "10.0.0.11", address, peers) == lines
+    assert time_sync.expected(source, servers, "10.0.0.11", address) == expected
+
+
+def test_names_are_not_expected_by_address() -> None:
+    assert time_sync.expected("servers", ["a.example", "192.0.2.1"], "", "") == []
+
+
+@pytest.mark.parametrize(
+    ("source", "servers", "wait", "codes"),
+    [
+        ("distribution", [], 60, []),
+        ("servers", ["time.example.org", "fd00::1"], 60, []),
+        ("servers", [], 60, ["TS-101"]),
+        ("leader", ["192.0.2.1"], 60, ["TS-102"]),
+        ("servers", ["no name"], 60, ["TS-106"]),
+        ("leader", [], 0, ["TS-107"]),
+    ],
+)
+def test_settings_that_cannot_work(
+    source: str, servers: list[str], wait: int, codes: list[str]
+) -> None:
+    assert [fault.code for fault in time_sync.faults(source, servers, wait)] == codes
+
+
+def test_a_drop_in_where_the_configuration_reads_it() -> None:
+    main = "pool x\nconfdir /etc/chrony/conf.d # y\n"
+    files = text.wanted_files(MAIN, main, DROP_INS, LINES)
+    assert files == {MAIN: main, DROP_INS[0]: f"{text.HEAD}\n{LINES[0]}\n"}
+
+
+@pytest.mark.parametrize("main", ["pool x\n", "#confdir /etc/chrony/conf.d\n", "confdir /run/x\n"])
+def test_a_block_where_it_does_not(main: str) -> None:
+    files = text.wanted_files(MAIN, main, DROP_INS, LINES)
+    assert files == {MAIN: f"{main}{text.BEGIN}\n{LINES[0]}\n{text.END}\n", DROP_INS[0]: ""}
+    assert text.wanted_files(MAIN, files[MAIN], DROP_INS, LINES) == files
+    assert text.wanted_files(MAIN, files[MAIN], DROP_INS, []) == {MAIN: main, DROP_INS[0]: ""}
+
+
+TRACKING = "0A00000B,10.0.0.11,11,1795186826.8,0.000001,0.0,0.0,0.0,0.0,0.0,0.0,0.0,1.0,{}"
+SOURCE = "^,{},{},10,6,{},3,0.1,0.2,0.3"
+
+
+@pytest.mark.parametrize(
+    ("leap", "sources", "expected", "why"),
+    [
+        ("Normal", [SOURCE.format("*", "10.0.0.11", "17")], ["10.0.0.11"], ""),
+        ("Normal", [], [], ""),
+        ("Not synchronised", [SOURCE.format("?", "10.0.0.11", "1")], ["10.0.0.11"], "10.0.0.11 ?"),
+        ("Normal", [SOURCE.format("?", "10.0.0.11", "0")], ["10.0.0.11"], "no answer yet"),
+        ("Normal", [SOURCE.format("*", "192.0.2.1", "7")], ["10.0.0.11"], "answering: 192.0.2.1"),
+    ],
+)
+def test_when_a_clock_is_synchronised(
+    leap: str, sources: list[str], expected: list[str], why: str
+) -> None:
+    tracking = text.parse_tracking(TRACKING.format(leap))
+    result = text.unsynchronised(tracking, text.parse_sources("\n".join(sources)), expected)
+    assert (why in result) if why else (result == "")
+
+
+def test_a_silent_chronyd_is_named() -> None:
+    tracking = text.parse_tracking("506 Cannot talk to daemon")
+    assert text.unsynchronised(tracking, [], []) == "chronyd does not answer"
+
+
+def test_the_offset_is_seconds() -> None:
+    assert text.parse_tracking(TRACKING.format("Normal"))["offset"] == pytest.approx(1e-6)
+
+
+HOST_MAP = "         0          0 4294967295\n"
+ALL = "CapBnd:\t000001ffffffffff\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "uid_map", "bounding", "may"),
+    [
+        (ALL, HOST_MAP, "cap_chown cap_sys_time", True),
+        (ALL, HOST_MAP, "", True),
+        ("", "", "", True),
+        ("CapBnd:\t00000000a80425fb\n", HOST_MAP, "cap_sys_time", False),
+        (ALL, "0 100000 65536\n", "cap_sys_time", False),
+        (ALL, HOST_MAP, "cap_chown", False),
+    ],
+)
+def test_who_may_set_the_clock(status: str, uid_map: str, bounding: str, may: bool) -> None:
+    assert text.may_set_clock(status, uid_map, bounding) is may
+
+
+@pytest.mark.parametrize(
+    ("unit", "command"),
+    [
+        ("ExecStart=!/usr/sbin/chronyd $DAEMON_OPTS", "!/usr/sbin/chronyd $DAEMON_OPTS"),
+        (
+            "ExecStart=/a\n# x\nExecStart=\nExecStart=/usr/sbin/chronyd -F 2",
+            "/usr/sbin/chronyd -F 2",
+        ),
+        ("ExecStart=!/usr/lib/systemd/scripts/chronyd-starter.sh $DAEMON_OPTS", ""),
+        ("", ""),
+    ],
+)
+def test_how_a_unit_starts_chrony(unit: str, command: str) -> None:
+    assert text.start_command(unit) == command
+
+
+class Machine:
+    """Stands for systemctl and chronyc."""
+
+    def __init__(self) -> None:
+        self.active: list[str] = []
+        self.asked: list[str] = []
+        self.tracking = TRACKING.format("Normal")
+        self.refuses = ""
+
+    def __call__(self, command: list[str]) -> tuple[int, str, str]:
+        joined = " ".join(command)
+        self.asked.append(joined)
+        if self.refuses and self.refuses in joined:
+            return 1, "", "no"
+        if command[:2] == ["systemctl", "show"]:
+            units = command[command.index("--") + 1 :]
+            return 0, "\n".join(self.show(unit) for unit in units), ""
+        if command[0] == "chronyc":
+            return 0, self.tracking if "tracking" in joined else "", ""
+        if "restart" in joined:
+            self.active.append(command[-1])
+        if "disable" in joined:
+            self.active.remove(command[-1])
+        return 0, "", ""
+
+    def show(self, unit: str) -> str:
+        states = ("active", "enabled") if unit in self.active else ("inactive", "disabled")
+        return "LoadState=loaded\nActiveState={}\nUnitFileState={}\nMainPID=0\n".format(*states)
+
+
+@pytest.fixture
+def params(tmp_path: Path) -> dict[str, Any]:
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "chrony.conf").write_text(f"confdir {tmp_path}/conf.d\n")
+    return {
+        "config": f"{tmp_path}/chrony.conf",
+        "drop_ins": [f"{tmp_path}/conf.d/50-fullmesh.conf"],
+        "lines": LINES,
+        "unit": "chrony.service",
+        "unit_drop_in": f"{tmp_path}/unit.d/50-fullmesh.conf",
+        "displaced": ["systemd-timesyncd.service"],
+        "expected": [],
+        "wait_seconds": 0,
+    }
+
+
+@pytest.fixture(autouse=True)
+def free_to_set_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.text, "may_set_clock", lambda *_: True)
+
+
+def test_the_module_displaces_and_starts_once(params: dict[str, Any]) -> None:
+    machine = Machine()
+    machine.active = ["systemd-timesyncd.service"]
+    checked = module.Sync(machine, params, True).converge()
+    assert (checked["changed"], Path(params["drop_ins"][0]).exists()) == (True, False)
+    first = module.Sync(machine, params, False).converge()
+    assert (first["changed"], first["files"]) == (True, params["drop_ins"])
+    assert machine.active == ["chrony.service"]
+    asked = len(machine.asked)
+    assert module.Sync(machine, params, False).converge()["changed"] is False
+    assert not [word for word in machine.asked[asked:] if "restart" in word]
+
+
+def test_without_lines_our_file_goes(params: dict[str, Any]) -> None:
+    machine = Machine()
+    module.Sync(machine, params, False).converge()
+    result = module.Sync(machine, params | {"lines": []}, False).converge()
+    assert (result["changed"], result["files"]) == (True, [])
+    assert not Path(params["drop_ins"][0]).exists()
+
+
+def test_a_node_that_may_not_set_the_clock_gets_x(
+    params: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.text, "may_set_clock", lambda *_: False)
+    monkeypatch.setattr(module.text, "start_command", lambda _: "!/usr/sbin/chronyd $OPTIONS")
+    machine = Machine()
+    module.Sync(machine, params, False).converge()
+    assert "ExecStart=!/usr/sbin/chronyd $OPTIONS -x" in Path(params["unit_drop_in"]).read_text()
+    assert module.Sync(machine, params, False).converge()["changed"] is False
+
+
+def test_a_service_that_does_not_start_is_named(params: dict[str, Any]) -> None:
+    machine = Machine()
+    machine.refuses = "restart"
+    with pytest.raises(module.SyncError, match="TS-103"):
+        module.Sync(machine, params, False).converge()
+
+
+def test_a_clock_without_source_is_named(params: dict[str, Any]) -> None:
+    machine = Machine()
+    machine.tracking = TRACKING.format("Not synchronised")
+    with pytest.raises(module.SyncError, match=r"TS-104.*follows no source"):
+        module.Sync(machine, params, False).converge()
