@@ -22,11 +22,11 @@ from fullmesh.verify_types import (
 )
 
 CODES: dict[str, str] = {
-    "VC-001": "verify_cluster_rungs names a rung that does not exist",
-    "VC-002": "a number among the settings of verify_cluster makes no sense",
-    "VC-010": "a node does not have its cluster address",
-    "VC-011": "the cluster address is on another interface than the plan says",
-    "VC-012": "the host name is not the plan's",
+    "VC-701": "verify_cluster_rungs names a rung that does not exist",
+    "VC-702": "a number among the settings of verify_cluster makes no sense",
+    "VC-121": "a node does not have its cluster address",
+    "VC-122": "the cluster address is on another interface than the plan says",
+    "VC-123": "the host name is not the plan's",
     "VC-101": "a node name resolves to something else than the cluster address",
     "VC-102": "a node's own name leads to loopback or nowhere",
     "VC-103": "a clock differs too much",
@@ -84,7 +84,7 @@ def faults(options: Mapping[str, Any]) -> list[Fault]:
     if unknown or not options["verify_cluster_rungs"]:
         found.append(
             Fault(
-                "VC-001",
+                "VC-701",
                 f"verify_cluster_rungs has {unknown or 'nothing'}, which is no rung of the ladder",
                 f"Choose from {', '.join(RUNGS)}",
             )
@@ -94,12 +94,12 @@ def faults(options: Mapping[str, Any]) -> list[Fault]:
         good = isinstance(value, int | float) and not isinstance(value, bool)
         if not good or not low <= value <= high:
             found.append(
-                Fault("VC-002", f"{name} is {value!r}", f"Give a number from {low:g} to {high:g}")
+                Fault("VC-702", f"{name} is {value!r}", f"Give a number from {low:g} to {high:g}")
             )
     if not found and options["verify_cluster_init_timeout"] >= options["verify_cluster_deadline"]:
         found.append(
             Fault(
-                "VC-002",
+                "VC-702",
                 f"verify_cluster_init_timeout ({options['verify_cluster_init_timeout']}) is not below "
                 f"verify_cluster_deadline ({options['verify_cluster_deadline']})",
                 "Raise the deadline; Gloo waits five times its timeout",

@@ -24,7 +24,7 @@ def rule_address(seen: Seen) -> Iterator[Finding]:
         wanted = node.get("interface", "")
         if not where:
             yield Finding(
-                "VC-010",
+                "VC-121",
                 "L0",
                 f"{name} does not have its cluster address",
                 node=name,
@@ -34,7 +34,7 @@ def rule_address(seen: Seen) -> Iterator[Finding]:
             )
         elif wanted and where != wanted:
             yield Finding(
-                "VC-011",
+                "VC-122",
                 "L0",
                 f"{name} has its cluster address on another interface than the plan says",
                 node=name,
@@ -51,7 +51,7 @@ def rule_hostname(seen: Seen) -> Iterator[Finding]:
         found = seen.facts(name).get("names", {}).get("hostname", "")
         if wanted and found != wanted:
             yield Finding(
-                "VC-012",
+                "VC-123",
                 "L0",
                 f"{name} calls itself something else than the plan does",
                 node=name,
