@@ -227,7 +227,7 @@ class Tuner:
 
     def grantable(self, name, which, soft, hard):  # type: (str, int, int, int) -> bool
         """Try the limit in a child, which is how pam_limits and systemd will set it."""
-        if self.node.root or try_limit(which, soft, hard):
+        if is_fake(self.node) or try_limit(which, soft, hard):
             return True
         text = "the limit {} = {} cannot be granted here (setrlimit says EPERM)".format(name, hard)
         if self.container:
@@ -338,6 +338,11 @@ def running_diff(moved):  # type: (list[Entry]) -> Entry
         "before": "".join(form.format(found["key"], found["before"]) for found in moved),
         "after": "".join(form.format(found["key"], found["target"]) for found in moved),
     }
+
+
+def is_fake(node):  # type: (core.Node) -> bool
+    """Say whether this is a test's directory: the machine's own limits say nothing about it."""
+    return bool(node.root)
 
 
 def try_limit(which, soft, hard):  # type: (int, int, int) -> bool
