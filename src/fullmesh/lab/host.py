@@ -147,3 +147,9 @@ def link_names() -> set[str]:
     """Return the names of this host's network interfaces."""
     text = capture(["ip", "-j", "link"]).stdout
     return {str(link["ifname"]) for link in json.loads(text or "[]")}
+
+
+def route(*words: str) -> None:
+    """``ip route WORDS``; a route that is already gone is as good as removed."""
+    family = "-6" if ":" in words[-1] else "-4"
+    capture(["ip", family, "route", *words])

@@ -12,6 +12,7 @@ from fullmesh.lab.errors import StepError
 from fullmesh.lab.plan import IMAGES, Node
 from fullmesh.lab.podman import Podman, network_config
 from fullmesh.lab.state import Lab, Store, replace
+from fullmesh.lab.subnets import networks
 
 # Seconds: a node boots in two to five; a busy machine takes its time.
 BOOT_SECONDS = 120.0
@@ -84,10 +85,16 @@ def ensure_running(podman: Podman, lab: Lab, images: dict[str, str], repo: Path)
 
 
 def no_host_address(lab: Lab) -> None:
-    """Take the automatic IPv6 address off the host's cluster bridge: the host is no peer."""
+    """Keep the host out of the cluster network: it is no peer.
+
+    Without a route of their own its packets to a cluster address would leave by the default route, towards somebody
+    else's 10.78.N.0/24, and a transparent proxy there may even answer.
+    """
     switch = Path("/proc/sys/net/ipv6/conf") / lab.bridges[1] / "disable_ipv6"
     if switch.exists():
         switch.write_text("1\n")
+    for network in networks(lab.index)[1:]:
+        host.route("replace", "unreachable", str(network))
 
 
 def until(what: str, ready: Callable[[], str | None]) -> str:
@@ -182,3 +189,5 @@ def remove(podman: Podman, lab: Lab) -> None:
     for_each(present, take_down)
     podman.remove_network(lab.management_network)
     podman.remove_network(lab.cluster_network)
+    for network in networks(lab.index)[1:]:
+        host.route("del", "unreachable", str(network))
