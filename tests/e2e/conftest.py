@@ -88,7 +88,7 @@ def latest() -> dict[str, Any]:
 def nodes() -> list[str]:
     """The nodes of the lab."""
     done = subprocess.run(
-        ["./fullmesh", "lab", "status", "--json"],
+        ["./fullmesh", "lab", "status", "--json", "--name", "demo"],
         cwd=ROOT,
         timeout=120,
         check=True,
