@@ -77,6 +77,16 @@ LIMITS = {
 }
 
 
+def number(value: Any) -> float | None:
+    """Read a number, also as the text that ``-e name=8`` gives; None when it is none."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
 def faults(options: Mapping[str, Any]) -> list[Fault]:
     """What is wrong with the role's settings."""
     found = []
@@ -89,14 +99,14 @@ def faults(options: Mapping[str, Any]) -> list[Fault]:
                 f"Choose from {', '.join(RUNGS)}",
             )
         )
+    numbers = {name: number(options[name]) for name in LIMITS}
     for name, (low, high) in LIMITS.items():
-        value = options[name]
-        good = isinstance(value, int | float) and not isinstance(value, bool)
-        if not good or not low <= value <= high:
-            found.append(
-                Fault("VC-702", f"{name} is {value!r}", f"Give a number from {low:g} to {high:g}")
-            )
-    if not found and options["verify_cluster_init_timeout"] >= options["verify_cluster_deadline"]:
+        value = numbers[name]
+        if value is None or not low <= value <= high:
+            step = f"Give a number from {low:g} to {high:g}"
+            found.append(Fault("VC-702", f"{name} is {options[name]!r}", step))
+    init, deadline = (numbers[f"verify_cluster_{x}"] for x in ("init_timeout", "deadline"))
+    if not found and init is not None and deadline is not None and init >= deadline:
         found.append(
             Fault(
                 "VC-702",

@@ -410,6 +410,8 @@ GOOD_OPTIONS: dict[str, Any] = {
         ({"verify_cluster_rungs": []}, ["VC-701"]),
         ({"verify_cluster_deadline": 1}, ["VC-702"]),
         ({"verify_cluster_deadline": "soon"}, ["VC-702"]),
+        ({"verify_cluster_deadline": "90"}, []),
+        ({"verify_cluster_deadline": "nan"}, ["VC-702"]),
         ({"verify_cluster_sample_ports": True}, ["VC-702"]),
         ({"verify_cluster_init_timeout": 60}, ["VC-702"]),
         ({"verify_cluster_rungs": ["x"], "verify_cluster_clock_limit": 0}, ["VC-701", "VC-702"]),
