@@ -110,10 +110,12 @@ class RepositoryError(Exception):
 
 def unreadable(url: str, why: str) -> RepositoryError:
     """Word the failure to read a repository."""
-    last = [line.strip() for line in why.splitlines() if line.strip()]
+    lines = [line.strip().rstrip(".") for line in why.splitlines() if line.strip()]
+    # apt's last line says only that something failed; the one before names what.
+    telling = [line for line in lines if "ailed to fetch" in line] or lines[-1:] or ["no output"]
     return RepositoryError(
         "[NC-102] the NCCL repository {} cannot be read: {}. Check nccl_repository_url and this node's way "
-        "to it, or set nccl_manage to false.".format(url, last[-1] if last else "no output")
+        "to it, or set nccl_manage to false.".format(url, telling[0])
     )
 
 

@@ -354,7 +354,10 @@ def install(params: "Entry", folder: str) -> None:
 
 def tail(text: str) -> str:
     """The last words of a program."""
-    return " | ".join([line for line in text.splitlines() if line.strip()][-3:]) or "no output"
+    return (
+        " | ".join([line for line in text.splitlines() if line.strip()][-3:]).rstrip(".")
+        or "no output"
+    )
 
 
 def prove(folder: str, wanted: str, seconds: int) -> "Entry":

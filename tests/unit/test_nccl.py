@@ -1,0 +1,174 @@
+"""Which NCCL: the choice among versions, the repository, what is installed."""
+
+from typing import Any
+
+import fullmesh_nccl as util
+import nccl_packages as packages
+import nccl_probe as probe
+import pytest
+
+from fullmesh import nccl as core
+
+APT = {
+    "libnccl2": ["2.30.7-1+cuda13.3", "2.30.7-1+cuda12.9", "2.28.9-1+cuda12.9"],
+    "libnccl-dev": [
+        "2.28.9-1+cuda12.9",
+        "2.30.7-1+cuda12.9",
+        "2.30.7-1+cuda13.3",
+        "2.31.1-1+cuda13.3",
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "cuda", "chosen"),
+    [
+        ("", "", "2.30.7-1+cuda13.3"),
+        ("", "12.9", "2.30.7-1+cuda12.9"),
+        ("2.28.9", "", "2.28.9-1+cuda12.9"),
+        ("2.30.7", "12.9", "2.30.7-1+cuda12.9"),
+        ("2.30.7-1+cuda12.9", "", "2.30.7-1+cuda12.9"),
+    ],
+)
+def test_the_newest_that_fits_and_that_all_packages_have(
+    wanted: str, cuda: str, chosen: str
+) -> None:
+    assert util.choose(APT, wanted, cuda) == chosen
+
+
+@pytest.mark.parametrize(("wanted", "cuda"), [("2.31.1", ""), ("2.28", ""), ("2.28.9", "13.3")])
+def test_what_the_repository_lacks_is_refused_with_what_it_has(wanted: str, cuda: str) -> None:
+    with pytest.raises(util.NcclError, match=r"it has 2\.28\.9-1\+cuda12\.9, 2\.30\.7") as caught:
+        util.choose(APT, wanted, cuda)
+    assert caught.value.reason == "absent"
+
+
+def test_versions_are_ordered_as_numbers() -> None:
+    versions = ["2.9.1-1+cuda12.10", "2.10.0-1+cuda11.0", "2.9.1-1+cuda12.9"]
+    ordered = sorted(versions, key=util.version_key)
+    assert ordered == ["2.9.1-1+cuda12.9", "2.9.1-1+cuda12.10", "2.10.0-1+cuda11.0"]
+
+
+def answers(table: dict[str, tuple[int, str, str]]) -> Any:
+    def run(argv: list[str]) -> tuple[int, str, str]:
+        text = " ".join(argv)
+        return next(
+            (answer for words, answer in table.items() if words in text), (1, "", "unexpected")
+        )
+
+    return run
+
+
+def params(manager: str, names: list[str], **more: str) -> dict[str, Any]:
+    return {
+        "manager": manager,
+        "names": names,
+        "url": "file:///r",
+        "version": "",
+        "cuda": "",
+    } | more
+
+
+DPKG = "libnccl2\t2.28.9-1+cuda12.9\tinstalled\thold\nlibnccl-dev\t2.28.9-1+cuda12.9\tinstalled\tinstall\n"
+MADISON = " libnccl2 | 2.30.7-1+cuda13.3 | file:/r  Packages\nlibnccl-dev | 2.30.7-1+cuda13.3 | file:/r  Packages\n"
+
+
+def test_what_fits_is_kept_without_asking_the_repository() -> None:
+    run = answers({"dpkg-query": (0, DPKG, "")})
+    seen = packages.observe(run, params("apt", ["libnccl2", "libnccl-dev"]))
+    assert seen["satisfied"]
+    assert seen["version"] == "2.28.9-1+cuda12.9"
+    assert seen["held"] == ["libnccl2"]
+
+
+def test_apt_is_asked_with_lists_of_its_own() -> None:
+    table = {"dpkg-query": (1, "", ""), "update": (0, "", ""), "madison": (0, MADISON, "")}
+    seen = packages.observe(answers(table), params("apt", ["libnccl2", "libnccl-dev"]))
+    assert (seen["satisfied"], seen["version"]) == (False, "2.30.7-1+cuda13.3")
+
+
+def test_dnf_is_asked_through_its_library() -> None:
+    listing = '[["libnccl", "2.28.9-1+cuda12.9"], ["libnccl-devel", "2.28.9-1+cuda12.9"]]\n'
+    table = {
+        "rpm": (2, "package libnccl is not installed\n", ""),
+        "file:///r": (0, listing, ""),
+        "import dnf": (0, "", ""),
+    }
+    seen = packages.observe(answers(table), params("dnf", ["libnccl", "libnccl-devel"]))
+    assert seen["version"] == "2.28.9-1+cuda12.9"
+
+
+@pytest.mark.parametrize(
+    ("table", "version", "message"),
+    [
+        (
+            {"update": (100, "", "E: Failed to fetch file:/r/Packages\nE: Some index failed.")},
+            "",
+            "NC-102.*Packages",
+        ),
+        ({"update": (0, "", ""), "madison": (0, MADISON, "")}, "1.2.3", "NC-101.*it has 2.30.7"),
+    ],
+)
+def test_a_repository_that_does_not_help_is_named(table: Any, version: str, message: str) -> None:
+    with pytest.raises(packages.RepositoryError, match=message):
+        packages.observe(answers(table), params("apt", ["libnccl2"], version=version))
+
+
+def test_every_way_a_library_can_fail_has_words_with_a_code() -> None:
+    assert set(probe.WORDS) == {"missing", "deadline", "crashed", "refused"}
+    assert all("[NC-105]" in text for text in probe.WORDS.values())
+
+
+def test_another_version_than_the_pinned_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        probe, "nccl_library", lambda *_: {"version": "2.27.3", "path": "/x/libnccl.so.2"}
+    )
+    asked = {"path": "", "version": "2.28.9", "endpoint": False, "env": {}, "seconds": 5}
+    result = probe.probe(asked)
+    assert result["failed"]
+    assert "[NC-104] /x/libnccl.so.2 is NCCL 2.27.3, pinned is 2.28.9" in result["msg"]
+    assert "failed" not in probe.probe(asked | {"version": "2.27.3"})
+
+
+@pytest.mark.parametrize(
+    ("url", "machine", "address"),
+    [
+        ("", "x86_64", "https://nvidia.example/rhel9/x86_64"),
+        ("", "aarch64", "https://nvidia.example/rhel9/sbsa"),
+        ("file:///srv/cuda/", "x86_64", "file:///srv/cuda"),
+    ],
+)
+def test_a_mirror_wins_over_the_vendor(url: str, machine: str, address: str) -> None:
+    assert core.repository(url, "https://nvidia.example/rhel9/ARCH", machine) == address
+
+
+@pytest.mark.parametrize(
+    ("key", "address", "file"),
+    [
+        ("", "https://m.example/r/D42D0685.pub", "/k/fullmesh-nccl.asc"),
+        ("/srv/key.gpg", "file:///srv/key.gpg", "/k/fullmesh-nccl.gpg"),
+        ("https://m.example/key.asc", "https://m.example/key.asc", "/k/fullmesh-nccl.asc"),
+    ],
+)
+def test_the_key_keeps_the_suffix_that_apt_reads(key: str, address: str, file: str) -> None:
+    found = core.key_address(key, "https://m.example/r", "D42D0685.pub")
+    assert (found, core.key_file("/k", found)) == (address, file)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        ("newest", "", "", ""),
+        ("2.28", "", "", ""),
+        ("", "cuda12", "", ""),
+        ("", "", "mirror", ""),
+        ("", "", "", "key"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(bad: tuple[str, str, str, str]) -> None:
+    assert [fault.code for fault in core.faults(*bad)] == ["NC-103"]
+
+
+def test_settings_that_can_work_are_not() -> None:
+    assert core.faults("2.28.9-1+cuda12.9", "12.9", "https://m.example/r", "/srv/key.gpg") == []
+    assert core.faults("", "", "", "") == []

@@ -1,0 +1,226 @@
+"""Hand-over and build, with wheels small enough for a unit test: nothing half done is ever in use."""
+
+import ensurepip
+import hashlib
+import os
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch_venv as venv
+import wheelhouse as house
+
+TORCH = "class version:\n    cuda = None\n__version__ = '{}'\n"
+DISTRIBUTED = "is_available = is_gloo_available = lambda: True\nis_nccl_available = lambda: False\n"
+
+
+def sha(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def wheel(folder: Path, version: str, says: str = "", needs: str = "") -> Path:
+    """A wheel named torch that imports and says a version."""
+    path = folder / f"torch-{version}-py3-none-any.whl"
+    info = f"torch-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("torch/__init__.py", TORCH.format(says or version))
+        archive.writestr("torch/distributed/__init__.py", DISTRIBUTED)
+        archive.writestr(
+            f"{info}/METADATA", metadata + (f"Requires-Dist: {needs}\n" if needs else "")
+        )
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{info}/RECORD", "")
+    return path
+
+
+def pip_wheel() -> Path:
+    return next((Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"))
+
+
+def lock(*wheels: Path) -> str:
+    names = [path.name.split("-")[:2] for path in wheels]
+    return "".join(
+        f"{n}=={v} --hash=sha256:{sha(p)}\n" for (n, v), p in zip(names, wheels, strict=True)
+    )
+
+
+def order(root: Path, version: str, **change: Any) -> dict[str, Any]:
+    """What the role asks for, with the bundle already handed over."""
+    source = root / "source"
+    source.mkdir(exist_ok=True)
+    made = [wheel(source, version, change.pop("says", ""), change.pop("needs", "")), pip_wheel()]
+    bundle = root / "wheels/bundle.tar"
+    bundle.parent.mkdir(exist_ok=True)
+    with tarfile.open(bundle, "w") as tar:
+        for path in made:
+            tar.add(path, arcname=path.name)
+    asked = {
+        "path": str(root / "venv"),
+        "store": str(root / "venvs"),
+        "wheels": str(root / "wheels"),
+        "python": sys.executable,
+        "lock": "lock.txt",
+        "requirements": lock(*made),
+        "torch_version": version,
+        "bundle": str(bundle),
+        "expected": {path.name: sha(path) for path in made},
+        "keep_wheels": False,
+        "seconds": 120,
+    }
+    return asked | change
+
+
+def state(root: Path) -> tuple[str, list[str], bool]:
+    link = os.readlink(root / "venv") if (root / "venv").is_symlink() else ""
+    store = root / "venvs"
+    return link, sorted(os.listdir(store)) if store.exists() else [], (root / "wheels").exists()
+
+
+def test_it_is_built_aside_proved_switched_and_left_alone(tmp_path: Path) -> None:
+    first = order(tmp_path, "1.0")
+    assert venv.apply(first, True)["changed"]
+    assert state(tmp_path)[:2] == ("", [])
+    result = venv.apply(first, False)
+    assert result["versions"]["torch"] == "1.0"
+    assert state(tmp_path) == (result["folder"], [os.path.basename(result["folder"])], False)
+    again = venv.observe(first)
+    assert (again["needed"], again["linked"]) == (False, True)
+    assert not venv.apply(first, False)["changed"]
+
+    second = venv.apply(order(tmp_path, "2.0"), False)
+    assert len(state(tmp_path)[1]) == 2
+    back = venv.apply(first, False)
+    assert (back["changed"], back["needed"], state(tmp_path)[0]) == (True, False, result["folder"])
+    venv.apply(order(tmp_path, "3.0", keep_wheels=True), False)
+    assert os.path.basename(second["folder"]) not in state(tmp_path)[1]
+    assert len(venv.kept(str(tmp_path / "wheels"))) == 2
+
+
+@pytest.fixture
+def before(tmp_path: Path) -> tuple[str, list[str], bool]:
+    """A node with a working environment (building a real one costs seconds)."""
+    folder = tmp_path / "venvs/0123456789abcdef"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin/python").symlink_to(sys.executable)
+    (folder / venv.MARKER).write_text('{"versions": {"torch": "1.0"}}')
+    (tmp_path / "venv").symlink_to(folder)
+    return state(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"expected": {"torch-2.0-py3-none-any.whl": "0" * 64}}, "TR-107"),
+        ({"expected": {"missing-1.0-py3-none-any.whl": "0" * 64}}, "TR-107"),
+        ({"needs": "absent>=1"}, "TR-108"),
+        ({"says": "2.1"}, "TR-109"),
+        ({"says": "2.0'; raise ImportError('broken'); x='"}, "TR-109"),
+    ],
+)
+def test_a_build_that_fails_changes_nothing(
+    tmp_path: Path, before: tuple[str, list[str], bool], change: dict[str, Any], code: str
+) -> None:
+    with pytest.raises(venv.VenvError, match=code):
+        venv.apply(order(tmp_path, "2.0", **change), False)
+    assert state(tmp_path) == before
+
+
+def test_an_interrupted_build_changes_nothing(
+    tmp_path: Path, before: tuple[str, list[str], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(venv, "prove", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        venv.apply(order(tmp_path, "2.0"), False)
+    assert state(tmp_path) == before
+
+
+def test_a_killed_build_is_no_environment(tmp_path: Path) -> None:
+    asked = order(tmp_path, "1.0")
+    folder = Path(venv.observe(asked)["folder"])
+    (folder / "bin").mkdir(parents=True)  # what a power cut leaves: no marker
+    assert venv.observe(asked)["needed"]
+    assert venv.apply(asked, False)["versions"]["torch"] == "1.0"
+
+
+@pytest.mark.parametrize("kind", ["directory", "foreign link"])
+def test_what_is_not_ours_is_not_replaced(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "venv"
+    path.mkdir() if kind == "directory" else path.symlink_to("/usr")
+    with pytest.raises(venv.VenvError, match="TR-110"):
+        venv.observe(order(tmp_path, "1.0"))
+
+
+def test_a_python_that_cannot_do_it_is_named(tmp_path: Path) -> None:
+    seen = venv.observe(order(tmp_path, "1.0", python="/nowhere/python3"))
+    assert (seen["python"], seen["fault"][:8]) == ("", "[TR-103]")
+    bare = tmp_path / "bare"
+    bare.write_text(
+        '#!/bin/sh\necho \'{"python": "3.12", "machine": "x", "glibc": [2, 39], "missing": ["ensurepip"]}\'\n'
+    )
+    bare.chmod(0o755)
+    assert venv.look_at_python(str(bare), own_pip=True)["fault"] == ""
+    assert venv.look_at_python(str(bare), own_pip=False)["fault"].startswith("[TR-104]")
+
+
+@pytest.fixture
+def download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A lock, and an index that is a folder."""
+    index = tmp_path / "index"
+    index.mkdir()
+    path = wheel(index, "1.0")
+    (tmp_path / "lock.txt").write_text(lock(path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    return {
+        "requirements": str(tmp_path / "lock.txt"),
+        "key": "set",
+        "python": "3.11",
+        "platforms": ["manylinux_2_28_x86_64"],
+        "cache": str(tmp_path / "cache"),
+        "index": "",
+        "have": [],
+        "seconds": 60,
+    }
+
+
+def test_wheels_are_downloaded_once_and_bundled(download: dict[str, Any]) -> None:
+    assert house.foresee(download)["changed"]
+    first = house.provide(download)
+    name = "torch-1.0-py3-none-any.whl"
+    with tarfile.open(first["bundle"]) as tar:
+        assert tar.getnames() == [name]
+    assert first["changed"]
+    assert first["installed_bytes"] > 0
+    assert not house.foresee(download)["changed"]
+    assert not house.provide(download)["changed"]
+    nothing = house.provide(download | {"have": list(first["wheels"].values())})
+    assert (nothing["bundle"], nothing["bundle_bytes"]) == ("", 0)
+
+    (Path(download["cache"]) / "files" / name).write_bytes(b"damaged")
+    assert house.provide(download)["changed"]
+
+
+def test_a_download_with_another_hash_is_refused(download: dict[str, Any]) -> None:
+    path = Path(download["requirements"])
+    path.write_text(f"torch==1.0 --hash=sha256:{'0' * 64}\n")
+    with pytest.raises(house.DownloadError, match="TR-106"):
+        house.provide(download)
+    assert os.listdir(Path(download["cache"]) / "files") == []
+
+
+def test_a_cache_in_use_is_waited_for_but_not_for_ever(download: dict[str, Any]) -> None:
+    cache = Path(download["cache"])
+    cache.mkdir()
+    with (cache / ".lock").open("w") as held:
+        house.wait_for(held, 1)
+        with pytest.raises(house.DownloadError, match="another run"):
+            house.provide(download | {"seconds": 0})
