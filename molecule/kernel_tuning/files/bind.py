@@ -2,10 +2,11 @@
 
 import json
 import socket
+import sys
 
 sockets = []
 for _ in range(200):
     one = socket.socket()
     one.bind(("", 0))
     sockets.append(one)
-print(json.dumps(sorted(one.getsockname()[1] for one in sockets)))
+sys.stdout.write(json.dumps(sorted(one.getsockname()[1] for one in sockets)) + "\n")

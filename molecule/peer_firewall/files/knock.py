@@ -13,8 +13,10 @@ def knock(address: str, port: int) -> str:
     try:
         socket.create_connection((address, port), 3).close()
     except OSError as error:
-        return WORDS.get(error.errno or 0, "blocked" if isinstance(error, TimeoutError) else str(error))
+        return WORDS.get(
+            error.errno or 0, "blocked" if isinstance(error, TimeoutError) else str(error)
+        )
     return "open"
 
 
-print(json.dumps({port: knock(sys.argv[1], int(port)) for port in sys.argv[2:]}))
+sys.stdout.write(json.dumps({port: knock(sys.argv[1], int(port)) for port in sys.argv[2:]}) + "\n")
