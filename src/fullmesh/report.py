@@ -35,6 +35,9 @@ def headline(result: Mapping[str, Any]) -> str:
     """The verdict in one line."""
     plan = result["plan"]
     size = f"{len(plan['nodes'])} nodes, {plan['world_size']} ranks, {result['seconds']:.1f} s"
+    if result["check_mode"]:
+        held = sum(rung["status"] == "passed" for rung in result["rungs"])
+        return f"CHECK MODE: {held} of {len(result['rungs'])} rungs hold already: {size}"
     if result["verdict"] == "ok":
         unsure = [r["id"] for r in result["rungs"] if r["status"] in ("skipped", "not_run")]
         rest = f" (not climbed: {', '.join(unsure)})" if unsure else ""

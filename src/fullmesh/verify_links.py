@@ -47,10 +47,10 @@ FIREWALLED = ("dropped", "rejected", "refused")
 # Who stops the packets of source -> target, by what the taps of both ends saw on the wire.
 STOPPED = {
     "leaving": "the packets never leave {source}, so its own firewall stops them on the way out",
-    "on_the_way": "they leave {source} and never arrive at {target}, so something in between stops them",
-    "target": "they arrive at {target}, so its own firewall stops them",
+    "on_the_way": "the packets leave {source} and never arrive at {target}, so something in between stops them",
+    "target": "the packets arrive at {target}, so its own firewall stops them",
     "on_the_way_back": "{target} answers and the answers never arrive at {source}, so something in between stops them",
-    "no_way_back": "they arrive at {target}, which has no way to answer (see {target} -> {source})",
+    "no_way_back": "the packets arrive at {target}, which has no way to answer (see {target} -> {source})",
     "no_carrier": "the cluster interface of {target} has no carrier",
     "source": "{target} answers, and {source}'s own firewall stops the answers",
 }

@@ -288,34 +288,41 @@ def rule_reserved(seen: Seen) -> Iterator[Finding]:
             )
 
 
+def rule_sample_ports_given(seen: Seen) -> Iterator[Finding]:
+    """The kernel gave a port to every listener that asked for any."""
+    for name in seen.plan["nodes"]:
+        ports = seen.nodes.get(name, {}).get("node", {}).get("ports", [])
+        failed = [p for p in ports if p["kind"] == "sample" and p["error"]]
+        # Without the address no bind can work, and VC-121 says so already.
+        if failed and seen.address(name) in seen.facts(name).get("addresses", {}):
+            yield Finding(
+                "VC-213",
+                "L2",
+                f"{name} gave no data port to {len(failed)} listeners on its cluster address",
+                node=name,
+                seen=failed[0]["error"],
+                expected=f"a port in {seen.plan['data_ports']['firewalld']}",
+                fix=f"on {name}: ss -tan | wc -l; sysctl {RUN_RANGE} {RUN_RESERVED}",
+            )
+
+
 def rule_free_ports(seen: Seen) -> Iterator[Finding]:
     """Nobody else sits on the master and rendezvous ports."""
     for name in seen.plan["nodes"]:
         for port in seen.nodes.get(name, {}).get("node", {}).get("ports", []):
-            if not port["error"]:
+            if not port["error"] or port["kind"] == "sample":
                 continue
-            if port["kind"] == "sample":
-                yield Finding(
-                    "VC-213",
-                    "L2",
-                    f"{name} gave no data port to a listener on its cluster address",
-                    node=name,
-                    seen=port["error"],
-                    expected=f"a port in {seen.plan['data_ports']['firewalld']}",
-                    fix=f"on {name}: ss -tan | wc -l; sysctl {RUN_RANGE} {RUN_RESERVED}",
-                )
-            else:
-                holder = port["holder"] or port["error"]
-                yield Finding(
-                    "VC-109",
-                    "L1",
-                    f"the {port['kind']} port {port['port']} on {name} is taken by {holder}",
-                    node=name,
-                    port=str(port["port"]),
-                    seen=holder,
-                    expected="free",
-                    fix=f"on {name}: ss -ltnp 'sport = :{port['port']}'; end it, or choose another port",
-                )
+            holder = port["holder"] or port["error"]
+            yield Finding(
+                "VC-109",
+                "L1",
+                f"the {port['kind']} port {port['port']} on {name} is taken by {holder}",
+                node=name,
+                port=str(port["port"]),
+                seen=holder,
+                expected="free",
+                fix=f"on {name}: ss -ltnp 'sport = :{port['port']}'; end it, or choose another port",
+            )
 
 
 def rule_nccl(seen: Seen) -> Iterator[Finding]:
@@ -363,6 +370,8 @@ def nccl_reason(seen: Seen) -> str:
     told: list[Mapping[str, Any]] = [
         seen.nodes.get(name, {}).get("node", {}).get("nccl", {}) for name in seen.plan["nodes"]
     ]
+    if not any(told):
+        return "NCCL was not asked: no node has its cluster address"
     if all(not said or said.get("reason") == "missing" for said in told):
         return "no system library libnccl.so.2 on any node"
     return ""
@@ -398,6 +407,7 @@ RULES = (
     rule_interface,
     rule_pinned_range,
     rule_reserved,
+    rule_sample_ports_given,
     rule_free_ports,
     rule_nccl,
     rule_nccl_everywhere,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ STEPS = {
 GOOD = ("ok", "unsupported")
 WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 (compared with, not bound)
 FIRST_LINE = 300
+REMOTE = re.compile(r"remote=\[([0-9A-Fa-f.:]+)\]:(\d{1,5})")
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,9 @@ def end_of(
     """Find out where one rank stopped."""
     events = told.get("events", [])
     if not events:
-        why = last_words(told) or str(ended.get("error", "")) or "it never wrote a line"
+        code = ended.get("codes", {}).get(str(rank), "unknown")
+        silent = f"it never wrote a line (exit code {code})"
+        why = last_words(told) or str(ended.get("error", "")) or silent
         return RankEnd(rank, name, wanted[0], "absent", why)
     last = events[-1]
     if last["step"] == "done" or (last["step"] == wanted[-1] and last["state"] in GOOD):
@@ -122,7 +126,18 @@ def sentence(seen: Seen, end: RankEnd, ranks: str) -> str:
         "hung": f"{ranks} hung in {end.step} until the deadline",
         "died": f"{ranks} ended in the middle of {end.step}: {end.text}",
         "absent": f"{ranks} never started: {end.text}",
-    }.get(end.state, f"{ranks} failed in {end.step}: {end.text}")
+    }.get(end.state, f"{ranks} failed in {end.step}: {end.text}{remote_of(seen, end.text)}")
+
+
+def remote_of(seen: Seen, text: str) -> str:
+    """Say which address and port Gloo means: it prints the port in network byte order (faults.md 0.7)."""
+    found = REMOTE.search(text)
+    if not found:
+        return ""
+    address, printed = found[1], int(found[2])
+    port = (printed & 0xFF) << 8 | printed >> 8
+    odd = "" if address in seen.plan["peers"] else ", which is no cluster address"
+    return f" (that is {address} port {port}{odd})"
 
 
 def first_broken(found: Sequence[RankEnd]) -> list[RankEnd]:

@@ -117,6 +117,11 @@ def test_the_summary_of_a_broken_cluster(tmp_path: Path) -> None:
         assert word in text
 
 
+def test_check_mode_is_the_headline(tmp_path: Path) -> None:
+    code, text = summary(written(tmp_path, build(healthy(check_mode=True))))
+    assert (code, text.startswith("CHECK MODE: 7 of 7")) == (0, True)
+
+
 def test_notes_of_several_nodes_are_said_once(tmp_path: Path) -> None:
     note = [{"code": "PF-201", "text": "odd [thing]"}]
     _, text = summary(written(tmp_path, build(notes=dict.fromkeys(NAMES, note))))

@@ -302,6 +302,26 @@ def test_the_rank_that_spoke_is_named_not_those_that_waited() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "SO_ERROR: No route to host, remote=[10.78.0.12]:10653$0",
+            "(that is 10.78.0.12 port 40233)",
+        ),
+        (
+            "remote=[10.77.0.12]:64966",
+            "(that is 10.77.0.12 port 50941, which is no cluster address)",
+        ),
+        ("remote=[fd78::1]:80", "(that is fd78::1 port 20480, which is no cluster address)"),
+    ],
+)
+def test_the_port_that_gloo_prints_is_put_right(text: str, said: str) -> None:
+    seen = healthy()
+    stop_rank(seen, "init", "failed", text=text)
+    assert said in judged(seen)["findings"][0]["cause"]
+
+
+@pytest.mark.parametrize(
     ("mode", "expected"), [("peers_range", ["VC-211"]), ("peers_trusted", ["VC-211"]), ("off", [])]
 )
 def test_the_controller_must_not_reach_the_master_port(mode: str, expected: list[str]) -> None:
@@ -344,6 +364,20 @@ def test_no_nccl_anywhere_is_a_skipped_rung() -> None:
         seen.nodes[name]["node"]["nccl"].update(version="", reason="missing")
     rung = judged(seen)["rungs"][6]
     assert (rung["status"], "libnccl" in rung["reason"]) == ("skipped", True)
+
+
+def test_a_missing_address_is_said_once() -> None:
+    seen = healthy()
+    facts(seen, EL1)["addresses"].pop(seen.address(EL1))
+    no_sample(seen)
+    assert [f["code"] for f in judged(seen)["findings"]] == ["VC-121"]
+
+
+def test_nccl_that_was_not_asked_is_no_missing_library() -> None:
+    seen = healthy()
+    for name in NAMES:
+        seen.nodes[name]["node"]["nccl"] = {}
+    assert "not asked" in judged(seen)["rungs"][6]["reason"]
 
 
 def test_a_subset_of_rungs_judges_only_those() -> None:
