@@ -174,6 +174,25 @@ def write(module: AnsibleModule, step: "Entry") -> None:
             os.unlink(temporary)
 
 
+def carry_out(module: AnsibleModule, folders: "list[str]", steps: "list[Entry]") -> None:
+    """Make the directories, then the files."""
+    for folder in folders:
+        os.mkdir(folder)
+        os.chmod(folder, 0o755)  # noqa: S103 (jobs of every user read here; whatever the umask)
+    for step in steps:
+        write(module, step)
+
+
+def difference(step: "Entry") -> "dict[str, str]":
+    """One file for Ansible's diff."""
+    return {
+        "before": show(step["before"]),
+        "after": show(step["after"]),
+        "before_header": step["path"],
+        "after_header": step["path"],
+    }
+
+
 def main() -> None:
     """Read the parameters, compare, write what differs."""
     file_spec: Entry = {
@@ -201,25 +220,13 @@ def main() -> None:
     except (OSError, ValueError) as error:
         code = module.params["code"]
         module.fail_json(msg=f"[{code}] {error}." if code else str(error))
-    parents = [os.path.dirname(item["path"]) for item in files]
-    folders = missing_directories(module.params["directories"] + parents)
+    folders = missing_directories(
+        module.params["directories"] + [os.path.dirname(item["path"]) for item in files]
+    )
     if not module.check_mode:
-        for folder in folders:
-            os.mkdir(folder)
-            os.chmod(folder, 0o755)  # noqa: S103 (jobs of every user read here; whatever the umask)
-        for step in steps:
-            write(module, step)
-    diff = [
-        {
-            "before": show(step["before"]),
-            "after": show(step["after"]),
-            "before_header": step["path"],
-            "after_header": step["path"],
-        }
-        for step in steps
-    ]
+        carry_out(module, folders, steps)
     changed = folders + [step["path"] for step in steps]
-    module.exit_json(changed=bool(changed), paths=changed, diff=diff)
+    module.exit_json(changed=bool(changed), paths=changed, diff=[difference(s) for s in steps])
 
 
 if __name__ == "__main__":

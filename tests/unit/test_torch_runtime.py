@@ -48,7 +48,8 @@ def test_an_empty_lock_is_refused() -> None:
 
 
 def test_comments_continuations_and_markers_are_understood() -> None:
-    text = f"# a\nNum_Py==2.4.6 ; python_version > '3' \\\n  --hash=sha256:{SHA} \\\n  --hash=sha256:{SHA}\n{PIN}  # b\n"
+    two = f"--hash=sha256:{SHA} \\\n  --hash=sha256:{SHA}"
+    text = f"# a\nNum_Py==2.4.6 ; python_version > '3' \\\n  {two}\n{PIN}  # b\n"
     assert core.lock_faults("own.txt", text) == []
     assert core.pinned(text) == {"num-py": "2.4.6", "torch": "2.13.0+cpu"}
 
