@@ -63,6 +63,9 @@ def observations() -> Dict[str, Any]:
         "gpus": node.gpu_count(),
         "hcas": node.hca_names(),
         "selinux": manifest.selinux_state({"mode": ""}).get("mode", ""),
+        "proxy": {
+            name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")
+        },
         "systemd": os.path.isdir("/run/systemd/system"),
     }
 

@@ -53,7 +53,7 @@ options:
     type: path
     required: true
   index:
-    description: A package index besides the one that pip is set up with. Empty for none.
+    description: A package index to try when what pip is set up with does not have everything. Empty for none.
     type: str
     default: ''
   have:
@@ -124,23 +124,40 @@ def sha256(path: str) -> str:
     return digest.hexdigest()
 
 
-def command(params: "Entry", dest: str) -> "list[str]":
+def command(params: "Entry", dest: str, index: str) -> "list[str]":
     """pip's command line for the nodes' Python, whatever runs here."""
     line = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-deps"]
     line += ["--require-hashes", "--only-binary", ":all:", "--dest", dest]
     line += ["--implementation", "cp", "--python-version", params["python"]]
     for name in params["platforms"]:
         line += ["--platform", name]
-    if params["index"]:
-        line += ["--extra-index-url", params["index"]]
+    if index:
+        line += ["--extra-index-url", index]
     return [*line, "--requirement", params["requirements"]]
 
 
 def download(params: "Entry", dest: str) -> None:
-    """Run pip; its last words explain a failure."""
+    """Run pip with its own settings, then with the index too; its last words explain a failure.
+
+    A site's mirror or a directory of wheels (pip config) may have everything: then nobody outside is asked.
+    """
+    words = attempt(params, dest, "")
+    if words and params["index"]:
+        words = attempt(params, dest, params["index"])
+    if words:
+        raise DownloadError(
+            "[TR-106] pip could not download {} for Python {}: {}. Check torch_runtime_index and "
+            "the controller's pip settings (pip config list).".format(
+                params["requirements"], params["python"], " | ".join(words[-4:])
+            )
+        )
+
+
+def attempt(params: "Entry", dest: str, index: str) -> "list[str]":
+    """One run of pip: what it said when it failed, [] when all is there."""
     try:
         done = subprocess.run(
-            command(params, dest),
+            command(params, dest, index),
             check=False,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -152,14 +169,8 @@ def download(params: "Entry", dest: str) -> None:
             "[TR-106] the download took longer than {} s. Run again: what pip has cached is not "
             "fetched twice.".format(params["seconds"])
         ) from None
-    if done.returncode:
-        words = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line]
-        raise DownloadError(
-            "[TR-106] pip could not download {} for Python {}: {}. Check torch_runtime_index and "
-            "the controller's pip settings (pip config list).".format(
-                params["requirements"], params["python"], " | ".join(words[-4:]) or "no output"
-            )
-        )
+    words = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line]
+    return (words or ["no output"]) if done.returncode else []
 
 
 def recorded(record: str, wheels: str) -> "dict[str, str] | None":

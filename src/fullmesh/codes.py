@@ -27,15 +27,24 @@ OWNERS = {
     "CE": ("fullmesh.cluster_env", "role cluster_env"),
     "LA": ("fullmesh.launchers", "role launchers"),
     "VC": ("fullmesh.verify", "role verify_cluster"),
+    "UN": ("fullmesh.undo_point", "undo"),
 }
 # raised on nodes, where there is no package of ours
 NODE_CODES = {
     "MF-101": "a node is not what the roles made it when its manifest is written",
     "MF-102": "a role owns something of a kind that the manifest does not know",
-    "UN-101": "what undo_point saved cannot be read",
 }
 # where codes are raised
-SOURCES = ("roles", "src", "library", "module_utils", "playbooks", "filter_plugins", "fullmesh", "lab")
+SOURCES = (
+    "roles",
+    "src",
+    "library",
+    "module_utils",
+    "playbooks",
+    "filter_plugins",
+    "fullmesh",
+    "lab",
+)
 
 
 def all_codes() -> dict[str, str]:
@@ -58,7 +67,7 @@ def codes_in(root: Path, tops: tuple[str, ...]) -> set[str]:
     return found
 
 
-PREFIXES = frozenset({*OWNERS, "MF", "UN"})
+PREFIXES = frozenset({*OWNERS, "MF"})
 
 
 def page() -> str:
@@ -71,7 +80,7 @@ def page() -> str:
         "that was seen and the next step; the README of the role has more.",
     ]
     titles = {prefix: title for prefix, (_module, title) in OWNERS.items()}
-    titles |= {"MF": "the manifest", "UN": "undo"}
+    titles |= {"MF": "the manifest"}
     for prefix, title in titles.items():
         own = {code: text for code, text in codes.items() if code.startswith(prefix)}
         lines += ["", f"## {prefix}: {title}", "", "| code | meaning |", "|---|---|"]

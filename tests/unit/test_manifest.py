@@ -7,9 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-import fullmesh_manifest as manifest
-import fullmesh_node as node
+import node_manifest
 import pytest
+from ansible.module_utils import fullmesh_manifest as manifest
+from ansible.module_utils import fullmesh_node as node
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -204,3 +205,70 @@ def test_listening_ports(tmp_path: Path) -> None:
         "   1: 0100007F:0CEA 0100007F:1111 01 0\n"
     )
     assert node.listening_ports(str(tmp_path)) == [22]
+
+
+class FakeModule:
+    """Stands for AnsibleModule: what it was called with, and how it left."""
+
+    check_mode = False
+
+    def __init__(self, **params: Any) -> None:
+        self.params = {"digest": "d", "state": "present", **params}
+
+    def exit_json(self, **result: Any) -> None:
+        raise SystemExit(json.dumps(result))
+
+    def fail_json(self, **result: Any) -> None:
+        raise SystemExit("failed: " + result["msg"])
+
+
+def keep_by_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **params: Any) -> str:
+    monkeypatch.setattr(node_manifest.manifest, "PATH", str(tmp_path / "state/manifest.json"))
+    monkeypatch.setattr(node_manifest, "AnsibleModule", lambda **_kw: FakeModule(**params))
+    with pytest.raises(SystemExit) as left:
+        node_manifest.main()
+    return str(left.value.code)
+
+
+def test_the_module_writes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "conf").write_text("one")
+    owned = {"r": {"files": [str(tmp_path / "conf")]}}
+    assert '"changed": true' in keep_by_module(tmp_path, monkeypatch, owned=owned)
+    assert '"changed": false' in keep_by_module(tmp_path, monkeypatch, owned=owned)
+    gone = keep_by_module(tmp_path, monkeypatch, owned=owned, state="absent")
+    assert '"changed": true' in gone
+
+
+@pytest.mark.parametrize(
+    ("owned", "code"),
+    [
+        ({"r": {"files": ["/none/of/ours"]}}, "MF-101"),
+        ({"r": {"sysctls": {"kernel.ostype": "Plan 9"}}}, "MF-101"),
+        ({"r": {"addresses": [{"interface": "none0", "address": "10.0.0.1/24"}]}}, "MF-101"),
+        ({"r": {"sockets": []}}, "MF-102"),
+    ],
+)
+def test_the_module_keeps_no_untrue_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owned: dict[str, Any], code: str
+) -> None:
+    assert f"[{code}]" in keep_by_module(tmp_path, monkeypatch, owned=owned)
+    assert not (tmp_path / "state").exists()
+
+
+STATE = {
+    "file": {"/a": "absent"},
+    "sysctl": {"k": "2"},
+    "service": {"s": {"active": False, "enabled": True}},
+    "package": {"p": "", "q": "1"},
+    "address": {"eth1 10.0.0.1/24": True},
+}
+
+
+def test_every_untruth_is_told() -> None:
+    owned = {
+        "sysctls": {"k": "1"},
+        "services": {"s": {"active": True, "enabled": True}},
+        "packages": {"p": "", "q": "2"},
+    }
+    told = node_manifest.untrue(owned, STATE)
+    assert [sentence.split()[1] for sentence in told] == ["/a", "k", "s", "p", "q"]

@@ -41,8 +41,13 @@ def ssh_options(known_hosts: Path) -> list[str]:
     ]
 
 
-def render(nodes: Sequence[Node], controller: str, key: Path, known_hosts: Path) -> str:
-    """Return the text of hosts.yml; *controller* is this host's address on the management network."""
+def render(
+    nodes: Sequence[Node], controller: str, key: Path, known_hosts: Path, note: str = ""
+) -> str:
+    """Return the text of hosts.yml.
+
+    *controller* is this host's address on the management network, *note* what the report says of the nodes.
+    """
     peers = [line for node in nodes if not node.outsider for line in host_lines(node)]
     others = [line for node in nodes if node.outsider for line in host_lines(node)]
     lines = [
@@ -53,6 +58,7 @@ def render(nodes: Sequence[Node], controller: str, key: Path, known_hosts: Path)
         "    ansible_ssh_common_args: >-",
         *(f"      {option}" for option in ssh_options(known_hosts)),
         f"    fullmesh_controllers: [{quoted(controller)}]",
+        *([f"    verify_cluster_note: {quoted(note)}"] if note else []),
         "  children:",
         "    torch_nodes:",
         "      hosts:",

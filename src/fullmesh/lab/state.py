@@ -86,7 +86,7 @@ class Store:
 
     def write_inventory(self, lab: Lab) -> list[Path]:
         """Write the inventory, for the default lab into the checkout as well; return the paths."""
-        text = inventory.render(lab.nodes, lab.controller, self.key, self.known_hosts)
+        text = inventory.render(lab.nodes, lab.controller, self.key, self.known_hosts, lab.note)
         self.inventory.parent.mkdir(parents=True, exist_ok=True)
         replace(self.inventory, text)
         common = self.paths.checkout / "inventory" / "lab"

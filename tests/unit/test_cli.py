@@ -1,0 +1,174 @@
+"""The command line and the launcher: exit codes, coded errors, what the test runner does with its parts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fullmesh import cli, testing
+from fullmesh.settings import ROOT
+
+LAUNCHER = ROOT / "fullmesh"
+
+
+@pytest.mark.parametrize("verb", ["apply", "verify", "plan", "undo"])
+def test_an_inventory_that_is_not_there(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([verb, "-i", "inventory/none"]) == cli.USAGE
+    assert "[CL-106]" in capsys.readouterr().err
+
+
+def test_a_run_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", "runs/none"]) == cli.USAGE
+    assert "[CL-107]" in capsys.readouterr().err
+
+
+def test_a_part_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["test", "nonsense"]) == cli.USAGE
+    assert "[CL-108]" in capsys.readouterr().err
+
+
+def test_no_verb_is_a_usage_error() -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main([])
+    assert left.value.code == cli.USAGE
+
+
+def test_the_plan_verb_contacts_nobody() -> None:
+    # documentation addresses: a connection attempt would hang until the test's deadline
+    done = subprocess.run(
+        [sys.executable, "-m", "fullmesh", "plan"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        timeout=60,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0
+    assert "203.0.113.11" in done.stdout
+
+
+def test_fast_leaves_out_the_lab(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["test", "--fast", "--list"]) == 0
+    names = capsys.readouterr().out.split("\n")
+    assert "unit" in names
+    assert not [name for name in names if name.startswith(("molecule", "lab", "end"))]
+
+
+def test_every_scenario_is_a_part(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["test", "--list"]) == 0
+    names = capsys.readouterr().out.split("\n")
+    roles = {path.name for path in (ROOT / "roles").iterdir()} - {"preflight", "cluster_env"}
+    assert {f"molecule {role}" for role in roles} <= set(names)
+
+
+def test_a_failing_part_is_shown_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(testing, "LOGS", tmp_path)
+    good = testing.run_part(testing.Part("good one", [sys.executable, "-c", "print('fine')"]))
+    bad = testing.run_part(
+        testing.Part("bad one", [sys.executable, "-c", "print('reason'); raise SystemExit(3)"])
+    )
+    testing.report(bad)
+    assert testing.summary([good, bad]) == 1
+    shown = capsys.readouterr().out
+    assert "reason" in shown
+    assert str(tmp_path / "bad-one.log") in shown
+    assert shown.rstrip().endswith("1 passed, 1 failed")
+    assert testing.summary([good]) == 0
+
+
+def test_a_part_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testing, "LOGS", tmp_path)
+    monkeypatch.setattr(testing, "PART_SECONDS", 0.5)
+    outcome = testing.run_part(
+        testing.Part("slow", [sys.executable, "-c", "import time; time.sleep(60)"])
+    )
+    assert outcome.code == 124
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Path:
+    """A directory for PATH with the few tools that the launcher needs, and nothing else."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in (
+        "bash",
+        "env",
+        "dirname",
+        "flock",
+        "cat",
+        "sha256sum",
+        "cut",
+        "cp",
+        "mkdir",
+        "chmod",
+    ):
+        found = next(p for p in ("/usr/bin", "/bin") if Path(p, name).exists())
+        (folder / name).symlink_to(Path(found, name))
+    return folder
+
+
+def tool(folder: Path, name: str, text: str) -> None:
+    path = folder / name
+    path.write_text("#!/bin/bash\n" + text)
+    path.chmod(0o755)
+
+
+def launch(tools: Path, tmp_path: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(LAUNCHER), "--version"],
+        env={"PATH": str(tools), "FULLMESH_VENV": str(tmp_path / "venv"), **env},
+        timeout=60,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_no_python_and_no_rights(tools: Path, tmp_path: Path) -> None:
+    tool(tools, "id", "echo 1000\n")
+    done = launch(tools, tmp_path)
+    assert done.returncode == 2
+    assert "[CL-101]" in done.stderr
+
+
+def test_apt_fails(tools: Path, tmp_path: Path) -> None:
+    tool(tools, "id", "echo 0\n")
+    tool(tools, "apt-get", "exit 100\n")
+    done = launch(tools, tmp_path)
+    assert done.returncode == 2
+    assert "[CL-102]" in done.stderr
+
+
+def test_apt_brings_no_usable_python(tools: Path, tmp_path: Path) -> None:
+    tool(tools, "id", "echo 0\n")
+    tool(tools, "apt-get", "exit 0\n")
+    done = launch(tools, tmp_path)
+    assert done.returncode == 2
+    assert "[CL-103]" in done.stderr
+
+
+def test_pip_fails(tools: Path, tmp_path: Path) -> None:
+    # a Python that is right for everything but pip
+    script = (
+        f'case "$*" in "-m pip "*) exit 1;; "-m venv "*) mkdir -p {tmp_path}/venv/bin;'
+        f' cp "$0" {tmp_path}/venv/bin/python;; esac\n'
+    )
+    tool(tools, "python3.11", script)
+    done = launch(tools, tmp_path)
+    assert done.returncode == 2
+    assert "[CL-104]" in done.stderr
+
+
+def test_somebody_holds_the_environment(tools: Path, tmp_path: Path) -> None:
+    (tools / "flock").unlink()
+    tool(tools, "flock", "exit 1\n")
+    done = launch(tools, tmp_path)
+    assert done.returncode == 2
+    assert "[CL-105]" in done.stderr
