@@ -317,13 +317,22 @@ def rule_outside_port(seen: Seen) -> Iterator[Finding]:
                 )
 
 
+def reached_from_outside(record: Mapping[str, Any]) -> bool:
+    """Whether the node itself answered: its listener's greeting, which brings the clock offset, was read.
+
+    A connection alone proves nothing. The controller may have no way into the cluster's network, and a transparent
+    proxy behind its default route accepts connections to any address (seen).
+    """
+    return record["verdict"] == OPEN and record["offset"] is not None
+
+
 def rule_outsider(seen: Seen) -> Iterator[Finding]:
     """Who is not a peer does not reach the named ports."""
     if seen.mode == "off":
         return
     reached: dict[str, list[Mapping[str, Any]]] = {}
     for record in seen.outside.get("links", []):
-        if record["verdict"] in (OPEN, "someone_else"):
+        if reached_from_outside(record):
             reached.setdefault(record["node"], []).append(record)
     for name, found in reached.items():
         ports = ", ".join(f"{port}/tcp" for port in sorted({r["port"] for r in found}))
@@ -352,6 +361,12 @@ def guard_notes(seen: Seen, why_not_outside: str) -> list[str]:
         notes.append("not tested that outsiders are kept out: the firewall mode is off")
     elif why_not_outside:
         notes.append(f"not tested that outsiders are kept out: {why_not_outside}")
+    for record in seen.outside.get("links", []):
+        if record["verdict"] in (OPEN, "someone_else") and not reached_from_outside(record):
+            notes.append(
+                f"something else answered the controller at {record['address']}:{record['port']}"
+                " (a proxy on the way?), so this says nothing about the node"
+            )
     return notes
 
 

@@ -331,6 +331,20 @@ def test_the_controller_must_not_reach_the_master_port(mode: str, expected: list
     assert [f["code"] for f in found["findings"]] == expected
 
 
+@pytest.mark.parametrize("verdict", ["open", "someone_else"])
+def test_a_proxy_that_answers_the_controller_is_no_finding(verdict: str) -> None:
+    seen = healthy()
+    record = {
+        **links(seen, UBUNTU1, EL1, "master")[0],
+        "kind": "outside",
+        "verdict": verdict,
+        "offset": None,
+    }
+    found = judged(replace(seen, outside={"links": [record]}))
+    assert found["findings"] == []
+    assert any("something else answered" in note for note in found["rungs"][2]["details"]["notes"])
+
+
 @pytest.mark.parametrize("mode", ["peers_trusted", "off"])
 def test_what_the_mode_leaves_untested_is_said(mode: str) -> None:
     seen = healthy(mode=mode)

@@ -1,0 +1,10 @@
+"""Lets ansible-lint's rule ``args`` import our modules, which import ``ansible.module_utils.fullmesh_*``.
+
+Only for the linter (PYTHONPATH of that one part of ``fullmesh test``); without it the rule skips our modules silently.
+"""
+
+from pathlib import Path
+
+import ansible.module_utils
+
+ansible.module_utils.__path__.append(str(Path(__file__).parents[2] / "module_utils"))
