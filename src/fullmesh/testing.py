@@ -76,7 +76,9 @@ def lint_parts() -> list[Part]:
     return [
         Part("ruff check", ["ruff", "check", "."]),
         Part("ruff format", ["ruff", "format", "--check", "."]),
-        Part("mypy", ["mypy", "src", "filter_plugins", "library", "module_utils"]),
+        Part(
+            "mypy", ["mypy", "src", "filter_plugins", "callback_plugins", "library", "module_utils"]
+        ),
         Part("yamllint", ["yamllint", "--strict", "."]),
         Part("shellcheck", ["shellcheck", *shell_files()]),
         Part(
@@ -92,6 +94,12 @@ def scenarios() -> list[str]:
     return sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
 
 
+def end_to_end(name: str) -> Part:
+    """One file of tests/e2e; each has a lab of its own."""
+    command = [sys.executable, "-m", "pytest", "-v", f"tests/e2e/test_{name}.py"]
+    return Part(f"end to end {name}", command, slow=True)
+
+
 def parts() -> list[list[Part]]:
     """The stages in order; the parts of one stage do not collide and run two at a time."""
     fullmesh = [sys.executable, "-m", "fullmesh"]
@@ -103,7 +111,7 @@ def parts() -> list[list[Part]]:
             Part(f"molecule {name}", ["molecule", "test", "-s", name], slow=True)
             for name in scenarios()
         ],
-        [Part("end to end", [sys.executable, "-m", "pytest", "-v", "tests/e2e"], slow=True)],
+        [end_to_end("site"), end_to_end("ipv6")],
     ]
 
 

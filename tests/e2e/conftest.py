@@ -78,9 +78,9 @@ def on(node: str, command: str) -> str:
     return done.stdout.strip()
 
 
-def latest() -> dict[str, Any]:
+def latest(runs: Path = ROOT / "runs") -> dict[str, Any]:
     """The newest result.json."""
-    newest = max((ROOT / "runs").glob("*/result.json"), key=lambda path: path.stat().st_mtime)
+    newest = max(runs.glob("*/result.json"), key=lambda path: path.stat().st_mtime)
     result: dict[str, Any] = json.loads(newest.read_text())
     return result
 

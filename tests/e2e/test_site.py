@@ -110,6 +110,13 @@ def test_verified_again_after_the_repair(lab: list[str]) -> None:
     assert done.changed() == dict.fromkeys(lab, 0)
 
 
+def test_several_ranks_on_a_node(lab: list[str]) -> None:
+    done = run("./fullmesh", "verify", "-i", "inventory/lab", "--", "-e", "fullmesh_local_ranks=3")
+    assert done.code == 0
+    assert latest()["plan"]["world_size"] == 6
+    assert done.changed() == dict.fromkeys(lab, 0)
+
+
 BAD_INPUT = [
     (["-e", "fullmesh_mastr_port=29500"], "PL-101"),
     (["-e", "fullmesh_address=10.78.9.9/24"], "PL-105"),

@@ -1,0 +1,102 @@
+"""A cluster on IPv6 in a lab of its own, with an outsider on the cluster network, two ranks on each node."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fullmesh.settings import ROOT
+
+from .conftest import latest, run, site
+
+LAB = "e2e-v6"
+# results of its own: this file runs beside test_site.py
+RUNS = ROOT / ".fullmesh/runs-e2e-v6"
+MORE = ("-e", "fullmesh_local_ranks=2", "-e", f"verify_cluster_runs_dir={RUNS}")
+
+SCAN = """
+import socket, sys
+found = []
+for port in map(int, sys.argv[2:]):
+    probe = socket.socket(socket.AF_INET6)
+    probe.settimeout(2)
+    try:
+        probe.connect((sys.argv[1], port))
+        found.append(port)
+    except OSError:
+        pass
+    probe.close()
+print(found)
+"""
+LISTEN = """
+import socket, sys, time
+held = [socket.create_server(("::", int(port)), family=socket.AF_INET6) for port in sys.argv[1:]]
+print("listening", flush=True)
+time.sleep(60)
+"""
+
+
+def status() -> dict[str, Any]:
+    done = subprocess.run(
+        ["./fullmesh", "lab", "status", "--json", "--name", LAB],
+        cwd=ROOT,
+        timeout=120,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def inventory() -> Iterator[str]:
+    run("./fullmesh", "lab", "down", "--name", LAB)
+    assert run("./fullmesh", "lab", "up", "--name", LAB, "--ipv6", "--outsider").code == 0
+    yield status()["inventory"].rsplit("/", 1)[0]
+    run("./fullmesh", "lab", "down", "--name", LAB)
+
+
+def test_ipv6_from_bare_nodes_to_a_verified_collective(inventory: str) -> None:
+    done = site(*MORE, inventory=inventory)
+    assert done.code == 0
+    result = latest(RUNS)
+    assert (result["verdict"], result["plan"]["family"]) == ("ok", "ipv6")
+    assert result["plan"]["world_size"] == 4
+    assert {rung["status"] for rung in result["rungs"]} == {"passed"}
+    again = site(*MORE, inventory=inventory)
+    assert (again.code, set(again.changed().values())) == (0, {0})
+
+
+def lab_exec(node: str, *command: str) -> list[str]:
+    return ["./fullmesh", "lab", "exec", "--name", LAB, node, "--", *command]
+
+
+def test_who_reaches_what(inventory: str) -> None:
+    plan = latest(RUNS)["plan"]
+    master, peer = list(plan["nodes"])
+    outsider = next(node["name"] for node in status()["nodes"] if node["name"] not in plan["nodes"])
+    address = plan["nodes"][master]["address"]
+    inside = plan["data_ports"]["first"] + 7
+    ports = [22, plan["rendezvous"]["port"], plan["master"]["port"], inside, 20000]
+    wanted = [str(port) for port in ports]
+    listener = subprocess.Popen(
+        lab_exec(master, "python3", "-c", LISTEN, *wanted[1:]),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert listener.stdout is not None
+    assert listener.stdout.readline().strip() == "listening"
+    seen = {
+        who: json.loads(run(*lab_exec(who, "python3", "-c", SCAN, address, *wanted)).output)
+        for who in (peer, outsider)
+    }
+    listener.kill()
+    sys.stdout.write("\n".join(f"{who:<12} reaches {seen[who]}" for who in seen) + "\n")
+    assert seen == {peer: ports[:-1], outsider: [22]}
