@@ -130,6 +130,11 @@ interfaces:
   description: Per interface the C(addresses) and the C(mtu) that it had then.
   type: dict
   returned: state is restored
+swept:
+  description: Packages that apt had brought along and that were purged, as nobody needed them any more.
+  type: list
+  elements: str
+  returned: state is forgotten
 exists:
   description: There is a point of this role.
   type: bool
@@ -145,6 +150,7 @@ UNIT_DIRECTORIES = (
     "/usr/lib/systemd/",
     "/usr/local/lib/systemd/",
 )
+LOCK_SECONDS = 120
 UNIT_PROPERTIES = ("LoadState", "ActiveState", "UnitFileState")
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -364,9 +370,7 @@ def observe_packages(node: Node, names: "list[str]") -> "dict[str, str]":
     """Say of each package whether it is installed, in one call to the system's own database."""
     if not names:
         return {}
-    status = node.at("/var/lib/dpkg/status")
-    # An EL box can have dpkg as a tool (EPEL): its database is empty there.
-    if os.path.isfile(status) and os.path.getsize(status) > 0:
+    if is_dpkg(node):
         form = "--showformat=${Package} ${db:Status-Status}\\n"
         _, out, _ = node.run(["dpkg-query", "--show", form, "--", *names])
     else:
@@ -384,6 +388,24 @@ def parse_packages(out: str, names: "list[str]") -> "dict[str, str]":
         if len(words) == 2 and words[0] in found and words[1] in ("installed", "config-files"):  # noqa: PLR2004 (a name and a state)
             found[words[0]] = words[1]
     return found
+
+
+def is_dpkg(node: Node) -> bool:
+    """Say whether dpkg keeps the packages here; EPEL brings it as a tool with an empty database."""
+    status = node.at("/var/lib/dpkg/status")
+    return os.path.isfile(status) and os.path.getsize(status) > 0
+
+
+def all_packages(node: Node) -> "list[str]":
+    """Name every package that dpkg has installed."""
+    _, out, _ = node.run(["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\\n"])
+    return [line.split()[0] for line in out.splitlines() if line.endswith(" installed")]
+
+
+def not_needed(node: Node) -> "set[str]":
+    """Name what apt brought along for others and nobody needs any more; a simulation, needs no lock."""
+    _, out, _ = node.run(["apt-get", "--simulate", "--quiet", "autoremove"])
+    return set(re.findall(r"^(?:Remv|Purg) ([^ :]+)", out, re.MULTILINE))
 
 
 def observe_interfaces(node: Node, names: "list[str]") -> "dict[str, Entry]":
@@ -504,6 +526,23 @@ class Point:
         text = json.dumps(document, indent=1, sort_keys=True) + "\n"
         write_file(self.path, text.encode(), private)
 
+    def save_packages(self) -> None:
+        """Keep, once, which packages there were: only apt leaves behind what it brought along."""
+        if is_dpkg(self.node) and not os.path.lexists(self.directory + "/installed.json"):
+            private: Entry = {"uid": os.getuid(), "gid": os.getgid(), "mode": 0o600}
+            text = json.dumps(all_packages(self.node))
+            write_file(self.directory + "/installed.json", text.encode(), private)
+
+    def brought_along(self) -> "list[str]":
+        """Name the packages that came since and that nobody needs now that ours are gone."""
+        try:
+            before = set(json.loads(read_bytes(self.directory + "/installed.json").decode()))
+        except OSError:
+            return []
+        except ValueError as exc:
+            raise self.broken(f"installed.json: {exc}") from exc
+        return sorted(not_needed(self.node) - before)
+
     def forget(self) -> None:
         """Drop the point; the store goes with its last one."""
         shutil.rmtree(self.directory)
@@ -543,6 +582,8 @@ def remember(node: Node, role: str, wanted: "dict[str, list[str]]", check: bool)
             state[kind].update(seen[kind])
         if not check:
             point.save(state, new["files"])
+            if new["packages"]:
+                point.save_packages()
     lines = "".join(line + "\n" for line in saved)
     header = "undo point of " + role
     return {
@@ -703,12 +744,27 @@ class Restoration:
 
 
 def forget(node: Node, role: str, check: bool) -> "Entry":
-    """Drop a point if there is one."""
+    """Drop a point if there is one, and purge what apt brought along with its packages."""
     point = Point(node, role)
     found = os.path.isdir(point.directory)
+    swept = point.brought_along()
     if found and not check:
+        if swept:
+            purge(node, role, swept)
         point.forget()
-    return {"changed": found, "exists": found and check}
+    return {"changed": found, "exists": found and check, "swept": swept}
+
+
+def purge(node: Node, role: str, names: "list[str]") -> None:
+    """Remove packages with their configuration; another apt is waited for."""
+    wait = f"DPkg::Lock::Timeout={LOCK_SECONDS}"
+    rc, out, err = node.run(["apt-get", "--quiet", "--yes", "-o", wait, "purge", *names])
+    if rc != 0:
+        raise UndoError(
+            f"[UN-104] not everything of {role} could be put back: apt-get purge "
+            f"{' '.join(names)}: {(err or out).strip()[-300:]}. "
+            "Mend what is named and run the undo again: the point is kept."
+        )
 
 
 def main() -> None:
@@ -730,7 +786,11 @@ def main() -> None:
     )
     params = module.params
     # C locale: the words of systemctl, dpkg-query and rpm are read here.
-    module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}
+    module.run_command_environ_update = {
+        "LC_ALL": "C",
+        "LANGUAGE": "C",
+        "DEBIAN_FRONTEND": "noninteractive",
+    }
 
     def run(command: "list[str]") -> "tuple[int, str, str]":
         try:

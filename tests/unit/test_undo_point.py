@@ -29,11 +29,20 @@ class Systemd:
         self.installed: list[str] = []
         self.asked: list[list[str]] = []
         self.refuse: str = ""
+        self.unneeded: list[str] = []
 
     def __call__(self, command: list[str]) -> Answer:
         self.asked.append(command)
         if command[:2] == ["systemctl", "show"]:
             return 0, "\n".join(self.block(name) for name in command[command.index("--") + 1 :]), ""
+        if command[0] == "apt-get":
+            return 0, "".join(f"Remv {name} [1.2]\n" for name in self.unneeded), ""
+        if command[0] == "dpkg-query" and "--" not in command:
+            return (
+                0,
+                "".join(f"{name} installed\n" for name in self.installed) + "old config-files\n",
+                "",
+            )
         if command[0] == "dpkg-query":
             names = command[command.index("--") + 1 :]
             return 1, "".join(f"{n} installed\n" for n in names if n in self.installed), "no such"
@@ -403,11 +412,43 @@ def test_without_a_point_there_is_nothing_to_do(node: up.Node, systemd: Systemd)
 def test_forgetting_removes_the_store_with_its_last_point(node: up.Node) -> None:
     for role in ("demo", "other"):
         up.remember(node, role, wanted(files=[HOSTS]), check=False)
-    assert up.forget(node, "demo", check=True) == {"changed": True, "exists": True}
+    assert up.forget(node, "demo", check=True) == {"changed": True, "exists": True, "swept": []}
     up.forget(node, "demo", check=False)
     assert [path.name for path in Path(node.at(up.STORE)).iterdir()] == ["other"]
     up.forget(node, "other", check=False)
     assert not Path(node.at(up.STORE)).exists()
+
+
+def test_what_apt_brought_along_goes_with_the_point(node: up.Node, systemd: Systemd) -> None:
+    systemd.installed, systemd.unneeded = ["base", "lonely"], ["lonely"]
+    up.remember(node, "demo", wanted(packages=["firewalld"]), check=False)
+    systemd.installed += ["firewalld", "libfw", "ipset"]
+    # later runs remember more, and must not take what is here now for what was here before
+    up.remember(node, "demo", wanted(packages=["firewalld", "ipset"]), check=False)
+    systemd.unneeded = ["lonely", "libfw", "old"]
+    assert up.forget(node, "demo", check=True)["swept"] == ["libfw", "old"]
+    assert up.forget(node, "demo", check=False)["swept"] == ["libfw", "old"]
+    assert systemd.asked[-1][-3:] == ["purge", "libfw", "old"]
+
+
+def test_a_purge_that_fails_keeps_the_point(node: up.Node, systemd: Systemd) -> None:
+    up.remember(node, "demo", wanted(packages=["firewalld"]), check=False)
+    systemd.unneeded = ["libfw"]
+    answer = Systemd.__call__
+
+    def locked(command: list[str]) -> Answer:
+        return (100, "", "Could not get lock") if "purge" in command else answer(systemd, command)
+
+    with pytest.raises(up.UndoError, match=r"\[UN-104\].*Could not get lock"):
+        up.forget(up.Node(node.root, locked), "demo", check=False)
+    assert Path(node.at(up.STORE + "/demo")).exists()
+
+
+def test_a_broken_package_list_is_an_error(node: up.Node, systemd: Systemd) -> None:
+    up.remember(node, "demo", wanted(packages=["firewalld"]), check=False)
+    Path(node.at(up.STORE + "/demo/installed.json")).write_text("{")
+    with pytest.raises(up.UndoError, match=r"\[UN-101\]"):
+        up.forget(node, "demo", check=False)
 
 
 def test_a_diff_keeps_private_content_out_of_the_log(node: up.Node) -> None:
