@@ -406,7 +406,7 @@ def test_a_broken_point_changes_nothing(node: up.Node, damage: Callable[[Path], 
 def test_without_a_point_there_is_nothing_to_do(node: up.Node, systemd: Systemd) -> None:
     result = restore(node)
     assert (result["changed"], result["exists"], systemd.asked) == (False, False, [])
-    assert up.forget(node, "demo", check=False) == {"changed": False, "exists": False}
+    assert up.forget(node, "demo", check=False) == {"changed": False, "exists": False, "swept": []}
 
 
 def test_forgetting_removes_the_store_with_its_last_point(node: up.Node) -> None:
