@@ -24,7 +24,7 @@ CODES = {
     "PR-114": "an inventory host's own name is another host's inventory name",
 }
 
-# What the roles have variables for; docs/support.md says what was tested where.
+# What the roles have variables for; the README says what was tested where.
 SUPPORTED: Mapping[str, Sequence[str]] = {
     "CentOS": ("9", "10"),
     "RedHat": ("9", "10"),

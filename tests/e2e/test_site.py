@@ -70,6 +70,9 @@ def test_drift_is_named_and_mended(lab: list[str]) -> None:
     on(el, "firewall-cmd --zone=fullmesh --remove-port=29500/tcp")
     on(ubuntu, "systemctl stop chrony")
     on(ubuntu, "sed -i '/ubuntu1/d' /etc/hosts")
+    newer = "2.30.7-1+cuda12.9"
+    upgrade = f"libnccl2={newer} libnccl-dev={newer}"
+    on(ubuntu, f"apt-get install -qqy --allow-change-held-packages {upgrade} >/dev/null 2>&1")
     done = site()
     assert done.code == 0
     for sentence in (
@@ -78,11 +81,13 @@ def test_drift_is_named_and_mended(lab: list[str]) -> None:
         "firewalld zone fullmesh: was ",
         "service chrony.service: was active True, enabled True, is active False, enabled True",
         "file /etc/hosts: was ",
+        f"package libnccl2: was 2.28.9-1+cuda12.9, is {newer}",
     ):
         assert sentence in done.output
     assert on(el, "sysctl -n net.ipv4.tcp_fin_timeout") == "30"
     assert "29500/tcp" in on(el, "firewall-cmd --zone=fullmesh --list-ports")
     assert on(ubuntu, "systemctl is-active chrony") == "active"
+    assert "2.28.9" in on(ubuntu, "dpkg-query -W libnccl2")
     again = site()
     assert (again.code, again.changed()) == (0, dict.fromkeys(lab, 0))
 
