@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fullmesh import __version__, demo, testing
+from fullmesh.explain import cli as explain_cli
 from fullmesh.lab import cli as lab_cli
 from fullmesh.settings import ROOT
 
@@ -27,6 +28,9 @@ CODES = {
     "CL-106": "an inventory that does not exist",
     "CL-107": "no run to report on",
     "CL-108": "a test part or scenario that does not exist",
+    "CL-109": "a code that does not exist",
+    "CL-110": "a log that cannot be read",
+    "CL-111": "a data range on the command line that is none",
 }
 
 
@@ -111,6 +115,7 @@ def build_parser() -> argparse.ArgumentParser:
     demo.register(verbs)
     testing.register(verbs)
     lab_cli.register(verbs)
+    explain_cli.register(verbs)
     for name, text, func in (
         ("apply", "run site.yml: configure and verify the nodes", _apply),
         ("verify", "run only the verification ladder; changes nothing", _verify),

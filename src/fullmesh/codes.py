@@ -28,6 +28,7 @@ OWNERS = {
     "LA": ("fullmesh.launchers", "role launchers"),
     "VC": ("fullmesh.verify", "role verify_cluster"),
     "UN": ("fullmesh.undo_point", "undo"),
+    "LG": ("fullmesh.explain.judge", "causes in logs (explain-log)"),
 }
 # raised on nodes, where there is no package of ours
 NODE_CODES = {

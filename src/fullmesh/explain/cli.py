@@ -1,0 +1,205 @@
+"""The verbs ``explain-log`` and ``explain``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from fullmesh.explain import pages
+from fullmesh.explain.judge import Tally, Verdict, judge
+from fullmesh.explain.model import Finding, Options, Severity, clean
+from fullmesh.explain.reader import MOST_FILES, Log, expand, read
+from fullmesh.ports import PortRange, parse_range
+
+OK, PROBLEM, USAGE = 0, 1, 2
+SCHEMA = 1
+DEADLINE, LONGEST = 300.0, 86400.0  # seconds
+# The command line changes to the checkout before it parses; the names of logs are relative to where the user is.
+try:
+    STARTED_IN = Path.cwd()
+except OSError:  # the directory is gone
+    STARTED_IN = Path("/")
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add both verbs."""
+    text = "name the causes in the logs of a failed job; offline, changes nothing"
+    parser = verbs.add_parser(
+        "explain-log",
+        help=text,
+        description=f"{text}. Exit code 0: nothing wrong, 1: a cause was found.",
+    )
+    parser.add_argument(
+        "file", nargs="+", help="logs of one or more ranks, a directory of them, or - for stdin"
+    )
+    parser.add_argument(
+        "--data-ports",
+        metavar="A-B",
+        default="",
+        help="the plan's data range, to judge the ports in the logs",
+    )
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument(
+        "--deadline",
+        metavar="SECONDS",
+        type=float,
+        default=DEADLINE,
+        help=f"stop reading after (default {DEADLINE:g})",
+    )
+    parser.set_defaults(func=run_log)
+    text = "print what a code means and what to do; offline"
+    parser = verbs.add_parser("explain", help=text, description=text)
+    parser.add_argument("code", help="like LG-102, VC-202 or PF-110")
+    parser.set_defaults(func=run_code)
+
+
+def fail(code: str, text: str) -> int:
+    """Say a fault of usage."""
+    sys.stderr.write(f"fullmesh: [{code}] {clean(text, 1000)}\n")
+    return USAGE
+
+
+def run_code(args: argparse.Namespace) -> int:
+    """``fullmesh explain CODE``."""
+    from fullmesh import codes  # noqa: PLC0415 (codes imports the command line, which imports this)
+
+    known = codes.all_codes()
+    code = str(args.code).strip().strip("[]").upper()
+    if code not in known:
+        maybe = ", ".join(pages.nearest(code, list(known)))
+        return fail(
+            "CL-109",
+            f"there is no code {args.code!r}. Near it: {maybe}; docs/errors.md has them all.",
+        )
+    sys.stdout.write(pages.explain(code, known[code], codes.OWNERS))
+    return OK
+
+
+def _range(text: str) -> PortRange | None:
+    return parse_range(text) if text else None
+
+
+def run_log(args: argparse.Namespace) -> int:
+    """``fullmesh explain-log FILE...``."""
+    try:
+        options = Options(_range(args.data_ports))
+    except ValueError as exc:
+        return fail("CL-111", f"--data-ports: {exc}")
+    tally, logs, unread = Tally(options), [], 0
+    deadline = time.monotonic() + min(max(0.0, args.deadline), LONGEST)
+    for name, path in expand(args.file, STARTED_IN):
+        log = Log(clean(name))
+        try:
+            for block in read(log, path, deadline):
+                tally.take(log.name, block)
+        except (OSError, ValueError) as exc:
+            unread += 1
+            fail(
+                "CL-110",
+                f"cannot read {name}: {getattr(exc, 'strerror', None) or exc}. Name a file, a directory or -.",
+            )
+            continue
+        logs.append(log)
+    verdict = judge(tally)
+    out = as_json(verdict, logs) if args.json else as_text(verdict, logs)
+    sys.stdout.write(out)
+    if verdict.bad:
+        return PROBLEM
+    return USAGE if unread or not logs else OK
+
+
+def as_json(verdict: Verdict, logs: list[Log]) -> str:
+    """The verdict for programs."""
+    data = {
+        "schema": SCHEMA,
+        "findings": [_data(head) for head in verdict.heads],
+        "harmless": [_data(finding) for finding in verdict.harmless],
+        "logs": [{"name": log.name, "bytes": log.size, "note": log.note} for log in logs],
+    }
+    return json.dumps(data, indent=2, ensure_ascii=True) + "\n"
+
+
+def _data(finding: Finding) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "severity": str(finding.cause.severity),
+        "cause": finding.sentence,
+        "where": finding.where,
+        "evidence": [
+            {"file": e.file, "line": e.line, "rank": e.rank, "text": e.text}
+            for e in finding.evidence
+        ],
+        "count": finding.count,
+        "prove": finding.prove,
+        "mend": finding.mend,
+        "page": pages.page_of(finding.code),
+        "follows": [_data(child) for child in finding.follows],
+    }
+
+
+def as_text(verdict: Verdict, logs: list[Log]) -> str:
+    """The verdict for people."""
+    lines: list[str] = []
+    for number, head in enumerate(verdict.heads, 1):
+        lines += [*_head(number, head), ""]
+    if verdict.harmless:
+        lines.append("Harmless, not the cause:")
+        lines += [f"  [{f.code}] {f.sentence} ({_place(f)})" for f in verdict.harmless]
+        lines.append("")
+    lines += [f"Note: {log.name}: {log.note}." for log in logs if log.note]
+    if len(logs) >= MOST_FILES:
+        lines.append(f"Note: only the first {MOST_FILES} files were read.")
+    return "\n".join([*lines, _last_line(verdict, logs)]) + "\n"
+
+
+def _head(number: int, head: Finding) -> list[str]:
+    symptom = head.cause.severity is Severity.SYMPTOM
+    mark = " (a symptom; its cause is not in these logs)" if symptom else ""
+    lines = [f"{number}. [{head.code}] {head.sentence}{mark}"]
+    lines += [f"   broken end: {head.where}"] if head.where else []
+    for index, evidence in enumerate(head.evidence):
+        rank = f" (rank {evidence.rank})" if evidence.rank else ""
+        lines.append(
+            f"   {'seen:' if not index else '     '} {evidence.file}:{evidence.line}{rank}: {evidence.text}"
+        )
+    if head.count > len(head.evidence):
+        lines.append(
+            f"         and {'at least ' if head.capped else ''}{head.count - len(head.evidence)} more like these"
+        )
+    lines += [
+        f"   prove: {head.prove}",
+        f"   mend:  {head.mend}",
+        f"   page:  {pages.page_of(head.code)}",
+    ]
+    lines += [
+        f"   follows from it: [{child.code}] {child.cause.title} ({_place(child)})"
+        for child in head.follows
+    ]
+    return lines
+
+
+def _place(finding: Finding) -> str:
+    first = finding.evidence[0]
+    times = f", {finding.count} times" if finding.count > 1 else ""
+    return f"{first.file}:{first.line}{times}"
+
+
+def _last_line(verdict: Verdict, logs: list[Log]) -> str:
+    size = sum(log.size for log in logs)
+    read_text = f"{len(logs)} log{'s' if len(logs) != 1 else ''} read, {size} bytes"
+    if not verdict.heads:
+        return (
+            f"{read_text}: nothing wrong found. A hang often leaves no line: ./fullmesh verify -i"
+            " INVENTORY tests the nodes."
+        )
+    causes = sum(head.cause.severity is Severity.CAUSE for head in verdict.heads)
+    rest = len(verdict.heads) - causes
+    unexplained = f", {rest} symptom{'s' if rest != 1 else ''} without a cause" if rest else ""
+    return (
+        f"{read_text}: {causes} cause{'s' if causes != 1 else ''}{unexplained}. ./fullmesh"
+        " explain CODE prints a page."
+    )

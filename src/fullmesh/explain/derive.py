@@ -1,0 +1,153 @@
+"""What a message means beside what it says: swapped ports, directions, ports in the range, errno."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from fullmesh.explain.model import Fields, Options
+from fullmesh.ports import HIGHEST_PORT, PortRange
+
+# Linux hands out 32768-60999 unless net.ipv4.ip_local_port_range says otherwise
+EPHEMERAL = PortRange(32768, 60999)
+STORE_PORT, RENDEZVOUS_PORT = 29500, 29400
+VERDICTS = {
+    "113": (
+        "rejected (errno 113, No route to host: what firewalld's REJECT answers; without an"
+        " ARP entry the host is away)"
+    ),
+    "111": "refused (errno 111: a firewall that answers with a TCP reset, or nobody listens)",
+    "110": "dropped (errno 110, no answer at all: a firewall with DROP, a security group, or the host is away)",
+    "104": "reset (errno 104: what listens there is no TCPStore, or it ended)",
+    "101": "without a route (errno 101)",
+}
+
+
+def swapped(printed: int) -> int:
+    """The port that Gloo means: it prints sin_port without ntohs (gloo/transport/tcp/address.cc)."""
+    return (printed & 0xFF) << 8 | printed >> 8
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address is this host itself."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return host.partition(".")[0] == "localhost"
+
+
+def in_range(port: int, options: Options) -> str:
+    """A sentence that says whether a port lies in the plan's range; empty when no range is known."""
+    data = options.data_ports
+    if data is None:
+        return ""
+    text = f"Port {port} lies {{}} the data range {data.first}-{data.last}: {{}}."
+    if port in data:
+        return text.format("in", "a firewall or the way between is to blame, not the pin")
+    why = (
+        "net.ipv4.ip_local_port_range is not pinned on the listening node, or the job runs in a"
+        " container with a range of its own"
+    )
+    return text.format("OUTSIDE", why)
+
+
+def gloo_remote(fields: Fields, options: Options) -> Fields | None:
+    """Put Gloo's port right and say which way the connection goes."""
+    printed = int(fields["printed"])
+    if printed > HIGHEST_PORT:
+        return None
+    port = swapped(printed)
+    note = f"port {port} (Gloo prints it byte-swapped, as {printed})"
+    return {**fields, "port": str(port), "port_note": note, "range_note": in_range(port, options)}
+
+
+def nccl_remote(fields: Fields, options: Options) -> Fields | None:
+    """NCCL prints its ports right."""
+    port = int(fields["port"])
+    if port > HIGHEST_PORT:
+        return None
+    return {**fields, "port_note": f"port {port}", "range_note": in_range(port, options)}
+
+
+def is_hidden_port(port: int, options: Options) -> bool:
+    """Whether it is a port that the kernel gave out, so torchrun's own second store."""
+    data = options.data_ports
+    return port in EPHEMERAL or (data is not None and port in data)
+
+
+def fixed_store(fields: Fields, options: Options) -> Fields | None:
+    """A store at a port that somebody chose."""
+    host, port = fields["host"], int(fields["port"])
+    if is_loopback(host) or is_hidden_port(port, options):
+        return None
+    kind = {STORE_PORT: "the master port", RENDEZVOUS_PORT: "the rendezvous port"}
+    return {**fields, "kind": kind.get(port, "the store's port")}
+
+
+def hidden_store(fields: Fields, options: Options) -> Fields | None:
+    """torchrun's c10d rendezvous opens a second store on a port that the kernel picks."""
+    host, port = fields["host"], int(fields["port"])
+    if is_loopback(host) or not is_hidden_port(port, options) or port > HIGHEST_PORT:
+        return None
+    return {**fields, "range_note": in_range(port, options)}
+
+
+def loopback_store(fields: Fields, _options: Options) -> Fields | None:
+    """A store that is looked for on the own host."""
+    return fields if is_loopback(fields["host"]) else None
+
+
+def c10d_errno(fields: Fields, _options: Options) -> Fields | None:
+    """Say what the errno tells and whether the address can be believed."""
+    errno = fields["errno"]
+    if errno not in VERDICTS:
+        return None
+    peer = fields["peer"]
+    # socket.cpp prints [name]:port when the reverse lookup works; else it prints its own pointer as an address
+    named = peer.startswith("[")
+    shown = (
+        peer
+        if named
+        else "the store (the address in this line is not to be trusted, the reverse lookup failed)"
+    )
+    return {**fields, "verdict": VERDICTS[errno], "target": shown}
+
+
+def joined(fields: Fields, _options: Options) -> Fields | None:
+    """How many ranks are missing."""
+    missing = int(fields["wanted"]) - int(fields["came"])
+    return {**fields, "missing": str(missing)} if missing > 0 else None
+
+
+def few(fields: Fields, _options: Options) -> Fields | None:
+    """A somaxconn below a small cluster's world size."""
+    return fields if int(fields["value"]) < 128 else None  # noqa: PLR2004 (the old kernel default, enough for most)
+
+
+def invalid_rank(fields: Fields, _options: Options) -> Fields | None:
+    """Rank r of n: which of the two is wrong."""
+    rank, size = int(fields["rank"]), int(fields["size"])
+    return fields if rank >= size else None
+
+
+def who(fields: Fields, _options: Options) -> Fields | None:
+    """A rank of which torchrun's one-line message gives neither number nor host."""
+    return {**fields, "rank": fields["rank"] or "?", "host": fields["host"] or "?"}
+
+
+def no_loopback(fields: Fields, _options: Options) -> Fields | None:
+    """A name resolution failure that counts: localhost has no IPv6 line on many hosts."""
+    host = fields["host"]
+    return None if is_loopback(host) else {**fields, "host": host or "of the store's node"}
+
+
+def barrier(fields: Fields, _options: Options) -> Fields | None:
+    """The store's barrier counts workers: too few means missing ranks, too many means an old store."""
+    came, wanted = int(fields["came"]), int(fields["wanted"])
+    if came == wanted:
+        return None
+    few_text = f"{wanted - came} of {wanted} ranks never came to the barrier"
+    many_text = (
+        f"{came} workers counted for {wanted} ranks: ranks of an earlier try or another job"
+        " use the same store"
+    )
+    return {**fields, "what": few_text if came < wanted else many_text}

@@ -1,0 +1,204 @@
+"""What logs tell besides errors, and the causes that show only when several lines or logs are put together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from fullmesh.explain.model import Evidence, Fact, Pattern
+
+NCCL_LINE = r"(?P<host>[^\s:\[\]]{1,120}):\d+:\d+ \[\d+\] NCCL INFO "
+FACTS = (
+    Fact("rank", Pattern("[rank", r"\[rank(?P<rank>\d{1,7})\]:")),
+    Fact(
+        "member",
+        Pattern(
+            " nranks ", NCCL_LINE + r".{0,120}?\brank (?P<rank>\d{1,7}) nranks (?P<size>\d{1,7})"
+        ),
+    ),
+    Fact(
+        "member",
+        Pattern(
+            " nRanks ", NCCL_LINE + r".{0,120}?\brank (?P<rank>\d{1,7}) nRanks (?P<size>\d{1,7})"
+        ),
+    ),
+    Fact(
+        "address",
+        Pattern(
+            "Bootstrap : Using ",
+            NCCL_LINE
+            + r"Bootstrap : Using (?:\[0\])?(?P<interface>[^\s:]{1,32}):(?P<address>[^\s<]{1,60})<",
+        ),
+    ),
+    Fact(
+        "version",
+        Pattern(
+            "NCCL version ", r"NCCL version (?P<version>\d+\.\d+\.\d+)(?:\+cuda[\d.]+)?(?=\s|$)"
+        ),
+    ),
+    Fact("alone", Pattern("GLOBAL_RANK: 0, MEMBER: 1/1", "GLOBAL_RANK: 0, MEMBER: 1/1(?!\\d)")),
+    Fact(
+        "efa",
+        Pattern(
+            "FI_PROVIDER",
+            r"FI_PROVIDER\W{0,3}(?: ?set (?:by environment )?to )?\W?(?P<detail>efa)\b",
+        ),
+    ),
+    Fact("efa", Pattern("FI_EFA_", r"(?P<detail>FI_EFA_\w{1,40})")),
+    Fact(
+        "efa",
+        Pattern("AWS Libfabric", r"(?P<detail>NCCL_NET\w* set by environment to AWS Libfabric)"),
+    ),
+    Fact("ofi", Pattern("NET/OFI Initializing aws-ofi-nccl")),
+    Fact(
+        "late",
+        Pattern(
+            "caught collective operation timeout",
+            (
+                r"\[Rank (?P<rank>\d{1,7})\].{0,40}caught collective operation timeout:"
+                r" WorkNCCL\(SeqNum=(?P<number>\d{1,15}), OpType=(?P<operation>\w{1,40})"
+            ),
+        ),
+    ),
+)
+MOST = 1024  # different values of a fact
+
+
+@dataclass
+class Known:
+    """The facts of all logs: values -> the line that showed them first, per file."""
+
+    seen: dict[str, dict[tuple[str, ...], Evidence]] = field(default_factory=dict)
+
+    def add(self, name: str, found: re.Match[str], evidence: Evidence) -> None:
+        """Keep a fact once per file."""
+        values = self.seen.setdefault(name, {})
+        key = (evidence.file, *(group or "" for group in found.groups()))
+        if key not in values and len(values) < MOST:
+            values[key] = evidence
+
+    def of(self, name: str) -> list[tuple[tuple[str, ...], Evidence]]:
+        """All values of a fact, without the file, with their lines."""
+        return [(key[1:], evidence) for key, evidence in self.seen.get(name, {}).items()]
+
+    def host_of(self, rank: str) -> str:
+        """The node of a rank, when NCCL told it."""
+        return next((values[0] for values, _ in self.of("member") if values[1] == rank), "")
+
+    def ranks(self) -> set[str]:
+        """The ranks of which a log is there."""
+        return {values[0] for values, _ in self.of("rank")}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A cause that was drawn from facts."""
+
+    code: str
+    fields: dict[str, str]
+    evidence: list[Evidence]
+
+
+def _family(address: str) -> str:
+    return "IPv6" if ":" in address else "IPv4"
+
+
+def _different_addresses(known: Known) -> Iterator[Drawn]:
+    by_host = {values[0]: (values[1], values[2], line) for values, line in known.of("address")}
+    kinds = {
+        (
+            _family(address),
+            address.partition(".")[0] if ":" not in address else "",
+            interface.rstrip("0123456789"),
+        )
+        for interface, address, _ in by_host.values()
+    }
+    families = {kind[0] for kind in kinds}
+    if len(families) > 1 or (len({k[1] for k in kinds}) > 1 and len({k[2] for k in kinds}) > 1):
+        text = ", ".join(
+            f"{host} {address} ({name})" for host, (name, address, _) in list(by_host.items())[:4]
+        )
+        yield Drawn("LG-424", {"addresses": text}, [line for _, _, line in by_host.values()])
+
+
+def _different_versions(known: Known) -> Iterator[Drawn]:
+    by_file: dict[str, set[str]] = {}
+    for values, line in known.of("version"):
+        by_file.setdefault(line.file, set()).add(values[0])
+    versions = sorted({version for found in by_file.values() for version in found})
+    if len(versions) > 1 and all(len(found) == 1 for found in by_file.values()):
+        yield Drawn(
+            "LG-423", {"versions": ", ".join(versions)}, [line for _, line in known.of("version")]
+        )
+
+
+def _alone(known: Known) -> Iterator[Drawn]:
+    lines = [line for _, line in known.of("alone")]
+    if len({line.file for line in lines}) > 1:
+        yield Drawn("LG-315", {"count": str(len(lines))}, lines)
+
+
+def _no_efa(known: Known, codes: Collection[str]) -> Iterator[Drawn]:
+    wanted = known.of("efa")
+    if wanted and "LG-901" in codes and not known.of("ofi"):
+        yield Drawn("LG-420", {"detail": wanted[0][0][0]}, [line for _, line in wanted])
+
+
+def _different_collectives(known: Known) -> Iterator[Drawn]:
+    by_number: dict[str, dict[str, list[tuple[str, Evidence]]]] = {}
+    for (rank, number, operation), line in known.of("late"):
+        by_number.setdefault(number, {}).setdefault(operation, []).append((rank, line))
+    for number, by_operation in by_number.items():
+        ranks = {rank for group in by_operation.values() for rank, _ in group}
+        if len(by_operation) > 1 and len(ranks) > 1:
+            rare = min(by_operation, key=lambda name: len(by_operation[name]))
+            text = ", ".join(
+                f"{name} on rank {_few([rank for rank, _ in group])}"
+                for name, group in by_operation.items()
+            )
+            lines = [group[0][1] for group in by_operation.values()]
+            fields = {
+                "number": number,
+                "operations": text,
+                "ranks": _few([r for r, _ in by_operation[rare]]),
+            }
+            yield Drawn("LG-416", fields, lines)
+            return
+
+
+def _few(items: list[str]) -> str:
+    items = sorted(set(items), key=lambda item: (len(item), item))
+    return ", ".join(items[:6]) + (" ..." if len(items) > 6 else "")  # noqa: PLR2004 (what fits a sentence)
+
+
+def drawn(known: Known, codes: Collection[str]) -> list[Drawn]:
+    """Every cause that the facts give."""
+    return [
+        *_different_addresses(known),
+        *_different_versions(known),
+        *_alone(known),
+        *_no_efa(known, codes),
+        *_different_collectives(known),
+    ]
+
+
+def behind(known: Known) -> str:
+    """Which ranks the watchdog's lines leave over, in a sentence."""
+    first: dict[str, int] = {}
+    for (rank, number, _), _line in known.of("late"):
+        first[rank] = min(int(number), first.get(rank, int(number)))
+    if not first:
+        return ""
+    low, high = min(first.values()), max(first.values())
+    if low < high:
+        slow = _few([rank for rank, number in first.items() if number == low])
+        return (
+            f"Rank {slow} is at number {low}, others at {high}: if they are of one process group,"
+            f" rank {slow} is behind."
+        )
+    sizes = [int(values[2]) for values, _ in known.of("member")]
+    everyone = {str(rank) for rank in range(min(max(sizes, default=0), MOST))}
+    if silent := sorted(everyone - first.keys(), key=int):
+        return f"Rank {_few(silent)} logged no timeout: look there first."
+    return ""

@@ -1,0 +1,461 @@
+"""What torchrun, torch.distributed's start and Lightning say."""
+
+from __future__ import annotations
+
+from fullmesh.explain.derive import barrier, who
+from fullmesh.explain.model import ANY_CAUSE, Cause, Pattern, Severity
+
+# torchrun's block: host, rank, exitcode, error_file, traceback; more would reach into the block above
+RANK = r"rank\s*: (?P<rank>\d+) \(local_rank: \d+\).{0,400}?"
+HOST = r"(?:host\s*: (?P<host>\S{1,120}).{0,200}?)?"
+FAILED = (
+    "  host      : node2\n  rank      : 1 (local_rank: 0)\n  exitcode  : {} (pid:"
+    " 14750)\n  error_file: <N/A>\n  traceback : {}"
+)
+WHERE = "rank {rank} on {host}"
+BROKEN = ("LG-112", "LG-215", "LG-304", "LG-308", "LG-310", "LG-415", "LG-421")
+STORE = ("LG-202", "LG-203", "LG-204", "LG-205", "LG-206", "LG-213", "LG-214")
+
+
+def ended(number: int, name: str) -> tuple[Pattern, ...]:
+    """A rank that a signal ended: torchrun's block and its one-line message, spawn's, Lightning's."""
+    return (
+        Pattern(f"Signal {number} ({name})", rf"{HOST}{RANK}Signal {number} \({name}\)", before=4),
+        Pattern(
+            f"failed (exitcode: -{number})",
+            rf"failed \(exitcode: -{number}\) (?P<rank>)(?P<host>)local_rank",
+        ),
+        Pattern(
+            f"terminated with signal {name}",
+            rf"process (?P<rank>\d{{1,7}}) terminated with signal {name}(?P<host>)",
+        ),
+        Pattern(
+            f"terminated with code -{number}",
+            rf"\[rank: (?P<rank>\d{{1,7}})\] Child process with PID \d+ terminated with code"
+            rf" -{number}(?P<host>)\b",
+        ),
+    )
+
+
+CAUSES = (
+    Cause(
+        code="LG-301",
+        title="torchrun: the rendezvous endpoint cannot be reached",
+        says="torchrun could not reach the rendezvous store; the line of the socket near it says why.",
+        where="the node in --rdzv-endpoint",
+        prove="./fullmesh verify -i INVENTORY (VC-301); on the rendezvous node: ss -ltn 'sport = :29400'",
+        mend="./fullmesh apply -i INVENTORY -- --tags firewall,launch; start the rendezvous node's torchrun, too.",
+        source="pytorch/pytorch#107021, #121944, #67581",
+        looks=(
+            "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection"
+            " to the C10d store has failed. See"
+            " inner exception for details.",
+        ),
+        patterns=(Pattern("The connection to the C10d store has failed"),),
+        severity=Severity.SYMPTOM,
+        follows=(ANY_CAUSE,),
+    ),
+    Cause(
+        code="LG-302",
+        title="torchrun: not enough nodes joined the rendezvous in time",
+        says=(
+            "Fewer nodes than --nnodes joined the rendezvous in time: a node did not start"
+            " torchrun, or with another --rdzv-id or endpoint."
+        ),
+        where="the node without a torchrun, or with other options",
+        prove="on each node: ps -C torchrun -o args; ./fullmesh verify -i INVENTORY (VC-301, VC-103)",
+        mend="Start all nodes with the same --nnodes, --rdzv-id and --rdzv-endpoint (fullmesh's launchers do).",
+        source="read: dynamic_rendezvous.py, join timeout 600 s",
+        looks=("torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",),
+        patterns=(Pattern("RendezvousTimeoutError", r"RendezvousTimeoutError(?:\b(?!.*import))"),),
+        follows=(*STORE, "LG-314"),
+        weight=55,
+    ),
+    Cause(
+        code="LG-303",
+        title="torchrun: a node came after the rendezvous was closed",
+        says=(
+            "This node joined a rendezvous that was already closed: the job had ended or failed"
+            " on another node, or the --rdzv-id is an old one."
+        ),
+        where="the node that ended first; not the node of this log",
+        prove="compare the first error's time in all nodes' logs",
+        mend="Start again on all nodes with a new --rdzv-id.",
+        source="pytorch/pytorch#116974",
+        looks=("torch.distributed.elastic.rendezvous.api.RendezvousClosedError",),
+        patterns=(Pattern("RendezvousClosedError"),),
+        severity=Severity.SYMPTOM,
+        follows=(ANY_CAUSE,),
+    ),
+    Cause(
+        code="LG-304",
+        title="torchrun: a rank ended with an error",
+        says="torchrun saw rank {rank} on {host} end first, with exit code {exitcode}.",
+        where=WHERE,
+        prove="read that rank's own log (torchrun --log-dir DIR --tee 3); decorate main with torch's @record",
+        mend="Mend the error in that rank's own log.",
+        source="read: torch/distributed/elastic/multiprocessing/errors",
+        looks=(
+            FAILED.format(
+                1, "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"
+            ),
+        ),
+        patterns=(
+            Pattern("  exitcode  : ", rf"{HOST}{RANK}exitcode\s*: (?P<exitcode>\d+) ", before=2),
+            Pattern(
+                "failed (exitcode: ",
+                r"failed \(exitcode: (?P<exitcode>\d+)\) (?P<rank>)(?P<host>)local_rank",
+            ),
+            Pattern(
+                "terminated with code ",
+                r"\[rank: (?P<rank>\d{1,7})\] Child process with PID \d+ terminated with code"
+                r" (?P<exitcode>\d+)(?P<host>)",
+            ),
+            Pattern(
+                "Exited with exit code",
+                r"srun: error: (?P<host>\S{1,120}): tasks? (?P<rank>[\d,-]{1,80}): Exited with exit code"
+                r" (?P<exitcode>\d+)",
+            ),
+        ),
+        severity=Severity.SYMPTOM,
+        follows=(ANY_CAUSE,),
+        derive=who,
+    ),
+    Cause(
+        code="LG-305",
+        title="a rank was killed (SIGKILL), most often by the kernel for want of memory",
+        says=(
+            "Rank {rank} on {host} was killed with SIGKILL; nearly always that is the kernel's"
+            " or cgroup's out-of-memory killer."
+        ),
+        where=WHERE,
+        prove="on that node: journalctl -k --since -1d | grep -i -E 'oom|killed process'; systemd-cgtop; free -h",
+        mend="Fewer DataLoader workers or a smaller batch, more memory for the unit or container.",
+        source="OpenBMB/MiniCPM-V#770, hpcaitech/ColossalAI#3514",
+        looks=(FAILED.format(-9, "Signal 9 (SIGKILL) received by PID 14750"),),
+        patterns=ended(9, "SIGKILL"),
+        derive=who,
+        follows=("LG-501",),
+        weight=84,
+    ),
+    Cause(
+        code="LG-306",
+        title="a rank died of SIGBUS: shared memory (/dev/shm) is full",
+        says=(
+            "Rank {rank} on {host} died of SIGBUS: /dev/shm is too small (containers have 64 MB)"
+            " for DataLoader workers or NCCL."
+        ),
+        where=WHERE,
+        prove="in the job's container: df -h /dev/shm",
+        mend=(
+            "Start the container with --shm-size=8g or --ipc=host; Kubernetes: an emptyDir with"
+            " medium Memory at /dev/shm."
+        ),
+        source="NVIDIA/nccl#290, #525; the DataLoader's own message names shared memory",
+        looks=(
+            FAILED.format(-7, "Signal 7 (SIGBUS) received by PID 14750"),
+            "RuntimeError: DataLoader worker (pid 4711) is killed by signal: Bus error. It is"
+            " possible that dataloader's workers are"
+            " out of shared memory.",
+        ),
+        patterns=(
+            *ended(7, "SIGBUS"),
+            Pattern(
+                "killed by signal: Bus error", r"(?P<rank>)(?P<host>)killed by signal: Bus error"
+            ),
+        ),
+        derive=who,
+        weight=84,
+    ),
+    Cause(
+        code="LG-307",
+        title="a rank crashed in native code (SIGSEGV)",
+        says=(
+            "Rank {rank} on {host} crashed in native code (SIGSEGV): mixed builds of torch,"
+            " CUDA, NCCL or an extension."
+        ),
+        where=WHERE,
+        prove="python -X faulthandler; coredumpctl info; ./fullmesh verify -i INVENTORY (VC-104: versions differ)",
+        mend="One lock file for all nodes (role torch_runtime); rebuild extensions against the torch that runs.",
+        source="read: torchrun's signal names",
+        looks=(FAILED.format(-11, "Signal 11 (SIGSEGV) received by PID 14750"),),
+        patterns=ended(11, "SIGSEGV"),
+        derive=who,
+        weight=72,
+    ),
+    Cause(
+        code="LG-308",
+        title="a rank aborted itself (SIGABRT)",
+        says=(
+            "Rank {rank} on {host} aborted itself (SIGABRT), mostly its NCCL watchdog or an"
+            " uncaught C++ exception; the line before says why."
+        ),
+        where=WHERE,
+        prove="read the last lines of that rank's own log",
+        mend="Mend the error above it.",
+        source="read: ProcessGroupNCCL.cpp watchdog",
+        looks=(FAILED.format(-6, "Signal 6 (SIGABRT) received by PID 14750"),),
+        patterns=ended(6, "SIGABRT"),
+        derive=who,
+        severity=Severity.SYMPTOM,
+        follows=(ANY_CAUSE,),
+    ),
+    Cause(
+        code="LG-309",
+        title="the job was ended from outside (a signal to torchrun)",
+        says=(
+            "torchrun itself got {signal}: a closed terminal (SIGHUP), a scheduler's limit or"
+            " scancel, or somebody's kill."
+        ),
+        where="the node of this log",
+        prove="journalctl --since -1d | grep -i -E 'slurm|systemd.*stopp'; sacct -j JOB -o State,Timelimit",
+        mend="Start it under systemd (role launchers), tmux or the scheduler; raise the time limit.",
+        source="read: torch/distributed/elastic/multiprocessing/api.py SignalException",
+        looks=(
+            "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4242 got signal: 1",
+        ),
+        patterns=(
+            Pattern(
+                "SignalException: Process",
+                r"SignalException: Process \d+ got (?P<signal>signal: \d+)",
+            ),
+            Pattern(
+                " DUE TO ",
+                r"CANCELLED AT \S{1,40} (?P<signal>DUE TO (?:TIME LIMIT|NODE FAILURE|PREEMPTION))",
+            ),
+        ),
+        weight=89,
+    ),
+    Cause(
+        code="LG-310",
+        title="torchrun: the agent stops its other ranks",
+        says="torchrun ended its other ranks because one had failed (or it was told to stop).",
+        where="another rank than the ones that are stopped",
+        prove="give explain-log the logs of all ranks",
+        mend="Nothing here; mend the rank that failed first.",
+        source="read: torch/distributed/elastic/multiprocessing/api.py",
+        looks=(
+            "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 2410413 closing signal SIGTERM",
+        ),
+        patterns=(Pattern("closing signal SIG", r"Sending process \d+ closing signal SIG\w+"),),
+        severity=Severity.SYMPTOM,
+        follows=(ANY_CAUSE, "LG-304", "LG-308"),
+    ),
+    Cause(
+        code="LG-311",
+        title="an environment variable of the launcher is missing",
+        says="{variable} is not set: the script was started without torchrun, or without the cluster's environment.",
+        where="the node of this log",
+        prove="env | grep -E '^(RANK|WORLD_SIZE|LOCAL_RANK|MASTER_)'",
+        mend="Start it with the launcher of role launchers, or source /etc/fullmesh's environment file first.",
+        source="read: torch/distributed/rendezvous.py _env_error",
+        looks=(
+            (
+                "ValueError: Error initializing torch.distributed using env:// rendezvous:"
+                " environment variable RANK expected, but not set"
+            ),
+        ),
+        patterns=(
+            Pattern(
+                "expected, but not set",
+                r"environment variable (?P<variable>\w{1,64}) expected, but not set",
+            ),
+        ),
+        key=("variable",),
+        weight=91,
+    ),
+    Cause(
+        code="LG-312",
+        title="more local ranks than GPUs",
+        says=(
+            "A rank asked for a GPU that the node does not have ({detail}): --nproc-per-node is"
+            " larger than the GPUs that it may see."
+        ),
+        where="the node of this log",
+        prove="on that node: nvidia-smi -L | wc -l; echo $CUDA_VISIBLE_DEVICES",
+        mend="Set fullmesh_local_ranks (--nproc-per-node) to the number of visible GPUs.",
+        source="read: CUDA runtime; Lightning's accelerator check",
+        looks=(
+            "RuntimeError: CUDA error: invalid device ordinal",
+            (
+                "lightning.fabric.utilities.exceptions.MisconfigurationException: You requested gpu:"
+                " [0, 1]\n But your machine only has: [0]"
+            ),
+        ),
+        patterns=(
+            Pattern("invalid device ordinal", r"(?P<detail>invalid device ordinal)"),
+            Pattern("your machine only has", r"(?P<detail>your machine only has: \[[^\]]{0,60}\])"),
+        ),
+        weight=90,
+    ),
+    Cause(
+        code="LG-314",
+        title="torchrun: a node lost its heartbeat; clocks differ by 15 s or more, or its agent ended",
+        says=(
+            "The rendezvous dropped {nodes} for want of a heartbeat: it compares wall clocks (15"
+            " s), so a clock that is off drops"
+            " a healthy node and the rest may train alone and exit 0."
+        ),
+        where="the node named there, or the clock of the node of this log",
+        prove="on all nodes at once: date +%s.%N; chronyc tracking; ./fullmesh verify -i INVENTORY (VC-103)",
+        mend="./fullmesh apply -i INVENTORY -- --tags tuning (role time_sync).",
+        source="measured: -20 s and -60 s lost a node silently; dynamic_rendezvous.py keep_alive 5 s x 3",
+        looks=(
+            "As part of the sync operation the node(s) 'node2_4711_0' have been removed from the"
+            " rendezvous 'job1' since they had no"
+            " heartbeat.",
+        ),
+        patterns=(
+            Pattern(
+                "had no heartbeat",
+                r"the node\(s\) (?P<nodes>.{1,200}?) have been removed from the rendezvous",
+            ),
+        ),
+        weight=86,
+    ),
+    Cause(
+        code="LG-315",
+        title="every node trains alone",
+        says=(
+            "{count} logs each say that theirs is the whole job (world size 1): the nodes never"
+            " met and each trains alone."
+        ),
+        where="the launcher of every node: WORLD_SIZE, num_nodes or --nnodes",
+        prove="on all nodes: env | grep -E '^(WORLD_SIZE|NODE_RANK|MASTER_)'; date +%s.%N (clocks, see LG-314)",
+        mend="Set num_nodes in the Trainer and start every node with the cluster's environment (role launchers).",
+        source="measured with clocks 20 s apart: exit 0, trained alone; read: Lightning's start line",
+        looks=(),
+        patterns=(),
+        weight=82,
+    ),
+    Cause(
+        code="LG-316",
+        title="store: the start barrier counted the wrong number of ranks",
+        says="At the start barrier {what}.",
+        where="the missing ranks, or the old processes that still use the store",
+        prove="on each node: pgrep -af torch; env | grep -E '^(RANK|WORLD_SIZE|MASTER_PORT)'",
+        mend="End left-over processes, use a fresh port or --rdzv-id, start each rank exactly once.",
+        source="read: torch/distributed/distributed_c10d.py _store_based_barrier",
+        looks=(
+            "RuntimeError: Timed out initializing process group in store based barrier on rank: 0, for key:"
+            " store_based_barrier_key:1 (world_size=4, worker_count=6, timeout=0:30:00)",
+        ),
+        patterns=(
+            Pattern(
+                "in store based barrier",
+                (
+                    r"in store based barrier on rank: \d+.{0,120}?world_size=(?P<wanted>\d{1,9}),"
+                    r" (?:worker_count|num_workers_joined)=(?P<came>\d{1,9})"
+                ),
+            ),
+        ),
+        key=("what",),
+        derive=barrier,
+        follows=("LG-201", "LG-311", "LG-401", *STORE),
+        weight=62,
+    ),
+    Cause(
+        code="LG-317",
+        title="a proxy stands between the job and a peer or service",
+        says="An HTTP connection went to a proxy: the proxy variables are set and NO_PROXY does not name the peers.",
+        where="the node of this log",
+        prove="env | grep -i proxy",
+        mend="Put every peer's name and address into NO_PROXY (Gloo, NCCL and TCPStore never use a proxy).",
+        source="measured (Gloo and TCPStore unaffected); vllm-project/vllm#5779, modelscope/ms-swift#5545",
+        looks=(
+            "requests.exceptions.ProxyError: HTTPConnectionPool(host='10.77.0.11', port=8000): Max retries exceeded",
+        ),
+        patterns=(Pattern("ProxyError: "), Pattern("Tunnel connection failed: ")),
+        needs=(*BROKEN, "LG-201", "LG-319"),
+        weight=45,
+    ),
+    Cause(
+        code="LG-318",
+        title="a monitored barrier names ranks that did not come",
+        says="Rank {rank} did not reach monitoredBarrier: it ended, hangs, or took another way through the code.",
+        where="rank {rank}",
+        prove="read that rank's log; py-spy dump --pid PID on it while it hangs",
+        mend="Every rank must call the same collectives in the same order.",
+        source="read: ProcessGroupGloo.cpp monitoredBarrier",
+        looks=("RuntimeError: [Rank 0]: Rank 1 failed to pass monitoredBarrier in 30000 ms",),
+        patterns=(
+            Pattern(
+                "failed to pass monitoredBarrier",
+                r"Ranks? (?P<rank>[\d, ]{1,80}) failed to pass monitoredBarrier",
+            ),
+        ),
+        key=("rank",),
+        follows=("LG-305", "LG-306", "LG-307", "LG-319", "LG-501", "LG-509"),
+        weight=64,
+    ),
+    Cause(
+        code="LG-319",
+        title="the job's own code raised an error",
+        says="The job's own code failed with {error}: {message}.",
+        where="the rank of this log",
+        prove="read the traceback above that line",
+        mend="Mend the program or its environment on that node; ranks that only waited for it failed later.",
+        source="Python's tracebacks",
+        looks=("[rank1]: ModuleNotFoundError: No module named 'transformers'",),
+        patterns=tuple(
+            Pattern(
+                f"{name}: ",
+                r"^(?:\S{0,60}\s){0,4}?\s*(?P<error>(?:[A-Za-z_]\w*\.)*"
+                + name
+                + r"): (?P<message>.{1,200})",
+            )
+            for name in (
+                "ModuleNotFoundError",
+                "ImportError",
+                "FileNotFoundError",
+                "PermissionError",
+                "NameError",
+                "AttributeError",
+                "TypeError",
+                "KeyError",
+                "IndexError",
+                "AssertionError",
+                "SyntaxError",
+            )
+        ),
+        key=("error",),
+        needs=BROKEN,
+        weight=68,
+    ),
+    Cause(
+        code="LG-910",
+        title="harmless: the process group was not destroyed at exit",
+        says="The program ended without dist.destroy_process_group(); that costs nothing at the end of a good run.",
+        prove="look whether the run's result is there",
+        mend="Call torch.distributed.destroy_process_group() at the end.",
+        source="read: ProcessGroupNCCL.cpp destructor",
+        looks=(
+            "[rank0]:[W830 18:43:46.210410361 ProcessGroupNCCL.cpp:1250] Warning: WARNING:"
+            " process group has NOT been destroyed before"
+            " we destruct ProcessGroupNCCL.",
+        ),
+        patterns=(
+            Pattern("process group has NOT been destroyed"),
+            Pattern("destroy_process_group() was not called"),
+        ),
+        severity=Severity.HARMLESS,
+    ),
+    Cause(
+        code="LG-911",
+        title="harmless: barrier does not know the rank's GPU",
+        says="barrier() guessed the rank's GPU; it matters only if a rank does not use the GPU of its local rank.",
+        prove="torch.cuda.current_device() on each rank",
+        mend="Pass device_id to init_process_group or call torch.cuda.set_device(local_rank) first.",
+        source="read: ProcessGroupNCCL.cpp barrier",
+        looks=(
+            "[rank0]:[W1 ProcessGroupNCCL.cpp:4715] [PG ID 0 PG GUID 0 Rank 0]  using GPU 0 as"
+            " device used by this process is currently"
+            " unknown. This can potentially cause a hang if this rank to GPU mapping is incorrect.",
+        ),
+        patterns=(
+            Pattern("by this process is currently unknown"),
+            Pattern("by this process are currently unknown"),
+        ),
+        severity=Severity.HARMLESS,
+    ),
+)

@@ -1,0 +1,169 @@
+"""The words of explain-log: patterns, causes, hits and findings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+from fullmesh.ports import PortRange
+
+ANY_CAUSE = "*"
+CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+SHOWN = 240  # characters of a log line; longer ones are cut in the middle
+VALUE = 200  # characters of a value taken from a log into a sentence
+
+
+class Severity(StrEnum):
+    """How much a finding weighs."""
+
+    CAUSE = "cause"
+    SYMPTOM = "symptom"
+    HARMLESS = "harmless"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user told beside the logs."""
+
+    data_ports: PortRange | None = None
+
+
+Fields = Mapping[str, str]
+Derive = Callable[[Fields, Options], Fields | None]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """How a line is recognised.
+
+    Attributes:
+        needle: literal text, looked for first: plain searching is a hundred times cheaper than *regex*.
+        regex: must match in the line around the needle; its named groups become fields.
+        before: lines before the needle's line that the regex may see, too.
+    """
+
+    needle: str
+    regex: str = ""
+    before: int = 0
+
+    @cached_property
+    def compiled(self) -> re.Pattern[str]:
+        """The regex, or the needle when there is none."""
+        return re.compile(self.regex or re.escape(self.needle), re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One thing that a log can tell, with its page.
+
+    Attributes:
+        title: what it means in one line; stands in docs/errors.md.
+        says: the sentence of a finding; {names} are fields.
+        where: which node or rank is the broken end; {names} are fields.
+        prove: the command or probe that proves it.
+        mend: what to do.
+        source: where the meaning was measured or read.
+        looks: real lines.
+        follows: codes that explain this one when they are found as well; ANY_CAUSE for all.
+        key: fields that keep two findings of this code apart.
+        derive: adds fields, or says None when the match is none.
+        needs: report it only together with one of these codes (a healthy log can hold the same line).
+        weight: the heavier of two causes comes first.
+    """
+
+    code: str
+    title: str
+    says: str
+    prove: str
+    mend: str
+    source: str
+    looks: tuple[str, ...]
+    patterns: tuple[Pattern, ...]
+    where: str = ""
+    severity: Severity = Severity.CAUSE
+    follows: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
+    derive: Derive | None = None
+    needs: tuple[str, ...] = ()
+    weight: int = 50
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that is neither good nor bad by itself: which address NCCL took, which version runs."""
+
+    name: str
+    pattern: Pattern
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A line of a log."""
+
+    file: str
+    line: int
+    text: str
+    rank: str = ""
+
+
+@dataclass
+class Finding:
+    """A cause that was found, with its evidence and what follows from it."""
+
+    cause: Cause
+    fields: dict[str, str] = field(default_factory=dict)
+    evidence: list[Evidence] = field(default_factory=list)
+    count: int = 0
+    capped: bool = False
+    extra: str = ""
+    last: tuple[str, int] = ("", 0)  # several patterns may match one line, which counts once
+    follows: list[Finding] = field(default_factory=list)
+
+    @property
+    def code(self) -> str:
+        """The code of the cause."""
+        return self.cause.code
+
+    def _fill(self, template: str) -> str:
+        values = _Blank({name: clean(value, VALUE) for name, value in self.fields.items()})
+        return " ".join(template.format_map(values).split())
+
+    @property
+    def sentence(self) -> str:
+        """The cause in one sentence."""
+        return self._fill(self.cause.says) + (f" {self.extra}" if self.extra else "")
+
+    @property
+    def where(self) -> str:
+        """The broken end."""
+        return self._fill(self.cause.where)
+
+    @property
+    def prove(self) -> str:
+        """The next step."""
+        return self._fill(self.cause.prove)
+
+    @property
+    def mend(self) -> str:
+        """What to do."""
+        return self._fill(self.cause.mend)
+
+
+class _Blank(dict[str, str]):
+    """A template may name a field that a variant of the message does not have."""
+
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def clean(text: str, limit: int = SHOWN) -> str:
+    """Escape what a terminal would obey, and cut the middle of what is too long."""
+    if len(text) > limit:
+        half = (limit - 5) // 2
+        text = f"{text[:half]} ... {text[-half:]}"
+    return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

@@ -1,0 +1,178 @@
+"""The pages of the codes: docs/causes/*.md (``python -m fullmesh.explain.pages``) and ``fullmesh explain``."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+
+from fullmesh.explain.judge import CAUSES, FAMILIES
+from fullmesh.explain.model import ANY_CAUSE, Cause, Severity
+from fullmesh.settings import ROOT
+
+FOLDER = "docs/causes"
+READMES = {
+    "CL": "README.md",
+    "LB": "docs/lab.md",
+    "PL": "inventory/prod",
+    "UN": "docs/architecture.md",
+    "MF": "docs/architecture.md",
+}
+SEVERITIES = {
+    Severity.CAUSE: "a cause",
+    Severity.SYMPTOM: "a symptom: the cause stands in another line or in another rank's log",
+    Severity.HARMLESS: "harmless",
+}
+
+
+class _Names(dict[str, str]):
+    """Shows the name of a field where a finding has its value."""
+
+    def __missing__(self, key: str) -> str:
+        return key.upper()
+
+
+NAMES = _Names(port_note="port PORT")
+
+
+def plain(template: str) -> str:
+    """A template with names instead of values."""
+    return " ".join(template.format_map(NAMES).split())
+
+
+def family_of(code: str) -> str:
+    """The family, and so the page, of a log's cause."""
+    return next(
+        name for name, (_, causes) in FAMILIES.items() if any(c.code == code for c in causes)
+    )
+
+
+def page_of(code: str) -> str:
+    """Where the page of a cause stands."""
+    return f"{FOLDER}/{family_of(code)}.md#{code.lower()}"
+
+
+def _from(cause: Cause) -> str:
+    follows = [
+        f"[{code}]" if code != ANY_CAUSE else "any cause that is found" for code in cause.follows
+    ]
+    return ", ".join(follows)
+
+
+def section(code: str) -> list[str]:
+    """The page of one cause, as lines of Markdown."""
+    cause = CAUSES[code]
+    lines = [
+        f"## {code}: {cause.title}",
+        "",
+        f"**What it is:** {SEVERITIES[cause.severity]}. {plain(cause.says)}",
+    ]
+    if cause.where:
+        lines += ["", f"**Where:** {plain(cause.where)}."]
+    if cause.looks:
+        lines += [
+            "",
+            "**How it looks:**",
+            "",
+            "```",
+            *(line for look in cause.looks for line in look.split("\n")),
+            "```",
+        ]
+    else:
+        lines += [
+            "",
+            "**How it looks:** no line says so; it shows when several lines or logs are put together.",
+        ]
+    lines += [
+        "",
+        f"**How to prove it:** `{plain(cause.prove)}`"
+        if _is_command(cause)
+        else f"**How to prove it:** {plain(cause.prove)}",
+    ]
+    lines += ["", f"**How to mend it:** {plain(cause.mend)}"]
+    if cause.follows:
+        lines += ["", f"**Folded under:** {_from(cause)}, when that is found, too."]
+    return [*lines, "", f"**Source:** {cause.source}."]
+
+
+def _is_command(cause: Cause) -> bool:
+    first = cause.prove.split(" ", 1)[0]
+    return (
+        first in {"./fullmesh", "journalctl", "sysctl", "df", "ausearch", "getent", "nvidia-smi"}
+        and "(" not in cause.prove
+    )
+
+
+def family_page(name: str) -> str:
+    """docs/causes/NAME.md."""
+    title, causes = FAMILIES[name]
+    lines = [
+        f"# {title}: what a log says and what it means",
+        "",
+        "Made by `python -m fullmesh.explain.pages` from `src/fullmesh/explain/`; a test compares it with the code.",
+        "`./fullmesh explain CODE` prints a section, `./fullmesh explain-log FILE` finds these lines in your logs.",
+        "Words in CAPITALS stand for what the log has there.",
+    ]
+    for cause in sorted(causes, key=lambda one: one.code):
+        lines += ["", f'<a id="{cause.code.lower()}"></a>', "", *section(cause.code)]
+    return "\n".join(lines) + "\n"
+
+
+def readme_of(code: str, titles: dict[str, tuple[str, str]]) -> str:
+    """The file that has more about a code that is not of a log."""
+    prefix = code[:2]
+    if prefix in READMES:
+        return READMES[prefix]
+    title = titles.get(prefix, ("", ""))[1]
+    role = title.removeprefix("role ") if title.startswith("role ") else "preflight"
+    return f"roles/{role}/README.md"
+
+
+def rows_in(path: Path, code: str) -> list[str]:
+    """What a README's table says about a code."""
+    if not path.is_file():
+        return []
+    rows = [
+        line
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line.startswith("|") and code in line
+    ]
+    return [" - ".join(cell.strip() for cell in row.strip("| ").split(" | ")) for row in rows]
+
+
+def explain(code: str, meaning: str, titles: dict[str, tuple[str, str]]) -> str:
+    """Everything that is known of a code, for the terminal."""
+    if code in CAUSES:
+        lines = [*section(code), "", f"Page: {page_of(code)}"]
+        return "\n".join(lines).replace("**", "").removeprefix("## ") + "\n"
+    readme = readme_of(code, titles)
+    owner = "the manifest" if code.startswith("MF") else titles[code[:2]][1]
+    lines = [
+        f"{code}: {meaning}",
+        "",
+        f"Owner: {owner}",
+        *rows_in(ROOT / readme, code),
+        f"More: {readme}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def nearest(code: str, known: list[str]) -> list[str]:
+    """Codes that may have been meant."""
+    if longer := [one for one in known if len(code) > 3 and one.startswith(code)]:  # noqa: PLR2004 (XX- is no start)
+        return longer[:6]
+    same = [one for one in known if one.startswith(code[:2])]
+    return difflib.get_close_matches(code, same or known, n=4, cutoff=0.5) or same[:4] or known[:4]
+
+
+def write() -> None:
+    """Write all pages."""
+    folder = ROOT / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in FAMILIES:
+        (folder / f"{name}.md").write_text(family_page(name), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
+    sys.exit(0)

@@ -1,0 +1,1287 @@
+"""explain-log: recorded messages of real jobs, what they mean, and what no log may do to the tool."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fullmesh import cli, codes
+from fullmesh.explain import cli as explain_cli
+from fullmesh.explain import judge, pages, reader
+from fullmesh.explain.derive import swapped
+from fullmesh.explain.model import ANY_CAUSE, CONTROL, Options, Severity, clean
+from fullmesh.ports import PortRange
+from fullmesh.settings import ROOT
+
+RANGE = PortRange(50000, 54095)
+
+
+def verdict_of(*texts: str, options: Options | None = None) -> judge.Verdict:
+    """The verdict over some logs, named rank0.log, rank1.log and so on."""
+    tally = judge.Tally(options or Options())
+    for number, text in enumerate(texts):
+        for block in reader.blocks(iter([text])):
+            tally.take(f"rank{number}.log", block)
+    return judge.judge(tally)
+
+
+def heads(verdict: judge.Verdict) -> list[str]:
+    """The codes of the heads in order."""
+    return [head.code for head in verdict.heads]
+
+
+def folded(verdict: judge.Verdict) -> list[str]:
+    """The codes of what follows from the heads."""
+    return sorted(child.code for head in verdict.heads for child in head.follows)
+
+
+def harmless(verdict: judge.Verdict) -> list[str]:
+    """The codes of the harmless warnings."""
+    return [finding.code for finding in verdict.harmless]
+
+
+def c10d_timeout(host: str, port: int) -> str:
+    return (
+        "[E socket.cpp:957] [c10d] The client socket has timed out after 600000ms while"
+        f" trying to connect to ({host}, {port})."
+    )
+
+
+def torchrun(rank: int, host: str, exitcode: int, traceback: str) -> str:
+    return (
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+        "============================================================\n"
+        "train.py FAILED\n------------------------------------------------------------\n"
+        "Failures:\n  <NO_OTHER_FAILURES>\n"
+        "------------------------------------------------------------\nRoot Cause (first observed failure):\n[0]:\n"
+        f"  time      : 2025-05-21_15:43:03\n  host      : {host}\n  rank      : {rank} (local_rank: 0)\n"
+        f"  exitcode  : {exitcode} (pid: 14750)\n  error_file: <N/A>\n  traceback : {traceback}\n"
+        "============================================================\n"
+    )
+
+
+GLOO = (
+    "RuntimeError: Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/transport/tcp/"
+)
+SIGKILL = "Signal 9 (SIGKILL) received by PID 14750"
+WATCHDOG = (
+    "[rank{0}]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] [Rank {0}] Watchdog"
+    " caught collective operation timeout:"
+    " WorkNCCL(SeqNum={1}, OpType={2}, NumelIn=5056, NumelOut=5056, Timeout(ms)=600000)"
+    " ran for 600026 milliseconds before"
+    " timing out."
+)
+
+# recorded text -> the codes of the heads in order, of what is folded under them, of the harmless
+RECORDED: dict[str, tuple[str, list[str], list[str], list[str]]] = {
+    "seed 1: no error": (
+        "[rank1]:[E528 08:52:46.164 ProcessGroupGloo.cpp:145] Gloo connectFullMesh failed with"
+        " [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:144] no error",
+        ["LG-101"],
+        [],
+        [],
+    ),
+    "seed 2: clients": (
+        "torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients. 1/2 clients joined.",
+        ["LG-201"],
+        [],
+        [],
+    ),
+    "seed 3: rank": (
+        "ued37c44e4ea65b:6861:6861 [7] init.cc:981 NCCL WARN Invalid rank requested : 7/4\n"
+        "ued37c44e4ea65b:6859:6859 [5] init.cc:981 NCCL WARN Invalid rank requested : 5/4\n"
+        "ued37c44e4ea65b:6860:6860 [6] NCCL INFO NET/IB : No device found.",
+        ["LG-401"],
+        [],
+        ["LG-903"],
+    ),
+    "seed 4: plugin": (
+        "gpu:1:1 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal implementation\n"
+        "gpu:1:1 [0] NCCL INFO NET/Plugin : Plugin load (libnccl-net.so) returned 2 :"
+        " libnccl-net.so: cannot open shared"
+        " object file: No such file or directory",
+        [],
+        [],
+        ["LG-901"],
+    ),
+    "seed 5: pattern 4": (
+        (
+            "node1:2374:2645 [0] graph/search.cc:1127 NCCL WARN Could not find a path for"
+            " pattern 4, falling back to simple order"
+        ),
+        [],
+        [],
+        ["LG-902"],
+    ),
+    "gloo reject": (
+        GLOO
+        + "pair.cc:172] timed out connecting: SO_ERROR: No route to host, remote=[10.77.0.11]:10653$1",
+        ["LG-102"],
+        [],
+        [],
+    ),
+    "gloo refused, and the passive side": (
+        GLOO
+        + "pair.cc:172] timed out connecting: SO_ERROR: Connection refused, remote=[10.77.0.11]:10653$0\n"
+        + GLOO
+        + "pair.h:311] Connect timeout [none]",
+        ["LG-103"],
+        ["LG-105"],
+        [],
+    ),
+    "gloo drop": (
+        GLOO
+        + "pair.cc:172] timed out connecting: SO_ERROR: Connection timed out, remote=[fd78::11]:10653$0",
+        ["LG-104"],
+        [],
+        [],
+    ),
+    "gloo passive only": (GLOO + "pair.h:311] Connect timeout [none]", ["LG-105"], [], []),
+    "gloo loopback after a warning": (
+        "[W ProcessGroupGloo.cpp:717] Warning: Unable to resolve hostname to a (local)"
+        " address. Using the loopback address as"
+        " fallback.\n"
+        + GLOO
+        + "pair.cc:172] timed out connecting: SO_ERROR: Connection refused, remote=[127.0.1.1]:26526$1",
+        ["LG-109"],
+        ["LG-106"],
+        [],
+    ),
+    "gloo loopback, other errno": (
+        GLOO
+        + "pair.cc:172] timed out connecting: SO_ERROR: Connection timed out, remote=[127.0.1.1]:26526$1",
+        ["LG-106"],
+        [],
+        [],
+    ),
+    "gloo families": (
+        "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:285] ss1.ss_family =="
+        " ss2.ss_family. 2 vs 10",
+        ["LG-107"],
+        [],
+        [],
+    ),
+    "gloo interface absent on one node": (
+        "[rank1]: RuntimeError: [enforce fail at .../device.cc:84] ifa != nullptr. Unable to find address for: eth9\n"
+        "[rank0]: torch.distributed.DistStoreError: wait timeout after 10000ms, keys: /default_pg/0//cpu//0/1",
+        ["LG-108"],
+        ["LG-210"],
+        [],
+    ),
+    "ports: bind": (
+        (
+            "[enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/socket.cc:95] rv !="
+            " -1. bind: Address already in use"
+        ),
+        ["LG-110"],
+        [],
+        [],
+    ),
+    "ports: connect": (
+        "[enforce fail at .../socket.cc:142] connect: Cannot assign requested address\n"
+        "Timed out after 11 seconds waiting for clients. 4/8 clients joined.",
+        ["LG-110"],
+        ["LG-201"],
+        [],
+    ),
+    "ports: reserved": (
+        "[W socket.cpp:697] [c10d] The client socket has failed to connect to [node2]:29500"
+        " (errno: 99 - Cannot assign"
+        " requested address).",
+        ["LG-110"],
+        [],
+        [],
+    ),
+    "gloo self": ("[enforce fail at device.cc:312] Cannot connect to self", ["LG-111"], [], []),
+    "gloo peer died": (
+        (
+            "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection"
+            " closed by peer [10.77.0.12]:3519"
+        ),
+        ["LG-112"],
+        [],
+        [],
+    ),
+    "gloo mtu": (
+        "RuntimeError: [.../unbound_buffer.cc:78] Timed out waiting 6000ms for recv operation to complete",
+        ["LG-113"],
+        [],
+        [],
+    ),
+    "gloo network unreachable": (
+        GLOO
+        + "pair.cc:172] timed out connecting: SO_ERROR: Network is unreachable, remote=[10.77.0.11]:10653$0",
+        ["LG-114"],
+        [],
+        [],
+    ),
+    "store port blocked": (c10d_timeout("node1", 29500), ["LG-202"], [], []),
+    "store port blocked, old wording": (
+        (
+            "[E socket.cpp:860] [c10d] The client socket has timed out after 60s while trying to"
+            " connect to 192.0.0.1:1234."
+        ),
+        ["LG-202"],
+        [],
+        [],
+    ),
+    "store port rejected": (
+        "[W socket.cpp:697] [c10d] The client socket has failed to connect to"
+        " 215.85.0.0:22671 (errno: 113 - No route to host).\n"
+        "[E socket.cpp:957] The client socket has failed to connect to any network address of (fd78::11, 29500).",
+        ["LG-202"],
+        ["LG-205"],
+        [],
+    ),
+    "hidden port": (c10d_timeout("node-h7", 40685), ["LG-203"], [], []),
+    "localhost": (
+        c10d_timeout("localhost", 29500)
+        + "\nTimed out after 11 seconds waiting for clients. 1/2 clients joined.",
+        ["LG-204"],
+        ["LG-201"],
+        [],
+    ),
+    "store refused, rank 0's view only beside": (
+        "[W socket.cpp:697] [c10d] The client socket has failed to connect to [node1]:29500"
+        " (errno: 111 - Connection refused).\n"
+        "Timed out after 11 seconds waiting for clients. 1/2 clients joined.",
+        ["LG-205"],
+        ["LG-201"],
+        [],
+    ),
+    "name": (
+        "[W socket.cpp:601] [c10d] The IPv6 network addresses of (node1, 29500) cannot be"
+        " retrieved (gai error: -3 - Temporary"
+        " failure in name resolution).\n[W socket.cpp:601] [c10d] The IPv4 network addresses"
+        " of (node1, 29500) cannot be"
+        " retrieved (gai error: -3 - Temporary failure in name resolution).\n"
+        + c10d_timeout("node1", 29500),
+        ["LG-206"],
+        ["LG-202"],
+        ["LG-905"],
+    ),
+    "missing key": (
+        "wait timeout after 10000ms, keys: /default_pg/0//cpu//0/2",
+        ["LG-210"],
+        [],
+        [],
+    ),
+    "other key": (
+        "DistStoreError: wait timeout after 600000ms, keys: /default_pg/0/store_based_barrier_key:1/last_worker",
+        ["LG-211"],
+        [],
+        [],
+    ),
+    "nccl id": (
+        "[1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d"
+        " key-value store by key '0', but"
+        " store->get('0') got error: Connection reset by peer",
+        ["LG-212"],
+        [],
+        [],
+    ),
+    "port taken": (
+        "DistNetworkError: The server socket has failed to listen on any local network"
+        " address. port: 29500, useIpv6: false,"
+        " code: -98, name: EADDRINUSE, message: address already in use",
+        ["LG-213"],
+        [],
+        [],
+    ),
+    "port taken, old": (
+        (
+            "[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:29500"
+            " (errno: 98 - Address already in use)."
+        ),
+        ["LG-213"],
+        [],
+        [],
+    ),
+    "foreign service": (
+        "RuntimeError: Ping failed, invalid value returned from server. Expected: 16938, Got: 759714643",
+        ["LG-214"],
+        [],
+        [],
+    ),
+    "store lost": (
+        "[W TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=3, addr=[n2]:4,"
+        " remote=[n1]:29500): failed to recv, got 0"
+        " bytes",
+        ["LG-215"],
+        [],
+        [],
+    ),
+    "rendezvous": (
+        "[E socket.cpp:860] [c10d] The client socket has timed out after 60s while trying to"
+        " connect to 192.0.0.1:1234.\n"
+        "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection"
+        " to the C10d store has failed. See"
+        " inner exception for details.",
+        ["LG-202"],
+        ["LG-301"],
+        [],
+    ),
+    "rendezvous timeout": (
+        "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+        ["LG-302"],
+        [],
+        [],
+    ),
+    "rendezvous closed": (
+        "torch.distributed.elastic.rendezvous.api.RendezvousClosedError",
+        ["LG-303"],
+        [],
+        [],
+    ),
+    "torchrun alone": (torchrun(1, "node2", 1, "To enable traceback see: x"), ["LG-304"], [], []),
+    "oom": (
+        "[rank0]: RuntimeError: [x/pair.cc:547] Connection closed by peer [10.77.0.12]:3519\n"
+        + torchrun(1, "node2", -9, SIGKILL)
+        + "kernel: Out of memory: Killed process 14750 (python3) total-vm:81920000kB",
+        ["LG-501"],
+        ["LG-112", "LG-305"],
+        [],
+    ),
+    "sigbus": (torchrun(1, "node2", -7, "Signal 7 (SIGBUS) received by PID 1"), ["LG-306"], [], []),
+    "sigsegv": (
+        torchrun(1, "node2", -11, "Signal 11 (SIGSEGV) received by PID 1"),
+        ["LG-307"],
+        [],
+        [],
+    ),
+    "sigabrt after the watchdog": (
+        WATCHDOG.format(0, 5, "ALLREDUCE")
+        + "\n"
+        + torchrun(0, "node1", -6, "Signal 6 (SIGABRT) received by PID 1"),
+        ["LG-415", "LG-308"],
+        [],
+        [],
+    ),
+    "stopped from outside": (
+        "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 2410413 closing signal SIGHUP\n"
+        "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4242 got signal: 1",
+        ["LG-309"],
+        ["LG-310"],
+        [],
+    ),
+    "env": (
+        (
+            "ValueError: Error initializing torch.distributed using env:// rendezvous:"
+            " environment variable RANK expected, but not set"
+        ),
+        ["LG-311"],
+        [],
+        [],
+    ),
+    "gpus": ("RuntimeError: CUDA error: invalid device ordinal", ["LG-312"], [], []),
+    "gpus, Lightning": (
+        (
+            "lightning.fabric.utilities.exceptions.MisconfigurationException: You requested gpu:"
+            " [0, 1]\n But your machine only has: [0]"
+        ),
+        ["LG-312"],
+        [],
+        [],
+    ),
+    "clock": (
+        "As part of the sync operation the node(s) 'node2_4711_0' have been removed from the"
+        " rendezvous 'job1' since they had no"
+        " heartbeat.",
+        ["LG-314"],
+        [],
+        [],
+    ),
+    "barrier": (
+        "RuntimeError: Timed out initializing process group in store based barrier on rank:"
+        " 0, for key: store_based_barrier_key:1"
+        " (world_size=4, worker_count=6, timeout=0:30:00)",
+        ["LG-316"],
+        [],
+        [],
+    ),
+    "proxy": (
+        "requests.exceptions.ProxyError: HTTPConnectionPool(host='10.77.0.11', port=8000): Max retries exceeded\n"
+        + torchrun(1, "node2", 1, "x"),
+        ["LG-317"],
+        ["LG-304"],
+        [],
+    ),
+    "monitored barrier": (
+        "RuntimeError: [Rank 0]: Rank 1 failed to pass monitoredBarrier in 30000 ms",
+        ["LG-318"],
+        [],
+        [],
+    ),
+    "own code": (
+        "[rank1]: ModuleNotFoundError: No module named 'transformers'\n"
+        + torchrun(1, "node2", 1, "x"),
+        ["LG-319"],
+        ["LG-304"],
+        [],
+    ),
+    "nccl reject": (
+        "node5:240:240 [6] misc/socket.cc:533 NCCL WARN socketPollConnect: Connect to"
+        " 10.0.0.4<56849> returned 113(No route to"
+        " host) errno 115(Operation now in progress)\n"
+        "RuntimeError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:275, unhandled system error",
+        ["LG-402"],
+        ["LG-422"],
+        [],
+    ),
+    "nccl refused": (
+        "node1:1:2 [0] misc/socket.cc:560 NCCL WARN socketPollConnect: connect to"
+        " 10.0.0.4<51849> returned Connection refused,"
+        " exceeded error retry count after 35 attempts",
+        ["LG-403"],
+        [],
+        [],
+    ),
+    "nccl drop, old": (
+        "node1:1:2 [0] include/socket.h:403 NCCL WARN Connect to 172.18.40.42<42333> failed : Connection timed out",
+        ["LG-404"],
+        [],
+        [],
+    ),
+    "nccl last retry": (
+        "zgiot:1183664:1184669 [0] NCCL INFO socketPollConnect: connect returned No route to"
+        " host, retrying (34/34) after sleep"
+        " for 3400 msec",
+        ["LG-402"],
+        [],
+        [],
+    ),
+    "nccl retries that helped": (
+        (
+            "zgiot:1:2 [0] NCCL INFO socketPollConnect: connect returned Connection refused,"
+            " retrying (2/34) after sleep for 200 msec"
+        ),
+        [],
+        [],
+        [],
+    ),
+    "nccl abort": (
+        "ubuntu:39964:40075 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to"
+        " 10.0.0.2<45763> failed : Software"
+        " caused connection abort\nubuntu:1:2 [0] misc/socket.cc:49 NCCL WARN"
+        " socketProgress: Connection closed by remote peer"
+        " node1<57557>",
+        ["LG-405"],
+        ["LG-421"],
+        [],
+    ),
+    "nccl no interface": (
+        "node1:1:1 [0] bootstrap.cc:94 NCCL WARN Bootstrap : no socket interface found",
+        ["LG-406"],
+        [],
+        [],
+    ),
+    "nccl no interface, before 2.28": (
+        "ncclInternalError: Internal check failed.\nLast error:\nncclSocketInit: connecting"
+        " to address  with family 59936 is"
+        " neither AF_INET(2) nor AF_INET6(10)",
+        ["LG-406"],
+        [],
+        [],
+    ),
+    "nccl duplicate rank": (
+        "n:1:2 [0] bootstrap.cc:348 NCCL WARN Bootstrap Root : rank 1 of 4 ranks has already checked in",
+        ["LG-407"],
+        [],
+        [],
+    ),
+    "nccl world size": (
+        "n:1:2 [0] bootstrap.cc:335 NCCL WARN Bootstrap Root : mismatch in rank count from procs 4 : 3",
+        ["LG-408"],
+        [],
+        [],
+    ),
+    "nccl truncated": (
+        "n:1:2 [0] bootstrap.cc:133 NCCL WARN Bootstrap : Message truncated : received 1024 bytes instead of 256",
+        ["LG-409"],
+        [],
+        [],
+    ),
+    "nccl docker0": (
+        "node1:12:12 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>\n"
+        "node2:1:2 [0] socket.cc:1 NCCL WARN socketPollConnect: Connect to 172.17.0.1<51849>"
+        " returned 111(Connection refused)",
+        ["LG-410"],
+        ["LG-403"],
+        [],
+    ),
+    "nccl docker0 in a job that works": (
+        "node1:12:12 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>",
+        [],
+        [],
+        [],
+    ),
+    "duplicate gpu": (
+        (
+            "smc-gpu-03:29880:30398 [0] init.cc:497 NCCL WARN Duplicate GPU detected : rank 2"
+            " and rank 0 both on CUDA device 1000"
+        ),
+        ["LG-411"],
+        [],
+        [],
+    ),
+    "roce": (
+        (
+            "NET/IB : Got completion from peer 7.6.13.83<36315> with status=12 opcode=32698"
+            " len=32696 vendor err 129 (Send)"
+        ),
+        ["LG-412"],
+        [],
+        [],
+    ),
+    "memlock": (
+        "n:1:2 [0] misc/ibvwrap.cc:160 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory",
+        ["LG-413"],
+        [],
+        [],
+    ),
+    "shm": (
+        "n:1:2 [0] misc/shmutils.cc:88 NCCL WARN Error: failed to extend"
+        " /dev/shm/nccl-WU88OE to 9637892 bytes, error: No space"
+        " left on device (28)\nn:1:2 [0] misc/shmutils.cc:132 NCCL WARN Error while creating shared memory segment"
+        " /dev/shm/nccl-WU88OE (size 9637888), error: No space left on device (28)",
+        ["LG-414"],
+        [],
+        [],
+    ),
+    "collectives differ": (
+        WATCHDOG.format(7, 80078, "BROADCAST") + "\n" + WATCHDOG.format(3, 80078, "ALLREDUCE"),
+        ["LG-416"],
+        ["LG-415"],
+        [],
+    ),
+    "efa security group": (
+        "n:1:2 [0] NCCL WARN NET/OFI Request completed with error. RC: 4. Error: 4126 (Unresponsive receiver)",
+        ["LG-419"],
+        [],
+        [],
+    ),
+    "efa without plugin": (
+        (
+            "n:1:2 [0] NCCL INFO FI_PROVIDER set by environment to efa\nn:1:2 [0] NCCL INFO"
+            " NET/Plugin: Could not find: libnccl-net.so."
+        ),
+        ["LG-420"],
+        [],
+        [],
+    ),
+    "nccl wrong type": (
+        "user:16899:16961 [0] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3",
+        ["LG-425"],
+        [],
+        [],
+    ),
+    "nccl stray": (
+        "n:1:2 [0] NCCL INFO socketFinalizeAccept: socket connected with magic mismatch, discarding",
+        [],
+        [],
+        ["LG-904"],
+    ),
+    "slurm oom": (
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=42.0. Some of the step tasks have been OOM Killed.",
+        ["LG-501"],
+        [],
+        [],
+    ),
+    "conntrack": (
+        "kernel: nf_conntrack: nf_conntrack: table full, dropping packet\n"
+        + GLOO
+        + "pair.cc:172] timed out connecting: SO_ERROR: Connection timed out, remote=[10.77.0.11]:10653$0",
+        ["LG-502"],
+        ["LG-104"],
+        [],
+    ),
+    "neighbours": ("kernel: neighbour: arp_cache: neighbor table overflow!", ["LG-503"], [], []),
+    "nofile": (
+        "OSError: [Errno 24] Too many open files: '/dev/null'\n"
+        "Timed out after 11 seconds waiting for clients. 9/16 clients joined.",
+        ["LG-504"],
+        ["LG-201"],
+        [],
+    ),
+    "disk": ("OSError: [Errno 28] No space left on device", ["LG-505"], [], []),
+    "xid": (
+        "kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus.",
+        ["LG-506"],
+        [],
+        [],
+    ),
+    "selinux": (
+        'audit: type=1400 audit(1.1:2): avc:  denied  { name_bind } for  pid=1 comm="python3" src=29500',
+        ["LG-507"],
+        [],
+        [],
+    ),
+    "firewall log": (
+        "kernel: filter_IN_public_REJECT: IN=eth1 OUT= MAC=00 SRC=10.77.0.12 DST=10.77.0.11"
+        " LEN=60 PROTO=TCP SPT=41000 DPT=50123"
+        " WINDOW=64240\n"
+        + GLOO
+        + "pair.cc:172] timed out connecting: SO_ERROR: No route to host, remote=[10.77.0.11]:10653$1",
+        ["LG-508"],
+        ["LG-102"],
+        [],
+    ),
+    "firewall log of a stranger": (
+        "kernel: [UFW BLOCK] IN=eth0 OUT= MAC=00 SRC=203.0.113.9 DST=10.77.0.11 LEN=60 PROTO=TCP SPT=41000 DPT=23",
+        [],
+        [],
+        [],
+    ),
+    "cuda oom": (
+        (
+            "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+            " GPU 0 has a total capacity of 79 GiB"
+        ),
+        ["LG-509"],
+        [],
+        [],
+    ),
+    "driver": (
+        "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version",
+        ["LG-510"],
+        [],
+        [],
+    ),
+    "martian": (
+        "kernel: IPv4: martian source 10.77.0.11 from 10.77.0.12, on dev eth1",
+        ["LG-511"],
+        [],
+        [],
+    ),
+    "store reset while reading": (
+        "torch.distributed.DistNetworkError: Connection reset by peer",
+        ["LG-215"],
+        [],
+        [],
+    ),
+    "spawn": (
+        "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL",
+        ["LG-305"],
+        [],
+        [],
+    ),
+    "Lightning's child": (
+        "[rank: 1] Child process with PID 4711 terminated with code 1. Forcefully"
+        " terminating all other processes to avoid"
+        " zombies 🧟",
+        ["LG-304"],
+        [],
+        [],
+    ),
+    "Lightning's child killed": (
+        "[rank: 1] Child process with PID 4711 terminated with code -9. Forcefully terminating all other processes",
+        ["LG-305"],
+        [],
+        [],
+    ),
+    "slurm task": (
+        "srun: error: node2: task 1: Exited with exit code 1\nslurmstepd: error: *** JOB 7 ON node1 CANCELLED AT"
+        " 2025-01-01T00:00:00 DUE TO TIME LIMIT ***",
+        ["LG-309"],
+        ["LG-304"],
+        [],
+    ),
+    "slurm oom per task": ("srun: error: node2: task 1: Out Of Memory", ["LG-501"], [], []),
+    "docker inspect of a good container": ('"OOMKilled": false,', [], [], []),
+    "cuda oom that was handled": ("CUDA out of memory, trying batch size 8", [], [], []),
+    "cuda oom in nccl": (
+        "n:1:2 [0] include/alloc.h:187 NCCL WARN Cuda failure 2 'out of memory'",
+        ["LG-509"],
+        [],
+        [],
+    ),
+    "roce, queue pair": (
+        "n:1:2 [0] misc/ibvwrap.cc:252 NCCL WARN Call to ibv_modify_qp failed with error Connection timed out",
+        ["LG-412"],
+        [],
+        [],
+    ),
+    "reverse lookup": (
+        "[W socket.cpp:764] [c10d] The hostname of the client socket cannot be retrieved. err=-3",
+        [],
+        [],
+        ["LG-906"],
+    ),
+    "somaxconn": ("[W] listen backlog: somaxconn is 1", [], [], ["LG-907"]),
+    "somaxconn is fine": ("[I] listen backlog: somaxconn is 4096", [], [], []),
+    "not destroyed": (
+        "[rank0]:[W830 18:43:46 ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group"
+        " has NOT been destroyed before we"
+        " destruct ProcessGroupNCCL.",
+        [],
+        [],
+        ["LG-910"],
+    ),
+    "barrier's device": (
+        "[rank0]:[W1 ProcessGroupNCCL.cpp:4715] using GPU 0 as device used by this process"
+        " is currently unknown. This can"
+        " potentially cause a hang if this rank to GPU mapping is incorrect.",
+        [],
+        [],
+        ["LG-911"],
+    ),
+}
+
+HEALTHY = """\
+*****************************************
+Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to avoid your system being \
+overloaded, please further tune the variable for optimal performance in your application as needed.
+*****************************************
+node1:47853:47853 [0] NCCL INFO Bootstrap : Using eth1:10.77.0.11<0>
+node1:47853:47853 [0] NCCL INFO NET/Socket : Using [0]eth1:10.77.0.11<0>
+NCCL version 2.20.5+cuda12.4
+node1:47853:47853 [0] NCCL INFO comm 0x7f132405ad20 rank 0 nranks 2 cudaDev 0 busId 1a000 - Init COMPLETE
+Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/2
+[Gloo] Rank 0 is connected to 1 peer ranks. Expected number of connected peer ranks is : 1
+Epoch 1:  50%|#####     | 10/20 [00:29<00:29, 2.83s/it]\rEpoch 1: 100%|##########| 20/20 [00:58<00:00, 2.83s/it]
+INFO: 5 clients joined the meeting, rank 3 of 4, timed out 0 times, ImportError: handled
+"""
+
+
+@pytest.mark.parametrize("case", RECORDED, ids=str)
+def test_recorded_messages(case: str) -> None:
+    text, wanted, below, quiet = RECORDED[case]
+    verdict = verdict_of(text)
+    assert heads(verdict) == wanted
+    assert folded(verdict) == sorted(below)
+    assert harmless(verdict) == quiet
+
+
+@pytest.mark.parametrize("case", RECORDED, ids=str)
+def test_recorded_messages_in_colours_and_windows_line_ends(case: str) -> None:
+    text, wanted, _, quiet = RECORDED[case]
+    coloured = "\r\n".join(f"\x1b[36mstderr\x1b[0m {line}\x1b[K" for line in text.split("\n"))
+    if "rank      :" in text or text.startswith("[1]"):
+        return  # torchrun's block and a prefix at the line's start are never coloured
+    verdict = verdict_of(coloured)
+    assert (heads(verdict), harmless(verdict)) == (wanted, quiet)
+
+
+def test_a_healthy_log_gives_nothing() -> None:
+    verdict = verdict_of(HEALTHY, HEALTHY.replace("node1", "node2").replace("0.11", "0.12"))
+    assert not verdict.bad
+    assert not verdict.harmless
+
+
+def test_every_look_is_its_own_cause() -> None:
+    """What the pages show as an example is found, and as nothing else."""
+    for code, cause in judge.CAUSES.items():
+        for look in cause.looks:
+            tally = judge.Tally(Options())
+            for block in reader.blocks(iter([look])):
+                tally.take("x", block)
+            assert {key[0] for key in tally.findings} == {code}, look
+
+
+def test_what_follows_from_what_has_no_circle() -> None:
+    edges = {
+        code: [c for c in cause.follows if c != ANY_CAUSE] for code, cause in judge.CAUSES.items()
+    }
+    assert {c for targets in edges.values() for c in targets} <= edges.keys()
+    done: set[str] = set()
+    while left := {code for code in edges if code not in done}:
+        free = {code for code in left if done.issuperset(edges[code])}
+        assert free, f"a circle among {sorted(left)}"
+        done |= free
+    for cause in judge.CAUSES.values():
+        if cause.severity is Severity.CAUSE:
+            assert all(judge.CAUSES[c].severity is Severity.CAUSE for c in edges[cause.code])
+
+
+# Several logs at once
+
+
+def test_the_error_stands_in_the_other_log() -> None:
+    passive = "[rank0]: " + GLOO + "pair.h:311] Connect timeout [none]"
+    active = (
+        "[rank1]: "
+        + GLOO
+        + "pair.cc:172] timed out connecting: SO_ERROR: No route to host, remote=[10.77.0.11]:10653$1"
+    )
+    verdict = verdict_of(passive, active, options=Options(RANGE))
+    assert heads(verdict) == ["LG-102"]
+    head = verdict.heads[0]
+    assert head.evidence[0].file == "rank1.log"
+    assert head.evidence[0].rank == "1"
+    assert "port 40233 (Gloo prints it byte-swapped, as 10653)" in head.sentence
+    assert "Port 40233 lies OUTSIDE the data range 50000-54095" in head.sentence
+    assert "10.77.0.11" in head.where
+    assert [child.code for child in head.follows] == ["LG-105"]
+
+
+@pytest.mark.parametrize(("port", "word"), [(50001, "in the data range"), (40233, "OUTSIDE")])
+def test_the_port_is_swapped_and_judged(port: int, word: str) -> None:
+    text = (
+        GLOO
+        + f"pair.cc:172] timed out connecting: SO_ERROR: Connection refused, remote=[10.77.0.11]:{swapped(port)}$1"
+    )
+    assert word in verdict_of(text, options=Options(RANGE)).heads[0].sentence
+    assert "data range" not in verdict_of(text).heads[0].sentence
+
+
+def test_swapping_is_its_own_inverse() -> None:
+    assert swapped(10653) == 40233
+    assert all(swapped(swapped(port)) == port for port in range(0, 65536, 7))
+
+
+def test_a_port_inside_the_range_that_is_no_ephemeral_one_elsewhere() -> None:
+    text = c10d_timeout("node1", 62001)
+    assert heads(verdict_of(text)) == ["LG-202"]
+    assert heads(verdict_of(text, options=Options(PortRange(62000, 63000)))) == ["LG-203"]
+
+
+def test_the_missing_rank_is_named_with_its_node() -> None:
+    waiting = "[rank0]: wait timeout after 10000ms, keys: /default_pg/0//cpu//0/1"
+    told = "node2:1:2 [0] NCCL INFO comm 0x7f132405ad20 rank 1 nranks 2 cudaDev 0 busId 1a000"
+    assert "None of the given logs is of rank 1" in verdict_of(waiting).heads[0].sentence
+    assert "Rank 1 runs on node2" in verdict_of(waiting, told).heads[0].sentence
+    assert verdict_of(waiting).heads[0].where == "rank 1"
+
+
+def test_a_crash_explains_only_its_own_rank() -> None:
+    missing = "wait timeout after 10000ms, keys: /default_pg/0//cpu//0/{}"
+    killed = torchrun(1, "node2", -9, SIGKILL)
+    assert heads(verdict_of(missing.format(1), killed)) == ["LG-305"]
+    assert heads(verdict_of(missing.format(2), killed)) == ["LG-305", "LG-210"]
+
+
+def test_a_killed_rank_is_one_finding_with_rank_and_host() -> None:
+    line = (
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9)"
+        " local_rank: 3 (pid: 812917) of binary: x\n"
+    )
+    verdict = verdict_of(line + torchrun(3, "node2", -9, SIGKILL))
+    assert heads(verdict) == ["LG-305"]
+    assert verdict.heads[0].where == "rank 3 on node2"
+
+
+def test_two_failures_in_one_block_are_told_apart() -> None:
+    block = torchrun(0, "node1", 1, "x") + torchrun(5, "node2", -9, SIGKILL)
+    verdict = verdict_of(block)
+    assert heads(verdict) == ["LG-305"]
+    assert verdict.heads[0].where == "rank 5 on node2"
+    assert verdict.heads[0].follows[0].where == "rank 0 on node1"
+
+
+def test_the_errno_is_told_with_the_right_address() -> None:
+    text = RECORDED["store port rejected"][0]
+    head = verdict_of(text).heads[0]
+    assert "fd78::11:29500" in head.sentence
+    assert "rejected (errno 113" in head.sentence
+    assert "215.85" not in head.sentence
+    assert "not to be trusted" in head.follows[0].sentence
+
+
+def test_the_hidden_port_is_found_with_its_reason() -> None:
+    text = c10d_timeout("10.77.0.11", 51000)
+    head = verdict_of(text, options=Options(RANGE)).heads[0]
+    assert head.code == "LG-203"
+    assert "in the data range" in head.sentence
+
+
+def test_two_master_ports() -> None:
+    verdict = verdict_of(c10d_timeout("node1", 29500), c10d_timeout("node1", 29501))
+    assert heads(verdict) == ["LG-209"]
+    assert folded(verdict) == ["LG-202", "LG-202"]
+
+
+def test_nodes_that_train_alone() -> None:
+    alone = "Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/1\n"
+    assert heads(verdict_of(alone, alone)) == ["LG-315"]
+    assert heads(verdict_of(alone)) == []
+
+
+def test_different_nccl_versions() -> None:
+    verdict = verdict_of(
+        "NCCL version 2.20.5+cuda12.4\n",
+        "NCCL version 2.23.4+cuda12.4\nMessage truncated : received 1024 bytes instead of 256",
+    )
+    assert heads(verdict) == ["LG-423"]
+    assert folded(verdict) == ["LG-409"]
+
+
+def test_different_kinds_of_addresses() -> None:
+    verdict = verdict_of(
+        "node1:1:1 [0] NCCL INFO Bootstrap : Using eth1:10.77.0.11<0>\n",
+        "node2:1:1 [0] NCCL INFO Bootstrap : Using eth1:fd78::12<0>\n"
+        "node2:1:2 [0] NCCL WARN socketPollConnect: Connect to 10.77.0.11<51849> returned 110(Connection timed out)",
+    )
+    assert heads(verdict) == ["LG-424"]
+    assert folded(verdict) == ["LG-404"]
+
+
+def test_the_rank_that_is_behind() -> None:
+    behind = verdict_of(
+        WATCHDOG.format(0, 96120, "ALLREDUCE"), WATCHDOG.format(7, 64088, "ALLREDUCE")
+    )
+    assert "Rank 7 is at number 64088, others at 96120" in behind.heads[0].sentence
+    size = "node1:1:2 [0] NCCL INFO comm 0x7f rank 0 nranks 3 cudaDev 0\n"
+    silent = verdict_of(
+        size + WATCHDOG.format(0, 5, "ALLREDUCE"), WATCHDOG.format(2, 5, "ALLREDUCE")
+    )
+    assert "Rank 1 logged no timeout" in silent.heads[0].sentence
+
+
+def test_causes_come_before_symptoms_and_mechanisms_before_guesses() -> None:
+    text = "\n".join(
+        RECORDED[case][0]
+        for case in ("other key", "seed 2: clients", "disk", "seed 3: rank", "gloo peer died")
+    )
+    assert heads(verdict_of(text)) == ["LG-401", "LG-505"]
+    assert folded(verdict_of(text)) == ["LG-112", "LG-201", "LG-211"]
+
+
+# Reading
+
+
+def test_line_numbers_hold_across_blocks() -> None:
+    filler = "x" * 99 + "\n"
+    text = filler * 2000 + RECORDED["seed 3: rank"][0]
+    tally = judge.Tally(Options())
+    for block in reader.blocks(text[start : start + 997] for start in range(0, len(text), 997)):
+        tally.take("log", block)
+    assert judge.judge(tally).heads[0].evidence[0].line == 2001
+
+
+@pytest.mark.parametrize("before", [0, 100, 65500, 65536 - 1040, 65536 - 20, 200000])
+def test_a_message_in_an_endless_line(before: int) -> None:
+    text = "y" * before + " " + RECORDED["seed 2: clients"][0] + " " + "z" * 100000
+    tally = judge.Tally(Options())
+    for block in reader.blocks(text[start : start + 4096] for start in range(0, len(text), 4096)):
+        tally.take("log", block)
+    (head,) = judge.judge(tally).heads
+    assert (head.code, head.count, head.evidence[0].line) == ("LG-201", 1, 1)
+    assert len(head.evidence[0].text) <= 300
+
+
+def read_bytes(data: bytes, tmp_path: Path) -> tuple[judge.Verdict, reader.Log]:
+    path = tmp_path / "log"
+    path.write_bytes(data)
+    log, tally = reader.Log("log"), judge.Tally(Options())
+    for block in reader.read(log, path, time.monotonic() + 60):
+        tally.take("log", block)
+    return judge.judge(tally), log
+
+
+CLIENTS = RECORDED["seed 2: clients"][0]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        CLIENTS.encode("utf-16"),
+        gzip.compress(CLIENTS.encode()),
+        gzip.compress(b"nothing\n") + gzip.compress(CLIENTS.encode()),
+        b"\xff\xfe\x80 caf\xe9 \xf0\x9f" + b"\n\0\0\n" + CLIENTS.encode() + b"\xe2\x82",
+        b"\xef\xbb\xbf" + CLIENTS.replace("clients joined", "clients\x1b[0m joined").encode(),
+        (CLIENTS + "\r" + CLIENTS + "\r").encode(),
+    ],
+    ids=["utf-16", "gzip", "two gzips", "mixed", "mark and colour", "carriage returns"],
+)
+def test_odd_encodings(data: bytes, tmp_path: Path) -> None:
+    if data.startswith(b"\xff\xfe\x80"):
+        data = data[2:]  # two bytes that would be UTF-16's mark
+    verdict, _ = read_bytes(data, tmp_path)
+    assert heads(verdict) == ["LG-201"]
+
+
+def test_a_truncated_archive_gives_what_it_has(tmp_path: Path) -> None:
+    packed = gzip.compress((CLIENTS + "\n").encode() + os.urandom(200000))
+    verdict, log = read_bytes(packed[:100000], tmp_path)
+    assert heads(verdict) == ["LG-201"]
+    assert "truncated" in log.note
+    _, damaged = read_bytes(packed[:5000] + b"\0" * 5000 + packed[10000:], tmp_path)
+    assert "damaged" in damaged.note
+
+
+def test_the_deadline_ends_a_pipe_that_nobody_feeds(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    holder = os.open(pipe, os.O_RDWR)
+    try:
+        os.write(holder, CLIENTS.encode() + b"\n")
+        log, tally = reader.Log("pipe"), judge.Tally(Options())
+        for block in reader.read(log, pipe, time.monotonic() + 0.3):
+            tally.take("pipe", block)
+    finally:
+        os.close(holder)
+    assert heads(judge.judge(tally)) == ["LG-201"]
+    assert "deadline" in log.note
+
+
+def lots(size: int) -> Iterator[str]:
+    """A synthetic log: progress, noise, colours, and now and then an error."""
+    noise = "".join(
+        f"\x1b[32m[rank{n % 8}]\x1b[0m: step {n} loss 0.{n} Connect to peers, errno 0, rank {n % 8} returned ok\n"
+        for n in range(600)
+    )
+    sent = 0
+    while sent < size:
+        yield noise
+        sent += len(noise)
+        yield (
+            WATCHDOG.format(sent % 8, sent, "ALLREDUCE")
+            + "\n"
+            + CLIENTS.replace("1801", str(sent))
+            + "\n"
+        )
+
+
+def test_memory_is_bounded_whatever_the_size() -> None:
+    tally = judge.Tally(Options())
+    for block in reader.blocks(lots(1_000_000)):
+        tally.take("log", block)  # compiles the patterns
+    tally = judge.Tally(Options())
+    tracemalloc.start()
+    try:
+        for block in reader.blocks(lots(50_000_000)):
+            tally.take("log", block)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8_000_000
+    assert heads(judge.judge(tally)) == ["LG-201"]
+
+
+def test_findings_of_a_hostile_log_are_bounded() -> None:
+    text = "\n".join(
+        f"SO_ERROR: No route to host, remote=[10.{n >> 16}.{n >> 8 & 255}.{n & 255}]:10653$1"
+        for n in range(5000)
+    )
+    verdict = verdict_of(text)
+    assert len(verdict.heads) <= judge.MOST_KEYS
+    assert all(len(head.evidence) <= judge.EVIDENCE for head in verdict.heads)
+
+
+# The command line
+
+
+def run(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    code = cli.main(argv)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def write(tmp_path: Path, name: str, text: str) -> str:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    return str(tmp_path / name)
+
+
+def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = write(tmp_path, "good.log", HEALTHY)
+    quiet = write(tmp_path, "quiet.log", RECORDED["seed 4: plugin"][0])
+    bad = write(tmp_path, "bad.log", CLIENTS)
+    code, out, _ = run(["explain-log", good], capsys)
+    assert (code, "nothing wrong found" in out) == (0, True)
+    code, out, _ = run(["explain-log", quiet], capsys)
+    assert code == 0
+    assert "Harmless" in out
+    assert "[LG-901]" in out
+    code, out, _ = run(["explain-log", good, bad], capsys)
+    assert code == 1
+    assert out.startswith("1. [LG-201]")
+    assert f"{bad}:1: " in out
+    assert "page:  docs/causes/store.md#lg-201" in out
+
+
+def test_usage_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = write(tmp_path, "good.log", HEALTHY)
+    code, _, err = run(["explain-log", str(tmp_path / "none.log")], capsys)
+    assert (code, "[CL-110]" in err) == (2, True)
+    code, _, err = run(["explain-log", good, "--data-ports", "5-x"], capsys)
+    assert (code, "[CL-111]" in err) == (2, True)
+    code, _, err = run(["explain", "LG-10"], capsys)
+    assert (code, "[CL-109]" in err, "LG-101" in err) == (2, True, True)
+
+
+def test_an_unreadable_log_does_not_hide_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = write(tmp_path, "bad.log", CLIENTS)
+    code, out, err = run(["explain-log", str(tmp_path / "none.log"), bad], capsys)
+    assert (code, "[LG-201]" in out, "[CL-110]" in err) == (1, True, True)
+
+
+def test_a_directory_stands_for_its_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "attempt_0/1").mkdir(parents=True)
+    write(tmp_path, "attempt_0/1/stderr.log", CLIENTS)
+    code, out, _ = run(["explain-log", str(tmp_path)], capsys)
+    assert code == 1
+    assert "attempt_0/1/stderr.log:1" in out
+
+
+def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = write(tmp_path, "a.log", RECORDED["gloo refused, and the passive side"][0])
+    code, out, _ = run(["explain-log", "--json", both], capsys)
+    data = json.loads(out)
+    assert (code, data["schema"]) == (1, explain_cli.SCHEMA)
+    (finding,) = data["findings"]
+    assert finding["code"] == "LG-103"
+    assert finding["severity"] == "cause"
+    assert finding["evidence"][0]["line"] == 1
+    assert [child["code"] for child in finding["follows"]] == ["LG-105"]
+    assert data["logs"][0]["bytes"] > 0
+
+
+def test_stdin_and_names_relative_to_the_user(tmp_path: Path) -> None:
+    write(tmp_path, "mine.log", "nothing\n")
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-m", "fullmesh", "explain-log", "-", "mine.log"],
+        cwd=tmp_path,
+        env=env,
+        input=CLIENTS.encode(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert b"stdin:1" in done.stdout
+    assert b"2 logs read" in done.stdout
+
+
+HOSTILE = st.lists(
+    st.one_of(
+        st.sampled_from([look for cause in judge.CAUSES.values() for look in cause.looks]).map(
+            str.encode
+        ),
+        st.sampled_from(
+            [pattern.needle for cause in judge.CAUSES.values() for pattern in cause.patterns]
+        ).map(str.encode),
+        st.binary(max_size=200),
+        st.sampled_from(
+            [
+                b"\n",
+                b"\r",
+                b"\0",
+                b"\x1b[31m",
+                b"\x1b]0;title\x07",
+                b"\xff\xfe",
+                b"\x9b2J",
+                b"9" * 400,
+                b"\xe2\x80\xae",
+                b"[",
+            ]
+        ),
+        st.integers(1, 90000).map(lambda size: b"x" * size),
+    ),
+    max_size=12,
+).map(b"".join)
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=HOSTILE, cut=st.integers(1, 5000), packed=st.booleans())
+def test_no_log_crashes_it_or_reaches_the_terminal(data: bytes, cut: int, packed: bool) -> None:
+    raw = gzip.compress(data)[:-1] if packed else data
+    log = reader.Log("log")
+    chunks = iter([raw[start : start + cut] for start in range(0, len(raw), cut)])
+    tally = judge.Tally(Options(RANGE))
+    for block in reader.blocks(reader.decoded(reader.unpacked(chunks, log))):
+        tally.take("log", block)
+    verdict = judge.judge(tally)
+    out = explain_cli.as_text(verdict, [log])
+    assert not CONTROL.search(out.replace("\n", ""))
+    json.loads(explain_cli.as_json(verdict, [log]))
+
+
+def test_values_from_a_log_cannot_command_the_terminal() -> None:
+    text = "environment variable RANK\x9b expected, but not set\n" + c10d_timeout(
+        "a\x9b2Jb\u202e", 29500
+    )
+    out = explain_cli.as_text(verdict_of(text), [])
+    assert not CONTROL.search(out.replace("\n", ""))
+    assert "\\x9b" in out
+
+
+def test_clean_cuts_in_the_middle() -> None:
+    assert clean("a" * 1000).count("a") < 240
+    assert clean("a\x07b") == "a\\x07b"
+
+
+def test_two_readers_do_not_share_state() -> None:
+    results: list[list[str]] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(heads(verdict_of(CLIENTS))))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert results == [["LG-201"]] * 4
+
+
+# Pages
+
+
+@pytest.mark.parametrize("family", judge.FAMILIES)
+def test_the_pages_are_up_to_date(family: str) -> None:
+    path = ROOT / pages.FOLDER / f"{family}.md"
+    assert path.read_text(encoding="utf-8") == pages.family_page(family), (
+        "run: python -m fullmesh.explain.pages"
+    )
+
+
+def test_every_cause_has_a_whole_page() -> None:
+    for code, cause in judge.CAUSES.items():
+        text = "\n".join(pages.section(code))
+        for heading in (
+            "What it is:",
+            "How it looks:",
+            "How to prove it:",
+            "How to mend it:",
+            "Source:",
+        ):
+            assert heading in text
+        assert cause.looks or not cause.patterns
+        assert "{" not in pages.plain(cause.says)
+        assert f'<a id="{code.lower()}"></a>' in pages.family_page(pages.family_of(code))
+
+
+def test_every_needle_stands_in_what_its_regex_matches() -> None:
+    """A pattern whose needle is not in its examples would never be tried."""
+    for cause in judge.CAUSES.values():
+        for look in cause.looks:
+            assert any(pattern.needle in look for pattern in cause.patterns)
+
+
+@pytest.mark.parametrize("code", codes.all_codes())
+def test_explain_knows_every_code(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    result, out, _ = run(["explain", code.lower()], capsys)
+    assert result == 0
+    assert code in out
+    if code not in judge.CAUSES:
+        more = out.rsplit("More: ", 1)[1].strip()
+        assert (ROOT / more).exists()
+
+
+def test_every_command_and_code_in_the_advice_exists() -> None:
+    known = codes.all_codes()
+    parser = cli.build_parser()
+    verbs = next(iter(parser._subparsers._group_actions)).choices  # type: ignore[union-attr]
+    for cause in judge.CAUSES.values():
+        text = f"{cause.says} {cause.where} {cause.prove} {cause.mend}"
+        assert {
+            found for found in codes.CODE.findall(text) if found[:2] in codes.PREFIXES
+        } <= known.keys()
+        for part in text.split("./fullmesh ")[1:]:
+            assert part.split(" ", 1)[0] in verbs
