@@ -713,6 +713,47 @@ RECORDED: dict[str, tuple[str, list[str], list[str], list[str]]] = {
         [],
         [],
     ),
+    "no IPv6": (
+        "[W socket.cpp:558] [c10d] The client socket cannot be initialized to connect to"
+        " [node1]:29501 (errno: 97 - Address"
+        " family not supported by protocol).",
+        [],
+        [],
+        ["LG-912"],
+    ),
+    "nccl stray, old": (
+        "n:1:2 [0] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong magic 0 != 4f3a",
+        [],
+        [],
+        ["LG-904"],
+    ),
+    "fingerprints": (
+        "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running"
+        " collective: CollectiveFingerPrint("
+        "SequenceNumber=3, OpType=ALLREDUCE), but Rank 1 is running collective:"
+        " CollectiveFingerPrint(OpType=REDUCE).",
+        ["LG-417"],
+        [],
+        [],
+    ),
+    "old rendezvous": (
+        "RuntimeError: connect() timed out. Original timeout was 60000 ms.",
+        ["LG-301"],
+        [],
+        [],
+    ),
+    "a whole torchrun failure": (
+        c10d_timeout("node-h7", 40685)
+        + (
+            "\ntorch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The"
+            " connection to the C10d store has failed.\n"
+        )
+        + "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 1 closing signal SIGTERM\n"
+        + torchrun(1, "node2", 1, "x"),
+        ["LG-203"],
+        ["LG-301", "LG-304", "LG-310"],
+        [],
+    ),
     "reverse lookup": (
         "[W socket.cpp:764] [c10d] The hostname of the client socket cannot be retrieved. err=-3",
         [],
@@ -1210,6 +1251,13 @@ def test_values_from_a_log_cannot_command_the_terminal() -> None:
     out = explain_cli.as_text(verdict_of(text), [])
     assert not CONTROL.search(out.replace("\n", ""))
     assert "\\x9b" in out
+
+
+def test_values_from_a_log_do_not_become_commands() -> None:
+    head = verdict_of(c10d_timeout("x;reboot", 29500)).heads[0]
+    assert "x;reboot" in head.sentence
+    assert "reboot" not in head.prove + head.mend
+    assert "on HOST while the job starts" in head.prove
 
 
 def test_clean_cuts_in_the_middle() -> None:

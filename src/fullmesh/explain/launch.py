@@ -51,7 +51,10 @@ CAUSES = (
             " to the C10d store has failed. See"
             " inner exception for details.",
         ),
-        patterns=(Pattern("The connection to the C10d store has failed"),),
+        patterns=(
+            Pattern("The connection to the C10d store has failed"),
+            Pattern("connect() timed out. Original timeout was"),
+        ),
         severity=Severity.SYMPTOM,
         follows=(ANY_CAUSE,),
     ),
@@ -299,7 +302,10 @@ CAUSES = (
         where="the node named there, or the clock of the node of this log",
         prove="on all nodes at once: date +%s.%N; chronyc tracking; ./fullmesh verify -i INVENTORY (VC-103)",
         mend="./fullmesh apply -i INVENTORY -- --tags tuning (role time_sync).",
-        source="measured: -20 s and -60 s lost a node silently; dynamic_rendezvous.py keep_alive 5 s x 3",
+        source=(
+            "measured: -20 s and -60 s lost a node silently (the line needs LOGLEVEL=DEBUG);"
+            " dynamic_rendezvous.py"
+        ),
         looks=(
             "As part of the sync operation the node(s) 'node2_4711_0' have been removed from the"
             " rendezvous 'job1' since they had no"

@@ -14,6 +14,7 @@ ANY_CAUSE = "*"
 CONTROL = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
+WORD = re.compile(r"[\w.:%+@/-]{1,120}")
 SHOWN = 240  # characters of a log line; longer ones are cut in the middle
 VALUE = 200  # characters of a value taken from a log into a sentence
 
@@ -129,8 +130,12 @@ class Finding:
         """The code of the cause."""
         return self.cause.code
 
-    def _fill(self, template: str) -> str:
-        values = _Blank({name: clean(value, VALUE) for name, value in self.fields.items()})
+    def _fill(self, template: str, *, command: bool = False) -> str:
+        values = _Blank()
+        for name, value in self.fields.items():
+            shown = clean(value, VALUE)
+            # people paste commands: what a log says must not become one
+            values[name] = name.upper() if command and not WORD.fullmatch(shown) else shown
         return " ".join(template.format_map(values).split())
 
     @property
@@ -146,12 +151,12 @@ class Finding:
     @property
     def prove(self) -> str:
         """The next step."""
-        return self._fill(self.cause.prove)
+        return self._fill(self.cause.prove, command=True)
 
     @property
     def mend(self) -> str:
         """What to do."""
-        return self._fill(self.cause.mend)
+        return self._fill(self.cause.mend, command=True)
 
 
 class _Blank(dict[str, str]):

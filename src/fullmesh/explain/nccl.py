@@ -456,6 +456,34 @@ CAUSES = (
         weight=81,
     ),
     Cause(
+        code="LG-417",
+        title="torch saw ranks call different collectives",
+        says="torch compared the collectives and they differ: rank {rank} is running {detail}.",
+        where="the ranks that the message names",
+        prove=(
+            "the message stands in every rank's log; compare the lines of code they name with"
+            " TORCH_SHOW_CPP_STACKTRACES=1"
+        ),
+        mend="No collective inside 'if rank == 0'; the same order, shapes and types on every rank.",
+        source="read: torch ProcessGroupWrapper.cpp (TORCH_DISTRIBUTED_DEBUG=DETAIL)",
+        looks=(
+            "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running collective:"
+            " CollectiveFingerPrint(SequenceNumber=3, OpType=ALLREDUCE, TensorShape=[10]), but"
+            " Rank 1 is running collective:"
+            " CollectiveFingerPrint(SequenceNumber=3, OpType=REDUCE).",
+        ),
+        patterns=(
+            Pattern(
+                "Detected mismatch between collectives",
+                (
+                    r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d{1,7}) is running"
+                    r" (?P<detail>.{1,190})"
+                ),
+            ),
+        ),
+        weight=86,
+    ),
+    Cause(
         code="LG-419",
         title="EFA: the security group lacks its rule for itself",
         says=(
@@ -598,7 +626,7 @@ CAUSES = (
         patterns=(
             Pattern(
                 "socketFinalizeAccept: wrong",
-                r"socketFinalizeAccept: (?P<detail>wrong (?:type|magic) [^\n]{1,60})",
+                r"socketFinalizeAccept: (?P<detail>wrong type [^\n]{1,60})",
             ),
         ),
         weight=70,
@@ -680,7 +708,10 @@ CAUSES = (
         looks=(
             "node1:1:2 [0] NCCL INFO socketFinalizeAccept: socket connected with magic mismatch, discarding",
         ),
-        patterns=(Pattern("magic mismatch", r"magic mismatch.{0,40}discard"),),
+        patterns=(
+            Pattern("magic mismatch", r"magic mismatch.{0,40}discard"),
+            Pattern("socketFinalizeAccept: wrong magic"),
+        ),
         severity=Severity.HARMLESS,
     ),
 )

@@ -401,6 +401,21 @@ CAUSES = (
         follows=(ANY_CAUSE,),
     ),
     Cause(
+        code="LG-912",
+        title="harmless: the node has no IPv6",
+        says="c10d tried IPv6 first, which this node does not have (errno 97), and goes on with IPv4.",
+        prove="cat /proc/sys/net/ipv6/conf/all/disable_ipv6",
+        mend="Nothing to do.",
+        source="read: socket.cpp tries IPv6, then IPv4; pytorch/pytorch#74316",
+        looks=(
+            "[W socket.cpp:401] [c10d] The server socket cannot be initialized on [::]:29501"
+            " (errno: 97 - Address family not"
+            " supported by protocol).",
+        ),
+        patterns=(Pattern("(errno: 97 - Address family"),),
+        severity=Severity.HARMLESS,
+    ),
+    Cause(
         code="LG-905",
         title="harmless: a name has no IPv6 address",
         says=(
