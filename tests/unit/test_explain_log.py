@@ -1052,6 +1052,12 @@ def test_a_truncated_archive_gives_what_it_has(tmp_path: Path) -> None:
     assert "damaged" in damaged.note
 
 
+def test_an_empty_log_is_named(tmp_path: Path) -> None:
+    verdict, log = read_bytes(b"", tmp_path)
+    assert not verdict.bad
+    assert log.note == "it is empty"
+
+
 def test_the_deadline_ends_a_pipe_that_nobody_feeds(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

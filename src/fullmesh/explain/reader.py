@@ -174,3 +174,5 @@ def read(log: Log, path: Path | None, deadline: float) -> Iterator[Block]:
         yield from blocks(decoded(unpacked(raw(log, path, deadline), log)))
     except Late:
         log.note = "the deadline passed before its end"
+    else:
+        log.note = log.note or ("" if log.size else "it is empty")
