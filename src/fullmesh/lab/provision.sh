@@ -10,9 +10,13 @@ if [ ! -e "$ready" ]; then
     if [ "$2" = ubuntu ]; then echo "127.0.1.1 $1"; fi
     echo '::1 ip6-localhost ip6-loopback'
   } > /etc/hosts
+  # The image may carry the builder's name server. No node reaches it, and systemd-resolved, which read it at boot,
+  # lets every lookup wait 40 s (chrony's start and stop among them). With real images podman mounts this file, and
+  # it stays.
+  : > /etc/resolv.conf 2>/dev/null || :
   if [ "$2" = ubuntu ] && [ -d /run/systemd/resolve ]; then
-    # with real images podman mounts this file, and it stays
     ln -sf ../run/systemd/resolve/stub-resolv.conf /etc/resolv.conf 2>/dev/null || :
+    systemctl try-restart systemd-resolved.service
   fi
   touch "$ready"
   echo changed
