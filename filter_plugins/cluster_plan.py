@@ -22,13 +22,14 @@ def cluster_plan(hostvars: Any, hosts: list[str]) -> dict[str, Any]:
         raise AnsibleFilterError(f"the inventory cannot work:\n{error}") from error
 
 
-def plan_faults(hostvars: Any, hosts: list[str]) -> list[str]:
-    """Every fault of the inventory as coded sentences, [] when it can work."""
+def plan_faults(hostvars: Any, hosts: list[str], ansible_core: str) -> list[str]:
+    """Every fault of the controller and the inventory as coded sentences, [] when they can work."""
+    faults = core.controller_faults(str(ansible_core))
     try:
         core.from_hostvars(hostvars, [str(host) for host in hosts])
     except RefusedError as error:
-        return [str(fault) for fault in error.faults]
-    return []
+        faults += error.faults
+    return [str(fault) for fault in faults]
 
 
 def node_view(plan: dict[str, Any], host: str, observed: dict[str, Any]) -> dict[str, Any]:

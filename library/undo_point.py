@@ -403,8 +403,12 @@ def all_packages(node: Node) -> "list[str]":
 
 
 def not_needed(node: Node) -> "set[str]":
-    """Name what apt brought along for others and nobody needs any more; a simulation, needs no lock."""
-    _, out, _ = node.run(["apt-get", "--simulate", "--quiet", "autoremove"])
+    """Name what apt brought along for others and nobody needs any more; a simulation, needs no lock.
+
+    A package that is only suggested by another one is not needed (apt keeps it by default, apt.conf(5)).
+    """
+    weak = ["-o", "APT::AutoRemove::SuggestsImportant=false"]
+    _, out, _ = node.run(["apt-get", "--simulate", "--quiet", *weak, "autoremove"])
     return set(re.findall(r"^(?:Remv|Purg) ([^ :]+)", out, re.MULTILINE))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ CODES = {
     "PL-121": "a controller with an unsupported ansible-core",
     "PL-123": "a malformed gateway, route, MTU or name server",
 }
+LOWEST_ANSIBLE, HIGHEST_ANSIBLE = [2, 16], [2, 21]
 CODE = ("roles", "library", "module_utils", "filter_plugins", "playbooks", "src/fullmesh")
 HostSettings = Mapping[str, Any]
 
@@ -100,6 +102,23 @@ def from_hostvars(
             if name in names.settable
         }
     return derive(chosen, faults=faults, code=code_digest(root))
+
+
+def controller_faults(ansible_core: str) -> list[Fault]:
+    """A fault when the controller's ansible-core is not one that the roles are written for.
+
+    2.16 is the last that manages Python 3.6 and 2.7 nodes (EL 7 and 8); 2.21 the newest that was looked at.
+    """
+    numbers = [int(part) for part in re.findall(r"\d+", ansible_core)[:2]]
+    if LOWEST_ANSIBLE <= numbers <= HIGHEST_ANSIBLE:
+        return []
+    return [
+        Fault(
+            "PL-121",
+            f"ansible-core {ansible_core} is not supported",
+            "Use 2.16 to 2.21: pip install -r requirements.txt brings the right one",
+        )
+    ]
 
 
 def _plain(value: Any) -> Any:

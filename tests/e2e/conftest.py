@@ -33,6 +33,10 @@ class Done:
             for host, counters in RECAP.findall(self.output)
         }
 
+    def says(self, sentence: str) -> bool:
+        """Whether the output has *sentence*, however YAML broke its lines."""
+        return " ".join(sentence.split()) in " ".join(self.output.split())
+
     def changed(self) -> dict[str, int]:
         """Host -> number of changes, localhost left out."""
         return {host: c["changed"] for host, c in self.recap().items() if host != "localhost"}
@@ -98,11 +102,23 @@ def nodes() -> list[str]:
     return [node["name"] for node in json.loads(done.stdout)["nodes"]]
 
 
-# Everything under /etc but what the system itself rewrites: boot ids, package managers' caches, the resolver's link.
+# What the system itself rewrites under /etc: boot ids, package managers' caches, the resolver's link, and the accounts
+# that a distribution's packages make and by its policy never remove (chrony's).
+NOT_COMPARED = (
+    "*.cache",
+    "resolv.conf",
+    "machine-id",
+    "adjtime",
+    ".updated",
+    "passwd*",
+    "group*",
+    "shadow*",
+    "gshadow*",
+)
 ETC_DIGEST = (
-    "cd /etc && find . -xdev \\( -type f -o -type l \\) ! -name '*.cache' ! -name resolv.conf ! -name machine-id"
-    " ! -name adjtime ! -name '.updated' -printf '%p %m %U:%G %l ' -exec sh -c"
-    ' \'[ -L "$1" ] && echo link || sha256sum < "$1"\' _ {} \\; | sort'
+    "cd /etc && find . -xdev \\( -type f -o -type l \\) "
+    + " ".join(f"! -name '{name}'" for name in NOT_COMPARED)
+    + " -printf '%p %m %U:%G %l ' -exec sh -c '[ -L \"$1\" ] && echo link || sha256sum < \"$1\"' _ {} \\; | sort"
 )
 
 

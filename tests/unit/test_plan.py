@@ -192,6 +192,16 @@ def test_all_faults_at_once() -> None:
     assert codes(hosts) == ["PL-104", "PL-109", "PL-112"]
 
 
+@pytest.mark.parametrize("version", ["2.16.0", "2.19.14", "2.21.3rc1"])
+def test_controllers_that_can_run_this(version: str) -> None:
+    assert plan.controller_faults(version) == []
+
+
+@pytest.mark.parametrize("version", ["2.15.13", "2.9.27", "2.22.0", "3.0", ""])
+def test_controllers_that_cannot(version: str) -> None:
+    assert [fault.code for fault in plan.controller_faults(version)] == ["PL-121"]
+
+
 def test_routed_clusters_may_span_networks() -> None:
     hosts = with_b(fullmesh_address="10.0.1.12/24")
     for own in hosts.values():
