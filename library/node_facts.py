@@ -29,6 +29,10 @@ ansible_facts:
   description: Ansible's own names for the platform, and C(fullmesh).
   type: dict
   returned: always
+notes:
+  description: What the roles had to say when the node converged; empty when it drifted, as they will say it again.
+  type: list
+  returned: always
 drift:
   description: One sentence for each difference from the manifest; empty when the node is what it converged to.
   type: list
@@ -100,7 +104,8 @@ def main() -> None:
     )
     digest = module.params["digest"]
     drift = manifest.drift(digest) if digest else []
-    module.exit_json(changed=False, ansible_facts=facts(), drift=drift)
+    notes = manifest.notes() if digest and not drift else []
+    module.exit_json(changed=False, ansible_facts=facts(), drift=drift, notes=notes)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,11 @@ options:
     description: Role name to what it owns, see docs/architecture.md.
     type: dict
     required: true
+  notes:
+    description: What the roles have to say of the node, kept for the reports of later runs that skip the roles.
+    type: list
+    elements: dict
+    default: []
   state:
     description: Whether the manifest is kept or removed.
     type: str
@@ -81,6 +86,7 @@ def main() -> None:
         argument_spec={
             "digest": {"type": "str", "required": True},
             "owned": {"type": "dict", "required": True},
+            "notes": {"type": "list", "elements": "dict", "default": []},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         },
         supports_check_mode=True,
@@ -110,6 +116,7 @@ def main() -> None:
         "digest": module.params["digest"],
         "owned": owned,
         "state": state,
+        "notes": module.params["notes"],
     }
     old = manifest.load(path)[0]
     changed = old != new

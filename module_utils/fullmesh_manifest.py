@@ -206,6 +206,12 @@ def drift(digest: str, path: str = PATH, run: Run = node.run) -> List[str]:
     return differences(manifest["state"], observe(manifest["owned"], run))
 
 
+def notes(path: str = PATH) -> List[Dict[str, str]]:
+    """What the roles had to say of the node when it converged."""
+    manifest = load(path)[0]
+    return list(manifest.get("notes", [])) if manifest else []
+
+
 def write(manifest: Dict[str, Any], path: str = PATH) -> None:
     """Put the manifest in place in one step, so that a cut never leaves half of it."""
     directory = os.path.dirname(path)

@@ -224,7 +224,12 @@ def test_the_missions_test_setup_passes_and_says_loudly_that_the_firewall_is_off
     assert result["verdict"] == "ok"
     assert any("firewall" in note["text"].lower() for note in result["notes"])
     summary = run("./fullmesh", "report")
-    assert "firewall" in summary.output.lower()
+    assert "[PF-201]" in summary.output
+    again = site("-e", "peer_firewall_mode=off", "-e", "selinux_mode=permissive")
+    assert (again.code, again.changed()) == (0, dict.fromkeys(lab, 0))
+    # the roles did not run, and the report is as loud as before
+    assert "TASK [peer_firewall : off" not in again.output
+    assert "PF-201" in {note["code"] for note in latest()["notes"]}
     for node in lab:
         assert on(node, "systemctl is-active firewalld || true") == "inactive"
     back = site()

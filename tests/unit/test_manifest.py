@@ -213,7 +213,7 @@ class FakeModule:
     check_mode = False
 
     def __init__(self, **params: Any) -> None:
-        self.params = {"digest": "d", "state": "present", **params}
+        self.params = {"digest": "d", "state": "present", "notes": [], **params}
 
     def exit_json(self, **result: Any) -> None:
         raise SystemExit(json.dumps(result))
@@ -237,6 +237,17 @@ def test_the_module_writes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert '"changed": false' in keep_by_module(tmp_path, monkeypatch, owned=owned)
     gone = keep_by_module(tmp_path, monkeypatch, owned=owned, state="absent")
     assert '"changed": true' in gone
+
+
+def test_notes_are_kept_for_runs_that_skip_the_roles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "conf").write_text("one")
+    notes = [{"code": "PF-201", "text": "the firewall is off"}]
+    owned = {"r": {"files": [str(tmp_path / "conf")]}}
+    assert manifest.notes(str(tmp_path / "state/manifest.json")) == []
+    keep_by_module(tmp_path, monkeypatch, owned=owned, notes=notes)
+    assert manifest.notes(str(tmp_path / "state/manifest.json")) == notes
 
 
 @pytest.mark.parametrize(
