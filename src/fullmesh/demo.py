@@ -6,6 +6,7 @@ import argparse
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from fullmesh.settings import ROOT
 
@@ -27,6 +28,11 @@ def _say(text: str) -> None:
     print(f"fullmesh: {text}", file=sys.stderr, flush=True)
 
 
+def results() -> set[Path]:
+    """Every result; the link ``latest`` counts as what it points at."""
+    return {path.resolve() for path in (ROOT / "runs").glob("*/result.json")}
+
+
 def run(args: argparse.Namespace) -> int:
     """Lab, site.yml, verdict; 0 when the cluster is verified."""
     from fullmesh import report  # noqa: PLC0415 (rich is slow to import; other verbs go without)
@@ -37,12 +43,13 @@ def run(args: argparse.Namespace) -> int:
     if code:
         return code
     _say(f"the lab is up after {time.monotonic() - started:.0f} s; running site.yml on it")
-    before = set((ROOT / "runs").glob("*/result.json"))
+    before = results()
     command = ["ansible-playbook", "site.yml", "-i", "inventory/lab", *args.more]
     code = subprocess.run(command, cwd=ROOT, check=False).returncode
-    new = sorted(set((ROOT / "runs").glob("*/result.json")) - before)
+    new = sorted(results() - before)
     if new:
         verdict = report.print_summary(new[-1])
+        _say(f"the report lies in {new[-1].relative_to(ROOT)}")
     else:
         _say("site.yml left no result: it ended before the verification, see its output above")
         verdict = 0 if code == 0 and "--check" in args.more else 1
