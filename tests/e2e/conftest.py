@@ -114,6 +114,8 @@ NOT_COMPARED = (
     "group*",
     "shadow*",
     "gshadow*",
+    "subuid*",
+    "subgid*",
 )
 ETC_DIGEST = (
     "cd /etc && find . -xdev \\( -type f -o -type l \\) "
