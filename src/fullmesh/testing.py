@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from fullmesh.settings import ROOT
 LOGS = ROOT / ".fullmesh/logs"
 HEARTBEAT_SECONDS = 10
 TAIL_LINES = 60
+KINDS = ("action", "callback", "filter")  # of Ansible's plugins
 # A hung part must end before CI's own limit does, so that its log is shown.
 PART_SECONDS = 1800
 
@@ -30,12 +31,14 @@ class Part:
         name: how it is called on the terminal and in the log's name.
         command: argv.
         slow: needs the lab; left out by ``--fast``.
+        rare: too slow for every run; only with ``--all`` or by its name.
         env: variables on top of this process's own.
     """
 
     name: str
     command: Sequence[str]
     slow: bool = False
+    rare: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -77,7 +80,8 @@ def lint_parts() -> list[Part]:
         Part("ruff check", ["ruff", "check", "."]),
         Part("ruff format", ["ruff", "format", "--check", "."]),
         Part(
-            "mypy", ["mypy", "src", "filter_plugins", "callback_plugins", "library", "module_utils"]
+            "mypy",
+            ["mypy", "src", *(f"{kind}_plugins" for kind in KINDS), "library", "module_utils"],
         ),
         Part("yamllint", ["yamllint", "--strict", "."]),
         Part("shellcheck", ["shellcheck", *shell_files()]),
@@ -94,24 +98,64 @@ def scenarios() -> list[str]:
     return sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
 
 
-def end_to_end(name: str) -> Part:
-    """One file of tests/e2e; each has a lab of its own."""
-    command = [sys.executable, "-m", "pytest", "-v", f"tests/e2e/test_{name}.py"]
+def end_to_end(name: str, where: str = "") -> Part:
+    """A file of tests/e2e or a folder of tests; each has a lab of its own."""
+    command = [sys.executable, "-m", "pytest", "-v", where or f"tests/e2e/test_{name}.py"]
     return Part(f"end to end {name}", command, slow=True)
 
 
-def parts() -> list[list[Part]]:
-    """The stages in order; the parts of one stage do not collide and run two at a time."""
-    fullmesh = [sys.executable, "-m", "fullmesh"]
-    return [
-        lint_parts(),
-        [Part("unit", [sys.executable, "-m", "pytest", "-q", "-n", "2"])],
-        [Part("lab images", [*fullmesh, "lab", "build"], slow=True)],
-        [
+def faults() -> Part:
+    """Breaks lab nodes and asks what is wrong; its two labs go side by side, so it needs both processors for itself."""
+    words = "-m pytest -v -n 2 --dist loadfile tests/faults"
+    return Part("end to end faults", [sys.executable, *words.split()], slow=True)
+
+
+# What takes longest goes first, so that nothing waits for it at the end (seconds of CI's own table).
+LONGEST = (
+    "end to end cuts",
+    "end to end site",
+    "end to end watch",
+    "molecule launchers",
+    "molecule peer_firewall",
+    "molecule links",
+    "end to end dhcp",
+    "molecule selinux_mode",
+)
+
+
+def on_lab() -> list[Part]:
+    """All that goes side by side on the lab, each part with a lab of its own, the longest first."""
+    every = [
+        *(
             Part(f"molecule {name}", ["molecule", "test", "-s", name], slow=True)
             for name in scenarios()
+        ),
+        *(end_to_end(name) for name in ("site", "dhcp", "ipv6", "watch")),
+        end_to_end("cuts", "tests/cuts"),
+    ]
+    names = [part.name for part in every]
+    first = [every[names.index(name)] for name in LONGEST]
+    return [*first, *(part for part in every if part not in first)]
+
+
+def parts() -> list[list[Part]]:
+    """The stages in order; the parts of one stage do not collide and run side by side."""
+    fullmesh = [sys.executable, "-m", "fullmesh"]
+    pytest = [sys.executable, "-m", "pytest"]
+    return [
+        lint_parts(),
+        [Part("unit", [*pytest, "-q", "-n", "2"])],
+        [
+            # amazon.aws against a mock of EC2 on 127.0.0.1
+            Part("ec2", [*pytest, "-q", "-n", "2", "tests/ec2"], slow=True),
+            # packages of the system's own (a browser), so not for --fast
+            Part("report in a browser", [*pytest, "-v", "tests/browser"], slow=True),
         ],
-        [end_to_end("site"), end_to_end("ipv6")],
+        [Part("lab images", [*fullmesh, "lab", "build"], slow=True)],
+        on_lab(),
+        [faults()],
+        # alone: two emulated machines take two cores, for longer than all molecule scenarios together
+        [Part("end to end vm", [*pytest, "-vx", "tests/vm"], slow=True, rare=True)],
     ]
 
 
@@ -120,6 +164,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     text = "run what CI runs: lint, unit tests, molecule scenarios, the lab end to end"
     parser = verbs.add_parser("test", help=text, description=text)
     parser.add_argument("--fast", action="store_true", help="leave out what needs the lab")
+    parser.add_argument("--all", action="store_true", help="also what is emulated (VMs)")
     parser.add_argument("--list", action="store_true", help="print the parts and stop")
     parser.add_argument("part", nargs="*", help="only these parts (a name, or its first words)")
     parser.set_defaults(func=run)
@@ -181,6 +226,7 @@ def chosen(stages: Iterable[list[Part]], args: argparse.Namespace) -> list[list[
     result = []
     for stage in stages:
         keep = [part for part in stage if not (args.fast and part.slow)]
+        keep = [part for part in keep if args.all or args.part or not part.rare]
         if args.part:
             keep = [part for part in keep if any(part.name.startswith(word) for word in args.part)]
         if keep:
@@ -200,10 +246,11 @@ def run(args: argparse.Namespace) -> int:
         return 0
     outcomes: list[Outcome] = []
     for stage in stages:
+        # Three at a time left 10 % of two processors idle, and leases came too late for the cuts: not worth it.
         with ThreadPoolExecutor(max_workers=2) as pool:
-            for outcome in pool.map(run_part, stage):
-                report(outcome)
-                outcomes.append(outcome)
+            for future in as_completed([pool.submit(run_part, part) for part in stage]):
+                report(future.result())
+                outcomes.append(future.result())
         if stage[0].name == "lab images" and outcomes[-1].code:
             _say("the lab's images could not be built, so nothing that needs them can run")
             break

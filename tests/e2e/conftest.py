@@ -3,63 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
-import sys
-import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from plays import Done, run
 
 from fullmesh.settings import ROOT
-
-RECAP = re.compile(r"^(\S+)\s+: ((?:\w+=\d+\s*)+)$", re.MULTILINE)
-
-
-@dataclass
-class Done:
-    """A finished command."""
-
-    code: int
-    output: str
-    seconds: float
-
-    def recap(self) -> dict[str, dict[str, int]]:
-        """Ansible's PLAY RECAP: host -> counter -> number."""
-        return {
-            host: {name: int(number) for name, number in re.findall(r"(\w+)=(\d+)", counters)}
-            for host, counters in RECAP.findall(self.output)
-        }
-
-    def says(self, sentence: str) -> bool:
-        """Whether the output has *sentence*, however YAML broke its lines."""
-        return " ".join(sentence.split()) in " ".join(self.output.split())
-
-    def changed(self) -> dict[str, int]:
-        """Host -> number of changes, localhost left out."""
-        return {host: c["changed"] for host, c in self.recap().items() if host != "localhost"}
-
-
-def run(*command: str, seconds: float = 900) -> Done:
-    """Run a command in the checkout; what it prints stands in the test's log."""
-    started = time.monotonic()
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        timeout=seconds,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    took = time.monotonic() - started
-    sys.stdout.write(
-        f"\n$ {' '.join(command)}\n{done.stdout[-20000:]}\nexit {done.returncode} in {took:.1f} s\n"
-    )
-    return Done(done.returncode, done.stdout, took)
 
 
 def site(*more: str, inventory: str = "inventory/lab") -> Done:
