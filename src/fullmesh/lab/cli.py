@@ -10,6 +10,8 @@ from fullmesh.lab.console import out, say
 from fullmesh.lab.errors import LabError, StepError
 from fullmesh.lab.paths import find
 from fullmesh.lab.state import Store
+from fullmesh.lab.vm import cli as vm_cli
+from fullmesh.lab.vm import store as vm_store
 
 # Exit codes of the whole project: 0 fine, 1 something failed, 2 usage or environment.
 FAILED, USAGE = 1, 2
@@ -40,6 +42,7 @@ def up(args: argparse.Namespace) -> int:
         families=None if args.families is None else plan.check_families(args.families),
         ipv6=True if args.ipv6 else None,
         outsider=args.outsider,
+        dhcp=True if args.dhcp else None,
     )
     lab = lifecycle.up(find(), wish)
     say(lab.note)
@@ -53,7 +56,7 @@ def down(args: argparse.Namespace) -> int:
     for name in names:
         lifecycle.down(paths, name)
     if args.purge:
-        left = state.names(paths)
+        left = [*state.names(paths), *vm_store.names(paths)]
         if left:
             raise LabError(
                 "LB-115", f"--purge with labs still up: {', '.join(left)}", "Add --all to it."
@@ -96,6 +99,12 @@ def execute(args: argparse.Namespace) -> int:
             "LB-116",
             "no command given",
             f"For example: fullmesh lab exec {node.name} -- ip address",
+        )
+    if args.command[0] != "--" and command[0].startswith("-"):
+        raise LabError(
+            "LB-116",
+            f"{command[0]} is an option, not a command",
+            f"Options go before the node: fullmesh lab exec --name {lab.name} {node.name} -- ip address",
         )
     podman = lifecycle.open_podman(paths)
     if podman.containers().get(node.container) != "running":
@@ -144,6 +153,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     one.add_argument("--families", help="el, ubuntu or el,ubuntu (default), in this order")
     one.add_argument("--ipv6", action="store_true", help="plan IPv6 cluster addresses")
     one.add_argument("--outsider", action="store_true", help="add a node that is no peer")
+    one.add_argument(
+        "--dhcp", action="store_true", help="one card a node, with a lease, for ssh too"
+    )
     one = add("down", down, "Remove a lab; images and repositories stay.")
     one.add_argument("--name", default=plan.DEFAULT_NAME)
     one.add_argument("--all", action="store_true", help="every lab")
@@ -157,3 +169,4 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD")
     add("build", build, "Build images and repositories only.")
     add("packages", packages, "Print the packages that this machine needs.")
+    vm_cli.register(commands, guarded)

@@ -31,4 +31,6 @@ CODES = {
     "LB-115": "--purge while labs are up",
     "LB-116": "lab exec without a command",
     "LB-117": "this machine has too few inotify instances left for more nodes",
+    "LB-130": "there are no virtual machines of that name",
+    "LB-131": "virtual machines on a machine that is no x86-64",
 }

@@ -75,9 +75,9 @@ def require_debian(needed: Sequence[str], release: Mapping[str, str]) -> None:
         )
 
 
-def ensure_packages(paths: Paths) -> None:
-    """Install what `fullmesh lab packages` lists and this machine lacks; LB-103 when apt cannot."""
-    needed = missing()
+def ensure_packages(paths: Paths, packages: Mapping[str, str] = PACKAGES) -> None:
+    """Install what of *packages* this machine lacks; LB-103 when apt cannot."""
+    needed = missing(packages)
     if not needed:
         return
     require_debian(needed, os_release(Path("/etc/os-release").read_text()))

@@ -16,14 +16,19 @@ def quoted(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def host_lines(node: Node) -> list[str]:
-    """Return the lines of one host.
+def host_lines(node: Node, gateway: str = "") -> list[str]:
+    """Return the lines of one host; *gateway* where the only card carries our ssh as well.
 
     An outsider has no variables of the project: it only stands on the cluster network.
     """
     lines = [f"        {node.name}:", f"          ansible_host: {quoted(node.management_address)}"]
     if node.outsider:
         return [*lines, f"          lab_cluster_address: {quoted(node.cluster_address)}"]
+    if gateway:
+        link = f"interface: {CLUSTER_INTERFACE}, addresses: [{quoted(node.cluster_address)}]"
+        lines.append("          fullmesh_links:")
+        lines.append(f"            - {{{link}, gateway: {quoted(gateway)}}}")
+        return [*lines, "          fullmesh_local_ranks: 1"]
     return [
         *lines,
         f"          fullmesh_address: {quoted(node.cluster_address)}",
@@ -41,14 +46,22 @@ def ssh_options(known_hosts: Path) -> list[str]:
     ]
 
 
-def render(
-    nodes: Sequence[Node], controller: str, key: Path, known_hosts: Path, note: str = ""
+def render(  # noqa: PLR0913 (one text out of six values)
+    nodes: Sequence[Node],
+    controller: str,
+    key: Path,
+    known_hosts: Path,
+    note: str = "",
+    *,
+    gateway: str = "",
 ) -> str:
     """Return the text of hosts.yml.
 
-    *controller* is this host's address on the management network, *note* what the report says of the nodes.
+    *controller* is this host's address on the management network, *note* what the report says of the nodes,
+    *gateway* the router of a lab with DHCP: there ssh comes from the controller's address behind it.
     """
-    peers = [line for node in nodes if not node.outsider for line in host_lines(node)]
+    options = ssh_options(known_hosts) + ([f"-b {controller}"] if gateway else [])
+    peers = [line for node in nodes if not node.outsider for line in host_lines(node, gateway)]
     others = [line for node in nodes if node.outsider for line in host_lines(node)]
     lines = [
         "all:",
@@ -56,7 +69,7 @@ def render(
         "    ansible_user: root",
         f"    ansible_ssh_private_key_file: {quoted(str(key))}",
         "    ansible_ssh_common_args: >-",
-        *(f"      {option}" for option in ssh_options(known_hosts)),
+        *(f"      {option}" for option in options),
         f"    fullmesh_controllers: [{quoted(controller)}]",
         *([f"    verify_cluster_note: {quoted(note)}"] if note else []),
         "  children:",

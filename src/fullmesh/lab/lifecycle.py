@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fullmesh.lab import host, nodes, plan, source, state, subnets
+from fullmesh.lab import dhcp, host, nodes, plan, source, state, subnets
 from fullmesh.lab.build import Builder
 from fullmesh.lab.console import say
 from fullmesh.lab.errors import LabError
@@ -28,6 +28,7 @@ class Wish:
     families: tuple[str, ...] | None = None
     ipv6: bool | None = None
     outsider: bool = False
+    dhcp: bool | None = None
 
 
 def open_podman(paths: Paths) -> Podman:
@@ -67,6 +68,7 @@ def merge(wish: Wish, recorded: Lab | None, index: int, found: source.Source) ->
     if recorded is None:
         families, ipv6 = wish.families or plan.FAMILIES, bool(wish.ipv6)
         lab = Lab(wish.name, index, ipv6, found.kind, found.note, list(families))
+        lab.dhcp = bool(wish.dhcp)
         count = wish.count or plan.DEFAULT_NODES
     else:
         lab = recorded
@@ -77,6 +79,8 @@ def merge(wish: Wish, recorded: Lab | None, index: int, found: source.Source) ->
     lab.nodes = plan.nodes(lab.name, index, lab.families, count, lab.ipv6)
     if wish.outsider or had_outsider:
         lab.nodes.append(plan.outsider(lab.name, index, lab.ipv6))
+    if lab.dhcp:
+        lab.nodes = plan.leased(lab.nodes, index, lab.ipv6)
     return lab
 
 
@@ -87,6 +91,8 @@ def _refuse_contradiction(wish: Wish, lab: Lab) -> None:
         clashes.append(f"families {','.join(lab.families)}")
     if wish.ipv6 and not lab.ipv6:
         clashes.append("IPv4 cluster addresses")
+    if wish.dhcp and not lab.dhcp:
+        clashes.append("two networks")
     if clashes:
         raise LabError(
             "LB-114",
@@ -113,6 +119,8 @@ def up(paths: Paths, wish: Wish) -> Lab:
         nodes.ensure_networks(podman, lab)
         images = {stage: builder.image(stage) for stage in plan.IMAGES.values()}
         nodes.ensure_running(podman, lab, images, builder.folder("repo"))
+        if lab.dhcp:
+            dhcp.serve(paths, lab, store.folder)
         nodes.ensure_ready(podman, store, lab)
         written = store.write_inventory(lab)
     say(f"lab {lab.name} is up after {time.monotonic() - begun:.1f} s; inventory: {written[-1]}")
@@ -126,6 +134,7 @@ def down(paths: Paths, name: str) -> None:
     with held(paths.home / "locks" / f"lab-{name}", f"lab {name}", LOCK_SECONDS):
         lab = require(store)
         nodes.remove(podman, lab)
+        dhcp.stop(lab, store.folder)
         shutil.rmtree(store.folder)
         release(paths, name)
         if name == plan.DEFAULT_NAME:

@@ -41,6 +41,16 @@ def ensure_networks(podman: Podman, lab: Lab) -> None:
     podman.write_network(network_config(lab.cluster_network, cluster, None, None, True))
 
 
+def network_arguments(lab: Lab, node: Node) -> list[str]:
+    """Return podman's arguments for the node's cards: two of them, or the one that gets a lease."""
+    if lab.dhcp:
+        return [f"--network={lab.cluster_network}:interface_name=eth1,mac={node.mac}"]
+    return [
+        f"--network={lab.management_network}:ip={node.management_address},interface_name=eth0",
+        f"--network={lab.cluster_network}:interface_name=eth1",
+    ]
+
+
 def create_arguments(lab: Lab, node: Node, image: str, repo: Path) -> list[str]:
     """Return podman's arguments for a node.
 
@@ -59,8 +69,7 @@ def create_arguments(lab: Lab, node: Node, image: str, repo: Path) -> list[str]:
         "--restart=always",
         "--no-hosts",
         *([] if lab.image_source == "registry" else ["--dns=none"]),
-        f"--network={lab.management_network}:ip={node.management_address},interface_name=eth0",
-        f"--network={lab.cluster_network}:interface_name=eth1",
+        *network_arguments(lab, node),
         f"--volume={repo}:/srv/repo:ro",
         f"--label=fullmesh-lab={lab.name}",
         image,
@@ -80,7 +89,8 @@ def ensure_running(podman: Podman, lab: Lab, images: dict[str, str], repo: Path)
     for_each(touched, lambda node: podman.must("start", node.container))
     if touched:
         say(f"started {', '.join(node.name for node in touched)}")
-    no_host_address(lab)
+    if not lab.dhcp:
+        no_host_address(lab)
     return [node.name for node in touched]
 
 
@@ -123,12 +133,15 @@ def wait_for_systemd(podman: Podman, node: Node) -> None:
     until(f"{node.name}: systemd", ready)
 
 
-def provision(podman: Podman, node: Node, public_key: str) -> str:
-    """Give the node its hosts file and our key; return its host key, read through podman."""
+def provision(podman: Podman, node: Node, public_key: str, lease: str = "") -> str:
+    """Give the node its hosts file and our key; return its host key, read through podman.
+
+    *lease*: 4 or 6 for a card with DHCP, else empty.
+    """
     script = (Path(__file__).parent / "provision.sh").read_text()
     address = node.cluster_address if node.outsider else ""
     argv = ["exec", "-i", node.container, "sh", "-s", "--"]
-    argv += [node.hostname, node.family, public_key, address]
+    argv += [node.hostname, node.family, public_key, address, lease]
     said = podman.must(*argv, stdin=script).strip().splitlines()
     return said[-1]
 
@@ -161,11 +174,12 @@ def wait_for_ssh(store: Store, node: Node) -> None:
 def ensure_ready(podman: Podman, store: Store, lab: Lab) -> None:
     """Wait for every node, provision it, record the host keys, log in once over ssh."""
     public_key = ensure_key(store)
+    lease = ("6" if lab.ipv6 else "4") if lab.dhcp else ""
 
     def first(node: Node) -> str:
         wait_for_systemd(podman, node)
         return inventory.known_hosts_line(
-            node.management_address, provision(podman, node, public_key)
+            node.management_address, provision(podman, node, public_key, lease)
         )
 
     replace(store.known_hosts, "\n".join(for_each(lab.nodes, first)) + "\n")

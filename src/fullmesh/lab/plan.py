@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fullmesh.lab.errors import LabError
@@ -31,6 +31,7 @@ class Node:
     management_address: str
     cluster_address: str
     outsider: bool = False
+    mac: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the node as plain data for lab.json."""
@@ -81,6 +82,17 @@ def hostname(name: str, family: str) -> str:
 def cluster_address(index: int, host: int, ipv6: bool) -> str:
     """Return a node's planned cluster address with its prefix length."""
     return f"fd78:0:0:{index:x}::{host}/64" if ipv6 else f"10.78.{index}.{host}/24"
+
+
+def leased(nodes: Sequence[Node], index: int, ipv6: bool) -> list[Node]:
+    """Return the nodes of a lab with one network: they are reached by their lease, each by its own MAC."""
+    result = []
+    for node in nodes:
+        number = int(node.management_address.rsplit(".", 1)[1])
+        address = f"fd78:0:0:{index:x}::1{number}" if ipv6 else f"10.78.{index}.{100 + number}"
+        mac = f"02:fe:00:{index:02x}:00:{number:02x}"
+        result.append(replace(node, management_address=address, mac=mac))
+    return result
 
 
 def nodes(lab: str, index: int, families: Sequence[str], count: int, ipv6: bool) -> list[Node]:

@@ -96,6 +96,18 @@ runroot = "{paths.run}/storage"
 """
 
 
+def settle(file: Path, text: str) -> None:
+    """Write a file in one step, and not at all when it says so already.
+
+    The podman of another lab may read it right now; one that read half a file fell back to CNI and found no network.
+    """
+    if file.exists() and file.read_text() == text:
+        return
+    fresh = file.with_name(f".{file.name}.{os.getpid()}")
+    fresh.write_text(text)
+    fresh.replace(file)
+
+
 def network_config(
     name: str, bridge: str, subnet: str | None, gateway: str | None, internal: bool
 ) -> str:
@@ -141,8 +153,8 @@ class Podman:
     def _write_configuration(self) -> None:
         systemd = self.direct and Path("/run/systemd/system").is_dir()
         text = containers_conf(self.paths, "systemd" if systemd else "cgroupfs", hard_limits())
-        (self.paths.home / "containers.conf").write_text(text)
-        (self.paths.home / "storage.conf").write_text(storage_conf(self.paths))
+        settle(self.paths.home / "containers.conf", text)
+        settle(self.paths.home / "storage.conf", storage_conf(self.paths))
 
     def _make_namespace(self) -> None:
         """Make the persistent mount namespace; the file that holds it must sit on a private mount."""

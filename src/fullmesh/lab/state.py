@@ -23,11 +23,21 @@ class Lab:
     note: str
     families: list[str]
     nodes: list[Node] = field(default_factory=list)
+    dhcp: bool = False
 
     @property
     def controller(self) -> str:
-        """This host's address on the management network."""
+        """This host's address as the controller; with DHCP it lies behind the router that this host is as well."""
+        if self.dhcp and self.ipv6:
+            return f"fd77:0:0:{self.index:x}::1"
         return f"10.77.{self.index}.1"
+
+    @property
+    def gateway(self) -> str:
+        """The router of a lab with DHCP; others have none."""
+        if not self.dhcp:
+            return ""
+        return f"fd78:0:0:{self.index:x}::1" if self.ipv6 else f"10.78.{self.index}.1"
 
     @property
     def management_network(self) -> str:
@@ -54,6 +64,7 @@ class Lab:
             "image_source": self.image_source,
             "note": self.note,
             "families": self.families,
+            "dhcp": self.dhcp,
             "nodes": [node.as_dict() for node in self.nodes],
         }
 
@@ -77,7 +88,8 @@ class Store:
         found = json.loads(self.file.read_text())
         nodes = [Node(**node) for node in found["nodes"]]
         names = ("name", "index", "ipv6", "image_source", "note", "families")
-        return Lab(**{name: found[name] for name in names}, nodes=nodes)
+        known = {name: found[name] for name in names}
+        return Lab(**known, nodes=nodes, dhcp=found.get("dhcp", False))
 
     def save(self, lab: Lab) -> None:
         """Record the lab in one step."""
@@ -86,7 +98,14 @@ class Store:
 
     def write_inventory(self, lab: Lab) -> list[Path]:
         """Write the inventory, for the default lab into the checkout as well; return the paths."""
-        text = inventory.render(lab.nodes, lab.controller, self.key, self.known_hosts, lab.note)
+        text = inventory.render(
+            lab.nodes,
+            lab.controller,
+            self.key,
+            self.known_hosts,
+            lab.note,
+            gateway=lab.gateway,
+        )
         self.inventory.parent.mkdir(parents=True, exist_ok=True)
         replace(self.inventory, text)
         common = self.paths.checkout / "inventory" / "lab"

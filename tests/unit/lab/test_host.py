@@ -31,7 +31,7 @@ def test_apt_cannot_install(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> No
     def fail(*_args: object, **_options: object) -> None:
         raise host.StepError("E: Unable to locate package podman")
 
-    monkeypatch.setattr(host, "missing", lambda: ["podman"])
+    monkeypatch.setattr(host, "missing", lambda _packages: ["podman"])
     monkeypatch.setattr(host, "require_debian", lambda *_: None)
     monkeypatch.setattr(host, "step", fail)
     with pytest.raises(LabError, match=r"LB-103.*podman"):
@@ -39,7 +39,7 @@ def test_apt_cannot_install(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_nothing_missing_touches_nothing(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "missing", list)
+    monkeypatch.setattr(host, "missing", lambda _packages: [])
     host.ensure_packages(paths)
     assert not paths.home.exists()
 

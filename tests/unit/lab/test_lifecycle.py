@@ -153,9 +153,12 @@ class TestCommandLine:
         assert self.run(*argv) == 2
         assert code in capsys.readouterr().err
 
-    def test_exec_without_a_command(self, paths: Paths, capsys: pytest.CaptureFixture[str]) -> None:
+    @pytest.mark.parametrize("more", [(), ("--",), ("--name", "demo", "--", "true")])
+    def test_exec_without_a_command(
+        self, more: tuple[str, ...], paths: Paths, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         Store(paths, "demo").save(recorded())
-        assert self.run("exec", "el1") == 2
+        assert self.run("exec", "el1", *more) == 2
         assert "LB-116" in capsys.readouterr().err
 
     def test_exec_on_an_unknown_node(

@@ -1,0 +1,102 @@
+"""Nodes with a kernel of their own: cables that fit, roots that boot, processes that are ours."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fullmesh.lab import uml
+from fullmesh.lab.errors import LabError
+from fullmesh.lab.paths import Paths
+from fullmesh.lab.plan import nodes
+from fullmesh.lab.state import Lab, Store
+
+
+def lab(index: int = 254) -> Lab:
+    found = nodes("m-links", index, ("el", "ubuntu"), 2, False)
+    return Lab("m-links", index, False, "lookalike", "", ["el", "ubuntu"], found)
+
+
+def ends(text: str) -> tuple[int, int]:
+    found = re.search(r"srcport=(\d+),dstport=(\d+)", text)
+    assert found
+    return int(found.group(1)), int(found.group(2))
+
+
+def test_each_cable_joins_the_two_nodes_and_no_other() -> None:
+    ports = set()
+    for index in (1, 254):
+        for cable in uml.CABLES:
+            here, there = (ends(uml.card(lab(index), number, cable)) for number in (0, 1))
+            assert here == (there[1], there[0])
+            assert not ports & {*here}
+            ports |= {*here}
+    assert max(ports) < 65536
+
+
+def test_names_of_host_devices_fit() -> None:
+    assert len(uml.tap(lab(), 1)) <= 15
+    assert uml.tap(lab(), 0) != uml.tap(lab(), 1)
+
+
+def test_the_kernel_gets_root_cards_and_a_name_of_its_own() -> None:
+    argv = uml.kernel_argv(Path("/k"), lab(), 1, Path("/r"))
+    assert {"rootflags=/r", "umid=fm-254-1", "rw"} <= set(argv)
+    assert [word.split(":")[0] for word in argv if word.startswith("vec")] == [
+        "vec0",
+        "vec1",
+        "vec2",
+    ]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "root"
+    wanted = made / "etc/systemd/system/sysinit.target.wants"
+    for folder in (wanted, made / "etc/systemd/system.conf.d", made / "etc/modprobe.d"):
+        folder.mkdir(parents=True)
+    (made / "usr/local/sbin").mkdir(parents=True)
+    (made / "etc/systemd/system.conf.d/10-lab.conf").write_text("x")
+    (wanted / "lab-procsys.service").symlink_to("/etc/systemd/system/lab-procsys.service")
+    return made
+
+
+def test_a_root_boots_with_its_address_and_the_right_to_load_modules(
+    root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "k/usr/lib/uml/modules/6.1.0").mkdir(parents=True)
+    uml.prepare_root(tmp_path / "k", lab(7), 1, root)
+    script = (root / "usr/local/sbin/lab-cards").read_text()
+    assert "ip addr add 10.77.7.12/24 dev eth0" in script
+    assert subprocess.run(["sh", "-n"], input=script, text=True, check=False).returncode == 0
+    wanted = root / "etc/systemd/system/sysinit.target.wants"
+    assert [path.name for path in wanted.iterdir()] == ["lab-cards.service"]
+    assert (wanted / "lab-cards.service").resolve().is_file()
+    assert not (root / "etc/systemd/system.conf.d/10-lab.conf").exists()
+    assert (root / "usr/lib/modules/6.1.0").is_dir()
+
+
+def test_a_process_id_that_belongs_to_another_program_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uml.host, "capture", lambda argv: subprocess.CompletedProcess(argv, 0))
+    store = Store(Paths(tmp_path, tmp_path), "m-links")
+    folder = uml.folder_of(store, lab().nodes[0])
+    folder.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "30"], start_new_session=True) as other:
+        (folder / "pid").write_text(f"{other.pid}\n")
+        uml.stop(store, lab())
+        assert other.poll() is None
+        assert not (folder / "pid").exists()
+        other.kill()
+
+
+def test_without_a_lab_of_two_nodes_there_is_nothing_to_boot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uml, "find", lambda: Paths(tmp_path, tmp_path))
+    with pytest.raises(LabError, match=r"LB-107.*fullmesh lab up --name none"):
+        uml.up("none")

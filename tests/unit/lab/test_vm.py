@@ -1,0 +1,198 @@
+"""The virtual machines' side of the lab, without starting one."""
+
+import json
+import socket
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fullmesh.lab.errors import LabError, StepError
+from fullmesh.lab.paths import Paths
+from fullmesh.lab.vm import build, lifecycle, plan, qmp, store
+from fullmesh.lab.vm.machine import Vm, free_port
+from fullmesh.lab.vm.plan import Machine
+
+EL = Machine("el1", "el", 0, {"10.79.0.15": 2201, "10.79.0.77": 2202})
+UBUNTU = Machine("ubuntu1", "ubuntu", 1, {"10.79.1.15": 2203, "10.79.1.77": 2204})
+
+
+def options(argv: list[str], name: str) -> list[str]:
+    return [argv[at + 1] for at, word in enumerate(argv) if word == name]
+
+
+def test_the_command_lets_nothing_out(tmp_path: Path) -> None:
+    argv = plan.command(EL, tmp_path, tmp_path / "repo.img", tmp_path, tmp_path / "run")
+    user, cluster = options(argv, "-netdev")
+    assert "restrict=on" in user.split(",")
+    forwards = [word for word in user.split(",") if word.startswith("hostfwd=")]
+    assert forwards == [
+        "hostfwd=tcp:127.0.0.1:2201-10.79.0.15:22",
+        "hostfwd=tcp:127.0.0.1:2202-10.79.0.77:22",
+    ]
+    assert "local.type=unix" in cluster
+    assert "remote.type=unix" in cluster
+    assert "-nodefaults" in argv  # else QEMU adds a card of its own
+
+
+def test_the_machines_of_a_set_meet_on_the_cluster_network(tmp_path: Path) -> None:
+    one, other = plan.cluster_network(EL, tmp_path), plan.cluster_network(UBUNTU, tmp_path)
+    assert one.split(",")[3].partition("=")[2] == other.split(",")[5].partition("=")[2]
+    assert other.split(",")[3].partition("=")[2] == one.split(",")[5].partition("=")[2]
+
+
+def test_selinux_is_on_in_one_family_only(tmp_path: Path) -> None:
+    boot = {
+        machine.family: options(
+            plan.command(machine, tmp_path, tmp_path, tmp_path, tmp_path), "-append"
+        )[0].split()
+        for machine in (EL, UBUNTU)
+    }
+    assert "selinux=1" in boot["el"]
+    assert "selinux=0" in boot["ubuntu"]
+
+
+def test_the_inventory_is_what_the_plan_reads(tmp_path: Path) -> None:
+    found = yaml.safe_load(plan.inventory([EL, UBUNTU], tmp_path / "ssh_config"))
+    hosts = found["all"]["children"]["torch_nodes"]["hosts"]
+    assert hosts["ubuntu1"] == {
+        "ansible_host": "10.79.1.15",
+        "fullmesh_address": "10.80.0.12/24",
+        "fullmesh_interface": "eth1",
+        "fullmesh_local_ranks": 1,
+    }
+    assert found["all"]["vars"]["fullmesh_controllers"] == ["10.79.0.2", "10.79.1.2"]
+
+
+@pytest.mark.parametrize("text", ["", "el,el", "suse", "el,suse"])
+def test_families_that_there_are_not(text: str) -> None:
+    with pytest.raises(LabError, match="LB-113"):
+        plan.check_families(text)
+
+
+@pytest.fixture
+def recorded(paths: Paths) -> store.VmStore:
+    one = store.VmStore(paths, "vm")
+    one.save([EL, UBUNTU])
+    return one
+
+
+def test_what_is_recorded_is_read_again(recorded: store.VmStore) -> None:
+    assert recorded.load() == [EL, UBUNTU]
+    assert recorded.machine("ubuntu1") == UBUNTU
+    assert store.names(recorded.paths) == ["vm"]
+
+
+def test_ssh_takes_an_address_of_the_machine_and_its_key_alone(recorded: store.VmStore) -> None:
+    """Asked of ssh itself, not of the file's text."""
+    argv = ["ssh", "-G", "-F", str(recorded.config), "10.79.1.77"]
+    text = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    said = dict(line.split(" ", 1) for line in text.splitlines())
+    assert (said["hostname"], said["port"], said["user"]) == ("127.0.0.1", "2204", "root")
+    assert said["hostkeyalias"] == "10.79.1.77"
+    assert said["stricthostkeychecking"] in ("true", "yes")
+    assert said["userknownhostsfile"] == str(recorded.known_hosts)
+    known = [line.split()[0].split(",") for line in recorded.known_hosts.read_text().splitlines()]
+    assert known == [["el1", *EL.ports], ["ubuntu1", *UBUNTU.ports]]
+
+
+def test_the_seed_has_the_machines_own_keys(recorded: store.VmStore) -> None:
+    argv = ["tar", "-xOf", str(recorded.folder / "el1.seed")]
+    public = subprocess.run(
+        [*argv, "etc/ssh/ssh_host_ed25519_key.pub"], check=True, capture_output=True, text=True
+    ).stdout
+    known = recorded.known_hosts.read_text().splitlines()
+    assert public.split()[:2] == known[0].split()[1:]
+    assert known[0].split()[2] != known[1].split()[2]
+    listed = subprocess.run(
+        ["tar", "-tvf", str(recorded.folder / "el1.seed")],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    modes = {line.split()[-1]: line.split()[0] for line in listed.splitlines()}
+    assert modes["etc/ssh/ssh_host_ed25519_key"] == "-rw-------"
+
+
+def test_no_machines_of_that_name(paths: Paths) -> None:
+    with pytest.raises(LabError, match=r"LB-130.*'other'.*there: none"):
+        store.VmStore(paths, "other").load()
+
+
+def test_no_machine_of_that_name(recorded: store.VmStore) -> None:
+    with pytest.raises(LabError, match=r"LB-106.*'el9'.*el1, ubuntu1"):
+        recorded.machine("el9")
+
+
+def test_other_families_than_recorded(
+    recorded: store.VmStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "build", lambda _paths: None)
+    with pytest.raises(LabError, match=r"LB-114.*el,ubuntu"):
+        lifecycle.up(recorded.paths, "vm", ["el"])
+
+
+def test_another_architecture() -> None:
+    build.require_x86("x86_64")
+    with pytest.raises(LabError, match=r"LB-131.*aarch64"):
+        build.require_x86("aarch64")
+
+
+def test_a_process_id_that_belongs_to_somebody_else(recorded: store.VmStore) -> None:
+    vm = Vm(recorded, EL)
+    vm.pid_file.parent.mkdir(parents=True, exist_ok=True)
+    vm.pid_file.write_text("1\n")
+    assert vm.pid() == 0
+    vm.stop()  # touches nobody
+
+
+def test_a_machine_that_ended_is_named_with_its_last_words(recorded: store.VmStore) -> None:
+    vm = Vm(recorded, Machine("el1", "el", 0, {"10.79.0.15": free_port()}))
+    vm.console.write_text("Kernel panic - not syncing\n")
+    with pytest.raises(StepError, match=r"(?s)el1: QEMU has ended.*Kernel panic"):
+        vm.wait(seconds=1)
+
+
+def answering(path: Path, *lines: dict[str, object]) -> None:
+    """A QEMU that greets, and answers each command with the next line."""
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    server.bind(str(path))
+    server.listen()
+
+    def serve() -> None:
+        channel, _ = server.accept()
+        with channel, channel.makefile("rw") as stream:
+            stream.write(json.dumps({"QMP": {}}) + "\n")
+            stream.flush()
+            for line in lines:
+                if "event" not in line:
+                    stream.readline()
+                stream.write(json.dumps(line) + "\n")
+                stream.flush()
+        server.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+
+
+def test_qmp_skips_events(tmp_path: Path) -> None:
+    answering(tmp_path / "q", {"return": {}}, {"event": "RESET"}, {"return": {"status": "running"}})
+    assert qmp.execute(tmp_path / "q", "query-status") == {"return": {"status": "running"}}
+
+
+def test_qmp_refusals_are_repeated(tmp_path: Path) -> None:
+    answering(tmp_path / "q", {"return": {}}, {"error": {"desc": "The command foo is unknown"}})
+    with pytest.raises(StepError, match="refuses foo: The command foo is unknown"):
+        qmp.execute(tmp_path / "q", "foo")
+
+
+def test_qmp_without_qemu(tmp_path: Path) -> None:
+    with pytest.raises(StepError, match="does not answer"):
+        qmp.execute(tmp_path / "nobody", "query-status")
+
+
+def test_qmp_that_hangs_up(tmp_path: Path) -> None:
+    answering(tmp_path / "q", {"return": {}})
+    with pytest.raises(StepError, match=r"hung up|does not answer"):
+        qmp.execute(tmp_path / "q", "system_reset")
