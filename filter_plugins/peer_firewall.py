@@ -11,15 +11,24 @@ from fullmesh import peer_firewall as core
 
 
 def peer_firewall_faults(
-    options: dict[str, Any], peers: list[str], controllers: list[str], ports: list[str]
+    options: dict[str, Any],
+    peers: list[str],
+    controllers: list[str],
+    ports: list[str],
+    groups: list[str],
 ) -> list[str]:
-    """Coded sentences: what is wrong with the role's *options* and required values."""
-    return [str(fault) for fault in core.faults(peers, controllers, ports, options)]
+    """Coded sentences: what is wrong with the role's *options* and required values for a host in *groups*."""
+    return [str(fault) for fault in core.faults(peers, controllers, ports, options, groups)]
 
 
 def peer_firewall_mode(value: Any) -> str:
     """The mode by its name, also where YAML made a boolean of ``off``."""
     return core.mode_of(value)
+
+
+def peer_firewall_word(value: Any) -> str:
+    """A setting as one of its words, also where YAML made a boolean of it."""
+    return core.word_of(value)
 
 
 class FilterModule:
@@ -30,4 +39,5 @@ class FilterModule:
         return {
             "peer_firewall_faults": peer_firewall_faults,
             "peer_firewall_mode": peer_firewall_mode,
+            "peer_firewall_word": peer_firewall_word,
         }

@@ -10,9 +10,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 from fullmesh import selinux_mode as core
 
 
-def selinux_mode_faults(mode: Any, rollback_seconds: Any) -> list[str]:
+def selinux_mode_faults(mode: Any, rollback_seconds: Any, reboot_seconds: Any) -> list[str]:
     """Coded sentences: what is wrong with the role's settings."""
-    return [str(fault) for fault in core.faults(mode, rollback_seconds)]
+    return [str(fault) for fault in core.faults(mode, rollback_seconds, reboot_seconds)]
 
 
 class FilterModule:

@@ -1,7 +1,7 @@
 """Hands the checks of the role static_ip to Ansible."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 from ansible.errors import AnsibleFilterError
 
 from fullmesh import static_ip as core
+from fullmesh import transaction
 
 
-def static_ip_faults(links: list[dict[str, Any]], wait_seconds: int) -> list[str]:
+def static_ip_faults(
+    links: list[dict[str, Any]], wait_seconds: int, rollback_seconds: int = 60
+) -> list[str]:
     """Coded sentences: what is wrong with the links of a node."""
     try:
-        return [str(fault) for fault in core.faults(links, int(wait_seconds))]
+        found = core.faults(links, int(wait_seconds), int(rollback_seconds))
+        return [str(fault) for fault in found]
     except (KeyError, TypeError, ValueError) as error:
         raise AnsibleFilterError(f"static_ip_faults: {error!r}") from error
 
@@ -25,9 +29,34 @@ def static_ip_addresses(links: list[dict[str, Any]]) -> list[dict[str, str]]:
     return core.addresses(links)
 
 
+def static_ip_way(variables: Mapping[str, Any], name: str, address: str) -> dict[str, Any]:
+    """How to reach a node once its address is *address*; empty for where the inventory has it."""
+    try:
+        return transaction.way(variables, name, address)
+    except (TypeError, ValueError) as error:
+        raise AnsibleFilterError(f"static_ip_way: {error}") from error
+
+
+def static_ip_told(
+    failure: str, name: str, tried: str, report: Mapping[str, Any], where: str
+) -> str:
+    """The sentence that ends a change which could not be confirmed."""
+    return transaction.told(str(failure), name, tried, report, where)
+
+
 class FilterModule:
     """Filters of the role static_ip."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The names under which Ansible finds them."""
-        return {"static_ip_faults": static_ip_faults, "static_ip_addresses": static_ip_addresses}
+        return {
+            "static_ip_faults": static_ip_faults,
+            "static_ip_addresses": static_ip_addresses,
+            "static_ip_way": static_ip_way,
+            "static_ip_bootstrap": transaction.bootstrap,
+            "static_ip_here": transaction.here,
+            "static_ip_moved": transaction.moved,
+            "static_ip_up": transaction.up,
+            "static_ip_witnesses": transaction.witnesses,
+            "static_ip_told": static_ip_told,
+        }

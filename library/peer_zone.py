@@ -2,20 +2,29 @@
 # SPDX-License-Identifier: MIT
 """Open exactly the cluster's ports to its peers in firewalld, in one transaction, and prove it in the kernel."""
 
+import contextlib
+import json
 import os
 import shutil
 import tempfile
+import time
 from typing import TYPE_CHECKING
 
+from ansible.module_utils import fullmesh_beside as beside
+from ansible.module_utils import fullmesh_denied as denied
 from ansible.module_utils import fullmesh_firewalld as core
+from ansible.module_utils import fullmesh_keep as keep
 from ansible.module_utils import fullmesh_rollback as rollback
+from ansible.module_utils import fullmesh_ufw as ufw
+from ansible.module_utils import fullmesh_way_in as way_in
 from ansible.module_utils.basic import AnsibleModule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     Entry = dict[str, Any]
+    Pause = Iterator[None]
     Runner = Callable[[list[str]], tuple[int, str]]
 
 DOCUMENTATION = r"""
@@ -26,14 +35,18 @@ description:
   - Writes a zone, its ipsets and an ssh policy as files of its own, checks them in a copy of the configuration,
     arms a timer that puts everything back, starts or reloads firewalld once, and compares the kernel's rules with
     the files. Established connections survive; other zones, interfaces and the default zone are not touched.
-  - The controller's address is taken from the ssh connection and always keeps ssh, as all of C(controllers) do.
+  - The addresses at the other end of every ssh session that carries the play are taken from the node and always keep
+    ssh, as all of C(controllers) do.
+  - Rules beside firewalld that would drop the peers' traffic are found in the kernel and named, before and after.
 options:
   state:
     description:
       - V(present) makes the zone. V(confirmed) disarms the timer. V(reloaded) makes firewalld read its files again,
-        when it runs. V(off) stops and disables firewalld.
+        when it runs. V(off) stops and disables firewalld. V(leaving) and V(left) stand before and after an undo, they
+        switch ufw on again where V(present) took over from it, and keep other people's iptables rules over the end of
+        firewalld.
     type: str
-    choices: [present, confirmed, reloaded, off]
+    choices: [present, confirmed, reloaded, off, leaving, left]
     default: present
   mode:
     description: V(peers_range) opens C(ports) to the peers, V(peers_trusted) everything.
@@ -59,6 +72,18 @@ options:
     type: list
     elements: str
     default: []
+  rdma:
+    description: V(auto) opens 4791/udp to the peers where a network card does RoCE, V(true) always, V(false) never.
+    type: str
+    choices: [auto, 'true', 'false']
+    default: auto
+  ufw:
+    description:
+      - Where ufw is active. V(carry) takes over and keeps the user's rules in a policy; what cannot be kept is refused.
+        V(discard) takes over and only names what cannot be kept. V(refuse) stops.
+    type: str
+    choices: [carry, discard, refuse]
+    default: carry
   rollback_seconds:
     description: When nobody confirms within this time, the node puts everything back. 0 arms nothing.
     type: int
@@ -83,7 +108,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 needs_package:
-  description: firewalld is not installed; the files are in place for its first start.
+  description: firewalld is not installed; call again once it is, before it was ever started.
   type: bool
   returned: state is present
 armed:
@@ -113,6 +138,15 @@ default_zone:
   description: firewalld's default zone, which is left alone.
   type: str
   returned: state is present
+ports:
+  description: What the peers may reach, the port of RoCE among it where it is on.
+  type: list
+  elements: str
+  returned: state is present
+ufw:
+  description: ufw was taken over, now or earlier.
+  type: bool
+  returned: state is present
 notes:
   description: Warnings, each with C(code) and C(text).
   type: list
@@ -124,6 +158,15 @@ UNIT = "firewalld.service"
 # firewalld.service conflicts with them: starting it would stop them and with them the rules they hold.
 RIVALS = ("iptables.service", "ip6tables.service", "ebtables.service", "nftables.service")
 NAME = "peer_firewall"
+# What `systemctl enable` makes, by the [Install] section of the unit.
+LINKS = (
+    "/etc/systemd/system/multi-user.target.wants/firewalld.service",
+    "/etc/systemd/system/dbus-org.fedoraproject.FirewallD1.service",
+)
+# Policies came with it (firewalld 0.9.0, 2020); without them nothing keeps ssh open whatever zone it comes through.
+OLDEST = (0, 9)
+# Where undo_point keeps what was here before the role.
+POINT = "/var/lib/fullmesh/undo/peer_firewall/point.json"
 
 
 class Firewall:
@@ -140,6 +183,8 @@ class Firewall:
         self.units = {}  # type: dict[str, Entry]
         self.armed = False
         self.changed = False
+        self.ufw_on = False
+        self.begun = time.time()
 
     # -- looking
 
@@ -167,14 +212,34 @@ class Firewall:
 
     def want(self):  # type: () -> Entry
         """Complete what was asked by what only the node knows: our way in."""
-        live = core.ssh_connection(os.environ, os.getpid())
-        ports = set(core.sshd_ports()) | ({int(live[3])} if live else set())
+        pid = os.getpid()
         want = {name: self.params[name] for name in ("zone", "mode", "peers", "ports")}
-        want["controllers"] = [*self.params["controllers"], *live[:1]]
-        want["ssh_ports"] = sorted(ports) or [22]
+        roce = self.params["rdma"] == "true" or (
+            self.params["rdma"] == "auto" and core.has_roce(self.root)
+        )
+        if roce and core.ROCE_PORT not in want["ports"]:
+            want["ports"] = [*want["ports"], core.ROCE_PORT]
+        want["controllers"] = [*self.params["controllers"], *way_in.clients(os.environ, pid)]
+        want["ssh_ports"] = way_in.ssh_ports(os.environ, pid) or [22]
         want["default_zone"] = core.conf_value(self.root, "DefaultZone", "public")
         want["own_service"] = self.own_service(want)
+        want["ufw_policy"] = self.ufw_policy(want)
         return want
+
+    def ufw_policy(self, want):  # type: (Entry) -> str
+        """Render what ufw's user allowed; also later on, when ufw is off because of us."""
+        self.ufw_on = ufw.enabled(self.root) and ufw.installed(self.root)
+        if not (self.ufw_on or ufw.taken(self.root)) or self.params["ufw"] == "refuse":
+            return ""
+        rules = ufw.carried(self.root, *self.ours(want))
+        return str(ufw.policy(want["zone"], rules))
+
+    def ours(self, want):  # type: (Entry) -> tuple[list[str], list[str]]
+        """Return the senders that no rule of ufw's may keep from these ports."""
+        ports = [*want["ports"], *("{}/tcp".format(port) for port in want["ssh_ports"])]
+        if self.params["mode"] == "peers_trusted":
+            ports = ["1-65535/tcp", "1-65535/udp"]
+        return [*want["peers"], *want["controllers"]], ports
 
     def own_service(self, want):  # type: (Entry) -> bool
         """Say whether the service ``ssh`` needs our file: sshd listens elsewhere, and it is us who shut the door."""
@@ -194,11 +259,7 @@ class Firewall:
 
     def refuse(self, want):  # type: (Entry) -> None
         """Collect every reason not to touch this node's firewall."""
-        if enabled_ufw(self.root):
-            self.faults.append(
-                "[PF-110] ufw is active on this node (/etc/ufw/ufw.conf: ENABLED=yes): two firewalls would each drop "
-                "what the other lets in. Move its rules to firewalld, run `ufw disable`, and run again."
-            )
+        self.refuse_ufw(want)
         for name in RIVALS if not self.running() else ():
             if self.units.get(name, {}).get("ActiveState") == "active":
                 self.faults.append(
@@ -217,7 +278,72 @@ class Firewall:
                 "[PF-113] {}: firewalld asks one zone only, and it would not be {}. "
                 "Take the source out of that zone.".format(claim, want["zone"])
             )
+        self.refuse_flush()
+        self.refuse_interface(want)
+        self.refuse_beside(want, self.takes_ufw())
         self.refuse_start(want)
+
+    def takes_ufw(self):  # type: () -> bool
+        """Say whether this run takes over from ufw."""
+        return self.ufw_on and self.params["ufw"] != "refuse"
+
+    def refuse_ufw(self, want):  # type: (Entry) -> None
+        """Refuse to take over from ufw where that was not wanted, or where rules would get lost."""
+        if not self.ufw_on:
+            return
+        if self.params["ufw"] == "refuse":
+            self.faults.append(
+                "[PF-110] ufw is active on this node (/etc/ufw/ufw.conf: ENABLED=yes): two firewalls would each drop "
+                "what the other lets in. Set peer_firewall_ufw to carry, or run `ufw disable`, and run again."
+            )
+            return
+        lost = ufw.left_out(self.root, *self.ours(want))
+        if lost and self.params["ufw"] == "carry":
+            self.faults.append(
+                "[PF-122] ufw is active and this cannot be carried over to firewalld: {}. Delete it in ufw, or set "
+                "peer_firewall_ufw to discard to go on without it.".format("; ".join(lost))
+            )
+
+    def refuse_flush(self):  # type: () -> None
+        """Refuse to let firewalld's iptables backend flush what others have in iptables; nftables' tables are apart."""
+        if not (self.installed() and core.with_iptables(self.root)):
+            return
+        lines = [] if self.running() else self.run(["iptables-save"])[1].splitlines()
+        others = [line for line in lines if line.startswith("-A ")]
+        if self.ufw_on or others:
+            self.faults.append(
+                "[PF-126] firewalld uses the iptables backend, whose start flushes every rule of iptables, and "
+                "there are others' ({}). Set FirewallBackend=nftables in firewalld.conf and run again.".format(
+                    others[0] if others else "ufw's"
+                )
+            )
+
+    def refuse_interface(self, want):  # type: (Entry) -> None
+        """Refuse where another zone has the cluster's interface: it would decide what everybody else reaches."""
+        interface = beside.own_addresses(self.run, want["peers"])[1]
+        told = (
+            core.interface_zones(self.root, self.run, interface, self.running())
+            if interface
+            else []
+        )
+        seen = set()  # type: set[str]
+        for zone, who in told:
+            if zone in (want["default_zone"], want["zone"]) or zone in seen:
+                continue
+            seen.add(zone)
+            self.faults.append(
+                "[PF-123] the cluster's interface {0} is in zone {1} ({2}): that zone would decide what everybody "
+                "who is no peer reaches there. Take it out (`firewall-cmd --permanent --zone={1} "
+                "--remove-interface={0}`, or `nmcli connection modify PROFILE connection.zone ''`).".format(
+                    interface, zone, who
+                )
+            )
+
+    def refuse_beside(self, want, ufw_goes):  # type: (Entry, bool) -> None
+        """Refuse where a rule beside firewalld would drop the peers' traffic all the same."""
+        faults, notes = beside.look(self.run, want, ufw_goes)
+        self.faults += faults
+        self.notes += [note for note in notes if note not in self.notes]
 
     def refuse_start(self, want):  # type: (Entry) -> None
         """Refuse to start a firewall that shuts ssh for everybody but peers and controllers."""
@@ -266,11 +392,15 @@ class Firewall:
         moved = {path: text for path, text in wanted.items() if self.differs(path, text)}
         result = self.describe(want, wanted)
         if not self.installed():
-            self.write(moved)
+            # Once firewalld is here the next call says all of this again.
+            self.notes = self.notes if self.check else []
             self.show("package firewalld", "absent\n", "installed, running, enabled\n")
             return dict(result, changed=True, needs_package=True)
-        stale = [] if moved or not self.running() else core.kernel_faults(self.table(), want)
-        if moved or stale or not (self.running() and self.enabled()):
+        stale = [] if moved or not self.running() else self.runtime_faults(want)
+        if self.takes_ufw():
+            self.show("ufw", "active\n", "disabled\n")
+            self.remark_ufw(want)
+        if moved or stale or self.takes_ufw() or not (self.running() and self.enabled()):
             self.act(want, moved, stale)
         return dict(result, changed=self.changed, armed=self.armed)
 
@@ -287,26 +417,60 @@ class Firewall:
         self.stop_on_faults()
         if self.check:
             return
-        if reload or not self.running():
+        if reload or self.takes_ufw() or not self.running():
             self.arm(want)
-        self.write(moved)
         try:
-            self.start_or_reload(reload)
-            self.prove(want)
+            self.change(want, moved, reload)
         except Exception:
+            keep.open_gate(self.run)
             self.go_back()
             raise
+
+    def change(self, want, moved, reload):  # type: (Entry, dict[str, str], bool) -> None
+        """Do it: at no moment is the node open that was not, and nobody's rules get lost."""
+        if self.takes_ufw():
+            # ufw has to go first: firewalld's start would flush its rules and leave its INPUT DROP, which locks out.
+            keep.shut_gate(self.run, want["ssh_ports"])
+            self.take_ufw()
+        self.write(moved)
+        with self.keeping():
+            self.start_or_reload(reload)
+        self.prove(want)
+        if self.takes_ufw():
+            keep.open_gate(self.run)
+        # Once more: what firewalld's direct rules bring is in the kernel only now.
+        self.refuse_beside(want, False)
+        self.stop_on_faults()
+
+    @contextlib.contextmanager
+    def keeping(self):  # type: () -> Pause
+        """Put back what firewalld flushes of other people's iptables rules; its own backend shares their chains."""
+        others = {} if core.with_iptables(self.root) else keep.dump(self.run)
+        yield
+        faults = keep.restore(self.run, others)
+        if faults:
+            raise core_error(
+                [
+                    "[PF-128] firewalld flushed the iptables rules of others and they could not be put back: {}. Load "
+                    "them again as you did before (`systemctl restart docker` for Docker's).".format(
+                        "; ".join(faults)
+                    )
+                ]
+            )
 
     def start_or_reload(self, reload):  # type: (bool) -> None
         """One reload, or the first start; a reload keeps established connections, firewall-cmd(1)."""
         # A ruleset that somebody flushed cannot be reloaded: firewalld stumbles over the missing table.
-        lost = reload and not self.table()
+        lost = reload and not any(table for table, _ in core.kernel_tables(self.run, self.root))
         if reload and not lost:
             self.must(["firewall-cmd", "--reload"], "PF-117", "firewalld did not take the reload")
         if lost or not self.running():
             verb = "restart" if lost else "start"
             self.must(["systemctl", verb, UNIT], "PF-117", "firewalld did not {}".format(verb))
             # systemd calls it started once it has its D-Bus name; it answers there when the rules are loaded.
+            # On a busy node that takes longer than D-Bus waits (25 s, seen at a load of 20 on two cores).
+            if "Did not receive a reply" in self.run(["firewall-cmd", "--state"])[1]:
+                self.run(["firewall-cmd", "--state"])
             self.must(["firewall-cmd", "--state"], "PF-117", "firewalld did not load its rules")
         if not self.enabled():
             self.must(["systemctl", "enable", UNIT], "PF-117", "firewalld could not be enabled")
@@ -314,18 +478,23 @@ class Firewall:
     def must(self, command, code, sentence):  # type: (list[str], str, str) -> None
         """Run a command that has to work."""
         rc, out = self.run(command)
-        if rc != 0:
-            raise core_error(
-                [
-                    "[{}] {}: `{}` says {!r}. Everything was put back. See `journalctl -u firewalld`.".format(
-                        code, sentence, " ".join(command), out.strip()
-                    )
-                ]
+        if rc == 0:
+            return
+        denials = denied.to("firewalld", self.run, self.begun, self.root)
+        look = "See `journalctl -u firewalld`."
+        if denials:
+            look = (
+                "SELinux is in its way: {}. Label its files again (`restorecon -Rv /etc/firewalld /usr/lib/firewalld`) "
+                "or mend the policy; see `ausearch -m avc -ts recent`.".format(
+                    "; ".join(denials[:3])
+                )
             )
+        said = "[{}] {}: `{}` says {!r}. Everything was put back. {}"
+        raise core_error([said.format(code, sentence, " ".join(command), out.strip(), look)])
 
     def prove(self, want):  # type: (Entry) -> None
         """Compare the kernel's rules with the files."""
-        found = core.kernel_faults(self.table(), want)
+        found = self.runtime_faults(want)
         if found:
             raise core_error(
                 [
@@ -336,13 +505,37 @@ class Firewall:
                 ]
             )
 
-    def table(self):  # type: () -> list[Entry]
-        """Return firewalld's rules in the kernel."""
-        table = core.kernel_table(self.run)  # type: list[Entry]
-        return table
+    def runtime_faults(self, want):  # type: (Entry) -> list[str]
+        """Compare the kernel's rules with the files, whatever backend firewalld has."""
+        found = core.runtime_faults(self.run, self.root, want)  # type: list[str]
+        return found
+
+    def remark_ufw(self, want):  # type: (Entry) -> None
+        """Say what becomes of ufw's rules."""
+        rules = ufw.carried(self.root, *self.ours(want))
+        lost = ufw.left_out(self.root, *self.ours(want))
+        self.notes += ufw.remarks(rules, want["ports"], lost)
+
+    def take_ufw(self):  # type: () -> None
+        """Switch ufw off, now that firewalld has the rules: at no moment is the node without a firewall."""
+        if not self.takes_ufw():
+            return
+        put(self.root + ufw.TAKEN, "loaded\n" if ufw.loaded(self.run) else "enabled\n")
+        shutil.copy2(self.root + ufw.CONF, self.root + ufw.KEPT)
+        self.must([ufw.COMMAND, "disable"], "PF-125", "ufw could not be switched off")
 
     def validate(self, moved):  # type: (dict[str, str]) -> None
         """Let firewalld check a copy of its configuration with our files in it: nothing wrong ever gets to /etc."""
+        version = self.run(["firewall-offline-cmd", "--version"])[1]
+        if () < core.version_of(version) < OLDEST:
+            self.faults.append(
+                "[PF-127] firewalld {} has no policies, which keep ssh open to the controllers (0.9 or newer has). "
+                "Bring a newer one (EL 8.4, Ubuntu 22.04 and newer have it), or set peer_firewall_mode to off and "
+                "open {} to the peers with your own tool.".format(
+                    version.strip(), ", ".join(self.params["ports"])
+                )
+            )
+            return
         copy = tempfile.mkdtemp(prefix="fullmesh-firewalld-")
         try:
             target = copy + "/firewalld"
@@ -386,14 +579,24 @@ class Firewall:
         seconds = int(self.params["rollback_seconds"])
         if seconds <= 0:
             return
+        paths = [*sorted(core.paths(want["zone"]).values()), *LINKS]
         commands = ["firewall-cmd --reload || systemctl restart " + UNIT]
+        boot = []  # type: list[str]
         if not self.running():
-            commands = ["systemctl stop " + UNIT]
-            commands += [] if self.enabled() else ["systemctl disable " + UNIT]
-        try:
-            rollback.arm(
-                self.run, NAME, seconds, sorted(core.paths(want["zone"]).values()), commands
+            # It would be started all the same at that boot: systemd has the job already.
+            boot = ["systemctl --no-block stop " + UNIT]
+            commands = ["systemctl stop " + UNIT, "systemctl daemon-reload"]
+        if self.takes_ufw():
+            paths += [ufw.CONF, ufw.TAKEN, ufw.KEPT]
+        if not core.with_iptables(self.root):
+            commands += keep.save(self.run, keep.dump(self.run))
+        if self.takes_ufw():
+            commands.append(
+                "! nft list table inet {0} || nft delete table inet {0}".format(keep.GATE)
             )
+        try:
+            what = "the peers' firewall"
+            rollback.arm(self.run, NAME, seconds, paths, commands, boot=boot, what=what)
         except (rollback.RollbackError, OSError) as exc:
             raise core_error(
                 [
@@ -406,8 +609,7 @@ class Firewall:
     def go_back(self):  # type: () -> None
         """Put everything back at once instead of waiting for the timer."""
         if self.armed:
-            self.run(["/bin/sh", rollback.STORE + "/" + NAME + "/back.sh"])
-            rollback.disarm(self.run, NAME)
+            rollback.undone(self.run, NAME, "the change failed")
 
     def describe(self, want, wanted):  # type: (Entry, dict[str, str]) -> Entry
         """Assemble what the role tells the manifest and the report."""
@@ -417,6 +619,8 @@ class Firewall:
             "ssh_ports": want["ssh_ports"],
             "controllers": [one for family in sorted(controllers) for one in controllers[family]],
             "default_zone": want["default_zone"],
+            "ports": want["ports"],
+            "ufw": self.takes_ufw() or ufw.taken(self.root),
             "needs_package": False,
             "armed": False,
         }
@@ -426,6 +630,7 @@ class Firewall:
     def confirmed(self):  # type: () -> Entry
         """Disarm the way back."""
         word = "idle" if self.check else rollback.disarm(self.run, NAME)
+        keep.forget()
         if word == "fired":
             raise core_error(
                 [
@@ -441,7 +646,10 @@ class Firewall:
         if not self.running():
             return {"changed": False}
         if not self.check:
-            self.must(["firewall-cmd", "--reload"], "PF-117", "firewalld did not take the reload")
+            with self.keeping():
+                self.must(
+                    ["firewall-cmd", "--reload"], "PF-117", "firewalld did not take the reload"
+                )
         return {"changed": True}
 
     def off(self):  # type: () -> Entry
@@ -452,7 +660,7 @@ class Firewall:
             "Fit for tests only; set it back to peers_range."
         )
         self.notes.append({"code": "PF-201", "text": text})
-        if enabled_ufw(self.root):
+        if ufw.enabled(self.root):
             text = "ufw is active and not ours to stop: it still drops what it drops."
             self.notes.append({"code": "PF-202", "text": text})
         if not (self.running() or self.enabled()):
@@ -461,8 +669,60 @@ class Firewall:
             UNIT, "running: {}\nenabled: {}\n".format(self.running(), self.enabled()), "off\n"
         )
         if not self.check:
-            self.must(["systemctl", "disable", "--now", UNIT], "PF-117", "firewalld did not stop")
+            with self.keeping():
+                command = ["systemctl", "disable", "--now", UNIT]
+                self.must(command, "PF-117", "firewalld did not stop")
         return {"changed": True, "installed": True}
+
+    def leaving(self):  # type: () -> Entry
+        """Before an undo: note other people's rules, and change hands with ufw where firewalld came with us."""
+        self.look()
+        if not self.check and self.running() and not core.with_iptables(self.root):
+            keep.save(self.run, keep.dump(self.run))
+        if not self.waits_for_ufw() or not self.running() or self.ran_before():
+            return {"changed": False}
+        if not self.check:
+            self.must(["systemctl", "stop", UNIT], "PF-117", "firewalld did not stop")
+        return self.ufw_on_again()
+
+    def left(self):  # type: () -> Entry
+        """After an undo: put back what firewalld's end flushed."""
+        result = self.ufw_on_again() if self.waits_for_ufw() else {"changed": False}  # type: Entry
+        if not self.check:
+            faults = keep.restore(self.run, keep.saved())
+            keep.forget()
+            self.faults += [
+                "[PF-128] the iptables rules of others: {}.".format(one) for one in faults
+            ]
+        self.stop_on_faults()
+        return result
+
+    def ran_before(self):  # type: () -> bool
+        """Say whether firewalld ran before the role came, by the undo point; without one nothing is known."""
+        try:
+            point = json.loads(core.read(self.root + POINT))
+            return bool(point["services"][UNIT]["active"])
+        except (ValueError, KeyError, TypeError):
+            return True
+
+    def waits_for_ufw(self):  # type: () -> bool
+        """Say whether ufw was on before the role came and is not now."""
+        if not (ufw.taken(self.root) and ufw.installed(self.root)):
+            return False
+        wanted = core.read(self.root + ufw.TAKEN).strip() == "loaded"
+        same = core.read(self.root + ufw.KEPT) == core.read(self.root + ufw.CONF)
+        return not same or (wanted and not ufw.loaded(self.run))
+
+    def ufw_on_again(self):  # type: () -> Entry
+        """Give ufw its configuration and its rules back."""
+        wanted = core.read(self.root + ufw.TAKEN).strip() == "loaded"
+        self.show("ufw", "disabled\n", "active\n" if wanted else "enabled at boot\n")
+        if not self.check:
+            if wanted and not ufw.loaded(self.run):
+                command = [ufw.COMMAND, "--force", "enable"]
+                self.must(command, "PF-125", "ufw could not be switched on")
+            shutil.copy2(self.root + ufw.KEPT, self.root + ufw.CONF)
+        return {"changed": True}
 
 
 class RefusedError(Exception):
@@ -472,12 +732,6 @@ class RefusedError(Exception):
 def core_error(faults):  # type: (list[str]) -> RefusedError
     """Wrap sentences."""
     return RefusedError("\n".join(faults))
-
-
-def enabled_ufw(root):  # type: (str) -> bool
-    """Say whether ufw is on; its unit is `active` even where it does nothing, ufw.conf decides."""
-    lines = core.read(root + "/etc/ufw/ufw.conf").splitlines()
-    return any(line.replace(" ", "").lower() == "enabled=yes" for line in lines)
 
 
 def put(path, text):  # type: (str, str) -> None
@@ -504,7 +758,7 @@ def main():  # type: () -> None
     module = AnsibleModule(
         argument_spec={
             "state": {
-                "choices": ["present", "confirmed", "reloaded", "off"],
+                "choices": ["present", "confirmed", "reloaded", "off", "leaving", "left"],
                 "default": "present",
             },
             "mode": {"choices": ["peers_range", "peers_trusted"], "default": "peers_range"},
@@ -512,6 +766,8 @@ def main():  # type: () -> None
             "peers": texts,
             "controllers": texts,
             "ports": texts,
+            "rdma": {"choices": ["auto", "true", "false"], "default": "auto"},
+            "ufw": {"choices": ["carry", "discard", "refuse"], "default": "carry"},
             "rollback_seconds": {"type": "int", "default": 60},
         },
         supports_check_mode=True,

@@ -37,6 +37,12 @@ options:
     type: str
     choices: [enforcing, permissive, disabled, keep]
     default: enforcing
+  staged:
+    description:
+      - Somebody reboots the node and calls again. Then a node that was disabled at boot comes back permissive and
+        labelled first, and is switched to enforcing only after that, armed. Otherwise the next boot enforces at once.
+    type: bool
+    default: false
   rollback_seconds:
     description: When nobody confirms within this time, the node goes back to permissive. 0 arms nothing.
     type: int
@@ -165,7 +171,7 @@ class Node:
         }
 
 
-def decide(seen, mode):  # type: (Entry, str) -> Entry
+def decide(seen, mode, staged=False):  # type: (Entry, str, bool) -> Entry
     """Work out what to do, as data: config, runtime, relabel, reboot, and what to say."""
     plan = {"config": "", "runtime": "", "relabel": False, "reboot": False, "notes": []}  # type: Entry
     if not seen["installed"]:
@@ -188,8 +194,11 @@ def decide(seen, mode):  # type: (Entry, str) -> Entry
     if seen["runtime"] and mode == "disabled":
         plan["reboot"] = True
     if not seen["runtime"] and mode != "disabled":
-        plan["reboot"] = not seen["container"]
+        # With selinux=0 on the boot line a boot changes nothing, and nobody would label the files.
+        plan["reboot"] = not seen["container"] and "selinux=0" not in seen["cmdline"]
         plan["relabel"] = plan["reboot"]
+    if staged and plan["relabel"] and mode == "enforcing":
+        plan["config"] = "" if seen["configured"] == "permissive" else "permissive"
     plan["notes"] += remarks(seen, mode, plan)
     return plan
 
@@ -250,7 +259,7 @@ class Switch:
     def present(self):  # type: () -> Entry
         """Set the mode."""
         seen = self.node.observe()
-        plan = decide(seen, self.params["mode"])
+        plan = decide(seen, self.params["mode"], self.params["staged"])
         refuse(seen, self.params["mode"], plan)
         relabel = plan["relabel"] and not os.path.exists(self.node.at(RELABEL))
         text = with_mode(seen["config"], plan["config"]) if plan["config"] else seen["config"]
@@ -274,7 +283,10 @@ class Switch:
         if runtime == "enforcing" and seconds > 0:
             command = "echo 0 > {}".format(self.node.at(ENFORCE))
             try:
-                rollback.arm(self.node.run, NAME, seconds, [self.node.at(CONFIG)], [command])
+                paths, what = [self.node.at(CONFIG)], "SELinux enforcing"
+                rollback.arm(
+                    self.node.run, NAME, seconds, paths, [command], boot=[command], what=what
+                )
             except (rollback.RollbackError, OSError) as exc:
                 raise RefusedError(
                     "[SE-112] the timer that would switch back could not be armed: {}. Nothing was changed. "
@@ -320,7 +332,13 @@ class Switch:
             self.show("SELinux now", seen["runtime"], before)
             if not self.check:
                 self.enforce(before)
-        return dict(self.answer(seen, decide(seen, "keep"), moved), notes=[])
+        notes = []
+        if not before and seen["runtime"] and seen["configured"] == "disabled":
+            text = (
+                "SELinux was off before and is so again with the next boot. Reboot when no job runs"
+            )
+            notes.append(note("SE-204", text))
+        return dict(self.answer(seen, decide(seen, "keep"), moved), notes=notes)
 
     def show(self, name, before, after):  # type: (str, str, str) -> None
         """Keep one diff."""
@@ -352,6 +370,7 @@ def main():  # type: () -> None
                 "choices": ["enforcing", "permissive", "disabled", "keep"],
                 "default": "enforcing",
             },
+            "staged": {"type": "bool", "default": False},
             "rollback_seconds": {"type": "int", "default": 60},
         },
         supports_check_mode=True,
@@ -370,7 +389,7 @@ def main():  # type: () -> None
     except RefusedError as exc:
         module.fail_json(msg=str(exc))
     for entry in result["notes"]:
-        if entry["code"] == "SE-203":
+        if entry["code"] in ("SE-203", "SE-206"):
             module.warn("[{code}] {text}".format(**entry))
     module.exit_json(**result)
 

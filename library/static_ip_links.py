@@ -1,27 +1,22 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Give the cluster interfaces their addresses through whoever owns them, and read them back."""
+"""Give the cluster interfaces their addresses through whoever owns them, as a transaction, and read them back."""
 
 import glob
 import json
 import os
-import re
-import shutil
-import socket
-import struct
-import tempfile
 import time
 from typing import TYPE_CHECKING
 
+from ansible.module_utils import fullmesh_backends as backends
+from ansible.module_utils import fullmesh_reach as reach
+from ansible.module_utils import fullmesh_rollback as rollback
+from ansible.module_utils import fullmesh_static_ip as text
+from ansible.module_utils import fullmesh_way_in as way_in
 from ansible.module_utils.basic import AnsibleModule
 
-try:
-    from ansible.module_utils import fullmesh_static_ip as text
-except ImportError:  # unit tests import it by its plain name
-    import fullmesh_static_ip as text
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Any
 
     Entry = dict[str, Any]
@@ -30,12 +25,13 @@ if TYPE_CHECKING:
 DOCUMENTATION = r"""
 ---
 module: static_ip_links
-short_description: Give interfaces static addresses through NetworkManager or netplan, and read them back
+short_description: Give interfaces static addresses in a transaction, and read them back
 description:
-  - Finds out who owns each interface, writes one keyfile an interface or one netplan file, applies it,
-    and waits until the kernel shows addresses, MTU and routes.
+  - Finds out who owns each interface, renders its files, checks them, arms a timer that puts everything back, and
+    lets the node apply the change detached from our connection, which may go with it.
+  - A second call with C(state=proved), over a new connection, reads the kernel back, asks the peers, and answers with
+    more than any MTU holds. When that has arrived, a third one with C(state=confirmed) disarms the timer.
   - An interface that is already as wanted is adopted; its connections are not interrupted.
-  - A file that the owner refuses does not stay on disk.
 options:
   links:
     description: The links of the cluster plan (C(interface), C(addresses), C(mac), C(mtu) ...).
@@ -43,14 +39,16 @@ options:
     elements: dict
     default: []
   state:
-    description: V(verified) only reads back. V(absent) removes all files of ours and gives the interfaces back.
+    description:
+      - V(present) arms and starts the change. V(proved) proves it. V(confirmed) disarms. V(restored) waits until the
+        node has put itself back, or lets it do so now. V(absent) arms and starts the undo. V(verified) only reads.
     type: str
-    choices: [present, verified, absent]
+    choices: [present, proved, confirmed, restored, absent, verified]
     default: present
   provider:
     description: Who shall own the interfaces; V(auto) asks the node.
     type: str
-    choices: [auto, networkmanager, netplan]
+    choices: [auto, networkmanager, netplan, networkd, ifupdown, ifcfg]
     default: auto
   check_duplicates:
     description: Ask the link for a duplicate of each new IPv4 address first (RFC 5227).
@@ -60,13 +58,24 @@ options:
     description: How long an address may take to be there and checked for duplicates.
     type: int
     default: 30
-  original:
-    description: Only with V(absent). What undo_point remembered of the interfaces at run time.
-    type: dict
-    default: {}
+  rollback_seconds:
+    description: When nobody confirms within this time, the node puts everything back.
+    type: int
+    default: 60
+  peers:
+    description:
+      - Cluster addresses of other nodes. With V(present) they are asked before the change, see C(answered). With
+        V(proved) they are those of nodes that are up, and one of them besides the master has to be reached.
+    type: list
+    elements: str
+    default: []
+  master:
+    description: The master's address, only with V(proved). When it is one of O(peers), it has to be reached.
+    type: str
+    default: ""
 attributes:
   check_mode:
-    description: Detects, renders, validates for netplan, and writes nothing.
+    description: Detects, renders, validates, and writes nothing.
     support: full
   diff_mode:
     description: The files, and what the kernel lacks.
@@ -75,22 +84,41 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Give the links their addresses
+- name: Start the change
   static_ip_links:
     links: "{{ static_ip_links }}"
   register: __static_ip_applied
+
+- name: Prove it, on a new connection
+  static_ip_links:
+    links: "{{ static_ip_links }}"
+    state: proved
+
+- name: Confirm it
+  static_ip_links:
+    state: confirmed
 """
 
 RETURN = r"""
 providers:
   description: Who owns each interface.
   type: dict
-  returned: always
+  returned: state is present
 files:
   description: The files of ours that stand, or would stand, on the node.
   type: list
   elements: str
-  returned: always
+  returned: state is present
+paths:
+  description: Every file that changes, ours and those of others.
+  type: list
+  elements: str
+  returned: state is present or absent
+interfaces:
+  description: Every interface whose state changes.
+  type: list
+  elements: str
+  returned: state is present
 adopted:
   description: Interfaces that were as wanted before; only the files were written.
   type: list
@@ -100,14 +128,55 @@ lacking:
   description: What the kernel lacked before, in words.
   type: list
   elements: str
-  returned: state is not absent
+  returned: state is present or verified
+needed:
+  description: Something has to change; V(changed), for a task that must not count as one.
+  type: bool
+  returned: state is present, absent or verified
+armed:
+  description: The timer runs; somebody has to come back on a new connection and confirm.
+  type: bool
+  returned: state is present or absent
+moves_to:
+  description: The address at which our connection has to come back; empty where it stays.
+  type: str
+  returned: state is present or absent
+answered:
+  description: Those of O(peers) that answered before the change.
+  type: list
+  elements: str
+  returned: state is present
+silent:
+  description: Those of O(peers) that did not answer before the change, of whom no answer is asked afterwards.
+  type: list
+  elements: str
+  returned: state is present
+fresh:
+  description: False when the connection is older than the change and proves nothing; ask again over a new one.
+  type: bool
+  returned: state is proved
+ballast:
+  description: A text that no single packet of any MTU holds.
+  type: str
+  returned: state is proved
+tried:
+  description: The change in a few words.
+  type: str
+  returned: state is present or absent
+report:
+  description: What the node has put back, why, and after how many seconds.
+  type: dict
+  returned: state is restored
 """
 
 ETHERNET = "1"  # ARPHRD_ETHER, linux/if_arp.h
 POLL_SECONDS = 0.3
-PROBE_SECONDS = (
-    0.5  # a probe and its repetition; RFC 5227 2.1.1 allows 1-2 s, a rack answers in milliseconds
-)
+# What confirming takes after the last look at the kernel.
+RESERVE_SECONDS = 2.0
+NAME = "static_ip"
+UNDO = "/var/lib/fullmesh/undo/static_ip"
+# What the owner has to do early in a boot, once the old files are back.
+AT_BOOT = {"netplan": [["netplan", "generate"]]}
 
 
 class LinkError(Exception):
@@ -129,9 +198,13 @@ class Node:
         except OSError:
             return ""
 
+    def listed(self, pattern: str) -> "list[str]":
+        """Return the paths that match a pattern."""
+        return [path[len(self.root) :] for path in sorted(glob.glob(self.root + pattern))]
+
     def links(self) -> "dict[str, Entry]":
         """Ask the kernel for its interfaces."""
-        links: dict[str, Entry] = text.parse_links(self.run(["ip", "-j", "addr", "show"])[1])
+        links: dict[str, Entry] = text.parse_links(self.run(text.SHOW)[1])
         return links
 
     def routes(self) -> "list[dict[str, str]]":
@@ -148,30 +221,41 @@ class Node:
         routes = self.routes() if any(text.wanted_routes(link) for link in links) else []
         return [fault for link in links for fault in text.lacks(link, seen, routes)]
 
-
-# --- who owns an interface --------------------------------------------------------------------
-
-
-def network_manager_state(node: Node, interface: str) -> str:
-    """NetworkManager's word for a device, empty where it does not run."""
-    rc, out, _ = node.run(
-        ["nmcli", "--terse", "--get-values", "GENERAL.STATE", "device", "show", interface]
-    )
-    # "100 (connected)", "100 (connected (externally))", "10 (unmanaged)": the number is the stable part
-    return out.strip() if rc == 0 else ""
+    def short(self, command: "list[str]") -> "tuple[int, str]":
+        """Run a command for the transaction, which wants one text."""
+        rc, out, err = self.run(command)
+        return rc, out + err
 
 
-def networkd_file(node: Node, interface: str) -> str:
-    """The .network file that systemd-networkd uses for an interface, empty for none."""
-    index = node.read("/sys/class/net/" + interface + "/ifindex").strip()
-    for line in node.read("/run/systemd/netif/links/" + index).splitlines():
-        if line.startswith("NETWORK_FILE="):
-            return line.split("=", 1)[1]
-    return ""
+# --- what must not be done --------------------------------------------------------------------
+
+
+def made_by_us(link: "Entry") -> bool:
+    """Say whether the interface comes into being with the link."""
+    return bool(link.get("vlan") or link.get("bond"))
+
+
+def below(link: "Entry") -> "list[str]":
+    """Name the interfaces that have to be there for a link."""
+    bond, vlan = link.get("bond") or {}, link.get("vlan") or {}
+    return list(bond.get("members", [])) or [vlan.get("parent") or link["interface"]]
+
+
+def refuse_missing(links: "list[Entry]", seen: "dict[str, Entry]") -> None:
+    """Refuse an interface that is not there and does not come with a link."""
+    made = {link["interface"] for link in links if made_by_us(link)}
+    for link in links:
+        for name in below(link):
+            if name not in seen and name not in made:
+                raise LinkError(
+                    "[IP-101] there is no interface %r; this node has %s. "
+                    "Set fullmesh_interface to one of them, or to its MAC."
+                    % (name, ", ".join(sorted(seen)))
+                )
 
 
 def unsupported(node: Node, interface: str) -> str:
-    """Say why neither backend may write this interface down as plain Ethernet."""
+    """Say why nobody may write this interface down as plain Ethernet."""
     base = "/sys/class/net/" + interface
     for part in ("bonding", "bridge"):
         if os.path.isdir(node.root + base + "/" + part):
@@ -179,145 +263,43 @@ def unsupported(node: Node, interface: str) -> str:
     if os.path.exists(node.root + "/proc/net/vlan/" + interface):
         return "it is a VLAN"
     kind = node.read(base + "/type").strip()
-    if kind != ETHERNET:
-        return "it is no Ethernet interface (ARPHRD type %s)" % kind
-    for path in glob.glob(node.root + "/etc/network/interfaces*"):
-        for line in node.read(path[len(node.root) :]).splitlines():
-            if line.split()[:2] == ["iface", interface]:
-                return "ifupdown owns it (%s)" % path[len(node.root) :]
-    return ""
-
-
-def detect(node: Node, interface: str) -> str:
-    """Name the provider of an interface, or say why there is none."""
-    state = network_manager_state(node, interface)
-    if state and not state.startswith("10 "):
-        return "networkmanager"
-    if node.run(["netplan", "info"])[0] != 0:
-        hint = (
-            "NetworkManager runs, but is told not to manage it"
-            if state
-            else "neither NetworkManager nor netplan runs here"
-        )
-        raise LinkError(
-            "[IP-102] nobody can configure %s: %s. Install and start one of them (see `nmcli device`), "
-            "or configure the address yourself and set static_ip_manage: false." % (interface, hint)
-        )
-    native = networkd_file(node, interface)
-    if native and not native.startswith("/run/systemd/network/"):
-        raise LinkError(
-            "[IP-103] %s is owned by systemd-networkd through %s, which netplan did not write and would lose to. "
-            "Remove that file, or put the address there and set static_ip_manage: false."
-            % (interface, native)
-        )
-    return "netplan"
-
-
-def refuse_missing(links: "list[Entry]", seen: "dict[str, Entry]") -> None:
-    """Refuse an interface that is not there."""
-    for link in links:
-        if link["interface"] not in seen:
-            raise LinkError(
-                "[IP-101] there is no interface %r; this node has %s. "
-                "Set fullmesh_interface to one of them, or to its MAC."
-                % (link["interface"], ", ".join(sorted(seen)))
-            )
+    return "" if kind == ETHERNET else "it is no Ethernet interface (ARPHRD type %s)" % kind
 
 
 def providers(node: Node, links: "list[Entry]", wanted: str) -> "dict[str, str]":
-    """Name the provider of each link; refuse what neither may write down."""
-    result = {}
+    """Name the provider of each link; refuse what nobody may write down."""
     for link in links:
-        name = link["interface"]
-        why = unsupported(node, name)
+        why = "" if made_by_us(link) else unsupported(node, link["interface"])
         if why:
             raise LinkError(
-                "[IP-103] %s cannot be configured by Fullmesh: %s. "
-                "Give it its address with your own tool and set static_ip_manage: false."
-                % (name, why)
+                "[IP-103] %s cannot be configured by Fullmesh: %s. Describe it in the link (vlan, bond), or give it "
+                "its address with your own tool and set static_ip_manage: false."
+                % (link["interface"], why)
             )
-        result[name] = detect(node, name) if wanted == "auto" else wanted
+    if wanted != "auto":
+        return {link["interface"]: wanted for link in links}
+    found, why_not = backends.owners(node.run, node.read, node.listed, links)
+    for name, why in sorted(why_not.items()):
+        raise LinkError(
+            "[IP-102] %s cannot be configured: %s. Install and start NetworkManager, netplan, systemd-networkd or "
+            "ifupdown (see `nmcli device`), or configure the address yourself and set static_ip_manage: false."
+            % (name, why)
+        )
+    result: dict[str, str] = found
     return result
-
-
-# --- what must not be done --------------------------------------------------------------------
-
-
-def ssh_server() -> str:
-    """The address that our own connection came in on; sudo drops the variable, its parents keep it."""
-    pid, connection = os.getppid(), os.environ.get("SSH_CONNECTION", "")
-    while not connection and pid > 1:
-        try:
-            with open("/proc/%d/environ" % pid, "rb") as stream:
-                pairs = stream.read().decode("utf-8", "replace").split("\0")
-            with open("/proc/%d/stat" % pid) as stream:
-                pid = int(stream.read().rsplit(")", 1)[1].split()[1])
-        except (OSError, ValueError, IndexError):
-            break
-        found = [pair.split("=", 1)[1] for pair in pairs if pair.startswith("SSH_CONNECTION=")]
-        connection = found[0] if found else ""
-    server: str = text.plain_server(connection)
-    return server
-
-
-def refuse_cut_off(links: "list[Entry]", seen: "dict[str, Entry]", server: str) -> None:
-    """Refuse to take away the address that we came in on."""
-    for link in links:
-        if text.cuts_off(link, server, seen):
-            raise LinkError(
-                "[IP-104] %s carries our own ssh connection (to %s) and would get %s instead: we would be locked out. "
-                "Add that address to the link, manage the node over another interface, "
-                "or set the address on the console and static_ip_manage: false."
-                % (link["interface"], server, ", ".join(link["addresses"]))
-            )
-
-
-def arp_probe(source: bytes, address: str) -> bytes:
-    """An Ethernet frame that asks who has *address* without claiming it (RFC 5227 2.1.1)."""
-    head = b"\xff" * 6 + source + struct.pack("!H", 0x0806)
-    body = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1)
-    return head + body + source + b"\0" * 4 + b"\0" * 6 + socket.inet_aton(address)
-
-
-def arp_owner(frame: bytes, source: bytes, address: str) -> str:
-    """The MAC of another host that uses *address*, from an ARP frame; empty for none."""
-    if len(frame) < 42 or frame[12:14] != b"\x08\x06":  # noqa: PLR2004 (14 bytes Ethernet, 28 ARP)
-        return ""
-    sender, sender_address = frame[22:28], frame[28:32]
-    if sender == source or sender_address != socket.inet_aton(address):
-        return ""
-    return ":".join("%02x" % byte for byte in sender)
-
-
-def duplicate_of(interface: str, mac: str, address: str) -> str:
-    """Ask the link whether another host uses *address*; its MAC, or empty."""
-    source = bytes.fromhex(mac.replace(":", ""))
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806)) as link:
-        link.bind((interface, 0))
-        for _ in range(2):
-            link.send(arp_probe(source, address))
-            end = time.monotonic() + PROBE_SECONDS
-            while time.monotonic() < end:
-                link.settimeout(max(end - time.monotonic(), 0.001))
-                try:
-                    owner = arp_owner(link.recv(2048), source, address)
-                except socket.timeout:
-                    break
-                if owner:
-                    return owner
-    return ""
 
 
 def refuse_duplicates(links: "list[Entry]", seen: "dict[str, Entry]", fresh: bool) -> None:
     """Probe the IPv4 addresses that are not ours yet (*fresh*), or those that are; IPv6 is the kernel's job."""
     for link in links:
-        state = seen[link["interface"]]
+        state = seen.get(link["interface"], {"up": False, "addresses": []})
         have = {one["address"] for one in state["addresses"]}
         for value in text.of_family(link["addresses"], 4):
             address = value.split("/")[0]
-            if not state["up"] or fresh == (value in have):
+            # with another prefix it is ours already
+            if not state["up"] or fresh == (address in {one.split("/")[0] for one in have}):
                 continue
-            owner = duplicate_of(link["interface"], state["mac"], address)
+            owner = reach.duplicate_of(link["interface"], state["mac"], address)
             if owner:
                 raise LinkError(
                     "[IP-105] %s is already used on the link of %s by the host with MAC %s. "
@@ -326,129 +308,13 @@ def refuse_duplicates(links: "list[Entry]", seen: "dict[str, Entry]", fresh: boo
                 )
 
 
-# --- files ------------------------------------------------------------------------------------
-
-
-def wanted_files(links: "list[Entry]", owners: "dict[str, str]") -> "dict[str, str]":
-    """Render what shall stand on the node: {path: content}."""
-    files = {
-        text.keyfile_path(link["interface"]): text.keyfile(link)
-        for link in links
-        if owners[link["interface"]] == "networkmanager"
-    }
-    planned = [link for link in links if owners[link["interface"]] == "netplan"]
-    if planned:
-        files[text.NETPLAN] = text.netplan(planned)
-    return files
-
-
-def present_files(node: Node) -> "dict[str, str]":
-    """The files of ours that stand there now."""
-    paths = glob.glob(node.root + text.KEYFILES + "/" + text.NAME + "*.nmconnection")
-    paths += glob.glob(node.root + text.NETPLAN)
-    return {path[len(node.root) :]: node.read(path[len(node.root) :]) for path in sorted(paths)}
-
-
-def replace_files(node: Node, old: "dict[str, str]", new: "dict[str, str]") -> None:
-    """Make *old* into *new*; every file 0600: NetworkManager ignores a keyfile that others can read."""
-    for path in sorted(set(old) - set(new)):
-        os.unlink(node.root + path)
-    for path, content in new.items():
-        if old.get(path) == content and os.stat(node.root + path).st_mode & 0o777 == 0o600:  # noqa: PLR2004 (mode)
-            continue
-        directory = os.path.dirname(node.root + path)
-        if not os.path.isdir(directory):
-            os.makedirs(directory, 0o755)
-        handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=directory)
-        with os.fdopen(handle, "w") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.rename(temporary, node.root + path)
-
-
-def validate_netplan(node: Node, content: str) -> None:
-    """Let netplan read our file together with the others, in a directory of its own."""
-    scratch = tempfile.mkdtemp(prefix="fullmesh-netplan-")
-    try:
-        for place in ("/usr/lib/netplan", "/lib/netplan", "/etc/netplan", "/run/netplan"):
-            os.makedirs(scratch + place, 0o700, exist_ok=True)
-            for path in glob.glob(node.root + place + "/*.yaml"):
-                shutil.copy(path, scratch + place)
-        with open(scratch + text.NETPLAN, "w") as stream:
-            stream.write(content)
-        os.chmod(scratch + text.NETPLAN, 0o600)
-        rc, out, err = node.run(["netplan", "generate", "--root-dir", scratch])
-    finally:
-        shutil.rmtree(scratch)
-    if rc != 0:
-        raise LinkError(
-            "[IP-106] netplan refuses the links, nothing was written: %s. "
-            "Mend the links, or the file in /etc/netplan that it names."
-            % (err or out).strip().replace(scratch, "")
-        )
-
-
-# --- apply ------------------------------------------------------------------------------------
-
-
-def must(node: Node, command: "list[str]") -> None:
-    """Run a command that has to succeed."""
-    rc, out, err = node.run(command)
-    if rc != 0:
-        raise LinkError("%s: rc %d: %s" % (" ".join(command), rc, (err or out).strip()))
-
-
-def apply(node: Node, owners: "dict[str, str]", links: "list[Entry]", wait: int) -> None:
-    """Hand the interfaces of *links* to the files that stand there now; *links* may be empty (adoption)."""
-    managed = sorted(name for name, owner in owners.items() if owner == "networkmanager")
-    planned = sorted(name for name, owner in owners.items() if owner == "netplan")
-    touched = {link["interface"] for link in links}
-    if managed:
-        must(node, ["nmcli", "connection", "load"] + [text.keyfile_path(name) for name in managed])
-    for name in managed:
-        if name in touched:
-            must(
-                node,
-                [
-                    "nmcli",
-                    "--wait",
-                    str(wait),
-                    "connection",
-                    "up",
-                    "uuid",
-                    text.profile_uuid(name),
-                    "ifname",
-                    name,
-                ],
-            )
-    if planned:
-        apply_netplan(node, [name for name in planned if name in touched])
-
-
-def apply_netplan(node: Node, names: "list[str]") -> None:
-    """Like `netplan apply`, but for our interfaces only: that one reconfigures eth0 as well."""
-    must(node, ["netplan", "generate"])
-    if node.run(["systemctl", "is-active", "--quiet", "systemd-networkd.service"])[0] != 0:
-        must(node, ["netplan", "apply"])
-        return
-    must(node, ["networkctl", "reload"])
-    if names:
-        must(node, ["networkctl", "reconfigure", *names])
-
-
-def wait_for(node: Node, links: "list[Entry]", seconds: int) -> "list[str]":
-    """Wait until the kernel lacks nothing; return what it lacks at the deadline."""
-    end = time.monotonic() + seconds
-    while True:
-        faults = node.lacking(links)
-        if not faults or time.monotonic() >= end:
-            return faults
-        time.sleep(POLL_SECONDS)
-
-
-def refuse_lacking(faults: "list[str]", seconds: int) -> None:
+def refuse_lacking(faults: "list[str]", seconds: float) -> None:
     """Name the value that was read back."""
+    if any("used by another host" in fault for fault in faults):
+        raise LinkError(
+            "[IP-105] %s. Give this node another address, or take it from that host."
+            % "; ".join(faults)
+        )
     if faults:
         raise LinkError(
             "[IP-107] the interfaces are not as wanted after %d s: %s. "
@@ -458,30 +324,159 @@ def refuse_lacking(faults: "list[str]", seconds: int) -> None:
 
 
 def file_diff(
-    old: "dict[str, str]", new: "dict[str, str]", faults: "list[str]"
+    old: "dict[str, str]", new: "dict[str, str | None]", faults: "list[str]"
 ) -> "list[dict[str, str]]":
     """One entry a file that differs, and one for the kernel."""
-    paths = [path for path in sorted(set(old) | set(new)) if old.get(path) != new.get(path)]
-    diff = [
-        {
-            "before": old.get(path, ""),
-            "after": new.get(path, ""),
-            "before_header": path,
-            "after_header": path,
-        }
-        for path in paths
-    ]
+    parts = [(path, old.get(path, ""), content or "") for path, content in sorted(new.items())]
     if faults:
-        head = "the kernel's view"
-        diff.append(
-            {
-                "before": "\n".join(faults) + "\n",
-                "after": "",
-                "before_header": head,
-                "after_header": head,
-            }
-        )
-    return diff
+        parts.append(("the kernel's view", "\n".join(faults) + "\n", ""))
+    return [
+        {"before": before, "after": after, "before_header": name, "after_header": name}
+        for name, before, after in parts
+        if before != after
+    ]
+
+
+# --- the change -------------------------------------------------------------------------------
+
+
+class Change:
+    """What one transaction writes and runs, worked out before anything is touched."""
+
+    def __init__(self, node: Node, links: "list[Entry]", owners: "dict[str, str]") -> None:
+        self.node = node
+        self.links = backends.prepared(node.run, node.read, node.listed, links)
+        self.owners = owners
+        self.old: dict[str, str] = backends.present(node.read, node.listed)
+        self.ours: dict[str, str] = {}
+        self.changes: dict[str, str | None] = dict.fromkeys(self.old)
+        for name in sorted(set(owners.values())):
+            backend, mine = backends.backend(name), self.of(name)
+            self.ours.update(backend.files(mine))
+            self.changes.update(backend.files(mine))
+            try:
+                self.changes.update(backend.foreign(node.read, node.listed, mine))
+            except backends.ForeignError as exc:
+                raise LinkError("[IP-118] %s" % exc) from exc
+        stand = {path: node.read(path) for path in self.changes}
+        self.before_text = stand
+        self.changes = {
+            path: content
+            for path, content in self.changes.items()
+            if content is None or content != stand[path] or not self.private(path)
+        }
+
+    def of(self, owner: str) -> "list[Entry]":
+        """The links of one owner."""
+        return [link for link in self.links if self.owners[link["interface"]] == owner]
+
+    def mode(self, path: str) -> int:
+        """Ours as their owner wants them; a file of others keeps its mode."""
+        for name in set(self.owners.values()):
+            if path in backends.backend(name).files(self.of(name)):
+                return int(backends.backend(name).mode(path))
+        try:
+            return os.stat(self.node.root + path).st_mode & 0o7777
+        except OSError:
+            return 0o644
+
+    def private(self, path: str) -> bool:
+        """Say whether a file has the mode that it shall have."""
+        try:
+            have = os.stat(self.node.root + path).st_mode & 0o7777
+        except OSError:
+            return False
+        return have == self.mode(path)
+
+    def validate(self) -> None:
+        """Let each owner's own tool read what would stand there."""
+        for name in sorted(set(self.owners.values())):
+            scratch = backends.scratch(name, self.node.read, self.node.listed, self.changes)
+            said = backends.backend(name).validate(self.node.run, scratch) if self.changes else ""
+            if said:
+                raise LinkError(
+                    "[IP-106] %s refuses the links, nothing was written: %s. "
+                    "Mend the links, or the file that it names." % (name, said)
+                )
+
+    def touched(self, links: "list[Entry] | None" = None) -> "list[str]":
+        """Every interface whose state changes, or may: what a VLAN stands on as well.
+
+        systemd-networkd gives up a card on which it could not make a VLAN, and leaves it without its lease.
+        """
+        every = self.links if links is None else links
+        names = [*backends.touched(every), *(name for link in every for name in below(link))]
+        return list(dict.fromkeys(names))
+
+    def snapshot(self) -> "Entry":
+        """The run-time state, in each owner's words and in ours."""
+        names = {one: self.touched(self.of(one)) for one in sorted(set(self.owners.values()))}
+        found = {
+            one: backends.backend(one).snapshot(self.node.run, names[one]) for one in sorted(names)
+        }
+        return {"owners": found, "names": names, "runtime": rollback.runtime(self.watched())}
+
+    def watched(self) -> "list[str]":
+        """What has to be there again afterwards: what changes, our way in, and every default route's interface."""
+        server = way_in.server_of(our_session())
+        names = [*self.touched(), reach.carrier_of(server, self.node.links())]
+        names += [one["dev"] for one in self.node.routes() if one["to"] in ("0.0.0.0/0", "::/0")]
+        return list(dict.fromkeys(name for name in names if name))
+
+    def steps(self, before: "Entry", wait: int, names: "list[str]") -> "list[list[str]]":
+        """The commands that bring the new files into force."""
+        found: list[list[str]] = []
+        for one in sorted(before["owners"]):
+            found += backends.backend(one).apply(self.of(one), before["owners"][one], wait, names)
+        return found
+
+    def files(self) -> "Entry":
+        """What the transaction writes."""
+        return {
+            path: None if content is None else {"text": content, "mode": self.mode(path)}
+            for path, content in self.changes.items()
+        }
+
+    def words(self) -> str:
+        """The change in a few words."""
+        parts = []
+        for link in self.links:
+            words = [link["interface"] + ":", ", ".join(link["addresses"])]
+            words += ["gateway " + link["gateway"]] if link.get("gateway") else []
+            words += ["MTU %s" % link["mtu"]] if link.get("mtu") else []
+            parts.append(" ".join([*words, "(%s)" % self.owners[link["interface"]]]))
+        return "; ".join(parts)
+
+
+def our_session() -> "list[str]":
+    """Return the SSH_CONNECTION that carries this call: client, port, server, port."""
+    words: list[str] = way_in.session(os.environ, os.getppid())
+    return words
+
+
+def way_back(before: "Entry") -> "list[list[str]]":
+    """The commands that bring old files into force again."""
+    found: list[list[str]] = []
+    for one in sorted(before["owners"]):
+        found += backends.backend(one).restore(before["names"][one], before["owners"][one])
+    return found
+
+
+def original_files(node: Node) -> "Entry":
+    """What the undo point of the role has kept: {path: {text, mode}, None where there was none}."""
+    base = node.root + UNDO
+    found = rollback.read_json(base + "/point.json").get("files", {})
+    result: Entry = {}
+    for path, then in found.items():
+        if then["kind"] == "file":
+            with open("%s/blobs/%s" % (base, then["sha256"])) as stream:
+                result[path] = {"text": stream.read(), "mode": then["mode"]}
+        if then["kind"] not in ("file", "link"):
+            result[path] = None
+    return result
+
+
+# --- one call ---------------------------------------------------------------------------------
 
 
 class Links:
@@ -494,128 +489,256 @@ class Links:
         self.check = check
 
     def present(self) -> "Entry":
-        """Write, apply, read back."""
+        """Work the change out, refuse what cannot work, arm and start."""
         seen = self.node.links()
         refuse_missing(self.links, seen)
         faulty = [link for link in self.links if self.node.lacking([link])]
-        refuse_cut_off(faulty, seen, ssh_server())
         owners = providers(self.node, self.links, self.params["provider"])
         if self.params["check_duplicates"]:
             refuse_duplicates(faulty, seen, fresh=True)
-        old, new = present_files(self.node), wanted_files(self.links, owners)
-        if old.get(text.NETPLAN) != new.get(text.NETPLAN) and text.NETPLAN in new:
-            validate_netplan(self.node, new[text.NETPLAN])
+        change = Change(self.node, self.links, owners)
+        change.validate()
         faults = self.node.lacking(faulty)
-        changed = bool(faulty) or old != new
+        changed = bool(faulty or change.changes)
+        moves = self.moves(faulty, seen)
+        heard: dict[str, list[str]] = {"answered": [], "silent": []}
         if changed and not self.check:
-            self.change(owners, faulty, old, new)
+            heard = self.heard()
+            self.start(change, faulty)
+        names = [link["interface"] for link in self.links]
         return {
             "changed": changed,
+            "needed": changed,
+            "armed": changed and not self.check,
             "providers": owners,
-            "files": sorted(new),
-            "adopted": sorted(
-                link["interface"] for link in self.links if link not in faulty and old != new
-            ),
+            "files": sorted(change.ours),
+            "paths": sorted(change.changes),
+            "interfaces": change.touched(),
+            "adopted": [n for n in names if changed and n not in {x["interface"] for x in faulty}],
             "lacking": faults,
-            "diff": file_diff(old, new, faults),
+            "moves_to": moves,
+            "tried": change.words(),
+            "diff": file_diff(change.before_text, change.changes, faults),
+            **heard,
         }
 
-    def change(
-        self,
-        owners: "dict[str, str]",
-        faulty: "list[Entry]",
-        old: "dict[str, str]",
-        new: "dict[str, str]",
-    ) -> None:
-        """Write, apply, read back; what the owner or the kernel does not take is taken back."""
-        seconds = self.params["wait_seconds"]
-        replace_files(self.node, old, new)
-        try:
-            apply(self.node, owners, faulty, seconds)
-            refuse_lacking(wait_for(self.node, self.links, seconds), seconds)
-            if self.params["check_duplicates"]:
-                # an interface that was down could not be asked before
-                refuse_duplicates(faulty, self.node.links(), fresh=False)
-        except (LinkError, OSError) as exc:
-            replace_files(self.node, present_files(self.node), old)
-            self.reload(set(old) | set(new), [link["interface"] for link in faulty])
-            if str(exc).startswith("["):
-                raise
-            raise LinkError(
-                "[IP-108] the new configuration could not be applied; its files were taken back: "
-                "%s. See `journalctl -u NetworkManager -u systemd-networkd` on the node." % exc
-            ) from exc
+    def heard(self) -> "dict[str, list[str]]":
+        """Ask the other nodes before the change: who answers now has to answer afterwards."""
+        peers = self.params["peers"]
+        why = reach.silent(peers, self.node.run, reach.BEFORE_SECONDS) if peers else {}
+        return {"answered": [one for one in peers if one not in why], "silent": sorted(why)}
 
-    def reload(self, paths: "set[str]", names: "list[str]") -> None:
-        """Let the owners act on the files that stand there now, as well as they can."""
-        if any(path.startswith(text.KEYFILES) for path in paths):
-            self.node.run(["nmcli", "connection", "reload"])
-            for name in names:
-                if text.keyfile_path(name) in present_files(self.node):
-                    uuid = text.profile_uuid(name)
-                    self.node.run(["nmcli", "connection", "up", "uuid", uuid, "ifname", name])
-        if text.NETPLAN in paths:
-            self.node.run(["netplan", "generate"])
-            self.node.run(["networkctl", "reload"])
-            if names and text.NETPLAN in present_files(self.node):
-                self.node.run(["networkctl", "reconfigure", *names])
+    def moves(self, faulty: "list[Entry]", seen: "dict[str, Entry]") -> str:
+        """Say where our own connection has to come back."""
+        server = way_in.server_of(our_session())
+        for link in faulty:
+            to = reach.moves_to(link, list(backends.touched([link])), server, seen)
+            if to:
+                return str(to)
+        return ""
+
+    def start(self, change: Change, faulty: "list[Entry]") -> None:
+        """Arm, and let the node do it once we are gone."""
+        before = change.snapshot()
+        self.keep_original(before)
+        boot = [step for one in sorted(before["owners"]) for step in AT_BOOT.get(one, [])]
+        rollback.arm(
+            self.node.short,
+            NAME,
+            self.params["rollback_seconds"],
+            sorted(change.changes),
+            way_back(before),
+            boot=boot,
+            links=change.watched(),
+            what=change.words(),
+        )
+        steps = change.steps(
+            before, self.params["wait_seconds"], [link["interface"] for link in faulty]
+        )
+        rollback.apply(self.node.short, NAME, change.files(), steps, leave=os.getpid())
+
+    def keep_original(self, before: "Entry") -> None:
+        """Keep the run-time state of the very first time beside the undo point, which knows files."""
+        path = self.node.root + UNDO + "/before.json"
+        if os.path.isdir(os.path.dirname(path)) and not os.path.exists(path):
+            rollback.write_json(path, before)
 
     def verified(self) -> "Entry":
         """Only look."""
         faults = self.node.lacking(self.links)
         refuse_lacking(faults, 0)
-        return {"changed": False, "providers": {}, "files": [], "adopted": [], "lacking": faults}
-
-    def absent(self) -> "Entry":
-        """Remove our files and give the interfaces back as they were at run time."""
-        old = present_files(self.node)
-        if old and not self.check:
-            for path in old:
-                if path.startswith(text.KEYFILES):
-                    name = path[len(text.KEYFILES) + 1 + len(text.NAME) : -len(".nmconnection")]
-                    # takes the profile off the interface and removes the file; fails where it is not loaded
-                    self.node.run(
-                        ["nmcli", "connection", "delete", "uuid", text.profile_uuid(name)]
-                    )
-            replace_files(self.node, present_files(self.node), {})
-            self.reload(set(old), [])
-        moved = self.give_back(written_addresses(old.values()))
         return {
-            "changed": bool(old or moved),
-            "providers": {},
+            "changed": False,
+            "needed": False,
+            "armed": False,
             "files": [],
-            "given_back": moved,
-            "diff": file_diff(old, {}, []),
+            "paths": [],
+            "interfaces": [],
+            "lacking": faults,
+            "moves_to": "",
         }
 
-    def give_back(self, ours: "set[str]") -> "list[str]":
-        """Put run-time addresses and MTU back: nobody but the kernel knew them."""
-        original = self.params["original"] if ours else {}
-        steps = []
-        seen = self.node.links()
-        for name, then in sorted(original.items()):
-            if name in seen:
-                steps += runtime_steps(name, then, seen[name], ours)
+    # -- the way back over a new connection
+
+    def proved(self) -> "Entry":
+        """Prove the change over a new connection; what cannot be proved is put back at once."""
+        journal = rollback.read_json(rollback.folder(NAME) + "/journal.json")
+        if not journal:
+            raise LinkError(too_late())
+        left = rollback.seconds_left(journal) - RESERVE_SECONDS
+        applied = rollback.wait_applied(NAME, max(left, 0))
+        if not rollback.fresh(our_session(), applied):
+            return {"changed": False, "fresh": False, "ballast": ""}
+        try:
+            self.refuse_unapplied(applied)
+            self.prove(left)
+        except LinkError as exc:
+            rollback.fire(self.node.short, NAME, str(exc), os.getpid())
+            raise
+        # A link with a black hole for large packets lets a login and short answers pass.
+        largest = max([state["mtu"] for state in self.node.links().values()] or [0])
+        return {"changed": False, "fresh": True, "ballast": os.urandom(largest + 2048).hex()}
+
+    def confirmed(self) -> "Entry":
+        """Disarm: the controller has the proof in its hands."""
+        why = too_late()
+        word = rollback.disarm(self.node.short, NAME)
+        if word != "disarmed":
+            raise LinkError(why)
+        return {"changed": True}
+
+    def refuse_unapplied(self, applied: "Entry") -> None:
+        """Say what the node could not do."""
+        if applied.get("state") == "failed":
+            raise LinkError(
+                "[IP-108] the new configuration could not be applied: `%s` says %r. "
+                "See `journalctl -u NetworkManager -u systemd-networkd` on the node."
+                % (applied["step"], applied["words"])
+            )
+        if rollback.state_of(rollback.folder(NAME)) in ("restoring", "fired"):
+            raise LinkError(too_late())
+
+    def prove(self, left: float) -> None:
+        """Ask the kernel, the link and the peers."""
+        if not self.links:
+            return
+        begun = time.monotonic()
+        seconds = max(min(self.params["wait_seconds"], left - reach.REACH_SECONDS), 0)
+        faults = wait_for(self.node, self.links, seconds)
+        refuse_lacking(faults, seconds)
+        if self.params["check_duplicates"]:
+            # an interface that was down could not be asked before
+            refuse_duplicates(self.links, self.node.links(), fresh=False)
+        self.refuse_unheard(left - (time.monotonic() - begun))
+
+    def refuse_unheard(self, left: float) -> None:
+        """Reach the master and one of the other nodes that are up; each of them may need as long as we do."""
+        peers, master = self.params["peers"], self.params["master"]
+        if not peers:
+            return
+        patience = max(min(self.params["wait_seconds"], left), 1.0)
+        why = reach.unheard(master, peers, self.node.run, patience)
+        lost = reach.lost(master, peers, why)
+        if lost:
+            raise LinkError(
+                "[IP-115] with the new addresses this node does not reach %s, asked for %.0f s; before the change they "
+                "answered, or they are known to be up. Compare prefix, routes, VLAN and interface with theirs."
+                % (", nor ".join(lost), patience)
+            )
+
+    def restored(self) -> "Entry":
+        """Wait until the node has put itself back, or let it do so now; say what it did."""
+        report: Entry = {}
         if not self.check:
-            for step in steps:
-                self.node.run(step)
-        return [" ".join(step) for step in steps]
+            report = rollback.undone(self.node.short, NAME, "its run could not confirm it")
+        return {"changed": False, "report": report}
+
+    # -- undo
+
+    def absent(self) -> "Entry":
+        """Arm and start the undo: the files and the state of before the first change."""
+        before = rollback.read_json(self.node.root + UNDO + "/before.json")
+        files = original_files(self.node)
+        for path in backends.present(self.node.read, self.node.listed):
+            files.setdefault(path, None)
+        differing = {path: then for path, then in files.items() if self.differs(path, then)}
+        kernel = before.get("runtime", {})
+        changed = bool(before and (differing or rollback.unsettled(kernel)))
+        server = way_in.server_of(our_session())
+        seen = self.node.links()
+        names = [name for one in before.get("names", {}).values() for name in one]
+        kept = [
+            one for name in kernel.get("links", {}) for one in kernel["links"][name]["addresses"]
+        ]
+        moves = ""
+        if changed and kept:
+            moves = reach.moves_to({"addresses": kept}, names, server, seen)
+        if changed and not self.check:
+            self.start_undo(before, differing, names)
+        old = {path: self.node.read(path) for path in differing}
+        new = {path: then and then["text"] for path, then in differing.items()}
+        return {
+            "changed": changed,
+            "needed": changed,
+            "armed": changed and not self.check,
+            "paths": sorted(differing),
+            "moves_to": moves,
+            "tried": "undo of " + ", ".join(names),
+            "diff": file_diff(old, new, []),
+        }
+
+    def differs(self, path: str, then: "Entry | None") -> bool:
+        """Say whether a file is another one than it was."""
+        there = os.path.lexists(self.node.root + path)
+        return there if then is None else not there or self.node.read(path) != then["text"]
+
+    def start_undo(self, before: "Entry", files: "Entry", names: "list[str]") -> None:
+        """The undo is a change like any other: what stands now comes back when nobody confirms it."""
+        owners = sorted(before["owners"])
+        now = {
+            "owners": {
+                one: backends.backend(one).snapshot(self.node.run, before["names"][one])
+                for one in owners
+            },
+            "names": before["names"],
+        }
+        rollback.arm(
+            self.node.short,
+            NAME,
+            self.params["rollback_seconds"],
+            sorted(files),
+            way_back(now),
+            boot=[step for one in owners for step in AT_BOOT.get(one, [])],
+            links=names,
+            what="undo of " + ", ".join(names),
+        )
+        steps = way_back(before)
+        last = before["runtime"]
+        rollback.apply(self.node.short, NAME, files, steps, leave=os.getpid(), last=last)
 
 
-def written_addresses(contents: "Iterable[str]") -> "set[str]":
-    """The addresses in our own files; a route's network is none that an interface could have."""
-    return {word for content in contents for word in re.findall(r"[0-9a-fA-F:.]+/[0-9]+", content)}
+def too_late() -> str:
+    """Say that the node was faster."""
+    report = rollback.report_of(NAME)
+    if not os.path.isdir(rollback.folder(NAME)):
+        return (
+            "[IP-114] no change of this node waits for a confirmation: somebody else has ended it. "
+            "See %s/log on the node, and run again." % rollback.STORE
+        )
+    return (
+        "[IP-114] the node has put everything back before it could be confirmed: %s. Raise static_ip_rollback_seconds "
+        "if it is only slow, and run again." % report.get("why", "see %s/log" % rollback.STORE)
+    )
 
 
-def runtime_steps(name: str, then: "Entry", now: "Entry", ours: "set[str]") -> "list[list[str]]":
-    """The ip commands that make an interface what it was; addresses that are not ours are left alone."""
-    have = {one["address"] for one in now["addresses"] if one["scope"] == "global"}
-    was = set(then["addresses"])
-    steps = [["ip", "addr", "del", value, "dev", name] for value in sorted((have & ours) - was)]
-    steps += [["ip", "addr", "add", value, "dev", name] for value in sorted(was - have)]
-    if then.get("mtu") and then["mtu"] != now["mtu"]:
-        steps.append(["ip", "link", "set", name, "mtu", str(then["mtu"])])
-    return steps
+def wait_for(node: Node, links: "list[Entry]", seconds: float) -> "list[str]":
+    """Wait until the kernel lacks nothing; return what it lacks at the deadline."""
+    end = time.monotonic() + seconds
+    while True:
+        faults = node.lacking(links)
+        if not faults or time.monotonic() >= end:
+            return faults
+        time.sleep(POLL_SECONDS)
 
 
 def main() -> None:
@@ -623,11 +746,19 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "links": {"type": "list", "elements": "dict", "default": []},
-            "state": {"choices": ["present", "verified", "absent"], "default": "present"},
-            "provider": {"choices": ["auto", "networkmanager", "netplan"], "default": "auto"},
+            "state": {
+                "choices": ["present", "proved", "confirmed", "restored", "absent", "verified"],
+                "default": "present",
+            },
+            "provider": {
+                "choices": ["auto", "networkmanager", "netplan", "networkd", "ifupdown", "ifcfg"],
+                "default": "auto",
+            },
             "check_duplicates": {"type": "bool", "default": True},
             "wait_seconds": {"type": "int", "default": 30},
-            "original": {"type": "dict", "default": {}},
+            "rollback_seconds": {"type": "int", "default": 60},
+            "peers": {"type": "list", "elements": "str", "default": []},
+            "master": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
@@ -644,7 +775,7 @@ def main() -> None:
     call = Links(Node(run), module.params, module.check_mode)
     try:
         result = getattr(call, module.params["state"])()
-    except (LinkError, OSError, ValueError, KeyError) as exc:
+    except (LinkError, rollback.RollbackError, OSError, ValueError, KeyError) as exc:
         module.fail_json(msg=str(exc))
     module.exit_json(**json.loads(json.dumps(result)))
 

@@ -9,13 +9,17 @@ import contextlib
 import os
 import shutil
 import signal
+import stat
 import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Callable, Iterable
 
-BASE = "/run/fullmesh-verify"  # tmpfs: gone after a reboot, whatever happens
+# tmpfs: gone after a reboot, whatever happens. A diagnosis without root has no place there.
+BASE = (
+    "/run/fullmesh-verify" if os.geteuid() == 0 else "/tmp/fullmesh-verify-{}".format(os.getuid())  # noqa: S108 (its owner is checked, see below)
+)
 PRIVATE = 0o700
 
 
@@ -27,12 +31,15 @@ def run_directory(run: str, base: str = BASE) -> str:
 
 
 def make_run_directory(run: str, base: str = BASE) -> str:
-    """Create it for root alone."""
+    """Create it for us alone."""
     path = run_directory(run, base)
     for folder in (base, path):
         try:
             os.mkdir(folder, PRIVATE)
         except FileExistsError:
+            held = os.lstat(folder)
+            if not stat.S_ISDIR(held.st_mode) or held.st_uid != os.geteuid():
+                raise ValueError("{} is there already and is not ours".format(folder)) from None
             os.chmod(folder, PRIVATE)
     return path
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
+from ansible.module_utils import fullmesh_ruleset as ruleset
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -97,6 +99,7 @@ def paths(zone):  # type: (str) -> dict[str, str]
     """Name every file that can be ours."""
     found = {"zone": "{}/zones/{}.xml".format(ETC, zone)}
     found["policy"] = "{}/policies/{}-ssh.xml".format(ETC, zone)
+    found["ufw"] = "{}/policies/{}-ufw.xml".format(ETC, zone)
     found["service"] = ETC + "/services/ssh.xml"
     for family, _, _ in FAMILIES:
         for who in ("peers", "controllers"):
@@ -107,7 +110,7 @@ def paths(zone):  # type: (str) -> dict[str, str]
 def files(want):  # type: (Entry) -> dict[str, str]
     """Render every file; empty content means that it shall not exist.
 
-    *want*: zone, mode, peers, controllers, ports, ssh_ports, own_service.
+    *want*: zone, mode, peers, controllers, ports, ssh_ports, own_service, ufw_policy.
     """
     zone, ssh = want["zone"], sorted(set(want["ssh_ports"]))
     place = paths(zone)
@@ -128,6 +131,7 @@ def files(want):  # type: (Entry) -> dict[str, str]
         result[place["policy"]] = policy_xml(zone, with_controllers, ssh)
     if want["own_service"]:
         result[place["service"]] = service_xml(ssh)
+    result[place["ufw"]] = want["ufw_policy"]
     return result
 
 
@@ -233,6 +237,33 @@ def claims(root, own, peers):  # type: (str, str, list[str]) -> list[str]
     return found
 
 
+def interface_zones(root, run, interface, running):  # type: (str, Runner, str, bool) -> list[tuple[str, str]]
+    """Return (zone, who says so) for an interface: firewalld's files, the daemon, NetworkManager, ifcfg files."""
+    found = []
+    for zone in object_names(root, "zones"):
+        node = tree(root, "zones", zone)
+        tags = [] if node is None else node.findall("interface")
+        if any(tag.get("name") == interface for tag in tags):
+            found.append((zone, "its file"))
+    if running:
+        rc, out = run(["firewall-cmd", "--get-zone-of-interface=" + interface])
+        found += [(out.strip(), "firewalld at runtime")] if rc == 0 and out.strip() else []
+    found += networkmanager_zone(run, interface)
+    text = read("{}/etc/sysconfig/network-scripts/ifcfg-{}".format(root, interface))
+    named = re.search(r"^ZONE=[\"']?([^\s\"']+)", text, re.M)
+    return found + ([(named.group(1), "ifcfg-" + interface)] if named else [])
+
+
+def networkmanager_zone(run, interface):  # type: (Runner, str) -> list[tuple[str, str]]
+    """Ask NetworkManager for connection.zone of the profile that an interface has; empty without NetworkManager."""
+    rc, name = run(["nmcli", "-g", "GENERAL.CONNECTION", "device", "show", interface])
+    if rc != 0 or not name.strip():
+        return []
+    rc, zone = run(["nmcli", "-g", "connection.zone", "connection", "show", name.strip()])
+    text = "connection.zone of NetworkManager's profile {!r}".format(name.strip())
+    return [(zone.strip(), text)] if rc == 0 and zone.strip() else []
+
+
 def parse_zones(text):  # type: (str) -> dict[str, Entry]
     """Read ``firewall-cmd --list-all-zones``; interfaces are left out, they belong to NetworkManager."""
     zones = {}  # type: dict[str, Entry]
@@ -266,7 +297,7 @@ def unsaved(runtime, permanent, own):  # type: (str, str, str) -> list[str]
 # --- the kernel ---------------------------------------------------------------------------------
 
 
-def binding():  # type: () -> str
+def binding(command="list table inet firewalld"):  # type: (str) -> str
     """Ask libnftables itself: Debian's firewalld brings the library without the command nft."""
     try:
         nftables = importlib.import_module("nftables")  # the OS's own; absent on a bare node
@@ -274,7 +305,7 @@ def binding():  # type: () -> str
         return ""
     link = nftables.Nftables()
     link.set_json_output(True)
-    rc, out, _ = link.cmd("list table inet firewalld")
+    rc, out, _ = link.cmd(command)
     return str(out) if rc == 0 else ""
 
 
@@ -286,6 +317,46 @@ def kernel_table(run):  # type: (Runner) -> list[Entry]
         return list(json.loads(text)["nftables"])
     except (ValueError, KeyError, TypeError):
         return []
+
+
+def with_iptables(root):  # type: (str) -> bool
+    """Say whether firewalld was told to use iptables and ipset instead of nftables (EL 7 knows nothing else)."""
+    return conf_value(root, "FirewallBackend", "nftables") == "iptables"
+
+
+def iptables_table(run, family):  # type: (Runner, str) -> list[Entry]
+    """Return what firewalld's iptables backend has in the kernel for a family, in the words of the other backend."""
+    save = {"4": "iptables-save", "6": "ip6tables-save"}[family]
+    rc, out = run([save, "-t", "filter"])
+    told = ruleset.parse_save(out, family) if rc == 0 else {"chains": {}}
+    items = []  # type: list[Entry]
+    for key in told["chains"]:
+        name = "filter_" + key[2]
+        for rule in told["chains"][key]["rules"] if re.match(r"IN_|INPUT", key[2]) else ():
+            parts = [simpler(part) for part in rule["expr"]]
+            items.append({"rule": {"chain": name, "handle": None, "expr": parts}})
+    if not any("ZONES" in item["rule"]["chain"] for item in items):
+        return []
+    sets = ruleset.parse_ipset(run(["ipset", "save"])[1])
+    return items + [{"set": {"name": name, "elem": sets[name]}} for name in sorted(sets)]
+
+
+def simpler(part):  # type: (Entry) -> Entry
+    """Say one expression of iptables as firewalld's own nftables rules say it."""
+    for word in ("goto", "jump"):
+        if word in part:
+            return {word: {"target": "filter_" + str(part[word]["target"])}}
+    right = part.get("match", {}).get("right")
+    if isinstance(right, dict) and len(right.get("set", ())) == 1:
+        return {"match": dict(part["match"], right=right["set"][0])}
+    return part
+
+
+def kernel_tables(run, root=""):  # type: (Runner, str) -> list[tuple[list[Entry], tuple[str, ...]]]
+    """Return firewalld's rules in the kernel with the families that they speak for."""
+    if with_iptables(root):
+        return [(iptables_table(run, family), (family,)) for family in ("4", "6")]
+    return [(kernel_table(run), ("4", "6"))]
 
 
 def elements(table, name):  # type: (list[Entry], str) -> list[str] | None
@@ -346,28 +417,52 @@ def jumps(table, chain):  # type: (list[Entry], str) -> list[tuple[str, str]]
     return found
 
 
-def kernel_faults(table, want):  # type: (list[Entry], Entry) -> list[str]
+def runtime_faults(run, root, want):  # type: (Runner, str, Entry) -> list[str]
+    """Compare the kernel's rules with our files, whatever backend firewalld uses."""
+    found = []
+    spoken = [*want["peers"], *want["controllers"]]
+    for table, families in kernel_tables(run, root):
+        # A kernel without IPv6 has no ip6tables; nobody misses it where all addresses are v4.
+        if table or "4" in families or by_family(spoken)["6"]:
+            found += [text for text in kernel_faults(table, want, families) if text not in found]
+    return found
+
+
+def kernel_faults(table, want, families=("4", "6")):
+    # type: (list[Entry], Entry, tuple[str, ...]) -> list[str]
     """Compare the kernel's rules with our files: every difference in one sentence."""
     if not table:
         return ["the kernel has no table of firewalld"]
     zone, found = want["zone"], []
     sets = {"peers": by_family(want["peers"]), "controllers": by_family(want["controllers"])}
     for who in sorted(sets):
-        for family in sorted(sets[who]):
+        for family in families:
             name = "{}-{}{}".format(zone, who, family)
             seen = elements(table, name) or []
             if seen != sorted(sets[who][family]):
                 found.append("set {} holds {}".format(name, ", ".join(seen) or "nothing"))
-    for family in sorted(sets["peers"]):
+    for family in families:
         name = "{}-peers{}".format(zone, family)
         if sets["peers"][family] and not dispatched(table, name, zone):
             found.append("no rule sends set {} to zone {}".format(name, zone))
-    chain = "filter_IN_policy_{}-ssh_allow".format(zone)
-    ssh = {accepted(rule) for rule in chain_rules(table, chain)}
-    for port in want["ssh_ports"] if any(sets["controllers"].values()) else []:
+    ssh = {accepted(rule) for rule in policy_rules(table, zone + "-ssh", "allow")}
+    for port in want["ssh_ports"] if any(sets["controllers"][one] for one in families) else []:
         if "{}/tcp".format(port) not in ssh:
             found.append("controllers do not reach ssh on port {}".format(port))
-    return found + port_faults(table, want)
+    return found + port_faults(table, want) + ufw_faults(table, want, families)
+
+
+def policy_rules(table, name, step):  # type: (list[Entry], str, str) -> list[list[Entry]]
+    """Return a policy's rules; the iptables backend names its chains without the word."""
+    rules = chain_rules(table, "filter_IN_policy_{}_{}".format(name, step))
+    return rules or chain_rules(table, "filter_IN_{}_{}".format(name, step))
+
+
+def ufw_faults(table, want, families):  # type: (list[Entry], Entry, tuple[str, ...]) -> list[str]
+    """Say whether rules that we carried over from ufw are missing."""
+    wanted = sum(want["ufw_policy"].count('<rule family="ipv{}"'.format(one)) for one in families)
+    seen = len(policy_rules(table, want["zone"] + "-ufw", "post"))
+    return ["{} of {} rules carried over from ufw".format(seen, wanted)] if seen < wanted else []
 
 
 def dispatched(table, name, zone):  # type: (list[Entry], str, str) -> bool
@@ -384,8 +479,10 @@ def port_faults(table, want):  # type: (list[Entry], Entry) -> list[str]
     rules = [accepted(rule) for rule in chain_rules(table, "filter_IN_{}_allow".format(zone))]
     seen = {rule for rule in rules if rule}
     if want["mode"] == "peers_trusted":
-        last = [accepted(rule) for rule in chain_rules(table, "filter_IN_" + zone)]
-        return [] if "*" in last else ["zone {} does not accept everything".format(zone)]
+        # ICMP is accepted by a rule of its own in every mode: only one without any condition is the target.
+        last = chain_rules(table, "filter_IN_" + zone)
+        bare = [rule for rule in last if {key for part in rule for key in part} == {"accept"}]
+        return [] if bare else ["zone {} does not accept everything".format(zone)]
     wanted = {"{}/tcp".format(port) for port in want["ssh_ports"]} | set(want["ports"])
     found = ["{} is closed".format(port) for port in sorted(wanted - seen)]
     found += ["{} is open and not ours".format(port) for port in sorted(seen - wanted - {"*"})]
@@ -430,10 +527,10 @@ def zone_fingerprint(zones, run, root=""):
     """Return {zone: {"permanent": sha256, "runtime": sha256}}: the files, and the kernel's own rules.
 
     The kernel is asked, not the daemon: a flushed ruleset is seen as well as a port taken out at runtime,
-    in one call of a few milliseconds (firewall-cmd needs 0.3 s for each question). The iptables backend has no
-    such table; there the daemon is asked.
+    in one call of a few milliseconds (firewall-cmd needs 0.3 s for each question). Where neither backend's rules can
+    be read the daemon is asked.
     """
-    table = kernel_table(run)
+    table = [item for one, _ in kernel_tables(run, root) for item in one]
     fallback = "" if table else run(["firewall-cmd", "--list-all-zones"])[1]
     result = {}
     for zone in zones:
@@ -445,63 +542,25 @@ def zone_fingerprint(zones, run, root=""):
     return result
 
 
-# --- our own way in -----------------------------------------------------------------------------
+# --- the hardware -------------------------------------------------------------------------------
+
+ROCE_PORT = "4791/udp"  # RoCE v2, IANA
 
 
-def ssh_connection(environ, pid, proc="/proc"):  # type: (Any, int, str) -> list[str]
-    """Return SSH_CONNECTION's four words; sudo drops the variable, so the parents are asked as well."""
-    words = str(environ.get("SSH_CONNECTION", "")).split()
-    while not words and pid > 1:
-        try:
-            with open("{}/{}/environ".format(proc, pid), "rb") as stream:
-                pairs = stream.read().split(b"\0")
-            found = [pair for pair in pairs if pair.startswith(b"SSH_CONNECTION=")]
-            words = found[0].decode().split("=", 1)[1].split() if found else []
-            pid = int(stat_fields(pid, proc)[1])
-        except (OSError, ValueError, IndexError):
-            break
-    return words if len(words) == 4 else []  # noqa: PLR2004 (sshd(8): client, port, server, port)
-
-
-def stat_fields(pid, proc):  # type: (int, str) -> list[str]
-    """Return /proc/<pid>/stat after the command's name: state, parent, ..."""
-    return read("{}/{}/stat".format(proc, pid)).rpartition(")")[2].split()
-
-
-def listening(proc="/proc"):  # type: (str) -> dict[str, int]
-    """Return {socket inode: port} of every TCP listener that is not on loopback."""
-    found = {}
-    for name in ("tcp", "tcp6"):
-        for line in read("{}/net/{}".format(proc, name)).splitlines()[1:]:
-            words = line.split()
-            address, _, port = words[1].partition(":")
-            local = address[-2:] == "7F" if name == "tcp" else address == "0" * 24 + "01000000"
-            if words[3] == "0A" and not local:
-                found[words[9]] = int(port, 16)
-    return found
-
-
-def sshd_ports(proc="/proc"):  # type: (str) -> list[int]
-    """Return the ports of the sshd that systemd started; a session's own forwardings are not among them."""
-    sockets, found = listening(proc), set()  # type: dict[str, int], set[int]
-    for pid in [name for name in os.listdir(proc) if name.isdigit()]:
-        if read("{}/{}/comm".format(proc, pid)).strip() != "sshd":
-            continue
-        fields = stat_fields(int(pid), proc)
-        if len(fields) > 1 and fields[1] == "1":
-            found |= {sockets[one] for one in socket_inodes(pid, proc) if one in sockets}
-    return sorted(found)
-
-
-def socket_inodes(pid, proc):  # type: (str, str) -> list[str]
-    """Return the inodes of a process' sockets."""
-    base = "{}/{}/fd".format(proc, pid)
-    found = []
+def has_roce(root=""):  # type: (str) -> bool
+    """Say whether a network card does RDMA over Ethernet: InfiniBand's own links say ``InfiniBand`` there."""
+    base = root + "/sys/class/infiniband"
     try:
-        for name in os.listdir(base):
-            link = os.readlink(base + "/" + name)
-            if link.startswith("socket:["):
-                found.append(link[8:-1])
+        ports = ["{}/{}/ports".format(base, name) for name in os.listdir(base)]
+        places = [
+            "{}/{}/link_layer".format(port, number) for port in ports for number in os.listdir(port)
+        ]
     except OSError:
-        return found
-    return found
+        return False
+    return any(read(place).strip() == "Ethernet" for place in places)
+
+
+def version_of(text):  # type: (str) -> tuple[int, ...]
+    """Read ``1.3.3`` or ``0.9.11-rc1``; empty where it is no version."""
+    found = re.match(r"\s*(\d+(?:\.\d+)+)", text)
+    return tuple(int(part) for part in found.group(1).split(".")) if found else ()

@@ -17,6 +17,7 @@ from ansible.module_utils.fullmesh_sockets import (
     SYN_SENT,
     errno_name,
     family_of,
+    lost_segments,
     path_to,
     tcp_info,
 )
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
     Target = dict[str, Any]
     Result = dict[str, Any]
 
+RATE = "rate"  # a probe that only measures how fast its payload goes there
+QUIET_SECONDS = 1.0  # as long as anything moves, somebody is only busy and nothing is decided
+AT_ONCE = 64  # connections in the making; more of them only wait for the same processors
+SILENT_SECONDS = 0.3  # whoever said nothing for so long keeps nobody waiting
+STALLED_SECONDS = 1.0  # nor does a connection on which nothing has moved for so long
+SWEEP_SECONDS = 0.05
+PATIENCE = 4  # times the deadline, and it is over whatever moves
 CLOSED_SECONDS = 1.5  # for ports that must be shut: silence is the good answer, so do not ask twice
 IN_PROGRESS = (0, errno.EINPROGRESS, errno.EAGAIN)
 CHUNK = 65536
@@ -102,7 +110,7 @@ class Probe:
         self.sock = socket.socket(family_of(target["address"]), socket.SOCK_STREAM)
         self.sock.setblocking(False)
         self.nonce = secrets.token_hex(16)
-        self.begun = self.wall = self.took = 0.0
+        self.begun = self.wall = self.took = self.moved = 0.0
         self.error = 0
         self.info: "dict[str, int]" = {}
         self.connected = self.closed = self.finished = self.proved = False
@@ -114,10 +122,13 @@ class Probe:
         self.source = self.seen_as = ""
         self.offset: "float | None" = None
         self.offset_error = 0.0
+        self.wanted = selectors.EVENT_READ | selectors.EVENT_WRITE  # what the selector watches for
+        self.turned = 0.0  # when the answer to the whole payload began
 
     def start(self) -> None:
         """Send the first packet."""
         self.begun, self.wall = time.monotonic(), time.time()
+        self.moved = self.begun
         try:
             self.error = self.sock.connect_ex((self.target["address"], self.target["port"]))
         except OSError as exc:
@@ -153,30 +164,68 @@ class Mesh:
     def __init__(self, node: str, own: str, token: str, payload: int) -> None:
         self.node, self.own, self.token, self.payload = node, own, token, payload
         self.selector = selectors.DefaultSelector()
+        self.open: "set[Probe]" = set()
+        self.silent: "set[Probe]" = set()
 
     def round(self, targets: "list[Target]", seconds: float) -> "list[Probe]":
-        """Connect to all targets at once and wait until all are through or the deadline has come."""
+        """Connect to all targets and wait until all are through or the deadline has come.
+
+        The deadline waits for those who are late, not for those who are silent: on a busy machine the last of some
+        hundred healthy connections got their turn after 3 s, and were called an MTU black hole (64 hosts, load 11).
+        """
         probes = [Probe(t, CLOSED_SECONDS if t["kind"] == "outside" else seconds) for t in targets]
-        for probe in probes:
-            probe.start()
-            if not probe.finished:
-                events = selectors.EVENT_READ | selectors.EVENT_WRITE
-                self.selector.register(probe.sock, events, probe)
-        open_ones = [p for p in probes if not p.finished]
-        while open_ones:
-            left = min(p.begun + p.seconds for p in open_ones) - time.monotonic()
-            for key, events in self.selector.select(max(0.0, min(left, 0.5))):
-                self.step(key.data, events)
+        waiting = probes[::-1]
+        moved = swept = time.monotonic()
+        while waiting or self.open:
+            while waiting and len(self.open) - len(self.silent) < AT_ONCE:
+                self.launch(waiting.pop())
+            happened = self.selector.select(SWEEP_SECONDS if self.open else 0)
             now = time.monotonic()
-            for probe in open_ones:
-                if not probe.finished and now > probe.begun + probe.seconds:
-                    self.end(probe)
-            open_ones = [p for p in open_ones if not p.finished]
+            moved = now if happened else moved
+            for key, events in happened:
+                key.data.moved = now
+                self.step(key.data, events)
+            if now - swept >= SWEEP_SECONDS:
+                swept = now
+                self.sweep(now, moved)
         return probes
+
+    def launch(self, probe: Probe) -> None:
+        """Send the first packet of a probe."""
+        probe.start()
+        if not probe.finished:
+            self.open.add(probe)
+            self.selector.register(probe.sock, probe.wanted, probe)
+
+    def watch(self, probe: Probe, wanted: int) -> None:
+        """Watch for other events; a mesh is thousands of connections, and this is a call of the kernel."""
+        if wanted != probe.wanted:
+            probe.wanted = wanted
+            self.selector.modify(probe.sock, wanted, probe)
+
+    def sweep(self, now: float, moved: float) -> None:
+        """Give up who is overdue, and see who is silent."""
+        for probe in [p for p in self.open if now > self.ends(p, moved)]:
+            self.end(probe)
+        self.silent = {
+            p
+            for p in self.open
+            if now - p.moved > (STALLED_SECONDS if p.connected else SILENT_SECONDS)
+        }
+
+    @staticmethod
+    def ends(probe: Probe, moved: float) -> float:
+        """When a probe that is not through is given up."""
+        due = probe.begun + probe.seconds
+        if probe.target["kind"] in ("outside", RATE):
+            return due
+        return min(max(due, moved + QUIET_SECONDS), probe.begun + PATIENCE * probe.seconds)
 
     def end(self, probe: Probe) -> None:
         """Take a probe off the list."""
         self.selector.unregister(probe.sock)
+        self.open.discard(probe)
+        self.silent.discard(probe)
         probe.finish()
 
     def step(self, probe: Probe, events: int) -> None:
@@ -189,7 +238,7 @@ class Mesh:
                     return
                 probe.connected = True
                 probe.took = time.monotonic() - probe.begun
-                self.selector.modify(probe.sock, selectors.EVENT_READ, probe)
+                self.watch(probe, selectors.EVENT_READ)
             if events & selectors.EVENT_READ:
                 self.read(probe)
             if not probe.finished and (probe.outbox or probe.upload):
@@ -210,7 +259,7 @@ class Mesh:
         probe.outbox = probe.outbox[probe.sock.send(probe.outbox) :]
         more = probe.outbox or probe.upload
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if more else 0)
-        self.selector.modify(probe.sock, wanted, probe)
+        self.watch(probe, wanted)
 
     def read(self, probe: Probe) -> None:
         """Take the listener's lines, then the payload that comes back."""
@@ -223,6 +272,10 @@ class Mesh:
             return
         if probe.proved:
             probe.download -= len(data)
+            if not probe.turned:  # the other end sends nothing before it has all of ours
+                probe.turned = time.monotonic()
+                if probe.target["kind"] == RATE:
+                    self.end(probe)
             return
         probe.inbox += data
         while not probe.finished and b"\n" in probe.inbox and not probe.proved:
@@ -249,11 +302,11 @@ class Mesh:
             if probe.target["kind"] == "outside":
                 probe.proved = True  # that it could be reached at all is the answer
                 return
-            probe.outbox = client_line(
-                self.token, self.node, probe.theirs, probe.nonce, self.payload
-            )
-            probe.upload = probe.download = self.payload
-            self.selector.modify(probe.sock, selectors.EVENT_READ | selectors.EVENT_WRITE, probe)
+            # Ports beyond the first few only show whether they are open; what size passes is no matter of the port.
+            size = 0 if probe.target["kind"] == "range" else self.payload
+            probe.outbox = client_line(self.token, self.node, probe.theirs, probe.nonce, size)
+            probe.upload = probe.download = size
+            self.watch(probe, selectors.EVENT_READ | selectors.EVENT_WRITE)
             return
         seen = read_ok(line, self.token, probe.target["node"], probe.theirs, probe.nonce)
         if seen is None:
@@ -278,7 +331,9 @@ def describe(probe: Probe, own: str, attempts: int, route: "Callable[[str], Any]
             "greeted": probe.greeted,
             "proved": probe.proved,
             "complete": probe.complete,
-            "uploaded": probe.proved and not probe.upload and not probe.outbox,
+            # What lies in our own kernel's buffer has not arrived.
+            "uploaded": probe.proved
+            and not (probe.upload or probe.outbox or probe.info["unacked"]),
             "unacked": probe.info["unacked"],
             "retransmitted": probe.info["total_retrans"],
         }
@@ -297,9 +352,24 @@ def describe(probe: Probe, own: str, attempts: int, route: "Callable[[str], Any]
         "device": path.get("dev", ""),
         "neighbour": path.get("neighbour", ""),
         "attempts": attempts,
+        "reached": reached(probe),
+        "lost": lost_segments(probe.info),
+        "segments": probe.info["segs_out"],
         "offset": probe.offset,
         "offset_error": probe.offset_error,
     }
+
+
+def reached(probe: Probe) -> str:
+    """How far this end came: asked, connected, greeted, proved, uploaded, complete."""
+    if probe.complete:
+        return "complete"
+    if probe.proved:
+        stuck = probe.upload or probe.outbox or probe.info["unacked"]
+        return "proved" if stuck else "uploaded"
+    if probe.greeted:
+        return "greeted"
+    return "connected" if probe.connected else "asked"
 
 
 def settled(probe: Probe) -> bool:
@@ -334,3 +404,37 @@ def probe_links(
         for probe in mesh.round(again[start : start + window], seconds):
             results.append(describe(probe, me["address"], 2, route))
     return results
+
+
+def measure(target: "Target", me: "dict[str, Any]", size: int, seconds: float) -> "Result":
+    """Send up to *size* bytes to one listener for at most *seconds*; bits per second from what was acknowledged."""
+    mesh = Mesh(me["node"], me["address"], me["token"], size)
+    probe = mesh.round([dict(target, kind=RATE)], seconds)[0]
+    spent = max((probe.turned or time.monotonic()) - probe.begun - probe.took, 1e-6)
+    moved = (
+        size if probe.turned else max(0, probe.info.get("acked", 0) - 1)
+    )  # the SYN counts as a byte
+    return {
+        "node": target["node"],
+        "bytes": moved,
+        "seconds": round(spent, 4),
+        "mbit_s": round(moved * 8 / spent / 1e6, 3),
+        "lost": lost_segments(probe.info),
+        "complete": bool(probe.turned),
+    }
+
+
+def measure_all(
+    links: "list[Result]", targets: "list[Target]", me: "dict[str, Any]", size: int, seconds: float
+) -> "list[Result]":
+    """One sample per peer that can be reached, one after the other, each node beginning with the one after it."""
+    good = {
+        (r["node"], r["port"]) for r in links if r["verdict"] == "open" and r["kind"] != "outside"
+    }
+    chosen: "dict[str, Target]" = {}
+    for target in targets:
+        if (target["node"], target["port"]) in good:
+            chosen.setdefault(target["node"], target)
+    names = sorted(chosen)
+    later = [name for name in names if name > me["node"]]
+    return [measure(chosen[n], me, size, seconds) for n in later + names[: len(names) - len(later)]]

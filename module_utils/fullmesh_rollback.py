@@ -1,81 +1,977 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""A change that can cut us off is armed to undo itself first. Python 3.6, stdlib only.
+"""A change that can cut us off is a transaction: armed, applied, confirmed, or undone by the node itself.
 
-A timer on the node restores the saved files and runs the given commands, unless somebody who came in on a new
-connection disarms it. The files lie in /var/lib/fullmesh/rollback/<name>, which only root can read.
+Python 3.6, stdlib only, and without an import of ours: this very source is also the program that runs on the node
+(``engine.py`` in the store), started by a timer, at boot, or to apply the change detached from our connection.
+
+A transaction is a directory in /var/lib/fullmesh/rollback that only root can read. One file in it, ``armed``, decides
+who ends it: whoever renames it (to ``confirmed`` or ``restoring``) has won, since rename(2) succeeds once.
 """
 
+import base64
 import contextlib
+import errno
+import fcntl
+import json
 import os
 import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from typing import Any
 
     Runner = Callable[[list[str]], tuple[int, str]]
+    Entry = dict[str, Any]
+    Held = Iterator[bool]
 
 STORE = "/var/lib/fullmesh/rollback"
+UNITS = "/etc/systemd/system"
+BOOT = "fullmesh-rollback.service"
+# Pulled in early: the files have to be back before anybody reads them.
+WANTS = "sysinit.target.wants"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+LOG_BYTES = 64 * 1024
+LOCK_SECONDS = 10
+COMMAND_SECONDS = 30
+# How long the owner of an interface may take to put back what is missing, before the kernel is told what it had: an
+# address that was set by hand or by a file, and one that comes with a lease (one or two seconds on an idle machine).
+SETTLE_SECONDS = 4
+LEASE_SECONDS = 12
+CALM_POLLS = 3
+# How long somebody who came too late waits for the other one to finish.
+RESTORE_SECONDS = 90
+# A timer that is this late does not run at all (the module was killed before it could start it).
+STALE_SECONDS = 15
+POLL_SECONDS = 0.2
+# sshd still has to hand the module's last words to the network when the module has ended.
+GRACE_SECONDS = 0.7
+LEAVE_SECONDS = 10
 
 
 class RollbackError(Exception):
     """A sentence for the user."""
 
 
+# --- names and small things -----------------------------------------------------------------------
+
+
 def unit(name):  # type: (str) -> str
-    """Name the transient unit."""
+    """Name the transient unit that restores."""
     return "fullmesh-rollback-" + name.replace("_", "-")
 
 
-def quoted(path):  # type: (str) -> str
-    """Quote a path for sh."""
-    return "'" + path.replace("'", "'\\''") + "'"
+def apply_unit(name):  # type: (str) -> str
+    """Name the transient unit that applies."""
+    return "fullmesh-apply-" + name.replace("_", "-")
 
 
-def script(directory, before, commands):  # type: (str, dict[str, bool], list[str]) -> str
-    """Print the way back: files that were there are copied over, others go; then the commands."""
-    lines = [
-        "#!/bin/sh",
-        "# Armed by Fullmesh: runs when nobody came back to confirm the change.",
-        "set -u",
-    ]
-    for number, path in enumerate(sorted(before)):
-        if before[path]:
-            lines.append("cp -p {}/{} {}".format(quoted(directory), number, quoted(path)))
-        else:
-            lines.append("rm -f {}".format(quoted(path)))
-    return "\n".join([*lines, *commands, ": > {}/fired".format(quoted(directory))]) + "\n"
+def folder(name):  # type: (str) -> str
+    """Say where a transaction lies."""
+    return os.path.join(STORE, name)
 
 
-def arm(run, name, seconds, paths, commands):
-    # type: (Runner, str, int, list[str], list[str]) -> None
-    """Save *paths* as they are and start the timer."""
-    directory = STORE + "/" + name
+def stamp(seconds=None):  # type: (float | None) -> str
+    """Return a time in UTC, for people."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def boot_mark():  # type: () -> str
+    """Tell one boot from another; a container keeps the kernel's id, so the age of process 1 belongs to it."""
+    with open("/proc/sys/kernel/random/boot_id") as stream:
+        kernel = stream.read().strip()
+    with open("/proc/1/stat") as stream:
+        started = stream.read().rsplit(")", 1)[1].split()[19]
+    return kernel + "/" + started
+
+
+def note(store, text):  # type: (str, str) -> None
+    """Append a line to the bounded log; a full disk must stop nothing."""
+    path = os.path.join(store, "log")
+    with contextlib.suppress(OSError):
+        if os.path.exists(path) and os.path.getsize(path) > LOG_BYTES:
+            with open(path, "rb") as stream:
+                stream.seek(-LOG_BYTES // 2, os.SEEK_END)
+                kept = stream.read().split(b"\n", 1)[-1]
+            write_file(path, kept, 0o600)
+        with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as stream:
+            stream.write("{} {}\n".format(stamp(), text))
+
+
+def sync_directory(path):  # type: (str) -> None
+    """Make a rename survive a power cut."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_file(path, data, mode):  # type: (str, bytes, int) -> None
+    """Replace a file in one step and let it reach the disk."""
+    handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=os.path.dirname(path))
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, mode)
+        os.rename(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    sync_directory(os.path.dirname(path))
+
+
+def read_json(path):  # type: (str) -> Entry
+    """Return what a file of ours holds, empty where it is absent or empty."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            found = json.load(stream)  # type: Entry
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def write_json(path, data):  # type: (str, Entry) -> None
+    """Write a file of ours."""
+    write_file(path, (json.dumps(data, indent=1, sort_keys=True) + "\n").encode(), 0o600)
+
+
+def call(command, seconds=COMMAND_SECONDS):  # type: (list[str] | str, float) -> tuple[int, str]
+    """Run a command with a deadline; a text is for sh."""
+    argv = command if isinstance(command, list) else ["/bin/sh", "-c", command]
+    with open(os.devnull, "rb") as nothing:
+        try:
+            child = subprocess.Popen(
+                argv,
+                stdin=nothing,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=dict(os.environ, PATH=PATH, LC_ALL="C"),
+            )
+        except OSError as exc:
+            return 127, str(exc)
+        try:
+            out = child.communicate(timeout=seconds)[0]
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.communicate()
+            return 124, "no answer after {:.0f} s".format(seconds)
+    return child.returncode, out.decode("utf-8", "replace").strip()
+
+
+# --- files: what they are, and making them that again ----------------------------------------------
+
+
+def missing_parents(path):  # type: (str) -> list[str]
+    """List the directories above *path* that are not there, deepest first."""
+    found = []
+    parent = os.path.dirname(path)
+    while parent and parent != "/" and not os.path.isdir(parent):
+        found.append(parent)
+        parent = os.path.dirname(parent)
+    return found
+
+
+def attributes(path):  # type: (str) -> dict[str, str]
+    """Return the extended attributes (SELinux label, ACLs) in base64."""
+    found = {}
+    with contextlib.suppress(OSError):
+        for key in os.listxattr(path, follow_symlinks=False):
+            value = os.getxattr(path, key, follow_symlinks=False)
+            found[key] = base64.b64encode(value).decode()
+    return found
+
+
+def remember(path, number, directory):  # type: (str, int, str) -> Entry
+    """Describe one path and keep its bytes in *directory*."""
+    entry = {"path": path, "kind": "absent", "parents": missing_parents(path)}  # type: Entry
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return entry
+    entry.update(mode=stat.S_IMODE(info.st_mode), uid=info.st_uid, gid=info.st_gid)
+    entry.update(mtime=info.st_mtime_ns, xattrs=attributes(path))
+    if stat.S_ISLNK(info.st_mode):
+        entry.update(kind="link", target=os.readlink(path))
+    elif stat.S_ISREG(info.st_mode):
+        entry.update(kind="file", saved=str(number))
+        with open(path, "rb") as stream:
+            write_file(os.path.join(directory, str(number)), stream.read(), 0o600)
+    else:
+        raise RollbackError(
+            "[TX-106] {} is neither a file nor a link, so it cannot be saved. Move it away.".format(
+                path
+            )
+        )
+    return entry
+
+
+def as_before(entry, directory):  # type: (Entry, str) -> bool
+    """Make one path what it was; return whether anything had to be done."""
+    path = str(entry["path"])
+    if entry["kind"] == "absent":
+        gone = os.path.lexists(path)
+        if gone:
+            os.unlink(path)
+        for parent in entry["parents"]:
+            with contextlib.suppress(OSError):
+                os.rmdir(parent)
+        return gone
+    now = remember_quick(path)
+    if now == {key: entry[key] for key in now} and same_bytes(entry, directory):
+        return False
+    os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
+    if entry["kind"] == "link":
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        os.symlink(entry["target"], path)
+    else:
+        put_back(path, entry, directory)
+    set_attributes(path, entry)
+    return True
+
+
+def remember_quick(path):  # type: (str) -> Entry
+    """Describe a path without its bytes."""
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return {"kind": "absent"}
+    return {
+        "kind": "link" if stat.S_ISLNK(info.st_mode) else "file",
+        "mode": stat.S_IMODE(info.st_mode),
+        "uid": info.st_uid,
+        "gid": info.st_gid,
+        "mtime": info.st_mtime_ns,
+        "xattrs": attributes(path),
+    }
+
+
+def same_bytes(entry, directory):  # type: (Entry, str) -> bool
+    """Compare a path with what was kept of it."""
+    path = str(entry["path"])
+    if entry["kind"] == "link":
+        return bool(os.readlink(path) == entry["target"])
+    with open(path, "rb") as one, open(os.path.join(directory, entry["saved"]), "rb") as other:
+        return one.read() == other.read()
+
+
+def put_back(path, entry, directory):  # type: (str, Entry, str) -> None
+    """Write the kept bytes; in place where the disk has no room for a second copy."""
+    with open(os.path.join(directory, entry["saved"]), "rb") as stream:
+        data = stream.read()
+    if os.path.islink(path):
+        os.unlink(path)
+    try:
+        write_file(path, data, entry["mode"])
+    except OSError as exc:
+        if exc.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        with open(path, "wb") as target:
+            target.write(data)
+            target.flush()
+            os.fsync(target.fileno())
+
+
+def set_attributes(path, entry):  # type: (Entry | str, Entry) -> None
+    """Owner, mode, label, time; what the file system does not take is not worth a lock-out."""
+    os.chown(path, entry["uid"], entry["gid"], follow_symlinks=False)  # type: ignore[arg-type]
+    if entry["kind"] == "file":
+        os.chmod(path, entry["mode"])  # type: ignore[arg-type]
+    for key, value in entry["xattrs"].items():
+        with contextlib.suppress(OSError):
+            os.setxattr(path, key, base64.b64decode(value), follow_symlinks=False)  # type: ignore[arg-type]
+    times = (entry["mtime"], entry["mtime"])
+    os.utime(path, ns=times, follow_symlinks=False)  # type: ignore[arg-type]
+
+
+# --- the kernel's view of interfaces ---------------------------------------------------------------
+
+
+def runtime(interfaces):  # type: (list[str]) -> Entry
+    """Return addresses, MTU, state and routes of *interfaces*, as the kernel has them."""
+    links = {}  # type: Entry
+    for one in json.loads(call(["ip", "-j", "addr", "show"])[1] or "[]"):
+        if one.get("ifname") in interfaces:
+            links[one["ifname"]] = {
+                "mtu": one.get("mtu", 0),
+                "up": "UP" in one.get("flags", []),
+                "addresses": sorted(written(info) for info in lasting(one)),
+                "leases": sorted(written(info) for info in lasting(one) if info.get("dynamic")),
+            }
+    routes = []
+    for family in ("-4", "-6"):
+        for name in sorted(links):
+            out = call(["ip", family, "route", "show", "dev", name])[1]
+            routes += [[family, name, plain_route(line)] for line in out.splitlines()]
+    return {"links": links, "routes": [one for one in routes if keep_route(one[2])]}
+
+
+def lasting(link):  # type: (Entry) -> list[Entry]
+    """Return the addresses of a link that others may know."""
+    found = link.get("addr_info", [])
+    return [one for one in found if one.get("scope") == "global" and not one.get("temporary")]
+
+
+def written(info):  # type: (Entry) -> str
+    """Write an address with its prefix."""
+    return "{}/{}".format(info["local"], info["prefixlen"])
+
+
+def plain_route(line):  # type: (str) -> str
+    """Drop from a route what changes by itself."""
+    words = line.split()
+    if "expires" in words:
+        at = words.index("expires")
+        words = words[:at] + words[at + 2 :]
+    return " ".join(word for word in words if word not in ("linkdown", "dead", "onlink"))
+
+
+def keep_route(line):  # type: (str) -> bool
+    """Say whether a route is anybody's but the kernel's own."""
+    return "proto kernel" not in line and not line.startswith(("fe80::", "ff00::", "multicast"))
+
+
+def unsettled(before):  # type: (Entry) -> list[list[str]]
+    """List the commands that would make the kernel's view what it was."""
+    links = before.get("links", {})
+    now = runtime(sorted(links))
+    steps = []  # type: list[list[str]]
+    for name, then in sorted(links.items()):
+        have = now["links"].get(name)
+        if have is None:
+            continue
+        if then["up"] and not have["up"]:
+            steps.append(["ip", "link", "set", name, "up"])
+        if then["mtu"] and then["mtu"] != have["mtu"]:
+            steps.append(["ip", "link", "set", name, "mtu", str(then["mtu"])])
+        was, has = set(then["addresses"]), set(have["addresses"])
+        steps += [["ip", "addr", "add", one, "dev", name] for one in sorted(was - has)]
+        steps += [["ip", "addr", "del", one, "dev", name] for one in sorted(has - was)]
+    for verb, first, second in (("del", now, before), ("replace", before, now)):
+        for family, name, line in first["routes"]:
+            if name in now["links"] and [family, name, line] not in second["routes"]:
+                steps.append(["ip", family, "route", verb, *line.split(), "dev", name])
+    for name, then in sorted(links.items()):
+        if name in now["links"] and now["links"][name]["up"] and not then["up"]:
+            steps.append(["ip", "link", "set", name, "down"])
+    return steps
+
+
+def patience(step, before):  # type: (list[str], Entry) -> float
+    """Say how long the owner may take to do a step itself, in seconds; what is too much goes at once."""
+    if not {"add", "replace"} & set(step):
+        return 0
+    leases = {one for link in before["links"].values() for one in link.get("leases", [])}
+    leased = leases & set(step) or {"dhcp", "ra"} & set(step)
+    return LEASE_SECONDS if leased else SETTLE_SECONDS
+
+
+def settle(before):  # type: (Entry) -> list[str]
+    """Make the kernel show what it did; return what had to be insisted on."""
+    insisted = []  # type: list[str]
+    begun, calm = time.monotonic(), 0
+    while before and calm < CALM_POLLS and time.monotonic() - begun < 2 * LEASE_SECONDS:
+        steps = unsettled(before)
+        # Owners work behind our back: what looks right once may be on its way to something else.
+        calm = 0 if steps else calm + 1
+        for step in steps:
+            if time.monotonic() - begun >= patience(step, before):
+                call(step)
+                insisted.append(" ".join(step))
+        time.sleep(POLL_SECONDS)
+    return insisted
+
+
+# --- the boot-time unit ----------------------------------------------------------------------------
+
+
+def boot_paths():  # type: () -> tuple[str, str]
+    """Return the unit and the link that enables it."""
+    return os.path.join(UNITS, BOOT), os.path.join(UNITS, WANTS, BOOT)
+
+
+def boot_text(store):  # type: (str) -> str
+    """Write the unit: after the disks are there, before anybody reads a network or firewall file."""
+    return """[Unit]
+Description=Fullmesh: put back a change that nobody has confirmed
+Documentation=file://{store}/log
+DefaultDependencies=no
+RequiresMountsFor={store} /etc /usr
+After=local-fs.target systemd-remount-fs.service
+Wants=network-pre.target
+Before=network-pre.target sysinit.target firewalld.service ufw.service nftables.service
+Before=NetworkManager.service systemd-networkd.service networking.service shutdown.target
+Conflicts=shutdown.target
+
+[Service]
+Type=oneshot
+ExecStart={python} {store}/engine.py boot {store}
+TimeoutStartSec=180
+
+[Install]
+WantedBy=sysinit.target
+""".format(store=store, python=sys.executable or "/usr/bin/python3")
+
+
+def install_boot(store):  # type: (str) -> list[str]
+    """Write and enable the unit; return what has to go afterwards, deepest first."""
+    path, link = boot_paths()
+    made = [link, path, *missing_parents(link)]
+    os.makedirs(os.path.dirname(link), 0o755, exist_ok=True)
+    write_file(path, boot_text(store).encode(), 0o644)
+    with contextlib.suppress(FileExistsError):
+        os.symlink(path, link)
+    sync_directory(os.path.dirname(link))
+    return made
+
+
+def remove_boot(made):  # type: (list[str]) -> None
+    """Take the unit away, and the directories that were made for it."""
+    for path in made:
+        with contextlib.suppress(OSError):
+            if os.path.isdir(path) and not os.path.islink(path):
+                os.rmdir(path)
+            else:
+                os.unlink(path)
+
+
+# --- arm -------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def locked(path, seconds):  # type: (str, float) -> Held
+    """Hold a lock; yields False when somebody else held it all the time."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    end = time.monotonic() + seconds
+    got = False
+    try:
+        while not got:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                got = True
+            except OSError:
+                if time.monotonic() >= end:
+                    break
+                time.sleep(POLL_SECONDS)
+        yield got
+    finally:
+        os.close(handle)
+
+
+def state_of(directory):  # type: (str) -> str
+    """Return V(armed), V(confirmed), V(restoring), V(fired), or nothing."""
+    for word in ("fired", "confirmed", "restoring", "armed"):
+        if os.path.exists(os.path.join(directory, word)):
+            return word
+    return ""
+
+
+def claim(directory, state, token=""):  # type: (str, str, str) -> bool
+    """End a transaction one way or the other; only one caller ever gets True.
+
+    With a *token* only the transaction that has it: a timer of the one before may be late, and meet the next one.
+    """
+    try:
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return False
+    try:
+        # Both through one handle: what was opened is what is renamed, even if another directory stands there now.
+        if token:
+            with open(os.open("journal.json", os.O_RDONLY, dir_fd=handle)) as stream:
+                if json.load(stream).get("token") != token:
+                    return False
+        os.rename("armed", state, src_dir_fd=handle, dst_dir_fd=handle)
+        with contextlib.suppress(OSError):
+            os.fsync(handle)
+    except (OSError, ValueError):
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def seconds_left(journal):  # type: (Entry) -> float
+    """Return how long a transaction has before it is undone; negative when it should have been."""
+    if journal.get("boot") != boot_mark():
+        return -STALE_SECONDS - 1.0
+    return float(journal["monotonic"]) + float(journal["seconds"]) - time.monotonic()
+
+
+def make_way():  # type: () -> None
+    """Refuse a second transaction; finish one whose timer never ran."""
+    for name in sorted(os.listdir(STORE)):
+        directory = folder(name)
+        if not os.path.isdir(directory) or name.startswith("."):
+            continue
+        state, journal = state_of(directory), read_json(directory + "/journal.json")
+        left = seconds_left(journal) if journal else -STALE_SECONDS - 1.0
+        if state == "armed" and left > -STALE_SECONDS:
+            raise RollbackError(
+                "[TX-101] the change {!r} of this node waits for its confirmation since {}: two runs at once would "
+                "undo each other. It is put back in {:.0f} s unless its run confirms it; run again after that.".format(
+                    name, journal["since"], max(left, 0) + 1
+                )
+            )
+        if state in ("armed", "restoring"):
+            restore(directory, "found unfinished by a later run")
+        if state in ("confirmed", "") and journal:
+            remove_boot(journal.get("boot_unit", []))
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def source():  # type: () -> bytes
+    """Return this file's own text, also out of the archive in which Ansible brings it."""
+    loader = globals()["__loader__"]
+    return str(loader.get_source(__name__)).encode()
+
+
+def arm(run, name, seconds, paths, commands, *, boot=None, links=(), what=""):  # noqa: PLR0913 (five as ever, three by name)
+    # type: (Runner, str, int, list[str], list[Any], list[Any] | None, Any, str) -> None
+    """Save *paths* as they are and start the timer.
+
+    Args:
+        run: runs argv, returns (rc, output).
+        name: of the transaction, a Python identifier.
+        seconds: until the node undoes it.
+        paths: files that will change, appear or go.
+        commands: what brings the old files into force; argv lists, or texts for sh.
+        boot: the same after a reboot, before the network starts; V(None) runs *commands* once the boot is over.
+        links: interfaces whose addresses, routes and MTU have to come back as well.
+        what: a few words for the log.
+
+    Raises:
+        RollbackError: [TX-101] to [TX-103], [TX-106]; nothing was changed then.
+    """
+    try:
+        os.makedirs(STORE, 0o700, exist_ok=True)
+        with locked(os.path.join(STORE, "lock"), LOCK_SECONDS) as got:
+            if not got:
+                raise RollbackError(
+                    "[TX-101] another run is arming a change on this node right now. Run again after it."
+                )
+            make_way()
+            journal = {
+                "name": name,
+                "seconds": seconds,
+                "commands": commands,
+                "boot_commands": boot,
+                "runtime": runtime(list(links)) if links else {},
+                "what": what or name,
+            }
+            journal["token"] = os.urandom(8).hex()
+            made = keep(name, sorted(set(paths)), journal)
+    except OSError as exc:
+        raise RollbackError(
+            "[TX-102] what is there could not be saved in {}: {}. Nothing was changed. "
+            "Is there room (df {})?".format(STORE, exc.strerror or exc, STORE)
+        ) from exc
+    start_timer(run, journal, made)
+    note(STORE, "{}: armed for {} s: {}".format(name, seconds, journal["what"]))
+
+
+def start_timer(run, journal, made):  # type: (Runner, Entry, list[str]) -> None
+    """Start the timer, or take back everything that was made for it."""
+    name, seconds = str(journal["name"]), journal["seconds"]
     run(["systemctl", "stop", unit(name) + ".timer"])
-    shutil.rmtree(directory, ignore_errors=True)
-    os.makedirs(directory, 0o700)
-    before = {path: os.path.isfile(path) for path in paths}
-    for number, path in enumerate(sorted(before)):
-        if before[path]:
-            shutil.copy2(path, "{}/{}".format(directory, number))
-    with open(directory + "/back.sh", "w") as stream:
-        stream.write(script(directory, before, commands))
     command = ["systemd-run", "--unit=" + unit(name), "--on-active={}".format(seconds)]
-    command += ["--timer-property=AccuracySec=1s", "/bin/sh", directory + "/back.sh"]
-    rc, out = run(command)
+    # A confirmation may take the script away at this very moment, and a unit that failed would keep its name.
+    command += ["--timer-property=AccuracySec=100ms", "/bin/sh", "-c"]
+    command += ['[ ! -e "$0" ] || exec /bin/sh "$0" "$1"', folder(name) + "/back.sh"]
+    command.append(str(journal["token"]))
+    rc, out = launched(run, command)
     if rc != 0:
-        raise RollbackError("systemd-run says {!r} (rc {})".format(out.strip(), rc))
+        shutil.rmtree(folder(name), ignore_errors=True)
+        remove_boot(made)
+        raise RollbackError(
+            "[TX-103] systemd-run says {!r} (rc {}). Nothing was changed. Look at `systemctl status`.".format(
+                out.strip(), rc
+            )
+        )
+
+
+def launched(run, command):  # type: (Runner, list[str]) -> tuple[int, str]
+    """Run systemd-run; a unit of that name may still be on its way out, or have failed and be kept for that."""
+    end = time.monotonic() + LEAVE_SECONDS
+    rc, out = run(command)
+    while rc != 0 and "already" in out and time.monotonic() < end:
+        time.sleep(POLL_SECONDS)
+        names = [word.split("=", 1)[1] for word in command if word.startswith("--unit=")]
+        run(["systemctl", "reset-failed", *(name + ".service" for name in names)])
+        rc, out = run(command)
+    return rc, out
+
+
+def keep(name, paths, journal):  # type: (str, list[str], Entry) -> list[str]
+    """Write everything that the way back needs; all of it or nothing."""
+    directory, made = folder(name), []  # type: (str, list[str])
+    fresh = tempfile.mkdtemp(prefix=".new-", dir=STORE)
+    try:
+        journal["files"] = [remember(path, n, fresh) for n, path in enumerate(paths)]
+        journal["boot_unit"] = [*boot_paths()[::-1], *missing_parents(boot_paths()[1])]
+        journal.update(since=stamp(), monotonic=time.monotonic(), boot=boot_mark())
+        python = sys.executable or "/usr/bin/python3"
+        back = "#!/bin/sh\n# Armed by Fullmesh: puts back what nobody has confirmed.\n"
+        back += "exec {} {}/engine.py restore {} '' 0 \"${{1:-}}\"\n".format(
+            python, directory, directory
+        )
+        engine = source()
+        write_file(fresh + "/engine.py", engine, 0o600)
+        write_file(fresh + "/back.sh", back.encode(), 0o700)
+        write_json(fresh + "/journal.json", journal)
+        write_file(os.path.join(STORE, "engine.py"), engine, 0o600)
+        write_file(fresh + "/armed", b"", 0o600)
+        made = install_boot(STORE)
+        shutil.rmtree(directory, ignore_errors=True)
+        os.rename(fresh, directory)
+        sync_directory(STORE)
+    except (OSError, RollbackError):
+        shutil.rmtree(fresh, ignore_errors=True)
+        remove_boot(made or journal.get("boot_unit", []))
+        raise
+    return made
+
+
+# --- apply, detached from our connection -----------------------------------------------------------
+
+
+def apply(run, name, files, commands, *, leave=0, last=None):  # noqa: PLR0913 (two by name)
+    # type: (Runner, str, Entry, list[list[str]], int, Entry | None) -> None
+    """Write *files* ({path: {text, mode}, or None to remove}) and run *commands*, in a unit of its own.
+
+    Args:
+        run: runs argv, returns (rc, output).
+        name: of an armed transaction.
+        files: what shall stand on the node.
+        commands: argv lists; the first that fails undoes everything.
+        leave: id of the process (ours) that has to be gone first, so that our connection can end in order; 0 for none.
+        last: what the kernel shall show of interfaces at the end, as V(runtime) gives it; for an undo, whose commands
+            are tried one and all.
+
+    Raises:
+        RollbackError: [TX-103] systemd did not start it; nothing was changed then.
+    """
+    directory = folder(name)
+    plan = {"files": files, "commands": commands, "leave": leave, "last": last}
+    write_json(directory + "/plan.json", plan)
+    write_json(directory + "/applied.json", {"state": "waiting", "step": "", "words": ""})
+    rc, out = start(run, apply_unit(name), ["apply", directory])
+    if rc != 0:
+        disarm(run, name)
+        raise RollbackError(
+            "[TX-103] systemd-run says {!r} (rc {}). Nothing was changed. Look at `systemctl status`.".format(
+                out.strip(), rc
+            )
+        )
+
+
+def start(run, name, words):  # type: (Runner, str, list[str]) -> tuple[int, str]
+    """Start the engine in a transient unit, so that it outlives our connection."""
+    python = sys.executable or "/usr/bin/python3"
+    command = ["systemd-run", "--no-block", "--unit=" + name, python, STORE + "/engine.py"]
+    return launched(run, [*command, *words])
+
+
+def outcome(name):  # type: (str) -> Entry
+    """Return how far apply has come: {state: waiting, running, done or failed, step, words}."""
+    return read_json(folder(name) + "/applied.json")
+
+
+def wait_applied(name, seconds):  # type: (str, float) -> Entry
+    """Wait for apply to end."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and outcome(name).get("state") in ("waiting", "running"):
+        time.sleep(POLL_SECONDS)
+    return outcome(name)
+
+
+def do_apply(directory):  # type: (str) -> None
+    """Run the plan of a transaction: the engine's side of apply."""
+    plan = read_json(directory + "/plan.json")
+    store, name = os.path.split(directory)
+    wait_gone(int(plan["leave"]))
+    steps = [("write", path) for path in sorted(plan["files"])]
+    steps += [("run", command) for command in plan["commands"]]
+    for kind, what in steps:
+        if state_of(directory) != "armed":
+            return
+        words = " ".join(what) if isinstance(what, list) else "{} {}".format(kind, what)
+        # A full disk must not stop the change half way: the journal is for us, the change for the node.
+        with contextlib.suppress(OSError):
+            write_json(
+                directory + "/applied.json", {"state": "running", "step": words, "words": ""}
+            )
+        fault = place(what, plan["files"][what]) if kind == "write" else execute(what)
+        if fault and (kind == "write" or not plan["last"]):
+            failed = {"state": "failed", "step": words, "words": fault}
+            with contextlib.suppress(OSError):
+                write_json(directory + "/applied.json", failed)
+            why = "it could not be applied: `{}` says {!r}".format(words, fault)
+            restore(directory, why, applying=True)
+            return
+    settle(plan["last"] or {})
+    with contextlib.suppress(OSError):
+        done = {"state": "done", "step": "", "words": "", "connections": connections()}
+        write_json(directory + "/applied.json", done)
+    note(store, "{}: applied".format(name))
+
+
+def connections():  # type: () -> list[list[int]]
+    """List the established connections of this node as [local port, remote port] (proc_net_tcp of the kernel)."""
+    found = set()
+    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError), open(name) as stream:
+            for line in stream.readlines()[1:]:
+                local, remote, state = line.split()[1:4]
+                if state == "01":
+                    found.add((int(local.rsplit(":", 1)[1], 16), int(remote.rsplit(":", 1)[1], 16)))
+    return [list(one) for one in sorted(found)]
+
+
+def fresh(connection, applied):  # type: (list[str], Entry) -> bool
+    """Say whether an SSH_CONNECTION was made after the change: one that was there before it proves nothing.
+
+    Args:
+        connection: client, port, server, port; nothing where ssh does not carry us.
+        applied: what the engine has noted of the change.
+    """
+    ends = [[int(connection[3]), int(connection[1])]] if connection else []
+    return not any(end in applied.get("connections", []) for end in ends)
+
+
+def wait_gone(process):  # type: (int) -> None
+    """Wait for a process to end, and for its words to reach the network."""
+    end = time.monotonic() + LEAVE_SECONDS
+    while process and os.path.exists("/proc/{}".format(process)) and time.monotonic() < end:
+        time.sleep(POLL_SECONDS / 4)
+    if process:
+        time.sleep(GRACE_SECONDS)
+
+
+def place(path, wanted):  # type: (str, Entry | None) -> str
+    """Write or remove one file; return what went wrong."""
+    try:
+        if wanted is None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+            return ""
+        os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
+        before = os.stat(path) if os.path.exists(path) else None
+        write_file(path, wanted["text"].encode(), int(wanted["mode"]))
+        if before is not None:
+            os.chown(path, before.st_uid, before.st_gid)
+    except OSError as exc:
+        return str(exc)
+    return ""
+
+
+def execute(command):  # type: (list[str]) -> str
+    """Run one command; return what went wrong."""
+    rc, out = call(command, COMMAND_SECONDS * 2)
+    return "" if rc == 0 else "rc {}: {}".format(rc, out[-500:])
+
+
+# --- restore ---------------------------------------------------------------------------------------
+
+
+def restore(directory, why, at_boot=False, applying=False, token=""):
+    # type: (str, str, bool, bool, str) -> bool
+    """Undo a transaction; False when somebody has confirmed it before.
+
+    *applying* when it is called by apply itself, whose unit must not be stopped under its feet; *token* for claim.
+    """
+    store, name = os.path.split(directory.rstrip("/"))
+    other = token and read_json(directory + "/journal.json").get("token") != token
+    if other or (not claim(directory, "restoring", token) and state_of(directory) != "restoring"):
+        fired = not other and state_of(directory) == "fired"
+        word = "restored already" if fired else "confirmed already"
+        note(store, "{}: nothing to restore, {}: {}".format(name, word, why))
+        return fired
+    with locked(directory + "/lock", RESTORE_SECONDS):
+        if state_of(directory) != "restoring":
+            return True
+        began = time.monotonic()
+        note(store, "{}: restoring: {}".format(name, why))
+        if not applying:
+            call(["systemctl", "stop", apply_unit(name) + ".service"])
+        journal = read_json(directory + "/journal.json")
+        report = {"why": why, "files": [], "faults": [], "insisted": []}  # type: Entry
+        files_back(journal, directory, report)
+        same_boot = journal.get("boot") == boot_mark()
+        if at_boot and not same_boot and journal.get("boot_commands") is None:
+            write_report(directory, dict(report, began=began), "pending.json")
+            later = ["--property=After=multi-user.target", "--unit=" + unit(name) + "-late"]
+            engine = [sys.executable or "/usr/bin/python3", store + "/engine.py", "late", directory]
+            call(["systemd-run", "--no-block", *later, *engine])
+            return True
+        fresh = at_boot and not same_boot
+        commands = journal.get("boot_commands" if fresh else "commands") or []
+        report["faults"] += run_all(commands)
+        report["insisted"] = settle(journal.get("runtime", {})) if same_boot else []
+        finish(directory, journal, report, began)
+    return True
+
+
+def late(directory):  # type: (str) -> None
+    """Finish at the end of the boot what could not be done at its beginning."""
+    journal, report = read_json(directory + "/journal.json"), read_json(directory + "/pending.json")
+    if journal and report and state_of(directory) == "restoring":
+        report["faults"] += run_all(journal.get("commands", []))
+        finish(directory, journal, report, float(report.pop("began")))
+
+
+def files_back(journal, directory, report):  # type: (Entry, str, Entry) -> None
+    """Put every file back, first those that only have to go: that makes room."""
+    files = sorted(journal.get("files", []), key=lambda entry: entry["kind"] != "absent")
+    for entry in files:
+        try:
+            if as_before(entry, directory):
+                report["files"].append(entry["path"])
+        except (
+            Exception
+        ) as exc:  # one file that cannot be put back must not keep the others from it
+            report["faults"].append("{}: {}".format(entry["path"], exc))
+
+
+def run_all(commands):  # type: (list[Any]) -> list[str]
+    """Run every command, whatever the others do; return what went wrong."""
+    faults = []
+    for command in commands:
+        rc, out = call(command)
+        if rc != 0:
+            words = " ".join(command) if isinstance(command, list) else command
+            faults.append("`{}`: rc {}: {}".format(words, rc, out[-300:]))
+    return faults
+
+
+def finish(directory, journal, report, began):  # type: (str, Entry, Entry, float) -> None
+    """Say what was done, and take the boot-time unit away."""
+    store, name = os.path.split(directory)
+    now = time.monotonic()
+    after = now - float(journal.get("monotonic", began))
+    report.update(when=stamp(), took=round(now - began, 1), what=journal.get("what", name))
+    report.update(after=round(after if after >= 0 else now - began, 1))
+    remove_boot(journal.get("boot_unit", []))
+    # Before the word is out: after it a next transaction may have a timer of this name.
+    call(["systemctl", "stop", unit(name) + ".timer"])
+    # Even where the disk is full: an empty file needs no room, and it is what everybody looks for.
+    with contextlib.suppress(OSError):
+        write_report(directory, report, "fired")
+    with contextlib.suppress(OSError):
+        os.close(os.open(directory + "/fired", os.O_WRONLY | os.O_CREAT, 0o600))
+    said = "; ".join(report["faults"]) or "everything went well"
+    said += "; told the kernel: " + ", ".join(report["insisted"]) if report["insisted"] else ""
+    note(
+        store, "{}: restored in {:.1f} s ({}): {}".format(name, now - began, report["files"], said)
+    )
+
+
+def write_report(directory, report, name):  # type: (str, Entry, str) -> None
+    """Keep what a restore has done for whoever asks."""
+    with contextlib.suppress(OSError):
+        write_json(os.path.join(directory, name), report)
+
+
+def fire(run, name, why, leave=0):  # type: (Runner, str, str, int) -> None
+    """Undo a transaction now, detached, once process *leave* is gone."""
+    token = str(read_json(folder(name) + "/journal.json").get("token", ""))
+    start(run, unit(name) + "-now", ["restore", folder(name), why, str(leave), token])
+
+
+def undone(run, name, why):  # type: (Runner, str, str) -> Entry
+    """Undo a transaction that nobody can confirm any more, wait for it, and return what was done.
+
+    The node does it, not we: our connection may go with what is undone.
+    """
+    if state_of(folder(name)) == "armed":
+        fire(run, name, why)
+    end = time.monotonic() + RESTORE_SECONDS
+    while state_of(folder(name)) in ("armed", "restoring") and time.monotonic() < end:
+        time.sleep(POLL_SECONDS)
+    report = report_of(name)
+    if state_of(folder(name)) == "fired":
+        disarm(run, name)
+    return report
+
+
+# --- confirm ---------------------------------------------------------------------------------------
+
+
+def report_of(name):  # type: (str) -> Entry
+    """Return what the restore of a transaction has done, empty where there was none."""
+    return read_json(folder(name) + "/fired")
 
 
 def disarm(run, name):  # type: (Runner, str) -> str
-    """Stop the timer. Return V(disarmed), V(fired) when it was too late, V(idle) when nothing was armed."""
-    directory = STORE + "/" + name
-    run(["systemctl", "stop", unit(name) + ".timer"])
+    """Confirm: return V(disarmed), V(fired) when it was too late, V(idle) when nothing was armed."""
+    directory = folder(name)
     if not os.path.isdir(directory):
+        run(["systemctl", "stop", unit(name) + ".timer"])
         return "idle"
-    fired = os.path.exists(directory + "/fired")
+    won = state_of(directory) == "armed" and claim(directory, "confirmed")
+    if not won and state_of(directory) != "confirmed":
+        end = time.monotonic() + RESTORE_SECONDS
+        while state_of(directory) == "restoring" and time.monotonic() < end:
+            time.sleep(POLL_SECONDS)
+    run(["systemctl", "stop", unit(name) + ".timer"])
+    journal, word = read_json(directory + "/journal.json"), "fired"
+    if state_of(directory) == "confirmed":
+        word = "disarmed"
+        remove_boot(journal.get("boot_unit", []))
+    note(STORE, "{}: {}".format(name, "confirmed" if word == "disarmed" else "came too late"))
     shutil.rmtree(directory, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        os.rmdir(STORE)
-    return "fired" if fired else "disarmed"
+    return word
+
+
+# --- the engine ------------------------------------------------------------------------------------
+
+
+def at_boot(store):  # type: (str) -> None
+    """Undo whatever was not confirmed before the node went down."""
+    for name in sorted(os.listdir(store)):
+        directory = os.path.join(store, name)
+        state = state_of(directory) if os.path.isdir(directory) else ""
+        if state in ("armed", "restoring"):
+            restore(directory, "the node was started again before anybody confirmed it", True)
+        if state == "confirmed":
+            remove_boot(read_json(directory + "/journal.json").get("boot_unit", []))
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def main(words):  # type: (list[str]) -> int
+    """Run as a program; ends well whatever happened, so that systemd keeps no failed unit of that name."""
+    verb, where = words[0], words[1]
+    if verb == "boot":
+        at_boot(where)
+    elif verb == "apply":
+        do_apply(where)
+    elif verb == "late":
+        late(where)
+    elif verb == "restore":
+        # Somebody who confirms at this very moment removes the directory: then there is nothing to do.
+        if len(words) > 3:  # noqa: PLR2004 (directory, reason, process)
+            wait_gone(int(words[3]))
+        why, _leave, token = ([*words[2:], "", "", ""])[:3]
+        restore(where, why or "nobody came back in time to confirm it", token=token)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except Exception as exc:
+        # A unit that failed keeps its name, and the next transaction could not start one.
+        note(
+            os.path.dirname(os.path.abspath(__file__)), "engine {}: {!r}".format(sys.argv[1:], exc)
+        )

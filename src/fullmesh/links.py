@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fullmesh import addresses
+from fullmesh import addresses, stacks
 from fullmesh.faults import Fault
 
-FIELDS = frozenset({"interface", "addresses", "gateway", "dns", "search", "mtu", "routes"})
+FIELDS = frozenset(
+    {"interface", "addresses", "gateway", "dns", "search", "mtu", "routes", "vlan", "bond"}
+)
 # RFC 791: every host takes 576 octets; RFC 8200 5: IPv6 needs 1280. Ethernet's jumbo frames end at 9216,
 # InfiniBand's IPoIB connected mode at 65520.
 LOWEST_MTU, HIGHEST_MTU = 1280, 65520
@@ -26,6 +28,8 @@ class Link:
         addresses: with prefix; the first one is what peers use.
         mtu: bytes; 0 leaves it as it is.
         routes: ``{"to": network, "via": address}``.
+        vlan: what it is a VLAN of.
+        bond: what it binds.
     """
 
     interface: str
@@ -36,6 +40,8 @@ class Link:
     search: tuple[str, ...] = ()
     mtu: int = 0
     routes: tuple[tuple[str, str], ...] = field(default=())
+    vlan: stacks.Vlan | None = None
+    bond: stacks.Bond | None = None
 
     def as_plan(self) -> dict[str, Any]:
         """The link as plain data."""
@@ -48,6 +54,8 @@ class Link:
             "search": list(self.search),
             "mtu": self.mtu,
             "routes": [{"to": to, "via": via} for to, via in self.routes],
+            "vlan": self.vlan.as_plan() if self.vlan else {},
+            "bond": self.bond.as_plan() if self.bond else {},
         }
 
 
@@ -77,13 +85,39 @@ def node_links(host: str, chosen: Mapping[str, Any], faults: list[Fault]) -> lis
             )
         )
     links = [_link(f"{host}: link {at}", entry, faults) for at, entry in enumerate(raw)]
-    usable = [link for link in links if link is not None]
+    usable = named_links([link for link in links if link is not None])
+    if len(usable) == len(raw):
+        faults += stacks.node_faults(host, usable)
     named = [link.interface or link.mac for link in usable if link.interface or link.mac]
     for name in sorted({name for name in named if named.count(name) > 1}):
         faults.append(
             Fault("PL-117", f"{host}: two links use {name}", "Give one link all its addresses")
         )
-    return usable if len(usable) == len(raw) else []
+    return first_with_address(usable) if len(usable) == len(raw) else []
+
+
+def first_with_address(links: list[Link]) -> list[Link]:
+    """The links with the first one that has an address in front: it carries the cluster address. [] where none has."""
+    ordered = sorted(links, key=lambda link: not link.addresses)
+    return ordered if ordered and ordered[0].addresses else []
+
+
+def named_links(links: list[Link]) -> list[Link]:
+    """Give bonds and VLANs the names that the user left out: bond0, bond1 ... and parent.id.
+
+    A VLAN whose parent is chosen by MAC keeps "" until the node says how that card is called.
+    """
+    used = {link.interface for link in links}
+    free = (f"bond{n}" for n in range(len(links)) if f"bond{n}" not in used)
+    result = []
+    for link in links:
+        name = link.interface
+        if not name and link.bond:
+            name = next(free)
+        elif not name and link.vlan and not addresses.MAC.match(link.vlan.parent):
+            name = stacks.derived_name(link.vlan.parent, link.vlan.number)
+        result.append(replace(link, interface=name))
+    return result
 
 
 def _link(where: str, entry: Any, faults: list[Fault]) -> Link | None:
@@ -94,8 +128,20 @@ def _link(where: str, entry: Any, faults: list[Fault]) -> Link | None:
         )
         return None
     before = len(faults)
-    parsed = _addresses(where, entry.get("addresses"), faults)
+    # whether a link may do without, only the node's other links show
+    given = entry.get("addresses")
+    parsed = _addresses(where, given, faults) if given else []
     interface, mac = _identity(where, str(entry.get("interface") or ""), faults)
+    vlan = stacks.read_vlan(where, entry.get("vlan"), faults)
+    bond = stacks.read_bond(where, entry.get("bond"), faults)
+    if (entry.get("vlan") and entry.get("bond")) or ((vlan or bond) and mac):
+        faults.append(
+            Fault(
+                "PL-117",
+                f"{where}: it is more than one of a card's MAC, a VLAN and a bond",
+                "Write one link for each",
+            )
+        )
     mtu = _mtu(where, entry.get("mtu", 0), faults)
     gateway = _gateway(where, entry.get("gateway") or "", parsed, faults)
     dns = tuple(_each(where, "dns", entry.get("dns", []), faults))
@@ -103,16 +149,12 @@ def _link(where: str, entry: Any, faults: list[Fault]) -> Link | None:
     if len(faults) > before:
         return None
     search = tuple(str(name) for name in entry.get("search", []))
-    return Link(interface, mac, tuple(parsed), gateway, dns, search, mtu, tuple(routes))
+    return Link(interface, mac, tuple(parsed), gateway, dns, search, mtu, tuple(routes), vlan, bond)
 
 
 def _addresses(where: str, value: Any, faults: list[Fault]) -> list[addresses.Interface]:
-    entries = value if isinstance(value, list) else [value]
-    if not entries or entries == [None]:
-        faults.append(Fault("PL-103", f"{where}: no address", "Give one, such as 10.0.0.11/24"))
-        return []
     result = []
-    for entry in entries:
+    for entry in value if isinstance(value, list) else [value]:
         try:
             result.append(addresses.parse_interface(entry))
         except ValueError as error:

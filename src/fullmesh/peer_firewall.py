@@ -15,7 +15,9 @@ CODES: dict[str, str] = {
     "PF-103": "a port is not written like 123/udp or 50000-54095/tcp",
     "PF-104": "peer_firewall_zone is not a name that firewalld can use",
     "PF-105": "peer_firewall_rollback_seconds is too short to come back in",
-    "PF-110": "ufw is active on the node",
+    "PF-106": "the firewall shall be off in a group named like production",
+    "PF-107": "peer_firewall_rdma or peer_firewall_ufw is not one of its words",
+    "PF-110": "ufw is active on the node and shall not be taken over",
     "PF-111": "another firewall service is active, which starting firewalld would stop",
     "PF-112": "firewalld is masked",
     "PF-113": "another zone claims a peer's address",
@@ -27,11 +29,27 @@ CODES: dict[str, str] = {
     "PF-119": "the timer that puts the firewall back could not be armed",
     "PF-120": "nobody came back in time, the node has put its firewall back",
     "PF-121": "no new connection could be made after the change",
+    "PF-122": "ufw has rules that firewalld cannot take over",
+    "PF-123": "another zone claims the cluster's interface",
+    "PF-124": "a rule beside firewalld drops the peers' traffic",
+    "PF-125": "ufw could not be switched off or on",
+    "PF-126": "firewalld's iptables backend would flush the rules of others",
+    "PF-127": "firewalld is too old to have policies",
+    "PF-128": "iptables rules of others that firewalld flushed could not be put back",
     "PF-201": "the firewall is off because it was asked for",
     "PF-202": "the firewall is off and ufw is active all the same",
+    "PF-203": "ufw was taken over",
+    "PF-204": "a rule carried over from ufw opens the cluster's ports to others than peers",
+    "PF-205": "a rule beside firewalld drops forwarded traffic of peers",
+    "PF-206": "a rule beside firewalld may drop the peers' traffic",
+    "PF-207": "iptables' old tables are in use and cannot be read",
 }
 
 MODES = ("peers_range", "peers_trusted", "off")
+RDMA = ("auto", "true", "false")
+UFW = ("carry", "discard", "refuse")
+# one of these as a word of a group's name: prod, gpu-production, live_eu
+PRODUCTION = re.compile(r"(?:^|[_.-])(?:prod|production|live)(?:[_.-]|$)", re.IGNORECASE)
 # firewalld: chain names have 28 characters, which leaves 17; `-ssh` of the policy takes four of them
 ZONE = re.compile(r"[a-z][a-z0-9_-]{0,12}\Z")
 PORT = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?/(tcp|udp|sctp|dccp)\Z")
@@ -61,14 +79,20 @@ def mode_of(value: object) -> str:
     return "off" if value is False else str(value).strip().lower()
 
 
+def word_of(value: object) -> str:
+    """A setting as one of its words; YAML reads a bare ``true`` as a boolean."""
+    return str(value).strip().lower()
+
+
 def faults(
     peers: Sequence[Any],
     controllers: Sequence[Any],
     ports: Sequence[Any],
     options: Mapping[str, Any],
+    groups: Sequence[str] = (),
 ) -> list[Fault]:
-    """Everything that is wrong with the input, at once."""
-    found = []
+    """Everything that is wrong with the input of a host in *groups*, at once."""
+    found = _production_faults(groups, options)
     if mode_of(options["mode"]) not in MODES:
         step = f"Choose one of {', '.join(MODES)}"
         found.append(Fault("PF-101", f"peer_firewall_mode is {options['mode']!r}", step))
@@ -111,8 +135,29 @@ def is_port(text: object) -> bool:
     return 1 <= first <= last <= HIGHEST_PORT
 
 
+def _production_faults(groups: Sequence[str], options: Mapping[str, Any]) -> list[Fault]:
+    named = [group for group in groups if PRODUCTION.search(group)]
+    if mode_of(options["mode"]) != "off" or options["off_confirmed"] is True or not named:
+        return []
+    text = f"peer_firewall_mode is off for a host in the group {named[0]}"
+    step = "Every port would be open to everybody; set peer_firewall_off_confirmed to true if that is meant"
+    return [Fault("PF-106", text, step)]
+
+
+def _word_faults(options: Mapping[str, Any]) -> list[Fault]:
+    return [
+        Fault(
+            "PF-107",
+            f"peer_firewall_{name} is {options[name]!r}",
+            f"Choose one of {', '.join(words)}",
+        )
+        for name, words in (("rdma", RDMA), ("ufw", UFW))
+        if word_of(options[name]) not in words
+    ]
+
+
 def _option_faults(options: Mapping[str, Any]) -> list[Fault]:
-    found = []
+    found = _word_faults(options)
     zone, seconds = str(options["zone"]), options["rollback_seconds"]
     if not ZONE.match(zone) or zone in RESERVED_ZONES:
         step = "Use up to 13 letters, digits, - and _, and no zone of firewalld's own"

@@ -13,24 +13,34 @@ from typing import Any
 from fullmesh.faults import Fault
 
 LONGEST_WAIT = 600
+# A change takes 2 to 5 s, a new ssh connection as much again on a loaded node.
+SHORTEST_ROLLBACK = 10
+LONGEST_ROLLBACK = 3600
 
 CODES: dict[str, str] = {
     "IP-101": "the interface of a link is not on the node",
-    "IP-102": "neither NetworkManager nor netplan can configure the interface",
+    "IP-102": "nobody on the node can configure the interface",
     "IP-103": "something that Fullmesh does not support owns the interface",
-    "IP-104": "the interface carries our own ssh connection, whose address would go",
     "IP-105": "another host on the link uses the address",
-    "IP-106": "netplan refuses the links; nothing was written",
+    "IP-106": "the owner's own tool refuses the links; nothing was written",
     "IP-107": "the kernel does not show an address, MTU or route after the deadline",
-    "IP-108": "the owner refused the configuration; its files were taken back",
+    "IP-108": "the owner refused the configuration; the node has put everything back",
     "IP-109": "no interface was found for a link",
     "IP-110": "two links mean the same interface",
     "IP-111": "two links have a gateway of the same family",
     "IP-112": "static_ip_wait_seconds is out of range",
+    "IP-113": "the node did not come back on a new connection; it has put everything back",
+    "IP-114": "the node has put everything back before the change could be confirmed",
+    "IP-115": "with the new addresses the master, or every other node that is up, is out of reach",
+    "IP-116": "static_ip_rollback_seconds is out of range",
+    "IP-117": "the node does not answer at its old address either, after its deadline",
+    "IP-118": "a file of somebody else fights with the links and cannot be taken apart",
 }
 
 
-def faults(links: Sequence[Mapping[str, Any]], wait_seconds: int) -> list[Fault]:
+def faults(
+    links: Sequence[Mapping[str, Any]], wait_seconds: int, rollback_seconds: int = 60
+) -> list[Fault]:
     """Say what is wrong with the links of one node."""
     found = [_unnamed(link) for link in links if not link["interface"]]
     names = Counter(link["interface"] for link in links if link["interface"])
@@ -49,6 +59,14 @@ def faults(links: Sequence[Mapping[str, Any]], wait_seconds: int) -> list[Fault]
                 "IP-112",
                 f"static_ip_wait_seconds is {wait_seconds}",
                 f"Choose 1 to {LONGEST_WAIT} seconds",
+            )
+        )
+    if not SHORTEST_ROLLBACK <= rollback_seconds <= LONGEST_ROLLBACK:
+        found.append(
+            Fault(
+                "IP-116",
+                f"static_ip_rollback_seconds is {rollback_seconds}",
+                f"Choose {SHORTEST_ROLLBACK} to {LONGEST_ROLLBACK} seconds; the change always undoes itself",
             )
         )
     return found

@@ -34,6 +34,11 @@ def test_what_makes_no_sense_is_refused(mode: object, seconds: object, code: str
     assert [fault.code for fault in core.faults(mode, seconds)] == [code]
 
 
+def test_a_reboot_takes_more_than_seconds() -> None:
+    assert [fault.code for fault in core.faults("enforcing", 60, 20)] == ["SE-103"]
+    assert core.faults("enforcing", 60, 60) == []
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -128,6 +133,7 @@ class Machine(se.Node):
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(rollback, "STORE", str(tmp_path / "rollback"))
+    monkeypatch.setattr(rollback, "UNITS", str(tmp_path / "units"))
     monkeypatch.setattr(se, "rollback", rollback)
     machine = Machine(tmp_path)
     machine.put(se.CONFIG, CONFIG)
@@ -136,8 +142,10 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return machine
 
 
-def switch(node: Machine, mode: str = "enforcing", check: bool = False) -> se.Switch:
-    return se.Switch(node, {"mode": mode, "rollback_seconds": 60}, check)
+def switch(
+    node: Machine, mode: str = "enforcing", check: bool = False, staged: bool = False
+) -> se.Switch:
+    return se.Switch(node, {"mode": mode, "rollback_seconds": 60, "staged": staged}, check)
 
 
 def test_enforcing_now_and_at_boot_armed_and_idempotent(node: Machine) -> None:
@@ -167,6 +175,39 @@ def test_a_disabled_node_is_relabelled_at_the_next_boot(node: Machine) -> None:
     assert switch(node).present()["reboot_required"]
     assert node.text(se.RELABEL) == "-F\n"
     assert not switch(node).present()["changed"]
+
+
+def test_with_reboots_allowed_a_disabled_node_comes_back_permissive_first(node: Machine) -> None:
+    os.unlink(node.at(se.ENFORCE))
+    node.put(se.CONFIG, CONFIG.replace("permissive", "disabled"))
+    first = switch(node, staged=True).present()
+    assert first["reboot_required"]
+    assert "SELINUX=permissive" in node.text(se.CONFIG)
+    assert node.text(se.RELABEL) == "-F\n"
+    assert not switch(node, staged=True).present()["changed"]
+    node.put(se.ENFORCE, "0")  # the boot, with the files labelled
+    os.unlink(node.at(se.RELABEL))
+    second = switch(node).present()
+    assert (second["armed"], second["runtime"], second["reboot_required"]) == (
+        True,
+        "enforcing",
+        False,
+    )
+    assert "SELINUX=enforcing" in node.text(se.CONFIG)
+
+
+def test_a_boot_line_that_switches_it_off_is_not_rebooted_over(node: Machine) -> None:
+    os.unlink(node.at(se.ENFORCE))
+    node.put("/proc/cmdline", "ro selinux=0")
+    result = switch(node, staged=True).present()
+    assert not result["reboot_required"]
+    assert not os.path.exists(node.at(se.RELABEL))
+    assert [note["code"] for note in result["notes"]] == ["SE-206"]
+
+
+def test_an_undo_says_that_off_comes_with_the_next_boot(node: Machine) -> None:
+    node.put(se.CONFIG, CONFIG.replace("permissive", "disabled"))
+    assert [note["code"] for note in switch(node).restored()["notes"]] == ["SE-204"]
 
 
 def test_without_a_policy_the_node_would_not_boot(node: Machine) -> None:

@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 import configparser
-import ipaddress
+import errno
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fullmesh_link_netplan as netplan
+import fullmesh_link_networkmanager as networkmanager
+import fullmesh_reach as reach
 import fullmesh_static_ip as text
 import pytest
 import static_ip_links as module
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from network_samples import Link, link
 
 from fullmesh import static_ip
-
-Link = dict[str, Any]
-
-
-def link(**more: Any) -> Link:
-    plain: Link = {
-        "interface": "eth1",
-        "mac": "",
-        "addresses": ["10.0.0.11/24"],
-        "gateway": "",
-        "dns": [],
-        "search": [],
-        "mtu": 0,
-        "routes": [],
-    }
-    return plain | more
-
 
 FULL = link(
     mac="02:00:00:00:00:0a",
@@ -48,7 +36,7 @@ FULL = link(
 
 def parsed_keyfile(one: Link) -> dict[str, dict[str, str]]:
     parser = configparser.ConfigParser()
-    parser.read_string(text.keyfile(one))
+    parser.read_string(networkmanager.keyfile(one))
     return {name: dict(parser[name]) for name in parser.sections()}
 
 
@@ -76,12 +64,12 @@ def test_keyfile_of_a_plain_link_leaves_the_default_route_and_ipv6_alone() -> No
 
 
 def test_a_profile_keeps_its_uuid() -> None:
-    assert parsed_keyfile(link())["connection"]["uuid"] == text.profile_uuid("eth1")
-    assert text.profile_uuid("eth1") != text.profile_uuid("eth2")
+    assert parsed_keyfile(link())["connection"]["uuid"] == networkmanager.profile_uuid("eth1")
+    assert networkmanager.profile_uuid("eth1") != networkmanager.profile_uuid("eth2")
 
 
 def test_netplan_of_a_full_link() -> None:
-    assert yaml.safe_load(text.netplan([FULL]))["network"]["ethernets"]["eth1"] == {
+    assert yaml.safe_load(netplan.netplan([FULL]))["network"]["ethernets"]["eth1"] == {
         "match": {"macaddress": "02:00:00:00:00:0a"},
         "optional": True,
         "dhcp4": False,
@@ -100,7 +88,7 @@ def test_netplan_of_a_full_link() -> None:
 
 
 def test_netplan_has_all_links_in_one_file() -> None:
-    file = yaml.safe_load(text.netplan([link(), link(interface="eth2")]))
+    file = yaml.safe_load(netplan.netplan([link(), link(interface="eth2")]))
     assert list(file["network"]["ethernets"]) == ["eth1", "eth2"]
 
 
@@ -112,11 +100,9 @@ def test_both_backends_carry_every_address(addresses: list[Any]) -> None:
     values = [v for f in ("ipv4", "ipv6") for k, v in keyfile[f].items() if k.startswith("address")]
     assert sorted(values) == sorted(written)
     assert (
-        yaml.safe_load(text.netplan([one]))["network"]["ethernets"]["eth1"]["addresses"] == written
+        yaml.safe_load(netplan.netplan([one]))["network"]["ethernets"]["eth1"]["addresses"]
+        == written
     )
-    assert {
-        str(ipaddress.ip_interface(v)) for v in module.written_addresses([text.keyfile(one)])
-    } == {str(ipaddress.ip_interface(v)) for v in written}
 
 
 # --- what the kernel says ---------------------------------------------------------------------
@@ -169,40 +155,11 @@ def test_the_default_route_is_recognised(route: dict[str, str], via: str) -> Non
     assert text.lacks(link(gateway=via), seen, routes) == []
 
 
-@pytest.mark.parametrize(
-    ("connection", "server"),
-    [
-        ("10.0.0.1 50000 10.0.0.11 22", "10.0.0.11"),
-        ("::ffff:10.0.0.1 50000 ::ffff:10.0.0.11 22", "10.0.0.11"),
-        ("fe80::1%eth1 50000 fe80::2%eth1 22", "fe80::2"),
-        ("", ""),
-        ("a b c d", ""),
-    ],
-)
-def test_the_address_that_we_came_in_on(connection: str, server: str) -> None:
-    assert text.plain_server(connection) == server
-
-
-@pytest.mark.parametrize(
-    ("server", "addresses", "cut"),
-    [
-        ("10.0.0.11", ["10.0.0.12/24"], True),
-        ("10.0.0.11", ["10.0.0.11/24"], False),
-        ("10.0.0.11", ["10.0.0.12/24", "10.0.0.11/16"], False),
-        ("192.0.2.1", ["10.0.0.12/24"], False),
-        ("", ["10.0.0.12/24"], False),
-    ],
-)
-def test_we_never_cut_ourselves_off(server: str, addresses: list[str], cut: bool) -> None:
-    seen = text.parse_links(json.dumps([kernel(OURS)]))
-    assert text.cuts_off(link(addresses=addresses), server, seen) is cut
-
-
 # --- the module -------------------------------------------------------------------------------
 
 
 class Machine:
-    """Stands for ip, nmcli, netplan and networkctl."""
+    """Stands for ip, nmcli, netplan, networkctl and systemd; systemd runs the engine when it is told to."""
 
     def __init__(self, root: Path, owner: str) -> None:
         self.root = root
@@ -222,7 +179,11 @@ class Machine:
         joined = " ".join(command)
         if self.refuses and self.refuses in joined:
             return 1, "", "no"
-        if command[:3] == ["ip", "-j", "addr"]:
+        if (command[:2] == ["ip", "-j"] and command[2] == "addr") or command[:3] == [
+            "ip",
+            "-d",
+            "-j",
+        ]:
             return 0, json.dumps(self.kernel), ""
         if "GENERAL.STATE" in joined:
             states = {
@@ -232,12 +193,23 @@ class Machine:
             return states.get(self.owner, (127, "", "not found"))
         if joined == "netplan info":
             return (0 if self.owner == "netplan" else 127), "", ""
+        if joined.startswith(("ifquery", "systemctl is-active")):
+            return (0 if self.owner == "netplan" and "ifquery" not in joined else 3), "", ""
+        if "systemd-run" in joined and " apply " in joined:
+            module.rollback.do_apply(command[-1])
+        if "systemd-run" in joined and " restore " in joined:
+            module.rollback.restore(*command[-4:-2])
         if self.takes and ("connection up" in joined or "reconfigure" in joined):
             self.kernel = [kernel(OURS)]
         return 0, "", ""
 
+    def engine(self, command: Any, *_: Any) -> tuple[int, str]:
+        """What the engine runs on the node."""
+        rc, out, err = self(command if isinstance(command, list) else ["sh", "-c", command])
+        return rc, out + err
+
     def ours(self) -> list[str]:
-        return sorted(module.present_files(module.Node(self, str(self.root))))
+        return sorted(str(p) for p in self.root.glob("etc/*/**/*fullmesh*") if p.is_file())
 
     def call(self, state: str = "present", check: bool = False, **more: Any) -> dict[str, Any]:
         params = {
@@ -245,37 +217,84 @@ class Machine:
             "provider": "auto",
             "check_duplicates": False,
             "wait_seconds": 0,
-            "original": {},
+            "rollback_seconds": 60,
+            "peers": [],
+            "master": "",
         }
         node = module.Node(self, str(self.root))
         result: dict[str, Any] = getattr(module.Links(node, params | more, check), state)()
         return result
 
+    def run(self, **more: Any) -> dict[str, Any]:
+        """What the role does: change, come back, confirm."""
+        result = self.call(**more)
+        if result["armed"]:
+            assert len(self.call("proved", **more)["ballast"]) > 2 * 1500
+            assert self.call("confirmed")["changed"]
+        return result
+
+    def commands(self) -> list[str]:
+        return [" ".join(command) for command in self.asked]
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real engine with another root, and no time to lose."""
+    tx, root = module.rollback, str(tmp_path)
+    monkeypatch.setattr(tx, "STORE", root + "/store")
+    monkeypatch.setattr(tx, "UNITS", root + "/units")
+    monkeypatch.setattr(tx, "wait_gone", lambda process: None)
+    monkeypatch.setattr(tx, "runtime", lambda names: {"links": {}, "routes": []})
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    monkeypatch.setattr(module, "our_session", list)
+    arm, apply = tx.arm, tx.apply
+
+    def rooted_arm(
+        run: Any, name: str, seconds: int, paths: list[str], *more: Any, **by: Any
+    ) -> None:
+        arm(run, name, seconds, [root + path for path in paths], *more, **by)
+
+    def rooted_apply(run: Any, name: str, files: dict[str, Any], *more: Any, **by: Any) -> None:
+        apply(run, name, {root + path: then for path, then in files.items()}, *more, **by)
+
+    monkeypatch.setattr(tx, "arm", rooted_arm)
+    monkeypatch.setattr(tx, "apply", rooted_apply)
+
 
 @pytest.fixture(params=["networkmanager", "netplan"])
-def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
-    return Machine(tmp_path, request.param)
+def machine(
+    request: pytest.FixtureRequest, tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch
+) -> Machine:
+    return made(tmp_path, request.param, monkeypatch)
+
+
+def made(root: Path, owner: str, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    machine = Machine(root, owner)
+    monkeypatch.setattr(module.rollback, "call", machine.engine)
+    return machine
 
 
 def test_the_second_run_changes_nothing(machine: Machine) -> None:
-    first = machine.call()
+    first = machine.run()
     assert (first["changed"], first["providers"]) == (True, {"eth1": machine.owner})
-    assert machine.ours() == first["files"]
-    assert (machine.root / first["files"][0][1:]).stat().st_mode & 0o777 == 0o600
-    assert machine.call()["changed"] is False
+    assert machine.ours() == [str(machine.root) + path for path in first["files"]]
+    assert Path(machine.ours()[0]).stat().st_mode & 0o777 == 0o600
+    assert machine.run()["changed"] is False
 
 
 def test_check_mode_writes_nothing_and_shows_all(machine: Machine) -> None:
     result = machine.call(check=True)
-    assert result["changed"] is True
+    assert (result["changed"], result["armed"]) == (True, False)
     assert len(result["diff"]) == 2
+    assert result["paths"] == result["files"]
     assert machine.ours() == []
+    assert not (machine.root / "store").exists()
 
 
 def test_an_address_that_went_away_is_put_back(machine: Machine) -> None:
-    machine.call()
+    machine.run()
     machine.kernel = [kernel()]
-    result = machine.call()
+    result = machine.run()
     assert (result["changed"], result["lacking"]) == (
         True,
         ["10.0.0.11/24 is not on eth1 (it has no address)"],
@@ -284,36 +303,123 @@ def test_an_address_that_went_away_is_put_back(machine: Machine) -> None:
 
 def test_an_interface_that_is_as_wanted_is_adopted(machine: Machine) -> None:
     machine.kernel = [kernel(OURS)]
-    result = machine.call()
-    assert result["adopted"] == ["eth1"]
-    words = [" ".join(command) for command in machine.asked]
+    assert machine.run()["adopted"] == ["eth1"]
+    words = machine.commands()
     assert not [word for word in words if "connection up" in word or "reconfigure" in word]
 
 
-def test_what_is_not_read_back_is_taken_back(machine: Machine) -> None:
-    machine.takes = False
-    with pytest.raises(module.LinkError, match=r"IP-107.*it has no address"):
+def test_it_is_armed_before_anything_is_written(machine: Machine) -> None:
+    machine.refuses = "systemd-run"
+    with pytest.raises(module.rollback.RollbackError, match=r"\[TX-103\]"):
         machine.call()
     assert machine.ours() == []
+
+
+def test_what_is_not_read_back_is_put_back(machine: Machine) -> None:
+    machine.takes = False
+    assert machine.call()["armed"]
+    assert machine.ours()
+    with pytest.raises(module.LinkError, match=r"IP-107.*it has no address"):
+        machine.call("proved")
+    assert machine.ours() == []
+    report = machine.call("restored")["report"]
+    assert "IP-107" in report["why"]
+    assert machine.call("restored")["report"] == {}
 
 
 @pytest.mark.parametrize(
-    ("owner", "refuses", "code"),
-    [
-        ("networkmanager", "connection up", "IP-108"),
-        ("networkmanager", "connection load", "IP-108"),
-        ("netplan", "--root-dir", "IP-106"),
-        ("netplan", "networkctl reconfigure", "IP-108"),
-    ],
+    ("owner", "refuses"),
+    [("networkmanager", "connection up"), ("netplan", "networkctl reconfigure")],
 )
-def test_what_the_owner_refuses_is_taken_back(
-    tmp_path: Path, owner: str, refuses: str, code: str
+def test_what_the_owner_refuses_is_put_back_at_once(
+    tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch, owner: str, refuses: str
 ) -> None:
-    machine = Machine(tmp_path, owner)
+    machine = made(tmp_path, owner, monkeypatch)
     machine.refuses = refuses
-    with pytest.raises(module.LinkError, match=code):
-        machine.call()
+    machine.call()
     assert machine.ours() == []
+    with pytest.raises(module.LinkError, match=f"IP-108.*{refuses}"):
+        machine.call("proved")
+
+
+def test_what_the_tool_refuses_is_never_written(
+    tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = made(tmp_path, "netplan", monkeypatch)
+    machine.refuses = "--root-dir"
+    with pytest.raises(module.LinkError, match="IP-106"):
+        machine.call()
+    assert not (tmp_path / "store").exists()
+
+
+def test_too_late_to_confirm(machine: Machine) -> None:
+    machine.call()
+    module.rollback.restore(module.rollback.folder("static_ip"), "nobody came back")
+    for state in ("proved", "confirmed"):
+        with pytest.raises(module.LinkError, match=r"IP-114.*nobody came back"):
+            machine.call(state)
+    for state in ("proved", "confirmed"):
+        with pytest.raises(module.LinkError, match=r"IP-114.*somebody else"):
+            machine.call(state)
+
+
+def test_peers_that_are_up_and_silent_undo_the_change(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peers = ["10.0.0.12", "10.0.0.13"]
+    why = {"10.0.0.12": "No route to host"}
+    monkeypatch.setattr(
+        module.reach, "silent", lambda asked, *_: {k: why[k] for k in asked if k in why}
+    )
+    machine.call()
+    assert machine.call("proved", peers=peers)["fresh"]
+    assert machine.call("confirmed")["changed"]
+    machine.kernel = [kernel()]
+    machine.call()
+    why["10.0.0.13"] = "no answer"
+    with pytest.raises(module.LinkError, match=r"IP-115.*10\.0\.0\.12 \(No route to host\)"):
+        machine.call("proved", peers=peers)
+
+
+def test_who_answered_before_is_told_and_a_master_that_is_cut_off_undoes_the_change(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peers, why = ["10.0.0.10", "10.0.0.12", "10.0.0.13"], {"10.0.0.13": "no answer"}
+    monkeypatch.setattr(
+        module.reach, "silent", lambda asked, *_: {k: why[k] for k in asked if k in why}
+    )
+    assert machine.call(check=True, peers=peers)["answered"] == []
+    before = machine.call(peers=peers)
+    assert (before["answered"], before["silent"]) == (peers[:2], peers[2:])
+    why["10.0.0.10"] = "no route"
+    with pytest.raises(
+        module.LinkError, match=r"IP-115.*the master 10\.0\.0\.10 \(no route\), asked"
+    ):
+        machine.call("proved", peers=before["answered"], master="10.0.0.10")
+    assert "the master 10.0.0.10" in module.rollback.report_of("static_ip")["why"]
+    machine.kernel = [kernel()]
+    machine.call(peers=peers)
+    # it was silent before, so the others do
+    assert machine.call("proved", peers=["10.0.0.12"], master="10.0.0.10")["fresh"]
+
+
+def test_an_address_that_ipv6_finds_twice(machine: Machine) -> None:
+    machine.takes = False
+    machine.call()
+    machine.kernel = [kernel({**OURS, "dadfailed": True})]
+    with pytest.raises(module.LinkError, match=r"IP-105.*used by another host"):
+        machine.call("proved")
+
+
+def test_an_old_connection_proves_nothing(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.rollback, "connections", lambda: [[22, 50001]])
+    machine.call()
+    monkeypatch.setattr(module, "our_session", "10.0.0.1 50001 10.0.0.11 22".split)
+    assert machine.call("proved")["fresh"] is False
+    monkeypatch.setattr(module, "our_session", "10.0.0.1 50002 10.0.0.11 22".split)
+    assert machine.call("proved")["fresh"] is True
 
 
 @pytest.mark.parametrize("owner", ["idle", "nobody"])
@@ -327,27 +433,32 @@ def bridge(root: Path) -> None:
     (root / "sys/class/net/eth1/bridge").mkdir()
 
 
+def bond(root: Path) -> None:
+    (root / "sys/class/net/eth1/bonding").mkdir()
+
+
 def infiniband(root: Path) -> None:
     (root / "sys/class/net/eth1/type").write_text("32\n")
 
 
-def ifupdown(root: Path) -> None:
-    (root / "etc/network").mkdir()
-    (root / "etc/network/interfaces").write_text("auto eth1\niface eth1 inet dhcp\n")
-
-
-def native(root: Path) -> None:
-    (root / "run/systemd/netif/links").mkdir(parents=True)
-    (root / "run/systemd/netif/links/2").write_text("NETWORK_FILE=/etc/systemd/network/1.network\n")
-
-
-@pytest.mark.parametrize("owner", [bridge, infiniband, ifupdown, native])
-def test_what_we_do_not_support_is_refused(tmp_path: Path, owner: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("kind", [bridge, bond, infiniband])
+def test_what_we_do_not_support_is_refused(tmp_path: Path, kind: Callable[[Path], None]) -> None:
     machine = Machine(tmp_path, "netplan")
-    owner(tmp_path)
+    kind(tmp_path)
     with pytest.raises(module.LinkError, match="IP-103"):
         machine.call()
     assert machine.ours() == []
+
+
+def test_a_file_of_somebody_else_that_we_do_not_dare_to_edit(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def foreign(*_: Any) -> None:
+        raise module.backends.ForeignError("/etc/x configures eth1")
+
+    monkeypatch.setattr(module.backends.backend(machine.owner), "foreign", foreign)
+    with pytest.raises(module.LinkError, match=r"IP-118\] /etc/x"):
+        machine.call()
 
 
 def test_an_interface_that_is_not_there_is_named(machine: Machine) -> None:
@@ -355,17 +466,20 @@ def test_an_interface_that_is_not_there_is_named(machine: Machine) -> None:
         machine.call(links=[link(interface="eth9")])
 
 
-def test_our_own_connection_is_kept(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 5 10.0.0.50 22")
+def test_our_own_connection_moves_with_its_address(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "our_session", "10.0.0.1 5 10.0.0.50 22".split)
     machine.kernel = [kernel({"local": "10.0.0.50"})]
-    with pytest.raises(module.LinkError, match=r"IP-104.*10\.0\.0\.50"):
-        machine.call()
+    assert machine.call(check=True)["moves_to"] == "10.0.0.11"
+    machine.kernel = [kernel({"local": "10.0.0.50"}, name="eth0"), kernel()]
+    assert machine.call(check=True)["moves_to"] == ""
 
 
 def test_an_address_of_another_host_is_refused(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "duplicate_of", lambda *_: "02:00:00:00:00:99")
+    monkeypatch.setattr(module.reach, "duplicate_of", lambda *_: "02:00:00:00:00:99")
     with pytest.raises(module.LinkError, match=r"IP-105.*02:00:00:00:00:99"):
         machine.call(check_duplicates=True)
     assert machine.ours() == []
@@ -378,31 +492,52 @@ def test_verified_only_looks(machine: Machine) -> None:
     assert machine.call("verified")["changed"] is False
 
 
-def test_absent_removes_our_files_and_gives_the_run_time_state_back(machine: Machine) -> None:
-    machine.call()
-    original = {"eth1": {"addresses": ["10.0.0.7/24"], "mtu": 1400}, "gone": {"addresses": []}}
-    result = machine.call("absent", original=original)
+def test_undo_is_a_transaction_too(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {
+        "links": {"eth1": {"addresses": ["10.0.0.7/24"], "mtu": 1400, "up": True}},
+        "routes": [],
+    }
+    monkeypatch.setattr(module.rollback, "runtime", lambda names: before)
+    assert machine.call("absent")["changed"] is False
+    point = machine.root / "var/lib/fullmesh/undo/static_ip"
+    (point / "blobs").mkdir(parents=True)
+    machine.run()
+    paths = [path[len(str(machine.root)) :] for path in machine.ours()]
+    (point / "point.json").write_text(json.dumps({"files": {p: {"kind": "absent"} for p in paths}}))
+    monkeypatch.setattr(module, "our_session", "10.0.0.1 5 10.0.0.11 22".split)
+    result = machine.call("absent")
+    assert (result["paths"], result["moves_to"], result["armed"]) == (paths, "10.0.0.7", True)
     assert machine.ours() == []
-    assert result["given_back"] == [
-        "ip addr del 10.0.0.11/24 dev eth1",
-        "ip addr add 10.0.0.7/24 dev eth1",
-        "ip link set eth1 mtu 1400",
-    ]
-    assert machine.call("absent", original=original)["changed"] is False
+    assert machine.call("proved", links=[])["fresh"]
+    assert machine.call("confirmed")["changed"]
+    assert machine.call("absent")["changed"] is False
 
 
-def test_an_adopted_address_stays(machine: Machine) -> None:
-    machine.kernel = [kernel(OURS)]
-    machine.call()
-    original = {"eth1": {"addresses": ["10.0.0.11/24"], "mtu": 1500}}
-    assert machine.call("absent", original=original)["given_back"] == []
+# --- our way in, and the neighbours -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("server", "addresses", "to"),
+    [
+        ("10.0.0.11", ["10.0.0.12/24"], "10.0.0.12"),
+        ("10.0.0.11", ["fd00::1/64", "10.0.0.12/24"], "10.0.0.12"),
+        ("10.0.0.11", ["fd00::1/64"], "fd00::1"),
+        ("10.0.0.11", ["10.0.0.11/24"], ""),
+        ("10.0.0.11", ["10.0.0.12/24", "10.0.0.11/16"], ""),
+        ("192.0.2.1", ["10.0.0.12/24"], ""),
+        ("", ["10.0.0.12/24"], ""),
+    ],
+)
+def test_where_our_connection_has_to_come_back(server: str, addresses: list[str], to: str) -> None:
+    seen = text.parse_links(json.dumps([kernel(OURS)]))
+    assert reach.moves_to(link(addresses=addresses), ["eth1"], server, seen) == to
 
 
 SOURCE = bytes.fromhex("02000000000a")
 
 
 def frame(sender: str, address: str) -> bytes:
-    probe = module.arp_probe(bytes.fromhex(sender), "10.0.0.11")
+    probe = reach.arp_probe(bytes.fromhex(sender), "10.0.0.11")
     return probe[:28] + bytes(int(part) for part in address.split(".")) + probe[32:]
 
 
@@ -416,13 +551,159 @@ def frame(sender: str, address: str) -> bytes:
     ],
 )
 def test_arp_answers(data: bytes, owner: str) -> None:
-    assert module.arp_owner(data, SOURCE, "10.0.0.11") == owner
+    assert reach.arp_owner(data, SOURCE, "10.0.0.11") == owner
 
 
 def test_an_arp_probe_claims_nothing() -> None:
-    probe = module.arp_probe(SOURCE, "10.0.0.11")
+    probe = reach.arp_probe(SOURCE, "10.0.0.11")
     assert len(probe) == 42
     assert probe[28:32] == b"\0\0\0\0"
+
+
+class Neighbours:
+    """What ip(8) says of the routes and neighbours of one address."""
+
+    def __init__(self, state: str, *, via: str = "", dev: str = "eth1") -> None:
+        self.state, self.dev = state, dev
+        self.route = {"dst": "192.0.2.9", "dev": "eth1"} | ({"gateway": via} if via else {})
+        self.probed = False
+
+    def __call__(self, argv: list[str]) -> tuple[int, str, str]:
+        if argv[1:3] == ["neigh", "change"]:
+            assert argv[3:] == ["192.0.2.9", "dev", self.dev, "nud", "probe"]
+            self.probed = True
+        if "route" in argv:
+            return 0, json.dumps([self.route]), ""
+        found = [{"dst": "192.0.2.9", "dev": self.dev, "state": [self.state]}]
+        asked = argv[-1] if "dev" in argv else self.dev
+        return 0, json.dumps(found if asked == self.dev else []), ""
+
+
+def nobody(argv: list[str]) -> tuple[int, str, str]:
+    """No route, no neighbour."""
+    return 2, "", "RTNETLINK answers: Network is unreachable"
+
+
+def test_a_refusal_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(reach, "SSH_PORT", closed.getsockname()[1])
+        assert reach.silent(["127.0.0.1"], nobody) == {}
+
+
+def test_no_route_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "begun", lambda address: (None, errno.EHOSTUNREACH))
+    assert reach.silent(["192.0.2.9"], nobody) == {"192.0.2.9": "No route to host"}
+
+
+def test_what_was_never_sent_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "begun", lambda address: (None, errno.ENOBUFS))
+    assert reach.silent(["192.0.2.9"], nobody) == {"192.0.2.9": "No buffer space available"}
+
+
+class Bond:
+    """A link that takes a frame after some that it throws away."""
+
+    def __init__(self, lost: int, error: int = errno.ENOBUFS) -> None:
+        self.lost, self.error, self.taken = lost, error, 0
+
+    def send(self, frame: bytes) -> None:
+        if self.lost:
+            self.lost -= 1
+            raise OSError(self.error, "")
+        self.taken += 1
+
+
+def test_a_bond_without_a_port_yet_is_given_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "POLL_SECONDS", 0.001)
+    slow, never = Bond(3), Bond(10**9)
+    assert reach.sent(slow, b"x")
+    assert slow.taken == 1
+    monkeypatch.setattr(reach, "PORT_SECONDS", 0.01)
+    assert not reach.sent(never, b"x")
+    with pytest.raises(OSError, match=str(errno.EPERM)):
+        reach.sent(Bond(1, errno.EPERM), b"x")
+
+
+@pytest.mark.parametrize(
+    ("says", "silent"),
+    [
+        (Neighbours("REACHABLE"), False),
+        (Neighbours("PERMANENT"), False),
+        (Neighbours("FAILED"), True),
+        (Neighbours("STALE"), True),
+        # the prefix no longer holds it, or it was on another card: what the kernel remembers is no way there
+        (Neighbours("REACHABLE", via="192.0.2.1"), True),
+        (Neighbours("REACHABLE", dev="eth0"), True),
+    ],
+)
+@pytest.mark.parametrize("error", [errno.EINPROGRESS, errno.EHOSTUNREACH])
+def test_a_peer_behind_its_firewall_is_known_by_its_mac(
+    monkeypatch: pytest.MonkeyPatch, says: Neighbours, silent: bool, error: int
+) -> None:
+    """Dropped or rejected (firewalld's reject looks like a missing route), while its MAC is heard."""
+    probe = socket.socket() if error == errno.EINPROGRESS else None
+    monkeypatch.setattr(reach, "begun", lambda address: (probe, error))
+    monkeypatch.setattr(reach.select, "select", lambda *_: ([], [], []))
+    assert bool(reach.silent(["192.0.2.9"], says, 0.01)) is silent
+
+
+@pytest.mark.parametrize("state", ["STALE", "REACHABLE", "DELAY", "FAILED"])
+def test_a_neighbour_that_the_kernel_remembers_is_asked_again(state: str) -> None:
+    says = Neighbours(state)
+    reach.ask_again(["192.0.2.9"], says)
+    assert says.probed is (state != "FAILED")
+    says.probed = False
+    reach.ask_again(["192.0.2.8"], says)
+    assert not says.probed
+
+
+MASTER, P2, P3 = "10.0.0.10", "10.0.0.12", "10.0.0.13"
+
+
+@pytest.mark.parametrize(
+    ("peers", "silent", "words"),
+    [
+        ([MASTER, P2, P3], [], []),
+        ([MASTER, P2, P3], [P2], []),
+        ([MASTER], [], []),
+        ([P2, P3], [P3], []),
+        ([], [], []),
+        ([MASTER, P2, P3], [MASTER], ["the master 10.0.0.10 (no)"]),
+        ([MASTER], [MASTER], ["the master 10.0.0.10 (no)"]),
+        ([MASTER, P2, P3], [P2, P3], ["any other node: 10.0.0.12 (no), 10.0.0.13 (no)"]),
+        (
+            [MASTER, P2],
+            [P2, MASTER],
+            ["the master 10.0.0.10 (no)", "any other node: 10.0.0.12 (no)"],
+        ),
+    ],
+)
+def test_the_master_and_one_of_the_others_have_to_answer(
+    peers: list[str], silent: list[str], words: list[str]
+) -> None:
+    assert reach.lost(MASTER, peers, dict.fromkeys(silent, "no")) == words
+
+
+def test_who_is_silent_is_asked_again_until_enough_have_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The master is still busy with its own change; a peer that is away for good does not matter then."""
+    asked: list[list[str]] = []
+
+    def silent(addresses: list[str], run: object, seconds: float) -> dict[str, str]:
+        asked.append(addresses)
+        return {one: "no" for one in addresses if one == P3 or len(asked) < 3}
+
+    monkeypatch.setattr(reach, "silent", silent)
+    monkeypatch.setattr(reach.time, "sleep", lambda _: None)
+    assert reach.unheard(MASTER, [MASTER, P2, P3], nobody, 60) == {P3: "no"}
+    assert asked == [[MASTER, P2, P3]] * 3
+
+
+def test_the_asking_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "silent", lambda addresses, *_: dict.fromkeys(addresses, "no"))
+    assert reach.unheard(MASTER, [MASTER, P2], nobody, 0) == {MASTER: "no", P2: "no"}
 
 
 # --- the settings -----------------------------------------------------------------------------
@@ -442,6 +723,11 @@ def test_an_arp_probe_claims_nothing() -> None:
 )
 def test_settings_that_cannot_work(links: list[Link], wait: int, codes: list[str]) -> None:
     assert [fault.code for fault in static_ip.faults(links, wait)] == codes
+
+
+@pytest.mark.parametrize("seconds", [9, 0, 3601])
+def test_a_change_always_undoes_itself(seconds: int) -> None:
+    assert [fault.code for fault in static_ip.faults([link()], 30, seconds)] == ["IP-116"]
 
 
 def test_the_manifest_watches_every_address() -> None:

@@ -1,0 +1,185 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Rules beside firewalld that would drop the peers' traffic: found in the kernel, named. Python 3.6, stdlib only.
+
+An accept in firewalld does not save a packet from a drop in another base chain (measured: nftables goes through all
+of them by hook and priority), so whoever put a table of their own there decides as well.
+"""
+
+from typing import TYPE_CHECKING
+
+from ansible.module_utils import fullmesh_firewalld as firewalld
+from ansible.module_utils import fullmesh_packet as packet
+from ansible.module_utils import fullmesh_ruleset as ruleset
+from ansible.module_utils.fullmesh_node import parse_addresses, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Entry = dict[str, Any]
+    Runner = Callable[[list[str]], tuple[int, str]]
+
+FAMILIES = (("ip", "iptables", "ip_tables_names"), ("ip6", "ip6tables", "ip6_tables_names"))
+VERBS = {"drop": "drops", "divert": "leads elsewhere"}
+
+
+def own_addresses(run, peers):  # type: (Runner, list[str]) -> tuple[dict[str, str], str]
+    """Return this node's cluster addresses by family and their interface; empty where it has none yet."""
+    wanted = firewalld.by_family(peers)
+    own, interface = {}, ""  # type: dict[str, str], str
+    for name, addresses in sorted(parse_addresses(run(["ip", "-o", "addr", "show"])[1]).items()):
+        for address in [one.split("/")[0] for one in addresses]:
+            for family in wanted:
+                if address in wanted[family]:
+                    own.setdefault(family, address)
+                    interface = interface or name
+    return own, interface
+
+
+def nftables(run):  # type: (Runner) -> Entry
+    """Return every rule that nftables has but firewalld's own, iptables-nft's included and explained."""
+    rc, out = run(["nft", "-j", "list", "ruleset"])
+    text = out if rc == 0 and out.strip() else firewalld.binding("list ruleset")
+    rules = ruleset.parse_json(text)  # type: Entry
+    for key in [key for key in rules["chains"] if key[1] == "firewalld"]:
+        del rules["chains"][key]
+    if ruleset.has_xt(rules):
+        for family, tool, _ in FAMILIES:
+            rc, saved = run([tool + "-nft-save"])
+            rc, saved = (rc, saved) if rc == 0 else run([tool + "-save"])
+            ruleset.explain_xt(rules, family, saved if rc == 0 else "")
+    return rules
+
+
+def without_ufw(rules):  # type: (Entry) -> None
+    """Leave ufw's part out: it is about to go, and its policies with it."""
+    for chain in rules["chains"].values():
+        kept = [rule for rule in chain["rules"] if not target(rule).startswith("ufw")]
+        if len(kept) < len(chain["rules"]):
+            chain.update(rules=kept, policy="accept")
+
+
+def without_firewalld(rules):  # type: (Entry) -> None
+    """Leave out what firewalld's iptables backend has in the shared chains: its dispatch and what follows it."""
+    for chain in rules["chains"].values():
+        for number, rule in enumerate(chain["rules"]):
+            if target(rule).endswith("_ZONES"):
+                chain["rules"] = chain["rules"][:number]
+                break
+
+
+def target(rule):  # type: (Entry) -> str
+    """Return the chain that a rule leads to."""
+    found = [
+        part[word]["target"] for part in rule["expr"] for word in ("jump", "goto") if word in part
+    ]
+    return str(found[0]) if found else ""
+
+
+def legacy(run, proc="/proc"):  # type: (Runner, str) -> tuple[list[Entry], list[str]]
+    """Return the rules in iptables' old tables, which nftables does not show, and the tables that nobody can read.
+
+    /proc/net/ip_tables_names lists the tables in use.
+    """
+    found, unread = [], []
+    for family, tool, names in FAMILIES:
+        tables = read("{}/net/{}".format(proc, names)).split()
+        if not tables:
+            continue
+        rc, out = run([tool + "-legacy-save"])
+        if rc != 0:
+            unread.append("{} ({})".format(tool, ", ".join(sorted(tables))))
+        else:
+            found.append(ruleset.parse_save(out, family))
+    return found, unread
+
+
+def look(run, want, ufw_goes):  # type: (Runner, Entry, bool) -> tuple[list[str], list[Entry]]
+    """Say what keeps the peers out beside firewalld: coded faults, and notes on what is not sure.
+
+    *want*: peers, ports. *ufw_goes*: ufw's rules are left out, because they are about to be taken away.
+    """
+    own, interface = own_addresses(run, want["peers"])
+    peers = firewalld.by_family(want["peers"])
+    others = {one: [text for text in peers[one] if text != own.get(one)] for one in peers}
+    asked = {"peers": others, "ports": want["ports"], "own": own, "interface": interface}
+    rules = nftables(run)
+    if ufw_goes:
+        without_ufw(rules)
+    without_firewalld(rules)
+    found = [dict(one, tool="nft") for one in packet.findings(rules, asked)]
+    old, unread = legacy(run)
+    for one in old:
+        found += [dict(item, tool="iptables-legacy") for item in packet.findings(one, asked)]
+    with_lines(run, found)
+    return worded(found, unread)
+
+
+def with_lines(run, found):  # type: (Runner, list[Entry]) -> None
+    """Write the rule as a person would into every finding that has only a handle."""
+    if all(one["line"] for one in found):
+        return
+    rc, text = run(["nft", "-a", "list", "ruleset"])
+    lines = ruleset.lines_of(text) if rc == 0 else {}
+    for one in found:
+        known = (one["family"], one["table"], one["handle"])
+        one["line"] = one["line"] or lines.get(known, "(no text)")
+
+
+def worded(found, unread):  # type: (list[Entry], list[str]) -> tuple[list[str], list[Entry]]
+    """Turn findings into faults and notes."""
+    faults, notes = [], []
+    for one in found:
+        text = sentence(one)
+        if one["hook"] == "forward":
+            # Policies of the forward hook are Docker's and ufw's ordinary ones; they concern containers only.
+            if one["sure"] and not one["line"].startswith("policy"):
+                notes.append(remark("PF-205", text + " That concerns jobs in containers only."))
+        elif one["sure"]:
+            faults.append("[PF-124] {} {}".format(text, step(one)))
+        else:
+            notes.append(
+                remark("PF-206", text + " Whether it does depends on more than the packet.")
+            )
+    for tables in unread:
+        text = "the old tables of {} are in use and cannot be read".format(tables)
+        notes.append(remark("PF-207", text + "; install iptables-legacy."))
+    return faults, notes
+
+
+def remark(code, text):  # type: (str, str) -> Entry
+    """Make one note."""
+    return {"code": code, "text": text}
+
+
+def sentence(one):  # type: (Entry) -> str
+    """Say what a rule does."""
+    place = "table {family} {table}, chain {chain}".format(**one)
+    place += " (hook {})".format(one["hook"]) if one["hook"] else ""
+    place += ", handle {}".format(one["handle"]) if one["handle"] is not None else ""
+    if one["tool"] != "nft":
+        place += ", in iptables' old tables"
+    verb = VERBS[one["word"]] if one["sure"] else "may drop"
+    return "{} {} {} from the peer {}: `{}`.".format(
+        place, verb, one["port"], one["sender"], one["line"]
+    )
+
+
+def step(one):  # type: (Entry) -> str
+    """Say what to do about it."""
+    if one["line"].startswith("policy"):
+        return (
+            "An accept in firewalld does not help where another chain drops. Let the peers pass in that chain, "
+            "or set its policy to accept."
+        )
+    if one["tool"] != "nft":
+        command = "{}-legacy -t {} -D{}".format(
+            {"ip": "iptables", "ip6": "ip6tables"}[one["family"]], one["table"], one["line"][2:]
+        )
+    else:
+        command = "nft delete rule {family} {table} {chain} handle {handle}".format(**one)
+    return (
+        "An accept in firewalld does not help where another chain drops. Take it out (`{}`, and where it is loaded "
+        "from), or except the peers in it.".format(command)
+    )

@@ -1,0 +1,71 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What SELinux has just denied to somebody, from the journal and the audit log. Python 3.6, stdlib only."""
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Runner = Callable[[list[str]], tuple[int, str]]
+
+ENFORCE = "/sys/fs/selinux/enforce"
+# avc:  denied  { read } for pid=1 comm="firewalld" name="x" scontext=u:r:firewalld_t:s0 tcontext=u:object_r:y_t:s0
+DENIED = re.compile(
+    r"avc:\s+denied\s+\{ (?P<what>[^}]*) \}.* scontext=(?P<who>\S+) tcontext=(?P<whom>\S+)"
+)
+WHEN = re.compile(r"audit\((\d+)\.\d+:\d+\)")
+CLASS = re.compile(r"tclass=(\w+)")
+
+
+def enforcing(root=""):  # type: (str) -> bool
+    """Say whether SELinux denies anything here, rather than only writing it down."""
+    try:
+        with open(root + ENFORCE) as stream:
+            return stream.read().strip() == "1"
+    except OSError:
+        return False
+
+
+def lines(run, since):  # type: (Runner, float) -> list[str]
+    """Return what was written down since a moment; with auditd the journal may have nothing of it."""
+    journal = ["journalctl", "-q", "--no-pager", "-o", "cat", "--since=@{:.0f}".format(since)]
+    found = run([*journal, "_TRANSPORT=audit", "+", "_TRANSPORT=kernel"])[1].splitlines()
+    for line in run(["ausearch", "--raw", "-m", "AVC,USER_AVC", "-ts", "recent"])[1].splitlines():
+        when = WHEN.search(line)
+        if when and float(when.group(1)) >= int(since):
+            found.append(line)
+    return found
+
+
+def to(name, run, since, root=""):  # type: (str, Runner, float, str) -> list[str]
+    """Say what SELinux has denied to *name* or to those who wanted something of it.
+
+    Args:
+        name: of a program; its domain is ``name_t``.
+        run: runs a command: exit code, what it said.
+        since: seconds since 1970.
+        root: directory that stands for ``/``.
+
+    Returns:
+        Sentences such as ``firewalld_t may not read a file of etc_t``, each once; none where SELinux does not enforce.
+    """
+    found = []  # type: list[str]
+    if not enforcing(root):
+        return found
+    for line in lines(run, since):
+        denied = DENIED.search(line)
+        # a domain may be permissive while the system enforces
+        if denied is None or "permissive=1" in line:
+            continue
+        who, whom = (denied.group(one).split(":")[2] for one in ("who", "whom"))
+        if name + "_t" not in (who, whom):
+            continue
+        kind = CLASS.search(line)
+        words = "{} may not {} a {} of {}".format(
+            who, ", ".join(denied.group("what").split()), kind.group(1) if kind else "thing", whom
+        )
+        if words not in found:
+            found.append(words)
+    return found

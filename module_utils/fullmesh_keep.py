@@ -1,0 +1,180 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Other people's iptables rules, kept over firewalld's flushes. Python 3.6, stdlib only.
+
+firewalld empties every table of iptables when it starts, reloads and stops, with the nftables backend too, and leaves
+the policies (seen with 1.3.3): Docker's rules and the user's own are gone, and after ufw's ``INPUT DROP`` nobody gets
+in any more. nftables tables of others are not touched. So what was there is put back, and only what is missing.
+"""
+
+import os
+from typing import TYPE_CHECKING
+
+from ansible.module_utils import fullmesh_ruleset as ruleset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Entry = dict[str, Any]
+    Runner = Callable[[list[str]], tuple[int, str]]
+
+# firewalld calls these commands too, so that both mean the same tables (iptables-nft or the old ones).
+TOOLS = (("4", "iptables"), ("6", "ip6tables"))
+# In /run: rules that were never written down are gone after a reboot, and so is this.
+PLACE = "/run/fullmesh-iptables"
+
+
+def dump(run):  # type: (Runner) -> dict[str, str]
+    """Return what iptables-save prints, by family; nothing where there is no iptables or no rule."""
+    found = {}
+    for family, tool in TOOLS:
+        rc, out = run([tool + "-save"])
+        if rc == 0 and "\n-A " in "\n" + out:
+            found[family] = out
+    return found
+
+
+def rules_of(text):  # type: (str) -> dict[tuple[str, str], list[str]]
+    """Return {(table, chain): lines} of a dump, chains without rules included."""
+    parsed = ruleset.parse_save(text, "ip")["chains"]
+    return {key[1:]: [rule["line"] for rule in parsed[key]["rules"]] for key in parsed}
+
+
+def missing(before, after):  # type: (str, str) -> str
+    """Return what iptables-restore has to add to *after*, empty when nothing of *before* is missing."""
+    then, now = rules_of(before), rules_of(after)
+    tables = {}  # type: dict[str, tuple[list[str], list[str]]]
+    for (table, chain), lines in then.items():
+        heads, rules = tables.setdefault(table, ([], []))
+        if (table, chain) not in now:
+            heads.append(":{} - [0:0]".format(chain))
+        rules += [line for line in lines if line not in now.get((table, chain), [])]
+    # A chain without rules to which nothing leads does nothing: only rules are worth a restore.
+    texts = [
+        "\n".join(["*" + table, *heads, *rules, "COMMIT", ""])
+        for table, (heads, rules) in tables.items()
+        if rules
+    ]
+    return "".join(texts)
+
+
+def restore(run, before):  # type: (Runner, dict[str, str]) -> list[str]
+    """Add what is missing now; say what could not be done."""
+    faults = []
+    for family, tool in TOOLS:
+        if family not in before:
+            continue
+        text = missing(before[family], run([tool + "-save"])[1])
+        if not text:
+            continue
+        path = "{}{}-missing".format(PLACE, family)
+        write(path, text)
+        rc, out = run([tool + "-restore", "--noflush", path])
+        os.unlink(path)
+        if rc != 0:
+            faults.append("{}-restore: {}".format(tool, out.strip()))
+    return faults
+
+
+def write(path, text):  # type: (str, str) -> None
+    """Write a file that only root can read."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w") as stream:
+        stream.write(text)
+
+
+def save(run, before):  # type: (Runner, dict[str, str]) -> list[str]
+    """Write dumps for the way back; return the commands that make the tables exactly what they were."""
+    commands = []
+    real = chains_of(run(["nft", "list", "chains"])[1])
+    for family, tool in TOOLS:
+        path = PLACE + family
+        if family in before:
+            write(path, exact(before[family], real.get({"4": "ip", "6": "ip6"}[family], {})))
+            commands.append("test ! -e {} || {}-restore {}".format(path, tool, path))
+        elif os.path.exists(path):
+            os.unlink(path)
+    return commands
+
+
+def chains_of(text):  # type: (str) -> dict[str, dict[str, set[str]]]
+    """Read ``nft list chains``: family -> table -> chains."""
+    found = {}  # type: dict[str, dict[str, set[str]]]
+    now = set()  # type: set[str]
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == ["table"]:
+            now = found.setdefault(words[1], {}).setdefault(words[2], set())
+        elif words[:1] == ["chain"]:
+            now.add(words[1])
+    return found
+
+
+def exact(dump_text, real):  # type: (str, dict[str, set[str]]) -> str
+    """Leave chains out that the kernel does not have: iptables-save prints all that a table can have.
+
+    In the old tables all of them exist, and nftables knows nothing of them.
+    """
+    kept, table = [], ""
+    for line in dump_text.splitlines():
+        if line[:1] == "*":
+            table = line[1:].strip()
+        name = line[1:].split(" ")[0] if line[:1] == ":" else ""
+        if not name or table not in real or name in real[table]:
+            kept.append(line)
+    return "\n".join(kept) + "\n"
+
+
+def saved():  # type: () -> dict[str, str]
+    """Return the dumps that were written."""
+    found = {}
+    for family, _ in TOOLS:
+        try:
+            with open(PLACE + family) as stream:
+                found[family] = stream.read()
+        except OSError:
+            continue
+    return found
+
+
+def forget():  # type: () -> None
+    """Remove the dumps."""
+    for family, _ in TOOLS:
+        if os.path.exists(PLACE + family):
+            os.unlink(PLACE + family)
+
+
+# --- between two firewalls ----------------------------------------------------------------------
+
+GATE = "fullmesh_gate"
+GATE_TEXT = """table inet {name} {{
+  chain input {{
+    type filter hook input priority -190; policy accept;
+    ct state established,related accept
+    iifname "lo" accept
+    meta l4proto {{ icmp, ipv6-icmp }} accept
+    udp dport {{ 68, 546 }} accept
+    tcp dport {{ {ports} }} accept
+    drop
+  }}
+}}
+"""
+
+
+def shut_gate(run, ssh_ports):  # type: (Runner, list[int]) -> str
+    """Let nothing new in but ssh while one firewall goes and the other comes; return the command that opens it.
+
+    A table of nftables of our own, which firewalld does not flush. Without the command nft there is none.
+    """
+    path = PLACE + "-gate"
+    ports = ", ".join(str(port) for port in ssh_ports)
+    write(path, GATE_TEXT.format(name=GATE, ports=ports))
+    rc, _ = run(["nft", "-f", path])
+    os.unlink(path)
+    return "" if rc != 0 else "nft delete table inet " + GATE
+
+
+def open_gate(run):  # type: (Runner) -> None
+    """Take the gate away; nothing to do where there is none."""
+    run(["nft", "delete", "table", "inet", GATE])

@@ -1,0 +1,301 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What all backends of static_ip share: words about a link, and the kernel's state of it. Python 3.6, stdlib only.
+
+A link is an entry of the cluster plan with the names that the node has: {interface, mac, addresses, gateway, dns,
+search, mtu, routes, vlan, bond}. ``run(argv) -> (rc, out, err)``, ``read(path) -> text or ""`` and
+``listed(pattern) -> paths`` are handed in, so that everything here runs without a node.
+"""
+
+import ipaddress
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, Optional
+
+    Link = dict[str, Any]
+    State = dict[str, Any]
+    Files = dict[str, str]
+    Changes = dict[str, Optional[str]]
+    Commands = list[list[str]]
+    Runner = Callable[[list[str]], tuple[int, str, str]]
+    Reader = Callable[[str], str]
+    Lister = Callable[[str], list[str]]
+
+NAME = "fullmesh-"
+HEAD = "# Ansible managed: role static_ip of Fullmesh; changes made here are lost.\n"
+# Before each line of somebody else that we put out of force.
+MARK = "# fullmesh: "
+
+
+# --- words about a link -----------------------------------------------------------------------
+
+
+def version(text: str) -> int:
+    """4 or 6, of an address with or without prefix."""
+    return ipaddress.ip_interface(text).version
+
+
+def of_family(values: "Iterable[str]", family: int) -> "list[str]":
+    """Those of *values* that are IPv4 or IPv6."""
+    return [value for value in values if version(value) == family]
+
+
+def wanted_routes(link: "Link") -> "list[dict[str, str]]":
+    """The gateway as a route, and the routes; 0.0.0.0/0 is what every netplan knows (22.04: 0.104)."""
+    routes = list(link.get("routes", []))
+    if link.get("gateway"):
+        to = "0.0.0.0/0" if version(link["gateway"]) == 4 else "::/0"  # noqa: PLR2004 (IP version)
+        routes.insert(0, {"to": to, "via": link["gateway"]})
+    return routes
+
+
+def bond_of(link: "Link") -> "State":
+    """What the link says of its bond; {} where it is none."""
+    return dict(link.get("bond") or {})
+
+
+def vlan_of(link: "Link") -> "State":
+    """What the link says of its VLAN; {} where it is none."""
+    return dict(link.get("vlan") or {})
+
+
+def members(links: "Iterable[Link]") -> "dict[str, Link]":
+    """Member interface -> the bond that takes it."""
+    return {name: link for link in links for name in bond_of(link).get("members", [])}
+
+
+def stacked(links: "Iterable[Link]", parent: str) -> "list[str]":
+    """The VLANs that sit on *parent*."""
+    return [link["interface"] for link in links if vlan_of(link).get("parent") == parent]
+
+
+def bare_parents(links: "Iterable[Link]") -> "list[str]":
+    """Interfaces that only carry our VLANs: their own addresses are somebody else's."""
+    every = list(links)
+    own = {link["interface"] for link in every}
+    found = [str(vlan_of(link)["parent"]) for link in every if vlan_of(link)]
+    return [name for name in dict.fromkeys(found) if name not in own]
+
+
+def ordered(links: "Iterable[Link]") -> "list[Link]":
+    """What others stand on comes first: cards and bonds, then VLANs."""
+    return sorted(links, key=lambda link: bool(vlan_of(link)))
+
+
+def touched(links: "Iterable[Link]") -> "list[str]":
+    """Every interface whose state changes with *links*: members of bonds, cards and bonds, VLANs."""
+    every = list(links)
+    names = [*members(every), *(link["interface"] for link in ordered(every))]
+    return list(dict.fromkeys(names))
+
+
+def cards(links: "Iterable[Link]") -> "list[str]":
+    """Interfaces of *links* with hardware of their own; a VLAN or bond has the address of another one."""
+    every = list(links)
+    plain = [one["interface"] for one in every if not vlan_of(one) and not bond_of(one)]
+    return list(dict.fromkeys([*members(every), *plain]))
+
+
+def hardware(read: "Reader", names: "Iterable[str]") -> "set[str]":
+    """The permanent hardware addresses of *names*; a bond's member shows the bond's in its place."""
+    found = set()
+    for name in names:
+        base = "/sys/class/net/" + name + "/"
+        found.add((read(base + "bonding_slave/perm_hwaddr") or read(base + "address")).strip())
+    return {one.lower() for one in found if one}
+
+
+# bonding.txt of the kernel: option -> what the plan calls it is the same word
+BOND_OPTIONS = (
+    "mode",
+    "miimon",
+    "updelay",
+    "downdelay",
+    "lacp_rate",
+    "xmit_hash_policy",
+    "ad_select",
+    "primary",
+)
+
+
+def bond_options(link: "Link") -> "list[tuple[str, str]]":
+    """The kernel's options of a bond, in the order in which the kernel takes them (mode first)."""
+    bond = bond_of(link)
+    return [(key, str(bond[key])) for key in BOND_OPTIONS if bond.get(key) not in (None, "")]
+
+
+class ForeignError(ValueError):
+    """A file of somebody else that fights with ours and that we do not dare to edit."""
+
+
+def commented(line: str) -> str:
+    """A line of somebody else, out of force, still there to be read; works in every format that we edit."""
+    indent = line[: len(line) - len(line.lstrip())]
+    return indent + MARK + line.lstrip()
+
+
+CLOUD_INIT = "/etc/cloud/cloud.cfg.d/99-fullmesh-network.cfg"
+# What cloud-init writes at the head of network files ("Created by cloud-init on instance boot automatically",
+# "generated from information provided by the datasource").
+CLOUD_INIT_WORDS = ("cloud-init", "provided by the datasource")
+
+
+def cloud_init(read: "Reader", changes: "Changes") -> "Changes":
+    """Keep cloud-init from writing its network files again, where it wrote one that changes.
+
+    The drop-in is the one that cloud-init's own files name (network: {config: disabled}).
+    """
+    for path in changes:
+        if "cloud-init" in path or any(word in read(path)[:600] for word in CLOUD_INIT_WORDS):
+            return {CLOUD_INIT: HEAD + "network: {config: disabled}\n"}
+    return {}
+
+
+# --- the kernel's state, and the way back to it -----------------------------------------------
+
+
+def kernel_state(run: "Runner", names: "Iterable[str]") -> "State":
+    """What the kernel says of the interfaces *names*, in the form that `runtime` puts back.
+
+    Returns:
+        {"links": {name: {"up", "mtu", "master", "kind", "data", "parent", "addresses", "leases"}},
+        "routes": [{"to", "via", "dev", ...}]}; an interface that is not there is not among the links.
+    """
+    wanted = list(names)
+    links = {}
+    for one in json.loads(run(["ip", "-d", "-j", "addr", "show"])[1] or "[]"):
+        if one.get("ifname") in wanted:
+            links[one["ifname"]] = link_state(one)
+    routes: list[State] = []
+    for family in ("-4", "-6"):
+        found = json.loads(run(["ip", "-j", family, "route", "show", "table", "main"])[1] or "[]")
+        routes += [route_state(one, family) for one in found if one.get("dev") in wanted]
+    # what the kernel and a DHCP client or router made of addresses comes back with those
+    routes = [one for one in routes if one["protocol"] not in ("kernel", "ra", "dhcp", "redirect")]
+    return {"links": links, "routes": routes}
+
+
+def link_state(one: "State") -> "State":
+    """One entry of ``ip -j addr``; an address with an end is a lease, which its client asks for again."""
+    state: State = {
+        "up": "UP" in one.get("flags", []),
+        "mtu": one.get("mtu", 0),
+        "master": one.get("master", ""),
+        "kind": one.get("linkinfo", {}).get("info_kind", ""),
+        "data": one.get("linkinfo", {}).get("info_data", {}),
+        "parent": one.get("link", ""),
+        "addresses": [],
+        "leases": [],
+    }
+    for info in one.get("addr_info", []):
+        if info.get("scope") == "link" or not info.get("local"):
+            continue
+        kind = "leases" if info.get("dynamic") else "addresses"
+        state[kind].append("%s/%s" % (info["local"], info.get("prefixlen")))
+    return state
+
+
+def route_state(one: "State", family: str) -> "State":
+    """One entry of ``ip -j route``."""
+    return {
+        "family": family,
+        "to": one.get("dst", ""),
+        "via": one.get("gateway", ""),
+        "dev": one.get("dev", ""),
+        "metric": one.get("metric", 0),
+        "protocol": one.get("protocol", "boot"),
+    }
+
+
+def remade(links: "Iterable[Link]", before: "State") -> "Commands":
+    """Remove a bond or VLAN that is there with other parameters: no owner changes those of a living device."""
+    steps: Commands = []
+    for link in reversed(ordered(links)):
+        there = before["links"].get(link["interface"])
+        if there is not None and differs(link, there):
+            steps.append(["ip", "link", "delete", link["interface"]])
+    return steps
+
+
+def differs(link: "Link", there: "State") -> bool:
+    """Say whether the device that is there is another one than the link wants."""
+    vlan, bond, data = vlan_of(link), bond_of(link), there["data"]
+    if vlan:
+        return bool(there["kind"] == "vlan") and (
+            str(data.get("id")) != str(vlan["id"]) or there["parent"] != vlan["parent"]
+        )
+    return bool(bond) and there["kind"] == "bond" and bool(bond_differs(link, data))
+
+
+def bond_differs(link: "Link", data: "State") -> "list[tuple[str, str]]":
+    """The options that the bond lacks, of what ``ip -d -j`` says of it (info_data)."""
+    names = {"lacp_rate": "ad_lacp_rate"}
+    wrong = []
+    for key, value in bond_options(link):
+        have = data.get(names.get(key, key))
+        # a primary that is not enslaved yet, or an option that this iproute2 does not print, says nothing
+        if have is not None and str(have) != value:
+            wrong.append((key, value))
+    return wrong
+
+
+def runtime(names: "Iterable[str]", before: "State") -> "Commands":
+    """Commands that give the kernel back what nobody but the kernel knew: run after the owner had its turn."""
+    steps: Commands = []
+    for name in names:
+        then = before["links"].get(name)
+        if then is None:
+            continue
+        if not then["master"]:
+            steps.append(["ip", "link", "set", name, "nomaster"])
+        steps.append(["ip", "link", "set", name, "mtu", str(then["mtu"])])
+        steps.append(["ip", "link", "set", name, "up" if then["up"] else "down"])
+        steps += [["ip", "addr", "replace", one, "dev", name] for one in then["addresses"]]
+    steps += [route_step(one) for one in before["routes"] if one["dev"] in before["links"]]
+    return steps
+
+
+def gone(names: "Iterable[str]", before: "State") -> "Commands":
+    """Remove what was not there before: a bond or a VLAN of ours; VLANs stand last in *names* and go first."""
+    made = [name for name in names if name not in before["links"]]
+    return [["ip", "link", "delete", name] for name in reversed(made)]
+
+
+def emptied(names: "Iterable[str]", before: "State") -> "Commands":
+    """Take our addresses off what stays; its owner and `runtime` give it its own ones back."""
+    there = [name for name in names if name in before["links"]]
+    return [["ip", "addr", "flush", "dev", name, "scope", "global"] for name in there]
+
+
+def route_step(one: "State") -> "list[str]":
+    """The command that puts a route back."""
+    step = ["ip", one["family"], "route", "replace", one["to"]]
+    step += ["via", one["via"]] if one["via"] else []
+    step += ["dev", one["dev"], "proto", str(one["protocol"])]
+    return step + (["metric", str(one["metric"])] if one["metric"] else [])
+
+
+def reconfigured(
+    links: "list[Link]", before: "State", steps: "Commands", names: "Optional[list[str]]"
+) -> "Commands":
+    """Have networkd configure our interfaces again by name.
+
+    One that *steps* remove before is made by the reload and configured as it appears; it cannot be named yet.
+    """
+    removed = [step[-1] for step in steps if step[:3] == ["ip", "link", "delete"]]
+    there = [
+        name
+        for name in touched(links)
+        if name in before["links"] and name not in removed and (names is None or name in names)
+    ]
+    return [["networkctl", "reconfigure", *there]] if there else []
+
+
+def reloaded(names: "list[str]", before: "State") -> "Commands":
+    """Let networkd read the files that stand there now and configure those interfaces that were there before."""
+    there = [name for name in names if name in before["links"]]
+    steps = [["networkctl", "reload"], *emptied(names, before)]
+    return [*steps, ["networkctl", "reconfigure", *there]] if there else steps

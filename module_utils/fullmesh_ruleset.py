@@ -1,0 +1,278 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Packet filter rules as data: what ``nft -j`` and ``iptables-save`` print, in one shape. Python 3.6, stdlib only.
+
+A rule set is ``{"chains": {(family, table, name): chain}, "sets": {(family, table, name): Values}}``; a chain has
+``hook``, ``prio``, ``policy``, ``dev`` and ``rules``; a rule has ``expr`` (libnftables-json(5)), ``handle``, ``line``.
+"""
+
+import bisect
+import ipaddress
+import json
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+    Key = tuple[str, str, str]
+
+PRIORITIES = {"raw": -300, "mangle": -150, "nat": -100, "filter": 0, "security": 50}
+PROTOCOLS = {6: "tcp", 17: "udp"}  # as numbers in /etc/protocols
+SILENT = frozenset(["-m", "--comment", "--reject-with", "--log-prefix", "--log-level"])
+NETWORK = re.compile(r"[0-9a-fA-F.:]+(/[0-9a-fA-F.:]+)?\Z")
+
+
+class Values:
+    """What the right side of a match can hold: addresses and numbers as intervals, the rest as words."""
+
+    def __init__(self, items):  # type: (list[Any]) -> None
+        self.words = set()  # type: set[str]
+        self.odd = (
+            False  # something that is not understood: concatenations, timeouts with conditions
+        )
+        spans = {}  # type: dict[str, list[tuple[int, int]]]
+        for item in items:
+            self.add(item, spans)
+        self.spans = {kind: merged(spans[kind]) for kind in spans}
+
+    def add(self, item, spans):  # type: (Any, dict[str, list[tuple[int, int]]]) -> None
+        """Sort one element in."""
+        if isinstance(item, dict) and "elem" in item:
+            item = item["elem"]["val"]
+        span = interval(item)
+        if span:
+            spans.setdefault(span[0], []).append(span[1:])
+        elif isinstance(item, str):
+            self.words.add(item)
+        else:
+            self.odd = True
+
+    def holds(self, value):  # type: (Any) -> bool | None
+        """Say whether *value* is in here; nothing where that cannot be known."""
+        span = interval(value)
+        if span:
+            spans = self.spans.get(span[0], [])
+            place = bisect.bisect_right(spans, (span[1], float("inf"))) - 1
+            found = place >= 0 and spans[place][0] <= span[1] <= spans[place][1]
+        else:
+            found = value in self.words or any(
+                word[-1:] == "*" and str(value).startswith(word[:-1]) for word in self.words
+            )
+        return True if found else (None if self.odd else False)
+
+
+def merged(spans):  # type: (list[tuple[int, int]]) -> list[tuple[int, int]]
+    """Sort intervals and join those that touch."""
+    result = []  # type: list[tuple[int, int]]
+    for low, high in sorted(spans):
+        if result and low <= result[-1][1] + 1:
+            result[-1] = (result[-1][0], max(high, result[-1][1]))
+        else:
+            result.append((low, high))
+    return result
+
+
+def interval(item):  # type: (Any) -> tuple[str, int, int] | None
+    """Return (kind, first, last) of an address, a network, a number or a range of them."""
+    if isinstance(item, int):
+        return ("n", item, item)
+    if isinstance(item, dict) and "range" in item:
+        ends = [interval(end) for end in item["range"]]
+        return (ends[0][0], ends[0][1], ends[1][2]) if ends[0] and ends[1] else None
+    if isinstance(item, dict) and isinstance(
+        item.get("prefix"), dict
+    ):  # of a log statement: a text
+        item = "{addr}/{len}".format(**item["prefix"])
+    network = network_of(item) if isinstance(item, str) else None
+    if network is None:
+        return None
+    return (str(network.version), int(network[0]), int(network[-1]))
+
+
+def network_of(text):  # type: (str) -> Any
+    """Read an address or network; None for any other word."""
+    try:
+        return ipaddress.ip_network(text, strict=False) if NETWORK.match(text) else None
+    except ValueError:
+        return None
+
+
+# --- nftables -----------------------------------------------------------------------------------
+
+
+def parse_json(text):  # type: (str) -> Entry
+    """Read ``nft -j list ruleset``; an empty rule set where it is not readable."""
+    try:
+        items = json.loads(text)["nftables"]
+    except (ValueError, KeyError, TypeError):
+        items = []
+    result = {"chains": {}, "sets": {}}  # type: Entry
+    for item in items:
+        kind = next(iter(item))
+        one = item[kind]
+        key = (one.get("family", ""), one.get("table", ""), one.get("name", one.get("chain", "")))
+        if kind == "chain":
+            names = ("hook", "prio", "policy", "dev")
+            result["chains"][key] = dict({name: one.get(name) for name in names}, rules=[])
+        elif kind in ("set", "map"):
+            result["sets"][key] = Values(one.get("elem", [])) if kind == "set" else one
+    for item in items:
+        if "rule" in item:
+            add_rule(result, item["rule"])
+    return result
+
+
+def add_rule(ruleset, rule):  # type: (Entry, Entry) -> None
+    """Put one rule into its chain."""
+    chain = ruleset["chains"].get((rule["family"], rule["table"], rule["chain"]))
+    if chain is not None:
+        entry = {"expr": rule.get("expr", []), "handle": rule.get("handle"), "line": ""}
+        chain["rules"].append(entry)
+
+
+def lines_of(text):  # type: (str) -> dict[tuple[str, str, int], str]
+    """Read ``nft -a list ruleset``: (family, table, handle) -> the rule as a person writes it."""
+    found = {}  # type: dict[tuple[str, str, int], str]
+    family, table = "", ""
+    for line in text.splitlines():
+        head = re.match(r"table (\S+) (\S+) \{", line)
+        if head:
+            family, table = head.group(1), head.group(2)
+        rule = re.match(r"\s+(.*\S) # handle (\d+)$", line)
+        if rule and not rule.group(1).endswith("{"):
+            said = re.sub(r"counter packets \d+ bytes \d+ ?", "", rule.group(1)).strip()
+            found[(family, table, int(rule.group(2)))] = said
+    return found
+
+
+def has_xt(ruleset):  # type: (Entry) -> bool
+    """Say whether there are rules whose meaning only iptables knows (libnftables prints ``xt`` for them)."""
+    return any(
+        "xt" in part
+        for chain in ruleset["chains"].values()
+        for rule in chain["rules"]
+        for part in rule["expr"]
+    )
+
+
+def explain_xt(ruleset, family, text):  # type: (Entry, str, str) -> None
+    """Replace what libnftables could not say by what ``iptables-nft-save`` prints, rule by rule."""
+    told = parse_save(text, family)
+    for key, chain in told["chains"].items():
+        mine = ruleset["chains"].get(key)
+        if mine is not None and len(mine["rules"]) == len(chain["rules"]):
+            for rule, other in zip(mine["rules"], chain["rules"]):  # noqa: B905 (Python 3.6; counted above)
+                rule.update(expr=other["expr"], line=other["line"])
+
+
+# --- iptables -----------------------------------------------------------------------------------
+
+
+def parse_save(text, family):  # type: (str, str) -> Entry
+    """Read ``iptables-save``; *family* is ``ip`` or ``ip6``."""
+    result = {"chains": {}, "sets": {}}  # type: Entry
+    table = ""
+    for line in text.splitlines():
+        if line[:1] == "*":
+            table = line[1:].strip()
+        elif line[:1] == ":":
+            name, policy = line[1:].split()[:2]
+            hook = name.lower() if policy != "-" else None
+            chain = {"hook": hook, "policy": policy.lower(), "prio": PRIORITIES.get(table, 0)}
+            result["chains"][(family, table, name)] = dict(chain, dev=None, rules=[])
+        elif line.startswith("-A "):
+            chain = result["chains"].get((family, table, line.split()[1]))
+            names = {key[2] for key in result["chains"]}
+            if chain is not None:
+                entry = {"handle": None, "line": line.strip()}
+                chain["rules"].append(dict(entry, expr=save_rule(line, family, names)))
+    return result
+
+
+def save_rule(line, family, chains):  # type: (str, str, set[str]) -> list[Entry]
+    """Turn one line of iptables-save into libnftables' expressions; what is not known becomes ``unknown``."""
+    try:
+        words = shlex.split(line)[2:]
+    except ValueError:
+        return [{"unknown": line}, {"drop": None}]
+    parts, negated, protocol = [], False, ""  # type: list[Entry], bool, str
+    while words:
+        word = words.pop(0)
+        if word == "!":
+            negated = True
+            continue
+        values = []  # type: list[str]
+        while words and (words[0][:1] != "-" or words[0] == "-") and words[0] != "!":
+            values.append(words.pop(0))
+        if word in ("-p", "--protocol"):
+            protocol = values[0]
+        if word in ("-j", "-g"):
+            parts += save_target(word, values[0], chains)
+        else:
+            parts += save_option(word, values, "!=" if negated else "==", (family, protocol))
+        negated = False
+    return parts
+
+
+def save_option(word, values, op, where):  # type: (str, list[str], str, tuple[str, str]) -> list[Entry]
+    """Turn one option with its values into expressions."""
+    family, protocol = where
+    first = values[0] if values else ""
+    if word in SILENT:
+        return []
+    if word in ("--syn", "--dst-type"):
+        return [] if (first in ("", "LOCAL")) == (op == "==") else [{"never": None}]
+    if word == "--match-set" and values[1:] == ["src"]:
+        return [match({"payload": {"protocol": family, "field": "saddr"}}, "@" + first, op)]
+    lefts = {
+        "-s": ({"payload": {"protocol": family, "field": "saddr"}}, first),
+        "-d": ({"payload": {"protocol": family, "field": "daddr"}}, first),
+        "-i": ({"meta": {"key": "iifname"}}, first.replace("+", "*")),
+        "-p": ({"meta": {"key": "l4proto"}}, first),
+        "--ctstate": ({"ct": {"key": "state"}}, first.lower().split(",")),
+    }  # type: dict[str, tuple[Entry, Any]]
+    lefts["--state"] = lefts["--ctstate"]
+    if word.rstrip("s") in ("--dport", "--sport"):
+        left = {"payload": {"protocol": protocol, "field": word[2:7]}}
+        lefts[word] = (left, {"set": [save_port(one) for one in first.split(",")]})
+    if word in lefts:
+        return [match(lefts[word][0], lefts[word][1], op)]
+    return [{"unknown": word}]
+
+
+def save_port(text):  # type: (str) -> Any
+    """Read ``22`` or ``50000:54095``; a name stays a name, which no packet has."""
+    ends = text.split(":")
+    if not all(end.isdigit() for end in ends):
+        return text
+    numbers = [int(end) for end in ends]
+    return {"range": numbers} if len(numbers) > 1 else numbers[0]
+
+
+def save_target(word, name, chains):  # type: (str, str, set[str]) -> list[Entry]
+    """Turn ``-j`` or ``-g`` into a verdict; targets that only note something (LOG, MARK, TCPMSS) have none."""
+    ends = {"ACCEPT": "accept", "DROP": "drop", "REJECT": "reject", "RETURN": "return"}
+    ends.update({"DNAT": "dnat", "REDIRECT": "redirect", "TPROXY": "tproxy", "NFQUEUE": "queue"})
+    if name in ends:
+        return [{ends[name]: None}]
+    return [{"goto" if word == "-g" else "jump": {"target": name}}] if name in chains else []
+
+
+def match(left, right, op):  # type: (Entry, Any, str) -> Entry
+    """Make one match."""
+    return {"match": {"op": op, "left": left, "right": right}}
+
+
+def parse_ipset(text):  # type: (str) -> dict[str, list[str]]
+    """Read ``ipset save``: name -> entries."""
+    found = {}  # type: dict[str, list[str]]
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == ["create"]:
+            found[words[1]] = []
+        elif words[:1] == ["add"]:
+            found.setdefault(words[1], []).append(words[2])
+    return found

@@ -1,0 +1,206 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""ufw on a node: whether it is on, what its user allowed, and the same in firewalld's words. Python 3.6, stdlib only.
+
+ufw's user rules are the ``### tuple ###`` lines of /etc/ufw/user.rules (ufw's own source of truth, it writes the
+iptables lines below them from it): action, protocol, port, to, source port, from, [applications,] direction.
+"""
+
+import ipaddress
+import os
+import re
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import quoteattr
+
+from ansible.module_utils.fullmesh_firewalld import HEAD, by_family, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Entry = dict[str, Any]
+    Runner = Callable[[list[str]], tuple[int, str]]
+
+CONF = "/etc/ufw/ufw.conf"
+COMMAND = "/usr/sbin/ufw"
+# Says that ufw was on when the role came; lies beside the undo point and goes with it.
+TAKEN = "/var/lib/fullmesh/undo/peer_firewall/ufw"
+KEPT = TAKEN + ".conf"
+# Before firewalld's zones, as ufw came before everything; after the controllers' ssh (SSH_PRIORITY).
+PRIORITY = -10000
+VERDICTS = {"allow": "<accept/>", "limit": "<accept/>", "deny": "<drop/>", "reject": "<reject/>"}
+TUPLE = re.compile(r"^### tuple ### (.*)$", re.MULTILINE)
+FIELDS, WITH_APPLICATIONS = 7, 9
+RULES = (("4", "user.rules"), ("6", "user6.rules"))
+SHIPPED = "/usr/share/ufw/iptables/"
+
+
+def enabled(root=""):  # type: (str) -> bool
+    """Say whether ufw is on; its unit is `active` even where it does nothing, ufw.conf decides."""
+    lines = read(root + CONF).splitlines()
+    return any(line.replace(" ", "").lower() == "enabled=yes" for line in lines)
+
+
+def installed(root=""):  # type: (str) -> bool
+    """Say whether the command is there."""
+    return os.path.exists(root + COMMAND)
+
+
+def taken(root=""):  # type: (str) -> bool
+    """Say whether we took over from ufw earlier."""
+    return os.path.exists(root + TAKEN)
+
+
+def loaded(run):  # type: (Runner) -> bool
+    """Say whether its rules are in the kernel; this is what `ufw status` looks at."""
+    rc, out = run([COMMAND, "status"])
+    return rc == 0 and "Status: active" in out
+
+
+def tuples(root=""):  # type: (str) -> list[Entry]
+    """Return the user's rules in ufw's order, v4 first."""
+    found = []
+    for family, name in RULES:
+        for text in TUPLE.findall(read(root + "/etc/ufw/" + name)):
+            one = parse(text)
+            one["family"] = family
+            found.append(one)
+    return found
+
+
+def parse(text):  # type: (str) -> Entry
+    """Read one tuple; ``odd`` where it has a shape that we do not know."""
+    words = [word for word in text.split() if not word.startswith("comment=")]
+    entry = {"text": text.partition(" comment=")[0], "odd": True}  # type: Entry
+    if len(words) not in (FIELDS, WITH_APPLICATIONS):
+        return entry
+    names = ("action", "protocol", "port", "to", "source_port", "from")
+    entry.update(dict(zip(names, words)), direction=words[-1], odd=False)  # noqa: B905 (Python 3.6)
+    entry["action"] = entry["action"].partition("_")[0]
+    return entry
+
+
+def why_not(one):  # type: (Entry) -> str
+    """Say why a rule cannot be said in firewalld's words; empty when it can."""
+    if one["odd"]:
+        return "of a shape that is not known"
+    if one["action"].startswith("route:"):
+        return "routed traffic"
+    if one["direction"] != "in":
+        return "outgoing" if one["direction"].startswith("out") else "bound to an interface"
+    if one["action"] not in VERDICTS:
+        return "of a kind that is not known"
+    return "by source port" if one["source_port"] != "any" else ""
+
+
+def shuts_out(one, ours, ports):  # type: (Entry, list[str], list[str]) -> bool
+    """Say whether a rule keeps one of our senders from one of our ports."""
+    if one["action"] not in ("deny", "reject") or not overlaps(one, ports):
+        return False
+    network = ipaddress.ip_network(one["from"], strict=False)
+    addresses = by_family(ours)[one["family"]]
+    return any(ipaddress.ip_address(text) in network for text in addresses)
+
+
+def left_out(root, ours, ports):  # type: (str, list[str], list[str]) -> list[str]
+    """Name what cannot be carried over: rules, defaults, edited files."""
+    found = ["`{}` ({})".format(one["text"], why_not(one)) for one in tuples(root) if why_not(one)]
+    found += [
+        "`{}` (shuts out peers or controllers)".format(one["text"])
+        for one in tuples(root)
+        if not why_not(one) and shuts_out(one, ours, ports)
+    ]
+    defaults = read(root + "/etc/default/ufw")
+    for key, usual in (("INPUT", ("drop", "reject")), ("OUTPUT", ("accept",))):
+        seen = re.search(r'^DEFAULT_{}_POLICY="?(\w+)'.format(key), defaults, re.MULTILINE)
+        if seen and seen.group(1).lower() not in usual:
+            found.append("DEFAULT_{}_POLICY={} in /etc/default/ufw".format(key, seen.group(1)))
+    for name in ("before.rules", "before6.rules", "after.rules", "after6.rules"):
+        shipped = read(root + SHIPPED + name)
+        if shipped and read(root + "/etc/ufw/" + name) != shipped:
+            found.append("/etc/ufw/{} (was edited)".format(name))
+    return found
+
+
+def carried(root, ours, ports):  # type: (str, list[str], list[str]) -> list[Entry]
+    """Return the rules that go on in firewalld."""
+    return [one for one in tuples(root) if not why_not(one) and not shuts_out(one, ours, ports)]
+
+
+def policy(zone, rules):  # type: (str, list[Entry]) -> str
+    """Print the user's rules as a policy: first match wins, as in ufw (rich rules go by their priority)."""
+    texts = [text for one in rules for text in rich_rules(one)]
+    if not texts:
+        return ""
+    lines = ['<policy target="CONTINUE" priority="{}">'.format(PRIORITY)]
+    lines.append("  <short>{}-ufw</short>".format(zone))
+    lines.append("  <description>What ufw let in on this node before.</description>")
+    lines += ['  <ingress-zone name="ANY"/>', '  <egress-zone name="HOST"/>']
+    for number, (family, inner) in enumerate(texts, 1):
+        lines.append('  <rule family="ipv{}" priority="{}">'.format(family, number))
+        lines += ["    " + part for part in inner]
+        lines.append("  </rule>")
+    return str(HEAD) + "\n".join([*lines, "</policy>"]) + "\n"
+
+
+def rich_rules(one):  # type: (Entry) -> list[tuple[str, list[str]]]
+    """Turn one tuple into rich rules: one for each port and protocol."""
+    ends = []
+    if not one["from"].endswith("/0"):
+        ends.append("<source address={}/>".format(quoteattr(one["from"])))
+    if not one["to"].endswith("/0"):
+        ends.append("<destination address={}/>".format(quoteattr(one["to"])))
+    verdict = VERDICTS[one["action"]]
+    return [(one["family"], [*ends, *part, verdict]) for part in port_parts(one)]
+
+
+def port_parts(one):  # type: (Entry) -> list[list[str]]
+    """Return the elements for ports and protocol; ufw means tcp and udp where it has a port and no protocol."""
+    if one["port"] == "any":
+        name = one["protocol"]
+        return [[]] if name == "any" else [["<protocol value={}/>".format(quoteattr(name))]]
+    protocols = ["tcp", "udp"] if one["protocol"] == "any" else [one["protocol"]]
+    form = "<port port={} protocol={}/>"
+    return [
+        [form.format(quoteattr(port.replace(":", "-")), quoteattr(protocol))]
+        for port in one["port"].split(",")
+        for protocol in protocols
+    ]
+
+
+def overlaps(one, ports):  # type: (Entry, list[str]) -> bool
+    """Say whether a rule speaks of one of these ports (``50000-54095/tcp``)."""
+    for text in ports:
+        number, _, protocol = text.partition("/")
+        if one["protocol"] not in ("any", protocol):
+            continue
+        low, _, high = number.partition("-")
+        for port in one["port"].split(","):
+            first, _, last = port.partition(":")
+            if port == "any" or (int(first) <= int(high or low) and int(last or first) >= int(low)):
+                return True
+    return False
+
+
+def remarks(rules, ports, lost):  # type: (list[Entry], list[str], list[str]) -> list[Entry]
+    """Say what the user has to know of the change of hands."""
+    text = (
+        "ufw was active; its {} rule(s) for others go on in firewalld's policy and ufw is disabled "
+        "(undo gives it back)".format(len(rules))
+    )
+    if lost:
+        text += ". Not carried over, as asked: " + "; ".join(lost)
+    limits = [one["text"] for one in rules if one["action"] == "limit"]
+    if limits:
+        text += ". Without their rate limit: " + "; ".join("`{}`".format(one) for one in limits)
+    found = [{"code": "PF-203", "text": text + "."}]
+    open_ = [one for one in rules if one["action"] in ("allow", "limit")]
+    wide = ["`{}`".format(one["text"]) for one in open_ if overlaps(one, ports)]
+    if wide:
+        text = "a rule of ufw opened the cluster's ports to others than peers and still does: {}.".format(
+            "; ".join(wide)
+        )
+        found.append(
+            {"code": "PF-204", "text": text + " Delete it with `ufw delete ...` and run again."}
+        )
+    return found

@@ -1,0 +1,38 @@
+"""Print the kernel's whole rule set so that two of them can be compared: no counters, no handles, chains by name.
+
+Rules stay in their order; iptables-restore only makes the chains in another one. nft cannot say all that iptables'
+rules mean, so what iptables-save says of them comes after it.
+"""
+
+import subprocess
+import sys
+
+
+def told(*argv: str) -> list[str]:
+    """Return the lines that a command prints, none where there is no such command."""
+    try:
+        done = subprocess.run(  # noqa: S603 (two commands, named below)
+            argv, check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+    except OSError:
+        return []
+    return done.stdout.decode().splitlines()
+
+
+blocks: dict[tuple[str, str], list[str]] = {}
+table, block = "", [""]
+for line in told("nft", "-s", "list", "ruleset"):
+    if line.startswith("table "):
+        table = line
+    elif line.startswith("\t") and line.endswith("{") and not line.startswith("\t\t"):
+        block = blocks.setdefault((table, line.strip()), [])
+    elif line.startswith("\t\t"):
+        block.append(line.strip())
+for family in ("iptables", "ip6tables"):
+    for line in told(family + "-save"):
+        if line.startswith("*"):
+            table = family + " " + line[1:]
+        if line.startswith("-A "):
+            blocks.setdefault((table, line.split()[1]), []).append(line)
+for (where, name), lines in sorted(blocks.items()):
+    sys.stdout.write(f"{where} {name}\n" + "".join(f"  {line}\n" for line in lines))

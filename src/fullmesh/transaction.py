@@ -1,0 +1,181 @@
+"""Transactions on nodes (module_utils/fullmesh_rollback.py): codes, the way back to a node, how a failure is told.
+
+Pure: data in, data or text out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+CODES: dict[str, str] = {
+    "TX-101": "another change of the node still waits for its confirmation",
+    "TX-102": "what is there could not be saved; nothing was changed",
+    "TX-103": "systemd did not start the timer or the change; nothing was changed",
+    "TX-106": "something that is neither a file nor a link stands where a file is changed",
+}
+
+SSH_PORT = 22
+ALIAS = "HostKeyAlias"
+# Besides the master; when one of them is away for reasons of its own, the others are asked.
+WITNESSES = 8
+
+
+def bootstrap(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return how the inventory reaches a host, whatever has moved since: ``{host, port, args}``."""
+    return dict(variables.get("fullmesh_bootstrap") or here(variables, name))
+
+
+def here(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return how a host is reached now: ``{host, port, args}``; port 0 is ssh's own default.
+
+    Args:
+        variables: of the host.
+        name: the host's inventory name.
+    """
+    return {
+        "host": str(variables.get("ansible_host") or name),
+        "port": int(variables.get("ansible_port") or 0),
+        "args": str(variables.get("ansible_ssh_common_args") or ""),
+    }
+
+
+def way(variables: Mapping[str, Any], name: str, address: str) -> dict[str, Any]:
+    """Return how to reach a host that has moved to *address*: ``{host, port, args}``.
+
+    The host key that is known is the one under the bootstrap name, so ssh is told to look there: a machine that answers
+    at the new address and is not this node is refused. ``fullmesh_ssh_address`` goes before *address* (NAT).
+    """
+    first = bootstrap(variables, name)
+    if address in ("", first["host"]):
+        return first
+    host, port = split(str(variables.get("fullmesh_ssh_address") or ""))
+    args = first["args"]
+    given = " ".join(
+        [
+            args,
+            *(str(variables.get(f"ansible_ssh_{kind}") or "") for kind in ("args", "extra_args")),
+        ]
+    )
+    if ALIAS not in given:
+        known = first["host"]
+        if first["port"] not in (0, SSH_PORT):
+            known = f"[{known}]:{first['port']}"
+        args = f"{args} -o {ALIAS}={known}".strip()
+    return {"host": host or address, "port": port or first["port"], "args": args}
+
+
+def split(text: str) -> tuple[str, int]:
+    """Read ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address.
+
+    Raises:
+        ValueError: the port is no number.
+    """
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        return host, int(rest.lstrip(":") or 0)
+    if text.count(":") == 1:
+        host, _, port = text.partition(":")
+        return host, int(port)
+    return text, 0
+
+
+def moved(variables: Mapping[str, Any]) -> str:
+    """Return where a node is once it has its cluster addresses: the first one, without prefix; empty for none."""
+    given = variables.get("fullmesh_address") or [
+        address
+        for link in variables.get("fullmesh_links") or []
+        for address in listed(link.get("address") or link.get("addresses") or [])
+    ]
+    every = listed(given)
+    return every[0].split("/")[0] if every else ""
+
+
+def listed(value: Any) -> list[str]:
+    """Return a text or a list as a list of texts."""
+    return [value] if isinstance(value, str) else [str(one) for one in value]
+
+
+def witnesses(peers: Mapping[str, str], name: str, master: str) -> list[str]:
+    """Return the addresses that a node asks before its change: the master's, and those of the nodes after it.
+
+    Not all of them: a thousand nodes that knock at a thousand nodes would be an attack.
+
+    Args:
+        peers: the cluster address of each node, in the plan's order.
+        name: the node that asks.
+        master: the name of the master; empty for none.
+    """
+    order = list(peers)
+    at = order.index(name) + 1 if name in peers else 0
+    ring = [peer for peer in order[at:] + order[:at] if peer not in (name, master)]
+    first = [master] if master in peers and master != name else []
+    return [peers[peer] for peer in first + ring[:WITNESSES]]
+
+
+def up(
+    peers: Mapping[str, str],
+    hostvars: Mapping[str, Mapping[str, Any]],
+    name: str,
+    groups: Mapping[str, Iterable[str]],
+    answered: Iterable[str] = (),
+) -> list[str]:
+    """Return the addresses of the nodes that are up: the converged, those that have come back, those that answered.
+
+    A node that is not up yet is no fault of anybody's; nor is one that answered and is about to move itself (into a
+    VLAN, say, with all the others, one after the other).
+
+    Args:
+        peers: the cluster address of each node.
+        hostvars: the variables of every host of the inventory.
+        name: the node that has changed.
+        groups: preflight's ``fullmesh_converged``, the nodes that are as the last run had left them, and
+            ``fullmesh_drifted``, whose turn comes in this run or has come.
+        answered: addresses that answered *name* before its change.
+    """
+    there, turn = (set(groups.get(f"fullmesh_{word}", ())) for word in ("converged", "drifted"))
+    heard = set(answered)
+
+    def stays(peer: str, plan: Mapping[str, Any] | None) -> bool:
+        return peer not in turn if plan is None else not plan.get("needed")
+
+    # Ansible's hostvars has an undefined value for a host that it does not know
+    facts = {peer: hostvars[peer] for peer in peers if peer in hostvars}
+    found = []
+    for peer in peers.keys() - {name}:
+        known = facts.get(peer, {})
+        back = peer in there or known.get("__static_ip_back")
+        if back or (peers[peer] in heard and stays(peer, known.get("__static_ip_plan"))):
+            found.append(peers[peer])
+    return sorted(found)
+
+
+def told(failure: str, name: str, tried: str, report: Mapping[str, Any], where: str) -> str:
+    """Return the sentence that ends a transaction which could not be confirmed.
+
+    Args:
+        failure: what went wrong; without a code of ours it is the connection that did not come back.
+        name: the host.
+        tried: the change, in a few words.
+        report: what the node has done to put itself back (``restored`` of static_ip_links).
+        where: the address that answers again.
+    """
+    words = " ".join(failure.split()).rstrip(".")
+    if not words.startswith("["):
+        words = f"[IP-113] {name} did not come back on a new connection: {words}"
+    parts = [f"{words}.", f"Tried on {name}: {tried}."]
+    if report:
+        parts.append(
+            f"The node has put everything back {report.get('after', '?')} s after it was armed "
+            f"({report.get('why', '')}) and answers at {where} again."
+        )
+    else:
+        parts.append(f"The node answers at {where}, as it was.")
+    faults = [str(fault) for fault in report.get("faults", [])]
+    if faults:
+        parts.append(f"Not everything went well: {'; '.join(faults)}.")
+    parts.append(
+        "Compare address, prefix, gateway, VLAN and MTU of this link with those of a node that works, and see "
+        "/var/lib/fullmesh/rollback/log on the node."
+    )
+    return " ".join(parts)

@@ -1,0 +1,125 @@
+"""Cuts by the firewall, with the same transaction: firewalld runs on both nodes and lets ssh in."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import time
+from collections.abc import Callable
+
+import pytest
+
+from fullmesh.settings import ROOT
+
+from .conftest import RESULTS, STORE, Cut, Lab, knock, settle
+
+MakeCut = Callable[[str], Cut]
+WITHOUT_SSH = """
+zone = "/etc/firewalld/zones/cut.xml"
+tx.arm(run, "peer_firewall", 10, [zone], ["firewall-cmd --reload"], what="a zone without ssh")
+with open(zone, "w") as stream:
+    stream.write('<?xml version="1.0"?><zone target="DROP"><short>cut</short><source address="{controller}"/></zone>')
+print(run(["firewall-cmd", "--reload"]))
+"""
+
+
+def module(
+    lab: Lab, module_name: str, hosts: tuple[str, ...] = ("torch_nodes",), **arguments: object
+) -> str:
+    """One call of a module on both nodes, or on *hosts* with further options."""
+    done = subprocess.run(
+        ["ansible", "-i", lab.inventory, *hosts, "-m", module_name, "-a", json.dumps(arguments)],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def wall(lab: Lab) -> Lab:
+    """Start firewalld as a distribution does."""
+    module(lab, "ansible.builtin.package", name="firewalld", update_cache=True)
+    module(lab, "ansible.builtin.systemd_service", name="firewalld", state="started")
+    for node in lab.nodes:
+        node.run("firewall-cmd --state")
+    return lab
+
+
+@pytest.fixture(scope="module")
+def walled(lab: Lab) -> Lab:
+    """The lab with firewalld."""
+    return wall(lab)
+
+
+def shut_out(lab: Lab, cut: Cut) -> None:
+    """A zone for the controller that drops all it sends, armed as the role arms its own."""
+    with cut:
+        for node in lab.nodes:
+            said = node.engine(WITHOUT_SSH.format(controller=lab.controller))
+            assert "success" in said
+            assert not knock(node, lab.controller), "the zone lets ssh in"
+
+
+def test_firewall_zone_without_ssh(walled: Lab, cut: MakeCut) -> None:
+    shut_out(walled, cut("firewall zone without ssh"))
+
+
+def test_peer_list_without_the_controller(walled: Lab, cut: MakeCut) -> None:
+    """The controller is in no list, and keeps its way in all the time: it is taken from the live connection."""
+    peers = [node.planned.split("/")[0] for node in walled.nodes]
+    with cut("peer list without the controller"):
+        said = module(
+            walled,
+            "peer_zone",
+            peers=peers,
+            controllers=[],
+            ports=["29500/tcp"],
+            rollback_seconds=20,
+        )
+        assert said.count("armed: true") + said.count('"armed": true') == 2
+        for node in walled.nodes:
+            assert "fullmesh" in node.run("firewall-cmd --get-active-zones")
+        # Nobody confirms it.
+        end = time.monotonic() + 60
+        while any(
+            node.run(f"ls {STORE}/*/armed 2> /dev/null | wc -l") != "0" for node in walled.nodes
+        ):
+            assert time.monotonic() < end
+            time.sleep(1)
+
+
+PUBLIC = "/etc/firewalld/zones/public.xml"
+# In force with the next reload, which is the transaction's own.
+WITHOUT_ANYTHING = f"""
+with open("{PUBLIC}", "w") as stream:
+    stream.write('<?xml version="1.0" encoding="utf-8"?><zone><short>Public</short></zone>')
+"""
+GIVE_UP = 'print(tx.undone(run, "peer_firewall", "the test has seen enough")["why"])'
+
+
+def test_through_a_jump_host(walled: Lab) -> None:
+    """The play comes in over the other node. With the reload ssh shuts for everybody, but not for that way."""
+    jump, node = walled.nodes
+    before = node.state()
+    way = walled.through(jump)
+    extra = {"ansible_ssh_extra_args": "-o " + shlex.quote(way)}
+    # a control socket of its own: a connection that is there already would not take the way
+    hosts = (node.name, "-e", json.dumps(extra), "-e", "ansible_control_path=none")
+    node.engine(WITHOUT_ANYTHING)
+    try:
+        assert walled.login(node, "-o", way).split()[0] == jump.address
+        own = [node.planned.split("/")[0]]
+        said = module(walled, "peer_zone", hosts, peers=own, controllers=[], rollback_seconds=300)
+        assert jump.address in said, said
+        assert not knock(node, walled.controller), "the firewall was not tightened"
+        assert walled.login(node, "-o", way).split()[0] == jump.address
+        assert "seen enough" in node.engine(GIVE_UP)
+    finally:
+        node.run(f"rm -f {PUBLIC}; firewall-cmd --reload")
+    settle(node, before)
+    walled.login(node)
+    RESULTS.append(("the way through a jump host stays open", node.name, 0.0))

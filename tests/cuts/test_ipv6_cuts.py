@@ -1,0 +1,44 @@
+"""The cuts of an address on IPv6: the card has no other family, so what is lost there is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from .conftest import Cut, Lab
+from .test_cuts import says
+from .test_firewall_cuts import shut_out, wall
+
+MakeCut = Callable[[str], Cut]
+pytestmark = pytest.mark.parametrize("lab", ["ipv6"], indirect=True)
+
+
+def test_wrong_gateway(lab: Lab, cut: MakeCut) -> None:
+    with cut("wrong gateway"):
+        words = lab.start(lambda node: lab.link(node, gateway=lab.at("99"))).end()
+    says(words, "[IP-113] el1", "[IP-113] ubuntu1", "answers at", "s after it was armed")
+
+
+def test_wrong_prefix(lab: Lab, cut: MakeCut) -> None:
+    """So short that the controller seems to be a neighbour."""
+    with cut("wrong prefix"):
+        words = lab.start(
+            lambda node: lab.link(node, addresses=[node.planned.replace("/64", "/8")])
+        ).end()
+    says(words, "[IP-113] el1", "[IP-113] ubuntu1")
+
+
+def test_address_of_a_neighbour(lab: Lab, cut: MakeCut) -> None:
+    """The kernel finds it once it is set; whoever answers there is not taken for this node, and it goes back."""
+    first, second = lab.nodes
+    with cut("address that a neighbour has"):
+        words = lab.start(
+            lambda node: lab.link(node, addresses=[second.address + "/64"]), only=first
+        ).end()
+        assert second.log() == ""
+    says(words, "[IP-113] el1", f"{second.address}/64", "Host key verification failed")
+
+
+def test_firewall_zone_without_ssh(lab: Lab, cut: MakeCut) -> None:
+    shut_out(wall(lab), cut("firewall zone without ssh"))

@@ -1,0 +1,95 @@
+"""From a lease to the static address on the card that carries our ssh, and back: both families of systems, v4, v6."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from plays import Done, run
+
+from fullmesh.settings import ROOT
+
+from .conftest import ETC_DIGEST, site
+
+PARTS = ("--tags", "network,firewall")
+
+
+class Leased:
+    """A lab of its own."""
+
+    def __init__(self, name: str, *options: str) -> None:
+        self.name = name
+        run("./fullmesh", "lab", "down", "--name", name)
+        assert run("./fullmesh", "lab", "up", "--name", name, "--dhcp", *options).code == 0
+        out = subprocess.run(
+            ["./fullmesh", "lab", "status", "--json", "--name", name],
+            cwd=ROOT,
+            timeout=120,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        self.status: dict[str, Any] = json.loads(out)
+        self.inventory = self.status["inventory"].rsplit("/", 1)[0]
+        self.nodes = self.status["nodes"]
+        # one node at a time in one of the two labs
+        self.rolling = "--ipv6" in options
+
+    def on(self, node: dict[str, Any], command: str) -> str:
+        """Run a shell command on a node, beside ssh."""
+        prefix = ["./fullmesh", "lab", "exec", "--name", self.name, node["name"], "--"]
+        done = run(*prefix, "sh", "-c", command)
+        assert done.code == 0
+        return done.output.strip()
+
+    def addresses(self, node: dict[str, Any]) -> list[str]:
+        """The global addresses of the card."""
+        found = json.loads(self.on(node, "ip -j addr show dev eth1 scope global"))
+        infos = [info for link in found for info in link.get("addr_info", []) if info]
+        return sorted(f"{info['local']}/{info['prefixlen']}" for info in infos)
+
+
+@pytest.fixture(scope="module", params=["ipv4", "ipv6"])
+def lab(request: pytest.FixtureRequest) -> Iterator[Leased]:
+    name = f"e2e-dhcp{request.param[-1]}"
+    yield Leased(name, *(["--ipv6"] if request.param == "ipv6" else []))
+    run("./fullmesh", "lab", "down", "--name", name)
+
+
+def green(done: Done) -> None:
+    recap = done.recap()
+    assert done.code == 0
+    assert {c["failed"] + c["unreachable"] for c in recap.values()} == {0}
+
+
+def test_site_from_the_lease_to_the_static_address_and_back(lab: Leased) -> None:
+    before = {node["name"]: lab.on(node, ETC_DIGEST) for node in lab.nodes}
+    leases = {node["name"]: lab.addresses(node) for node in lab.nodes}
+    for node in lab.nodes:
+        # a prefix of 64 or of 128: DHCPv6 hands out addresses, not networks
+        assert [one.split("/")[0] for one in leases[node["name"]]] == [node["management_address"]]
+
+    first = site(
+        *PARTS, "-e", f"fullmesh_serial={1 if lab.rolling else 2}", inventory=lab.inventory
+    )
+    green(first)
+    assert first.output.count("PLAY [Network]") == (2 if lab.rolling else 1)
+    for node in lab.nodes:
+        assert lab.addresses(node) == [node["cluster_address"]]
+        assert lab.on(node, "ls /var/lib/fullmesh/rollback/*/armed 2>&1 || true").count("No such")
+        assert "confirmed" in lab.on(node, "cat /var/lib/fullmesh/rollback/log")
+
+    again = site(*PARTS, inventory=lab.inventory)
+    green(again)
+    assert set(again.changed().values()) == {0}
+    for node in lab.nodes:
+        assert again.says(f"{node['name']} answers at {node['cluster_address'].split('/')[0]}")
+
+    green(run("ansible-playbook", "playbooks/undo.yml", "-i", lab.inventory))
+    for node in lab.nodes:
+        assert lab.addresses(node) == leases[node["name"]]
+        assert lab.on(node, ETC_DIGEST).splitlines() == before[node["name"]].splitlines()
+    assert run("ansible", "-i", lab.inventory, "torch_nodes", "-m", "ping").code == 0

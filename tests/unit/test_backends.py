@@ -1,0 +1,1057 @@
+"""The five owners of an interface: what is written for each, whose it is, and what becomes of others' files."""
+
+from __future__ import annotations
+
+import configparser
+import fnmatch
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fullmesh_backends as backends
+import fullmesh_link_common as common
+import fullmesh_link_ifcfg as ifcfg
+import fullmesh_link_ifupdown as ifupdown
+import fullmesh_link_netplan as netplan
+import fullmesh_link_networkd as networkd
+import fullmesh_link_networkmanager as networkmanager
+import fullmesh_static_ip as text
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from network_samples import Link, link
+
+DATA = Path(__file__).parent / "data/network"
+MAC = "02:00:00:00:00:0a"
+EVERY = sorted(backends.BACKENDS)
+
+
+def recorded(name: str) -> str:
+    return (DATA / name).read_text()
+
+
+FULL = link(
+    mac=MAC,
+    addresses=["10.0.0.11/24", "10.0.1.11/24", "fd00::11/64", "fd01::11/64", "fd02::11/64"],
+    gateway="10.0.0.1",
+    dns=["10.0.0.53", "fd00::53"],
+    search=["lab.example", "b.example"],
+    mtu=9000,
+    routes=[{"to": "10.9.0.0/16", "via": "10.0.0.2"}, {"to": "fd09::/48", "via": "fd00::2"}],
+)
+BOND = link(
+    interface="bond0",
+    addresses=[],
+    mtu=9000,
+    bond={
+        "mode": "802.3ad",
+        "members": ["eth2", "eth3"],
+        "miimon": 100,
+        "lacp_rate": "fast",
+        "xmit_hash_policy": "layer3+4",
+    },
+)
+OVER = link(
+    interface="bond0.100",
+    addresses=["10.1.0.11/24", "fd03::11/64"],
+    gateway="fd03::1",
+    vlan={"id": 100, "parent": "bond0"},
+)
+BACKUP = link(
+    interface="bond1",
+    addresses=["10.2.0.11/24"],
+    bond={"mode": "active-backup", "members": ["eth4", "eth5"], "miimon": 100, "primary": "eth5"},
+)
+BARE = link(interface="vlan7", addresses=["10.3.0.11/24"], vlan={"id": 7, "parent": "eth0"})
+ALL = [OVER, FULL, BOND, BARE, BACKUP]
+
+
+class Machine:
+    """Files and commands of a node, in memory."""
+
+    def __init__(
+        self, files: dict[str, str] | None = None, says: dict[str, tuple[int, str]] | None = None
+    ) -> None:
+        self.files = dict(files or {})
+        self.says = dict(says or {})
+        self.asked: list[str] = []
+
+    def run(self, argv: list[str]) -> tuple[int, str, str]:
+        line = " ".join(argv)
+        self.asked.append(line)
+        for pattern, (rc, out) in self.says.items():
+            if fnmatch.fnmatchcase(line, pattern):
+                return rc, out, ""
+        return 127, "", "not found"
+
+    def read(self, path: str) -> str:
+        return self.files.get(path, "")
+
+    def listed(self, pattern: str) -> list[str]:
+        depth = pattern.count("/")
+        return sorted(
+            path
+            for path in self.files
+            if fnmatch.fnmatchcase(path, pattern) and path.count("/") == depth
+        )
+
+    def owner(self, interface: str) -> str:
+        return backends.owner_of(self.run, self.read, self.listed, interface)
+
+    def foreign(self, name: str, links: list[Link]) -> dict[str, str | None]:
+        found: dict[str, str | None] = backends.backend(name).foreign(self.read, self.listed, links)
+        return found
+
+    def settle(self, name: str, links: list[Link]) -> dict[str, str | None]:
+        """Make the changes, as the role does, and ask again."""
+        for path, content in self.foreign(name, links).items():
+            if content is None:
+                del self.files[path]
+            else:
+                self.files[path] = content
+        self.files.update(backends.backend(name).files(links))
+        again = self.foreign(name, links)
+        return {path: content for path, content in again.items() if content != self.read(path)}
+
+
+# --- what is written --------------------------------------------------------------------------
+
+
+def pairs(content: str) -> list[tuple[str, str]]:
+    """Every key=value with its section, in order."""
+    section, found = "", []
+    for line in content.splitlines():
+        if line.startswith("["):
+            section = line[1:-1]
+        elif "=" in line and not line.startswith("#"):
+            key, _, value = line.partition("=")
+            found.append((f"{section}.{key}" if section else key, value))
+    return found
+
+
+def test_networkd_of_a_full_link() -> None:
+    files = networkd.files([FULL])
+    assert list(files) == ["/etc/systemd/network/00-fullmesh-eth1.network"]
+    assert pairs(next(iter(files.values()))) == [
+        ("Match.MACAddress", MAC),
+        ("Match.Type", "ether"),
+        ("Link.MTUBytes", "9000"),
+        ("Link.RequiredForOnline", "no"),
+        ("Network.DHCP", "no"),
+        ("Network.LinkLocalAddressing", "ipv6"),
+        ("Network.IPv6AcceptRA", "no"),
+        *(("Network.Address", one) for one in FULL["addresses"]),
+        ("Network.Gateway", "10.0.0.1"),
+        ("Network.DNS", "10.0.0.53"),
+        ("Network.DNS", "fd00::53"),
+        ("Network.Domains", "lab.example b.example"),
+        ("Route.Destination", "10.9.0.0/16"),
+        ("Route.Gateway", "10.0.0.2"),
+        ("Route.Destination", "fd09::/48"),
+        ("Route.Gateway", "fd00::2"),
+    ]
+
+
+def test_networkd_of_a_vlan_over_a_bond() -> None:
+    files = networkd.files([OVER, BOND])
+    base = "/etc/systemd/network/00-fullmesh-"
+    assert set(files) == {
+        base + name
+        for name in (
+            "bond0.netdev",
+            "bond0.network",
+            "bond0.100.netdev",
+            "bond0.100.network",
+            "eth2.network",
+            "eth3.network",
+        )
+    }
+    assert pairs(files[base + "bond0.netdev"]) == [
+        ("NetDev.Name", "bond0"),
+        ("NetDev.Kind", "bond"),
+        ("Bond.Mode", "802.3ad"),
+        ("Bond.MIIMonitorSec", "100ms"),
+        ("Bond.LACPTransmitRate", "fast"),
+        ("Bond.TransmitHashPolicy", "layer3+4"),
+    ]
+    assert ("VLAN.Id", "100") in pairs(files[base + "bond0.100.netdev"])
+    assert ("Network.VLAN", "bond0.100") in pairs(files[base + "bond0.network"])
+    assert ("Network.Bond", "bond0") in pairs(files[base + "eth2.network"])
+
+
+def test_networkd_marks_the_primary() -> None:
+    files = networkd.files([BACKUP])
+    assert "PrimarySlave=yes" in files["/etc/systemd/network/00-fullmesh-eth5.network"]
+    assert "PrimarySlave" not in files["/etc/systemd/network/00-fullmesh-eth4.network"]
+
+
+def sourced(content: str) -> dict[str, str]:
+    """What sh makes of an ifcfg file: that is how network-scripts read it."""
+    script = f"set -eu\n{content}\nset"
+    done = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True, env={})
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    return {key: value.strip("'") for key, value in found.items() if key + "=" in content}
+
+
+def test_ifcfg_of_a_full_link_as_a_shell_reads_it() -> None:
+    files = ifcfg.files([FULL])
+    values = sourced(files["/etc/sysconfig/network-scripts/ifcfg-eth1"])
+    assert values.pop("UUID") == ifcfg.profile_uuid("eth1")
+    assert values == {
+        "TYPE": "Ethernet",
+        "DEVICE": "eth1",
+        "NAME": "fullmesh-eth1",
+        "ONBOOT": "yes",
+        "BOOTPROTO": "none",
+        "HWADDR": MAC.upper(),
+        "MTU": "9000",
+        "IPADDR": "10.0.0.11",
+        "PREFIX": "24",
+        "IPADDR1": "10.0.1.11",
+        "PREFIX1": "24",
+        "GATEWAY": "10.0.0.1",
+        "DEFROUTE": "yes",
+        "IPV6INIT": "yes",
+        "IPV6_AUTOCONF": "no",
+        "IPV6ADDR": "fd00::11/64",
+        "IPV6ADDR_SECONDARIES": "fd01::11/64 fd02::11/64",
+        "IPV6_DEFROUTE": "no",
+        "PEERDNS": "no",
+        "DNS1": "10.0.0.53",
+        "DNS2": "fd00::53",
+        "DOMAIN": "lab.example b.example",
+    }
+    route = files["/etc/sysconfig/network-scripts/route-eth1"]
+    assert route.splitlines()[-1] == "10.9.0.0/16 via 10.0.0.2 dev eth1"
+    assert files["/etc/sysconfig/network-scripts/route6-eth1"].endswith(
+        "fd09::/48 via fd00::2 dev eth1\n"
+    )
+
+
+def test_ifcfg_of_a_vlan_over_a_bond() -> None:
+    whole = ifcfg.files(ALL)
+    files = {
+        path.rsplit("/", 1)[1]: sourced(one) for path, one in whole.items() if "ifcfg-" in path
+    }
+    bond = files["ifcfg-bond0"]
+    options = "mode=802.3ad miimon=100 lacp_rate=fast xmit_hash_policy=layer3+4"
+    assert (bond["TYPE"], bond["BONDING_MASTER"], bond["BONDING_OPTS"]) == ("Bond", "yes", options)
+    member = files["ifcfg-eth2"]
+    assert (member["MASTER"], member["SLAVE"], member["BOOTPROTO"]) == ("bond0", "yes", "none")
+    vlan = files["ifcfg-vlan7"]
+    assert (vlan["VLAN"], vlan["PHYSDEV"], vlan["VLAN_ID"], vlan["VID"]) == (
+        "yes",
+        "eth0",
+        "7",
+        "7",
+    )
+    assert "mode=active-backup miimon=100 primary=eth5" in files["ifcfg-bond1"]["BONDING_OPTS"]
+
+
+def test_every_ifcfg_key_is_one_that_el7_or_el8_knows() -> None:
+    known = set(recorded("ifcfg-keys").split())
+    every = [dict(one, unmanaged=True) for one in ALL]
+    used = {
+        key
+        for path, one in ifcfg.files(every).items()
+        if "/ifcfg-" in path
+        for key, _ in pairs(one)
+    }
+    assert used <= known
+    assert "NM_CONTROLLED" in used
+
+
+def test_ifupdown_of_a_full_link() -> None:
+    content = ifupdown.files([FULL])["/etc/network/interfaces.d/fullmesh"]
+    body = content.split("\n\n", 1)[1]
+    assert [line for line in body.splitlines() if line and line[0] != " "] == [
+        "auto eth1",
+        "iface eth1 inet static",
+        "iface eth1 inet static",
+        "iface eth1 inet6 static",
+        "iface eth1 inet6 static",
+        "iface eth1 inet6 static",
+    ]
+    assert body.count("    gateway 10.0.0.1\n") == 1
+    assert body.index("gateway") < body.index("10.0.1.11")
+    for part in (
+        *(f"    address {one}\n" for one in FULL["addresses"]),
+        f"pre-up grep -qix {MAC} /sys/class/net/eth1/address",
+        "pre-up ip link set eth1 mtu 9000",
+        "dns-nameservers 10.0.0.53 fd00::53",
+        "dns-search lab.example b.example",
+        "up ip route replace 10.9.0.0/16 via 10.0.0.2 dev eth1",
+        "up ip route replace fd09::/48 via fd00::2 dev eth1",
+    ):
+        assert part in body
+
+
+def test_ifupdown_makes_the_bond_before_the_vlan_that_sits_on_it() -> None:
+    body = ifupdown.files([OVER, BOND])["/etc/network/interfaces.d/fullmesh"]
+    assert body.index("auto bond0\n") < body.index("auto bond0.100\n")
+    assert "type bond mode 802.3ad miimon 100 lacp_rate fast xmit_hash_policy layer3+4" in body
+    assert "ip link set eth2 down; ip link set eth2 master bond0" in body
+    assert "ip link add link bond0 name bond0.100 type vlan id 100" in body
+    assert body.count("post-down ip link delete") == 2
+
+
+def test_netplan_of_all_kinds() -> None:
+    network = yaml.safe_load(netplan.files(ALL)[netplan.PATH])["network"]
+    assert network["bonds"]["bond0"]["interfaces"] == ["eth2", "eth3"]
+    assert network["bonds"]["bond0"]["parameters"] == {
+        "mode": "802.3ad",
+        "mii-monitor-interval": "100",
+        "lacp-rate": "fast",
+        "transmit-hash-policy": "layer3+4",
+    }
+    assert "addresses" not in network["bonds"]["bond0"]
+    assert network["bonds"]["bond1"]["parameters"]["primary"] == "eth5"
+    vlan = network["vlans"]["bond0.100"]
+    assert (vlan["id"], vlan["link"], vlan["addresses"]) == (100, "bond0", OVER["addresses"])
+    assert vlan["routes"] == [{"to": "::/0", "via": "fd03::1"}]
+    # a parent that is somebody else's is named, and nothing is said of it
+    assert network["ethernets"]["eth0"] == {}
+    assert network["ethernets"]["eth2"]["link-local"] == []
+
+
+def keyfiles(links: list[Link]) -> dict[str, configparser.ConfigParser]:
+    result = {}
+    for path, content in networkmanager.files(links).items():
+        parser = configparser.ConfigParser()
+        parser.read_string(content)
+        result[path.rsplit("fullmesh-", 1)[1].removesuffix(".nmconnection")] = parser
+    return result
+
+
+def test_networkmanager_of_all_kinds() -> None:
+    files = keyfiles(ALL)
+    assert dict(files["bond0"]["bond"]) == {
+        "mode": "802.3ad",
+        "miimon": "100",
+        "lacp_rate": "fast",
+        "xmit_hash_policy": "layer3+4",
+    }
+    assert files["bond0"]["connection"]["autoconnect-slaves"] == "1"
+    assert files["bond0"]["ethernet"]["mtu"] == "9000"
+    assert files["bond0"]["ipv4"]["method"] == "disabled"
+    head = files["eth3"]["connection"]
+    assert (head["master"], head["slave-type"], head["type"]) == ("bond0", "bond", "ethernet")
+    assert files["eth3"].sections() == ["connection"]
+    assert dict(files["vlan7"]["vlan"]) == {"id": "7", "parent": "eth0", "flags": "1"}
+    assert "eth0" not in files
+    uuids = {one["connection"]["uuid"] for one in files.values()}
+    assert len(uuids) == len(files)
+
+
+@given(st.lists(st.ip_addresses(), min_size=1, max_size=6, unique=True), st.booleans())
+def test_every_backend_carries_every_address(found: list[Any], tagged: bool) -> None:
+    written = [f"{one}/{32 if one.version == 4 else 128}" for one in found]
+    vlan = {"id": 5, "parent": "eth1"} if tagged else {}
+    one = link(interface="eth1.5" if tagged else "eth1", addresses=written, vlan=vlan)
+    for name in EVERY:
+        content = "".join(backends.backend(name).files([one]).values())
+        for value in written:
+            if name == "ifcfg" and ":" not in value:
+                assert "=" + value.split("/")[0] + "\n" in content
+            else:
+                assert value in content
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_same_links_always_make_the_same_files_and_all_are_ours(name: str) -> None:
+    backend = backends.backend(name)
+    files = backend.files(ALL)
+    assert files == backend.files(ALL)
+    machine = Machine(files)
+    assert backends.present(machine.read, machine.listed) == files
+    assert all(content.startswith(common.HEAD) for content in files.values())
+    assert all(backend.mode(path) in (0o600, 0o644) for path in files)
+    assert backend.files([]) == {}
+
+
+def test_a_file_of_others_beside_ours_is_not_ours() -> None:
+    machine = Machine({"/etc/sysconfig/network-scripts/ifcfg-ens33": recorded("ifcfg-ens33-el7")})
+    assert backends.present(machine.read, machine.listed) == {}
+
+
+# --- whose it is ------------------------------------------------------------------------------
+
+STATE = "nmcli *GENERAL.STATE device show "
+NM = {"nmcli*FILENAME*": (0, recorded("nmcli-filenames"))}
+NETPLAN = {"netplan info": (0, "")}
+NETWORKD = {"systemctl is-active *systemd-networkd.service": (0, "")}
+IFUPDOWN = {"ifquery --version": (0, "ifquery version 0.8.41\n")}
+MAIN = {"/etc/network/interfaces": recorded("interfaces-debian")}
+EL7 = {
+    "/etc/sysconfig/network-scripts/ifcfg-ens33": recorded("ifcfg-ens33-el7"),
+    "/etc/sysconfig/network-scripts/ifup-eth": "#!/bin/bash\n",
+}
+
+
+def nm(word: str) -> dict[str, tuple[int, str]]:
+    return NM | {STATE + "*": (0, recorded("nmcli-" + word))}
+
+
+def networkd_state(name: str, interface: str = "eth1") -> dict[str, str]:
+    return {
+        f"/sys/class/net/{interface}/ifindex": "6\n",
+        "/run/systemd/netif/links/6": recorded(name),
+    }
+
+
+@pytest.mark.parametrize(
+    ("interface", "files", "says", "owner"),
+    [
+        ("eth1", {}, nm("disconnected"), "networkmanager"),
+        ("eth1", {}, nm("connected"), "networkmanager"),
+        ("eth1", {}, nm("external"), "networkmanager"),
+        # NetworkManager runs and keeps off: whoever else is there
+        ("eth1", {}, nm("unmanaged"), ""),
+        ("eth1", {}, nm("unmanaged") | NETPLAN, "netplan"),
+        ("eth1", {}, nm("unmanaged") | NETWORKD, "networkd"),
+        ("eth1", MAIN, nm("unmanaged") | IFUPDOWN, "ifupdown"),
+        ("ens33", EL7, nm("unmanaged"), "ifcfg"),
+        # a stanza without ifupdown is a leftover of the upgrade to netplan
+        ("eth1", MAIN, NETPLAN, "netplan"),
+        ("eth1", MAIN, IFUPDOWN | NETPLAN, "ifupdown"),
+        ("eth9", MAIN, IFUPDOWN, "ifupdown"),
+        ("eth9", MAIN, IFUPDOWN | NETWORKD, "networkd"),
+        ("eth1", networkd_state("networkd-link"), NETPLAN | NETWORKD, "networkd"),
+        ("eth1", networkd_state("networkd-link-netplan"), NETPLAN | NETWORKD, "netplan"),
+        ("eth1", {}, NETPLAN | NETWORKD, "netplan"),
+        ("eth1", {}, NETWORKD, "networkd"),
+        # EL7 and EL8: from an ifcfg file, through NetworkManager or without it
+        (
+            "ens33",
+            EL7,
+            nm("connected") | {"nmcli*FILENAME*": (0, recorded("nmcli-filenames-el8"))},
+            "ifcfg",
+        ),
+        (
+            "ens33",
+            EL7,
+            {STATE + "*": (0, "100 (connected)\n"), "nmcli*FILENAME*": (2, "")},
+            "ifcfg",
+        ),
+        ("ens33", EL7, {}, "ifcfg"),
+        ("eth9", EL7, {}, "ifcfg"),
+        # EL10: the plugin is gone, the old file means nothing
+        ("ens33", EL7, nm("connected"), "networkmanager"),
+        ("eth1", {}, {}, ""),
+    ],
+)
+def test_the_owner_is_asked_not_guessed(
+    interface: str, files: dict[str, str], says: dict[str, tuple[int, str]], owner: str
+) -> None:
+    assert Machine(files, says).owner(interface) == owner
+
+
+def test_ours_does_not_change_hands_when_an_ifcfg_file_turns_up() -> None:
+    says = nm("connected") | {"nmcli*FILENAME*": (0, recorded("nmcli-filenames-el8"))}
+    files = EL7 | networkmanager.files([link(interface="ens33")])
+    assert Machine(files, says).owner("ens33") == "networkmanager"
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_what_we_wrote_keeps_its_owner(name: str) -> None:
+    says = {
+        "networkmanager": nm("connected"),
+        "netplan": NETPLAN | NETWORKD,
+        "networkd": NETWORKD,
+        "ifupdown": IFUPDOWN,
+        "ifcfg": {},
+    }[name]
+    files = backends.backend(name).files([link()])
+    files |= {
+        "networkd": networkd_state("networkd-link"),
+        "netplan": networkd_state("networkd-link-netplan"),
+        "ifupdown": MAIN,
+        "ifcfg": {"/etc/sysconfig/network-scripts/ifup-eth": "x"},
+    }.get(name, {})
+    assert Machine(files, says).owner("eth1") == name
+
+
+def owners_of(machine: Machine, links: list[Link]) -> tuple[dict[str, str], dict[str, str]]:
+    found: tuple[dict[str, str], dict[str, str]] = backends.owners(
+        machine.run, machine.read, machine.listed, links
+    )
+    return found
+
+
+def test_a_bond_has_its_members_owner_and_a_vlan_its_parents() -> None:
+    found, why = owners_of(Machine({}, nm("disconnected")), [OVER, BOND, BARE])
+    assert found == dict.fromkeys(("bond0.100", "bond0", "vlan7"), "networkmanager")
+    assert why == {}
+
+
+def test_a_bond_of_two_owners_is_refused_in_words() -> None:
+    says = {STATE + "eth2": (0, "30 (disconnected)\n"), STATE + "*": (10, ""), **NETPLAN}
+    found, why = owners_of(Machine({}, says), [BOND, OVER])
+    assert found == {"bond0.100": "netplan"} or "bond0.100" in why
+    assert "eth2 belongs to networkmanager, eth3 belongs to netplan" in why["bond0"]
+
+
+def test_an_interface_without_an_owner_is_named() -> None:
+    assert "nobody on this node configures eth1" in owners_of(Machine(), [link()])[1]["eth1"]
+
+
+def test_networkmanager_goes_on_keeping_off() -> None:
+    machine = Machine(EL7, {STATE + "*": (0, recorded("nmcli-unmanaged"))})
+    (one,) = backends.prepared(machine.run, machine.read, machine.listed, [link(interface="ens33")])
+    assert "NM_CONTROLLED=no\n" in next(iter(ifcfg.files([one]).values()))
+    commands = ifcfg.apply([one], {"links": {"ens33": {"kind": "", "data": {}}}, "nm": True})
+    assert commands == [["ifdown", "ens33"], ["ifup", "ens33"]]
+
+
+# --- files of others --------------------------------------------------------------------------
+
+ADDRESS = {"/sys/class/net/eth1/address": MAC + "\n"}
+CLOUD = "/etc/cloud/cloud.cfg.d/99-fullmesh-network.cfg"
+
+
+def kept(before: str, after: str) -> list[str]:
+    """The lines of *before* that are no longer in force, and nothing else may differ."""
+    gone = []
+    for old, new in zip(before.splitlines(), after.splitlines(), strict=True):
+        if old != new:
+            assert new.strip() == "# fullmesh: " + old.strip()
+            gone.append(old.strip())
+    return gone
+
+
+def test_cloud_inits_netplan_file_loses_our_addresses_alone() -> None:
+    path, before = "/etc/netplan/50-cloud-init.yaml", recorded("50-cloud-init.netplan")
+    machine = Machine({path: before, **ADDRESS})
+    changes = machine.foreign("netplan", [link()])
+    after = changes[path]
+    assert isinstance(after, str)
+    assert kept(before, after) == [
+        "addresses:",
+        "- 10.9.0.7/24",
+        "nameservers:",
+        "addresses: [10.9.0.53]",
+        "routes:",
+        "-   to: default",
+        "via: 10.9.0.1",
+    ]
+    network = yaml.safe_load(after)["network"]
+    assert network["ethernets"]["eth0"] == yaml.safe_load(before)["network"]["ethernets"]["eth0"]
+    assert network["ethernets"]["eth1"] == {"match": {"macaddress": MAC}, "set-name": "eth1"}
+    assert yaml.safe_load(str(changes[CLOUD])) == {"network": {"config": "disabled"}}
+    assert machine.settle("netplan", [link()]) == {}
+
+
+def test_the_installers_file_loses_its_only_entry_and_stays_yaml() -> None:
+    path, before = "/etc/netplan/00-installer-config.yaml", recorded("00-installer-config.netplan")
+    machine = Machine({path: before})
+    changes = machine.foreign("netplan", [link()])
+    assert set(changes) == {path}
+    assert yaml.safe_load(str(changes[path])) == {"network": {"version": 2}}
+    assert kept(before, str(changes[path])) == ["ethernets:", "eth1:", "dhcp4: true"]
+    assert machine.settle("netplan", [link()]) == {}
+
+
+def test_an_entry_with_another_name_becomes_ours_by_its_mac() -> None:
+    path, before = "/etc/netplan/50-cloud-init.yaml", recorded("50-cloud-init-subiquity.netplan")
+    machine = Machine({path: before, **ADDRESS})
+    network = yaml.safe_load(str(machine.foreign("netplan", [link()])[path]))["network"]
+    assert network["ethernets"]["eth1"] == {"match": {"macaddress": MAC}, "set-name": "eth1"}
+    assert network["ethernets"]["zz-all-en"] == {"match": {"name": "en*"}, "dhcp4": True}
+    assert machine.settle("netplan", [link()]) == {}
+
+
+def test_a_bond_of_others_with_our_name_goes_whole() -> None:
+    before = "network:\n  bonds:\n    bond0:\n      interfaces: [a, b]\n  version: 2\n"
+    machine = Machine({"/etc/netplan/01.yaml": before})
+    after = machine.foreign("netplan", [BOND])["/etc/netplan/01.yaml"]
+    assert yaml.safe_load(str(after)) == {"network": {"version": 2}}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "network: {version: 2, ethernets: {eth1: {dhcp4: true}}}\n",
+        "network:\n  ethernets: {eth1: {dhcp4: true}}\n",
+    ],
+)
+def test_a_file_that_cannot_be_taken_apart_is_refused(content: str) -> None:
+    machine = Machine({"/etc/netplan/01.yaml": content})
+    with pytest.raises(backends.ForeignError, match=r"01\.yaml configures eth1"):
+        machine.foreign("netplan", [link()])
+    # and is none of our business where it means other cards
+    assert machine.foreign("netplan", [link(interface="ens5")]) == {}
+
+
+ENTRY = st.dictionaries(
+    st.sampled_from(["dhcp4", "mtu", "optional"]), st.sampled_from([True, 1500]), min_size=1
+)
+ETHERNETS = st.dictionaries(st.sampled_from(["eth0", "eth1", "ens5", "eth10"]), ENTRY, min_size=1)
+
+
+@given(ETHERNETS, st.sampled_from([2, 4]))
+def test_nothing_but_our_entry_changes_in_any_netplan_file(
+    ethernets: dict[str, dict[str, Any]], indent: int
+) -> None:
+    before = yaml.safe_dump({"network": {"ethernets": ethernets, "version": 2}}, indent=indent)
+    machine = Machine({"/etc/netplan/x.yaml": before})
+    after = machine.foreign("netplan", [link()]).get("/etc/netplan/x.yaml", before)
+    rest = {name: one for name, one in ethernets.items() if name != "eth1"}
+    expected = {"version": 2} | ({"ethernets": rest} if rest else {})
+    assert yaml.safe_load(str(after)) == {"network": expected}
+
+
+def test_cloud_inits_keyfile_no_longer_starts_by_itself() -> None:
+    path = "/etc/NetworkManager/system-connections/cloud-init-eth1.nmconnection"
+    before = recorded("cloud-init-eth0.nmconnection")
+    machine = Machine({path: before, **ADDRESS})
+    changes = machine.foreign("networkmanager", [link()])
+    assert set(changes) == {path, CLOUD}
+    added = [line for line in str(changes[path]).splitlines() if line not in before.splitlines()]
+    assert added == ["autoconnect=false"]
+    parser = configparser.ConfigParser()
+    parser.read_string(str(changes[path]))
+    assert parser["connection"]["autoconnect"] == "false"
+    assert machine.settle("networkmanager", [link()]) == {}
+
+
+def test_a_profile_that_starts_explicitly_is_put_out_of_force() -> None:
+    path = "/etc/NetworkManager/system-connections/x.nmconnection"
+    before = "[connection]\ninterface-name=eth2\nautoconnect=true\n[ipv4]\nmethod=auto\n"
+    machine = Machine({path: before})
+    after = str(machine.foreign("networkmanager", [BOND])[path])
+    assert after.splitlines()[1] == "autoconnect=false"
+    assert "# fullmesh: autoconnect=true" in after
+    assert machine.settle("networkmanager", [BOND]) == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[connection]\ninterface-name=eth7\n",
+        "[connection]\nid=any\ntype=ethernet\n",
+        "[connection]\ninterface-name=eth1\nautoconnect=false\n",
+        "[ethernet]\nmac-address=02:00:00:00:00:FF\n",
+    ],
+)
+def test_profiles_of_other_cards_are_left_alone(content: str) -> None:
+    machine = Machine({"/etc/NetworkManager/system-connections/x.nmconnection": content, **ADDRESS})
+    assert machine.foreign("networkmanager", [link()]) == {}
+
+
+def test_a_vlan_does_not_take_its_parents_profile_for_its_own() -> None:
+    # the VLAN that is there already has the hardware address of eth0, which carries our ssh
+    files = {
+        "/sys/class/net/vlan7/address": MAC,
+        "/sys/class/net/eth0/address": MAC,
+        "/etc/NetworkManager/system-connections/x.nmconnection": recorded(
+            "cloud-init-eth0.nmconnection"
+        ),
+        "/etc/netplan/50-cloud-init.yaml": recorded("50-cloud-init-subiquity.netplan"),
+    }
+    assert Machine(files).foreign("networkmanager", [BARE]) == {}
+    assert Machine(files).foreign("netplan", [BARE]) == {}
+
+
+def test_a_member_of_a_bond_is_known_by_the_address_it_was_made_with() -> None:
+    files = {
+        "/sys/class/net/eth2/address": "02:00:00:00:00:99",
+        "/sys/class/net/eth2/bonding_slave/perm_hwaddr": MAC,
+    }
+    assert common.hardware(Machine(files).read, ["eth2"]) == {MAC}
+
+
+def test_the_installers_ifcfg_file_goes_quiet_where_ours_is_a_keyfile() -> None:
+    path = "/etc/sysconfig/network-scripts/ifcfg-ens33"
+    before = recorded("ifcfg-ens33-el7")
+    machine = Machine({path: before})
+    after = str(machine.foreign("networkmanager", [link(interface="ens33")])[path])
+    assert sourced(after)["ONBOOT"] == "no"
+    assert after.replace('# fullmesh: ONBOOT="yes"', 'ONBOOT="yes"') == before + "ONBOOT=no\n"
+    assert machine.settle("networkmanager", [link(interface="ens33")]) == {}
+
+
+def test_an_ifcfg_file_of_another_name_for_our_card_goes_quiet() -> None:
+    path = "/etc/sysconfig/network-scripts/ifcfg-Wired_connection_1"
+    text_of = recorded("ifcfg-eth0-el8-cloud").replace("DEVICE=eth0\n", "")
+    stale = "/etc/sysconfig/network-scripts/route-eth1"
+    machine = Machine({path: text_of, stale: "default via 10.9.0.1\n", **ADDRESS})
+    changes = machine.foreign("ifcfg", [link()])
+    assert set(changes) == {path, stale, CLOUD}
+    assert changes[stale] is None
+    assert machine.settle("ifcfg", [link()]) == {}
+
+
+def test_an_ifcfg_file_of_our_name_is_replaced_and_cloud_init_told() -> None:
+    path = "/etc/sysconfig/network-scripts/ifcfg-eth0"
+    machine = Machine({path: recorded("ifcfg-eth0-el8-cloud")})
+    one = link(interface="eth0")
+    assert path in ifcfg.files([one])
+    assert set(machine.foreign("ifcfg", [one])) == {CLOUD}
+    assert machine.settle("ifcfg", [one]) == {}
+
+
+def test_backups_and_other_cards_ifcfg_files_are_left_alone() -> None:
+    base = "/etc/sysconfig/network-scripts/ifcfg-"
+    machine = Machine(
+        {base + "ens33": recorded("ifcfg-ens33-el7"), base + "eth1.bak": "DEVICE=eth1\n"}
+    )
+    assert machine.foreign("ifcfg", [link()]) == {}
+
+
+def test_debians_main_file_loses_our_stanzas_alone() -> None:
+    before = recorded("interfaces-debian")
+    machine = Machine(dict(MAIN))
+    changes = machine.foreign("ifupdown", [link()])
+    after = str(changes["/etc/network/interfaces"])
+    lines = after.splitlines()
+    # eth0 keeps its line, ours is taken off it
+    assert lines.pop(lines.index("allow-hotplug eth0")) == "allow-hotplug eth0"
+    assert kept(before, "\n".join(lines)) == [
+        "allow-hotplug eth0 eth1",
+        "iface eth1 inet static",
+        "address 10.9.0.7/24",
+        "up ip route add 10.8.0.0/16 \\",
+        "via 10.9.0.1",
+        "iface eth1:0 inet static",
+        "address 10.9.0.8/24",
+    ]
+    found = ifupdown.configured(Machine({"/etc/network/interfaces": after}).read, lambda _: [])
+    assert set(found) == {"lo", "eth0"}
+    assert machine.settle("ifupdown", [link()]) == {}
+    assert "eth1" in ifupdown.configured(machine.read, machine.listed)
+
+
+def test_cloud_inits_stanza_goes_and_is_not_written_again() -> None:
+    path = "/etc/network/interfaces.d/50-cloud-init"
+    files = {"/etc/network/interfaces": "source-directory /etc/network/interfaces.d\n"}
+    machine = Machine({**files, path: recorded("interfaces-50-cloud-init")})
+    changes = machine.foreign("ifupdown", [link()])
+    assert set(changes) == {path, CLOUD}
+    assert kept(recorded("interfaces-50-cloud-init"), str(changes[path])) == [
+        "auto eth1",
+        "iface eth1 inet dhcp",
+        "hwaddress 02:00:00:00:00:0a",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "source /etc/network/interfaces.d/fullmesh\n"),
+        ("auto lo", "auto lo\nsource /etc/network/interfaces.d/fullmesh\n"),
+        (
+            "source /etc/network/interfaces.d/*.cfg\n",
+            "source /etc/network/interfaces.d/*.cfg\nsource /etc/network/interfaces.d/fullmesh\n",
+        ),
+        ("source /etc/network/interfaces.d/*\n", None),
+        ("source interfaces.d/*\n", None),
+        ("source-directory /etc/network/interfaces.d\n", None),
+    ],
+)
+def test_the_main_file_reads_ours(before: str, after: str | None) -> None:
+    machine = Machine({"/etc/network/interfaces": before})
+    changes = machine.foreign("ifupdown", [link()])
+    assert changes.get("/etc/network/interfaces") == after
+    assert machine.settle("ifupdown", [link()]) == {}
+
+
+def test_files_that_source_each_other_end() -> None:
+    loop = {"/etc/network/interfaces": "source /etc/network/interfaces\niface eth1 inet dhcp\n"}
+    assert set(ifupdown.configured(Machine(loop).read, Machine(loop).listed)) == {"eth1"}
+
+
+def test_networkd_adds_a_vlan_to_a_parent_of_others_by_a_drop_in() -> None:
+    path = "/etc/systemd/network/00-fullmesh-eth1.network.d"
+    state = {
+        "/sys/class/net/eth0/ifindex": "6\n",
+        "/run/systemd/netif/links/6": recorded("networkd-link-netplan"),
+    }
+    machine = Machine(state)
+    changes = machine.foreign("networkd", [BARE])
+    assert set(changes) == {"/etc/systemd/network/10-netplan-eth1.network.d/fullmesh.conf"}
+    assert pairs(str(next(iter(changes.values())))) == [("Network.VLAN", "vlan7")]
+    # told again, so that it is not taken for a leftover of ours
+    assert machine.settle("networkd", [BARE]) == {}
+    assert machine.foreign("networkd", [BARE]) == changes
+    assert path not in changes
+
+
+def test_networkd_makes_a_file_for_a_parent_of_nobody_and_leaves_it_its_addresses() -> None:
+    ((path, content),) = Machine().foreign("networkd", [BARE]).items()
+    assert path == "/etc/systemd/network/00-fullmesh-eth0.network"
+    assert ("Network.KeepConfiguration", "yes") in pairs(str(content))
+
+
+@pytest.mark.parametrize(
+    ("files", "entry"),
+    [
+        ({}, {"critical": True}),
+        ({netplan.PATH: common.HEAD + 'network: {ethernets: {"eth0": {}}}\n'}, {"critical": True}),
+        ({"/etc/netplan/1.yaml": "network:\n  ethernets:\n    eth0.5: {}\n"}, {"critical": True}),
+        ({"/etc/netplan/50-cloud-init.yaml": recorded("50-cloud-init.netplan")}, {}),
+        ({"/etc/netplan/50.yaml": recorded("50-cloud-init-subiquity.netplan")}, {}),
+        ({"/etc/netplan/1.yaml": "macaddress: " + MAC, "/sys/class/net/eth0/address": MAC}, {}),
+    ],
+)
+def test_netplan_leaves_a_parent_that_no_file_knows_its_addresses(
+    files: dict[str, str], entry: dict[str, Any]
+) -> None:
+    machine = Machine(files)
+    (one,) = backends.prepared(machine.run, machine.read, machine.listed, [BARE])
+    network = yaml.safe_load(netplan.files([one])[netplan.PATH])["network"]
+    assert network["ethernets"]["eth0"] == entry
+
+
+def test_cloud_inits_networkd_files_are_overruled_and_not_written_again() -> None:
+    path = "/etc/systemd/network/10-cloud-init-eth1.network"
+    machine = Machine({path: "[Match]\nName=eth1\n[Network]\nDHCP=ipv4\n"})
+    assert set(machine.foreign("networkd", [link()])) == {CLOUD}
+    assert machine.settle("networkd", [link()]) == {}
+    assert machine.foreign("networkd", [link(interface="eth7")]) == {}
+    # ours is read first
+    assert sorted([path, *networkd.files([link()])])[0] in networkd.files([link()])
+
+
+# --- the kernel's view, recorded --------------------------------------------------------------
+
+SEEN = text.parse_links(recorded("ip-bond-vlan.json"))
+LACP = link(
+    interface="bond0",
+    addresses=[],
+    mtu=1450,
+    bond={
+        "mode": "802.3ad",
+        "members": ["eth1", "eth2"],
+        "miimon": 100,
+        "lacp_rate": "fast",
+        "xmit_hash_policy": "layer3+4",
+    },
+)
+TAGGED = link(
+    interface="bond0.7",
+    addresses=["10.82.0.2/24", "fd82::2/64"],
+    vlan={"id": 7, "parent": "bond0"},
+)
+
+
+def test_a_kernel_that_has_all_lacks_nothing() -> None:
+    assert text.lacks(LACP, SEEN, []) == []
+    assert text.lacks(TAGGED, SEEN, []) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (TAGGED | {"vlan": {"id": 8, "parent": "bond0"}}, "bond0.7 is VLAN 7 of bond0, not 8 of"),
+        (TAGGED | {"vlan": {"id": 7, "parent": "eth1"}}, "not 7 of eth1"),
+        (TAGGED | {"interface": "eth1"}, "eth1 is no VLAN"),
+        (TAGGED | {"interface": "eth1.9"}, "there is no eth1.9 yet"),
+        (LACP | {"bond": LACP["bond"] | {"mode": "active-backup"}}, "has not mode active-backup"),
+        (LACP | {"bond": LACP["bond"] | {"miimon": 50}}, "has not miimon 50"),
+        (LACP | {"bond": LACP["bond"] | {"lacp_rate": "slow"}}, "has not lacp_rate slow"),
+        (
+            LACP | {"bond": LACP["bond"] | {"members": ["eth1", "eth3"]}},
+            "eth3 is no member of bond0",
+        ),
+        (LACP | {"bond": LACP["bond"] | {"members": ["eth1"]}}, "eth2 is a member of bond0 that"),
+        (LACP | {"interface": "bond0.7"}, "bond0.7 is no bond"),
+        (LACP | {"mtu": 9000}, "the MTU of bond0 is 1450, not 9000"),
+    ],
+)
+def test_what_the_kernel_lacks_of_a_bond_or_vlan(wanted: Link, words: str) -> None:
+    assert words in "; ".join(text.lacks(wanted, SEEN, []))
+
+
+# --- apply and restore ------------------------------------------------------------------------
+
+
+def snapshot(name: str, links: list[Link], **says: tuple[int, str]) -> dict[str, Any]:
+    machine = Machine(
+        {},
+        {
+            "ip -d -j addr show": (0, recorded("ip-bond-vlan.json")),
+            "ip -j -4 route*": (
+                0,
+                json.dumps(
+                    [
+                        {"dst": "default", "gateway": "10.82.0.254", "dev": "bond0.7"},
+                        {"dst": "10.82.0.0/24", "dev": "bond0.7", "protocol": "kernel"},
+                        {"dst": "10.7.0.0/16", "gateway": "10.1.1.1", "dev": "eth9"},
+                    ]
+                ),
+            ),
+            "ip -j -6 route*": (0, "[]"),
+            "nmcli*--active": (0, recorded("nmcli-active")),
+            "ifquery --state": (0, recorded("ifquery-state")),
+            "networkctl --version": (0, "systemd 252 (252.39-1~deb12u2)\n"),
+            "systemctl is-active*": (0, ""),
+            **says,
+        },
+    )
+    found: dict[str, Any] = backends.backend(name).snapshot(machine.run, backends.touched(links))
+    json.dumps(found)
+    return found
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_snapshot_holds_what_only_the_kernel_knows(name: str) -> None:
+    before = snapshot(name, [TAGGED, LACP])
+    assert list(before["links"]) == ["eth1", "eth2", "bond0", "bond0.7"]
+    assert before["links"]["bond0.7"]["addresses"] == ["10.82.0.2/24", "fd82::2/64"]
+    assert before["links"]["eth1"]["master"] == "bond0"
+    assert [one["to"] for one in before["routes"]] == ["default"]
+
+
+def flat(commands: list[list[str]]) -> list[str]:
+    return [" ".join(command) for command in commands]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_restore_removes_what_was_not_there_vlans_first(name: str) -> None:
+    before = snapshot(name, [link(interface="eth2")])
+    lines = flat(backends.backend(name).restore(["eth2", "bond7", "bond7.5"], before))
+    deleted = [line for line in lines if line.startswith("ip link delete")]
+    assert deleted == ["ip link delete bond7.5", "ip link delete bond7"]
+    assert lines[-1] == "ip link set eth2 up"
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_restore_gives_addresses_mtu_and_routes_back_after_the_owner_had_its_turn(
+    name: str,
+) -> None:
+    before = snapshot(name, [TAGGED])
+    lines = flat(backends.backend(name).restore(["bond0.7"], before))
+    assert lines[-5:] == [
+        "ip link set bond0.7 mtu 1450",
+        "ip link set bond0.7 up",
+        "ip addr replace 10.82.0.2/24 dev bond0.7",
+        "ip addr replace fd82::2/64 dev bond0.7",
+        "ip -4 route replace default via 10.82.0.254 dev bond0.7 proto boot",
+    ]
+
+
+def test_a_lease_is_not_made_permanent_on_the_way_back() -> None:
+    state = common.link_state(
+        {
+            "mtu": 1500,
+            "flags": ["UP"],
+            "addr_info": [
+                {"local": "10.0.0.5", "prefixlen": 24, "scope": "global", "dynamic": True},
+                {"local": "fe80::1", "prefixlen": 64, "scope": "link"},
+            ],
+        }
+    )
+    assert (state["addresses"], state["leases"]) == ([], ["10.0.0.5/24"])
+    steps = common.runtime(["eth0"], {"links": {"eth0": state}, "routes": []})
+    assert not [one for one in flat(steps) if "addr" in one]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_only_the_interfaces_that_are_named_are_touched(name: str) -> None:
+    before = snapshot(name, [link(interface="eth1"), link(interface="eth2")])
+    links = [link(interface="eth1"), link(interface="eth2", addresses=["10.5.0.1/24"])]
+    lines = flat(backends.backend(name).apply(links, before, 30, ["eth2"]))
+    acting = [one for one in lines if "load" not in one and "eth1" in one]
+    assert acting == []
+    assert [one for one in lines if "eth2" in one]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_bond_of_another_mode_is_made_anew(name: str) -> None:
+    before = snapshot(name, [LACP])
+    other = LACP | {"bond": {"mode": "active-backup", "members": ["eth1", "eth2"], "miimon": 100}}
+    assert "ip link delete bond0" in flat(backends.backend(name).apply([other], before))
+    assert "ip link delete bond0" not in flat(backends.backend(name).apply([LACP], before))
+
+
+def test_a_vlan_of_another_tag_is_made_anew() -> None:
+    before = snapshot("networkd", [TAGGED])
+    other = TAGGED | {"vlan": {"id": 9, "parent": "bond0"}}
+    lines = flat(networkd.apply([other], before))
+    assert lines == ["ip link delete bond0.7", "networkctl reload"]
+
+
+def test_nmcli_brings_the_bond_up_before_its_vlan_and_names_no_device_that_is_not_there() -> None:
+    lines = flat(networkmanager.apply([OVER, BOND], {"links": {}}, 30))
+    ups = [line for line in lines if " up " in line]
+    wanted = [networkmanager.profile_uuid(one) for one in ("bond0", "bond0.100")]
+    assert [line.split("uuid ")[1] for line in ups] == wanted
+    (card,) = [one for one in flat(networkmanager.apply([link()], {"links": {}})) if " up " in one]
+    assert card.endswith("ifname eth1")
+
+
+def test_ifcfg_goes_through_networkmanager_where_that_reads_the_files() -> None:
+    lines = flat(ifcfg.apply([BOND], {"links": {}, "nm": True}, 30))
+    assert lines[1].startswith("nmcli connection load /etc/sysconfig/network-scripts/ifcfg-bond0")
+    ups = [line.split("uuid ")[1] for line in lines if " up " in line]
+    assert ups == [
+        ifcfg.profile_uuid("eth2") + " ifname eth2",
+        ifcfg.profile_uuid("eth3") + " ifname eth3",
+        ifcfg.profile_uuid("bond0"),
+    ]
+
+
+def test_ifupdown_stops_a_dhcp_client_that_the_new_file_no_longer_knows() -> None:
+    before = snapshot("ifupdown", [link(interface="eth1")], **{"cat /run/dhclient.*": (0, "7\n")})
+    lines = flat(ifupdown.apply([link()], before))
+    assert lines == [
+        "dhclient -x -pf /run/dhclient.eth1.pid eth1",
+        "ip addr flush dev eth1 scope global",
+        "ifup --force eth1",
+    ]
+    back = flat(ifupdown.restore(["eth1"], before))
+    assert "ifup --force eth1" in back
+
+
+@pytest.mark.parametrize("name", ["networkd", "netplan"])
+def test_an_old_systemd_is_restarted_and_a_network_without_networkd_applied(name: str) -> None:
+    says = {"networkctl --version": (0, "systemd 241 (241)\n"), "systemctl is-active*": (3, "")}
+    before = snapshot(name, [link()], **says)
+    last = flat(backends.backend(name).apply([link()], before))[-1]
+    assert last in ("systemctl restart systemd-networkd.service", "netplan apply")
+
+
+# --- before anything is written ---------------------------------------------------------------
+
+
+def refused(argv: list[str]) -> tuple[int, str, str]:
+    return 78, "", f"{argv[-1]}/etc/netplan/90-fullmesh.yaml:4:7: Error in network definition"
+
+
+@pytest.mark.parametrize(
+    ("name", "tool"),
+    [("netplan", "netplan generate"), ("ifupdown", "ifup --no-act --all --force -i")],
+)
+def test_the_tool_reads_it_first_and_its_words_come_back(name: str, tool: str) -> None:
+    asked: list[list[str]] = []
+
+    def run(argv: list[str]) -> tuple[int, str, str]:
+        asked.append(argv)
+        assert Path(argv[-1]).exists()
+        return refused(argv)
+
+    files = backends.backend(name).files([link()])
+    said = backends.backend(name).validate(run, files)
+    assert "Error in network definition" in said
+    assert str(asked[0][-1]) not in said
+    assert " ".join(asked[0]).startswith(tool)
+    assert not Path(asked[0][-1]).exists()
+    assert backends.backend(name).validate(lambda _: (0, "", ""), files) == ""
+
+
+def test_netplan_reads_ours_together_with_the_others_as_they_will_be() -> None:
+    machine = Machine({"/etc/netplan/50-cloud-init.yaml": "old", "/run/netplan/a.yaml": "a"})
+    changes = {"/etc/netplan/50-cloud-init.yaml": "new", netplan.PATH: "ours", "/etc/x": None}
+    assert backends.scratch("netplan", machine.read, machine.listed, changes) == {
+        "/etc/netplan/50-cloud-init.yaml": "new",
+        "/run/netplan/a.yaml": "a",
+        netplan.PATH: "ours",
+    }
+
+
+@pytest.mark.parametrize("call", [networkd.validate, ifcfg.validate, networkmanager.validate])
+def test_where_no_tool_can_be_asked_nothing_is_said(call: Callable[..., str]) -> None:
+    assert call(refused, {}) == ""

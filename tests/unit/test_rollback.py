@@ -1,0 +1,583 @@
+"""Transactions: what is saved, who ends them, what comes back. The engine runs as the program that it is on a node."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import fullmesh_rollback as tx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+NAME = "static_ip"
+
+
+class Machine:
+    """A root of files and a systemd that remembers what it was asked to start."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.etc = root / "etc"
+        self.etc.mkdir()
+        self.store = root / "store"
+        self.units = root / "units"
+        self.calls: list[list[str]] = []
+        self.rc = 0
+
+    def run(self, argv: list[str]) -> tuple[int, str]:
+        self.calls.append(argv)
+        return (self.rc, "no") if argv[0] == "systemd-run" else (0, "")
+
+    def arm(self, *paths: Path, commands: list[Any] | None = None, **more: Any) -> None:
+        tx.arm(self.run, NAME, 30, [str(path) for path in paths], commands or [], **more)
+
+    def engine(self, *words: str) -> None:
+        """What systemd would have started."""
+        command = [sys.executable, str(self.store / "engine.py"), *words]
+        subprocess.run(command, check=True, timeout=60)
+
+    @property
+    def folder(self) -> Path:
+        return self.store / NAME
+
+    def log(self) -> str:
+        return (self.store / "log").read_text()
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    machine = Machine(tmp_path)
+    monkeypatch.setattr(tx, "STORE", str(machine.store))
+    monkeypatch.setattr(tx, "UNITS", str(machine.units))
+    return machine
+
+
+def manifest(top: Path) -> list[tuple[Any, ...]]:
+    """Everything below a directory: kind, mode, owner, bytes, times of files, extended attributes."""
+    found = []
+    for path in sorted(top.rglob("*")):
+        info = path.lstat()
+        data = os.readlink(path) if path.is_symlink() else path.is_file() and path.read_bytes()
+        names = os.listxattr(path, follow_symlinks=False)
+        values = [os.getxattr(path, name, follow_symlinks=False) for name in names]
+        when = 0 if path.is_dir() else info.st_mtime_ns
+        found.append((str(path), info.st_mode, info.st_uid, info.st_gid, data, when, names, values))
+    return found
+
+
+def furnish(node: Machine) -> list[Path]:
+    """Files of every kind, and some that are not there."""
+    plain, private, link = node.etc / "plain", node.etc / "pri'vate", node.etc / "link"
+    plain.write_text("one\n")
+    private.write_bytes(b"\x00two")
+    private.chmod(0o4750)
+    os.utime(private, ns=(1, 1234567890123456789))
+    if os.geteuid() == 0:
+        os.chown(private, 12, 34)
+    link.symlink_to("plain")
+    return [plain, private, link, node.etc / "new", node.etc / "a/b/new"]
+
+
+def spoil(paths: list[Path]) -> None:
+    """Change everything that can be changed."""
+    plain, private, link, new, deep = paths
+    plain.write_text("changed")
+    plain.chmod(0o600)
+    private.unlink()
+    link.unlink()
+    link.write_text("no link any more")
+    new.write_text("x")
+    deep.parent.mkdir(parents=True)
+    deep.write_text("y")
+
+
+def test_restored_is_byte_for_byte_with_modes_owners_times_links_and_absence(node: Machine) -> None:
+    paths = furnish(node)
+    before = manifest(node.etc)
+    node.arm(*paths, commands=[["touch", str(node.root / "ran")], f"echo $0 > {node.root}/shell"])
+    spoil(paths)
+    node.engine("restore", str(node.folder))
+    assert manifest(node.etc) == before
+    assert (node.root / "ran").exists()
+    assert (node.root / "shell").exists()
+    report = tx.report_of(NAME)
+    assert sorted(report["files"]) == sorted(map(str, paths))
+    assert report["faults"] == []
+    assert tx.disarm(node.run, NAME) == "fired"
+    assert tx.disarm(node.run, NAME) == "idle"
+
+
+def test_extended_attributes_come_back(node: Machine) -> None:
+    """SELinux's labels are such; ext4, xfs, overlay, and tmpfs since Linux 6.6, take ours as well."""
+    path = node.etc / "labelled"
+    path.write_text("one")
+    os.setxattr(path, "user.fullmesh", b"label")
+    before = manifest(node.etc)
+    node.arm(path)
+    path.unlink()
+    node.engine("restore", str(node.folder))
+    assert manifest(node.etc) == before
+
+
+def test_a_confirmed_change_stays_and_nothing_is_left_but_the_log(node: Machine) -> None:
+    paths = furnish(node)
+    node.arm(*paths)
+    assert (node.units / tx.BOOT).exists()
+    spoil(paths)
+    after = manifest(node.etc)
+    assert tx.disarm(node.run, NAME) == "disarmed"
+    assert manifest(node.etc) == after
+    assert sorted(path.name for path in node.store.iterdir()) == ["engine.py", "lock", "log"]
+    assert not node.units.exists()
+    assert [line.split(": ")[1] for line in node.log().splitlines()] == [
+        "armed for 30 s",
+        "confirmed",
+    ]
+
+
+def test_the_boot_unit_is_there_while_armed_and_gone_after(node: Machine) -> None:
+    node.units.mkdir()
+    before = manifest(node.units)
+    node.arm()
+    unit = (node.units / tx.BOOT).read_text()
+    assert f"ExecStart={sys.executable} {node.store}/engine.py boot {node.store}" in unit
+    for line in ("Before=network-pre.target", "firewalld.service", "systemd-networkd.service"):
+        assert line in unit
+    assert (node.units / tx.WANTS / tx.BOOT).resolve() == node.units / tx.BOOT
+    node.engine("restore", str(node.folder))
+    assert manifest(node.units) == before
+
+
+def test_only_root_can_read_what_was_saved(node: Machine) -> None:
+    node.arm(*furnish(node))
+    assert node.store.stat().st_mode & 0o077 == 0
+    assert node.folder.stat().st_mode & 0o077 == 0
+
+
+# --- two at once ------------------------------------------------------------------------------------
+
+
+def test_a_second_change_is_refused_and_says_since_when_and_which(node: Machine) -> None:
+    node.arm(what="addresses of eth0")
+    since = json.loads((node.folder / "journal.json").read_text())["since"]
+    for name in (NAME, "peer_firewall"):
+        with pytest.raises(tx.RollbackError, match=r"\[TX-101\] the change 'static_ip'") as caught:
+            tx.arm(node.run, name, 30, [], [])
+        assert since in str(caught.value)
+    assert tx.disarm(node.run, NAME) == "disarmed"
+    tx.arm(node.run, "peer_firewall", 30, [], [])
+
+
+def test_two_that_arm_at_the_same_moment(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tx, "LOCK_SECONDS", 0)
+    node.store.mkdir()
+    with tx.locked(str(node.store / "lock"), 0):  # noqa: SIM117 (what raises stands alone)
+        with pytest.raises(tx.RollbackError, match=r"\[TX-101\]"):
+            node.arm()
+
+
+def test_a_transaction_whose_timer_never_ran_is_undone_by_the_next_run(node: Machine) -> None:
+    path = node.etc / "file"
+    path.write_text("before")
+    node.arm(path)
+    path.write_text("after")
+    journal = json.loads((node.folder / "journal.json").read_text())
+    journal["monotonic"] -= 1000
+    (node.folder / "journal.json").write_text(json.dumps(journal))
+    node.arm(path)
+    assert path.read_text() == "before"
+    assert tx.state_of(str(node.folder)) == "armed"
+
+
+@pytest.mark.parametrize("turn", range(12))
+def test_the_timer_fires_while_confirm_arrives(node: Machine, turn: int) -> None:
+    path = node.etc / "file"
+    path.write_text("before")
+    node.arm(path)
+    path.write_text("after")
+    with ThreadPoolExecutor(2) as pool:
+
+        def confirm() -> str:
+            time.sleep(0.01 * turn)
+            return str(tx.disarm(node.run, NAME))
+
+        confirmed = pool.submit(confirm)
+        pool.submit(node.engine, "restore", str(node.folder)).result()
+        word = confirmed.result()
+    assert (word, path.read_text()) in (("disarmed", "after"), ("fired", "before"))
+    assert not node.folder.exists()
+
+
+def test_a_late_timer_does_not_undo_the_next_transaction(node: Machine) -> None:
+    path = node.etc / "file"
+    node.arm(path)
+    late = [call for call in node.calls if "--on-active=30" in call][-1]
+    token = late[-1]
+    assert tx.disarm(node.run, NAME) == "disarmed"
+    node.arm(path)
+    path.write_text("after")
+    assert not tx.claim(str(node.folder), "restoring", token)
+    # the shell that the old timer has started finds the new transaction's script
+    subprocess.run(late[late.index("/bin/sh") :], check=True, timeout=60)
+    assert tx.state_of(str(node.folder)) == "armed"
+    assert path.read_text() == "after"
+    new = [call for call in node.calls if "--on-active=30" in call][-1]
+    subprocess.run(new[new.index("/bin/sh") :], check=True, timeout=60)
+    assert not path.exists()
+    assert "nobody came back" in tx.report_of(NAME)["why"]
+
+
+def test_a_timer_without_its_script_ends_well(node: Machine) -> None:
+    node.arm()
+    timer = node.calls[-1]
+    tx.disarm(node.run, NAME)
+    subprocess.run(timer[timer.index("/bin/sh") :], check=True, timeout=60)
+
+
+def test_claims_exclude_each_other(node: Machine) -> None:
+    for _ in range(30):
+        node.arm()
+        with ThreadPoolExecutor(4) as pool:
+            words = ["confirmed", "restoring"] * 2
+            won = list(pool.map(lambda word: tx.claim(str(node.folder), word), words))
+        assert won.count(True) == 1
+        (node.folder / "fired").touch()
+        tx.disarm(node.run, NAME)
+
+
+# --- what can go wrong ------------------------------------------------------------------------------
+
+
+def test_no_room_to_save_changes_nothing_and_arms_nothing(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = furnish(node)
+    before = manifest(node.etc)
+    real = tx.write_file
+    for number in range(7):
+        written: list[str] = []
+
+        def full(path: str, data: bytes, mode: int, at: int = number, seen: Any = written) -> None:
+            seen.append(path)
+            if len(seen) > at:
+                raise OSError(28, "No space left on device")
+            real(path, data, mode)
+
+        monkeypatch.setattr(tx, "write_file", full)
+        with pytest.raises(tx.RollbackError, match=r"\[TX-102\].*No space left"):
+            node.arm(*paths)
+        assert sorted(path.name for path in node.store.iterdir() if path.is_dir()) == []
+        assert not node.units.exists()
+    assert node.calls == []
+    assert manifest(node.etc) == before
+
+
+def test_a_timer_that_does_not_start_leaves_nothing(node: Machine) -> None:
+    node.rc = 1
+    with pytest.raises(tx.RollbackError, match=r"\[TX-103\]"):
+        node.arm(*furnish(node))
+    assert not node.folder.exists()
+    assert not node.units.exists()
+
+
+def test_a_unit_that_is_still_on_its_way_out_is_waited_for(node: Machine) -> None:
+    answers = [(1, "Unit x.service was already loaded or has a fragment file."), (0, "")]
+
+    def run(argv: list[str]) -> tuple[int, str]:
+        return answers.pop(0) if argv[0] == "systemd-run" else (0, "")
+
+    tx.arm(run, NAME, 30, [], [])
+    assert answers == []
+    assert tx.state_of(str(node.folder)) == "armed"
+
+
+def test_a_change_that_does_not_start_is_put_away(node: Machine) -> None:
+    node.arm()
+    node.rc = 1
+    with pytest.raises(tx.RollbackError, match=r"\[TX-103\]"):
+        tx.apply(node.run, NAME, {}, [])
+    assert not node.folder.exists()
+
+
+def test_a_directory_in_the_place_of_a_file(node: Machine) -> None:
+    (node.etc / "dir").mkdir()
+    with pytest.raises(tx.RollbackError, match=r"\[TX-106\]"):
+        node.arm(node.etc / "dir")
+    assert not node.folder.exists()
+    assert not node.units.exists()
+
+
+def test_a_disk_that_is_full_when_it_counts(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = node.etc / "file"
+    path.write_text("before")
+    node.arm(path)
+    path.write_text("a longer text than before")
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tx, "write_file", full)
+    assert tx.restore(str(node.folder), "test")
+    assert path.read_text() == "before"
+    assert tx.state_of(str(node.folder)) == "fired"
+    assert tx.disarm(node.run, NAME) == "fired"
+
+
+def test_a_command_that_fails_stops_no_other(node: Machine) -> None:
+    node.arm(commands=[["false"], ["no-such-program"], ["touch", str(node.root / "ran")]])
+    node.engine("restore", str(node.folder))
+    report = tx.report_of(NAME)
+    assert [fault.split("`")[1] for fault in report["faults"]] == ["false", "no-such-program"]
+    assert (node.root / "ran").exists()
+
+
+def test_a_restore_that_was_cut_off_is_finished(node: Machine) -> None:
+    path = node.etc / "file"
+    path.write_text("before")
+    node.arm(path)
+    path.write_text("after")
+    assert tx.claim(str(node.folder), "restoring")
+    node.engine("boot", str(node.store))
+    assert path.read_text() == "before"
+
+
+# --- after a reboot ---------------------------------------------------------------------------------
+
+
+def rebooted(node: Machine) -> None:
+    journal = json.loads((node.folder / "journal.json").read_text())
+    journal["boot"] = "another boot"
+    (node.folder / "journal.json").write_text(json.dumps(journal))
+
+
+def test_after_a_reboot_the_files_are_back_and_the_boot_commands_have_run(node: Machine) -> None:
+    path, ran = node.etc / "file", node.root / "ran"
+    path.write_text("before")
+    node.arm(
+        path, commands=[["touch", f"{ran}-not"]], boot=[["touch", str(ran)]], links=["no-such"]
+    )
+    path.write_text("after")
+    rebooted(node)
+    node.engine("boot", str(node.store))
+    assert path.read_text() == "before"
+    assert (ran.exists(), Path(f"{ran}-not").exists()) == (True, False)
+    assert "started again" in tx.report_of(NAME)["why"]
+    assert not node.units.exists()
+
+
+def test_without_boot_commands_the_usual_ones_run_once_the_boot_is_over(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, ran = node.etc / "file", node.root / "ran"
+    path.write_text("before")
+    node.arm(path, commands=[["touch", str(ran)]])
+    path.write_text("after")
+    rebooted(node)
+    asked: list[Any] = []
+    monkeypatch.setattr(tx, "call", lambda command, *_: asked.append(command) or (0, ""))
+    tx.at_boot(str(node.store))
+    monkeypatch.undo()
+    assert path.read_text() == "before"
+    assert not ran.exists()
+    assert "--property=After=multi-user.target" in asked[-1]
+    # a power cut here: the next boot does it again
+    assert (node.units / tx.BOOT).exists()
+    node.engine(*asked[-1][-2:])
+    assert ran.exists()
+    assert not node.units.exists()
+    assert tx.state_of(str(node.folder)) == "fired"
+
+
+def test_a_confirmation_that_was_cut_off_counts(node: Machine) -> None:
+    path = node.etc / "file"
+    node.arm(path)
+    path.write_text("after")
+    assert tx.claim(str(node.folder), "confirmed")
+    node.engine("boot", str(node.store))
+    assert path.read_text() == "after"
+    assert not node.folder.exists()
+    assert not node.units.exists()
+
+
+# --- apply ------------------------------------------------------------------------------------------
+
+
+def planned(node: Machine) -> list[str]:
+    """The engine's words that systemd was asked to run."""
+    return node.calls[-1][node.calls[-1].index(f"{node.store}/engine.py") + 1 :]
+
+
+def test_apply_writes_runs_and_says_so(node: Machine) -> None:
+    old, new = node.etc / "old", node.etc / "sub/new"
+    old.write_text("x")
+    node.arm(old, new)
+    files = {str(old): None, str(new): {"text": "hello\n", "mode": 0o600}}
+    tx.apply(node.run, NAME, files, [["touch", str(node.root / "ran")]])
+    assert tx.outcome(NAME)["state"] == "waiting"
+    node.engine(*planned(node))
+    assert tx.wait_applied(NAME, 1)["state"] == "done"
+    assert not old.exists()
+    assert new.read_text() == "hello\n"
+    assert new.stat().st_mode & 0o777 == 0o600
+    assert (node.root / "ran").exists()
+
+
+def test_what_cannot_be_applied_is_undone_at_once(node: Machine) -> None:
+    new = node.etc / "new"
+    node.arm(new)
+    tx.apply(node.run, NAME, {str(new): {"text": "x", "mode": 0o644}}, [["ls", "/no/such"]])
+    node.engine(*planned(node))
+    assert not new.exists()
+    assert tx.outcome(NAME)["state"] == "failed"
+    assert "no/such" in tx.outcome(NAME)["words"]
+    assert "it could not be applied: `ls /no/such`" in tx.report_of(NAME)["why"]
+
+
+def test_apply_does_not_stop_the_unit_that_it_runs_in(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(
+        tx, "call", lambda command, *_: asked.append(command) or (int(command == ["no"]), "")
+    )
+    node.arm()
+    tx.apply(node.run, NAME, {}, [["no"]])
+    tx.do_apply(str(node.folder))
+    assert tx.state_of(str(node.folder)) == "fired"
+    assert not [command for command in asked if "fullmesh-apply-static-ip.service" in command]
+
+
+def test_an_engine_that_stumbles_says_so_and_leaves_no_failed_unit(node: Machine) -> None:
+    node.arm()
+    (node.folder / "plan.json").write_text("{}")
+    node.engine("apply", str(node.folder))
+    tail = [line for line in (node.store).rglob("log") if "KeyError" in line.read_text()]
+    assert tail
+
+
+def test_apply_waits_until_our_connection_has_ended(node: Machine) -> None:
+    new = node.etc / "new"
+    node.arm(new)
+    session = subprocess.Popen(["sleep", "1"])
+    with ThreadPoolExecutor(1) as pool:
+        tx.apply(node.run, NAME, {str(new): {"text": "x", "mode": 0o644}}, [], leave=os.getpid())
+        plan = json.loads((node.folder / "plan.json").read_text())
+        (node.folder / "plan.json").write_text(json.dumps(plan | {"leave": session.pid}))
+        done = pool.submit(node.engine, *planned(node))
+        assert not new.exists()
+        session.wait()
+        done.result()
+    assert new.exists()
+
+
+def test_nothing_more_is_applied_once_the_timer_has_fired(node: Machine) -> None:
+    new = node.etc / "new"
+    node.arm(new)
+    tx.apply(node.run, NAME, {str(new): {"text": "x", "mode": 0o644}}, [])
+    words = planned(node)
+    node.engine("restore", str(node.folder))
+    node.engine(*words)
+    assert not new.exists()
+
+
+# --- the kernel's view ------------------------------------------------------------------------------
+
+
+def view(addresses: list[str], routes: list[list[str]], mtu: int = 1500) -> dict[str, Any]:
+    leases = [one for one in addresses if one.startswith("10.")]
+    link = {"mtu": mtu, "up": True, "addresses": addresses, "leases": leases}
+    return {"links": {"e0": link}, "routes": routes}
+
+
+def test_what_the_kernel_no_longer_shows_is_named_as_commands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    default = ["-4", "e0", "default via 10.0.0.1 proto dhcp metric 100"]
+    before = view(["10.0.0.5/24"], [default])
+    now = view(["10.0.0.9/24"], [["-4", "e0", "default via 10.0.0.2"]], 576)
+    monkeypatch.setattr(tx, "runtime", lambda names: now)
+    assert tx.unsettled(before) == [
+        ["ip", "link", "set", "e0", "mtu", "1500"],
+        ["ip", "addr", "add", "10.0.0.5/24", "dev", "e0"],
+        ["ip", "addr", "del", "10.0.0.9/24", "dev", "e0"],
+        ["ip", "-4", "route", "del", "default", "via", "10.0.0.2", "dev", "e0"],
+        ["ip", "-4", "route", "replace", *default[2].split(), "dev", "e0"],
+    ]
+    monkeypatch.setattr(tx, "runtime", lambda names: before)
+    assert tx.unsettled(before) == []
+
+
+def test_owners_get_the_time_that_a_lease_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = view(
+        ["10.0.0.5/24", "192.0.2.5/24"], [["-4", "e0", "default via 10.0.0.1 proto dhcp"]]
+    )
+    monkeypatch.setattr(tx, "runtime", lambda names: view(["192.0.2.9/24"], []))
+    seconds = {" ".join(step): tx.patience(step, before) for step in tx.unsettled(before)}
+    assert seconds == {
+        "ip addr add 10.0.0.5/24 dev e0": tx.LEASE_SECONDS,
+        "ip addr add 192.0.2.5/24 dev e0": tx.SETTLE_SECONDS,
+        "ip addr del 192.0.2.9/24 dev e0": 0,
+        "ip -4 route replace default via 10.0.0.1 proto dhcp dev e0": tx.LEASE_SECONDS,
+    }
+
+
+def test_what_the_owner_does_not_put_back_the_kernel_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before, now, told = view(["192.0.2.5/24"], []), view([], []), []
+    monkeypatch.setattr(tx, "SETTLE_SECONDS", 0.1)
+    monkeypatch.setattr(tx, "runtime", lambda names: now)
+
+    def call(command: list[str]) -> None:
+        told.append(" ".join(command))
+        now.update(before)
+
+    monkeypatch.setattr(tx, "call", call)
+    assert tx.settle(before) == told == ["ip addr add 192.0.2.5/24 dev e0"]
+
+
+def test_a_route_is_known_without_what_changes_by_itself() -> None:
+    assert tx.plain_route("default via fe80::1 proto ra metric 100 expires 1795sec pref low") == (
+        "default via fe80::1 proto ra metric 100 pref low"
+    )
+    assert not tx.keep_route("10.0.0.0/24 proto kernel scope link src 10.0.0.5")
+
+
+# --- the log ----------------------------------------------------------------------------------------
+
+
+def test_the_log_is_bounded_and_keeps_the_newest(node: Machine) -> None:
+    node.store.mkdir()
+    for number in range(3000):
+        tx.note(str(node.store), f"line {number} " + "x" * 60)
+    assert (node.store / "log").stat().st_size < tx.LOG_BYTES + 200
+    assert node.log().splitlines()[-1].split()[2] == "2999"
+    assert all(line.split()[1] == "line" for line in node.log().splitlines())
+
+
+@given(st.lists(st.binary(max_size=200), max_size=4), st.lists(st.booleans(), min_size=4))
+def test_any_bytes_come_back(contents: list[bytes], gone: list[bool]) -> None:
+    import tempfile  # noqa: PLC0415 (hypothesis has no function-scoped tmp_path)
+
+    with tempfile.TemporaryDirectory() as top:
+        kept = Path(top) / "kept"
+        kept.mkdir()
+        paths = [Path(top) / str(number) for number in range(len(contents))]
+        for path, data in zip(paths, contents, strict=True):
+            path.write_bytes(data)
+        before = manifest(Path(top))
+        entries = [tx.remember(str(p), n, str(kept)) for n, p in enumerate(paths)]
+        for path, away in zip(paths, gone, strict=False):
+            path.unlink() if away else path.write_bytes(b"changed")
+        for entry in entries:
+            tx.as_before(entry, str(kept))
+        for saved in kept.iterdir():
+            saved.unlink()
+        assert manifest(Path(top)) == before

@@ -1,0 +1,157 @@
+"""The way back to a node that has moved, whom it has to reach, and how a failure is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fullmesh import transaction
+
+HOST = {"ansible_host": "198.51.100.7", "ansible_ssh_common_args": "-o X=y"}
+
+
+def test_a_node_that_has_moved_is_known_by_the_key_of_its_bootstrap_address() -> None:
+    assert transaction.way(HOST, "n1", "192.0.2.11") == {
+        "host": "192.0.2.11",
+        "port": 0,
+        "args": "-o X=y -o HostKeyAlias=198.51.100.7",
+    }
+
+
+@pytest.mark.parametrize(
+    ("variables", "way"),
+    [
+        ({}, {"host": "192.0.2.11", "port": 0, "args": "-o HostKeyAlias=n1"}),
+        (
+            {"ansible_port": 2222},
+            {"host": "192.0.2.11", "port": 2222, "args": "-o HostKeyAlias=[n1]:2222"},
+        ),
+        (
+            {"fullmesh_ssh_address": "127.0.0.1:2223"},
+            {"host": "127.0.0.1", "port": 2223, "args": "-o HostKeyAlias=n1"},
+        ),
+        (
+            {"ansible_ssh_extra_args": "-o HostKeyAlias=mine"},
+            {"host": "192.0.2.11", "port": 0, "args": ""},
+        ),
+        (
+            {"fullmesh_bootstrap": {"host": "old", "port": 0, "args": ""}, "ansible_host": "x"},
+            {"host": "192.0.2.11", "port": 0, "args": "-o HostKeyAlias=old"},
+        ),
+    ],
+)
+def test_ways(variables: dict[str, Any], way: dict[str, Any]) -> None:
+    assert transaction.way(variables, "n1", "192.0.2.11") == way
+
+
+@pytest.mark.parametrize("address", ["", "198.51.100.7"])
+def test_a_node_that_has_not_moved_is_reached_as_ever(address: str) -> None:
+    assert transaction.way(HOST, "n1", address) == transaction.here(HOST, "n1")
+
+
+def test_the_way_back_to_the_bootstrap_address_is_the_inventorys_own() -> None:
+    moved = transaction.way(HOST, "n1", "192.0.2.11")
+    facts = {
+        "fullmesh_bootstrap": transaction.bootstrap(HOST, "n1"),
+        "ansible_host": moved["host"],
+        "ansible_ssh_common_args": moved["args"],
+    }
+    assert transaction.way(facts, "n1", "") == {"host": "198.51.100.7", "port": 0, "args": "-o X=y"}
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", ("", 0)),
+        ("host", ("host", 0)),
+        ("host:22", ("host", 22)),
+        ("fd00::1", ("fd00::1", 0)),
+        ("[fd00::1]:2222", ("fd00::1", 2222)),
+        ("[fd00::1]", ("fd00::1", 0)),
+    ],
+)
+def test_addresses_with_ports(text: str, parts: tuple[str, int]) -> None:
+    assert transaction.split(text) == parts
+
+
+@pytest.mark.parametrize(
+    ("variables", "address"),
+    [
+        ({"fullmesh_address": "192.0.2.11/24"}, "192.0.2.11"),
+        ({"fullmesh_address": ["fd00::1/64", "192.0.2.11/24"]}, "fd00::1"),
+        ({"fullmesh_links": [{"address": "192.0.2.12/24"}]}, "192.0.2.12"),
+        ({"fullmesh_links": [{"addresses": ["192.0.2.13/24"]}]}, "192.0.2.13"),
+        ({}, ""),
+    ],
+)
+def test_where_a_node_is_once_it_has_its_addresses(variables: dict[str, Any], address: str) -> None:
+    assert transaction.moved(variables) == address
+
+
+def test_a_peer_that_is_not_up_yet_is_no_fault() -> None:
+    peers = {"n1": "192.0.2.1", "n2": "192.0.2.2", "n3": "192.0.2.3", "n4": "192.0.2.4"}
+    hostvars: dict[str, dict[str, Any]] = {
+        "n1": {},
+        "n2": {},
+        "n3": {"__static_ip_back": True},
+        "n4": {},
+    }
+    assert transaction.up(peers, hostvars, "n1", {"fullmesh_converged": ["n4"]}) == [
+        "192.0.2.3",
+        "192.0.2.4",
+    ]
+    assert transaction.up(peers, hostvars, "n3", {}) == []
+
+
+MOVES, STAYS = {"__static_ip_plan": {"needed": True}}, {"__static_ip_plan": {"needed": False}}
+
+
+@pytest.mark.parametrize(
+    ("hostvars", "drifted", "up"),
+    [
+        # outside of this run, or known nowhere
+        ({"n2": {}}, [], True),
+        ({}, [], True),
+        # what else it needs, its addresses stay
+        ({"n2": STAYS}, ["n2"], True),
+        # it moves now, or may when its turn comes
+        ({"n2": MOVES}, ["n2"], False),
+        ({"n2": {}}, ["n2"], False),
+        ({"n2": MOVES | {"__static_ip_back": True}}, ["n2"], True),
+    ],
+)
+def test_a_peer_that_answered_before_is_up_unless_it_moves_itself(
+    hostvars: dict[str, dict[str, Any]], drifted: list[str], up: bool
+) -> None:
+    peers, address = {"n1": "192.0.2.1", "n2": "192.0.2.2"}, "192.0.2.2"
+    groups = {"fullmesh_drifted": drifted}
+    found = transaction.up(peers, hostvars, "n1", groups, [address])
+    assert found == ([address] if up else [])
+    assert transaction.up(peers, {"n2": STAYS}, "n1", groups, []) == []
+
+
+def test_the_master_and_the_next_nodes_are_asked_before_a_change() -> None:
+    peers = {f"n{rank}": f"192.0.2.{rank}" for rank in range(12)}
+    asked = transaction.witnesses(peers, "n9", "n0")
+    assert asked == [f"192.0.2.{rank}" for rank in (0, 10, 11, 1, 2, 3, 4, 5, 6)]
+    assert "192.0.2.0" not in transaction.witnesses(peers, "n0", "n0")
+    assert transaction.witnesses({}, "n0", "") == []
+    assert transaction.witnesses({"n1": "192.0.2.1"}, "n0", "gone") == ["192.0.2.1"]
+
+
+def test_a_failure_is_told_with_what_was_tried_what_came_back_and_what_to_look_at() -> None:
+    report = {"after": 14.2, "why": "nobody came back", "faults": ["x: no"]}
+    said = transaction.told(
+        "timed out\nwaiting", "n1", "eth1: 192.0.2.1/24", report, "198.51.100.7"
+    )
+    assert said.startswith("[IP-113] n1 did not come back on a new connection: timed out waiting.")
+    for part in ("Tried on n1: eth1: 192.0.2.1/24", "14.2 s after", "198.51.100.7", "x: no", "log"):
+        assert part in said
+
+
+def test_a_coded_failure_keeps_its_code() -> None:
+    said = transaction.told("[IP-107] not as wanted.", "n1", "x", {}, "198.51.100.7")
+    assert said.startswith(
+        "[IP-107] not as wanted. Tried on n1: x. The node answers at 198.51.100.7"
+    )
