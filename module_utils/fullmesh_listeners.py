@@ -25,7 +25,14 @@ from ansible.module_utils.fullmesh_handshake import (
     ok_line,
     read_client,
 )
-from ansible.module_utils.fullmesh_sockets import errno_name, family_of, owner_of_port
+from ansible.module_utils.fullmesh_sockets import (
+    errno_name,
+    family_of,
+    lost_segments,
+    owner_of_port,
+    tcp_info,
+)
+from ansible.module_utils.fullmesh_survey_net import counters
 
 if TYPE_CHECKING:
     from typing import Any
@@ -37,6 +44,7 @@ BACKLOG = 4096
 CONNECTION_SECONDS = 15.0
 CHUNK = 65536
 OUTSIDE_TRIES = 20
+BORDERS_MOST = 48  # borders of rules inside the data range that get listeners on both sides
 PORT_FLOOR = 1024
 PORT_TOP = 65535
 CONTROL = "listeners.sock"
@@ -109,6 +117,30 @@ def open_samples(address: str, count: int) -> "tuple[list[socket.socket], list[P
             continue
         socks.append(sock)
         ports.append({"kind": "sample", "port": sock.getsockname()[1], "error": "", "holder": ""})
+    return socks, ports
+
+
+def spread_over(first: int, last: int, count: int, borders: "list[int]") -> "list[int]":
+    """Choose ports of a range: both ends, evenly between them, and both sides of every border of a rule.
+
+    With *count* ports spread evenly, no shut stretch longer than a (count - 1)th of the range stays unseen.
+    """
+    steps = max(1, count - 1)
+    even = [first + (last - first) * i // steps for i in range(count)] if count else []
+    near = [port for port in borders if first <= port <= last][:BORDERS_MOST]
+    return sorted({*even, *near}) if count else []
+
+
+def open_spread(address: str, wanted: "list[int]") -> "tuple[list[socket.socket], list[Port]]":
+    """Listen on chosen ports of the data range; one that is taken is passed over, its neighbour tells as much."""
+    socks, ports = [], []
+    for port in wanted:
+        try:
+            sock = bind_one(address, port)
+        except OSError:
+            continue
+        socks.append(sock)
+        ports.append({"kind": "range", "port": port, "error": "", "holder": ""})
     return socks, ports
 
 
@@ -207,6 +239,7 @@ class Visitor:
         self.node = ""
         self.upload = 0  # bytes still to come
         self.download = 0  # bytes still to send
+        self.wanted = selectors.EVENT_READ | selectors.EVENT_WRITE  # what the selector watches for
 
 
 class Server:
@@ -221,6 +254,8 @@ class Server:
         self.proved: "dict[str, int]" = {}
         self.strangers: "list[str]" = []
         self.refused = 0
+        self.before = counters()
+        self.lost: "dict[str, list[int]]" = {}
         self.peers = set(spec["peers"])
         self.asked: "set[tuple[str, str, int]]" = set()
         self.answered: "set[tuple[str, str, int]]" = set()
@@ -237,6 +272,7 @@ class Server:
 
     def serve(self) -> None:
         """Loop."""
+        swept = time.monotonic()
         while self.running and time.monotonic() < self.ends:
             for key, events in self.selector.select(1.0):
                 if isinstance(key.data, Visitor):
@@ -244,8 +280,10 @@ class Server:
                 else:
                     key.data(key.fileobj)
             now = time.monotonic()
-            for visitor in [v for v in self.visitors if now > v.deadline]:
-                self.leave(visitor)
+            if now - swept >= 1.0:
+                swept = now
+                for visitor in [v for v in self.visitors if now > v.deadline]:
+                    self.leave(visitor)
 
     def count(self, tap: "socket.socket") -> None:
         """Note handshakes between peers on the wire: beyond our own firewall, in both directions."""
@@ -272,11 +310,12 @@ class Server:
             visitor = Visitor(sock, source, time.monotonic() + CONNECTION_SECONDS)
             visitor.outbox = hello_line(self.node, visitor.nonce, time.time())
             self.visitors.add(visitor)
-            self.selector.register(sock, selectors.EVENT_READ | selectors.EVENT_WRITE, visitor)
+            self.selector.register(sock, visitor.wanted, visitor)
 
     def leave(self, visitor: Visitor, rude: bool = False) -> None:
         """Close a connection; rudely, with a reset, for those who have no business here."""
         self.visitors.discard(visitor)
+        self.count_lost(visitor)
         with contextlib.suppress(KeyError, ValueError):
             self.selector.unregister(visitor.sock)
         if rude:
@@ -284,6 +323,16 @@ class Server:
             with contextlib.suppress(OSError):
                 visitor.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         visitor.sock.close()
+
+    def count_lost(self, visitor: Visitor) -> None:
+        """Count what had to be sent again on connections that came through; what is stuck is judged elsewhere."""
+        if not visitor.node or visitor.upload or visitor.download or visitor.outbox:
+            return
+        info = tcp_info(visitor.sock)
+        if not info["unacked"]:
+            kept = self.lost.setdefault(visitor.node, [0, 0])
+            kept[0] += lost_segments(info)
+            kept[1] += info["segs_out"]
 
     def attend(self, visitor: Visitor, events: int) -> None:
         """Read and write what is possible right now."""
@@ -303,6 +352,7 @@ class Server:
         if not data:
             self.leave(visitor)
         elif visitor.node:
+            visitor.deadline = time.monotonic() + CONNECTION_SECONDS
             self.take_payload(visitor, len(data))
         else:
             visitor.inbox += data
@@ -346,7 +396,9 @@ class Server:
             visitor.outbox = visitor.outbox[sent:]
         more = visitor.outbox or (visitor.node and not visitor.upload and visitor.download)
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if more else 0)
-        self.selector.modify(visitor.sock, wanted, visitor)
+        if wanted != visitor.wanted:  # of thousands of connections, each a call of the kernel
+            visitor.wanted = wanted
+            self.selector.modify(visitor.sock, wanted, visitor)
 
     def report(self) -> "dict[str, Any]":
         """Say what was seen."""
@@ -356,6 +408,8 @@ class Server:
             "strangers": self.strangers,
             "asked": by_pair(self.asked),
             "answered": by_pair(self.answered),
+            "lost": self.lost,
+            "counters": {n: v - self.before.get(n, 0) for n, v in counters().items()},
         }
 
     def command(self, control: "socket.socket") -> None:
@@ -388,6 +442,7 @@ def start_listeners(spec: "Spec") -> "dict[str, Any]":
         open_samples(address, int(spec["samples"])),
         open_named(address, spec["named"]),
         open_outside(address, spec["allowed"]) if spec["outside"] else ([], []),
+        open_spread(address, spec.get("spread", [])),
     ):
         socks += opened
         ports += described

@@ -90,7 +90,11 @@ def parse_addresses(text: str) -> Dict[str, List[str]]:
 
 
 def interfaces(sys_net: str = "/sys/class/net") -> List[Dict[str, Any]]:
-    """Every interface: name, mac, mtu, state, speed (Mbit/s, 0 unknown), virtual, addresses with prefix."""
+    """Every interface: name, kind, mac, mtu, state, speed (Mbit/s, 0 unknown), addresses with prefix.
+
+    kind is the kernel's DEVTYPE ("vlan", "bond", "bridge" ...; "" for a card). A member of a bond shows the bond's
+    hardware address; mac is the card's own one.
+    """
     addresses = parse_addresses(run(["ip", "-o", "addr", "show"])[1])
     result = []
     try:
@@ -102,10 +106,12 @@ def interfaces(sys_net: str = "/sys/class/net") -> List[Dict[str, Any]]:
         if not os.path.isdir(base):
             continue
         speed = read(base + "/speed", "0")
+        mac = read(base + "/bonding_slave/perm_hwaddr") or read(base + "/address")
         result.append(
             {
                 "name": name,
-                "mac": read(base + "/address").lower(),
+                "kind": devtype(read(base + "/uevent")),
+                "mac": mac.lower(),
                 "mtu": int(read(base + "/mtu", "0") or 0),
                 "state": read(base + "/operstate", "unknown"),
                 "carrier": read(base + "/carrier", "0") == "1",
@@ -114,6 +120,14 @@ def interfaces(sys_net: str = "/sys/class/net") -> List[Dict[str, Any]]:
             }
         )
     return result
+
+
+def devtype(uevent: str) -> str:
+    """DEVTYPE in the text of an interface's uevent file."""
+    for line in uevent.splitlines():
+        if line.startswith("DEVTYPE="):
+            return line.split("=", 1)[1]
+    return ""
 
 
 def listening_ports(proc_net: str = "/proc/net") -> List[int]:
@@ -152,6 +166,45 @@ def hca_names() -> List[str]:
         return sorted(os.listdir("/sys/class/infiniband"))
     except OSError:
         return []
+
+
+def rdma_ports(base: str = "/sys/class/infiniband") -> List[Dict[str, Any]]:
+    """Every port of every RDMA device, as the kernel's Documentation/ABI/stable/sysfs-class-infiniband has it.
+
+    Each has device, port, driver, layer (``InfiniBand`` or ``Ethernet``), active, and the GIDs that are in use:
+    index, type (``RoCE v2`` ...), gid, and the interface that it belongs to.
+    """
+    found = []
+    devices = hca_names() if base == "/sys/class/infiniband" else sorted(os.listdir(base))
+    for device in devices:
+        ports = os.path.join(base, device, "ports")
+        driver = os.path.basename(os.path.realpath(os.path.join(base, device, "device/driver")))
+        for port in sorted(os.listdir(ports)) if os.path.isdir(ports) else []:
+            here = os.path.join(ports, port)
+            found.append(
+                {
+                    "device": device,
+                    "port": int(port),
+                    "driver": driver,
+                    "layer": read(here + "/link_layer"),
+                    "active": read(here + "/state").startswith("4:"),
+                    "gids": port_gids(here),
+                }
+            )
+    return found
+
+
+def port_gids(port: str) -> List[Dict[str, Any]]:
+    """The GIDs of a port that are not empty; reading the type of an empty one is an error (EINVAL)."""
+    folder = port + "/gids"
+    found = []
+    for index in sorted(os.listdir(folder), key=int)[:64] if os.path.isdir(folder) else []:
+        gid = read(os.path.join(folder, index))
+        if gid.strip("0:"):
+            kind = read(port + "/gid_attrs/types/" + index)
+            interface = read(port + "/gid_attrs/ndevs/" + index)
+            found.append({"index": int(index), "type": kind, "gid": gid, "interface": interface})
+    return found
 
 
 def container() -> str:

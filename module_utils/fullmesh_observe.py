@@ -23,7 +23,8 @@ SYSCTLS = {
     "somaxconn": "net/core/somaxconn",
 }
 VERSIONS = """
-import json, platform
+import json, os, platform, re
+cuda = ""
 try:
     from importlib.metadata import PackageNotFoundError, distributions, version
     found = {d.metadata["Name"]: d.version for d in distributions()
@@ -32,10 +33,16 @@ try:
         torch = version("torch")
     except PackageNotFoundError:
         torch = ""
+    for held in distributions():
+        if held.metadata["Name"] == "torch":
+            text = open(str(held.locate_file("torch/version.py"))).read()
+            cuda = (re.findall(r"^cuda\\b.*= ['\\x22]([\\d.]+)", text, re.M) or [""])[0]
 except ImportError:
     torch, found = "", {}
+except OSError:
+    pass
 print(json.dumps({"python": platform.python_version(), "torch": torch,
-                  "torch_nccl": " ".join(sorted(found.values()))}))
+                  "torch_nccl": " ".join(sorted(found.values())), "torch_cuda": cuda}))
 """
 
 
@@ -142,6 +149,44 @@ def observe_versions(python: str) -> "dict[str, str]":
     return said if isinstance(said, dict) else empty
 
 
+def observe_software(interface: str, torch_cuda: str) -> "dict[str, str]":
+    """What may differ between nodes and then explains odd results; "" where a node does not say."""
+    libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
+    driver = os.path.realpath("/sys/class/net/" + interface + "/device/driver")
+    driver = os.path.basename(driver) if interface and os.path.isdir(driver) else ""
+    version = read_text("/sys/module/" + driver + "/version") if driver else ""
+    locale = ""
+    for path in ("/etc/locale.conf", "/etc/default/locale"):
+        for line in read_text(path).splitlines():
+            if line.startswith("LANG=") and not locale:
+                locale = line[5:].strip("\"' ")
+    zone = os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
+    # names of one zone; a machine without the file has UTC (man 5 localtime)
+    utc = zone in (
+        "",
+        "Etc/UTC",
+        "Etc/UCT",
+        "UCT",
+        "Universal",
+        "Etc/Universal",
+        "Zulu",
+        "Etc/Zulu",
+    )
+    return {
+        "glibc": (libc or "").split(" ")[-1],
+        "nic_driver": (driver + " " + version).strip(),
+        "locale": locale,
+        "time_zone": "UTC" if utc else zone,
+        "torch_cuda": torch_cuda,
+    }
+
+
+def interpreter(want: "dict[str, Any]") -> str:
+    """Return the interpreter of the jobs; a diagnosis of a node that is not ours asks whatever is there."""
+    python = str(want["python"])
+    return python if os.path.exists(python) or not want.get("survey") else "python3"
+
+
 def observe_nccl(interface: str, family: int) -> "dict[str, Any]":
     """Let the system's NCCL choose address and port with the settings that jobs get."""
     begun = time.monotonic()
@@ -165,13 +210,18 @@ def observe(want: "dict[str, Any]") -> "dict[str, Any]":
     address = str(want["address"])
     addresses = parse_addresses(run_ip("-o", "addr", "show"))
     interface = addresses.get(address, "")
+    # A diagnosis looks names up beside the probe (fullmesh_survey_names).
+    versions = observe_versions(interpreter(want))
+    cuda = versions.pop("torch_cuda", "")
+    names = {} if want.get("beside") else {"names": observe_names(want["hosts"], address)}
     return {
         "addresses": addresses,
         "interface": observe_interface(interface or str(want["interface"])),
-        "names": observe_names(want["hosts"], address),
+        **names,
         "limits": observe_limits(),
         "sysctls": {name: read_text("/proc/sys/" + path) for name, path in SYSCTLS.items()},
-        "versions": observe_versions(str(want["python"])),
+        "versions": versions,
+        "software": observe_software(interface or str(want["interface"]), cuda),
         "system_python": sys.version.split()[0],
         "kernel": os.uname().release,
         "cpus": os.cpu_count() or 0,

@@ -22,18 +22,29 @@ LISTEN = 10
 CONNECTED = (ESTABLISHED, 4, 5, 6, CLOSE_WAIT, 9, 11)  # any state past the handshake
 INFO = struct.Struct("8B24I")  # linux/tcp.h up to tcpi_total_retrans; the struct only ever grows
 FIELDS = {"unacked": 4, "pmtu": 13, "rtt_us": 15, "total_retrans": 23}
+# Behind them, where the kernel has them: name -> (offset, format). The struct only ever grows.
+LATER = {"acked": (120, "Q"), "segs_out": (136, "I"), "dsack_dups": (216, "I")}
+INFO_ROOM = 256
 
 
 def tcp_info(sock: "socket.socket") -> "dict[str, int]":
     """Return the fields of TCP_INFO that verdicts are made of."""
     try:
-        raw = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO.size)
+        raw = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_ROOM)
     except OSError:
-        return {"state": CLOSE, "unacked": 0, "pmtu": 0, "rtt_us": 0, "total_retrans": 0}
-    values = INFO.unpack(raw.ljust(INFO.size, b"\0"))
+        return dict(dict.fromkeys([*FIELDS, *LATER], 0), state=CLOSE)
+    values = INFO.unpack(raw[: INFO.size].ljust(INFO.size, b"\0"))
     found = {name: values[8 + index] for name, index in FIELDS.items()}
     found["state"] = values[0]
+    raw = raw.ljust(INFO_ROOM, b"\0")
+    for name, (offset, form) in LATER.items():
+        found[name] = struct.unpack_from(form, raw, offset)[0]
     return found
+
+
+def lost_segments(info: "dict[str, int]") -> int:
+    """Segments that were sent again and were needed: the receiver reports the needless ones (RFC 2883)."""
+    return max(0, info["total_retrans"] - info["dsack_dups"])
 
 
 def family_of(address: str) -> int:
@@ -149,7 +160,13 @@ def parse_neighbour(text: str) -> str:
 
 def path_to(address: str) -> "dict[str, str]":
     """Say how the kernel would reach *address* and whether the next hop answers ARP or ND."""
-    route = parse_route(run_ip("-o", "route", "get", address))
+    said = run_ip("-o", "route", "get", address)
+    route = parse_route(said)
+    if not said and run_ip("-V"):
+        route["neighbour"] = (
+            "failed"  # not even a route; what was heard from the neighbour before counts for nothing
+        )
+        return route
     hop = route["via"] or address
     route["neighbour"] = parse_neighbour(run_ip("neigh", "show", "to", hop))
     return route

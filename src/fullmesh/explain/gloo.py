@@ -144,6 +144,35 @@ CAUSES = (
         follows=(ANY_CAUSE,),
     ),
     Cause(
+        code="LG-115",
+        title="Gloo: both ends waited, so the packets between them are dropped",
+        says=(
+            "Every rank whose log is given waited for a data connection and none was answered or rejected: packets"
+            " to the data ports are dropped without a word (or a rank whose log is not given never came)."
+        ),
+        where="the node with the lower address: with Gloo the higher IP always connects to the lower one",
+        prove=f"{LINKS}: VC-201)",
+        mend=f"{FIREWALL}; outside the host: open the data range in the cloud's security group, both directions.",
+        source="recorded: nft drop on the data range, timeout 4 s, both ends end after 20 s with the same line",
+        looks=(),
+        patterns=(),
+        weight=60,
+    ),
+    Cause(
+        code="LG-116",
+        title="Gloo: a rank's number is not below the number of ranks",
+        says="RANK is {number} and WORLD_SIZE is {size}: ranks count from 0 to WORLD_SIZE-1.",
+        where="the node of this log: its RANK, node rank or WORLD_SIZE",
+        prove="on that node: cat /etc/fullmesh/env; env | grep -E 'RANK|WORLD_SIZE' where the job starts",
+        mend="Start the job with fullmesh-torchrun on every node, or give every process its own RANK.",
+        source="recorded: RANK=2 with WORLD_SIZE=2; gloo/context.cc",
+        looks=("RuntimeError: [enforce fail at .../gloo/context.cc:23] rank < size. 2 vs 2",),
+        patterns=(
+            Pattern("rank < size.", r"rank < size\. (?P<number>\d{1,7}) vs (?P<size>\d{1,7})"),
+        ),
+        weight=89,
+    ),
+    Cause(
         code="LG-106",
         title="Gloo: a rank published a loopback address",
         says=(

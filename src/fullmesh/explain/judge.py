@@ -41,6 +41,7 @@ MOST_HITS = 20000  # lines per file and needle that are looked at closely
 MOST_FACTS = 400
 LINE_RANK = re.compile(r"\[[Rr]ank ?(\d{1,7})\]|^\[\d+,(\d{1,7})\]<")
 STORE_CODES = ("LG-202", "LG-203", "LG-204")
+LOOKUPS = 3  # of a name without a connection attempt: it leads nowhere
 
 
 def _by_needle() -> dict[str, list[tuple[Cause | Fact, Pattern]]]:
@@ -221,6 +222,35 @@ def different_ports(findings: Iterable[Finding]) -> Finding | None:
     return None
 
 
+def both_waited(findings: Sequence[Finding]) -> Finding | None:
+    """The passive end's line in the logs of several ranks, and no cause anywhere: silence in between."""
+    if any(finding.cause.severity is Severity.CAUSE for finding in findings):
+        return None
+    waited = [finding for finding in findings if finding.code == "LG-105"]
+    lines = {e.file: e for finding in waited for e in finding.evidence}
+    return (
+        Finding(CAUSES["LG-115"], {}, list(lines.values()), len(lines)) if len(lines) > 1 else None
+    )
+
+
+def unresolved(findings: Sequence[Finding]) -> list[Finding]:
+    """Names of a store that were looked up again and again without one connection attempt.
+
+    torch 2.13 prints the IPv6 failure only, also where IPv4 fails; an attempt that is dropped takes one look-up, one
+    that is rejected leaves an errno (recorded: six look-ups in 8 s for a name that nobody knows).
+    """
+    if any(finding.code in ("LG-205", "LG-206") for finding in findings):
+        return []
+    looked = {f.fields["host"]: f for f in findings if f.code == "LG-905"}
+    made = []
+    for finding in findings:
+        tried = looked.get(finding.fields.get("host", "")) if finding.code in STORE_CODES else None
+        if tried is not None and tried.count >= LOOKUPS:
+            fields = {"host": tried.fields["host"], "reason": "looked up again and again"}
+            made.append(Finding(CAUSES["LG-206"], fields, tried.evidence, tried.count))
+    return made
+
+
 def enrich(head: Finding, known: Known) -> None:
     """Add what other lines and the plan tell about a finding."""
     extra = [head.fields.get("range_note", "")]
@@ -248,6 +278,9 @@ def judge(tally: Tally) -> Verdict:
         found.append(Finding(cause, draw.fields, draw.evidence[:EVIDENCE], len(draw.evidence)))
     if (ports := different_ports(found)) is not None:
         found.append(ports)
+    found += unresolved(found)
+    if (silence := both_waited(found)) is not None:
+        found.append(silence)
     codes |= {finding.code for finding in found}
     kept = [f for f in found if not f.cause.needs or codes.intersection(f.cause.needs)]
     for finding in kept:

@@ -408,9 +408,16 @@ CAUSES = (
                 f"{name}: ",
                 r"^(?:\S{0,60}\s){0,4}?\s*(?P<error>(?:[A-Za-z_]\w*\.)*"
                 + name
-                + r"): (?P<message>.{1,200})",
+                # what torch itself raises about its environment has causes of its own
+                + r"): (?!Error initializing torch\.distributed)(?P<message>.{1,200})",
             )
             for name in (
+                "ValueError",
+                "ZeroDivisionError",
+                "FloatingPointError",
+                "UnicodeDecodeError",
+                "MemoryError",
+                "NotImplementedError",
                 "ModuleNotFoundError",
                 "ImportError",
                 "FileNotFoundError",

@@ -11,8 +11,10 @@ from functools import cached_property
 from fullmesh.ports import PortRange
 
 ANY_CAUSE = "*"
+# what a terminal or a reader obeys instead of showing it: controls, directions, invisible characters
 CONTROL = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+    "[\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff"
+    "\\ufff9-\\ufffb\\ufffe\\uffff\\ud800-\\udfff\\U000e0000-\\U000e0fff]"
 )
 WORD = re.compile(r"[\w.:%+@/-]{1,120}")
 SHOWN = 240  # characters of a log line; longer ones are cut in the middle

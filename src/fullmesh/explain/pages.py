@@ -6,6 +6,7 @@ import difflib
 import sys
 from pathlib import Path
 
+from fullmesh.diagnose import pages as diagnosed
 from fullmesh.explain.judge import CAUSES, FAMILIES
 from fullmesh.explain.model import ANY_CAUSE, Cause, Severity
 from fullmesh.settings import ROOT
@@ -13,6 +14,8 @@ from fullmesh.settings import ROOT
 FOLDER = "docs/causes"
 READMES = {
     "CL": "README.md",
+    "EF": "docs/ec2.md",
+    "WA": "docs/watch.md",
     "LB": "docs/lab.md",
     "PL": "inventory/prod",
     "UN": "docs/architecture.md",
@@ -124,7 +127,7 @@ def readme_of(code: str, titles: dict[str, tuple[str, str]]) -> str:
     if prefix in READMES:
         return READMES[prefix]
     title = titles.get(prefix, ("", ""))[1]
-    role = title.removeprefix("role ") if title.startswith("role ") else "preflight"
+    role = title.removeprefix("role ").split(",")[0] if title.startswith("role ") else "preflight"
     return f"roles/{role}/README.md"
 
 
@@ -145,6 +148,8 @@ def explain(code: str, meaning: str, titles: dict[str, tuple[str, str]]) -> str:
     if code in CAUSES:
         lines = [*section(code), "", f"Page: {page_of(code)}"]
         return "\n".join(lines).replace("**", "").removeprefix("## ") + "\n"
+    if code in diagnosed.PAGES:
+        return diagnosed.explain(code, meaning)
     readme = readme_of(code, titles)
     owner = "the manifest" if code.startswith("MF") else titles[code[:2]][1]
     lines = [

@@ -84,7 +84,10 @@ CAUSES = (
     Cause(
         code="LG-202",
         title="store: a rank cannot reach the store's port",
-        says="A rank could not reach {kind} at {host}:{port}: it is blocked, or no rank 0 listens there.",
+        says=(
+            "A rank could not reach {kind} at {host}:{port}: it is blocked, no rank 0 listens there, or the"
+            " address is wrong."
+        ),
         where="the firewall of {host} (or rank 0, if it never started there); the log is the client's",
         prove=(
             f"{L3}; on {{host}} while the job starts: ss -ltnp 'sport = :{{port}}'; without a"
@@ -256,7 +259,18 @@ CAUSES = (
                 r"wait timeout after \d+ ?ms, keys: \S{0,200}//(?:cpu|gloo)\S{0,80}/(?P<rank>\d{1,7})(?![\w/])",
             ),
         ),
-        follows=("LG-108", "LG-110", "LG-202", "LG-203", "LG-204", "LG-206", "LG-401", *CRASHES),
+        follows=(
+            "LG-108",
+            "LG-110",
+            "LG-116",
+            "LG-201",
+            "LG-202",
+            "LG-203",
+            "LG-204",
+            "LG-206",
+            "LG-401",
+            *CRASHES,
+        ),
         key=("rank",),
         weight=60,
     ),
@@ -437,6 +451,7 @@ CAUSES = (
             ),
         ),
         severity=Severity.HARMLESS,
+        key=("host",),
     ),
     Cause(
         code="LG-906",

@@ -1,4 +1,4 @@
-"""A result on the terminal: verdict, ladder, findings. Plain text where it is not a terminal."""
+"""A result on the terminal: verdict, ladder, matrix, findings. Plain text where it is not a terminal."""
 
 from __future__ import annotations
 
@@ -12,64 +12,26 @@ from rich.markup import escape
 from rich.table import Table
 
 from fullmesh import result as results
+from fullmesh.report import model
+from fullmesh.report.model import headline, loud_notes, scrub
 
 OK, PROBLEM, USAGE = 0, 1, 2
 COLOURS = {"passed": "green", "failed": "bold red", "skipped": "yellow", "not_run": "dim"}
 SEVERITIES = {"error": "bold red", "warning": "yellow"}
 PLAIN_WIDTH = 120
-EVIDENCE = (
-    ("link", "direction"),
-    ("port", "port"),
-    ("seen", "seen"),
-    ("expected", "expected"),
-    ("fix", "fix"),
-)
+MATRIX_NODES = 8  # a wider matrix does not fit 80 columns; report.html has it
 
 
-def evidence(finding: Mapping[str, str]) -> list[str]:
-    """The lines below a finding's cause."""
-    return [f"{label:<9}{finding[key]}" for label, key in EVIDENCE if finding[key]]
-
-
-def headline(result: Mapping[str, Any]) -> str:
-    """The verdict in one line."""
-    plan = result["plan"]
-    size = f"{len(plan['nodes'])} nodes, {plan['world_size']} ranks, {result['seconds']:.1f} s"
-    if result["check_mode"]:
-        held = sum(rung["status"] == "passed" for rung in result["rungs"])
-        return f"CHECK MODE: {held} of {len(result['rungs'])} rungs hold already: {size}"
-    if result["verdict"] == "ok":
-        unsure = [r["id"] for r in result["rungs"] if r["status"] in ("skipped", "not_run")]
-        rest = f" (not climbed: {', '.join(unsure)})" if unsure else ""
-        return f"OK: {size}{rest}"
-    return f"FAILED at {', '.join(result['failed_rungs'])}: {size}"
-
-
-def finding_lines(finding: Mapping[str, str]) -> list[str]:
-    """A finding as text."""
-    return [f"[{finding['code']}] {finding['cause']}.", *(f"    {x}" for x in evidence(finding))]
-
-
-def loud_notes(result: Mapping[str, Any]) -> list[str]:
-    """What must not be overlooked: the firewall, the lab, what roles left to say, what was not tested."""
-    found = []
-    if result["firewall_mode"] == "off":
-        found.append("THE FIREWALL IS OFF on the nodes: this result says nothing about one.")
-    if result["check_mode"]:
-        found.append("Check mode: nothing was configured, so nothing was demanded.")
-    if result["lab"]:
-        found.append(result["lab"])
-    by_text: dict[str, list[str]] = {}
-    for note in result["notes"]:
-        by_text.setdefault(f"[{note['code']}] {note['text']}", []).append(note["node"])
-    found += [f"{text} ({', '.join(nodes)})" for text, nodes in by_text.items()]
-    for rung in result["rungs"]:
-        found += [f"{rung['id']}: {text}" for text in rung["details"].get("notes", [])]
-    return found
+def finding_lines(finding: Mapping[str, Any]) -> list[str]:
+    """A finding as text, with what follows from it."""
+    lines = [model.sentence(finding)]
+    lines += [f"    {label:<9}{value}" for label, value in model.evidence(finding)]
+    return lines + [f"    follows  {model.sentence(child)}" for child in model.followers(finding)]
 
 
 def summary_lines(result: Mapping[str, Any]) -> list[str]:
     """The whole summary without any decoration; Ansible shows this."""
+    result = scrub(result)
     lines = [headline(result)]
     lines += [
         f"{r['id']} {r['status']:<8} {r['seconds']:>6.1f} s  {r['name']}"
@@ -84,8 +46,9 @@ def summary_lines(result: Mapping[str, Any]) -> list[str]:
 
 def failure(result: Mapping[str, Any]) -> str:
     """Name the failed rungs and every cause, a line each."""
+    result = scrub(result)
     names = [f"{r['id']} ({r['name']})" for r in result["rungs"] if r["status"] == "failed"]
-    causes = [f"[{f['code']}] {f['cause']}. {f['fix']}" for f in result["findings"]]
+    causes = [f"{model.sentence(f)} {f['fix']}" for f in result["findings"]]
     return "\n".join([f"failed: {', '.join(names)}", *causes])
 
 
@@ -100,11 +63,39 @@ def ladder(result: Mapping[str, Any]) -> Table:
         colour = COLOURS[rung["status"]]
         table.add_row(
             rung["id"],
-            rung["name"],
+            escape(rung["name"]),
             f"[{colour}]{rung['status'].replace('_', ' ')}[/]",
             f"{rung['seconds']:.1f}",
             escape(rung["reason"]),
         )
+    return table
+
+
+def cell(link: Mapping[str, Any] | None) -> str:
+    """One link of the matrix: its letter and its round trip, or what is wrong with it."""
+    if link is None:
+        return "[dim]?[/]"
+    if link["verdict"] != model.OPEN:
+        return f"[bold red]{escape(link['verdict'].replace('_', ' '))}[/]"
+    parts = [] if link["rtt_ms"] is None else [f"{link['rtt_ms']:g} ms"]
+    if (rate := model.rate(link)) is not None:
+        parts.append(f"{rate:.3g} Gbit/s")
+    return " ".join(parts) or "open"
+
+
+def matrix(result: Mapping[str, Any]) -> Table | None:
+    """Every ordered pair, for few nodes; None when nothing was tried or there are many."""
+    links = model.by_pair(result)
+    nodes = list(result["plan"].get("nodes") or result["nodes"])
+    if not links or len(nodes) > MATRIX_NODES:
+        return None
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("from \\ to", style="bold")
+    for name in nodes:
+        table.add_column(escape(name), justify="right")
+    for source in nodes:
+        cells = ["-" if target == source else cell(links.get((source, target))) for target in nodes]
+        table.add_row(escape(source), *cells)
     return table
 
 
@@ -113,7 +104,7 @@ def figures(result: Mapping[str, Any]) -> list[str]:
     lines = []
     links = result["links"]
     if links:
-        good = [link for link in links if link["verdict"] == "open"]
+        good = [link for link in links if link["verdict"] == model.OPEN]
         slowest = max((link["rtt_ms"] or 0.0 for link in good), default=0.0)
         lines.append(f"links: {len(good)} of {len(links)} open, slowest round trip {slowest:g} ms")
     rates = result["collectives"]
@@ -125,18 +116,26 @@ def figures(result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def draw(result: Mapping[str, Any], console: Console) -> None:
+def draw(raw: Mapping[str, Any], console: Console) -> None:
     """Print everything."""
+    result = scrub(raw)
     colour = "bold green" if result["verdict"] == "ok" else "bold red"
     console.print(f"[{colour}]{escape(headline(result))}[/]")
     for text in loud_notes(result):
         console.print(f"[bold yellow]note:[/] {escape(text)}")
-    console.print(ladder(result))
+    if result["rungs"]:
+        console.print(ladder(result))
+    table = matrix(result)
+    if table is not None:
+        console.print(table)
     for text in figures(result):
         console.print(escape(text))
+    unseen = model.could_not_look(result)
+    for row in unseen:
+        console.print(escape(f"not looked at: {row['node']}: {row['what']}: {row['why']}"))
     for finding in result["findings"]:
         first, *rest = finding_lines(finding)
-        console.print(f"[{SEVERITIES[finding['severity']]}]{escape(first)}[/]")
+        console.print(f"[{SEVERITIES.get(finding['severity'], 'bold')}]{escape(first)}[/]")
         for line in rest:
             console.print(escape(line), highlight=False, soft_wrap=True)
 

@@ -1,0 +1,33 @@
+"""Hands the nodes of an inventory to the watch."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from ansible.errors import AnsibleFilterError
+
+from fullmesh import watch_remote
+from fullmesh.diagnose import inventory
+
+
+def watch_nodes(hostvars: Any, hosts: list[str]) -> dict[str, Any]:
+    """The plan of *hosts* and how each of them is reached."""
+    try:
+        plan = inventory.tolerant(hostvars, hosts)
+        reach = {str(host): watch_remote.reached_by(hostvars[host]) for host in hosts}
+    except (ValueError, KeyError, IndexError) as error:
+        raise AnsibleFilterError(f"watch_nodes: {error}") from error
+    found: dict[str, Any] = json.loads(json.dumps({"plan": plan, "hosts": reach}, default=str))
+    return found
+
+
+class FilterModule:
+    """Filters of the watch."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The names under which Ansible finds them."""
+        return {"watch_nodes": watch_nodes}

@@ -1,0 +1,219 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""How a node is reached, and whom it reaches: our way in, duplicates of an address, peers. Python 3.6, stdlib only."""
+
+import errno
+import ipaddress
+import json
+import os
+import select
+import socket
+import struct
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Entry = dict[str, Any]
+    Runner = Callable[[list[str]], tuple[int, str, str]]
+
+# A probe and its repetition; RFC 5227 2.1.1 allows 1-2 s, a rack answers in milliseconds.
+PROBE_SECONDS = 0.5
+POLL_SECONDS = 0.3
+# The kernel gives up on a neighbour after three probes, a second each (neigh/*/mcast_solicit, retrans_time_ms).
+REACH_SECONDS = 4.0
+SSH_PORT = 22
+ARP_FRAME = 42
+HERE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
+# A bond without an active port yet throws away what it shall send, and the kernel says so (seen with 802.3ad).
+NOT_SENT = (errno.ENOBUFS, errno.ENETDOWN)
+PORT_SECONDS = 6.0  # LACP's slow start: a port is taken in within some seconds
+# Words of the kernel for a neighbour that has answered just now, and for one that may have gone since.
+ANSWERED = {"REACHABLE", "PERMANENT"}
+REMEMBERED = {"REACHABLE", "STALE", "DELAY"}
+# Before a change: who is up answers in milliseconds, and who does not is not asked for afterwards.
+BEFORE_SECONDS = 1.5
+
+
+# --- our way in -------------------------------------------------------------------------------
+
+
+def carrier_of(address, seen):  # type: (str, dict[str, Entry]) -> str
+    """Name the interface that has *address* (no prefix); nothing where none has."""
+    for name, state in seen.items():
+        if any(one["address"].split("/")[0] == address for one in state["addresses"]):
+            return name
+    return ""
+
+
+def moves_to(link, touched, server, seen):  # type: (Entry, list[str], str, dict[str, Entry]) -> str
+    """Say where our connection has to come back once *link* is as wanted; nothing where it may stay.
+
+    Args:
+        link: of the plan.
+        touched: interfaces whose addresses change with it (a bond takes those of its members).
+        server: the node's address that we came in on.
+        seen: the interfaces as they are.
+    """
+    keeps = [value.split("/")[0] for value in link["addresses"]]
+    if not server or server in keeps or carrier_of(server, seen) not in touched:
+        return ""
+    family = ipaddress.ip_address(server).version
+    same = [value for value in keeps if ipaddress.ip_address(value).version == family]
+    return str((same or keeps)[0])
+
+
+# --- duplicates -------------------------------------------------------------------------------
+
+
+def arp_probe(source, address):  # type: (bytes, str) -> bytes
+    """Make an Ethernet frame that asks who has *address* without claiming it (RFC 5227 2.1.1)."""
+    head = b"\xff" * 6 + source + struct.pack("!H", 0x0806)
+    body = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1)
+    return head + body + source + b"\0" * 4 + b"\0" * 6 + socket.inet_aton(address)
+
+
+def arp_owner(frame, source, address):  # type: (bytes, bytes, str) -> str
+    """Return the MAC of another host that uses *address*, from an ARP frame; empty for none."""
+    if len(frame) < ARP_FRAME or frame[12:14] != b"\x08\x06":
+        return ""
+    sender, sender_address = frame[22:28], frame[28:32]
+    if sender == source or sender_address != socket.inet_aton(address):
+        return ""
+    return ":".join("%02x" % byte for byte in sender)
+
+
+def duplicate_of(interface, mac, address):  # type: (str, str, str) -> str
+    """Ask the link whether another host uses *address*; its MAC, or empty."""
+    source = bytes.fromhex(mac.replace(":", ""))
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806)) as link:
+        link.bind((interface, 0))
+        for _ in range(2):
+            if not sent(link, arp_probe(source, address)):
+                return ""  # who cannot be asked cannot be named; the proof that peers answer comes after this
+            end = time.monotonic() + PROBE_SECONDS
+            while time.monotonic() < end:
+                link.settimeout(max(end - time.monotonic(), 0.001))
+                try:
+                    owner = arp_owner(link.recv(2048), source, address)
+                except socket.timeout:
+                    break
+                if owner:
+                    return owner
+    return ""
+
+
+def sent(link, frame):  # type: (socket.socket, bytes) -> bool
+    """Send a frame as soon as the link takes one; whether it did."""
+    end = time.monotonic() + PORT_SECONDS
+    while True:
+        try:
+            link.send(frame)
+            return True
+        except OSError as error:
+            if error.errno not in NOT_SENT:
+                raise
+        if time.monotonic() >= end:
+            return False
+        time.sleep(POLL_SECONDS)
+
+
+# --- peers ------------------------------------------------------------------------------------
+
+
+def silent(addresses, run, seconds=REACH_SECONDS):
+    # type: (list[str], Runner, float) -> dict[str, str]
+    """Say which of *addresses* cannot be reached, and why, all asked at once.
+
+    A firewall of the peer is no fault of our addresses: an answer of any kind counts, a refusal too, and so does a
+    neighbour that has just told the kernel its MAC.
+    """
+    ask_again(addresses, run)
+    waiting = {}  # type: dict[int, tuple[socket.socket, str]]
+    faults = {}  # type: dict[str, str]
+    for address in addresses:
+        probe, error = begun(address)
+        if error in (*HERE, *NOT_SENT):
+            faults[address] = os.strerror(error)
+        if error == errno.EINPROGRESS and probe is not None:
+            waiting[probe.fileno()] = (probe, address)
+    end = time.monotonic() + seconds
+    while waiting and time.monotonic() < end:
+        ready = select.select([], list(waiting), [], max(end - time.monotonic(), 0.0))[1]
+        for handle in ready:
+            probe, address = waiting.pop(handle)
+            error = probe.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            probe.close()
+            if error in HERE:
+                faults[address] = os.strerror(error)
+    for probe, address in waiting.values():
+        probe.close()
+        faults[address] = "no answer"
+    return {one: why for one, why in faults.items() if not next_door(one, run)}
+
+
+def begun(address):  # type: (str) -> tuple[socket.socket | None, int]
+    """Start a connection to a peer's ssh; its number of error is what the kernel knows at once."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    probe = socket.socket(family, socket.SOCK_STREAM)
+    probe.setblocking(False)
+    error = probe.connect_ex((address, SSH_PORT))
+    if error == errno.EINPROGRESS:
+        return probe, error
+    probe.close()
+    return None, error
+
+
+def words_of(run, *command):  # type: (Runner, *str) -> list[Entry]
+    """Ask ip(8) for JSON; nothing where it has no answer."""
+    rc, out, _ = run(["ip", "-j", *command])
+    found = json.loads(out or "[]") if rc == 0 else []  # type: list[Entry]
+    return found
+
+
+def ask_again(addresses, run):  # type: (list[str], Runner) -> None
+    """Let the kernel ask the neighbours that it remembers: what they said before a change says nothing after it."""
+    for one in words_of(run, "neigh", "show"):
+        if one["dst"] in addresses and REMEMBERED & set(one.get("state", [])):
+            run(["ip", "neigh", "change", one["dst"], "dev", one["dev"], "nud", "probe"])
+
+
+def next_door(address, run):  # type: (str, Runner) -> bool
+    """Say whether the kernel sends to *address* directly, and has just heard from it there."""
+    routes = words_of(run, "route", "get", address)
+    if not routes or "gateway" in routes[0] or "dev" not in routes[0]:
+        return False
+    known = words_of(run, "neigh", "show", "to", address, "dev", routes[0]["dev"])
+    return any(ANSWERED & set(one.get("state", [])) for one in known)
+
+
+def unheard(master, peers, run, seconds):
+    # type: (str, list[str], Runner, float) -> dict[str, str]
+    """Ask until the master and one of the others have answered, or the time is over; say who is silent, and why.
+
+    The others may be in the middle of their own change: who is silent is asked again.
+
+    Args:
+        master: its address; nothing where it cannot be demanded.
+        peers: the addresses of those that are up, the master among them.
+        run: of commands.
+        seconds: how long.
+    """
+    why, end = dict.fromkeys(peers, "not asked"), time.monotonic() + seconds
+    while True:
+        left = max(end - time.monotonic(), BEFORE_SECONDS)
+        why = silent(list(why), run, min(left, REACH_SECONDS))
+        if not lost(master, peers, why) or time.monotonic() >= end:
+            return why
+        time.sleep(POLL_SECONDS)
+
+
+def lost(master, peers, why):  # type: (str, list[str], dict[str, str]) -> list[str]
+    """Name what may not be silent and is: the master, and all of the others together."""
+    others = [one for one in peers if one != master]
+    found = ["the master %s (%s)" % (master, why[master])] if master in why else []
+    if others and all(one in why for one in others):
+        found.append("any other node: " + ", ".join("%s (%s)" % (one, why[one]) for one in others))
+    return found

@@ -1,0 +1,357 @@
+"""Start a job; when its ranks do not come together in time, say who is missing and why. Runs on nodes.
+
+    fullmesh-watch [--within SECONDS] [--kill-after SECONDS] [--plan FILE] [--name NODE] -- COMMAND
+
+Signals and the exit code pass through. A healthy job is watched without a word.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import fullmesh_watch_judge as judge
+import fullmesh_watch_look as look
+
+if TYPE_CHECKING:
+    from typing import Any
+
+PLAN = "/etc/fullmesh/nodes.json"
+WITHIN = 60.0
+PATIENT = 5  # times as long, for a rank that nothing keeps from its store
+QUICK, SLOW = 1.0, 10.0  # seconds between two looks: while ranks gather, and later
+LAST_WORDS = 10.0  # seconds for what is still being found out when the job has ended
+GRACE = 10.0  # seconds from SIGTERM to SIGKILL
+USAGE, PROBLEM = 2, 1
+CANNOT_START, NOT_FOUND = 126, 127  # a shell's own codes
+PASSED_ON = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+MARK = "\x1efullmesh-watch "  # before an event for the controller
+
+
+def parse(argv: "list[str]") -> "argparse.Namespace":
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="fullmesh-watch", description=__doc__)
+    parser.add_argument("--within", type=float, default=WITHIN, metavar="SECONDS")
+    parser.add_argument("--kill-after", type=float, default=0.0, metavar="SECONDS")
+    parser.add_argument("--plan", default=PLAN, metavar="FILE")
+    parser.add_argument("--name", default="")
+    parser.add_argument("--json", action="store_true", help="events for the controller")
+    parser.add_argument("--leash", action="store_true", help="end the job when stdin ends")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    args = parser.parse_args(argv)
+    if args.command[:1] == ["--"]:
+        args.command = args.command[1:]
+    return args
+
+
+def load_plan(path: str) -> "dict[str, Any]":
+    """Read who takes part; without a plan nobody can be named, only counted."""
+    try:
+        if path.startswith("{"):  # from the controller, which writes no file here
+            text = path
+        else:
+            with open(path) as stream:
+                text = stream.read()
+        plan: "dict[str, Any]" = json.loads(text)
+    except (OSError, ValueError):
+        return {}
+    return plan if isinstance(plan, dict) else {}
+
+
+def own_name(plan: "dict[str, Any]", given: str) -> str:
+    """Name this node as the plan does."""
+    address = os.environ.get("FULLMESH_ADDRESS", "")
+    named = judge.node_at(plan, address).get("name", "") if address else ""
+    return str(given or named or os.uname()[1])
+
+
+class Watch:
+    """A job and what is known of it."""
+
+    def __init__(self, args: "argparse.Namespace", plan: "dict[str, Any]") -> None:
+        """Remember the settings; nothing is started yet."""
+        self.args = args
+        self.plan = plan
+        self.me = own_name(plan, args.name)
+        self.names = look.Names()
+        self.started = time.monotonic()
+        self.first_seen: "dict[str, float]" = {}
+        self.reported: "dict[str, float]" = {}
+        self.later: "dict[str, float]" = {}  # not to be asked again before
+        self.once: "dict[int, dict[str, int]]" = {}  # port -> node -> most connections
+        self.reached: "set[tuple[int | None, int]]" = set()  # rank and port
+        self.linked = False  # data went between nodes: who leaves from now on has done its work
+        self.together: "float | None" = None
+        self.telling: "list[threading.Thread]" = []
+        self.ended_by_us = 0.0
+        self.killed = False
+
+    def age(self) -> float:
+        """Return the seconds since the job was started."""
+        return time.monotonic() - self.started
+
+    def say(self, text: str) -> None:
+        """Print a line of ours beside the job's own output."""
+        if not self.args.json:
+            sys.stderr.write("fullmesh-watch: after {:.0f} s: {}\n".format(self.age(), text))
+            sys.stderr.flush()
+
+    def event(self, kind: str, **more: "Any") -> None:
+        """Tell the controller."""
+        if self.args.json:
+            data = dict(more, event=kind, node=self.me, after=round(self.age(), 1))
+            sys.stderr.write(MARK + json.dumps(data) + "\n")
+            sys.stderr.flush()
+
+    def problems(self, picture: "dict[str, Any]") -> "list[dict[str, Any]]":
+        """Return everything that keeps the ranks apart now."""
+        found: "list[dict[str, Any]]" = []
+        known = set()
+        for where in judge.endpoints(picture):
+            most = self.most_of(picture, where)
+            found += judge.missing(self.plan, where, most, self.me)
+            found += self.unreached(picture, where)
+            known |= {(a, where["port"]) for a in self.names.addresses(where["host"]) or []}
+            if not self.linked:
+                found += judge.gone(self.plan, picture, where, self.me, most)
+        self.linked = self.linked or judge.linked(
+            self.plan, picture, self.me, set(self.once), known
+        )
+        return found + judge.blocked(self.plan, picture, self.me, known)
+
+    def most_of(
+        self, picture: "dict[str, Any]", where: "dict[str, Any]"
+    ) -> "dict[str, int] | None":
+        """Return the most connections that each node ever had to what this node hosts."""
+        if not judge.hosted(picture, where["port"]):
+            return None
+        most = self.once.setdefault(where["port"], {})
+        for name, count in judge.present(self.plan, picture, where["port"]).items():
+            most[name] = max(count, most.get(name, 0))
+        return most
+
+    def unreached(
+        self, picture: "dict[str, Any]", where: "dict[str, Any]"
+    ) -> "list[dict[str, Any]]":
+        """Return the ranks here that have never reached their endpoint: one that has may leave it again."""
+        found = judge.unreached(self.plan, picture, where, self.me, self.names.addresses)
+        away = {problem["rank"] for problem in found}
+        for one in where["users"]:
+            if one["rank"] not in away:
+                self.reached.add((one["rank"], where["port"]))
+        return [p for p in found if (p["rank"], where["port"]) not in self.reached]
+
+    def explain(self, problem: "dict[str, Any]") -> None:
+        """Find out why; this probes, so it is done once for each problem that is reported."""
+        if problem["code"] == judge.UNREACHED:
+            addresses = self.names.addresses(problem["host"], look.RESOLVE_SECONDS)
+            verdict, own = "waiting" if addresses is None else "unresolved", False
+            for address in addresses or []:
+                verdict = look.probe(address, problem["port"])
+                own = judge.node_at(self.plan, address).get("name") == self.me
+                if verdict == "open":
+                    break
+                if address.startswith("127.") or address == "::1":
+                    verdict = "loopback"
+            judge.explain_unreached(problem, self.plan, verdict, own)
+        elif problem["code"] == judge.MISSING:
+            address = problem["address"]
+            verdict = look.probe(address, problem["port"]) if address else ""
+            zone = look.shut_zone(address, problem["port"]) if address else ""
+            judge.explain_missing(problem, verdict, zone, self.me)
+
+    def tell(self, problem: "dict[str, Any]") -> None:
+        """Find out why, and say it."""
+        self.explain(problem)
+        if (
+            problem.get("verdict") == "open"
+            and self.age() - self.started_waiting(problem) < PATIENT * self.args.within
+        ):
+            # nothing is wrong on the way: it still imports, or reads its data
+            self.later[problem["key"]] = self.age() + self.args.within
+            self.reported.pop(problem["key"], None)
+            return
+        self.say(judge.sentence(problem))
+        self.event("problem", problem=problem, sentence=judge.sentence(problem))
+
+    def started_waiting(self, problem: "dict[str, Any]") -> float:
+        """Return when a problem was first seen."""
+        return self.first_seen.get(problem["key"], 0.0)
+
+    def report(self, problem: "dict[str, Any]") -> None:
+        """Do that aside: probes and firewalld take seconds, in which signals have to get through."""
+        thread = threading.Thread(target=self.tell, args=(problem,))
+        thread.daemon = True
+        thread.start()
+        self.telling.append(thread)
+
+    def finish(self) -> None:
+        """Let what is being found out be said."""
+        deadline = time.monotonic() + LAST_WORDS
+        for thread in self.telling:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def judge_now(self, picture: "dict[str, Any]") -> None:
+        """Report what has lasted too long, and that it is over."""
+        found = {problem["key"]: problem for problem in self.problems(picture)}
+        now = self.age()
+        self.first_seen = {key: self.first_seen.get(key, now) for key in found}
+        for key, problem in found.items():
+            waited = now - self.first_seen[key] >= self.args.within
+            if key not in self.reported and waited and now >= self.later.get(key, 0.0):
+                self.reported[key] = now
+                self.report(problem)
+        over = [key for key in self.reported if key not in found]
+        for key in over:
+            del self.reported[key]
+        if over and not self.reported:
+            self.say("it came together after all")
+            self.event("together")
+        if not found and judge.endpoints(picture) and self.together is None:
+            self.together = now
+
+    def overdue(self) -> bool:
+        """Say whether a reported problem has lasted longer than the user wants to wait."""
+        limit = self.args.kill_after
+        return bool(limit and self.reported and self.age() - min(self.reported.values()) >= limit)
+
+    def pause(self) -> float:
+        """Return the seconds until the next look."""
+        if self.ended_by_us:
+            return 0.2
+        quick = (
+            not self.linked
+            or self.together is None
+            or self.age() - self.together < self.args.within
+        )
+        return min(QUICK, max(0.1, self.args.within / 4)) if quick or self.reported else SLOW
+
+
+def start(
+    command: "list[str]", mask: "set[int | signal.Signals]", leash: bool
+) -> "subprocess.Popen[bytes]":
+    """Start the job with the signals as they were for us."""
+
+    def restore() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    return subprocess.Popen(
+        command,
+        preexec_fn=restore,  # noqa: PLW1509 (no thread runs yet)
+        stdin=subprocess.DEVNULL if leash else None,
+    )
+
+
+def send(pid: int, number: int) -> None:
+    """Send a signal; that the process ended meanwhile is no fault."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def end(watch: Watch, job: "subprocess.Popen[bytes]", number: int) -> None:
+    """Ask the job to end; the second time it is not asked."""
+    watch.ended_by_us = watch.ended_by_us or watch.age()
+    late = watch.age() - watch.ended_by_us > GRACE
+    for pid in look.tree(job.pid) if late else [job.pid]:
+        send(pid, signal.SIGKILL if late else number)
+
+
+def leash_gone() -> bool:
+    """Say whether the controller at the other end of stdin is gone."""
+    if not select.select([0], [], [], 0)[0]:
+        return False
+    return not os.read(0, 4096)
+
+
+def pass_on(job: "subprocess.Popen[bytes]", info: "signal.struct_siginfo") -> None:
+    """Hand a signal to the job, unless the terminal's kernel side gave it to the whole group already."""
+    if info.si_code <= 0 and info.si_signo in [int(number) for number in PASSED_ON]:
+        send(job.pid, info.si_signo)
+
+
+def follow(watch: Watch, job: "subprocess.Popen[bytes]") -> int:
+    """Watch the job to its end; returns its code as subprocess has it."""
+    waited = [*PASSED_ON, signal.SIGCHLD]
+    while job.poll() is None:
+        info = signal.sigtimedwait(waited, watch.pause())
+        if info is not None:
+            pass_on(job, info)
+            continue
+        if watch.args.leash and not watch.ended_by_us and leash_gone():
+            end(watch, job, signal.SIGTERM)
+        elif watch.ended_by_us:
+            if watch.age() - watch.ended_by_us > GRACE:
+                end(watch, job, signal.SIGKILL)
+        else:
+            watch.judge_now(look.look(job.pid))
+            if watch.overdue():
+                watch.say(
+                    "[WA-108] the ranks did not come together, so the job is ended (--kill-after)."
+                )
+                watch.event("killed")
+                watch.killed = True
+                end(watch, job, signal.SIGTERM)
+    return int(job.returncode)
+
+
+def leave(code: int) -> int:
+    """End as the job ended: with its code, or by its signal."""
+    if code >= 0:
+        return code
+    number = -code
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    # a core of ours would tell nothing; the job has left its own
+    import resource  # noqa: PLC0415 (only here)
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    os.kill(os.getpid(), number)
+    return 128 + number
+
+
+def main(argv: "list[str]") -> int:
+    """Run the job under watch."""
+    args = parse(argv)
+    if not args.command or args.within <= 0 or args.kill_after < 0:
+        sys.stderr.write(
+            "[WA-105] {}. Usage: fullmesh-watch [--within SECONDS] -- COMMAND\n".format(
+                "no command was given"
+                if not args.command
+                else "--within {} and --kill-after {} are no waiting times".format(
+                    args.within, args.kill_after
+                )
+            )
+        )
+        return USAGE
+    watch = Watch(args, load_plan(args.plan))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [*PASSED_ON, signal.SIGCHLD])
+    try:
+        job = start(args.command, mask, args.leash)
+    except OSError as error:
+        text = "[WA-106] {} cannot be started: {}. Give a program that is there.\n"
+        sys.stderr.write(text.format(args.command[0], error.strerror))
+        return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_START
+    watch.event("started", pid=job.pid)
+    code = follow(watch, job)
+    watch.finish()
+    watch.event("ended", code=code)
+    return PROBLEM if watch.killed else leave(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

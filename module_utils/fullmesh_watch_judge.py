@@ -1,0 +1,367 @@
+"""Who is missing in a job, and why: from a picture of it to sentences. Pure. Runs on nodes.
+
+A plan names the nodes: ``{"nodes": [{name, address, addresses, first_rank, local_ranks}], "master": {address, port},
+"data_ports": {first, last}}``; all of it may be missing.
+"""
+
+from typing import TYPE_CHECKING
+
+import fullmesh_sockets as sockets
+
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    Resolve = Callable[[str], "list[str] | None"]
+
+MISSING, UNREACHED, BLOCKED, GONE = "WA-101", "WA-102", "WA-103", "WA-104"
+WHY = {
+    "open": "it answers now, and the process has not connected: it still starts, or waits elsewhere",
+    "refused": "refused: nothing listens there (rank 0 is not started, or ended), or a firewall answers with a reset",
+    "rejected": "rejected: a firewall answers that it is prohibited",
+    "unroutable": "no route, or a firewall on the way answers that it is prohibited",
+    "no_route": "nobody answers ARP for that address: it is wrong, or the node or its link is down",
+    "no_network": "this node has no route to that network",
+    "dropped": "dropped: no answer at all; a firewall there or between drops the packets",
+    "unresolved": "the name leads nowhere on this node",
+    "waiting": "the name server does not answer",
+    "loopback": "that is this node itself; the other nodes look for it elsewhere",
+}
+FIREWALL = "firewall-cmd --get-active-zones; nft list ruleset"
+
+
+def nodes_of(plan: "dict[str, Any]") -> "list[dict[str, Any]]":
+    """Return the planned nodes, or none."""
+    found: "list[dict[str, Any]]" = plan.get("nodes") or []
+    return found
+
+
+def node_at(plan: "dict[str, Any]", address: str) -> "dict[str, Any]":
+    """Return the node that has an address; an empty one when none has."""
+    for node in nodes_of(plan):
+        if address == node["address"] or address in (node.get("addresses") or []):
+            return node
+    return {}
+
+
+def ranks_of(node: "dict[str, Any]") -> str:
+    """Name a node's ranks by the plan: ``rank 3`` or ``ranks 4-7``."""
+    first, count = int(node["first_rank"]), int(node["local_ranks"])
+    return "rank {}".format(first) if count == 1 else "ranks {}-{}".format(first, first + count - 1)
+
+
+def place(address: str, port: int) -> str:
+    """Write an endpoint as people read it."""
+    return "[{}]:{}".format(address, port) if ":" in address else "{}:{}".format(address, port)
+
+
+def endpoints(picture: "dict[str, Any]") -> "list[dict[str, Any]]":
+    """Return where this node's processes have to go: the agents' rendezvous, the ranks' store."""
+    found: "dict[tuple[str, int, str], list[dict[str, Any]]]" = {}
+    for one in picture["processes"]:
+        if one["rank"] is not None and one["master"] and one["port"]:
+            found.setdefault((one["master"], one["port"], "store"), []).append(one)
+        elif one["agent"]:
+            kind = "static" if one["static"] else "rendezvous"
+            found.setdefault((one["agent"][0], one["agent"][1], kind), []).append(one)
+    made = [
+        {"host": host, "port": port, "kind": kind, "users": users}
+        for (host, port, kind), users in found.items()
+    ]
+    # torchrun's static rendezvous and its ranks' store are one place: the ranks tell more
+    stores = {(one["host"], one["port"]) for one in made if one["kind"] == "store"}
+    return [
+        one for one in made if one["kind"] == "store" or (one["host"], one["port"]) not in stores
+    ]
+
+
+def hosted(picture: "dict[str, Any]", port: int) -> bool:
+    """Say whether the job listens on a port on this node."""
+    return any(row["state"] == sockets.LISTEN and row["port"] == port for row in picture["sockets"])
+
+
+def came(picture: "dict[str, Any]", port: int) -> "dict[str, int]":
+    """Count the connections to a port that the job listens on, by peer address."""
+    found: "dict[str, int]" = {}
+    for row in picture["sockets"]:
+        if row["state"] == sockets.ESTABLISHED and row["port"] == port:
+            found[row["peer"]] = found.get(row["peer"], 0) + 1
+    return found
+
+
+def present(plan: "dict[str, Any]", picture: "dict[str, Any]", port: int) -> "dict[str, int]":
+    """Count them by node."""
+    found: "dict[str, int]" = {}
+    own = {row["address"] for row in picture["sockets"]}
+    for address, count in came(picture, port).items():
+        node = node_at(plan, address)
+        name = node["name"] if node else ("here" if address in own else address)
+        found[name] = found.get(name, 0) + count
+    return found
+
+
+def missing(
+    plan: "dict[str, Any]", where: "dict[str, Any]", there: "dict[str, int] | None", me: str
+) -> "list[dict[str, Any]]":
+    """Say who has never come to the store or rendezvous that this node hosts; None: it hosts none."""
+    if there is None:
+        return []
+    if not nodes_of(plan) or smaller(plan, where):
+        return unnamed(where, there, me)
+    found = []
+    for node in nodes_of(plan):
+        wanted = int(node["local_ranks"]) if where["kind"] == "store" else 1
+        count = there.get(node["name"], 0)
+        if node["name"] != me and count < wanted:
+            problem = base(MISSING, where, me)
+            problem.update(node=node["name"], address=node["address"], came=count, wanted=wanted)
+            problem["who"] = who_is_missing(node, where, count, wanted)
+            problem["key"] = "{} {} {}".format(MISSING, where["port"], node["name"])
+            found.append(problem)
+    return found
+
+
+def size_of(where: "dict[str, Any]") -> int:
+    """Return how many ranks, or nodes at a rendezvous, the job itself says that it has; 0 when it does not say."""
+    key = "world" if where["kind"] == "store" else "nnodes"
+    return max([int(one.get(key) or 0) for one in where["users"]] or [0])
+
+
+def smaller(plan: "dict[str, Any]", where: "dict[str, Any]") -> bool:
+    """Say whether the job is not one over the whole plan: on one node, say, or with fewer ranks on each."""
+    size = size_of(where)
+    whole = [int(node["local_ranks"]) for node in nodes_of(plan)]
+    # as many ranks as the plan has may still be on fewer nodes: torchrun tells its ranks on how many
+    if any(int(one.get("groups") or len(whole)) != len(whole) for one in where["users"]):
+        return True
+    planned = sum(whole) if where["kind"] == "store" else len(whole)
+    return bool(size) and size != planned
+
+
+def who_is_missing(node: "dict[str, Any]", where: "dict[str, Any]", count: int, wanted: int) -> str:
+    """Name what is not there; ranks only where they are fixed by the plan."""
+    if where["kind"] == "rendezvous":
+        return "{} ({})".format(node["name"], node["address"])
+    if count:
+        return "{} of {}'s {} ranks".format(wanted - count, node["name"], wanted)
+    return "{} ({})".format(ranks_of(node), node["name"])
+
+
+def unnamed(where: "dict[str, Any]", there: "dict[str, int]", me: str) -> "list[dict[str, Any]]":
+    """Count ranks, or nodes at a rendezvous, where no plan names them."""
+    store = where["kind"] == "store"
+    world = size_of(where)
+    count = sum(there.values()) if store else len(there)
+    if count >= world:
+        return []
+    problem = base(MISSING, where, me)
+    problem.update(node="", address="", came=count, wanted=world)
+    seen = ", ".join(sorted(there)) or "nobody"
+    problem["who"] = "at least {} of {} {} (connected: {})".format(
+        world - count, world, "ranks" if store else "nodes", seen
+    )
+    problem["key"] = "{} {}".format(MISSING, where["port"])
+    return [problem]
+
+
+def base(code: str, where: "dict[str, Any]", me: str) -> "dict[str, Any]":
+    """Start a problem."""
+    return {
+        "code": code,
+        "at": me,
+        "host": where["host"],
+        "port": where["port"],
+        "kind": where["kind"],
+        "why": "",
+        "next": "",
+    }
+
+
+def arrived(picture: "dict[str, Any]", pids: "set[int]", addresses: "list[str]", port: int) -> bool:
+    """Say whether one of some processes has a connection to an endpoint, or is the endpoint."""
+    for row in picture["sockets"]:
+        if row["pid"] not in pids:
+            continue
+        if row["state"] == sockets.LISTEN and row["port"] == port:
+            return True
+        at_port = row["state"] == sockets.ESTABLISHED and row["peer_port"] == port
+        if at_port and row["peer"] in addresses:
+            return True
+    return False
+
+
+def who_is_here(
+    plan: "dict[str, Any]", where: "dict[str, Any]", one: "dict[str, Any]", me: str
+) -> str:
+    """Name a process of this node: a rank, an agent that stands for fixed ranks, or just the agent."""
+    if one["rank"] is not None:
+        return "rank {}".format(one["rank"])
+    node = next((n for n in nodes_of(plan) if n["name"] == me), None)
+    return ranks_of(node) if node and where["kind"] == "static" else "torchrun"
+
+
+def unreached(
+    plan: "dict[str, Any]",
+    picture: "dict[str, Any]",
+    where: "dict[str, Any]",
+    me: str,
+    resolve: "Resolve",
+) -> "list[dict[str, Any]]":
+    """Say which ranks of this node have not reached their endpoint.
+
+    A rank is all processes that were told its number: shells around it and its data loaders as well, of which one has
+    the connection.
+    """
+    addresses = resolve(where["host"]) or []
+    found = []
+    for one in {user["rank"]: user for user in reversed(where["users"])}.values():
+        pids = {user["pid"] for user in where["users"] if user["rank"] == one["rank"]}
+        if arrived(picture, pids, addresses, where["port"]):
+            continue
+        problem = base(UNREACHED, where, me)
+        who = who_is_here(plan, where, one, me)
+        problem.update(who="{} ({}, this node)".format(who, me), node=me, rank=one["rank"])
+        problem["key"] = "{} {} {}".format(UNREACHED, who, place(where["host"], where["port"]))
+        found.append(problem)
+    return found
+
+
+def blocked(
+    plan: "dict[str, Any]", picture: "dict[str, Any]", me: str, known: "set[tuple[str, int]]"
+) -> "list[dict[str, Any]]":
+    """Name data connections that get no answer: the kernel still sends SYNs."""
+    by_pid = {one["pid"]: one for one in picture["processes"]}
+    found = []
+    for row in picture["sockets"]:
+        if row["state"] != sockets.SYN_SENT or (row["peer"], row["peer_port"]) in known:
+            continue
+        if nodes_of(plan) and not node_at(plan, row["peer"]):
+            continue  # a data set's server, a tracker: not what keeps the ranks apart
+        rank = by_pid.get(row["pid"], {}).get("rank")
+        who = "a process" if rank is None else "rank {}".format(rank)
+        there = node_at(plan, row["peer"]).get("name", "")
+        problem = base(BLOCKED, {"host": row["peer"], "port": row["peer_port"], "kind": "data"}, me)
+        problem.update(who="{} ({}, this node)".format(who, me), node=me, rank=rank, peer=there)
+        # a retry takes another local port, and another rank's listener another remote one: it stays one problem
+        problem["key"] = "{} {} {}".format(BLOCKED, who, row["peer"])
+        problem["why"] = WHY["dropped"] + in_range(plan, row["peer_port"])
+        problem["next"] = "On {}: {}".format(there or row["peer"], FIREWALL)
+        found.append(problem)
+    return list({problem["key"]: problem for problem in found}.values())
+
+
+def in_range(plan: "dict[str, Any]", port: int) -> str:
+    """Say whether a data port is one that the firewalls let in."""
+    span = plan.get("data_ports")
+    if not span:
+        return ""
+    inside = int(span["first"]) <= port <= int(span["last"])
+    text = "; port {} lies {} the data range {}-{}"
+    return text.format(port, "in" if inside else "OUTSIDE", span["first"], span["last"])
+
+
+def linked(
+    plan: "dict[str, Any]",
+    picture: "dict[str, Any]",
+    me: str,
+    hosted_ports: "set[int]",
+    known: "set[tuple[str, int]]",
+) -> bool:
+    """Say whether the job has a connection to another node that is not one to a store: the ranks talk."""
+    for row in picture["sockets"]:
+        there = node_at(plan, row["peer"]).get("name", "")
+        if row["state"] != sockets.ESTABLISHED or there in ("", me):
+            continue
+        if row["port"] not in hosted_ports and (row["peer"], row["peer_port"]) not in known:
+            return True
+    return False
+
+
+def gone(
+    plan: "dict[str, Any]",
+    picture: "dict[str, Any]",
+    where: "dict[str, Any]",
+    me: str,
+    once: "dict[str, int] | None",
+) -> "list[dict[str, Any]]":
+    """Name nodes that had come and are no longer there while this node's ranks wait on."""
+    if once is None or where["kind"] != "store":
+        return []
+    there = present(plan, picture, where["port"])
+    found = []
+    for name, most in once.items():
+        if name in (me, "here") or there.get(name) or not most:
+            continue
+        node = next((n for n in nodes_of(plan) if n["name"] == name), {})
+        problem = base(GONE, where, me)
+        label = "{} ({})".format(ranks_of(node), name) if node else "what came from " + name
+        problem.update(who=label, node=name, address=node.get("address", name))
+        problem["key"] = "{} {} {}".format(GONE, where["port"], name)
+        problem["why"] = "it had connected and its connection is closed: the process there ended"
+        problem["next"] = "./fullmesh explain-log on its log names the cause"
+        found.append(problem)
+    return found
+
+
+def explain_unreached(
+    problem: "dict[str, Any]", plan: "dict[str, Any]", verdict: str, own: bool
+) -> None:
+    """Put the reason and the next step into a problem of a process that does not get through."""
+    master = plan.get("master") or {}
+    there = node_at(plan, problem["host"]).get("name", "")
+    problem["verdict"] = verdict
+    problem["peer"] = there
+    problem["why"] = WHY.get(verdict, verdict)
+    if own and verdict in ("refused", "open"):
+        problem["why"] = (
+            "this node itself has to open it, and no process of the job has done so yet"
+        )
+    problem["next"] = {
+        "dropped": "On {}: {}".format(there or problem["host"], FIREWALL),
+        "rejected": "On {}: {}".format(there or problem["host"], FIREWALL),
+        "refused": "Is the job started on {}?".format(there or problem["host"]),
+    }.get(verdict, "ip route get {}; getent ahosts {}".format(problem["host"], problem["host"]))
+    if master and not there and verdict != "open":
+        problem["why"] += "; the plan's master is {} ({})".format(
+            master["address"], master.get("node", "")
+        )
+        problem["next"] = "Set MASTER_ADDR={} here, or start the job with fullmesh-torchrun".format(
+            master["address"]
+        )
+
+
+def explain_missing(problem: "dict[str, Any]", verdict: str, zone: str, me: str) -> None:
+    """Put the reason and the next step into a problem of somebody who has not come."""
+    name = problem["node"] or "the other nodes"
+    problem["verdict"], problem["zone"] = verdict, zone
+    if verdict == "no_route":
+        problem["why"] = "{} is not on the network: nobody answers ARP for it".format(
+            problem["address"]
+        )
+        problem["next"] = "On {}: ip address; ip link".format(name)
+    elif zone:
+        problem["why"] = "zone {} on {} does not open {}/tcp".format(zone, me, problem["port"])
+        problem["next"] = (
+            "./fullmesh apply -i INVENTORY -- --tags firewall -e fullmesh_converge=always"
+        )
+    else:
+        problem["why"] = "no firewalld zone of this node keeps it out"
+        problem["next"] = (
+            "On {}: is the job started there, and what does its own watch say?".format(name)
+        )
+
+
+def sentence(problem: "dict[str, Any]") -> str:
+    """Write a problem as one line."""
+    verb = {
+        MISSING: "has not reached {place} here",
+        UNREACHED: "has not reached {place}",
+        BLOCKED: "gets no answer from {place}",
+        GONE: "has left {place}",
+    }[problem["code"]]
+    target = place(problem["host"], problem["port"])
+    if problem.get("peer"):
+        target += " ({})".format(problem["peer"])
+    text = "[{}] {} {}: {}.".format(
+        problem["code"], problem["who"], verb.format(place=target), problem["why"]
+    )
+    return text + (" {}".format(problem["next"]) if problem["next"] else "")

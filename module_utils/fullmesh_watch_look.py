@@ -1,0 +1,311 @@
+"""What a running job shows of itself: its processes, what they were told, and their sockets.
+
+Read from /proc only: nothing is injected into the job and no torch is needed. Runs on nodes.
+"""
+
+import errno
+import os
+import select
+import socket
+import subprocess
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import fullmesh_sockets as sockets
+
+if TYPE_CHECKING:
+    from typing import Any
+
+# What mpirun and srun tell their processes; a torchrun below them tells its own.
+RANKS = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+)
+TOLD = (
+    *(name for pair in RANKS for name in pair),
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "GROUP_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TORCHELASTIC_RUN_ID",
+)
+ENDPOINT = ("--rdzv-endpoint", "--rdzv_endpoint")
+NODES = ("--nnodes",)
+ADDRESS = ("--master-addr", "--master_addr")
+PORT = ("--master-port", "--master_port")
+PROBE_SECONDS = 4.0  # two SYNs: at 0 and 1 s, and the answer to the second
+RESOLVE_SECONDS = 5.0
+COMMAND_SECONDS = 5.0
+OUTCOMES = {
+    0: "open",
+    errno.ECONNREFUSED: "refused",
+    errno.ETIMEDOUT: "dropped",
+    errno.ENETUNREACH: "no_network",
+}
+ARP_WORDS = {"failed": "no_route", "reachable": "rejected", "unknown": "unroutable"}
+
+
+def read(path: str) -> bytes:
+    """Return a file of /proc, or nothing: processes end while one looks."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except OSError:
+        return b""
+
+
+def parents() -> "dict[int, int]":
+    """Map every process to its parent."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            # the name in brackets may hold blanks and brackets
+            rest = read("/proc/{}/stat".format(name)).rpartition(b")")[2].split()
+            if len(rest) > 1 and rest[0] not in (b"Z", b"X"):
+                found[int(name)] = int(rest[1])
+    return found
+
+
+def tree(root: int) -> "list[int]":
+    """Return a process and all its descendants."""
+    children: "dict[int, list[int]]" = {}
+    for pid, parent in parents().items():
+        children.setdefault(parent, []).append(pid)
+    found, left = [], [root]
+    while left:
+        pid = left.pop()
+        found.append(pid)
+        left += children.get(pid, [])
+    return found
+
+
+def option(words: "list[str]", names: "tuple[str, ...]") -> str:
+    """Return the value of an option of a command line, ``--x=y`` or ``--x y``; the last one counts."""
+    found = ""
+    for index, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in names:
+            found = value if equals else (words[index + 1] if index + 1 < len(words) else "")
+    return found
+
+
+def split_endpoint(text: str) -> "tuple[str, int]":
+    """Split ``host:port`` and ``[v6]:port``; port 0 when there is none."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit():
+        return text.strip("[]"), 0
+    return host.strip("[]"), int(port)
+
+
+def command_of(pid: int) -> "list[str]":
+    """Return the command line of a process."""
+    raw = read("/proc/{}/cmdline".format(pid))
+    return [word.decode("utf-8", "replace") for word in raw.split(b"\0") if word]
+
+
+def environment_of(pid: int) -> "dict[str, str]":
+    """Return what a process was told when it started, as far as it matters here."""
+    found = {}
+    for pair in read("/proc/{}/environ".format(pid)).split(b"\0"):
+        name, equals, value = pair.partition(b"=")
+        key = name.decode("utf-8", "replace")
+        if equals and key in TOLD:
+            found[key] = value.decode("utf-8", "replace")
+    return found
+
+
+def process(pid: int) -> "dict[str, Any]":
+    """Describe one process: a rank, torchrun's agent, or something else."""
+    words, told = command_of(pid), environment_of(pid)
+    endpoint = option(words, ENDPOINT)
+    static = not endpoint and bool(option(words, ADDRESS))
+    if static:
+        endpoint = "{}:{}".format(option(words, ADDRESS), option(words, PORT) or "29500")
+    host, port = split_endpoint(endpoint) if endpoint else ("", 0)
+    rank = told.get("RANK", "")
+    nodes = option(words, NODES).partition(":")[0]
+    store_port = told.get("MASTER_PORT", "29500")
+    return {
+        "pid": pid,
+        "rank": int(rank) if rank.isdigit() else None,
+        "world": int(told["WORLD_SIZE"]) if told.get("WORLD_SIZE", "").isdigit() else 0,
+        "master": told.get("MASTER_ADDR", ""),
+        "port": int(store_port) if store_port.isdigit() else 0,
+        "agent": [host, port] if port else None,
+        # of "1:4" the job goes on with one
+        "nnodes": int(nodes) if nodes.isdigit() else 0,
+        "groups": int(told["GROUP_WORLD_SIZE"])
+        if told.get("GROUP_WORLD_SIZE", "").isdigit()
+        else 0,
+        "static": static,  # ranks follow from the node's number, not from who comes first
+        "command": " ".join(words)[:200],
+        "told": told,
+    }
+
+
+def numbered(found: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
+    """Give processes the ranks that mpirun or srun told them, where nobody told RANK."""
+    if any(one["rank"] is not None or one["agent"] for one in found):
+        return found
+    for one in found:
+        for name, size in RANKS:
+            if one["rank"] is None and one["told"].get(name, "").isdigit():
+                one["rank"] = int(one["told"][name])
+                world = one["told"].get(size, "")
+                one["world"] = int(world) if world.isdigit() else one["world"]
+    return found
+
+
+def tables(pids: "list[int]") -> "dict[str, dict[str, Any]]":
+    """Return inode -> socket of every network namespace that one of the processes is in."""
+    found: "dict[str, dict[str, Any]]" = {}
+    seen = set()
+    for pid in pids:
+        try:
+            space = os.readlink("/proc/{}/ns/net".format(pid))
+        except OSError:
+            continue
+        if space in seen:
+            continue
+        seen.add(space)
+        for name in ("tcp", "tcp6"):
+            text = read("/proc/{}/net/{}".format(pid, name)).decode("ascii", "replace")
+            for row in sockets.parse_table(text) if text else []:
+                found[row["inode"]] = row
+    return found
+
+
+def look(root: int) -> "dict[str, Any]":
+    """Take a picture of a job: its processes and their sockets."""
+    pids = tree(root)
+    rows = tables(pids)
+    found, shown = [], set()
+    for pid in pids:
+        for inode in sockets.inodes_of(pid):
+            # a forked child holds its parent's sockets, too
+            if inode in rows and inode not in shown:
+                shown.add(inode)
+                found.append(dict(rows[inode], pid=pid))
+    return {"processes": numbered([process(pid) for pid in pids]), "sockets": found}
+
+
+class Names:
+    """Resolves names without ever making the caller wait."""
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self._found: "dict[str, list[str] | None]" = {}
+
+    def _resolve(self, name: str) -> None:
+        try:
+            rows = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+            self._found[name] = sorted({str(row[4][0]).partition("%")[0] for row in rows})
+        except OSError:
+            self._found[name] = []
+
+    def addresses(self, name: str, wait: float = 0.0) -> "list[str] | None":
+        """Return the addresses of a name; None while the answer is awaited, nothing when there is none."""
+        if name not in self._found:
+            self._found[name] = None
+            thread = threading.Thread(target=self._resolve, args=(name,))
+            thread.daemon = True
+            thread.start()
+            thread.join(0.2)
+        deadline = time.monotonic() + wait
+        while self._found[name] is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return self._found[name]
+
+
+def probe(address: str, port: int, seconds: float = PROBE_SECONDS) -> str:
+    """Connect once and say how that went: open, refused, rejected, no_route, dropped, or an errno's name."""
+    sock = socket.socket(sockets.family_of(address), socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        code = sock.connect_ex((address, port))
+        if code in (errno.EINPROGRESS, errno.EALREADY):
+            writable = select.select([], [sock], [], seconds)[1]
+            if not writable:
+                return "dropped"
+            code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    finally:
+        sock.close()
+    if code == errno.EHOSTUNREACH:
+        return ARP_WORDS[sockets.path_to(address)["neighbour"]]
+    return OUTCOMES.get(code) or sockets.errno_name(code)
+
+
+def ask(*command: str) -> str:
+    """Return what a command prints; nothing where it is missing or fails."""
+    try:
+        done = subprocess.run(
+            list(command),
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=COMMAND_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
+
+
+def zones(text: str) -> "list[tuple[str, str, list[str]]]":
+    """Read ``firewall-cmd --get-active-zones``: zone, interfaces or sources, what is in it."""
+    found, zone = [], ""
+    for line in text.splitlines():
+        if line and not line[0].isspace():
+            zone = line.split()[0]
+        elif ":" in line:
+            kind, _, rest = line.strip().partition(":")
+            found.append((zone, kind, rest.split()))
+    return found
+
+
+def zone_of(address: str) -> str:
+    """Name the firewalld zone that packets from *address* come into; empty when there is no firewalld."""
+    active = zones(ask("firewall-cmd", "--get-active-zones"))
+    for zone, kind, held in active:
+        for source in held if kind == "sources" else []:
+            if source == address:
+                return zone
+            if source.startswith("ipset:"):
+                wanted = "--ipset=" + source[6:]
+                if ask("firewall-cmd", wanted, "--query-entry=" + address).strip() == "yes":
+                    return zone
+    device = sockets.path_to(address)["dev"]
+    for zone, kind, held in active:
+        if kind == "interfaces" and device in held:
+            return zone
+    return ask("firewall-cmd", "--get-default-zone").strip() if active else ""
+
+
+def opens(info: str, port: int) -> bool:
+    """Say whether ``firewall-cmd --info-zone`` lets a TCP port in, or may: rich rules and services are not read."""
+    held = {}
+    for line in info.splitlines():
+        name, colon, rest = line.strip().partition(":")
+        if colon:
+            held[name] = rest.strip()
+    if held.get("target") == "ACCEPT":
+        return True
+    for word in held.get("ports", "").split():
+        span, _, protocol = word.partition("/")
+        first, _, last = span.partition("-")
+        if protocol == "tcp" and int(first) <= port <= int(last or first):
+            return True
+    return str(port) in info.partition("rich rules:")[2]
+
+
+def shut_zone(address: str, port: int) -> str:
+    """Name the zone of this node that keeps *address* from a port; empty when none does or none can be asked."""
+    zone = zone_of(address)
+    if not zone:
+        return ""
+    info = ask("firewall-cmd", "--info-zone=" + zone)
+    return zone if info and not opens(info, port) else ""

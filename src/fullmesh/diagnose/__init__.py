@@ -1,0 +1,1 @@
+"""Diagnosis: observations of all nodes become findings, root causes first, symptoms folded under them."""

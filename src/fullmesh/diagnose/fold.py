@@ -1,0 +1,210 @@
+"""Root causes outrank symptoms: what one finding explains is folded under it.
+
+``ROOTS`` is in order: a code explains only codes that stand below it or nowhere in it, so there are no circles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from fullmesh.verify_types import ERROR, Finding
+
+Relation = Callable[[Finding, Finding], bool]
+
+
+def involves(root: Finding, other: Finding) -> bool:
+    """The other finding is about the root's node, or about links that all have it at one end."""
+    if other.pairs:
+        return all(root.node in pair for pair in other.pairs)
+    return bool(root.node) and root.node in (other.node, other.peer)
+
+
+def same_node(root: Finding, other: Finding) -> bool:
+    """Both ask for the same node to be mended."""
+    return bool(root.node) and root.node == other.node
+
+
+def same_links(root: Finding, other: Finding) -> bool:
+    """All links of the other are links of the root."""
+    return bool(other.pairs) and set(other.pairs) <= set(root.pairs)
+
+
+def same_shut_ports(root: Finding, other: Finding) -> bool:
+    """The same links and no kind of port that the root did not name."""
+    return same_links(root, other) and set(other.kinds) <= set(root.kinds)
+
+
+def way_back(root: Finding, other: Finding) -> bool:
+    """The other is about the opposite direction: no answer comes over a link whose way back is broken."""
+    if "EADDRNOTAVAIL" in root.seen:  # no port for a connection of one's own; answers need none
+        return same_links(root, other)
+    back = {(target, source) for source, target in root.pairs}
+    return same_links(root, other) or (bool(other.pairs) and set(other.pairs) <= back)
+
+
+def into_range(root: Finding, other: Finding) -> bool:
+    """Only ports that the kernel of the root's node chose are shut, none that were chosen inside the planned range."""
+    into = all(root.node == target for _, target in other.pairs) and bool(other.pairs)
+    return into and set(other.kinds) <= {"sample"}
+
+
+def out_of_ports(root: Finding, other: Finding) -> bool:
+    """Connections from the root's node fail because its kernel has no port to give them."""
+    from_it = bool(other.pairs) and all(root.node == source for source, _ in other.pairs)
+    return from_it and "EADDRNOTAVAIL" in other.seen
+
+
+def of_itself(root: Finding, other: Finding) -> bool:
+    """The other is about the node's own name."""
+    return same_node(root, other) and other.peer == other.node
+
+
+def anywhere(_root: Finding, _other: Finding) -> bool:
+    """Wherever it is."""
+    return True
+
+
+LINKS = ("VC-201", "VC-202", "VC-203", "VC-204", "VC-205", "VC-206", "VC-207", "VC-208", "VC-209")
+WALLS = ("DG-101", "DG-105", "DG-113", "DG-114", "DG-115", "DG-116", "DG-117")
+SHUT = ("VC-201", "VC-202", "VC-203", "VC-205")
+NAMED = ("VC-101", "VC-102", "DG-123", "DG-124", "DG-127")
+RANGES = ("VC-107", "DG-107", "VC-212", "VC-213", "VC-602", "DG-112")
+
+ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
+    (
+        "VC-106",
+        (*LINKS, *WALLS, "DG-138", "DG-139", "DG-140", "DG-141", "DG-239", "VC-121", "VC-213"),
+        involves,
+    ),
+    ("VC-106", ("DG-119", "DG-120", "DG-126", "DG-134", "VC-601", "VC-603", "VC-110"), same_node),
+    ("VC-121", (*LINKS, *WALLS, "DG-138", "DG-140", "DG-141", "VC-213"), involves),
+    ("VC-121", ("DG-123", "DG-134", "DG-136", "VC-102", "VC-601", "VC-603", "VC-122"), same_node),
+    ("VC-121", ("DG-126",), anywhere),
+    ("DG-140", (*LINKS, *WALLS, "DG-138", "DG-139", "DG-141", "VC-103"), involves),
+    ("DG-142", (*LINKS, *WALLS, "DG-138"), involves),
+    ("DG-143", (*LINKS, *WALLS, "DG-138"), involves),
+    ("DG-144", (*LINKS, *WALLS, "DG-138"), involves),
+    ("DG-109", ("VC-204",), out_of_ports),
+    ("DG-110", ("VC-204",), out_of_ports),
+    ("VC-108", ("VC-204",), out_of_ports),
+    ("DG-141", (*LINKS, *WALLS, "DG-138"), way_back),
+    ("VC-204", (*SHUT, *WALLS, "DG-138", "VC-206"), way_back),
+    ("VC-206", (*SHUT, *WALLS, "DG-138"), same_links),
+    (
+        "DG-138",
+        ("VC-201", "VC-202", "VC-203", "VC-205", "VC-207", "VC-208", "VC-209", *WALLS, "DG-139"),
+        way_back,
+    ),
+    ("VC-208", ("VC-110", "VC-209", "DG-139"), anywhere),
+    ("DG-109", ("DG-110", "VC-108", *RANGES), same_node),
+    ("DG-109", ("DG-107",), anywhere),  # no other node's range is wrong because one is too small
+    ("DG-110", ("VC-108", *RANGES), same_node),
+    ("VC-108", RANGES, same_node),
+    ("VC-107", ("DG-107", "VC-212", "VC-213", "VC-602", "DG-112"), same_node),
+    ("VC-107", ("DG-107",), anywhere),
+    ("DG-109", (*SHUT, *WALLS), into_range),
+    ("DG-110", (*SHUT, *WALLS), into_range),
+    ("VC-107", (*SHUT, *WALLS), into_range),
+    ("DG-107", (*SHUT, *WALLS), into_range),
+    ("EC-110", (*SHUT, *WALLS, "VC-209"), same_links),
+    ("EC-111", (*SHUT, *WALLS, "VC-209"), same_links),
+    ("EC-112", (*SHUT, *WALLS, "VC-209"), same_links),
+    ("EC-113", (*SHUT, *WALLS, "VC-209"), same_links),
+    ("EC-114", (*SHUT, *WALLS, "VC-209"), same_links),
+    ("EC-115", (*SHUT, *WALLS, "VC-209"), same_links),
+    ("DG-214", (*SHUT, "DG-114", "DG-101", "DG-105"), same_shut_ports),
+    ("DG-113", (*SHUT, "VC-209"), same_shut_ports),
+    ("DG-114", (*SHUT, "VC-209"), same_shut_ports),
+    ("DG-115", (*SHUT, "VC-209"), same_shut_ports),
+    ("DG-116", (*SHUT, "VC-209"), same_shut_ports),
+    ("DG-117", (*SHUT, "VC-209"), same_shut_ports),
+    ("DG-101", (*SHUT, "VC-209"), same_shut_ports),
+    ("DG-105", (*SHUT, "VC-209"), same_shut_ports),
+    ("DG-145", NAMED, same_node),
+    ("DG-136", ("VC-102", "VC-101"), same_node),
+    ("VC-102", ("DG-123",), same_node),
+    ("VC-102", ("VC-101",), of_itself),
+    ("DG-123", ("VC-101",), of_itself),
+    ("DG-124", ("VC-101", "DG-126", "DG-127"), same_node),
+    ("DG-125", ("DG-126", "DG-127", "DG-128"), same_node),
+    ("DG-126", ("VC-101",), same_node),
+    ("DG-127", ("VC-101",), same_node),
+    ("DG-119", ("DG-120", "DG-121", "DG-134"), anywhere),
+    ("DG-120", ("DG-134",), same_node),
+    ("DG-121", ("DG-134",), same_node),
+    ("DG-130", ("VC-109", "VC-207"), same_node),
+    ("VC-109", ("VC-207",), same_node),
+    ("DG-112", ("DG-128",), anywhere),
+    ("VC-110", ("DG-139",), involves),
+    ("DG-239", ("DG-139",), involves),
+    ("VC-601", ("DG-134",), same_node),
+    ("DG-139", ("VC-209",), same_links),
+)
+
+
+# A rule that is known to stop the packet is a cause of its own, whatever else is wrong with the link.
+DESPITE_RULE = (into_range, same_shut_ports)
+
+
+def by_rule(finding: Finding) -> bool:
+    """The firewall's rule was found on paper."""
+    return (
+        finding.code in (*SHUT, *WALLS) and "table " in finding.seen and " chain " in finding.seen
+    )
+
+
+def orders() -> dict[str, int]:
+    """Code -> its first place among the roots; lower explains higher."""
+    found: dict[str, int] = {}
+    for index, (code, _, _) in enumerate(ROOTS):
+        found.setdefault(code, index)
+    return found
+
+
+ORDER = orders()
+LAST = len(ROOTS)
+
+
+def explains(root: Finding, other: Finding) -> bool:
+    """Whether one finding is why there is the other."""
+    if root.code == other.code and not other.pairs:
+        return same_node(root, other)  # said twice, in other words
+    if ORDER.get(root.code, LAST) >= ORDER.get(other.code, LAST):
+        return False
+    if root.severity != ERROR and other.severity == ERROR:
+        return False
+    return any(
+        code == root.code
+        and other.code in below
+        and (relation in DESPITE_RULE or not by_rule(other))
+        and relation(root, other)
+        for code, below, relation in ROOTS
+    )
+
+
+def unique(found: Sequence[Finding]) -> list[Finding]:
+    """Each finding once."""
+    kept: list[Finding] = []
+    for one in found:
+        if one not in kept:
+            kept.append(one)
+    return kept
+
+
+def fold(found: Sequence[Finding]) -> list[Finding]:
+    """The root causes, errors first and the deepest first, each with what follows from it."""
+    todo = sorted(unique(found), key=lambda f: (f.severity != ERROR, ORDER.get(f.code, LAST)))
+    heads: list[Finding] = []
+    under: dict[int, list[Finding]] = {}
+    for one in todo:
+        place = next((i for i, head in enumerate(heads) if explains(head, one)), None)
+        if place is None:
+            place = next(
+                (i for i, held in under.items() if any(explains(root, one) for root in held)), None
+            )
+        if place is None:
+            heads.append(one)
+        else:
+            under.setdefault(place, []).append(one)
+    return [replace(head, follows=tuple(under.get(i, ()))) for i, head in enumerate(heads)]

@@ -1,0 +1,176 @@
+"""The plan that a diagnosis works with: the cluster plan where the inventory gives one, else the best that it allows.
+
+A diagnosis must work on nodes that Fullmesh never touched and with inventories that ``site.yml`` would refuse, so
+nothing here raises: what is wrong with the inventory becomes a note.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fullmesh import addresses, plan, ports
+from fullmesh.faults import Fault, RefusedError
+
+KERNEL_RANGE = ports.PortRange(32768, 60999)  # net/ipv4/af_inet.c, inet_init_net
+# Nodes -> ports of the data range that each node is tried on, besides three that its kernel chooses.
+SPREADS = ((16, 16), (64, 8), (1 << 30, 4))
+MASTER_PORT, RENDEZVOUS_PORT = 29500, 29400
+
+
+def plain(value: Any) -> Any:
+    """Ansible tags the values that it hands out."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def number(value: Any, default: int, low: int = 1, high: int = 65535) -> int:
+    """A whole number, or the default."""
+    text = str(value)
+    return int(text) if text.isdecimal() and low <= int(text) <= high else default
+
+
+def literal(text: Any) -> str:
+    """An address without its prefix, "" for anything else."""
+    try:
+        return str(ipaddress.ip_address(str(text).split("/")[0].strip("[] ")))
+    except ValueError:
+        return ""
+
+
+def looked_up(name: str) -> str:
+    """What the controller makes of a name; ssh does the same."""
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,253}", name):
+        return ""
+    try:
+        return str(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0]).split("%")[0]
+    except (OSError, UnicodeError):
+        return ""
+
+
+def first_of(value: Any) -> Any:
+    """The first of a list, or the value itself."""
+    return value[0] if isinstance(value, list) and value else value
+
+
+def address_of(host: str, variables: Mapping[str, Any]) -> str:
+    """The cluster address of a host: what the inventory says, else where Ansible reaches it."""
+    links = first_of(plain(variables.get("fullmesh_links") or []))
+    inner = (
+        first_of(links.get("addresses") or links.get("address")) if isinstance(links, dict) else ""
+    )
+    for candidate in (
+        first_of(plain(variables.get("fullmesh_address") or "")),
+        inner,
+        variables.get("ansible_host", ""),
+        host,
+    ):
+        if found := literal(candidate):
+            return found
+    return looked_up(str(variables.get("ansible_host") or host))
+
+
+def node_entry(host: str, rank: int, variables: Mapping[str, Any], address: str) -> dict[str, Any]:
+    """A node of the plan, as far as the inventory says anything."""
+    card = str(variables.get("fullmesh_interface") or "")
+    name = card if addresses.INTERFACE_NAME.match(card) and not addresses.MAC.match(card) else ""
+    hostname = str(variables.get("fullmesh_hostname") or "")
+    return {
+        "name": host,
+        "node_rank": rank,
+        "hostname": hostname if addresses.is_host_name(hostname) else "",
+        "address": address,
+        "local_ranks": number(variables.get("fullmesh_local_ranks", 1), 1, high=1024),
+        "interface": name,
+    }
+
+
+def guessed(hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]) -> dict[str, Any]:
+    """A plan from addresses alone."""
+    chief = str(hostvars[hosts[0]].get("fullmesh_master") or hosts[0]) if hosts else ""
+    order = sorted(hosts, key=lambda host: host != chief)
+    nodes: dict[str, Any] = {}
+    first = 0
+    for rank, host in enumerate(order):
+        node = node_entry(host, rank, hostvars[host], address_of(host, hostvars[host]))
+        node |= {"first_rank": first, "ranks": list(range(first, first + node["local_ranks"]))}
+        first += node["local_ranks"]
+        nodes[host] = node
+    master = next(iter(nodes.values()))
+    own = hostvars[master["name"]]
+    port = number(own.get("fullmesh_master_port", MASTER_PORT), MASTER_PORT)
+    second = number(own.get("fullmesh_rendezvous_port", RENDEZVOUS_PORT), RENDEZVOUS_PORT)
+    endpoint = f"[{master['address']}]" if ":" in master["address"] else master["address"]
+    return {
+        "schema": plan.SCHEMA,
+        "family": "ipv6" if ":" in master["address"] else "ipv4",
+        "world_size": first,
+        "nnodes": len(nodes),
+        "master": {"node": master["name"], "address": master["address"], "port": port},
+        "rendezvous": {"endpoint": f"{endpoint}:{second}", "port": second},
+        "data_ports": KERNEL_RANGE.as_plan(),
+        "open_ports": [],
+        "reserved_ports": sorted({port, second}),
+        "peers": [n["address"] for n in nodes.values() if n["address"]],
+        "controllers": [],
+        "hosts": [host_line(node) for node in nodes.values() if node["address"]],
+        "nodes": nodes,
+    }
+
+
+def host_line(node: Mapping[str, Any]) -> dict[str, Any]:
+    """One address with its names."""
+    names = [n for n in (node["name"], node["hostname"]) if n and addresses.is_host_name(n)]
+    return {"address": node["address"], "names": list(dict.fromkeys(names))}
+
+
+def tolerant(hostvars: Any, hosts: Sequence[str], group: str = "torch_nodes") -> dict[str, Any]:
+    """The plan of *hosts*, whatever the inventory is like.
+
+    Returns the cluster plan with three keys more: ``assumed`` (the inventory does not say which data ports jobs use, so
+    what the nodes' kernels do decides), ``guessed`` (there is no plan, only addresses) and ``faults`` (why ``site.yml``
+    would refuse this inventory, code and text).
+    """
+    names = [str(host) for host in hosts]
+    held = {name: hostvars[name] for name in names}
+    faults: list[Fault] = []
+    try:
+        made = plan.from_hostvars(held, names)
+    except RefusedError as error:
+        faults = error.faults
+        made = guessed(held, names)
+    first = held[names[0]] if names else {}
+    made["guessed"] = bool(faults)  # not even nodes that were configured can be held to it
+    made["assumed"] = str(first.get("fullmesh_data_ports", "auto")) == "auto" or bool(faults)
+    bare = {fault.code for fault in faults} == {
+        "PL-103"
+    }  # only ansible_host: an inventory of someone else's
+    made["faults"] = [] if bare else [{"code": f.code, "text": f.text} for f in faults]
+    made.pop("digests", None)
+    return made
+
+
+def wants(made: Mapping[str, Any], host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """What ladder_node is asked on a host."""
+    node = made["nodes"][host]
+    named = []
+    if host == made["master"]["node"]:
+        named = [
+            {"kind": "master", "port": made["master"]["port"]},
+            {"kind": "rendezvous", "port": made["rendezvous"]["port"]},
+        ]
+    venv = str(variables.get("torch_runtime_path") or "/opt/fullmesh/venv")
+    return {
+        "address": node["address"],
+        "interface": node.get("interface", ""),
+        "named": named,
+        "range": []
+        if made.get("guessed")
+        else [made["data_ports"]["first"], made["data_ports"]["last"]],
+        "python": f"{venv}/bin/python",
+        "nccl": False,
+        "spread": next(count for most, count in SPREADS if len(made["nodes"]) <= most),
+    }

@@ -1,0 +1,240 @@
+"""From observations to the result of a diagnosis: safe observations, all rules, symptoms folded, the schema's shape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fullmesh import __version__, verify_links, verify_node
+from fullmesh import result as results
+from fullmesh.diagnose import fold, rules, shape
+from fullmesh.diagnose.model import Look, is_loopback
+from fullmesh.verify_types import ERROR, FAILED, PASSED, RUNGS, SKIPPED, Finding, Rung, Seen
+
+JUDGED = ("L0", "L1", "L2")
+# What only a plan can demand: on nodes that nobody configured these would be findings about nothing.
+OF_A_PLAN = frozenset({"VC-107", "VC-108", "VC-122", "VC-123", "VC-212", "VC-602", "VC-604"})
+
+
+@dataclass(frozen=True)
+class About:
+    """What is known of a run besides the observations.
+
+    Attributes:
+        run: name of the directory under ``runs``.
+        started: ISO 8601 with offset.
+        finished: the same.
+        inventory: how the user names the inventory, for the fixing commands.
+        lab: what the nodes are, when they are no real machines.
+        clock_limit: seconds that two clocks may differ.
+        ec2: what AWS said, {} where it was not asked.
+    """
+
+    run: str
+    started: str
+    finished: str
+    inventory: str = "INVENTORY"
+    lab: str = ""
+    clock_limit: float = 5.0
+    ec2: Mapping[str, Any] = field(default_factory=dict)
+
+
+def why_silent(told: Any) -> tuple[str, str]:
+    """Why nothing usable came from a node: a word and the message."""
+    held = told if isinstance(told, Mapping) else {}
+    message = shape.clean(held.get("msg") or held.get("module_stderr") or "no answer", 400)
+    return (
+        "unreachable" if held.get("unreachable") is True else "failed",
+        message.strip() or "no answer",
+    )
+
+
+def measured_range(
+    nodes: Mapping[str, Mapping[str, Any]], plan: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The data range of nodes that nobody configured: the master's own, else the first that is known."""
+    order = [plan["master"]["node"], *plan["nodes"]]
+    for name in order:
+        held = (
+            nodes.get(name, {}).get("node", {}).get("facts", {}).get("survey", {}).get("range", [])
+        )
+        if len(held) == 2 and 0 < held[0] <= held[1]:  # noqa: PLR2004 (two ends)
+            first, last = held
+            return {
+                "first": first,
+                "last": last,
+                "size": last - first + 1,
+                "firewalld": f"{first}-{last}",
+                "sysctl": f"{first} {last}",
+            }
+    return dict(plan["data_ports"])
+
+
+def look_at(plan: Mapping[str, Any], observed: Mapping[str, Any], about: About) -> Look:
+    """Make the observations safe and sort the nodes into those that spoke and those that did not."""
+    names = set(plan["nodes"])
+    nodes: dict[str, dict[str, Any]] = {}
+    silent: dict[str, tuple[str, str]] = {}
+    for name in plan["nodes"]:
+        told = observed.get(name, {})
+        safe = shape.node(told, names)
+        if safe:
+            nodes[name] = safe
+        else:
+            silent[name] = why_silent(told.get("node") if isinstance(told, Mapping) else None)
+    configured = any(
+        node["node"]["facts"].get("survey", {}).get("manifest") for node in nodes.values()
+    )
+    assumed = bool(plan.get("guessed") or (plan.get("assumed") and not configured))
+    small = dict(plan, nodes={n: v for n, v in plan["nodes"].items() if n in nodes})
+    if assumed:
+        small["data_ports"] = measured_range(nodes, plan)
+    if small["nodes"] and plan["master"]["node"] not in small["nodes"]:
+        stand_in = next(iter(small["nodes"].values()))
+        small["master"] = dict(plan["master"], node=stand_in["name"], address=stand_in["address"])
+    small["hosts"] = [h for h in plan["hosts"] if not assumed or h["names"]]
+    seen = Seen(
+        plan=small,
+        nodes=nodes,
+        rungs=JUDGED,
+        mode="off",  # what peers reach beyond the plan is the ladder's question, not why a job fails
+        clock_limit=about.clock_limit,
+        inventory=about.inventory,
+        planned=not plan.get("guessed"),
+    )
+    return Look(
+        seen=seen,
+        plan=dict(plan, data_ports=small["data_ports"]),
+        assumed=assumed,
+        silent=silent,
+        cloud=about.ec2,
+    )
+
+
+def ladder_findings(look: Look) -> list[Finding]:
+    """What the rules of the verification's lower rungs say."""
+    if not look.nodes:
+        return []
+    found = [*verify_node.findings(look.seen), *verify_links.findings(look.seen)]
+    return [f for f in found if not (look.assumed and (f.code in OF_A_PLAN or unplanned(look, f)))]
+
+
+def unplanned(look: Look, finding: Finding) -> bool:
+    """An inventory's alias that no node knows is no fault where nobody promised that it would be one.
+
+    systemd-resolved without a name server asks the neighbours for it (LLMNR), which takes longer than we wait.
+    """
+    if finding.code == "VC-102":
+        # Nobody asks for the name where the interface is named; and the ladder asks for the plan's family only.
+        named = bool((look.variable(finding.node, "GLOO_SOCKET_IFNAME") or ("",))[0])
+        own = look.survey(finding.node).get("own_answers", [])
+        other = any(look.holds(finding.node, a) and not is_loopback(a) for a in own)
+        return named or (other and "no answer" in finding.seen)
+    return finding.code == "VC-101" and (
+        "unknown name" in finding.seen or "no answer" in finding.seen
+    )
+
+
+def findings(look: Look) -> list[Finding]:
+    """Everything that is wrong: root causes, with what follows from them folded under them."""
+    ladder = ladder_findings(look)
+    deeper = rules.findings(look)
+    return fold.fold([*deeper, *rules.of_ladder(look, ladder, deeper)])
+
+
+def missed(look: Look) -> list[dict[str, str]]:
+    """What could not be looked at, and why."""
+    found = [
+        {"node": name, "what": "everything", "why": f"{kind}: {text}"}
+        for name, (kind, text) in look.silent.items()
+    ]
+    if look.cloud.get("why"):
+        why = shape.clean(look.cloud["why"], 400)
+        found.append({"node": "", "what": "security groups and network ACLs of EC2", "why": why})
+    for name in look.nodes:
+        survey = look.survey(name)
+        found += [
+            {"node": name, "what": one["what"] or "something", "why": one["why"] or "unknown"}
+            for one in survey.get("unknown", [])
+        ]
+        if not look.seen.facts(name).get("versions", {}).get("torch"):
+            found.append(
+                {"node": name, "what": "torch", "why": "no torch in the interpreter of the jobs"}
+            )
+        if survey.get("nft", {}).get("cut"):
+            found.append({"node": name, "what": "some firewall rules", "why": "there are too many"})
+        if survey.get("legacy_tables"):
+            words = ", ".join(survey["legacy_tables"])
+            found.append(
+                {
+                    "node": name,
+                    "what": f"iptables-legacy ({words})",
+                    "why": "only nftables is replayed",
+                }
+            )
+    return found
+
+
+def rungs_of(look: Look, found: Sequence[Finding]) -> list[Rung]:
+    """The ladder as far as a diagnosis goes."""
+    made = []
+    for rung in RUNGS:
+        bad = [f for f in found if f.rung == rung and f.severity == ERROR]
+        if rung not in JUDGED:
+            made.append(Rung(rung, SKIPPED, "not part of a diagnosis: ./fullmesh verify"))
+        elif bad:
+            made.append(Rung(rung, FAILED, bad[0].cause))
+        elif rung == "L2" and len(look.plan["nodes"]) == 1:
+            made.append(Rung(rung, SKIPPED, "one node has no links"))
+        else:
+            made.append(Rung(rung, PASSED, ""))
+    return made
+
+
+def node_rows(look: Look) -> dict[str, Any]:
+    """What is kept of every node, of the silent ones their address alone."""
+    whole = replace(look.seen, plan=look.plan)
+    return {name: results.node_summary(whole, name, "") for name in look.plan["nodes"]}
+
+
+def result_of(look: Look, about: About) -> dict[str, Any]:
+    """The result in the shape of the schema."""
+    found = findings(look)
+    rungs = rungs_of(look, found)
+    bad = any(f.severity == ERROR for f in found)
+    return {
+        "schema": results.SCHEMA,
+        "fullmesh": __version__,
+        "kind": "diagnose",
+        "run": about.run,
+        "started": about.started,
+        "finished": about.finished,
+        "seconds": results.seconds_between(about.started, about.finished),
+        "verdict": "failed" if bad else "ok",
+        "exit_code": 1 if bad else 0,
+        "failed_rungs": [rung.id for rung in rungs if rung.status == FAILED],
+        "check_mode": False,
+        "lab": about.lab,
+        "notes": [{"node": "", **fault} for fault in look.plan.get("faults", [])],
+        "firewall_mode": "",
+        "plan": dict(look.plan),
+        "nodes": node_rows(look),
+        "rungs": [rung.as_dict() for rung in rungs],
+        "links": verify_links.matrix(look.seen),
+        "collectives": {},
+        "findings": [finding.as_dict() for finding in found],
+        "not_looked_at": missed(look),
+    }
+
+
+def result(plan: Mapping[str, Any], observed: Mapping[str, Any], about: About) -> dict[str, Any]:
+    """Judge the observations of all nodes.
+
+    Raises:
+        ValueError: the result does not follow its own schema, which is a defect of Fullmesh.
+    """
+    made: dict[str, Any] = json.loads(json.dumps(result_of(look_at(plan, observed, about), about)))
+    results.check(made)
+    return made

@@ -1,0 +1,113 @@
+"""What the rules of the diagnosis look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fullmesh.verify_types import Finding, Seen
+
+LOOPBACKS = ("127.", "::1")
+
+
+@dataclass(frozen=True)
+class Look:
+    """Everything that was observed, made safe.
+
+    Attributes:
+        seen: what the rules of the ladder work with: the plan, cut down to the nodes that could be looked at.
+        plan: the whole plan.
+        assumed: nobody configured these nodes for a data range, so none is demanded.
+        silent: node -> why it could not be looked at: ``unreachable`` or ``failed``, and the message.
+        given: nodes of the group, in the plan's order.
+        cloud: what AWS said of the nodes' security groups (``raw``, ``settings``, and ``why`` where it said nothing).
+    """
+
+    seen: Seen
+    plan: Mapping[str, Any]
+    assumed: bool = False
+    silent: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    cloud: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that could be looked at."""
+        return list(self.seen.plan["nodes"])
+
+    @property
+    def master(self) -> str:
+        """The node that holds the store, whether it could be looked at or not."""
+        return str(self.plan["master"]["node"])
+
+    def address(self, name: str) -> str:
+        """The cluster address of a node."""
+        return str(self.plan["nodes"][name]["address"])
+
+    def peers(self, name: str) -> list[str]:
+        """The other nodes."""
+        return [other for other in self.plan["nodes"] if other != name]
+
+    def survey(self, name: str) -> Mapping[str, Any]:
+        """What the survey of a node found; {} where there was none."""
+        found: Mapping[str, Any] = self.seen.facts(name).get("survey", {})
+        return found
+
+    def sysctl(self, name: str, key: str) -> str:
+        """A kernel setting, "" where it is not known."""
+        return str(self.survey(name).get("sysctls", {}).get(key, ""))
+
+    def number(self, name: str, key: str) -> int | None:
+        """A kernel setting that is a whole number."""
+        text = self.sysctl(name, key)
+        return int(text) if text.lstrip("-").isdecimal() else None
+
+    def variable(self, name: str, key: str) -> tuple[str, str] | None:
+        """A variable as a job on the node would see it, and where it comes from."""
+        found = self.survey(name).get("environment", {}).get("values", {}).get(key)
+        return (found["value"], found["source"]) if found else None
+
+    def cards(self, name: str) -> list[Mapping[str, Any]]:
+        """The interfaces of a node, in the kernel's order."""
+        found: list[Mapping[str, Any]] = self.survey(name).get("interfaces", [])
+        return found
+
+    def card(self, name: str, interface: str) -> Mapping[str, Any] | None:
+        """One interface."""
+        return next((card for card in self.cards(name) if card["name"] == interface), None)
+
+    def cluster_card(self, name: str) -> str:
+        """The interface that has the cluster address, else the plan's."""
+        held = self.seen.facts(name).get("addresses", {}).get(self.address(name), "")
+        return str(held or self.plan["nodes"][name].get("interface", ""))
+
+    def holds(self, name: str, address: str) -> bool:
+        """Whether an address is on one of the node's interfaces."""
+        return address in self.seen.facts(name).get("addresses", {})
+
+    def counter(self, name: str, key: str) -> int:
+        """By how much a kernel counter grew during the probe."""
+        listeners = self.seen.nodes.get(name, {}).get("started", {}).get("listeners", {})
+        return int(listeners.get("counters", {}).get(key, 0))
+
+    def port_range(self, name: str) -> tuple[int, int] | None:
+        """The range from which the node's kernel takes ports."""
+        words = self.sysctl(name, "net.ipv4.ip_local_port_range").split()
+        if len(words) != 2 or not all(word.isdecimal() for word in words):  # noqa: PLR2004 (two ends)
+            return None
+        return int(words[0]), int(words[1])
+
+    def records(self, name: str) -> Sequence[Mapping[str, Any]]:
+        """What a node saw when it connected to its peers."""
+        found: Sequence[Mapping[str, Any]] = (
+            self.seen.nodes.get(name, {}).get("links", {}).get("links", [])
+        )
+        return found
+
+
+Rule = Callable[[Look], Iterator[Finding]]
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address never leaves its machine."""
+    return address.startswith(LOOPBACKS)

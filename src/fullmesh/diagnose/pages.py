@@ -1,0 +1,734 @@
+"""Pages of the diagnosis' codes: docs/causes/diagnose.md (``python -m fullmesh.diagnose.pages``), ``explain``."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from fullmesh.diagnose import catalogue
+from fullmesh.diagnose.codes import CODES
+from fullmesh.settings import ROOT
+
+PATH = "docs/causes/diagnose.md"
+
+
+@dataclass(frozen=True)
+class Page:
+    """What is worth knowing of a cause.
+
+    Attributes:
+        why: the mechanism, and what a job does under it.
+        prove: a command that shows it without Fullmesh.
+        mend: what to do.
+        source: where the mechanism was measured or read; empty for our own rules.
+    """
+
+    why: str
+    prove: str
+    mend: str
+    source: str = ""
+
+
+FAULTS = "measured with torch 2.13"
+RANGE = "net.ipv4.ip_local_port_range"
+APPLY = "ansible-playbook site.yml -i INVENTORY --tags"
+PAGES: dict[str, Page] = {
+    "DG-101": Page(
+        "Gloo and NCCL take any port of the range, so a job works or hangs by chance. Listeners at "
+        "both ends, evenly between"
+        " them and on both sides of every border that a rule draws show which stretches are shut.",
+        "nft list ruleset | grep dport; compare with sysctl " + RANGE,
+        "Open the whole range to the peers, or pin the kernel's range to what is open.",
+        FAULTS,
+    ),
+    "DG-105": Page(
+        "The store is the first thing that a rank connects to: rank 0 says 'Timed out waiting for clients', the others"
+        " 'client socket has timed out'.",
+        "on a worker: nc -zv MASTER 29500 while something listens there",
+        "Open the store's port (29500) and the rendezvous' (29400) to the peers on the master.",
+        FAULTS,
+    ),
+    "DG-107": Page(
+        "A firewall opens one range of ports. A node whose kernel takes ports from another one listens where nobody"
+        " may come; whether a job fails depends on which node connects (Gloo: the higher address to the lower one).",
+        "on every node: sysctl " + RANGE,
+        "Give all nodes one range, in /etc/sysctl.d; role kernel_tuning does.",
+        FAULTS,
+    ),
+    "DG-108": Page(
+        "A new network namespace starts with the kernel's default range, whatever its host has "
+        "pinned. A job in a container"
+        " of its own network listens outside the opened range.",
+        "nsenter -t PID -n sysctl " + RANGE,
+        "Use --network=host, or --sysctl on the container, or securityContext.sysctls on the pod.",
+        "measured with nested namespaces",
+    ),
+    "DG-109": Page(
+        "A rank needs a listening port for every process group and a port for every connection; "
+        "restarts leave some in TIME_WAIT"
+        " for a minute. Too few give 'Address already in use' or 'Cannot assign requested address', "
+        "or no message at all.",
+        "sysctl " + RANGE,
+        "Widen the range; 4096 ports are the default of Fullmesh.",
+        FAULTS,
+    ),
+    "DG-110": Page(
+        "All ports are taken: by sockets in TIME_WAIT after fast restarts, or by something that leaks connections.",
+        "ss -tan | awk '{print $1}' | sort | uniq -c",
+        "Wait a minute, widen the range, find who holds the connections (ss -tanp).",
+        FAULTS,
+    ),
+    "DG-112": Page(
+        "The kernel gives any port of its range to any outgoing connection. A fixed port in there is "
+        "taken now and then,"
+        " which gives EADDRINUSE at random.",
+        "sysctl " + RANGE + " net.ipv4.ip_local_reserved_ports",
+        "Choose a port outside the range, or reserve it.",
+        FAULTS,
+    ),
+    "DG-113": Page(
+        "In nftables an accept ends one base chain only: the next table still drops. So opening "
+        "ports in firewalld does not help"
+        " while a table of Docker, of a hardening script or of a forgotten experiment drops them.",
+        "nft list ruleset; nft list chains",
+        "Remove the rule, or add the peers to it; find who loads it at boot (grep -r TABLE /etc).",
+        "nft(8); " + FAULTS,
+    ),
+    "DG-114": Page(
+        "firewalld sorts packets into zones by source first, then by interface. Peers that are in no "
+        "zone's sources fall to the"
+        " interface's zone, which does not open the ports.",
+        "firewall-cmd --get-active-zones; firewall-cmd --get-zone-of-interface=INTERFACE",
+        "Bind the peers' addresses to the zone that opens the ports: " + APPLY + " firewall.",
+        "firewalld.zones(5)",
+    ),
+    "DG-115": Page(
+        "Taps on both nodes saw the packets leave and did not see them arrive, so it is neither "
+        "node's firewall: a cloud security"
+        " group, a switch's access list, a hypervisor, a router.",
+        "tcpdump -ni INTERFACE 'tcp[tcpflags] & tcp-syn != 0' on both nodes",
+        "Allow the data range and the named ports between the nodes there, in both directions.",
+        "AF_PACKET taps before and behind the nodes' own firewalls",
+    ),
+    "DG-116": Page(
+        "EFA traffic is allowed by security group, not by port: the group must allow all traffic to "
+        "and from itself, by its own"
+        " id. An egress rule for 0.0.0.0/0 is not enough. Jobs hang with NET/OFI error 4126.",
+        "aws ec2 describe-security-groups --group-ids ID",
+        "Add a rule for all traffic from and to the group itself.",
+        "aws-ofi-nccl#663",
+    ),
+    "DG-117": Page(
+        "NCCL opens a TCP listener for every RDMA connection to exchange addresses; RDMA tests that "
+        "pass prove nothing about it.",
+        "nft list ruleset; ./fullmesh verify",
+        "Open the data range between the nodes, as for a job without RDMA.",
+        "NCCL 2.30, net_ib/connect.cc",
+    ),
+    "DG-118": Page(
+        "RoCE v2 needs a GID of that type, which the port gets from the IP address of its network "
+        "interface. With none, or with InfiniBand"
+        " at the other end, NCCL ends with completion status 12.",
+        "show_gids; cat /sys/class/infiniband/DEVICE/ports/1/gid_attrs/types/*",
+        "Give the interface its address; leave NCCL_IB_GID_INDEX unset.",
+        "nccl#426, nccl#1131",
+    ),
+    "DG-119": Page(
+        "Gloo stops with 'Unable to find address for', NCCL with 'no socket interface found' or goes "
+        "on over another one.",
+        "ip -br link; env | grep SOCKET_IFNAME",
+        "Name the interface of the cluster network, or unset the variable where names differ between nodes.",
+        FAULTS,
+    ),
+    "DG-120": Page(
+        "That node's ranks stop at once, and the others wait for their time-out: the message stands "
+        "in another log than the cause.",
+        "ip -br link; env | grep SOCKET_IFNAME",
+        "Give every node the name of its own interface; role cluster_env does.",
+        FAULTS,
+    ),
+    "DG-121": Page(
+        "Every rank announces 127.0.0.1, so peers connect to themselves: refused at once, or a hang "
+        "of five times the time-out.",
+        "env | grep SOCKET_IFNAME",
+        "Name the interface of the cluster network.",
+        FAULTS,
+    ),
+    "DG-123": Page(
+        "Without GLOO_SOCKET_IFNAME Gloo takes the address of the node's own name. When that is not "
+        "on the node it warns and"
+        " takes loopback.",
+        "getent ahosts $(hostname)",
+        "Put the node's own address and name into /etc/hosts; mend the DNS entry.",
+        FAULTS,
+    ),
+    "DG-124": Page(
+        "The worker looks for the store on itself: refused until the time-out, while rank 0 counts "
+        "'1/2 clients joined'.",
+        "on the worker: getent ahosts MASTER",
+        "Take the master's name off the loopback line of /etc/hosts; use an address in MASTER_ADDR.",
+        FAULTS,
+    ),
+    "DG-125": Page(
+        "Every node looks for the store on itself, so only the ranks of the first node meet.",
+        "env | grep MASTER_ADDR",
+        "Set MASTER_ADDR to the master's cluster address on all nodes.",
+        FAULTS,
+    ),
+    "DG-126": Page(
+        "Nobody answers at that address: 'No route to host' after three seconds of ARP, or a time-out.",
+        "ping MASTER_ADDR; ip neigh show",
+        "Set MASTER_ADDR to the master's cluster address on all nodes.",
+        FAULTS,
+    ),
+    "DG-127": Page(
+        "torch says 'gai error: -3 - Temporary failure in name resolution' and repeats until the time-out.",
+        "getent ahosts NAME",
+        "Put the name into /etc/hosts, or use the address.",
+        FAULTS,
+    ),
+    "DG-128": Page(
+        "Ranks of that node knock at a port where nobody listens.",
+        "env | grep MASTER_PORT on every node",
+        "Set one port on all nodes.",
+        FAULTS,
+    ),
+    "DG-130": Page(
+        "A store of before answers the new ranks with old keys, or the new one ends with EADDRINUSE "
+        "while the other ranks hang"
+        " past their time-out.",
+        "ss -ltnp 'sport = :29500'",
+        "End the old job on all its nodes.",
+        FAULTS,
+    ),
+    "DG-131": Page(
+        "The store waits for ranks that nobody starts ('2/3 clients joined'), or ranks come that nobody expects.",
+        "env | grep -E 'WORLD_SIZE|NNODES' on every node",
+        "Set one value on all nodes; better, let torchrun work it out.",
+        FAULTS,
+    ),
+    "DG-132": Page(
+        "Two ranks with one number overwrite each other's keys, and the missing one is waited for: "
+        "'wait timeout, keys: …/RANK'.",
+        "env | grep -E 'RANK' on every node",
+        "Give every node its own NODE_RANK.",
+        FAULTS,
+    ),
+    "DG-133": Page(
+        "A rank that dies between the store and the first collective leaves the others waiting for "
+        "it; its own log may be empty.",
+        "journalctl -k --since -30min",
+        "Give the job less memory per rank, or mend what crashed.",
+        FAULTS,
+    ),
+    "DG-134": Page(
+        "NCCL announces the first interface that its rules allow. Bridges of containers and VPNs "
+        "have addresses that other nodes"
+        " cannot reach, or that every node has.",
+        "NCCL_DEBUG=INFO and look for 'Bootstrap: Using'",
+        "Set NCCL_SOCKET_IFNAME=INTERFACE with '=' in front of the name, which means: exactly this one.",
+        "NCCL 2.30, socket.cc; nccl#697",
+    ),
+    "DG-136": Page(
+        "Gloo compares the two addresses and stops: 'ss1.ss_family == ss2.ss_family. 2 vs 10'.",
+        "getent ahosts $(hostname); ip -br address",
+        "Give all nodes the same family first: in GLOO_SOCKET_IFNAME's interface or in /etc/hosts.",
+        FAULTS,
+    ),
+    "DG-138": Page(
+        "Each lost segment costs a retransmission time of 200 ms and more; at a few per cent "
+        "collectives crawl, at forty they fail.",
+        "nstat -az TcpRetransSegs; ip -s link; ethtool -S INTERFACE",
+        "Look at cables, optics, duplex and switch queues.",
+        "TCP_INFO, without needless repetitions (DSACK); " + FAULTS,
+    ),
+    "DG-139": Page(
+        "The slowest link sets the pace of every collective; nothing ever says so.",
+        "ethtool INTERFACE; tc qdisc show dev INTERFACE; iperf3",
+        "Mend the negotiation, take the shaping away.",
+        FAULTS,
+    ),
+    "DG-140": Page(
+        "Whoever won ARP last gets the packets, so connections work and break by turns, or reach a "
+        "machine that is not in the job.",
+        "arping -D -I INTERFACE ADDRESS; ip neigh show",
+        "Find the MAC in the switch's table and give that machine an address of its own.",
+        FAULTS,
+    ),
+    "DG-141": Page(
+        "With rp_filter=1 the kernel drops a packet whose sender it would answer over another "
+        "interface. Several NICs in one network"
+        " or a stray route are enough. It looks like a firewall that drops.",
+        "nstat -az TcpExtIPReversePathFilter; ip route get PEER",
+        "Mend the route, or set rp_filter=2 on the cluster interface.",
+        "ip-sysctl.rst; " + FAULTS,
+    ),
+    "DG-142": Page(
+        "Beyond gc_thresh3 entries the kernel forgets neighbours while it talks to them: 'neighbour table overflow'.",
+        "ip neigh | wc -l; sysctl net.ipv4.neigh.default.gc_thresh3",
+        "Raise gc_thresh1 to 3 above the number of peers; role kernel_tuning does.",
+        FAULTS,
+    ),
+    "DG-143": Page(
+        "New connections vanish, old ones live: 'nf_conntrack: table full, dropping packet'.",
+        "sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max",
+        "Raise nf_conntrack_max, or find who opens so many.",
+    ),
+    "DG-144": Page(
+        "All ranks connect to the store at once. What does not fit into the backlog is dropped and "
+        "tried again after a second and more:"
+        " start-up takes ten times as long.",
+        "sysctl net.core.somaxconn; nstat -az TcpExtListenOverflows",
+        "Set net.core.somaxconn to at least the number of ranks.",
+        FAULTS,
+    ),
+    "DG-145": Page(
+        "TCPStore looks up the name of every client that connects, one after the other. A silent "
+        "name server costs seconds each:"
+        " 'hostname of the client socket cannot be retrieved'.",
+        "time getent hosts PEER",
+        "Put the peers into /etc/hosts; mend /etc/resolv.conf.",
+        "pytorch#159007",
+    ),
+    "DG-148": Page(
+        "RDMA registers the memory that it sends from: 'ibv_reg_mr: Cannot allocate memory'.",
+        "ulimit -l",
+        "memlock unlimited in /etc/security/limits.d and LimitMEMLOCK=infinity in units.",
+        "nccl-tests#206",
+    ),
+    "DG-149": Page(
+        "Ranks of a node with fewer GPUs share one or do not start; drivers that differ give "
+        "'message truncated' or nothing; a GPU with"
+        " an Xid hangs in the first kernel.",
+        "nvidia-smi; dmesg | grep -i xid",
+        "Bring the nodes to one driver, take a broken GPU out.",
+        "nccl#1328",
+    ),
+    "DG-150": Page(
+        "Gloo, NCCL and the store do not mind proxies; what speaks HTTP between ranks (vLLM, Ray, "
+        "Hugging Face) asks the proxy for the peers.",
+        "env | grep -i proxy",
+        "Add the peers' addresses and names to no_proxy; role cluster_env does.",
+        "vllm#5779",
+    ),
+    "DG-151": Page(
+        "SELinux in enforcing mode denied a system call of a job's process; the job only sees 'Permission denied'.",
+        "ausearch -m avc -ts recent",
+        "Make a policy of it (audit2allow), or see role selinux_mode.",
+    ),
+    "DG-201": Page(
+        "Nothing is known of this node; the others were diagnosed all the same, links to it were not tried.",
+        "ansible -i INVENTORY NODE -m ping -vvv",
+        "Mend power, network, sshd, key or host key, then run the diagnosis again.",
+    ),
+    "DG-202": Page(
+        "ssh works and our module did not run: no Python, no space for it, no right.",
+        "ansible -i INVENTORY NODE -m raw -a 'python3 --version; df -h /tmp'",
+        "Install Python 3.6 or newer, or set ansible_python_interpreter.",
+    ),
+    "DG-203": Page(
+        "The node could be looked at, and its own connections were not tried; those to it were.",
+        "ansible -i INVENTORY NODE -m ping",
+        "See the message; run the diagnosis again.",
+    ),
+    "DG-214": Page(
+        "firewalld has two sets of settings: what runs and what is kept. After a reload or a reboot "
+        "the node behaves as what is kept.",
+        "firewall-cmd --list-all-zones; firewall-cmd --permanent --list-all-zones",
+        "firewall-cmd --reload to go back to what is kept, --runtime-to-permanent to keep what runs.",
+        "firewall-cmd(1)",
+    ),
+    "DG-239": Page(
+        "A cable or a port that negotiated down makes one node the brake of all.",
+        "ethtool INTERFACE",
+        "Change the cable, look at the switch port.",
+    ),
+    "DG-248": Page(
+        "NCCL's ranks of one node talk through files in /dev/shm: 'failed to extend "
+        "/dev/shm/nccl-…'. Containers get 64 MB by default.",
+        "df -h /dev/shm",
+        "--shm-size or --ipc=host for containers; remount it on a node.",
+        "nccl#290",
+    ),
+    "DG-249": Page(
+        "NCCL uses the ports that are up; with none it falls back to TCP without an error, ten times slower.",
+        "ibstat; cat /sys/class/infiniband/*/ports/*/state",
+        "Look at the cable, the switch and the subnet manager.",
+        "nccl#286",
+    ),
+    "VC-101": Page(
+        "torchrun hands out names, and a peer that makes another address of them connects to the wrong place.",
+        "getent ahosts NAME on every node",
+        APPLY + " network writes the plan's names into /etc/hosts.",
+    ),
+    "VC-102": Page(
+        "Gloo without GLOO_SOCKET_IFNAME announces the address of the node's own name. Ubuntu's "
+        "installer writes 127.0.1.1 there, which no peer"
+        " can reach.",
+        "getent ahosts $(hostname)",
+        APPLY + " network; by hand: the cluster address and the name in /etc/hosts.",
+        FAULTS,
+    ),
+    "VC-103": Page(
+        "The c10d rendezvous compares wall clocks and drops a node that is 15 s off: world size 1, "
+        "exit code 0, trained alone.",
+        "chronyc tracking; date +%s on every node",
+        "chronyc makestep; " + APPLY + " tuning.",
+        FAULTS,
+    ),
+    "VC-104": Page(
+        "Different versions of torch, Python or NCCL give 'message truncated', errors of pickle, or wrong results.",
+        "python -c 'import torch; print(torch.__version__, torch.cuda.nccl.version())'",
+        APPLY + " packages.",
+        "nccl#1328",
+    ),
+    "VC-105": Page(
+        "Each rank holds a socket for every other rank and group. Too few descriptors look like "
+        "missing ranks; nothing says 'open files'.",
+        "ulimit -n in the job's own environment",
+        "nofile in /etc/security/limits.d, LimitNOFILE in units.",
+        FAULTS,
+    ),
+    "VC-106": Page(
+        "Nothing is plugged in, the switch port is down, or the interface is. NCCL then silently takes the next one.",
+        "ip -br link",
+        "ip link set INTERFACE up; look at the cable.",
+        FAULTS,
+    ),
+    "VC-107": Page(
+        "Gloo and NCCL take their ports from the kernel's range. A range that is not the opened one "
+        "makes listeners that nobody reaches.",
+        "sysctl " + RANGE,
+        APPLY + " tuning.",
+        FAULTS,
+    ),
+    "VC-108": Page(
+        "The kernel gives out no reserved port: 'Cannot assign requested address', also for outgoing connections.",
+        "sysctl net.ipv4.ip_local_reserved_ports",
+        "Reserve the named ports only; find the file: grep -r reserved_ports /etc/sysctl.d.",
+        FAULTS,
+    ),
+    "VC-109": Page(
+        "Rank 0 ends with EADDRINUSE, and the others hang when the one who holds the port stays silent.",
+        "ss -ltnp 'sport = :29500'",
+        "End it, or choose another port for the plan.",
+        FAULTS,
+    ),
+    "VC-110": Page(
+        "MTUs that differ between hosts alone are harmless; with a path that is narrower than both "
+        "ends large packets vanish (VC-208).",
+        "ip -br link; ping -M do -s 8972 PEER",
+        "One MTU on all nodes and switches.",
+        FAULTS,
+    ),
+    "VC-111": Page(
+        "A job starts as many ranks as the plan says on every node; a GPU too few ends in `invalid device ordinal`, "
+        "another model sets the pace for all.",
+        "nvidia-smi -L; lspci -d 10de:",
+        "Find the missing card (dmesg | grep NVRM); one driver branch for all nodes: role nvidia_driver.",
+    ),
+    "VC-112": Page(
+        "An uncorrectable error ends the process that used the memory; until the row is remapped, at the next reset "
+        "of the GPU, it comes back.",
+        "nvidia-smi -q -d ECC,ROW_REMAPPER",
+        "Reboot the node; replace the card when the errors return.",
+        "NVIDIA, GPU Memory Error Management",
+    ),
+    "VC-113": Page(
+        "An Xid is the driver's report of a GPU's error: 79 is a card that fell off the bus, 31 and 43 are mostly the "
+        "job's own fault, 48, 63 and 64 memory.",
+        "dmesg | grep -i xid",
+        "Look the number up; drain the node when it is the hardware's.",
+        "NVIDIA, XID Errors",
+    ),
+    "VC-114": Page(
+        "A card that sits badly, or a riser that fails, negotiates fewer lanes; every copy to and from it is slower "
+        "and all ranks wait.",
+        "nvidia-smi -q -d PCIE; lspci -vv | grep LnkSta",
+        "Reseat the card or its riser.",
+    ),
+    "VC-115": Page(
+        "Without it the driver is unloaded after each job: the next one waits, counters and settings are lost.",
+        "nvidia-smi -q | grep Persistence",
+        "systemctl enable --now nvidia-persistenced; role nvidia_driver does it.",
+        "NVIDIA, Driver Persistence",
+    ),
+    "VC-116": Page(
+        "A kernel, libc, driver, locale or time zone of its own explains a node that is slower, that sorts or "
+        "reads files in another order, or whose logs do not fit the others'.",
+        "uname -r; ldd --version; ethtool -i IFACE; localectl; timedatectl",
+        "One image for all nodes.",
+    ),
+    "VC-117": Page(
+        "A GPU driver runs programs that are built for its CUDA or an older one; torch finds no GPU otherwise.",
+        "nvidia-smi | grep CUDA; python -c 'import torch; print(torch.version.cuda)'",
+        "A newer driver, or torch for an older CUDA (torch_runtime_accelerator).",
+    ),
+    "VC-118": Page(
+        "torch's wheels bring an NCCL of their own (pytorch#122571); what nccl-tests measure is the system's.",
+        "ldconfig -p | grep nccl; python -c 'import torch; print(torch.cuda.nccl.version())'",
+        "nccl_version as torch has it, or know it when you compare figures.",
+    ),
+    "VC-121": Page(
+        "Nothing of the cluster can reach a node without its address.",
+        "ip -br address",
+        APPLY + " network.",
+    ),
+    "VC-122": Page(
+        "GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME then name the wrong one.",
+        "ip -br address",
+        APPLY + " network.",
+    ),
+    "VC-123": Page(
+        "torchrun announces the host name to the peers.", "hostname", APPLY + " network."
+    ),
+    "VC-201": Page(
+        "Silence: the kernel sent a SYN, and again, and nothing came back. Gloo waits 539 s on one "
+        "side and hours on the other; the"
+        " message stands on the node that is not to blame.",
+        "nft list ruleset on the node that is named; nc -zv PEER PORT",
+        "Open the ports to the peers on the node that is named: " + APPLY + " firewall.",
+        FAULTS,
+    ),
+    "VC-202": Page(
+        "An ICMP answer says prohibited, which connect() shows as 'No route to host' although the "
+        "route is fine: firewalld's own way to refuse.",
+        "ip neigh show PEER (REACHABLE means: it is a firewall)",
+        APPLY + " firewall.",
+        FAULTS,
+    ),
+    "VC-203": Page(
+        "A reset came back although our listener was there: a firewall that answers with resets.",
+        "nft list ruleset | grep 'tcp reset'",
+        APPLY + " firewall.",
+        FAULTS,
+    ),
+    "VC-204": Page(
+        "The kernel has no route, or nobody answers ARP at the next hop.",
+        "ip route get PEER; ip neigh show PEER",
+        "Mend the route or the address; is the other node up?",
+        FAULTS,
+    ),
+    "VC-205": Page(
+        "Connections are made and then cut: a middlebox, an intrusion filter, a proxy with a short temper.",
+        "tcpdump -ni INTERFACE 'tcp[tcpflags] & tcp-rst != 0'",
+        "Find what stands between the nodes.",
+    ),
+    "VC-206": Page(
+        "The route chooses another source address than the cluster's, so firewalls that know the "
+        "peers do not know this one.",
+        "ip route get PEER",
+        "Give the route its source, or the interface its address: " + APPLY + " network.",
+    ),
+    "VC-207": Page(
+        "What answers does not know this run's secret: another machine with the address, a proxy, an old listener.",
+        "ip neigh show PEER; ss -ltnp on the peer",
+        "See DG-140; end what sits on the port.",
+    ),
+    "VC-208": Page(
+        "Init and small collectives pass, the first large one hangs: 'Timed out waiting for recv'. "
+        "The ends believe in a larger MTU than the path"
+        " has, and the ICMP answers that would say so are filtered.",
+        "ping -M do -s 1472 PEER; ip -br link",
+        "One MTU at both ends and on all switches; let ICMP 'fragmentation needed' through.",
+        FAULTS,
+    ),
+    "VC-209": Page(
+        "The link is open, the node was busy.",
+        "uptime on the node",
+        "Run it again when the node is less busy.",
+    ),
+    "VC-210": Page(
+        "A firewall that is wider than the plan.",
+        "firewall-cmd --list-all-zones",
+        APPLY + " firewall.",
+    ),
+    "VC-211": Page(
+        "Who reaches the store can read and write its keys: pickled objects among them.",
+        "nc -zv NODE 29500",
+        APPLY + " firewall.",
+    ),
+    "VC-212": Page("The pin does not work for new sockets.", "sysctl " + RANGE, APPLY + " tuning."),
+    "VC-213": Page(
+        "The kernel had no port to give, or the address is not there.",
+        "ss -tan | wc -l; sysctl " + RANGE,
+        "See DG-110 and VC-108.",
+    ),
+    "VC-301": Page(
+        "A rank could not use the store.",
+        "the rank's last words in result.json",
+        "See the links of this rank's node.",
+    ),
+    "VC-302": Page(
+        "The interpreter of the jobs has no torch.",
+        "VENV/bin/python -c 'import torch'",
+        APPLY + " packages.",
+    ),
+    "VC-303": Page(
+        "A rank ended before it was done.",
+        "journalctl -k --since -10min",
+        "See its last words in result.json.",
+    ),
+    "VC-304": Page("A rank was never started.", "df -h /run; ps aux", "See the message."),
+    "VC-401": Page(
+        "Ranks met at the store and not each other.",
+        "./fullmesh diagnose -i INVENTORY",
+        "See the links.",
+    ),
+    "VC-402": Page(
+        "A sum was wrong: memory, a version, a NIC.", "memtester; edac-util", "Take the node out."
+    ),
+    "VC-403": Page(
+        "A collective did not end.", "./fullmesh diagnose -i INVENTORY", "See VC-208 and DG-138."
+    ),
+    "VC-501": Page("A listener outside the opened range.", "sysctl " + RANGE, APPLY + " tuning."),
+    "VC-502": Page(
+        "Gloo listened on an address that peers cannot reach.",
+        "env | grep GLOO_SOCKET_IFNAME",
+        APPLY + " launch.",
+    ),
+    "VC-601": Page("NCCL chose another interface.", "NCCL_DEBUG=INFO", APPLY + " launch."),
+    "VC-602": Page(
+        "NCCL's listener is outside the opened range.", "sysctl " + RANGE, APPLY + " tuning."
+    ),
+    "VC-603": Page(
+        "NCCL found no interface or could not listen.", "NCCL_DEBUG=INFO", APPLY + " launch."
+    ),
+    "VC-604": Page(
+        "NCCL is there on some nodes only.", "ldconfig -p | grep nccl", APPLY + " packages."
+    ),
+    "VC-701": Page("A setting of the role.", "roles/verify_cluster/README.md", "See the message."),
+    "VC-702": Page("A setting of the role.", "roles/verify_cluster/README.md", "See the message."),
+    "VC-711": Page(
+        "A rank without a GPU of its own shares one with another rank, which NCCL refuses, or trains on the CPU.",
+        "nvidia-smi -L; grep LOCAL /etc/fullmesh/env",
+        "fullmesh_local_ranks as many as GPUs, or find the missing card.",
+    ),
+    "VC-712": Page(
+        "NCCL's own connections (sockets on ports of the kernel, or RDMA) did not all come up.",
+        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET",
+        "./fullmesh diagnose -i INVENTORY; then the NIC that NCCL names.",
+    ),
+    "VC-713": Page(
+        "A sum over all GPUs was wrong: memory, a PCIe switch with ACS on, an IOMMU in the way of peer-to-peer.",
+        "NCCL_P2P_DISABLE=1, then the same again",
+        "IOMMU off or passthrough, ACS off; take the node out when it stays.",
+        "NVIDIA, NCCL troubleshooting",
+    ),
+    "VC-714": Page(
+        "NCCL took a slower way than there is: TCP beside RDMA, a NIC far from the GPU, one of several NICs.",
+        "NCCL_DEBUG=INFO (`via NET/…`); nvidia-smi topo -m",
+        "NCCL_SOCKET_IFNAME and NCCL_IB_HCA as role cluster_env writes them; nvidia-peermem for GPUDirect.",
+        "nccl-tests, PERFORMANCE.md",
+    ),
+    "VC-715": Page(
+        "nccl-tests ran on one node only, so this is between the GPUs of that node.",
+        "all_reduce_perf -b 8 -e 128M -f 2 -g GPUS",
+        "As for VC-713.",
+    ),
+    "VC-716": Page(
+        "NVLink down, fabric manager not started, or copies over PCIe make one node slower than its like.",
+        "nvidia-smi nvlink -s; nvidia-smi topo -m",
+        "systemctl enable --now nvidia-fabricmanager where there is NVSwitch.",
+    ),
+    "VC-801": Page(
+        "DDP copies rank 0's parameters at the start; ranks that begin with others, or with another order of the "
+        "data, have other files or another torch.",
+        "sha256sum of the job's files on every node",
+        "The same files and versions everywhere.",
+    ),
+    "VC-802": Page(
+        "DistributedSampler deals the samples out by rank and world size; ranks that disagree on these see a sample "
+        "twice and others never.",
+        "print rank and world size in the job",
+        "RANK and WORLD_SIZE from /etc/fullmesh/env, by a launcher of ours.",
+    ),
+    "VC-803": Page(
+        "After every step DDP's ranks have equal parameters; ranks that drift apart train several models.",
+        "all_gather of a checksum of the parameters",
+        "Look for gradients that are not reduced (no_sync, unused parameters) and versions that differ.",
+    ),
+    "VC-804": Page(
+        "All ranks together compute what one process does with the whole batch; another loss is a wrong sum.",
+        "The job alone in one process",
+        "As for VC-402.",
+    ),
+    "VC-805": Page(
+        "Autocast or the gradient scaler does not do what it says on this hardware.",
+        "torch.cuda.is_bf16_supported()",
+        "The other reduced type, or full precision.",
+    ),
+    "VC-806": Page(
+        "A collective of a subgroup (new_group) reached ranks outside it, or lost some inside.",
+        "dist.get_process_group_ranks(group)",
+        "All ranks have to make all groups, in one order.",
+        "torch.distributed, new_group",
+    ),
+    "VC-807": Page(
+        "FSDP keeps a share of every parameter on each rank; a rank with all of them runs out of memory later.",
+        "Sizes of the local shards",
+        "The same torch everywhere; a mesh over all ranks.",
+    ),
+    "VC-808": Page(
+        "A training step ended with an error, or did not end.",
+        "The rank's traceback in the finding",
+        "./fullmesh diagnose -i INVENTORY; then the message.",
+    ),
+}
+
+
+def injected(code: str) -> list[str]:
+    """How the tests make it."""
+    return [case.how for case in catalogue.cases().values() if case.code == code]
+
+
+def section(code: str, meaning: str) -> list[str]:
+    """One code, as lines of Markdown."""
+    page = PAGES[code]
+    lines = [
+        f"## {code}: {meaning}",
+        "",
+        page.why,
+        "",
+        f"**Prove it:** `{page.prove}`",
+        "",
+        f"**Mend it:** {page.mend}",
+    ]
+    made = injected(code)
+    if made:
+        lines += ["", f"**How the tests make it:** {'; or '.join(made)}."]
+    if page.source:
+        lines += ["", f"**Source:** {page.source}."]
+    return lines
+
+
+def meanings() -> dict[str, str]:
+    """Every code that has a page, with its meaning."""
+    from fullmesh import verify  # noqa: PLC0415 (verify's types name this page; imported when it is written)
+
+    return {**verify.CODES, **CODES}
+
+
+def text() -> str:
+    """docs/causes/diagnose.md."""
+    lines = [
+        "# Causes that ./fullmesh diagnose and ./fullmesh verify name",
+        "",
+        "Made by `python -m fullmesh.diagnose.pages` from `src/fullmesh/diagnose/`; a test compares it with the code.",
+        "`./fullmesh explain CODE` prints a section. Words in CAPITALS stand for names of yours.",
+    ]
+    for code, meaning in sorted(meanings().items()):
+        lines += ["", f'<a id="{code.lower()}"></a>', "", *section(code, meaning)]
+    return "\n".join(lines) + "\n"
+
+
+def explain(code: str, meaning: str) -> str:
+    """A section for the terminal."""
+    more = "docs/diagnose.md" if code in CODES else "roles/verify_cluster/README.md"
+    lines = [*section(code, meaning), "", f"Page: {PATH}#{code.lower()}", f"More: {more}"]
+    return "\n".join(lines).replace("**", "").removeprefix("## ") + "\n"
+
+
+if __name__ == "__main__":
+    (ROOT / PATH).write_text(text(), encoding="utf-8")
+    sys.exit(0)

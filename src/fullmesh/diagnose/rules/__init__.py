@@ -1,0 +1,71 @@
+"""The rules, one file per family: pure functions from what was observed to findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fullmesh.diagnose.model import Look, Rule
+from fullmesh.diagnose.rules import (
+    addresses,
+    cloud,
+    env,
+    firewall,
+    gpu,
+    limits,
+    mtu,
+    names,
+    ports,
+    processes,
+    quality,
+    reach,
+    routes,
+)
+from fullmesh.verify_links import CODES_OF, FIREWALLED
+from fullmesh.verify_types import Finding
+
+FAMILIES = {
+    "reach": reach.RULES,
+    "addresses": addresses.RULES,
+    "names": names.RULES,
+    "routes": routes.RULES,
+    "firewall": firewall.RULES,
+    "ports": ports.RULES,
+    "mtu": mtu.RULES,
+    "quality": quality.RULES,
+    "env": env.RULES,
+    "limits": limits.RULES,
+    "gpu": gpu.RULES,
+    "processes": processes.RULES,
+    "cloud": cloud.RULES,
+}
+SHUT = {CODES_OF[verdict] for verdict in FIREWALLED}  # rule_walls tells of every such link
+REPLACED = {*SHUT, CODES_OF[mtu.HOLE]}
+RULES: tuple[Rule, ...] = tuple(rule for rules in FAMILIES.values() for rule in rules)
+
+
+def findings(look: Look) -> list[Finding]:
+    """What all rules say."""
+    return [finding for rule in RULES for finding in rule(look)]
+
+
+def of_ladder(look: Look, ladder: Sequence[Finding], deeper: Sequence[Finding]) -> list[Finding]:
+    """The ladder's own findings, without those that a rule of ours says in the same words or knows to be none."""
+    return [
+        f
+        for f in ladder
+        if not (f.code in REPLACED and any(said_by(one, f) for one in deeper))
+        and not (f.code == "VC-109" and taken_by_live_job(look, f))
+    ]
+
+
+def said_by(deeper: Finding, finding: Finding) -> bool:
+    """One of ours is about one of its links and will not fold it: the links of one rule were put together."""
+    shared = set(deeper.pairs) & set(finding.pairs)
+    if not shared or not deeper.kinds or deeper.rung != "L2":
+        return False
+    return deeper.code in (finding.code, *SHUT) or shared != set(finding.pairs)
+
+
+def taken_by_live_job(look: Look, finding: Finding) -> bool:
+    """A job that runs on several nodes holds its port rightly, whoever diagnoses it meanwhile."""
+    return finding.port.isdecimal() and processes.live(look, int(finding.port))

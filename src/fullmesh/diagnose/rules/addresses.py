@@ -1,0 +1,154 @@
+"""Addresses: MASTER_ADDR as each node sees it, one address on two machines, families."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from fullmesh.diagnose.model import Look, is_loopback
+from fullmesh.verify_types import Finding, in_words
+
+SHARED_MACS = ("12:34:56:78:9a:bc",)  # Azure's fabric answers ARP for every machine with this one
+LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
+
+
+def of_master(look: Look, address: str) -> bool:
+    """Whether the master has the address; of nodes that nobody planned any may be the master."""
+    if look.assumed:
+        return any(look.holds(name, address) for name in look.nodes)
+    if look.master in look.nodes:
+        return look.holds(look.master, address) or address == look.address(look.master)
+    return address == look.address(look.master)
+
+
+def master_fault(look: Look, name: str, value: str) -> tuple[str, str, str]:
+    """Code, what is wrong and what was seen of a node's MASTER_ADDR; empty when it is fine."""
+    if value in LOCAL_NAMES or is_loopback(value):
+        return "DG-125", "is this node itself on every node", value
+    found = look.survey(name).get("master_answers")
+    if found is None:  # it was looked up, and the node did not come back to say what it heard
+        return "", "", ""
+    if not found:
+        return "DG-127", "is a name that it cannot resolve", f"{value}: no answer"
+    if is_loopback(found[0]) and name != look.master:
+        return "DG-124", "leads to loopback there", f"{value}: {found[0]}"
+    if not is_loopback(found[0]) and not of_master(look, found[0]):
+        owner = next((n for n in look.nodes if look.holds(n, found[0])), "")
+        whose = f"belongs to {owner}, not to the master" if owner else "is no node's address"
+        return "DG-126", whose, f"{value}: {found[0]}" if found[0] != value else value
+    return "", "", ""
+
+
+def rule_master(look: Look) -> Iterator[Finding]:
+    """MASTER_ADDR, as a job on each node would see it, leads to the master."""
+    if len(look.plan["nodes"]) == 1:
+        return
+    grouped: dict[tuple[str, str, str, str], list[str]] = {}
+    for name in look.nodes:
+        held = look.variable(name, "MASTER_ADDR")
+        if not held or not held[0]:
+            continue
+        fault = master_fault(look, name, held[0])
+        if fault[0]:
+            grouped.setdefault((*fault, held[1]), []).append(name)
+    for (code, what, seen, source), names in grouped.items():
+        yield Finding(
+            code,
+            "L1",
+            f"MASTER_ADDR on {in_words(names)} {what}",
+            node=names[0],
+            peer=look.master if look.master not in names else "",
+            seen=f"MASTER_ADDR={seen} from {source}",
+            expected=look.address(look.master),
+            fix=f"set MASTER_ADDR={look.address(look.master)} in {source} on {in_words(names)}"
+            + ("" if look.assumed else f", or {look.seen.apply('launch')}"),
+        )
+
+
+def other_macs(look: Look, name: str) -> dict[str, list[str]]:
+    """MACs that answered for a node's address and are none of its own -> who saw them."""
+    own = {card["mac"] for card in look.cards(name)}
+    if not own:
+        return {}
+    found: dict[str, list[str]] = {}
+    for mac in look.survey(name).get("duplicates", []):
+        found.setdefault(mac, []).append(name)
+    for other in look.peers(name):
+        links = look.seen.nodes.get(other, {}).get("links", {})
+        entry = links.get("neighbours", {}).get("entries", {}).get(look.address(name))
+        broken = any(r["node"] == name and r["verdict"] != "open" for r in look.records(other))
+        if entry and entry["mac"] and broken:
+            found.setdefault(entry["mac"], []).append(other)
+    return {m: who for m, who in found.items() if m not in own and m not in SHARED_MACS}
+
+
+def rule_duplicate(look: Look) -> Iterator[Finding]:
+    """Another machine answers for a node's cluster address."""
+    for name in look.nodes:
+        found = other_macs(look, name)
+        if not found:
+            continue
+        mac, who = next(iter(found.items()))
+        yield Finding(
+            "DG-140",
+            "L2",
+            f"another machine has the address {look.address(name)} of {name}, too: {mac} answers for it",
+            node=name,
+            peer=in_words(look.peers(name)),
+            seen=f"{mac} answered {in_words(who)}",
+            expected=in_words(
+                [c["mac"] for c in look.cards(name) if c["name"] == look.cluster_card(name)]
+            ),
+            fix=f"on {who[0]}: arping -D -I {look.cluster_card(who[0])} {look.address(name)}; find "
+            f"{mac} in the switch's"
+            " table and give that machine another address",
+        )
+
+
+def is_link_local(address: str) -> bool:
+    """Whether peers would need a scope to reach it."""
+    return address.lower().startswith("fe80:")
+
+
+def announced(look: Look, name: str) -> str:
+    """The address that Gloo on a node would announce to its peers, "" when it is not known.
+
+    Of the interface in GLOO_SOCKET_IFNAME, else the first of the node's own name that is on the node (gloo, device.cc).
+    """
+    held = look.variable(name, "GLOO_SOCKET_IFNAME")
+    if held and held[0]:
+        card = look.card(name, held[0].split(",")[0])
+        listed = [a.split("/")[0] for a in card["addresses"]] if card else []
+        return next((a for a in listed if not is_link_local(a)), "")
+    # A link-local address needs a scope to be bound, so Gloo goes on to the next; nss-myhostname lists them first.
+    answers = [a for a in look.survey(name).get("own_answers", []) if not is_link_local(a)]
+    return next((a for a in answers if look.holds(name, a)), "")
+
+
+def rule_families(look: Look) -> Iterator[Finding]:
+    """All nodes announce the same family: Gloo stops at once with 'ss1.ss_family == ss2.ss_family'."""
+    spoken = {name: announced(look, name) for name in look.nodes}
+    families = {
+        n: "IPv6" if ":" in a else "IPv4" for n, a in spoken.items() if a and not is_loopback(a)
+    }
+    counts = Counter(families.values())
+    if len(counts) < 2:  # noqa: PLR2004 (two families)
+        return
+    (first, many), (second, few) = counts.most_common(2)
+    planned = "IPv6" if look.plan["family"] == "ipv6" else "IPv4"
+    usual = planned if many == few and planned in (first, second) else first
+    odd = [name for name, family in families.items() if family != usual]
+    yield Finding(
+        "DG-136",
+        "L1",
+        f"{in_words(odd)} announces an {families[odd[0]]} address, the others {usual}",
+        node=odd[0],
+        peer=in_words([n for n in families if n not in odd]),
+        seen=f"{odd[0]}: {spoken[odd[0]]}",
+        expected=f"an {usual} address, such as {look.address(odd[0])}",
+        fix=f"on {odd[0]}: set GLOO_SOCKET_IFNAME={look.cluster_card(odd[0]) or 'INTERFACE'}, or give its name"
+        f" {look.address(odd[0])} in /etc/hosts",
+    )
+
+
+RULES = (rule_master, rule_duplicate, rule_families)

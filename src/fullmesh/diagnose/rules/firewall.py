@@ -1,0 +1,451 @@
+"""Who shuts a link: which rule, which table, which zone, or something between the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from fullmesh.diagnose import replay
+from fullmesh.diagnose.model import Look
+from fullmesh.verify_links import (
+    CODES_OF,
+    DATA_KINDS,
+    FIREWALLED,
+    SAID,
+    STOPPED,
+    Blocked,
+    blocked_pairs,
+    mend,
+    merged,
+    where,
+)
+from fullmesh.verify_types import WARNING, Finding, in_words
+
+Zone = dict[str, dict[str, list[str]]]
+EFA_VENDOR = "0x1d0f"  # Amazon, pci.ids
+PORTS_TRIED = 6  # shut ports of a link that are sent through the rules on paper
+
+
+@dataclass(frozen=True)
+class Wall:
+    """Links that are shut by one rule, or in one way when no rule is known.
+
+    Attributes:
+        group: the links whose first packet is stopped; the finding's direction.
+        node: who stops them.
+        hook: on the way in or out.
+        stop: the rule; an accepting one when none of the two nodes' rules does it.
+        packet: that was stopped.
+        answers: links the other way round whose answers the same rule stops.
+    """
+
+    group: tuple[Blocked, ...]
+    node: str
+    hook: str
+    stop: replay.Stop
+    packet: replay.Packet
+    answers: tuple[Blocked, ...] = ()
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Which links."""
+        return tuple((b.source, b.target) for b in (*self.group, *self.answers))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Which kinds of listeners."""
+        return tuple(sorted({k for b in (*self.group, *self.answers) for k in b.kinds}))
+
+    @property
+    def port(self) -> int:
+        """The port of a listener that could not be reached."""
+        return self.packet.origin or self.packet.port
+
+
+def shut_ports(look: Look, block: Blocked) -> list[int]:
+    """The ports of a link that are shut in this way."""
+    return [
+        r["port"]
+        for r in look.records(block.source)
+        if r["node"] == block.target and r["verdict"] != "open" and r["kind"] != "outside"
+    ]
+
+
+def packets(look: Look, block: Blocked) -> list[tuple[str, replay.Packet]]:
+    """The packets of connections that failed, at the nodes whose rules they meet, the likeliest first."""
+    source, target = look.address(block.source), look.address(block.target)
+    cards = {name: look.cluster_card(name) for name in (block.source, block.target)}
+    own = look.port_range(block.source) or (32768, 60999)
+    found: dict[str, list[tuple[str, replay.Packet]]] = {
+        "target": [],
+        "leaving": [],
+        "back": [],
+        "source": [],
+    }
+    for port in shut_ports(look, block)[:PORTS_TRIED]:
+        to_target = replay.Packet(source, target, port, cards[block.target], "input")
+        found["target"].append((block.target, to_target))
+        leaving = replay.Packet(source, target, port, cards[block.source], "output")
+        found["leaving"].append((block.source, leaving))
+        for back in {own[0], (own[0] + own[1]) // 2, own[1]}:
+            answer = replay.Packet(
+                target, source, back, cards[block.target], "output", "established", port
+            )
+            found["back"].append((block.target, answer))
+            home = replace(answer, interface=cards[block.source], hook="input")
+            found["source"].append((block.source, home))
+    first = block.place if block.place in found else "target"
+    return [one for key in (first, *(k for k in found if k != first)) for one in found[key]]
+
+
+def stop_of(look: Look, block: Blocked) -> Wall:
+    """Who stops a link; an accepting rule when none of the two nodes' rules does."""
+    tried = packets(look, block)
+    if not block.place.startswith("on_the_way"):  # then the taps have seen that no node does it
+        for node, packet in tried:
+            stop = replay.send(look.survey(node).get("nft", {}), packet)
+            if stop.verdict != replay.ACCEPT:
+                return Wall((block,), node, packet.hook, stop, packet)
+    packet = tried[0][1] if tried else replay.Packet("", "", 0, "")
+    return Wall((block,), block.culprit, "input", replay.Stop(replay.ACCEPT), packet)
+
+
+def asked_in_vain(look: Look, block: Blocked, wall: Wall) -> list[Wall]:
+    """Where one rule stops the answers on a link, one of the other node may stop what is asked, on other ports."""
+    if not wall.stop.table or wall.packet.state == "new":
+        return []
+    for node, packet in packets(look, block):
+        if packet.state == "new" and node != wall.node:
+            stop = replay.send(look.survey(node).get("nft", {}), packet)
+            if stop.verdict != replay.ACCEPT and stop.table:
+                return [Wall((block,), node, packet.hook, stop, packet)]
+    return []
+
+
+def walls(look: Look) -> list[Wall]:
+    """All shut links, those of one rule together."""
+    shut = [b for b in blocked_pairs(look.seen) if b.verdict in FIREWALLED]
+    by_rule: dict[tuple[object, ...], list[Wall]] = {}
+    found: list[Wall] = []
+    unknown: list[Blocked] = []
+    for block in shut:
+        first = stop_of(look, block)
+        if not first.stop.table:
+            unknown.append(block)
+            continue
+        for wall in (first, *asked_in_vain(look, block, first)):
+            key = (wall.node, wall.stop.table, wall.stop.chain, wall.stop.handle)
+            by_rule.setdefault(key, []).append(wall)
+    for held in by_rule.values():
+        found.append(together(held))
+    for group in merged(unknown):
+        found.append(replace(stop_of(look, group[0]), group=tuple(group)))
+    return found
+
+
+def together(held: Sequence[Wall]) -> Wall:
+    """One wall of several links that one rule stops; answers that it stops as well come second."""
+    asked = [wall for wall in held if wall.packet.state == "new"]
+    first = (asked or held)[0]
+    group = tuple(wall.group[0] for wall in asked or held)
+    rest = tuple(wall.group[0] for wall in held if wall.group[0] not in group)
+    return replace(first, group=group, answers=rest)
+
+
+def direction(wall: Wall) -> str:
+    """Who connects to whom."""
+    sources = sorted({b.source for b in wall.group})
+    targets = sorted({b.target for b in wall.group})
+    return f"{in_words(sources)} -> {in_words(targets)}"
+
+
+def others(wall: Wall) -> str:
+    """The other ends."""
+    ends = {end for b in wall.group for end in (b.source, b.target)}
+    return in_words(sorted(ends - {wall.node}))
+
+
+def told(wall: Wall, code: str, cause: str, fix: str, expected: str = "accepted") -> Finding:
+    """A finding about a wall."""
+    first, stop = wall.group[0], wall.stop
+    rule = f"table {stop.table} chain {stop.chain}: {stop.text}" if stop.table else first.shown
+    return Finding(
+        code,
+        "L2",
+        cause,
+        node=wall.node,
+        peer=others(wall),
+        port=first.ports,
+        direction=direction(wall),
+        seen=rule,
+        expected=expected,
+        fix=fix,
+        pairs=wall.pairs,
+        kinds=wall.kinds,
+    )
+
+
+def removal(wall: Wall) -> str:
+    """The command that takes a rule away."""
+    stop = wall.stop
+    if stop.handle:
+        return f"on {wall.node}: nft delete rule {stop.table} {stop.chain} handle {stop.handle}"
+    return (
+        f"on {wall.node}: nft list chain {stop.table} {stop.chain}, and give it 'policy accept' or "
+        f"a rule for the peers"
+    )
+
+
+def beside(look: Look, wall: Wall) -> str:
+    """The table that accepts the packet beside the one that stops it, "" when there is none."""
+    if not wall.stop.table:
+        return ""
+    rules = look.survey(wall.node).get("nft", {})
+    names = [name for name in replay.tables(rules, wall.packet) if name != wall.stop.table]
+    return next((name for name in names if replay.accepts(rules, wall.packet, name)), "")
+
+
+def second_table(look: Look, wall: Wall) -> Finding | None:
+    """Rules beside the node's firewall: an accept in one table does not save from a drop in another."""
+    other = beside(look, wall)
+    if not other or wall.stop.table.endswith(" firewalld"):
+        return None
+    verb = "drops" if wall.stop.verdict == replay.DROP else "rejects"
+    text = (
+        f"the table {wall.stop.table} on {wall.node} {verb} what {direction(wall)} sends to {wall.group[0].ports},"
+        f" although {other} is the node's firewall"
+    )
+    return told(
+        wall,
+        "DG-113",
+        text,
+        f"{removal(wall)}; find who loads it: grep -r {wall.stop.table.split()[-1]} /etc",
+    )
+
+
+def opens(ports: Sequence[str], port: int) -> bool:
+    """Whether firewalld's list of ports has a TCP port."""
+    for entry in ports:
+        numbers, _, protocol = entry.partition("/")
+        first, _, last = numbers.partition("-")
+        if protocol == "tcp" and first.isdecimal() and int(first) <= port <= int(last or first):
+            return True
+    return False
+
+
+def in_zone(look: Look, wall: Wall) -> Finding | None:
+    """The packet came through a zone that does not open its port, while another zone does."""
+    held = look.survey(wall.node).get("firewalld", {})
+    zone = wall.stop.zone or held.get("default", "")
+    if not wall.stop.table.endswith(" firewalld") or not zone:
+        return None
+    zones = held.get("zones", {})
+    better = [
+        name
+        for name, both in zones.items()
+        if name != zone
+        and any(
+            side and opens(side["ports"], wall.port)
+            for side in (both["runtime"], both["permanent"])
+        )
+    ]
+    if not better or opens(zones.get(zone, {}).get("runtime", {}).get("ports", []), wall.port):
+        return None
+    text = (
+        f"the packets of {direction(wall)} come through firewalld's zone {zone} on {wall.node}, which does not open"
+        f" {wall.group[0].ports}; zone {better[0]} does"
+    )
+    sources = " ".join(look.address(b.source) for b in wall.group)
+    fix = (
+        f"{look.seen.apply('firewall')}; by hand on {wall.node}: firewall-cmd --zone={better[0]} "
+        f"--add-source=ADDRESS for {sources}"
+    )
+    if look.assumed:
+        fix = fix.partition("by hand ")[2]
+    return told(wall, "DG-114", text, fix, f"zone {better[0]}")
+
+
+def on_the_way(look: Look, wall: Wall) -> Finding | None:
+    """Nothing of the two nodes stops it: it left one and never came to the other."""
+    first = wall.group[0]
+    if not first.place.startswith("on_the_way") or wall.stop.table:
+        return None
+    ends = sorted({end for b in wall.group for end in (b.source, b.target)})
+    efa = all(
+        any(port["vendor"] == EFA_VENDOR for port in look.survey(end).get("rdma", []))
+        for end in ends
+    )
+    ends_of = {"source": in_words(sorted({b.source for b in wall.group}))}
+    ends_of["target"] = in_words(sorted({b.target for b in wall.group}))
+    text = f"{direction(wall)}: {STOPPED[first.place].format(**ends_of)}"
+    data = look.plan["data_ports"]["firewalld"]
+    fix = (
+        f"allow tcp {data} and the named ports between the nodes in the network (switch ACL, cloud "
+        f"security group), both ways"
+    )
+    if efa:
+        fix = "let the security group allow all traffic to and from itself, by its own id, in both directions"
+        text += " (both have EFA devices)"
+    return told(wall, "DG-116" if efa else "DG-115", text, fix)
+
+
+def beside_rdma(look: Look, wall: Wall) -> Finding | None:
+    """RDMA jobs need the TCP range, too: NCCL exchanges its RDMA addresses over TCP."""
+    ends = sorted({end for b in wall.group for end in (b.source, b.target)})
+    up = all(any(p["state"] == "ACTIVE" for p in look.survey(end).get("rdma", [])) for end in ends)
+    if not up or not set(wall.group[0].kinds) & set(DATA_KINDS):
+        return None
+    text = (
+        f"RDMA is up on {in_words(ends)}, and {direction(wall)} is shut for {wall.group[0].ports}, which NCCL needs to"
+        " set RDMA up"
+    )
+    return told(wall, "DG-117", text, mending(look, wall))
+
+
+def mending(look: Look, wall: Wall) -> str:
+    """What mends a rule of the node's only firewall."""
+    if wall.stop.table.endswith(" firewalld") or not wall.stop.table:
+        open_it = (
+            f"on {wall.node}: firewall-cmd --permanent --zone={wall.stop.zone or 'ZONE'} "
+            f"--add-port=…; firewall-cmd --reload"
+        )
+        return open_it if look.assumed else look.seen.apply("firewall")
+    return removal(wall)
+
+
+def stretches(ports: Sequence[tuple[int, bool]]) -> str:
+    """``50000-51000 open, 51001-54095 shut``, from ports that were tried."""
+    found: list[list[int | bool]] = []
+    for port, good in sorted(ports):
+        if found and found[-1][2] is good:
+            found[-1][1] = port
+        else:
+            found.append([port, port, good])
+    return ", ".join(
+        f"{first}-{last} {'open' if good else 'shut'}" for first, last, good in found[:8]
+    )
+
+
+def half_open(look: Look, wall: Wall) -> Finding | None:
+    """A part of the range is shut: jobs fail now and then."""
+    first = wall.group[0]
+    data = look.plan["data_ports"]
+    tried = [
+        (r["port"], r["verdict"] == "open")
+        for r in look.records(first.source)
+        if r["node"] == first.target
+        and r["kind"] in DATA_KINDS
+        and data["first"] <= r["port"] <= data["last"]
+    ]
+    if len({good for _, good in tried}) != 2:  # noqa: PLR2004 (open and shut)
+        return None
+    text = f"{wall.node} lets {direction(wall)} through to a part of the data range only: {stretches(tried)}"
+    found = told(wall, "DG-101", text, mending(look, wall), f"{data['firewalld']}/tcp open")
+    return replace(found, seen=f"{stretches(tried)}; {found.seen}")
+
+
+def named_only(look: Look, wall: Wall) -> Finding | None:
+    """Only the store's or the rendezvous' port is shut."""
+    first = wall.group[0]
+    if not first.kinds or set(first.kinds) & set(DATA_KINDS):
+        return None
+    verb = {"dropped": "drops", "rejected": "rejects", "refused": "resets"}[met(wall)[0]]
+    text = f"{wall.node} {verb} {first.ports} for {direction(wall)}, so no job of several nodes can start"
+    return told(wall, "DG-105", text, mending(look, wall))
+
+
+def met(wall: Wall) -> tuple[str, str]:
+    """What a link meets, and how that is said.
+
+    The kernel sends an address six ICMP answers at once and then one a second (icmp_ratelimit), and the answers to the
+    other direction's packets count, too. So a rule that rejects may look like one that drops.
+    """
+    verdict, stop = wall.group[0].verdict, wall.stop
+    silent = verdict == "dropped" and wall.packet.state == "new" and stop.table
+    if silent and stop.verdict == replay.REJECT and not stop.reset:
+        return "rejected", "is rejected, although no ICMP answer came (the kernel limits them)"
+    return verdict, SAID[verdict]
+
+
+def plainly(look: Look, wall: Wall) -> Finding:
+    """A shut link that has no better name: who stops it, with which rule, and how far the packets came."""
+    first = wall.group[0]
+    by_rule = (
+        f"; the rule is in chain {wall.stop.chain} of table {wall.stop.table}"
+        if wall.stop.table
+        else ""
+    )
+    zone = f", zone {wall.stop.zone}" if wall.stop.zone else ""
+    verdict, words = met(wall)
+    cause = f"{direction(wall)} {words}{where(first)}{by_rule}{zone}"
+    found = told(
+        wall,
+        CODES_OF[verdict],
+        cause,
+        mending(look, wall) if wall.stop.table else mend(look.seen, first),
+    )
+    shown = f"{first.shown}; {found.seen}" if wall.stop.table else first.shown
+    return replace(found, seen=shown, expected="open")
+
+
+CAUSES = (on_the_way, second_table, in_zone, beside_rdma, half_open, named_only)
+
+
+def rule_walls(look: Look) -> Iterator[Finding]:
+    """The deepest cause of every shut link."""
+    for wall in walls(look):
+        named = (cause(look, wall) for cause in CAUSES)
+        yield next((found for found in named if found), None) or plainly(look, wall)
+
+
+def rule_runtime(look: Look) -> Iterator[Finding]:
+    """What firewalld runs is not what it keeps: after a reload or a reboot the nodes behave differently."""
+    shut = walls(look)
+    for name in look.nodes:
+        held = look.survey(name).get("firewalld", {})
+        for zone, both in held.get("zones", {}).items():
+            kept = both["permanent"]
+            active = zone in held.get("active", {}) or zone == held.get("default")
+            if not kept or not active:
+                continue
+            apart = [
+                key
+                for key in ("target", "ports", "services", "sources")
+                if kept[key] != both["runtime"][key]
+            ]
+            if not apart:
+                continue
+            hit = [
+                w
+                for w in shut
+                if w.node == name and opens(kept["ports"], w.port) and w.hook == "input"
+            ]
+            yield runtime_finding(look, (name, zone), both, apart[0], hit)
+
+
+def runtime_finding(
+    look: Look, where: tuple[str, str], both: Zone, key: str, hit: list[Wall]
+) -> Finding:
+    """One zone whose two sides differ, and the links that are shut for it."""
+    name, zone = where
+    now, kept = both["runtime"][key], both["permanent"][key]
+    reload = "firewall-cmd --reload"
+    fix = f"on {name}: {reload if hit else f'firewall-cmd --runtime-to-permanent, or {reload}'}"
+    return Finding(
+        "DG-214",
+        "L2",
+        f"firewalld on {name} runs zone {zone} with other {key} than it keeps",
+        node=name,
+        peer=others(hit[0]) if hit else "",
+        port=hit[0].group[0].ports if hit else "",
+        direction=direction(hit[0]) if hit else "",
+        seen=f"runs {key}: {in_words(now) if isinstance(now, list) else now or 'default'}",
+        expected=f"keeps {key}: {in_words(kept) if isinstance(kept, list) else kept or 'default'}",
+        fix=fix if hit or look.assumed else f"{fix}; {look.seen.apply('firewall')}",
+        severity="error" if hit else WARNING,
+        pairs=tuple(pair for wall in hit for pair in wall.pairs),
+        kinds=tuple(sorted({kind for wall in hit for kind in wall.kinds})),
+    )
+
+
+RULES = (rule_walls, rule_runtime)

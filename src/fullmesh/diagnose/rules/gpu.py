@@ -1,0 +1,154 @@
+"""GPUs and RDMA: what differs between the nodes or is down."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fullmesh.diagnose.model import Look
+from fullmesh.verify_types import ERROR, WARNING, Finding, in_words
+
+UP = "ACTIVE"
+
+
+def gpu_row(look: Look, name: str) -> dict[str, str]:
+    """What must be alike."""
+    held = look.survey(name).get("gpus", {})
+    if "present" not in held:
+        return {}
+    return {
+        "GPUs": str(len(held["cards"])) if not held.get("failed") else "nvidia-smi fails",
+        "driver": held.get("driver", "") if held["present"] else "",
+        "model": in_words(sorted({card["name"] for card in held["cards"]})),
+    }
+
+
+def rule_gpus(look: Look) -> Iterator[Finding]:
+    """All nodes have as many GPUs of one kind, with one driver."""
+    table = {name: row for name in look.nodes if (row := gpu_row(look, name))}
+    for what in ("GPUs", "driver", "model"):
+        held = {name: row[what] for name, row in table.items() if row[what] or what == "GPUs"}
+        if len(set(held.values())) < 2:  # noqa: PLR2004 (two that differ)
+            continue
+        usual = Counter(held.values()).most_common(1)[0][0]
+        if what == "GPUs" and usual == "0":
+            usual = max(held.values())
+        odd = [name for name, value in held.items() if value != usual]
+        yield Finding(
+            "DG-149",
+            "L1",
+            f"{what}: {held[odd[0]] or 'none'} on {in_words(odd)}, {usual} on the others",
+            node=odd[0],
+            peer=in_words([n for n in held if n not in odd]),
+            seen=held[odd[0]] or "none",
+            expected=usual,
+            fix=f"on {odd[0]}: nvidia-smi; dmesg | grep -i NVRM; install the others' driver",
+            severity=WARNING
+            if what == "model"
+            else ERROR,  # mixed models work, at the pace of the slowest
+        )
+        return
+
+
+def rule_gpu_faults(look: Look) -> Iterator[Finding]:
+    """The driver has no complaint: Xid errors, memory that could not be mended."""
+    for name in look.nodes:
+        said = next(
+            (e for e in look.survey(name).get("kernel_log", []) if e["kind"] == "gpu"), None
+        )
+        cards = look.survey(name).get("gpus", {}).get("cards", [])
+        broken = [card["uuid"] for card in cards if card.get("remap_failed", "").lower() == "yes"]
+        if said or broken:
+            yield Finding(
+                "DG-149",
+                "L1",
+                f"a GPU of {name} has an error that NCCL cannot survive",
+                node=name,
+                seen=said["text"] if said else f"row remapping failed on {in_words(broken)}",
+                expected="no Xid, no failed row remapping",
+                fix=f"on {name}: nvidia-smi -q | grep -i -A3 remap; dmesg | grep -i xid; see NVIDIA's list of Xids",
+            )
+
+
+def rdma_by_device(look: Look) -> dict[tuple[str, int], dict[str, Mapping[str, Any]]]:
+    """Device and port -> node -> what it has there."""
+    found: dict[tuple[str, int], dict[str, Mapping[str, Any]]] = {}
+    for name in look.nodes:
+        for port in look.survey(name).get("rdma", []):
+            found.setdefault((port["device"], port["port"]), {})[name] = port
+    return found
+
+
+def rule_rdma_ports(look: Look) -> Iterator[Finding]:
+    """A port that is up on one node is up on all: NCCL falls back to TCP in silence."""
+    for (device, number), held in rdma_by_device(look).items():
+        up = [name for name, port in held.items() if port["state"] == UP]
+        down = [name for name, port in held.items() if port["state"] != UP]
+        if not up or not down:
+            continue
+        port = held[down[0]]
+        yield Finding(
+            "DG-249",
+            "L1",
+            f"the RDMA port {device}/{number} is {port['state'] or 'not up'} on {in_words(down)} and "
+            f"up on {in_words(up)}",
+            node=down[0],
+            peer=in_words(up),
+            seen=f"{port['state']}, physically {port['physical']}",
+            expected=UP,
+            fix=f"on {down[0]}: ibstat {device}; look at cable, switch port and subnet manager",
+        )
+
+
+def gid_types(port: Mapping[str, Any]) -> str:
+    """Link layer and types of GIDs of a port."""
+    return f"{port['layer']}: {in_words(sorted({gid['type'] for gid in port['gids']})) or 'no GID'}"
+
+
+def rule_gids(look: Look) -> Iterator[Finding]:
+    """RDMA ports of one name speak alike: a RoCE v2 GID on one end and none on the other never connects."""
+    for (device, number), held in rdma_by_device(look).items():
+        kinds = {name: gid_types(port) for name, port in held.items() if port["state"] == UP}
+        if len(set(kinds.values())) < 2:  # noqa: PLR2004 (two that differ)
+            continue
+        usual = Counter(kinds.values()).most_common(1)[0][0]
+        odd = [name for name, kind in kinds.items() if kind != usual]
+        yield Finding(
+            "DG-118",
+            "L1",
+            f"the RDMA port {device}/{number} of {in_words(odd)} has other GIDs than the others'",
+            node=odd[0],
+            peer=in_words([n for n in kinds if n not in odd]),
+            seen=kinds[odd[0]],
+            expected=usual,
+            fix=f"on {odd[0]}: show_gids; give {device}'s network interface its IP address; leave "
+            f"NCCL_IB_GID_INDEX unset",
+        )
+
+
+def rule_speeds(look: Look) -> Iterator[Finding]:
+    """The cluster interfaces negotiated one speed."""
+    held = {}
+    for name in look.nodes:
+        card = look.card(name, look.cluster_card(name))
+        if card and card["physical"] and card["speed"] > 0:
+            held[name] = card["speed"]
+    if len(set(held.values())) < 2:  # noqa: PLR2004 (two that differ)
+        return
+    best = max(held.values())
+    odd = [name for name, speed in held.items() if speed != best]
+    yield Finding(
+        "DG-239",
+        "L1",
+        f"the cluster interface of {in_words(odd)} runs at {held[odd[0]]} Mbit/s, the others at {best}",
+        node=odd[0],
+        peer=in_words([n for n in held if n not in odd]),
+        seen=f"{held[odd[0]]} Mbit/s",
+        expected=f"{best} Mbit/s",
+        fix=f"on {odd[0]}: ethtool {look.cluster_card(odd[0])}; look at the cable and the switch port",
+        severity=WARNING,
+    )
+
+
+RULES = (rule_gpus, rule_gpu_faults, rule_rdma_ports, rule_gids, rule_speeds)

@@ -1,0 +1,71 @@
+"""Large packets that are lost: which direction, and what the ends believe of the path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fullmesh.diagnose.model import Look
+from fullmesh.verify_links import CODES_OF, DATA_KINDS
+from fullmesh.verify_types import Finding, in_words
+
+HOLE = "mtu_black_hole"
+FROM_THERE = "from there"  # in the remark of a record: what the listener sent is what was lost
+HEADERS = {"ipv4": 28, "ipv6": 48}  # bytes of IP and ICMP around ping's
+
+
+def holes(look: Look) -> set[tuple[str, str]]:
+    """Ordered pairs between which large packets do not arrive."""
+    return {
+        (r["node"], name) if FROM_THERE in r["remark"] else (name, r["node"])
+        for name in look.nodes
+        for r in look.records(name)
+        if r["verdict"] == HOLE
+    }
+
+
+def mtu_of(look: Look, name: str) -> int:
+    """The MTU of a node's cluster interface, 0 when it is not known."""
+    card = look.card(name, look.cluster_card(name))
+    return (
+        int(card["mtu"]) if card else int(look.seen.facts(name).get("interface", {}).get("mtu", 0))
+    )
+
+
+def groups(look: Look) -> Iterator[tuple[str, list[str], bool]]:
+    """Target, sources, and whether large packets are lost in both directions between them; each pair stands once."""
+    broken = holes(look)
+    both = {pair for pair in broken if pair[::-1] in broken}
+    for target in sorted({pair[1] for pair in broken}):
+        mutual = sorted(s for s, t in both if t == target and s < t)
+        one_way = sorted(s for s, t in broken - both if t == target)
+        if mutual:
+            yield target, mutual, True
+        if one_way:
+            yield target, one_way, False
+
+
+def rule_holes(look: Look) -> Iterator[Finding]:
+    """A packet as large as the interface allows comes through, in both directions."""
+    for target, sources, mutual in groups(look):
+        direction = f"{in_words(sources)} {'<->' if mutual else '->'} {target}"
+        sizes = {name: mtu_of(look, name) for name in (*sources, target)}
+        shown = ", ".join(f"mtu {size} on {name}" for name, size in sizes.items() if size)
+        size = min((s for s in sizes.values() if s), default=1500) - HEADERS[look.plan["family"]]
+        yield Finding(
+            CODES_OF[HOLE],
+            "L2",
+            f"{direction} gets small packets through and loses large ones (MTU)",
+            node=target,
+            peer=in_words(sources),
+            port=f"{look.plan['data_ports']['firewalld']}/tcp",
+            direction=direction,
+            seen=f"no answer to a full-size segment; {shown or 'mtu not known'}",
+            expected="64 KiB there and back",
+            fix=f"on {sources[0]}: ping -M do -s {size} {look.address(target)}; give both ends and the switches between"
+            " them one MTU",
+            pairs=tuple(sorted({p for s in sources for p in ((s, target), (target, s))})),
+            kinds=(*DATA_KINDS, "master", "rendezvous"),
+        )
+
+
+RULES = (rule_holes,)

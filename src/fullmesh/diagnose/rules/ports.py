@@ -1,0 +1,154 @@
+"""The range of ports that the kernel gives out: pinned alike, large enough, not used up, not crossed by fixed ports."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from fullmesh.diagnose.model import Look
+from fullmesh.ports import smallest_size
+from fullmesh.verify_node import ranges
+from fullmesh.verify_types import Finding, in_words
+
+KEY = "net.ipv4.ip_local_port_range"
+JOB = re.compile(
+    r"torchrun|torch[._]distributed|torch\.distributed|pt_main|pt_elastic|deepspeed|accelerate|horovod|mpirun"
+)
+FULL = 0.8  # of the range; what is left is used up by the next start (measured: restarts fail from here on)
+
+
+def rule_alike(look: Look) -> Iterator[Finding]:
+    """Nodes without a plan take their ports from one range: the firewall's holes are the same everywhere."""
+    if not look.assumed:
+        return
+    held = {n: r for n in look.nodes if (r := look.port_range(n)) is not None}
+    if len(set(held.values())) < 2:  # noqa: PLR2004 (two that differ)
+        return
+    counts = Counter(held.values()).most_common()
+    default = (32768, 60999)
+    usual = counts[0][0]
+    if len(counts) > 1 and counts[0][1] == counts[1][1]:
+        # As many of one as of the other: the kernel's default is the one that nobody chose.
+        usual = next((r for r, n in counts if n == counts[0][1] and r != default), usual)
+    odd = [name for name, value in held.items() if value != usual]
+    yield Finding(
+        "DG-107",
+        "L1",
+        f"{in_words(odd)} takes its ports from another range than the other nodes",
+        node=odd[0],
+        peer=in_words([n for n in held if n not in odd]),
+        port=f"{held[odd[0]][0]}-{held[odd[0]][1]}",
+        seen=f"{held[odd[0]][0]} {held[odd[0]][1]}",
+        expected=f"{usual[0]} {usual[1]}",
+        fix=f"on {in_words(odd)}: sysctl -w {KEY}='{usual[0]} {usual[1]}', and the same in /etc/sysctl.d",
+    )
+
+
+def rule_size(look: Look) -> Iterator[Finding]:
+    """The range holds what the ranks of a node need, restarts included."""
+    for name in look.nodes:
+        held = look.port_range(name)
+        ranks = int(look.plan["nodes"][name]["local_ranks"])
+        need = smallest_size(ranks, 1)
+        if held is None or held[1] - held[0] + 1 >= need:
+            continue
+        size = held[1] - held[0] + 1
+        yield Finding(
+            "DG-109",
+            "L1",
+            f"{name} has {size} ports to give out, {ranks} rank(s) need {need}",
+            node=name,
+            port=f"{held[0]}-{held[1]}",
+            seen=f"{held[0]} {held[1]}",
+            expected=look.plan["data_ports"]["sysctl"]
+            if not look.assumed
+            else f"at least {need} ports",
+            fix=widen(look, name),
+        )
+
+
+def widen(look: Look, name: str) -> str:
+    """The command that gives a node its range back."""
+    data = look.plan["data_ports"]
+    wanted = "32768 60999" if look.assumed else str(data["sysctl"])
+    by_hand = f"on {name}: sysctl -w {KEY}='{wanted}'"
+    return by_hand if look.assumed else f"{by_hand}; {look.seen.apply('tuning')}"
+
+
+def rule_full(look: Look) -> Iterator[Finding]:
+    """There are free ports in the range: TIME_WAIT of earlier runs holds them for a minute."""
+    for name in look.nodes:
+        held, sockets = look.port_range(name), look.survey(name).get("sockets")
+        if held is None or not sockets:
+            continue
+        size = held[1] - held[0] + 1
+        if sockets["in_range"] < FULL * size:
+            continue
+        waiting = sockets["time_wait"]
+        yield Finding(
+            "DG-110",
+            "L1",
+            f"{sockets['in_range']} of {name}'s {size} ports are in use, so new listeners and connections fail",
+            node=name,
+            port=f"{held[0]}-{held[1]}",
+            seen=f"{sockets['in_range']} in use, {waiting} sockets in TIME_WAIT",
+            expected=f"less than {FULL:.0%} in use",
+            fix=f"on {name}: ss -tan | awk '{{print $1}}' | sort | uniq -c; wait a minute, or {widen(look, name)}",
+        )
+
+
+def rule_fixed(look: Look) -> Iterator[Finding]:
+    """MASTER_PORT lies where the kernel gives ports to anybody: sooner or later somebody has it."""
+    if look.master not in look.nodes:
+        return
+    held = look.variable(look.master, "MASTER_PORT")
+    pool = look.port_range(look.master)
+    if (
+        not held
+        or not held[0].isdecimal()
+        or pool is None
+        or not pool[0] <= int(held[0]) <= pool[1]
+    ):
+        return
+    port = int(held[0])
+    if any(
+        a <= port <= b
+        for a, b in ranges(look.sysctl(look.master, "net.ipv4.ip_local_reserved_ports"))
+    ):
+        return
+    yield Finding(
+        "DG-112",
+        "L1",
+        f"MASTER_PORT {port} on {look.master} lies inside the range that its kernel gives out, so anybody may have it",
+        node=look.master,
+        port=f"{port}/tcp",
+        seen=f"MASTER_PORT={port} from {held[1]}, range {pool[0]} {pool[1]}",
+        expected="a port outside the range, such as 29500",
+        fix=f"set MASTER_PORT=29500 in {held[1]} on every node, or on {look.master}: sysctl -w"
+        f" net.ipv4.ip_local_reserved_ports={port}",
+    )
+
+
+def rule_containers(look: Look) -> Iterator[Finding]:
+    """A container with a job in it has a network of its own, and that never inherits the pinned range."""
+    for name in look.nodes:
+        mine = look.port_range(name)
+        for space in look.survey(name).get("namespaces", []):
+            job = next((c for c in space["commands"] if JOB.search(c)), "")
+            theirs = space["port_range"]
+            if not job or mine is None or theirs.split() == [str(end) for end in mine]:
+                continue
+            yield Finding(
+                "DG-108",
+                "L1",
+                f"a job in a network namespace of its own on {name} takes its ports from another range than {name}",
+                node=name,
+                port=theirs.replace(" ", "-"),
+                seen=f"{theirs} (pid {space['pid']}: {job[:80]})",
+                expected=f"{mine[0]} {mine[1]}",
+                fix=f"start the container with --network=host, or with --sysctl {KEY}='{mine[0]} {mine[1]}'",
+            )
+
+
+RULES = (rule_alike, rule_size, rule_full, rule_fixed, rule_containers)

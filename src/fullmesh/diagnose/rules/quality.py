@@ -1,0 +1,113 @@
+"""Links that are open and bad: loss, rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from statistics import median
+
+from fullmesh.diagnose.model import Look
+from fullmesh.verify_types import Finding, in_words
+
+LOST_LEAST, LOST_SHARE = (
+    5,
+    0.01,
+)  # segments, and share of all: a healthy network loses none between two nodes
+SLOW_MBIT = 100.0  # no cluster network is slower than this; a Gloo job at it moves 12 MB/s
+SLOW_SHARE = 0.1  # of the card's speed, or of the other links' median
+
+
+def lost(look: Look, source: str, target: str) -> tuple[int, int, int]:
+    """Segments sent again and all segments, both ways, on connections that came through; and how many came through."""
+    good = [r for r in look.records(source) if r["node"] == target and r["verdict"] == "open"]
+    back = (
+        look.seen.nodes.get(target, {})
+        .get("started", {})
+        .get("listeners", {})
+        .get("lost", {})
+        .get(source, [])
+    )
+    again = sum(r.get("lost", 0) for r in good) + (back[0] if len(back) == 2 else 0)  # noqa: PLR2004 (lost and sent)
+    total = sum(r.get("segments", 0) for r in good) + (back[1] if len(back) == 2 else 0)  # noqa: PLR2004 (as above)
+    return again, total, len(good)
+
+
+def rule_loss(look: Look) -> Iterator[Finding]:
+    """Nothing is lost between two nodes."""
+    done: set[frozenset[str]] = set()
+    for source in look.nodes:
+        for target in look.nodes:
+            pair = frozenset((source, target))
+            if source == target or pair in done:
+                continue
+            there, back = lost(look, source, target), lost(look, target, source)
+            again, total = there[0] + back[0], there[1] + back[1]
+            if again < LOST_LEAST or not total or again / total < LOST_SHARE:
+                continue
+            done.add(pair)
+            yield Finding(
+                "DG-138",
+                "L2",
+                f"packets are lost between {source} and {target}: {again / total:.1%} of all had to be sent again",
+                node=source,
+                peer=target,
+                port="all",
+                direction=f"{source} <-> {target}",
+                seen=f"{again} of {total} segments sent again",
+                expected="none",
+                fix=f"on both: ip -s link show {look.cluster_card(source) or 'INTERFACE'}; ethtool -S; look at cables,"
+                " switch ports, and rules with a rate or a random number",
+                pairs=((source, target), (target, source)),
+                kinds=("sample", "range", "master", "rendezvous"),
+            )
+
+
+def rule_rate(look: Look) -> Iterator[Finding]:
+    """No link is far slower than its card or than the others."""
+    rates = {
+        (name, rate["node"]): rate["mbit_s"]
+        for name in look.nodes
+        for rate in look.seen.nodes[name].get("links", {}).get("bandwidth", [])
+    }
+    if not rates:
+        return
+    usual = median(rates.values())
+    slow = {
+        pair: rate for pair, rate in rates.items() if rate < floor(look, pair[0], usual, len(rates))
+    }
+    # Both directions are measured at once, and what is slow one way delays the acknowledgements of the other.
+    slow = {
+        (here, there): rate
+        for (here, there), rate in slow.items()
+        if (rate, here) <= (slow.get((there, here), inf), there)
+    }
+    for node in dict.fromkeys(source for source, _ in slow):
+        pairs = [pair for pair in slow if pair[0] == node]
+        worst = min(pairs, key=lambda pair: slow[pair])
+        targets = sorted({target for _, target in pairs})
+        yield Finding(
+            "DG-139",
+            "L2",
+            f"{node} sends {slow[worst]:.0f} Mbit/s to {worst[1]}, which is far too slow",
+            node=node,
+            peer=in_words(targets),
+            port="all",
+            direction=f"{node} -> {in_words(targets)}",
+            seen=f"{slow[worst]:.1f} Mbit/s",
+            expected=f"at least {floor(look, node, usual, len(rates)):.0f} Mbit/s",
+            fix=f"on {node}: tc qdisc show; ethtool {look.cluster_card(node) or 'INTERFACE'}; and the "
+            f"same on {targets[0]}",
+            pairs=tuple(pairs),
+        )
+
+
+def floor(look: Look, name: str, usual: float, count: int) -> float:
+    """The rate below which a link is called slow."""
+    card = look.card(name, look.cluster_card(name))
+    speed = float(card["speed"]) if card and card["physical"] else 0.0
+    among = SLOW_SHARE * usual if count > 2 else 0.0  # noqa: PLR2004 (two nodes have two links, and no usual)
+    # A card that says nothing true of itself (a virtual one) counts for nothing here.
+    return max(SLOW_MBIT, min(SLOW_SHARE * speed, 1000.0), among)
+
+
+RULES = (rule_loss, rule_rate)

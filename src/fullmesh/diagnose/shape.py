@@ -1,0 +1,396 @@
+"""What a node said, made safe: everything that is not whole is dropped before a rule sees it.
+
+Observations come from machines that are broken, half installed or hostile. A template says what a part must look
+like; text is cleaned of control characters and cut, numbers stay numbers, a dictionary that lacks a required key is
+no evidence and goes, as does a list's element that does not fit. So no rule ever meets a surprise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+TEXT_MOST, LIST_MOST = 600, 20000
+HUGE = 2**63
+NOTHING = object()
+DEPTH = 40
+
+
+class Unfit(ValueError):  # noqa: N818 (a verdict about data, not an error of the program)
+    """The value is not what the template says."""
+
+
+@dataclass(frozen=True)
+class Each:
+    """A list; what does not fit is dropped from it."""
+
+    of: Any
+    most: int = LIST_MOST
+
+
+@dataclass(frozen=True)
+class Table:
+    """A dictionary with any keys."""
+
+    of: Any
+
+
+@dataclass(frozen=True)
+class Maybe:
+    """None, or the template."""
+
+    of: Any
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Any JSON, cleaned: rules of nftables."""
+
+
+def clean(value: Any, most: int = TEXT_MOST) -> str:
+    """One line of printable text."""
+    return CONTROL.sub(" ", str(value))[:most]
+
+
+def fit(template: Any, value: Any) -> Any:
+    """The value, as the template says.
+
+    Raises:
+        Unfit: it cannot be made to.
+    """
+    if isinstance(template, dict):
+        return fit_dict(template, value)
+    if isinstance(template, Each):
+        if not isinstance(value, list):
+            raise Unfit("no list")
+        fitted = (attempt(template.of, one, NOTHING) for one in value[: template.most])
+        return [one for one in fitted if one is not NOTHING]
+    if isinstance(template, Table):
+        if not isinstance(value, Mapping):
+            raise Unfit("no dictionary")
+        some = list(value.items())[:LIST_MOST]
+        items = ((clean(key), attempt(template.of, one, NOTHING)) for key, one in some)
+        return {key: one for key, one in items if one is not NOTHING}
+    if isinstance(template, Maybe):
+        return None if value is None else fit(template.of, value)
+    if isinstance(template, Raw):
+        return raw(value)
+    return scalar(template, value)
+
+
+def attempt(template: Any, value: Any, otherwise: Any = None) -> Any:
+    """The fitted value, or *otherwise* when it does not fit."""
+    try:
+        return fit(template, value)
+    except Unfit:
+        return otherwise
+
+
+def fit_dict(template: Mapping[str, Any], value: Any) -> dict[str, Any]:
+    """A dictionary: ``key?`` may be missing, and is dropped where it does not fit."""
+    if not isinstance(value, Mapping):
+        raise Unfit("no dictionary")
+    found = {}
+    for name, inner in template.items():
+        key = name.rstrip("?")
+        if key not in value:
+            if name.endswith("?"):
+                continue
+            raise Unfit(f"{key} is missing")
+        try:
+            found[key] = fit(inner, value[key])
+        except Unfit:
+            if not name.endswith("?"):
+                raise
+    return found
+
+
+def scalar(kind: Any, value: Any) -> Any:
+    """Text, a number or a truth value."""
+    if kind is str and isinstance(value, (str, int, float)):
+        return clean(value)
+    if kind is bool and isinstance(value, bool):
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise Unfit(f"{type(value).__name__} instead of {kind}")
+    if not abs(value) < HUGE:  # NaN and the infinities, too
+        raise Unfit("no number of this world")
+    return int(value) if kind is int else float(value)
+
+
+def raw(value: Any, depth: int = 0) -> Any:
+    """Any JSON of a bearable depth."""
+    if depth > DEPTH:
+        return None
+    if isinstance(value, Mapping):
+        return {clean(key): raw(one, depth + 1) for key, one in list(value.items())[:LIST_MOST]}
+    if isinstance(value, (list, tuple)):
+        return [raw(one, depth + 1) for one in value[:LIST_MOST]]
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, (bool, int)) or value is None:
+        return value
+    return None
+
+
+PORT = {"kind": str, "port": int, "error": str, "holder": str}
+LINK = {
+    "node": str,
+    "address": str,
+    "port": int,
+    "kind": str,
+    "verdict": str,
+    "remark": str,
+    "errno": str,
+    "ms": float,
+    "rtt_ms": float,
+    "source?": str,
+    "device?": str,
+    "neighbour?": str,
+    "attempts?": int,
+    "reached?": str,
+    "lost?": int,
+    "segments?": int,
+    "offset": Maybe(float),
+    "offset_error": float,
+}
+CARD = {
+    "name": str,
+    "index": int,
+    "mac": str,
+    "mtu": int,
+    "carrier": bool,
+    "running": bool,
+    "state": str,
+    "speed": int,
+    "duplex": str,
+    "physical": bool,
+    "addresses": Each(str),
+    "rp_filter": str,
+    "errors": Table(int),
+}
+ZONE = {
+    "target": str,
+    "ports": Each(str),
+    "services": Each(str),
+    "sources": Each(str),
+    "interfaces": Each(str),
+    "rules": int,
+}
+LISTENER = {
+    "address": str,
+    "port": int,
+    "pid": int,
+    "process": str,
+    "command": str,
+    "age": float,
+}
+EFA = {
+    "vendor": str,
+    "instance": str,
+    "pci": Each({"slot": str, "driver": str}, 100),
+    "verbs": Each({"name": str, "state": str}, 100),
+    "driver_version": str,
+    "libfabric": {
+        "fi_info?": str,
+        "version?": str,
+        "domains?": Each(str, 100),
+        "rc?": int,
+        "said?": str,
+    },
+    "plugin": {"path": str, "elsewhere": str, "error?": str},
+    "environment": Table(str),
+}
+NAMES = {"hostname": str, "own": Maybe(Each(str)), "plan": Table(Maybe(Each(str)))}
+LOOKED_UP = {
+    "reverse?": Table(Maybe({"name": str, "seconds": float})),
+    "own_answers?": Each(str, 50),
+    "master_answers?": Each(str, 50),
+}
+UNKNOWN = Each({"what": str, "why": str}, 100)
+SURVEY = {
+    "root": bool,
+    "range": Each(int, 2),
+    "manifest": bool,
+    "unknown": UNKNOWN,
+    "interfaces?": Each(CARD, 1000),
+    "routes?": Table({"via": str, "dev": str, "src": str, "kind": str, "found": str}),
+    "neighbours?": {"count": int, "entries": Table({"mac": str, "state": str, "dev": str})},
+    "sysctls?": Table(str),
+    "sockets?": {"listening": Each(LISTENER), "in_range": int, "time_wait": int, "total": int},
+    "nft?": {
+        "chains": Each(Raw()),
+        "rules": Each(Raw()),
+        "sets": Each(Raw()),
+        "cut": int,
+    },
+    "firewalld?": {
+        "default": str,
+        "active": Table(Table(Each(str))),
+        "zones": Table({"runtime": ZONE, "permanent": Maybe(ZONE)}),
+        "ipsets": Table(Each(str)),
+    },
+    "gpus?": {
+        "present": bool,
+        "driver?": str,
+        "cuda?": str,
+        "failed?": bool,
+        "cards": Each({"name": str, "uuid": str, "memory": str, "remap_failed?": str}),
+    },
+    "kernel_log?": Each({"kind": str, "age": float, "text": str}, 100),
+    "selinux?": {"mode": str, "denials": Each({"command": str, "age": float, "text": str})},
+    **LOOKED_UP,
+    "jobs?": Each({"pid": int, "command": str, "age": float, "environment": Table(str)}),
+    "environment?": {
+        "values": Table({"value": str, "source": str}),
+        "files": Table(Table(str)),
+    },
+    "limits?": Table(int),
+    "clock?": {"now": float, "synchronised": bool},
+    "rdma?": Each(
+        {
+            "device": str,
+            "port": int,
+            "state": str,
+            "physical": str,
+            "layer": str,
+            "rate": str,
+            "vendor": str,
+            "gids": Each({"index": int, "type": str, "gid": str}),
+        }
+    ),
+    "efa?": EFA,
+    "legacy_tables?": Each(str),
+    "namespaces?": Each({"pid": int, "commands": Each(str), "port_range": str}),
+    "duplicates?": Each(str),
+    "shm": {"size": int, "free": int},
+    "disk": {"size": int, "free": int},
+    "seconds": float,
+}
+BESIDE = {**LOOKED_UP, "unknown": UNKNOWN}
+FACTS = {
+    "addresses": Table(str),
+    "interface?": {"name": str, "exists": bool, "up": bool, "mtu": int, "speed": int},
+    "names?": NAMES,
+    "limits?": Table(int),
+    "sysctls?": {"port_range": str, "reserved_ports": str, "somaxconn": str},
+    "versions?": {"python": str, "torch": str, "torch_nccl": str},
+    "system_python?": str,
+    "kernel?": str,
+    "cpus?": int,
+    "clock?": float,
+    "seconds?": float,
+    "survey?": SURVEY,
+}
+NCCL = {
+    "version?": str,
+    "path?": str,
+    "address": str,
+    "port": int,
+    "reason": str,
+    "error": str,
+    "seconds?": float,
+}
+FLOWS = Table(Each(int))
+LISTENERS = {
+    "proved": Table(int),
+    "refused": int,
+    "strangers": Each(str, 50),
+    "asked": FLOWS,
+    "answered": FLOWS,
+    "lost?": Table(Each(int, 2)),
+    "counters?": Table(int),
+}
+RATE = {
+    "node": str,
+    "bytes": int,
+    "seconds": float,
+    "mbit_s": float,
+    "complete": bool,
+    "lost?": int,
+}
+NEIGHBOURS = SURVEY["neighbours?"]
+VERDICTS = {
+    "open",
+    "refused",
+    "rejected",
+    "dropped",
+    "no_route",
+    "reset",
+    "wrong_source",
+    "someone_else",
+    "mtu_black_hole",
+}
+KINDS = {"sample", "range", "master", "rendezvous", "outside"}
+LAST_PORT = 65535
+
+
+def whole_links(links: list[dict[str, Any]], names: set[str]) -> list[dict[str, Any]]:
+    """The records of links whose words are ours and whose peer is in the plan."""
+    return [
+        link
+        for link in links
+        if link["verdict"] in VERDICTS
+        and link["kind"] in KINDS
+        and link["node"] in names
+        and 0 < link["port"] <= LAST_PORT
+    ]
+
+
+def part(held: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """One of the answers of a node, {} when there is none."""
+    found = held.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def add_names(facts: dict[str, Any], answers: Any) -> None:
+    """Put what was looked up beside the probe where it stands when it was looked up at once (ladder_node, beside)."""
+    held = answers if isinstance(answers, Mapping) else {}
+    asked, looked = attempt(NAMES, held.get("names")), attempt(BESIDE, held.get("survey"))
+    survey = facts.get("survey")
+    if asked is not None:
+        facts["names"] = asked
+    if survey is None:
+        return
+    if looked is not None:
+        survey["unknown"] += looked.pop("unknown")
+        survey.update(looked)
+    if "names" not in facts:
+        survey["unknown"].append({"what": "names", "why": "no answer in time"})
+
+
+def node(observed: Any, names: set[str]) -> dict[str, Any]:
+    """All that one node said, made safe; {} when it said nothing that can be used."""
+    held = observed if isinstance(observed, Mapping) else {}
+    found: dict[str, Any] = {}
+    told = part(held, "node")
+    facts = attempt(FACTS, told.get("facts"))
+    if facts is None:
+        return {}
+    add_names(facts, part(held, "started").get("names"))
+    found["node"] = {
+        "facts": facts,
+        "nccl": attempt(NCCL, told.get("nccl")) or {},
+        "ports": attempt(Each(PORT), told.get("ports")) or [],
+        "tapped": told.get("tapped") is True,
+    }
+    links = part(held, "links")
+    if links:
+        found["links"] = {
+            "links": whole_links(attempt(Each(LINK), links.get("links")) or [], names),
+            "bandwidth": attempt(Each(RATE), links.get("bandwidth")) or [],
+            "neighbours": attempt(NEIGHBOURS, links.get("neighbours"))
+            or {"count": 0, "entries": {}},
+            "seconds": attempt(float, links.get("seconds")) or 0.0,
+        }
+        if links.get("failed") is True or links.get("unreachable") is True:
+            found["links"]["failed"] = clean(links.get("msg") or "no reason given", 400)
+    listeners = attempt(LISTENERS, part(held, "started").get("listeners"))
+    if listeners is not None:
+        found["started"] = {"listeners": listeners}
+    return found

@@ -1,0 +1,68 @@
+"""The result of a diagnosis as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+MISSED_SHOWN = 12
+
+
+def headline(result: Mapping[str, Any]) -> str:
+    """The verdict in one line."""
+    nodes, links = len(result["plan"]["nodes"]), result["links"]
+    good = sum(link["verdict"] == "open" for link in links)
+    size = f"{nodes} nodes, {good} of {len(links)} links open, {result['seconds']:.1f} s"
+    bad = sum(f["severity"] == "error" for f in result["findings"])
+    mild = len(result["findings"]) - bad
+    warned = f", {mild} warning{'s' if mild != 1 else ''}" if mild else ""
+    if not bad:
+        return f"NOTHING WRONG FOUND{warned}: {size}"
+    return f"{bad} CAUSE{'S' if bad != 1 else ''}{warned}: {size}"
+
+
+def finding_lines(number: int, finding: Mapping[str, Any]) -> list[str]:
+    """A finding with its evidence, its cure and what follows from it."""
+    mark = " (warning)" if finding["severity"] == "warning" else ""
+    lines = [f"{number}. [{finding['code']}]{mark} {finding['cause']}."]
+    for label, key in (
+        ("node", "node"),
+        ("link", "direction"),
+        ("port", "port"),
+        ("seen", "seen"),
+        ("expected", "expected"),
+        ("mend", "fix"),
+        ("page", "page"),
+    ):
+        if finding.get(key):
+            lines.append(f"     {label + ':':<10}{finding[key]}")
+    for child in finding.get("follows", []):
+        lines.append(f"     follows:  [{child['code']}] {child['cause']}")
+    return lines
+
+
+def missed_lines(result: Mapping[str, Any]) -> list[str]:
+    """What was not looked at, the same for several nodes in one line."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for one in result.get("not_looked_at", []):
+        grouped.setdefault((one["what"], one["why"]), []).append(one["node"])
+    lines = [f"  {what} ({', '.join(nodes)}): {why}" for (what, why), nodes in grouped.items()]
+    if not lines:
+        return []
+    rest = len(lines) - MISSED_SHOWN
+    return [
+        "Not looked at:",
+        *lines[:MISSED_SHOWN],
+        *([f"  and {rest} more, see result.json"] if rest > 0 else []),
+    ]
+
+
+def lines(result: Mapping[str, Any]) -> list[str]:
+    """Everything, line by line."""
+    found = [headline(result)]
+    for number, finding in enumerate(result["findings"], 1):
+        found += finding_lines(number, finding)
+    found += [f"note: [{note['code']}] {note['text']}" for note in result["notes"]]
+    if result["lab"]:
+        found.append(f"note: {result['lab']}")
+    return [*found, *missed_lines(result)]

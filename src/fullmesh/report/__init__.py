@@ -1,0 +1,5 @@
+"""What a run leaves for people and programs: the terminal's summary, report.html, junit.xml, comparisons."""
+
+from fullmesh.report.terminal import failure, print_summary, summary_lines
+
+__all__ = ["failure", "print_summary", "summary_lines"]

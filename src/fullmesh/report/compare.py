@@ -1,0 +1,237 @@
+"""What changed between two runs: rungs, findings, links, versions. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from fullmesh.report import model, view
+
+WORSE, BETTER, OTHER = "worse", "better", "other"
+MARKS = {WORSE: "↓", BETTER: "↑", OTHER: "·"}
+# Two runs of one healthy lab differ by this much (measured: 0.027 and 0.052 ms): a change has to be larger than both.
+LATENCY_RATIO, LATENCY_FLOOR_MS = 1.5, 0.2
+RATE_RATIO = 1.25
+# of a collective over all ranks, on a machine that does other things as well (measured: 183 and 316 µs)
+COLLECTIVE_RATIO = 2.0
+SPREADS = 3.0  # a link stands out when it moved this many spreads further than its cluster
+RANKED = {"passed": 0, "skipped": 1, "not_run": 2, "failed": 3}
+MOST = 200
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference."""
+
+    kind: str
+    area: str
+    what: str
+    before: str
+    after: str
+
+    @property
+    def mark(self) -> str:
+        """A sign beside the colour."""
+        return MARKS[self.kind]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that differs.
+
+    Attributes:
+        run: name of the other, older run.
+        started: of the other run.
+        changes: worse first.
+        left_out: changes beyond the most that are shown.
+        notes: why something could not be compared.
+    """
+
+    run: str
+    started: str
+    changes: Sequence[Change] = field(default_factory=tuple)
+    left_out: int = 0
+    notes: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def worse(self) -> bool:
+        """Whether anything got worse."""
+        return any(change.kind == WORSE for change in self.changes)
+
+
+def rung_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """Rungs with another status."""
+    before = {rung["id"]: rung for rung in old["rungs"]}
+    found = []
+    for rung in new["rungs"]:
+        was = before.get(rung["id"])
+        if was is None or was["status"] == rung["status"]:
+            continue
+        worse = RANKED[rung["status"]] > RANKED[was["status"]]
+        words = [held["status"].replace("_", " ") for held in (was, rung)]
+        what = f"{rung['id']} {rung['name']}"
+        found.append(Change(WORSE if worse else BETTER, "rung", what, *words))
+    return found
+
+
+def identity(finding: Mapping[str, Any]) -> tuple[str, ...]:
+    """What makes two findings the same one: not their words, which hold figures."""
+    return tuple(str(finding.get(key, "")) for key in ("code", "node", "peer", "direction"))
+
+
+def finding_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """Findings that are new or gone."""
+    before = {identity(finding): finding for finding in old["findings"]}
+    after = {identity(finding): finding for finding in new["findings"]}
+    found = [
+        Change(WORSE, "finding", model.sentence(finding), "", "new")
+        for key, finding in after.items()
+        if key not in before
+    ]
+    return found + [
+        Change(BETTER, "finding", model.sentence(finding), "was there", "gone")
+        for key, finding in before.items()
+        if key not in after
+    ]
+
+
+def spread(ratios: Sequence[float]) -> float:
+    """How far links move between the two runs anyway: the median distance from the median, as a normal deviation."""
+    middle = median(ratios)
+    return 1.4826 * median(abs(ratio - middle) for ratio in ratios)
+
+
+def moved(
+    before: Mapping[Any, float], after: Mapping[Any, float], least: float
+) -> dict[Any, float]:
+    """Links whose figure changed beyond the noise, as the logarithm of after/before."""
+    both = {k: (before[k], after[k]) for k in after if before.get(k, 0) > 0 and after[k] > 0}
+    ratios = {key: math.log(new / old) for key, (old, new) in both.items()}
+    if not ratios:
+        return {}
+    limit = max(math.log(least), SPREADS * spread(list(ratios.values())))
+    return {key: ratio for key, ratio in ratios.items() if abs(ratio) > limit}
+
+
+def link_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """Links with another state, latency or bandwidth."""
+    before, after = model.by_pair(old), model.by_pair(new)
+    found = []
+    for pair, link in after.items():
+        was = before.get(pair)
+        if was is not None and was["verdict"] != link["verdict"]:
+            kind = BETTER if link["verdict"] == model.OPEN else WORSE
+            words = [held["verdict"].replace("_", " ") for held in (was, link)]
+            found.append(Change(kind, "link", " → ".join(pair), *words))
+    return found + latency_changes(before, after) + rate_changes(before, after)
+
+
+Links = Mapping[tuple[str, str], Mapping[str, Any]]
+
+
+def latency_changes(before: Links, after: Links) -> list[Change]:
+    """Round trips that changed beyond the noise."""
+    old, new = (
+        {p: float(x["rtt_ms"]) for p, x in links.items() if x["rtt_ms"]}
+        for links in (before, after)
+    )
+    found = []
+    for pair, ratio in moved(old, new, LATENCY_RATIO).items():
+        if abs(new[pair] - old[pair]) >= LATENCY_FLOOR_MS:
+            words = [view.number(value, "ms") for value in (old[pair], new[pair])]
+            kind = WORSE if ratio > 0 else BETTER
+            found.append(Change(kind, "round trip", " → ".join(pair), *words))
+    return found
+
+
+def rate_changes(before: Links, after: Links) -> list[Change]:
+    """Bandwidths that changed beyond the noise."""
+    old, new = (
+        {p: value for p, x in links.items() if (value := model.rate(x)) is not None}
+        for links in (before, after)
+    )
+    found = []
+    for pair, ratio in moved(old, new, RATE_RATIO).items():
+        words = [view.number(value, "Gbit/s") for value in (old[pair], new[pair])]
+        kind = BETTER if ratio > 0 else WORSE
+        found.append(Change(kind, "bandwidth", " → ".join(pair), *words))
+    return found
+
+
+def collective_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """all_reduce's figures, when both runs have them."""
+    found = []
+    for key, what, unit, high_is_good in (
+        ("bus_gbit_s", "all_reduce, bus bandwidth", "Gbit/s", True),
+        ("latency_us", "all_reduce, smallest", "µs", False),
+    ):
+        was, now = old["collectives"].get(key), new["collectives"].get(key)
+        if not was or not now or max(was / now, now / was) <= COLLECTIVE_RATIO:
+            continue
+        kind = BETTER if (now > was) == high_is_good else WORSE
+        words = [view.number(value, unit) for value in (was, now)]
+        found.append(Change(kind, "collective", what, *words))
+    return found
+
+
+def node_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """Nodes that came or went, and versions and settings of those that stayed."""
+    found = [
+        Change(OTHER, "node", name, "", "new") for name in new["nodes"] if name not in old["nodes"]
+    ]
+    found += [
+        Change(OTHER, "node", name, "was there", "gone")
+        for name in old["nodes"]
+        if name not in new["nodes"]
+    ]
+    stayed = [name for name in new["nodes"] if name in old["nodes"]]
+    by_change: dict[tuple[str, str, str], list[str]] = {}
+    for group, key, label in [("", name, label) for name, label in view.VERSIONS] + list(
+        view.FACTS
+    ):
+        for name in stayed:
+            was, now = (view.value_of(held["nodes"][name], group, key) for held in (old, new))
+            if was != now:
+                by_change.setdefault((label, was or "none", now or "none"), []).append(name)
+    return found + [
+        Change(OTHER, "version", f"{label} on {view.names(held)}", was, now)
+        for (label, was, now), held in by_change.items()
+    ]
+
+
+def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Comparison:
+    """What changed from an older run to a newer one."""
+    old, new = model.scrub(old), model.scrub(new)
+    found = [
+        *rung_changes(old, new),
+        *finding_changes(old, new),
+        *link_changes(old, new),
+        *collective_changes(old, new),
+        *node_changes(old, new),
+    ]
+    order = {WORSE: 0, OTHER: 1, BETTER: 2}
+    found.sort(key=lambda change: order[change.kind])
+    notes = []
+    if old["plan"].get("nodes", {}).keys() != new["plan"].get("nodes", {}).keys():
+        notes.append("The two runs are of different sets of nodes.")
+    if old.get("kind", "verify") != new.get("kind", "verify"):
+        notes.append("One run is a verification, the other a diagnosis.")
+    return Comparison(old["run"], old["started"], found[:MOST], max(0, len(found) - MOST), notes)
+
+
+def lines(found: Comparison) -> list[str]:
+    """The comparison as text."""
+    head = f"against {found.run} ({found.started}): "
+    if not found.changes:
+        return [head + "nothing changed beyond the noise", *found.notes]
+    counts = {kind: sum(c.kind == kind for c in found.changes) for kind in (WORSE, OTHER, BETTER)}
+    head += f"{counts[WORSE]} worse, {counts[OTHER]} different, {counts[BETTER]} better"
+    body = []
+    for change in found.changes:
+        arrow = f"{change.before} -> {change.after}" if change.before else change.after
+        body.append(f"{change.kind:<7}{change.area:<11}{change.what}: {arrow}")
+    more = [f"and {found.left_out} more"] if found.left_out else []
+    return [head, *found.notes, *body, *more]

@@ -1,0 +1,133 @@
+"""The N x N matrix as an SVG: one path for each state or level, so that 200 x 200 links are a few paths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+LEVELS = 7
+GUTTER = 14  # characters of a node's name beside the rows
+MOST_LABELS = 24
+Key = Callable[[int, int], str]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """All cells of one kind.
+
+    Attributes:
+        kind: the CSS class.
+        says: for the legend.
+        path: SVG path data, in cells.
+        cells: how many.
+        letter: for the legend.
+    """
+
+    kind: str
+    says: str
+    path: str
+    cells: int
+    letter: str = ""
+
+
+@dataclass(frozen=True)
+class Label:
+    """The name of a row or column."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A picture of the matrix.
+
+    Attributes:
+        name: state, latency or bandwidth.
+        title: for people.
+        size: cells on a side.
+        gutter: cells left and above for the names.
+        layers: what is drawn.
+        labels: names beside rows and above columns.
+        best: the smallest and largest value in words; empty for the state.
+    """
+
+    name: str
+    title: str
+    size: int
+    gutter: float
+    font: float
+    layers: Sequence[Layer]
+    labels: Sequence[Label] = field(default_factory=tuple)
+
+
+def runs(size: int, key: Key) -> dict[str, list[tuple[int, int, int]]]:
+    """Neighbouring cells of a row with the same key, as (row, first column, length)."""
+    found: dict[str, list[tuple[int, int, int]]] = {}
+    for row in range(size):
+        start = 0
+        current = key(row, 0)
+        for column in range(1, size + 1):
+            now = key(row, column) if column < size else ""
+            if column == size or now != current:
+                found.setdefault(current, []).append((row, start, column - start))
+                start, current = column, now
+    return found
+
+
+def path(cells: Sequence[tuple[int, int, int]]) -> str:
+    """Rectangles one cell high, as path data."""
+    return "".join(f"M{column} {row}h{length}v1h-{length}z" for row, column, length in cells)
+
+
+def labels(nodes: Sequence[str]) -> list[Label]:
+    """Names beside the rows, as many as can be read."""
+    step = max(1, math.ceil(len(nodes) / MOST_LABELS))
+    return [
+        Label(index + 0.5, name if len(name) <= GUTTER else f"{name[: GUTTER - 1]}…")
+        for index, name in enumerate(nodes)
+        if index % step == 0
+    ]
+
+
+def bounds(values: Sequence[float], high_is_bad: bool) -> list[float]:
+    """Upper bounds of the levels, logarithmic: a link ten times slower is seen beside one that is twice.
+
+    The best and the worst level are at least a factor of two apart, else noise would look like a fault.
+    """
+    low, high = max(min(values), 1e-6), max(*values, 1e-6)
+    if high_is_bad:
+        high = max(high, 2 * low)
+    else:
+        low = min(low, high / 2)
+    step = (high / low) ** (1 / LEVELS)
+    return [low * step ** (level + 1) for level in range(LEVELS - 1)] + [high]
+
+
+def level_of(value: float, upper: Sequence[float]) -> int:
+    """The first level that a value fits in."""
+    return next((i for i, bound in enumerate(upper) if value <= bound), len(upper) - 1)
+
+
+def heat(
+    name: str, title: str, nodes: Sequence[str], key: Key, legend: dict[str, tuple[str, str]]
+) -> Heat:
+    """Draw a matrix.
+
+    Args:
+        name: state, latency or bandwidth.
+        title: for people.
+        nodes: in the order of rows and columns.
+        key: the kind of the cell (row, column).
+        legend: kind -> (letter, sentence), in the order of drawing.
+    """
+    found = runs(len(nodes), key)
+    layers = [
+        Layer(kind, says, path(found[kind]), sum(cells[2] for cells in found[kind]), letter)
+        for kind, (letter, says) in legend.items()
+        if kind in found
+    ]
+    size = len(nodes)
+    font = max(1.0, size / MOST_LABELS) * 0.72
+    return Heat(name, title, size, font * 0.62 * GUTTER + 0.4, font, layers, labels(nodes))

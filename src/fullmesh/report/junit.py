@@ -1,0 +1,114 @@
+"""junit.xml: one test case for each rung, link and finding, for the systems that show such files."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fullmesh.report import model
+from fullmesh.report.model import scrub
+
+PROPERTIES = ("fullmesh", "run", "verdict", "firewall_mode", "lab")
+
+
+def case(suite: ET.Element, group: str, name: str, seconds: float = 0.0) -> ET.Element:
+    """A test case."""
+    about = {"classname": f"fullmesh.{group}", "name": name, "time": f"{seconds:.3f}"}
+    return ET.SubElement(suite, "testcase", about)
+
+
+def fail(parent: ET.Element, kind: str, message: str, text: str = "") -> None:
+    """Let a test case fail."""
+    ET.SubElement(parent, "failure", {"type": kind, "message": message}).text = text or message
+
+
+def told(result: Mapping[str, Any], rung: str) -> str:
+    """The findings of a rung as text."""
+    return "\n".join(_text(f) for f in result["findings"] if f.get("rung") == rung)
+
+
+def _text(finding: Mapping[str, Any]) -> str:
+    lines = [model.sentence(finding)]
+    lines += [f"{label}: {value}" for label, value in model.evidence(finding)]
+    lines += [f"follows: {model.sentence(child)}" for child in model.followers(finding)]
+    return "\n".join(lines)
+
+
+def rungs(suite: ET.Element, result: Mapping[str, Any]) -> None:
+    """A case for each rung."""
+    for rung in result["rungs"]:
+        made = case(suite, "ladder", f"{rung['id']} {rung['name']}", rung["seconds"])
+        if rung["status"] == "failed":
+            fail(made, "failed", rung["reason"], told(result, rung["id"]))
+        elif rung["status"] != "passed":
+            message = f"{rung['status'].replace('_', ' ')}: {rung['reason']}"
+            ET.SubElement(made, "skipped", {"message": message})
+
+
+def links(suite: ET.Element, result: Mapping[str, Any]) -> None:
+    """A case for each ordered pair of nodes."""
+    for link in result["links"]:
+        name = f"{link['from']} -> {link['to']}"
+        made = case(suite, "links", name, (link["ms"] or 0.0) / 1000)
+        if link["verdict"] != model.OPEN:
+            ports = ", ".join(f"{p['port']} ({p['kind']}): {p['verdict']}" for p in link["ports"])
+            fail(made, link["verdict"], f"{name} is {link['verdict'].replace('_', ' ')}", ports)
+
+
+def findings(suite: ET.Element, result: Mapping[str, Any]) -> None:
+    """A case for each finding; a warning passes and says what it is."""
+    for finding in result["findings"]:
+        place = finding.get("direction") or finding.get("node") or "cluster"
+        made = case(suite, "findings", f"{finding['code']} {place}")
+        if finding["severity"] == "warning":
+            ET.SubElement(made, "system-out").text = _text(finding)
+        else:
+            fail(made, finding["code"], model.sentence(finding), _text(finding))
+
+
+def suite(root: ET.Element, name: str, result: Mapping[str, Any]) -> ET.Element:
+    """An empty suite."""
+    about = {
+        "name": f"fullmesh.{name}",
+        "timestamp": str(result["started"])[:19],
+        "hostname": "controller",
+    }
+    made = ET.SubElement(root, "testsuite", about)
+    properties = ET.SubElement(made, "properties")
+    for key in PROPERTIES:
+        value = str(result.get(key, ""))
+        ET.SubElement(properties, "property", {"name": key, "value": value})
+    return made
+
+
+def count(made: ET.Element, seconds: float) -> dict[str, int]:
+    """Write the numbers of a suite into it, and return them."""
+    cases: Sequence[ET.Element] = made.findall("testcase")
+    numbers = {
+        "tests": len(cases),
+        "failures": sum(one.find("failure") is not None for one in cases),
+        "errors": 0,
+        "skipped": sum(one.find("skipped") is not None for one in cases),
+    }
+    for key, value in numbers.items():
+        made.set(key, str(value))
+    made.set("time", f"{seconds:.3f}")
+    return numbers
+
+
+def render(raw: Mapping[str, Any]) -> str:
+    """The whole file."""
+    result = scrub(raw)
+    root = ET.Element("testsuites", {"name": f"fullmesh {result['run']}"})
+    totals = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+    for name, fill in (("ladder", rungs), ("links", links), ("findings", findings)):
+        made = suite(root, name, result)
+        fill(made, result)
+        numbers = count(made, result["seconds"] if name == "ladder" else 0.0)
+        totals = {key: totals[key] + numbers[key] for key in totals}
+    for key, value in totals.items():
+        root.set(key, str(value))
+    root.set("time", f"{result['seconds']:.3f}")
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"

@@ -1,0 +1,358 @@
+"""What report.html shows, worked out from a result: the template only prints it. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from fullmesh.report import model
+from fullmesh.report.heat import Heat, bounds, heat, level_of
+from fullmesh.report.model import OPEN, SELF, UNKNOWN, rate, state_of
+
+TABLE_NODES = 8  # up to here the matrix is a table with its figures in it
+MOST_BROKEN = 400  # links listed one by one
+MOST_SLOW = 10
+MOST_NAMES = 12
+STATUS = {
+    "passed": ("✓", "passed", "ok"),
+    "failed": ("✕", "failed", "bad"),
+    "skipped": ("○", "skipped", "mild"),
+    "not_run": ("-", "not run", "mild"),
+}
+VERSIONS = (
+    ("os", "operating system"),
+    ("kernel", "kernel"),
+    ("python", "Python"),
+    ("torch", "torch"),
+    ("torch_nccl", "torch's own NCCL"),
+    ("nccl", "system's NCCL"),
+)
+FACTS = (
+    ("software", "torch_cuda", "torch's CUDA"),
+    ("software", "driver_cuda", "GPU driver's CUDA"),
+    ("software", "glibc", "glibc"),
+    ("software", "nic_driver", "NIC driver"),
+    ("software", "locale", "locale"),
+    ("software", "time_zone", "time zone"),
+    ("interface", "mtu", "MTU"),
+    ("interface", "speed", "link speed, Mbit/s"),
+    ("sysctls", "port_range", "data ports in force"),
+    ("sysctls", "somaxconn", "somaxconn"),
+    ("limits", "nofile", "open files"),
+    ("limits", "memlock", "locked memory"),
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One link in the table."""
+
+    kind: str
+    letter: str
+    word: str
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """What the matrix says of one node."""
+
+    name: str
+    address: str
+    out: str
+    into: str
+    worst: str
+    median_rtt: str
+    worst_rtt: str
+    trouble: int
+
+
+@dataclass(frozen=True)
+class Version:
+    """One property over all nodes."""
+
+    label: str
+    common: str
+    others: Sequence[tuple[str, str]]
+    values: Sequence[tuple[str, bool]]
+
+    @property
+    def drifts(self) -> bool:
+        """Whether nodes differ."""
+        return bool(self.others)
+
+
+def nodes_of(result: Mapping[str, Any]) -> list[str]:
+    """The nodes in the plan's order."""
+    return list(result["plan"].get("nodes") or result["nodes"])
+
+
+def number(value: float | None, unit: str) -> str:
+    """A figure with three digits."""
+    if value is None:
+        return ""
+    return f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"  # noqa: PLR2004 (no 1e+03)
+
+
+def short(value: float | None) -> float | None:
+    """A figure with four digits, for the page's data."""
+    return None if value is None else float(f"{value:.4g}")
+
+
+def cell_of(link: Mapping[str, Any] | None) -> Cell:
+    """One link as the table shows it."""
+    if link is None:
+        return Cell(UNKNOWN, "?", "not tried", [])
+    state = state_of(link["verdict"])
+    if state.word != OPEN:
+        word = link["verdict"].replace("_", " ")
+        ports = [str(port["port"]) for port in link["ports"]]
+        more = f" +{len(ports) - 3}" if len(ports) > 3 else ""  # noqa: PLR2004 (what fits a cell)
+        return Cell(state.word, state.letter, word, [", ".join(ports[:3]) + more] if ports else [])
+    lines = [number(link["rtt_ms"], "ms"), number(rate(link), "Gbit/s")]
+    if link.get("loss"):
+        lines.append(f"{100 * link['loss']:.2g} % sent again")
+    return Cell(OPEN, state.letter, "open", [line for line in lines if line])
+
+
+def table(result: Mapping[str, Any]) -> list[tuple[str, list[Cell | None]]]:
+    """The matrix as rows of cells; None on the diagonal."""
+    links, nodes = model.by_pair(result), nodes_of(result)
+    return [
+        (source, [None if source == to else cell_of(links.get((source, to))) for to in nodes])
+        for source in nodes
+    ]
+
+
+def state_heat(nodes: Sequence[str], links: Mapping[tuple[str, str], Mapping[str, Any]]) -> Heat:
+    """The matrix by state."""
+
+    def kind(row: int, column: int) -> str:
+        if row == column:
+            return SELF
+        link = links.get((nodes[row], nodes[column]))
+        return UNKNOWN if link is None else state_of(link["verdict"]).word
+
+    legend = {state.word: (state.letter, state.says) for state in model.STATES.values()}
+    return heat("state", "State", nodes, kind, legend)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What a picture of figures shows."""
+
+    name: str
+    title: str
+    unit: str
+    high_is_bad: bool
+
+    def kind(self, level: int, last: int) -> str:
+        """The CSS class of a level: the darkest is the worst."""
+        return f"l{level if self.high_is_bad else last - level}"
+
+
+LATENCY = Scale("latency", "Round trip", "ms", high_is_bad=True)
+BANDWIDTH = Scale("bandwidth", "Bandwidth", "Gbit/s", high_is_bad=False)
+
+
+def level_heat(
+    scale: Scale, nodes: Sequence[str], values: Mapping[tuple[str, str], float]
+) -> Heat | None:
+    """The matrix by a figure; None when there is none."""
+    if not values:
+        return None
+    upper = bounds(list(values.values()), scale.high_is_bad)
+    last = len(upper) - 1
+
+    def kind(row: int, column: int) -> str:
+        value = values.get((nodes[row], nodes[column]))
+        if row == column:
+            return SELF
+        if value is None:
+            return "none"
+        return scale.kind(level_of(value, upper), last)
+
+    legend: dict[str, tuple[str, str]] = {}
+    for level, bound in enumerate(upper):
+        legend[scale.kind(level, last)] = ("", f"up to {number(bound, scale.unit)}")
+    legend["none"] = ("?", "no figure (not open, or not sampled)")
+    return heat(scale.name, scale.title, nodes, kind, legend)
+
+
+def heats(result: Mapping[str, Any]) -> list[Heat]:
+    """The pictures of a matrix that is too wide for a table."""
+    nodes, links = nodes_of(result), model.by_pair(result)
+    if not links or len(nodes) <= TABLE_NODES:
+        return []
+    good = {pair: link for pair, link in links.items() if link["verdict"] == OPEN}
+    rtt = {p: float(link["rtt_ms"]) for p, link in good.items() if link["rtt_ms"] is not None}
+    rates = {pair: value for pair, link in good.items() if (value := rate(link)) is not None}
+    drawn = [
+        state_heat(nodes, links),
+        level_heat(LATENCY, nodes, rtt),
+        level_heat(BANDWIDTH, nodes, rates),
+    ]
+    return [one for one in drawn if one is not None]
+
+
+def detail_data(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures of every link in short form, for the pointer and the keyboard; empty for a table."""
+    nodes, links = nodes_of(result), model.by_pair(result)
+    if not links or len(nodes) <= TABLE_NODES:
+        return {}
+    words: list[str] = ["not tried"]
+    rows: list[list[Any]] = []
+    for source in nodes:
+        row: list[Any] = []
+        for target in nodes:
+            link = links.get((source, target))
+            word = "not tried" if link is None else link["verdict"].replace("_", " ")
+            if word not in words:
+                words.append(word)
+            held: list[Any] = [words.index(word)]
+            if link is not None:
+                held += [
+                    short(x) for x in (link["rtt_ms"], link["ms"], rate(link), link.get("loss"))
+                ]
+                held += [[port["port"] for port in link["ports"][:8]]] if link["ports"] else []
+            row.append(held if source != target else 0)
+        rows.append(row)
+    return {"nodes": nodes, "words": words, "rows": rows}
+
+
+def _share(held: Sequence[Mapping[str, Any]], wanted: int) -> str:
+    good = sum(link["verdict"] == OPEN for link in held)
+    return f"{good} of {wanted}"
+
+
+def node_rows(result: Mapping[str, Any]) -> list[NodeRow]:
+    """The matrix by node, those with trouble first."""
+    nodes = nodes_of(result)
+    out: dict[str, list[Mapping[str, Any]]] = {name: [] for name in nodes}
+    into: dict[str, list[Mapping[str, Any]]] = {name: [] for name in nodes}
+    for link in result.get("links") or []:
+        out.setdefault(link["from"], []).append(link)
+        into.setdefault(link["to"], []).append(link)
+    found = [_node_row(result, name, out[name], into[name], len(nodes) - 1) for name in nodes]
+    return sorted(found, key=lambda row: -row.trouble)
+
+
+def _node_row(
+    result: Mapping[str, Any],
+    name: str,
+    out: Sequence[Mapping[str, Any]],
+    into: Sequence[Mapping[str, Any]],
+    wanted: int,
+) -> NodeRow:
+    trouble = Counter(x["verdict"] for x in (*out, *into) if x["verdict"] != OPEN)
+    words = ", ".join(f"{w.replace('_', ' ')} ({n})" for w, n in trouble.most_common())
+    rtts = [link["rtt_ms"] for link in (*out, *into) if link["rtt_ms"] is not None]
+    return NodeRow(
+        name=name,
+        address=str(result["nodes"].get(name, {}).get("address", "")),
+        out=_share(out, wanted),
+        into=_share(into, wanted),
+        worst=words,
+        median_rtt=number(median(rtts), "ms") if rtts else "",
+        worst_rtt=number(max(rtts), "ms") if rtts else "",
+        trouble=2 * wanted - sum(x["verdict"] == OPEN for x in (*out, *into)),
+    )
+
+
+def broken_links(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Links that are not open, worst first."""
+    order = {word: index for index, word in enumerate(model.WORST)}
+    found = [link for link in result.get("links") or [] if link["verdict"] != OPEN]
+    return sorted(found, key=lambda link: order.get(link["verdict"], len(order)))
+
+
+def slow_links(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The open links with the longest round trips."""
+    found = [link for link in result.get("links") or [] if link["rtt_ms"] is not None]
+    return sorted(found, key=lambda link: -float(link["rtt_ms"]))[:MOST_SLOW]
+
+
+def value_of(node: Mapping[str, Any], group: str, name: str) -> str:
+    """A version or an observed setting of a node, as text."""
+    held = node.get(name) if not group else (node.get("facts", {}).get(group) or {}).get(name)
+    return "" if held is None else " ".join(str(held).split())
+
+
+def versions(result: Mapping[str, Any]) -> list[Version]:
+    """Every property that at least one node has, with what most nodes have and who differs."""
+    wanted = [("", name, label) for name, label in VERSIONS] + list(FACTS)
+    found = []
+    nodes = result["nodes"]
+    for group, name, label in wanted:
+        values = {node: value_of(held, group, name) for node, held in nodes.items()}
+        if not any(values.values()):
+            continue
+        common = Counter(values.values()).most_common(1)[0][0]
+        by_value: dict[str, list[str]] = {}
+        for node, value in values.items():
+            if value != common:
+                by_value.setdefault(value, []).append(node)
+        others = [(value or "none", names(held)) for value, held in by_value.items()]
+        cells = [(value or "none", value != common) for value in values.values()]
+        found.append(Version(label, common or "none", others, cells))
+    return found
+
+
+def names(held: Sequence[str]) -> str:
+    """Node names, the rest as a number."""
+    shown = ", ".join(held[:MOST_NAMES])
+    return shown if len(held) <= MOST_NAMES else f"{shown} and {len(held) - MOST_NAMES} more"
+
+
+def rungs(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The ladder with symbols, and each rung's share of the time."""
+    longest = max([rung["seconds"] for rung in result["rungs"]] or [0.0]) or 1.0
+    found = []
+    for rung in result["rungs"]:
+        letter, word, kind = STATUS.get(rung["status"], ("?", rung["status"], "mild"))
+        width = max(1.0, 100 * rung["seconds"] / longest)
+        found.append(
+            {**rung, "letter": letter, "word": word, "kind": kind, "width": round(width, 1)}
+        )
+    return found
+
+
+def looked_at(result: Mapping[str, Any]) -> list[str]:
+    """What this run measured, in sentences."""
+    lines = []
+    size, links = len(nodes_of(result)), result.get("links") or []
+    held = sum(1 for node in result["nodes"].values() if node.get("facts"))
+    if held:
+        lines.append(
+            f"{held} of {size} nodes were looked at: addresses, names, clocks, versions, limits."
+        )
+    if links:
+        connections = _detail(result, "L2", "connections")
+        more = f", {connections} connections" if connections else ""
+        lines.append(f"{len(links)} of {size * (size - 1)} directed links were tried{more}.")
+    outside = _detail(result, "L2", "outsider") or []
+    if outside:
+        words = Counter(str(one.get("verdict", "?")) for one in outside)
+        said = ", ".join(f"{word} ({count})" for word, count in words.items())
+        lines.append(f"From outside the cluster {len(outside)} ports were tried: {said}.")
+    ranks = _detail(result, "L3", "ranks") or []
+    if ranks:
+        done = sum(rank.get("step") == "done" for rank in ranks)
+        lines.append(f"A real Gloo job ran: {done} of {len(ranks)} ranks came to its end.")
+    return lines
+
+
+def _detail(result: Mapping[str, Any], rung: str, key: str) -> Any:
+    for held in result["rungs"]:
+        if held["id"] == rung:
+            return held["details"].get(key)
+    return None
+
+
+def logs(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The last words of ranks that did not come to the end."""
+    ranks = _detail(result, "L3", "ranks") or []
+    return [rank for rank in ranks if rank.get("log") and rank.get("step") != "done"]

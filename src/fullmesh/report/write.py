@@ -1,0 +1,53 @@
+"""Keeps a result.json, and puts junit.xml and report.html beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fullmesh import result as results
+from fullmesh.report import junit, page
+from fullmesh.report.compare import Comparison
+
+HTML, JUNIT = "report.html", "junit.xml"
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.write_text(text, encoding="utf-8")
+    os.replace(fresh, path)
+
+
+def keep(runs: Path, run: str, text: str) -> Path:
+    """Write result.json of a run whole or not at all, and let ``latest`` name the run; returns the file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    folder = runs / run
+    folder.mkdir(parents=True, exist_ok=True)
+    replace(folder / "result.json", text)
+    fresh = runs / "latest.new"
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(run)
+    os.replace(fresh, runs / "latest")
+    return folder / "result.json"
+
+
+def write(folder: Path, result: Mapping[str, Any], against: Comparison | None = None) -> list[Path]:
+    """Write both files of a result into a directory; returns their paths."""
+    replace(folder / JUNIT, junit.render(result))
+    replace(folder / HTML, page.render(result, against))
+    return [folder / JUNIT, folder / HTML]
+
+
+def write_beside(path: Path, against: Comparison | None = None) -> list[Path]:
+    """Write both files beside a result.json.
+
+    Raises:
+        ValueError: it is no result.
+    """
+    return write(path.parent, results.load(path), against)

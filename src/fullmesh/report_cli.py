@@ -1,0 +1,104 @@
+"""The verb ``report``: a run on the terminal, as files, and against another run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fullmesh.settings import ROOT
+
+if TYPE_CHECKING:  # rich and jinja2 are slow to import; other verbs go without
+    from fullmesh.report.compare import Comparison
+
+OK, PROBLEM, USAGE = 0, 1, 2
+PREVIOUS = "previous"
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb."""
+    parser = verbs.add_parser(
+        "report",
+        help="print the verdict of a run (default: the last one)",
+        description="Print the verdict of a run. Exit code 0: all well, 1: the run failed, or something is worse "
+        "than in the other run, 2: no such run.",
+    )
+    parser.add_argument("run", nargs="?", help="runs/<time> or a result.json")
+    parser.add_argument(
+        "--against",
+        nargs="?",
+        const=PREVIOUS,
+        metavar="OTHER",
+        help="say what changed since another run (default: the run before)",
+    )
+    parser.add_argument(
+        "--html", action="store_true", help="write report.html and junit.xml beside the result"
+    )
+    parser.set_defaults(func=run)
+
+
+def all_runs() -> list[Path]:
+    """Every result under ``runs``, oldest first; ``latest`` only points at one of them."""
+    found = (ROOT / "runs").glob("*/result.json")
+    return sorted(path for path in found if not path.parent.is_symlink())
+
+
+def chosen(name: str | None) -> Path | None:
+    """The result that the user means; None when there is none."""
+    if name is None:
+        runs = all_runs()
+        return runs[-1] if runs else None
+    path = Path(name)
+    path = path / "result.json" if path.is_dir() else path
+    return path if path.is_file() else None
+
+
+def before(path: Path) -> Path | None:
+    """The run before another one."""
+    earlier = [run for run in all_runs() if run.parent.name < path.resolve().parent.name]
+    return earlier[-1] if earlier else None
+
+
+def missing(where: str) -> int:
+    """Say that there is no such run."""
+    sys.stderr.write(f"fullmesh: [CL-107] no result at {where}. Run ./fullmesh verify first.\n")
+    return USAGE
+
+
+def compared(path: Path, other: Path) -> Comparison:
+    """What changed.
+
+    Raises:
+        ValueError: one of both is no result.
+    """
+    from fullmesh import result as results  # noqa: PLC0415 (see above)
+    from fullmesh.report import compare  # noqa: PLC0415 (see above)
+
+    return compare.compare(results.load(other), results.load(path))
+
+
+def run(args: argparse.Namespace) -> int:
+    """``fullmesh report``."""
+    from fullmesh.report import compare, terminal, write  # noqa: PLC0415 (see above)
+
+    path = chosen(args.run)
+    if path is None:
+        return missing(args.run or str(ROOT / "runs"))
+    other, found = None, None
+    if args.against is not None:
+        other = before(path) if args.against == PREVIOUS else chosen(args.against)
+        if other is None:
+            return missing(f"{args.against} (the run to compare with)")
+    code = terminal.print_summary(path)
+    try:
+        if other is not None and code != USAGE:
+            found = compared(path, other)
+            sys.stdout.write("\n".join(["", *compare.lines(found)]) + "\n")
+        if args.html and code != USAGE:
+            for made in write.write_beside(path, found):
+                sys.stdout.write(f"{made}\n")
+    except ValueError as error:
+        sys.stderr.write(f"fullmesh: {error}\n")
+        return USAGE
+    return PROBLEM if code == OK and found is not None and found.worse else code

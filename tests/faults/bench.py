@@ -1,0 +1,244 @@
+"""The bench: real lab nodes, commands on them, and the diagnosis as a user starts it.
+
+Commands go into a node through its namespaces, not through ssh: a fault may take ssh away.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fullmesh.diagnose import cli
+from fullmesh.lab import lifecycle, paths
+from fullmesh.lab.podman import WITHOUT_HOST_CAPABILITIES
+from fullmesh.lab.state import Store
+from fullmesh.settings import ROOT
+
+WORK = ROOT / ".fullmesh/faults"
+STEP_SECONDS = 60
+SITE_SECONDS = 600
+DIAGNOSE_SECONDS = 90
+DATA_RANGE = (50000, 54095)  # the default of fullmesh_data_ports
+KERNEL_RANGE = (32768, 60999)  # what jobs take their ports from where nobody pinned any
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the bench.
+
+    Attributes:
+        name: in the inventory.
+        hostname: what it calls itself.
+        pid: its first process, as this machine numbers it.
+        management: the address that Ansible uses.
+        address: the cluster's, without prefix.
+        cable: this machine's end of the cluster cable.
+    """
+
+    name: str
+    hostname: str
+    pid: int
+    management: str
+    address: str
+    cable: str
+
+    @property
+    def address6(self) -> str:
+        """The IPv6 address that the bare bench gives it beside the IPv4 one."""
+        return "fd78::" + self.address.rsplit(".", 1)[1]
+
+
+@dataclass
+class Diagnosis:
+    """What one diagnosis said."""
+
+    result: dict[str, Any]
+    code: int
+    seconds: float
+    output: str = ""
+
+    @property
+    def findings(self) -> list[dict[str, Any]]:
+        """The primary findings; what follows from them is folded under them."""
+        found: list[dict[str, Any]] = self.result["findings"]
+        return found
+
+    @property
+    def codes(self) -> list[str]:
+        """Their codes."""
+        return [str(finding["code"]) for finding in self.findings]
+
+    def told(self) -> str:
+        """Everything that helps to understand a surprise."""
+        rows = [
+            {key: value for key, value in finding.items() if value and key != "page"}
+            for finding in self.findings
+        ]
+        return json.dumps(rows, indent=1)
+
+
+@dataclass
+class Bench:
+    """A lab that is up.
+
+    Attributes:
+        name: of the lab.
+        nodes: by their names, the master first.
+        inventory: a folder; ``chosen`` makes smaller ones.
+        ports: first and last port of the range from which jobs take theirs.
+        index: the lab's number.
+        repairs: how many faults have been mended on it.
+        bridge: this machine's bridge of the cluster network.
+    """
+
+    name: str
+    nodes: dict[str, Node]
+    inventory: Path
+    ports: tuple[int, int]
+    index: int
+    bridge: str
+    runs: Path = field(init=False)
+    repairs: int = 0
+
+    def __post_init__(self) -> None:
+        self.runs = WORK / "runs" / self.name
+
+    def on(self, node: str, script: str, *, check: bool = True) -> str:
+        """Run a shell script as root on a node; its standard output."""
+        enter = ["nsenter", "-t", str(self.nodes[node].pid), "-m", "-u", "-i", "-n", "-p", "--"]
+        return shell([*enter, *WITHOUT_HOST_CAPABILITIES], script, check=check, where=node)
+
+    def outside(self, script: str, *, check: bool = True) -> str:
+        """Run a shell script on this machine, outside of the nodes."""
+        return shell(["env"], script, check=check, where="outside")
+
+    @property
+    def nft(self) -> str:
+        """A node's nft in this machine's network: this machine need not have one."""
+        first = next(iter(self.nodes.values()))
+        return f"nsenter -t {first.pid} -m -- nft"
+
+    def chosen(
+        self, names: Sequence[str], variables: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> Path:
+        """An inventory of some nodes, with some variables of them changed."""
+        folder = WORK / "inventories" / f"{self.name}-{os.getpid()}-{time.monotonic_ns()}"
+        shutil.copytree(self.inventory, folder, symlinks=True)
+        data = yaml.safe_load((folder / "hosts.yml").read_text())
+        hosts = data["all"]["children"]["torch_nodes"]["hosts"]
+        changed = variables or {}
+        data["all"]["children"]["torch_nodes"]["hosts"] = {
+            name: {**hosts[name], **changed.get(name, {})} for name in names
+        }
+        (folder / "hosts.yml").write_text(yaml.safe_dump(data))
+        return folder
+
+    def diagnose(
+        self,
+        *options: str,
+        inventory: Path | None = None,
+        deadline: float = cli.DEADLINE,
+        more: Sequence[str] = (),
+    ) -> Diagnosis:
+        """Run the command that ``./fullmesh diagnose`` runs, its results in a folder of our own."""
+        run = cli.run_name()
+        args = Namespace(
+            inventory=str(inventory or self.inventory),
+            bandwidth="--bandwidth" in options,
+            more=["-e", f"diagnose_runs_dir={self.runs}", *more],
+        )
+        begun = time.monotonic()
+        done = subprocess.run(
+            cli.command(args, run),
+            cwd=ROOT,
+            start_new_session=True,  # as a user's call, it has a share of the processors of its own
+            env=cli.environment(deadline),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=DIAGNOSE_SECONDS,
+        )
+        took = time.monotonic() - begun
+        path = self.runs / run / "result.json"
+        assert path.is_file(), f"no result: {done.stdout[-4000:]}"
+        result = json.loads(path.read_text())
+        return Diagnosis(result, int(result["exit_code"]), took, done.stdout)
+
+
+def shell(enter: Sequence[str], script: str, *, check: bool, where: str) -> str:
+    """Run a script with ``sh -eu`` somewhere."""
+    done = subprocess.run(
+        [*enter, "sh", "-euc", script],
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=STEP_SECONDS,
+    )
+    if check and done.returncode:
+        raise AssertionError(f"{where}: {script}\n{done.stdout}{done.stderr}")
+    return done.stdout.strip()
+
+
+def fullmesh(*words: str, seconds: float = SITE_SECONDS) -> subprocess.CompletedProcess[str]:
+    """The user's command line."""
+    return subprocess.run(
+        ["./fullmesh", *words],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds,
+    )
+
+
+def cable_of(pid: int) -> str:
+    """This machine's end of a node's cluster cable."""
+    index = shell(
+        ["nsenter", "-t", str(pid), "-n", "--"],
+        "ip -o link show eth1 | sed -n 's/.*@if\\([0-9]*\\).*/\\1/p'",
+        check=True,
+        where="eth1",
+    )
+    told = shell(["env"], "ip -o link", check=True, where="this machine")
+    for line in told.splitlines():
+        number, name = line.split(":")[:2]
+        if number == index:
+            return name.strip().split("@")[0]
+    raise AssertionError(f"nothing on this machine is number {index}")
+
+
+def bench(name: str, count: int, ports: tuple[int, int]) -> Bench:
+    """Bring a lab up."""
+    up = fullmesh("lab", "up", "--name", name, "--nodes", str(count))
+    assert up.returncode == 0, up.stdout + up.stderr
+    place = paths.find()
+    podman = lifecycle.open_podman(place)
+    lab = lifecycle.require(Store(place, name))
+    nodes = {}
+    for node in lab.nodes:
+        pid = int(podman.must("inspect", "--format", "{{.State.Pid}}", node.container))
+        nodes[node.name] = Node(
+            node.name,
+            node.hostname,
+            pid,
+            node.management_address,
+            node.cluster_address.split("/")[0],
+            cable_of(pid),
+        )
+    inventory = lifecycle.inventory_path(place, name).parent
+    return Bench(name, nodes, inventory, ports, lab.index, lab.bridges[1])

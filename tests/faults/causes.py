@@ -1,0 +1,663 @@
+"""Every way in which the harness breaks a node: one entry each, what it does, what undoes it, what must be said.
+
+The scripts are ``sh -eu``. They know ``$VICTIM $PEER`` (inventory names), ``$V_ADDR $P_ADDR`` (cluster addresses),
+``$V_HOST $P_HOST`` (host names), ``$V_MGMT $P_MGMT``, ``$V_CABLE $P_CABLE`` (this machine's ends of their cluster
+cables), ``$BRIDGE`` and ``$INDEX`` (of the lab's cluster network), ``$NFT`` (nft in this machine's network),
+``$FIRST $MIDDLE $LAST`` (the range from which jobs take ports), ``$SILENT`` (an address that never answers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+VICTIM, PEER, ALL, OUTSIDE = "victim", "peer", "all", "outside"
+TUNED, BARE = "tuned", "bare"  # configured by site.yml; only addresses, set by hand
+MASTER, WORKER = "master", "worker"
+TO_VICTIM, FROM_VICTIM = "{peer} -> {victim}", "{victim} -> {peer}"
+LINK_IN = {"peer": "{peer}", "direction": TO_VICTIM}
+LINK_OUT = {"peer": "{peer}", "direction": FROM_VICTIM}
+WHOLE = "{first}-{last}/tcp"
+
+
+# Limits and variables are given at login, and Ansible keeps its logins open.
+NEW_LOGIN = "pkill -f '^sshd: root' || true"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change and what takes it back."""
+
+    at: str
+    do: str
+    undo: str
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A cause, made.
+
+    Attributes:
+        case: its name in the catalogue, which says the code.
+        lab: where it is made.
+        steps: undone in reverse order.
+        variant: tells two faults of one case apart.
+        victim: the master's node or the other one.
+        code: when it is not the catalogue's.
+        severity: when it is not the catalogue's.
+        expect: fields of the primary finding, with names filled in; ``port`` must be contained in what is said.
+        variables: what the inventory says of the victim besides.
+        deadline: seconds for the diagnosis, when the default is not meant.
+    """
+
+    case: str
+    lab: str
+    steps: tuple[Step, ...]
+    variant: str = ""
+    victim: str = WORKER
+    code: str = ""
+    severity: str = ""
+    expect: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    deadline: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """How tests and the table call it."""
+        return "-".join(word for word in (self.case, self.variant) if word)
+
+
+def at(where: str, do: str, undo: str) -> tuple[Step, ...]:
+    """One step."""
+    return (Step(where, do, undo),)
+
+
+def chain(rules: str, hook: str = "input", policy: str = "accept") -> str:
+    """A table of nftables with one chain; ``rules`` are separated by semicolons."""
+    head = f"type filter hook {hook} priority 0; policy {policy};"
+    return (
+        f"nft 'add table inet fault; add chain inet fault {hook} {{ {head} }}' && "
+        + " && ".join(
+            f'nft "add rule inet fault {hook} {rule.strip()}"' for rule in rules.split(";")
+        )
+    )
+
+
+def wall(rules: str, hook: str = "input", policy: str = "accept") -> tuple[Step, ...]:
+    """A firewall on the victim."""
+    return at(VICTIM, chain(rules, hook, policy), "nft delete table inet fault")
+
+
+def on_the_way(rule: str, *cables: str) -> tuple[Step, ...]:
+    """Something between the nodes: a rule where a node's packets come out of its cable on this machine's side."""
+    do, undo = [], []
+    for number, cable in enumerate(cables):
+        table = f"netdev fault_${{INDEX}}_{number}"
+        head = f"type filter hook ingress device ${cable} priority 0;"
+        do += [
+            f'$NFT "add table {table}; add chain {table} way {{ {head} }}"',
+            f'$NFT "add rule {table} way {rule}"',
+        ]
+        undo.append(f"$NFT delete table {table}")
+    return at(OUTSIDE, "\n".join(do), "\n".join(undo))
+
+
+def sysctl(setting: str, where: str = VICTIM) -> tuple[Step, ...]:
+    """A kernel setting, and its old value back."""
+    key, value = setting.split("=", 1)
+    path = "/proc/sys/" + key.replace(".", "/")
+    keep = f"/run/fault.{key}"
+    return at(
+        where, f"cat {path} > {keep}; echo {value} > {path}", f"cat {keep} > {path}; rm {keep}"
+    )
+
+
+def edited(path: str, edit: str, where: str = VICTIM, after: str = "true") -> tuple[Step, ...]:
+    """A changed file; its bytes come back. /etc/hosts is a mount in a container, so nothing is renamed."""
+    keep = f"/run/fault{path.replace('/', '_')}"
+    do = f"[ -e {path} ] && cat {path} > {keep}; touch {path}; {edit}"
+    undo = f"if [ -e {keep} ]; then cat {keep} > {path}; rm {keep}; else rm {path}; fi; {after}"
+    return at(where, do, undo)
+
+
+def job_variable(setting: str, where: str = VICTIM) -> tuple[Step, ...]:
+    """A variable of the job's environment on a configured node."""
+    name = setting.split("=", 1)[0]
+    text = f"sed '/^{name}=/d' /run/fault_etc_fullmesh_env > /etc/fullmesh/env; echo \"{setting}\" >> /etc/fullmesh/env"
+    return edited("/etc/fullmesh/env", text, where)
+
+
+def variable(setting: str, where: str = VICTIM) -> tuple[Step, ...]:
+    """A variable of the job's environment on a node that nobody configured; a login keeps what it began with."""
+    change = f'echo "{setting}" >> /etc/environment; {NEW_LOGIN}'
+    return edited("/etc/environment", change, where, after=NEW_LOGIN)
+
+
+def hosts(edit: str, where: str = VICTIM) -> tuple[Step, ...]:
+    """A changed /etc/hosts: ``edit`` prints the new text, the old one is ``$OLD``."""
+    return edited(
+        "/etc/hosts",
+        f"OLD=/run/fault_etc_hosts; {{ {edit}; }} > /run/fault.new; cat /run/fault.new > /etc/hosts; rm /run/fault.new",
+        where,
+    )
+
+
+def service(command: str, where: str = VICTIM) -> tuple[Step, ...]:
+    """A process that stays until it is stopped; the script waits until it says ``ready``."""
+    return at(
+        where,
+        "systemctl reset-failed fault.service 2>/dev/null || true\n"
+        "rm -f /run/fault.ready\n"
+        f"systemd-run --quiet --unit=fault --property=PrivateTmp=no {command}\n"
+        "for _ in $(seq 600); do [ -e /run/fault.ready ] && exit 0; sleep 0.05; done; exit 1",
+        "systemctl stop fault.service || true; rm -f /run/fault.ready",
+    )
+
+
+def python(code: str, *words: str) -> str:
+    """A Python program as the command of a service."""
+    lines = [
+        "import socket, time",
+        *code.strip().splitlines(),
+        "open('/run/fault.ready', 'w').close()",
+        "time.sleep(900)",
+    ]
+    joined = "\n".join(lines).replace('"', '\\"')
+    return f'python3 -c "{joined}" {" ".join(words)}'
+
+
+# Of a security group, which lets answers through.
+NEW = "tcp flags & (syn | ack) == syn "
+LISTEN = "s = socket.create_server(('0.0.0.0', 29500))"
+# A connection of the diagnosis before may lie on one of these ports for a minute still (TIME_WAIT, tcp(7)).
+FILL = """
+held = []
+for port in range(50000, 50064):
+    s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind(('$V_ADDR', port)); s.listen(); held.append(s)
+"""
+# A card does not split what the program hands over: without this a large packet never leaves as one (faults.md 37).
+NO_OFFLOAD = """
+python3 -c "
+import array, fcntl, socket, struct
+s = socket.socket()
+for command in (0x1f, 0x24):
+    held = array.array('B', struct.pack('II', command, {on}))
+    fcntl.ioctl(s, 0x8946, struct.pack('16sP', b'eth1', held.buffer_info()[0]))
+"
+"""
+DISTINFO = "/opt/fullmesh/venv/lib/python3.*/site-packages/torch-*.dist-info/METADATA"
+
+WALLS = (
+    Fault(
+        "range-drop",
+        BARE,
+        wall("iifname eth1 tcp dport $FIRST-$LAST drop"),
+        expect={**LINK_IN, "port": WHOLE},
+    ),
+    Fault(
+        "range-drop",
+        BARE,
+        wall("iifname eth1 tcp dport $FIRST-$LAST drop"),
+        "master",
+        MASTER,
+        expect={**LINK_IN, "port": WHOLE},
+    ),
+    Fault(
+        "range-half",
+        BARE,
+        wall("iifname eth1 tcp dport $MIDDLE-$LAST drop"),
+        expect={**LINK_IN, "port": "{last}"},
+    ),
+    Fault(
+        "output-drop",
+        BARE,
+        wall("oifname eth1 tcp dport $FIRST-$LAST drop", "output"),
+        expect={**LINK_OUT, "port": WHOLE},
+    ),
+    Fault(
+        "range-reject",
+        BARE,
+        wall("iifname eth1 tcp dport $FIRST-$LAST reject with icmpx type admin-prohibited"),
+        expect={**LINK_IN, "port": WHOLE},
+    ),
+    Fault(
+        "range-reset",
+        BARE,
+        wall("iifname eth1 tcp dport $FIRST-$LAST reject with tcp reset"),
+        expect={**LINK_IN, "port": WHOLE},
+    ),
+    Fault(
+        "one-way",
+        BARE,
+        wall("ip saddr $P_ADDR tcp dport $FIRST-$LAST drop"),
+        expect={**LINK_IN, "port": WHOLE},
+    ),
+    Fault(
+        "store-drop",
+        BARE,
+        wall("iifname eth1 tcp dport { 29400, 29500 } drop"),
+        "both",
+        MASTER,
+        expect={**LINK_IN, "port": "29500"},
+    ),
+    Fault(
+        "store-drop",
+        BARE,
+        wall("iifname eth1 tcp dport 29500 drop"),
+        "store",
+        MASTER,
+        expect={**LINK_IN, "port": "29500"},
+    ),
+    Fault(
+        "random-master",
+        BARE,
+        wall(
+            "iifname != eth1 accept; ct state established,related accept; meta l4proto icmp accept;"
+            " tcp dport { 22, 29400, 29500 } accept",
+            policy="drop",
+        ),
+        victim=MASTER,
+        expect={**LINK_IN, "port": WHOLE},
+    ),
+    Fault(
+        "second-table",
+        TUNED,
+        wall("iifname eth1 tcp dport $FIRST-$LAST drop"),
+        expect={**LINK_IN, "port": WHOLE},
+    ),
+    Fault(
+        "wrong-zone",
+        TUNED,
+        at(
+            VICTIM,
+            "firewall-cmd -q --zone=fullmesh --remove-source=ipset:fullmesh-peers4\n"
+            "firewall-cmd -q --permanent --zone=fullmesh --remove-source=ipset:fullmesh-peers4",
+            "firewall-cmd -q --permanent --zone=fullmesh --add-source=ipset:fullmesh-peers4\n"
+            "firewall-cmd -q --zone=fullmesh --add-source=ipset:fullmesh-peers4",
+        ),
+        expect={**LINK_IN, "port": WHOLE},
+    ),
+    Fault(
+        "runtime-differs",
+        TUNED,
+        at(
+            VICTIM,
+            "firewall-cmd -q --permanent --zone=fullmesh --add-port=8080/tcp",
+            "firewall-cmd -q --permanent --zone=fullmesh --remove-port=8080/tcp",
+        ),
+    ),
+    Fault(
+        "runtime-differs",
+        TUNED,
+        at(
+            VICTIM,
+            "firewall-cmd -q --zone=fullmesh --remove-port=$FIRST-$LAST/tcp",
+            "firewall-cmd -q --zone=fullmesh --add-port=$FIRST-$LAST/tcp",
+        ),
+        "shut",
+        severity="error",
+        expect={"port": WHOLE},
+    ),
+    Fault(
+        "range-reject",
+        TUNED,
+        at(
+            VICTIM,
+            "firewall-cmd -q --zone=fullmesh --remove-port=$FIRST-$LAST/tcp\n"
+            "firewall-cmd -q --permanent --zone=fullmesh --remove-port=$FIRST-$LAST/tcp",
+            "firewall-cmd -q --permanent --zone=fullmesh --add-port=$FIRST-$LAST/tcp\n"
+            "firewall-cmd -q --zone=fullmesh --add-port=$FIRST-$LAST/tcp",
+        ),
+        "zone",
+        MASTER,
+        expect={**LINK_IN, "port": WHOLE},
+    ),
+    Fault(
+        "between",
+        BARE,
+        on_the_way(NEW + "tcp dport $FIRST-$LAST drop", "P_CABLE"),
+        expect={**LINK_IN, "port": WHOLE},
+    ),
+    Fault(
+        "between",
+        TUNED,
+        on_the_way(NEW + "tcp dport $FIRST-$LAST drop", "P_CABLE"),
+        "tuned",
+        MASTER,
+        expect={**LINK_IN, "port": WHOLE},
+    ),
+)
+
+RANGES = (
+    Fault(
+        "range-drift",
+        TUNED,
+        sysctl("net.ipv4.ip_local_port_range=32768 60999"),
+        expect={"port": "32768-60999"},
+    ),
+    # Somebody pinned the other node: the one that still has the kernel's own range was forgotten.
+    Fault("range-drift-bare", BARE, sysctl("net.ipv4.ip_local_port_range=40000 44999", PEER)),
+    Fault(
+        "netns-range",
+        TUNED,
+        service(
+            "unshare -n bash -c 'ip link add d0 type veth peer name d1 && ip link set d0 up"
+            " && touch /run/fault.ready && exec -a torchrun sleep 900'"
+        ),
+    ),
+    Fault("range-small", BARE, sysctl("net.ipv4.ip_local_port_range=50000 50009")),
+    Fault(
+        "range-small", TUNED, sysctl("net.ipv4.ip_local_port_range=50000 50009"), "tuned", MASTER
+    ),
+    Fault(
+        "range-full",
+        BARE,
+        sysctl("net.ipv4.ip_local_port_range=50000 50063", ALL) + service(python(FILL)),
+    ),
+    Fault("range-reserved", TUNED, sysctl("net.ipv4.ip_local_reserved_ports=$FIRST-$LAST")),
+    Fault(
+        "port-in-range",
+        TUNED,
+        job_variable("MASTER_PORT=50004", ALL),
+        victim=MASTER,
+        expect={"port": "50004"},
+    ),
+)
+
+JOBS = (
+    Fault(
+        "ifname-everywhere",
+        TUNED,
+        job_variable("GLOO_SOCKET_IFNAME=eth9", ALL),
+        expect={"node": "{master}"},
+    ),
+    Fault(
+        "ifname-everywhere",
+        BARE,
+        variable("NCCL_SOCKET_IFNAME=eth9", ALL),
+        "nccl",
+        expect={"node": "{master}"},
+    ),
+    Fault("ifname-one", TUNED, job_variable("GLOO_SOCKET_IFNAME=eth9")),
+    Fault("ifname-lo", TUNED, job_variable("GLOO_SOCKET_IFNAME=lo")),
+    Fault("master-localhost", TUNED, job_variable("MASTER_ADDR=localhost")),
+    Fault("master-nobody", TUNED, job_variable("MASTER_ADDR=${P_ADDR%.*}.199")),
+    Fault("master-unknown", TUNED, job_variable("MASTER_ADDR=no-such-node")),
+    Fault("master-unknown", BARE, variable("MASTER_ADDR=no-such-node"), "bare"),
+    Fault("master-port", TUNED, job_variable("MASTER_PORT=29999")),
+    Fault("world-size", TUNED, job_variable("WORLD_SIZE=3")),
+    Fault("node-rank", TUNED, job_variable("NODE_RANK=0")),
+    Fault("proxy", BARE, variable("https_proxy=http://192.0.2.80:3128")),
+    Fault("port-taken", TUNED, service(python(LISTEN)), victim=MASTER, expect={"port": "29500"}),
+    Fault(
+        "stale-job",
+        TUNED,
+        service(python(LISTEN, "-m", "torch.distributed.run", "train.py")),
+        victim=MASTER,
+        expect={"port": "29500"},
+    ),
+    Fault(
+        "nccl-interface",
+        TUNED,
+        at(
+            VICTIM,
+            "ip link add docker0 type bridge; ip addr add 172.17.0.1/16 dev docker0; ip link set docker0 up",
+            "ip link del docker0",
+        )
+        + job_variable("NCCL_SOCKET_IFNAME=docker0"),
+    ),
+    Fault(
+        "nofile",
+        BARE,
+        edited(
+            "/etc/security/limits.d/99-fault.conf",
+            "printf 'root - nofile 128\\n* - nofile 128\\n' > /etc/security/limits.d/99-fault.conf; "
+            + NEW_LOGIN,
+            after=NEW_LOGIN,
+        ),
+        # 65 ranks: with 24 files, enough for two ranks, not even Python's own modules can be loaded
+        variables={"fullmesh_local_ranks": 64},
+    ),
+    Fault("shm", TUNED, at(VICTIM, "mount -t tmpfs -o size=16m fault /dev/shm", "umount /dev/shm")),
+    Fault(
+        "torch-version",
+        TUNED,
+        at(
+            VICTIM,
+            f"sed -i 's/^Version: .*/Version: 2.1.0/' {DISTINFO}",
+            f"sed -i 's/^Version: .*/Version: 2.13.0/' {DISTINFO}",
+        ),
+    ),
+)
+
+NAMES = (
+    Fault("own-loopback", BARE, hosts('sed "/$V_HOST/d" $OLD; echo "127.0.1.1 $V_HOST"')),
+    # systemd's nss-myhostname would find a name that no file has
+    Fault(
+        "own-unknown",
+        BARE,
+        hosts('sed "/$V_HOST/d" $OLD')
+        + edited(
+            "/etc/nsswitch.conf",
+            "sed 's/^hosts:.*/hosts: files/' /run/fault_etc_nsswitch.conf > /etc/nsswitch.conf",
+        ),
+        victim=MASTER,
+    ),
+    Fault("own-foreign", BARE, hosts('sed "/$V_HOST/d" $OLD; echo "203.0.113.9 $V_HOST"')),
+    Fault("master-loopback", TUNED, hosts('echo "127.0.0.1 $PEER"; cat $OLD')),
+    Fault("families", BARE, hosts('sed "/$V_HOST/d" $OLD; echo "fd78::${V_ADDR##*.} $V_HOST"')),
+    Fault(
+        "dns-black-hole",
+        BARE,
+        hosts('sed "/$P_HOST/d" $OLD')
+        + edited("/etc/resolv.conf", "echo nameserver $SILENT > /etc/resolv.conf")
+        + at(
+            VICTIM,
+            "ip link add silent type veth peer name deaf; ip link set silent up; ip link set deaf up\n"
+            "ip route add $SILENT/32 dev silent\n"
+            "ip neigh add $SILENT lladdr 02:00:00:00:00:01 dev silent nud permanent",
+            "ip link del silent",
+        ),
+        victim=MASTER,  # the other one asks systemd-resolved, which knows no name server and says so at once
+    ),
+)
+
+LINKS = (
+    Fault(
+        "interface-down",
+        BARE,
+        at(
+            VICTIM,
+            "ip link set eth1 down",
+            "ip link set eth1 up; ip addr replace fd78::${V_ADDR##*.}/64 dev eth1 nodad",
+        ),
+    ),
+    Fault(
+        "mtu",
+        BARE,
+        on_the_way("meta length gt 1400 drop", "V_CABLE", "P_CABLE"),
+        expect={"port": ""},
+    ),
+    Fault(
+        "mtu",
+        BARE,
+        at(
+            ALL,
+            NO_OFFLOAD.format(on=0) + "ip link set eth1 mtu 9000",
+            NO_OFFLOAD.format(on=1) + "ip link set eth1 mtu 1500",
+        ),
+        "jumbo",
+    ),
+    Fault(
+        "loss",
+        BARE,
+        on_the_way("meta l4proto tcp numgen random mod 100 < 20 drop", "V_CABLE", "P_CABLE"),
+        victim=MASTER,  # neither end is to blame: the first is named
+        expect={"peer": "{peer}", "direction": "{victim} <-> {peer}"},
+    ),
+    Fault(
+        "slow",
+        BARE,
+        at(
+            VICTIM,
+            "tc qdisc add dev eth1 root tbf rate 10mbit burst 32kbit limit 4mb",
+            "tc qdisc del dev eth1 root",
+        ),
+        expect=LINK_OUT,
+    ),
+    Fault(
+        "duplicate",
+        BARE,
+        # Undone last: the peer may have learnt the other machine's address for the victim's, and keeps to it.
+        at(ALL, "true", "ip neigh flush dev eth1")
+        + at(
+            OUTSIDE,
+            "ip netns add fault$INDEX\n"
+            "ip link add fault$INDEX type veth peer name eth1 netns fault$INDEX\n"
+            "ip link set fault$INDEX master $BRIDGE up\n"
+            "ip -n fault$INDEX link set eth1 up; ip -n fault$INDEX addr add $V_ADDR/24 dev eth1",
+            # the cable at once: the kernel clears a namespace some time after it was deleted
+            "ip link del fault$INDEX; ip netns del fault$INDEX",
+        ),
+        expect={"peer": "{peer}"},
+    ),
+    Fault(
+        "rp-filter",
+        BARE,
+        sysctl("net.ipv4.conf.eth1.rp_filter=1")
+        + at(
+            VICTIM,
+            "ip route add $P_ADDR via $P_MGMT dev eth0 src $V_ADDR",
+            "ip route del $P_ADDR via $P_MGMT dev eth0",
+        ),
+    ),
+    Fault(
+        "no-route",
+        BARE,
+        at(VICTIM, "ip route add unreachable $P_ADDR/32", "ip route del unreachable $P_ADDR/32"),
+        expect=LINK_OUT,
+    ),
+    Fault(
+        "wrong-source",
+        BARE,
+        at(
+            VICTIM,
+            "ip addr add 10.99.0.1/32 dev eth1; ip route add $P_ADDR/32 dev eth1 src 10.99.0.1",
+            "ip route del $P_ADDR/32 dev eth1; ip addr del 10.99.0.1/32 dev eth1",
+        ),
+        expect=LINK_OUT,
+    ),
+    Fault("backlog", BARE, sysctl("net.core.somaxconn=1")),
+    Fault(
+        "no-address",
+        BARE,
+        at(VICTIM, "ip addr del $V_ADDR/24 dev eth1", "ip addr add $V_ADDR/24 dev eth1"),
+    ),
+    Fault(
+        "unreachable",
+        BARE,
+        at(
+            VICTIM,
+            "systemctl stop ssh.socket ssh sshd 2>/dev/null || true; pkill sshd || true",
+            "systemctl start ssh 2>/dev/null || systemctl start sshd",
+        ),
+        deadline=30,
+    ),
+)
+
+
+def in_python(code: str) -> str:
+    """Something that every Python program of root on the node believes from now on."""
+    return (
+        "folder=$(python3 -c 'import site; print(site.getusersitepackages())'); mkdir -p $folder\n"
+        f"printf '{code}' > $folder/usercustomize.py"
+    )
+
+
+NOT_IN_PYTHON = (
+    "rm -f $(python3 -c 'import site; print(site.getusersitepackages())')/usercustomize.py"
+)
+
+
+def memlock(value: int) -> str:
+    """A limit of locked memory, as Python is told: nobody can raise what the machine below the lab set."""
+    return in_python(
+        "import resource\\nreal = resource.getrlimit\\nresource.getrlimit = lambda what:"
+        f" ({value}, {value}) if what == resource.RLIMIT_MEMLOCK else real(what)\\n"
+    )
+
+
+# A container has the machine's clock, and nobody may turn that.
+LATE = in_python("import time\\nreal = time.time\\ntime.time = lambda: real() - 20\\n")
+
+
+def rdma(
+    name: str = "mlx5_0",
+    vendor: str = "0x15b3",
+    state: str = "4: ACTIVE",
+    kind: str = "RoCE v2",
+    locked: int = -1,
+) -> str:
+    """An RDMA device in files: what the kernel would show of one, laid over /sys/class."""
+    port = f"/run/fault.class/infiniband/{name}/ports/1"
+    return f"""
+mkdir /run/fault.class; mount -t tmpfs fault /run/fault.class; cp -a /sys/class/net /run/fault.class/
+mkdir -p {port}/gids {port}/gid_attrs/types /run/fault.class/infiniband/{name}/device
+echo '{state}' > {port}/state; echo '5: LinkUp' > {port}/phys_state
+echo Ethernet > {port}/link_layer; echo '100 Gb/sec (4X EDR)' > {port}/rate
+echo {vendor} > /run/fault.class/infiniband/{name}/device/vendor
+echo fe80:0000:0000:0000:0200:00ff:fe00:0001 > {port}/gids/0; echo '{kind}' > {port}/gid_attrs/types/0
+mount --bind /run/fault.class /sys/class
+{memlock(locked)}"""
+
+
+NO_RDMA = f"""umount /sys/class || true; umount /run/fault.class || true; rmdir /run/fault.class
+{NOT_IN_PYTHON}"""
+SMI = """
+cat > /usr/bin/nvidia-smi <<'END'
+#!/bin/sh
+echo '<nvidia_smi_log><driver_version>{driver}</driver_version><cuda_version>13.0</cuda_version>'
+for n in {cards}; do echo "<gpu><product_name>NVIDIA H200</product_name><uuid>GPU-$n</uuid></gpu>"; done
+echo '</nvidia_smi_log>'
+END
+chmod +x /usr/bin/nvidia-smi"""
+
+# No container has these things; files say that it has.
+FAKES = (
+    Fault(
+        "gpus",
+        BARE,
+        at(VICTIM, SMI.format(driver="580.95", cards="1 2"), "rm /usr/bin/nvidia-smi")
+        + at(PEER, SMI.format(driver="580.95", cards="3 4 5"), "rm /usr/bin/nvidia-smi"),
+    ),
+    Fault(
+        "rdma-port", BARE, at(VICTIM, rdma(state="1: DOWN"), NO_RDMA) + at(PEER, rdma(), NO_RDMA)
+    ),
+    Fault(
+        "roce-gid", BARE, at(VICTIM, rdma(kind="IB/RoCE v1"), NO_RDMA) + at(PEER, rdma(), NO_RDMA)
+    ),
+    Fault(
+        "rdma-tcp",
+        BARE,
+        at(ALL, rdma(), NO_RDMA) + wall("iifname eth1 tcp dport $FIRST-$LAST drop"),
+        expect=LINK_IN,
+    ),
+    Fault(
+        "efa",
+        BARE,
+        at(ALL, rdma("efa_0", "0x1d0f"), NO_RDMA)
+        + on_the_way(NEW + "tcp dport $FIRST-$LAST drop", "P_CABLE"),
+        expect=LINK_IN,
+    ),
+    Fault(
+        "memlock",
+        BARE,
+        at(VICTIM, rdma(locked=65536), NO_RDMA) + at(PEER, rdma(), NO_RDMA),
+    ),
+    Fault("clock", BARE, at(VICTIM, LATE, NOT_IN_PYTHON)),
+    Fault("no-python", BARE, (), variables={"ansible_python_interpreter": "/opt/none/bin/python3"}),
+)
+
+FAULTS: tuple[Fault, ...] = (*WALLS, *RANGES, *JOBS, *NAMES, *LINKS, *FAKES)

@@ -1,0 +1,207 @@
+"""What both benches are asked: the fault's own code at its own place, silence, and that nothing was changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from fullmesh.diagnose import cli
+from fullmesh.diagnose.catalogue import cases
+
+from . import table
+from .bench import Bench, Diagnosis
+from .causes import ALL, FAULTS, MASTER, OUTSIDE, PEER, VICTIM, Fault
+
+CASES = cases()
+SILENT = "192.0.2.53"
+ROUNDS = 2
+
+
+def of(lab: str) -> list[Fault]:
+    """The faults of a bench."""
+    return [fault for fault in FAULTS if fault.lab == lab]
+
+
+def named(lab: str, name: str) -> Fault:
+    """One of them."""
+    return next(fault for fault in of(lab) if fault.name == name)
+
+
+def roles(where: Bench, fault: Fault) -> tuple[str, str]:
+    """Who is broken, and who is the other one, among the first two nodes."""
+    master, worker = list(where.nodes)[:2]
+    return (master, worker) if fault.victim == MASTER else (worker, master)
+
+
+def settings(where: Bench, victim: str, peer: str) -> str:
+    """What the scripts may use, as assignments of a shell."""
+    here, there = where.nodes[victim], where.nodes[peer]
+    first, last = where.ports
+    values = {
+        "VICTIM": victim,
+        "PEER": peer,
+        "V_ADDR": here.address,
+        "P_ADDR": there.address,
+        "V_HOST": here.hostname,
+        "P_HOST": there.hostname,
+        "V_MGMT": here.management,
+        "P_MGMT": there.management,
+        "V_CABLE": here.cable,
+        "P_CABLE": there.cable,
+        "BRIDGE": where.bridge,
+        "INDEX": where.index,
+        "NFT": where.nft,
+        "FIRST": first,
+        "MIDDLE": (first + last) // 2,
+        "LAST": last,
+        "SILENT": SILENT,
+    }
+    return "".join(f"{name}='{value}'\n" for name, value in values.items())
+
+
+def run_step(where: Bench, place: str, script: str, pair: tuple[str, str]) -> None:
+    """Run one script where it belongs."""
+    victim, peer = pair
+    whole = settings(where, victim, peer) + script
+    if place == OUTSIDE:
+        where.outside(whole)
+    for node in {VICTIM: [victim], PEER: [peer], ALL: [victim, peer]}.get(place, []):
+        where.on(node, whole)
+
+
+@contextmanager
+def broken(where: Bench, fault: Fault) -> Iterator[tuple[str, str]]:
+    """The fault is there, and is gone afterwards whatever happened."""
+    pair = roles(where, fault)
+    done: list[object] = []
+    try:
+        for step in fault.steps:
+            done.append(step)
+            run_step(where, step.at, step.do, pair)
+        yield pair
+    finally:
+        for step in reversed([step for step in fault.steps if step in done]):
+            run_step(where, step.at, step.undo, pair)
+
+
+def expected(where: Bench, fault: Fault, pair: tuple[str, str]) -> dict[str, str]:
+    """The fields that the primary finding must have."""
+    victim, peer = pair
+    first, last = where.ports
+    names = {
+        "victim": victim,
+        "peer": peer,
+        "master": next(iter(where.nodes)),
+        "first": first,
+        "last": last,
+    }
+    wanted = {"node": "{victim}", **fault.expect}
+    return {key: value.format(**names) for key, value in wanted.items()}
+
+
+def surprises(said: Diagnosis, fault: Fault, wanted: dict[str, str]) -> list[str]:
+    """What is not as it must be."""
+    case = CASES[fault.case]
+    code = fault.code or case.code
+    if said.codes != [code]:
+        return [f"codes {said.codes} instead of [{code!r}]"]
+    finding = said.findings[0]
+    wrong = [
+        f"{key} is {finding[key]!r}, not {value!r}"
+        for key, value in wanted.items()
+        if (value not in finding[key] if key == "port" else finding[key] != value)
+    ]
+    severity = fault.severity or case.severity
+    if finding["severity"] != severity:
+        wrong.append(f"severity {finding['severity']}, not {severity}")
+    if said.code != (severity == "error"):
+        wrong.append(f"exit code {said.code}")
+    wrong += [f"{key} is empty" for key in (*case.fields, "fix", "cause") if not finding[key]]
+    return wrong
+
+
+def fault_is_named(where: Bench, fault: Fault, every: int) -> None:
+    """One fault, one primary finding, and silence after every Nth repair."""
+    case = CASES[fault.case]
+    pair = roles(where, fault)
+    inventory = where.chosen(list(where.nodes)[:2], {pair[0]: fault.variables})
+    with broken(where, fault):
+        said = where.diagnose(
+            *case.options, inventory=inventory, deadline=fault.deadline or cli.DEADLINE
+        )
+    wrong = surprises(said, fault, expected(where, fault, pair))
+    loud = after_repair(where, every)
+    table.row(f"{fault.lab}-{fault.name}", found=not wrong and not loud, seconds=said.seconds)
+    assert not wrong, "\n".join([*wrong, said.told()])
+    assert not loud, "after the repair:\n" + loud
+
+
+def after_repair(where: Bench, every: int) -> str:
+    """What a diagnosis finds on the mended nodes; empty when it is silent, as it must be, or when it is not asked."""
+    where.repairs += 1
+    if where.repairs % every:
+        return ""
+    quiet = where.diagnose(inventory=where.chosen(list(where.nodes)[:2]))
+    return quiet.told() if quiet.findings else ""
+
+
+# Everything that a diagnosis could have touched: files, rules, kernel settings, addresses, what it needed itself.
+STATE = """
+cd /etc && find . -xdev -type f ! -name '*.cache' ! -name adjtime -printf '%p %m %U:%G %T@ ' -exec sha256sum {} \\;
+echo ==; nft -s list ruleset
+echo ==; find /proc/sys/net /proc/sys/vm /proc/sys/kernel/hostname -type f -readable \\
+  ! -name '*_count' ! -name 'stat_*' ! -name flush -exec grep -H . {} + 2>/dev/null | sort
+echo ==; ip -o address | sed 's/valid_lft.*//' | sort; ip route show table all | sort; ip rule
+echo ==; ip -o link | sed 's/qlen.*//'
+echo ==; ls -A /run /tmp /var/tmp /root /var/lib /opt | grep -v -e '^\\.ansible' -e '^systemd-private'
+echo ==; for one in /proc/[0-9]*; do
+  case $(readlink $one/exe) in */python*) tr '\\0' ' ' < $one/cmdline; echo;; esac
+done 2>/dev/null | sort
+"""
+
+
+def state(where: Bench, node: str) -> list[str]:
+    """What a node is like."""
+    return where.on(node, STATE).splitlines()
+
+
+def nothing_changes(where: Bench) -> None:
+    """Files, rules, settings, addresses, leftovers: the same before and after, line by line."""
+    names = list(where.nodes)[:2]
+    where.diagnose(
+        inventory=where.chosen(names)
+    )  # Ansible's own folder is there from the first login on
+    before = {node: state(where, node) for node in names}
+    assert all(len(lines) > 100 for lines in before.values())
+    where.diagnose("--bandwidth", inventory=where.chosen(names))
+    for node in names:
+        changed = sorted(set(state(where, node)) ^ set(before[node]))
+        assert not changed, f"{node}: {changed}"
+
+
+def healthy_is_silent(where: Bench, count: int, family: int) -> None:
+    """No finding at all, not even a warning, however often one asks."""
+    names = list(where.nodes)[:count]
+    six = {node: {"fullmesh_address": where.nodes[node].address6} for node in names}
+    inventory = where.chosen(names, six if family == 6 else None)
+    for _ in range(ROUNDS):
+        said = where.diagnose(inventory=inventory)
+        assert not said.findings, said.told()
+        assert said.result["plan"]["family"] == f"ipv{family}"
+        assert len(said.result["links"]) == count * (count - 1)
+        assert {link["verdict"] for link in said.result["links"]} == {"open"}
+
+
+def both_are_named(where: Bench, faults: Sequence[Fault]) -> None:
+    """Two faults on different nodes: each has its own finding, and there is no third."""
+    inventory = where.chosen(list(where.nodes)[:2])
+    with ExitStack() as stack:
+        for fault in faults:
+            stack.enter_context(broken(where, fault))
+        said = where.diagnose(inventory=inventory)
+    wanted = sorted((CASES[fault.case].code, roles(where, fault)[0]) for fault in faults)
+    assert wanted[0][1] != wanted[1][1]
+    found = sorted((finding["code"], finding["node"]) for finding in said.findings)
+    assert found == wanted, said.told()
+    quiet = where.diagnose(inventory=inventory)
+    assert not quiet.findings, quiet.told()

@@ -1,0 +1,132 @@
+"""Two benches: one that ``site.yml`` configured, one that nobody ever configured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fullmesh.settings import ROOT
+
+from . import table
+from .bench import DATA_RANGE, KERNEL_RANGE, Bench, bench, fullmesh
+
+TUNED_LAB, BARE_LAB, NODES = "faults", "faults-bare", 4
+# The fake of a PyTorch: what a diagnosis reads of it is its version (importlib.metadata), a real one takes minutes.
+FAKE_TORCH = """
+mkdir -p /opt/fullmesh
+[ -x /opt/fullmesh/venv/bin/python ] || python3 -m venv --without-pip /opt/fullmesh/venv
+folder=$(echo /opt/fullmesh/venv/lib/python3.*/site-packages)/torch-2.13.0.dist-info
+mkdir -p $folder
+printf 'Metadata-Version: 2.1\\nName: torch\\nVersion: 2.13.0\\n' > $folder/METADATA
+"""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of the harness."""
+    group = parser.getgroup("faults")
+    group.addoption("--faults-docs", action="store_true", help="write docs/faults.md as well")
+    group.addoption(
+        "--silence-every", type=int, default=1, help="ask for silence after every Nth repair"
+    )
+    group.addoption("--keep-labs", action="store_true", help="use labs that are up, leave them up")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The main process begins a new table; on labs that are kept, the rows of the last run are kept, too."""
+    if not hasattr(config, "workerinput") and not config.getoption("--keep-labs"):
+        table.begin()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """The main process puts the rows of all workers together."""
+    if not hasattr(session.config, "workerinput"):
+        option = session.config.getoption
+        table.finish(docs=option("--faults-docs"), every=option("--silence-every"))
+
+
+def fresh(
+    name: str, count: int, ports: tuple[int, int], request: pytest.FixtureRequest
+) -> Iterator[Bench]:
+    """A lab for the length of the run."""
+    keep = request.config.getoption("--keep-labs")
+    if not keep:
+        fullmesh("lab", "down", "--name", name)
+    yield bench(name, count, ports)
+    if not keep:
+        fullmesh("lab", "down", "--name", name)
+
+
+def configure(made: Bench, count: int) -> None:
+    """Make a cluster of the first nodes, without PyTorch."""
+    names = list(made.nodes)[:count]
+    words = ["-i", str(made.chosen(names)), "--", "--skip-tags", "packages,verify"]
+    done = fullmesh("apply", *words)
+    assert done.returncode == 0, done.stdout[-6000:]
+    for node in names:
+        made.on(node, FAKE_TORCH)
+
+
+@pytest.fixture(scope="session")
+def tuned(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """Two nodes as ``site.yml`` leaves them, and two more that nobody has touched yet."""
+    for made in fresh(TUNED_LAB, NODES, DATA_RANGE, request):
+        first = next(iter(made.nodes))
+        if not made.on(first, "ls /var/lib/fullmesh/manifest.json", check=False):
+            configure(made, 2)
+        yield made
+
+
+@pytest.fixture(scope="session")
+def silence_every(request: pytest.FixtureRequest) -> int:
+    """After how many repairs a diagnosis has to be silent."""
+    return int(request.config.getoption("--silence-every"))
+
+
+def plain_inventory(made: Bench, folder: Path) -> Path:
+    """What somebody who never heard of Fullmesh writes: how to log in, and the cluster addresses."""
+    data = yaml.safe_load((made.inventory / "hosts.yml").read_text())["all"]
+    keep = ("ansible_user", "ansible_ssh_private_key_file", "ansible_ssh_common_args")
+    hosts = data["children"]["torch_nodes"]["hosts"]
+    plain = {
+        name: {"ansible_host": hosts[name]["ansible_host"], "fullmesh_address": node.address}
+        for name, node in made.nodes.items()
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "hosts.yml").write_text(
+        yaml.safe_dump(
+            {
+                "all": {
+                    "vars": {key: data["vars"][key] for key in keep},
+                    "children": {"torch_nodes": {"hosts": plain}},
+                }
+            }
+        )
+    )
+    return folder
+
+
+def address_by_hand(made: Bench, family: int = 4) -> None:
+    """Addresses of both families, names for one, typed in; nothing of Fullmesh has been here."""
+    lines = "\n".join(
+        f"{node.address if family == 4 else node.address6} {node.hostname}"
+        for node in made.nodes.values()
+    )
+    for name, node in made.nodes.items():
+        made.on(
+            name,
+            f"ip link set eth1 up; ip addr replace {node.address}/24 dev eth1\n"
+            f"ip addr replace {node.address6}/64 dev eth1 nodad\n"
+            f"printf '127.0.0.1 localhost\\n::1 ip6-localhost\\n%s\\n' '{lines}' > /etc/hosts",
+        )
+
+
+@pytest.fixture(scope="session")
+def bare(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """Nodes with addresses, set by hand."""
+    for made in fresh(BARE_LAB, NODES, KERNEL_RANGE, request):
+        address_by_hand(made)
+        made.inventory = plain_inventory(made, ROOT / ".fullmesh/faults/bare")
+        yield made

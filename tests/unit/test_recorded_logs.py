@@ -1,0 +1,104 @@
+"""explain-log on the logs of jobs that were really broken, as they came (tests/unit/data/logs/README.md says how)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_explain_log import RANGE, folded, harmless, heads
+
+from fullmesh.explain import cli as explain_cli
+from fullmesh.explain import judge, reader
+from fullmesh.explain.model import CONTROL, Options
+
+LOGS = Path(__file__).parent / "data/logs"
+# job -> the heads in order, what is folded under them
+EXPECTED: dict[str, tuple[list[str], list[str]]] = {
+    "c10d-store-dropped": (["LG-203"], ["LG-210", "LG-304"]),
+    "data-dropped": (["LG-115"], ["LG-105"]),
+    "data-rejected": (["LG-102"], ["LG-105"]),
+    "data-reset": (["LG-103"], ["LG-105"]),
+    "duplicate-rank": (["LG-210"], []),
+    "elastic-master-missing": (["LG-202"], ["LG-301"]),
+    "elastic-node-missing": (["LG-302"], []),
+    "elastic-restart": (["LG-319"], ["LG-103", "LG-105", "LG-112", "LG-303", "LG-304", "LG-310"]),
+    "env-missing": (["LG-311"], []),
+    "healthy": ([], []),
+    "import-error": (["LG-319"], ["LG-210", "LG-304"]),
+    "interface-absent": (["LG-108"], ["LG-210"]),
+    "interface-loopback": (["LG-106"], ["LG-105"]),
+    "killed-plain": (["LG-112"], []),
+    "killed-worker": (["LG-305"], ["LG-112", "LG-304"]),
+    "master-localhost": (["LG-204"], ["LG-201"]),
+    "master-missing": (["LG-202"], []),
+    "master-unknown-name": (["LG-206"], ["LG-201", "LG-202"]),
+    "port-differs": (["LG-202"], ["LG-201", "LG-205"]),
+    "port-in-use": (["LG-213"], ["LG-215"]),
+    "rank-missing": (["LG-201"], []),
+    "rank-too-large": (["LG-116"], ["LG-210"]),
+    "store-dropped": (["LG-202"], ["LG-201"]),
+    "store-rejected": (["LG-202"], ["LG-201", "LG-205"]),
+    "torchrun-stopped": (["LG-309"], ["LG-112", "LG-304", "LG-310"]),
+    "world-size-differs": (["LG-201"], ["LG-210"]),
+    "wrong-master": (["LG-202"], ["LG-201"]),
+}
+
+
+def verdict_of(*parts: tuple[str, bytes]) -> judge.Verdict:
+    """The verdict over the bytes of some logs."""
+    tally = judge.Tally(Options(RANGE))
+    for name, data in parts:
+        log = reader.Log(name)
+        for block in reader.blocks(reader.decoded(reader.unpacked(iter([data]), log))):
+            tally.take(name, block)
+    return judge.judge(tally)
+
+
+def logs_of(job: str) -> list[tuple[str, bytes]]:
+    """The logs of a job."""
+    return [(path.name, path.read_bytes()) for path in sorted((LOGS / job).glob("*.log"))]
+
+
+def test_every_job_has_an_expectation_and_says_how_it_was_broken() -> None:
+    jobs = {path.name for path in LOGS.iterdir() if path.is_dir()}
+    assert jobs == EXPECTED.keys()
+    for job in jobs:
+        assert (LOGS / job / "how").read_text().strip()
+        assert logs_of(job)
+
+
+@pytest.mark.parametrize("job", EXPECTED)
+def test_the_cause_is_named(job: str) -> None:
+    verdict = verdict_of(*logs_of(job))
+    assert (heads(verdict), sorted(set(folded(verdict)))) == EXPECTED[job]
+    assert verdict.bad is (job != "healthy")
+    assert all(head.prove and head.mend for head in verdict.heads)
+
+
+@pytest.mark.parametrize("job", sorted(set(EXPECTED) - {"healthy"}))
+def test_one_log_alone_is_never_called_healthy_when_it_holds_an_error(job: str) -> None:
+    for name, data in logs_of(job):
+        if b"Error" in data:
+            assert verdict_of((name, data)).bad, name
+
+
+CHOICES = st.sampled_from(sorted(EXPECTED) or ["none"])
+
+
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@given(CHOICES, st.data())
+def test_damaged_logs_do_no_harm(job: str, data: st.DataObject) -> None:
+    parts = []
+    for name, text in logs_of(job):
+        start = data.draw(st.integers(0, len(text)))
+        stop = data.draw(st.integers(start, len(text)))
+        at = data.draw(st.integers(start, stop))
+        junk = data.draw(st.binary(max_size=40))
+        parts.append((name, text[start:at] + junk + text[at:stop]))
+    verdict = verdict_of(*parts)
+    shown = explain_cli.as_text(verdict, [])
+    assert not CONTROL.search(shown.replace("\n", ""))
+    assert len(shown) < 40_000
+    assert len(harmless(verdict)) < 40

@@ -1,0 +1,240 @@
+"""What the diagnosis reads on a node: parsers, bounds, missing tools, rights."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils import fullmesh_detach as detach
+from ansible.module_utils import fullmesh_links as links
+from ansible.module_utils import fullmesh_listeners as listeners
+from ansible.module_utils import fullmesh_sockets as sockets
+from ansible.module_utils import fullmesh_survey as survey
+from ansible.module_utils import fullmesh_survey_job as job
+from ansible.module_utils import fullmesh_survey_names as names
+from ansible.module_utils import fullmesh_survey_net as net
+from ansible.module_utils import fullmesh_survey_wall as wall
+from hypothesis import given
+from hypothesis import strategies as st
+
+WANT = {
+    "address": "127.0.0.1",
+    "interface": "lo",
+    "hosts": [{"address": "127.0.0.1", "names": []}],
+    "range": [],
+}
+
+
+def test_a_whole_look_at_this_machine_is_plain_data_and_says_what_it_missed() -> None:
+    found = survey.end_survey(survey.begin_survey(WANT), WANT)
+    assert json.loads(json.dumps(found))["root"] is (os.geteuid() == 0)
+    assert found["shm"]["size"] > 0
+    assert {card["name"] for card in found["interfaces"]} >= {"lo"}
+    assert all(one["what"] and one["why"] for one in found["unknown"])
+
+
+def test_without_tools_nothing_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(wall, "run", lambda _argv: (127, ""))
+    monkeypatch.setattr(wall, "by_library", lambda: "")
+    monkeypatch.setattr(job, "run", lambda _argv: (127, ""))
+    found = survey.end_survey(survey.begin_survey(WANT), WANT)
+    assert found["nft"] == {}
+    assert any(one["what"] == "nft" for one in found["unknown"])
+
+
+def test_names_are_looked_up_beside_the_probe(tmp_path: Path) -> None:
+    """Not in the survey, and their answers wait for whoever comes last."""
+    base = str(tmp_path)
+    detach.make_run_directory("run1", base)
+    go = tmp_path / "go"
+
+    def slow(lookups: Any) -> dict[str, Any]:
+        while not go.exists():
+            time.sleep(0.01)
+        found: dict[str, Any] = lookups()
+        return found
+
+    want: dict[str, Any] = dict(WANT)
+    want["beside"] = lambda lookups: names.ask_beside(
+        "run1", base, lambda: slow(lookups), {"hosts": WANT["hosts"], "address": "127.0.0.1"}
+    )
+    found = survey.end_survey(survey.begin_survey(want), want)
+    assert not {"reverse", "own_answers", "master_answers"} & set(found)
+    taken: list[dict[str, Any]] = []
+    waiter = threading.Thread(target=lambda: taken.append(names.take_answers("run1", base)))
+    waiter.start()
+    waiter.join(0.3)
+    assert waiter.is_alive()
+    go.touch()
+    waiter.join(30)
+    [answers] = taken
+    assert answers["names"]["hostname"] == socket.gethostname()
+    assert set(answers["survey"]) == {"reverse", "own_answers", "master_answers", "unknown"}
+
+
+def test_a_lookup_that_dies_keeps_nobody_waiting(tmp_path: Path) -> None:
+    base = str(tmp_path)
+    detach.make_run_directory("run1", base)
+    names.ask_beside("run1", base, lambda: os._exit(1), {"hosts": [], "address": "127.0.0.1"})
+    assert names.take_answers("run1", base) == {}
+    assert names.take_answers("none", base) == {}
+
+
+def test_a_reader_that_fails_becomes_an_unknown() -> None:
+    look = survey.Survey()
+
+    def broken() -> dict[str, Any]:
+        raise ValueError("no such thing")
+
+    look.ask("kernel_log", broken, [])
+    assert look.found["kernel_log"] == []
+    assert look.unknown == [{"what": "kernel log", "why": "ValueError: no such thing"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("MASTER_ADDR=10.0.0.1\n", {"MASTER_ADDR": "10.0.0.1"}),
+        ("export NCCL_SOCKET_IFNAME='=eth1' # ours\n", {"NCCL_SOCKET_IFNAME": "=eth1"}),
+        ("# MASTER_PORT=1\nHOME=/root\n", {}),
+        ("https_proxy=http://user:secret@p:1\n", {"https_proxy": "http://...@p:1"}),
+        ("RANK=3; true\n", {"RANK": "3"}),
+        ("=\n\x00WORLD_SIZE\nWORLD_SIZE=", {"WORLD_SIZE": ""}),
+    ],
+)
+def test_variables_are_read_and_secrets_are_not(text: str, found: dict[str, str]) -> None:
+    assert job.assignments(text) == found
+
+
+def test_systemd_defaults_are_read() -> None:
+    text = "[Manager]\nDefaultEnvironment=\"NCCL_DEBUG=INFO\" 'GLOO_SOCKET_IFNAME=eth9' LANG=C\n"
+    assert job.systemd_defaults(text) == {"NCCL_DEBUG": "INFO", "GLOO_SOCKET_IFNAME": "eth9"}
+
+
+@given(st.text(max_size=200))
+def test_no_file_of_variables_is_too_odd(text: str) -> None:
+    assert all(len(value) <= job.VALUE_MOST for value in job.assignments(text).values())
+    job.systemd_defaults("DefaultEnvironment=" + text)
+
+
+def test_the_kernel_log_is_read_for_the_last_minutes() -> None:
+    lines = [
+        "6,1,1000000,-;neighbour: arp_cache: neighbor table overflow!",
+        "4,2,990000000,-;nf_conntrack: nf_conntrack: table full, dropping packet",
+        "3,3,995000000,-;Out of memory: Killed process 77 (python3)",
+        "6,4,995000000,-;usb 1-1: new device",
+        "garbage",
+    ]
+    found = job.parse_kernel_log(lines, 1000.0)
+    assert [event["kind"] for event in found] == ["conntrack", "out of memory"]
+    assert [event["age"] for event in found] == [10.0, 5.0]
+
+
+def test_denials_are_read_for_the_last_minutes() -> None:
+    line = 'type=AVC msg=audit({}.1:7): avc:  denied  {{ name_bind }} for  pid=9 comm="python3"'
+    text = "\n".join([line.format(1000), line.format(99990), "type=SYSCALL msg=audit(99990.1:7)"])
+    (found,) = job.parse_audit(text, 100000.0)
+    assert (found["command"], found["age"]) == ("python3", 10.0)
+
+
+def test_gpus_are_read() -> None:
+    text = """<nvidia_smi_log><driver_version>550.1</driver_version><cuda_version>12.4</cuda_version>
+    <gpu><product_name>H100</product_name><uuid>GPU-1</uuid><fb_memory_usage><total>80 MiB</total></fb_memory_usage>
+    <remapped_rows><remapped_row_failure>Yes</remapped_row_failure></remapped_rows></gpu></nvidia_smi_log>"""
+    found = job.parse_gpus(text)
+    assert (found["driver"], found["cuda"], len(found["cards"])) == ("550.1", "12.4", 1)
+    assert found["cards"][0]["remap_failed"] == "Yes"
+
+
+def test_counters_come_in_pairs_of_lines() -> None:
+    text = "TcpExt: SyncookiesSent IPReversePathFilter\nTcpExt: 0 7\nIpExt: InNoRoutes\nIpExt: 3\n"
+    assert net.parse_counters(text) == {
+        "TcpExt.SyncookiesSent": 0,
+        "TcpExt.IPReversePathFilter": 7,
+        "IpExt.InNoRoutes": 3,
+    }
+
+
+def chain(name: str, **more: Any) -> dict[str, Any]:
+    return {"chain": {"family": "inet", "table": "t", "name": name, "handle": 1, **more}}
+
+
+def rule(where: str, *expr: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "rule": {"family": "inet", "table": "t", "chain": where, "handle": 2, "expr": list(expr)}
+    }
+
+
+def test_only_chains_that_decide_about_this_host_are_kept() -> None:
+    held = [
+        {"metainfo": {}},
+        chain("in", type="filter", hook="input", prio=0, policy="accept"),
+        chain("fwd", type="filter", hook="forward", prio=0, policy="drop"),
+        chain("nat", type="nat", hook="prerouting", prio=0),
+        chain("deep"),
+        chain("lost"),
+        rule("in", {"jump": {"target": "deep"}}),
+        rule("deep", {"drop": None}),
+        rule("fwd", {"drop": None}),
+        {"set": {"family": "inet", "table": "t", "name": "s", "elem": ["10.0.0.1"]}},
+    ]
+    found = wall.parse_ruleset(json.dumps({"nftables": held}))
+    assert {c["name"] for c in found["chains"]} == {"in", "deep"}
+    assert len(found["rules"]) == 2
+    assert found["sets"][0]["elem"] == ["10.0.0.1"]
+    assert found["cut"] == 0
+
+
+def test_both_sides_of_a_border_are_tried() -> None:
+    rules = {"rules": [{"expr": [{"match": {"right": {"range": [52000, 60000]}}}]}], "sets": []}
+    assert wall.port_borders(rules, 50000, 54095) == [51999, 52000, 52001]
+    assert wall.port_borders({}, 50000, 54095) == []
+
+
+@given(
+    st.integers(1024, 60000),
+    st.integers(0, 5000),
+    st.integers(0, 64),
+    st.lists(st.integers(0, 65535), max_size=5),
+)
+def test_a_shut_stretch_cannot_hide(first: int, width: int, count: int, borders: list[int]) -> None:
+    last = min(65535, first + width)
+    ports = listeners.spread_over(first, last, count, borders)
+    assert all(first <= port <= last for port in ports)
+    if count > 1:
+        assert {first, last} <= set(ports)
+        gaps = [b - a for a, b in pairwise(ports)]
+        assert max(gaps, default=0) <= (last - first) / (count - 1) + 1
+
+
+def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "base").symlink_to(tmp_path / "real")
+    with pytest.raises(ValueError, match="not ours"):
+        detach.make_run_directory("r1", str(tmp_path / "base"))
+
+
+def test_needless_repetitions_are_no_loss() -> None:
+    assert sockets.lost_segments({"total_retrans": 5, "dsack_dups": 3}) == 2
+    assert sockets.lost_segments({"total_retrans": 1, "dsack_dups": 3}) == 0
+
+
+def test_a_listener_that_never_answers_has_no_rate() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        target = {
+            "node": "n",
+            "address": "127.0.0.1",
+            "port": sock.getsockname()[1],
+            "kind": "sample",
+        }
+        me = {"node": "m", "address": "127.0.0.1", "token": "t", "payload": 1}
+        found = links.measure(target, me, 1000, 0.3)
+    assert (found["complete"], found["bytes"]) == (False, 0)

@@ -1,0 +1,843 @@
+"""The watch: who is missing and why, from pictures of jobs, real process trees and real sockets."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import fullmesh_watch as watch_node
+import fullmesh_watch_judge as judge
+import fullmesh_watch_look as look
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fullmesh import cli, watch, watch_remote
+from fullmesh.explain.model import CONTROL
+from fullmesh.settings import ROOT
+
+SCRIPT = ROOT / "module_utils/fullmesh_watch.py"
+PLAN: dict[str, Any] = {
+    "nodes": [
+        {
+            "name": "el1",
+            "address": "10.78.0.11",
+            "addresses": ["10.78.0.11"],
+            "first_rank": 0,
+            "local_ranks": 2,
+        },
+        {
+            "name": "ub1",
+            "address": "10.78.0.12",
+            "addresses": ["10.78.0.12"],
+            "first_rank": 2,
+            "local_ranks": 2,
+        },
+    ],
+    "master": {"node": "el1", "address": "10.78.0.11", "port": 29500},
+    "data_ports": {"first": 50000, "last": 54095},
+}
+ESTABLISHED, SYN_SENT, LISTEN = 1, 2, 10
+
+
+def rank(pid: int, number: int, master: str = "10.78.0.11", port: int = 29500) -> dict[str, Any]:
+    return {
+        "pid": pid,
+        "rank": number,
+        "world": 4,
+        "master": master,
+        "port": port,
+        "agent": None,
+        "static": False,
+    }
+
+
+def agent(pid: int, host: str, port: int, static: bool = False) -> dict[str, Any]:
+    return {
+        "pid": pid,
+        "rank": None,
+        "world": 0,
+        "master": "",
+        "port": 0,
+        "agent": [host, port],
+        "static": static,
+    }
+
+
+def row(
+    pid: int, state: int, here: tuple[str, int], there: tuple[str, int] = ("", 0)
+) -> dict[str, Any]:
+    return {
+        "pid": pid,
+        "state": state,
+        "address": here[0],
+        "port": here[1],
+        "peer": there[0],
+        "peer_port": there[1],
+    }
+
+
+STORE = ("10.78.0.11", 29500)
+EL1 = [rank(1, 0), rank(2, 1)]
+OWN = [
+    row(1, LISTEN, ("::", 29500)),
+    row(1, ESTABLISHED, ("10.78.0.11", 50001), STORE),
+    row(1, ESTABLISHED, STORE, ("10.78.0.11", 50001)),
+    row(2, ESTABLISHED, ("10.78.0.11", 50002), STORE),
+    row(1, ESTABLISHED, STORE, ("10.78.0.11", 50002)),
+]
+FROM_UB1 = [row(1, ESTABLISHED, STORE, ("10.78.0.12", port)) for port in (50001, 50002)]
+
+
+def seen(processes: list[dict[str, Any]], sockets: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"processes": processes, "sockets": sockets}
+
+
+class Watched(watch_node.Watch):
+    """A watch whose clock and probes are the test's."""
+
+    def __init__(self, me: str = "el1", plan: dict[str, Any] | None = None, **more: Any) -> None:
+        args = watch_node.parse(["--name", me, "--within", "60", "--json", "--", "job"])
+        super().__init__(args, PLAN if plan is None else plan)
+        self.clock = 0.0
+        self.events: list[dict[str, Any]] = []
+
+    def age(self) -> float:
+        return self.clock
+
+    def event(self, kind: str, **more: Any) -> None:
+        self.events.append(dict(more, event=kind))
+
+    def report(self, problem: dict[str, Any]) -> None:
+        self.tell(problem)
+
+    def explain(self, problem: dict[str, Any]) -> None:
+        if problem["code"] == judge.UNREACHED:
+            judge.explain_unreached(problem, self.plan, "dropped", own=False)
+        elif problem["code"] == judge.MISSING:
+            judge.explain_missing(problem, "refused", "public", self.me)
+
+    def at(self, clock: float, picture: dict[str, Any]) -> list[str]:
+        """Look at a picture at some time; what is said then."""
+        self.clock, self.events = clock, []
+        self.judge_now(picture)
+        return [str(event.get("sentence", event["event"])) for event in self.events]
+
+
+def test_a_healthy_job_is_watched_without_a_word() -> None:
+    job = Watched()
+    for clock in (1, 30, 100, 1000, 10000):
+        assert job.at(clock, seen(EL1, OWN + FROM_UB1)) == []
+
+
+def test_a_rank_that_never_came_is_named_with_the_zone_once() -> None:
+    job = Watched()
+    assert job.at(1, seen(EL1, OWN)) == []
+    assert job.at(60, seen(EL1, OWN)) == []
+    [said] = job.at(61, seen(EL1, OWN))
+    assert said.startswith(
+        "[WA-101] ranks 2-3 (ub1) has not reached 10.78.0.11:29500 here: zone public on el1 does not open 29500/tcp."
+    )
+    assert job.at(120, seen(EL1, OWN)) == []
+    assert job.at(130, seen(EL1, OWN + FROM_UB1)) == ["together"]
+
+
+def test_one_of_two_ranks_is_missing() -> None:
+    job = Watched()
+    job.at(0, seen(EL1, OWN + FROM_UB1[:1]))
+    [said] = job.at(60, seen(EL1, OWN + FROM_UB1[:1]))
+    assert "1 of ub1's 2 ranks has not reached" in said
+
+
+def test_a_rank_that_does_not_get_through_says_to_whom_and_why() -> None:
+    job = Watched("ub1")
+    picture = seen([rank(7, 2)], [row(7, SYN_SENT, ("10.78.0.12", 50003), STORE)])
+    job.at(0, picture)
+    [said] = job.at(60, picture)
+    assert said.startswith(
+        "[WA-102] rank 2 (ub1, this node) has not reached 10.78.0.11:29500 (el1): dropped"
+    )
+    assert "On el1: firewall-cmd" in said
+
+
+def test_shells_and_data_loaders_of_a_rank_are_that_rank() -> None:
+    job = Watched("ub1")
+    store = row(8, ESTABLISHED, ("10.78.0.12", 50009), STORE)
+    picture = seen([rank(7, 2), rank(8, 2), rank(9, 2), rank(6, 3)], [store])
+    assert job.at(0, picture) == []
+    [said] = job.at(60, picture)
+    assert said.startswith("[WA-102] rank 3 (ub1, this node)")
+    assert job.at(600, picture) == []
+
+
+def test_a_job_on_one_node_of_the_cluster_misses_nobody() -> None:
+    alone = [one | {"world": 2} for one in EL1]
+    meet = agent(3, *STORE, static=True) | {"nnodes": 1}
+    for processes in (alone, [meet, *alone], [meet]):
+        job = Watched()
+        picture = seen(
+            processes, [*OWN, row(3, LISTEN, ("::", 29500)), row(3, ESTABLISHED, STORE, STORE)]
+        )
+        assert [job.at(clock, picture) for clock in (0, 60, 600)] == [[], [], []]
+
+
+def test_as_many_ranks_as_the_plan_has_may_be_on_one_node() -> None:
+    job = Watched()
+    alone = [rank(pid, pid) | {"groups": 1} for pid in (1, 2)]
+    picture = seen(alone, [*OWN, *OWN[2:]])
+    assert [job.at(clock, picture) for clock in (0, 60, 600)] == [[], [], []]
+
+
+def test_a_rank_that_nothing_keeps_away_is_given_more_time() -> None:
+    class Open(Watched):
+        def explain(self, problem: dict[str, Any]) -> None:
+            judge.explain_unreached(problem, self.plan, "open", own=False)
+
+    job = Open("ub1")
+    picture = seen([rank(7, 2)], [])
+    assert [job.at(clock, picture) for clock in (0, 60, 61, 121, 299)] == [[], [], [], [], []]
+    assert job.reported == {}
+    [said] = job.at(300, picture) or job.at(360, picture)
+    assert "it still starts, or waits elsewhere" in said
+
+
+def test_a_job_smaller_than_the_plan_is_counted() -> None:
+    job = Watched()
+    three = [one | {"world": 3} for one in EL1]
+    job.at(0, seen(three, OWN))
+    [said] = job.at(60, seen(three, OWN))
+    assert "at least 1 of 3 ranks (connected: el1) has not reached" in said
+    job = Watched()
+    meet = agent(3, "10.78.0.11", 29400) | {"nnodes": 3}
+    picture = seen([meet], [row(3, LISTEN, ("::", 29400))])
+    job.at(0, picture)
+    [said] = job.at(60, picture)
+    assert "at least 3 of 3 nodes (connected: nobody)" in said
+
+
+def test_a_program_around_torchrun_is_no_second_agent() -> None:
+    job = Watched("ub1")
+    meet = ("10.78.0.11", 29400)
+    picture = seen(
+        [agent(1, *meet), agent(2, *meet)], [row(2, ESTABLISHED, ("10.78.0.12", 50009), meet)]
+    )
+    assert [job.at(clock, picture) for clock in (0, 60, 600)] == [[], [], []]
+
+
+@pytest.mark.parametrize(("names", "number"), [(look.RANKS[0], 3), (look.RANKS[2], 4)])
+def test_ranks_of_mpirun_and_srun(names: tuple[str, str], number: int) -> None:
+    plain = rank(1, 0) | {"rank": None, "told": {names[0]: str(number), names[1]: "8"}}
+    [found] = look.numbered([dict(plain)])
+    assert (found["rank"], found["world"]) == (number, 8)
+    below = [dict(plain), rank(2, 12)]
+    assert look.numbered(below)[0]["rank"] is None
+    assert look.numbered([dict(plain), agent(2, "10.78.0.11", 29400)])[0]["rank"] is None
+
+
+def test_a_wrong_master_is_called_wrong() -> None:
+    job = Watched("ub1")
+    picture = seen([rank(7, 2, "10.78.0.99")], [])
+    job.at(0, picture)
+    [said] = job.at(60, picture)
+    assert "has not reached 10.78.0.99:29500:" in said
+    assert "the plan's master is 10.78.0.11 (el1)" in said
+    assert "Set MASTER_ADDR=10.78.0.11 here" in said
+
+
+def test_a_data_connection_without_an_answer_is_named_with_the_range() -> None:
+    job = Watched("ub1")
+    store = row(7, ESTABLISHED, ("10.78.0.12", 50009), STORE)
+    for port, word in ((50123, "in"), (40123, "OUTSIDE")):
+        job = Watched("ub1")
+        picture = seen(
+            [rank(7, 2)], [store, row(7, SYN_SENT, ("10.78.0.12", 50003), ("10.78.0.11", port))]
+        )
+        job.at(0, picture)
+        [said] = job.at(60, picture)
+        assert said.startswith(
+            f"[WA-103] rank 2 (ub1, this node) gets no answer from 10.78.0.11:{port} (el1): dropped"
+        )
+        assert f"lies {word} the data range" in said
+
+
+def test_a_connection_to_somebody_else_is_none_of_our_business() -> None:
+    job = Watched("ub1")
+    store = row(7, ESTABLISHED, ("10.78.0.12", 50009), STORE)
+    picture = seen(
+        [rank(7, 2)], [store, row(7, SYN_SENT, ("10.78.0.12", 50003), ("192.0.2.7", 443))]
+    )
+    assert [job.at(clock, picture) for clock in (0, 60, 600)] == [[], [], []]
+
+
+def test_ranks_that_left_before_any_data_went_are_named() -> None:
+    job = Watched()
+    job.at(0, seen(EL1, OWN + FROM_UB1))
+    job.at(100, seen(EL1, OWN))
+    [said] = job.at(160, seen(EL1, OWN))
+    assert said.startswith("[WA-104] ranks 2-3 (ub1) has left 10.78.0.11:29500")
+    assert "explain-log" in said
+
+
+def test_ranks_that_leave_a_job_that_worked_are_not() -> None:
+    job = Watched()
+    data = row(1, ESTABLISHED, ("10.78.0.11", 50100), ("10.78.0.12", 50200))
+    job.at(0, seen(EL1, [*OWN, *FROM_UB1, data]))
+    assert [job.at(clock, seen(EL1, OWN)) for clock in (100, 200, 900)] == [[], [], []]
+
+
+def test_a_rank_that_left_its_store_is_not_one_that_never_reached_it() -> None:
+    job = Watched("ub1")
+    job.at(0, seen([rank(7, 2)], [row(7, ESTABLISHED, ("10.78.0.12", 50009), STORE)]))
+    assert [job.at(clock, seen([rank(7, 2)], [])) for clock in (100, 200)] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("static", "who"), [(True, "ranks 2-3 (ub1)"), (False, "ub1 (10.78.0.12)")]
+)
+def test_who_misses_a_rendezvous_has_ranks_only_where_they_are_fixed(
+    static: bool, who: str
+) -> None:
+    job = Watched()
+    picture = seen([agent(3, *STORE, static)], [row(3, LISTEN, ("::", 29500))])
+    if static:
+        job.at(0, picture)
+        [said] = job.at(60, picture)
+        assert "2 of ub1" in said or who in said
+    else:
+        job.at(0, picture)
+        [said] = job.at(60, picture)
+        assert who in said
+
+
+def test_without_a_plan_ranks_are_counted() -> None:
+    job = Watched("me", {})
+    job.at(0, seen(EL1, OWN + FROM_UB1[:1]))
+    [said] = job.at(60, seen(EL1, OWN + FROM_UB1[:1]))
+    assert "at least 1 of 4 ranks (connected: 10.78.0.12, here)" in said
+
+
+def test_every_why_is_a_sentence_and_every_verdict_has_one() -> None:
+    for verdict in (
+        *look.OUTCOMES.values(),
+        *look.ARP_WORDS.values(),
+        "dropped",
+        "unresolved",
+        "waiting",
+        "loopback",
+    ):
+        problem = judge.base(
+            judge.UNREACHED, {"host": "10.78.0.11", "port": 29500, "kind": "store"}, "ub1"
+        )
+        problem.update(who="rank 2", node="ub1", rank=2)
+        judge.explain_unreached(problem, PLAN, verdict, own=False)
+        assert problem["why"] == judge.WHY[verdict]
+        assert judge.sentence(problem).startswith(
+            "[WA-102] rank 2 has not reached 10.78.0.11:29500 (el1): "
+        )
+
+
+PICTURES = st.fixed_dictionaries(
+    {
+        "processes": st.lists(
+            st.sampled_from(
+                [*EL1, agent(3, *STORE), agent(4, "el1", 0, True), rank(9, 3, "fd78::11")]
+            ),
+            max_size=4,
+        ),
+        "sockets": st.lists(
+            st.builds(
+                row,
+                st.integers(1, 9),
+                st.integers(1, 11),
+                st.tuples(
+                    st.sampled_from(["10.78.0.11", "::", "fd78::12"]),
+                    st.sampled_from([29500, 50001]),
+                ),
+                st.tuples(
+                    st.sampled_from(["10.78.0.12", "fd78::11", "192.0.2.1"]),
+                    st.sampled_from([29500, 443]),
+                ),
+            ),
+            max_size=8,
+        ),
+    }
+)
+
+
+@given(st.lists(PICTURES, max_size=6), st.sampled_from([PLAN, {}, {"nodes": []}]))
+def test_no_picture_breaks_the_watch(pictures: list[dict[str, Any]], plan: dict[str, Any]) -> None:
+    job = Watched("el1", plan)
+    for number, picture in enumerate(pictures):
+        for said in job.at(61.0 * number, picture):
+            assert not CONTROL.search(said)
+
+
+ZONES = "fullmesh\n  sources: ipset:fullmesh-peers4 10.78.0.12\npublic (default)\n  interfaces: eth0 eth1\n"
+INFO = """fullmesh (active)
+  target: {target}
+  services: ssh
+  ports: 22/tcp 29400/tcp 50000-54095/tcp 29500/udp
+  rich rules: {rich}
+"""
+
+
+def test_zones_are_read() -> None:
+    assert look.zones(ZONES) == [
+        ("fullmesh", "sources", ["ipset:fullmesh-peers4", "10.78.0.12"]),
+        ("public", "interfaces", ["eth0", "eth1"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("port", "target", "rich", "expected"),
+    [
+        (29400, "default", "", True),
+        (50777, "default", "", True),
+        (29500, "default", "", False),
+        (29500, "ACCEPT", "", True),
+        (29500, "default", 'rule family="ipv4" port port="29500" protocol="tcp" accept', True),
+    ],
+)
+def test_whether_a_zone_opens_a_port(port: int, target: str, rich: str, expected: bool) -> None:
+    assert look.opens(INFO.format(target=target, rich=rich), port) is expected
+
+
+@pytest.mark.parametrize(
+    ("address", "zone"), [("10.78.0.12", "fullmesh"), ("10.78.0.13", "public")]
+)
+def test_the_zone_of_a_peer(address: str, zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(*command: str) -> str:
+        if command[1] == "--get-active-zones":
+            return ZONES
+        return "no" if "query-entry" in command[-1] else INFO.format(target="default", rich="")
+
+    monkeypatch.setattr(look, "ask", ask)
+    monkeypatch.setattr(
+        look.sockets, "path_to", lambda _: {"dev": "eth1", "neighbour": "reachable"}
+    )
+    assert look.zone_of(address) == zone
+    assert look.shut_zone(address, 29500) == zone
+    assert look.shut_zone(address, 29400) == ""
+
+
+def test_no_firewalld_is_no_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look, "ask", lambda *_: "")
+    assert look.shut_zone("10.78.0.12", 29500) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("10.0.0.11:29400", ("10.0.0.11", 29400)),
+        ("[fd78::11]:29400", ("fd78::11", 29400)),
+        ("node-a", ("node-a", 0)),
+        ("node-a:", ("node-a:", 0)),
+    ],
+)
+def test_endpoints_are_split(text: str, expected: tuple[str, int]) -> None:
+    assert look.split_endpoint(text) == expected
+
+
+def test_options_are_found_in_both_spellings() -> None:
+    assert look.option(["torchrun", "--rdzv-endpoint=a:1"], look.ENDPOINT) == "a:1"
+    assert look.option(["torchrun", "--rdzv_endpoint", "a:1", "x.py"], look.ENDPOINT) == "a:1"
+    assert look.option(["torchrun", "--rdzv-endpoint"], look.ENDPOINT) == ""
+    assert look.option(["torchrun", "--nnodes=2", "--nnodes=1"], look.NODES) == "1"
+
+
+def test_a_probe_says_what_the_kernel_says() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert look.probe("127.0.0.1", port) == "open"
+    assert look.probe("127.0.0.1", port) == "refused"
+
+
+def test_names_are_resolved_without_waiting_and_cleaned() -> None:
+    names = look.Names()
+    assert names.addresses("127.0.0.1") == ["127.0.0.1"]
+    assert names.addresses("no-such-name.invalid", 30) == []
+
+
+JOB = """
+import os, socket, sys, time
+port = int(os.environ["MASTER_PORT"])
+if os.environ["RANK"] == "0":
+    server = socket.create_server(("127.0.0.1", port))
+    print("listening", flush=True)
+    held = server.accept()
+else:
+    while True:
+        try:
+            held = socket.create_connection(("127.0.0.1", port), 1)
+            break
+        except OSError:
+            time.sleep(0.1)
+time.sleep(float(os.environ.get("LASTS", "0")))
+print("rank", os.environ["RANK"], "done", flush=True)
+"""
+
+
+def env(**more: str) -> dict[str, str]:
+    keep = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("MASTER", "RANK", "FULLMESH", "WORLD"))
+    }
+    return keep | more
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def test_a_picture_of_a_real_job() -> None:
+    port = str(free_port())
+    told = env(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port, LASTS="60")
+    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {JOB!r}])"
+    with subprocess.Popen(
+        [sys.executable, "-c", outer], env=told, stdout=subprocess.PIPE, text=True
+    ) as job:
+        assert job.stdout is not None
+        assert job.stdout.readline() == "listening\n"
+        picture = look.look(job.pid)
+        ranks = [p for p in picture["processes"] if p["rank"] == 0]
+        assert ranks
+        assert {p["port"] for p in ranks} == {int(port)}
+        assert judge.hosted(picture, int(port))
+        with socket.create_connection(("127.0.0.1", int(port))):
+            deadline = time.monotonic() + 30
+            while not judge.came(picture, int(port)) and time.monotonic() < deadline:
+                picture = look.look(job.pid)
+            assert judge.came(picture, int(port)) == {"127.0.0.1": 1}
+        for pid in look.tree(job.pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+def watched(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    environment = more.pop("env", env())
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), "--plan", "{}", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=environment,
+        **more,
+    )
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 77])
+def test_the_exit_code_is_the_jobs_and_a_healthy_job_hears_nothing(code: int) -> None:
+    done = watched("--", "sh", "-c", f"echo out; echo err >&2; exit {code}")
+    assert (done.returncode, done.stdout, done.stderr) == (code, "out\n", "err\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+def test_a_jobs_signal_is_ours(number: signal.Signals) -> None:
+    done = watched("--", "sh", "-c", f"kill -{number.value} $$")
+    assert done.returncode == -number
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
+def test_signals_reach_the_job(number: signal.Signals, tmp_path: Path) -> None:
+    script = (
+        "import signal, sys\n"
+        f"signal.signal({int(number)}, lambda *_: sys.exit(40))\n"
+        "print('ready', flush=True)\nsignal.pause()\n"
+    )
+    command = [sys.executable, str(SCRIPT), "--plan", "{}", "--", sys.executable, "-c", script]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as job:
+        assert job.stdout is not None
+        assert job.stdout.readline() == "ready\n"
+        job.send_signal(number)
+        assert job.wait(60) == 40
+
+
+def test_standard_input_is_the_jobs() -> None:
+    done = watched("--", "cat", input="hello")
+    assert done.stdout == "hello"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "exit_code"),
+    [
+        ([], "WA-105", 2),
+        (["--within", "0", "--", "true"], "WA-105", 2),
+        (["--kill-after", "-1", "--", "true"], "WA-105", 2),
+        (["--", "/no/such/program"], "WA-106", 127),
+        (["--", "/etc/passwd"], "WA-106", 126),
+    ],
+)
+def test_what_cannot_be_watched(arguments: list[str], code: str, exit_code: int) -> None:
+    done = watched(*arguments)
+    assert done.returncode == exit_code
+    assert done.stderr.startswith(f"[{code}]")
+
+
+def test_a_job_that_does_not_come_together_is_named_and_ended() -> None:
+    told = env(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+    done = watched("--within", "1", "--kill-after", "1", "--", sys.executable, "-c", JOB, env=told)
+    assert done.returncode == 1
+    assert "[WA-101] at least 2 of 2 ranks (connected: nobody)" in done.stderr
+    assert "[WA-108]" in done.stderr
+
+
+def test_a_rank_without_its_store_is_named() -> None:
+    port = str(free_port())
+    told = env(RANK="1", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    done = watched("--within", "1", "--kill-after", "1", "--", sys.executable, "-c", JOB, env=told)
+    assert done.returncode == 1
+    assert f"has not reached 127.0.0.1:{port}" in done.stderr
+    assert "[WA-102] rank 1 (" in done.stderr
+
+
+def test_the_end_of_the_leash_is_the_end_of_the_job() -> None:
+    command = [sys.executable, str(SCRIPT), "--plan", "{}", "--within", "1", "--leash", "--"]
+    job = subprocess.Popen(
+        [*command, "sh", "-c", "echo $$; exec sleep 600"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert job.stdout is not None
+    pid = int(job.stdout.readline())
+    assert job.stdin is not None
+    job.stdin.close()
+    assert job.wait(60) == -signal.SIGTERM
+    job.stdout.close()
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_job_that_ignores_the_end_is_killed_with_its_children(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watch_node, "GRACE", 0.5)
+    args = watch_node.parse(["--within", "1", "--", "x"])
+    job = watch_node.Watch(args, {})
+    stubborn = "trap '' TERM; sleep 600 & echo $!; wait; wait"
+    with subprocess.Popen(["bash", "-c", stubborn], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        watch_node.end(job, process, signal.SIGTERM)
+        assert process.poll() is None
+        time.sleep(0.7)
+        watch_node.end(job, process, signal.SIGKILL)
+        assert process.wait(30) == -signal.SIGKILL
+    assert "State:\tS" not in _status(child)
+
+
+def _status(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return ""
+
+
+# --- the controller's side ---
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Path:
+    """Two nodes that are this machine."""
+    path = tmp_path / "hosts.yml"
+    nodes = {
+        name: {
+            "ansible_connection": "local",
+            "ansible_host": f"127.0.0.{number}",
+            "ansible_python_interpreter": sys.executable,
+        }
+        for number, name in ((11, "node-a"), (12, "node-b"))
+    }
+    path.write_text(json.dumps({"all": {"children": {"torch_nodes": {"hosts": nodes}}}}))
+    return path
+
+
+def test_a_job_on_all_nodes(inventory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code = cli.main(
+        [
+            "watch",
+            "--probe",
+            str(inventory),
+            "--",
+            "sh",
+            "-c",
+            "echo rank $RANK of $WORLD_SIZE; exit $RANK",
+        ]
+    )
+    out = capfd.readouterr()
+    assert sorted(out.out.splitlines()) == ["[node-a] rank 0 of 2", "[node-b] rank 1 of 2"]
+    assert (code, out.err) == (1, "")
+
+
+def test_who_is_missing_is_said_once_from_what_both_ends_know(
+    inventory: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+
+    def diagnose(_inventory: Path) -> tuple[subprocess.Popen[bytes], Any]:
+        out = open(os.devnull, "rb")  # noqa: SIM115 (as the real one)
+        started.append(subprocess.Popen(["true"]))
+        return started[-1], out
+
+    monkeypatch.setattr(watch, "diagnose", diagnose)
+    monkeypatch.setattr(watch, "GATHER", 3.0)
+    job = "import os,sys; os.environ['RANK']=='1' and sys.exit(5)\n" + JOB.replace(
+        "127.0.0.1", "127.0.0.11"
+    )
+    port = str(free_port())
+    call = ["watch", "--within", "1", "--kill-after", "8", "--probe", str(inventory), "--"]
+    call += ["env", f"MASTER_PORT={port}", sys.executable, "-c", job]
+    assert cli.main(call) == 5
+    err = capfd.readouterr().err
+    assert (
+        f"[WA-101] rank 1 (node-b) has not reached 127.0.0.11:{port} (node-a): the job does not run there (exit 5"
+        in err
+    )
+    assert "[WA-108] node-a" in err
+    assert started
+
+
+def problem(code: str, at: str, **more: Any) -> dict[str, Any]:
+    made = judge.base(code, {"host": "10.78.0.11", "port": 29500, "kind": "store"}, at)
+    return made | {"who": "rank 1 (ub1)", "node": "ub1", "sentence": "as it is", "zone": ""} | more
+
+
+def test_both_ends_in_one_sentence() -> None:
+    missing = problem(
+        "WA-101", "el1", zone="public", why="zone public on el1 does not open 29500/tcp"
+    )
+    unreached = problem("WA-102", "ub1", why="dropped: no answer at all")
+    both = [missing, unreached]
+    assert watch_remote.merged(both, both, {}) == [
+        "[WA-101] rank 1 (ub1) has not reached 10.78.0.11:29500 (el1): dropped: no answer at all; zone public on el1"
+        " does not open 29500/tcp."
+    ]
+    elsewhere = problem("WA-102", "ub1", why="nobody answers", host="10.78.0.99")
+    [line] = watch_remote.merged([missing], [missing, elsewhere], {})
+    assert "nobody answers (it tries 10.78.0.99:29500)" in line
+    assert watch_remote.merged([unreached], [unreached], {}) == ["as it is"]
+
+
+def test_what_a_node_says_cannot_command_the_terminal() -> None:
+    bad = problem("WA-101", "el1", who="\x1b[2Jrank\n1", why="\u202egnorw")
+    [line] = watch_remote.merged([bad], [bad], {})
+    assert not CONTROL.search(line)
+    assert watch_remote.event_of("\x1efullmesh-watch {no json") is None
+    assert watch_remote.event_of("\x1efullmesh-watch []") is None
+
+
+def test_ssh_is_called_as_the_inventory_says() -> None:
+    reach = watch_remote.reached_by(
+        {
+            "ansible_host": "192.0.2.1",
+            "ansible_user": "root",
+            "ansible_port": 2222,
+            "ansible_ssh_private_key_file": "/k",
+            "ansible_ssh_common_args": "-o ProxyJump=gate -o 'X=a b'",
+            "ansible_password": "secret",
+        }
+    )
+    argv = watch_remote.ssh(reach, "node-a", "text; more")
+    assert argv[:1] == ["ssh"]
+    assert argv[-2:] == ["192.0.2.1", "text; more"]
+    for words in (
+        ["-p", "2222"],
+        ["-l", "root"],
+        ["-i", "/k"],
+        ["-o", "ProxyJump=gate", "-o", "X=a b"],
+    ):
+        assert shlex.join(words) in shlex.join(argv)
+    assert "secret" not in str(argv)
+
+
+def test_a_node_that_ssh_does_not_reach_is_the_reason(capfd: pytest.CaptureFixture[str]) -> None:
+    said: queue.Queue[watch_remote.Said] = queue.Queue()
+    command = ["sh", "-c", "echo 'no route to host' >&2; exit 255"]
+    nodes = {"ub1": watch_remote.start("ub1", command, said)}
+    assert watch.follow(watch.Job(Path("x"), nodes, said, ["ub1"], diagnoses=False)) == 255
+    assert "ub1 cannot be reached by ssh: no route to host" in capfd.readouterr().err
+    missing = problem("WA-101", "el1")
+    assert "ssh failed" in watch_remote.merged([missing], [missing], nodes)[0]
+
+
+def test_a_signal_ends_the_job_on_all_nodes(inventory: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fullmesh", "watch", "--probe", str(inventory), "--"]
+    job = subprocess.Popen(
+        [*command, "sh", "-c", f"echo $$ > {tmp_path}/$RANK; exec sleep 600"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        cwd=ROOT,
+    )
+    files = [tmp_path / "0", tmp_path / "1"]
+    deadline = time.monotonic() + 60
+    while (
+        not all(f.exists() and f.read_text().strip() for f in files) and time.monotonic() < deadline
+    ):
+        time.sleep(0.1)
+    pids = [f.read_text().strip() for f in files]
+    job.send_signal(signal.SIGTERM)
+    assert job.wait(60) == 143
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("{not yaml: [", "gives no nodes"),
+        ("all: {hosts: {a: {ansible_host: 127.0.0.1, ansible_connection: podman}}}", "is not ssh"),
+    ],
+)
+def test_an_inventory_that_cannot_be_used(
+    tmp_path: Path, content: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text(content)
+    assert cli.main(["watch", "--probe", str(path), "--", "true"]) == 2
+    err = capsys.readouterr().err
+    assert "[WA-107]" in err
+    assert text in err
+
+
+def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["watch"]) == 2
+    assert cli.main(["watch", "--within", "0", "--", "true"]) == 2
+    assert capsys.readouterr().err.count("[WA-105]") == 2
+    assert cli.main(["watch", "--probe", "no/inventory", "--", "true"]) == 2
+    assert "[CL-106]" in capsys.readouterr().err
+
+
+def test_watch_without_an_inventory_becomes_the_watch_of_this_machine() -> None:
+    command = [sys.executable, "-m", "fullmesh", "watch", "--", "sh", "-c", "pwd; exit 9"]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        cwd="/tmp",  # noqa: S108 (any directory that is not the checkout)
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (9, "/tmp\n", "")  # noqa: S108
+
+
+def test_a_diagnosis_beside_a_job_leaves_out_what_the_job_does() -> None:
+    listed = [{"code": code, "cause": "it listens", "fix": "x"} for code in ("DG-130", "DG-113")]
+    assert watch.findings(json.dumps({"findings": listed})) == ["[DG-113] it listens. x"]
+    assert "ended without a result" in watch.findings("no json")[0]
+
+
+def test_the_modules_are_the_ones_that_the_role_brings() -> None:
+    text = (ROOT / "roles/launchers/vars/main.yml").read_text()
+    for name in watch_remote.MODULES:
+        assert name in text
