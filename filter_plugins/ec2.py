@@ -1,0 +1,109 @@
+"""Hands the EC2 rules to Ansible."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from fullmesh import ec2 as core
+from fullmesh import ec2_findings as judge
+
+
+def _plain(value: Any) -> Any:
+    """Ansible tags the values it hands out; the core gets plain data."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def _settings(given: Any, plan: Any) -> core.Settings:
+    return core.Settings.of(_plain(given), _plain(plan))
+
+
+def ec2_settings_faults(given: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str]:
+    """Coded sentences: what is wrong with the settings."""
+    return [str(fault) for fault in core.settings_faults(_settings(given, plan))]
+
+
+def ec2_address_filters(plan: Mapping[str, Any]) -> list[dict[str, list[str]]]:
+    """Filters that find the interfaces with the cluster addresses."""
+    return core.address_filters(_plain(plan))
+
+
+def ec2_instance_filters(interfaces: list[Any]) -> list[dict[str, list[str]]]:
+    """Filters that find all interfaces of the same instances."""
+    return core.instance_filters(_plain(interfaces))
+
+
+def ec2_group_filters(interfaces: list[Any], vpc: str, name: str) -> dict[str, Any]:
+    """The filter that finds the groups to look at."""
+    return core.group_filters(_plain(interfaces), str(vpc or ""), str(name))
+
+
+def ec2_todo(
+    raw: Mapping[str, Any], plan: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What has to change in the account."""
+    return core.todo(_plain(raw), _plain(plan), _settings(given, plan))
+
+
+def ec2_undo(
+    raw: Mapping[str, Any], plan: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What gives the account back."""
+    return core.undo(_plain(raw), _plain(plan), _settings(given, plan))
+
+
+def ec2_findings(
+    raw: Mapping[str, Any], plan: Mapping[str, Any], given: Mapping[str, Any], mended: bool = False
+) -> list[dict[str, Any]]:
+    """What in the account keeps the nodes from each other; ``text`` is the coded sentence.
+
+    *mended* leaves out what a run of the role would have put right: a dry run asks so.
+    """
+    found = judge.findings(_plain(raw), _plain(plan), _settings(given, plan))
+    kept = [one for one in found if not (mended and one.code in judge.MENDED)]
+    return [{**one.as_dict(), "text": judge.text(one)} for one in kept]
+
+
+def ec2_concerned(hostvars: Any, hosts: list[str]) -> bool:
+    """Whether a diagnosis has to ask AWS."""
+    own = [
+        {**dict.fromkeys(map(str, hostvars[host])), "__diagnose_node": _told(hostvars[host])}
+        for host in hosts
+    ]
+    return core.concerned(own)
+
+
+def _told(variables: Any) -> Any:
+    return _plain(variables["__diagnose_node"]) if "__diagnose_node" in variables else {}
+
+
+def ec2_made_groups(groups: list[Any], name: str) -> list[str]:
+    """Ids of the groups that Fullmesh made for the cluster *name*."""
+    return core.made_groups(_plain(groups), str(name))
+
+
+def ec2_no_answer(result: Mapping[str, Any]) -> str:
+    """The coded sentence for a question to AWS that failed."""
+    return str(core.no_answer(_plain(result)))
+
+
+class FilterModule:
+    """Filters of the role ec2_security_group."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The names under which Ansible finds them."""
+        return {
+            "ec2_settings_faults": ec2_settings_faults,
+            "ec2_address_filters": ec2_address_filters,
+            "ec2_instance_filters": ec2_instance_filters,
+            "ec2_group_filters": ec2_group_filters,
+            "ec2_todo": ec2_todo,
+            "ec2_undo": ec2_undo,
+            "ec2_findings": ec2_findings,
+            "ec2_concerned": ec2_concerned,
+            "ec2_made_groups": ec2_made_groups,
+            "ec2_no_answer": ec2_no_answer,
+        }

@@ -1,0 +1,34 @@
+"""Hands the EFA rules to Ansible."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from fullmesh import efa as core
+
+
+def efa_findings(observations: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What is wrong with EFA on the nodes; ``text`` is the coded sentence."""
+    plain = json.loads(json.dumps(dict(observations), default=str))
+    return [
+        {**one.as_dict(), "text": f"[{one.code}] {one.cause}. {one.fix}."}
+        for one in core.findings(plain)
+    ]
+
+
+def efa_plugin_verdict(seen: Mapping[str, Any]) -> str:
+    """What a missing libnccl-net.so means on a node; "" when it is there."""
+    code, text = core.plugin_verdict(json.loads(json.dumps(dict(seen), default=str)))
+    return f"[{code}] {text}." if code else ""
+
+
+class FilterModule:
+    """Filters for EFA."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The names under which Ansible finds them."""
+        return {"efa_findings": efa_findings, "efa_plugin_verdict": efa_plugin_verdict}

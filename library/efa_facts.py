@@ -1,0 +1,63 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Say what a node has of EFA. Reads only."""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_efa import ENVIRONMENT_FILES, observe, read_environment
+
+DOCUMENTATION = r"""
+---
+module: efa_facts
+short_description: Say what a node has of EFA
+description:
+  - Looks for the device, its driver, C(fi_info)'s provider C(efa), libfabric and NCCL's network plugin, which is loaded
+    in a child process.
+options:
+  environment_files:
+    description:
+      - Files of C(NAME=value) lines that a job's environment comes from. The last one wins; missing ones are skipped.
+    type: list
+    elements: path
+    default: [/etc/environment, /etc/fullmesh/env]
+attributes:
+  check_mode:
+    description: Only reads.
+    support: full
+  diff_mode:
+    description: There is nothing to compare.
+    support: none
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Look at EFA
+  efa_facts:
+  register: __efa_seen
+"""
+
+RETURN = r"""
+efa:
+  description: C(vendor), C(instance), C(pci), C(verbs), C(driver_version), C(libfabric), C(plugin) and C(environment).
+  type: dict
+  returned: success
+"""
+
+
+def main() -> None:
+    """Look and answer."""
+    module = AnsibleModule(
+        argument_spec={
+            "environment_files": {
+                "type": "list",
+                "elements": "path",
+                "default": list(ENVIRONMENT_FILES),
+            }
+        },
+        supports_check_mode=True,
+    )
+    seen = observe(read_environment(module.params["environment_files"]))
+    module.exit_json(changed=False, efa=seen)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""What a node has of EFA: the device, its driver, libfabric, and the plugin that lets NCCL use them."""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+# PCI ids of Amazon's EFA devices: vendor 1d0f, devices efa0 to efa3 (drivers/infiniband/hw/efa/efa_main.c)
+VENDOR, DEVICE = "0x1d0f", "0xefa"
+SECONDS = 10.0
+# where Amazon's installer puts things (lib on Debian, lib64 on EL; since 1.39 it brings the plugin), and where a
+# plugin that somebody built is found
+FI_INFO = ("/opt/amazon/efa/bin/fi_info", "/usr/bin/fi_info", "/usr/local/bin/fi_info")
+PLUGIN_PATHS = (
+    "/opt/amazon/ofi-nccl/lib",
+    "/opt/amazon/ofi-nccl/lib64",
+    "/opt/amazon/ofi-nccl/lib/*-linux-gnu",
+    "/opt/aws-ofi-nccl/lib",
+    "/opt/aws-ofi-nccl/install/lib",
+)
+# where a job's variables come from; the last one wins
+ENVIRONMENT_FILES = ("/etc/environment", "/etc/fullmesh/env")
+LOAD = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+# NCCL's own words (plugin_open.cc): this value means "no plugin at all"
+NONE = "none"
+
+
+def read(path: str) -> str:
+    """A short file, empty where it is missing or not readable."""
+    try:
+        with open(path) as stream:
+            return stream.read().strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def run(command: "list[str]", env: "dict[str, str]", seconds: float) -> "tuple[int, str]":
+    """Exit status and output, at most 8000 characters; -1 where it cannot run or does not end."""
+    try:
+        done = subprocess.run(
+            command,
+            check=False,
+            env=dict(env, LC_ALL="C"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        return -1, "no answer within {:g} s".format(seconds)
+    except OSError as error:
+        return -1, str(error)
+    return done.returncode, done.stdout.decode("utf-8", "replace")[:8000]
+
+
+def parse_environment(text: str) -> "dict[str, str]":
+    """Read ``NAME=value`` lines, with or without ``export`` and quotes."""
+    found = {}
+    for line in text.splitlines():
+        name, equals, value = line.strip().partition("=")
+        name = name[len("export ") :].strip() if name.startswith("export ") else name.strip()
+        if equals and name.isidentifier():
+            found[name] = value.strip().strip("\"'")
+    return found
+
+
+def read_environment(paths: "Sequence[str]" = ENVIRONMENT_FILES) -> "dict[str, str]":
+    """What a job gets from these files."""
+    found: "dict[str, str]" = {}
+    for path in paths:
+        try:
+            with open(path, errors="replace") as stream:
+                found.update(parse_environment(stream.read(65536)))
+        except OSError:
+            continue
+    return found
+
+
+def pci_devices(root: str) -> "list[dict[str, str]]":
+    """EFA devices on the bus, each with the driver that has it, "" for none."""
+    found = []
+    for base in sorted(glob.glob(root + "/sys/bus/pci/devices/*")):
+        if read(base + "/vendor") == VENDOR and read(base + "/device").startswith(DEVICE):
+            driver = os.path.basename(os.path.realpath(base + "/driver"))
+            has = os.path.exists(base + "/driver")
+            found.append({"slot": os.path.basename(base), "driver": driver if has else ""})
+    return found
+
+
+def verbs_devices(root: str) -> "list[dict[str, str]]":
+    """RDMA devices of the efa driver, with the state of their port."""
+    found = []
+    for base in sorted(glob.glob(root + "/sys/class/infiniband/*")):
+        driver = os.path.basename(os.path.realpath(base + "/device/driver"))
+        if driver == "efa":
+            state = read(base + "/ports/1/state").partition(":")[2].strip()
+            found.append({"name": os.path.basename(base), "state": state})
+    return found
+
+
+def parse_fi_info(text: str) -> "list[dict[str, str]]":
+    """Read ``fi_info -p efa``: one block of indented lines for each way to talk."""
+    found: "list[dict[str, str]]" = []
+    for line in text.splitlines():
+        key, colon, value = line.strip().partition(":")
+        if key == "provider" and colon:
+            found.append({"provider": value.strip()})
+        elif found and colon and key in ("fabric", "domain", "version", "type", "protocol"):
+            found[-1][key] = value.strip()
+    return found
+
+
+def observe_libfabric(root: str, env: "dict[str, str]") -> "dict[str, Any]":
+    """Ask fi_info for its version and for the provider efa."""
+    paths = [os.path.join(part, "fi_info") for part in env.get("PATH", "").split(":") if part]
+    path = next((one for one in [*FI_INFO, *paths] if os.access(root + one, os.X_OK)), "")
+    seen = {"fi_info": path, "version": "", "domains": [], "rc": 0, "said": ""}
+    if not path:
+        return seen
+    _code, text = run([root + path, "--version"], env, SECONDS)
+    match = re.search(r"libfabric:\s*(\S+)", text)
+    seen["version"] = match.group(1) if match else ""
+    code, text = run([root + path, "-p", "efa", "-t", "FI_EP_RDM"], env, SECONDS)
+    blocks = [one for one in parse_fi_info(text) if one["provider"].startswith("efa")]
+    seen.update(
+        rc=code,
+        domains=sorted({one.get("domain", "") for one in blocks} - {""}),
+        said="" if blocks else text.strip()[-300:],
+    )
+    return seen
+
+
+def plugin_names(wanted: str) -> "list[str]":
+    """The files that NCCL tries for a value of NCCL_NET_PLUGIN (plugin_open.cc), several with commas."""
+    if wanted == NONE:
+        return []
+    names = []
+    for one in [part.strip() for part in wanted.split(",")] if wanted else [""]:
+        names += ["libnccl-net.so"] if not one else [one, "libnccl-net-" + one + ".so"]
+    return names
+
+
+def linker_cache(root: str) -> "list[str]":
+    """The libraries that the dynamic linker knows."""
+    del root  # the cache is the running system's
+    command = next(
+        (one for one in ("/sbin/ldconfig", "/usr/sbin/ldconfig") if os.path.exists(one)), ""
+    )
+    if not command:
+        return []
+    return [
+        line.rpartition("=> ")[2].strip()
+        for line in run([command, "-p"], dict(os.environ), SECONDS)[1].splitlines()
+        if "=> " in line and "libnccl-net" in line
+    ]
+
+
+def find_plugin(root: str, env: "dict[str, str]", cache: "list[str]") -> "dict[str, str]":
+    """Where a job's NCCL finds its plugin; ``elsewhere`` is one that it does not find."""
+    names = plugin_names(env.get("NCCL_NET_PLUGIN", ""))
+    searched = [part for part in env.get("LD_LIBRARY_PATH", "").split(":") if part]
+    for name in names:
+        places = [name] if name.startswith("/") else [os.path.join(one, name) for one in searched]
+        places += [one for one in cache if os.path.basename(one) == name]
+        for place in places:
+            if os.path.exists(root + place):
+                return {"path": place, "elsewhere": ""}
+    known = [
+        hit[len(root) :]
+        for pattern in PLUGIN_PATHS
+        for hit in sorted(glob.glob(root + pattern + "/libnccl-net*.so"))
+    ]
+    return {"path": "", "elsewhere": known[0] if known else ""}
+
+
+def observe_plugin(root: str, env: "dict[str, str]", cache: "list[str]") -> "dict[str, str]":
+    """Find the plugin and load it in a child process: a missing libfabric shows only then."""
+    seen = dict(find_plugin(root, env, cache), error="", version="")
+    if not seen["path"]:
+        return seen
+    code, text = run([sys.executable, "-I", "-c", LOAD, root + seen["path"]], env, SECONDS)
+    if code:
+        lines = [line for line in text.strip().splitlines() if line]
+        seen["error"] = lines[-1][-300:] if lines else "exit status {}".format(code)
+    return seen
+
+
+def observe(environment: "dict[str, str] | None" = None, root: str = "") -> "dict[str, Any]":
+    """Look at everything that EFA needs on this node.
+
+    ``environment`` are variables as a job sees them (LD_LIBRARY_PATH, NCCL_NET_PLUGIN, FI_PROVIDER …), on top of this
+    process's own. ``root`` is another place of the file system, for tests.
+    """
+    env = dict(os.environ)
+    given = {str(key): str(value) for key, value in (environment or {}).items()}
+    env.update(given)
+    cache = linker_cache(root)
+    kept = ("NCCL_NET_PLUGIN", "NCCL_NET", "FI_PROVIDER", "LD_LIBRARY_PATH")
+    asset = read(root + "/sys/class/dmi/id/board_asset_tag")
+    pci, verbs = pci_devices(root), verbs_devices(root)
+    seen: "dict[str, Any]" = {
+        "vendor": read(root + "/sys/class/dmi/id/sys_vendor"),
+        # Nitro instances carry their id here, readable for everybody
+        "instance": asset if asset.startswith("i-") else "",
+        "pci": pci,
+        "verbs": verbs,
+        "driver_version": read(root + "/sys/module/efa/version"),
+        "libfabric": {},
+        "plugin": find_plugin(root, env, cache),
+        "environment": {key: given[key] for key in kept if key in given},
+    }
+    if pci or verbs:  # the rest starts programs, and says nothing without a device
+        seen["libfabric"] = observe_libfabric(root, env)
+        seen["plugin"] = observe_plugin(root, env, cache)
+    return seen

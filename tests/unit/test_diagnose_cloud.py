@@ -1,0 +1,92 @@
+"""The diagnosis and the cloud: what AWS said becomes findings, and explains the links that fail for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible.module_utils import fullmesh_efa
+from test_ec2 import CLUSTER, eni, group, permission, plan, raw
+
+from fullmesh import ec2
+from fullmesh.diagnose import fold, judge, shape
+from fullmesh.diagnose.rules import cloud
+from fullmesh.verify_types import Finding
+
+
+def look(held: dict[str, Any], own: dict[str, Any] | None = None) -> Any:
+    """A diagnosis in which no node answered and AWS did."""
+    about = judge.About("run", "2026-11-20T18:00:00+00:00", "2026-11-20T18:00:05+00:00", ec2=held)
+    return judge.look_at(own or plan(), {}, about)
+
+
+def link(code: str, source: str, target: str) -> Finding:
+    """A link that does not work."""
+    return Finding(code, "L2", "silence", pairs=((source, target),), kinds=("range",))
+
+
+def test_a_gap_in_the_group_explains_the_silent_links() -> None:
+    held = {"raw": raw(groups=[group(CLUSTER[:1])]), "settings": {}}
+    found = list(cloud.security_groups(look(held)))
+    assert [one.code for one in found] == ["EC-112"]
+    assert found[0].rung == "L2"
+    both = [link("DG-115", "n0", "n1"), link("DG-116", "n1", "n0"), link("VC-201", "n0", "n1")]
+    heads = fold.fold([*both, *found])
+    assert [one.code for one in heads] == ["EC-112"]
+    assert {one.code for one in heads[0].follows} == {"DG-115", "DG-116", "VC-201"}
+
+
+def test_a_node_outside_the_group_explains_only_its_own_links() -> None:
+    nodes = [eni(at, f"10.0.1.{at + 1}") for at in range(3)]
+    nodes[2]["groups"] = [{"group_id": "sg-0fedcba9876543210"}]
+    own = plan(*(f"10.0.1.{at}/24" for at in (1, 2, 3)))
+    held = {"raw": raw(nodes), "settings": {}}
+    found = list(cloud.security_groups(look(held, own)))
+    assert [(one.code, one.node) for one in found] == [("EC-111", "n2")]
+    heads = fold.fold([*found, link("DG-115", "n0", "n2"), link("DG-115", "n0", "n1")])
+    assert sorted(one.code for one in heads) == ["DG-115", "EC-111"]
+
+
+def test_a_warning_explains_no_error() -> None:
+    wide = [*CLUSTER, permission("tcp", 22, 22, "0.0.0.0/0")]
+    found = list(cloud.security_groups(look({"raw": raw(groups=[group(wide)]), "settings": {}})))
+    assert [one.code for one in found] == ["EC-118"]
+    heads = fold.fold([*found, link("DG-115", "n0", "n1")])
+    assert {one.code for one in heads} == {"EC-118", "DG-115"}
+
+
+def test_nobody_planned_ports_so_the_kernels_own_are_judged() -> None:
+    own = plan() | {"open_ports": []}
+    own["data_ports"] = {"first": 32768, "last": 60999}
+    found = list(cloud.security_groups(look({"raw": raw(), "settings": {}}, own)))
+    assert "32768-49999/tcp, 54096-60999/tcp" in found[0].cause
+
+
+@pytest.mark.parametrize("held", [{}, {"raw": {}}, {"raw": None}, {"raw": [], "settings": None}])
+def test_without_an_answer_there_is_no_finding(held: dict[str, Any]) -> None:
+    assert list(cloud.security_groups(look(held))) == []
+
+
+def test_what_could_not_be_asked_is_said() -> None:
+    missed = judge.missed(look({"why": "[EC-122] AWS gave no answer: no credentials"}))
+    assert {"node": "", "what": "security groups and network ACLs of EC2"}.items() <= next(
+        one for one in missed if not one["node"]
+    ).items()
+
+
+def test_efa_comes_through_the_sieve() -> None:
+    seen = fullmesh_efa.observe()
+    told = shape.attempt(shape.EFA, seen)
+    assert told is not None
+    assert told.keys() == seen.keys()
+    assert shape.attempt(shape.EFA, {"pci": "x"}) is None
+
+
+def test_who_is_asked() -> None:
+    def told(vendor: str) -> dict[str, Any]:
+        return {"__diagnose_node": {"facts": {"survey": {"efa": {"vendor": vendor}}}}}
+
+    assert ec2.concerned([told("QEMU"), told("Amazon EC2")])
+    assert ec2.concerned([{"ec2_security_group_mode": "efa"}])
+    assert not ec2.concerned([told("QEMU"), {}, {"__diagnose_node": {"facts": None}}])
+    assert not ec2.concerned([{"__diagnose_node": {"unreachable": True, "msg": "x"}}])
