@@ -11,6 +11,7 @@ from ansible.errors import AnsibleFilterError
 
 from fullmesh import plan as core
 from fullmesh import preflight as checks
+from fullmesh import steering
 from fullmesh.faults import RefusedError
 
 
@@ -44,6 +45,11 @@ def preflight_faults(
     return checks.from_hostvars(plan, hostvars, [str(host) for host in hosts], float(now))
 
 
+def plan_serial(hostvars: Any, hosts: list[str]) -> list[int | str]:
+    """How many nodes change at a time, as a play's ``serial`` takes it."""
+    return steering.of_plan(hostvars, [str(host) for host in hosts])
+
+
 class FilterModule:
     """Filters of the cluster plan."""
 
@@ -53,5 +59,6 @@ class FilterModule:
             "cluster_plan": cluster_plan,
             "plan_faults": plan_faults,
             "node_view": node_view,
+            "plan_serial": plan_serial,
             "preflight_faults": preflight_faults,
         }

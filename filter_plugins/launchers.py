@@ -10,9 +10,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 from fullmesh import launchers as core
 
 
-def launchers_faults(user: str, join_seconds: Any, stop_seconds: Any) -> list[str]:
+def launchers_faults(
+    user: str, join_seconds: Any, stop_seconds: Any, watch_seconds: Any
+) -> list[str]:
     """Coded sentences: what is wrong with the settings."""
-    return [str(fault) for fault in core.faults(str(user), join_seconds, stop_seconds)]
+    found = core.faults(str(user), join_seconds, stop_seconds, watch_seconds)
+    return [str(fault) for fault in found]
 
 
 class FilterModule:
@@ -20,4 +23,10 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The names under which Ansible finds them."""
-        return {"launchers_faults": launchers_faults}
+        return {
+            "launchers_commands": core.commands,
+            "launchers_faults": launchers_faults,
+            "launchers_hostfile": core.hostfile,
+            "launchers_library": core.library,
+            "launchers_nodes": core.nodes,
+        }

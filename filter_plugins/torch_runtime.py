@@ -12,14 +12,24 @@ from ansible.errors import AnsibleFilterError
 from fullmesh import torch_runtime as core
 
 
-def torch_runtime_lock(version: str, files: str, build: str, own: str) -> str:
+def torch_runtime_files(_: str) -> str:
+    """Where the committed locks are, for playbooks as well: role_path is known only inside the role."""
+    return str(Path(__file__).resolve().parent.parent / "roles/torch_runtime/files")
+
+
+def torch_runtime_lock(version: str, files: str, wanted: str, own: str) -> str:
     """The path of the lock for torch *version*."""
-    return core.lock_file(files, str(version), build, own)
+    return core.lock_file(files, str(version), wanted, own)
 
 
-def torch_runtime_faults(version: str, files: str, build: str, own: str) -> list[str]:
+def torch_runtime_index(own: str, files: str, version: str, wanted: str) -> str:
+    """The index of the accelerator's wheels, unless *own* names one."""
+    return core.index(files, str(version), wanted, own)
+
+
+def torch_runtime_faults(version: str, files: str, wanted: str, own: str) -> list[str]:
     """Coded sentences: what is wrong with the settings."""
-    return [str(fault) for fault in core.faults(files, str(version), build, own)]
+    return [str(fault) for fault in core.faults(files, str(version), wanted, own)]
 
 
 def torch_runtime_targets(hostvars: Any, hosts: list[str]) -> list[dict[str, Any]]:
@@ -35,7 +45,7 @@ def torch_runtime_targets(hostvars: Any, hosts: list[str]) -> list[dict[str, Any
 def torch_runtime_wheels(results: list[dict[str, Any]], seen: Any) -> dict[str, Any]:
     """The download among *results* that is meant for the node that was *seen*."""
     if not seen["python"]:  # check mode on a bare node: its Python is not installed yet
-        return {"bundle": "", "bundle_bytes": 0, "installed_bytes": 0, "wheels": {}}
+        return {"bundle": "", "bundle_bytes": 0, "installed_bytes": 0, "wheels": {}, "manifest": {}}
     key = core.target_key(str(seen["lock"]), seen)
     for result in results:
         if result.get("key") == key:
@@ -53,16 +63,42 @@ def torch_runtime_space(seen: Any, wheels: Any, node: str) -> list[str]:
     return [str(fault) for fault in core.space_faults(node, seen, wheels)]
 
 
+def torch_runtime_handover(
+    results: list[dict[str, Any]], hostvars: Any, hosts: list[str], plan: Any
+) -> dict[str, dict[str, Any]]:
+    """Who gets the bundle from the controller, who from which nodes."""
+    nodes = {}
+    for host in hosts:
+        seen = hostvars[host].get("__torch_runtime_seen") or {}
+        if seen.get("needed") and seen.get("python"):
+            nodes[host] = (seen, torch_runtime_wheels(results, seen))
+    return core.handover(nodes, plan)
+
+
+def torch_runtime_sources(names: list[str], hostvars: Any, plan: Any) -> list[dict[str, Any]]:
+    """Name, address and port of those nodes among *names* that listen."""
+    ports = {name: hostvars[name].get("__torch_runtime_share", {}).get("port", 0) for name in names}
+    return [
+        {"name": name, "address": plan["nodes"][name]["address"], "port": port}
+        for name, port in ports.items()
+        if port
+    ]
+
+
 class FilterModule:
     """Filters of the role torch_runtime."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The names under which Ansible finds them."""
         return {
+            "torch_runtime_files": torch_runtime_files,
             "torch_runtime_lock": torch_runtime_lock,
+            "torch_runtime_index": torch_runtime_index,
             "torch_runtime_faults": torch_runtime_faults,
             "torch_runtime_pinned": torch_runtime_pinned,
             "torch_runtime_targets": torch_runtime_targets,
             "torch_runtime_wheels": torch_runtime_wheels,
             "torch_runtime_space": torch_runtime_space,
+            "torch_runtime_handover": torch_runtime_handover,
+            "torch_runtime_sources": torch_runtime_sources,
         }

@@ -8,6 +8,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh_detach import BASE, drop_run_directory, make_run_directory
 from ansible.module_utils.fullmesh_listeners import stop_listeners
 from ansible.module_utils.fullmesh_ranks import collect_ranks, current_step, start_ranks
+from ansible.module_utils.fullmesh_survey_names import take_answers
 
 DOCUMENTATION = r"""
 ---
@@ -40,6 +41,10 @@ options:
     description: Text of the rank's program.
     type: str
     default: ""
+  modules:
+    description: Texts of the files that the program imports, by name.
+    type: dict
+    default: {}
   environment:
     description: Environment of the ranks.
     type: dict
@@ -89,6 +94,11 @@ listeners:
     C(asked) and C(answered), as ports per pair of addresses.
   type: dict
   returned: state is started
+names:
+  description: >-
+    What ladder_node left to be looked up beside the probe: C(names) and C(survey), as its C(facts) have them otherwise.
+  type: dict
+  returned: state is started, and ladder_node was called with C(beside)
 done:
   description: All ranks have ended or were killed.
   type: bool
@@ -114,12 +124,13 @@ if TYPE_CHECKING:
 def start(want: "dict[str, Any]") -> "dict[str, Any]":
     """End the listeners first: the job needs their ports."""
     seen = stop_listeners(want["run"], BASE)
+    names = take_answers(want["run"], BASE)
     if want["ranks"]:
         make_run_directory(want["run"])
         start_ranks(dict(want, base=BASE))
     else:
         drop_run_directory(want["run"])
-    return {"listeners": seen}
+    return {"listeners": seen, **({"names": names} if names else {})}
 
 
 def collect(want: "dict[str, Any]") -> "dict[str, Any]":
@@ -140,6 +151,7 @@ def main() -> None:
             "ranks": {"type": "list", "elements": "int", "default": []},
             "python": {"type": "str", "default": ""},
             "script": {"type": "str", "default": ""},
+            "modules": {"type": "dict", "default": {}},
             "environment": {"type": "dict", "default": {}},
             "settings": {"type": "dict", "default": {}},
             "deadline": {"type": "int", "default": 60},

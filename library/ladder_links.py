@@ -6,7 +6,9 @@ import resource
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_links import probe_links
+from ansible.module_utils.fullmesh_handshake import PAYLOAD_LIMIT
+from ansible.module_utils.fullmesh_links import measure_all, probe_links
+from ansible.module_utils.fullmesh_survey_net import neighbours
 
 DOCUMENTATION = r"""
 ---
@@ -41,6 +43,10 @@ options:
     description: Deadline of one try; what got no answer is tried twice.
     type: float
     default: 3.0
+  bandwidth:
+    description: Bytes for one measurement of the rate to each peer; 0 measures nothing.
+    type: int
+    default: 0
 attributes:
   check_mode:
     description: Does the same; nothing is changed.
@@ -64,7 +70,16 @@ links:
   description: >-
     One record per target: C(verdict) (open, refused, rejected, dropped, no_route, reset, wrong_source, someone_else,
     mtu_black_hole), C(remark), C(errno), C(ms), C(rtt_ms), C(source), C(neighbour), C(attempts), C(offset) of the
-    peer's clock in seconds and C(offset_error).
+    peer's clock in seconds and C(offset_error), C(reached) (how far this end came), C(lost) and C(segments).
+  type: list
+  elements: dict
+  returned: always
+neighbours:
+  description: The peers' entries in the neighbour table after the probe, and how many entries there are.
+  type: dict
+  returned: always
+bandwidth:
+  description: One record per peer that was measured, with C(mbit_s).
   type: list
   elements: dict
   returned: always
@@ -98,6 +113,7 @@ def main() -> None:
             "targets": {"type": "list", "elements": "dict", "required": True},
             "payload": {"type": "int", "default": 65536},
             "seconds": {"type": "float", "default": 3.0},
+            "bandwidth": {"type": "int", "default": 0},
         },
         supports_check_mode=True,
     )
@@ -106,7 +122,10 @@ def main() -> None:
     begun = time.monotonic()
     links = probe_links(want["targets"], me, want["seconds"], window())
     spent = round(time.monotonic() - begun, 3)
-    module.exit_json(changed=False, links=links, seconds=spent)
+    size = min(want["bandwidth"], PAYLOAD_LIMIT)
+    rates = measure_all(links, want["targets"], me, size, want["seconds"]) if size else []
+    seen = neighbours(sorted({str(target["address"]) for target in want["targets"]}))
+    module.exit_json(changed=False, links=links, seconds=spent, bandwidth=rates, neighbours=seen)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,17 @@
 # SPDX-License-Identifier: MIT
 """First call of the verification on a node: look at it, ask NCCL, open the listeners."""
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_detach import BASE, make_run_directory
-from ansible.module_utils.fullmesh_listeners import start_listeners
+from ansible.module_utils.fullmesh_detach import BASE, drop_run_directory, make_run_directory
+from ansible.module_utils.fullmesh_listeners import spread_over, start_listeners
 from ansible.module_utils.fullmesh_observe import observe, observe_nccl
 from ansible.module_utils.fullmesh_sockets import family_of
+from ansible.module_utils.fullmesh_survey import begin_survey, end_survey
+from ansible.module_utils.fullmesh_survey_names import ask_beside
+from ansible.module_utils.fullmesh_survey_wall import port_borders
 
 DOCUMENTATION = r"""
 ---
@@ -66,6 +70,29 @@ options:
     type: list
     elements: list
     default: []
+  survey:
+    description: Look at everything that the rules of the diagnosis ask for.
+    type: bool
+    default: false
+  beside:
+    description:
+      - Look names up while the listeners and probes of this run are at work; ladder_gloo returns the answers.
+      - A name server that says nothing costs its seconds in any case, but nobody waits for them twice.
+    type: bool
+    default: false
+  range:
+    description: First and last data port; empty takes the range that this kernel gives out.
+    type: list
+    elements: int
+    default: []
+  assumed:
+    description: The range is a guess; a node that Fullmesh never configured takes its kernel's own range.
+    type: bool
+    default: false
+  spread:
+    description: How many listeners are spread over the range, besides those at the borders of firewall rules.
+    type: int
+    default: 0
   listen:
     description: Open the listeners.
     type: bool
@@ -98,7 +125,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 facts:
-  description: Addresses, interface, names, limits, sysctls, versions, clock.
+  description: Addresses, interface, names, limits, sysctls, versions, clock; C(survey) when it was asked for.
   type: dict
   returned: always
 nccl:
@@ -106,7 +133,8 @@ nccl:
   type: dict
   returned: always
 ports:
-  description: The listeners, each with C(kind) (sample, master, rendezvous, outside), C(port), C(error), C(holder).
+  description: >-
+    The listeners, each with C(kind) (sample, range, master, rendezvous, outside), C(port), C(error), C(holder).
   type: list
   elements: dict
   returned: always
@@ -120,11 +148,21 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def chosen_ports(want: "dict[str, Any]") -> "list[int]":
+    """Say which ports of the data range get a listener of their own."""
+    seen = want.get("seen", {})
+    first, last = seen.get("range") or want["range"] or (0, -1)
+    if not want["spread"] or first > last:
+        return []
+    borders = port_borders(seen.get("nft", {}), first, last)
+    chosen: "list[int]" = spread_over(first, last, want["spread"], borders)
+    return chosen
+
+
 def open_ports(want: "dict[str, Any]") -> "dict[str, Any]":
     """Open the listeners, or say that none were wanted."""
     if not want["listen"]:
         return {"ports": [], "tapped": False}
-    make_run_directory(want["run"])
     opened: "dict[str, Any]" = start_listeners(
         {
             "run": want["run"],
@@ -138,10 +176,24 @@ def open_ports(want: "dict[str, Any]") -> "dict[str, Any]":
             "outside": want["outside"],
             "allowed": want["allowed"],
             "lifetime": want["lifetime"],
+            "spread": chosen_ports(want),
             "peers": [str(host["address"]) for host in want["hosts"]],
         }
     )
     return opened
+
+
+def look(want: "dict[str, Any]") -> "dict[str, Any]":
+    """Look at the node; what the listeners need to know of it goes into *want*."""
+    if want["beside"]:
+        run = want["run"]
+        want["beside"] = lambda survey: ask_beside(run, BASE, survey, want)
+    looking = begin_survey(want) if want["survey"] else None
+    facts: "dict[str, Any]" = observe(want)
+    want["device"] = facts["addresses"].get(want["address"], "")
+    if looking:
+        want["seen"] = facts["survey"] = end_survey(looking, want)
+    return facts
 
 
 def main() -> None:
@@ -159,18 +211,26 @@ def main() -> None:
             "named": {"type": "list", "elements": "dict", "default": []},
             "outside": {"type": "bool", "default": False},
             "allowed": {"type": "list", "elements": "list", "default": []},
+            "survey": {"type": "bool", "default": False},
+            "beside": {"type": "bool", "default": False},
+            "range": {"type": "list", "elements": "int", "default": []},
+            "assumed": {"type": "bool", "default": False},
+            "spread": {"type": "int", "default": 0},
             "listen": {"type": "bool", "default": True},
             "nccl": {"type": "bool", "default": True},
             "lifetime": {"type": "int", "default": 120},
         },
         supports_check_mode=True,
     )
-    want = module.params
+    want = dict(module.params)  # what the look adds is no argument, and is not sent back as one
     try:
-        facts = observe(want)
-        want["device"] = facts["addresses"].get(want["address"], "")
+        if want["listen"] or want["beside"]:
+            make_run_directory(want["run"])
+        facts = look(want)
         opened = open_ports(want)
     except (OSError, ValueError) as exc:
+        with contextlib.suppress(ValueError):  # a name that no directory can have
+            drop_run_directory(want["run"])
         module.fail_json(msg=f"[VC-213] the listeners could not be started: {exc}.")
     asked = want["nccl"] and want["device"]
     nccl = observe_nccl(want["device"], family_of(want["address"])) if asked else {}

@@ -66,6 +66,7 @@ def observations() -> Dict[str, Any]:
         "container": node.container(),
         "gpus": node.gpu_count(),
         "hcas": node.hca_names(),
+        "rdma": node.rdma_ports(),
         "selinux": manifest.selinux_state({"mode": ""}).get("mode", ""),
         "proxy": {
             name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")

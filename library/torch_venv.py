@@ -61,6 +61,10 @@ options:
     description: What C(torch.__version__) has to be.
     type: str
     default: ''
+  accelerator:
+    description: What torch has to be made for, like V(cpu), V(cuda) or V(cuda13.0).
+    type: str
+    default: cpu
   bundle:
     description: Tar of wheels on this node; removed afterwards.
     type: str
@@ -120,6 +124,10 @@ have:
   type: list
   elements: str
   returned: always
+bundles:
+  description: Whole bundles that are still here, with their sizes.
+  type: dict
+  returned: always
 versions:
   description: What the environment said when it was built.
   type: dict
@@ -148,6 +156,7 @@ import torch, torch.distributed
 here = os.path.dirname(os.path.dirname(torch.__file__))
 libs = sorted(glob.glob(os.path.join(here, "nvidia", "nccl", "lib", "libnccl.so*")))
 said = {"torch": torch.__version__, "python": platform.python_version(), "cuda": torch.version.cuda or ""}
+said["rocm"] = getattr(torch.version, "hip", None) or ""
 said["gloo"] = bool(torch.distributed.is_available() and torch.distributed.is_gloo_available())
 said["nccl"] = ""
 if torch.distributed.is_nccl_available():
@@ -281,6 +290,7 @@ def observe(params: "Entry") -> "Entry":
             "lock": params["lock"],
             "free_bytes": free_bytes(params["store"]),
             "have": [] if marker else kept(params["wheels"]),
+            "bundles": {} if marker else bundles(params["wheels"]),
         }
     )
     return seen
@@ -292,6 +302,14 @@ def kept(folder: str) -> "list[str]":
         return []
     names = sorted(name for name in os.listdir(folder) if name.endswith(".whl"))
     return [sha256(os.path.join(folder, name)) for name in names]
+
+
+def bundles(folder: str) -> "dict[str, int]":
+    """Whole bundles that an interrupted run left here, with their sizes: such a node gives them to the others."""
+    if not os.path.isdir(folder):
+        return {}
+    names = [name for name in sorted(os.listdir(folder)) if name.endswith(".tar")]
+    return {name: os.path.getsize(os.path.join(folder, name)) for name in names}
 
 
 def unpack(params: "Entry") -> None:
@@ -377,6 +395,20 @@ def prove(folder: str, wanted: str, seconds: int) -> "Entry":
     return said
 
 
+def prove_accelerator(said: "Entry", wanted: str) -> None:
+    """A wrong index brings a torch that imports and then finds no GPU: in every rank, at the first job."""
+    kind = "rocm" if wanted.startswith("rocm") else "cuda"
+    if not wanted.startswith(("cuda", "cu1", "rocm")):
+        return  # cpu: every build of torch computes on a CPU
+    number = wanted[len(kind) :] if wanted.startswith(kind) else f"{wanted[2:-1]}.{wanted[-1]}"
+    if not said[kind] or (number and not (said[kind] + ".").startswith(number + ".")):
+        found = said[kind] and f"{kind} {said[kind]}"
+        raise VenvError(
+            f"[TR-113] torch {said['torch']} is made for {found or 'no ' + kind}, asked for was {wanted}. Nothing was "
+            "switched; check torch_runtime_index and torch_runtime_requirements."
+        )
+
+
 def build(params: "Entry", seen: "Entry") -> "Entry":
     """Build at the final place, without anything pointing there until the marker is written."""
     folder = seen["folder"]
@@ -386,6 +418,7 @@ def build(params: "Entry", seen: "Entry") -> "Entry":
         unpack(params)
         install(params, folder)
         versions = prove(folder, params["torch_version"], params["seconds"])
+        prove_accelerator(versions, params["accelerator"])
         marker = {"digest": seen["digest"], "versions": versions}
         with open(os.path.join(folder, MARKER), "w") as stream:
             json.dump(marker, stream, indent=1, sort_keys=True)
@@ -411,8 +444,10 @@ def switch(params: "Entry", seen: "Entry") -> None:
 
 def clear_wheels(params: "Entry") -> None:
     """Remove the bundle, and the wheels unless they are to be kept."""
-    if params["bundle"] and os.path.exists(params["bundle"]):
-        os.unlink(params["bundle"])
+    if os.path.isdir(params["wheels"]):
+        for name in os.listdir(params["wheels"]):
+            if not name.endswith(".whl"):  # bundles, what an interrupted hand-over left of them
+                os.unlink(os.path.join(params["wheels"], name))
     if not params["keep_wheels"]:
         shutil.rmtree(params["wheels"], ignore_errors=True)
 
@@ -453,6 +488,7 @@ def main() -> None:
             "lock": {"type": "str", "default": ""},
             "requirements": {"type": "str", "required": True},
             "torch_version": {"type": "str", "default": ""},
+            "accelerator": {"type": "str", "default": "cpu"},
             "bundle": {"type": "str", "default": ""},
             "expected": {"type": "dict", "default": {}},
             "keep_wheels": {"type": "bool", "default": False},

@@ -56,6 +56,10 @@ options:
     description: A package index to try when what pip is set up with does not have everything. Empty for none.
     type: str
     default: ''
+  wheels:
+    description: A directory of wheels that is asked instead of any index. Empty for none.
+    type: str
+    default: ''
   have:
     description: SHA-256 of wheels that need not go into the bundle.
     type: list
@@ -100,6 +104,10 @@ bundle_bytes:
   description: Its size.
   type: int
   returned: always
+manifest:
+  description: Size of the bundle, size of a piece, SHA-256 of every piece; for M(wheel_share).
+  type: dict
+  returned: always
 installed_bytes:
   description: What the wheels take when unpacked.
   type: int
@@ -109,6 +117,10 @@ wheels:
   type: dict
   returned: always
 """
+
+
+# Small enough that a node passes on the first piece early, large enough that asking for it costs nothing.
+PIECE = 4 << 20
 
 
 class DownloadError(Exception):
@@ -131,7 +143,9 @@ def command(params: "Entry", dest: str, index: str) -> "list[str]":
     line += ["--implementation", "cp", "--python-version", params["python"]]
     for name in params["platforms"]:
         line += ["--platform", name]
-    if index:
+    if params.get("wheels"):
+        line += ["--isolated", "--no-index", "--find-links", params["wheels"]]
+    elif index:
         line += ["--extra-index-url", index]
     return [*line, "--requirement", params["requirements"]]
 
@@ -142,7 +156,7 @@ def download(params: "Entry", dest: str) -> None:
     A site's mirror or a directory of wheels (pip config) may have everything: then nobody outside is asked.
     """
     words = attempt(params, dest, "")
-    if words and params["index"]:
+    if words and params["index"] and not params.get("wheels"):
         words = attempt(params, dest, params["index"])
     if words:
         raise DownloadError(
@@ -242,6 +256,17 @@ def bundle_of(files: "dict[str, str]", params: "Entry", wheels: str) -> str:
     return path
 
 
+def manifest_of(bundle: str) -> "Entry":
+    """What nodes need to prove every piece of the bundle by itself, before they pass it on."""
+    if not bundle:
+        return {}
+    pieces = []
+    with open(bundle, "rb") as stream:
+        for block in iter(lambda: stream.read(PIECE), b""):
+            pieces.append(hashlib.sha256(block).hexdigest())
+    return {"size": os.path.getsize(bundle), "piece": PIECE, "pieces": pieces}
+
+
 def provide(params: "Entry") -> "Entry":
     """Have the wheels and their bundle in the cache."""
     wheels = os.path.join(params["cache"], "files")
@@ -260,6 +285,7 @@ def provide(params: "Entry") -> "Entry":
         "wheels": files,
         "bundle": bundle,
         "bundle_bytes": os.path.getsize(bundle) if bundle else 0,
+        "manifest": manifest_of(bundle),
         "installed_bytes": sum(unpacked_bytes(os.path.join(wheels, name)) for name in files),
     }
 
@@ -271,6 +297,7 @@ def foresee(params: "Entry") -> "Entry":
     nothing: "Entry" = {
         "bundle": "",
         "bundle_bytes": 0,
+        "manifest": {},
         "installed_bytes": 0,
         "wheels": files or {},
     }
@@ -303,6 +330,7 @@ def main() -> None:
             "platforms": dict(texts, required=True),
             "cache": {"type": "path", "required": True},
             "index": {"type": "str", "default": ""},
+            "wheels": {"type": "str", "default": ""},
             "have": dict(texts, default=[]),
             "seconds": {"type": "int", "default": 1800},
         },

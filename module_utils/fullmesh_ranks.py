@@ -96,8 +96,9 @@ def supervise(spec: "Spec") -> "dict[str, Any]":
 def start_ranks(spec: "Spec") -> None:
     """Write what the ranks need and leave a supervisor behind."""
     run, base = spec["run"], spec["base"]
-    with open(place(run, base, "gloo_ladder.py"), "w") as stream:
-        stream.write(spec["script"])
+    for name, text in dict(spec.get("modules", {}), **{"gloo_ladder.py": spec["script"]}).items():
+        with open(place(run, base, os.path.basename(name)), "w") as stream:
+            stream.write(text)
     write_json(place(run, base, "settings.json"), spec["settings"])
     write_json(place(run, base, "ranks.json"), {"ranks": spec["ranks"]})
 

@@ -69,6 +69,15 @@ def endpoint(address: Address, port: int) -> str:
     return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"  # noqa: PLR2004 (IP version)
 
 
+def is_address(text: str) -> bool:
+    """Whether *text* is an IPv4 or IPv6 address, without prefix."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def is_host_name(text: object) -> bool:
     """Whether *text* is a name that may stand in /etc/hosts (and is no address)."""
     written = str(text)

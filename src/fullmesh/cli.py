@@ -6,18 +6,30 @@ Exit codes: 0 all well, 1 a problem was found, 2 usage or environment.
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fullmesh import __version__, demo, testing
-from fullmesh.explain import cli as explain_cli
-from fullmesh.lab import cli as lab_cli
+from fullmesh import __version__
 from fullmesh.settings import ROOT
 
 OK, PROBLEM, USAGE = 0, 1, 2
+
+# Verb -> the module that adds it. A diagnosis takes seconds, and loading all of them takes a tenth of one.
+MODULES = {
+    "demo": "fullmesh.demo",
+    "test": "fullmesh.testing",
+    "lab": "fullmesh.lab.cli",
+    "explain": "fullmesh.explain.cli",
+    "explain-log": "fullmesh.explain.cli",
+    "diagnose": "fullmesh.diagnose.cli",
+    "report": "fullmesh.report_cli",
+    "bundle": "fullmesh.bundle",
+    "watch": "fullmesh.watch",
+}
 
 CODES = {
     "CL-101": "a system package is missing and cannot be installed from here",
@@ -31,6 +43,7 @@ CODES = {
     "CL-109": "a code that does not exist",
     "CL-110": "a log that cannot be read",
     "CL-111": "a data range on the command line that is none",
+    "CL-112": "a diagnosis that Ansible or the deadline ended",
 }
 
 
@@ -63,25 +76,16 @@ def _undo(args: argparse.Namespace) -> int:
     return playbook("playbooks/undo.yml", args.inventory, args.more)
 
 
-def _report(args: argparse.Namespace) -> int:
-    from fullmesh import report  # noqa: PLC0415 (rich is slow to import; other verbs go without)
-
-    runs = sorted((ROOT / "runs").glob("*/result.json"))
-    path = Path(args.run) if args.run else (runs[-1] if runs else None)
-    if path is not None and path.is_dir():
-        path = path / "result.json"
-    if path is None or not path.is_file():
-        print(
-            f"fullmesh: [CL-107] no result at {path or ROOT / 'runs'}. Run ./fullmesh verify first.",
-            file=sys.stderr,
-        )
-        return USAGE
-    return report.print_summary(path)
-
-
 def _lock(_args: argparse.Namespace) -> int:
     flags = "--universal --generate-hashes --python-version 3.11 --no-header --no-emit-index-url"
-    for name, more in (("requirements", []), ("requirements-dev", ["-c", "requirements.txt"])):
+    same = ["-c", "requirements.txt"]
+    both = [*same, "-c", "requirements-ec2.txt"]
+    locks: tuple[tuple[str, list[str]], ...] = (
+        ("requirements", []),
+        ("requirements-ec2", same),
+        ("requirements-dev", both),
+    )
+    for name, more in locks:
         command = ["uv", "pip", "compile", "--quiet", *flags.split(), "--no-emit-find-links", *more]
         command += [f"{name}.in", "-o", f"{name}.txt"]
         done = subprocess.run(command, cwd=ROOT, check=False)
@@ -105,17 +109,16 @@ def _inventory_verb(
     return parser
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+def build_parser(verb: str = "") -> argparse.ArgumentParser:
+    """The command line: of one verb that a module adds, else the whole of it."""
     parser = argparse.ArgumentParser(
         prog="fullmesh", description="From bare nodes to a verified PyTorch-distributed cluster."
     )
     parser.add_argument("--version", action="version", version=f"fullmesh {__version__}")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    demo.register(verbs)
-    testing.register(verbs)
-    lab_cli.register(verbs)
-    explain_cli.register(verbs)
+    wanted = [MODULES[verb]] if verb in MODULES else dict.fromkeys(MODULES.values())
+    for module in wanted:
+        importlib.import_module(module).register(verbs)
     for name, text, func in (
         ("apply", "run site.yml: configure and verify the nodes", _apply),
         ("verify", "run only the verification ladder; changes nothing", _verify),
@@ -123,9 +126,6 @@ def build_parser() -> argparse.ArgumentParser:
         ("undo", "give the nodes back as they were", _undo),
     ):
         _inventory_verb(verbs, name, text).set_defaults(func=func)
-    report = verbs.add_parser("report", help="print the verdict of a run (default: the last one)")
-    report.add_argument("run", nargs="?", help="runs/<time> or a result.json")
-    report.set_defaults(func=_report)
     lock = verbs.add_parser("lock", help="write requirements*.txt anew from the .in files")
     lock.set_defaults(func=_lock)
     return parser
@@ -133,8 +133,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse and run; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    # Before we leave the user's directory: a verb that takes file names remembers it when it is loaded.
+    args = build_parser(words[0] if words else "").parse_args(words)
     os.chdir(ROOT)
-    args = build_parser().parse_args(argv)
     if getattr(args, "more", None) and args.more[0] == "--":
         args.more = args.more[1:]
     try:

@@ -6,8 +6,9 @@ both read alike are written.
 
 from __future__ import annotations
 
+import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fullmesh.faults import Fault, RefusedError
@@ -26,6 +27,8 @@ PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./\[\]-]*")
 # treated the backslash as an escape there.
 UNSAFE = re.compile(r"['\\\x00-\x1f\x7f]")
 PROXY_NAMES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+# Mbit/s from which one TCP connection does not fill a link.
+FAST = 100_000
 NO_PROXY_NAMES = ("no_proxy", "NO_PROXY")
 # What the plan decides -> the setting that changes it.
 DECIDED: dict[str, str] = {
@@ -58,7 +61,8 @@ def environment(
 ) -> dict[str, str]:
     """The variables of one node, in the order in which they are written.
 
-    *facts*: ``hcas`` (names below /sys/class/infiniband) and ``proxy`` (proxy variables in force).
+    *facts*: ``hcas`` (names below /sys/class/infiniband), ``rdma`` (their ports), ``interfaces`` (name and speed in
+    Mbit/s) and ``proxy`` (proxy variables in force).
     """
     links = interfaces(node)
     if not links:
@@ -76,9 +80,56 @@ def environment(
         "FULLMESH_ADDRESS": node["address"],
         "FULLMESH_RENDEZVOUS": plan["rendezvous"]["endpoint"],
     }
-    if not facts.get("hcas"):
-        env["NCCL_IB_DISABLE"] = 1
+    env |= fabric(plan, links, facts) if facts.get("hcas") else sockets(links, facts)
     return {name: str(value) for name, value in env.items()} | no_proxy(plan, facts)
+
+
+def sockets(links: Sequence[str], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """NCCL over TCP: no look for verbs, and more threads and sockets where one of each cannot fill the link.
+
+    NCCL starts one thread with one socket; its documentation names 4 and 4 for generic 100 Gbit/s networks.
+    """
+    speed = {str(one["name"]): int(one.get("speed") or 0) for one in facts.get("interfaces") or []}
+    env: dict[str, Any] = {"NCCL_IB_DISABLE": 1}
+    if speed.get(links[0], 0) >= FAST:
+        env |= {"NCCL_SOCKET_NTHREADS": 4, "NCCL_NSOCKS_PERTHREAD": 4}
+    return env
+
+
+def fabric(
+    plan: Mapping[str, Any], links: Sequence[str], facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Which RDMA ports NCCL shall take, and the GID index where they speak RoCE.
+
+    InfiniBand before Ethernet; of Ethernet's ports those of the cluster's interfaces, else all that are up. EFA is none
+    of them: NCCL reaches it by its plugin only, which needs no variable.
+    """
+    up = [one for one in facts.get("rdma") or [] if one["active"] and one["driver"] != "efa"]
+    infiniband = [one for one in up if one["layer"] == "InfiniBand"]
+    ours = [one for one in up if any(gid["interface"] in links for gid in one["gids"])]
+    ports = infiniband or ours or up
+    if not ports:
+        return {}
+    env: dict[str, Any] = {
+        "NCCL_IB_HCA": "=" + ",".join(f"{one['device']}:{one['port']}" for one in ports)
+    }
+    indexes = {gid_index(plan["family"], one["gids"]) for one in ports}
+    # one variable for all ports: where they differ NCCL must choose itself (2.21 and newer do)
+    if not infiniband and len(indexes) == 1 and None not in indexes:
+        env["NCCL_IB_GID_INDEX"] = indexes.pop()
+    return env
+
+
+def gid_index(family: str, gids: Sequence[Mapping[str, Any]]) -> int | None:
+    """The first GID that is RoCE v2 and can be routed in *family*, None without one."""
+    for gid in gids:
+        address = ipaddress.IPv6Address(gid["gid"])
+        fits = address.ipv4_mapped is not None
+        if family == "ipv6":
+            fits = not fits and not address.is_link_local
+        if gid["type"] == "RoCE v2" and fits:
+            return int(gid["index"])
+    return None
 
 
 def no_proxy(plan: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, str]:

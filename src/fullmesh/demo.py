@@ -49,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
     new = sorted(results() - before)
     if new:
         verdict = report.print_summary(new[-1])
-        _say(f"the report lies in {new[-1].relative_to(ROOT)}")
+        page = new[-1].with_name("report.html")
+        _say(f"the report lies in {(page if page.exists() else new[-1]).relative_to(ROOT)}")
     else:
         _say("site.yml left no result: it ended before the verification, see its output above")
         verdict = 0 if code == 0 and "--check" in args.more else 1

@@ -20,6 +20,7 @@ CODES: dict[str, str] = {
 ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "sbsa"}
 VERSION = re.compile(r"\d+\.\d+\.\d+(-\d+\+cuda\d+\.\d+)?")
 CUDA = re.compile(r"\d+\.\d+")
+UNSIGNED = "none"
 ADDRESS = re.compile(r"(https?|file)://\S+")
 
 
@@ -29,7 +30,9 @@ def repository(url: str, vendors: str, machine: str) -> str:
 
 
 def key_address(key: str, base: str, vendors: str) -> str:
-    """Where the signing key is fetched from; a plain path means a file on the node."""
+    """Where the signing key is fetched from; a plain path means a file on the node; "" for none."""
+    if key == UNSIGNED:
+        return ""
     if not key:
         return f"{base}/{vendors}"
     return f"file://{key}" if key.startswith("/") else key
@@ -55,7 +58,7 @@ def faults(version: Any, cuda: Any, url: str, key: str) -> list[Fault]:
         found.append(
             Fault("NC-103", text, "Write it like https://mirror.example/cuda or file:///srv/cuda")
         )
-    if key and not (ADDRESS.fullmatch(key) or re.fullmatch(r"/\S+", key)):
+    if key and key != UNSIGNED and not (ADDRESS.fullmatch(key) or re.fullmatch(r"/\S+", key)):
         text = f"nccl_repository_key {key!r} is neither an address nor an absolute path"
         found.append(Fault("NC-103", text, "Write it like https://mirror.example/cuda.asc"))
     return found

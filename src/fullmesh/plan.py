@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fullmesh import addresses, ports, settings
+from fullmesh import addresses, ports, settings, stacks, steering
 from fullmesh.faults import Fault, RefusedError
 from fullmesh.links import Link, node_links
 
@@ -46,6 +46,12 @@ CODES = {
     "PL-120": "a choice that does not exist",
     "PL-121": "a controller with an unsupported ansible-core",
     "PL-123": "a malformed gateway, route, MTU or name server",
+    "PL-124": "a malformed VLAN",
+    "PL-125": "a malformed bond",
+    "PL-126": "a card that is a member of a bond and something else as well",
+    "PL-127": "a VLAN that cannot sit on its parent",
+    "PL-128": "a malformed number of nodes at a time",
+    "PL-129": "a malformed address for ssh",
 }
 LOWEST_ANSIBLE, HIGHEST_ANSIBLE = [2, 16], [2, 21]
 CODE = ("roles", "library", "module_utils", "filter_plugins", "playbooks", "src/fullmesh")
@@ -168,6 +174,8 @@ def derive(
     controllers = _controllers(common["fullmesh_controllers"], found)
     hostnames = _hostnames(hosts, found)
     _check_choices(hosts, found)
+    batches = steering.serial(common["fullmesh_serial"], found)
+    steering.ssh_addresses(hosts, found)
     if found or data is None:
         raise RefusedError(sorted(set(found)))
     leads_time = any(own.get("time_sync_source") == "leader" for own in hosts.values())
@@ -175,6 +183,8 @@ def derive(
         Parts(order, links, counts, hostnames, named_ports, data, controllers, leads_time)
     )
     plan["digests"] = {host: _digest(plan, chosen, code) for host, chosen in hosts.items()}
+    # After the digests: how many go at a time says nothing about what a node is.
+    plan["serial"] = batches
     return plan
 
 
@@ -521,28 +531,60 @@ def _digest(plan: Mapping[str, Any], chosen: HostSettings, code: str) -> str:
 def node_view(plan: Mapping[str, Any], host: str, observed: Mapping[str, Any]) -> dict[str, Any]:
     """The plan's entry of *host*, each link with the name of the interface that is really there.
 
+    A bond's members and a VLAN's parent have names, too, whatever the inventory chose them by; a bond or VLAN itself
+    need not be there yet.
+
     Args:
         plan: the cluster plan.
         host: inventory name.
         observed: ``ansible_facts['fullmesh']`` of node_facts; only ``interfaces`` is read.
     """
     node: dict[str, Any] = json.loads(json.dumps(plan["nodes"][host]))
+    interfaces = observed.get("interfaces", [])
     for link in node["links"]:
-        link["interface"] = found_interface(link, observed.get("interfaces", []))
+        vlan, bond = link.get("vlan") or {}, link.get("bond") or {}
+        if vlan:
+            vlan["parent"] = found_card(vlan["parent"], interfaces) or vlan["parent"]
+            if not addresses.MAC.match(vlan["parent"]):
+                link["interface"] = link["interface"] or stacks.derived_name(
+                    vlan["parent"], vlan["id"]
+                )
+        elif bond:
+            names = [found_card(one, interfaces) or one for one in bond["members"]]
+            if "primary" in bond:
+                bond["primary"] = names[bond["members"].index(bond["primary"])]
+            bond["members"] = names
+        else:
+            link["interface"] = found_interface(link, interfaces)
     node["interface"] = node["links"][0]["interface"]
     return node
 
 
+# Devices that borrow the hardware address of another one.
+BORROWERS = ("vlan", "bond", "bridge", "macvlan")
+
+
+def found_card(wanted: str, interfaces: Sequence[Mapping[str, Any]]) -> str:
+    """Name the interface that has the name or MAC *wanted*; "" for none."""
+    for interface in interfaces:
+        if addresses.MAC.match(wanted):
+            match = (
+                interface["mac"].lower() == wanted.lower()
+                and interface.get("kind", "") not in BORROWERS
+            )
+        else:
+            match = interface["name"] == wanted
+        if match:
+            return str(interface["name"])
+    return ""
+
+
 def found_interface(link: Mapping[str, Any], interfaces: Sequence[Mapping[str, Any]]) -> str:
     """Name the interface that *link* means: by name, by MAC, else the one that has its address now; "" for none."""
+    if link["interface"] or link["mac"]:
+        return found_card(link["interface"] or link["mac"], interfaces)
     for interface in interfaces:
-        if link["interface"]:
-            match = interface["name"] == link["interface"]
-        elif link["mac"]:
-            match = interface["mac"].lower() == link["mac"]
-        else:
-            held = {str(entry).split("/", 1)[0] for entry in interface["addresses"]}
-            match = any(str(entry).split("/", 1)[0] in held for entry in link["addresses"])
-        if match:
+        held = {str(entry).split("/", 1)[0] for entry in interface["addresses"]}
+        if any(str(entry).split("/", 1)[0] in held for entry in link["addresses"]):
             return str(interface["name"])
     return ""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fullmesh.faults import Fault
-from fullmesh.plan import found_interface
+from fullmesh.plan import found_card, found_interface
 
 CODES = {
     "PR-101": "a node cannot be reached",
@@ -163,7 +163,17 @@ def _link_faults(plan: Mapping[str, Any], host: str, seen: Mapping[str, Any]) ->
     faults = []
     interfaces = seen["interfaces"]
     present = ", ".join(one["name"] for one in interfaces if one["name"] != "lo")
-    for link in plan["nodes"][host]["links"]:
+    links = plan["nodes"][host]["links"]
+    for link in links:
+        if link.get("vlan") or link.get("bond"):
+            below = _below(link, links)
+            faults += [
+                Fault("PR-104", f"{host}: no interface {one}", f"The node has: {present}")
+                for one in below
+                if not found_card(one, interfaces)
+            ]
+            faults += _elsewhere(host, link["interface"], link, interfaces)
+            continue
         name = found_interface(link, interfaces)
         wanted = link["interface"] or link["mac"]
         if not name and wanted:
@@ -183,10 +193,20 @@ def _link_faults(plan: Mapping[str, Any], host: str, seen: Mapping[str, Any]) ->
     return faults
 
 
+def _below(link: Mapping[str, Any], links: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The cards that a bond or VLAN needs and that are not made by another link."""
+    if link.get("bond"):
+        return list(link["bond"]["members"])
+    made = {one["interface"] for one in links if one.get("bond")}
+    return [link["vlan"]["parent"]] if link["vlan"]["parent"] not in made else []
+
+
 def _elsewhere(
     host: str, name: str, link: Mapping[str, Any], interfaces: Sequence[Mapping[str, Any]]
 ) -> list[Fault]:
     wanted = {str(entry).split("/", 1)[0] for entry in link["addresses"]}
+    # a card that goes into a bond hands its address over
+    free = {name, *(found_card(one, interfaces) for one in link.get("bond", {}).get("members", []))}
     return [
         Fault(
             "PR-106",
@@ -194,7 +214,7 @@ def _elsewhere(
             "Mend fullmesh_interface, or take the address away there",
         )
         for one in interfaces
-        if one["name"] != name
+        if one["name"] not in free
         for held in one["addresses"]
         if str(held).split("/", 1)[0] in wanted
     ]

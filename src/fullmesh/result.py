@@ -10,14 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft202012Validator
-
-from fullmesh import __version__, verify, verify_links, verify_node, verify_ranks
+from fullmesh import __version__, verify, verify_links, verify_node, verify_ranks, verify_software
+from fullmesh.diagnose.deepen import deepened
 from fullmesh.verify_types import FAILED, Finding, Rung, Seen
 
 SCHEMA = 1
 SCHEMA_PATH = Path(__file__).parent / "schema" / f"result-{SCHEMA}.json"
-COLLECTIVES = ("L3", "L4", "L5")
+COLLECTIVES = ("L3", "L4", "L5", "L7", "L8")
 
 
 @dataclass(frozen=True)
@@ -44,8 +43,11 @@ class Run:
 
 
 @cache
-def validator() -> Draft202012Validator:
+def validator() -> Any:
     """The schema, read once."""
+    # Slow to import (0.2 s), and every fork of Ansible that uses a filter imports this file.
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 (see above)
+
     return Draft202012Validator(json.loads(SCHEMA_PATH.read_text(encoding="utf-8")))
 
 
@@ -71,7 +73,8 @@ def node_summary(seen: Seen, name: str, system: str) -> dict[str, Any]:
         "torch": str(versions.get("torch", "")),
         "torch_nccl": str(versions.get("torch_nccl", "")),
         "nccl": verify_node.versions_of(seen, name)["nccl (system)"],
-        "facts": {key: facts[key] for key in kept if key in facts},
+        "facts": {key: facts[key] for key in kept if key in facts}
+        | {"software": verify_software.software(seen, name)},
     }
 
 
@@ -99,6 +102,7 @@ def assemble(
     return {
         "schema": SCHEMA,
         "fullmesh": __version__,
+        "kind": "verify",
         "run": run.name,
         "started": run.started,
         "finished": run.finished,
@@ -126,11 +130,21 @@ def build(seen: Seen, run: Run) -> dict[str, Any]:
         ValueError: the result does not follow its own schema, which is a defect of Fullmesh.
     """
     rungs, found = verify.climb(seen, run.why_not_outside)
+    found = deepened(seen, found)
     result: dict[str, Any] = json.loads(json.dumps(assemble(seen, run, rungs, found)))
+    check(result)
+    return result
+
+
+def check(result: Mapping[str, Any]) -> None:
+    """Compare a result with its schema before it is kept.
+
+    Raises:
+        ValueError: it does not follow it, which is a defect of Fullmesh.
+    """
     wrong = complaints(result)
     if wrong:
         raise ValueError(f"the result does not follow {SCHEMA_PATH.name}: {'; '.join(wrong[:5])}")
-    return result
 
 
 def load(path: Path) -> dict[str, Any]:

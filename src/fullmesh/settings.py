@@ -36,6 +36,9 @@ PLAN_SETTINGS: dict[str, Any] = {
     "fullmesh_controllers": [],
     "fullmesh_routed": False,
     "fullmesh_converge": "auto",
+    "fullmesh_serial": "100%",
+    "fullmesh_ssh_address": "",
+    "fullmesh_bundle": "",
 }
 # One value for the whole cluster: a host that differs is a fault.
 CLUSTER_WIDE = (
@@ -47,11 +50,21 @@ CLUSTER_WIDE = (
     "fullmesh_service_ports",
     "fullmesh_controllers",
     "fullmesh_routed",
+    "fullmesh_serial",
 )
 # Facts of ours that live beside the settings.
-FACTS = frozenset({"fullmesh_plan", "fullmesh_node", "fullmesh_owned", "fullmesh_notes"})
+FACTS = frozenset(
+    {"fullmesh_plan", "fullmesh_node", "fullmesh_owned", "fullmesh_notes", "fullmesh_bootstrap"}
+)
 # Settings that steer a run and say nothing about what a node should be.
-NOT_STATE = ("fullmesh_converge", "verify_cluster_", "preflight_")
+NOT_STATE = (
+    "fullmesh_bundle",
+    "fullmesh_converge",
+    "fullmesh_serial",
+    "fullmesh_ssh_address",
+    "verify_cluster_",
+    "preflight_",
+)
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 
-from fullmesh.addresses import is_host_name
+from fullmesh.addresses import is_address, is_host_name
 from fullmesh.faults import Fault
 
 CODES: dict[str, str] = {
@@ -46,7 +45,7 @@ def faults(source: str, servers: Sequence[str], wait_seconds: int) -> list[Fault
             "TS-106", f"{server!r} is neither a name nor an address", "Mend it in time_sync_servers"
         )
         for server in servers
-        if not (is_host_name(server) or _is_address(server))
+        if not (is_host_name(server) or is_address(server))
     ]
     if not 1 <= wait_seconds <= LONGEST_WAIT:
         found.append(
@@ -57,14 +56,6 @@ def faults(source: str, servers: Sequence[str], wait_seconds: int) -> list[Fault
             )
         )
     return found
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def lines(
@@ -87,6 +78,6 @@ def lines(
 def expected(source: str, servers: Sequence[str], leader: str, address: str) -> list[str]:
     """The addresses of which one must answer; names are only known as addresses to chronyc."""
     if source == "servers":
-        known = [server for server in servers if _is_address(server)]
+        known = [server for server in servers if is_address(server)]
         return known if len(known) == len(servers) else []
     return [leader] if source == "leader" and address != leader else []

@@ -24,6 +24,9 @@ CODES: dict[str, str] = {
     "TR-108": "pip could not install the wheels on the node",
     "TR-109": "the new environment's torch does not load, or is not the one that was asked for",
     "TR-110": "something that is not ours is at torch_runtime_path",
+    "TR-111": "nodes could not get the wheels from each other, so the controller gave them (a warning)",
+    "TR-113": "the new environment's torch is made for another accelerator",
+    "TR-112": "torch_runtime_accelerator is none that we know",
 }
 
 GIB = 1 << 30
@@ -31,6 +34,10 @@ PIN = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;*]+)\
 HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})(?=\s|$)")
 # Tags from before the perennial manylinux scheme (PEP 600), which wheels still carry alone.
 LEGACY = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
+ACCELERATOR = re.compile(
+    r"^(?P<kind>cpu|cuda|rocm|cu(?=\d{3}$))(?P<version>(?<=cu)\d{3}|(?<!cpu)\d+\.\d+)?$"
+)
+PYTORCH = "https://download.pytorch.org/whl"
 OLDEST_GLIBC = {"x86_64": 5, "aarch64": 17}
 
 
@@ -62,19 +69,73 @@ def pinned(text: str) -> dict[str, str]:
     return {re.sub(r"[-_.]+", "-", pin["name"]).lower(): pin["version"] for pin in pins if pin}
 
 
-def lock_file(files: str, version: str, build: str, own: str) -> str:
-    """The path of the lock that the settings ask for."""
-    return own or f"{files}/torch-{version}-{build}.txt"
+def accelerator(text: str) -> tuple[str, str]:
+    """Kind and version of an accelerator: ``cuda13.0`` and ``cu130`` are ("cuda", "13.0"), ``rocm`` is ("rocm", "").
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    found = ACCELERATOR.match(str(text))
+    if not found:
+        raise ValueError(text)
+    kind = "cuda" if found["kind"] == "cu" else found["kind"]
+    number = found["version"] or ""
+    if found["kind"] == "cu":
+        number = f"{number[:-1]}.{number[-1]}"
+    return kind, number
 
 
-def faults(files: str, version: str, build: str, own: str) -> list[Fault]:
+def there(files: str) -> list[str]:
+    """The committed locks as version and accelerator, like ``2.13.0-cuda13.0``."""
+    return sorted(path.stem.removeprefix("torch-") for path in Path(files).glob("torch-*.txt"))
+
+
+def lock_file(files: str, version: str, wanted: str, own: str) -> str:
+    """The path of the lock that the settings ask for; ``cuda`` alone takes the newest CUDA that there is a lock for."""
+    if own:
+        return own
+    try:
+        kind, number = accelerator(wanted)
+    except ValueError:
+        kind, number = wanted, ""
+    if kind != "cpu" and not number:
+        known = [
+            name.rpartition(kind)[2]
+            for name in there(files)
+            if name.startswith(f"{version}-{kind}")
+        ]
+        number = max(known, key=lambda n: [int(part) for part in n.split(".")], default="")
+    return f"{files}/torch-{version}-{kind}{number}.txt"
+
+
+def index(files: str, version: str, wanted: str, own: str) -> str:
+    """PyTorch's package index for an accelerator (https://pytorch.org/get-started); *own* wins, ``none`` is none."""
+    if own:
+        return "" if own == "none" else own
+    kind, number = accelerator(wanted)
+    if kind != "cpu" and not number:
+        number = Path(lock_file(files, version, wanted, "")).stem.rpartition(kind)[2]
+    if kind != "cpu" and not number:
+        return ""
+    folder = f"cu{number.replace('.', '')}" if kind == "cuda" else f"{kind}{number}"
+    return f"{PYTORCH}/{folder}"
+
+
+def faults(files: str, version: str, wanted: str, own: str) -> list[Fault]:
     """What is wrong with the settings."""
-    path = Path(lock_file(files, version, build, own))
+    try:
+        accelerator(wanted)
+    except ValueError:
+        step = "Write cpu, cuda, cuda13.0 (or cu130), rocm or rocm6.4"
+        return [Fault("TR-112", f"torch_runtime_accelerator is {wanted!r}", step)]
+    path = Path(lock_file(files, version, wanted, own))
     if path.is_file():
         return lock_faults(str(path), path.read_text(encoding="utf-8"))
-    there = sorted(p.stem.removeprefix("torch-") for p in Path(files).glob("torch-*.txt"))
-    what = f"{own} does not exist" if own else f"there is no lock for torch {version} ({build})"
-    step = f"Take one of {', '.join(there)}, or give your own file by torch_runtime_requirements"
+    what = f"{own} does not exist" if own else f"there is no lock for torch {version} ({wanted})"
+    step = (
+        f"Take one of {', '.join(there(files))}, or make your own with the command in the role's README and "
+        "give it by torch_runtime_requirements"
+    )
     return [Fault("TR-101", what, step)]
 
 
@@ -134,3 +195,54 @@ def space_faults(node: str, seen: Mapping[str, Any], wheels: Mapping[str, Any]) 
         return []
     text = f"{node}: {free / GIB:.2f} GiB free at {seen['store']}, {need / GIB:.2f} GiB needed"
     return [Fault("TR-105", text, "Make room, or set torch_runtime_path to a larger disk")]
+
+
+FAN_OUT = 2
+
+
+def sources(place: int, count: int) -> list[int]:
+    """Whom the node at *place* asks, nearest first: its way up the tree, then its neighbours.
+
+    Place 0 has the file. Nobody serves more than FAN_OUT others unless some of them fail, and a node passes pieces
+    on while it still receives: the time is that of FAN_OUT copies and a few pieces, however many nodes there are.
+    """
+    way = []
+    here = place
+    while here:
+        here = (here - 1) // FAN_OUT
+        way.append(here)
+    beside = [n for n in (place - 1, place + 1) if 0 < n < count and n not in way]
+    return way + beside if place else []
+
+
+def handover(
+    nodes: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]], plan: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Who gets the bundle from the controller, who from which nodes.
+
+    *nodes*: name -> (observation, download that is meant for it). Without a plan, for a node that is not in it, and
+    where one node alone needs a bundle, it comes from the controller. A node that still has the whole bundle from
+    an interrupted run is the first, else the first in the plan's order.
+    """
+    groups: dict[str, list[str]] = {}
+    found: dict[str, dict[str, Any]] = {}
+    for name, (_, wheels) in nodes.items():
+        if not wheels["bundle"]:
+            continue
+        found[name] = {"sources": [], "shared": False}
+        if name in plan.get("nodes", {}):
+            groups.setdefault(str(wheels["bundle"]), []).append(name)
+    for bundle, members in groups.items():
+        if len(members) < 2:  # noqa: PLR2004 (nobody to share with)
+            continue
+        name = Path(bundle).name
+        members.sort(key=lambda node: int(plan["nodes"][node]["node_rank"]))
+        members.sort(
+            key=lambda node: (
+                nodes[node][0].get("bundles", {}).get(name) != nodes[node][1]["bundle_bytes"]
+            )
+        )
+        for place, node in enumerate(members):
+            asked = [members[n] for n in sources(place, len(members))]
+            found[node] = {"sources": asked, "shared": True}
+    return found

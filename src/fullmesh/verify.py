@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from fullmesh import verify_links, verify_node, verify_ranks
+from fullmesh import verify_gpu, verify_links, verify_node, verify_ranks
 from fullmesh.faults import Fault
 from fullmesh.verify_types import (
     ERROR,
@@ -37,6 +38,14 @@ CODES: dict[str, str] = {
     "VC-108": "the data range is reserved, so the kernel cannot give it out",
     "VC-109": "the master or rendezvous port is taken",
     "VC-110": "MTUs differ (warning)",
+    "VC-111": "number, model or driver of the GPUs differ (warning)",
+    "VC-112": "a GPU had memory errors that ECC could not mend",
+    "VC-113": "the NVIDIA driver reported an error, Xid (warning)",
+    "VC-114": "a GPU has fewer PCIe lanes than others of its model (warning)",
+    "VC-115": "persistence mode is off (warning)",
+    "VC-116": "kernel, glibc, NIC driver, CUDA, locale or time zone differ from those of most nodes (warning)",
+    "VC-117": "torch is built for a newer CUDA than the GPU driver runs",
+    "VC-118": "torch's own NCCL and the system's are different versions (warning)",
     "VC-201": "a link drops packets",
     "VC-202": "a link rejects connections",
     "VC-203": "a link refuses connections although a listener is there",
@@ -63,8 +72,22 @@ CODES: dict[str, str] = {
     "VC-602": "NCCL listens outside the data range",
     "VC-603": "NCCL could not open its bootstrap listener",
     "VC-604": "the NCCL library is missing on some nodes",
+    "VC-711": "a rank has no GPU of its own while others have one",
+    "VC-712": "NCCL could not connect all GPUs, or hung",
+    "VC-713": "NCCL returned a wrong value",
+    "VC-714": "NCCL's bandwidth is far below the link's speed (warning)",
+    "VC-715": "nccl-tests failed on a node",
+    "VC-716": "the GPUs of a node are slower among themselves than the others' (warning)",
+    "VC-801": "a rank starts training from other data or parameters",
+    "VC-802": "DistributedSampler gave a sample twice or lost one",
+    "VC-803": "loss or parameters differ between the ranks after training",
+    "VC-804": "training over all ranks gives another loss than one process alone",
+    "VC-805": "mixed precision does not train as it must",
+    "VC-806": "training in subgroups mixes or loses something",
+    "VC-807": "FSDP does not shard, or trains something else",
+    "VC-808": "a training step failed or hung",
 }
-JOB_RUNGS = ("L3", "L4", "L5")
+JOB_RUNGS = ("L3", "L4", "L5", "L7", "L8")
 NOT_ASKED = "not asked for (verify_cluster_rungs)"
 LIMITS = {
     "verify_cluster_deadline": (10, 3600),
@@ -123,6 +146,13 @@ def asked(seen: Seen, found: Sequence[Finding]) -> list[Finding]:
     return [finding for finding in found if finding.rung in seen.rungs]
 
 
+def complete(seen: Seen) -> Seen:
+    """A rung of the job brings those below it: without them it would pass where the job broke off."""
+    last = max((JOB_RUNGS.index(rung) for rung in seen.rungs if rung in JOB_RUNGS), default=-1)
+    brought = [rung for rung in JOB_RUNGS[: last + 1] if rung not in seen.rungs]
+    return replace(seen, rungs=(*seen.rungs, *brought)) if brought else seen
+
+
 def errors(found: Sequence[Finding], rungs: Sequence[str]) -> list[Finding]:
     """The findings that fail one of *rungs*."""
     return [f for f in found if f.rung in rungs and f.severity == ERROR]
@@ -154,11 +184,13 @@ def why_not_start(seen: Seen, below: Sequence[Finding]) -> str:
 
 def below_job(seen: Seen) -> list[Finding]:
     """The findings that are known before a job is started."""
-    return asked(seen, [*verify_node.findings(seen), *verify_links.findings(seen)])
+    rules = (verify_node.findings, verify_gpu.card_findings, verify_links.findings)
+    return asked(seen, [finding for rule in rules for finding in rule(seen)])
 
 
 def may_start(seen: Seen) -> dict[str, Any]:
     """Say whether the ranks shall be started, which steps they take, and why not."""
+    seen = complete(seen)
     reason = why_not_start(seen, below_job(seen))
     return {"go": not reason, "reason": reason, "steps": verify_ranks.steps_for(seen.rungs)}
 
@@ -206,8 +238,17 @@ def link_rung(seen: Seen, found: Sequence[Finding], why_not_outside: str) -> Run
     return rung
 
 
+def details_of(seen: Seen, rung: str, table: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What is kept of a rung of the job."""
+    if rung == "L7":
+        return verify_gpu.details(seen)
+    if rung == "L8":
+        return verify_gpu.training(seen)
+    return {"ranks": list(table)} if rung == "L3" else {}
+
+
 def job_rungs(seen: Seen, found: Sequence[Finding], why_not: str) -> list[Rung]:
-    """L3 to L5: in order, nothing above a broken one."""
+    """L3 to L5, L7 and L8: in order, nothing above a broken one."""
     rungs: list[Rung] = []
     table = [] if why_not else verify_ranks.rank_table(seen)
     for rung in JOB_RUNGS:
@@ -222,7 +263,11 @@ def job_rungs(seen: Seen, found: Sequence[Finding], why_not: str) -> list[Rung]:
         if broken:
             rungs.append(Rung(rung, NOT_RUN, f"{broken.id} failed"))
             continue
-        details = {"ranks": table} if rung == "L3" else {}
+        absent = verify_gpu.why_no_gpus(seen) if rung == "L7" else ""
+        if absent:
+            rungs.append(Rung(rung, SKIPPED, absent))
+            continue
+        details = details_of(seen, rung, table)
         seconds = verify_ranks.seconds_of(seen, rung)
         rungs.append(simple_rung(seen, rung, found, seconds, details))
     return rungs
@@ -242,9 +287,7 @@ def nccl_rung(seen: Seen, found: Sequence[Finding]) -> Rung:
 
 def forgiving(rungs: Sequence[Rung], found: Sequence[Finding]) -> tuple[list[Rung], list[Finding]]:
     """In check mode nothing was configured, so nothing is demanded; the findings stay, as warnings."""
-    mild = [
-        Finding(**{**f.as_dict(), "severity": WARNING}) if f.severity == ERROR else f for f in found
-    ]
+    mild = [replace(f, severity=WARNING) if f.severity == ERROR else f for f in found]
     softened = [
         Rung(r.id, SKIPPED, f"check mode: {r.reason}", r.seconds, r.details)
         if r.status in (FAILED, NOT_RUN)
@@ -256,9 +299,11 @@ def forgiving(rungs: Sequence[Rung], found: Sequence[Finding]) -> tuple[list[Run
 
 def climb(seen: Seen, why_not_outside: str = "") -> tuple[list[Rung], list[Finding]]:
     """Judge everything."""
+    seen = complete(seen)
     below = below_job(seen)
     why_not = why_not_start(seen, below)
-    found = below if why_not else [*below, *asked(seen, verify_ranks.findings(seen))]
+    job = [] if why_not else [*verify_ranks.findings(seen), *verify_gpu.findings(seen)]
+    found = [*below, *asked(seen, job)]
     facts_seconds = slowest(seen, "node", "facts")
     clocks = {n: round(v, 3) for n, v in verify_node.clock_offsets(seen).items()}
     rungs = [
@@ -269,5 +314,6 @@ def climb(seen: Seen, why_not_outside: str = "") -> tuple[list[Rung], list[Findi
         nccl_rung(seen, found),
     ]
     order = list(RUNGS)
+    rungs.sort(key=lambda rung: order.index(rung.id))
     found = sorted(found, key=lambda f: (f.severity != ERROR, order.index(f.rung)))
     return forgiving(rungs, found) if seen.check_mode else (rungs, found)

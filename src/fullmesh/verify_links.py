@@ -43,6 +43,9 @@ SAID = {
     "someone_else": "reaches something that is not this verification's listener",
     "mtu_black_hole": "gets small packets through and loses large ones (MTU)",
 }
+SHOWN_PORTS = 6
+NO_WAY_OUT = ("ENETUNREACH", "EADDRNOTAVAIL", "ENETDOWN")  # said by our own kernel, not by a router
+DATA_KINDS = ("sample", "range")  # given out by the kernel, and chosen by us over the whole range
 FIREWALLED = ("dropped", "rejected", "refused")
 # Who stops the packets of source -> target, by what the taps of both ends saw on the wire.
 STOPPED = {
@@ -52,8 +55,12 @@ STOPPED = {
     "on_the_way_back": "{target} answers and the answers never arrive at {source}, so something in between stops them",
     "no_way_back": "the packets arrive at {target}, which has no way to answer (see {target} -> {source})",
     "no_carrier": "the cluster interface of {target} has no carrier",
+    "no_way_out": "the kernel of {source} knows no way there",
     "source": "{target} answers, and {source}'s own firewall stops the answers",
 }
+
+
+UNTAPPED = " (how far the packets came could not be watched on {target})"
 
 
 @dataclass(frozen=True)
@@ -67,11 +74,15 @@ class Blocked:
     remark: str
     place: str  # a key of STOPPED, "" when it is not known
     shown: str
+    kinds: tuple[str, ...] = ()
 
     @property
     def culprit(self) -> str:
         """The node to act on."""
-        return self.source if self.place in ("leaving", "source") else self.target
+        at_home = (
+            self.place in ("leaving", "source", "no_way_out") or self.verdict == "wrong_source"
+        )
+        return self.source if at_home else self.target
 
 
 def records(seen: Seen, source: str) -> list[Mapping[str, Any]]:
@@ -103,14 +114,31 @@ def matrix(seen: Seen) -> list[dict[str, Any]]:
                     "verdict": verdict,
                     "ms": round(median(r["ms"] for r in good), 3) if good else None,
                     "rtt_ms": round(min(r["rtt_ms"] for r in good), 3) if good else None,
-                    "ports": [
-                        {"port": r["port"], "kind": r["kind"], "verdict": r["verdict"]}
-                        for r in found
-                        if r["verdict"] != OPEN
-                    ],
+                    "ports": [port_row(r) for r in found if r["verdict"] != OPEN],
+                    **rate_row(seen, source, target, found),
                 }
             )
     return rows
+
+
+def port_row(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A port that is not open."""
+    row = {"port": record["port"], "kind": record["kind"], "verdict": record["verdict"]}
+    return row | {key: record[key] for key in ("errno", "reached") if record.get(key)}
+
+
+def rate_row(
+    seen: Seen, source: str, target: str, found: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Share of segments that were lost on the way there, and the rate, where they were measured."""
+    row: dict[str, Any] = {}
+    sent = sum(record.get("segments", 0) for record in found)
+    if sent:
+        row["loss"] = round(sum(record.get("lost", 0) for record in found) / sent, 5)
+    for rate in seen.nodes.get(source, {}).get("links", {}).get("bandwidth", []):
+        if rate["node"] == target:
+            row["mbit_s"] = rate["mbit_s"]
+    return row
 
 
 def on_wire(seen: Seen, watcher: str, what: str, pair: str, ports: Sequence[int]) -> bool | None:
@@ -143,15 +171,51 @@ def where_stopped(seen: Seen, source: str, target: str, ports: Sequence[int]) ->
     return "source" if back else "on_the_way_back"
 
 
+def place_of(
+    seen: Seen, source: str, target: str, verdict: str, found: Sequence[Mapping[str, Any]]
+) -> str:
+    """Where the packets of a link end, a key of STOPPED."""
+    if verdict in FIREWALLED:
+        return where_stopped(seen, source, target, [r["port"] for r in found])
+    local = all(r["errno"] in NO_WAY_OUT or not r.get("device") for r in found)
+    return "no_way_out" if verdict == "no_route" and local else ""
+
+
 def ports_in_words(seen: Seen, found: Sequence[Mapping[str, Any]], tried: int) -> str:
     """Say which ports are shut."""
     words = []
-    samples = [str(r["port"]) for r in found if r["kind"] == "sample"]
+    samples = [str(r["port"]) for r in found if r["kind"] in DATA_KINDS]
     if samples:
         of = "" if len(samples) == tried else f" ({len(samples)} of {tried} tried)"
         words.append(f"{seen.plan['data_ports']['firewalld']}/tcp{of}")
-    words += [f"{r['port']}/tcp ({r['kind']})" for r in found if r["kind"] != "sample"]
+    words += [f"{r['port']}/tcp ({r['kind']})" for r in found if r["kind"] not in DATA_KINDS]
     return ", ".join(words)
+
+
+def shown_ports(found: Sequence[Mapping[str, Any]]) -> str:
+    """What the kernel said for the first ports, and how far this end came on them."""
+    words = []
+    for record in found[:SHOWN_PORTS]:
+        reached = record.get("reached", "")
+        far = f" ({reached})" if reached and reached != "asked" else ""
+        words.append(f"{record['port']}: {record['errno'] or record['verdict']}{far}")
+    rest = len(found) - SHOWN_PORTS
+    return ", ".join([*words, *([f"and {rest} more"] if rest > 0 else [])])
+
+
+def limited(
+    groups: Mapping[tuple[str, str], list[Mapping[str, Any]]],
+) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
+    """Count silence as a rejection where the same peer rejects as well.
+
+    Linux sends no more than a few ICMP answers a second to one address (icmp_ratelimit, icmp(7)): of many
+    rejected connections only the first ones are told so.
+    """
+    found = {key: list(records) for key, records in groups.items()}
+    for target, verdict in list(found):
+        if verdict == "dropped" and (target, "rejected") in found:
+            found[(target, "rejected")] += found.pop((target, verdict))
+    return found
 
 
 def blocked_pairs(seen: Seen) -> list[Blocked]:
@@ -163,11 +227,11 @@ def blocked_pairs(seen: Seen) -> list[Blocked]:
         for record in records(seen, source):
             if record["kind"] == "outside":
                 continue
-            tried[record["node"]] = tried.get(record["node"], 0) + (record["kind"] == "sample")
+            tried[record["node"]] = tried.get(record["node"], 0) + (record["kind"] in DATA_KINDS)
             if record["verdict"] != OPEN:
                 groups.setdefault((record["node"], record["verdict"]), []).append(record)
-        for (target, verdict), found in groups.items():
-            shown = ", ".join(f"{r['port']}: {r['errno'] or r['verdict']}" for r in found)
+        for (target, verdict), found in limited(groups).items():
+            shown = shown_ports(found)
             result.append(
                 Blocked(
                     source,
@@ -175,10 +239,9 @@ def blocked_pairs(seen: Seen) -> list[Blocked]:
                     verdict,
                     ports_in_words(seen, found, tried[target]),
                     found[0]["remark"],
-                    where_stopped(seen, source, target, [r["port"] for r in found])
-                    if verdict in FIREWALLED
-                    else "",
+                    place_of(seen, source, target, verdict, found),
                     shown,
+                    tuple(sorted({str(r["kind"]) for r in found})),
                 )
             )
     return result
@@ -187,7 +250,7 @@ def blocked_pairs(seen: Seen) -> list[Blocked]:
 def where(block: Blocked) -> str:
     """Say who stops the packets, as far as it is known."""
     if not block.place:
-        return ""
+        return UNTAPPED.format(target=block.target) if block.verdict in FIREWALLED else ""
     return "; " + STOPPED[block.place].format(source=block.source, target=block.target)
 
 
@@ -252,6 +315,8 @@ def rule_links(seen: Seen) -> Iterator[Finding]:
             seen=block.shown,
             expected=OPEN,
             fix=mend(seen, block),
+            pairs=tuple((b.source, b.target) for b in group),
+            kinds=tuple(sorted({kind for b in group for kind in b.kinds})),
         )
 
 
@@ -273,6 +338,7 @@ def rule_late(seen: Seen) -> Iterator[Finding]:
                 expected="an answer",
                 fix=f"on {slow[0]}: uptime; run the verification again when the node is less busy",
                 severity=WARNING,
+                pairs=tuple((source, peer) for peer in slow),
             )
 
 

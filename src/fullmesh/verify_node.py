@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import Any
 
+from fullmesh import verify_software
 from fullmesh.verify_types import WARNING, Finding, Seen, in_words
 
 FILES_PER_RANK = 4  # descriptors per peer and rank (faults.md 47)
@@ -403,6 +404,7 @@ RULES = (
     rule_own_name,
     rule_clocks,
     rule_versions,
+    *verify_software.RULES,
     rule_files,
     rule_interface,
     rule_pinned_range,

@@ -1,4 +1,4 @@
-"""Rungs L3 to L5: what the ranks of a real Gloo job reported."""
+"""Rungs L3 to L5, L7 and L8: what the ranks of a real job reported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,32 @@ STEPS = {
     "latency": "L5",
     "bandwidth": "L5",
     "sockets": "L5",
+    "gpus": "L7",
+    "nccl": "L7",
+    "nccl_sizes": "L7",
+    "nccl_tests": "L7",
+    "ddp": "L8",
+    "amp": "L8",
+    "subgroups": "L8",
+    "fsdp": "L8",
+    "gpu_ddp": "L8",
+    "gpu_amp": "L8",
+    "gpu_subgroups": "L8",
+    "gpu_fsdp": "L8",
 }
+# A wrong value in a step of rung L8: what the step, or the check within it, stands for.
+TRAINING = {"amp": "VC-805", "subgroups": "VC-806", "fsdp": "VC-807"}
+CHECKS = {
+    "start": "VC-801",
+    "sampler": "VC-802",
+    "ranks": "VC-803",
+    "reference": "VC-804",
+    "gpus": "VC-711",
+    "values": "VC-713",
+}
+# What a step stands for that failed or hung; a collective (VC-403) or a training step (VC-808) otherwise.
+UNFINISHED = {"import": "VC-302", "store": "VC-301", "rendezvous": "VC-301", "init": "VC-401"}
+WORTH = ("absent", "wrong", "died", "failed", "hung")  # how much an end says, most first
 GOOD = ("ok", "unsupported")
 WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 (compared with, not bound)
 FIRST_LINE = 300
@@ -42,6 +67,8 @@ class RankEnd:
     text: str
     seen: str = ""
     expected: str = ""
+    check: str = ""  # what was found wrong, for the steps of L7 and L8
+    ranks: tuple[int, ...] = ()  # at fault, when it is not the rank that found it
 
 
 def steps_for(rungs: Sequence[str]) -> list[str]:
@@ -87,6 +114,8 @@ def end_of(
             text,
             last.get("seen", ""),
             last.get("expected", ""),
+            str(last.get("check", "")),
+            tuple(last.get("ranks", ())),
         )
     if rank in ended.get("killed", []):
         return RankEnd(rank, name, last["step"], "hung", f"no end of step {last['step']}")
@@ -104,15 +133,15 @@ def code_of(end: RankEnd) -> str:
     """The code for an end."""
     if end.state == "absent":
         return "VC-304"
+    if end.state == "wrong":
+        step = end.step.removeprefix("gpu_")
+        return TRAINING.get(step) or CHECKS.get(end.check, "VC-402")
+    # NCCL's watchdog ends the process when a collective times out: that is how a hang looks there.
+    if STEPS[end.step] == "L7":
+        return "VC-715" if end.step == "nccl_tests" else "VC-712"
     if end.state == "died":
         return "VC-303"
-    if end.state == "wrong":
-        return "VC-402"
-    if end.step == "import":
-        return "VC-302"
-    if end.step in ("store", "rendezvous"):
-        return "VC-301"
-    return "VC-401" if end.step == "init" else "VC-403"
+    return UNFINISHED.get(end.step) or ("VC-808" if STEPS[end.step] == "L8" else "VC-403")
 
 
 def sentence(seen: Seen, end: RankEnd, ranks: str) -> str:
@@ -122,11 +151,25 @@ def sentence(seen: Seen, end: RankEnd, ranks: str) -> str:
         port = master["port"] if end.step == "store" else seen.plan["rendezvous"]["port"]
         return f"{ranks} could not use the store on {master['node']} ({master['address']}:{port}): {end.text}"
     return {
-        "wrong": f"{ranks} got a wrong value: {end.text}",
+        "wrong": f"{found_by(end, ranks)}: {end.text}",
         "hung": f"{ranks} hung in {end.step} until the deadline",
         "died": f"{ranks} ended in the middle of {end.step}: {end.text}",
         "absent": f"{ranks} never started: {end.text}",
     }.get(end.state, f"{ranks} failed in {end.step}: {end.text}{remote_of(seen, end.text)}")
+
+
+def found_by(end: RankEnd, ranks: str) -> str:
+    """Whom a wrong value is laid to: who found it, unless it is known whose it is."""
+    if not end.check:
+        return f"{ranks} got a wrong value"
+    return f"training on {ranks} ({end.step})" if STEPS[end.step] == "L8" else f"{ranks}"
+
+
+def blamed(seen: Seen, group: Sequence[RankEnd]) -> list[tuple[int, str]]:
+    """The ranks at fault with their nodes: those that were named, else those that found it."""
+    named = {rank for end in group for rank in end.ranks}
+    where = {rank: name for name, node in seen.plan["nodes"].items() for rank in node["ranks"]}
+    return [(r, where[r]) for r in sorted(named) if r in where] or [(e.rank, e.node) for e in group]
 
 
 def remote_of(seen: Seen, text: str) -> str:
@@ -143,7 +186,8 @@ def remote_of(seen: Seen, text: str) -> str:
 def first_broken(found: Sequence[RankEnd]) -> list[RankEnd]:
     """The ranks that stopped first on the ladder; whoever stopped later was waiting for them.
 
-    A rank that failed by itself says more than one that hung at the same step.
+    At one step a wrong value says more than a death, and that more than a failure: whoever lost its partner fails
+    too. A rank that failed by itself says more than one that hung.
     """
     order = list(STEPS)
     broken = [end for end in found if end.step]
@@ -152,8 +196,26 @@ def first_broken(found: Sequence[RankEnd]) -> list[RankEnd]:
     rung = min(STEPS[end.step] for end in broken)
     lowest = min(order.index(end.step) for end in broken if STEPS[end.step] == rung)
     at_step = [end for end in broken if order.index(end.step) == lowest]
-    spoke = [end for end in at_step if end.state != "hung"]
-    return spoke or at_step
+    most = min(WORTH.index(end.state) for end in at_step)
+    return [end for end in at_step if WORTH.index(end.state) == most]
+
+
+def mend(seen: Seen, end: RankEnd, node: str) -> str:
+    """The next step for where a rank stopped."""
+    if end.step == "import" or end.state == "absent":
+        return seen.apply("packages")
+    if end.check == "gpus":
+        return f"on {node}: nvidia-smi -L; set fullmesh_local_ranks to its number of GPUs; {seen.apply('packages')}"
+    if end.step.startswith(("gpu", "nccl")):
+        return (
+            f"on {node}: nvidia-smi; dmesg | grep -i -E 'xid|NVRM'; run again with NCCL_DEBUG=INFO"
+        )
+    if STEPS[end.step] == "L8" and end.state == "wrong":
+        return (
+            f"on {node}: compare torch and its settings with the other nodes' ({seen.apply('packages')}); "
+            f"a wrong number that comes and goes is the machine's: test its memory"
+        )
+    return f"on {node}: see ranks in the result; run again with TORCH_DISTRIBUTED_DEBUG=DETAIL"
 
 
 def rule_climb(seen: Seen) -> Iterator[Finding]:
@@ -163,22 +225,18 @@ def rule_climb(seen: Seen) -> Iterator[Finding]:
         groups.setdefault((end.step, end.state, end.text), []).append(end)
     for group in groups.values():
         end = group[0]
-        nodes = list(dict.fromkeys(e.node for e in group))
-        who = f"{'rank' if len(group) == 1 else 'ranks'} {in_words([str(e.rank) for e in group])}"
-        fix = (
-            f"on {end.node}: see ranks in the result; run again with TORCH_DISTRIBUTED_DEBUG=DETAIL"
-        )
-        if end.step == "import" or end.state == "absent":
-            fix = seen.apply("packages")
+        guilty = blamed(seen, group)
+        nodes = list(dict.fromkeys(name for _, name in guilty))
+        who = f"{'rank' if len(guilty) == 1 else 'ranks'} {in_words([str(r) for r, _ in guilty])}"
         yield Finding(
             code_of(end),
             STEPS[end.step],
             sentence(seen, end, f"{who} on {in_words(nodes)}"),
-            node=end.node,
+            node=nodes[0],
             peer=seen.plan["master"]["node"] if STEPS[end.step] == "L3" else in_words(nodes[1:]),
             seen=end.seen or end.state,
             expected=end.expected or "ok",
-            fix=fix,
+            fix=mend(seen, end, nodes[0]),
         )
 
 

@@ -16,6 +16,8 @@ RUNGS = {
     "L4": "Gloo collectives, values checked",
     "L5": "bandwidth, latency, listeners in range",
     "L6": "NCCL bootstrap without GPUs",
+    "L7": "NCCL over all GPUs, values and bandwidth",
+    "L8": "training: DDP, AMP, subgroups, FSDP",
 }
 
 
@@ -35,6 +37,9 @@ class Finding:
         expected: the value it should have.
         fix: a command to copy.
         severity: an error fails the rung, a warning does not.
+        pairs: the ordered pairs of nodes that it is about.
+        kinds: the kinds of listeners that were hit: sample, range, master, rendezvous.
+        follows: findings that are explained by this one.
     """
 
     code: str
@@ -48,10 +53,21 @@ class Finding:
     expected: str = ""
     fix: str = ""
     severity: str = ERROR
+    pairs: tuple[tuple[str, str], ...] = ()
+    kinds: tuple[str, ...] = ()
+    follows: tuple[Finding, ...] = ()
 
-    def as_dict(self) -> dict[str, str]:
+    def as_dict(self) -> dict[str, Any]:
         """Plain data for the result."""
-        return asdict(self)
+        found = asdict(self)
+        found["pairs"] = [list(pair) for pair in self.pairs]
+        found["kinds"] = list(self.kinds)
+        found["page"] = page_of(self.code)
+        found["follows"] = [
+            {key: value for key, value in one.as_dict().items() if key != "follows"}
+            for one in self.follows
+        ]
+        return found
 
 
 @dataclass(frozen=True)
@@ -90,6 +106,7 @@ class Seen:
         check_mode: nothing was configured, so nothing can be demanded.
         clock_limit: seconds that two clocks may differ.
         inventory: how the user names the inventory, for the fixing commands.
+        planned: the inventory has a plan that site.yml takes.
     """
 
     plan: Mapping[str, Any]
@@ -100,6 +117,7 @@ class Seen:
     check_mode: bool = False
     clock_limit: float = 5.0
     inventory: str = "INVENTORY"
+    planned: bool = True
 
     def facts(self, name: str) -> Mapping[str, Any]:
         """What ladder_node saw on a node."""
@@ -112,8 +130,15 @@ class Seen:
 
     def apply(self, phase: str = "") -> str:
         """The command that brings the nodes back to the plan."""
+        if not self.planned:
+            return "give Fullmesh a plan (inventory/prod), which then configures it"
         tags = f" --tags {phase}" if phase else ""
         return f"ansible-playbook site.yml -i {self.inventory}{tags} -e fullmesh_converge=always"
+
+
+def page_of(code: str) -> str:
+    """Where the page of a code stands: the causes of diagnosis have one each, the others a line in the list."""
+    return f"docs/causes/diagnose.md#{code.lower()}"
 
 
 def in_words(names: Sequence[str], most: int = 5) -> str:

@@ -20,50 +20,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-BEGUN = time.monotonic()
+import ladder_gpu
+import ladder_train
+from ladder_rank import BEGUN, Rank, UnsupportedError, WrongValueError
+
 ELEMENTS = 1024
 GROUP_PAIRS = 8  # every group costs each member one listener; eight pairs show what eighty would
 LATENCY_ROUNDS = 20
 BANDWIDTH_ROUNDS = 3
 LISTEN = "0A"
-RESERVE_SECONDS = 3.0
-
-
-class WrongValueError(Exception):
-    """A collective came back with something else than the exact result."""
-
-    def __init__(self, what: str, seen: Any, expected: Any) -> None:
-        super().__init__(f"{what}: got {seen}, expected {expected}")
-        self.seen, self.expected = str(seen), str(expected)
-
-
-class UnsupportedError(Exception):
-    """This torch has no such collective on Gloo."""
-
-
-class Rank:
-    """What the steps share."""
-
-    def __init__(self, settings: dict[str, Any], events: Path) -> None:
-        self.settings = settings
-        self.events = events
-        self.rank = int(os.environ["RANK"])
-        self.world = int(os.environ["WORLD_SIZE"])
-        self.torch: Any = None
-        self.dist: Any = None
-        self.store: Any = None
-        self.rendezvous: Any = None
-        self.groups: list[tuple[list[int], Any]] = []
-
-    def left(self) -> float:
-        """Seconds until the supervisor loses patience."""
-        spent = time.monotonic() - BEGUN
-        return max(1.0, float(self.settings["deadline"]) - spent - RESERVE_SECONDS)
-
-    def say(self, **event: Any) -> None:
-        """Write one line."""
-        with self.events.open("a") as stream:
-            stream.write(json.dumps(event) + "\n")
 
 
 def equal(rank: Rank, what: str, seen: Any, expected: Any) -> None:
@@ -312,6 +277,8 @@ STEPS: dict[str, Callable[[Rank], dict[str, Any]]] = {
     "latency": step_latency,
     "bandwidth": step_bandwidth,
     "sockets": step_sockets,
+    **ladder_gpu.STEPS,
+    **ladder_train.STEPS,
 }
 
 
@@ -320,7 +287,7 @@ def take(rank: Rank, name: str) -> bool:
     rank.say(step=name, state="begin", at=round(time.monotonic() - BEGUN, 3))
     begun = time.monotonic()
     state, text, data = "ok", "", {}
-    seen: dict[str, str] = {}
+    seen: dict[str, Any] = {}
     try:
         data = STEPS[name](rank)
     except UnsupportedError as exc:
@@ -328,6 +295,7 @@ def take(rank: Rank, name: str) -> bool:
     except WrongValueError as exc:
         state, text = "wrong", str(exc)
         seen = {"seen": exc.seen, "expected": exc.expected}
+        seen |= {"check": exc.check, "ranks": exc.ranks}
     except Exception as exc:  # whatever torch raises is what we came to report
         state, text = "failed", f"{type(exc).__name__}: {exc}"[:2000]
     spent = round(time.monotonic() - begun, 4)

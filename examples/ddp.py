@@ -1,0 +1,78 @@
+"""DDP with a DistributedSampler and mixed precision: on GPUs over NCCL, on processors over Gloo.
+
+On every node: ``/opt/fullmesh/bin/fullmesh-torchrun ddp.py [EPOCHS]``. Ranks, addresses and interfaces come from the
+launcher and from /etc/fullmesh/env; nothing here knows the cluster. The model learns to add.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+SAMPLES = 4096
+
+
+def begin() -> torch.device:
+    """Join the other ranks; the device of this one."""
+    local = int(os.environ["LOCAL_RANK"])
+    gpu = torch.cuda.is_available()
+    device = torch.device("cuda", local) if gpu else torch.device("cpu")
+    if gpu:
+        torch.cuda.set_device(device)
+    seconds = float(os.environ.get("FULLMESH_TIMEOUT_SECONDS", "120"))
+    dist.init_process_group("nccl" if gpu else "gloo", timeout=timedelta(seconds=seconds))
+    return device
+
+
+def samples() -> TensorDataset:
+    """Eight numbers and their sum; the same on every rank, whose sampler takes its part."""
+    numbers = torch.rand(SAMPLES, 8, generator=torch.Generator().manual_seed(1))
+    return TensorDataset(numbers, numbers.sum(1, keepdim=True))
+
+
+def train(device: torch.device, epochs: int) -> float:
+    """Train; the last epoch's loss, averaged over all ranks."""
+    torch.manual_seed(2)
+    net = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
+    model = DistributedDataParallel(net.to(device))
+    # a set that all ranks can share evenly: DistributedSampler repeats samples otherwise
+    sampler: DistributedSampler[Any] = DistributedSampler(samples(), shuffle=True)
+    loader = DataLoader(samples(), batch_size=64, sampler=sampler)
+    descent = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    low = torch.float16 if device.type == "cuda" else torch.bfloat16
+    scaler = torch.amp.GradScaler(device.type, enabled=low is torch.float16)
+    total = torch.zeros(2, device=device)
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)  # or every epoch has the same order
+        total.zero_()
+        for numbers, wanted in loader:
+            with torch.autocast(device.type, dtype=low):
+                out = model(numbers.to(device))
+            loss = torch.nn.functional.mse_loss(out.float(), wanted.to(device))
+            descent.zero_grad()
+            scaler.scale(loss).backward()
+            scaler.step(descent)
+            scaler.update()
+            total += torch.stack((loss.detach(), torch.ones_like(loss)))
+    dist.all_reduce(total)
+    return float(total[0] / total[1])
+
+
+def main() -> None:
+    """Train and say how it went."""
+    device = begin()
+    loss = train(device, int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    if dist.get_rank() == 0:
+        sys.stdout.write(f"ddp: {dist.get_world_size()} ranks on {device.type}, loss {loss:.5f}\n")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

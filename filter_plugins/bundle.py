@@ -1,0 +1,82 @@
+"""Hands the choice of what goes into a bundle to Ansible."""
+
+import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from fullmesh import bundle as core
+from fullmesh import torch_runtime
+
+
+def bundle_kind(facts: Any) -> str:
+    """Nodes of one kind take the same packages."""
+    return core.kind(facts)
+
+
+def bundle_hosts(hostvars: Any, hosts: list[str]) -> list[str]:
+    """One host of each kind."""
+    return core.hosts_of(hostvars, hosts)
+
+
+def bundle_target(seen: Any, interpreter: str, lock: str) -> dict[str, Any]:
+    """What has to be downloaded for a machine whose own Python was *seen*."""
+    python = core.python(interpreter, seen)
+    tags = torch_runtime.platforms(seen["machine"], seen["glibc"])
+    key = torch_runtime.target_key(lock, {"python": python, "machine": seen["machine"]})
+    return {"python": python, "machine": seen["machine"], "platforms": tags, "key": key}
+
+
+def bundle_lock_name(text: str) -> str:
+    """A lock by its content."""
+    return core.lock_name(text)
+
+
+def bundle_faults(contents: Any, node: str, facts: Any, interpreter: str, lock: str) -> list[str]:
+    """Coded sentences: why *node* cannot be installed from this bundle."""
+    return [str(fault) for fault in core.node_faults(contents, node, facts, interpreter, lock)]
+
+
+def bundle_python(interpreter: str, seen: Any) -> str:
+    """The version of the Python that jobs use."""
+    return core.python(interpreter, seen)
+
+
+def bundle_controller(_: str, what: str) -> Any:
+    """This machine's own Python version, or pip's names for its platform."""
+    glibc = [int(part) for part in platform.libc_ver()[1].split(".")[:2]] or [2, 17]
+    if what == "python":
+        return f"{sys.version_info[0]}.{sys.version_info[1]}"
+    return torch_runtime.platforms(platform.machine(), glibc)
+
+
+def bundle_sources(hostvars: Any, hosts: list[str], controller: Any, places: Any) -> list[Any]:
+    """What goes where in the archive."""
+    parts = [hostvars[host]["__bundle_part"] for host in hosts]
+    return list(core.sources(parts, controller, places["root"], places["cache"]))
+
+
+def bundle_contents(hostvars: Any, hosts: list[str]) -> dict[str, Any]:
+    """For which machines the archive is."""
+    return core.contents([hostvars[host]["__bundle_part"] for host in hosts])
+
+
+class FilterModule:
+    """Filters of the bundle."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The names under which Ansible finds them."""
+        return {
+            "bundle_kind": bundle_kind,
+            "bundle_hosts": bundle_hosts,
+            "bundle_target": bundle_target,
+            "bundle_lock_name": bundle_lock_name,
+            "bundle_faults": bundle_faults,
+            "bundle_python": bundle_python,
+            "bundle_controller": bundle_controller,
+            "bundle_sources": bundle_sources,
+            "bundle_contents": bundle_contents,
+        }

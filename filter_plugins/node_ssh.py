@@ -1,0 +1,55 @@
+"""Hands the cluster's key and the nodes' host keys to Ansible."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from ansible.errors import AnsibleFilterError
+
+from fullmesh import node_ssh as core
+
+SEEN = "__node_ssh_seen"
+
+
+def node_ssh_faults(user: Any, port: Any) -> list[str]:
+    """Coded sentences: what is wrong with the settings."""
+    return [str(fault) for fault in core.faults(user, port)]
+
+
+def _seen(hostvars: Mapping[str, Any], hosts: Sequence[str], key: str) -> dict[str, Any]:
+    try:
+        return {host: hostvars[host][SEEN][key] for host in hosts}
+    except KeyError as error:
+        raise AnsibleFilterError(
+            f"{error} is missing: the role looks at every node first"
+        ) from error
+
+
+def node_ssh_key(plan: dict[str, Any], hostvars: Any, hosts: Sequence[str]) -> str:
+    """The private key for all nodes, a new one where none has any. A secret: use no_log."""
+    return core.choose(plan, _seen(hostvars, hosts, "private_key"))
+
+
+def node_ssh_known_hosts(
+    plan: dict[str, Any], hostvars: Any, hosts: Sequence[str], port: int
+) -> str:
+    """known_hosts with every node's real host keys."""
+    return core.known_hosts(plan, _seen(hostvars, hosts, "host_keys"), int(port))
+
+
+class FilterModule:
+    """Filters of the role node_ssh."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The names under which Ansible finds them."""
+        return {
+            "node_ssh_authorized": core.authorized,
+            "node_ssh_faults": node_ssh_faults,
+            "node_ssh_key": node_ssh_key,
+            "node_ssh_known_hosts": node_ssh_known_hosts,
+            "node_ssh_next": core.next_node,
+            "node_ssh_public": core.public,
+        }

@@ -1,0 +1,49 @@
+"""Hands the choice of the NVIDIA driver to Ansible."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from fullmesh import nvidia_driver as core
+
+
+def plain(value: Any) -> Any:
+    """Ansible tags the values it hands out; the core works on plain data."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def nvidia_driver_faults(options: Any, offers: Any) -> list[str]:
+    """Coded sentences: what is wrong with the settings."""
+    return [str(fault) for fault in core.faults(core.wish(plain(options)), plain(offers))]
+
+
+def nvidia_driver_may_build(options: Any, gpu: Any) -> list[str]:
+    """Coded sentences: what is missing to build the modules."""
+    return [str(fault) for fault in core.may_build(core.wish(plain(options)), plain(gpu))]
+
+
+def nvidia_driver_probes(options: Any, offers: Any) -> list[str]:
+    """The packages whose versions show what is installed."""
+    return core.probes(core.wish(plain(options)), plain(offers))
+
+
+def nvidia_driver_plan(options: Any, offers: Any, gpu: Any, packages: Any) -> dict[str, Any]:
+    """What is to be done on a node, or why not."""
+    return core.plan(plain(options), plain(offers), plain(gpu), plain(packages))
+
+
+class FilterModule:
+    """Filters of the role nvidia_driver."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The names under which Ansible finds them."""
+        return {
+            "nvidia_driver_faults": nvidia_driver_faults,
+            "nvidia_driver_may_build": nvidia_driver_may_build,
+            "nvidia_driver_probes": nvidia_driver_probes,
+            "nvidia_driver_plan": nvidia_driver_plan,
+        }

@@ -1,0 +1,335 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""On a machine that reaches its repositories: fetch packages with what they need, and make a repository of them."""
+
+import hashlib
+import os
+import re
+import shutil
+import tarfile
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape, quoteattr
+
+from ansible.module_utils.basic import AnsibleModule
+
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    Entry = dict[str, Any]
+    Runner = Callable[..., tuple[int, str, str]]
+
+DOCUMENTATION = r"""
+---
+module: bundle_packages
+short_description: Fetch packages with what they need, and make a repository of them
+description:
+  - Uses the package manager's own sources, and a further one, without changing them. What is installed here and not
+    named is not fetched, so this machine should be as bare as those that the packages are for.
+  - The index is written here, so that no machine needs C(createrepo) or C(apt-ftparchive).
+options:
+  names:
+    description: Packages; C(name=version) for apt, C(name-version) for dnf.
+    type: list
+    elements: str
+    required: true
+  manager:
+    description: Which kind.
+    type: str
+    choices: [apt, dnf]
+    required: true
+  url:
+    description: A further repository, flat for apt. Empty for none.
+    type: str
+    default: ''
+  key:
+    description: File on this machine with the key that signs it.
+    type: path
+    default: ''
+  folder:
+    description: Directory to fill; what is in it is removed. The same as a tar lies beside it, with the suffix C(.tar).
+    type: path
+    required: true
+attributes:
+  check_mode:
+    description: Fetches nothing.
+    support: full
+  diff_mode:
+    description: There is nothing to compare.
+    support: none
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Fetch chrony
+  bundle_packages:
+    names: [chrony]
+    manager: apt
+    folder: /var/tmp/fullmesh-bundle
+"""
+
+RETURN = r"""
+already:
+  description: The named packages that are installed here, whose dependencies may be missing in the folder.
+  type: list
+  elements: str
+  returned: always
+files:
+  description: Package files in the folder.
+  type: list
+  elements: str
+  returned: always
+"""
+
+# "Inst chrony [4.2-1] (4.3-2 Ubuntu:24.04 [amd64])"
+APT_CHOSEN = re.compile(r"^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ", re.MULTILINE)
+APT_FIELDS = re.compile(r"^(Filename|Size|SHA256|MD5sum|SHA1):.*\n", re.MULTILINE)
+# rpm's flags for <, > and = (RPMSENSE_LESS, _GREATER, _EQUAL in lib/rpmds.h), and for what only rpm itself can provide
+SENSE = {2: "LT", 4: "GT", 8: "EQ", 10: "LE", 12: "GE"}
+SENSE_BITS = 14
+RPMLIB = "rpmlib("
+RELATIONS = ("provides", "requires", "conflicts", "obsoletes")
+NAMESPACE = "http://linux.duke.edu/metadata/"
+
+
+class FetchError(Exception):
+    """A coded sentence for the user."""
+
+
+def sha256(path: str) -> str:
+    """Checksum of a file."""
+    with open(path, "rb") as stream:
+        return hashlib.sha256(stream.read()).hexdigest()
+
+
+def refused(what: str, said: str) -> FetchError:
+    """Word the failure of a package manager."""
+    words = [line.strip() for line in said.splitlines() if line.strip()][-3:]
+    return FetchError(
+        "[BN-105] {}: {}. Check the package sources of this machine, and the names and versions that are "
+        "asked for.".format(what, " | ".join(words).rstrip(".") or "no output")
+    )
+
+
+def fetch_apt(run: "Runner", params: "Entry") -> None:
+    """Lists and archives in a folder of our own; apt checks all signatures while it fetches."""
+    private = os.path.join(params["folder"], ".apt")
+    os.makedirs(os.path.join(private, "lists/partial"))
+    parts = os.path.join(private, "parts")
+    # an earlier run's file for NCCL names the same repository with another key
+    shutil.copytree("/etc/apt/sources.list.d", parts, ignore=shutil.ignore_patterns("fullmesh-*"))
+    if params["url"]:
+        with open(os.path.join(parts, "fullmesh-bundle.list"), "w") as stream:
+            stream.write("deb [signed-by={}] {} /\n".format(params["key"], params["url"]))
+    options = {
+        "Dir::Etc::sourceparts": parts,
+        "Dir::State::lists": os.path.join(private, "lists"),
+        "Dir::Cache::pkgcache": "",
+        "Dir::Cache::srcpkgcache": "",
+        "APT::Sandbox::User": "root",
+        "APT::Install-Recommends": "false",
+    }
+    flags = [part for key, value in options.items() for part in ("-o", key + "=" + value)]
+    update = ["apt-get", *flags, "-o", "APT::Update::Error-Mode=any", "update"]
+    rc, out, err = run(update)
+    if rc:
+        raise refused("apt-get update", err or out)
+    more = ["--simulate", "--reinstall", "--allow-downgrades", "--allow-change-held-packages"]
+    rc, out, err = run(["apt-get", *flags, *more, "install", *params["names"]])
+    if rc:
+        raise refused("apt-get install", err or out)
+    chosen = ["{}={}".format(*found) for found in APT_CHOSEN.findall(out)]
+    # Not --download-only: apt leaves what comes from a file: source where it is.
+    rc, out, err = run(["apt-get", *flags, "download", *chosen], cwd=params["folder"])
+    if rc:
+        raise refused("apt-get download", err or out)
+    for name in os.listdir(params["folder"]):
+        if "%" in name:  # an epoch as %3a; a file: address would be decoded once more
+            where = os.path.join(params["folder"], name.replace("%3a", "_"))
+            os.rename(os.path.join(params["folder"], name), where)
+    shutil.rmtree(private)
+
+
+def index_apt(run: "Runner", folder: str, files: "list[str]") -> None:
+    """A flat repository's ``Packages``: each package's own control fields, its place, size and checksum."""
+    entries = []
+    for name in files:
+        path = os.path.join(folder, name)
+        rc, out, err = run(["dpkg-deb", "--field", path])
+        if rc:
+            raise refused(f"dpkg-deb {name}", err)
+        fields = APT_FIELDS.sub("", out.rstrip("\n") + "\n")
+        place = f"Filename: ./{name}\nSize: {os.path.getsize(path)}\nSHA256: {sha256(path)}\n"
+        entries.append(fields + place)
+    with open(os.path.join(folder, "Packages"), "w") as stream:
+        stream.write("\n".join(entries))
+
+
+def fetch_dnf(run: "Runner", params: "Entry") -> None:
+    """dnf fetches and checks signatures; what is installed already it gives only as a reinstallation."""
+    flags = ["--assumeyes", "--downloadonly", "--downloaddir=" + params["folder"]]
+    flags += ["--setopt=install_weak_deps=False", "--setopt=keepcache=False"]
+    if params["url"]:
+        flags.append("--repofrompath=fullmesh-bundle," + params["url"])
+        flags += ["--setopt=fullmesh-bundle.gpgcheck=1"]
+        flags += ["--setopt=fullmesh-bundle.gpgkey=file://" + params["key"]]
+        # our own file shows one version only and may be there from an earlier run
+        flags.append("--disablerepo=fullmesh-nccl")
+    there = [name for name in params["names"] if run(["rpm", "--query", name])[0] == 0]
+    for verb, names in (
+        ("install", [n for n in params["names"] if n not in there]),
+        ("reinstall", there),
+    ):
+        if names:
+            rc, out, err = run(["dnf", *flags, verb, *names])
+            if rc:
+                raise refused(f"dnf {verb} --downloadonly", err or out)
+
+
+def relations(run: "Runner", path: str, kind: str) -> str:
+    """One kind of relation of a package as primary.xml has it."""
+    tag = kind.upper().rstrip("S")
+    form = f"[%{{{tag}NAME}}\\t%{{{tag}FLAGS}}\\t%{{{tag}VERSION}}\\n]"
+    _, out, _ = run(["rpm", "--query", "--nosignature", "--queryformat", form, "--package", path])
+    found = []
+    for line in out.splitlines():
+        name, flags, version = [*line.split("\t"), "", ""][:3]
+        if name in ("", "(none)") or name.startswith(RPMLIB):
+            continue
+        sense = SENSE.get(int(flags or 0) & SENSE_BITS, "")
+        text = f"<rpm:entry name={quoteattr(name)}"
+        if sense and version:
+            epoch, colon, rest = version.partition(":")
+            ver, _, rel = (rest if colon else version).partition("-")
+            text += f' flags="{sense}" epoch="{epoch if colon else 0}" ver={quoteattr(ver)}'
+            text += f" rel={quoteattr(rel)}" if rel else ""
+        found.append(text + "/>")
+    inside = "".join(sorted(set(found)))
+    return f"<rpm:{kind}>{inside}</rpm:{kind}>" if inside else ""
+
+
+def describe_rpm(run: "Runner", folder: str, name: str) -> "tuple[str, str]":
+    """A package's entry in primary.xml and in filelists.xml."""
+    path = os.path.join(folder, name)
+    form = "%{NAME}\\t%{ARCH}\\t%{EPOCHNUM}\\t%{VERSION}\\t%{RELEASE}\\t%{SIZE}\\t%{SUMMARY}\\n[%{FILENAMES}\\n]"
+    rc, out, err = run(
+        ["rpm", "--query", "--nosignature", "--queryformat", form, "--package", path]
+    )
+    if rc:
+        raise refused(f"rpm {name}", err)
+    head, *files = out.splitlines()
+    pkg, arch, epoch, version, release, size, summary = head.split("\t")
+    digest, when = sha256(path), int(os.path.getmtime(path))
+    evr = f'<version epoch="{epoch}" ver="{version}" rel="{release}"/>'
+    listed = "".join(f"<file>{escape(f)}</file>" for f in files if f.startswith("/"))
+    primary = (
+        f'<package type="rpm"><name>{pkg}</name><arch>{arch}</arch>{evr}'
+        f'<checksum type="sha256" pkgid="YES">{digest}</checksum><summary>{escape(summary)}</summary>'
+        f'<description/><packager/><url/><time file="{when}" build="{when}"/>'
+        f'<size package="{os.path.getsize(path)}" installed="{size}" archive="{size}"/>'
+        f"<location href={quoteattr(name)}/><format><rpm:license/><rpm:vendor/>"
+        + "".join(relations(run, path, kind) for kind in RELATIONS)
+        + f"{listed}</format></package>"
+    )
+    lists = f'<package pkgid="{digest}" name="{pkg}" arch="{arch}">{evr}{listed}</package>'
+    return primary, lists
+
+
+def index_dnf(run: "Runner", folder: str, files: "list[str]") -> None:
+    """repodata as dnf reads it: primary and filelists, uncompressed, and repomd with their checksums."""
+    repodata = os.path.join(folder, "repodata")
+    os.makedirs(repodata)
+    entries = [describe_rpm(run, folder, name) for name in files]
+    data = []
+    for number, (kind, root, more) in enumerate(
+        (
+            ("primary", "metadata", f'xmlns="{NAMESPACE}common" xmlns:rpm="{NAMESPACE}rpm"'),
+            ("filelists", "filelists", f'xmlns="{NAMESPACE}filelists"'),
+        )
+    ):
+        path = os.path.join(repodata, kind + ".xml")
+        with open(path, "w") as stream:
+            stream.write(
+                f'<?xml version="1.0" encoding="UTF-8"?>\n<{root} {more} packages="{len(files)}">\n'
+            )
+            stream.write("\n".join(entry[number] for entry in entries) + f"\n</{root}>\n")
+        data.append(
+            f'<data type="{kind}"><checksum type="sha256">{sha256(path)}</checksum>'
+            f'<location href="repodata/{kind}.xml"/><timestamp>1</timestamp>'
+            f"<size>{os.path.getsize(path)}</size></data>"
+        )
+    with open(os.path.join(repodata, "repomd.xml"), "w") as stream:
+        stream.write(
+            f'<?xml version="1.0" encoding="UTF-8"?>\n<repomd xmlns="{NAMESPACE}repo">'
+            f"<revision>1</revision>{''.join(data)}</repomd>\n"
+        )
+
+
+FETCH = {"apt": fetch_apt, "dnf": fetch_dnf}
+INDEX = {"apt": index_apt, "dnf": index_dnf}
+SUFFIX = {"apt": ".deb", "dnf": ".rpm"}
+
+
+def installed(run: "Runner", params: "Entry") -> "list[str]":
+    """The named packages that this machine has already: what they brought with them is not fetched."""
+    if params["manager"] == "dnf":
+        return [name for name in params["names"] if run(["rpm", "--query", name])[0] == 0]
+    names = [name.partition("=")[0] for name in params["names"]]
+    _, out, _ = run(
+        ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n", *names]
+    )
+    return [line.split()[0] for line in out.splitlines() if line.endswith(" installed")]
+
+
+def not_bare(names: "list[str]") -> str:
+    """The warning that the folder may lack what these packages need."""
+    return (
+        f"[BN-106] installed here already: {', '.join(names)}. What they need and is installed too did not go "
+        "into the bundle; it suits nodes that have it as well. Take a machine as bare as the nodes."
+    )
+
+
+def gather(run: "Runner", params: "Entry") -> "Entry":
+    """Fetch and index."""
+    shutil.rmtree(params["folder"], ignore_errors=True)
+    os.makedirs(params["folder"], 0o755)
+    already = installed(run, params)
+    FETCH[params["manager"]](run, params)
+    suffix = SUFFIX[params["manager"]]
+    files = sorted(name for name in os.listdir(params["folder"]) if name.endswith(suffix))
+    if len(files) < len(params["names"]):
+        raise refused(f"{params['manager']} gave {len(files)} files", ", ".join(files))
+    INDEX[params["manager"]](run, params["folder"], files)
+    with tarfile.open(params["folder"] + ".tar", "w") as tar:
+        tar.add(params["folder"], arcname=".")
+    return {"changed": True, "files": files, "already": already}
+
+
+def main() -> None:
+    """Read the parameters, fetch, answer."""
+    module = AnsibleModule(
+        argument_spec={
+            "names": {"type": "list", "elements": "str", "required": True},
+            "manager": {"choices": ["apt", "dnf"], "required": True},
+            "url": {"type": "str", "default": ""},
+            "key": {"type": "path", "default": "", "no_log": False},
+            "folder": {"type": "path", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    module.run_command_environ_update = {"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
+    if module.check_mode:
+        module.exit_json(changed=True, files=[])
+    try:
+        result = gather(module.run_command, module.params)
+    except FetchError as error:
+        module.fail_json(msg=str(error))
+    except (OSError, ValueError) as error:
+        what = "the packages cannot be gathered in {}".format(module.params["folder"])
+        module.fail_json(msg=f"[BN-105] {what}: {error}. Make room there and run it again.")
+    if result["already"]:
+        module.warn(not_bare(result["already"]))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

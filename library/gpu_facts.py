@@ -1,0 +1,79 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Look at a node's NVIDIA GPUs, their driver, and what a driver would need."""
+
+from typing import TYPE_CHECKING
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_gpu import observe
+from ansible.module_utils.fullmesh_manifest import packages_state
+
+if TYPE_CHECKING:
+    from typing import Any
+
+DOCUMENTATION = r"""
+---
+module: gpu_facts
+short_description: Look at the NVIDIA GPUs of a node, their driver, and what a driver would need
+description:
+  - Reads the PCI bus, /proc, /sys, the kernel's log and C(nvidia-smi). Without a GPU or a driver it says so.
+options:
+  packages:
+    description: >-
+      Packages whose installed version is asked; C(KERNEL) in a name becomes the running kernel's release, C(FLAVOUR)
+      its last word (C(generic)).
+    type: list
+    elements: str
+    default: []
+attributes:
+  check_mode:
+    description: Only reads.
+    support: full
+  diff_mode:
+    description: There is nothing to compare.
+    support: none
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Look at the GPUs
+  gpu_facts:
+    packages: [nvidia-driver-580-server]
+  register: __gpus
+"""
+
+RETURN = r"""
+gpu:
+  description: >-
+    C(pci) (C(gpus) on the bus with the driver each has, number of C(switches)), C(smi) (C(driver), C(cuda), C(cards),
+    C(processes), C(topology), C(nvlinks), C(failed)), C(loaded) (version of the loaded module), C(nouveau),
+    C(secure_boot) (null without EFI), C(xids), C(tools) (C(compiler), C(headers) of the running C(kernel)) and
+    C(container).
+  type: dict
+  returned: success
+packages:
+  description: Version of each package, empty where it is not installed.
+  type: dict
+  returned: success
+"""
+
+
+def for_kernel(name: str, release: str) -> str:
+    """A package's name for the running kernel."""
+    return name.replace("KERNEL", release).replace("FLAVOUR", release.rsplit("-", 1)[-1])
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={"packages": {"type": "list", "elements": "str", "default": []}},
+        supports_check_mode=True,
+    )
+    seen = observe()
+    names = [for_kernel(name, seen["kernel"]) for name in module.params["packages"]]
+    held: "dict[str, Any]" = packages_state(names) if names else {}
+    module.exit_json(changed=False, gpu=seen, packages=held)
+
+
+if __name__ == "__main__":
+    main()

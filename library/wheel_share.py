@@ -1,0 +1,217 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Hand one file from node to node over the cluster's own network."""
+
+import json
+import os
+import secrets
+from typing import TYPE_CHECKING
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_detach import detach
+from ansible.module_utils.fullmesh_share import CONTROL, Store, fetch, open_port, serve
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+
+DOCUMENTATION = r"""
+---
+module: wheel_share
+short_description: Hand one file from node to node over the cluster's own network
+description:
+  - V(started) proves what is here, listens on a data port of the cluster network and leaves a helper that serves
+    proved pieces to those who know the secret. It ends by itself.
+  - V(fetched) takes the missing pieces from the nodes in C(sources), each checked with the hash that the
+    controller gave. It never fails for a peer's sake; C(complete) says whether the file is whole.
+  - V(stopped) ends the helper.
+options:
+  state:
+    description: What to do.
+    type: str
+    choices: [started, fetched, stopped]
+    required: true
+  name:
+    description: This node's name, for messages.
+    type: str
+    default: ''
+  path:
+    description: The file. What an interrupted run left lies beside it, with the suffix C(.part).
+    type: path
+    required: true
+  manifest:
+    description: Size of the file, size of a piece, SHA-256 of every piece.
+    type: dict
+    default: {}
+  address:
+    description: This node's address in the cluster.
+    type: str
+    default: ''
+  first:
+    description: First port that peers may reach.
+    type: int
+    default: 0
+  last:
+    description: Last port that peers may reach.
+    type: int
+    default: 0
+  sources:
+    description: Nodes to ask, nearest first, each with name, address and port.
+    type: list
+    elements: dict
+    default: []
+  secret:
+    description: This run's secret.
+    type: str
+    default: ''
+  seconds:
+    description: When the helper ends, or the fetching gives up.
+    type: int
+    default: 1800
+attributes:
+  check_mode:
+    description: Does nothing.
+    support: full
+  diff_mode:
+    description: There is nothing to compare.
+    support: none
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Offer what is here to the other nodes
+  wheel_share:
+    state: started
+    path: /opt/fullmesh/wheels/bundle.tar
+    manifest: {size: 3, piece: 4194304, pieces: ["ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"]}
+    address: 10.78.0.11
+    first: 50000
+    last: 54095
+    secret: "{{ __secret }}"
+"""
+
+RETURN = r"""
+port:
+  description: Where this node can be asked; 0 when it cannot.
+  type: int
+  returned: started
+why:
+  description: Why it cannot.
+  type: str
+  returned: started
+complete:
+  description: The whole file is here and proved.
+  type: bool
+  returned: started or fetched
+bytes:
+  description: What came from other nodes.
+  type: int
+  returned: fetched
+from:
+  description: The nodes that gave something.
+  type: list
+  elements: str
+  returned: fetched
+reasons:
+  description: Node to the reason why it gave nothing more.
+  type: dict
+  returned: fetched
+"""
+
+
+def start(params: "Entry") -> "Entry":
+    """Prove what is here and serve it; a node without its address says why and goes on."""
+    folder = os.path.dirname(params["path"])
+    # Jobs of other users pass through the folder above; what is on its way is nobody's business.
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    if not os.path.isdir(folder):
+        os.mkdir(folder, 0o700)
+    store = Store(params["path"], params["manifest"])
+    there = store.prepare()
+    answer = {"changed": False, "complete": there == len(store.hashes), "port": 0, "why": ""}
+    try:
+        listener = open_port(params["address"], params["first"], params["last"])
+    except OSError as error:
+        return dict(answer, why=f"{params['address']} cannot be listened on: {error.strerror}")
+    token = secrets.token_hex(16)
+    control = os.path.join(folder, CONTROL)
+    with open(control + ".new", "w") as stream:
+        json.dump({"token": token}, stream)
+    os.replace(control + ".new", control)
+    port = listener.getsockname()[1]
+    detach(
+        lambda: serve(listener, store, params["secret"], token, params["seconds"]),
+        keep=[listener.fileno()],
+    )
+    listener.close()
+    return dict(answer, port=port)
+
+
+def by_controller(name: str, failed: "dict[str, str]", why: str) -> str:
+    """The warning that the slow way is taken, or that others may have to take it."""
+    reasons = [f"{peer}: {reason}" for peer, reason in sorted(failed.items())] + [why or ""]
+    said = "; ".join(reason for reason in reasons if reason) or "no node offers them"
+    what = (
+        "cannot offer the wheels to other nodes"
+        if why
+        else "could not get the wheels from other nodes"
+    )
+    return (
+        f"[TR-111] {name} {what}: {said}. The controller gives them to each such node, one copy each; "
+        "run ./fullmesh diagnose to see what stands between the nodes."
+    )
+
+
+def stop(params: "Entry") -> "Entry":
+    """The helper looks for its control file twice a second."""
+    control = os.path.join(os.path.dirname(params["path"]), CONTROL)
+    if os.path.exists(control):
+        os.unlink(control)
+    return {"changed": False}
+
+
+def main() -> None:
+    """Read the parameters, act, answer."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"choices": ["started", "fetched", "stopped"], "required": True},
+            "name": {"type": "str", "default": ""},
+            "path": {"type": "path", "required": True},
+            "manifest": {"type": "dict", "default": {}},
+            "address": {"type": "str", "default": ""},
+            "first": {"type": "int", "default": 0},
+            "last": {"type": "int", "default": 0},
+            "sources": {"type": "list", "elements": "dict", "default": []},
+            "secret": {"type": "str", "default": "", "no_log": True},
+            "seconds": {"type": "int", "default": 1800},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    if module.check_mode:
+        module.exit_json(changed=False, complete=False, port=0, why="check mode")
+    os.umask(0o022)
+    try:
+        if params["state"] == "started":
+            result = start(params)
+            if not result["port"]:
+                module.warn(by_controller(params["name"], {}, result["why"]))
+        elif params["state"] == "stopped":
+            result = stop(params)
+        else:
+            store = Store(params["path"], params["manifest"])
+            result = fetch(store, params["sources"], params["secret"], params["seconds"])
+            result["changed"] = result["bytes"] > 0
+            if not result["complete"]:
+                module.warn(by_controller(params["name"], result["reasons"], ""))
+    except OSError as error:
+        module.fail_json(
+            msg=f"[TR-105] the wheels cannot be kept in {os.path.dirname(params['path'])}: {error}. "
+            "Make room there, or set torch_runtime_path to a larger disk."
+        )
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,488 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Starts jobs through Open MPI and Slurm, and gives every process its rank in the cluster plan.
+
+Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_launch.py COMMAND ...`` (stdlib only, Python 3.6 syntax). Every
+refusal has a code and comes within seconds: nothing here waits longer than ``DEADLINE``.
+"""
+
+import concurrent.futures
+import importlib.util
+import json
+import os
+import pwd
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    Node = dict[str, Any]
+
+DEADLINE = 10
+BIN = "/opt/fullmesh/bin"
+FOLDER = "/etc/fullmesh"
+# Where distributions keep Open MPI out of everybody's PATH (EL).
+MPI_PLACES = ("/usr/lib64/openmpi/bin", "/usr/lib64/openmpi5/bin", "/opt/openmpi/bin")
+# What every node has a value of its own for: it comes from that node's file, never from the node that starts the job.
+NODES_OWN = frozenset(
+    [
+        "FULLMESH_ADDRESS",
+        "GLOO_SOCKET_IFNAME",
+        "NCCL_IB_DISABLE",
+        "NCCL_IB_GID_INDEX",
+        "NCCL_IB_HCA",
+        "NCCL_NSOCKS_PERTHREAD",
+        "NCCL_SOCKET_IFNAME",
+        "NCCL_SOCKET_NTHREADS",
+        "NODE_RANK",
+        "NO_PROXY",
+        "NPROC_PER_NODE",
+        "no_proxy",
+    ]
+)
+# Who started this process -> its number on this node, and how many there are in all.
+STARTERS = (
+    ("Open MPI", "OMPI_COMM_WORLD_LOCAL_RANK", ("OMPI_COMM_WORLD_SIZE",)),
+    ("Slurm", "SLURM_LOCALID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")),
+)
+
+
+class LaunchError(Exception):
+    """A coded sentence for the user."""
+
+
+def env_path(env: "Mapping[str, str]") -> str:
+    """The node's environment file."""
+    return env.get("FULLMESH_ENV") or FOLDER + "/env"
+
+
+def read_env(path: str) -> "dict[str, str]":
+    """The variables of the node's file; the role cluster_env writes only what needs no shell to be read."""
+    found = {}
+    try:
+        with open(path, encoding="utf-8") as stream:
+            for line in stream:
+                name, sign, value = line.rstrip("\n").partition("=")
+                if sign and not name.startswith("#"):
+                    found[name] = value[1:-1] if value.startswith("'") else value
+    except OSError:
+        raise LaunchError(
+            "[LA-102] %s cannot be read. Run the role cluster_env on this node." % path
+        ) from None
+    return found
+
+
+def read_who() -> "dict[str, Any]":
+    """Who takes part: the role launchers wrote it from the plan."""
+    path = FOLDER + "/nodes.json"
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return dict(json.load(stream))
+    except (OSError, ValueError):
+        raise LaunchError(
+            "[LA-102] %s cannot be read. Run the role launchers on this node." % path
+        ) from None
+
+
+def merged(own: "Mapping[str, str]", caller: "Mapping[str, str]") -> "dict[str, str]":
+    """The environment of a process: what the caller exported wins, except what belongs to the node."""
+    env = dict(own)
+    env.update({name: value for name, value in caller.items() if name not in NODES_OWN})
+    env.update({name: own[name] for name in NODES_OWN if name in own})
+    return env
+
+
+def find(name: str, say: str) -> str:
+    """A program's path."""
+    found = shutil.which(name) or shutil.which(name, path=os.pathsep.join(MPI_PLACES))
+    if not found:
+        raise LaunchError("[LA-107] %s is not installed on this node. %s" % (name, say))
+    return found
+
+
+OPENMPI = "Set launchers_openmpi: true and run site.yml, or install your distribution's Open MPI."
+SLURM = "Install your site's Slurm client on it, or use fullmesh-torchrun, which needs no Slurm."
+
+
+def call(argv: "Sequence[str]", seconds: int = DEADLINE) -> "tuple[int, str]":
+    """Exit status and words of a command; -1 when it does not answer."""
+    try:
+        done = subprocess.run(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return -1, "no answer for %d s" % seconds
+    return done.returncode, done.stdout.decode(errors="replace").strip()
+
+
+def last(said: str) -> str:
+    """The last line of what a command said."""
+    return (said.splitlines() or ["no words"])[-1].strip()
+
+
+def chosen(who: "Mapping[str, Any]", names: "Sequence[str]") -> "list[Node]":
+    """The nodes of a job in the plan's order; no names: all."""
+    nodes = list(who["nodes"])
+    if not names:
+        return nodes
+    wanted = []
+    for name in names:
+        found = [
+            n for n in nodes if name in (n["name"], n["address"]) or name in n.get("names", [])
+        ]
+        if not found:
+            raise LaunchError(
+                "[LA-113] %s is no node of the cluster plan, which has %s. "
+                "Use the plan's names; for Slurm give the node that name, or set fullmesh_hostname."
+                % (name, ", ".join(n["name"] for n in nodes))
+            )
+        wanted.append(found[0]["name"])
+    return [n for n in nodes if n["name"] in wanted]
+
+
+def refuse_misfit(nodes: "Sequence[Node]", node: "Node", local: int, size: int) -> None:
+    """Refuse a job of another size than the plan's: its ranks would be wrong (NCCL: Invalid rank requested : 7/4)."""
+    world = sum(one["local_ranks"] for one in nodes)
+    if size != world or local >= node["local_ranks"]:
+        raise LaunchError(
+            "[LA-112] %d processes were started and this is number %d on %s, but the plan has %d ranks: %s. "
+            "Start as many as the plan says, or set fullmesh_local_ranks."
+            % (
+                size,
+                local + 1,
+                node["name"],
+                world,
+                ", ".join("%d on %s" % (one["local_ranks"], one["name"]) for one in nodes),
+            )
+        )
+
+
+def place(
+    who: "Mapping[str, Any]", nodes: "Sequence[Node]", address: str, local: int, size: int
+) -> "dict[str, str]":
+    """The rank variables of the process that is number *local* on the node with *address*.
+
+    Ranks count through *nodes* in the plan's order, so that they are the same whoever starts the job.
+    """
+    mine = [at for at, node in enumerate(nodes) if address in node["addresses"]]
+    if not mine:
+        raise LaunchError(
+            "[LA-113] this node (%s) is not among the nodes of the job: %s. Start it on those."
+            % (address, ", ".join(node["name"] for node in nodes))
+        )
+    node = nodes[mine[0]]
+    world = sum(one["local_ranks"] for one in nodes)
+    refuse_misfit(nodes, node, local, size)
+    first = sum(one["local_ranks"] for one in nodes[: mine[0]])
+    whole = len(nodes) == len(who["nodes"])
+    master = who["master"]["address"] if whole else nodes[0]["address"]
+    found = {
+        "RANK": first + local,
+        "LOCAL_RANK": local,
+        "LOCAL_WORLD_SIZE": node["local_ranks"],
+        "WORLD_SIZE": world,
+        "GROUP_RANK": mine[0],
+        "NODE_RANK": mine[0],
+        "NNODES": len(nodes),
+        "MASTER_ADDR": master,
+        "MASTER_PORT": who["master"]["port"],
+    }
+    return {name: str(value) for name, value in found.items()}
+
+
+def nodes_of(env: "Mapping[str, str]") -> "list[str]":
+    """The names of the job's nodes, [] for all of them."""
+    if env.get("FULLMESH_NODES"):
+        return env["FULLMESH_NODES"].split(",")
+    listed = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST") or ""
+    if not listed or "OMPI_COMM_WORLD_SIZE" in env:
+        return []
+    # needs no answer of slurmctld: it only writes node[1-2] out
+    status, said = call([find("scontrol", SLURM), "show", "hostnames", listed])
+    if status:
+        raise LaunchError("[LA-111] scontrol cannot read %r: %s. Ask sinfo." % (listed, last(said)))
+    return said.split()
+
+
+def rank_env(env: "Mapping[str, str]", who: "Mapping[str, Any]") -> "dict[str, str]":
+    """The whole environment of one process of a job."""
+    result = merged(read_env(env_path(env)), env)
+    for _name, local, sizes in STARTERS:
+        if local in env:
+            size = next(int(env[name]) for name in sizes if name in env)
+            nodes = chosen(who, nodes_of(env))
+            result.update(place(who, nodes, result["FULLMESH_ADDRESS"], int(env[local]), size))
+            return result
+    raise LaunchError(
+        "[LA-112] nothing says which process of the job this is. "
+        "Start it with fullmesh-mpirun, fullmesh-srun or fullmesh-sbatch."
+    )
+
+
+def program(words: "Sequence[str]") -> "list[str]":
+    """A script is run by the environment's Python, anything else is a program."""
+    return ([sys.executable, "-u"] if words[0].endswith(".py") else []) + list(words)
+
+
+def rank(words: "Sequence[str]") -> None:
+    """Become the job's process."""
+    env = rank_env(os.environ, read_who())
+    argv = program(words)
+    os.execvpe(argv[0], argv, env)  # noqa: S606  # this is what a launcher does
+
+
+def split(words: "Sequence[str]") -> "tuple[list[str], list[str]]":
+    """Options (``--name=value``) before the script, and the script with its arguments."""
+    at = next((at for at, word in enumerate(words) if not word.startswith("-")), len(words))
+    if at == len(words):
+        raise LaunchError(
+            "[LA-104] no script was given. Usage: COMMAND [--name=value ...] SCRIPT [ARGUMENTS]"
+        )
+    return list(words[:at]), list(words[at:])
+
+
+def ssh_user() -> str:
+    """The account that the nodes log in to each other as."""
+    path = FOLDER + "/ssh/config"
+    try:
+        with open(path, encoding="utf-8") as stream:
+            found = re.search(r"^\s*User (\S+)$", stream.read(), re.MULTILINE)
+    except OSError:
+        found = None
+    if not found:
+        raise LaunchError(
+            "[LA-110] the nodes cannot log in to each other: there is no %s. "
+            "Set node_ssh_manage: true and run site.yml." % path
+        )
+    return found.group(1)
+
+
+def right_account(user: str, words: "Sequence[str]") -> None:
+    """Refuse another account than the one whose key it is."""
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    if me != user:
+        raise LaunchError(
+            "[LA-114] mpirun was started as %s, and the cluster's key is %s's. Start it with: "
+            "runuser -u %s -- %s/fullmesh-mpirun %s"
+            % (me, user, user, BIN, " ".join(shlex.quote(word) for word in words))
+        )
+
+
+def asked(nodes: "Sequence[Node]") -> "dict[str, tuple[int, str]]":
+    """What each node says when it is asked for its Open MPI, all at the same time."""
+
+    def ask(node: "Node") -> "tuple[int, str]":
+        return call([BIN + "/fullmesh-ssh", node["address"], BIN + "/fullmesh-orted", "--version"])
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=32) as pool:
+        said = list(pool.map(ask, nodes))
+    return {node["name"]: one for node, one in zip(nodes, said)}  # noqa: B905  # Python 3.6 has no strict
+
+
+def judge(answers: "Mapping[str, tuple[int, str]]") -> None:
+    """Refuse a job that mpirun could only fail with, in words of its own."""
+    without = ["%s (%s)" % (name, last(said)) for name, (status, said) in answers.items() if status]
+    if without:
+        coded = [one for one in without if "LA-107" in one]
+        if coded:
+            raise LaunchError(
+                "[LA-107] Open MPI is missing on: %s. %s" % (", ".join(coded), OPENMPI)
+            )
+        raise LaunchError(
+            "[LA-110] no login to %s. Run site.yml with node_ssh_manage: true; then try %s/fullmesh-ssh ADDRESS true."
+            % (", ".join(without), BIN)
+        )
+    versions = {name: last(said) for name, (_status, said) in answers.items()}
+    if len(set(versions.values())) > 1:
+        raise LaunchError(
+            "[LA-115] the nodes have different versions of Open MPI: %s. Its daemons talk to their own kind only: "
+            "install one version on all, or use fullmesh-torchrun."
+            % ", ".join("%s: %s" % pair for pair in sorted(versions.items()))
+        )
+
+
+def mpi_options(who: "Mapping[str, Any]", nodes: "Sequence[Node]", whole: bool) -> "list[str]":
+    """mpirun's own options: where, through which network and ports, and by which login.
+
+    The daemons' port is the kernel's choice, so it lies in the pinned range; oob_tcp_dynamic_ipv4_ports would make it
+    listen on every port of the list (4.1.4: 4096 ports end with "Too many open files"). Ranks look
+    from 1024 upwards for theirs unless told, which no firewall has open.
+    """
+    ports, networks = who["data_ports"], ",".join(who["networks"])
+    size = ports["last"] - ports["first"] + 1
+    values = {
+        "plm": "rsh",
+        "plm_rsh_agent": BIN + "/fullmesh-ssh",
+        "orte_launch_agent": BIN + "/fullmesh-orted",
+        "oob_tcp_if_include": networks,
+        "btl_tcp_if_include": networks,
+        "btl_tcp_port_min_v4": ports["first"],
+        "btl_tcp_port_range_v4": size,
+    }
+    world = sum(node["local_ranks"] for node in nodes)
+    options = ["--noprefix", "-np", str(world), "--map-by", "slot", "--bind-to", "none"]
+    if whole:
+        options += ["--hostfile", FOLDER + "/hostfile"]
+    else:
+        hosts = ["%s:%d" % (node["address"], node["local_ranks"]) for node in nodes]
+        options += ["--host", ",".join(hosts)]
+    for name, value in values.items():
+        options += ["--mca", name, str(value)]
+    return options
+
+
+def exported(own: "Mapping[str, str]") -> "list[str]":
+    """``-x`` for exactly the variables of the environment file that are the same on all nodes."""
+    return [word for name in sorted(own) if name not in NODES_OWN for word in ("-x", name)]
+
+
+def mpirun(words: "Sequence[str]") -> None:
+    """Start a job by Open MPI from this node."""
+    options, script = split(words)
+    path = find("mpirun", OPENMPI)
+    user = ssh_user()
+    right_account(user, words)
+    named = [one.partition("=")[2] for one in options if one.startswith("--nodes=")]
+    who, own = read_who(), read_env(env_path(os.environ))
+    nodes = chosen(who, named[0].split(",") if named else [])
+    judge(asked(nodes))
+    env = merged(own, os.environ)
+    argv = [path, *mpi_options(who, nodes, not named), *exported(own)]
+    if named:
+        env["FULLMESH_NODES"] = ",".join(node["name"] for node in nodes)
+        argv += ["-x", "FULLMESH_NODES"]
+    argv += shlex.split(os.environ.get("FULLMESH_MPIRUN_OPTIONS", ""))
+    argv += [BIN + "/fullmesh-rank", *script]
+    os.execvpe(path, argv, env)  # noqa: S606  # this is what a launcher does
+
+
+def orted(words: "Sequence[str]") -> None:
+    """Be Open MPI's daemon of this node, wherever its distribution keeps it."""
+    path = find("orted", OPENMPI)
+    if list(words) == ["--version"]:
+        status, said = call([find("mpirun", OPENMPI), "--version"])
+        sys.stdout.write(said.splitlines()[0] + "\n" if said else "")
+        sys.exit(status)
+    os.execv(path, [path, *words])  # noqa: S606  # this is what a launcher does
+
+
+def slurm_answers() -> None:
+    """Refuse a Slurm whose controller is silent, before srun waits for it."""
+    status, said = call([find("scontrol", SLURM), "ping"])
+    if status or " is DOWN" in said:
+        raise LaunchError(
+            "[LA-111] Slurm does not answer: %s. Look at `systemctl status slurmctld` on its controller, and "
+            "let peers reach its ports (peer_firewall_extra_ports: [6817/tcp, 6818/tcp])."
+            % next((line for line in said.splitlines() if " is DOWN" in line), last(said))
+        )
+
+
+def slurm_sizes(who: "Mapping[str, Any]", options: "Sequence[str]") -> "list[str]":
+    """Nodes and tasks as the plan has them, unless the caller asked for fewer nodes."""
+    each = sorted({node["local_ranks"] for node in who["nodes"]})
+    if len(each) > 1:
+        raise LaunchError(
+            "[LA-112] the plan has %s ranks on its nodes, and a Slurm step has one number for all. "
+            "Use fullmesh-mpirun or fullmesh-torchrun." % " and ".join(str(one) for one in each)
+        )
+    sizes = ["--ntasks-per-node=%d" % each[0]]
+    if not any(re.match(r"(--nodes=|--nodelist=|-N|-w)", one) for one in options):
+        sizes.append("--nodes=%d" % len(who["nodes"]))
+    return sizes
+
+
+def srun(words: "Sequence[str]") -> None:
+    """Start a job's step by Slurm, in an allocation or outside of one."""
+    options, script = split(words)
+    path = find("srun", SLURM)
+    slurm_answers()
+    sizes = [] if "SLURM_JOB_ID" in os.environ else slurm_sizes(read_who(), options)
+    # --mpi=none: torch has its own store; --kill-on-bad-exit: the others would wait for the one that is gone
+    argv = [path, "--mpi=none", "--kill-on-bad-exit=1", *sizes, *options]
+    argv += [BIN + "/fullmesh-rank", *script]
+    os.execv(path, argv)  # noqa: S606  # this is what a launcher does
+
+
+def sbatch(words: "Sequence[str]") -> None:
+    """Queue a job by Slurm."""
+    options, script = split(words)
+    path = find("sbatch", SLURM)
+    slurm_answers()
+    argv = [path, *slurm_sizes(read_who(), options), *options, FOLDER + "/job.sbatch", *script]
+    os.execv(path, argv)  # noqa: S606  # this is what a launcher does
+
+
+def fetch(url: str) -> int:
+    """The HTTP status of *url*, asked without any proxy."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=DEADLINE / 2) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return int(error.code)
+
+
+def etcd(words: "Sequence[str]") -> None:
+    """Refuse an etcd that torchrun could only wait for."""
+    endpoint = words[0] if words else ""
+    if not endpoint:
+        raise LaunchError(
+            "[LA-108] no etcd is named. Set launchers_etcd (or FULLMESH_ETCD) to its address:port, or use c10d, "
+            "which needs none."
+        )
+    if importlib.util.find_spec("etcd") is None:
+        raise LaunchError(
+            "[LA-107] torch's etcd rendezvous needs the package python-etcd, which is not in %s. Put a wheel of it "
+            "into your lock (docs/launchers.md), or use c10d, which needs none." % sys.prefix
+        )
+    try:
+        fetch("http://%s/version" % endpoint)
+        status = fetch("http://%s/v2/keys/" % endpoint)
+    except (OSError, ValueError) as error:
+        raise LaunchError(
+            "[LA-108] etcd at %s does not answer: %s. Look at `systemctl status etcd` there, let peers reach its port "
+            "(peer_firewall_extra_ports), or use c10d, which needs none."
+            % (endpoint, getattr(error, "reason", error))
+        ) from None
+    if status == 404:  # noqa: PLR2004  # HTTP's own number
+        raise LaunchError(
+            "[LA-109] etcd at %s has no v2 interface, and torch knows no other. "
+            "Start it with --enable-v2 (3.6 has none any more), or use c10d." % endpoint
+        )
+
+
+COMMANDS = {
+    "rank": rank,
+    "mpirun": mpirun,
+    "orted": orted,
+    "srun": srun,
+    "sbatch": sbatch,
+    "etcd": etcd,
+}
+
+
+def main(argv: "Sequence[str]") -> int:
+    """Run a command; a refusal goes to stderr and ends with 2."""
+    try:
+        COMMANDS[argv[0]](argv[1:])
+    except LaunchError as error:
+        sys.stderr.write("%s\n" % error)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

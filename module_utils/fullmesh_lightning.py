@@ -1,0 +1,109 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""PyTorch Lightning's view of the cluster: ranks and sizes come from the plan, and a Trainer that differs is refused.
+
+``Trainer(plugins=[FullmeshEnvironment()], num_nodes=…, devices=…)``. Lightning works sizes out from num_nodes and
+devices and ranks from the environment; where the two differ, NCCL says ``Invalid rank requested : 7/4`` or ranks wait
+for ever.
+"""
+
+import os
+from typing import TYPE_CHECKING
+
+try:
+    from lightning.fabric.plugins.environments import ClusterEnvironment
+except ImportError:
+    try:
+        from lightning_fabric.plugins.environments import ClusterEnvironment
+    except ImportError:
+        raise ImportError(
+            "[LA-107] PyTorch Lightning is not in this environment. Put lightning or pytorch-lightning into your lock."
+        ) from None
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NEEDED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+LAUNCHERS = "fullmesh-torchrun, fullmesh-mpirun, fullmesh-srun or fullmesh-sbatch"
+
+
+class FullmeshEnvironment(ClusterEnvironment):  # type: ignore[misc]
+    """Every process was started by one of our launchers, which gave it its rank."""
+
+    def __init__(self, env: "Mapping[str, str] | None" = None) -> None:
+        """*env* stands in for the process' environment in tests."""
+        super().__init__()
+        self._env = os.environ if env is None else env
+        missing = [name for name in NEEDED if name not in self._env]
+        if missing:
+            raise RuntimeError(
+                "[LA-112] %s not set: no launcher started this process. Start it with %s."
+                % (" and ".join(missing), LAUNCHERS)
+            )
+
+    def _number(self, name: str) -> int:
+        return int(self._env[name])
+
+    @staticmethod
+    def detect() -> bool:
+        """Whether one of our launchers started this process."""
+        return "FULLMESH_ADDRESS" in os.environ and all(name in os.environ for name in NEEDED)
+
+    @property
+    def creates_processes_externally(self) -> bool:
+        """Yes: Lightning must not start any itself."""
+        return True
+
+    @property
+    def main_address(self) -> str:
+        """Rank 0's cluster address."""
+        return self._env["MASTER_ADDR"]
+
+    @property
+    def main_port(self) -> int:
+        """The store's port."""
+        return self._number("MASTER_PORT")
+
+    def world_size(self) -> int:
+        """All processes of all nodes."""
+        return self._number("WORLD_SIZE")
+
+    def set_world_size(self, size: int) -> None:
+        """Lightning's num_nodes times devices: it must be the job's size, nothing can be set."""
+        if size != self.world_size():
+            raise self._refusal("num_nodes times devices is %d" % size)
+
+    def global_rank(self) -> int:
+        """This process among all."""
+        return self._number("RANK")
+
+    def set_global_rank(self, rank: int) -> None:
+        """Lightning's node_rank times devices plus local_rank: it must be the rank that the launcher gave."""
+        if rank != self.global_rank():
+            raise self._refusal("Lightning makes this process rank %d" % rank)
+
+    def local_rank(self) -> int:
+        """This process among those of its node."""
+        return self._number("LOCAL_RANK")
+
+    def node_rank(self) -> int:
+        """This node among all: the launcher's, because torchrun counts nodes in the order in which they come."""
+        return self.global_rank() // self._number("LOCAL_WORLD_SIZE")
+
+    def validate_settings(self, num_devices: int, num_nodes: int) -> None:
+        """Called by the Trainer before anything starts."""
+        local = self._number("LOCAL_WORLD_SIZE")
+        if num_devices != local or num_devices * num_nodes != self.world_size():
+            raise self._refusal(
+                "the Trainer has devices=%d, num_nodes=%d" % (num_devices, num_nodes)
+            )
+
+    def _refusal(self, seen: str) -> "RuntimeError":
+        world, local = self.world_size(), self._number("LOCAL_WORLD_SIZE")
+        right = "Trainer(devices=%d, num_nodes=%d)" % (local, world // local)
+        if world % local:
+            right = "as many ranks on every node (fullmesh_local_ranks), which is all that Lightning knows"
+        return RuntimeError(
+            "[LA-112] %s, but the job has %d ranks, %d on this node, and this is rank %d. Write %s."
+            % (seen, world, local, self.global_rank(), right)
+        )

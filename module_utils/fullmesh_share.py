@@ -1,0 +1,339 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""One large file from node to node: pieces whose hashes came over ssh, each passed on as soon as it is proved.
+
+The controller gives the file to one node. Every node listens on a data port of the cluster (the firewall has it
+open to peers only) and asks the nodes above it in a tree. What a peer sends is believed only when its hash is
+the one that the controller named, so a peer can refuse or waste time and nothing else. Who asks has to prove that it
+knows the run's one-time secret; the secret itself never travels between nodes.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import random
+import secrets
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+
+CONTROL = "share.json"
+LINE = 4096
+CONNECT_SECONDS = 3.0
+STALL_SECONDS = 15.0
+POLL_SECONDS = 0.02
+CLIENTS_MOST = 32
+PORT_TRIES = 64
+BLOCK = 1 << 18
+BATCH = 8  # pieces before a peer is asked again what it has
+
+
+class ShareError(Exception):
+    """Why a peer gave nothing, in words."""
+
+
+class Store(object):
+    """The file on this node, whole or in the making, and which of its pieces are proved."""
+
+    def __init__(self, path, manifest):
+        # type: (str, Entry) -> None
+        self.path, self.part, self.marks = path, path + ".part", path + ".marks"
+        self.size, self.piece = int(manifest["size"]), int(manifest["piece"])
+        self.hashes = list(manifest["pieces"])
+
+    def length(self, number):
+        # type: (int) -> int
+        """Bytes of a piece; the last one is shorter."""
+        return min(self.piece, self.size - number * self.piece)
+
+    def file(self):
+        # type: () -> str
+        """Where the bytes are now."""
+        return self.path if os.path.exists(self.path) else self.part
+
+    def prepare(self):
+        # type: () -> int
+        """Prove again what an earlier run left, believe nothing else; returns how many pieces are there."""
+        if os.path.exists(self.path) and os.path.getsize(self.path) != self.size:
+            os.unlink(self.path)
+        if not os.path.exists(self.path):
+            handle = os.open(self.part, os.O_RDWR | os.O_CREAT, 0o600)
+            os.ftruncate(handle, self.size)
+            os.close(handle)
+        found = bytearray(len(self.hashes))
+        with open(self.file(), "rb") as stream:
+            for number in range(len(self.hashes)):
+                data = stream.read(self.length(number))
+                found[number] = self.proved(number, data)
+        if not all(found) and os.path.exists(self.path):
+            os.rename(self.path, self.part)
+        with open(self.marks, "wb") as stream:
+            stream.write(bytes(found))
+        return sum(found)
+
+    def proved(self, number, data):
+        # type: (int, bytes) -> bool
+        """Whether these are the bytes that the controller named."""
+        return bool(hashlib.sha256(data).hexdigest() == self.hashes[number])
+
+    def have(self):
+        # type: () -> bytes
+        """A byte for each piece, 1 when it is proved."""
+        try:
+            with open(self.marks, "rb") as stream:
+                return stream.read()
+        except OSError:
+            return bytes(len(self.hashes))
+
+    def keep(self, number, data):
+        # type: (int, bytes) -> None
+        """Write a proved piece; the mark comes after the bytes, so nobody passes on what is not there."""
+        write_at(self.part, number * self.piece, data)
+        write_at(self.marks, number, b"\1")
+
+    def finish(self):
+        # type: () -> None
+        """All pieces are there: on the disk, then under the final name."""
+        if os.path.exists(self.path):
+            return
+        handle = os.open(self.part, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        os.rename(self.part, self.path)
+
+
+def write_at(path, place, data):
+    # type: (str, int, bytes) -> None
+    """All of the bytes, at that place of a file that exists."""
+    handle = os.open(path, os.O_WRONLY)
+    try:
+        done = 0
+        while done < len(data):
+            done += os.pwrite(handle, data[done:], place + done)
+    finally:
+        os.close(handle)
+
+
+def proof(secret, nonce, name):
+    # type: (str, str, str) -> str
+    """What only somebody who knows the secret can say about this nonce and this file."""
+    return hmac.new(
+        secret.encode(), "{}\0{}".format(nonce, name).encode(), hashlib.sha256
+    ).hexdigest()
+
+
+def read_line(stream):
+    # type: (Any) -> str
+    """One line of the other side, never a long one."""
+    line = stream.readline(LINE)
+    if not line.endswith(b"\n"):
+        raise ShareError("it hung up")
+    return str(line.decode("ascii", "replace").strip())
+
+
+def open_port(address, first, last):
+    # type: (str, int, int) -> socket.socket
+    """Listen on a port that the cluster's firewall has open to peers."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    ports = random.sample(range(first, last + 1), min(PORT_TRIES, last + 1 - first))
+    failed = None
+    for port in ports:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((address, port))
+            sock.listen(CLIENTS_MOST)
+            return sock
+        except OSError as error:
+            sock.close()
+            failed = error
+    raise failed or OSError("no port")
+
+
+def serve(listener, store, secret, token, seconds):
+    # type: (socket.socket, Store, str, str, float) -> None
+    """Answer peers until the control file is gone or another run's, or the deadline is there."""
+    control = os.path.join(os.path.dirname(store.path), CONTROL)
+    end = time.monotonic() + seconds
+    places = threading.BoundedSemaphore(CLIENTS_MOST)
+    listener.settimeout(0.5)
+    while time.monotonic() < end and current(control) == token:
+        try:
+            peer, _ = listener.accept()
+        except socket.timeout:  # a TimeoutError only since Python 3.10
+            continue
+        if not places.acquire(blocking=False):
+            peer.close()
+            continue
+        worker = threading.Thread(target=guarded, args=(peer, store, secret, places))
+        worker.daemon = True
+        worker.start()
+    listener.close()
+
+
+def current(control):
+    # type: (str) -> str
+    """Which sharing the control file speaks of; nothing when it is gone."""
+    try:
+        with open(control) as stream:
+            return str(json.load(stream)["token"])
+    except (OSError, ValueError, KeyError):
+        return ""
+
+
+def guarded(peer, store, secret, places):
+    # type: (socket.socket, Store, str, threading.BoundedSemaphore) -> None
+    """One connection: whatever goes wrong with it ends it and nothing else."""
+    try:
+        peer.settimeout(STALL_SECONDS * 2)
+        answer(peer, store, secret)
+    except (OSError, ValueError, IndexError, ShareError):  # a number that is no piece's, too
+        pass
+    finally:
+        peer.close()
+        places.release()
+
+
+def answer(peer, store, secret):
+    # type: (socket.socket, Store, str) -> None
+    """Prove who asks, then hand out pieces: ``have K`` waits for more than K of them, ``piece N`` is its bytes."""
+    nonce = secrets.token_hex(16)
+    peer.sendall(nonce.encode() + b"\n")
+    stream = peer.makefile("rb")
+    wanted = proof(secret, nonce, os.path.basename(store.path))
+    if not hmac.compare_digest(read_line(stream), wanted):
+        peer.sendall(b"no\n")
+        return
+    peer.sendall(b"yes\n")
+    with open(store.file(), "rb") as data:
+        while True:
+            word, _, number = read_line(stream).partition(" ")
+            if word == "have":
+                peer.sendall(more_than(store, int(number)).hex().encode() + b"\n")
+            elif word == "piece" and store.have()[int(number)]:
+                send(peer, data.fileno(), store, int(number))
+            else:
+                return
+
+
+def more_than(store, count):
+    # type: (Store, int) -> bytes
+    """The marks, as soon as there are more than *count*, or as they are after a second."""
+    end = time.monotonic() + 1
+    marks = store.have()
+    while sum(marks) <= count and time.monotonic() < end:
+        time.sleep(POLL_SECONDS)
+        marks = store.have()
+    return bytes(marks)
+
+
+def send(peer, handle, store, number):
+    # type: (socket.socket, int, Store, int) -> None
+    """A piece, straight from the page cache."""
+    place, left = number * store.piece, store.length(number)
+    while left:
+        data = os.pread(handle, min(BLOCK, left), place)
+        if not data:
+            raise ShareError("the file is shorter than it was")
+        peer.sendall(data)
+        place, left = place + len(data), left - len(data)
+
+
+class Peer(object):
+    """A connection to a node that may have pieces."""
+
+    def __init__(self, address, port, secret, name):
+        # type: (str, int, str, str) -> None
+        self.sock = socket.create_connection((address, port), CONNECT_SECONDS)
+        self.sock.settimeout(STALL_SECONDS)
+        self.stream = self.sock.makefile("rb")
+        self.sock.sendall(proof(secret, read_line(self.stream), name).encode() + b"\n")
+        if read_line(self.stream) != "yes":
+            raise ShareError("it does not know this run's secret or this file")
+
+    def have(self, count):
+        # type: (int) -> bytes
+        """Its marks, when there are more than *count* or after a second."""
+        self.sock.sendall("have {}\n".format(count).encode())
+        line = self.stream.readline(1 << 20)
+        return bytes.fromhex(line.decode("ascii").strip())
+
+    def piece(self, number, length):
+        # type: (int, int) -> bytes
+        """The bytes of a piece."""
+        self.sock.sendall("piece {}\n".format(number).encode())
+        data = self.stream.read(length)
+        if data is None or len(data) != length:
+            raise ShareError("it hung up in the middle of a piece")
+        return bytes(data)
+
+    def close(self):
+        # type: () -> None
+        """Hang up."""
+        self.stream.close()
+        self.sock.close()
+
+
+def draw(store, peer, report, end):
+    # type: (Store, Peer, Entry, float) -> None
+    """Take what this peer has until all is here; ShareError when it has had nothing new for too long."""
+    mine, last = bytearray(store.have()), time.monotonic()
+    theirs = peer.have(0)
+    while not all(mine):
+        if time.monotonic() > end:
+            raise ShareError("the deadline came")
+        wanted = [n for n in range(len(mine)) if not mine[n] and n < len(theirs) and theirs[n]]
+        for number in wanted[:BATCH]:
+            data = peer.piece(number, store.length(number))
+            if not store.proved(number, data):
+                report["damaged"] += 1
+                raise ShareError("it sent a damaged piece")
+            store.keep(number, data)
+            mine[number] = 1
+            report["bytes"] += len(data)
+            last = time.monotonic()
+        if not wanted and time.monotonic() - last > STALL_SECONDS:
+            raise ShareError("it has had nothing new for {:.0f} s".format(STALL_SECONDS))
+        if not all(mine):
+            theirs = peer.have(sum(theirs) if len(wanted) <= BATCH else 0)
+
+
+def fetch(store, sources, secret, seconds):
+    # type: (Store, list[Entry], str, float) -> Entry
+    """Ask the nodes above, nearest first, and go on with the next one where one fails.
+
+    A round over all of them that brings nothing ends it: then the controller has to help.
+    """
+    end = time.monotonic() + seconds
+    report = {"bytes": 0, "damaged": 0, "from": [], "reasons": {}}  # type: Entry
+    while not all(store.have()) and time.monotonic() < end:
+        before = sum(store.have())
+        for source in sources:
+            if all(store.have()) or time.monotonic() > end:
+                break
+            had = report["bytes"]
+            try:
+                peer = Peer(source["address"], source["port"], secret, os.path.basename(store.path))
+                try:
+                    draw(store, peer, report, end)
+                finally:
+                    peer.close()
+            except (OSError, ShareError, ValueError) as error:
+                report["reasons"][source["name"]] = str(error) or type(error).__name__
+            if report["bytes"] > had and source["name"] not in report["from"]:
+                report["from"].append(source["name"])
+        if sum(store.have()) == before:
+            break
+    report["complete"] = all(store.have())
+    if report["complete"]:
+        store.finish()
+    return report

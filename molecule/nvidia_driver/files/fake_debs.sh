@@ -1,0 +1,26 @@
+#!/bin/bash
+# Packages with the names of the driver's and nothing of it, in a repository on this node: fake_debs.sh NAME...
+set -eu
+mkdir -p /srv/fake-nvidia
+cd /srv/fake-nvidia
+for name in "$@"; do
+  mkdir -p "$name/DEBIAN"
+  printf 'Package: %s\nVersion: 580.95.05-0fake1\nArchitecture: all\nMaintainer: test\nDescription: a fake\n' \
+    "$name" > "$name/DEBIAN/control"
+  unit=""
+  case $name in
+    nvidia-driver-*) unit=nvidia-persistenced ;;
+    nvidia-fabricmanager-*) unit=nvidia-fabricmanager ;;
+  esac
+  if [ -n "$unit" ]; then
+    mkdir -p "$name/usr/lib/systemd/system"
+    printf '[Unit]\nDescription=a fake\n[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n' \
+      > "$name/usr/lib/systemd/system/$unit.service"
+  fi
+  dpkg-deb --root-owner-group -b "$name" "$name.deb" > /dev/null
+  sum=$(sha256sum "$name.deb")
+  {
+    cat "$name/DEBIAN/control"
+    printf 'Filename: ./%s.deb\nSize: %s\nSHA256: %s\n\n' "$name" "$(stat -c %s "$name.deb")" "${sum%% *}"
+  } >> Packages
+done

@@ -1,0 +1,43 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""A FAKE of the module gpu_facts, for this scenario alone: no lab node has a GPU. What it says stands in a file."""
+
+import json
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_manifest import packages_state
+
+DOCUMENTATION = r"""
+---
+module: gpu_facts
+short_description: A fake of gpu_facts that says what a file says
+description:
+  - Reads C(/var/lib/fullmesh-test-gpu.json) in place of the hardware. The packages are the node's real ones.
+options:
+  packages:
+    description: Packages whose installed version is asked.
+    type: list
+    elements: str
+    default: []
+author: [Fullmesh contributors]
+"""
+PLACE = "/var/lib/fullmesh-test-gpu.json"
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={"packages": {"type": "list", "elements": "str", "default": []}},
+        supports_check_mode=True,
+    )
+    with open(PLACE) as stream:
+        seen = json.load(stream)
+    names = [
+        name.replace("KERNEL", seen["kernel"]).replace("FLAVOUR", "generic")
+        for name in module.params["packages"]
+    ]
+    module.exit_json(changed=False, gpu=seen, packages=packages_state(names) if names else {})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+"""Break one thing in rung L7 or L8 and print what the ranks say of it: ``train_faults.py``.
+
+The ranks' own program, which lies beside this file, with one function of it replaced on one rank (or on
+all). torch is imported once, then every case forks its ranks: a case costs tenths of a second.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import gloo_ladder
+import ladder_gpu
+import ladder_train
+import torch
+import torch._dynamo  # what DDP would import in every rank
+import torch.distributed as dist
+from ladder_rank import BEGUN, RESERVE_SECONDS, Place, Rank
+
+HERE = Path(__file__).parent
+CPU = {"device": "cpu", "backend": "gloo"}
+GPU_STEPS = ("init", "groups", "gpus", "nccl", "nccl_sizes", "nccl_tests")
+TRAIN_STEPS = ("init", "groups", "ddp", "amp", "subgroups", "fsdp")
+
+
+@dataclass(frozen=True)
+class OtherTeam(ladder_train.Team):
+    """A rank that was started with another seed."""
+
+    seed: int = ladder_train.SEED + 1
+
+
+def patched(module: Any, **names: Any) -> None:
+    """Replace functions of a module."""
+    for name, value in names.items():
+        setattr(module, name, value)
+
+
+def without_epochs(made: Callable[..., Any]) -> Callable[..., Any]:
+    """The usual mistake: nobody calls set_epoch."""
+
+    def make(*given: Any) -> Any:
+        sampler = made(*given)
+        sampler.set_epoch = lambda _: None
+        return sampler
+
+    return make
+
+
+def everything(rank: Rank, team: Any, data: Any) -> Any:
+    """The other usual mistake: no DistributedSampler at all."""
+    sampler = torch.utils.data.RandomSampler(data)
+    sampler.set_epoch = lambda _: None  # type: ignore[attr-defined]
+    return sampler
+
+
+def summed(made: Callable[..., Any]) -> Callable[..., Any]:
+    """Gradients are added up and never divided."""
+
+    def hook(group: Any, bucket: Any) -> Any:
+        future = dist.all_reduce(bucket.buffer(), group=group, async_op=True).get_future()
+        return future.then(lambda done: done.value()[0])
+
+    # DDP reads the annotations, which are texts in this file
+    hook.__annotations__ = {"bucket": dist.GradBucket, "return": torch.futures.Future[torch.Tensor]}
+
+    def make(rank: Rank, net: Any, team: Any) -> Any:
+        wrapped = made(rank, net, team)
+        wrapped.register_comm_hook(team.place.group, hook)
+        return wrapped
+
+    return make
+
+
+def over_all(rank: Rank, net: Any, team: Any) -> Any:
+    """A subgroup's gradients go to everybody."""
+    return torch.nn.parallel.DistributedDataParallel(net)
+
+
+def in_subgroups(job: Callable[..., Any]) -> Callable[..., Any]:
+    """Only the subgroups are broken."""
+
+    def broken(rank: Rank, place: Place) -> Any:
+        ladder_train.parallel = over_all
+        return job(rank, place)
+
+    return broken
+
+
+def other_start(job: Callable[..., Any]) -> Callable[..., Any]:
+    """FSDP does not copy rank 0's parameters, as DDP does: another seed shows."""
+
+    def broken(rank: Rank, place: Place) -> Any:
+        if rank.rank == 1:
+            made = ladder_train.network
+            ladder_train.network = lambda r, t, d=None: made(r, OtherTeam(t.members, t.place), d)
+        return job(rank, place)
+
+    return broken
+
+
+def alone_sharded(made: Callable[..., Any]) -> Callable[..., Any]:
+    """Every rank shards over itself alone."""
+
+    def make(rank: Rank, net: Any, place: Place) -> Any:
+        own = next(group for members, group in rank.groups if members == [rank.rank])
+        return made(rank, net, Place("cpu", "gloo", own))
+
+    return make
+
+
+def leave(*_: Any) -> Any:
+    """The rank dies."""
+    os._exit(9)
+
+
+def cpu_jobs(**jobs: Any) -> None:
+    """Put other jobs behind the steps."""
+    for name, job in jobs.items():
+        gloo_ladder.STEPS[name] = lambda rank, job=job: ladder_train.on_cpu(job, rank)
+
+
+# name -> (ranks, which of them are broken, how)
+CASES: dict[str, tuple[int, list[int], Callable[[], None]]] = {
+    "healthy": (2, [], lambda: None),
+    "other seed": (2, [1], lambda: patched(ladder_train, Team=OtherTeam)),
+    "no set_epoch": (
+        2,
+        [1],
+        lambda: patched(ladder_train, sampler_of=without_epochs(ladder_train.sampler_of)),
+    ),
+    "no sampler": (2, [1], lambda: patched(ladder_train, sampler_of=everything)),
+    "other rate": (2, [1], lambda: patched(ladder_train, RATE=0.2)),
+    "not a number": (2, [1], lambda: patched(ladder_train, RATE=float("nan"))),
+    "summed": (2, [0, 1], lambda: patched(ladder_train, parallel=summed(ladder_train.parallel))),
+    "no autocast": (2, [1], lambda: patched(torch, autocast=lambda *_, **__: nullcontext())),
+    "overflow": (2, [0, 1], lambda: patched(ladder_train, SCALE=3e38)),
+    "mixed groups": (
+        4,
+        [0, 1, 2, 3],
+        lambda: cpu_jobs(subgroups=in_subgroups(ladder_train.step_subgroups)),
+    ),
+    "fsdp seed": (2, [0, 1], lambda: cpu_jobs(fsdp=other_start(ladder_train.step_fsdp))),
+    "not sharded": (
+        2,
+        [0, 1],
+        lambda: patched(ladder_train, sharded=alone_sharded(ladder_train.sharded)),
+    ),
+    "dies": (2, [1], lambda: cpu_jobs(fsdp=leave)),
+    "no gpu": (
+        2,
+        [1],
+        lambda: patched(ladder_gpu, own_device=lambda _: ("", "", "torch sees no GPU")),
+    ),
+    "wrong sum": (2, [1], lambda: patched(ladder_gpu, PATTERN=17)),
+    "nccl dies": (2, [1], lambda: gloo_ladder.STEPS.update(nccl=leave)),
+}
+
+
+def climb(rank: Rank, steps: tuple[str, ...], port: int) -> None:
+    """Take the steps as the program does, with a store that the parent serves."""
+    rank.torch, rank.dist = torch, dist
+    torch.set_num_threads(1)
+    patience = timedelta(seconds=20)
+    store = dist.TCPStore("127.0.0.1", port, timeout=patience)
+    rank.store = dist.PrefixStore(str(rank.events.parent), store)
+    for name in steps:
+        if not gloo_ladder.take(rank, name):
+            break
+
+
+def child(number: int, world: int, broken: Callable[[], None] | None, where: Path) -> None:
+    """One rank, forked."""
+    port = int(os.environ["STORE_PORT"])
+    steps = GPU_STEPS if where.name in ("no gpu", "wrong sum", "nccl dies", "gpus") else TRAIN_STEPS
+    os.environ.update(RANK=str(number), LOCAL_RANK=str(number), GLOO_SOCKET_IFNAME="lo")
+    os.environ.update(WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world))
+    if broken:
+        broken()
+    # Ranks wait for one that died until the deadline: short there, generous where nobody waits in vain.
+    patience = 5 if where.name == "nccl dies" else 60
+    deadline = time.monotonic() - BEGUN + RESERVE_SECONDS + patience
+    settings = {"deadline": deadline, "init_timeout": 20, "bandwidth_mib": 1, "gpu": CPU}
+    settings["nccl_tests"] = [str(HERE / "fake_all_reduce_perf")]
+    climb(Rank(settings, where / f"{number}.jsonl"), steps, port)
+    os._exit(0)
+
+
+def case(name: str, world: int, guilty: list[int], broken: Callable[[], None]) -> list[Any]:
+    """The last line of every rank."""
+    where = Path(tempfile.mkdtemp()) / name
+    where.mkdir()
+    children = []
+    for number in range(world):
+        pid = os.fork()
+        if pid == 0:
+            child(number, world, broken if number in guilty else None, where)
+        children.append(pid)
+    for pid in children:
+        os.waitpid(pid, 0)
+    found = []
+    for number in range(world):
+        lines = (where / f"{number}.jsonl").read_text().splitlines()
+        found.append(json.loads(lines[-1]))
+    return found
+
+
+def telling(lines: list[Any]) -> dict[str, Any]:
+    """The last line that says most, in short, and all of them."""
+    order = ("wrong", "failed", "ok", "begin")
+    line = min(lines, key=lambda held: order.index(held["state"]))
+    short = [line["step"], line["state"], line.get("check", ""), line.get("ranks", [])]
+    return {"short": short, "lines": lines}
+
+
+def main() -> None:
+    """Every case, as JSON."""
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    os.environ["STORE_PORT"] = str(store.port)
+    found = {name: telling(case(name, *how)) for name, how in CASES.items()}
+    found["gpus"] = telling(case("gpus", 2, [], lambda: None))
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    main()

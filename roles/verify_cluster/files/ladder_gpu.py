@@ -1,0 +1,204 @@
+"""Rung L7: NCCL over all GPUs: who has one, do they connect, are the sums right, how fast by message size."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from ladder_rank import Place, Rank, WrongValueError
+
+WARM_UP = 2
+ROUNDS = 5
+SMALLEST = 1024
+GROWTH = 16  # 1 KiB, 16 KiB, 256 KiB, 4 MiB, 64 MiB: latency, the bend and the plateau
+PATTERN = 16
+NCCL_TESTS = (
+    "all_reduce_perf",
+    "/opt/nccl-tests/build/all_reduce_perf",
+    "/usr/local/nccl-tests/build/all_reduce_perf",
+)
+TESTS_SECONDS = 40.0
+KEPT = 6000  # bytes of nccl-tests' table
+NOTED = (
+    "Using network",
+    "NET/IB",
+    "NET/Socket",
+    "NET/OFI",
+    "NET/Plugin",
+    "via NET/",
+    "NCCL version",
+)
+
+
+def job_environment(rank: Rank) -> None:
+    """Take the NCCL settings that jobs on this node get; what the verification set itself stays."""
+    path = Path(str(rank.settings.get("environment_file", "")))
+    lines = path.read_text().splitlines() if path.is_file() else []
+    for line in lines:
+        name, equals, value = line.partition("=")
+        if equals and name.startswith("NCCL_") and name not in os.environ:
+            os.environ[name] = (shlex.split(value) or [""])[0]
+    os.environ["NCCL_DEBUG"] = (
+        "INFO"  # says which network it takes; read once, at the first communicator
+    )
+    os.environ["NCCL_DEBUG_SUBSYS"] = "INIT,NET"
+    os.environ["NCCL_DEBUG_FILE"] = f"{rank.events}.nccl"
+
+
+def own_device(rank: Rank) -> tuple[str, str, str]:
+    """(device, backend, why there is none); settings say otherwise where a test does."""
+    asked = rank.settings.get("gpu", {})
+    if asked.get("device", "auto") != "auto":
+        return str(asked["device"]), str(asked["backend"]), ""
+    torch = rank.torch
+    if not torch.cuda.is_available():
+        built = torch.version.cuda or torch.version.hip
+        return "", "", "torch sees no GPU" if built else "torch is built for CPUs"
+    if not rank.dist.is_nccl_available():
+        return "", "", "torch is built without NCCL"
+    held = torch.cuda.device_count()
+    if rank.local_rank >= held:
+        return "", "", f"{held} GPU(s) for local rank {rank.local_rank}"
+    return f"cuda:{rank.local_rank}", "nccl", ""
+
+
+def step_gpus(rank: Rank) -> dict[str, Any]:
+    """Every rank has a GPU of its own, or none has."""
+    job_environment(rank)
+    device, backend, why = own_device(rank)
+    rows: list[Any] = [None] * rank.world
+    rank.dist.all_gather_object(rows, (device, why))
+    lacking = [number for number, row in enumerate(rows) if not row[0]]
+    if len(lacking) == rank.world:
+        return {"applicable": False, "why": why}
+    if lacking:
+        what = f"GPU of rank {', '.join(map(str, lacking[:5]))}"
+        raise WrongValueError(what, rows[lacking[0]][1], "one for every rank", "gpus", lacking)
+    rank.gpu = Place(device, backend, None)
+    said: dict[str, Any] = {"applicable": True, "device": device, "backend": backend}
+    if device.startswith("cuda"):
+        rank.torch.cuda.set_device(device)
+        said["name"] = rank.torch.cuda.get_device_name(device)
+        said["nccl"] = ".".join(map(str, rank.torch.cuda.nccl.version()))
+    return said
+
+
+def finished(rank: Rank) -> None:
+    """Wait for the GPU: its calls return before the work is done."""
+    if rank.gpu and rank.gpu.device.startswith("cuda"):
+        rank.torch.cuda.synchronize()
+
+
+def sum_of_all(rank: Rank, place: Place, size: int) -> float:
+    """One all_reduce of *size* bytes, every element compared; seconds."""
+    torch = rank.torch
+    base = torch.arange(max(1, size // 4), device=place.device) % PATTERN
+    value = (base + rank.rank).to(torch.float32)
+    finished(rank)
+    begun = time.perf_counter()
+    rank.dist.all_reduce(value, group=place.group)
+    finished(rank)
+    spent = time.perf_counter() - begun
+    wanted = (base * rank.world + rank.world * (rank.world - 1) // 2).to(torch.float32)
+    if not torch.equal(value, wanted):
+        at = int((value != wanted).nonzero()[0])
+        what = f"all_reduce of {size} bytes on {place.device}, element {at}"
+        raise WrongValueError(what, value[at].item(), wanted[at].item(), "values")
+    return spent
+
+
+def step_nccl(rank: Rank) -> dict[str, Any]:
+    """Connect all GPUs: NCCL does it at the first collective."""
+    if not rank.gpu:
+        return {"applicable": False}
+    group = rank.dist.new_group(backend=rank.gpu.backend, timeout=timedelta(seconds=rank.left()))
+    rank.gpu = Place(rank.gpu.device, rank.gpu.backend, group)
+    spent = sum_of_all(rank, rank.gpu, SMALLEST)
+    return {"applicable": True, "seconds": round(spent, 4), "said": nccl_said(rank)}
+
+
+def nccl_said(rank: Rank) -> list[str]:
+    """Which network NCCL took, in its own words."""
+    path = Path(f"{rank.events}.nccl")
+    lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
+    told = [line for line in lines if any(word in line for word in NOTED)]
+    path.unlink(missing_ok=True)
+    return list(dict.fromkeys(told))[:20]
+
+
+def message_sizes(most: int) -> list[int]:
+    """Bytes, from latency to bandwidth."""
+    sizes = [SMALLEST]
+    while sizes[-1] * GROWTH <= most:
+        sizes.append(sizes[-1] * GROWTH)
+    return sizes
+
+
+def step_nccl_sizes(rank: Rank) -> dict[str, Any]:
+    """all_reduce by message size; algorithm and bus bandwidth as nccl-tests' PERFORMANCE.md defines them."""
+    if not rank.gpu:
+        return {"applicable": False}
+    share = 2 * (rank.world - 1) / rank.world
+    rows = []
+    for size in message_sizes(int(rank.settings["bandwidth_mib"]) << 20):
+        spent = [sum_of_all(rank, rank.gpu, size) for _ in range(WARM_UP + ROUNDS)][WARM_UP:]
+        rate = size * 8 / min(spent) / 1e9
+        rows.append(
+            {
+                "bytes": size,
+                "us": round(min(spent) * 1e6, 1),
+                "alg_gbit_s": round(rate, 3),
+                "bus_gbit_s": round(rate * share, 3),
+            }
+        )
+    return {"applicable": True, "backend": rank.gpu.backend, "sizes": rows}
+
+
+def nccl_tests_command(rank: Rank) -> list[str]:
+    """nccl-tests over the GPUs of this node, in one process; empty where it is not installed or says nothing."""
+    names = rank.settings.get("nccl_tests") or NCCL_TESTS
+    program = next((found for name in names if (found := shutil.which(name))), "")
+    count = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if not program or count < 2 or rank.local_rank:  # noqa: PLR2004 (one GPU has no bus)
+        return []
+    return [program, "-b", "1M", "-e", "64M", "-f", "4", "-g", str(count), "-n", "5", "-w", "2"]
+
+
+def step_nccl_tests(rank: Rank) -> dict[str, Any]:
+    """nccl-tests' all_reduce_perf, where it is installed; the others wait at the store, not in a collective."""
+    said: dict[str, Any] = {"applicable": False}
+    command = nccl_tests_command(rank) if rank.gpu else []
+    if command:
+        own = ("RANK", "WORLD_SIZE", "MASTER_", "LOCAL_", "NCCL_DEBUG")
+        env = {k: v for k, v in os.environ.items() if not k.startswith(own)}
+        done = subprocess.run(  # noqa: S603 (a program of the node)
+            command,
+            env=env,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=min(TESTS_SECONDS, rank.left()),
+        )
+        text = done.stdout.decode("utf-8", "replace")[-KEPT:]
+        said = {"applicable": True, "command": command, "code": done.returncode, "text": text}
+    rank.store.set(f"nccl_tests/{rank.rank}", "done")
+    rank.store.wait(
+        [f"nccl_tests/{number}" for number in range(rank.world)], timedelta(seconds=rank.left())
+    )
+    return said
+
+
+STEPS: dict[str, Callable[[Rank], dict[str, Any]]] = {
+    "gpus": step_gpus,
+    "nccl": step_nccl,
+    "nccl_sizes": step_nccl_sizes,
+    "nccl_tests": step_nccl_tests,
+}
