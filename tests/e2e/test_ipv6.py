@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from plays import run
 
 from fullmesh.settings import ROOT
 
-from .conftest import latest, run, site
+from .conftest import latest, site
 
 LAB = "e2e-v6"
 # results of its own: this file runs beside test_site.py
@@ -68,9 +69,19 @@ def test_ipv6_from_bare_nodes_to_a_verified_collective(inventory: str) -> None:
     result = latest(RUNS)
     assert (result["verdict"], result["plan"]["family"]) == ("ok", "ipv6")
     assert result["plan"]["world_size"] == 4
-    assert {rung["status"] for rung in result["rungs"]} == {"passed"}
+    climbed = {rung["id"] for rung in result["rungs"] if rung["status"] == "passed"}
+    assert climbed == {f"L{number}" for number in range(9)} - {"L7"}  # no GPU here
     again = site(*MORE, inventory=inventory)
     assert (again.code, set(again.changed().values())) == (0, {0})
+
+
+def test_a_diagnosis_of_the_healthy_cluster_is_silent(inventory: str) -> None:
+    done = run("./fullmesh", "diagnose", "-i", inventory, "--json", "--", *MORE[:2])
+    assert done.code == 0
+    said = json.loads(done.output)
+    assert said["findings"] == []
+    assert (said["plan"]["family"], len(said["links"])) == ("ipv6", 2)
+    assert {link["verdict"] for link in said["links"]} == {"open"}
 
 
 def lab_exec(node: str, *command: str) -> list[str]:

@@ -72,6 +72,42 @@ def ports(made: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return [{"kind": k, "port": p, "error": "", "holder": ""} for k, p in found]
 
 
+def card() -> dict[str, Any]:
+    """A GPU as nvidia-smi shows it."""
+    return {
+        "name": "NVIDIA L4",
+        "uuid": "GPU-1",
+        "bus": "00000000:3B:00.0",
+        "memory": "23034 MiB",
+        "persistence": "Enabled",
+        "ecc_volatile": 0,
+        "width": "16x",
+        "width_most": "16x",
+    }
+
+
+def gpu_data(rank: int) -> dict[str, Any]:
+    """One GPU for every rank, NCCL over TCP, and the four jobs of training."""
+    job = {"applicable": True, "loss": 0.25, "reference": 0.25}
+    said = [
+        "n:1:9 [0] NCCL INFO NET/Socket : Using [0]eth1:10.78.0.11<0>",
+        "n:1:9 [0] NCCL INFO Using network Socket",
+    ]
+    sizes = [
+        {"bytes": 1024, "us": 90.0, "alg_gbit_s": 0.09, "bus_gbit_s": 0.12},
+        {"bytes": 67108864, "us": 90000.0, "alg_gbit_s": 5.9, "bus_gbit_s": 7.9 - rank},
+    ]
+    card = {"applicable": True, "device": "cuda:0", "backend": "nccl", "name": "NVIDIA L4"}
+    return {
+        "gpus": {**card, "nccl": "2.27.7"},
+        "nccl": {"applicable": True, "seconds": 1.0, "said": said},
+        "nccl_sizes": {"applicable": True, "backend": "nccl", "sizes": sizes},
+        "nccl_tests": {"applicable": False},
+        **dict.fromkeys(("ddp", "amp", "subgroups", "fsdp"), job),
+        **dict.fromkeys(("gpu_ddp", "gpu_amp", "gpu_subgroups", "gpu_fsdp"), job),
+    }
+
+
 def rank_events(made: dict[str, Any], name: str, rank: int) -> list[dict[str, Any]]:
     address, first = made["nodes"][name]["address"], made["data_ports"]["first"]
     data: dict[str, Any] = {
@@ -79,6 +115,7 @@ def rank_events(made: dict[str, Any], name: str, rank: int) -> list[dict[str, An
         "bandwidth": {"mib": 64, "seconds_best": 0.1, "bus_gbit_s": 7.5 - rank},
         "sockets": {"listeners": [[address, first + 77]], "connections": 3},
     }
+    data |= gpu_data(rank)
     if rank == 0:
         data["sockets"]["listeners"] += [["::", 29500], ["::", 29400]]
     events = []

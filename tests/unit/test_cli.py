@@ -59,11 +59,19 @@ def test_fast_leaves_out_the_lab(capsys: pytest.CaptureFixture[str]) -> None:
     assert not [name for name in names if name.startswith(("molecule", "lab", "end"))]
 
 
+# Roles that make sense beside another one only, and the scenario that converges both.
+BESIDE = {"node_ssh": "launchers", "monitoring_tools": "launchers"}
+
+
 def test_every_scenario_is_a_part(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["test", "--list"]) == 0
     names = capsys.readouterr().out.split("\n")
     roles = {path.name for path in (ROOT / "roles").iterdir()} - {"preflight", "cluster_env"}
-    assert {f"molecule {role}" for role in roles} <= set(names)
+    for role, scenario in BESIDE.items():
+        assert role in (ROOT / f"molecule/{scenario}/converge.yml").read_text()
+    # ec2_security_group runs on the controller alone, against a mock of EC2
+    roles -= {"ec2_security_group", *BESIDE}
+    assert {"ec2", *(f"molecule {role}" for role in roles)} <= set(names)
 
 
 def test_a_failing_part_is_shown_and_counted(

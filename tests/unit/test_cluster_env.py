@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import fullmesh_node as node
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,6 +58,89 @@ def test_everything_a_job_needs_comes_from_the_plan() -> None:
 
 def test_an_infiniband_adapter_is_left_to_nccl() -> None:
     assert "NCCL_IB_DISABLE" not in core.environment(PLAN, NODE, {"hcas": ["mlx5_0"]})
+
+
+V4_GID = "0000:0000:0000:0000:0000:ffff:0a4e:000c"
+LOCAL_GID = "fe80:0000:0000:0000:0e42:a1ff:fe12:3456"
+V6_GID = "fd78:0000:0000:0000:0000:0000:0000:0012"
+NONE_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
+ROCE = [
+    (LOCAL_GID, "IB/RoCE v1"),
+    (LOCAL_GID, "RoCE v2"),
+    (V4_GID, "IB/RoCE v1"),
+    (V4_GID, "RoCE v2"),
+    (V6_GID, "RoCE v2"),
+    (NONE_GID, ""),
+]
+
+
+def port(base: Path, device: str, layer: str, interface: str = "", **about: Any) -> None:
+    """One port as the kernel shows it (Documentation/ABI/stable/sysfs-class-infiniband)."""
+    here, driver = base / device / "ports/1", about.get("driver", "mlx5_core")
+    for folder in ("gids", "gid_attrs/types", "gid_attrs/ndevs"):
+        (here / folder).mkdir(parents=True)
+    (base / device / "device").mkdir()
+    (base / "drivers" / driver).mkdir(parents=True, exist_ok=True)
+    (base / device / "device/driver").symlink_to(base / "drivers" / driver)
+    (here / "link_layer").write_text(layer + "\n")
+    (here / "state").write_text(about.get("state", "4: ACTIVE") + "\n")
+    for index, (gid, kind) in enumerate(about.get("gids", ROCE)):
+        (here / f"gids/{index}").write_text(gid + "\n")
+        if kind:
+            (here / f"gid_attrs/types/{index}").write_text(kind + "\n")
+            (here / f"gid_attrs/ndevs/{index}").write_text(interface + "\n")
+
+
+def seen(base: Path, plan: dict[str, Any] = PLAN) -> dict[str, str]:
+    """The fabric's variables on a machine with these ports."""
+    names = sorted(one.name for one in base.iterdir() if one.name != "drivers")
+    ports = [one for name in names for one in node.rdma_ports(str(base)) if one["device"] == name]
+    env = core.environment(plan, NODE, {"hcas": names, "rdma": ports})
+    return {name: value for name, value in env.items() if name.startswith("NCCL_IB_")}
+
+
+def test_roce_on_the_clusters_interfaces(tmp_path: Path) -> None:
+    """Two of the cluster's cards, one that carries storage, and one without a cable."""
+    port(tmp_path, "mlx5_0", "Ethernet", "eth1")
+    port(tmp_path, "mlx5_1", "Ethernet", "eth2")
+    port(tmp_path, "mlx5_2", "Ethernet", "storage0")
+    port(tmp_path, "mlx5_3", "Ethernet", "eth2", state="1: DOWN")
+    assert seen(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", "NCCL_IB_GID_INDEX": "3"}
+    assert seen(tmp_path, V6)["NCCL_IB_GID_INDEX"] == "4"
+
+
+def test_ports_with_different_indexes_are_left_to_nccl(tmp_path: Path) -> None:
+    port(tmp_path, "mlx5_0", "Ethernet", "eth1")
+    port(tmp_path, "mlx5_1", "Ethernet", "eth2", gids=ROCE[2:])
+    assert seen(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"}
+
+
+def test_infiniband_before_an_ethernet_port_for_storage(tmp_path: Path) -> None:
+    port(tmp_path, "mlx5_0", "InfiniBand", gids=[(LOCAL_GID, "IB/RoCE v1")])
+    port(tmp_path, "mlx5_1", "Ethernet", "eth1")
+    assert seen(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1"}
+
+
+def test_rails_that_are_no_link_of_the_plan(tmp_path: Path) -> None:
+    port(tmp_path, "mlx5_0", "Ethernet", "rail0")
+    port(tmp_path, "mlx5_1", "Ethernet", "rail1")
+    assert seen(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", "NCCL_IB_GID_INDEX": "3"}
+
+
+def test_efa_and_dead_ports_get_no_variable(tmp_path: Path) -> None:
+    """EFA's device is below /sys/class/infiniband as well, and is none for NCCL's own verbs code."""
+    port(tmp_path, "rdmap0s6", "Unspecified", driver="efa", gids=[(LOCAL_GID, "IB/RoCE v1")])
+    port(tmp_path, "mlx5_0", "Ethernet", "eth1", state="1: DOWN")
+    assert seen(tmp_path) == {}
+
+
+@pytest.mark.parametrize(("speed", "more"), [(0, 0), (25_000, 0), (100_000, 2), (200_000, 2)])
+def test_fast_links_get_more_sockets(speed: int, more: int) -> None:
+    facts = {"interfaces": [{"name": "eth1", "speed": speed}, {"name": "lo", "speed": 400_000}]}
+    env = core.environment(PLAN, NODE, facts)
+    found = [env[name] for name in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD") if name in env]
+    assert found == ["4"] * more
+    assert env["NCCL_IB_DISABLE"] == "1"
 
 
 def test_ipv6_is_one_family_everywhere() -> None:

@@ -1,11 +1,15 @@
 """The torchrun wrapper, rendered and run with a stand-in for torchrun."""
 
+import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from ladder_samples import plan
 
 from fullmesh import launchers as core
 
@@ -23,8 +27,7 @@ C10D = ["--rdzv-backend=c10d", "--rdzv-endpoint=10.78.0.11:29400"]
 SIZES = ["--nnodes=2", "--nproc-per-node=4", "--local-addr=10.78.0.12"]
 
 
-@pytest.fixture
-def wrapper(tmp_path: Path) -> Path:
+def rendered(tmp_path: Path, watch: int) -> Path:
     environment = Environment(  # noqa: S701 (a shell script, not a page)
         loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined
     )
@@ -35,6 +38,10 @@ def wrapper(tmp_path: Path) -> Path:
         launchers_venv=tmp_path,
         launchers_rendezvous="c10d",
         launchers_join_timeout_seconds=300,
+        launchers_watch_seconds=watch,
+        __launchers_watch=tmp_path / "fullmesh-watch",
+        __launchers_lib=tmp_path / "lib",
+        launchers_etcd="10.78.0.11:2379",
     )
     torchrun = tmp_path / "bin/torchrun"
     torchrun.parent.mkdir()
@@ -43,7 +50,15 @@ def wrapper(tmp_path: Path) -> Path:
     (tmp_path / "env").write_text(ENV)
     path = tmp_path / "fullmesh-torchrun"
     path.write_text(text + "\n")
+    watcher = tmp_path / "fullmesh-watch"
+    watcher.write_text('#!/bin/sh\necho watched "$@"\n')
+    watcher.chmod(0o755)
     return path
+
+
+@pytest.fixture
+def wrapper(tmp_path: Path) -> Path:
+    return rendered(tmp_path, 0)
 
 
 def call(wrapper: Path, *arguments: str, **env: str) -> "subprocess.CompletedProcess[str]":
@@ -92,7 +107,11 @@ def test_what_the_caller_exports_wins(wrapper: Path) -> None:
         ("LA-104", [], {}),
         ("LA-104", ["--static"], {}),
         ("LA-104", ["--id"], {}),
-        ("LA-105", ["train.py"], {"FULLMESH_RENDEZVOUS_MODE": "etcd"}),
+        ("LA-104", ["--etcd", "train.py"], {}),
+        ("LA-105", ["train.py"], {"FULLMESH_RENDEZVOUS_MODE": "zookeeper"}),
+        ("LA-104", ["--watch"], {}),
+        ("LA-106", ["--watch", "soon", "train.py"], {}),
+        ("LA-106", ["train.py"], {"FULLMESH_WATCH_KILL_AFTER": "-1"}),
     ],
 )
 def test_a_call_that_cannot_work_ends_with_two_and_a_code(
@@ -101,6 +120,51 @@ def test_a_call_that_cannot_work_ends_with_two_and_a_code(
     done = call(wrapper, *arguments, **env)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"[{code}]")
+
+
+def stand_in(wrapper: Path, text: str) -> None:
+    python = wrapper.parent / "bin/python"
+    python.write_text(f"#!/bin/sh\n{text}\n")
+    python.chmod(0o755)
+
+
+def test_etcd_is_asked_first_and_gets_the_rendezvous(wrapper: Path) -> None:
+    stand_in(wrapper, f'echo "$@" > {wrapper.parent}/asked')
+    lines = call(wrapper, "--etcd", "--id", "j", "train.py").stdout.splitlines()
+    where = ["--rdzv-backend=etcd-v2", "--rdzv-endpoint=10.78.0.11:2379", "--rdzv-id=j"]
+    assert lines == [*where, "--rdzv-conf=join_timeout=300", *SIZES, "train.py", "debug WARN"]
+    asked = (wrapper.parent / "asked").read_text().split()
+    assert asked[-2:] == ["etcd", "10.78.0.11:2379"]
+
+
+def test_an_etcd_that_was_refused_starts_nothing(wrapper: Path) -> None:
+    stand_in(wrapper, "exit 2")
+    done = call(wrapper, "--etcd", "--id", "j", "train.py", FULLMESH_ETCD="10.78.0.12:2379")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_the_older_command_gets_the_plan_too(wrapper: Path) -> None:
+    stand_in(wrapper, 'printf "%s\\n" "$@"')
+    lines = call(wrapper, "--launch", "--use-env", "train.py").stdout.splitlines()
+    where = ["--node-rank=1", "--master-addr=10.78.0.11", "--master-port=29500"]
+    assert lines == ["-m", "torch.distributed.launch", *where, *SIZES, "--use-env", "train.py"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "said"),
+    [
+        (["--max-restarts=3", "train.py"], {}, "1"),
+        (["--max-restarts", "3", "train.py"], {}, "1"),
+        (["--max-restarts=3", "train.py"], {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "0"}, "0"),
+        (["train.py"], {}, ""),
+    ],
+)
+def test_restarts_get_a_store_of_their_own_each(
+    wrapper: Path, arguments: list[str], env: dict[str, str], said: str
+) -> None:
+    torchrun = wrapper.parent / "bin/torchrun"
+    torchrun.write_text("#!/bin/sh\necho $TORCH_DISABLE_SHARE_RDZV_TCP_STORE\n")
+    assert call(wrapper, *arguments, **env).stdout.strip() == said
 
 
 def test_a_node_without_torchrun_says_so(wrapper: Path) -> None:
@@ -117,6 +181,7 @@ def test_a_node_without_torchrun_says_so(wrapper: Path) -> None:
         ("root", 0, 30),
         ("root", 300, "soon"),
         ("root", -1, 30),
+        ("root", 300, 30, "never"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(bad: tuple[str, object, object]) -> None:
@@ -125,3 +190,49 @@ def test_settings_that_cannot_work_are_refused(bad: tuple[str, object, object]) 
 
 def test_settings_that_can_work_are_not() -> None:
     assert core.faults("train-user", 300, "30") == []
+    assert core.faults("train-user", 300, "30", 0) == []
+
+
+@pytest.mark.parametrize("mode", ["--c10d", "--static"])
+def test_a_job_is_watched_unless_told_otherwise(tmp_path: Path, mode: str) -> None:
+    path = rendered(tmp_path, 60)
+    said = call(path, mode, "train.py", "two words").stdout
+    assert said.startswith(f"watched --within 60 --kill-after 0 -- {tmp_path}/bin/torchrun ")
+    assert said.endswith("train.py two words\n")
+    said = call(path, mode, "--watch", "5", "train.py", FULLMESH_WATCH_KILL_AFTER="9").stdout
+    assert said.startswith("watched --within 5 --kill-after 9 -- ")
+    for done in (
+        call(path, "--watch", "0", "train.py"),
+        call(path, "train.py", FULLMESH_WATCH="0"),
+    ):
+        assert "watched" not in done.stdout
+        assert "train.py" in done.stdout
+
+
+def test_the_watch_knows_who_takes_part() -> None:
+    made = json.loads(core.nodes(plan(2)))
+    assert made["nodes"][1] == {
+        "name": "ubuntu1",
+        "address": "10.78.0.12",
+        "addresses": ["10.78.0.12"],
+        "first_rank": 1,
+        "local_ranks": 1,
+        "names": ["ubuntu1"],
+    }
+    assert made["master"] == {"node": "el1", "address": "10.78.0.11", "port": 29500}
+    assert made["data_ports"]["first"] < made["data_ports"]["last"]
+
+
+def test_the_watch_needs_no_file_that_is_not_brought(tmp_path: Path) -> None:
+    role = yaml.safe_load((TEMPLATES.parent / "vars/main.yml").read_text())
+    for entry in core.library(role["__launchers_modules"], str(tmp_path)):
+        Path(entry["path"]).write_text(entry["content"])
+    script = str(tmp_path / "fullmesh_watch.py")
+    command = [
+        sys.executable,
+        "-I",
+        "-c",
+        f"import sys, runpy; sys.path.insert(0, {str(tmp_path)!r});"
+        f" sys.argv = [{script!r}, '--', 'true']; runpy.run_path({script!r}, run_name='__main__')",
+    ]
+    assert subprocess.run(command, check=False).returncode == 0

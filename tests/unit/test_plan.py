@@ -156,6 +156,9 @@ def test_extra_vars_arrive_as_text() -> None:
         (two(fullmesh_hostname="same"), "PL-119"),
         (two(fullmesh_converge="never"), "PL-120"),
         (two(fullmesh_routed="maybe"), "PL-120"),
+        (two(fullmesh_serial=0), "PL-128"),
+        (with_b(fullmesh_serial=1), "PL-108"),
+        (with_b(fullmesh_ssh_address="gateway:ssh"), "PL-129"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -213,6 +216,7 @@ def test_digest_follows_settings_but_not_the_way_of_running() -> None:
     base = plan.derive(two())["digests"]["a"]
     assert plan.derive(two(fullmesh_converge="always"))["digests"]["a"] == base
     assert plan.derive(two(verify_cluster_deadline=9))["digests"]["a"] == base
+    assert plan.derive(two(fullmesh_serial=1))["digests"]["a"] == base
     assert plan.derive(two(peer_firewall_mode="off"))["digests"]["a"] != base
     assert plan.derive(two(), code="x")["digests"]["a"] != base
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import run_result
 from jsonschema import Draft202012Validator
 from ladder_samples import NAMES, healthy
 
 from fullmesh import report, result
+from fullmesh.report import write
 from fullmesh.settings import ROOT
 from fullmesh.verify_types import Seen
 
@@ -119,7 +119,7 @@ def test_the_summary_of_a_broken_cluster(tmp_path: Path) -> None:
 
 def test_check_mode_is_the_headline(tmp_path: Path) -> None:
     code, text = summary(written(tmp_path, build(healthy(check_mode=True))))
-    assert (code, text.startswith("CHECK MODE: 7 of 7")) == (0, True)
+    assert (code, text.startswith("CHECK MODE: 9 of 9")) == (0, True)
 
 
 def test_notes_of_several_nodes_are_said_once(tmp_path: Path) -> None:
@@ -150,7 +150,6 @@ def test_the_failure_names_rungs_and_causes() -> None:
 def test_results_are_kept_and_the_latest_is_pointed_at(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     for run in ("run1", "run2"):
-        path = run_result.write_result(str(runs), run, "{}\n")
-        assert Path(path) == runs / run / "result.json"
+        assert write.keep(runs, run, "{}\n") == runs / run / "result.json"
     assert (runs / "latest").resolve() == runs / "run2"
     assert sorted(p.name for p in runs.iterdir()) == ["latest", "run1", "run2"]

@@ -20,7 +20,11 @@ def test_every_committed_lock_is_whole_and_named_after_its_torch(path: Path) -> 
     text = path.read_text()
     assert core.lock_faults(path.name, text) == []
     version = core.pinned(text)["torch"]
-    assert path.stem == f"torch-{version.replace('+', '-')}"
+    if "+" in version:
+        assert path.stem == f"torch-{version.replace('+', '-')}"
+    else:  # PyPI's build has no local version: its CUDA is that of the runtime it brings
+        runtime = core.pinned(text)["nvidia-cuda-runtime"]
+        assert path.stem == f"torch-{version}-cuda{'.'.join(runtime.split('.')[:2])}"
 
 
 @pytest.mark.parametrize(
@@ -106,3 +110,40 @@ def test_room_is_refused_exactly_when_it_is_short(free: int, bundle: int, unpack
     found = core.space_faults("el1", {"free_bytes": free, "store": "/opt"}, wheels)
     assert bool(found) == (free < 2 * bundle + unpacked)
     assert all(fault.code == "TR-105" and "el1" in fault.text for fault in found)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kind", "number", "folder"),
+    [
+        ("cpu", "cpu", "", "cpu"),
+        ("cuda", "cuda", "", "cu130"),
+        ("cuda13.0", "cuda", "13.0", "cu130"),
+        ("cu128", "cuda", "12.8", "cu128"),
+        ("rocm6.4", "rocm", "6.4", "rocm6.4"),
+    ],
+)
+def test_an_accelerator_names_lock_and_index(
+    wanted: str, kind: str, number: str, folder: str
+) -> None:
+    assert core.accelerator(wanted) == (kind, number)
+    assert core.index(str(FILES), "2.13.0", wanted, "") == f"{core.PYTORCH}/{folder}"
+    assert core.index(str(FILES), "2.13.0", wanted, "https://mirror.example/x").endswith("/x")
+    assert core.index(str(FILES), "2.13.0", wanted, "none") == ""
+
+
+def test_cuda_alone_is_the_newest_that_there_is_a_lock_for(tmp_path: Path) -> None:
+    for number in ("12.8", "13.0", "9.2"):
+        (tmp_path / f"torch-2.13.0-cuda{number}.txt").write_text(PIN)
+    assert core.lock_file(str(tmp_path), "2.13.0", "cuda", "").endswith("cuda13.0.txt")
+    assert core.lock_file(str(tmp_path), "2.13.0", "cuda", "/own.txt") == "/own.txt"
+    assert core.index(str(FILES), "2.13.0", "rocm", "") == ""
+    (fault,) = core.faults(str(FILES), "2.13.0", "rocm6.4", "")
+    assert fault.code == "TR-101"
+    assert "torch_runtime_requirements" in fault.step
+
+
+@pytest.mark.parametrize("wanted", ["gpu", "cuda13", "cu13", "cpu1.0", "CUDA", ""])
+def test_an_unknown_accelerator_is_refused(wanted: str) -> None:
+    (fault,) = core.faults(str(FILES), "2.13.0", wanted, "")
+    assert fault.code == "TR-112"
+    assert repr(wanted) in fault.text

@@ -4,6 +4,7 @@ import ensurepip
 import hashlib
 import os
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
@@ -40,7 +41,10 @@ def wheel(folder: Path, version: str, says: str = "", needs: str = "") -> Path:
 
 
 def pip_wheel() -> Path:
-    return next((Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"))
+    """The one that came with this Python; Debian keeps it elsewhere (PEP 453, WHEEL_PKG_DIR)."""
+    folder = sysconfig.get_config_var("WHEEL_PKG_DIR")
+    places = [Path(ensurepip.__file__).parent / "_bundled", *([Path(folder)] if folder else [])]
+    return next(found for place in places for found in sorted(place.glob("pip-*.whl")))
 
 
 def lock(*wheels: Path) -> str:
@@ -68,6 +72,7 @@ def order(root: Path, version: str, **change: Any) -> dict[str, Any]:
         "lock": "lock.txt",
         "requirements": lock(*made),
         "torch_version": version,
+        "accelerator": "cpu",
         "bundle": str(bundle),
         "expected": {path.name: sha(path) for path in made},
         "keep_wheels": False,
@@ -120,6 +125,7 @@ def before(tmp_path: Path) -> tuple[str, list[str], bool]:
         ({"expected": {"missing-1.0-py3-none-any.whl": "0" * 64}}, "TR-107"),
         ({"needs": "absent>=1"}, "TR-108"),
         ({"says": "2.1"}, "TR-109"),
+        ({"accelerator": "cuda13.0"}, "TR-113"),
         ({"says": "2.0'; raise ImportError('broken'); x='"}, "TR-109"),
     ],
 )
@@ -224,3 +230,30 @@ def test_a_cache_in_use_is_waited_for_but_not_for_ever(download: dict[str, Any])
         house.wait_for(held, 1)
         with pytest.raises(house.DownloadError, match="another run"):
             house.provide(download | {"seconds": 0})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "cuda", "rocm", "fits"),
+    [
+        ("cpu", "13.0", "", True),
+        ("cuda", "13.0", "", True),
+        ("cuda13.0", "13.0", "", True),
+        ("cu130", "13.0", "", True),
+        ("cuda13.0", "13.1", "", False),
+        ("cuda1.3", "13.0", "", False),
+        ("cuda", "", "", False),
+        ("cuda", "", "6.4.1", False),
+        ("rocm", "", "6.4.1", True),
+        ("rocm6.4", "", "6.4.43482-0f2d60242", True),
+        ("rocm6.3", "", "6.4.1", False),
+    ],
+)
+def test_a_torch_for_another_accelerator_is_refused(
+    wanted: str, cuda: str, rocm: str, fits: bool
+) -> None:
+    said = {"torch": "2.13.0", "cuda": cuda, "rocm": rocm}
+    if fits:
+        venv.prove_accelerator(said, wanted)
+    else:
+        with pytest.raises(venv.VenvError, match=r"TR-113.*torch_runtime_index"):
+            venv.prove_accelerator(said, wanted)

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from ladder_samples import NAMES, healthy, plan
+from ladder_samples import NAMES, card, healthy, plan
 
 from fullmesh import result, verify, verify_links, verify_ranks
 from fullmesh.verify_types import RUNGS, Seen
@@ -103,6 +103,61 @@ def late(seen: Seen) -> None:
     links(seen, EL1, UBUNTU1)[0].update(remark="connected, but the answer was late")
 
 
+def told(seen: Seen, step: str, name: str = UBUNTU1) -> dict[str, Any]:
+    """What a step of a node's rank reported, to be changed."""
+    rank = str(seen.plan["nodes"][name]["ranks"][0])
+    events = seen.nodes[name]["gloo"]["ranks"][rank]["events"]
+    found: dict[str, Any] = next(e for e in events if e["step"] == step and e["state"] == "ok")
+    data: dict[str, Any] = found["data"]
+    return data
+
+
+def gpus(seen: Seen) -> dict[str, Any]:
+    """Give every node a GPU; the second node's, to be changed."""
+    for name in NAMES:
+        held = {"present": True, "driver": "580.95.05", "cards": [card()]}
+        seen.nodes[name]["node"]["survey"] = {"gpus": held}
+    own: dict[str, Any] = seen.nodes[UBUNTU1]["node"]["survey"]["gpus"]
+    return own
+
+
+FALLEN = {
+    "kind": "gpu",
+    "age": 1.0,
+    "text": "NVRM: Xid (PCI:0000:44:00): 79, GPU has fallen off the bus.",
+}
+
+
+def nccl_tests(text: str, code: int = 0) -> dict[str, Any]:
+    return {"applicable": True, "command": ["all_reduce_perf"], "code": code, "text": text}
+
+
+def slow_gpus(seen: Seen) -> None:
+    for name, rate in ((EL1, "370.1"), (UBUNTU2, "371.0"), (UBUNTU1, "24.9")):
+        row = f"67108864 16777216 float sum -1 190.1 200.0 {rate} 0 190.0 200.1 {rate} 0"
+        text = f"{row}\n# Out of bounds values : 0 OK\n# Avg bus bandwidth    : {rate}\n"
+        told(seen, "nccl_tests", name).update(nccl_tests(text))
+
+
+def software(seen: Seen, **values: str) -> None:
+    for name in seen.plan["nodes"]:
+        facts(seen, name)["software"] = {"glibc": "2.36", "time_zone": "UTC", "locale": ""}
+    facts(seen)["software"].update(values)
+
+
+def old_driver(seen: Seen) -> None:
+    for name in seen.plan["nodes"]:
+        facts(seen, name)["software"] = {"torch_cuda": "13.0"}
+        node = seen.nodes[name]["node"]
+        node.setdefault("survey", {}).setdefault("gpus", {})["cuda"] = "12.8"
+
+
+def two_nccls(seen: Seen) -> None:
+    for name in seen.plan["nodes"]:
+        facts(seen, name)["versions"]["torch_nccl"] = "2.29.7"
+
+
+BAD_TESTS = "# Out of bounds values : 50 FAILED\n# Avg bus bandwidth    : 0.4\n"
 WRONG = {"text": "got 1", "seen": "1", "expected": "2"}
 BREAKS: dict[str, tuple[str, Break]] = {
     "address gone": ("VC-121", lambda s: facts(s)["addresses"].pop(s.address(UBUNTU1))),
@@ -121,6 +176,10 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "other torch": ("VC-104", lambda s: facts(s)["versions"].update(torch="2.12.0+cpu")),
     "other python": ("VC-104", lambda s: facts(s)["versions"].update(python="3.12.1")),
     "other system nccl": ("VC-104", lambda s: nccl(s, version="2.27.3")),
+    "other kernel": ("VC-116", lambda s: facts(s).update(kernel="6.2.0")),
+    "other zone": ("VC-116", lambda s: software(s, time_zone="Europe/Berlin")),
+    "old gpu driver": ("VC-117", old_driver),
+    "two nccls": ("VC-118", two_nccls),
     "few files": ("VC-105", lambda s: facts(s)["limits"].update(nofile=8)),
     "no carrier": ("VC-106", lambda s: facts(s)["interface"].update(up=False)),
     "no pin": ("VC-107", lambda s: facts(s)["sysctls"].update(port_range="32768\t60999")),
@@ -132,7 +191,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "other mtu": ("VC-110", lambda s: facts(s)["interface"].update(mtu=9000)),
     "drop": ("VC-201", lambda s: block(s, EL1, UBUNTU1, "dropped")),
     "reject": ("VC-202", lambda s: block(s, EL1, UBUNTU1, "rejected", "sample")),
-    "reset by firewall": ("VC-203", lambda s: block(s, UBUNTU1, EL1, "refused", "master")),
+    "reset by firewall": ("VC-203", lambda s: block(s, UBUNTU1, EL1, "refused", "sample")),
     "no route": ("VC-204", lambda s: block(s, EL1, UBUNTU1, "no_route")),
     "cut off": ("VC-205", lambda s: block(s, EL1, UBUNTU1, "reset")),
     "other source": ("VC-206", lambda s: block(s, EL1, UBUNTU1, "wrong_source")),
@@ -179,8 +238,47 @@ BREAKS: dict[str, tuple[str, Break]] = {
         lambda s: nccl(s, reason="refused", error="no socket interface found"),
     ),
     "nccl missing": ("VC-604", lambda s: nccl(s, version="", reason="missing")),
+    "a gpu less": ("VC-111", lambda s: gpus(s)["cards"].clear()),
+    "other gpu driver": ("VC-111", lambda s: gpus(s).update(driver="570.1")),
+    "ecc": ("VC-112", lambda s: gpus(s)["cards"][0].update(ecc_volatile=2)),
+    "xid": (
+        "VC-113",
+        lambda s: s.nodes[UBUNTU1]["node"].update(survey={"kernel_log": [FALLEN]}),
+    ),
+    "few lanes": ("VC-114", lambda s: gpus(s)["cards"][0].update(width="8x")),
+    "persistence": ("VC-115", lambda s: gpus(s)["cards"][0].update(persistence="Disabled")),
+    "no gpu": ("VC-711", lambda s: stop_rank(s, "gpus", "wrong", check="gpus", ranks=[1], **WRONG)),
+    "nccl aborts": ("VC-712", lambda s: stop_rank(s, "nccl", "died")),
+    "nccl hangs": ("VC-712", lambda s: stop_rank(s, "nccl_sizes", "hung")),
+    "nccl sums wrong": (
+        "VC-713",
+        lambda s: stop_rank(s, "nccl_sizes", "wrong", check="values", **WRONG),
+    ),
+    "nccl slow": ("VC-714", lambda s: told(s, "nccl_sizes")["sizes"][1].update(bus_gbit_s=1.9)),
+    "nccl-tests fail": ("VC-715", lambda s: told(s, "nccl_tests").update(nccl_tests(BAD_TESTS))),
+    "nccl-tests break off": (
+        "VC-715",
+        lambda s: told(s, "nccl_tests").update(nccl_tests("Test NCCL failure", 3)),
+    ),
+    "nccl-tests hang": (
+        "VC-715",
+        lambda s: stop_rank(s, "nccl_tests", "failed", text="TimeoutExpired: 40 seconds"),
+    ),
+    "slow gpus": ("VC-716", slow_gpus),
+    "other seed": ("VC-801", lambda s: stop_rank(s, "ddp", "wrong", check="start", **WRONG)),
+    "sampler": ("VC-802", lambda s: stop_rank(s, "ddp", "wrong", check="sampler", **WRONG)),
+    "other loss": ("VC-803", lambda s: stop_rank(s, "gpu_ddp", "wrong", check="ranks", **WRONG)),
+    "not as alone": ("VC-804", lambda s: stop_rank(s, "ddp", "wrong", check="reference", **WRONG)),
+    "amp": ("VC-805", lambda s: stop_rank(s, "gpu_amp", "wrong", check="amp", **WRONG)),
+    "groups": ("VC-806", lambda s: stop_rank(s, "subgroups", "wrong", check="reference", **WRONG)),
+    "fsdp": ("VC-807", lambda s: stop_rank(s, "fsdp", "wrong", check="sharding", **WRONG)),
+    "training hangs": ("VC-808", lambda s: stop_rank(s, "subgroups", "hung")),
+    "training fails": ("VC-808", lambda s: stop_rank(s, "fsdp", "failed", text="RuntimeError")),
 }
-WARNINGS = ("VC-110", "VC-209")
+WARNINGS = (
+    *("VC-110", "VC-111", "VC-113", "VC-114", "VC-115", "VC-116", "VC-118"),
+    *("VC-209", "VC-714", "VC-716"),
+)
 
 
 def judged(seen: Seen) -> dict[str, Any]:
@@ -193,7 +291,7 @@ def judged(seen: Seen) -> dict[str, Any]:
 def test_a_healthy_cluster_has_no_findings() -> None:
     found = judged(healthy())
     assert (found["verdict"], found["exit_code"], found["findings"]) == ("ok", 0, [])
-    assert [r["status"] for r in found["rungs"]] == ["passed"] * 7
+    assert [r["status"] for r in found["rungs"]] == ["passed"] * 9
     assert len(found["links"]) == 6
     assert found["collectives"]["bus_gbit_s"] == 5.5
 
@@ -244,7 +342,9 @@ def test_a_firewall_is_not_blamed_for_a_missing_way_back() -> None:
     seen = healthy()
     block(seen, EL1, UBUNTU1, "dropped")
     block(seen, UBUNTU1, EL1, "no_route", taps="none")
-    causes = [f["cause"] for f in judged(seen)["findings"]]
+    (finding,) = judged(seen)["findings"]
+    assert finding["code"] == "VC-204"
+    causes = [finding["cause"], *(f["cause"] for f in finding["follows"])]
     assert any("no way to answer" in cause for cause in causes)
     assert not any("firewall" in cause for cause in causes)
 
@@ -272,7 +372,17 @@ def test_gloo_is_not_started_on_a_broken_mesh() -> None:
     assert verify.may_start(seen)["go"] is False
     found = judged(seen)
     assert [r["status"] for r in found["rungs"]] == (
-        ["passed", "passed", "failed", "not_run", "not_run", "not_run", "passed"]
+        [
+            "passed",
+            "passed",
+            "failed",
+            "not_run",
+            "not_run",
+            "not_run",
+            "passed",
+            "not_run",
+            "not_run",
+        ]
     )
     assert "L2 failed" in found["rungs"][3]["reason"]
     assert found["collectives"] == {}
@@ -369,7 +479,7 @@ def test_check_mode_without_torch_skips_the_job() -> None:
     seen = healthy(check_mode=True)
     facts(seen)["versions"]["torch"] = ""
     reasons = [r["reason"] for r in judged(seen)["rungs"] if r["id"] in verify.JOB_RUNGS]
-    assert reasons == ["check mode: torch is not installed on ubuntu1"] * 3
+    assert reasons == ["check mode: torch is not installed on ubuntu1"] * 5
 
 
 def test_no_nccl_anywhere_is_a_skipped_rung() -> None:
@@ -378,6 +488,62 @@ def test_no_nccl_anywhere_is_a_skipped_rung() -> None:
         seen.nodes[name]["node"]["nccl"].update(version="", reason="missing")
     rung = judged(seen)["rungs"][6]
     assert (rung["status"], "libnccl" in rung["reason"]) == ("skipped", True)
+
+
+def test_without_a_gpu_nccl_does_not_apply_and_training_does() -> None:
+    seen = healthy()
+    for name in NAMES:
+        told(seen, "gpus", name).clear()
+        told(seen, "gpus", name).update(applicable=False, why="torch is built for CPUs")
+    found = judged(seen)
+    rungs = {rung["id"]: rung for rung in found["rungs"]}
+    assert rungs["L7"]["status"] == "skipped"
+    assert rungs["L7"]["reason"] == "not applicable: no GPU on any node (torch is built for CPUs)"
+    assert (rungs["L8"]["status"], found["verdict"]) == ("passed", "ok")
+
+
+def test_fewer_lanes_than_a_card_can_have_are_no_fault_where_all_have_them() -> None:
+    seen = healthy()
+    gpus(seen)
+    for name in NAMES:
+        seen.nodes[name]["node"]["survey"]["gpus"]["cards"][0].update(width="8x")
+    assert judged(seen)["findings"] == []
+
+
+def test_the_rank_at_fault_is_named_not_those_that_saw_it() -> None:
+    seen = healthy()
+    for name in NAMES:
+        stop_rank(seen, "ddp", "wrong", name, check="start", ranks=[1], **WRONG)
+    (finding,) = judged(seen)["findings"]
+    assert (finding["code"], finding["node"]) == ("VC-801", UBUNTU1)
+    assert "rank 1 on ubuntu1" in finding["cause"]
+
+
+def test_a_rung_that_is_asked_for_alone_does_not_pass_where_the_job_broke_off() -> None:
+    seen = healthy(rungs=("L8",))
+    stop_rank(seen, "init", "failed", text="connectFullMesh failed")
+    found = judged(seen)
+    assert (found["failed_rungs"], found["findings"][0]["code"]) == (["L4"], "VC-401")
+    assert {r["id"]: r["status"] for r in found["rungs"]}["L8"] == "not_run"
+
+
+def test_tcp_where_rdma_is_up_is_said() -> None:
+    seen = healthy()
+    for name in NAMES:
+        port = {"state": "ACTIVE", "rate": "400 Gb/sec (4X NDR)"}
+        seen.nodes[name]["node"]["survey"] = {"rdma": [port, {"state": "DOWN", "rate": "x"}]}
+    (finding,) = [f for f in judged(seen)["findings"] if f["code"] == "VC-714"]
+    assert "over Socket where the RDMA ports of el1 do 400" in finding["cause"]
+    assert "TCP although RDMA is up" in finding["cause"]
+    assert finding["expected"] == "at least 200.0 Gbit/s"
+
+
+@pytest.mark.parametrize("speed", [-1, 0])
+def test_a_link_without_a_speed_is_not_compared(speed: int) -> None:
+    seen = healthy()
+    told(seen, "nccl_sizes")["sizes"][1].update(bus_gbit_s=0.1)
+    facts(seen)["interface"]["speed"] = speed
+    assert judged(seen)["findings"] == []
 
 
 def test_a_missing_address_is_said_once() -> None:
@@ -401,7 +567,7 @@ def test_a_subset_of_rungs_judges_only_those() -> None:
     found = judged(seen)
     assert found["verdict"] == "ok"
     assert [r["status"] for r in found["rungs"]] == (
-        ["passed", "skipped", "passed", "skipped", "skipped", "skipped", "skipped"]
+        ["passed", "skipped", "passed", *["skipped"] * 6]
     )
 
 
@@ -428,7 +594,8 @@ def test_two_nodes_clocks_are_measured_against_the_master() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rungs", "last"), [(["L3"], "rendezvous"), (["L4", "L0"], "groups"), (["L5"], "sockets")]
+    ("rungs", "last"),
+    [(["L3"], "rendezvous"), (["L4", "L0"], "groups"), (["L5"], "sockets"), (["L8"], "gpu_fsdp")],
 )
 def test_a_rung_brings_the_steps_below_it(rungs: list[str], last: str) -> None:
     assert verify_ranks.steps_for(rungs)[-1] == last
@@ -454,7 +621,7 @@ GOOD_OPTIONS: dict[str, Any] = {
     ("change", "codes"),
     [
         ({}, []),
-        ({"verify_cluster_rungs": ["L7"]}, ["VC-701"]),
+        ({"verify_cluster_rungs": ["L9"]}, ["VC-701"]),
         ({"verify_cluster_rungs": []}, ["VC-701"]),
         ({"verify_cluster_deadline": 1}, ["VC-702"]),
         ({"verify_cluster_deadline": "soon"}, ["VC-702"]),
@@ -493,6 +660,8 @@ def test_a_node_is_sent_to_every_listener_but_its_own() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(verify_links.VERDICTS), min_size=6, max_size=6))
+# One node has a hole both ways with one peer and a hole of one way with the other.
+@example(["someone_else", "mtu_black_hole"] * 3)
 def test_any_mesh_gives_a_valid_result(words: list[str]) -> None:
     seen = healthy()
     pairs = [(a, b) for a in NAMES for b in NAMES if a != b]
@@ -502,7 +671,11 @@ def test_any_mesh_gives_a_valid_result(words: list[str]) -> None:
     found = judged(seen)
     assert (found["verdict"] == "ok") == (set(words) == {"open"})
     assert [row["verdict"] for row in found["links"]] == words
-    blocked = {(f["direction"]) for f in found["findings"] if f["rung"] == "L2"}
+    told = [one for f in found["findings"] for one in (f, *f["follows"])]
+    blocked = {f["direction"] for f in told if f["rung"] == "L2"}
+    both = {d.replace("<->", "->") for d in blocked if "<->" in d}
+    blocked = {d for d in blocked if "<->" not in d} | both
+    blocked |= {" -> ".join(reversed(d.split(" -> "))) for d in both}
     for (source, target), word in zip(pairs, words, strict=True):
         if word != "open":
             assert any(

@@ -1,0 +1,189 @@
+"""The archive of an air-gapped installation: whole or refused, and only for the machines that it was made for."""
+
+import importlib
+import io
+import json
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import bundle_archive as archive
+import bundle_packages as packages
+import pytest
+
+from fullmesh import bundle as core
+
+DEBIAN = {"distribution": "Ubuntu", "distribution_major_version": "24", "architecture": "x86_64"}
+LOCK = "torch==2.13.0 --hash=sha256:…"
+CONTENTS = {
+    "kinds": ["CentOS-9-x86_64", "Ubuntu-24-x86_64"],
+    "wheels": [{"python": "3.12", "machine": "x86_64", "lock": core.lock_name(LOCK)}],
+}
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> dict[str, Any]:
+    """An archive with a project, a wheel and packages."""
+    project = tmp_path / "project"
+    (project / "roles").mkdir(parents=True)
+    (project / ".venv").mkdir()
+    for name in ("site.yml", "roles/main.yml", ".venv/python"):
+        (project / name).write_text(name)
+    for name in ("a.whl", "el.tar"):
+        (tmp_path / name).write_bytes(name.encode() * 1000)
+    order = {
+        "path": str(tmp_path / "b.tar"),
+        "contents": CONTENTS,
+        "sources": [
+            {"place": "project.tar", "project": str(project)},
+            {"place": "wheels", "path": str(tmp_path / "a.whl")},
+            {"place": "packages/CentOS-9-x86_64.tar", "file": str(tmp_path / "el.tar")},
+        ],
+    }
+    archive.pack(order)
+    return {"path": order["path"], "folder": str(tmp_path / "opened")}
+
+
+def test_what_was_packed_comes_out(packed: dict[str, Any]) -> None:
+    opened = archive.unlock(packed)
+    folder = Path(opened["folder"])
+    assert opened["contents"] == CONTENTS
+    assert (folder / "wheels/a.whl").read_bytes() == b"a.whl" * 1000
+    with tarfile.open(folder / "project.tar") as tar:
+        assert sorted(tar.getnames()) == ["fullmesh/roles/main.yml", "fullmesh/site.yml"]
+    before = (folder / "wheels/a.whl").stat().st_mtime_ns
+    assert archive.unlock(packed) == opened
+    assert (folder / "wheels/a.whl").stat().st_mtime_ns == before
+    done = subprocess.run(
+        ["sha256sum", "-c", "b.tar.sha256"],
+        cwd=Path(packed["path"]).parent,
+        check=False,
+        capture_output=True,
+    )
+    assert done.returncode == 0
+
+
+def nothing_unpacked(packed: dict[str, Any]) -> bool:
+    folder = Path(packed["folder"])
+    return not folder.exists() or list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", [600, 5000, -2000])
+def test_one_changed_byte_is_found(packed: dict[str, Any], place: int) -> None:
+    path = Path(packed["path"])
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(archive.BundleError, match=r"\[BN-102\].*expected"):
+        archive.unlock(packed)
+    assert nothing_unpacked(packed)
+
+
+def sealed(path: Path, files: list[tuple[str, bytes, str]]) -> None:
+    """An archive whose own checksum is right and whose inside is not."""
+    index = {"schema": 1, "contents": {}, "files": {name: digest for name, _, digest in files}}
+    with tarfile.open(path, "w") as tar:
+        for name, data in [("bundle.json", json.dumps(index).encode())] + [f[:2] for f in files]:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    Path(f"{path}.sha256").write_text(f"{archive.sha256(str(path))}  b.tar\n")
+
+
+@pytest.mark.parametrize("name", ["wheels/a.whl", "../outside"])
+def test_a_file_that_is_not_what_the_index_says_is_refused(tmp_path: Path, name: str) -> None:
+    sealed(tmp_path / "b.tar", [(name, b"x", "0" * 64)])
+    order = {"path": str(tmp_path / "b.tar"), "folder": str(tmp_path / "opened")}
+    with pytest.raises(archive.BundleError, match="BN-102"):
+        archive.unlock(order)
+    assert nothing_unpacked(order)
+    assert not (tmp_path / "outside").exists()
+
+
+def test_no_bundle_or_none_of_ours_is_said(packed: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(archive.BundleError, match=r"\[BN-101\] there is no bundle"):
+        archive.unlock({**packed, "path": str(tmp_path / "nowhere.tar")})
+    Path(packed["path"] + ".sha256").unlink()
+    with pytest.raises(archive.BundleError, match=r"\[BN-101\] the checksum"):
+        archive.unlock(packed)
+
+
+def test_a_node_is_refused_for_its_system_its_python_or_its_lock() -> None:
+    def codes(
+        facts: dict[str, str], python: str = "/usr/bin/python3.12", lock: str = LOCK
+    ) -> list[str]:
+        return [fault.code for fault in core.node_faults(CONTENTS, "n1", facts, python, lock)]
+
+    assert codes(DEBIAN) == []
+    assert codes({**DEBIAN, "distribution_major_version": "22"}) == ["BN-103"]
+    assert codes({**DEBIAN, "architecture": "aarch64"}) == ["BN-103", "BN-104"]
+    assert codes(DEBIAN, python="/usr/bin/python3.11") == ["BN-104"]
+    assert codes(DEBIAN, lock="another") == ["BN-104"]
+    assert codes(DEBIAN, python="/opt/own/python") == []
+    (fault,) = core.node_faults(CONTENTS, "n1", DEBIAN, "/usr/bin/python3.12", "another")
+    assert "this lock" in fault.text
+
+
+def test_one_machine_of_each_kind_is_asked() -> None:
+    facts = {"a": DEBIAN, "b": {**DEBIAN}, "c": {**DEBIAN, "distribution": "Rocky"}}
+    assert core.first_of_kind(facts) == ["a", "c"]
+    assert core.python("/opt/own/python", {"python": "3.13"}) == "3.13"
+
+
+def test_apts_own_words_are_understood() -> None:
+    said = (
+        "Inst libmnl0 (1.0.4-3 Ubuntu:24.04 [amd64])\n"
+        "Inst chrony [4.2-1] (4.3-2+deb12u3 localhost [amd64]) []\nConf chrony (4.3-2 x)\n"
+    )
+    assert packages.APT_CHOSEN.findall(said) == [
+        ("libmnl0", "1.0.4-3"),
+        ("chrony", "4.3-2+deb12u3"),
+    ]
+
+
+def test_a_package_manager_that_cannot_is_named(tmp_path: Path) -> None:
+    def run(argv: list[str], **_: Any) -> tuple[int, str, str]:
+        return 1, "", "E: Unable to locate package nosuch\n"
+
+    order = {"names": ["nosuch"], "url": "", "key": "", "folder": str(tmp_path / "f")}
+    for manager in ("apt", "dnf"):
+        if manager == "apt" and not Path("/etc/apt/sources.list.d").is_dir():
+            continue
+        with pytest.raises(packages.FetchError, match=r"\[BN-105\].*nosuch"):
+            packages.gather(run, {**order, "manager": manager})
+
+
+def test_a_machine_that_is_not_bare_is_said() -> None:
+    def run(argv: list[str], **_: Any) -> tuple[int, str, str]:
+        return int(argv[-1] == "absent"), "chrony installed\ngone config-files\n", ""
+
+    names = {"names": ["chrony", "absent"]}
+    assert packages.installed(run, {**names, "manager": "dnf"}) == ["chrony"]
+    assert packages.installed(run, {**names, "manager": "apt"}) == ["chrony"]
+    assert packages.not_bare(["chrony"]).startswith("[BN-106] installed here already: chrony.")
+
+
+def test_the_repository_that_is_written_for_dnf(tmp_path: Path) -> None:
+    (tmp_path / "a-1.0-1.x86_64.rpm").write_bytes(b"rpm")
+
+    def run(argv: list[str], **_: Any) -> tuple[int, str, str]:
+        form = argv[argv.index("--queryformat") + 1]
+        if form.startswith("%{NAME}"):
+            return 0, "a\tx86_64\t0\t1.0\t1\t9\tAn <odd> one\n/usr/bin/a\n", ""
+        if "REQUIRENAME" in form:
+            return 0, "b\t12\t2:1.5-3\nrpmlib(X)\t16777226\t1\nc\t0\t\n", ""
+        return 0, "a\t8\t1.0-1\n" if "PROVIDENAME" in form else "(none)\t0\t\n", ""
+
+    packages.index_dnf(run, str(tmp_path), ["a-1.0-1.x86_64.rpm"])
+    etree = importlib.import_module("xml.etree.ElementTree")
+    primary = etree.parse(tmp_path / "repodata/primary.xml").getroot()
+    entries = {
+        e.get("name"): dict(e.attrib) for e in primary.iter(f"{{{packages.NAMESPACE}rpm}}entry")
+    }
+    assert entries["b"] == {"name": "b", "flags": "GE", "epoch": "2", "ver": "1.5", "rel": "3"}
+    assert entries["a"]["flags"] == "EQ"
+    assert entries["c"] == {"name": "c"}
+    assert set(entries) == {"a", "b", "c"}
+    repomd = (tmp_path / "repodata/repomd.xml").read_text()
+    assert packages.sha256(str(tmp_path / "repodata/primary.xml")) in repomd

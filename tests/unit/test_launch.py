@@ -1,0 +1,326 @@
+"""Ranks from the plan whoever starts the job, and refusals before anything waits."""
+
+import http.server
+import os
+import pwd
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import fullmesh_launch as launch
+import pytest
+from ladder_samples import plan
+
+from fullmesh import cluster_env
+from fullmesh import launchers as core
+
+PLAN = plan(2)
+ENV = """# a comment
+MASTER_ADDR=10.78.0.11
+WORLD_SIZE=8
+NODE_RANK=0
+NPROC_PER_NODE=4
+GLOO_SOCKET_IFNAME=eth1
+NCCL_SOCKET_IFNAME==eth1
+FULLMESH_ADDRESS=10.78.0.12
+NCCL_DEBUG=WARN
+ODD='two words #x'
+"""
+
+
+def who(*ranks: int) -> dict[str, Any]:
+    """nodes.json of the two nodes with so many ranks each."""
+    made = core.who(PLAN)
+    first = 0
+    for node, count in zip(made["nodes"], ranks or (4, 4), strict=True):
+        node.update({"local_ranks": count, "first_rank": first})
+        first += count
+    return made
+
+
+def test_what_differs_between_nodes_is_never_exported() -> None:
+    """Two nodes that have nothing in common: each variable that the role writes on one only, or with another value."""
+    first, second = PLAN["nodes"].values()
+    proxy = {"http_proxy": "http://proxy.example:3128"}
+    gid = {"gid": "::ffff:10.78.0.11", "type": "RoCE v2", "index": 3, "interface": "eth1"}
+    port = {"device": "mlx5_0", "port": 1, "active": True, "driver": "mlx5", "layer": "Ethernet"}
+    roce = {"hcas": ["mlx5_0"], "rdma": [{**port, "gids": [gid]}], "proxy": proxy}
+    fast = {"interfaces": [{"name": "ib0", "speed": 100000}]}
+    other = {**second, "interface": "ib0", "links": [], "local_ranks": 8}
+    one = cluster_env.environment(PLAN, first, roce)
+    two = cluster_env.environment(PLAN, other, fast)
+    differing = {name for name in {**one, **two} if one.get(name) != two.get(name)}
+    assert {"NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_SOCKET_NTHREADS"} <= differing
+    assert differing == launch.NODES_OWN
+
+
+def test_nodes_json_has_names_and_networks() -> None:
+    made = core.who(PLAN)
+    assert made["networks"] == ["10.78.0.0/24"]
+    assert [node["names"] for node in made["nodes"]] == [["el1"], ["ubuntu1"]]
+
+
+def test_the_hostfile_has_a_slot_for_each_rank() -> None:
+    assert core.hostfile(PLAN).splitlines()[1:] == ["10.78.0.11 slots=1", "10.78.0.12 slots=1"]
+
+
+def test_the_small_commands_hand_every_word_over(tmp_path: Path) -> None:
+    files = core.commands(str(tmp_path), "/lib", str(tmp_path / "venv"))
+    names = {Path(one["path"]).name for one in files}
+    assert names == {
+        *("fullmesh-mpirun", "fullmesh-orted", "fullmesh-rank", "fullmesh-sbatch"),
+        *("fullmesh-srun", "fullmesh-launch", "fullmesh-ssh"),
+    }
+    assert all('"$@"' in one["content"] and one["mode"] == "0755" for one in files)
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "env").write_text(ENV)
+    monkeypatch.setattr(launch, "FOLDER", str(tmp_path))
+    monkeypatch.setattr(launch, "read_who", who)
+    monkeypatch.delenv("FULLMESH_ENV", raising=False)
+    return tmp_path
+
+
+def program(folder: Path, name: str, text: str) -> Path:
+    path = folder / "bin" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+@pytest.mark.parametrize("local", [0, 1, 2, 3])
+def test_several_nodes_times_several_gpus(node: Path, local: int) -> None:
+    env = launch.rank_env(
+        {"OMPI_COMM_WORLD_LOCAL_RANK": str(local), "OMPI_COMM_WORLD_SIZE": "8"}, who()
+    )
+    assert (env["RANK"], env["WORLD_SIZE"], env["LOCAL_RANK"]) == (str(4 + local), "8", str(local))
+    assert (env["NODE_RANK"], env["MASTER_ADDR"], env["ODD"]) == ("1", "10.78.0.11", "two words #x")
+
+
+def test_nodes_with_different_numbers_of_gpus(node: Path) -> None:
+    env = launch.rank_env(
+        {"OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_SIZE": "5"}, who(3, 2)
+    )
+    assert (env["RANK"], env["LOCAL_WORLD_SIZE"]) == ("4", "2")
+
+
+def test_what_belongs_to_the_node_never_comes_from_another(node: Path) -> None:
+    caller = {"GLOO_SOCKET_IFNAME": "bond0", "NODE_RANK": "0", "NCCL_DEBUG": "INFO"}
+    env = launch.rank_env(
+        {**caller, "OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_SIZE": "8"}, who()
+    )
+    assert (env["GLOO_SOCKET_IFNAME"], env["NODE_RANK"], env["NCCL_DEBUG"]) == ("eth1", "1", "INFO")
+
+
+@pytest.mark.parametrize(
+    ("env", "code"),
+    [
+        # the seed: rank 7 of a world of 4
+        ({"OMPI_COMM_WORLD_LOCAL_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"}, "LA-112"),
+        ({"OMPI_COMM_WORLD_LOCAL_RANK": "4", "OMPI_COMM_WORLD_SIZE": "8"}, "LA-112"),
+        ({}, "LA-112"),
+        (
+            {"OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_SIZE": "4", "FULLMESH_NODES": "x"},
+            "LA-113",
+        ),
+        # this node is ubuntu1
+        (
+            {
+                "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+                "OMPI_COMM_WORLD_SIZE": "4",
+                "FULLMESH_NODES": "el1",
+            },
+            "LA-113",
+        ),
+        ({"FULLMESH_ENV": "/nowhere"}, "LA-102"),
+    ],
+)
+def test_a_process_that_does_not_fit(node: Path, env: dict[str, str], code: str) -> None:
+    with pytest.raises(launch.LaunchError, match=rf"^\[{code}\]"):
+        launch.rank_env(env, who())
+
+
+def test_slurm_on_some_of_the_nodes(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(node, "scontrol", 'echo "$3"')
+    monkeypatch.setenv("PATH", f"{node}/bin:{os.environ['PATH']}")
+    env = {"SLURM_LOCALID": "2", "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_NODELIST": "ubuntu1"}
+    found = launch.rank_env(env, who())
+    assert (found["RANK"], found["WORLD_SIZE"], found["MASTER_ADDR"]) == ("2", "4", "10.78.0.12")
+    program(node, "scontrol", "echo what >&2; exit 1")
+    with pytest.raises(launch.LaunchError, match=r"LA-111.*what"):
+        launch.rank_env(env, who())
+
+
+def test_mpirun_gets_exactly_the_files_common_variables_and_the_data_range(node: Path) -> None:
+    own = launch.read_env(str(node / "env"))
+    names = launch.exported(own)[1::2]
+    assert names == ["MASTER_ADDR", "NCCL_DEBUG", "ODD", "WORLD_SIZE"]
+    options = " ".join(launch.mpi_options(who(), who()["nodes"], whole=True))
+    ports = PLAN["data_ports"]
+    assert "--mca btl_tcp_if_include 10.78.0.0/24" in options
+    assert f"--mca btl_tcp_port_min_v4 {ports['first']}" in options
+    assert f"--mca btl_tcp_port_range_v4 {ports['size']}" in options
+    assert "-np 8" in options
+    some = launch.mpi_options(who(), who()["nodes"][1:], whole=False)
+    assert some[some.index("--host") + 1] == "10.78.0.12:4"
+
+
+@pytest.mark.parametrize(
+    ("answers", "code"),
+    [
+        ({"a": (255, "x\nPermission denied (publickey)."), "b": (0, "mpirun 4.1")}, "LA-110"),
+        ({"a": (-1, "no answer for 10 s")}, "LA-110"),
+        ({"a": (2, "[LA-107] orted is not installed on this node."), "b": (0, "4")}, "LA-107"),
+        ({"a": (0, "mpirun (Open MPI) 4.1.1"), "b": (0, "mpirun (Open MPI) 4.1.6")}, "LA-115"),
+    ],
+)
+def test_what_mpirun_could_only_fail_with(answers: dict[str, tuple[int, str]], code: str) -> None:
+    with pytest.raises(launch.LaunchError, match=rf"^\[{code}\].*\ba\b"):
+        launch.judge(answers)
+
+
+def test_nodes_that_agree_pass() -> None:
+    launch.judge({"a": (0, "4.1.4"), "b": (0, "Warning: added\n4.1.4")})
+
+
+@pytest.mark.parametrize("command", ["mpirun", "orted", "srun", "sbatch"])
+def test_software_that_is_not_there(
+    node: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    monkeypatch.setenv("PATH", str(node))
+    monkeypatch.setattr(launch, "MPI_PLACES", (str(node),))
+    assert launch.main([command, "train.py"]) == 2
+    assert capsys.readouterr().err.startswith(f"[LA-107] {command} is not installed")
+
+
+def test_a_node_without_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "FOLDER", str(tmp_path))
+    (tmp_path / "nodes.json").write_text("{")
+    with pytest.raises(launch.LaunchError, match=r"LA-102.*nodes\.json"):
+        launch.read_who()
+
+
+def test_no_script(capsys: pytest.CaptureFixture[str]) -> None:
+    assert launch.main(["srun", "--nodes=2"]) == 2
+    assert "[LA-104]" in capsys.readouterr().err
+
+
+def test_no_key_between_the_nodes_and_somebody_elses(node: Path) -> None:
+    with pytest.raises(launch.LaunchError, match="LA-110"):
+        launch.ssh_user()
+    (node / "ssh").mkdir()
+    (node / "ssh/config").write_text("Host *\n    User train\n")
+    assert launch.ssh_user() == "train"
+    with pytest.raises(launch.LaunchError, match=r"LA-114.*runuser -u train -- .*'two words'"):
+        launch.right_account("train", ["x.py", "two words"])
+    launch.right_account(pwd.getpwuid(os.geteuid()).pw_name, [])
+
+
+def test_slurm_down(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(node, "scontrol", "echo 'Slurmctld(primary) at a is DOWN'; echo '*****'; exit 1")
+    monkeypatch.setenv("PATH", f"{node}/bin:{os.environ['PATH']}")
+    with pytest.raises(launch.LaunchError, match=r"LA-111.*at a is DOWN"):
+        launch.slurm_answers()
+
+
+def test_slurm_sizes() -> None:
+    assert launch.slurm_sizes(who(), []) == ["--ntasks-per-node=4", "--nodes=2"]
+    assert launch.slurm_sizes(who(), ["--nodes=1"]) == ["--ntasks-per-node=4"]
+    with pytest.raises(launch.LaunchError, match=r"LA-112.*2 and 4"):
+        launch.slurm_sizes(who(4, 2), [])
+
+
+@pytest.fixture
+def etcd_without_v2() -> Iterator[str]:
+    """What etcd 3.4 answers without --enable-v2: its version, and 404 for keys."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/version" else 404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+def test_etcd(monkeypatch: pytest.MonkeyPatch, etcd_without_v2: str) -> None:
+    with pytest.raises(launch.LaunchError, match=r"LA-108.*no etcd is named"):
+        launch.etcd([""])
+    monkeypatch.setattr(launch.importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(launch.LaunchError, match=r"LA-107.*python-etcd"):
+        launch.etcd([etcd_without_v2])
+    monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: name)
+    with pytest.raises(launch.LaunchError, match="LA-109"):
+        launch.etcd([etcd_without_v2])
+    with pytest.raises(launch.LaunchError, match=r"LA-108.*does not answer"):
+        launch.etcd(["127.0.0.1:1"])
+    monkeypatch.setattr(launch, "fetch", lambda _url: 200)
+    launch.etcd(["10.78.0.11:2379"])
+
+
+@pytest.fixture
+def lightning(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Our class over a stand-in for Lightning's; molecule/launchers runs it under the real one."""
+    for name in ("lightning", "lightning.fabric", "lightning.fabric.plugins"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    base = SimpleNamespace(ClusterEnvironment=object)
+    monkeypatch.setitem(sys.modules, "lightning.fabric.plugins.environments", base)
+    monkeypatch.delitem(sys.modules, "fullmesh_lightning", raising=False)
+    import fullmesh_lightning  # noqa: PLC0415  # only now does its import work
+
+    return fullmesh_lightning
+
+
+def seventh() -> dict[str, str]:
+    """The last of two nodes times four GPUs."""
+    env = {"RANK": "7", "LOCAL_RANK": "3", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
+    return env | {"MASTER_ADDR": "10.78.0.11", "MASTER_PORT": "29500"}
+
+
+def test_lightning_ranks(lightning: ModuleType) -> None:
+    env = lightning.FullmeshEnvironment(seventh())
+    assert (env.global_rank(), env.node_rank(), env.local_rank(), env.world_size()) == (7, 1, 3, 8)
+    assert (env.main_address, env.main_port) == ("10.78.0.11", 29500)
+    assert env.creates_processes_externally
+    env.validate_settings(num_devices=4, num_nodes=2)
+    env.set_world_size(8)
+    env.set_global_rank(7)
+
+
+def test_lightning_refuses_rank_7_of_4(lightning: ModuleType) -> None:
+    """``Invalid rank requested : 7/4``: the Trainer knows of one node, the launcher started two."""
+    env = lightning.FullmeshEnvironment(seventh())
+    right = r"\[LA-112\].*rank 7.*devices=4, num_nodes=2"
+    with pytest.raises(RuntimeError, match=right):
+        env.validate_settings(num_devices=4, num_nodes=1)
+    with pytest.raises(RuntimeError, match=right):
+        env.set_world_size(4)
+    with pytest.raises(RuntimeError, match=right):
+        env.set_global_rank(3)
+    with pytest.raises(RuntimeError, match=right):
+        env.validate_settings(num_devices=8, num_nodes=1)
+
+
+def test_lightning_without_a_launcher(lightning: ModuleType) -> None:
+    with pytest.raises(RuntimeError, match=r"LA-112.*fullmesh-torchrun"):
+        lightning.FullmeshEnvironment({"WORLD_SIZE": "8"})
+
+
+def test_no_lightning(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("lightning", "lightning_fabric"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "fullmesh_lightning", raising=False)
+    with pytest.raises(ImportError, match="LA-107"):
+        import fullmesh_lightning  # noqa: F401, PLC0415  # the import is what is refused

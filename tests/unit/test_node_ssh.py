@@ -1,0 +1,179 @@
+"""ssh between the nodes: one key for all, real host keys, and nobody else's files touched."""
+
+import os
+import pwd
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import cluster_ssh as module
+import pytest
+from ladder_samples import plan
+
+from fullmesh import node_ssh as core
+
+PLAN = plan(2)
+FIRST, SECOND = list(PLAN["nodes"])
+ALIEN = "ssh-rsa AAAA somebody"
+
+
+@pytest.mark.parametrize(
+    ("user", "port", "wrong"),
+    [
+        ("fullmesh", 22, 0),
+        ("train", "2222", 0),
+        ("root", 22, 1),
+        ("x; reboot", 22, 1),
+        ("", 0, 2),
+        ("fullmesh", "ssh", 1),
+    ],
+)
+def test_settings_are_refused(user: str, port: object, wrong: int) -> None:
+    assert [fault.code for fault in core.faults(user, port)] == ["NS-101"] * wrong
+
+
+def test_the_key_is_one_that_ssh_itself_reads(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text(core.make())
+    path.chmod(0o600)
+    done = subprocess.run(
+        ["ssh-keygen", "-y", "-f", str(path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split()[:2] == core.public(path.read_text()).split()[:2]
+    assert core.make() != core.make()
+
+
+def test_the_masters_key_wins_and_a_damaged_one_does_not() -> None:
+    ours, theirs = core.make(), core.make()
+    master = PLAN["master"]["node"]
+    other = SECOND if master == FIRST else FIRST
+    assert core.choose(PLAN, {master: ours, other: theirs}) == ours
+    assert core.choose(PLAN, {master: "", other: theirs}) == theirs
+    assert core.choose(PLAN, {master: ours[:90], other: theirs}) == theirs
+    assert core.choose(PLAN, {}) not in ("", ours, theirs)
+
+
+@pytest.mark.parametrize("port", [22, 2222])
+def test_known_hosts_names_every_node_with_its_own_key(tmp_path: Path, port: int) -> None:
+    key = {name: core.public(core.make()) for name in PLAN["nodes"]}
+    path = tmp_path / "known_hosts"
+    path.write_text(core.known_hosts(PLAN, {name: [line] for name, line in key.items()}, port))
+    for name, node in PLAN["nodes"].items():
+        for asked in (node["address"], name):
+            word = asked if port == 22 else f"[{asked}]:{port}"
+            found = subprocess.run(
+                ["ssh-keygen", "-F", word, "-f", str(path)],
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            assert key[name].split()[1] in found
+
+
+def test_the_line_says_from_where_and_allows_nothing_else() -> None:
+    assert core.authorized("ssh-ed25519 AAAA fullmesh-cluster", ["10.0.0.1", "fd78::1"]) == (
+        'restrict,from="10.0.0.1,fd78::1" ssh-ed25519 AAAA fullmesh-cluster'
+    )
+
+
+def test_every_node_is_asked_by_one() -> None:
+    asked = [core.next_node(PLAN, name) for name in PLAN["nodes"]]
+    assert sorted(asked) == sorted(node["address"] for node in PLAN["nodes"].values())
+    assert asked[0] != PLAN["nodes"][FIRST]["address"]
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with the account, whose folder has a key of its owner's."""
+    (tmp_path / "home/.ssh").mkdir(parents=True)
+    (tmp_path / "etc").mkdir()
+    monkeypatch.setattr(module, "FOLDER", str(tmp_path / "etc/fullmesh/ssh"))
+    monkeypatch.setattr(module, "NOTE", str(tmp_path / "var/node_ssh.json"))
+    monkeypatch.setattr(module, "HOST_KEYS", str(tmp_path / "etc/ssh_host_*_key.pub"))
+    me = pwd.getpwuid(os.getuid())
+    found = pwd.struct_passwd(
+        (me.pw_name, "x", me.pw_uid, me.pw_gid, "", str(tmp_path / "home"), "/bin/sh")
+    )
+    monkeypatch.setattr(module, "account", lambda _user: found)
+    monkeypatch.setattr(module, "keep", lambda made: _keep(Path(module.NOTE), made))
+    monkeypatch.setattr(os, "chown", lambda *_: None)
+    return tmp_path
+
+
+def _keep(path: Path, made: dict[str, Any]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(module.json.dumps(made))
+
+
+PARAMS: dict[str, Any] = {
+    "user": "train",
+    "private_key": "SECRET\n",
+    "authorized": 'restrict,from="10.0.0.1" ssh-ed25519 AAAA fullmesh-cluster',
+    "known_hosts": "10.0.0.1 ssh-ed25519 BBBB\n",
+    "config": "Host *\n",
+}
+
+
+def test_an_account_of_the_users_keeps_what_it_has(node: Path) -> None:
+    keys = node / "home/.ssh/authorized_keys"
+    keys.write_text(ALIEN + "\n")
+    keys.chmod(0o640)
+    assert module.present(PARAMS, check=True)["changed"] is True
+    assert keys.read_text() == ALIEN + "\n"
+    assert module.present(PARAMS, check=False)["changed"] is True
+    assert keys.read_text().splitlines() == [ALIEN, PARAMS["authorized"]]
+    assert stat.S_IMODE(keys.stat().st_mode) == 0o640
+    assert stat.S_IMODE((node / "etc/fullmesh/ssh/id_ed25519").stat().st_mode) == 0o600
+    # a new cluster address: our line is replaced, theirs stays
+    moved = PARAMS | {"authorized": PARAMS["authorized"].replace("10.0.0.1", "10.0.0.2")}
+    assert module.present(moved, check=False)["changed"] is True
+    assert keys.read_text().splitlines() == [ALIEN, moved["authorized"]]
+    with keys.open("a") as stream:
+        stream.write("ssh-rsa CCCC later\n")
+    assert module.absent(check=True)["changed"] is True
+    assert module.absent(check=False) == {"changed": True, "left": ""}
+    assert keys.read_text().splitlines() == [ALIEN, "ssh-rsa CCCC later"]
+    assert not (node / "etc/fullmesh").exists()
+    assert not Path(module.NOTE).exists()
+    assert module.absent(check=False)["changed"] is False
+
+
+def test_a_diff_never_holds_the_key(node: Path) -> None:
+    assert "SECRET" not in str(module.present(PARAMS, check=True))
+    module.present(PARAMS, check=False)
+    assert "SECRET" not in str(module.present(PARAMS | {"private_key": "OTHER\n"}, check=True))
+
+
+def test_what_we_made_goes_and_what_was_put_there_stays(node: Path) -> None:
+    (node / "home/.ssh").rmdir()
+    module.present(PARAMS, check=False)
+    assert (node / "home/.ssh/authorized_keys").exists()
+    module.absent(check=False)
+    assert list((node / "home").iterdir()) == []
+
+
+def test_no_host_key(node: Path) -> None:
+    with pytest.raises(module.SshError, match="NS-102"):
+        module.host_keys()
+    (node / "etc/ssh_host_ed25519_key.pub").write_text("ssh-ed25519 AAAA root@a\n")
+    (node / "etc/ssh_host_dsa_key.pub").write_text("ssh-dss AAAA root@a\n")
+    assert module.host_keys() == ["ssh-ed25519 AAAA root@a"]
+
+
+def test_a_refused_command_is_quoted() -> None:
+    with pytest.raises(module.SshError, match=r"NS-103.*no such thing"):
+        module.command(["sh", "-c", "echo no such thing; exit 6"])
+
+
+def test_a_command_that_does_not_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "COMMAND_SECONDS", 0.1)
+    with pytest.raises(module.SshError, match=r"NS-103.*sleep 9 failed: no end after"):
+        module.command(["sleep", "9"])
+
+
+def test_a_refused_login_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = subprocess.CompletedProcess([], 255, stdout=b"Warning\nPermission denied (publickey).\n")
+    monkeypatch.setattr(module.subprocess, "run", lambda *_, **__: done)
+    with pytest.raises(module.SshError, match=r"NS-104.*10\.0\.0\.2 as train: Permission denied"):
+        module.tried({"user": "train", "peer": "10.0.0.2"})

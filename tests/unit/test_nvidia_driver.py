@@ -1,0 +1,375 @@
+"""The NVIDIA driver: what real machines say is read, and what a node needs follows from it.
+
+Samples and their sources: tests/unit/recorded/gpu/*.xml (each names its own); ``topo -m`` of four H100 (NVIDIA/nccl
+issue 1617) and of two RTX 5090, with tabs (noonghunna/club-3090 issue 1229); ``nvlink -s`` of a V100 with two links
+down (Azure/azhpc-diagnostics issue 73) and of a GB200 (NVIDIA/k8s-test-infra issue 371); Xids: NVSentinel issue 155.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible.module_utils import fullmesh_gpu as gpu
+
+from fullmesh import nvidia_driver as core
+from fullmesh.settings import ROOT
+
+RECORDED = Path(__file__).parent / "recorded/gpu"
+H100 = """\
+        GPU0    GPU1    GPU2    GPU3    NIC0    NIC1    NIC2    NIC3    CPU Affinity    NUMA Affinity   GPU NUMA ID
+GPU0     X      NV6     NV6     NV6     PIX     SYS     SYS     SYS     6,14,22,30      3               N/A
+GPU1    NV6      X      NV6     NV6     SYS     PIX     SYS     SYS     4,12,20,28      1               N/A
+GPU2    NV6     NV6      X      NV6     SYS     SYS     PIX     SYS     7,15,23,31      7               N/A
+GPU3    NV6     NV6     NV6      X      SYS     SYS     SYS     PIX     5,13,21,29      5               N/A
+NIC0    PIX     SYS     SYS     SYS      X      SYS     SYS     SYS
+NIC1    SYS     PIX     SYS     SYS     SYS      X      SYS     SYS
+NIC2    SYS     SYS     PIX     SYS     SYS     SYS      X      SYS
+NIC3    SYS     SYS     SYS     PIX     SYS     SYS     SYS      X
+
+Legend:
+
+  X    = Self
+  SYS  = Connection traversing PCIe as well as the SMP interconnect between NUMA nodes (e.g., QPI/UPI)
+"""
+RTX5090 = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+RTX5090 += "GPU0\t X \tPHB\t0-63\t0\t\tN/A\nGPU1\tPHB\t X \t0-63\t0\t\tN/A\n"
+V100 = """\
+GPU 3: Tesla V100-SXM2-32GB (UUID: ...)
+         Link 0: 25.781 GB/s
+         Link 1: 25.781 GB/s
+         Link 2: 25.781 GB/s
+         Link 3: <inactive>
+         Link 4: 25.781 GB/s
+         Link 5: <inactive>
+"""
+GB200 = "GPU 0: NVIDIA GB200 (UUID: GPU-d1)\n" + "".join(
+    f"         Link {number}: 53.125 GB/s\n" for number in range(18)
+)
+XIDS = """\
+[ 1843.308145] NVRM: The NVIDIA GPU 0000:b3:00.0
+               NVRM: (PCI ID: 10de:26b5) installed in this system has
+               NVRM: fallen off the bus and is not responding to commands.
+[ 1843.439662] NVRM: The NVIDIA probe routine failed for 1 device(s).
+[ 1850.000000] NVRM: Xid (PCI:0000:44:00): 79, GPU has fallen off the bus
+[ 1851.000000] NVRM: Xid (PCI:0000:44:00): 79, GPU has fallen off the bus
+"""
+OPTIONS: dict[str, Any] = {
+    "nvidia_driver_branch": "580",
+    "nvidia_driver_kind": "precompiled",
+    "nvidia_driver_open": True,
+    "nvidia_driver_fabric_manager": "auto",
+    "nvidia_driver_packages": [],
+    "nvidia_driver_persistence": True,
+    "nvidia_driver_key_enrolled": False,
+}
+UBUNTU, EL9, EL10 = "Ubuntu_24", "RedHat_9", "RedHat_10"
+
+
+def recorded(name: str) -> dict[str, Any]:
+    return gpu.parse_smi((RECORDED / f"{name}.xml").read_text())  # type: ignore[no-any-return]
+
+
+def offers(system: str) -> dict[str, Any]:
+    text = (ROOT / f"roles/nvidia_driver/vars/{system}.yml").read_text()
+    return dict(yaml.safe_load(text)["__nvidia_driver_offers"])
+
+
+def node(**change: Any) -> dict[str, Any]:
+    """A bare machine with one GPU that nouveau holds."""
+    bare = {
+        "kernel": "6.8.0-45-generic",
+        "container": False,
+        "pci": {
+            "gpus": [{"bus": "0000:01:00.0", "device": "0x20b2", "driver": "nouveau"}],
+            "switches": 0,
+        },
+        "smi": {"driver": "", "cuda": "", "cards": [], "processes": [], "failed": False},
+        "loaded": "",
+        "nouveau": True,
+        "secure_boot": False,
+        "xids": [],
+        "tools": {"compiler": "/usr/bin/gcc", "headers": True},
+    }
+    return {**bare, **change}
+
+
+def planned(
+    system: str = UBUNTU, packages: dict[str, str] | None = None, **change: Any
+) -> dict[str, Any]:
+    settings = {key: value for key, value in change.items() if key in OPTIONS}
+    seen = node(**{key: value for key, value in change.items() if key not in OPTIONS})
+    return core.plan(
+        {**OPTIONS, **settings}, offers(system), seen, packages or {"nvidia-driver": ""}
+    )
+
+
+# name -> driver, model, lanes of how many, ECC, persistence, who computes
+MACHINES: dict[str, tuple[Any, ...]] = {
+    "a100-sxm4-v12": (
+        "535.54.03",
+        "NVIDIA A100-SXM4-80GB",
+        "16x",
+        "16x",
+        "Enabled",
+        "Disabled",
+        [],
+    ),
+    "a10g": ("515.105.01", "NVIDIA A10G", "8x", "16x", "Enabled", "Disabled", []),
+    "tesla-t4": ("515.105.01", "Tesla T4", "8x", "16x", "Enabled", "Disabled", ["python"]),
+    "rtx-3080-v12": ("536.40", "NVIDIA GeForce RTX 3080", "16x", "16x", "", "", []),
+    "gtx-1070-ti": ("", "GeForce GTX 1070 Ti", "16x", "", "", "", []),
+}
+
+
+@pytest.mark.parametrize(("name", "wanted"), MACHINES.items(), ids=list(MACHINES))
+def test_what_real_machines_say(name: str, wanted: tuple[Any, ...]) -> None:
+    found = recorded(name)
+    (card,) = found["cards"]
+    fields = ("name", "width", "width_most", "ecc_mode", "persistence")
+    jobs = [process["name"] for process in found["processes"]]
+    assert (found["driver"], *(card[field] for field in fields), jobs) == wanted
+    assert card["ecc_volatile"] == 0
+    assert card["uuid"].startswith("GPU-")
+    assert card["memory"].endswith("MiB")
+
+
+def test_all_recorded_machines_are_read() -> None:
+    assert len(list(RECORDED.glob("*.xml"))) == 6
+    for path in RECORDED.glob("*.xml"):
+        assert gpu.parse_smi(path.read_text())["cards"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "errors"),
+    [
+        ("<dram_uncorrectable>3</dram_uncorrectable>", 3),
+        ("<sram_uncorrectable>1</sram_uncorrectable><dram_uncorrectable>2</dram_uncorrectable>", 3),
+        ("<sram_uncorrectable_parity>1</sram_uncorrectable_parity>", 1),
+        ("<double_bit><total>4</total></double_bit>", 4),
+        ("<dram_uncorrectable>N/A</dram_uncorrectable>", 0),
+    ],
+)
+def test_errors_are_counted_whatever_the_driver_calls_them(fields: str, errors: int) -> None:
+    text = f"<l><gpu><ecc_errors><volatile>{fields}</volatile></ecc_errors></gpu></l>"
+    assert gpu.parse_smi(text)["cards"][0]["ecc_volatile"] == errors
+
+
+def test_topology_is_read_with_blanks_and_with_tabs() -> None:
+    found = gpu.parse_topology(H100)
+    assert found["GPU0"] == {
+        "GPU1": "NV6",
+        "GPU2": "NV6",
+        "GPU3": "NV6",
+        "NIC0": "PIX",
+        "NIC1": "SYS",
+        "NIC2": "SYS",
+        "NIC3": "SYS",
+    }
+    assert len(found) == 8
+    assert gpu.parse_topology(RTX5090) == {"GPU0": {"GPU1": "PHB"}, "GPU1": {"GPU0": "PHB"}}
+    assert gpu.parse_topology("") == {}
+    coloured = RTX5090.replace("GPU0\tGPU1\tCPU", "\x1b[4mGPU0\tGPU1\tCPU").replace(
+        "ID\n", "ID\x1b[0m\n"
+    )
+    assert gpu.parse_topology(coloured)["GPU0"] == {"GPU1": "PHB"}
+
+
+def test_links_that_are_down_are_counted() -> None:
+    assert gpu.parse_nvlinks(V100) == [{"gpu": 3, "speeds": [25.781] * 4, "down": 2}]
+    assert gpu.parse_nvlinks(GB200) == [{"gpu": 0, "speeds": [53.125] * 18, "down": 0}]
+
+
+def test_xids_are_read_in_numbers_and_in_words() -> None:
+    assert [(x["bus"], x["xid"], x["times"]) for x in gpu.parse_xids(XIDS)] == [
+        ("", 79, 1),
+        ("0000:44:00", 79, 2),
+    ]
+
+
+def test_the_bus_shows_gpus_without_a_driver(tmp_path: Path) -> None:
+    for name, vendor, kind in (
+        ("0000:01:00.0", "0x10de", "0x030200"),
+        ("0000:02:00.0", "0x10de", "0x068000"),
+        ("0000:03:00.0", "0x10de", "0x040300"),
+        ("0000:04:00.0", "0x1af4", "0x030000"),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "vendor").write_text(vendor + "\n")
+        (tmp_path / name / "class").write_text(kind + "\n")
+        (tmp_path / name / "device").write_text("0x20b2\n")
+    assert gpu.pci_devices(str(tmp_path)) == {
+        "gpus": [{"bus": "0000:01:00.0", "device": "0x20b2", "driver": ""}],
+        "switches": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("held", "said"), [(b"\6\0\0\0\1", True), (b"\6\0\0\0\0", False), (b"", None), (None, None)]
+)
+def test_secure_boot_is_the_fifth_byte(
+    tmp_path: Path, held: bytes | None, said: bool | None
+) -> None:
+    path = tmp_path / "SecureBoot"
+    if held is not None:
+        path.write_bytes(held)
+    assert gpu.secure_boot(str(path)) is said
+
+
+@pytest.mark.parametrize(
+    ("system", "kind", "is_open", "names"),
+    [
+        (
+            UBUNTU,
+            "precompiled",
+            True,
+            ["linux-modules-nvidia-580-server-open-generic", "nvidia-driver-580-server-open"],
+        ),
+        (UBUNTU, "dkms", False, ["nvidia-dkms-580-server", "nvidia-driver-580-server"]),
+        (EL9, "precompiled", False, ["@nvidia-driver:580"]),
+        (EL9, "dkms", True, ["@nvidia-driver:580-open"]),
+        (EL10, "dkms", True, ["nvidia-open-580*"]),
+    ],
+)
+def test_the_packages_of_a_branch(system: str, kind: str, is_open: bool, names: list[str]) -> None:
+    found = planned(system, nvidia_driver_kind=kind, nvidia_driver_open=is_open)
+    assert (found["faults"], found["install"]) == ([], names)
+    assert found["build"] == [] if kind == "precompiled" else len(found["build"]) > 2
+    assert found["reboot"] == "nouveau holds the GPUs"
+
+
+@pytest.mark.parametrize(
+    ("system", "change", "codes"),
+    [
+        (UBUNTU, {}, []),
+        (UBUNTU, {"nvidia_driver_branch": ""}, ["ND-101"]),
+        (UBUNTU, {"nvidia_driver_branch": "580.95"}, ["ND-101"]),
+        (EL9, {}, ["ND-102"]),
+        (EL9, {"nvidia_driver_packages": ["kmod-mine"]}, []),
+        (EL10, {"nvidia_driver_branch": "x"}, ["ND-101", "ND-102"]),
+    ],
+)
+def test_settings_that_cannot_work(system: str, change: dict[str, Any], codes: list[str]) -> None:
+    found = core.faults(core.wish({**OPTIONS, **change}), offers(system))
+    assert [fault.code for fault in found] == codes
+
+
+def test_what_there_is_instead_is_said() -> None:
+    (fault,) = core.faults(core.wish(OPTIONS), offers(EL9))
+    assert "precompiled, nvidia_driver_open: false" in fault.step
+    assert "dkms, nvidia_driver_open: true" in fault.step
+
+
+JOB = {
+    "driver": "535.1",
+    "cuda": "",
+    "cards": [],
+    "failed": False,
+    "processes": [{"pid": 7, "name": "python"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("system", "change", "code"),
+    [
+        (UBUNTU, {"container": True}, "ND-108"),
+        (UBUNTU, {"pci": {"gpus": [], "switches": 0}}, "ND-107"),
+        (UBUNTU, {"secure_boot": True, "nvidia_driver_kind": "dkms"}, "ND-104"),
+        (EL9, {"secure_boot": True, "nvidia_driver_open": False}, "ND-104"),
+        (UBUNTU, {"smi": JOB}, "ND-105"),
+    ],
+)
+def test_a_node_whose_driver_must_not_be_touched(
+    system: str, change: dict[str, Any], code: str
+) -> None:
+    (fault,) = planned(system, **change)["faults"]
+    assert fault.startswith(f"[{code}]")
+
+
+def test_signed_or_enrolled_modules_pass_secure_boot() -> None:
+    assert planned(secure_boot=True)["faults"] == []
+    assert (
+        planned(secure_boot=True, nvidia_driver_kind="dkms", nvidia_driver_key_enrolled=True)[
+            "faults"
+        ]
+        == []
+    )
+    assert planned(secure_boot=None, nvidia_driver_kind="dkms")["faults"] == []
+
+
+def test_the_real_job_on_a_t4_is_not_disturbed() -> None:
+    (fault,) = planned(smi={**recorded("tesla-t4"), "failed": False})["faults"]
+    assert "python (pid 5762) computes on the GPUs" in fault
+
+
+@pytest.mark.parametrize(
+    ("system", "packages"),
+    [
+        (
+            UBUNTU,
+            {
+                "linux-modules-nvidia-580-server-open-generic": "6.8.0-45.45",
+                "nvidia-driver-580-server-open": "580.95.05-0ubuntu0.24.04.1",
+            },
+        ),
+        (EL9, {"nvidia-driver": "580.95.05-1.el9"}),
+        (EL9, {"nvidia-driver": "3:580.95.05-1.el9"}),
+    ],
+)
+def test_what_is_there_is_not_touched_even_under_a_job(
+    system: str, packages: dict[str, str]
+) -> None:
+    found = planned(system, packages, smi=JOB, loaded="580.95.05", nouveau=False)
+    assert (found["faults"], found["install"], found["build"], found["reboot"]) == ([], [], [], "")
+
+
+def test_another_branch_is_replaced_and_wants_a_reboot() -> None:
+    found = planned(
+        EL9,
+        {"nvidia-driver": "570.1-1.el9"},
+        loaded="570.1",
+        nouveau=False,
+        nvidia_driver_open=False,
+    )
+    assert found["install"] == ["@nvidia-driver:580"]
+    assert found["reboot"] == "the loaded driver is 570.1"
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        ({}, False),
+        ({"pci": {"gpus": [{"bus": "1"}], "switches": 6}}, True),
+        ({"smi": {"cards": [{"fabric": "In Progress"}], "processes": []}}, True),
+        ({"nvidia_driver_fabric_manager": "always"}, True),
+        (
+            {
+                "pci": {"gpus": [{"bus": "1"}], "switches": 6},
+                "nvidia_driver_fabric_manager": "never",
+            },
+            False,
+        ),
+    ],
+)
+def test_the_fabric_manager_runs_where_there_are_switches(
+    change: dict[str, Any], wanted: bool
+) -> None:
+    found = planned(**change)
+    assert ("nvidia-fabricmanager.service" in found["services"]) is wanted
+    assert found["fabric_packages"] == (["nvidia-fabricmanager-580"] if wanted else [])
+    assert "nvidia-persistenced.service" in found["services"]
+
+
+@pytest.mark.parametrize(
+    ("tools", "words"),
+    [
+        ({"compiler": "", "headers": True}, "a compiler to build"),
+        ({"compiler": "/usr/bin/gcc", "headers": False}, "the headers of kernel 6.8.0-45-generic"),
+        ({"compiler": "", "headers": False}, "a compiler and the headers"),
+    ],
+)
+def test_dkms_without_tools(tools: dict[str, Any], words: str) -> None:
+    asked = core.wish({**OPTIONS, "nvidia_driver_kind": "dkms"})
+    (fault,) = core.may_build(asked, node(tools=tools))
+    assert (fault.code, words in fault.text) == ("ND-106", True)
+    assert core.may_build(core.wish(OPTIONS), node(tools=tools)) == []

@@ -1,0 +1,117 @@
+"""What may differ between nodes: named with the odd ones, and quiet where there is nothing to say."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import fullmesh_observe as observe
+import ladder_samples
+import pytest
+
+from fullmesh import verify_software as core
+from fullmesh.verify_types import ERROR, WARNING, Seen
+
+
+def cluster(**values: dict[str, str]) -> Seen:
+    """Three nodes, each of which says what is given for it, beside what all say."""
+    seen = ladder_samples.healthy()
+    for name in seen.plan["nodes"]:
+        own = seen.facts(name)
+        own["software"] = {
+            "glibc": "2.39",
+            "locale": "C.UTF-8",
+            "time_zone": "UTC",
+            "nic_driver": "mlx5_core",
+        }
+        for key, value in values.get(name, {}).items():
+            if key == "driver_cuda":
+                seen.nodes[name]["node"]["survey"] = {"gpus": {"cuda": value}}
+            elif key in own:
+                own[key] = value
+            else:
+                own["software"][key] = value
+    return seen
+
+
+def test_equal_nodes_and_nodes_that_say_nothing_are_quiet() -> None:
+    assert [f for rule in core.RULES for f in rule(cluster())] == []
+    assert [f for rule in core.RULES for f in rule(ladder_samples.healthy())] == []
+    assert list(core.rule_drift(cluster(el1={"locale": ""}))) == []
+
+
+@pytest.mark.parametrize("key", [key for key in core.LOOKED_AT if key != "driver_cuda"])
+def test_the_odd_node_is_named(key: str) -> None:
+    usual = {"torch_cuda": {name: {key: "usual"} for name in ("el1", "ubuntu2")}}.get(key, {})
+    (found,) = core.rule_drift(cluster(**{**usual, "ubuntu1": {key: "other"}}))
+    assert (found.code, found.node, found.severity) == ("VC-116", "ubuntu1", WARNING)
+    assert core.LOOKED_AT[key] in found.cause
+    assert "other on ubuntu1" in found.cause
+    assert found.fix
+
+
+def test_two_odd_nodes_are_both_named() -> None:
+    (found,) = core.rule_drift(cluster(el1={"locale": "de_DE"}, ubuntu2={"locale": "de_DE"}))
+    assert found.node == "ubuntu1"
+    (found,) = core.rule_drift(
+        cluster(el1={"time_zone": "Asia/Tokyo"}, ubuntu1={"time_zone": "Europe/Rome"})
+    )
+    assert "Europe/Rome" in found.cause + found.seen
+    assert "timedatectl set-timezone" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("built", "runs", "fits"),
+    [
+        ("13.0", "13.1", True),
+        ("12.8", "13.0", True),
+        ("13.2", "13.0", True),
+        ("13.0", "12.8", False),
+        ("", "12.8", True),
+    ],
+)
+def test_torch_needs_a_driver_of_its_cuda(built: str, runs: str, fits: bool) -> None:
+    found = list(core.rule_cuda(cluster(el1={"torch_cuda": built, "driver_cuda": runs})))
+    assert [(f.code, f.node, f.severity) for f in found] == (
+        [] if fits else [("VC-117", "el1", ERROR)]
+    )
+
+
+def test_the_two_nccls_are_compared_within_a_node() -> None:
+    seen = cluster()
+    system = seen.nodes["el1"]["node"]["nccl"]["version"]
+    seen.facts("el1")["versions"]["torch_nccl"] = system
+    assert list(core.rule_two_nccls(seen)) == []
+    seen.facts("el1")["versions"]["torch_nccl"] = "2.99.1"
+    (found,) = core.rule_two_nccls(seen)
+    assert (found.code, found.expected, found.seen) == ("VC-118", "2.99.1", system)
+
+
+@pytest.mark.parametrize(
+    ("line", "cuda"),
+    [
+        ("cuda: Optional[str] = None", ""),
+        ("cuda: Optional[str] = '13.0'", "13.0"),
+        ('cuda = "12.8"', "12.8"),
+    ],
+)
+def test_torchs_cuda_is_read_without_importing_it(tmp_path: Path, line: str, cuda: str) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/version.py").write_text(f"from typing import Optional\n{line}\nhip = None\n")
+    (tmp_path / "torch-2.0.dist-info").mkdir()
+    (tmp_path / "torch-2.0.dist-info/METADATA").write_text(
+        "Metadata-Version: 2.1\nName: torch\nVersion: 2.0\n"
+    )
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{observe.VERSIONS}"
+    said = subprocess.run(
+        [sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True
+    )
+    expected: dict[str, Any] = {"torch": "2.0", "torch_cuda": cuda}
+    assert expected.items() <= __import__("json").loads(said.stdout).items()
+
+
+def test_this_machine_says_what_it_is() -> None:
+    said = observe.observe_software("lo", "13.0")
+    assert said["glibc"].split(".")[0] == "2"
+    assert (said["nic_driver"], said["torch_cuda"]) == ("", "13.0")
+    assert said["time_zone"]
