@@ -171,8 +171,13 @@ class VenvError(Exception):
 
 
 def run(argv: "list[str]", seconds: int) -> "tuple[int, str]":
-    """Run without anybody's Python or pip settings; both outputs in one text."""
+    """Run without anybody's Python or pip settings; both outputs in one text.
+
+    ``--isolated`` still reads the machine's pip.conf, whose constraints would argue with the lock; pip reads no file
+    at all where PIP_CONFIG_FILE is the null device (pip's user guide, "Configuration").
+    """
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "PYTHON"))}
+    clean["PIP_CONFIG_FILE"] = os.devnull
     try:
         done = subprocess.run(
             argv,

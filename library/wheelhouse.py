@@ -168,11 +168,19 @@ def download(params: "Entry", dest: str) -> None:
 
 
 def attempt(params: "Entry", dest: str, index: str) -> "list[str]":
-    """One run of pip: what it said when it failed, [] when all is there."""
+    """One run of pip: what it said when it failed, [] when all is there.
+
+    The lock names every version with its hash: a constraint of this machine could only stop it. Its pip.conf may
+    name the only index that answers, so it is read, except where the wheels are already here.
+    """
+    own = {"PIP_CONSTRAINT": os.devnull}
+    if params.get("wheels"):
+        own["PIP_CONFIG_FILE"] = os.devnull
     try:
         done = subprocess.run(
             command(params, dest, index),
             check=False,
+            env=dict(os.environ, **own),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -16,8 +17,14 @@ from pathlib import Path
 from fullmesh.settings import ROOT
 
 LOGS = ROOT / ".fullmesh/logs"
-HEARTBEAT_SECONDS = 10
+# Where only a log is kept, the signs of life must not push the reasons out of it.
+HEARTBEAT_SECONDS = 10 if sys.stdout.isatty() else 30
 TAIL_LINES = 60
+# What names the reason in the logs of pytest, Ansible, Molecule and the linters.
+REASON = re.compile(
+    r"^(FAILED|ERROR|E  |fatal: |CRITICAL|failed: |\S+:\d+:)|\bmsg: |\[[A-Z]{2}-\d{3}\]|stopped after"
+)
+REASON_LINES = 20
 KINDS = ("action", "callback", "filter")  # of Ansible's plugins
 # A hung part must end before CI's own limit does, so that its log is shown.
 PART_SECONDS = 1800
@@ -51,6 +58,7 @@ class Outcome:
     seconds: float
     log: Path
     tail: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
 
 
 def shell_files() -> list[str]:
@@ -207,8 +215,11 @@ def run_part(part: Part) -> Outcome:
             code = 124
     done.set()
     thread.join()
-    tail = log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
-    return Outcome(part, code, time.monotonic() - started, log, tail)
+    lines = log.read_text(errors="replace").splitlines()
+    reasons = [line[:400] for line in lines if REASON.search(line)] if code else []
+    return Outcome(
+        part, code, time.monotonic() - started, log, lines[-TAIL_LINES:], reasons[-REASON_LINES:]
+    )
 
 
 def report(outcome: Outcome) -> None:
@@ -266,5 +277,6 @@ def summary(outcomes: Sequence[Outcome]) -> int:
         print(f"{outcome.part.name:<32} {outcome.seconds:>7.0f}  {word}")
     for outcome in failed:
         print(f"failed: {outcome.part.name}, log: {outcome.log}")
+        print("\n".join(f"  | {line}" for line in outcome.reasons or outcome.tail[-REASON_LINES:]))
     print(f"{len(outcomes) - len(failed)} passed, {len(failed)} failed", flush=True)
     return 1 if failed else 0

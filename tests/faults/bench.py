@@ -25,7 +25,7 @@ from fullmesh.lab.state import Store
 from fullmesh.settings import ROOT
 
 WORK = ROOT / ".fullmesh/faults"
-STEP_SECONDS = 60
+STEP_SECONDS = 90  # a port may stay in TIME_WAIT for 60 of them
 SITE_SECONDS = 600
 DIAGNOSE_SECONDS = 90
 DATA_RANGE = (50000, 54095)  # the default of fullmesh_data_ports

@@ -150,7 +150,7 @@ def service(command: str, where: str = VICTIM) -> tuple[Step, ...]:
         "systemctl reset-failed fault.service 2>/dev/null || true\n"
         "rm -f /run/fault.ready\n"
         f"systemd-run --quiet --unit=fault --property=PrivateTmp=no {command}\n"
-        "for _ in $(seq 600); do [ -e /run/fault.ready ] && exit 0; sleep 0.05; done; exit 1",
+        "for _ in $(seq 1500); do [ -e /run/fault.ready ] && exit 0; sleep 0.05; done; exit 1",
         "systemctl stop fault.service || true; rm -f /run/fault.ready",
     )
 
@@ -170,12 +170,18 @@ def python(code: str, *words: str) -> str:
 # Of a security group, which lets answers through.
 NEW = "tcp flags & (syn | ack) == syn "
 LISTEN = "s = socket.create_server(('0.0.0.0', 29500))"
-# A connection of the diagnosis before may lie on one of these ports for a minute still (TIME_WAIT, tcp(7)).
+# A connection that the diagnosis before opened may lie on one of these ports for a minute still (TIME_WAIT, tcp(7)),
+# and SO_REUSEADDR does not help: the kernel asks both sockets for it, and the one of a connect() had none.
 FILL = """
 held = []
 for port in range(50000, 50064):
     s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    s.bind(('$V_ADDR', port)); s.listen(); held.append(s)
+    while True:
+        try:
+            s.bind(('$V_ADDR', port)); break
+        except OSError:
+            time.sleep(0.2)
+    s.listen(); held.append(s)
 """
 # A card does not split what the program hands over: without this a large packet never leaves as one (faults.md 37).
 NO_OFFLOAD = """

@@ -82,12 +82,23 @@ def test_a_failing_part_is_shown_and_counted(
     bad = testing.run_part(
         testing.Part("bad one", [sys.executable, "-c", "print('reason'); raise SystemExit(3)"])
     )
+    fatal = "fatal: [el1]: FAILED! => {"
+    long = testing.run_part(
+        testing.Part(
+            "long one",
+            [sys.executable, "-c", f"print({fatal!r} + 'x' * 100 + '\\nnoise' * 99); 1 / 0"],
+        )
+    )
     testing.report(bad)
-    assert testing.summary([good, bad]) == 1
+    assert testing.summary([good, bad, long]) == 1
     shown = capsys.readouterr().out
-    assert "reason" in shown
+    # whoever keeps only the end of the output still reads why
+    end = shown[shown.index("failed: bad one") :]
+    assert "| reason" in end
+    assert f"| {fatal}x" in end
+    assert "noise" not in end
     assert str(tmp_path / "bad-one.log") in shown
-    assert shown.rstrip().endswith("1 passed, 1 failed")
+    assert shown.rstrip().endswith("1 passed, 2 failed")
     assert testing.summary([good]) == 0
 
 

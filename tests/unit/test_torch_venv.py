@@ -18,6 +18,17 @@ TORCH = "class version:\n    cuda = None\n__version__ = '{}'\n"
 DISTRIBUTED = "is_available = is_gloo_available = lambda: True\nis_nccl_available = lambda: False\n"
 
 
+@pytest.fixture(autouse=True)
+def site(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose administrator caps torch for everybody: the lock is obeyed all the same."""
+    folder = tmp_path_factory.mktemp("xdg")
+    cap = folder / "pip/constraints.txt"
+    cap.parent.mkdir()
+    cap.write_text("torch<0.5\n")
+    (folder / "pip/pip.conf").write_text(f"[global]\nconstraint = {cap}\n")
+    monkeypatch.setenv("XDG_CONFIG_DIRS", str(folder))
+
+
 def sha(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -213,6 +224,14 @@ def test_wheels_are_downloaded_once_and_bundled(download: dict[str, Any]) -> Non
 
     (Path(download["cache"]) / "files" / name).write_bytes(b"damaged")
     assert house.provide(download)["changed"]
+
+
+def test_wheels_that_are_here_need_no_index(
+    download: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    folder = Path(download["requirements"]).parent / "index"
+    assert house.provide(download | {"wheels": str(folder)})["changed"]
 
 
 def test_a_download_with_another_hash_is_refused(download: dict[str, Any]) -> None:
