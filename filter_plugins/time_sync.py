@@ -10,9 +10,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 from fullmesh import time_sync as core
 
 
-def time_sync_faults(source: str, servers: list[str], wait_seconds: int) -> list[str]:
+def time_sync_faults(
+    source: str, servers: list[str], wait_seconds: int, only: bool = False
+) -> list[str]:
     """Coded sentences: what is wrong with the settings."""
-    return [str(fault) for fault in core.faults(source, servers, int(wait_seconds))]
+    return [str(fault) for fault in core.faults(source, servers, int(wait_seconds), only)]
 
 
 def time_sync_lines(

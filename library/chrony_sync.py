@@ -44,6 +44,10 @@ options:
     type: list
     elements: str
     default: []
+  only:
+    description: Nobody but C(lines) names a time source; those of C(config) become comments.
+    type: bool
+    default: false
   unit:
     description: chrony's unit.
     type: str
@@ -168,7 +172,11 @@ class Sync:
         """Everything that shall stand on disk: {path: content, empty for absent}."""
         config = self.params["config"]
         files = text.wanted_files(
-            config, read(config), self.params["drop_ins"], self.params["lines"]
+            config,
+            read(config),
+            self.params["drop_ins"],
+            self.params["lines"],
+            self.params["only"],
         )
         drop_in = self.params["unit_drop_in"]
         files[drop_in] = read(drop_in)
@@ -214,7 +222,10 @@ class Sync:
 
     def ours(self, path: str, content: str) -> bool:
         """Whether a file carries something of ours; the main configuration may be all the distribution's."""
-        return bool(content) and (path != self.params["config"] or text.BEGIN in content)
+        marks = (text.BEGIN, text.MUTED)
+        return bool(content) and (
+            path != self.params["config"] or any(mark in content for mark in marks)
+        )
 
     def unit_diff(self, unit: "dict[str, str]") -> "Entry":
         """Show the unit's state, also where chrony has yet to be installed."""
@@ -284,6 +295,7 @@ def main() -> None:
             "config": {"type": "str", "required": True},
             "drop_ins": names,
             "lines": names,
+            "only": {"type": "bool", "default": False},
             "unit": {"type": "str", "required": True},
             "unit_drop_in": {"type": "str", "required": True},
             "displaced": names,

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 HEAD = "# Ansible managed: role time_sync of Fullmesh; changes made here are lost."
 BEGIN = "# BEGIN Fullmesh, role time_sync (changes between the marks are lost)"
 END = "# END Fullmesh"
+MUTED = "# Fullmesh, time_sync_only: "
+# chrony.conf(5): what names a source, and the directories in which others name some (DHCP's, the distribution's).
+SOURCES = ("server", "pool", "peer", "sourcedir", "initstepslew")
 CAP_SYS_TIME = 25  # capabilities(7), linux/capability.h
 REACHED = "*"  # chronyc sources: the source that the clock follows
 
@@ -40,16 +43,30 @@ def without_block(text: str) -> str:
     return "\n".join(lines) + "\n" if lines else ""
 
 
+def muted(text: str, only: bool) -> str:
+    """The configuration with others' sources as comments, or with what we made comments as it was."""
+    lines = []
+    for line in text.splitlines(True):
+        own = line[len(MUTED) :] if line.startswith(MUTED) else line
+        names_source = own.split(None, 1)[:1] and own.split(None, 1)[0].lower() in SOURCES
+        lines.append(MUTED + own if only and names_source else own)
+    return "".join(lines)
+
+
 def wanted_files(
-    config: str, text: str, drop_ins: "list[str]", lines: "list[str]"
+    config: str, text: str, drop_ins: "list[str]", lines: "list[str]", only: bool = False
 ) -> "dict[str, str]":
-    """What shall stand where: {path: content, empty for absent}; a drop-in where *text* reads its directory."""
+    """What shall stand where: {path: content, empty for absent}; a drop-in where *text* reads its directory.
+
+    *only*: nobody but *lines* names a source.
+    """
     read = configuration_directories(text)
     usable = [path for path in drop_ins if path.rsplit("/", 1)[0] in read]
     files = dict.fromkeys(drop_ins, "")
-    files[config] = text
     if BEGIN in text.splitlines():
-        files[config] = without_block(text)
+        text = without_block(text)
+    text = muted(text, only)
+    files[config] = text
     if lines and usable:
         files[usable[0]] = "\n".join([HEAD, *lines]) + "\n"
     elif lines:

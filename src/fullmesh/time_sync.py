@@ -15,13 +15,16 @@ CODES: dict[str, str] = {
     "TS-105": "warning: the node may not set its clock; chronyd runs with -x",
     "TS-106": "a time server that is neither a name nor an address",
     "TS-107": "time_sync_wait_seconds is out of range",
+    "TS-108": "time_sync_only, but time_sync_source is distribution",
 }
 # Below any real time server: a node that hears one follows it rather than the leader's own clock.
 LOCAL_STRATUM = 10
 LONGEST_WAIT = 600
 
 
-def faults(source: str, servers: Sequence[str], wait_seconds: int) -> list[Fault]:
+def faults(
+    source: str, servers: Sequence[str], wait_seconds: int, only: bool = False
+) -> list[Fault]:
     """Say what is wrong with the settings."""
     found = []
     if source == "servers" and not servers:
@@ -47,6 +50,14 @@ def faults(source: str, servers: Sequence[str], wait_seconds: int) -> list[Fault
         for server in servers
         if not (is_host_name(server) or is_address(server))
     ]
+    if only and source == "distribution":
+        found.append(
+            Fault(
+                "TS-108",
+                "time_sync_only is true, and time_sync_source is distribution, so no source would be left",
+                "Set time_sync_source: servers or leader, or drop time_sync_only",
+            )
+        )
     if not 1 <= wait_seconds <= LONGEST_WAIT:
         found.append(
             Fault(
@@ -63,7 +74,7 @@ def lines(
 ) -> list[str]:
     """What chrony is told on the node *address*; nothing leaves the distribution's configuration alone.
 
-    prefer: the distribution's own pools stay, and a cluster must agree with itself first.
+    prefer: the distribution's own pools stay (unless time_sync_only), and a cluster must agree with itself first.
     """
     if source == "servers":
         return [f"server {server} iburst prefer" for server in servers]

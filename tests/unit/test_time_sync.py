@@ -69,6 +69,40 @@ def test_a_block_where_it_does_not(main: str) -> None:
     assert text.wanted_files(MAIN, files[MAIN], DROP_INS, []) == {MAIN: main, DROP_INS[0]: ""}
 
 
+OTHERS = """# Use public servers
+pool 2.debian.pool.ntp.org iburst
+  Server 192.0.2.1
+sourcedir /run/chrony-dhcp
+driftfile /var/lib/chrony/drift
+
+makestep 1 3
+confdir /etc/chrony/conf.d
+"""
+
+
+def test_nobody_else_is_asked_and_what_was_there_comes_back() -> None:
+    files = text.wanted_files(MAIN, OTHERS, DROP_INS, LINES, only=True)
+    told = [line.split() for line in files[MAIN].splitlines()]
+    assert not {"pool", "server", "sourcedir"} & {words[0].lower() for words in told if words}
+    assert ["makestep", "1", "3"] in told
+    assert files[DROP_INS[0]].endswith(LINES[0] + "\n")
+    assert text.wanted_files(MAIN, files[MAIN], DROP_INS, LINES, only=True) == files
+    assert text.wanted_files(MAIN, files[MAIN], DROP_INS, [])[MAIN] == OTHERS
+
+
+def test_nobody_else_is_asked_where_no_drop_in_is_read() -> None:
+    main = "pool x\n"
+    files = text.wanted_files(MAIN, main, DROP_INS, LINES, only=True)
+    assert files[MAIN] == f"{text.MUTED}pool x\n{text.BEGIN}\n{LINES[0]}\n{text.END}\n"
+    assert text.wanted_files(MAIN, files[MAIN], DROP_INS, LINES, only=True) == files
+    assert text.wanted_files(MAIN, files[MAIN], DROP_INS, [])[MAIN] == main
+
+
+def test_a_clock_without_any_source_is_refused() -> None:
+    assert [one.code for one in time_sync.faults("distribution", [], 60, only=True)] == ["TS-108"]
+    assert not time_sync.faults("leader", [], 60, only=True)
+
+
 TRACKING = "0A00000B,10.0.0.11,11,1795186826.8,0.000001,0.0,0.0,0.0,0.0,0.0,0.0,0.0,1.0,{}"
 SOURCE = "^,{},{},10,6,{},3,0.1,0.2,0.3"
 
