@@ -1,8 +1,10 @@
-"""PyTorch Lightning over several nodes: FSDP on GPUs; on processors DDP, because Lightning's FSDP wants GPUs.
+"""PyTorch Lightning over several nodes with FSDP (full shard), on GPUs over NCCL and on processors over Gloo.
 
 On every node: ``/opt/fullmesh/bin/fullmesh-torchrun lightning_fsdp.py [EPOCHS]``, with lightning in the environment
 (a lock of your own: role torch_runtime). Ranks and sizes come from the launcher through FullmeshEnvironment, which
 refuses a Trainer whose devices and num_nodes do not fit (NCCL would say ``Invalid rank requested : 7/4``).
+
+ModelParallelStrategy with fully_shard is FSDP2; Lightning's FSDPStrategy is FSDP1 and refuses processors.
 """
 
 from __future__ import annotations
@@ -13,15 +15,21 @@ from typing import Any
 
 sys.path.insert(0, "/opt/fullmesh/lib")
 
-import lightning
 import torch
 import torch.distributed as dist
 from fullmesh_lightning import FullmeshEnvironment
-from lightning.pytorch.strategies import DDPStrategy, FSDPStrategy
+from torch.distributed.fsdp import fully_shard
 from torch.utils.data import DataLoader, TensorDataset
 
+try:
+    import lightning.pytorch as pl
+    from lightning.pytorch.strategies import ModelParallelStrategy
+except ImportError:  # the same under its older name
+    import pytorch_lightning as pl
+    from pytorch_lightning.strategies import ModelParallelStrategy
 
-class Adder(lightning.LightningModule):
+
+class Adder(pl.LightningModule):
     """Learns to add eight numbers."""
 
     def __init__(self) -> None:
@@ -29,6 +37,11 @@ class Adder(lightning.LightningModule):
         self.net = torch.nn.Sequential(
             torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1)
         )
+
+    def configure_model(self) -> None:
+        """Every layer by itself, so that no rank ever holds more than one of them whole."""
+        for layer in (self.net[0], self.net[2], self.net):
+            fully_shard(layer, mesh=self.device_mesh["data_parallel"])
 
     def training_step(self, batch: Any, _: int) -> Any:
         """One batch; sync_dist averages the shown loss over all ranks."""
@@ -50,24 +63,28 @@ def loader() -> Any:
 
 def main() -> None:
     """Train and say how it went."""
-    gpu = torch.cuda.is_available()
-    lightning.seed_everything(2)
-    trainer = lightning.Trainer(
-        accelerator="gpu" if gpu else "cpu",
-        strategy=FSDPStrategy() if gpu else DDPStrategy(process_group_backend="gloo"),
-        devices=int(os.environ["LOCAL_WORLD_SIZE"]),
-        num_nodes=int(os.environ["WORLD_SIZE"]) // int(os.environ["LOCAL_WORLD_SIZE"]),
+    world, local = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])
+    pl.seed_everything(2)
+    trainer = pl.Trainer(
+        accelerator="gpu" if torch.cuda.is_available() else "cpu",
+        strategy=ModelParallelStrategy(data_parallel_size=world, tensor_parallel_size=1),
+        devices=local,
+        num_nodes=world // local,
         plugins=[FullmeshEnvironment()],
         max_epochs=int(sys.argv[1]) if len(sys.argv) > 1 else 5,
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
     )
-    trainer.fit(Adder(), loader())
+    model = Adder()
+    trainer.fit(model, loader())
     if trainer.is_global_zero:
         loss = float(trainer.callback_metrics["loss_epoch"])
-        how = type(trainer.strategy).__name__
-        sys.stdout.write(f"lightning: {trainer.world_size} ranks, {how}, loss {loss:.5f}\n")
+        whole = sum(weights.numel() for weights in model.parameters())
+        here = sum(weights.to_local().numel() for weights in model.parameters())
+        sys.stdout.write(
+            f"lightning: {world} ranks, FSDP, {here} of {whole} weights here, loss {loss:.5f}\n"
+        )
     if dist.is_initialized():  # left to the interpreter's end, Gloo's threads may abort it
         dist.destroy_process_group()
 
