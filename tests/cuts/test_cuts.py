@@ -127,7 +127,9 @@ def test_route_that_leads_past_the_master(lab: Lab, cut: MakeCut) -> None:
     address, space = lab.at("130"), "fm-cuts-master"
     lab.host("ip", "netns", "add", space)
     try:
-        lab.host("ip", "link", "add", "fm-cuts", "type", "veth", "peer", "eth1", "netns", space)
+        # The lowest hardware address that a cable can have: the bridge must not take it (fullmesh.lab.nodes.fix_macs).
+        cable = ["fm-cuts", "address", "02:00:00:00:00:01", "type", "veth"]
+        lab.host("ip", "link", "add", *cable, "peer", "eth1", "netns", space)
         lab.host("ip", "link", "set", "fm-cuts", "master", lab.bridge, "up")
         lab.host("ip", "-n", space, "address", "add", f"{address}/24", "dev", "eth1")
         lab.host("ip", "-n", space, "link", "set", "eth1", "up")

@@ -88,10 +88,24 @@ def ensure_running(podman: Podman, lab: Lab, images: dict[str, str], repo: Path)
             podman.must(*create_arguments(lab, node, image, repo))
     for_each(touched, lambda node: podman.must("start", node.container))
     if touched:
+        fix_macs(lab)
         say(f"started {', '.join(node.name for node in touched)}")
     if not lab.dhcp:
         no_host_address(lab)
     return [node.name for node in touched]
+
+
+def fix_macs(lab: Lab) -> None:
+    """Give this machine one hardware address on each of the lab's bridges, whoever comes and goes.
+
+    A bridge without one of its own takes the lowest of its ports' (net/bridge/br_stp_if.c): a cable that comes or goes
+    changes it, and a node that knows the old one does not answer for 40 s.
+    """
+    for number, bridge in enumerate(lab.bridges, 1):
+        mac = f"02:fd:00:{lab.index:02x}:00:{number:02x}"
+        done = host.capture(["ip", "link", "set", "dev", bridge, "address", mac])
+        if done.returncode and Path("/sys/class/net", bridge).exists():
+            raise StepError(f"{bridge}: {done.stderr.strip()}")
 
 
 def no_host_address(lab: Lab) -> None:
