@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +82,13 @@ def etc(node: str) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def lab() -> list[str]:
-    """A fresh two-node lab called demo, as a newcomer's first run finds it."""
+def lab() -> Iterator[list[str]]:
+    """A fresh two-node lab called demo, as a newcomer's first run finds it; its four nodes are not left to others."""
     run("./fullmesh", "lab", "down", "--name", "demo")
     up = run("./fullmesh", "lab", "up")
     assert up.code == 0
-    return nodes()
+    yield nodes()
+    run("./fullmesh", "lab", "down", "--name", "demo")
 
 
 @pytest.fixture(scope="session")
