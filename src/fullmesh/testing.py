@@ -20,11 +20,10 @@ LOGS = ROOT / ".fullmesh/logs"
 # Where only a log is kept, the signs of life must not push the reasons out of it.
 HEARTBEAT_SECONDS = 10 if sys.stdout.isatty() else 30
 TAIL_LINES = 60
-# What names the reason in the logs of pytest, Ansible, Molecule and the linters.
-REASON = re.compile(
-    r"^(FAILED|ERROR|E  |fatal: |CRITICAL|failed: |\S+:\d+:)|\bmsg: |\[[A-Z]{2}-\d{3}\]|stopped after"
-)
-REASON_LINES = 20
+# What names the reason in the logs of pytest, Ansible and the linters; Ansible's words come after its "fatal".
+REASON = re.compile(r"^(FAILED|ERROR|E  |CRITICAL|failed: |\S+:\d+: )|stopped after")
+FATAL, FATAL_LINES = re.compile(r"^fatal: "), 12
+REASON_LINES = 40
 KINDS = ("action", "callback", "filter")  # of Ansible's plugins
 # A hung part must end before CI's own limit does, so that its log is shown.
 PART_SECONDS = 1800
@@ -216,10 +215,19 @@ def run_part(part: Part) -> Outcome:
     done.set()
     thread.join()
     lines = log.read_text(errors="replace").splitlines()
-    reasons = [line[:400] for line in lines if REASON.search(line)] if code else []
-    return Outcome(
-        part, code, time.monotonic() - started, log, lines[-TAIL_LINES:], reasons[-REASON_LINES:]
-    )
+    seconds = time.monotonic() - started
+    return Outcome(part, code, seconds, log, lines[-TAIL_LINES:], reasons(lines) if code else [])
+
+
+def reasons(lines: Sequence[str]) -> list[str]:
+    """The lines of a log that say why it failed, the last ones."""
+    found, until = [], 0
+    for number, line in enumerate(lines):
+        if FATAL.search(line):
+            until = number + FATAL_LINES
+        if number < until or REASON.search(line):
+            found.append(line[:400])
+    return found[-REASON_LINES:]
 
 
 def report(outcome: Outcome) -> None:
