@@ -21,7 +21,7 @@ LOGS = ROOT / ".fullmesh/logs"
 HEARTBEAT_SECONDS = 10 if sys.stdout.isatty() else 30
 TAIL_LINES = 60
 # What names the reason in the logs of pytest, Ansible and the linters; Ansible's words come after its "fatal".
-REASON = re.compile(r"^(FAILED|ERROR|E  |CRITICAL|failed: |\S+:\d+: )|stopped after")
+REASON = re.compile(r"^(FAILED (?!- RETRY)|ERROR|E  |CRITICAL|failed: |\S+:\d+: )|stopped after")
 FATAL, FATAL_LINES = re.compile(r"^fatal: "), 12
 REASON_LINES = 40
 KINDS = ("action", "callback", "filter")  # of Ansible's plugins
