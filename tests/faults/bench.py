@@ -84,7 +84,16 @@ class Diagnosis:
             {key: value for key, value in finding.items() if value and key != "page"}
             for finding in self.findings
         ]
-        return json.dumps(rows, indent=1)
+        return json.dumps(rows, indent=1) + "\n" + "\n".join(self.mixed())
+
+    def mixed(self) -> list[str]:
+        """Links whose ports did not all meet the same: a word for each port, with how far this end came."""
+        return [
+            f"{link['from']} -> {link['to']}: "
+            + ", ".join(f"{one['port']} {one['verdict']} ({one['reached']})" for one in ports)
+            for link in self.result["links"]
+            if len({one["verdict"] == "open" for one in (ports := link.get("ports", []))}) > 1
+        ]
 
 
 @dataclass
