@@ -90,9 +90,11 @@ class Diagnosis:
         """Links whose ports did not all meet the same: a word for each port, with how far this end came."""
         return [
             f"{link['from']} -> {link['to']}: "
-            + ", ".join(f"{one['port']} {one['verdict']} ({one['reached']})" for one in ports)
+            + ", ".join(
+                f"{one['port']} {one['verdict']} ({one.get('reached')})" for one in link["ports"]
+            )
             for link in self.result["links"]
-            if len({one["verdict"] == "open" for one in (ports := link.get("ports", []))}) > 1
+            if len({one["verdict"] == "open" for one in link.get("ports", [])}) > 1
         ]
 
 
