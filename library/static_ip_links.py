@@ -558,10 +558,14 @@ class Links:
         rollback.apply(self.node.short, NAME, change.files(), steps, leave=os.getpid())
 
     def keep_original(self, before: "Entry") -> None:
-        """Keep the run-time state of the very first time beside the undo point, which knows files."""
+        """Keep the run-time state of each interface's first time beside the undo point, which knows files."""
         path = self.node.root + UNDO + "/before.json"
-        if os.path.isdir(os.path.dirname(path)) and not os.path.exists(path):
-            rollback.write_json(path, before)
+        if not os.path.isdir(os.path.dirname(path)):
+            return
+        kept = rollback.read_json(path)
+        whole = backends.together(kept, before) if kept else before
+        if whole != kept:
+            rollback.write_json(path, whole)
 
     def verified(self) -> "Entry":
         """Only look."""
@@ -667,9 +671,10 @@ class Links:
         server = way_in.server_of(our_session())
         seen = self.node.links()
         names = [name for one in before.get("names", {}).values() for name in one]
-        kept = [
-            one for name in kernel.get("links", {}) for one in kernel["links"][name]["addresses"]
-        ]
+        links = kernel.get("links", {})
+        # those of the interface that carries us; a bond that goes leaves its members'
+        own = links.get(reach.carrier_of(server, seen))
+        kept = [one for link in ([own] if own else links.values()) for one in link["addresses"]]
         moves = ""
         if changed and kept:
             moves = reach.moves_to({"addresses": kept}, names, server, seen)

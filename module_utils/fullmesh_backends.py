@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import fullmesh_link_netplan as netplan
     import fullmesh_link_networkd as networkd
     import fullmesh_link_networkmanager as networkmanager
-    from fullmesh_link_common import Changes, Files, Link, Lister, Reader, Runner
+    from fullmesh_link_common import Changes, Files, Link, Lister, Reader, Runner, State
 else:
     from ansible.module_utils import fullmesh_link_common as common
     from ansible.module_utils import fullmesh_link_ifcfg as ifcfg
@@ -47,6 +47,47 @@ touched = common.touched
 def backend(name: str) -> "Any":
     """The backend called *name*."""
     return BACKENDS[name]
+
+
+def together(first: "State", later: "State") -> "State":
+    """What an undo gives back after several changes: each interface as it was before its own first one.
+
+    Args:
+        first: what was kept so far, ``{"names": {backend: [interface]}, "owners": {backend: its snapshot},
+            "runtime": {"links": {interface: ...}, "routes": [...]}}``.
+        later: the same, before the next change, which may touch other interfaces.
+    """
+    known = {name for names in first["names"].values() for name in names}
+    names, owners = dict(first["names"]), dict(first["owners"])
+    for owner, touching in later["names"].items():
+        fresh = [name for name in touching if name not in known]
+        if fresh:
+            names[owner] = names.get(owner, []) + fresh
+            owners[owner] = widened(owners.get(owner, {}), later["owners"][owner], fresh)
+    seen, now = first["runtime"], later["runtime"]
+    unseen = [name for name in now["links"] if name not in seen["links"]]
+    return {"names": names, "owners": owners, "runtime": widened(seen, now, unseen)}
+
+
+def widened(state: "State", more: "State", names: "list[str]") -> "State":
+    """A snapshot with what another one says of the interfaces *names*."""
+    result = dict(state)
+    for key, value in more.items():
+        if isinstance(value, dict):
+            there = {name: value[name] for name in names if name in value}
+            result[key] = dict(there, **state.get(key, {}))
+        elif isinstance(value, list):
+            result[key] = state.get(key, []) + [one for one in value if device_of(one) in names]
+        else:
+            result.setdefault(key, value)
+    return result
+
+
+def device_of(entry: "Any") -> str:
+    """The interface of an entry in a snapshot's list: a route as dict or as [family, interface, text], or a name."""
+    if isinstance(entry, dict):
+        return str(entry.get("dev", ""))
+    return str(entry if isinstance(entry, str) else entry[1])
 
 
 def present(read: "Reader", listed: "Lister") -> "Files":

@@ -1055,3 +1055,44 @@ def test_netplan_reads_ours_together_with_the_others_as_they_will_be() -> None:
 @pytest.mark.parametrize("call", [networkd.validate, ifcfg.validate, networkmanager.validate])
 def test_where_no_tool_can_be_asked_nothing_is_said(call: Callable[..., str]) -> None:
     assert call(refused, {}) == ""
+
+
+def snapshots(state: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of interfaces with these addresses, by a backend and by the engine."""
+    return {
+        "names": {"netplan": list(state)},
+        "owners": {
+            "netplan": {
+                "links": {name: {"addresses": [one]} for name, one in state.items()},
+                "routes": [{"dev": name, "via": f"of {one}"} for name, one in state.items()],
+                "ifstate": list(state),
+                "networkd": True,
+            }
+        },
+        "runtime": {
+            "links": {name: {"addresses": [one]} for name, one in state.items()},
+            "routes": [["-4", name, f"of {one}"] for name, one in state.items()],
+        },
+    }
+
+
+def test_an_undo_gives_back_each_interface_as_it_was_before_its_own_first_change() -> None:
+    first = snapshots({"eth1": "before"})
+    # eth1 is ours by now; eth0 is touched for the first time
+    later = snapshots({"eth1": "ours", "eth0": "lease"})
+    kept = backends.together(first, later)
+    assert kept == snapshots({"eth1": "before", "eth0": "lease"})
+    assert backends.together(kept, snapshots({"eth0": "ours", "eth1": "ours"})) == kept
+    # the engine has watched our way in from the beginning
+    first["runtime"]["links"]["eth0"] = {"addresses": ["watched"]}
+    assert backends.together(first, later)["runtime"]["links"]["eth0"] == {"addresses": ["watched"]}
+
+
+def test_an_interface_that_has_another_owner_by_now_stays_with_the_first() -> None:
+    first, later = snapshots({"eth1": "before"}), snapshots({"eth1": "ours", "eth0": "lease"})
+    later["names"] = {"networkmanager": later["names"]["netplan"]}
+    later["owners"] = {"networkmanager": later["owners"]["netplan"]}
+    kept = backends.together(first, later)
+    assert kept["names"] == {"netplan": ["eth1"], "networkmanager": ["eth0"]}
+    assert kept["owners"]["netplan"] == first["owners"]["netplan"]
+    assert kept["owners"]["networkmanager"] == snapshots({"eth0": "lease"})["owners"]["netplan"]

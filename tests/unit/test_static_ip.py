@@ -513,6 +513,35 @@ def test_undo_is_a_transaction_too(machine: Machine, monkeypatch: pytest.MonkeyP
     assert machine.call("absent")["changed"] is False
 
 
+def test_undo_after_two_changes_finds_the_way_back_of_the_second(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First the cluster's card, then, in a later run, the one that carries ssh: its lease is where undo goes."""
+    point = machine.root / "var/lib/fullmesh/undo/static_ip"
+    (point / "blobs").mkdir(parents=True)
+    (machine.root / "sys/class/net/eth0").mkdir()
+    (machine.root / "sys/class/net/eth0/type").write_text("1\n")
+    lease = {"addresses": ["10.9.0.7/24"], "mtu": 1500, "up": True}
+    bare = {"addresses": ["10.0.0.5/24"], "mtu": 1500, "up": True}
+    every = {"eth1": bare, "eth0": lease}
+
+    def runtime(names: list[str]) -> dict[str, Any]:
+        return {"links": {name: every[name] for name in every if name in names}, "routes": []}
+
+    monkeypatch.setattr(module.rollback, "runtime", runtime)
+    machine.kernel = [kernel(), kernel({"local": "10.9.0.7"}, name="eth0")]
+    machine.run()
+    machine.kernel = [kernel(OURS), kernel({"local": "10.9.0.7"}, name="eth0")]
+    machine.takes = False
+    ssh = link(interface="eth0", addresses=["10.9.0.77/24"])
+    assert machine.call(links=[link(), ssh])["armed"]
+    kept = json.loads((point / "before.json").read_text())
+    assert sorted(name for names in kept["names"].values() for name in names) == ["eth0", "eth1"]
+    machine.kernel = [kernel(OURS), kernel({"local": "10.9.0.77"}, name="eth0")]
+    monkeypatch.setattr(module, "our_session", "10.9.0.1 5 10.9.0.77 22".split)
+    assert machine.call("absent", check=True)["moves_to"] == "10.9.0.7"
+
+
 # --- our way in, and the neighbours -----------------------------------------------------------
 
 
