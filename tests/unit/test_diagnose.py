@@ -542,6 +542,11 @@ def test_recorded_faults_are_named(name: str) -> None:
     assert [(f["code"], f["node"]) for f in found["findings"]] == [(code, where)]
 
 
+def test_the_zone_is_named_not_the_policy_that_it_calls() -> None:
+    [found] = judged(load("zone-reject"))["findings"]
+    assert found["cause"].endswith("chain filter_IN_fullmesh of table inet firewalld, zone fullmesh")
+
+
 def test_a_rule_that_rejects_is_named_so_when_no_answer_came() -> None:
     """ICMP answers are limited: those to the other direction's packets may have used them up (seen on the lab)."""
     world = load("zone-reject")

@@ -43,6 +43,8 @@ ZONE, ZONE_PARTS = (
     "filter_IN_",
     ("_pre", "_log", "_deny", "_allow", "_post", "POLICIES_pre", "POLICIES_post"),
 )
+# Of a policy, which a zone's chain calls in passing: the packet's zone stays what it is.
+POLICY = ZONE + "policy_"
 SHOWN = 200
 Key = tuple[str, str, str]
 
@@ -355,8 +357,9 @@ def run_chain(walk: Walk, scope: Key, depth: int = 0) -> Stop | str | None:
     """Go through a chain."""
     if depth > 64 or walk.steps > STEPS_MOST:  # noqa: PLR2004 (nft allows 16 jumps)
         return None
-    if scope[2].startswith(ZONE) and not scope[2].endswith(ZONE_PARTS):
-        walk.zone = scope[2][len(ZONE) :]
+    name = scope[2]
+    if name.startswith(ZONE) and not name.startswith(POLICY) and not name.endswith(ZONE_PARTS):
+        walk.zone = name[len(ZONE) :]
     for rule in walk.rules.get(scope, ()):
         walk.steps += 1
         end = run_rule(walk, rule, scope, depth)
