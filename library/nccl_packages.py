@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh_nccl import NcclError, choose, matches
+from ansible.module_utils.fullmesh_versionlock import held_here
 
 if TYPE_CHECKING:
     from typing import Any, Callable
@@ -129,11 +130,11 @@ def installed_dpkg(run: "Runner", names: "list[str]") -> "tuple[dict[str, str], 
 
 
 def installed_rpm(run: "Runner", names: "list[str]") -> "tuple[dict[str, str], list[str]]":
-    """Versions from rpm's database; the pin is a line in our repository file."""
+    """Versions from rpm's database, and locks from the list of dnf's versionlock plugin."""
     form = "%{NAME}\\t%{VERSION}-%{RELEASE}\\n"
     _, out, _ = run(["rpm", "--query", "--queryformat", form, *names])
     found = dict(line.split("\t") for line in out.splitlines() if "\t" in line)
-    return found, sorted(found)
+    return found, held_here(found)
 
 
 def available_apt(

@@ -75,6 +75,11 @@ def untrue(owned: Dict[str, Any], state: Dict[str, Dict[str, Any]]) -> List[str]
                 "package %s is %s, not %s" % (name, seen or "missing", value or "installed")
             )
     wrong.extend(
+        "package %s is not held" % n
+        for n, there in state.get("held package", {}).items()
+        if not there
+    )
+    wrong.extend(
         "address %s is missing" % name for name, there in state["address"].items() if not there
     )
     return wrong

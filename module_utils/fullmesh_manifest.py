@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ansible.module_utils import fullmesh_firewalld as firewalld
 from ansible.module_utils import fullmesh_node as node
+from ansible.module_utils import fullmesh_versionlock as versionlock
 
 Run = Callable[[List[str]], Tuple[int, str]]
 
@@ -93,6 +94,19 @@ def packages_state(names: Sequence[str], run: Run = node.run) -> Dict[str, str]:
     return result
 
 
+def held_state(packages: Dict[str, str], run: Run = node.run) -> Dict[str, bool]:
+    """{package: True when the package manager is told to leave it in the version that it has}."""
+    if not packages:
+        return {}
+    if os.path.exists("/usr/bin/dpkg-query"):
+        form = "${db:Status-Want} ${Package}\n"
+        text = run(["dpkg-query", "-W", "-f", form, *sorted(packages)])[1]
+        found = re.findall(r"^hold (\S+)$", text, re.MULTILINE)
+    else:
+        found = versionlock.held_here(packages)
+    return {name: name in found for name in sorted(packages)}
+
+
 def zones_state(names: Sequence[str], run: Run = node.run) -> Dict[str, Any]:
     """Fingerprints of firewalld's zones, permanent and runtime."""
     if not names:
@@ -127,6 +141,7 @@ def merge(owned: Dict[str, Dict[str, Any]]) -> Dict[str, Any]:
         "sysctls": {},
         "services": {},
         "packages": {},
+        "held": [],
         "firewalld_zones": [],
         "addresses": [],
         "selinux": {},
@@ -144,11 +159,15 @@ def merge(owned: Dict[str, Dict[str, Any]]) -> Dict[str, Any]:
 
 def observe(owned: Dict[str, Any], run: Run = node.run) -> Dict[str, Dict[str, Any]]:
     """What is there now of all that *owned* (merged) names: {kind: {name: state}}."""
+    packages = packages_state(sorted(owned["packages"]), run)
+    # a manifest of an earlier version has none
+    held = {name: packages.get(name, "") for name in owned.get("held", [])}
     return {
         "file": {path: file_state(path) for path in owned["files"]},
         "sysctl": {key: sysctl_value(key) for key in owned["sysctls"]},
         "service": services_state(sorted(owned["services"]), run),
-        "package": packages_state(sorted(owned["packages"]), run),
+        "package": packages,
+        "held package": held_state(held, run),
         "firewalld zone": zones_state(owned["firewalld_zones"], run),
         "address": addresses_state(owned["addresses"]),
         "selinux": selinux_state(owned["selinux"]),

@@ -14,6 +14,7 @@ CODES: dict[str, str] = {
     "NC-104": "the NCCL that loads is not the one that is pinned",
     "NC-105": "NCCL does not load or does not answer",
     "NC-106": "the repository's key or file cannot be written",
+    "NC-107": "dnf's plugin versionlock is off, or its list cannot be written",
 }
 
 # NVIDIA calls 64-bit ARM servers "sbsa" in the paths of its repositories.

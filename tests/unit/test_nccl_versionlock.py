@@ -1,0 +1,202 @@
+"""The hold on dnf: our lines in the list of the versionlock plugin, beside other people's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nccl_packages as packages
+import node_manifest
+import pytest
+import version_lock
+from ansible.module_utils import fullmesh_manifest as manifest
+from ansible.module_utils import fullmesh_versionlock as util
+from hypothesis import given
+from hypothesis import strategies as st
+
+OLD, NEW = "2.28.9-1+cuda12.9", "2.30.7-1+cuda12.9"
+NAMES = ["libnccl", "libnccl-devel"]
+OTHERS = (
+    "# kept by hand, do not touch\n"
+    "\n# Added lock on Mon Nov  2 09:00:00 2026\nbash-0:5.1.8-9.el9.*\n"
+    "!libnccl-0:2.27.3-1+cuda12.9.*\nlibnccl-static-0:2.27.3-1+cuda12.9.*\n"
+)
+
+
+def pinned(version: str) -> dict[str, str]:
+    return dict.fromkeys(NAMES, version)
+
+
+def locked(version: str) -> list[str]:
+    return [f"libnccl-{version}.*", f"libnccl-devel-{version}.*"]
+
+
+def plugin_deletes(text: str, *gone: str) -> str:
+    """What ``dnf versionlock delete`` makes of a list: all comments go."""
+    return "".join(line + "\n" for line in util.entries(text) if line not in gone)
+
+
+def test_a_lock_is_one_more_entry_and_goes_without_a_trace() -> None:
+    text = util.with_locks(OTHERS, pinned(OLD))
+    assert text.startswith(OTHERS)
+    assert util.entries(text) == util.entries(OTHERS) + locked(OLD)
+    assert util.held(text, pinned(OLD)) == NAMES
+    assert util.without(text, NAMES) == OTHERS
+    assert util.without(util.with_locks("", pinned(OLD)), NAMES) == ""
+
+
+def test_another_version_moves_the_lock() -> None:
+    text = util.with_locks(util.with_locks(OTHERS, pinned(OLD)), pinned(NEW))
+    assert text == util.with_locks(OTHERS, pinned(NEW))
+    assert util.held(text, pinned(OLD)) == []
+
+
+def test_what_is_held_already_is_left_alone_wherever_it_stands() -> None:
+    text = util.with_locks("", pinned(OLD)) + OTHERS
+    assert util.with_locks(text, pinned(OLD)) == text
+    by_hand = f"libnccl-0:{OLD}.*\nlibnccl-devel-0:{OLD}.x86_64\n"
+    assert util.with_locks(by_hand, pinned(OLD)) == by_hand
+    assert util.without(by_hand, NAMES) == by_hand
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        f"libnccl-0:{NEW}.*",
+        f"libnccl-{NEW}",
+        "libnccl-2.*",
+        "libnccl",
+        "libnccl.x86_64",
+        "libnccl-*",
+    ],
+)
+def test_a_lock_that_lets_in_another_version_sleeps_until_undo(foreign: str) -> None:
+    before = f"{foreign}\n{OTHERS}"
+    assert util.held(util.with_locks("", pinned(OLD)) + before, pinned(OLD)) == ["libnccl-devel"]
+    text = util.with_locks(before, pinned(OLD))
+    assert foreign not in util.entries(text)
+    assert util.held(text, pinned(OLD)) == NAMES
+    assert util.without(text, NAMES) == before
+
+
+def test_ours_are_known_again_when_the_plugin_has_dropped_the_comments() -> None:
+    text = plugin_deletes(util.with_locks(OTHERS, pinned(OLD)), "bash-0:5.1.8-9.el9.*")
+    assert util.MARK not in text
+    moved = util.with_locks(text, pinned(NEW))
+    assert util.held(moved, pinned(NEW)) == NAMES
+    assert util.entries(util.without(moved, NAMES)) == util.entries(OTHERS)[1:]
+
+
+def test_one_lock_that_was_removed_comes_back() -> None:
+    text = util.with_locks(OTHERS, pinned(OLD))
+    less = plugin_deletes(text, f"libnccl-{OLD}.*")
+    assert util.held(less, pinned(OLD)) == ["libnccl-devel"]
+    assert sorted(util.entries(util.with_locks(less, pinned(OLD)))) == sorted(util.entries(text))
+
+
+def test_a_package_that_is_not_named_any_more_is_let_go() -> None:
+    text = util.with_locks(OTHERS, {**pinned(OLD), "libnccl-x": OLD})
+    assert util.without(text, NAMES) == OTHERS
+
+
+@given(st.lists(st.sampled_from([*OTHERS.splitlines(), *locked(OLD), f"libnccl-0:{NEW}.*", ""])))
+def test_whatever_the_list_is_it_holds_and_a_second_run_changes_nothing(lines: list[str]) -> None:
+    before = "".join(line + "\n" for line in lines)
+    after = util.with_locks(before, pinned(OLD))
+    assert util.held(after, pinned(OLD)) == NAMES
+    assert util.with_locks(after, pinned(OLD)) == after
+    for line in ("bash-0:5.1.8-9.el9.*", "!libnccl-0:2.27.3-1+cuda12.9.*"):
+        assert util.entries(after).count(line) == util.entries(before).count(line)
+    assert not [line for line in util.entries(util.without(after, NAMES)) if line in locked(OLD)]
+
+
+def node(root: Path, text: str = "", conf: str = "enabled = 1", main: str = "") -> str:
+    """Make a node whose plugin is installed; its list is not where it usually is."""
+    folder = root / "etc/dnf/plugins"
+    folder.mkdir(parents=True)
+    (folder / "versionlock.conf").write_text(f"[main]\n{conf}\nlocklist = /etc/dnf/locked\n")
+    (root / "etc/dnf/dnf.conf").write_text(f"[main]\n{main}\n")
+    (root / "etc/dnf/locked").write_text(text)
+    return str(root)
+
+
+def present(**more: str) -> dict[str, Any]:
+    return {"names": NAMES, "version": OLD, "state": "present"} | more
+
+
+def test_the_list_is_where_the_plugin_says(tmp_path: Path) -> None:
+    root = node(tmp_path, util.with_locks(OTHERS, pinned(OLD)))
+    step = version_lock.plan(present(), False, root)
+    assert (step["path"], step["before"]) == (root + "/etc/dnf/locked", step["after"])
+    assert step["others"] == util.entries(OTHERS)
+    assert util.held_here(pinned(OLD), root) == NAMES
+    assert util.held_here(pinned(NEW), root) == []
+
+
+@pytest.mark.parametrize(
+    ("conf", "main", "why"), [("enabled=0", "", "enabled=0"), ("", "plugins=False", "plugins=0")]
+)
+def test_a_plugin_that_is_off_holds_nothing_and_is_named(
+    tmp_path: Path, conf: str, main: str, why: str
+) -> None:
+    root = node(tmp_path, util.with_locks("", pinned(OLD)), conf, main)
+    assert util.held_here(pinned(OLD), root) == []
+    for check in (False, True):
+        with pytest.raises(version_lock.LockError, match=rf"\[NC-107\].*{why}"):
+            version_lock.plan(present(), check, root)
+    assert version_lock.plan(present(state="absent"), False, root)["after"] == ""
+
+
+def test_check_mode_tells_of_the_lock_before_there_is_a_plugin(tmp_path: Path) -> None:
+    step = version_lock.plan(present(), True, str(tmp_path))
+    assert (step["before"], util.entries(step["after"])) == ("", locked(OLD))
+    with pytest.raises(version_lock.LockError, match=r"NC-107.*versionlock\.conf is not there"):
+        version_lock.plan(present(), False, str(tmp_path))
+
+
+def test_a_list_that_cannot_be_parsed_as_text_comes_back_byte_for_byte(tmp_path: Path) -> None:
+    path = tmp_path / "list"
+    path.write_bytes(b"# caf\xe9\nbash-0:5.1.8-9.el9.*\n")
+    text = util.read_list(str(path))
+    back = util.without(util.with_locks(text, pinned(OLD)), NAMES)
+    assert back.encode("utf-8", "surrogateescape") == path.read_bytes()
+    assert "caf" in version_lock.show(text)
+
+
+def test_the_look_at_the_packages_tells_of_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "held_here", lambda found: util.held(f"libnccl-{OLD}.*\n", found))
+    said = f"libnccl\t{OLD}\nlibnccl-devel\t{OLD}\n"
+    asked = {"manager": "dnf", "names": NAMES, "url": "file:///r", "version": "", "cuda": ""}
+    seen = packages.observe(lambda _: (0, said, ""), asked)
+    assert (seen["satisfied"], seen["held"]) == (True, ["libnccl"])
+
+
+@pytest.mark.parametrize("dpkg", [True, False])
+def test_a_hold_that_is_gone_is_drift(monkeypatch: pytest.MonkeyPatch, dpkg: bool) -> None:
+    """Of the apt and of the dnf kind."""
+    monkeypatch.setattr(manifest.os.path, "exists", lambda _: dpkg)
+    monkeypatch.setattr(manifest.versionlock, "held_here", lambda _: ["libnccl"])
+    owned = manifest.merge({"nccl": {"packages": pinned(OLD), "held": NAMES}})
+
+    def run(argv: list[str]) -> tuple[int, str]:
+        holds = "${db:Status-Want} ${Package}\n" in argv
+        return 0, "hold libnccl\ninstall libnccl-devel\n" if holds else ""
+
+    seen = manifest.observe(owned, run)["held package"]
+    assert seen == {"libnccl": True, "libnccl-devel": False}
+    then = {"held package": dict.fromkeys(NAMES, True)}
+    assert manifest.differences(then, {"held package": seen}) == [
+        "held package libnccl-devel: was True, is False"
+    ]
+
+
+def test_a_manifest_of_an_earlier_version_has_no_holds() -> None:
+    owned = manifest.merge({})
+    del owned["held"]
+    assert manifest.observe(owned)["held package"] == {}
+
+
+def test_no_manifest_says_held_where_nothing_holds() -> None:
+    owned = {"sysctls": {}, "services": {}, "packages": {}}
+    state: dict[str, Any] = {"file": {}, "address": {}, "held package": {"a": True, "b": False}}
+    assert node_manifest.untrue(owned, state) == ["package b is not held"]
