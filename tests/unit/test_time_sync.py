@@ -207,6 +207,7 @@ def params(tmp_path: Path) -> dict[str, Any]:
         "config": f"{tmp_path}/chrony.conf",
         "drop_ins": [f"{tmp_path}/conf.d/50-fullmesh.conf"],
         "lines": LINES,
+        "only": False,
         "unit": "chrony.service",
         "unit_drop_in": f"{tmp_path}/unit.d/50-fullmesh.conf",
         "displaced": ["systemd-timesyncd.service"],
