@@ -544,7 +544,9 @@ def test_recorded_faults_are_named(name: str) -> None:
 
 def test_the_zone_is_named_not_the_policy_that_it_calls() -> None:
     [found] = judged(load("zone-reject"))["findings"]
-    assert found["cause"].endswith("chain filter_IN_fullmesh of table inet firewalld, zone fullmesh")
+    assert found["cause"].endswith(
+        "chain filter_IN_fullmesh of table inet firewalld, zone fullmesh"
+    )
 
 
 def test_a_rule_that_rejects_is_named_so_when_no_answer_came() -> None:
