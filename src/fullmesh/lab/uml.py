@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fullmesh.lab import host
@@ -29,6 +30,7 @@ from fullmesh.lab.podman import Podman
 from fullmesh.lab.state import Lab, Store
 
 PACKAGE = "user-mode-linux"
+COMPILER = {"gcc": "gcc", "libc6-dev": "gencat"}
 DOWNLOAD_SECONDS = 300.0
 COPY_SECONDS = 120.0
 # Systemd and sshd are there after 10 s on an idle machine; on two cores with a load of 6 180 s were too few, once.
@@ -92,6 +94,28 @@ def cached_kernel(paths: Paths) -> Path:
     step("fetching a kernel that is a program", ["sh", "-ec", script], log, DOWNLOAD_SECONDS)
     work.rename(folder)
     return folder
+
+
+def preloaded(paths: Paths, kernel: Path, cpuinfo: str) -> dict[str, str]:
+    """Return the environment that linux.uml needs on this processor: with AMX a library built from lab/uml/xstate.c.
+
+    Built here, because a compiler is on few machines and AMX as well; every other machine runs the package as it is.
+    """
+    if not re.search(r"^flags\b.*\bamx_tile\b", cpuinfo, re.MULTILINE):
+        return {}
+    library = kernel / "xstate.so"
+    if not library.is_file():
+        host.ensure_packages(paths, COMPILER)
+        work = library.with_suffix(".part")
+        argv = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", str(work)]
+        step(
+            "building what a processor with AMX needs",
+            [*argv, str(paths.sources / "uml/xstate.c")],
+            paths.logs / "uml.log",
+            COPY_SECONDS,
+        )
+        work.rename(library)
+    return {"LD_PRELOAD": str(library)}
 
 
 def folder_of(store: Store, node: Node) -> Path:
@@ -190,8 +214,8 @@ def take_over(podman: Podman, lab: Lab, number: int) -> None:
     podman.must("exec", lab.nodes[number].container, "ip", "link", "set", "eth0", "down")
 
 
-def boot(kernel: Path, lab: Lab, number: int, folder: Path) -> None:
-    """Start one node in a session of its own; its console goes to console.log."""
+def boot(kernel: Path, lab: Lab, number: int, folder: Path, own: Mapping[str, str]) -> None:
+    """Start one node in a session of its own, with *own* in its environment; its console goes to console.log."""
     with (folder / "console.log").open("wb") as log:
         process = subprocess.Popen(  # argv is built here, no shell
             kernel_argv(kernel, lab, number, folder / "root"),
@@ -200,7 +224,7 @@ def boot(kernel: Path, lab: Lab, number: int, folder: Path) -> None:
             stderr=subprocess.STDOUT,
             start_new_session=True,
             cwd=folder,
-            env={**os.environ, "HOME": str(folder), "TMPDIR": "/dev/shm"},  # noqa: S108 (UML's memory file)
+            env={**os.environ, "HOME": str(folder), "TMPDIR": "/dev/shm", **own},  # noqa: S108 (UML's memory file)
         )
     (folder / "pid").write_text(f"{process.pid}\n")
 
@@ -243,13 +267,14 @@ def up(name: str) -> None:
             f"Bring it up first: fullmesh lab up --name {name} --nodes {NODES}.",
         )
     kernel = cached_kernel(paths)
+    own = preloaded(paths, kernel, Path("/proc/cpuinfo").read_text())
     stop(store, lab)
     for number, node in enumerate(lab.nodes):
         folder = folder_of(store, node)
         copy_root(podman, paths, node, folder / "root")
         prepare_root(kernel, lab, number, folder / "root")
         take_over(podman, lab, number)
-        boot(kernel, lab, number, folder)
+        boot(kernel, lab, number, folder, own)
     for node in lab.nodes:
         wait_for(store, node)
 

@@ -52,6 +52,14 @@ def test_the_kernel_gets_root_cards_and_a_name_of_its_own() -> None:
     ]
 
 
+def test_a_library_is_preloaded_where_the_processor_has_amx(tmp_path: Path) -> None:
+    paths = Paths(tmp_path, Path("/checkout"))
+    assert uml.preloaded(paths, tmp_path, "flags\t\t: fpu avx512f\nbugs: amx_tile\n") == {}
+    (tmp_path / "xstate.so").touch()  # built once
+    found = uml.preloaded(paths, tmp_path, "model name: x\nflags\t\t: fpu amx_tile avx512f\n")
+    assert found == {"LD_PRELOAD": f"{tmp_path}/xstate.so"}
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     made = tmp_path / "root"
