@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -125,6 +126,8 @@ def test_mtu_that_blackholes_ssh(lab: Lab, cut: MakeCut) -> None:
 def test_route_that_leads_past_the_master(lab: Lab, cut: MakeCut) -> None:
     """ssh comes back and the nodes reach each other; the master answered before, and its route now ends nowhere."""
     address, space = lab.at("130"), "fm-cuts-master"
+    # what an interrupted run has left
+    subprocess.run(["ip", "netns", "delete", space], check=False, capture_output=True, timeout=30)
     lab.host("ip", "netns", "add", space)
     try:
         # The lowest hardware address that a cable can have: the bridge must not take it (fullmesh.lab.nodes.fix_macs).
