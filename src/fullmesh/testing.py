@@ -22,8 +22,8 @@ HEARTBEAT_SECONDS = 10 if sys.stdout.isatty() else 30
 TAIL_LINES = 60
 # What names the reason in the logs of pytest, Ansible and the linters; Ansible's words come after its "fatal".
 REASON = re.compile(r"^(FAILED (?!- RETRY)|ERROR|E  |CRITICAL|failed: |\S+:\d+: )|stopped after")
-FATAL, FATAL_LINES = re.compile(r"^fatal: "), 12
-REASON_LINES = 40
+FATAL, FATAL_LINES = re.compile(r"^fatal: "), 25
+REASON_LINES = 60
 KINDS = ("action", "callback", "filter")  # of Ansible's plugins
 # A hung part must end before CI's own limit does, so that its log is shown.
 PART_SECONDS = 1800
