@@ -6,6 +6,7 @@ launcher and from /etc/fullmesh/env; nothing here knows the cluster. The model l
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from datetime import timedelta
@@ -71,8 +72,23 @@ def main() -> None:
     loss = train(device, int(sys.argv[1]) if len(sys.argv) > 1 else 5)
     if dist.get_rank() == 0:
         sys.stdout.write(f"ddp: {dist.get_world_size()} ranks on {device.type}, loss {loss:.5f}\n")
+
+
+def leave() -> None:
+    """End this rank in good order, but without the interpreter's own clean-up.
+
+    As long as something holds the model, Gloo's threads live on, whatever destroy_process_group says. One that gives a
+    tensor back while Python shuts down aborts its process (``terminate called without an active exception``: rare here,
+    but 5 of 8 jobs that end right after a collective, pytorch/pytorch#190489), and torchrun on all other nodes waits
+    five minutes.
+    """
     dist.destroy_process_group()
+    atexit._run_exitfuncs()  # what loggers and profilers have registered
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":
     main()
+    leave()

@@ -6,6 +6,7 @@ the whole parameters, readable without FSDP.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from datetime import timedelta
@@ -80,8 +81,17 @@ def main() -> None:
     if dist.get_rank() == 0:
         world = dist.get_world_size()
         sys.stdout.write(f"fsdp: {world} ranks on {device.type}, loss {first:.5f} -> {last:.5f}\n")
+
+
+def leave() -> None:
+    """As in ddp.py: Gloo's threads, which the model keeps, may abort a rank in Python's own clean-up."""
     dist.destroy_process_group()
+    atexit._run_exitfuncs()  # what loggers and profilers have registered
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":
     main()
+    leave()

@@ -9,6 +9,7 @@ ModelParallelStrategy with fully_shard is FSDP2; Lightning's FSDPStrategy is FSD
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from typing import Any
@@ -85,9 +86,17 @@ def main() -> None:
         sys.stdout.write(
             f"lightning: {world} ranks, FSDP, {here} of {whole} weights here, loss {loss:.5f}\n"
         )
-    if dist.is_initialized():  # left to the interpreter's end, Gloo's threads may abort it
-        dist.destroy_process_group()
+
+
+def leave() -> None:
+    """As in ddp.py: Gloo's threads, which the model keeps, may abort a rank in Python's own clean-up."""
+    dist.destroy_process_group()
+    atexit._run_exitfuncs()  # what loggers and profilers have registered
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":
     main()
+    leave()
