@@ -1,14 +1,19 @@
 """How much the manifest saves: site.yml on a converged lab, gated by the manifest and with every role forced.
 
+Both again without callback_plugins/fullmesh_preload.py show what preloading saves.
+
     ./fullmesh demo && .venv/bin/python benchmarks/second_run.py [--rounds 5] [--inventory inventory/lab]
 
-The two kinds of run are interleaved, so that a noisy machine disturbs both alike; medians and their ratio are printed.
-The verification is left out of both (--skip-tags verify): it is the same work either way.
+The kinds of run are interleaved, so that a noisy machine disturbs all alike; medians and their ratios are printed, and
+the processor time that Ansible's workers took here. The verification is left out (--skip-tags verify): it is the same
+work either way.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -16,20 +21,35 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-KINDS = {"manifest": [], "forced": ["-e", "fullmesh_converge=always"]}
+FORCED = ["-e", "fullmesh_converge=always"]
+BARE = {"ANSIBLE_CALLBACKS_ENABLED": "fullmesh_progress"}
+KINDS: dict[str, tuple[list[str], dict[str, str]]] = {
+    "manifest": ([], {}),
+    "manifest, nothing preloaded": ([], BARE),
+    "forced": (FORCED, {}),
+    "forced, nothing preloaded": (FORCED, BARE),
+}
 
 
-def once(inventory: str, more: list[str]) -> float:
-    """Seconds of one run, which must change nothing."""
+def spent() -> float:
+    """Processor seconds of all children until now, whose own children they have waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def once(inventory: str, more: list[str], env: dict[str, str]) -> tuple[float, float]:
+    """Seconds and processor seconds of one run, which must change nothing."""
     command = ["ansible-playbook", "site.yml", "-i", inventory, "--skip-tags", "verify", *more]
-    begun = time.monotonic()
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    seconds = time.monotonic() - begun
+    begun, before = time.monotonic(), spent()
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, check=False
+    )
+    seconds, processor = time.monotonic() - begun, spent() - before
     if done.returncode or any(
         "changed=" in line and "changed=0 " not in line for line in done.stdout.splitlines()
     ):
         sys.exit(f"the lab is not converged, run ./fullmesh demo first:\n{done.stdout[-3000:]}")
-    return seconds
+    return seconds, processor
 
 
 def main() -> None:
@@ -38,15 +58,22 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--inventory", default="inventory/lab")
     args = parser.parse_args()
-    took: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    took: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
     for _ in range(args.rounds):
-        for kind, more in KINDS.items():
-            took[kind].append(once(args.inventory, list(more)))
-    medians = {kind: statistics.median(seconds) for kind, seconds in took.items()}
-    for kind, seconds in took.items():
+        for kind, (more, env) in KINDS.items():
+            took[kind].append(once(args.inventory, list(more), env))
+    medians = {}
+    for kind, runs in took.items():
+        seconds, processor = (list(column) for column in zip(*runs, strict=True))
+        medians[kind] = statistics.median(seconds)
         shown = " ".join(f"{value:.1f}" for value in seconds)
-        print(f"{kind:<9} median {medians[kind]:6.1f} s   ({shown})")
+        busy = statistics.median(processor)
+        print(f"{kind:<27} median {medians[kind]:6.1f} s, processor {busy:5.1f} s   ({shown})")
     print(f"ratio forced / manifest: {medians['forced'] / medians['manifest']:.1f}")
+    for kind in ("manifest", "forced"):
+        print(
+            f"ratio nothing preloaded / {kind}: {medians[f'{kind}, nothing preloaded'] / medians[kind]:.2f}"
+        )
 
 
 if __name__ == "__main__":

@@ -331,7 +331,7 @@ OWNERS = "journalctl --no-pager -o short-precise -n 60 -u systemd-networkd -u Ne
 
 def settle(node: Node, before: dict[str, Any]) -> None:
     """Compare; IPv6's own checks and the lease's last words may take a moment."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while node.state() != before and time.monotonic() < end:
         time.sleep(0.5)
     now = node.state()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from plays import run
 
 from fullmesh.settings import ROOT
 
@@ -17,7 +18,7 @@ from .conftest import RESULTS, STORE, Cut, Lab, knock, settle
 MakeCut = Callable[[str], Cut]
 WITHOUT_SSH = """
 zone = "/etc/firewalld/zones/cut.xml"
-tx.arm(run, "peer_firewall", 10, [zone], ["firewall-cmd --reload"], what="a zone without ssh")
+tx.arm(run, "peer_firewall", 30, [zone], ["firewall-cmd --reload"], what="a zone without ssh")
 with open(zone, "w") as stream:
     stream.write('<?xml version="1.0"?><zone target="DROP"><short>cut</short><source address="{controller}"/></zone>')
 print(run(["firewall-cmd", "--reload"]))
@@ -78,18 +79,31 @@ def test_peer_list_without_the_controller(walled: Lab, cut: MakeCut) -> None:
             peers=peers,
             controllers=[],
             ports=["29500/tcp"],
-            rollback_seconds=20,
+            rollback_seconds=40,
         )
         assert said.count("armed: true") + said.count('"armed": true') == 2
         for node in walled.nodes:
             assert "fullmesh" in node.run("firewall-cmd --get-active-zones")
         # Nobody confirms it.
-        end = time.monotonic() + 60
+        end = time.monotonic() + 150
         while any(
             node.run(f"ls {STORE}/*/armed 2> /dev/null | wc -l") != "0" for node in walled.nodes
         ):
             assert time.monotonic() < end
             time.sleep(1)
+
+
+def test_an_undo_while_a_change_waits_for_its_confirmation(walled: Lab, cut: MakeCut) -> None:
+    """The run was killed and the undo is started at once: nothing may be put back over what it gives back."""
+    with cut("undo while a change waits for its confirmation"):
+        peers = [node.planned.split("/")[0] for node in walled.nodes]
+        module(walled, "peer_zone", peers=peers, controllers=[], rollback_seconds=30)
+        assert any(not node.idle() for node in walled.nodes)
+        command = ("ansible-playbook", "playbooks/undo.yml", "-i", walled.inventory)
+        assert run(*command, "--tags", "peer_firewall").code == 0
+        assert all(node.idle() for node in walled.nodes)
+        for node in walled.nodes:
+            assert "restored in" in node.log()
 
 
 PUBLIC = "/etc/firewalld/zones/public.xml"

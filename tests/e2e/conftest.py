@@ -19,12 +19,12 @@ def site(*more: str, inventory: str = "inventory/lab") -> Done:
     return run("ansible-playbook", "site.yml", "-i", inventory, *more)
 
 
-def on(node: str, command: str) -> str:
+def on(node: str, command: str, seconds: float = 120) -> str:
     """Run a shell command on a lab node; its standard output."""
     done = subprocess.run(
         ["./fullmesh", "lab", "exec", node, "--", "sh", "-c", command],
         cwd=ROOT,
-        timeout=120,
+        timeout=seconds,
         check=False,
         stdin=subprocess.DEVNULL,
         capture_output=True,

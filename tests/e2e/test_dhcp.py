@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from plays import Done, run
-
-from fullmesh.settings import ROOT
+from plays import Done, run, told
 
 from .conftest import ETC_DIGEST, site
 
@@ -24,14 +21,7 @@ class Leased:
         self.name = name
         run("./fullmesh", "lab", "down", "--name", name)
         assert run("./fullmesh", "lab", "up", "--name", name, "--dhcp", *options).code == 0
-        out = subprocess.run(
-            ["./fullmesh", "lab", "status", "--json", "--name", name],
-            cwd=ROOT,
-            timeout=120,
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
+        out = told("./fullmesh", "lab", "status", "--json", "--name", name)
         self.status: dict[str, Any] = json.loads(out)
         self.inventory = self.status["inventory"].rsplit("/", 1)[0]
         self.nodes = self.status["nodes"]
@@ -41,9 +31,7 @@ class Leased:
     def on(self, node: dict[str, Any], command: str) -> str:
         """Run a shell command on a node, beside ssh."""
         prefix = ["./fullmesh", "lab", "exec", "--name", self.name, node["name"], "--"]
-        done = run(*prefix, "sh", "-c", command)
-        assert done.code == 0
-        return done.output.strip()
+        return told(*prefix, "sh", "-c", command, seconds=300).strip()
 
     def addresses(self, node: dict[str, Any]) -> list[str]:
         """The global addresses of the card."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from plays import run
+from plays import run, told
 
 from fullmesh.settings import ROOT
 
@@ -43,15 +43,7 @@ time.sleep(60)
 
 
 def status() -> dict[str, Any]:
-    done = subprocess.run(
-        ["./fullmesh", "lab", "status", "--json", "--name", LAB],
-        cwd=ROOT,
-        timeout=120,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(told("./fullmesh", "lab", "status", "--json", "--name", LAB))
     return found
 
 
@@ -76,9 +68,8 @@ def test_ipv6_from_bare_nodes_to_a_verified_collective(inventory: str) -> None:
 
 
 def test_a_diagnosis_of_the_healthy_cluster_is_silent(inventory: str) -> None:
-    done = run("./fullmesh", "diagnose", "-i", inventory, "--json", "--", *MORE[:2])
-    assert done.code == 0
-    said = json.loads(done.output)
+    command = ("./fullmesh", "diagnose", "-i", inventory, "--json", "--", *MORE[:2])
+    said = json.loads(told(*command, seconds=300))
     assert said["findings"] == []
     assert (said["plan"]["family"], len(said["links"])) == ("ipv6", 2)
     assert {link["verdict"] for link in said["links"]} == {"open"}
@@ -105,7 +96,7 @@ def test_who_reaches_what(inventory: str) -> None:
     assert listener.stdout is not None
     assert listener.stdout.readline().strip() == "listening"
     seen = {
-        who: json.loads(run(*lab_exec(who, "python3", "-c", SCAN, address, *wanted)).output)
+        who: json.loads(told(*lab_exec(who, "python3", "-c", SCAN, address, *wanted)))
         for who in (peer, outsider)
     }
     listener.kill()

@@ -20,6 +20,16 @@ from .conftest import etc, latest, on, site
 
 SCHEMA = ROOT / "src/fullmesh/schema/result-1.json"
 BARE: dict[str, list[str]] = {}
+# In every rank of a job: one thing that atexit holds, and one that aborts whoever is still there when Python clears its
+# modules away, which is when a thread of Gloo's may abort a rank (LG-320).
+LATE = """
+import atexit, os
+class Late:
+    def __del__(self, abort=os.abort): abort()
+if "LOCAL_RANK" in os.environ:
+    atexit.register(os.write, 1, b"atexit was heard\\n")
+    late = Late()
+"""
 
 
 def rungs() -> dict[str, str]:
@@ -57,7 +67,13 @@ def test_the_firewall_is_on_while_it_verifies(lab: list[str]) -> None:
 
 
 def test_the_examples_train_over_both_nodes(lab: list[str]) -> None:
-    wrapper = "OMP_NUM_THREADS=1 timeout 110 /opt/fullmesh/bin/fullmesh-torchrun --static"
+    wrapper = (
+        "PYTHONPATH=/tmp/late OMP_NUM_THREADS=1 timeout --kill-after=10 280"
+        " /opt/fullmesh/bin/fullmesh-torchrun --static"
+    )
+    late = base64.b64encode(LATE.encode()).decode()
+    for node in lab:
+        on(node, f"mkdir -p /tmp/late && echo {late} | base64 -d > /tmp/late/sitecustomize.py")
     for name, more, said in (
         ("ddp", "3", r"ddp: 2 ranks on cpu, loss 0\.\d+"),
         ("fsdp", "20 /tmp/whole.pt", r"fsdp: 2 ranks on cpu, loss 0\.\d+ -> 0\.\d+"),
@@ -65,14 +81,15 @@ def test_the_examples_train_over_both_nodes(lab: list[str]) -> None:
         text = base64.b64encode((ROOT / f"examples/{name}.py").read_bytes()).decode()
         line = f"echo {text} | base64 -d > /tmp/{name}.py && {wrapper} /tmp/{name}.py {more} 2>&1"
         with ThreadPoolExecutor() as pool:
-            told = "\n".join(pool.map(partial(on, command=line), lab))
+            told = "\n".join(pool.map(partial(on, command=line, seconds=300), lab))
         assert re.search(said, told)
+        assert told.count("atexit was heard") == len(lab)
     whole = "import torch; print(len(torch.load('/tmp/whole.pt')))"
     look = f'test ! -e /tmp/whole.pt || /opt/fullmesh/venv/bin/python -c "{whole}"'
     found = [on(node, look) for node in lab]
     assert sorted(found) == ["", "8"]  # rank 0's node alone writes
     for node in lab:
-        on(node, "rm -f /tmp/ddp.py /tmp/fsdp.py /tmp/whole.pt")
+        on(node, "rm -fr /tmp/ddp.py /tmp/fsdp.py /tmp/whole.pt /tmp/late")
 
 
 def test_second_demo_changes_nothing_and_configures_nothing(lab: list[str]) -> None:
@@ -99,7 +116,7 @@ def test_drift_is_named_and_mended(lab: list[str]) -> None:
     on(ubuntu, "sed -i '/ubuntu1/d' /etc/hosts")
     newer = "2.30.7-1+cuda12.9"
     upgrade = f"libnccl2={newer} libnccl-dev={newer}"
-    on(ubuntu, f"apt-get install -qqy --allow-change-held-packages {upgrade} >/dev/null 2>&1")
+    on(ubuntu, f"apt-get install -qqy --allow-change-held-packages {upgrade} >/dev/null 2>&1", 300)
     done = site()
     assert done.code == 0
     for sentence in (
@@ -143,7 +160,8 @@ def test_verified_again_after_the_repair(lab: list[str]) -> None:
 
 
 def test_several_ranks_on_a_node(lab: list[str]) -> None:
-    done = run("./fullmesh", "verify", "-i", "inventory/lab", "--", "-e", "fullmesh_local_ranks=3")
+    more = ("-e", "fullmesh_local_ranks=3", "-e", "verify_cluster_deadline=300")
+    done = run("./fullmesh", "verify", "-i", "inventory/lab", "--", *more)
     assert done.code == 0
     assert latest()["plan"]["world_size"] == 6
     assert done.changed() == dict.fromkeys(lab, 0)
@@ -181,6 +199,19 @@ def inventory_with(tmp_path: Path, host: str, **variables: str) -> str:
     path.write_text(yaml.safe_dump(data))
     (tmp_path / "group_vars").symlink_to(ROOT / "inventory/lab/group_vars")
     return str(tmp_path)
+
+
+def test_settings_of_all_roles_are_refused_at_once_before_any_node_is_touched(
+    lab: list[str],
+) -> None:
+    wrong = ["static_ip_wait_seconds=9999", "selinux_mode=strict", "kernel_tuning_nofile=12"]
+    known = [word for one in wrong for word in ("-e", one)]
+    done = site("-e", "fullmesh_converge=always", *known)
+    assert done.code != 0
+    told = done.output.rpartition("Refuse what cannot work, before anything is touched")[2]
+    assert all(code in told for code in ("[IP-112]", "[SE-101]", "[KT-104]"))
+    assert "TASK [static_ip : plan" not in done.output
+    assert not any(done.changed().values())
 
 
 def test_an_unreachable_node_is_listed_and_the_others_stay_untouched(

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from plays import Done, run
+from plays import Done, run, told
 
 from fullmesh.settings import ROOT
 
@@ -55,8 +55,8 @@ def inventory() -> Iterator[str]:
     if not KEPT:
         run("./fullmesh", "lab", "down", "--name", LAB)
         assert run("./fullmesh", "lab", "up", "--name", LAB, "--nodes", "2").code == 0
-    done = run("./fullmesh", "lab", "status", "--json", "--name", LAB)
-    found = json.loads(done.output[done.output.index("{") :])["inventory"].rsplit("/", 1)[0]
+    known = json.loads(told("./fullmesh", "lab", "status", "--json", "--name", LAB))
+    found = known["inventory"].rsplit("/", 1)[0]
     if not KEPT:
         assert (
             site("-e", f"verify_cluster_runs_dir={ROOT}/.fullmesh/runs-{LAB}", inventory=found).code

@@ -55,3 +55,20 @@ def run(*command: str, seconds: float = 900, env: dict[str, str] | None = None) 
         f"\n$ {' '.join(command)}\n{done.stdout[-30000:]}\nexit {done.returncode} in {took:.1f} s\n"
     )
     return Done(done.returncode, done.stdout, took)
+
+
+def told(*command: str, seconds: float = 120) -> str:
+    """What a command prints for programs: its standard output. What a slow one waits for stands on the other stream."""
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        timeout=seconds,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    words = f"{done.stdout[-30000:]}\n{done.stderr[-30000:]}"
+    sys.stdout.write(f"\n$ {' '.join(command)}\n{words}\nexit {done.returncode}\n")
+    assert done.returncode == 0
+    return done.stdout

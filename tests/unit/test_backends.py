@@ -909,12 +909,22 @@ def flat(commands: list[list[str]]) -> list[str]:
     return [" ".join(command) for command in commands]
 
 
+def deleted(lines: list[str]) -> list[str]:
+    """The devices that are removed where they are there, in order."""
+    return [line.rpartition(" ")[2] for line in lines if 'ip link delete "$0"' in line]
+
+
+def test_a_device_that_could_not_be_made_is_no_fault_of_the_way_back() -> None:
+    ((*command, name),) = common.gone(["no-such-device"], {"links": {}})
+    assert name == "no-such-device"
+    assert subprocess.run([*command, name], check=False).returncode == 0
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_restore_removes_what_was_not_there_vlans_first(name: str) -> None:
     before = snapshot(name, [link(interface="eth2")])
     lines = flat(backends.backend(name).restore(["eth2", "bond7", "bond7.5"], before))
-    deleted = [line for line in lines if line.startswith("ip link delete")]
-    assert deleted == ["ip link delete bond7.5", "ip link delete bond7"]
+    assert deleted(lines) == ["bond7.5", "bond7"]
     assert lines[-1] == "ip link set eth2 up"
 
 
@@ -974,6 +984,71 @@ def test_a_vlan_of_another_tag_is_made_anew() -> None:
     assert lines == ["ip link delete bond0.7", "networkctl reload"]
 
 
+MADE_LACP = (
+    "bond0 type bond mode 802.3ad miimon 100 xmit_hash_policy layer3+4 lacp_rate fast "
+    "ad_select stable"
+)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_way_back_makes_a_bond_of_another_mode_anew_and_what_stands_on_it(name: str) -> None:
+    """networkd leaves a living device as it is (systemd#9627), ifupdown's stanza makes none where one stands."""
+    before = snapshot(name, [TAGGED, LACP])
+    before["profiles"] = {"bond0": "a-uuid"} if "profiles" in before else {}
+    other = LACP | {"bond": {"mode": "active-backup", "members": ["eth1", "eth2"], "miimon": 100}}
+    before = common.with_remade([TAGGED, other], before)
+    json.dumps(before)
+    lines = flat(backends.backend(name).restore(["eth1", "eth2", "bond0", "bond0.7"], before))
+    assert deleted(lines) == ["bond0.7", "bond0"]
+    last = [at for at, line in enumerate(lines) if "ip link delete" in line][-1]
+    after = lines[last + 1 :]
+    assert name not in ("networkd", "netplan") or "networkctl reload" in after
+    up = "nmcli --wait 20 connection up uuid a-uuid"
+    assert name not in ("networkmanager", "ifcfg") or up in after
+    # neither can be named before its owner has made it
+    assert not [one for one in lines if "flush dev bond0" in one]
+    assert not [one for one in lines if "networkctl reconfigure" in one and "bond0" in one]
+    # what somebody had made by hand nobody makes again
+    made = [one for one in after if "ip link add" in one]
+    assert [one.split('$0" ')[-1] for one in made] == [
+        MADE_LACP,
+        "bond0.7 link bond0 type vlan id 7",
+    ]
+    assert len([one for one in after if one.endswith((" eth1 bond0", " eth2 bond0"))]) == 2
+    assert lines.index(made[1]) < lines.index("ip addr replace 10.82.0.2/24 dev bond0.7")
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_way_back_leaves_a_device_alone_that_nobody_made_anew(name: str) -> None:
+    before = common.with_remade([TAGGED, LACP], snapshot(name, [TAGGED, LACP]))
+    assert before["remade"] == []
+    lines = flat(backends.backend(name).restore(["eth1", "eth2", "bond0", "bond0.7"], before))
+    assert not [one for one in lines if "link delete" in one or "link add" in one]
+
+
+@pytest.mark.parametrize("name", ["networkd", "netplan", "ifupdown", "ifcfg"])
+def test_what_goes_with_a_bond_is_neither_named_nor_emptied(name: str) -> None:
+    """A command for a device that is gone fails, and would undo the change."""
+    other = LACP | {"bond": {"mode": "active-backup", "members": ["eth1", "eth2"], "miimon": 100}}
+    before = common.with_remade([TAGGED, other], snapshot(name, [TAGGED, LACP]))
+    lines = flat(backends.backend(name).apply([TAGGED, other], before))
+    acting = ("networkctl reconfigure", "ip addr flush", "ifdown")
+    assert not [one for one in lines if one.startswith(acting) and "bond0" in one]
+
+
+def test_what_an_undo_makes_anew() -> None:
+    then = snapshot("netplan", [TAGGED, LACP])
+    now = json.loads(json.dumps(then))
+    assert common.unlike(then, now) == []
+    now["links"]["bond0.7"]["data"]["id"] = 8
+    assert common.unlike(then, now) == ["bond0.7"]
+    now["links"]["bond0"]["data"]["mode"] = "active-backup"
+    assert common.unlike(then, now) == ["bond0", "bond0.7"]
+    assert common.made_as(now["links"]["bond0"])[:4] == ["type", "bond", "mode", "active-backup"]
+    assert "lacp_rate" not in common.made_as(now["links"]["bond0"])
+    assert common.unlike(then, {"links": {}}) == []
+
+
 def test_nmcli_brings_the_bond_up_before_its_vlan_and_names_no_device_that_is_not_there() -> None:
     lines = flat(networkmanager.apply([OVER, BOND], {"links": {}}, 30))
     ups = [line for line in lines if " up " in line]
@@ -981,6 +1056,39 @@ def test_nmcli_brings_the_bond_up_before_its_vlan_and_names_no_device_that_is_no
     assert [line.split("uuid ")[1] for line in ups] == wanted
     (card,) = [one for one in flat(networkmanager.apply([link()], {"links": {}})) if " up " in one]
     assert card.endswith("ifname eth1")
+
+
+NMCLI = """#!/bin/sh
+echo "$@" >> "$LOG"
+[ "$(wc -l < "$LOG")" -gt "$FAILS" ] && exit 0
+echo "Error: Connection activation failed: $SAYS"; exit 4
+"""
+INTERRUPTED = "The base network connection was interrupted"
+
+
+@pytest.mark.parametrize(
+    ("says", "fails", "calls", "code"),
+    [
+        (INTERRUPTED, 0, 1, 0),
+        (INTERRUPTED, 1, 2, 0),
+        (INTERRUPTED, 2, 2, 4),
+        ("IP configuration could not be reserved", 1, 1, 4),
+    ],
+)
+def test_a_vlan_whose_parent_was_taken_down_meanwhile_is_brought_up_once_more(
+    tmp_path: Path, says: str, fails: int, calls: int, code: int
+) -> None:
+    steps = networkmanager.apply([OVER, BOND], {"links": {}}, 30)
+    assert [step[0] for step in steps if "up" in step] == ["nmcli", "/bin/sh"]
+    tool = tmp_path / "nmcli"
+    tool.write_text(NMCLI)
+    tool.chmod(0o755)
+    log = tmp_path / "log"
+    log.touch()
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "LOG": str(log), "FAILS": str(fails), "SAYS": says}
+    done = subprocess.run(steps[-1], env=env, check=False, capture_output=True, text=True)
+    assert (done.returncode, len(log.read_text().splitlines())) == (code, calls)
+    assert (says in done.stdout) == bool(code)
 
 
 def test_ifcfg_goes_through_networkmanager_where_that_reads_the_files() -> None:
@@ -1003,7 +1111,59 @@ def test_ifupdown_stops_a_dhcp_client_that_the_new_file_no_longer_knows() -> Non
         "ifup --force eth1",
     ]
     back = flat(ifupdown.restore(["eth1"], before))
-    assert "ifup --force eth1" in back
+    assert "systemd-run --scope --quiet ifup --force eth1" in back
+
+
+def test_ifupdown_gives_routers_their_say_back_before_the_old_stanza_has_its_own() -> None:
+    """Our stanza turns it off, and no ifdown turns it on again."""
+    conf = "/proc/sys/net/ipv6/conf/eth1/"
+    says = {f"cat {conf}accept_ra": (0, "1\n"), f"cat {conf}autoconf": (0, "1\n")}
+    says["ifquery --state"] = (0, "eth1=eth1\n")
+    before = snapshot("ifupdown", [link(interface="eth1")], **says)
+    lines = flat(ifupdown.restore(["eth1"], before))
+    given = [f'/bin/sh -c echo "$1" > "$0" {conf}{key} 1' for key in ("accept_ra", "autoconf")]
+    at = lines.index(given[0])
+    assert lines[at : at + 3] == [*given, "systemd-run --scope --quiet ifup --force eth1"]
+    # a kernel without IPv6 has no such setting
+    bare = flat(ifupdown.restore(["eth1"], snapshot("ifupdown", [link(interface="eth1")])))
+    assert not [one for one in bare if conf in one]
+
+
+@pytest.mark.parametrize(("name", "says"), [("ifupdown", (0, "eth1=eth1\n")), ("ifcfg", (1, ""))])
+def test_a_dhcp_client_outlives_the_unit_in_which_the_way_back_started_it(
+    name: str, says: tuple[int, str]
+) -> None:
+    """systemd ends every process of a unit with it; the address would go when its lease ends."""
+    tools = {"ifquery --state": says, "nmcli*--active": says}
+    before = snapshot(name, [link(interface="eth1")], **tools)
+    ups = [one for one in flat(backends.backend(name).restore(["eth1"], before)) if "ifup" in one]
+    assert [one.rpartition(" ifup ")[0] for one in ups] == ["systemd-run --scope --quiet"]
+
+
+def test_ifupdown_drops_an_ipv6_route_that_would_outlive_its_address() -> None:
+    default = {"dst": "default", "gateway": "fd00::1", "dev": "eth1"}
+    says = {"ip -j -6 route*": (0, json.dumps([default])), "ip -j -4 route*": (0, "[]")}
+    before = snapshot("ifupdown", [link(interface="eth1")], **says)
+    lines = flat(ifupdown.apply([link()], before))
+    assert lines[-2:] == ["ip -6 route flush proto boot dev eth1", "ifup --force eth1"]
+    assert "ip -6 route replace default via fd00::1 dev eth1 proto boot" in flat(
+        ifupdown.restore(["eth1"], before)
+    )
+
+
+@pytest.mark.parametrize("name", ["ifcfg", "networkmanager"])
+def test_a_default_route_among_the_routes_is_a_gateway(name: str) -> None:
+    """In words of their own: both would keep it from being the default route otherwise."""
+    one = link(
+        addresses=["10.0.0.11/24", "fd00::11/64"],
+        gateway="10.0.0.1",
+        routes=[{"to": "::/0", "via": "fd00::1"}],
+    )
+    content = "".join(backends.backend(name).files([one]).values())
+    assert "::/0" not in content
+    assert ("gateway=fd00::1" if name == "networkmanager" else "IPV6_DEFAULTGW=fd00::1") in content
+    assert "never-default" not in content
+    assert "DEFROUTE=no" not in content
 
 
 @pytest.mark.parametrize("name", ["networkd", "netplan"])

@@ -125,6 +125,33 @@ RECORDED: dict[str, tuple[str, list[str], list[str], list[str]]] = {
         [],
         ["LG-902"],
     ),
+    "a thread of Gloo's at the end": (
+        "terminate called without an active exception\n"
+        "W1122 07:11:51.899000 6276 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process 6306"
+        " closing signal SIGTERM\n"
+        "E1122 07:11:51.965000 6276 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -6)"
+        " local_rank: 0 (pid: 6305) of binary: /opt/fullmesh/venvs/3e2e9377516239e8/bin/python\n"
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n"
+        "Root Cause (first observed failure):\n"
+        "[0]:\n  time      : 2026-11-22_07:11:51\n  host      : gpu-el1.lab.example\n"
+        "  rank      : 0 (local_rank: 0)\n  exitcode  : -6 (pid: 6305)  (SIGABRT)\n  error_file: <N/A>\n"
+        "  traceback : Signal 6 (SIGABRT) received by PID 6305\n",
+        ["LG-320"],
+        ["LG-308", "LG-310"],
+        [],
+    ),
+    "an error ends the program, and a thread of Gloo's the process": (
+        "[rank0]: Traceback (most recent call last):\n"
+        '[rank0]:   File "/srv/jobs/train.py", line 9, in <module>\n'
+        "[rank0]: ValueError: no such split: valid\n"
+        "terminate called without an active exception\n"
+        "  host      : gpu-el1.lab.example\n  rank      : 0 (local_rank: 0)\n"
+        "  exitcode  : -6 (pid: 6305)  (SIGABRT)\n  error_file: <N/A>\n"
+        "  traceback : Signal 6 (SIGABRT) received by PID 6305\n",
+        ["LG-319"],
+        ["LG-308", "LG-320"],
+        [],
+    ),
     "gloo reject": (
         GLOO
         + "pair.cc:172] timed out connecting: SO_ERROR: No route to host, remote=[10.77.0.11]:10653$1",

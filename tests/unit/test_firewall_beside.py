@@ -278,6 +278,70 @@ def test_the_nodes_own_address_is_no_sender(proc: Path) -> None:
     assert not any("10.78.2.12" in one for one in faults)
 
 
+TWO_LINKS = """\
+2: eth1    inet 10.1.0.12/16 brd 10.1.255.255 scope global eth1
+3: eth2    inet 10.2.0.12/16 brd 10.2.255.255 scope global eth2
+"""
+OF_TWO = {
+    "peers": ["10.1.0.11", "10.1.0.12", "10.2.0.11", "10.2.0.12"],
+    "ports": ["29500/tcp"],
+}
+
+
+def a_table(*expressions: dict[str, Any]) -> str:
+    """One rule of the user's in the input hook, as ``nft -j`` prints it."""
+    place = {"family": "inet", "table": "mine"}
+    base = {"name": "in", "hook": "input", "prio": 0, "policy": "accept"}
+    line = {"chain": "in", "handle": 4, "expr": list(expressions)}
+    return json.dumps({"nftables": [{"chain": place | base}, {"rule": place | line}]})
+
+
+def by_card(name: str) -> dict[str, Any]:
+    return {"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": name}}
+
+
+FROM_SECOND = when("saddr", {"prefix": {"addr": "10.2.0.0", "len": 16}}, protocol="ip")
+
+
+@pytest.mark.parametrize(
+    ("rule", "sender"),
+    [
+        ([by_card("eth1"), DROP], "10.1.0.11"),
+        ([by_card("eth2"), DROP], "10.2.0.11"),
+        ([by_card("eth3"), DROP], ""),
+        ([by_card("eth1"), FROM_SECOND, DROP], ""),  # against spoofing, and right
+        ([by_card("eth2"), FROM_SECOND, DROP], "10.2.0.11"),
+        ([when("saddr", "10.2.0.12", protocol="ip"), DROP], ""),  # our own
+        ([when("daddr", "10.2.0.12", protocol="ip"), DROP], "10.2.0.11"),
+        ([DROP], "10.1.0.11"),
+    ],
+)
+def test_each_link_is_asked_about_its_own_peers(
+    proc: Path, rule: list[dict[str, Any]], sender: str
+) -> None:
+    told = {"ip -o addr show": TWO_LINKS, "nft -j list ruleset": a_table(*rule)}
+    faults, notes = beside.look(node(**told), OF_TWO, False)
+    assert len(faults) == bool(sender)
+    assert all(f"from the peer {sender}:" in one for one in faults)
+    assert notes == []
+
+
+def test_a_peer_of_no_network_of_ours_comes_over_nobody_knows_which_link(proc: Path) -> None:
+    rule = a_table(by_card("eth1"), when("saddr", "10.9.0.1", protocol="ip"), DROP)
+    told = {"ip -o addr show": TWO_LINKS, "nft -j list ruleset": rule}
+    want = OF_TWO | {"peers": [*OF_TWO["peers"], "10.9.0.1"]}
+    faults, notes = beside.look(node(**told), want, False)
+    assert (faults, [note["code"] for note in notes]) == ([], ["PF-206"])
+    told["ip -o addr show"] = TWO_LINKS.splitlines()[0]
+    faults, _ = beside.look(node(**told), want, False)
+    assert "from the peer 10.9.0.1:" in faults[0]
+
+
+def test_before_it_has_an_address_a_node_is_asked_about_all(proc: Path) -> None:
+    told = {"ip -o addr show": "", "nft -j list ruleset": a_table(DROP)}
+    assert len(beside.look(node(**told), OF_TWO, False)[0]) == 1
+
+
 def test_the_old_tables_count_too(proc: Path) -> None:
     (proc / "net/ip_tables_names").write_text("filter\n", encoding="utf-8")
     bare = {"nft -j list ruleset": json.dumps({"nftables": []})}

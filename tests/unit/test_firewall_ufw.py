@@ -62,6 +62,44 @@ def test_each_thing_that_cannot_be_carried_over_is_named(
     assert any(word in one for one in ufw.left_out(str(root), PEERS, PORTS))
 
 
+ALL = "### tuple ### {} {} {} 0.0.0.0/0 any 0.0.0.0/0 in\n"
+SOME = "### tuple ### allow any 22 0.0.0.0/0 any 192.0.2.0/24 in\n"
+
+
+@pytest.mark.parametrize(
+    ("rules", "opens"),
+    [
+        (SOME, True),
+        ("", True),
+        (SOME + ALL.format("allow", "tcp", "22"), False),
+        (ALL.format("limit", "any", "20:30"), False),
+        (ALL.format("allow", "any", "any"), False),
+        (ALL.format("allow", "udp", "22"), True),
+        (ALL.format("allow", "tcp", "80,443"), True),
+        ("### tuple ### allow tcp 22 10.0.0.11 any 0.0.0.0/0 in\n", True),
+    ],
+)
+def test_a_door_that_ufw_kept_shut_and_the_zone_opens_is_named(
+    root: Path, rules: str, opens: bool
+) -> None:
+    put(root, "/etc/ufw/user.rules", rules)
+    carried = ufw.carried(str(root), PEERS, PORTS)
+    found = ufw.opened(str(root), "public", [22], carried)
+    assert [one.partition(" (")[0] for one in found] == ["ssh on 22/tcp over IPv4"] * opens
+    assert ufw.opened(str(root), "public", [], carried) == []
+
+
+def test_the_other_family_has_rules_of_its_own(root: Path) -> None:
+    """Without IPV6=yes ufw writes none, and lets nobody in there."""
+    put(root, "/proc/sys/net/ipv6/conf/all/disable_ipv6", "0\n")
+    carried = ufw.carried(str(root), PEERS, PORTS)
+    found = ufw.opened(str(root), "public", [22], carried)
+    assert [one.partition(" (")[0] for one in found] == ["ssh on 22/tcp over IPv6"]
+    put(root, "/etc/ufw/user6.rules", "### tuple ### allow tcp 22 ::/0 any ::/0 OpenSSH - in\n")
+    carried = ufw.carried(str(root), PEERS, PORTS)
+    assert ufw.opened(str(root), "public", [22], carried) == []
+
+
 def policy(root: Path) -> list[ElementTree.Element]:
     text = ufw.policy("fullmesh", ufw.carried(str(root), PEERS, PORTS))
     tree = ElementTree.fromstring(text)  # noqa: S314 (ours)

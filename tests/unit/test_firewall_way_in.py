@@ -106,13 +106,16 @@ def test_the_address_that_we_came_in_on(tmp_path: Path, connection: str, server:
 def test_our_session_is_found_behind_sudo() -> None:
     """A real child of a shell, with the variable only in the environment of the shell."""
     words = "192.0.2.1 5 192.0.2.2 22"
-    script = "import os, fullmesh_way_in as w; print(*w.session({}, os.getppid()))"
+    script = (
+        "import os, ansible.module_utils as m; m.__path__.append(os.environ['FOLDER']); "
+        "from ansible.module_utils import fullmesh_way_in as w; print(*w.session({}, os.getppid()))"
+    )
     done = subprocess.run(
         ["sh", "-c", f'env -u SSH_CONNECTION "{sys.executable}" -c "{script}"; true'],
         env={
             **os.environ,
             "SSH_CONNECTION": words,
-            "PYTHONPATH": str(Path(way_in.__file__).parent),
+            "FOLDER": str(Path(way_in.__file__).parent),
         },
         capture_output=True,
         text=True,

@@ -131,6 +131,49 @@ def test_hundreds_at_once(peer: Peer) -> None:
     assert peer.server.proved == {"me": 300}
 
 
+def ask_range(ports: list[int]) -> dict[int, tuple[str, str]]:
+    """What became of several ports of one range: word and remark."""
+    me = {"node": "me", "address": HOME, "token": TOKEN, "payload": 4096}
+    targets = [{"node": "peer", "address": HOME, "port": port, "kind": "range"} for port in ports]
+    answers = links.probe_links(targets, me, 5.0, 100)
+    return {one["port"]: (one["verdict"], one["remark"]) for one in answers}
+
+
+def shut_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOME, 0))
+        return int(probe.getsockname()[1])
+
+
+def test_a_port_that_is_open_among_shut_ones_is_asked_again(peer: Peer) -> None:
+    shut = shut_port()
+    assert ask_range([peer.port, shut]) == {peer.port: ("open", ""), shut: ("refused", "")}
+    assert peer.server.proved == {"me": 2}
+
+
+def test_open_ports_are_asked_once(peer: Peer) -> None:
+    assert ask_range([peer.port]) == {peer.port: ("open", "")}
+    assert peer.server.proved == {"me": 1}
+
+
+def test_a_port_that_was_open_by_chance_does_not_count(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a firewall takes the first connection for one that it knows."""
+    shut, rounds, whole = shut_port(), [], links.Mesh.round
+
+    def then_closed(mesh: Any, targets: Any, seconds: float) -> Any:
+        found = whole(mesh, targets, seconds)
+        rounds.append([target["port"] for target in targets])
+        peer.sock.close()
+        return found
+
+    monkeypatch.setattr(links.Mesh, "round", then_closed)
+    told = f"open at first and shut when asked again, so not counted: {peer.port}"
+    assert ask_range([peer.port, shut]) == {shut: ("refused", told)}
+    assert rounds == [[peer.port, shut], [peer.port]]
+
+
 def test_wrong_token_is_turned_away_with_a_reset(peer: Peer) -> None:
     answer = ask(peer.port, token="guess")  # noqa: S106 (of a test)
     assert answer["verdict"] in ("reset", "someone_else")

@@ -1,6 +1,5 @@
 """Ranks that run detached: through, dead, hanging; and what the rank's program computes."""
 
-import importlib.util
 import sys
 import time
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 from ansible.module_utils import fullmesh_detach as detach
 from ansible.module_utils import fullmesh_ranks as ranks
+from loaded import load
 
 from fullmesh import verify_ranks
 from fullmesh.settings import ROOT
@@ -50,8 +50,8 @@ def test_ranks_run_and_report(tmp_path: Path) -> None:
 
 def test_ranks_that_hang_are_killed_at_the_deadline(tmp_path: Path) -> None:
     begun = time.monotonic()
-    ranks.start_ranks(spec(tmp_path, HANG, deadline=1))
-    assert time.monotonic() - begun < 1
+    ranks.start_ranks(spec(tmp_path, HANG, deadline=5))
+    assert time.monotonic() - begun < 5
     found = collected(tmp_path)
     assert sorted(found["ended"]["killed"]) == [3, 4]
 
@@ -102,13 +102,7 @@ def test_run_names_stay_in_their_directory(run: str) -> None:
 
 @pytest.fixture(scope="module")
 def ladder() -> ModuleType:
-    path = ROOT / "roles/verify_cluster/files/gloo_ladder.py"
-    found = importlib.util.spec_from_file_location("gloo_ladder", path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
+    return load(ROOT / "roles/verify_cluster/files/gloo_ladder.py")
 
 
 @pytest.mark.parametrize(

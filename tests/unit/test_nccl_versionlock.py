@@ -157,7 +157,7 @@ def test_check_mode_tells_of_the_lock_before_there_is_a_plugin(tmp_path: Path) -
 def test_a_list_that_cannot_be_parsed_as_text_comes_back_byte_for_byte(tmp_path: Path) -> None:
     path = tmp_path / "list"
     path.write_bytes(b"# caf\xe9\nbash-0:5.1.8-9.el9.*\n")
-    text = util.read_list(str(path))
+    text = util.read(str(path))
     back = util.without(util.with_locks(text, pinned(OLD)), NAMES)
     assert back.encode("utf-8", "surrogateescape") == path.read_bytes()
     assert "caf" in version_lock.show(text)

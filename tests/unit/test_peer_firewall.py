@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
+import subprocess
 from collections.abc import Callable
+from ipaddress import ip_network
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -65,6 +69,11 @@ def test_a_bare_off_is_a_boolean_in_yaml(value: object, mode: str) -> None:
         ("PF-103", {"extra_ports": ["200-100/tcp"]}),
         ("PF-103", {"extra_ports": ["70000/tcp"]}),
         ("PF-103", {"extra_ports": ["0/udp"]}),
+        ("PF-103", {"extra_ports": ["0123/tcp"]}),
+        ("PF-103", {"extra_ports": ["123-123/udp"]}),
+        ("PF-103", {"extra_ports": ["100-0123/udp"]}),
+        ("PF-103", {"extra_ports": ["65536/udp"]}),
+        ("PF-103", {"extra_ports": ["\u0661\u0662\u0663/udp"]}),  # digits, elsewhere
         ("PF-104", {"zone": "public"}),
         ("PF-104", {"zone": "a-name-that-is-too-long"}),
         ("PF-104", {"zone": "../x"}),
@@ -79,9 +88,28 @@ def test_what_makes_no_sense_is_refused(code: str, change: dict[str, Any]) -> No
     assert [fault.code for fault in found] == [code]
 
 
+@pytest.mark.parametrize("port", ["1/tcp", "65535/udp", "123-124/udp", "1-65535/tcp", "22/sctp"])
+def test_a_port_is_written_as_the_kernel_prints_it(port: str) -> None:
+    assert core.faults(PEERS, [], [port], OPTIONS) == []
+
+
 @pytest.mark.parametrize("peers", [[], ["node1"], ["10.0.0.0/24"]])
 def test_peers_are_single_addresses(peers: list[str]) -> None:
     assert {fault.code for fault in core.faults(peers, [], [], OPTIONS)} == {"PF-102"}
+
+
+@pytest.mark.parametrize(
+    ("controllers", "codes"),
+    [
+        (["10.9.0.0/16", "198.51.100.7", "fd00:9::/32"], set()),
+        (["10.9.0.1/16"], {"PF-102"}),
+        (["bastion"], {"PF-102"}),
+        (["0.0.0.0/0"], {"PF-102"}),
+        (["::/0"], {"PF-102"}),
+    ],
+)
+def test_controllers_are_addresses_and_networks(controllers: list[str], codes: set[str]) -> None:
+    assert {fault.code for fault in core.faults(PEERS, controllers, [], OPTIONS)} == codes
 
 
 def test_zero_seconds_arm_nothing_and_are_fine() -> None:
@@ -177,6 +205,39 @@ def test_addresses_are_sorted_joined_and_cleaned() -> None:
     assert found == {"4": ["10.0.0.11", "10.0.0.12"], "6": ["fe80::1"]}
 
 
+def test_what_lies_in_another_network_is_left_out() -> None:
+    found = fw.by_family(["10.9.1.1", "10.9.0.0/16", "10.9.2.0/24", "198.51.100.7", "fd00:9::/32"])
+    assert found == {"4": ["10.9.0.0/16", "198.51.100.7"], "6": ["fd00:9::/32"]}
+
+
+def test_a_set_is_one_of_networks_only_where_one_is_in_it() -> None:
+    files = rendered(controllers=["10.9.0.0/16", "fd00::7"])
+    kinds = {
+        name: ElementTree.fromstring(files[f"/etc/firewalld/ipsets/{name}.xml"]).get("type")  # noqa: S314 (ours)
+        for name in ("fullmesh-controllers4", "fullmesh-controllers6", "fullmesh-peers4")
+    }
+    assert list(kinds.values()) == ["hash:net", "hash:ip", "hash:ip"]
+
+
+NETWORKS = st.builds(
+    lambda address, length: str(ip_network(f"{address}/{length}", strict=False)),
+    st.ip_addresses(),
+    st.integers(1, 32),
+)
+
+
+@given(st.lists(NETWORKS | st.ip_addresses().map(str), max_size=8))
+def test_a_set_never_overlaps_and_covers_what_was_asked(networks: list[str]) -> None:
+    asked = [ip_network(one) for one in networks]
+    held = [ip_network(one) for family in fw.by_family(networks).values() for one in family]
+    assert not any(one.overlaps(other) for one, other in combinations(held, 2))
+    for one in asked:
+        mapped = one.version == 6 and one.num_addresses == 1 and one.network_address.ipv4_mapped
+        inside = ip_network(mapped) if mapped else one
+        same = [other for other in held if other.version == inside.version]
+        assert inside.is_loopback or any(inside.subnet_of(other) for other in same)  # type: ignore[arg-type]
+
+
 @given(st.lists(st.ip_addresses().map(str), min_size=1, max_size=8))
 def test_what_is_rendered_is_well_formed(addresses: list[str]) -> None:
     for text in rendered(peers=addresses, controllers=addresses).values():
@@ -255,12 +316,85 @@ public (active)
 """
 
 
-def test_what_is_runtime_only_is_named_and_interfaces_are_not() -> None:
+def test_what_is_runtime_only_is_named() -> None:
     kept = ZONES.replace("eth0", "")
     assert fw.unsaved(ZONES, kept, "fullmesh") == []
     ran = ZONES.replace("  ports:\n", "  ports: 8443/tcp\n")
     assert fw.unsaved(ran, kept, "fullmesh") == ["zone public, ports: 8443/tcp"]
     assert fw.unsaved(ran, kept, "public") == []
+
+
+BOUND = ZONES.replace("public", "{0}") + "\n" + ZONES.replace("eth0", "")
+
+
+@pytest.mark.parametrize(
+    ("zone", "permanent", "nmcli", "lost"),
+    [
+        ("work", "", "", True),
+        ("work", "eth0", "", False),
+        ("work", "eth1", "", True),
+        ("work", "", "work", False),
+        ("work", "", "home", True),
+        ("docker", "", "", False),
+        ("libvirt", "", "", False),
+        ("fullmesh", "", "", False),
+    ],
+)
+def test_an_interface_that_only_the_daemon_knows_would_move(
+    zone: str, permanent: str, nmcli: str, lost: bool
+) -> None:
+    """networkd and ifupdown know nothing of zones: somebody called ``firewall-cmd --change-interface``."""
+
+    def run(argv: list[str]) -> tuple[int, str]:
+        if not nmcli:
+            return 10, "Error: NetworkManager is not running."
+        return 0, "profile\n" if "device" in argv else nmcli + "\n"
+
+    text = BOUND.format(zone)
+    found = fw.unbound(run, text, text.replace("eth0", permanent), ["fullmesh", "public"])
+    assert found == ["zone work, interfaces: eth0"] * lost
+
+
+POLICIES = """\
+allow-host-ipv6 (active)
+  priority: -15000
+  target: CONTINUE
+  ingress-zones: ANY
+  egress-zones: HOST
+  services: {0}
+
+fullmesh-ssh (active)
+  priority: -20000
+  services: {1}
+"""
+
+
+def test_policies_of_others_are_compared_and_ours_are_not() -> None:
+    ran, kept = POLICIES.format("http", "http"), POLICIES.format("", "")
+    found = fw.unsaved(ran, kept, "fullmesh", "policy")
+    assert found == ["policy allow-host-ipv6, services: http"]
+
+
+def test_entries_and_direct_rules_of_others_are_compared() -> None:
+    runtime = {
+        "--get-ipsets": "blocked fullmesh-peers4 old timed\n",
+        "--ipset=blocked --get-entries": "\n".join(f"192.0.2.{n}" for n in range(1, 6)),
+        "--permanent --ipset=blocked --get-entries": "192.0.2.1\n",
+        "--ipset=old --get-entries": "192.0.2.9\n",
+        "--permanent --ipset=old --get-entries": "192.0.2.9\n192.0.2.10\n",
+        "--ipset=fullmesh-peers4 --get-entries": "192.0.2.99\n",
+        "--direct --get-all-rules": "ipv4 filter INPUT 0 -s 192.0.2.7 -j DROP\n",
+        "--permanent --direct --get-all-rules": "\n",
+    }
+
+    def run(argv: list[str]) -> tuple[int, str]:
+        line = " ".join(argv[1:])
+        return (0, runtime[line]) if line in runtime else (34, "Error: IPSET_WITH_TIMEOUT")
+
+    assert fw.only_now(run, "fullmesh") == [
+        "direct rule: ipv4 filter INPUT 0 -s 192.0.2.7 -j DROP",
+        "ipset blocked: 192.0.2.2, 192.0.2.3, 192.0.2.4 and 1 more",
+    ]
 
 
 # --- the kernel -----------------------------------------------------------------------------------
@@ -414,13 +548,70 @@ def test_what_is_missing_there_is_named(with_iptables: str, gone: str, word: str
     assert after["fullmesh"]["runtime"] != before
 
 
-def test_neighbours_that_the_kernel_joined_are_taken_apart() -> None:
-    item = {"range": ["10.0.0.11", "10.0.0.12"]}
-    assert fw.addresses_of(item) == ["10.0.0.11", "10.0.0.12"]
-    assert fw.addresses_of({"prefix": {"addr": "10.0.0.12", "len": 31}}) == [
-        "10.0.0.12",
-        "10.0.0.13",
+@pytest.mark.parametrize(
+    ("line", "others"),
+    [
+        ("-A DOCKER -d 172.17.0.2/32 -j ACCEPT", True),
+        ("-A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE", True),
+        ("-A INPUT -p tcp -m tcp --dport 7000 -j DROP", True),
+        ("-A INPUT -i lo -p tcp -j ACCEPT", True),
+        ("-A INPUT", True),
+        ("-A IN_public_allow -p tcp -m tcp --dport 7000 -j ACCEPT", False),
+        ("-A PREROUTING -j PREROUTING_ZONES_SOURCE", False),
+        ("-A PREROUTING -m rpfilter --validmark --invert -j DROP", False),
+        ("-A PREROUTING -p ipv6-icmp -m icmp6 --icmpv6-type 135 -j ACCEPT", False),
+        ('-A INPUT -m pkttype --pkt-type unicast -j LOG --log-prefix "FINAL_REJECT: "', False),
+        ("-A OUT_fullmesh_pre -j ACCEPT", False),
+        ("-A INPUT_direct -s 192.0.2.7 -j DROP", False),
+    ],
+)
+def test_rules_of_others_are_told_from_firewallds_own(line: str, others: bool) -> None:
+    assert fw.rules_beside(iptables()) == []
+    run = iptables()
+
+    def more(argv: list[str]) -> tuple[int, str]:
+        return 0, run(argv)[1] + (f"\n*nat\n{line}\nCOMMIT\n" if argv[0][2] == "6" else "")
+
+    assert fw.rules_beside(more) == [line] * others
+
+
+@pytest.mark.parametrize(
+    "elem",
+    [
+        ["10.0.0.12", "10.0.0.13", "10.0.0.11"],
+        [{"range": ["10.0.0.11", "10.0.0.13"]}],
+        ["10.0.0.11", {"prefix": {"addr": "10.0.0.12", "len": 31}}],
+        ["10.0.0.11", {"elem": {"val": "10.0.0.12/31"}}],
+    ],
+)
+def test_neighbours_are_the_same_however_the_kernel_joins_them(elem: list[Any]) -> None:
+    table = [{"set": {"name": "fullmesh-peers4", "elem": elem}}]
+    assert fw.elements(table, "fullmesh-peers4") == ["10.0.0.11", "10.0.0.12/31"]
+
+
+def test_networks_of_controllers_are_compared_as_networks() -> None:
+    networks = ["10.9.0.0/16", "198.51.100.7", "10.9.1.1", "fd00:9::/32"]
+    want = {**WANT, "controllers": networks}
+    assert fw.kernel_faults(kernel(), want) == [
+        "set fullmesh-controllers4 holds 198.51.100.7",
+        "set fullmesh-controllers6 holds nothing",
     ]
+    table = [item for item in kernel() if "controllers4" not in str(item.get("set"))]
+    table += [
+        {
+            "set": {
+                "name": "fullmesh-controllers4",
+                "elem": [{"prefix": {"addr": "10.9.0.0", "len": 16}}, "198.51.100.7"],
+            }
+        },
+        {
+            "set": {
+                "name": "fullmesh-controllers6",
+                "elem": [{"prefix": {"addr": "fd00:9::", "len": 32}}],
+            }
+        },
+    ]
+    assert fw.kernel_faults(table, want) == []
 
 
 def answer(table: list[dict[str, Any]]) -> Callable[[list[str]], tuple[int, str]]:
@@ -481,6 +672,7 @@ class Machine:
         self.table_after = kernel()
         self.others: list[dict[str, Any]] = []
         self.answers: dict[str, str] = {"iptables-save": "", "ip6tables-save": "", "ip": ""}
+        self.told: dict[str, str] = {}
         self.fails = ""
 
     def run(self, argv: list[str]) -> tuple[int, str]:
@@ -495,6 +687,8 @@ class Machine:
         if argv[0] == "nft":
             rules = self.others if line.endswith("ruleset") else self.table
             return 0, json.dumps({"nftables": rules})
+        if line in self.told:
+            return 0, self.told[line]
         if line.endswith("list-all-zones"):
             return 0, ZONES
         if "start firewalld" in line or line == "firewall-cmd --reload":
@@ -523,6 +717,7 @@ PARAMS: dict[str, Any] = {
 def machine(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     put(root, "/etc/firewalld/firewalld.conf", "DefaultZone=public\n")
     monkeypatch.setattr(way_in, "clients", lambda environ, pid: [])
+    monkeypatch.setattr(way_in, "session", lambda environ, pid: [])
     monkeypatch.setattr(way_in, "ssh_ports", lambda environ, pid: [22])
     monkeypatch.setattr(keep, "PLACE", str(tmp_path / "kept"))
     monkeypatch.setattr(fw, "binding", lambda: "")
@@ -575,6 +770,51 @@ def test_a_running_firewalld_is_reloaded_once_and_a_second_run_does_nothing(
     assert machine.commands() == ""
 
 
+def test_where_a_reload_keeps_old_entries_they_are_taken_out_and_on_the_way_back_too(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it a peer could never go: the proof saw the old entry, and every run went back."""
+    armed: list[list[Any]] = []
+    monkeypatch.setattr(rollback, "arm", lambda *words, **more: armed.append(words[4]))
+    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.table = without("29500")
+    firewall(machine).present()
+    assert fw.tidy("fullmesh") not in armed[0]
+    assert "/bin/sh" not in machine.commands()
+    put(machine.root, "/etc/firewalld/firewalld.conf", "FlushAllOnReload=no\n")
+    machine.table = without("29500")
+    machine.calls.clear()
+    firewall(machine).present()
+    assert armed[1][1] == fw.tidy("fullmesh")
+    calls = machine.commands()
+    assert calls.index("firewall-cmd --reload") < calls.index("/bin/sh -c for s in fullmesh-peers4")
+
+
+FIREWALL_CMD = """#!/bin/sh
+case "$*" in
+"--permanent --ipset=fullmesh-peers4 --get-entries") printf '10.0.0.1\n10.0.0.12\n' ;;
+"--ipset=fullmesh-peers4 --get-entries") printf '10.0.0.1\n10.0.0.11\n10.0.0.12\n10.0.0.13\n' ;;
+"--permanent --ipset=fullmesh-peers6 --get-entries") echo gone >&2; exit 135 ;;
+"--ipset=fullmesh-peers6 --get-entries") echo fd00::11 ;;
+*--remove-entry*) echo "$*" >> "$LOG" ;;
+*) exit 135 ;;
+esac
+"""
+
+
+def test_what_is_taken_out_is_what_no_file_of_ours_has(tmp_path: Path) -> None:
+    tool, log = tmp_path / "firewall-cmd", tmp_path / "log"
+    tool.write_text(FIREWALL_CMD, encoding="utf-8")
+    tool.chmod(0o755)
+    where = {"PATH": f"{tmp_path}:/usr/bin:/bin", "LOG": str(log)}
+    subprocess.run(["/bin/sh", "-c", fw.tidy("fullmesh")], env=where, check=True)
+    assert log.read_text(encoding="utf-8").splitlines() == [
+        "--ipset=fullmesh-peers4 --remove-entry=10.0.0.11",
+        "--ipset=fullmesh-peers4 --remove-entry=10.0.0.13",
+        "--ipset=fullmesh-peers6 --remove-entry=fd00::11",
+    ]
+
+
 def test_a_flushed_ruleset_is_restarted_not_reloaded(machine: Machine) -> None:
     firewall(machine).present()
     firewall(machine).confirmed()
@@ -609,14 +849,14 @@ def test_a_bare_node_with_ssh_elsewhere_gets_the_service_too(
     monkeypatch.setattr(way_in, "ssh_ports", lambda environ, pid: [2222])
     machine.table_after = with_ssh(2222)
     firewall(machine).present()
-    text = fw.read(str(machine.root) + "/etc/firewalld/services/ssh.xml")
+    text = fw.look(str(machine.root) + "/etc/firewalld/services/ssh.xml")
     assert '<port port="2222" protocol="tcp"/>' in text
 
 
 def test_somebody_elses_ssh_service_is_left_alone(machine: Machine) -> None:
     put(machine.root, "/etc/firewalld/services/ssh.xml", "<service/>")
     assert "[PF-115]" in refused(machine)
-    assert fw.read(str(machine.root) + "/etc/firewalld/services/ssh.xml") == "<service/>"
+    assert fw.look(str(machine.root) + "/etc/firewalld/services/ssh.xml") == "<service/>"
 
 
 def test_the_live_controller_and_its_port_are_added(
@@ -627,11 +867,14 @@ def test_the_live_controller_and_its_port_are_added(
     assert firewall(machine).present()["controllers"] == ["192.0.2.9", "198.51.100.7"]
 
 
+SSH_FOR_ALL = "### tuple ### allow tcp 22 0.0.0.0/0 any 0.0.0.0/0 in\n"
+
+
 def with_ufw(machine: Machine, rules: str = "") -> None:
     """ufw, enabled."""
     put(machine.root, ufw.COMMAND, "")
     put(machine.root, "/etc/ufw/ufw.conf", "# x\nENABLED = yes\n")
-    put(machine.root, "/etc/ufw/user.rules", rules)
+    put(machine.root, "/etc/ufw/user.rules", rules + SSH_FOR_ALL)
 
 
 def test_ufw_a_rival_a_mask_and_a_claim_are_refused_at_once(machine: Machine) -> None:
@@ -665,16 +908,48 @@ def test_rules_of_ufw_that_would_get_lost_are_refused_and_can_be_given_up(machin
     machine.table_after = [
         *kernel(),
         rule("filter_IN_policy_fullmesh-ufw_post", dport(8080), {"accept": None}),
+        rule("filter_IN_policy_fullmesh-ufw_post", dport(22), {"accept": None}),
     ]
     assert run.present()["ufw"]
     assert "Not carried over, as asked" in run.notes[0]["text"]
 
 
+SSH_FOR_SOME = "### tuple ### allow any 22 0.0.0.0/0 any 192.0.2.0/24 in\n"
+
+
+def test_ssh_that_ufw_restricts_is_not_opened_to_all_unsaid(machine: Machine) -> None:
+    with_ufw(machine)
+    put(machine.root, "/etc/ufw/user.rules", SSH_FOR_SOME)
+    assert "[PF-122]" in refused(machine)
+    assert "ssh on 22/tcp over IPv4" in refused(machine)
+    assert ours(machine) == []
+    machine.table_after = [
+        *kernel(),
+        *(
+            rule("filter_IN_policy_fullmesh-ufw_post", dport(22), {"accept": None})
+            for _ in ("tcp", "udp")
+        ),
+    ]
+    run = firewall(machine, ufw="discard")
+    assert run.present()["ufw"]
+    assert "ssh on 22/tcp over IPv4" in run.notes[0]["text"]
+
+
+def test_where_the_zone_keeps_ssh_shut_as_ufw_did_it_may_take_over(machine: Machine) -> None:
+    with_ufw(machine)
+    put(machine.root, "/etc/ufw/user.rules", SSH_FOR_SOME)
+    put(machine.root, "/etc/firewalld/zones/public.xml", "<zone/>")
+    run = firewall(machine, check=True)
+    assert run.present()["ufw"]
+    assert not any("services/ssh.xml" in one["before_header"] for one in run.diff)
+
+
 def taken_over(machine: Machine, fails: str = "") -> peer_zone.Firewall:
     with_ufw(machine, RULES.splitlines(keepends=True)[0])
     machine.answers["/usr/sbin/ufw"] = "Status: active\n"
-    accept = rule("filter_IN_policy_fullmesh-ufw_post", dport(8080), {"accept": None})
-    machine.table_after = [*kernel(), accept]
+    chain = "filter_IN_policy_fullmesh-ufw_post"
+    accepts = [rule(chain, dport(port), {"accept": None}) for port in (8080, 22)]
+    machine.table_after = [*kernel(), *accepts]
     machine.fails = fails
     return firewall(machine)
 
@@ -687,9 +962,67 @@ def test_ufw_goes_before_firewalld_starts_and_behind_a_gate(machine: Machine) ->
     words = ["systemd-run", "nft -f", "ufw disable", "start firewalld", "nft delete table"]
     places = [calls.index(word) for word in words]
     assert places == sorted(places)
-    policy = fw.read(str(machine.root) + "/etc/firewalld/policies/fullmesh-ufw.xml")
+    policy = fw.look(str(machine.root) + "/etc/firewalld/policies/fullmesh-ufw.xml")
     assert '<port port="8080" protocol="tcp"/>' in policy
-    assert fw.read(str(machine.root) + ufw.TAKEN) == "loaded\n"
+    assert fw.look(str(machine.root) + ufw.TAKEN) == "loaded\n"
+
+
+@pytest.mark.parametrize("seconds", [0, 60])
+@pytest.mark.parametrize("fails", ["start firewalld", "ufw disable", "firewall-cmd --state"])
+def test_a_takeover_that_fails_goes_back_before_the_gate_opens(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, seconds: int, fails: str
+) -> None:
+    """Whatever is asked for: without the way back the node would be left without any firewall."""
+    armed: list[list[Any]] = []
+    undone: list[str] = []
+    monkeypatch.setattr(rollback, "undone", lambda run, name, why: undone.append(name))
+    arm = rollback.arm
+
+    def watched(*words: Any, **more: Any) -> None:
+        armed.append(words[4])
+        arm(*words, **more)
+
+    monkeypatch.setattr(rollback, "arm", watched)
+    taken_over(machine, fails)
+    with pytest.raises(peer_zone.RefusedError, match="Everything was put back"):
+        firewall(machine, rollback_seconds=seconds).present()
+    assert undone == ["peer_firewall"]
+    assert "fullmesh_gate" in armed[0][-1]
+    assert not any("delete table inet fullmesh_gate" in call for call in machine.calls)
+
+
+def test_what_could_not_be_put_back_is_said(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollback, "undone", lambda run, name, why: {"faults": ["`x`: rc 1"]})
+    machine.fails = "start firewalld"
+    said = refused(machine)
+    assert "[PF-117]" in said
+    assert "could not be put back: `x`: rc 1." in said
+
+
+def test_where_nobody_has_to_confirm_the_change_is_armed_until_it_is_proved(
+    machine: Machine,
+) -> None:
+    result = firewall(machine, rollback_seconds=0).present()
+    assert result["changed"]
+    assert not result["armed"]
+    calls = machine.commands()
+    assert f"--on-active={peer_zone.ALONE_SECONDS}" in calls
+    assert calls.index("systemd-run") < calls.index("start firewalld")
+    assert calls.index("start firewalld") < calls.rindex("stop fullmesh-rollback-peer-firewall")
+    assert not (Path(rollback.STORE) / "peer_firewall").exists()
+
+
+def test_ufw_stays_on_where_nothing_can_stand_in_for_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollback, "undone", lambda run, name, why: {})
+    monkeypatch.setattr(fw, "library", lambda command: (127, "No module named 'nftables'"))
+    with pytest.raises(peer_zone.RefusedError, match=r"\[PF-125\] ufw was left on.*nftables"):
+        taken_over(machine, "nft -f").present()
+    assert not any("ufw disable" in call for call in machine.calls)
+    assert not any("start firewalld" in call for call in machine.calls)
 
 
 def test_rules_of_ufw_that_are_not_in_the_kernel_are_an_error(
@@ -698,7 +1031,7 @@ def test_rules_of_ufw_that_are_not_in_the_kernel_are_an_error(
     monkeypatch.setattr(rollback, "undone", lambda run, name, why: {})
     run = taken_over(machine)
     machine.table_after = kernel()
-    with pytest.raises(peer_zone.RefusedError, match=r"PF-118.*0 of 1 rules carried over from ufw"):
+    with pytest.raises(peer_zone.RefusedError, match=r"PF-118.*0 of 2 rules carried over from ufw"):
         run.present()
 
 
@@ -723,7 +1056,7 @@ def test_after_the_takeover_the_policy_stays_and_the_undo_gives_ufw_back(machine
     assert firewall(machine).leaving()["changed"]
     calls = machine.commands()
     assert calls.index("stop firewalld") < calls.index("ufw --force enable")
-    assert fw.read(str(machine.root) + "/etc/ufw/ufw.conf") == "# x\nENABLED = yes\n"
+    assert fw.look(str(machine.root) + "/etc/ufw/ufw.conf") == "# x\nENABLED = yes\n"
     machine.answers["/usr/sbin/ufw"] = "Status: active\n"
     assert not firewall(machine).left()["changed"]
 
@@ -767,6 +1100,17 @@ def test_an_interface_of_another_zone_is_refused_by_name(machine: Machine, place
     machine.run = answer_  # type: ignore[method-assign]
     text = refused(machine)
     assert "[PF-123] the cluster's interface eth1 is in zone trusted" in text
+
+
+def test_every_link_of_the_cluster_is_looked_at(machine: Machine) -> None:
+    machine.answers["ip"] = (
+        "2: eth1    inet 10.0.0.11/24 scope global eth1\n3: eth2    inet6 fd00::11/64 scope global\n"
+    )
+    zone = '<zone><interface name="eth2"/></zone>'
+    put(machine.root, "/etc/firewalld/zones/trusted.xml", zone)
+    text = refused(machine)
+    assert "[PF-123] the cluster's interface eth2 is in zone trusted (its file)" in text
+    assert "interface eth1" not in text
 
 
 def test_the_default_zone_may_have_the_interface(machine: Machine) -> None:
@@ -817,6 +1161,27 @@ def test_the_iptables_backend_is_not_started_over_others(machine: Machine) -> No
     )
     assert "[PF-126]" in refused(machine)
     assert ours(machine) == []
+
+
+def test_the_iptables_backend_is_not_reloaded_over_others(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a reload flushes: where nothing differs nobody is stopped; an undo goes through and says it."""
+    put(machine.root, "/etc/firewalld/firewalld.conf", "FirewallBackend=iptables\n")
+    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    monkeypatch.setattr(fw, "kernel_tables", lambda run, root: [(kernel(), ("4", "6"))])
+    machine.answers["iptables-save"] = "*filter\n-A INPUT -p tcp --dport 7000 -j DROP\nCOMMIT\n"
+    said = refused(machine)
+    assert "[PF-126] firewalld uses the iptables backend, whose reload flushes" in said
+    assert "--dport 7000 -j DROP" in said
+    for path, text in fw.files(WANT).items():
+        if text:
+            put(machine.root, path, text)
+    assert not firewall(machine).present()["changed"]
+    run = firewall(machine, state="reloaded")
+    assert run.reloaded()["changed"]
+    assert [note["code"] for note in run.notes] == ["PF-208"]
+    assert "--dport 7000 -j DROP" in run.notes[0]["text"]
 
 
 @pytest.mark.parametrize(
@@ -873,7 +1238,7 @@ def test_roce_gets_its_port_where_a_card_has_it(
     machine.table_after = [*kernel(), roce] if wanted else kernel()
     result = firewall(machine, rdma=rdma).present()
     assert ("4791/udp" in result["ports"]) is wanted
-    zone = fw.read(str(machine.root) + "/etc/firewalld/zones/fullmesh.xml")
+    zone = fw.look(str(machine.root) + "/etc/firewalld/zones/fullmesh.xml")
     assert ('<port port="4791" protocol="udp"/>' in zone) is wanted
 
 
@@ -889,6 +1254,36 @@ def test_runtime_only_settings_stop_a_reload(machine: Machine) -> None:
     machine.run = with_port  # type: ignore[method-assign]
     assert "[PF-114]" in refused(machine)
     assert ours(machine) == []
+
+
+@pytest.mark.parametrize("flush", ["yes", "no"])
+@pytest.mark.parametrize(
+    ("line", "text", "kept"),
+    [
+        ("--list-all-zones", BOUND.format("drop"), True),
+        ("--list-all-policies", POLICIES.format("http", ""), False),
+        ("--direct --get-all-rules", "ipv4 filter INPUT 0 -j DROP", True),
+    ],
+)
+def test_everything_that_a_reload_would_drop_stops_it_and_an_undo_only_says_so(
+    machine: Machine, line: str, text: str, kept: bool, flush: str
+) -> None:
+    """With FlushAllOnReload=no firewalld keeps some of it by itself."""
+    put(machine.root, "/etc/firewalld/firewalld.conf", f"FlushAllOnReload={flush}\n")
+    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.table = kernel()
+    machine.told[f"firewall-cmd {line}"] = text
+    machine.told[f"firewall-cmd --permanent {line}"] = (
+        text.replace("eth0", "").replace("http", "").replace("ipv4 filter INPUT 0 -j DROP", "")
+    )
+    lost = flush == "yes" or not kept
+    if lost:
+        assert "[PF-114]" in refused(machine)
+        assert ours(machine) == []
+    run = firewall(machine, state="reloaded")
+    assert run.reloaded()["changed"]
+    assert [note["code"] for note in run.notes] == ["PF-208"] * lost
+    assert machine.commands().count("firewall-cmd --reload") == 1
 
 
 @pytest.mark.parametrize(
@@ -1017,6 +1412,32 @@ def test_a_confirmed_change_stays(machine: Machine) -> None:
     firewall(machine).present()
     assert firewall(machine).confirmed()["rollback"] == "disarmed"
     assert len(ours(machine)) == 5
+
+
+def test_a_connection_from_before_the_change_confirms_nothing(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Established connections pass by the new rules; only one that they let in proves that there is a way in."""
+    with socket.create_server(("127.0.0.1", 0)) as sshd:
+
+        def login() -> socket.socket:
+            client = socket.create_connection(sshd.getsockname())
+            ends = [*client.getsockname(), *sshd.getsockname()]
+            words = [str(word) for word in ends]
+            monkeypatch.setattr(way_in, "session", lambda environ, pid: words)
+            return client
+
+        with login():
+            firewall(machine).present()
+            with pytest.raises(peer_zone.RefusedError, match="older than the change"):
+                firewall(machine).confirmed()
+            assert rollback.state_of(rollback.folder("peer_firewall")) == "armed"
+            rollback.restore(rollback.folder("peer_firewall"), "nobody came back")
+            with pytest.raises(peer_zone.RefusedError, match=r"\[PF-120\]"):
+                firewall(machine).confirmed()
+            firewall(machine).present()
+        with login():
+            assert firewall(machine).confirmed()["rollback"] == "disarmed"
 
 
 def test_too_late_is_said(machine: Machine) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import io
 import json
 import re
@@ -19,6 +18,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ladder_samples import healthy
+from loaded import load
 from report_samples import HOSTILE, built, dropped, hostile, large, link
 
 from fullmesh import cli, report_cli
@@ -451,13 +451,7 @@ def test_html_writes_both_files(runs: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.fixture
 def action() -> Any:
     """The action plugin; the module of the same name only says what it does."""
-    path = ROOT / "action_plugins/run_result.py"
-    spec = importlib.util.spec_from_file_location("run_result_action", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load(ROOT / "action_plugins/run_result.py", "run_result_action")
 
 
 def wanted(tmp_path: Path, result: dict[str, Any]) -> dict[str, Any]:

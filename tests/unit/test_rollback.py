@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -279,6 +280,30 @@ def test_no_room_to_save_changes_nothing_and_arms_nothing(
     assert manifest(node.etc) == before
 
 
+@pytest.mark.parametrize("room", [0, 1])
+def test_no_room_for_the_plan_changes_nothing_and_leaves_nothing_armed(
+    node: Machine, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    paths = furnish(node)
+    before = manifest(node.etc)
+    node.arm(*paths)
+    real, written = tx.write_file, []
+
+    def full(path: str, data: bytes, mode: int) -> None:
+        written.append(path)
+        if len(written) > room:
+            raise OSError(28, "No space left on device")
+        real(path, data, mode)
+
+    monkeypatch.setattr(tx, "write_file", full)
+    with pytest.raises(tx.RollbackError, match=r"\[TX-102\].*No space left"):
+        tx.apply(node.run, NAME, {}, [])
+    assert not node.folder.exists()
+    assert not node.units.exists()
+    assert not [call for call in node.calls if call[0] == "systemd-run" and "apply" in call]
+    assert manifest(node.etc) == before
+
+
 def test_a_timer_that_does_not_start_leaves_nothing(node: Machine) -> None:
     node.rc = 1
     with pytest.raises(tx.RollbackError, match=r"\[TX-103\]"):
@@ -328,6 +353,92 @@ def test_a_disk_that_is_full_when_it_counts(node: Machine, monkeypatch: pytest.M
     assert path.read_text() == "before"
     assert tx.state_of(str(node.folder)) == "fired"
     assert tx.disarm(node.run, NAME) == "fired"
+
+
+def test_a_file_system_without_room_for_one_more_name(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = node.etc / "file"
+    path.write_text("before")
+    node.arm(path)
+    path.write_text("after")
+    real = os.open
+
+    def refused(name: Any, flags: int, *more: Any, **named: Any) -> int:
+        if flags & os.O_CREAT and not os.path.exists(name):
+            raise OSError(28, "No space left on device")
+        return real(name, flags, *more, **named)
+
+    monkeypatch.setattr(os, "open", refused)
+    assert tx.restore(str(node.folder), "test")
+    assert path.read_text() == "before"
+    assert tx.state_of(str(node.folder)) == "fired"
+    assert tx.disarm(node.run, NAME) == "fired"
+    assert not node.folder.exists()
+
+
+def test_whoever_comes_too_late_leaves_the_saved_copy_to_an_unfinished_restore(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = node.etc / "file"
+    path.write_text("before")
+    node.arm(path)
+    path.write_text("after")
+    assert tx.claim(str(node.folder), "restoring")
+    monkeypatch.setattr(tx, "RESTORE_SECONDS", 0.3)
+    assert tx.disarm(node.run, NAME) == "fired"
+    assert tx.restore(str(node.folder), "the one that goes on")
+    assert path.read_text() == "before"
+
+
+def test_what_a_killed_run_left_is_never_restored(node: Machine) -> None:
+    path = node.etc / "file"
+    path.write_text("before")
+    node.arm(path)
+    (node.folder).rename(node.store / ".new-killed")  # before the rename that arms it
+    path.write_text("confirmed since")
+    node.engine("boot", str(node.store))
+    assert path.read_text() == "confirmed since"
+    node.arm(path)
+    assert not (node.store / ".new-killed").exists()
+    assert tx.state_of(str(node.folder)) == "armed"
+
+
+def test_every_name_that_comes_or_goes_is_on_the_disk_before_the_word_is_out(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link, new = node.etc / "d/link", node.etc / "e/new"
+    link.parent.mkdir()
+    new.parent.mkdir()
+    link.symlink_to("plain")
+    node.arm(link, new)
+    link.unlink()
+    new.write_text("x")
+    synced: list[str] = []
+    real = tx.sync_directory
+
+    def sync(path: str) -> None:
+        synced.append(path)
+        assert path == str(node.folder) or not (node.folder / "fired").exists()
+        real(path)
+
+    monkeypatch.setattr(tx, "sync_directory", sync)
+    assert tx.restore(str(node.folder), "test")
+    assert {str(link.parent), str(new.parent), str(node.units)} <= set(synced)
+
+
+def test_a_command_is_not_waited_for_longer_because_of_what_it_started(tmp_path: Path) -> None:
+    started = tmp_path / "pid"
+    assert tx.call(f"sleep 30 & echo $! > {started}; sleep 30", 1)[0] == 124
+    pid = int(started.read_text())
+    assert Path(f"/proc/{pid}/cmdline").read_bytes()  # it still runs, with our pipe in its hands
+    os.kill(pid, signal.SIGTERM)
+
+
+def test_of_a_script_its_arguments_are_told() -> None:
+    assert tx.told(["ip", "link", "delete", "bond0"]) == "ip link delete bond0"
+    assert tx.told(["/bin/sh", "-c", 'test -d "$0" || "$@"', "nmcli", "up"]) == "nmcli up"
+    assert tx.told(["/bin/sh", "-c", "firewall-cmd --reload"]) == "/bin/sh -c firewall-cmd --reload"
 
 
 def test_a_command_that_fails_stops_no_other(node: Machine) -> None:
@@ -547,6 +658,8 @@ def test_a_route_is_known_without_what_changes_by_itself() -> None:
     assert tx.plain_route("default via fe80::1 proto ra metric 100 expires 1795sec pref low") == (
         "default via fe80::1 proto ra metric 100 pref low"
     )
+    # without the word the kernel refuses a gateway that is in no network of the link (ip-route(8))
+    assert tx.plain_route("default via 192.0.2.1 linkdown onlink") == "default via 192.0.2.1 onlink"
     assert not tx.keep_route("10.0.0.0/24 proto kernel scope link src 10.0.0.5")
 
 

@@ -136,6 +136,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(rollback, "UNITS", str(tmp_path / "units"))
     monkeypatch.setattr(se, "rollback", rollback)
     machine = Machine(tmp_path)
+    monkeypatch.setattr(se.way_in, "session", lambda environ, pid: [])
     machine.put(se.CONFIG, CONFIG)
     machine.put(se.ENFORCE, "0")
     machine.put("/etc/selinux/targeted/policy/policy.33", "x")
@@ -194,6 +195,18 @@ def test_with_reboots_allowed_a_disabled_node_comes_back_permissive_first(node: 
         False,
     )
     assert "SELINUX=enforcing" in node.text(se.CONFIG)
+    # undo: the files are those of before again, and off is what the next boot brings
+    node.put(se.CONFIG, CONFIG.replace("permissive", "disabled"))
+    undone = switch(node).restored()
+    assert (undone["changed"], [note["code"] for note in undone["notes"]]) == (False, ["SE-204"])
+
+
+def test_only_a_node_that_may_be_rebooted_takes_a_turn(node: Machine) -> None:
+    os.unlink(node.at(se.ENFORCE))
+    assert [switch(node, staged=may).present()["may_reboot"] for may in (True, False)] == [
+        True,
+        False,
+    ]
 
 
 def test_a_boot_line_that_switches_it_off_is_not_rebooted_over(node: Machine) -> None:
@@ -232,6 +245,20 @@ def test_a_timer_that_cannot_be_armed_stops_it(node: Machine) -> None:
         switch(node).present()
     assert node.text(se.ENFORCE) == "0"
     assert node.text(se.CONFIG) == CONFIG
+
+
+def test_a_connection_from_before_the_change_confirms_nothing(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switch(node).present()
+    old = rollback.outcome("selinux_mode")["connections"] + [[22, 50022]]
+    rollback.write_json(rollback.folder("selinux_mode") + "/applied.json", {"connections": old})
+    monkeypatch.setattr(
+        se.way_in, "session", lambda environ, pid: ["192.0.2.1", "50022", "192.0.2.2", "22"]
+    )
+    with pytest.raises(se.RefusedError, match="older than the change"):
+        switch(node).confirmed()
+    assert rollback.state_of(rollback.folder("selinux_mode")) == "armed"
 
 
 def test_confirmed_and_too_late(node: Machine) -> None:

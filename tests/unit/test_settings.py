@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,76 @@ def test_every_role_is_documented_and_can_be_undone(role: Path) -> None:
 def test_wired_names_are_role_variables() -> None:
     options = {name for role in ROLES for name in _options(role)}
     assert settings.known_names().wired.keys() <= options
+
+
+def test_every_role_that_can_refuse_is_asked_before_any_node_is_touched() -> None:
+    """The EC2 side is no part of site.yml; the driver's offers are known only after its role has looked."""
+    (play,) = _yaml(settings.ROOT / "playbooks/settings.yml")
+    refusing = {role.name for role in ROLES if (role / "tasks/assert.yml").exists()}
+    assert set(play["tasks"][0]["loop"]) == refusing - {"ec2_security_group", "nvidia_driver"}
+
+
+TYPED = {"bool": "bool", "int": "int|float", "float": "float"}
+
+
+def _typed() -> dict[str, str]:
+    """Every setting of a role that is no text: name and kind."""
+    return {
+        name: option["type"]
+        for role in ROLES
+        for name, option in _options(role).items()
+        if option.get("type") in TYPED
+    }
+
+
+def _counted_on(text: str, name: str, kind: str) -> list[str]:
+    """Where a setting is counted or decided on as it came, not only printed or handed to a module."""
+    found = []
+    for line in text.splitlines():
+        code = "" if line.lstrip().startswith("#") else line
+        for match in re.finditer(rf"(?<![\w.]){name}(?!\w)", code):
+            before, after = code[: match.start()], code[match.end() :]
+            cast = re.match(rf"(?:'\])?(\s*\|\s*default\([^)]*\))?\s*\|\s*({TYPED[kind]})\b", after)
+            key = not before.strip() and after.startswith(":")
+            alone = before.endswith("{{ ") and after.startswith(" }}")
+            said = before.endswith("~ ") and after.startswith(" ~")
+            if not (cast or key or alone or said):
+                found.append(line.strip())
+    return found
+
+
+def test_text_from_the_command_line_is_read_as_what_it_means() -> None:
+    """``-e static_ip_manage=false`` and an INI inventory give the text ``false``, which is true to Jinja."""
+    # Filters that say what is wrong with their input, or count on it, take texts.
+    trees = ("roles/*/tasks", "roles/*/vars", "roles/*/handlers", "playbooks")
+    files = [path for tree in trees for path in settings.ROOT.glob(f"{tree}/**/*.yml")]
+    texts = {
+        path: re.sub(
+            r"\{\{[^{]*?_(faults|settings)\(.*?\}\}", "", path.read_text(), flags=re.DOTALL
+        )
+        for path in [*files, settings.ROOT / "site.yml"]
+    }
+    typed = _typed()
+    wrong = {
+        f"{path.relative_to(settings.ROOT)}: {line}"
+        for path, text in texts.items()
+        for name, kind in typed.items()
+        for line in _counted_on(text, name, kind)
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["when: x_on", "when: x_on and y", "a: \"{{ 'b' if x_on else 'c' }}\"", "{{ x_on + 1 }}"],
+)
+def test_a_setting_that_is_used_as_it_came_is_seen(line: str) -> None:
+    assert _counted_on(line, "x_on", "bool")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["when: x_on | bool", 'on: "{{ x_on }}"', "x_on: true", "# x_on and y", "x_on_not and y"],
+)
+def test_a_setting_that_is_cast_or_passed_on_is_well(line: str) -> None:
+    assert not _counted_on(line, "x_on", "bool")

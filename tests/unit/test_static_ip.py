@@ -6,6 +6,7 @@ import configparser
 import errno
 import json
 import socket
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,12 @@ import static_ip_links as module
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2.nativetypes import NativeEnvironment
 from network_samples import Link, link
 
 from fullmesh import static_ip
 
+ROOT = Path(__file__).parents[2]
 FULL = link(
     mac="02:00:00:00:00:0a",
     addresses=["10.0.0.11/24", "fd00::11/64"],
@@ -165,6 +168,7 @@ class Machine:
         self.root = root
         self.owner = owner
         self.kernel = [kernel()]
+        self.routes: dict[str, list[dict[str, Any]]] = {}
         self.asked: list[list[str]] = []
         self.refuses = ""
         self.takes = True
@@ -179,12 +183,9 @@ class Machine:
         joined = " ".join(command)
         if self.refuses and self.refuses in joined:
             return 1, "", "no"
-        if (command[:2] == ["ip", "-j"] and command[2] == "addr") or command[:3] == [
-            "ip",
-            "-d",
-            "-j",
-        ]:
-            return 0, json.dumps(self.kernel), ""
+        if command[0] == "ip" and "-j" in command:
+            routes = self.routes.get(command[2], [])
+            return 0, json.dumps(routes if "route" in command else self.kernel), ""
         if "GENERAL.STATE" in joined:
             states = {
                 "networkmanager": (0, "30 (disconnected)\n", ""),
@@ -308,6 +309,159 @@ def test_an_interface_that_is_as_wanted_is_adopted(machine: Machine) -> None:
     assert not [word for word in words if "connection up" in word or "reconfigure" in word]
 
 
+def way(dev: str = "eth1", via: str = "10.0.0.1", **more: Any) -> dict[str, Any]:
+    """A default route as `ip -j route` says it."""
+    return {"dst": "default", "gateway": via, "dev": dev, **more}
+
+
+NET = {"dst": "10.0.0.0/24", "dev": "eth1", "protocol": "kernel"}
+
+
+def brought_up(machine: Machine) -> bool:
+    return any("connection up" in one or "reconfigure eth1" in one for one in machine.commands())
+
+
+@pytest.mark.parametrize(
+    ("seen", "routes", "words"),
+    [
+        (kernel(OURS, {"local": "10.0.0.15"}), [NET], "10.0.0.15/24 on eth1"),
+        (kernel(OURS, {"local": "10.0.0.15", "dynamic": True}), [NET], "10.0.0.15/24 on eth1"),
+        (kernel(OURS), [NET, way(via="10.7.0.1")], "the route to 0.0.0.0/0 via 10.7.0.1"),
+        (kernel(OURS), [{"dst": "10.9.0.1", "dev": "eth1"}], "10.9.0.1/32 via the link"),
+        (kernel(OURS, mtu=9000), [NET], "the MTU 9000 of eth1"),
+    ],
+)
+def test_what_the_new_files_drop_is_tried_and_not_adopted(
+    machine: Machine, seen: dict[str, Any], routes: list[dict[str, Any]], words: str
+) -> None:
+    """It would work until the next boot, and be confirmed by that."""
+    machine.kernel, machine.routes = [seen], {"-4": routes}
+    result = machine.run()
+    assert (result["adopted"], result["lacking"]) == ([], [])
+    assert words in result["diff"][-1]["before"]
+    assert brought_up(machine)
+    # what somebody adds later is no change of ours
+    machine.kernel = [seen]
+    assert machine.run()["changed"] is False
+
+
+def test_the_kernels_routes_and_those_of_the_link_are_no_surplus(machine: Machine) -> None:
+    routes = [NET, way(metric=100, protocol="static"), way(dev="eth0")]
+    machine.kernel, machine.routes = [kernel(OURS)], {"-4": routes}
+    assert machine.run(links=[link(gateway="10.0.0.1")])["adopted"] == ["eth1"]
+
+
+def test_a_mac_by_which_the_owner_finds_no_card_is_tried_and_not_adopted(machine: Machine) -> None:
+    """The kernel has all; but a profile that matches no card brings nothing up at the next boot."""
+    machine.kernel = [kernel(OURS)]
+    assert machine.run(links=[link(mac="02:00:00:00:00:0a")])["adopted"] == []
+    assert brought_up(machine)
+
+
+@pytest.mark.parametrize("more", [{"dns": ["10.0.0.53"]}, {"search": ["lab.example"]}])
+def test_name_servers_that_come_or_go_are_tried_and_not_adopted(
+    machine: Machine, more: dict[str, Any]
+) -> None:
+    machine.kernel = [kernel(OURS)]
+    assert machine.run()["adopted"] == ["eth1"]
+    assert not brought_up(machine)
+    for links in ([link(**more)], [link()]):
+        machine.asked.clear()
+        assert machine.run(links=links)["adopted"] == []
+        assert brought_up(machine)
+
+
+def test_our_connection_moves_from_an_address_that_the_files_drop(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "our_session", "10.0.0.1 5 10.0.0.15 22".split)
+    machine.kernel = [kernel(OURS, {"local": "10.0.0.15", "dynamic": True})]
+    assert machine.call(check=True)["moves_to"] == "10.0.0.11"
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("have", [OURS, {"local": "10.0.0.15", "dynamic": True}])
+def test_a_default_route_that_no_link_names_is_refused(
+    machine: Machine, have: dict[str, Any], check: bool
+) -> None:
+    machine.kernel, machine.routes = [kernel(have)], {"-4": [NET, way(protocol="dhcp")]}
+    words = r"IP-119\] eth1 carries the IPv4 default.*10\.0\.0\.1\).*fullmesh_links: \[\{interface: eth1, "
+    words += r'addresses: \["10\.0\.0\.11/24"\], gateway: 10\.0\.0\.1\}\]'
+    with pytest.raises(module.LinkError, match=words):
+        machine.call(check=check)
+    assert machine.ours() == []
+    assert not (machine.root / "store").exists()
+    assert machine.run(links=[link(gateway="10.0.0.1")])["changed"]
+
+
+def test_a_gateway_that_is_taken_out_of_a_link_is_refused(machine: Machine) -> None:
+    machine.kernel, machine.routes = [kernel(OURS)], {"-4": [NET, way()]}
+    machine.run(links=[link(gateway="10.0.0.1")])
+    with pytest.raises(module.LinkError, match="IP-119"):
+        machine.call()
+    machine.routes = {"-4": [NET]}
+    assert machine.run()["changed"]
+    # nothing is about to change: whoever sets a route by hand is not asked
+    machine.routes = {"-4": [NET, way()]}
+    assert machine.run()["changed"] is False
+
+
+def test_the_other_familys_default_route_is_named_as_a_route(machine: Machine) -> None:
+    six = {"local": "fd00::11", "prefixlen": 64}
+    machine.kernel = [kernel(OURS, six)]
+    machine.routes = {"-4": [way()], "-6": [way(via="fd00::1")]}
+    both = link(addresses=["10.0.0.11/24", "fd00::11/64"], gateway="10.0.0.1")
+    with pytest.raises(module.LinkError, match=r'IPv6.*routes: \[\{to: "::/0", via: "fd00::1"\}\]'):
+        machine.call(links=[both])
+    both["routes"] = [{"to": "::/0", "via": "fd00::1"}]
+    assert machine.run(links=[both])["adopted"] == ["eth1"]
+    assert parsed_keyfile(both)["ipv6"]["gateway"] == "fd00::1"
+    assert "never-default" not in parsed_keyfile(both)["ipv6"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "route", "wanted"),
+    [
+        # a router's advertisement: off in our files, and none of theirs
+        (kernel(OURS), way(protocol="ra"), link()),
+        # another interface's, which stays with its lease
+        (kernel(OURS), way(dev="eth0", protocol="dhcp"), link()),
+        # a VLAN's parent keeps its own files
+        (
+            kernel({"local": "10.0.0.15", "dynamic": True}),
+            way(protocol="dhcp"),
+            link(interface="eth1.7", vlan={"id": 7, "parent": "eth1"}),
+        ),
+        # from one address to another: tried, and put back where it was wrong
+        (kernel({"local": "10.0.0.50"}), way(), link()),
+        # a gateway that is no neighbour of the new address could not be written down
+        (kernel({"local": "10.7.0.5", "dynamic": True}), way(via="10.7.0.1"), link()),
+    ],
+)
+def test_a_default_route_that_is_not_the_links_to_keep(
+    machine: Machine, seen: dict[str, Any], route: dict[str, Any], wanted: Link
+) -> None:
+    machine.kernel, machine.routes = [seen], {"-4": [route]}
+    assert machine.call(check=True, links=[wanted])["changed"]
+
+
+def test_a_default_route_that_another_interface_keeps(machine: Machine) -> None:
+    machine.kernel, machine.routes = (
+        [kernel(OURS)],
+        {"-4": [way(), way(dev="eth0", via="10.9.0.1")]},
+    )
+    assert machine.run()["adopted"] == []
+
+
+def test_each_next_hop_of_a_route_is_read() -> None:
+    hops = [{"gateway": "10.0.0.1", "dev": "eth1"}, {"gateway": "10.9.0.1", "dev": "eth0"}]
+    found = text.parse_every_route(json.dumps([{"dst": "default", "nexthops": hops}]), 4)
+    assert [(one["to"], one["via"], one["dev"]) for one in found] == [
+        ("0.0.0.0/0", "10.0.0.1", "eth1"),
+        ("0.0.0.0/0", "10.9.0.1", "eth0"),
+    ]
+
+
 def test_it_is_armed_before_anything_is_written(machine: Machine) -> None:
     machine.refuses = "systemd-run"
     with pytest.raises(module.rollback.RollbackError, match=r"\[TX-103\]"):
@@ -340,6 +494,16 @@ def test_what_the_owner_refuses_is_put_back_at_once(
     assert machine.ours() == []
     with pytest.raises(module.LinkError, match=f"IP-108.*{refuses}"):
         machine.call("proved")
+
+
+def test_the_owner_gives_up_before_the_engine_ends_its_command(
+    tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = made(tmp_path, "networkmanager", monkeypatch)
+    machine.call(wait_seconds=600)
+    (up,) = [one for one in machine.commands() if "connection up" in one]
+    assert "--wait 55 " in up
+    assert module.OWNER_SECONDS < 2 * module.rollback.COMMAND_SECONDS
 
 
 def test_what_the_tool_refuses_is_never_written(
@@ -492,6 +656,22 @@ def test_verified_only_looks(machine: Machine) -> None:
     assert machine.call("verified")["changed"] is False
 
 
+def test_a_reboot_in_between_gives_a_card_its_mtu_back(machine: Machine) -> None:
+    """netplan's generator and udev have read the new file before the old one is back; NetworkManager starts later."""
+    machine.kernel = [kernel(mtu=1400)]
+    machine.call(links=[link(mtu=9000)])
+    journal = json.loads((machine.root / "store/static_ip/journal.json").read_text())
+    steps = journal["boot_commands"]
+    if machine.owner == "networkmanager":
+        assert steps == []
+        return
+    assert [step[0] for step in steps] == ["netplan", "/bin/sh"]
+    assert steps[1][-2:] == ["eth1", "1400"]
+    assert 'ip link set "$0" mtu "$1"' in steps[1][2]
+    # a card that is not there yet is no fault
+    assert subprocess.run([*steps[1][:3], "no-such-card", "1400"], check=False).returncode == 0
+
+
 def test_undo_is_a_transaction_too(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {
         "links": {"eth1": {"addresses": ["10.0.0.7/24"], "mtu": 1400, "up": True}},
@@ -503,7 +683,11 @@ def test_undo_is_a_transaction_too(machine: Machine, monkeypatch: pytest.MonkeyP
     (point / "blobs").mkdir(parents=True)
     machine.run()
     paths = [path[len(str(machine.root)) :] for path in machine.ours()]
+    machine.kernel = [kernel()]
+    assert machine.call(check=True)["remembered"] is False
+    machine.kernel = [kernel(OURS)]
     (point / "point.json").write_text(json.dumps({"files": {p: {"kind": "absent"} for p in paths}}))
+    assert machine.call(check=True)["remembered"] is True
     monkeypatch.setattr(module, "our_session", "10.0.0.1 5 10.0.0.11 22".split)
     result = machine.call("absent")
     assert (result["paths"], result["moves_to"], result["armed"]) == (paths, "10.0.0.7", True)
@@ -511,6 +695,104 @@ def test_undo_is_a_transaction_too(machine: Machine, monkeypatch: pytest.MonkeyP
     assert machine.call("proved", links=[])["fresh"]
     assert machine.call("confirmed")["changed"]
     assert machine.call("absent")["changed"] is False
+
+
+@pytest.mark.parametrize("owner", ["", "02:00:00:00:00:99"])
+def test_an_undo_does_not_take_a_lease_that_another_host_has_by_now(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, owner: str
+) -> None:
+    point = machine.root / "var/lib/fullmesh/undo/static_ip"
+    (point / "blobs").mkdir(parents=True)
+    lease = {"addresses": ["10.0.0.7/24"], "leases": ["10.0.0.7/24"], "mtu": 1500, "up": True}
+    before = {"links": {"eth1": lease}, "routes": [["-4", "eth1", "default via 10.0.0.1"]]}
+    nothing: dict[str, Any] = {"links": {}, "routes": []}
+    monkeypatch.setattr(module.rollback, "runtime", lambda names: before if names else nothing)
+    machine.run()
+    asked: list[str] = []
+
+    def duplicate_of(interface: str, mac: str, address: str) -> str:
+        asked.append(address)
+        return owner
+
+    monkeypatch.setattr(module.reach, "duplicate_of", duplicate_of)
+    paths = [path[len(str(machine.root)) :] for path in machine.ours()]
+    (point / "point.json").write_text(json.dumps({"files": {p: {"kind": "absent"} for p in paths}}))
+    if owner:
+        # our connection would have to come back there
+        monkeypatch.setattr(module, "our_session", "10.0.0.1 5 10.0.0.11 22".split)
+        for check in (True, False):
+            with pytest.raises(
+                module.LinkError, match=r"IP-105\] 10\.0\.0\.7, the lease that eth1.*00:99"
+            ):
+                machine.call("absent", check=check)
+        assert [path[len(str(machine.root)) :] for path in machine.ours()] == paths
+        monkeypatch.setattr(module, "our_session", list)
+    machine.call("absent")
+    assert set(asked) == {"10.0.0.7"}
+    last = json.loads((machine.root / "store/static_ip/plan.json").read_text())["last"]
+    # where it is taken, the interface is left to its owner
+    assert last == (nothing if owner else before)
+
+
+def test_a_lease_that_the_node_still_has_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: object) -> str:
+        raise AssertionError("asked")
+
+    monkeypatch.setattr(module.reach, "duplicate_of", asked)
+    had = {"leases": ["10.0.0.11/24"]}
+    seen = text.parse_links(json.dumps([kernel(OURS), {**kernel(name="eth2"), "master": "bond0"}]))
+    gone = {"leases": ["10.7.0.1/24", "fd00::1/64"]}
+    kernel_then = {"links": {"eth1": had, "eth2": gone, "eth3": gone}}
+    assert module.taken_leases(kernel_then, seen) == {}
+
+
+def test_a_device_that_a_change_or_an_undo_makes_anew_is_made_anew_on_the_way_back(
+    tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The VLAN over a bond of another mode is brought up with it, and so it is when nobody confirms."""
+    machine = made(tmp_path, "netplan", monkeypatch)
+    for name in ("bond0", "eth1"):
+        (tmp_path / "sys/class/net" / name).mkdir(exist_ok=True)
+    machine.takes = False
+    armed: list[list[str]] = []
+    arm = module.rollback.arm
+
+    def spy(run: Any, name: str, seconds: int, paths: list[str], back: Any, **by: Any) -> None:
+        armed.append([" ".join(step) for step in back])
+        arm(run, name, seconds, paths, back, **by)
+
+    monkeypatch.setattr(module.rollback, "arm", spy)
+    bond = {"mode": "active-backup", "members": ["eth1"], "miimon": 100}
+    links = [
+        link(interface="bond0", addresses=[], bond=bond),
+        link(interface="bond0.7", vlan={"id": 7, "parent": "bond0"}),
+    ]
+
+    def stack(mode: str) -> list[dict[str, Any]]:
+        info = {"info_kind": "bond", "info_data": {"mode": mode, "miimon": 100}}
+        tag = {"info_kind": "vlan", "info_data": {"id": 7}}
+        return [
+            {**kernel(), "master": "bond0"},
+            {**kernel(name="bond0"), "linkinfo": info},
+            {**kernel(OURS, name="bond0.7"), "linkinfo": tag, "link": "bond0"},
+        ]
+
+    point = tmp_path / "var/lib/fullmesh/undo/static_ip"
+    (point / "blobs").mkdir(parents=True)
+    machine.kernel = stack("802.3ad")
+    assert machine.call(links=links)["adopted"] == []
+    deleted = ["bond0.7", "bond0"]
+    assert [one.split()[-1] for one in armed[-1] if "delete" in one] == deleted
+    module.rollback.restore(module.rollback.folder("static_ip"), "nobody came back")
+    machine.call("restored")
+    (point / "point.json").write_text("{}")
+    machine.kernel = stack("active-backup")
+    (tmp_path / "etc/netplan/90-fullmesh.yaml").write_text(module.backends.common.HEAD)
+    assert machine.call("absent")["armed"]
+    assert [one.split()[-1] for one in armed[-1] if "delete" in one] == deleted
+    plan = json.loads((tmp_path / "store/static_ip/plan.json").read_text())
+    steps = [" ".join(step) for step in plan["commands"]]
+    assert [one.split()[-1] for one in steps if "delete" in one] == deleted
 
 
 def test_undo_after_two_changes_finds_the_way_back_of_the_second(
@@ -540,6 +822,47 @@ def test_undo_after_two_changes_finds_the_way_back_of_the_second(
     machine.kernel = [kernel(OURS), kernel({"local": "10.9.0.77"}, name="eth0")]
     monkeypatch.setattr(module, "our_session", "10.9.0.1 5 10.9.0.77 22".split)
     assert machine.call("absent", check=True)["moves_to"] == "10.9.0.7"
+
+
+BACK = {"why": "nobody came", "faults": []}
+
+
+@pytest.mark.parametrize(
+    ("remembered", "answer", "report", "forgets"),
+    [
+        (False, {"armed": True}, BACK, True),
+        (True, {"armed": True}, BACK, False),
+        # an undo has a point to go back to
+        (None, {"armed": True}, BACK, False),
+        # confirmed after all, or silent: nobody knows what stands there
+        (False, {"armed": True}, {}, False),
+        (False, {"unreachable": True}, {}, False),
+        (False, None, {}, False),
+        # something could not be put back: the undo may still do it
+        (False, {"armed": True}, {"why": "", "faults": ["no room"]}, False),
+        # refused before anything was armed
+        (False, {"failed": True}, {}, True),
+        (True, {"failed": True}, {}, False),
+    ],
+)
+def test_the_point_of_a_change_that_never_came_to_be_is_forgotten(
+    remembered: bool | None, answer: dict[str, Any] | None, report: dict[str, Any], forgets: bool
+) -> None:
+    tasks = yaml.safe_load((ROOT / "roles/static_ip/tasks/change.yml").read_text())
+    (rescue,) = [task["rescue"] for task in tasks if "rescue" in task]
+    (task,) = [one for one in rescue if "block" in one]
+    (forget,) = task["block"]
+    assert forget["undo_point"] == {"role": "static_ip", "state": "forgotten"}
+    # what keeps it from being forgotten is told with the reason of the failure, not in its place
+    assert "{{ __static_ip_failure }}" in str(task["rescue"])
+    plan = {} if remembered is None else {"remembered": remembered}
+    known: dict[str, Any] = {"__static_ip_plan": plan, "__static_ip_restored": {"report": report}}
+    if answer is not None:
+        known["__static_ip_applied"] = answer
+    jinja = NativeEnvironment()
+    for name, value in task["vars"].items():
+        known[name] = jinja.from_string(value).render(known)
+    assert bool(jinja.compile_expression(task["when"])(**known)) is forgets
 
 
 # --- our way in, and the neighbours -----------------------------------------------------------

@@ -238,3 +238,25 @@ def test_a_listener_that_never_answers_has_no_rate() -> None:
         me = {"node": "m", "address": "127.0.0.1", "token": "t", "payload": 1}
         found = links.measure(target, me, 1000, 0.3)
     assert (found["complete"], found["bytes"]) == (False, 0)
+
+
+@pytest.mark.parametrize("late", [0.0, 0.3, 4.0])
+def test_a_silent_name_server_is_told_whoever_gives_up_first(
+    monkeypatch: pytest.MonkeyPatch, late: float
+) -> None:
+    """On a busy machine the lookups begin late, and may not have come to their own end when the survey has to go on."""
+    over = threading.Event()
+    monkeypatch.setattr(net, "reverse_name", lambda _peer: over.wait(30))
+    monkeypatch.setattr(net, "answers", lambda _name: [])
+    real = names.reverse_names
+
+    def begun_late(peers: list[str]) -> Any:
+        over.wait(late)
+        return real(peers)
+
+    monkeypatch.setattr(names, "reverse_names", begun_late)
+    try:
+        found = survey.look_up(names.lookups(["192.0.2.12"], "m"))
+    finally:
+        over.set()
+    assert found["reverse"] == {"192.0.2.12": None}

@@ -190,7 +190,7 @@ def test_a_mounted_file_is_written_in_place(node: up.Node, monkeypatch: pytest.M
     def busy(*_: object) -> None:
         raise OSError(16, "Device or resource busy")
 
-    monkeypatch.setattr(up.os, "replace", busy)
+    monkeypatch.setattr(up.os, "rename", busy)
     restore(node)
     assert (file.read_text(), file.stat().st_ino) == ("theirs\n", inode)
     assert [path.name for path in file.parent.iterdir()] == ["hosts"]

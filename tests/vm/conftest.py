@@ -88,6 +88,20 @@ class Machines:
         for name, vm in self.vms.items():
             vm.wait(before[name], seconds - (time.monotonic() - begun))
 
+    def until(self, command: str, wanted: str, seconds: float = 300) -> None:
+        """Wait until a command prints the same on every machine: ssh answers before the last services are up."""
+
+        def wait(name: str) -> None:
+            end = time.monotonic() + seconds
+            while True:
+                done = self.vms[name].try_ssh(command, self.at[name])
+                if done.returncode == 0 and done.stdout.strip() == wanted:
+                    return
+                assert time.monotonic() < end, f"{name}: {command}: {done.stdout} {done.stderr}"
+                time.sleep(1)
+
+        self.each(wait)
+
     def power_cycle(self) -> None:
         """Shut the machines down in an orderly way, start them again, and wait until all answer."""
         for vm in self.vms.values():

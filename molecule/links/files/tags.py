@@ -1,10 +1,11 @@
-"""Print the 802.1Q tags of the frames on one card, as a sorted list; 0 is a frame without a tag.
+"""Print the 802.1Q tags of the frames on some cards, as a sorted list; 0 is a frame without a tag.
 
-Run as ``tags.py CARD SECONDS``. The kernel takes a tag off before anybody sees the frame and hands it over beside it
+Run as ``tags.py SECONDS CARD...``. The kernel takes a tag off before anybody sees the frame and hands it over beside it
 (packet(7), PACKET_AUXDATA).
 """
 
 import json
+import select
 import socket
 import struct
 import sys
@@ -16,24 +17,31 @@ TAGGED = 1 << 4  # TP_STATUS_VLAN_VALID
 LACP = 0x8809
 
 
+def listen(card: str) -> socket.socket:
+    """A socket that gets every frame of a card."""
+    listener = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    listener.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+    listener.bind((card, 0))
+    return listener
+
+
+def tags_of(listener: socket.socket) -> set[int]:
+    """The tag of the next frame; none where it is LACP's own."""
+    frame, extra, _, _ = listener.recvmsg(2048, 256)
+    if struct.unpack_from("!H", frame, 12)[0] == LACP:
+        return set()
+    heard = (struct.unpack_from(AUXDATA, data) for _, _, data in extra)
+    return {tag & 0xFFF if status & TAGGED else 0 for status, _, _, _, _, tag, _ in heard}
+
+
 def main() -> None:
-    """Listen, print."""
-    card, seconds = sys.argv[1], float(sys.argv[2])
-    tags = set()
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as listener:
-        listener.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
-        listener.bind((card, 0))
-        listener.settimeout(0.2)
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            try:
-                frame, extra, _, _ = listener.recvmsg(2048, 256)
-            except TimeoutError:
-                continue
-            for _, _, data in extra:
-                status, _, _, _, _, tag, _ = struct.unpack_from(AUXDATA, data)
-                if struct.unpack_from("!H", frame, 12)[0] != LACP:
-                    tags.add(tag & 0xFFF if status & TAGGED else 0)
+    """Listen to all of them at the same time, print."""
+    listeners = [listen(card) for card in sys.argv[2:]]
+    tags: set[int] = set()
+    end = time.monotonic() + float(sys.argv[1])
+    while time.monotonic() < end:
+        for listener in select.select(listeners, [], [], 0.2)[0]:
+            tags |= tags_of(listener)
     sys.stdout.write(json.dumps(sorted(tags)))
 
 

@@ -187,7 +187,7 @@ def child(number: int, world: int, broken: Callable[[], None] | None, where: Pat
     if broken:
         broken()
     # Ranks wait for one that died until the deadline: short there, generous where nobody waits in vain.
-    patience = 5 if where.name == "nccl dies" else 60
+    patience = 15 if where.name == "nccl dies" else 60
     deadline = time.monotonic() - BEGUN + RESERVE_SECONDS + patience
     settings = {"deadline": deadline, "init_timeout": 20, "bandwidth_mib": 1, "gpu": CPU}
     settings["nccl_tests"] = [str(HERE / "fake_all_reduce_perf")]

@@ -1,6 +1,7 @@
 """Configuration files for podman, and what a long step says."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -69,3 +70,26 @@ def test_waiting_ends_with_the_last_words(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(nodes, "BOOT_SECONDS", 0.0)
     with pytest.raises(StepError, match="starting"):
         nodes.until("el1: systemd", lambda: "starting")
+
+
+@pytest.mark.parametrize(
+    "late", [StepError("podman: no answer after 180 s"), subprocess.TimeoutExpired(["ssh"], 30)]
+)
+def test_an_answer_that_comes_too_late_is_asked_for_again(
+    late: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes, "POLL_SECONDS", 0.0)
+    answers = iter((late, "starting", late))
+
+    def ready() -> str | None:
+        answer = next(answers, None)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    nodes.until("el1: systemd", ready)
+    assert next(answers, None) is None
+    monkeypatch.setattr(nodes, "BOOT_SECONDS", 0.0)
+    answers = iter((late,))
+    with pytest.raises(StepError, match=r"el1: systemd: not ready after 0 s, last: .*(180|30) s"):
+        nodes.until("el1: systemd", ready)

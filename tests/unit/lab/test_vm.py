@@ -1,19 +1,26 @@
 """The virtual machines' side of the lab, without starting one."""
 
+import importlib.util
 import json
+import os
 import socket
 import subprocess
 import threading
+import zipfile
+import zipimport
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import yaml
+from loaded import load
 
 from fullmesh.lab.errors import LabError, StepError
 from fullmesh.lab.paths import Paths
 from fullmesh.lab.vm import build, lifecycle, plan, qmp, store
 from fullmesh.lab.vm.machine import Vm, free_port
 from fullmesh.lab.vm.plan import Machine
+from fullmesh.settings import ROOT
 
 EL = Machine("el1", "el", 0, {"10.79.0.15": 2201, "10.79.0.77": 2202})
 UBUNTU = Machine("ubuntu1", "ubuntu", 1, {"10.79.1.15": 2203, "10.79.1.77": 2204})
@@ -196,3 +203,65 @@ def test_qmp_that_hangs_up(tmp_path: Path) -> None:
     answering(tmp_path / "q", {"return": {}})
     with pytest.raises(StepError, match=r"hung up|does not answer"):
         qmp.execute(tmp_path / "q", "system_reset")
+
+
+@pytest.fixture
+def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """lab_compiled as in the machines, with a folder of its own and a compiler that counts."""
+    # loading it replaces the interpreter's own; this gives that back afterwards
+    monkeypatch.setattr(zipimport, "_compile_source", zipimport._compile_source)
+    module = load(ROOT / "lab/vm/root/usr/lib/python3/dist-packages/lab_compiled.py")
+    compile_source, asked = module.COMPILE, []
+
+    def count(pathname: str, source: bytes) -> object:
+        asked.append(pathname)
+        return compile_source(pathname, source)
+
+    monkeypatch.setattr(module, "FOLDER", str(tmp_path / "kept"))
+    monkeypatch.setattr(module, "COMPILE", count)
+    monkeypatch.setattr(module, "asked", asked, raising=False)
+    return module
+
+
+def imported(archive: Path) -> int:
+    """What the module ``in_a_zip`` of an archive says, read as Ansible's modules are."""
+    loader = zipimport.zipimporter(str(archive))
+    spec = loader.find_spec("in_a_zip")
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return int(module.VALUE)
+
+
+def zipped(path: Path, value: int) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("in_a_zip.py", f"VALUE = {value}\n")
+    return path
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root's code is kept")
+def test_a_zipped_module_is_compiled_once_and_a_changed_one_anew(
+    compiled: ModuleType, tmp_path: Path
+) -> None:
+    # Ansible's archives have another name each time
+    assert imported(zipped(tmp_path / "one.zip", 1)) == 1
+    assert imported(zipped(tmp_path / "two.zip", 1)) == 1
+    assert len(compiled.asked) == 1
+    assert imported(zipped(tmp_path / "three.zip", 2)) == 2
+    assert len(compiled.asked) == 2
+
+
+@pytest.mark.parametrize("left", [b"", b"\xe3", b"not code at all"])
+def test_half_a_file_is_compiled_again(compiled: ModuleType, left: bytes) -> None:
+    source = b"VALUE = 1\n"
+    compiled.kept("/run/a.zip/in_a_zip.py", source)
+    (file,) = Path(compiled.FOLDER).iterdir()
+    file.write_bytes(left)
+    compiled.kept("/run/b.zip/in_a_zip.py", source)
+    assert len(compiled.asked) == 2
+    assert file.read_bytes() != left
+
+
+def test_no_room_to_keep_it(compiled: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("a file where the folder should be")
+    assert compiled.kept("/run/a.zip/in_a_zip.py", b"VALUE = 1\n") is not None

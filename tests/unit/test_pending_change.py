@@ -1,0 +1,88 @@
+"""library/pending_change.py: an unconfirmed change ends before anything else is put back."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pending_change as module
+import pytest
+from ansible.module_utils import fullmesh_rollback as tx
+from ansible.module_utils.testing import patch_module_args
+
+NAME = "peer_firewall"
+
+
+def run(_argv: list[str]) -> tuple[int, str]:
+    return 0, ""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that a killed run has changed and not confirmed."""
+    monkeypatch.setattr(tx, "STORE", str(tmp_path / "store"))
+    monkeypatch.setattr(tx, "UNITS", str(tmp_path / "units"))
+    path = tmp_path / "zone"
+    path.write_text("before")
+    tx.arm(run, NAME, 30, [str(path)], [])
+    path.write_text("after")
+    return path
+
+
+def age(tmp_path: Path) -> None:
+    """Let the timer's time be over."""
+    journal = tmp_path / "store" / NAME / "journal.json"
+    journal.write_text(json.dumps(json.loads(journal.read_text()) | {"monotonic": -1e9}))
+
+
+def test_nothing_is_pending_where_nothing_was_ever_armed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tx, "STORE", str(tmp_path / "none"))
+    assert module.pending() == []
+
+
+def test_it_waits_for_the_timer(file: Path) -> None:
+    assert module.pending() == [NAME]
+    timer = threading.Timer(0.5, tx.restore, (tx.folder(NAME), "nobody came back"))
+    timer.start()
+    module.wait(run, NAME)
+    assert file.read_text() == "before"
+    assert module.pending() == []
+    timer.join()
+
+
+def test_a_change_whose_timer_is_gone_is_ended(file: Path, tmp_path: Path) -> None:
+    age(tmp_path)
+
+    def systemd(argv: list[str]) -> tuple[int, str]:
+        if argv[0] == "systemd-run":
+            tx.restore(argv[argv.index("restore") + 1], "ended")
+        return 0, ""
+
+    module.wait(systemd, NAME)
+    assert file.read_text() == "before"
+    assert module.pending() == []
+
+
+def called(capsys: pytest.CaptureFixture[str], check: bool) -> dict[str, Any]:
+    """What Ansible gets from the module."""
+    with patch_module_args({"_ansible_check_mode": check}), pytest.raises(SystemExit):
+        module.main()
+    return dict(json.loads(capsys.readouterr().out))
+
+
+def test_one_that_does_not_end_stops_the_undo(
+    file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    age(tmp_path)
+    monkeypatch.setattr(tx, "RESTORE_SECONDS", 0.3)
+    monkeypatch.setattr(tx, "launched", lambda *_: (0, ""))
+    assert called(capsys, check=True)["left"] == [NAME]
+    assert "[TX-107]" in called(capsys, check=False)["msg"]
+    assert file.read_text() == "after"
