@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 """On the controller: everything that an installation fetches in one checksummed archive, and out of it again."""
 
-import hashlib
 import io
 import json
 import os
@@ -13,6 +12,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_files import sha256
 
 if TYPE_CHECKING:
     from typing import Any
@@ -95,15 +95,6 @@ LEFT_OUT = (".venv", ".venv.lock", ".cache", ".git", ".ansible", "runs", "build"
 
 class BundleError(Exception):
     """A coded sentence for the user."""
-
-
-def sha256(path: str) -> str:
-    """Checksum of a file that may be large."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as stream:
-        for block in iter(lambda: stream.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def project_files(root: str) -> "list[str]":

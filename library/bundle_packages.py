@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 """On a machine that reaches its repositories: fetch packages with what they need, and make a repository of them."""
 
-import hashlib
 import os
 import re
 import shutil
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_files import sha256
 
 if TYPE_CHECKING:
     from typing import Any, Callable
@@ -93,12 +93,6 @@ NAMESPACE = "http://linux.duke.edu/metadata/"
 
 class FetchError(Exception):
     """A coded sentence for the user."""
-
-
-def sha256(path: str) -> str:
-    """Checksum of a file."""
-    with open(path, "rb") as stream:
-        return hashlib.sha256(stream.read()).hexdigest()
 
 
 def refused(what: str, said: str) -> FetchError:

@@ -2,17 +2,12 @@
 # SPDX-License-Identifier: MIT
 """Let chrony follow the cluster's time source, and read back that it does."""
 
-import os
-import tempfile
 import time
 from typing import TYPE_CHECKING
 
+from ansible.module_utils import fullmesh_chrony as text
 from ansible.module_utils.basic import AnsibleModule
-
-try:
-    from ansible.module_utils import fullmesh_chrony as text
-except ImportError:  # unit tests import it by its plain name
-    import fullmesh_chrony as text
+from ansible.module_utils.fullmesh_files import look, read, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,34 +115,6 @@ class SyncError(Exception):
     """A coded sentence for the user."""
 
 
-def read(path: str) -> str:
-    """A file's text, empty where there is none."""
-    try:
-        with open(path) as stream:
-            return stream.read()
-    except OSError:
-        return ""
-
-
-def write(path: str, content: str) -> None:
-    """Replace a file in one step, or remove it when *content* is empty."""
-    if not content:
-        if os.path.lexists(path):
-            os.unlink(path)
-        return
-    directory = os.path.dirname(path)
-    if not os.path.isdir(directory):
-        os.makedirs(directory, 0o755)
-    mode = os.stat(path).st_mode & 0o7777 if os.path.exists(path) else 0o644
-    handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=directory)
-    with os.fdopen(handle, "w") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.chmod(temporary, mode)
-    os.rename(temporary, path)
-
-
 class Sync:
     """One call of the module."""
 
@@ -181,7 +148,7 @@ class Sync:
         drop_in = self.params["unit_drop_in"]
         files[drop_in] = read(drop_in)
         bounding = unit.get("CapabilityBoundingSet", "")
-        allowed = text.may_set_clock(read("/proc/1/status"), read("/proc/1/uid_map"), bounding)
+        allowed = text.may_set_clock(look("/proc/1/status"), look("/proc/1/uid_map"), bounding)
         if allowed:
             files[drop_in] = ""
         elif not files[drop_in]:
@@ -241,7 +208,7 @@ class Sync:
     def apply(self, displaced: "list[str]", files: "dict[str, str]", running: bool) -> None:
         """Make it so."""
         for path, content in files.items():
-            write(path, content)
+            settle(path, content)
         if self.params["unit_drop_in"] in files:
             self.must(["systemctl", "daemon-reload"])
         if displaced:
@@ -284,7 +251,7 @@ class Sync:
     def sets_clock(self) -> bool:
         """Whether the running chronyd was started without -x."""
         pid = self.units().get(self.unit, {}).get("MainPID", "0")
-        return "-x" not in read("/proc/" + pid + "/cmdline").split("\0")
+        return "-x" not in look("/proc/" + pid + "/cmdline").split("\0")
 
 
 def main() -> None:

@@ -2,20 +2,14 @@
 # SPDX-License-Identifier: MIT
 """Make every node's names resolve to its cluster address, and prove it with the resolver itself."""
 
-import errno
 import glob
 import os
 import socket
-import stat
-import tempfile
 from typing import TYPE_CHECKING
 
+from ansible.module_utils import fullmesh_hosts as text
 from ansible.module_utils.basic import AnsibleModule
-
-try:
-    from ansible.module_utils import fullmesh_hosts as text
-except ImportError:  # unit tests import it by its plain name
-    import fullmesh_hosts as text
+from ansible.module_utils.fullmesh_files import put, read
 
 if TYPE_CHECKING:
     from typing import Any
@@ -82,53 +76,6 @@ class HostsError(Exception):
     """A coded sentence for the user."""
 
 
-def read(path: str) -> str:
-    """A file's text, empty where there is none."""
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
-            return stream.read()
-    except FileNotFoundError:
-        return ""
-
-
-def write(path: str, content: str) -> None:
-    """Replace the file in one step; in place where it is a mount point (a container's /etc/hosts)."""
-    path = os.path.realpath(path)
-    data = content.encode("utf-8", "surrogateescape")
-    handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=os.path.dirname(path))
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        copy_dress(path, temporary)
-        try:
-            os.rename(temporary, path)
-        except OSError as exc:
-            if exc.errno not in (errno.EBUSY, errno.EXDEV):
-                raise
-            with open(path, "r+b") as stream:
-                stream.write(data)
-                stream.truncate()
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-
-
-def copy_dress(source: str, target: str) -> None:
-    """Keep owner, mode and SELinux context; a new file is readable for all."""
-    if not os.path.exists(source):
-        os.chmod(target, 0o644)
-        return
-    info = os.stat(source)
-    os.chown(target, info.st_uid, info.st_gid)
-    os.chmod(target, stat.S_IMODE(info.st_mode))
-    try:
-        os.setxattr(target, "security.selinux", os.getxattr(source, "security.selinux"))
-    except OSError:  # no SELinux here
-        return
-
-
 def refuse_order(nsswitch: str) -> None:
     """Refuse a resolver that asks somebody else before /etc/hosts."""
     sources = text.nsswitch_sources(nsswitch)
@@ -181,7 +128,7 @@ def converge(params: "Entry", check: bool) -> "Entry":
     if changed and check:
         return result
     if changed:
-        write(HOSTS, after)
+        put(os.path.realpath(HOSTS), after)
     result["names"] = {name: resolve(name) for host in hosts for name in host["names"]}
     wrong = text.wrong_answers(hosts, result["names"])
     if wrong:

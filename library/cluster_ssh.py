@@ -9,10 +9,10 @@ import pwd
 import shutil
 import stat
 import subprocess
-import tempfile
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_files import put, read
 
 if TYPE_CHECKING:
     from typing import Any
@@ -106,31 +106,6 @@ class SshError(Exception):
     """A coded sentence for the user."""
 
 
-def read(path: str) -> str:
-    """A file's text, empty where there is none."""
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
-            return stream.read()
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
-
-
-def write(path: str, content: str, mode: int, uid: int, gid: int) -> None:
-    """Replace a file in one step, with its owner and mode before its name is there."""
-    handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=os.path.dirname(path))
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, mode)
-        os.chown(temporary, uid, gid)
-        os.rename(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-
-
 def host_keys() -> "list[str]":
     """The public lines of sshd's keys; DSA is refused by every sshd of today."""
     lines = [read(path).strip() for path in sorted(glob.glob(HOST_KEYS)) if "_dsa_" not in path]
@@ -183,7 +158,7 @@ def note() -> "Params":
 def keep(made: "Params") -> None:
     """Remember what was made; written before it is made, so that an interrupted run can be undone."""
     os.makedirs(os.path.dirname(NOTE), exist_ok=True)
-    write(NOTE, json.dumps(made) + "\n", 0o600, 0, 0)
+    put(NOTE, json.dumps(made) + "\n", 0o600, (0, 0))
 
 
 def wanted_keys(text: str, line: str) -> str:
@@ -292,7 +267,7 @@ def bring(params: "Params", made: "Params", files: "list[Params]") -> None:
         mode = one["mode"]
         if one["path"].startswith(dot) and one["before"]:
             mode = stat.S_IMODE(os.stat(one["path"]).st_mode)
-        write(one["path"], one["after"], mode, *((owner.pw_uid, owner.pw_gid) if mine else (0, 0)))
+        put(one["path"], one["after"], mode, (owner.pw_uid, owner.pw_gid) if mine else (0, 0))
     label(dot)
 
 
@@ -331,8 +306,7 @@ def remove_login(owner: "pwd.struct_passwd", made: "Params") -> str:
     if os.path.exists(keys):
         rest = wanted_keys(read(keys), "")
         if rest or not made.get("keys"):
-            info = os.stat(keys)
-            write(keys, rest, stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid)
+            put(keys, rest)
         else:
             os.unlink(keys)
     if made.get("folder") and os.path.isdir(dot) and not os.listdir(dot):

@@ -5,11 +5,11 @@
 import os
 import re
 import resource
-import tempfile
 from typing import TYPE_CHECKING
 
 from ansible.module_utils import fullmesh_sysctl as core
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_files import settle
 
 if TYPE_CHECKING:
     from typing import Any
@@ -199,7 +199,7 @@ class Tuner:
         if soft > ceiling:
             self.faults.append(
                 "[KT-111] kernel_tuning_nofile is {} and fs.nr_open of this node is {}: pam_limits would refuse every "
-                "login. Lower it, or raise fs.nr_open in kernel_tuning_sysctls first.".format(
+                "login. Lower it, or raise fs.nr_open in kernel_tuning_sysctls by a run of its own first.".format(
                     soft, ceiling
                 )
             )
@@ -249,7 +249,7 @@ class Tuner:
         header = {"before_header": path, "after_header": path}
         self.diff.append(dict(header, before=before or "", after=content))
         if not self.check:
-            write_file(self.node.at(path), content)
+            settle(self.node.at(path), content)
         return True
 
     def run(self):  # type: () -> Entry
@@ -355,23 +355,6 @@ def try_limit(which, soft, hard):  # type: (int, int, int) -> bool
             os._exit(1)
         os._exit(0)
     return os.waitpid(child, 0)[1] == 0
-
-
-def write_file(path, content):  # type: (str, str) -> None
-    """Replace a file in one step, or remove it."""
-    if not content:
-        os.unlink(path)
-        return
-    directory = os.path.dirname(path)
-    if not os.path.isdir(directory):
-        os.makedirs(directory, 0o755)
-    handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=directory)
-    with os.fdopen(handle, "w") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.chmod(temporary, 0o644)
-    os.rename(temporary, path)
 
 
 def main():  # type: () -> None

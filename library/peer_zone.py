@@ -18,6 +18,7 @@ from ansible.module_utils import fullmesh_rollback as rollback
 from ansible.module_utils import fullmesh_ufw as ufw
 from ansible.module_utils import fullmesh_way_in as way_in
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_files import look, put, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,7 +64,7 @@ options:
     elements: str
     default: []
   controllers:
-    description: Addresses that must always reach ssh.
+    description: Addresses and networks that must always reach ssh.
     type: list
     elements: str
     default: []
@@ -85,7 +86,9 @@ options:
     choices: [carry, discard, refuse]
     default: carry
   rollback_seconds:
-    description: When nobody confirms within this time, the node puts everything back. 0 arms nothing.
+    description:
+      - When nobody confirms within this time, the node puts everything back. With 0 nobody has to confirm; a change
+        that fails is put back all the same.
     type: int
     default: 60
 attributes:
@@ -167,6 +170,8 @@ LINKS = (
 OLDEST = (0, 9)
 # Where undo_point keeps what was here before the role.
 POINT = "/var/lib/fullmesh/undo/peer_firewall/point.json"
+# Where nobody has to confirm, for the change itself: systemd gives a start 90 s, D-Bus 25 s an answer.
+ALONE_SECONDS = 300
 
 
 class Firewall:
@@ -222,8 +227,8 @@ class Firewall:
         want["controllers"] = [*self.params["controllers"], *way_in.clients(os.environ, pid)]
         want["ssh_ports"] = way_in.ssh_ports(os.environ, pid) or [22]
         want["default_zone"] = core.conf_value(self.root, "DefaultZone", "public")
-        want["own_service"] = self.own_service(want)
         want["ufw_policy"] = self.ufw_policy(want)
+        want["own_service"] = self.own_service(want)
         return want
 
     def ufw_policy(self, want):  # type: (Entry) -> str
@@ -244,9 +249,11 @@ class Firewall:
     def own_service(self, want):  # type: (Entry) -> bool
         """Say whether the service ``ssh`` needs our file: sshd listens elsewhere, and it is us who shut the door."""
         path = self.root + core.paths(want["zone"])["service"]
-        if core.MARK in core.read(path):
+        if core.MARK in look(path):
             return True
-        return not self.running() and bool(self.shut(want)) and not os.path.exists(path)
+        # Under ufw it was ufw's rules that let anybody in, and they go on: a door for all would be a new one.
+        starts = not self.running() and not self.takes_ufw()
+        return starts and bool(self.shut(want)) and not os.path.exists(path)
 
     def shut(self, want):  # type: (Entry) -> list[int]
         """List the ssh ports that the default zone would not let in."""
@@ -297,40 +304,48 @@ class Firewall:
                 "what the other lets in. Set peer_firewall_ufw to carry, or run `ufw disable`, and run again."
             )
             return
-        lost = ufw.left_out(self.root, *self.ours(want))
+        lost = self.lost(want)
         if lost and self.params["ufw"] == "carry":
             self.faults.append(
                 "[PF-122] ufw is active and this cannot be carried over to firewalld: {}. Delete it in ufw, or set "
                 "peer_firewall_ufw to discard to go on without it.".format("; ".join(lost))
             )
 
-    def refuse_flush(self):  # type: () -> None
+    def lost(self, want):  # type: (Entry) -> list[str]
+        """Name what firewalld would not do as ufw did it: rules without words, and a door that its zone opens."""
+        open_ = [port for port in want["ssh_ports"] if port not in self.shut(want)]
+        rules = ufw.carried(self.root, *self.ours(want))
+        found = ufw.left_out(self.root, *self.ours(want))  # type: list[str]
+        found += ufw.opened(self.root, want["default_zone"], open_, rules)
+        return found
+
+    def refuse_flush(self, verb="start"):  # type: (str) -> None
         """Refuse to let firewalld's iptables backend flush what others have in iptables; nftables' tables are apart."""
         if not (self.installed() and core.with_iptables(self.root)):
             return
-        lines = [] if self.running() else self.run(["iptables-save"])[1].splitlines()
-        others = [line for line in lines if line.startswith("-A ")]
+        flushes = verb == "reload" or not self.running()
+        others = core.rules_beside(self.run) if flushes else []
+        step = "Set FirewallBackend=nftables in firewalld.conf"
+        if self.running():
+            step += ", `systemctl restart firewalld`, load their rules again (`systemctl restart docker` for Docker's)"
         if self.ufw_on or others:
             self.faults.append(
-                "[PF-126] firewalld uses the iptables backend, whose start flushes every rule of iptables, and "
-                "there are others' ({}). Set FirewallBackend=nftables in firewalld.conf and run again.".format(
-                    others[0] if others else "ufw's"
+                "[PF-126] firewalld uses the iptables backend, whose {} flushes every rule of iptables, and "
+                "there are others' ({}). {} and run again.".format(
+                    verb, others[0] if others else "ufw's", step
                 )
             )
 
     def refuse_interface(self, want):  # type: (Entry) -> None
-        """Refuse where another zone has the cluster's interface: it would decide what everybody else reaches."""
-        interface = beside.own_addresses(self.run, want["peers"])[1]
-        told = (
-            core.interface_zones(self.root, self.run, interface, self.running())
-            if interface
-            else []
-        )
-        seen = set()  # type: set[str]
-        for zone, who in told:
-            if zone in (want["default_zone"], want["zone"]) or zone in seen:
+        """Refuse where another zone has an interface of the cluster: it would decide what everybody else reaches."""
+        links = beside.own_links(self.run, want["peers"])
+        found = {}  # type: dict[tuple[str, str], str]
+        for interface in sorted({link["interface"] for link in links}):
+            for zone, who in core.interface_zones(self.root, self.run, interface, self.running()):
+                found.setdefault((interface, zone), who)
+        for (interface, zone), who in found.items():
+            if zone in (want["default_zone"], want["zone"]):
                 continue
-            seen.add(zone)
             self.faults.append(
                 "[PF-123] the cluster's interface {0} is in zone {1} ({2}): that zone would decide what everybody "
                 "who is no peer reaches there. Take it out (`firewall-cmd --permanent --zone={1} "
@@ -347,7 +362,9 @@ class Firewall:
 
     def refuse_start(self, want):  # type: (Entry) -> None
         """Refuse to start a firewall that shuts ssh for everybody but peers and controllers."""
-        if self.running() or (not self.installed() and not want["own_service"]):
+        bare = not self.installed() and not want["own_service"]
+        # Whom ufw let in comes in by its policy, and the controllers by theirs: the zone shuts nobody out.
+        if self.running() or self.takes_ufw() or bare:
             return
         shut, zone = self.shut(want), want["default_zone"]
         by_service = want["own_service"] and (
@@ -361,13 +378,25 @@ class Firewall:
                 )
             )
 
-    def refuse_reload(self, zone):  # type: (str) -> None
+    def unsaved(self):  # type: () -> list[str]
+        """List what others set at runtime only, and a reload would drop."""
+        zone, found = str(self.params["zone"]), []  # type: tuple[str, list[str]]
+        flush = core.flushes_all(self.root)
+        for kind, word in (("zone", "--list-all-zones"), ("policy", "--list-all-policies")):
+            ran = self.run(["firewall-cmd", word])
+            kept = self.run(["firewall-cmd", "--permanent", word])
+            if ran[0] != 0 or kept[0] != 0:
+                continue
+            found += core.unsaved(ran[1], kept[1], zone, kind)
+            if kind == "zone" and flush:
+                passed = [zone, core.conf_value(self.root, "DefaultZone", "public")]
+                found += core.unbound(self.run, ran[1], kept[1], passed)
+        return found + (core.only_now(self.run, zone) if flush else [])
+
+    def refuse_reload(self):  # type: () -> None
         """Refuse a reload that would drop what others set at runtime only."""
-        ran = self.run(["firewall-cmd", "--list-all-zones"])
-        kept = self.run(["firewall-cmd", "--permanent", "--list-all-zones"])
-        if ran[0] != 0 or kept[0] != 0:
-            return
-        for text in core.unsaved(ran[1], kept[1], zone):
+        self.refuse_flush("reload")
+        for text in self.unsaved():
             self.faults.append(
                 "[PF-114] set at runtime only, the reload would drop it: {}. "
                 "Keep it with `firewall-cmd --runtime-to-permanent`, or drop it with `firewall-cmd --reload`.".format(
@@ -411,7 +440,7 @@ class Firewall:
             self.show("firewalld at runtime", "\n".join(stale) + "\n", "as in the files\n")
         reload = self.running() and bool(moved or stale)
         if reload:
-            self.refuse_reload(want["zone"])
+            self.refuse_reload()
         if moved or not self.running():
             self.validate(moved)
         self.stop_on_faults()
@@ -421,16 +450,20 @@ class Firewall:
             self.arm(want)
         try:
             self.change(want, moved, reload)
-        except Exception:
-            keep.open_gate(self.run)
-            self.go_back()
+        except Exception as exc:
+            self.go_back(exc)
             raise
+        if self.armed and int(self.params["rollback_seconds"]) <= 0:
+            self.disarmed()
+            self.armed = False
+        elif self.armed:
+            rollback.changed(NAME)
 
     def change(self, want, moved, reload):  # type: (Entry, dict[str, str], bool) -> None
         """Do it: at no moment is the node open that was not, and nobody's rules get lost."""
         if self.takes_ufw():
             # ufw has to go first: firewalld's start would flush its rules and leave its INPUT DROP, which locks out.
-            keep.shut_gate(self.run, want["ssh_ports"])
+            self.shut_gate(want)
             self.take_ufw()
         self.write(moved)
         with self.keeping():
@@ -441,6 +474,17 @@ class Firewall:
         # Once more: what firewalld's direct rules bring is in the kernel only now.
         self.refuse_beside(want, False)
         self.stop_on_faults()
+
+    def shut_gate(self, want):  # type: (Entry) -> None
+        """Let nothing new in but ssh; the way back opens it last, after ufw's rules are in."""
+        said = keep.shut_gate(self.run, want["ssh_ports"])
+        if said:
+            raise core_error(
+                [
+                    "[PF-125] ufw was left on: nothing could be put in its place until firewalld runs: {!r}. "
+                    "Install nftables and run again.".format(said)
+                ]
+            )
 
     @contextlib.contextmanager
     def keeping(self):  # type: () -> Pause
@@ -463,7 +507,7 @@ class Firewall:
         # A ruleset that somebody flushed cannot be reloaded: firewalld stumbles over the missing table.
         lost = reload and not any(table for table, _ in core.kernel_tables(self.run, self.root))
         if reload and not lost:
-            self.must(["firewall-cmd", "--reload"], "PF-117", "firewalld did not take the reload")
+            self.reload()
         if lost or not self.running():
             verb = "restart" if lost else "start"
             self.must(["systemctl", verb, UNIT], "PF-117", "firewalld did not {}".format(verb))
@@ -474,6 +518,13 @@ class Firewall:
             self.must(["firewall-cmd", "--state"], "PF-117", "firewalld did not load its rules")
         if not self.enabled():
             self.must(["systemctl", "enable", UNIT], "PF-117", "firewalld could not be enabled")
+
+    def reload(self):  # type: () -> None
+        """Make firewalld read its files again, and only them."""
+        self.must(["firewall-cmd", "--reload"], "PF-117", "firewalld did not take the reload")
+        if not core.flushes_all(self.root):
+            # What it cannot take out is seen by the proof.
+            self.run(["/bin/sh", "-c", core.tidy(self.params["zone"])])
 
     def must(self, command, code, sentence):  # type: (list[str], str, str) -> None
         """Run a command that has to work."""
@@ -489,8 +540,9 @@ class Firewall:
                     "; ".join(denials[:3])
                 )
             )
-        said = "[{}] {}: `{}` says {!r}. Everything was put back. {}"
-        raise core_error([said.format(code, sentence, " ".join(command), out.strip(), look)])
+        said = "[{}] {}: `{}` says {!r}. {}{}"
+        back = "Everything was put back. " if self.armed else ""
+        raise core_error([said.format(code, sentence, " ".join(command), out.strip(), back, look)])
 
     def prove(self, want):  # type: (Entry) -> None
         """Compare the kernel's rules with the files."""
@@ -513,7 +565,7 @@ class Firewall:
     def remark_ufw(self, want):  # type: (Entry) -> None
         """Say what becomes of ufw's rules."""
         rules = ufw.carried(self.root, *self.ours(want))
-        lost = ufw.left_out(self.root, *self.ours(want))
+        lost = self.lost(want)
         self.notes += ufw.remarks(rules, want["ports"], lost)
 
     def take_ufw(self):  # type: () -> None
@@ -541,7 +593,7 @@ class Firewall:
             target = copy + "/firewalld"
             shutil.copytree(self.root + core.ETC, target, symlinks=True)
             for path, text in moved.items():
-                put(target + path[len(core.ETC) :], text)
+                settle(target + path[len(core.ETC) :], text)
             rc, out = self.run(
                 ["firewall-offline-cmd", "--system-config", target, "--check-config"]
             )
@@ -557,7 +609,7 @@ class Firewall:
 
     def differs(self, path, text):  # type: (str, str) -> bool
         """Say whether a file of ours has to change, and keep the diff."""
-        before = core.read(self.root + path)
+        before = look(self.root + path)
         mine = core.MARK in before or path != core.paths(self.params["zone"])["service"]
         if before == text or not (text or mine):
             return False
@@ -572,15 +624,16 @@ class Firewall:
     def write(self, moved):  # type: (dict[str, str]) -> None
         """Write the files."""
         for path in sorted(moved) if not self.check else ():
-            put(self.root + path, moved[path])
+            settle(self.root + path, moved[path])
 
     def arm(self, want):  # type: (Entry) -> None
         """Arm the way back."""
         seconds = int(self.params["rollback_seconds"])
-        if seconds <= 0:
-            return
+        seconds = seconds if seconds > 0 else ALONE_SECONDS
         paths = [*sorted(core.paths(want["zone"]).values()), *LINKS]
         commands = ["firewall-cmd --reload || systemctl restart " + UNIT]
+        if not core.flushes_all(self.root):
+            commands.append(core.tidy(want["zone"]))
         boot = []  # type: list[str]
         if not self.running():
             # It would be started all the same at that boot: systemd has the job already.
@@ -591,9 +644,7 @@ class Firewall:
         if not core.with_iptables(self.root):
             commands += keep.save(self.run, keep.dump(self.run))
         if self.takes_ufw():
-            commands.append(
-                "! nft list table inet {0} || nft delete table inet {0}".format(keep.GATE)
-            )
+            commands.append(keep.opening())
         try:
             what = "the peers' firewall"
             rollback.arm(self.run, NAME, seconds, paths, commands, boot=boot, what=what)
@@ -606,10 +657,13 @@ class Firewall:
             ) from exc
         self.armed = True
 
-    def go_back(self):  # type: () -> None
-        """Put everything back at once instead of waiting for the timer."""
-        if self.armed:
-            rollback.undone(self.run, NAME, "the change failed")
+    def go_back(self, cause):  # type: (Exception) -> None
+        """Put everything back at once instead of waiting for the timer; say what could not be."""
+        report = rollback.undone(self.run, NAME, "the change failed") if self.armed else None
+        left = (report or {}).get("faults", [])
+        if left:
+            text = "{} But this could not be put back: {}.".format(cause, "; ".join(left))
+            raise core_error([text]) from cause
 
     def describe(self, want, wanted):  # type: (Entry, dict[str, str]) -> Entry
         """Assemble what the role tells the manifest and the report."""
@@ -628,6 +682,13 @@ class Firewall:
     # -- the other states
 
     def confirmed(self):  # type: () -> Entry
+        """Disarm the way back over a connection that the new rules let in; one from before passes them by."""
+        words = way_in.session(os.environ, os.getppid())
+        if not self.check and rollback.proves_nothing(NAME, words):
+            raise core_error([rollback.OLDER])
+        return self.disarmed()
+
+    def disarmed(self):  # type: () -> Entry
         """Disarm the way back."""
         word = "idle" if self.check else rollback.disarm(self.run, NAME)
         keep.forget()
@@ -645,11 +706,17 @@ class Firewall:
         self.look()
         if not self.running():
             return {"changed": False}
+        # An undo has to go through all the same: our files are gone, and the kernel still has their rules.
+        lost = self.unsaved()
+        lost += core.rules_beside(self.run) if core.with_iptables(self.root) else []
+        if lost:
+            text = (
+                "set at runtime only, firewalld's reload for the undo dropped it: {}. Set it again."
+            )
+            self.notes.append({"code": "PF-208", "text": text.format("; ".join(lost))})
         if not self.check:
             with self.keeping():
-                self.must(
-                    ["firewall-cmd", "--reload"], "PF-117", "firewalld did not take the reload"
-                )
+                self.reload()
         return {"changed": True}
 
     def off(self):  # type: () -> Entry
@@ -700,7 +767,7 @@ class Firewall:
     def ran_before(self):  # type: () -> bool
         """Say whether firewalld ran before the role came, by the undo point; without one nothing is known."""
         try:
-            point = json.loads(core.read(self.root + POINT))
+            point = json.loads(look(self.root + POINT))
             return bool(point["services"][UNIT]["active"])
         except (ValueError, KeyError, TypeError):
             return True
@@ -709,13 +776,13 @@ class Firewall:
         """Say whether ufw was on before the role came and is not now."""
         if not (ufw.taken(self.root) and ufw.installed(self.root)):
             return False
-        wanted = core.read(self.root + ufw.TAKEN).strip() == "loaded"
-        same = core.read(self.root + ufw.KEPT) == core.read(self.root + ufw.CONF)
+        wanted = look(self.root + ufw.TAKEN).strip() == "loaded"
+        same = look(self.root + ufw.KEPT) == look(self.root + ufw.CONF)
         return not same or (wanted and not ufw.loaded(self.run))
 
     def ufw_on_again(self):  # type: () -> Entry
         """Give ufw its configuration and its rules back."""
-        wanted = core.read(self.root + ufw.TAKEN).strip() == "loaded"
+        wanted = look(self.root + ufw.TAKEN).strip() == "loaded"
         self.show("ufw", "disabled\n", "active\n" if wanted else "enabled at boot\n")
         if not self.check:
             if wanted and not ufw.loaded(self.run):
@@ -732,24 +799,6 @@ class RefusedError(Exception):
 def core_error(faults):  # type: (list[str]) -> RefusedError
     """Wrap sentences."""
     return RefusedError("\n".join(faults))
-
-
-def put(path, text):  # type: (str, str) -> None
-    """Replace a file in one step, or remove it."""
-    if not text:
-        if os.path.exists(path):
-            os.unlink(path)
-        return
-    directory = os.path.dirname(path)
-    if not os.path.isdir(directory):
-        os.makedirs(directory, 0o755)
-    handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=directory)
-    with os.fdopen(handle, "w") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.chmod(temporary, 0o644)
-    os.rename(temporary, path)
 
 
 def main():  # type: () -> None

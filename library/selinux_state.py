@@ -4,11 +4,12 @@
 
 import os
 import re
-import tempfile
 from typing import TYPE_CHECKING
 
 from ansible.module_utils import fullmesh_rollback as rollback
+from ansible.module_utils import fullmesh_way_in as way_in
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_files import put, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +78,10 @@ reboot_required:
   description: The mode that was asked for comes with the next boot.
   type: bool
   returned: always
+may_reboot:
+  description: O(staged), so that the other nodes of a run know who takes a turn.
+  type: bool
+  returned: always
 armed:
   description: The timer runs, somebody has to confirm on a new connection.
   type: bool
@@ -103,28 +108,6 @@ NUMBERS = {"enforcing": "1", "permissive": "0"}
 
 class RefusedError(Exception):
     """Coded sentences for the user."""
-
-
-def read(path):  # type: (str) -> str
-    """Return a file's text, empty where there is none."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
-    except OSError:
-        return ""
-
-
-def put(path, text, mode=0o644):  # type: (str, str, int) -> None
-    """Replace a file in one step."""
-    directory = os.path.dirname(path)
-    os.makedirs(directory, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=directory)
-    with os.fdopen(handle, "w") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.chmod(temporary, mode)
-    os.rename(temporary, path)
 
 
 def setting(text, key):  # type: (str, str) -> str
@@ -273,8 +256,8 @@ class Switch:
         return self.answer(seen, plan, bool(plan["config"] or plan["runtime"] or relabel))
 
     def remember(self, seen):  # type: (Entry) -> None
-        """Keep the runtime mode of before beside the undo point, which knows files only."""
-        if seen["runtime"] and not os.path.exists(self.node.at(BEFORE)):
+        """Keep the runtime mode of before, also that there was none, beside the undo point, which knows files only."""
+        if seen["installed"] and not os.path.exists(self.node.at(BEFORE)):
             put(self.node.at(BEFORE), seen["runtime"] + "\n", 0o600)
 
     def act(self, config, runtime):  # type: (str, str) -> None
@@ -297,6 +280,8 @@ class Switch:
             put(self.node.at(CONFIG), config)
         if runtime:
             self.enforce(runtime)
+        if self.armed:
+            rollback.changed(NAME)
 
     def enforce(self, mode):  # type: (str) -> None
         """Set the runtime mode and read it back."""
@@ -314,7 +299,10 @@ class Switch:
             )
 
     def confirmed(self):  # type: () -> Entry
-        """Disarm the way back."""
+        """Disarm the way back over a connection that came in under the new mode."""
+        words = way_in.session(os.environ, os.getppid())
+        if not self.check and rollback.proves_nothing(NAME, words):
+            raise RefusedError(rollback.OLDER)
         word = "idle" if self.check else rollback.disarm(self.node.run, NAME)
         if word == "fired":
             raise RefusedError(
@@ -354,6 +342,7 @@ class Switch:
             "installed": seen["installed"],
             "runtime": plan["runtime"] or seen["runtime"],
             "reboot_required": plan["reboot"],
+            "may_reboot": bool(self.params["staged"]),
             "armed": self.armed,
             "files": [CONFIG] if seen["installed"] else [],
             "notes": plan["notes"],

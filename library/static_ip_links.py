@@ -5,6 +5,7 @@
 import glob
 import json
 import os
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,8 @@ description:
     lets the node apply the change detached from our connection, which may go with it.
   - A second call with C(state=proved), over a new connection, reads the kernel back, asks the peers, and answers with
     more than any MTU holds. When that has arrived, a third one with C(state=confirmed) disarms the timer.
-  - An interface that is already as wanted is adopted; its connections are not interrupted.
+  - An interface that is already as wanted, and has nothing that its new files drop, is adopted; nothing brings it up
+    anew.
 options:
   links:
     description: The links of the cluster plan (C(interface), C(addresses), C(mac), C(mtu) ...).
@@ -129,6 +131,10 @@ lacking:
   type: list
   elements: str
   returned: state is present or verified
+remembered:
+  description: There is an undo point of the role, of an earlier change.
+  type: bool
+  returned: state is present
 needed:
   description: Something has to change; V(changed), for a task that must not count as one.
   type: bool
@@ -173,10 +179,14 @@ ETHERNET = "1"  # ARPHRD_ETHER, linux/if_arp.h
 POLL_SECONDS = 0.3
 # What confirming takes after the last look at the kernel.
 RESERVE_SECONDS = 2.0
+# Before the engine ends the command: the owner's own words say more than that.
+OWNER_SECONDS = rollback.APPLY_SECONDS - 5
 NAME = "static_ip"
 UNDO = "/var/lib/fullmesh/undo/static_ip"
-# What the owner has to do early in a boot, once the old files are back.
-AT_BOOT = {"netplan": [["netplan", "generate"]]}
+
+
+# A line about name servers or search domains, in the words of any owner.
+RESOLVER = re.compile(r"^\s*(dns|nameservers|domains?\b)", re.IGNORECASE | re.MULTILINE)
 
 
 class LinkError(Exception):
@@ -214,6 +224,14 @@ class Node:
             found += text.parse_routes(self.run(["ip", "-j", family, "route", "show"])[1])
         return found
 
+    def every_route(self) -> "list[Entry]":
+        """The same with those that have no next hop, and who made each."""
+        found: list[Entry] = []
+        for family in (4, 6):
+            out = self.run(["ip", "-j", "-%d" % family, "route", "show"])[1]
+            found += text.parse_every_route(out, family)
+        return found
+
     def lacking(self, links: "list[Entry]") -> "list[str]":
         """Say what the kernel lacks of all links."""
         seen = self.links()
@@ -239,6 +257,11 @@ def below(link: "Entry") -> "list[str]":
     """Name the interfaces that have to be there for a link."""
     bond, vlan = link.get("bond") or {}, link.get("vlan") or {}
     return list(bond.get("members", [])) or [vlan.get("parent") or link["interface"]]
+
+
+def parent_of(link: "Entry") -> str:
+    """The interface that a VLAN stands on; nothing for others."""
+    return str((link.get("vlan") or {}).get("parent", ""))
 
 
 def refuse_missing(links: "list[Entry]", seen: "dict[str, Entry]") -> None:
@@ -308,6 +331,36 @@ def refuse_duplicates(links: "list[Entry]", seen: "dict[str, Entry]", fresh: boo
                 )
 
 
+def refuse_lost_default(
+    links: "list[Entry]",
+    changing: "list[Entry]",
+    seen: "dict[str, Entry]",
+    routes: "list[Entry]",
+) -> None:
+    """Refuse to drop a default route that nobody may have meant to drop: ssh would miss it at the next boot."""
+    for route in text.lost_defaults(links, changing, seen, routes):
+        link = next(one for one in links if route["dev"] in backends.touched([one]))
+        key = "gateway: %s" % route["via"]
+        if link.get("gateway"):
+            key = 'routes: [{to: "%s", via: "%s"}]' % (route["to"], route["via"])
+        raise LinkError(
+            "[IP-119] %s carries the IPv%d default route of this node (via %s), and no link names it: it would go. "
+            "Write it into the link; in place of fullmesh_address and fullmesh_interface that is "
+            "`fullmesh_links: [{interface: %s, addresses: [%s], %s}]`. To do without it, take it away first: "
+            "`ip -%d route del default dev %s`. Where another tool keeps the addresses, set static_ip_manage: false."
+            % (
+                route["dev"],
+                route["family"],
+                route["via"],
+                link["interface"],
+                ", ".join('"%s"' % one for one in link["addresses"]),
+                key,
+                route["family"],
+                route["dev"],
+            )
+        )
+
+
 def refuse_lacking(faults: "list[str]", seconds: float) -> None:
     """Name the value that was read back."""
     if any("used by another host" in fault for fault in faults):
@@ -370,6 +423,32 @@ class Change:
         """The links of one owner."""
         return [link for link in self.links if self.owners[link["interface"]] == owner]
 
+    def rewritten(self, link: "Entry") -> "list[str]":
+        """The files of a link that change, ours and those of others for the same interface."""
+        backend, name = backends.backend(self.owners[link["interface"]]), link["interface"]
+        alone = [one for one in self.links if one["interface"] == name]
+        about = {*backend.files(alone)}
+        about |= {*backend.foreign(self.node.read, self.node.listed, alone)}
+        return sorted(about & {*self.changes})
+
+    def untried(
+        self, link: "Entry", seen: "dict[str, Entry]", routes: "list[Entry]"
+    ) -> "list[str]":
+        """Say what the new files change of a link that is as wanted: adopted, that would come with the next boot."""
+        paths = self.rewritten(link)
+        if not paths:
+            return []
+        extra: list[str] = text.surplus(link, seen, routes)
+        extra = ["%s, which the files no longer give" % one for one in extra]
+        if link.get("mac"):
+            extra.append(
+                "whether the owner finds %s by its MAC shows only then" % link["interface"]
+            )
+        either = [one for path in paths for one in (self.before_text[path], self.changes[path])]
+        if any(RESOLVER.search(one or "") for one in either):
+            extra.append("name servers or search domains of %s may change" % link["interface"])
+        return extra
+
     def mode(self, path: str) -> int:
         """Ours as their owner wants them; a file of others keeps its mode."""
         for name in set(self.owners.values()):
@@ -412,7 +491,10 @@ class Change:
         """The run-time state, in each owner's words and in ours."""
         names = {one: self.touched(self.of(one)) for one in sorted(set(self.owners.values()))}
         found = {
-            one: backends.backend(one).snapshot(self.node.run, names[one]) for one in sorted(names)
+            one: backends.with_remade(
+                self.of(one), backends.backend(one).snapshot(self.node.run, names[one])
+            )
+            for one in sorted(names)
         }
         return {"owners": found, "names": names, "runtime": rollback.runtime(self.watched())}
 
@@ -462,6 +544,16 @@ def way_back(before: "Entry") -> "list[list[str]]":
     return found
 
 
+def at_boot(before: "Entry") -> "list[list[str]]":
+    """The commands early in a boot, once the old files are back; only netplan's have been read by then."""
+    if "netplan" not in before["owners"]:
+        return []
+    steps: list[list[str]] = backends.backend("netplan").at_boot(
+        before["names"]["netplan"], before["owners"]["netplan"]
+    )
+    return steps
+
+
 def original_files(node: Node) -> "Entry":
     """What the undo point of the role has kept: {path: {text, mode}, None where there was none}."""
     base = node.root + UNDO
@@ -497,30 +589,56 @@ class Links:
         if self.params["check_duplicates"]:
             refuse_duplicates(faulty, seen, fresh=True)
         change = Change(self.node, self.links, owners)
+        stirred, words = self.stirred(change, faulty, seen)
         change.validate()
         faults = self.node.lacking(faulty)
         changed = bool(faulty or change.changes)
-        moves = self.moves(faulty, seen)
+        moves = self.moves(stirred, seen)
         heard: dict[str, list[str]] = {"answered": [], "silent": []}
         if changed and not self.check:
             heard = self.heard()
-            self.start(change, faulty)
+            self.start(change, stirred)
         names = [link["interface"] for link in self.links]
+        brought = {link["interface"] for link in stirred}
         return {
             "changed": changed,
             "needed": changed,
+            "remembered": os.path.exists(self.node.root + UNDO + "/point.json"),
             "armed": changed and not self.check,
             "providers": owners,
             "files": sorted(change.ours),
             "paths": sorted(change.changes),
             "interfaces": change.touched(),
-            "adopted": [n for n in names if changed and n not in {x["interface"] for x in faulty}],
+            "adopted": [name for name in names if changed and name not in brought],
             "lacking": faults,
             "moves_to": moves,
             "tried": change.words(),
-            "diff": file_diff(change.before_text, change.changes, faults),
+            "diff": file_diff(change.before_text, change.changes, faults + words),
             **heard,
         }
+
+    def stirred(
+        self, change: Change, faulty: "list[Entry]", seen: "dict[str, Entry]"
+    ) -> "tuple[list[Entry], list[str]]":
+        """The links that are brought up anew, and what else than *faulty* says speaks for it.
+
+        What is adopted is confirmed without being tried. So a link is adopted only where its new files give all that
+        the kernel has: what they drop would work until the next boot, and lock us out then.
+        """
+        if not faulty and not change.changes:
+            return [], []
+        routes = self.node.every_route()
+        rewritten = [link for link in self.links if change.rewritten(link)]
+        refuse_lost_default(self.links, rewritten, seen, routes)
+        found, words = list(faulty), []
+        # a bond that is made anew takes its VLANs with it
+        bonds = [link["interface"] for link in faulty if link.get("bond")]
+        found += [link for link in self.links if parent_of(link) in bonds and link not in faulty]
+        for link in rewritten:
+            why = [] if link in found else change.untried(link, seen, routes)
+            found += [link] if why else []
+            words += why
+        return found, words
 
     def heard(self) -> "dict[str, list[str]]":
         """Ask the other nodes before the change: who answers now has to answer afterwards."""
@@ -528,33 +646,31 @@ class Links:
         why = reach.silent(peers, self.node.run, reach.BEFORE_SECONDS) if peers else {}
         return {"answered": [one for one in peers if one not in why], "silent": sorted(why)}
 
-    def moves(self, faulty: "list[Entry]", seen: "dict[str, Entry]") -> str:
+    def moves(self, stirred: "list[Entry]", seen: "dict[str, Entry]") -> str:
         """Say where our own connection has to come back."""
         server = way_in.server_of(our_session())
-        for link in faulty:
+        for link in stirred:
             to = reach.moves_to(link, list(backends.touched([link])), server, seen)
             if to:
                 return str(to)
         return ""
 
-    def start(self, change: Change, faulty: "list[Entry]") -> None:
+    def start(self, change: Change, stirred: "list[Entry]") -> None:
         """Arm, and let the node do it once we are gone."""
         before = change.snapshot()
         self.keep_original(before)
-        boot = [step for one in sorted(before["owners"]) for step in AT_BOOT.get(one, [])]
         rollback.arm(
             self.node.short,
             NAME,
             self.params["rollback_seconds"],
             sorted(change.changes),
             way_back(before),
-            boot=boot,
+            boot=at_boot(before),
             links=change.watched(),
             what=change.words(),
         )
-        steps = change.steps(
-            before, self.params["wait_seconds"], [link["interface"] for link in faulty]
-        )
+        patience = min(self.params["wait_seconds"], OWNER_SECONDS)
+        steps = change.steps(before, patience, [link["interface"] for link in stirred])
         rollback.apply(self.node.short, NAME, change.files(), steps, leave=os.getpid())
 
     def keep_original(self, before: "Entry") -> None:
@@ -678,8 +794,10 @@ class Links:
         moves = ""
         if changed and kept:
             moves = reach.moves_to({"addresses": kept}, names, server, seen)
+        taken = taken_leases(kernel, seen) if changed else {}
+        refuse_taken(taken, moves)
         if changed and not self.check:
-            self.start_undo(before, differing, names)
+            self.start_undo(before, differing, names, taken)
         old = {path: self.node.read(path) for path in differing}
         new = {path: then and then["text"] for path, then in differing.items()}
         return {
@@ -697,7 +815,9 @@ class Links:
         there = os.path.lexists(self.node.root + path)
         return there if then is None else not there or self.node.read(path) != then["text"]
 
-    def start_undo(self, before: "Entry", files: "Entry", names: "list[str]") -> None:
+    def start_undo(
+        self, before: "Entry", files: "Entry", names: "list[str]", taken: "Entry"
+    ) -> None:
         """The undo is a change like any other: what stands now comes back when nobody confirms it."""
         owners = sorted(before["owners"])
         now = {
@@ -707,19 +827,62 @@ class Links:
             },
             "names": before["names"],
         }
+        # What is a device of another shape now is made anew, on the way and on the way back.
+        for one in owners:
+            anew = backends.unlike(before["owners"][one], now["owners"][one])
+            before["owners"][one]["remade"] = now["owners"][one]["remade"] = anew
         rollback.arm(
             self.node.short,
             NAME,
             self.params["rollback_seconds"],
             sorted(files),
             way_back(now),
-            boot=[step for one in owners for step in AT_BOOT.get(one, [])],
+            boot=at_boot(now),
             links=names,
             what="undo of " + ", ".join(names),
         )
         steps = way_back(before)
-        last = before["runtime"]
+        last = without(before["runtime"], taken)
         rollback.apply(self.node.short, NAME, files, steps, leave=os.getpid(), last=last)
+
+
+def taken_leases(kernel: "Entry", seen: "dict[str, Entry]") -> "dict[str, tuple[str, str]]":
+    """The IPv4 leases of before that another host has by now: {interface: (address, its MAC)}.
+
+    A lease that ended may have been given to somebody else; the link knows.
+    """
+    have = {one["address"].split("/")[0] for state in seen.values() for one in state["addresses"]}
+    found = {}
+    for name, link in sorted(kernel.get("links", {}).items()):
+        state = seen.get(name, {})
+        for value in text.of_family(link.get("leases", []), 4):
+            address = value.split("/")[0]
+            # a bond's member does not speak for itself
+            if address in have or not state.get("up") or state.get("master"):
+                continue
+            owner = reach.duplicate_of(name, state["mac"], address)
+            if owner:
+                found[name] = (address, str(owner))
+    return found
+
+
+def refuse_taken(taken: "dict[str, tuple[str, str]]", moves: str) -> None:
+    """Refuse an undo after which this node would be looked for at an address of somebody else."""
+    for name, (address, owner) in sorted(taken.items()):
+        if address == moves:
+            raise LinkError(
+                "[IP-105] %s, the lease that %s had before, is used by the host with MAC %s by now, so nobody would "
+                "find this node after the undo. Take it from that host, let the DHCP server keep it for this node, "
+                "and run the undo again." % (address, name, owner)
+            )
+
+
+def without(kernel: "Entry", names: "Entry") -> "Entry":
+    """The kernel's view without some interfaces: what their owner makes of the old files is right."""
+    return {
+        "links": {name: one for name, one in kernel["links"].items() if name not in names},
+        "routes": [one for one in kernel["routes"] if one[1] not in names],
+    }
 
 
 def too_late() -> str:

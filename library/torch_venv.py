@@ -13,6 +13,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_files import sha256
 
 if TYPE_CHECKING:
     from typing import Any
@@ -203,15 +204,6 @@ def last_json(text: str) -> "Entry":
             if isinstance(answer, dict):
                 return answer
     raise ValueError("no answer")
-
-
-def sha256(path: str) -> str:
-    """Checksum of a file that may be large."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as stream:
-        for block in iter(lambda: stream.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def look_at_python(path: str, own_pip: bool) -> "Entry":

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 """Remember what a role is about to change on this node, and put it back on demand."""
 
-import errno
 import functools
 import hashlib
 import json
@@ -10,10 +9,10 @@ import os
 import re
 import shutil
 import stat
-import tempfile
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_files import put, read_context
 
 DOCUMENTATION = r"""
 ---
@@ -162,7 +161,6 @@ if TYPE_CHECKING:
     Action = Callable[[], None]
 
 RUNNING = ("active", "activating", "reloading")
-CONTEXT = "security.selinux"
 
 
 class UndoError(Exception):
@@ -192,14 +190,6 @@ def clean_path(path: str) -> str:
             "Write it like /etc/sysctl.d/60-fullmesh.conf."
         )
     return path
-
-
-def read_context(path: str) -> str:
-    """Return the SELinux context, empty where there is none."""
-    try:
-        return os.getxattr(path, CONTEXT).decode().rstrip("\0")
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def read_bytes(path: str) -> bytes:
@@ -242,57 +232,9 @@ def missing_parents(node: Node, path: str) -> "list[str]":
     return missing
 
 
-def write_file(path: str, content: bytes, like: "Entry") -> None:
-    """Replace a file in one step; in place where it is a mount point (rename says EBUSY)."""
-    directory = os.path.dirname(path)
-    if not os.path.isdir(directory):
-        os.makedirs(directory, 0o755)
-    handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=directory)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            dress(temporary, like)
-            stream.flush()
-            os.fsync(stream.fileno())
-        try:
-            os.replace(temporary, path)
-        except OSError as exc:
-            if exc.errno not in (errno.EBUSY, errno.EXDEV):
-                raise
-            overwrite(path, content, like)
-        sync_directory(directory)
-    finally:
-        if os.path.lexists(temporary):
-            os.unlink(temporary)
-
-
-def overwrite(path: str, content: bytes, like: "Entry") -> None:
-    """Write through the existing inode."""
-    with open(path, "r+b") as stream:
-        stream.write(content)
-        stream.truncate()
-        stream.flush()
-        os.fsync(stream.fileno())
-    dress(path, like)
-
-
-def dress(path: str, like: "Entry") -> None:
-    """Give a file the owner, mode and context of another one."""
-    info = os.lstat(path)
-    if (info.st_uid, info.st_gid) != (like["uid"], like["gid"]):
-        os.chown(path, like["uid"], like["gid"])
-    os.chmod(path, like["mode"])
-    if like.get("context") and read_context(path) != like["context"]:
-        os.setxattr(path, CONTEXT, str(like["context"]).encode())
-
-
-def sync_directory(path: str) -> None:
-    """Make a rename survive a power cut."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def put_like(path: str, content: bytes, like: "Entry") -> None:
+    """Write a file with the owner, mode and context of another one."""
+    put(path, content, like["mode"], (like["uid"], like["gid"]), like.get("context", ""))
 
 
 def put_back_file(node: Node, path: str, then: "Entry", content: bytes) -> None:
@@ -301,7 +243,7 @@ def put_back_file(node: Node, path: str, then: "Entry", content: bytes) -> None:
     if then["kind"] == "file":
         if os.path.islink(here):
             os.unlink(here)
-        write_file(here, content, then)
+        put_like(here, content, then)
         return
     if os.path.lexists(here):
         os.unlink(here)
@@ -525,17 +467,17 @@ class Point:
         for path in fresh:
             then = state["files"][path]
             if then["kind"] == "file":
-                write_file(f"{blobs}/{then['sha256']}", read_bytes(self.node.at(path)), private)
+                put_like(f"{blobs}/{then['sha256']}", read_bytes(self.node.at(path)), private)
         document = dict(state, schema=SCHEMA, role=self.role)
         text = json.dumps(document, indent=1, sort_keys=True) + "\n"
-        write_file(self.path, text.encode(), private)
+        put_like(self.path, text.encode(), private)
 
     def save_packages(self) -> None:
         """Keep, once, which packages there were: only apt leaves behind what it brought along."""
         if is_dpkg(self.node) and not os.path.lexists(self.directory + "/installed.json"):
             private: Entry = {"uid": os.getuid(), "gid": os.getgid(), "mode": 0o600}
             text = json.dumps(all_packages(self.node))
-            write_file(self.directory + "/installed.json", text.encode(), private)
+            put_like(self.directory + "/installed.json", text.encode(), private)
 
     def brought_along(self) -> "list[str]":
         """Name the packages that came since and that nobody needs now that ours are gone."""

@@ -3,11 +3,11 @@
 """Hold packages in one version with dnf's versionlock plugin, beside other people's locks."""
 
 import os
-import tempfile
 from typing import TYPE_CHECKING
 
 from ansible.module_utils import fullmesh_versionlock as versionlock
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_files import put, read
 
 if TYPE_CHECKING:
     from typing import Any
@@ -86,28 +86,13 @@ def plan(params: "Entry", check: bool, root: str = "") -> "Entry":
             f"[NC-107] dnf holds no package on this node: {why_not}. "
             "Switch its plugin versionlock on, or set nccl_manage to false."
         )
-    before = versionlock.read_list(path)
+    before = read(path)
     others = versionlock.entries(versionlock.without(before, names))
     if present:
         after = versionlock.with_locks(before, dict.fromkeys(names, params["version"]))
     else:
         after = versionlock.without(before, names)
     return {"path": path, "before": before, "after": after, "others": others}
-
-
-def write(module: AnsibleModule, path: str, text: str) -> None:
-    """Replace the list in one step: dnf may read it at any time. Mode, owner and context stay."""
-    handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=os.path.dirname(path))
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        module.atomic_move(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
 
 
 def show(text: str) -> str:
@@ -130,7 +115,7 @@ def main() -> None:
         step = plan(module.params, module.check_mode)
         changed = step["before"] != step["after"]
         if changed and not module.check_mode:
-            write(module, step["path"], step["after"])
+            put(step["path"], step["after"])  # in one step: dnf may read it at any time
     except LockError as error:
         module.fail_json(msg=str(error))
     except OSError as error:

@@ -16,6 +16,7 @@ import zipfile
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_files import sha256
 
 if TYPE_CHECKING:
     from typing import Any
@@ -125,15 +126,6 @@ PIECE = 4 << 20
 
 class DownloadError(Exception):
     """A coded sentence for the user."""
-
-
-def sha256(path: str) -> str:
-    """Checksum of a file that may be large."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as stream:
-        for block in iter(lambda: stream.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def command(params: "Entry", dest: str, index: str) -> "list[str]":

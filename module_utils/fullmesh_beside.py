@@ -6,6 +6,7 @@ An accept in firewalld does not save a packet from a drop in another base chain 
 of them by hook and priority), so whoever put a table of their own there decides as well.
 """
 
+import ipaddress
 from typing import TYPE_CHECKING
 
 from ansible.module_utils import fullmesh_firewalld as firewalld
@@ -24,17 +25,46 @@ FAMILIES = (("ip", "iptables", "ip_tables_names"), ("ip6", "ip6tables", "ip6_tab
 VERBS = {"drop": "drops", "divert": "leads elsewhere"}
 
 
-def own_addresses(run, peers):  # type: (Runner, list[str]) -> tuple[dict[str, str], str]
-    """Return this node's cluster addresses by family and their interface; empty where it has none yet."""
+def own_links(run, peers):  # type: (Runner, list[str]) -> list[Entry]
+    """Return this node's cluster addresses: interface, family, address, network; empty where it has none yet."""
     wanted = firewalld.by_family(peers)
-    own, interface = {}, ""  # type: dict[str, str], str
+    found = []
     for name, addresses in sorted(parse_addresses(run(["ip", "-o", "addr", "show"])[1]).items()):
-        for address in [one.split("/")[0] for one in addresses]:
-            for family in wanted:
-                if address in wanted[family]:
-                    own.setdefault(family, address)
-                    interface = interface or name
-    return own, interface
+        for text in addresses:
+            one = ipaddress.ip_interface(text)
+            family, address = str(one.version), str(one.ip)
+            if address in wanted[family]:
+                link = {"interface": name, "family": family, "address": address}
+                found.append(dict(link, network=one.network))
+    return found
+
+
+def senders(links, peers):  # type: (list[Entry], list[str]) -> list[Entry]
+    """Return what to ask of the rules, link by link: which peers send there, to which address of ours.
+
+    A peer of another network comes over the one link that there is, or over one that nobody can say: what names an
+    interface is then not sure. Our own addresses, of all links, send nothing here.
+    """
+    asked = []
+    for family, addresses in sorted(firewalld.by_family(peers).items()):
+        mine = [link for link in links if link["family"] == family]
+        own = {link["address"] for link in mine}
+        left = [ipaddress.ip_address(one) for one in addresses if one not in own]
+        for link in mine:
+            near = [one for one in left if one in link["network"]]
+            asked.append(question(family, near, link["interface"], link["address"]))
+        far = [one for one in left if not any(one in link["network"] for link in mine)]
+        # An address that is announced by a routing daemon lies on lo, and nothing comes in there.
+        names = {link["interface"] for link in links} - {"lo"}
+        name = names.pop() if len(names) == 1 else ""
+        asked.append(question(family, far, name, mine[0]["address"] if len(mine) == 1 else ""))
+    return [one for one in asked if any(one["peers"].values())]
+
+
+def question(family, peers, interface, address):  # type: (str, list[Any], str, str) -> Entry
+    """Say who sends over which interface to which address, as `packet.findings` wants it."""
+    own = {family: address} if address else {}
+    return {"peers": {family: [str(one) for one in peers]}, "own": own, "interface": interface}
 
 
 def nftables(run):  # type: (Runner) -> Entry
@@ -100,20 +130,29 @@ def look(run, want, ufw_goes):  # type: (Runner, Entry, bool) -> tuple[list[str]
 
     *want*: peers, ports. *ufw_goes*: ufw's rules are left out, because they are about to be taken away.
     """
-    own, interface = own_addresses(run, want["peers"])
-    peers = firewalld.by_family(want["peers"])
-    others = {one: [text for text in peers[one] if text != own.get(one)] for one in peers}
-    asked = {"peers": others, "ports": want["ports"], "own": own, "interface": interface}
+    asked = [
+        dict(one, ports=want["ports"])
+        for one in senders(own_links(run, want["peers"]), want["peers"])
+    ]
     rules = nftables(run)
     if ufw_goes:
         without_ufw(rules)
     without_firewalld(rules)
-    found = [dict(one, tool="nft") for one in packet.findings(rules, asked)]
     old, unread = legacy(run)
-    for one in old:
-        found += [dict(item, tool="iptables-legacy") for item in packet.findings(one, asked)]
+    found = []  # type: list[Entry]
+    for tool, ruleset_ in [("nft", rules), *(("iptables-legacy", one) for one in old)]:
+        for question_ in asked:
+            told = [dict(one, tool=tool) for one in packet.findings(ruleset_, question_)]
+            found += [one for one in told if not any(same(one, other) for other in found)]
     with_lines(run, found)
     return worded(found, unread)
+
+
+def same(one, other):  # type: (Entry, Entry) -> bool
+    """Say whether two findings are of one rule; each has an example of its own, and one is enough."""
+    return all(one[key] == other[key] for key in one if key not in ("port", "sender", "line")) and (
+        one["handle"] is not None or one["line"] == other["line"]
+    )
 
 
 def with_lines(run, found):  # type: (Runner, list[Entry]) -> None

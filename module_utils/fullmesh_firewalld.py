@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
 from ansible.module_utils import fullmesh_ruleset as ruleset
+from ansible.module_utils.fullmesh_files import look
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,21 +35,44 @@ FAMILIES = (("4", "ipv4", "inet"), ("6", "ipv6", "inet6"))
 
 
 def by_family(addresses):  # type: (list[str]) -> dict[str, list[str]]
-    """Sort addresses into families; no doubles, no loopback, no scope, mapped v4 addresses as v4."""
+    """Sort addresses and networks into families; no doubles, no loopback, no scope, mapped v4 addresses as v4.
+
+    What lies in another network is left out: nftables refuses a set whose intervals overlap.
+    """
     found = {"4": set(), "6": set()}  # type: dict[str, set[Any]]
     for text in addresses:
-        address = ipaddress.ip_address(text.split("%")[0])  # type: Any
-        if address.version == 6 and address.ipv4_mapped:  # noqa: PLR2004 (IP version)
-            address = address.ipv4_mapped
-        if not address.is_loopback:
-            found[str(address.version)].add(address)
-    return {family: [str(one) for one in sorted(found[family])] for family in found}
+        network = ipaddress.ip_network(text.split("%")[0], strict=False)  # type: Any
+        mapped = network.version == 6 and network.network_address.ipv4_mapped  # noqa: PLR2004 (IP version)
+        if mapped and network.prefixlen == network.max_prefixlen:
+            network = ipaddress.ip_network(mapped)
+        if not network.is_loopback:
+            found[str(network.version)].add(network)
+    return {family: [written(one) for one in sorted(outermost(found[family]))] for family in found}
+
+
+def outermost(networks):  # type: (set[Any]) -> list[Any]
+    """Leave out the networks that lie in another one (subnet_of is not in Python 3.6)."""
+    wide = [one for one in networks if one.prefixlen < one.max_prefixlen]
+    return [
+        one
+        for one in networks
+        if not any(
+            one.network_address in other and one.prefixlen > other.prefixlen for other in wide
+        )
+    ]
+
+
+def written(network):  # type: (Any) -> str
+    """Write a network; one of a single address as that address."""
+    single = network.prefixlen == network.max_prefixlen
+    return str(network.network_address if single else network)
 
 
 def ipset_xml(short, family, entries):  # type: (str, str, list[str]) -> str
-    """Print a set of single addresses."""
+    """Print a set of addresses, or of networks where one is among them."""
     inet = {number: name for number, _, name in FAMILIES}[family]
-    lines = ['<ipset type="hash:ip">', "  <short>{}</short>".format(short)]
+    kind = "net" if any("/" in entry for entry in entries) else "ip"
+    lines = ['<ipset type="hash:{}">'.format(kind), "  <short>{}</short>".format(short)]
     lines.append('  <option name="family" value="{}"/>'.format(inet))
     lines += ["  <entry>{}</entry>".format(entry) for entry in entries]
     return HEAD + "\n".join([*lines, "</ipset>"]) + "\n"
@@ -138,19 +162,10 @@ def files(want):  # type: (Entry) -> dict[str, str]
 # --- what others have ---------------------------------------------------------------------------
 
 
-def read(path):  # type: (str) -> str
-    """Return a file's text, empty where there is none."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
-    except OSError:
-        return ""
-
-
 def tree(root, kind, name):  # type: (str, str, str) -> Any
     """Parse one object's file as firewalld would find it; None where there is none or it is broken."""
     for base in (ETC, LIB):
-        text = read("{}{}/{}/{}.xml".format(root, base, kind, name))
+        text = look("{}{}/{}/{}.xml".format(root, base, kind, name))
         if text:
             try:
                 return ElementTree.fromstring(text)  # noqa: S314 (root's own files on this node)
@@ -173,7 +188,7 @@ def object_names(root, kind):  # type: (str, str) -> list[str]
 
 def conf_value(root, key, default):  # type: (str, str, str) -> str
     """Read one setting of firewalld.conf."""
-    found = re.search(r"^\s*{}\s*=\s*(\S+)".format(key), read(root + ETC + "/firewalld.conf"), re.M)
+    found = re.search(r"^\s*{}\s*=\s*(\S+)".format(key), look(root + ETC + "/firewalld.conf"), re.M)
     return found.group(1) if found else default
 
 
@@ -249,7 +264,7 @@ def interface_zones(root, run, interface, running):  # type: (str, Runner, str, 
         rc, out = run(["firewall-cmd", "--get-zone-of-interface=" + interface])
         found += [(out.strip(), "firewalld at runtime")] if rc == 0 and out.strip() else []
     found += networkmanager_zone(run, interface)
-    text = read("{}/etc/sysconfig/network-scripts/ifcfg-{}".format(root, interface))
+    text = look("{}/etc/sysconfig/network-scripts/ifcfg-{}".format(root, interface))
     named = re.search(r"^ZONE=[\"']?([^\s\"']+)", text, re.M)
     return found + ([(named.group(1), "ifcfg-" + interface)] if named else [])
 
@@ -265,7 +280,7 @@ def networkmanager_zone(run, interface):  # type: (Runner, str) -> list[tuple[st
 
 
 def parse_zones(text):  # type: (str) -> dict[str, Entry]
-    """Read ``firewall-cmd --list-all-zones``; interfaces are left out, they belong to NetworkManager."""
+    """Read ``firewall-cmd --list-all-zones`` or ``--list-all-policies``."""
     zones = {}  # type: dict[str, Entry]
     now, key = {}, ""  # type: Entry, str
     for line in text.splitlines():
@@ -276,37 +291,110 @@ def parse_zones(text):  # type: (str) -> dict[str, Entry]
         elif ":" in line:
             key, _, value = line.strip().partition(":")
             now[key] = sorted(value.split())
-    for zone in zones.values():
-        zone.pop("interfaces", None)
     return zones
 
 
-def unsaved(runtime, permanent, own):  # type: (str, str, str) -> list[str]
-    """Say what other zones allow at runtime only: a reload would drop it."""
+def own_names(zone):  # type: (str) -> set[str]
+    """Name our zone, policies and ipsets: what is at runtime only there is what a reload shall drop."""
+    return {os.path.basename(path)[:-4] for path in paths(zone).values()} - {"ssh"}
+
+
+def unsaved(runtime, permanent, own, kind="zone"):  # type: (str, str, str, str) -> list[str]
+    """Say what other zones (policies) allow at runtime only: a reload would drop it. Interfaces: see `unbound`."""
     ran, kept = parse_zones(runtime), parse_zones(permanent)
     found = []
-    for zone in sorted(ran):
-        for key in sorted(ran[zone]):
-            if zone != own and ran[zone][key] != kept.get(zone, {}).get(key, []):
+    for name in sorted(set(ran) - own_names(own)):
+        for key in sorted(set(ran[name]) - {"interfaces"}):
+            if ran[name][key] != kept.get(name, {}).get(key, []):
                 found.append(
-                    "zone {}, {}: {}".format(zone, key, " ".join(ran[zone][key]) or "none")
+                    "{} {}, {}: {}".format(kind, name, key, " ".join(ran[name][key]) or "none")
                 )
+    return found
+
+
+# Their owners hear of a reload (the signal Reloaded) and bind them again: moby's firewalld.go, libvirt's network
+# driver, NetworkManager for shared connections.
+REBOUND = frozenset(["docker", "docker-forwarding", "libvirt", "libvirt-routed", "nm-shared"])
+
+
+def unbound(run, runtime, permanent, passed):  # type: (Runner, str, str, list[str]) -> list[str]
+    """Say which interfaces a reload would move to the default zone.
+
+    They come back from the files and from NetworkManager only (firewalld's own reload(), 1.3.3). *passed*: zones that
+    do not matter, the default one among them.
+    """
+    ran, kept = parse_zones(runtime), parse_zones(permanent)
+    found = []
+    for zone in sorted(set(ran) - set(passed) - REBOUND):
+        for interface in ran[zone].get("interfaces", []):
+            if interface in kept.get(zone, {}).get("interfaces", []):
+                continue
+            if zone not in [name for name, _ in networkmanager_zone(run, interface)]:
+                found.append("zone {}, interfaces: {}".format(zone, interface))
+    return found
+
+
+def flushes_all(root):  # type: (str) -> bool
+    """Say whether a reload drops interfaces, direct rules and ipset entries, too, as it does unless told otherwise."""
+    return conf_value(root, "FlushAllOnReload", "yes").lower() not in ("no", "false")
+
+
+def tidy(zone):  # type: (str) -> str
+    """Return the command, for sh, that takes out of our sets at runtime what their files do not have.
+
+    With FlushAllOnReload=no firewalld adds every old entry again after a reload (its own reload(), 1.3.3).
+    """
+    names = [
+        "{}-{}{}".format(zone, who, family)
+        for family, _, _ in FAMILIES
+        for who in ("peers", "controllers")
+    ]
+    return (
+        "for s in {}; do "
+        'k=" $(firewall-cmd --permanent --ipset=$s --get-entries 2>/dev/null | tr "\\n" " ") "; '
+        "firewall-cmd --ipset=$s --get-entries 2>/dev/null | while read -r e; do "
+        'case "$k" in *" $e "*) ;; *) firewall-cmd --ipset=$s --remove-entry="$e" </dev/null ;; esac; '
+        "done; done"
+    ).format(" ".join(names))
+
+
+def only_now(run, own):  # type: (Runner, str) -> list[str]
+    """Say which entries of others' ipsets and which direct rules are there at runtime only."""
+    asked = [("direct rule", ["--direct", "--get-all-rules"])]
+    names = run(["firewall-cmd", "--get-ipsets"])[1].split()
+    for name in sorted(set(names) - own_names(own)):
+        asked.append(("ipset " + name, ["--ipset=" + name, "--get-entries"]))
+    found = []
+    for what, words in asked:
+        rc, ran = run(["firewall-cmd", *words])
+        kept_rc, kept = run(["firewall-cmd", "--permanent", *words])
+        # A set with a timeout has no entries to ask for.
+        lost = sorted(set(ran.splitlines()) - set(kept.splitlines())) if rc == kept_rc == 0 else []
+        if lost:
+            more = " and {} more".format(len(lost) - 3) if len(lost) > 3 else ""  # noqa: PLR2004 (examples)
+            found.append("{}: {}{}".format(what, ", ".join(lost[:3]), more))
     return found
 
 
 # --- the kernel ---------------------------------------------------------------------------------
 
 
-def binding(command="list table inet firewalld"):  # type: (str) -> str
+def library(command):  # type: (str) -> tuple[int, str]
     """Ask libnftables itself: Debian's firewalld brings the library without the command nft."""
     try:
         nftables = importlib.import_module("nftables")  # the OS's own; absent on a bare node
-    except ImportError:
-        return ""
+    except ImportError as exc:
+        return 127, str(exc)
     link = nftables.Nftables()
     link.set_json_output(True)
-    rc, out, _ = link.cmd(command)
-    return str(out) if rc == 0 else ""
+    rc, out, said = link.cmd(command)
+    return int(rc), str(out) if rc == 0 else str(said)
+
+
+def binding(command="list table inet firewalld"):  # type: (str) -> str
+    """Return what libnftables lists, empty where it does not."""
+    rc, out = library(command)
+    return out if rc == 0 else ""
 
 
 def kernel_table(run):  # type: (Runner) -> list[Entry]
@@ -341,6 +429,36 @@ def iptables_table(run, family):  # type: (Runner, str) -> list[Entry]
     return items + [{"set": {"name": name, "elem": sets[name]}} for name in sorted(sets)]
 
 
+# What firewalld's iptables backend has in the tables, by the source of 1.3.3 (core/ipXtables.py, core/fw_policy.py)
+# and what it loaded: chains of its own, and a few rules in the built-in ones. FWDI_, FWDO_ and ZONES_SOURCE are older.
+OWN_CHAIN = re.compile(
+    r"(?:INPUT|FORWARD|OUTPUT|PREROUTING|POSTROUTING)_(?:direct|(?:IN_|OUT_)?ZONES\w*|POLICIES_(?:pre|post))\Z"
+    r"|(?:IN|OUT|FWD|FWDI|FWDO|PRE|POST)_|RFC3964_IPv4\Z"
+)
+OWN_RULE = re.compile(
+    r"-m conntrack --ctstate (?:RELATED,ESTABLISHED(?:,DNAT)? -j ACCEPT|INVALID -j DROP)\Z|-[io] lo -j ACCEPT\Z"
+    r"|-j REJECT --reject-with (?:icmp-host|icmp6-adm)-prohibited\Z|-m rpfilter .*--invert -j DROP\Z"
+    r"|-p ipv6-icmp -m icmp6 --icmpv6-type 13[45] -j ACCEPT\Z"
+    r"|.*-j LOG --log-prefix \"(?:STATE_INVALID_DROP|FINAL_REJECT|rpfilter_DROP): \""
+)
+
+
+def rules_beside(run):  # type: (Runner) -> list[str]
+    """Return the rules in iptables that are not firewalld's."""
+    found = []  # type: list[str]
+    for tool in ("iptables-save", "ip6tables-save"):
+        rc, out = run([tool])
+        for line in out.splitlines() if rc == 0 else ():
+            words = line.split(None, 2)
+            if words[:1] != ["-A"] or OWN_CHAIN.match(words[1]):
+                continue
+            rule = words[2] if len(words) > 2 else ""  # noqa: PLR2004 (-A, chain, rule)
+            leads = re.search(r"(?:^|\s)-[jg] (\S+)", rule)
+            if not (leads and OWN_CHAIN.match(leads.group(1))) and not OWN_RULE.match(rule):
+                found.append(line)
+    return found
+
+
 def simpler(part):  # type: (Entry) -> Entry
     """Say one expression of iptables as firewalld's own nftables rules say it."""
     for word in ("goto", "jump"):
@@ -360,27 +478,31 @@ def kernel_tables(run, root=""):  # type: (Runner, str) -> list[tuple[list[Entry
 
 
 def elements(table, name):  # type: (list[Entry], str) -> list[str] | None
-    """Return a set's addresses, sorted; None where the kernel has no such set."""
+    """Return a set's addresses as `joined` has them; None where the kernel has no such set."""
     for item in table:
         if item.get("set", {}).get("name") == name:
-            found = []  # type: list[str]
+            found = []  # type: list[Any]
             for one in item["set"].get("elem", []):
-                found += addresses_of(
+                found += networks_of(
                     one["elem"]["val"] if isinstance(one, dict) and "elem" in one else one
                 )
-            return sorted(found)
+            return joined(found)
     return None
 
 
-def addresses_of(value):  # type: (Any) -> list[str]
-    """Return the addresses of one element; libnftables may join neighbours to a range or prefix."""
+def networks_of(value):  # type: (Any) -> list[Any]
+    """Return the networks of one element; libnftables may join neighbours to a range or prefix."""
     if not isinstance(value, dict):
-        return [str(value)]
+        return [ipaddress.ip_network(value)]
     if "prefix" in value:
-        text = "{addr}/{len}".format(**value["prefix"])
-        return [str(one) for one in ipaddress.ip_network(text)]
+        return [ipaddress.ip_network("{addr}/{len}".format(**value["prefix"]))]
     first, last = [ipaddress.ip_address(one) for one in value["range"]]
-    return [str(first + step) for step in range(int(last) - int(first) + 1)]
+    return list(ipaddress.summarize_address_range(first, last))
+
+
+def joined(networks):  # type: (list[Any]) -> list[str]
+    """Write what addresses a list of networks holds, the same whoever put it together."""
+    return [written(one) for one in ipaddress.collapse_addresses(networks)]
 
 
 def chain_rules(table, chain):  # type: (list[Entry], str) -> list[list[Entry]]
@@ -439,7 +561,7 @@ def kernel_faults(table, want, families=("4", "6")):
         for family in families:
             name = "{}-{}{}".format(zone, who, family)
             seen = elements(table, name) or []
-            if seen != sorted(sets[who][family]):
+            if seen != joined([ipaddress.ip_network(one) for one in sets[who][family]]):
                 found.append("set {} holds {}".format(name, ", ".join(seen) or "nothing"))
     for family in families:
         name = "{}-peers{}".format(zone, family)
@@ -515,7 +637,7 @@ def permanent_text(zone, root=""):  # type: (str, str) -> str
     parts = []
     for kind, name in places:
         for base in (ETC, LIB):
-            text = read("{}{}/{}/{}.xml".format(root, base, kind, name))
+            text = look("{}{}/{}/{}.xml".format(root, base, kind, name))
             if text:
                 parts.append("{} {}\n{}".format(kind, name, text))
                 break
@@ -535,6 +657,7 @@ def zone_fingerprint(zones, run, root=""):
     result = {}
     for zone in zones:
         told = parse_zones(fallback).get(zone, {})
+        told.pop("interfaces", None)  # not ours, and NetworkManager moves them
         rules = fingerprint_rules(table, zone) if table else [json.dumps(told, sort_keys=True)]
         runtime = "\n".join(rules)
         pair = {"permanent": permanent_text(zone, root), "runtime": runtime}
@@ -557,7 +680,7 @@ def has_roce(root=""):  # type: (str) -> bool
         ]
     except OSError:
         return False
-    return any(read(place).strip() == "Ethernet" for place in places)
+    return any(look(place).strip() == "Ethernet" for place in places)
 
 
 def version_of(text):  # type: (str) -> tuple[int, ...]

@@ -8,8 +8,10 @@ in any more. nftables tables of others are not touched. So what was there is put
 """
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
+from ansible.module_utils import fullmesh_firewalld as firewalld
 from ansible.module_utils import fullmesh_ruleset as ruleset
 
 if TYPE_CHECKING:
@@ -163,18 +165,31 @@ GATE_TEXT = """table inet {name} {{
 
 
 def shut_gate(run, ssh_ports):  # type: (Runner, list[int]) -> str
-    """Let nothing new in but ssh while one firewall goes and the other comes; return the command that opens it.
+    """Let nothing new in but ssh while one firewall goes and the other comes; say why that could not be done.
 
-    A table of nftables of our own, which firewalld does not flush. Without the command nft there is none.
+    A table of nftables of our own, which firewalld does not flush.
     """
     path = PLACE + "-gate"
-    ports = ", ".join(str(port) for port in ssh_ports)
-    write(path, GATE_TEXT.format(name=GATE, ports=ports))
-    rc, _ = run(["nft", "-f", path])
+    text = GATE_TEXT.format(name=GATE, ports=", ".join(str(port) for port in ssh_ports))
+    write(path, text)
+    rc, out = run(["nft", "-f", path])
     os.unlink(path)
-    return "" if rc != 0 else "nft delete table inet " + GATE
+    if rc != 0:
+        # Debian's firewalld depends on the library (python3-nftables) and not on the command.
+        rc, out = firewalld.library(text)
+    return out.strip() or "no reason given" if rc != 0 else ""
 
 
 def open_gate(run):  # type: (Runner) -> None
     """Take the gate away; nothing to do where there is none."""
-    run(["nft", "delete", "table", "inet", GATE])
+    if run(["nft", "delete", "table", "inet", GATE])[0] != 0:
+        firewalld.library("delete table inet " + GATE)
+
+
+def opening():  # type: () -> str
+    """Return the command that opens the gate on the way back; it is well where there is none."""
+    python = sys.executable or "/usr/bin/python3"
+    return (
+        "if command -v nft; then ! nft list table inet {0} || nft delete table inet {0}; else "
+        "{1} -c 'import nftables; nftables.Nftables().cmd(\"delete table inet {0}\")' || :; fi"
+    ).format(GATE, python)

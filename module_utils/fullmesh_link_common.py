@@ -47,9 +47,25 @@ def wanted_routes(link: "Link") -> "list[dict[str, str]]":
     """The gateway as a route, and the routes; 0.0.0.0/0 is what every netplan knows (22.04: 0.104)."""
     routes = list(link.get("routes", []))
     if link.get("gateway"):
-        to = "0.0.0.0/0" if version(link["gateway"]) == 4 else "::/0"  # noqa: PLR2004 (IP version)
+        to = DEFAULTS[version(link["gateway"])]
         routes.insert(0, {"to": to, "via": link["gateway"]})
     return routes
+
+
+# A default route as `ip` takes it back, a family.
+DEFAULTS = {4: "0.0.0.0/0", 6: "::/0"}
+
+
+def gateway_of(link: "Link", family: int) -> str:
+    """The next hop of the link's default route of a family; a link has one gateway, the other family's is a route."""
+    wide = (one["via"] for one in wanted_routes(link) if one["to"] == DEFAULTS[family])
+    return next(wide, "")
+
+
+def narrow_routes(link: "Link", family: int) -> "list[dict[str, str]]":
+    """The routes of a family without the default one."""
+    routes = [one for one in link.get("routes", []) if version(one["to"]) == family]
+    return [one for one in routes if one["to"] != DEFAULTS[family]]
 
 
 def bond_of(link: "Link") -> "State":
@@ -220,6 +236,73 @@ def remade(links: "Iterable[Link]", before: "State") -> "Commands":
     return steps
 
 
+def with_remade(links: "Iterable[Link]", before: "State") -> "State":
+    """A snapshot that knows which devices the change makes anew, so that the way back makes them anew as well."""
+    return dict(before, remade=[step[-1] for step in remade(links, before)])
+
+
+def unlike(then: "State", now: "State") -> "list[str]":
+    """The bonds and VLANs that two snapshots have both, as other devices: kind, tag, parent, options of a bond."""
+    both = [name for name in then["links"] if name in now["links"]]
+    return [name for name in both if made_as(then["links"][name]) != made_as(now["links"][name])]
+
+
+def made_as(there: "State") -> "list[str]":
+    """The arguments of ``ip link add NAME`` that make a bond or VLAN as it is there; [] for a card."""
+    data = there.get("data", {})
+    if there.get("kind") == "vlan":
+        return ["link", there["parent"], "type", "vlan", "id", str(data.get("id"))]
+    if there.get("kind") != "bond":
+        return []
+    lacp = data.get("mode") == "802.3ad"
+    words = ["type", "bond", "mode", str(data.get("mode"))]
+    # zero is the default, and updelay without miimon is refused; so is a word of LACP in another mode
+    for key, name in (("miimon", "miimon"), ("updelay", "updelay"), ("downdelay", "downdelay")):
+        words += [key, str(data[name])] if data.get(name) else []
+    if data.get("xmit_hash_policy"):
+        words += ["xmit_hash_policy", str(data["xmit_hash_policy"])]
+    for key, name in (("lacp_rate", "ad_lacp_rate"), ("ad_select", "ad_select")):
+        words += [key, str(data[name])] if lacp and data.get(name) else []
+    return words
+
+
+def removed(names: "Iterable[str]", before: "State") -> "list[str]":
+    """What the way back removes first, though it was there: it has another shape now, or stands on such a one.
+
+    Nobody changes a living device back: networkd leaves one that is there as it is (systemd#9627), and ifupdown's
+    stanza makes none where one stands.
+    """
+    anew = before.get("remade", [])
+    return [one for one in names if {one, before["links"].get(one, {}).get("parent")} & {*anew}]
+
+
+def staying(names: "Iterable[str]", before: "State") -> "list[str]":
+    """Those of *names* that were there and are not removed on the way."""
+    every = list(names)
+    out = removed(every, before)
+    return [name for name in every if name in before["links"] and name not in out]
+
+
+def made_again(names: "list[str]", before: "State") -> "Commands":
+    """Make what was removed and what no owner has made by now: somebody had made it by hand."""
+    steps: Commands = []
+    for name in removed(names, before):
+        words = made_as(before["links"].get(name, {}))
+        if not words:
+            continue
+        test = 'test -d "/sys/class/net/$0"'
+        # the owner may be faster after all
+        add = " || ".join([test, 'ip link add name "$0" "$@"', test])
+        steps.append(["/bin/sh", "-c", add, name, *words])
+        for one in names:
+            if before["links"].get(one, {}).get("master") == name:
+                join = 'test -e "/sys/class/net/$1/lower_$0" || '
+                # only a card that is down can be enslaved
+                join += '{ ip link set "$0" down; ip link set "$0" master "$1"; }'
+                steps.append(["/bin/sh", "-c", join, one, name])
+    return steps
+
+
 def differs(link: "Link", there: "State") -> bool:
     """Say whether the device that is there is another one than the link wants."""
     vlan, bond, data = vlan_of(link), bond_of(link), there["data"]
@@ -244,8 +327,9 @@ def bond_differs(link: "Link", data: "State") -> "list[tuple[str, str]]":
 
 def runtime(names: "Iterable[str]", before: "State") -> "Commands":
     """Commands that give the kernel back what nobody but the kernel knew: run after the owner had its turn."""
-    steps: Commands = []
-    for name in names:
+    every = list(names)
+    steps = made_again(every, before)
+    for name in every:
         then = before["links"].get(name)
         if then is None:
             continue
@@ -258,15 +342,29 @@ def runtime(names: "Iterable[str]", before: "State") -> "Commands":
     return steps
 
 
+def outliving(command: "list[str]") -> "list[str]":
+    """A command whose daemon (a DHCP client) lives on when the unit ends in which the way back runs.
+
+    systemd ends what is left in a unit's group (KillMode=control-group), and the address goes with its lease later on.
+    A scope is a group of its own; the command's exit status comes through (seen with systemd 252). Nothing is armed on
+    a node where systemd-run does not work (TX-103), and early in a boot no way back brings an interface up by itself.
+    """
+    return ["systemd-run", "--scope", "--quiet", *command]
+
+
 def gone(names: "Iterable[str]", before: "State") -> "Commands":
-    """Remove what was not there before: a bond or a VLAN of ours; VLANs stand last in *names* and go first."""
-    made = [name for name in names if name not in before["links"]]
-    return [["ip", "link", "delete", name] for name in reversed(made)]
+    """Remove what was not there before, or not so: a bond or a VLAN; VLANs stand last in *names* and go first."""
+    every = list(names)
+    stay = staying(every, before)
+    made = [name for name in every if name not in stay]
+    # one that could not be made, or that went with its parent, is no fault to be told
+    script = 'test ! -d "/sys/class/net/$0" || ip link delete "$0"'
+    return [["/bin/sh", "-c", script, name] for name in reversed(made)]
 
 
 def emptied(names: "Iterable[str]", before: "State") -> "Commands":
     """Take our addresses off what stays; its owner and `runtime` give it its own ones back."""
-    there = [name for name in names if name in before["links"]]
+    there = staying(names, before)
     return [["ip", "addr", "flush", "dev", name, "scope", "global"] for name in there]
 
 
@@ -285,17 +383,17 @@ def reconfigured(
 
     One that *steps* remove before is made by the reload and configured as it appears; it cannot be named yet.
     """
-    removed = [step[-1] for step in steps if step[:3] == ["ip", "link", "delete"]]
+    anew = [step[-1] for step in steps if step[:3] == ["ip", "link", "delete"]]
     there = [
         name
-        for name in touched(links)
-        if name in before["links"] and name not in removed and (names is None or name in names)
+        for name in staying(touched(links), dict(before, remade=anew))
+        if names is None or name in names
     ]
     return [["networkctl", "reconfigure", *there]] if there else []
 
 
 def reloaded(names: "list[str]", before: "State") -> "Commands":
     """Let networkd read the files that stand there now and configure those interfaces that were there before."""
-    there = [name for name in names if name in before["links"]]
+    there = staying(names, before)
     steps = [["networkctl", "reload"], *emptied(names, before)]
     return [*steps, ["networkctl", "reconfigure", *there]] if there else steps

@@ -108,8 +108,8 @@ def pairs4(link: "Link") -> "Pairs":
         address, _, prefix = value.partition("/")
         end = str(number) if number else ""
         pairs += [("IPADDR" + end, address), ("PREFIX" + end, prefix)]
-    gateway = common.of_family([link["gateway"]] if link.get("gateway") else [], 4)
-    pairs += [("GATEWAY", value) for value in gateway]
+    gateway = common.gateway_of(link, 4)
+    pairs += [("GATEWAY", gateway)] if gateway else []
     return [*pairs, ("DEFROUTE", "yes" if gateway else "no")]
 
 
@@ -121,14 +121,14 @@ def pairs6(link: "Link") -> "Pairs":
         pairs.append(("IPV6ADDR", addresses[0]))
     if addresses[1:]:
         pairs.append(("IPV6ADDR_SECONDARIES", " ".join(addresses[1:])))
-    gateway = common.of_family([link["gateway"]] if link.get("gateway") else [], 6)
-    pairs += [("IPV6_DEFAULTGW", value) for value in gateway]
+    gateway = common.gateway_of(link, 6)
+    pairs += [("IPV6_DEFAULTGW", gateway)] if gateway else []
     return [*pairs, ("IPV6_DEFROUTE", "yes" if gateway else "no")]
 
 
 def route_lines(link: "Link", family: int) -> str:
     """The routes as arguments of `ip route add`, which both readers take."""
-    routes = [one for one in link.get("routes", []) if common.version(one["to"]) == family]
+    routes = common.narrow_routes(link, family)
     text = "%s via %s dev %s\n"
     return "".join(text % (one["to"], one["via"], link["interface"]) for one in routes)
 
@@ -262,7 +262,7 @@ def apply(
         else:
             # ifdown stops a DHCP client by its pid file and flushes, whatever the file says now
             downs = [*common.bond_of(link).get("members", []), name]
-            steps += [["ifdown", one] for one in downs if one in before["links"]]
+            steps += [["ifdown", one] for one in common.staying(downs, before)]
             steps.append(["ifup", name])
     return steps
 
@@ -283,12 +283,14 @@ def restore(names: "list[str]", before: "State") -> "Commands":
     steps = common.gone(names, before)
     if before.get("nm"):
         steps.append(["nmcli", "connection", "reload"])
+    there = common.staying(names, before)
     for name in names:
         if name in before.get("profiles", {}):
             command = ["nmcli", "--wait", "20", "connection", "up", "uuid"]
-            steps.append([*command, before["profiles"][name], "ifname", name])
+            device = ["ifname", name] if name in there else []
+            steps.append([*command, before["profiles"][name], *device])
         elif name in before["links"]:
-            steps.append(["ip", "addr", "flush", "dev", name, "scope", "global"])
+            steps += common.emptied([name], before)
             if before["links"][name]["up"] and not before.get("nm"):
-                steps.append(["ifup", name])
+                steps.append(common.outliving(["ifup", name]))
     return steps + common.runtime(names, before)

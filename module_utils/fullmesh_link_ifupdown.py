@@ -33,6 +33,7 @@ LISTS = re.compile(r"\s*(auto|allow-\S+|no-auto-down|no-scripts)\s")
 # source-directory takes no other names (run-parts's rule)
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+\Z")
 DEPTH = 5
+CONF = "/proc/sys/net/ipv6/conf/%s/%s"
 
 
 def files(links: "list[Link]") -> "Files":
@@ -247,7 +248,14 @@ def snapshot(run: "Runner", names: "list[str]") -> "State":
     state["ifstate"] = sorted({line.partition("=")[0] for line in lines} & set(names))
     pids = {name: "/run/dhclient.%s.pid" % name for name in names}
     state["dhclient"] = {name: pid for name, pid in pids.items() if run(["cat", pid])[0] == 0}
+    state["ipv6"] = {name: advertised(run, name) for name in names}
     return state
+
+
+def advertised(run: "Runner", name: str) -> "State":
+    """What the kernel makes of a router's words; our stanzas turn it off, and no ifdown turns it on again."""
+    answers = {key: run(["cat", CONF % (name, key)]) for key in ("autoconf", "accept_ra")}
+    return {key: out.strip() for key, (rc, out, _) in answers.items() if rc == 0}
 
 
 def apply(
@@ -261,6 +269,10 @@ def apply(
             # -x: stop without giving the lease back, the way back may need it
             steps.append(["dhclient", "-x", "-pf", before["dhclient"][name], name])
     steps += common.emptied(common.touched(chosen), before)
+    # IPv4's go with the last address; one that the new stanza drops would stay until the next boot
+    old = [one["dev"] for one in before.get("routes", []) if one["family"] == "-6"]
+    flush = ["ip", "-6", "route", "flush", "proto", "boot", "dev"]
+    steps += [[*flush, name] for name in common.touched(chosen) if name in old]
     return steps + [["ifup", "--force", link["interface"]] for link in chosen]
 
 
@@ -272,9 +284,14 @@ def named(link: "Link", names: "Optional[list[str]]") -> bool:
 def restore(names: "list[str]", before: "State") -> "Commands":
     """Bring up what was up as the old files say, then what only the kernel knew."""
     steps = common.gone(names, before) + common.emptied(names, before)
+    for name in common.staying(names, before):
+        # before ifup: a stanza of old that says something else has the last word
+        for key, value in sorted(before.get("ipv6", {}).get(name, {}).items()):
+            write = 'echo "$1" > "$0"'
+            steps.append(["/bin/sh", "-c", write, CONF % (name, key), value])
     for name in names:
         if name in before.get("ifstate", []):
-            steps.append(["ifup", "--force", name])
+            steps.append(common.outliving(["ifup", "--force", name]))
         else:
             # ifupdown's note that it is up: nobody but we brought it up
             steps.append(["rm", "-f", "/run/network/ifstate." + name])

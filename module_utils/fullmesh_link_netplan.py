@@ -324,3 +324,15 @@ def restore(names: "list[str]", before: "State") -> "Commands":
     """Let networkd read what stands there now, then what only the kernel knew."""
     steps = [*common.gone(names, before), ["netplan", "generate"]]
     return steps + common.reloaded(names, before) + common.runtime(names, before)
+
+
+def at_boot(names: "list[str]", before: "State") -> "Commands":
+    """What is to do where a reboot came in between, once the old files stand again and before networkd starts.
+
+    netplan's generator has run by then, and udev has given the cards that are there the MTU of its .link files; old
+    files without an MTU would leave it. A card that comes later finds the files of now.
+    """
+    there = [name for name in names if before["links"].get(name, {}).get("mtu")]
+    script = 'test ! -d "/sys/class/net/$0" || ip link set "$0" mtu "$1"'
+    mtus = [["/bin/sh", "-c", script, one, str(before["links"][one]["mtu"])] for one in there]
+    return [["netplan", "generate"], *mtus]

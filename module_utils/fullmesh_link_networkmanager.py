@@ -116,14 +116,15 @@ def keyfile_family(link: "Link", family: int, without: str) -> "Pairs":
         return [("method", without)]
     pairs = [("method", "manual"), ("may-fail", "false")]
     pairs += [("address%d" % n, value) for n, value in enumerate(addresses, 1)]
-    gateway = common.of_family([link["gateway"]] if link.get("gateway") else [], family)
-    pairs += [("gateway", value) for value in gateway] or [("never-default", "true")]
+    gateway = common.gateway_of(link, family)
+    # never-default would overrule a default route among the routes as well
+    pairs.append(("gateway", gateway) if gateway else ("never-default", "true"))
     dns = common.of_family(link.get("dns", []), family)
     if dns:
         pairs.append(("dns", "".join(value + ";" for value in dns)))
     if link.get("search"):
         pairs.append(("dns-search", "".join(value + ";" for value in link["search"])))
-    routes = [one for one in link.get("routes", []) if common.version(one["to"]) == family]
+    routes = common.narrow_routes(link, family)
     pairs += [("route%d" % n, one["to"] + "," + one["via"]) for n, one in enumerate(routes, 1)]
     return pairs
 
@@ -224,7 +225,8 @@ def apply(
             # nmcli refuses the name of a device that only the profile makes
             virtual = common.bond_of(link) or common.vlan_of(link)
             device = "" if virtual else link["interface"]
-            steps.append(up(device, profile_uuid(link["interface"]), wait))
+            step = up(device, profile_uuid(link["interface"]), wait)
+            steps.append(patient(step) if common.vlan_of(link) else step)
     return steps
 
 
@@ -239,10 +241,27 @@ def up(name: str, profile: str, wait: int) -> "list[str]":
     return command + (["ifname", name] if name else [])
 
 
+# In words that nmcli's own translation leaves alone: LC_ALL=C wherever it is run for us.
+AGAIN = """said=$("$0" "$@" 2>&1) && exit 0; rc=$?
+case $said in *"base network connection was interrupted"*) sleep 1; exec "$0" "$@" ;; esac
+echo "$said"; exit $rc"""
+
+
+def patient(command: "list[str]") -> "list[str]":
+    """The same, once more when NetworkManager took the parent down meanwhile.
+
+    It starts a VLAN by itself as soon as its profile is there; when the parent is brought up anew it ends that start,
+    and ours with it where ours was just then joined to it (seen once in some twenty runs, VLAN on a bond).
+    """
+    return ["/bin/sh", "-c", AGAIN, *command]
+
+
 def restore(names: "list[str]", before: "State") -> "Commands":
     """Forget our profiles (their files are gone), bring up what was active, then what only the kernel knew."""
     steps = [["nmcli", "connection", "reload"], *common.gone(names, before)]
+    there = common.staying(names, before)
     for name, profile in sorted(before.get("profiles", {}).items()):
         if name in names:
-            steps.append(up(name, profile, 20))
+            # as in apply: nmcli refuses the name of a device that is not there
+            steps.append(up(name if name in there else "", profile, 20))
     return steps + common.runtime(names, before)

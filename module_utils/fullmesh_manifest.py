@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 from ansible.module_utils import fullmesh_firewalld as firewalld
 from ansible.module_utils import fullmesh_node as node
 from ansible.module_utils import fullmesh_versionlock as versionlock
+from ansible.module_utils.fullmesh_files import put
 
 Run = Callable[[List[str]], Tuple[int, str]]
 
@@ -233,14 +234,4 @@ def notes(path: str = PATH) -> List[Dict[str, str]]:
 
 def write(manifest: Dict[str, Any], path: str = PATH) -> None:
     """Put the manifest in place in one step, so that a cut never leaves half of it."""
-    directory = os.path.dirname(path)
-    if not os.path.isdir(directory):
-        os.makedirs(directory, 0o755)
-    aside = path + ".new"
-    with open(aside, "w") as handle:
-        json.dump(manifest, handle, indent=1, sort_keys=True)
-        handle.write("\n")
-        handle.flush()
-        os.fsync(handle.fileno())
-    os.chmod(aside, 0o644)
-    os.rename(aside, path)
+    put(path, json.dumps(manifest, indent=1, sort_keys=True) + "\n", 0o644)

@@ -41,6 +41,9 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LOG_BYTES = 64 * 1024
 LOCK_SECONDS = 10
 COMMAND_SECONDS = 30
+APPLY_SECONDS = 60  # a step of a change, which may wait for an owner to bring an interface up
+# What is told of a connection that proves nothing.
+OLDER = "this connection is older than the change: your ssh reuses it (ControlMaster; `ssh -O exit HOST` ends it)"
 # How long the owner of an interface may take to put back what is missing, before the kernel is told what it had: an
 # address that was set by hand or by a file, and one that comes with a lease (one or two seconds on an idle machine).
 SETTLE_SECONDS = 4
@@ -114,6 +117,15 @@ def sync_directory(path):  # type: (str) -> None
         os.close(handle)
 
 
+def sync_above(path):  # type: (str) -> None
+    """Make it survive a power cut that a name came or went; a file system that cannot is not worth a lock-out."""
+    parent = os.path.dirname(path)
+    while not os.path.isdir(parent):
+        parent = os.path.dirname(parent)
+    with contextlib.suppress(OSError):
+        sync_directory(parent)
+
+
 def write_file(path, data, mode):  # type: (str, bytes, int) -> None
     """Replace a file in one step and let it reach the disk."""
     handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=os.path.dirname(path))
@@ -164,9 +176,17 @@ def call(command, seconds=COMMAND_SECONDS):  # type: (list[str] | str, float) ->
             out = child.communicate(timeout=seconds)[0]
         except subprocess.TimeoutExpired:
             child.kill()
-            child.communicate()
+            # What it has started may live on and hold the pipe: dhclient without a server, for 300 s in Debian.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.communicate(timeout=1)
             return 124, "no answer after {:.0f} s".format(seconds)
     return child.returncode, out.decode("utf-8", "replace").strip()
+
+
+def told(command):  # type: (list[str]) -> str
+    """Write a command for people: of a script its arguments, which say what it is about."""
+    script = command[:2] == ["/bin/sh", "-c"] and len(command) > 3  # noqa: PLR2004 (sh, -c, script, arguments)
+    return " ".join(command[3:] if script else command)
 
 
 # --- files: what they are, and making them that again ----------------------------------------------
@@ -226,6 +246,8 @@ def as_before(entry, directory):  # type: (Entry, str) -> bool
         for parent in entry["parents"]:
             with contextlib.suppress(OSError):
                 os.rmdir(parent)
+        if gone:
+            sync_above(path)
         return gone
     now = remember_quick(path)
     if now == {key: entry[key] for key in now} and same_bytes(entry, directory):
@@ -235,6 +257,7 @@ def as_before(entry, directory):  # type: (Entry, str) -> bool
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         os.symlink(entry["target"], path)
+        sync_above(path)
     else:
         put_back(path, entry, directory)
     set_attributes(path, entry)
@@ -334,7 +357,7 @@ def plain_route(line):  # type: (str) -> str
     if "expires" in words:
         at = words.index("expires")
         words = words[:at] + words[at + 2 :]
-    return " ".join(word for word in words if word not in ("linkdown", "dead", "onlink"))
+    return " ".join(word for word in words if word not in ("linkdown", "dead"))
 
 
 def keep_route(line):  # type: (str) -> bool
@@ -444,6 +467,7 @@ def remove_boot(made):  # type: (list[str]) -> None
                 os.rmdir(path)
             else:
                 os.unlink(path)
+            sync_above(path)
 
 
 # --- arm -------------------------------------------------------------------------------------------
@@ -513,7 +537,11 @@ def make_way():  # type: () -> None
     """Refuse a second transaction; finish one whose timer never ran."""
     for name in sorted(os.listdir(STORE)):
         directory = folder(name)
-        if not os.path.isdir(directory) or name.startswith("."):
+        if name.startswith(
+            ".new-"
+        ):  # of a run that was killed while it saved: nothing was changed then
+            shutil.rmtree(directory, ignore_errors=True)
+        if not os.path.isdir(directory):
             continue
         state, journal = state_of(directory), read_json(directory + "/journal.json")
         left = seconds_left(journal) if journal else -STALE_SECONDS - 1.0
@@ -573,12 +601,17 @@ def arm(run, name, seconds, paths, commands, *, boot=None, links=(), what=""):  
             journal["token"] = os.urandom(8).hex()
             made = keep(name, sorted(set(paths)), journal)
     except OSError as exc:
-        raise RollbackError(
-            "[TX-102] what is there could not be saved in {}: {}. Nothing was changed. "
-            "Is there room (df {})?".format(STORE, exc.strerror or exc, STORE)
-        ) from exc
+        raise unsaved(exc) from exc
     start_timer(run, journal, made)
     note(STORE, "{}: armed for {} s: {}".format(name, seconds, journal["what"]))
+
+
+def unsaved(exc):  # type: (OSError) -> RollbackError
+    """Say that the store takes nothing more."""
+    return RollbackError(
+        "[TX-102] what is there could not be saved in {}: {}. Nothing was changed. "
+        "Is there room (df {}; df -i {})?".format(STORE, exc.strerror or exc, STORE, STORE)
+    )
 
 
 def start_timer(run, journal, made):  # type: (Runner, Entry, list[str]) -> None
@@ -630,6 +663,9 @@ def keep(name, paths, journal):  # type: (str, list[str], Entry) -> list[str]
         write_file(fresh + "/engine.py", engine, 0o600)
         write_file(fresh + "/back.sh", back.encode(), 0o700)
         write_json(fresh + "/journal.json", journal)
+        write_file(
+            fresh + "/lock", b"", 0o600
+        )  # the way back must not need a file that a full disk refuses
         write_file(os.path.join(STORE, "engine.py"), engine, 0o600)
         write_file(fresh + "/armed", b"", 0o600)
         made = install_boot(STORE)
@@ -660,12 +696,16 @@ def apply(run, name, files, commands, *, leave=0, last=None):  # noqa: PLR0913 (
             are tried one and all.
 
     Raises:
-        RollbackError: [TX-103] systemd did not start it; nothing was changed then.
+        RollbackError: [TX-102] no room for the plan, or [TX-103] systemd did not start it; nothing was changed then.
     """
     directory = folder(name)
     plan = {"files": files, "commands": commands, "leave": leave, "last": last}
-    write_json(directory + "/plan.json", plan)
-    write_json(directory + "/applied.json", {"state": "waiting", "step": "", "words": ""})
+    try:
+        write_json(directory + "/plan.json", plan)
+        write_json(directory + "/applied.json", {"state": "waiting", "step": "", "words": ""})
+    except OSError as exc:
+        disarm(run, name)
+        raise unsaved(exc) from exc
     rc, out = start(run, apply_unit(name), ["apply", directory])
     if rc != 0:
         disarm(run, name)
@@ -706,7 +746,7 @@ def do_apply(directory):  # type: (str) -> None
     for kind, what in steps:
         if state_of(directory) != "armed":
             return
-        words = " ".join(what) if isinstance(what, list) else "{} {}".format(kind, what)
+        words = told(what) if isinstance(what, list) else "{} {}".format(kind, what)
         # A full disk must not stop the change half way: the journal is for us, the change for the node.
         with contextlib.suppress(OSError):
             write_json(
@@ -739,6 +779,12 @@ def connections():  # type: () -> list[list[int]]
     return [list(one) for one in sorted(found)]
 
 
+def changed(name):  # type: (str) -> None
+    """Note that an armed change is in force, and which connections were there then; for those who do not `apply`."""
+    with contextlib.suppress(OSError):
+        write_json(folder(name) + "/applied.json", {"state": "done", "connections": connections()})
+
+
 def fresh(connection, applied):  # type: (list[str], Entry) -> bool
     """Say whether an SSH_CONNECTION was made after the change: one that was there before it proves nothing.
 
@@ -748,6 +794,11 @@ def fresh(connection, applied):  # type: (list[str], Entry) -> bool
     """
     ends = [[int(connection[3]), int(connection[1])]] if connection else []
     return not any(end in applied.get("connections", []) for end in ends)
+
+
+def proves_nothing(name, connection):  # type: (str, list[str]) -> bool
+    """Say whether a change waits for a younger connection than this one (as for `fresh`)."""
+    return state_of(folder(name)) == "armed" and not fresh(connection, outcome(name))
 
 
 def wait_gone(process):  # type: (int) -> None
@@ -778,7 +829,7 @@ def place(path, wanted):  # type: (str, Entry | None) -> str
 
 def execute(command):  # type: (list[str]) -> str
     """Run one command; return what went wrong."""
-    rc, out = call(command, COMMAND_SECONDS * 2)
+    rc, out = call(command, APPLY_SECONDS)
     return "" if rc == 0 else "rc {}: {}".format(rc, out[-500:])
 
 
@@ -798,7 +849,9 @@ def restore(directory, why, at_boot=False, applying=False, token=""):
         word = "restored already" if fired else "confirmed already"
         note(store, "{}: nothing to restore, {}: {}".format(name, word, why))
         return fired
-    with locked(directory + "/lock", RESTORE_SECONDS):
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):  # no lock is no reason for no way back
+            held.enter_context(locked(directory + "/lock", RESTORE_SECONDS))
         if state_of(directory) != "restoring":
             return True
         began = time.monotonic()
@@ -850,7 +903,7 @@ def run_all(commands):  # type: (list[Any]) -> list[str]
     for command in commands:
         rc, out = call(command)
         if rc != 0:
-            words = " ".join(command) if isinstance(command, list) else command
+            words = told(command) if isinstance(command, list) else command
             faults.append("`{}`: rc {}: {}".format(words, rc, out[-300:]))
     return faults
 
@@ -865,11 +918,11 @@ def finish(directory, journal, report, began):  # type: (str, Entry, Entry, floa
     remove_boot(journal.get("boot_unit", []))
     # Before the word is out: after it a next transaction may have a timer of this name.
     call(["systemctl", "stop", unit(name) + ".timer"])
-    # Even where the disk is full: an empty file needs no room, and it is what everybody looks for.
-    with contextlib.suppress(OSError):
-        write_report(directory, report, "fired")
-    with contextlib.suppress(OSError):
-        os.close(os.open(directory + "/fired", os.O_WRONLY | os.O_CREAT, 0o600))
+    # Also where the disk has no room for one more file: the word is what everybody looks for.
+    write_report(directory, report, "fired")
+    if not os.path.exists(directory + "/fired"):
+        with contextlib.suppress(OSError):
+            os.rename(directory + "/restoring", directory + "/fired")
     said = "; ".join(report["faults"]) or "everything went well"
     said += "; told the kernel: " + ", ".join(report["insisted"]) if report["insisted"] else ""
     note(
@@ -930,7 +983,10 @@ def disarm(run, name):  # type: (Runner, str) -> str
         word = "disarmed"
         remove_boot(journal.get("boot_unit", []))
     note(STORE, "{}: {}".format(name, "confirmed" if word == "disarmed" else "came too late"))
-    shutil.rmtree(directory, ignore_errors=True)
+    if (
+        state_of(directory) != "restoring"
+    ):  # whoever still works on it has nothing else to restore from
+        shutil.rmtree(directory, ignore_errors=True)
     return word
 
 
@@ -941,7 +997,8 @@ def at_boot(store):  # type: (str) -> None
     """Undo whatever was not confirmed before the node went down."""
     for name in sorted(os.listdir(store)):
         directory = os.path.join(store, name)
-        state = state_of(directory) if os.path.isdir(directory) else ""
+        whole = os.path.isdir(directory) and not name.startswith(".")  # the others were never armed
+        state = state_of(directory) if whole else ""
         if state in ("armed", "restoring"):
             restore(directory, "the node was started again before anybody confirmed it", True)
         if state == "confirmed":

@@ -69,6 +69,22 @@ def parse_routes(text: str) -> "list[dict[str, str]]":
     return routes
 
 
+def parse_every_route(text: str, family: int) -> "list[Seen]":
+    """Read ``ip -j -4 route show`` whole: [{family, to, via, dev, protocol}], a next hop each; via "" on the link."""
+    return [
+        {
+            "family": family,
+            "to": common.DEFAULTS[family] if one["dst"] == "default" else network(one["dst"]),
+            "via": hop.get("gateway", ""),
+            "dev": hop.get("dev", one.get("dev", "")),
+            "protocol": one.get("protocol", "boot"),
+        }
+        for one in json.loads(text or "[]")
+        for hop in one.get("nexthops") or [one]
+        if one.get("dst")
+    ]
+
+
 def network(text: str) -> str:
     """One spelling of a network: ``ip`` drops the prefix of a host route."""
     return str(ipaddress.ip_network(text, strict=False))
@@ -137,3 +153,67 @@ def lacks_bond(link: "Link", seen: "dict[str, Seen]") -> "list[str]":
     for one in sorted(have - set(bond["members"])):
         faults.append("%s is a member of %s that the plan does not name" % (one, name))
     return faults
+
+
+# --- what the new files would not give ----------------------------------------------------------
+
+# The driver's, which nobody but it knows for certain: another one has its cause in a file or in a lease.
+USUAL_MTU = 1500
+
+
+def surplus(link: "Link", seen: "dict[str, Seen]", routes: "list[Seen]") -> "list[str]":
+    """Say what the kernel has of a link that its files do not give, in words: gone with the next boot, if not before.
+
+    Args:
+        link: of the plan.
+        seen: as `parse_links` gives it.
+        routes: as `parse_every_route` gives them, of both families.
+    """
+    name = link["interface"]
+    extra = []
+    for one in common.touched([link]):
+        own = link["addresses"] if one == name else []
+        have = [
+            a["address"] for a in seen.get(one, {}).get("addresses", []) if a["scope"] == "global"
+        ]
+        extra += ["%s on %s" % (value, one) for value in have if value not in own]
+    wanted = [(network(route["to"]), route["via"], name) for route in wanted_routes(link)]
+    for route in routes:
+        key = (route["to"], route["via"], route["dev"])
+        if route["protocol"] != "kernel" and key[2] in common.touched([link]) and key not in wanted:
+            extra.append("the route to %s via %s on %s" % (key[0], key[1] or "the link", key[2]))
+    mtu = seen.get(name, {}).get("mtu", USUAL_MTU)
+    if not link.get("mtu") and not common.vlan_of(link) and mtu != USUAL_MTU:
+        extra.append("the MTU %s of %s" % (mtu, name))
+    return extra
+
+
+def lost_defaults(
+    links: "list[Link]", changing: "list[Link]", seen: "dict[str, Seen]", routes: "list[Seen]"
+) -> "list[Seen]":
+    """The default routes that *links* could keep and do not name, of the interfaces of *changing*.
+
+    Not counted: a family that keeps a default route, by a link or on an interface that no link means (it stays with its
+    lease); one of a router's advertisement, which our files turn off on purpose; one whose gateway is no neighbour any
+    more, and one of an interface that goes from one static address to another: those are tried, and put back if wrong.
+    """
+    given = {family for link in links for family in (4, 6) if common.gateway_of(link, family)}
+    ours, moving = common.touched(links), common.touched(changing)
+    wide = [route for route in routes if route["to"] in common.DEFAULTS.values()]
+    given |= {route["family"] for route in wide if route["dev"] not in ours}
+    found = [route for route in wide if route["dev"] in moving and route["family"] not in given]
+    return [one for one in found if one["protocol"] != "ra" and keepable(one, links, seen)]
+
+
+def keepable(route: "Seen", links: "list[Link]", seen: "dict[str, Seen]") -> bool:
+    """Say whether a default route would work with the new addresses, and its interface keeps one or had a lease."""
+    wanted = [ipaddress.ip_interface(value) for link in links for value in link["addresses"]]
+    if not route["via"] or not any(ipaddress.ip_address(route["via"]) in w.network for w in wanted):
+        return False
+    stay = {str(one.ip) for one in wanted}
+    have = seen.get(route["dev"], {}).get("addresses", [])
+    return any(
+        one["dynamic"] or one["address"].split("/")[0] in stay
+        for one in have
+        if version(one["address"]) == route["family"] and one["scope"] == "global"
+    )

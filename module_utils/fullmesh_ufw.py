@@ -12,7 +12,8 @@ import re
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
-from ansible.module_utils.fullmesh_firewalld import HEAD, by_family, read
+from ansible.module_utils.fullmesh_files import look
+from ansible.module_utils.fullmesh_firewalld import HEAD, by_family
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +38,7 @@ SHIPPED = "/usr/share/ufw/iptables/"
 
 def enabled(root=""):  # type: (str) -> bool
     """Say whether ufw is on; its unit is `active` even where it does nothing, ufw.conf decides."""
-    lines = read(root + CONF).splitlines()
+    lines = look(root + CONF).splitlines()
     return any(line.replace(" ", "").lower() == "enabled=yes" for line in lines)
 
 
@@ -61,7 +62,7 @@ def tuples(root=""):  # type: (str) -> list[Entry]
     """Return the user's rules in ufw's order, v4 first."""
     found = []
     for family, name in RULES:
-        for text in TUPLE.findall(read(root + "/etc/ufw/" + name)):
+        for text in TUPLE.findall(look(root + "/etc/ufw/" + name)):
             one = parse(text)
             one["family"] = family
             found.append(one)
@@ -98,8 +99,8 @@ def shuts_out(one, ours, ports):  # type: (Entry, list[str], list[str]) -> bool
     if one["action"] not in ("deny", "reject") or not overlaps(one, ports):
         return False
     network = ipaddress.ip_network(one["from"], strict=False)
-    addresses = by_family(ours)[one["family"]]
-    return any(ipaddress.ip_address(text) in network for text in addresses)
+    senders = by_family(ours)[one["family"]]
+    return any(ipaddress.ip_network(text).overlaps(network) for text in senders)
 
 
 def left_out(root, ours, ports):  # type: (str, list[str], list[str]) -> list[str]
@@ -110,14 +111,14 @@ def left_out(root, ours, ports):  # type: (str, list[str], list[str]) -> list[st
         for one in tuples(root)
         if not why_not(one) and shuts_out(one, ours, ports)
     ]
-    defaults = read(root + "/etc/default/ufw")
+    defaults = look(root + "/etc/default/ufw")
     for key, usual in (("INPUT", ("drop", "reject")), ("OUTPUT", ("accept",))):
         seen = re.search(r'^DEFAULT_{}_POLICY="?(\w+)'.format(key), defaults, re.MULTILINE)
         if seen and seen.group(1).lower() not in usual:
             found.append("DEFAULT_{}_POLICY={} in /etc/default/ufw".format(key, seen.group(1)))
     for name in ("before.rules", "before6.rules", "after.rules", "after6.rules"):
-        shipped = read(root + SHIPPED + name)
-        if shipped and read(root + "/etc/ufw/" + name) != shipped:
+        shipped = look(root + SHIPPED + name)
+        if shipped and look(root + "/etc/ufw/" + name) != shipped:
             found.append("/etc/ufw/{} (was edited)".format(name))
     return found
 
@@ -125,6 +126,32 @@ def left_out(root, ours, ports):  # type: (str, list[str], list[str]) -> list[st
 def carried(root, ours, ports):  # type: (str, list[str], list[str]) -> list[Entry]
     """Return the rules that go on in firewalld."""
     return [one for one in tuples(root) if not why_not(one) and not shuts_out(one, ours, ports)]
+
+
+def opened(root, zone, doors, rules):  # type: (str, str, list[int], list[Entry]) -> list[str]
+    """Name the ssh ports that ufw, by its default deny, kept from some and firewalld's default zone opens to all.
+
+    *doors*: what that zone lets in. *rules*: those carried over, in a policy that is asked before any zone: one for
+    everybody decides there, whatever it says.
+    """
+    disabled = look(root + "/proc/sys/net/ipv6/conf/all/disable_ipv6").strip()
+    families = ("4", "6") if disabled == "0" else ("4",)
+    form = (
+        "ssh on {}/tcp over IPv{} (ufw does not let everybody in, firewalld's default zone {} would: allow it in ufw, "
+        "or take it out of that zone)"
+    )
+    return [
+        form.format(port, family, zone)
+        for port in doors
+        for family in families
+        if not any(one["family"] == family and for_all(one, port) for one in rules)
+    ]
+
+
+def for_all(one, port):  # type: (Entry, int) -> bool
+    """Say whether a rule speaks of a TCP port, whoever asks and whichever address of the node."""
+    everybody = one["from"].endswith("/0") and one["to"].endswith("/0")
+    return everybody and overlaps(one, ["{}/tcp".format(port)])
 
 
 def policy(zone, rules):  # type: (str, list[Entry]) -> str

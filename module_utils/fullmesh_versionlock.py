@@ -9,6 +9,8 @@ import os
 import re
 from typing import Dict, List, Sequence, Tuple
 
+from ansible.module_utils.fullmesh_files import read
+
 CONF = "/etc/dnf/plugins/versionlock.conf"
 LIST = "/etc/dnf/plugins/versionlock.list"
 DNF_CONF = "/etc/dnf/dnf.conf"
@@ -108,21 +110,12 @@ def plugin(root: str = "") -> Tuple[str, str]:
     return path, ""
 
 
-def read_list(path: str) -> str:
-    """The list's text, empty where there is none; any bytes come back as they are when written."""
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
-            return stream.read()
-    except FileNotFoundError:
-        return ""
-
-
 def held_here(versions: Dict[str, str], root: str = "") -> List[str]:
     """Those of *versions* that dnf holds on this node."""
     path, why_not = plugin(root)
     if why_not:
         return []
     try:
-        return held(read_list(path), versions)
+        return held(read(path), versions)
     except OSError:
         return []

@@ -6,6 +6,8 @@ import ipaddress
 import os
 from typing import TYPE_CHECKING
 
+from ansible.module_utils.fullmesh_files import look
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -18,18 +20,10 @@ SSHD = ("sshd", "sshd-session", "sshd-auth")  # OpenSSH 9.8 split the process
 LISTEN, ESTABLISHED = "0A", "01"  # proc(5), tcp_states.h
 
 
-def read(path):  # type: (str) -> str
-    """Return a file's text, empty where there is none."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
-    except OSError:
-        return ""
-
-
 def stat_fields(pid, proc):  # type: (int | str, str) -> list[str]
     """Return /proc/<pid>/stat after the command's name: state, parent, ..."""
-    return read("{}/{}/stat".format(proc, pid)).rpartition(")")[2].split()
+    text = look("{}/{}/stat".format(proc, pid))  # type: str
+    return text.rpartition(")")[2].split()
 
 
 def ancestors(pid, proc):  # type: (int, str) -> Pids
@@ -49,7 +43,7 @@ def connections(environ, pid, proc="/proc"):  # type: (Environ, int, str) -> lis
     """
     found = [str(environ.get("SSH_CONNECTION", "")).split()]
     for one in ancestors(pid, proc):
-        pairs = read("{}/{}/environ".format(proc, one)).split("\0")
+        pairs = look("{}/{}/environ".format(proc, one)).split("\0")
         found += [
             pair.split("=", 1)[1].split() for pair in pairs if pair.startswith("SSH_CONNECTION=")
         ]
@@ -89,7 +83,7 @@ def clients(environ, pid, proc="/proc"):  # type: (Environ, int, str) -> list[st
     found = [words[0] for words in told]
     remote = established(proc)
     for one in ancestors(pid, proc):
-        if read("{}/{}/comm".format(proc, one)).strip() in SSHD:
+        if look("{}/{}/comm".format(proc, one)).strip() in SSHD:
             ends = [remote[inode] for inode in socket_inodes(str(one), proc) if inode in remote]
             # A session's own forwardings are its sockets too; only those on sshd's port are the way in.
             found += [address for port, address in ends if port in ports]
@@ -119,7 +113,7 @@ def address_of(text):  # type: (str) -> str
 def rows(proc):  # type: (str) -> Rows
     """Read every TCP socket: (tcp or tcp6, its columns)."""
     for name in ("tcp", "tcp6"):
-        for line in read("{}/net/{}".format(proc, name)).splitlines()[1:]:
+        for line in look("{}/net/{}".format(proc, name)).splitlines()[1:]:
             yield name, line.split()
 
 
@@ -152,7 +146,7 @@ def sshd_ports(proc="/proc"):  # type: (str) -> list[int]
         if (
             len(fields) > 1
             and fields[1] == "1"
-            and read(proc + "/" + pid + "/comm").strip() == "sshd"
+            and look(proc + "/" + pid + "/comm").strip() == "sshd"
         ):
             found |= {sockets[one] for one in socket_inodes(pid, proc) if one in sockets}
     return sorted(found)

@@ -34,7 +34,7 @@ MODULES = {
 CODES = {
     "CL-101": "a system package is missing and cannot be installed from here",
     "CL-102": "apt-get failed",
-    "CL-103": "no Python 3.11 or newer",
+    "CL-103": "no Python 3.11 to 3.14",
     "CL-104": "pip could not install the locked requirements",
     "CL-105": "another fullmesh holds the virtual environment's lock",
     "CL-106": "an inventory that does not exist",

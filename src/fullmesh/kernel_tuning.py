@@ -60,7 +60,7 @@ def settings(
         options: ``link_gbit``, ``rtt_ms`` and ``sysctls`` (the user's own, which win).
     """
     found = _ports(local_ports, reserved_ports)
-    found += _buffers(buffer_bytes(options["link_gbit"], options["rtt_ms"]), options)
+    found += _buffers(buffer_bytes(float(options["link_gbit"]), float(options["rtt_ms"])), options)
     found += _connections(max(QUEUE_FLOOR, int(world_size)))
     if int(world_size) > NEIGHBOURS_ROOMY:
         found += _neighbours(int(world_size))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 from fullmesh.faults import Fault
@@ -21,7 +21,7 @@ CODES: dict[str, str] = {
     "PF-111": "another firewall service is active, which starting firewalld would stop",
     "PF-112": "firewalld is masked",
     "PF-113": "another zone claims a peer's address",
-    "PF-114": "another zone has runtime-only settings, which a reload would drop",
+    "PF-114": "others have runtime-only settings, which a reload would drop",
     "PF-115": "starting firewalld would close sshd's port in the default zone",
     "PF-116": "firewalld does not accept the configuration with our files in it",
     "PF-117": "firewalld did not start, stop or reload",
@@ -43,6 +43,7 @@ CODES: dict[str, str] = {
     "PF-205": "a rule beside firewalld drops forwarded traffic of peers",
     "PF-206": "a rule beside firewalld may drop the peers' traffic",
     "PF-207": "iptables' old tables are in use and cannot be read",
+    "PF-208": "what others had set at runtime only went with the undo's reload",
 }
 
 MODES = ("peers_range", "peers_trusted", "off")
@@ -52,7 +53,8 @@ UFW = ("carry", "discard", "refuse")
 PRODUCTION = re.compile(r"(?:^|[_.-])(?:prod|production|live)(?:[_.-]|$)", re.IGNORECASE)
 # firewalld: chain names have 28 characters, which leaves 17; `-ssh` of the policy takes four of them
 ZONE = re.compile(r"[a-z][a-z0-9_-]{0,12}\Z")
-PORT = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?/(tcp|udp|sctp|dccp)\Z")
+# As the kernel prints it, with which it is compared: 0123 comes back as 123, and so does 123-123.
+PORT = re.compile(r"([1-9][0-9]{0,4})(?:-([1-9][0-9]{0,4}))?/(tcp|udp|sctp|dccp)\Z")
 HIGHEST_PORT = 65535
 # a reload and a new ssh connection take 2 to 5 s on a loaded node
 SHORTEST_ROLLBACK = 20
@@ -100,7 +102,7 @@ def faults(
         step = "Load playbooks/vars/wiring.yml, it takes them from the plan"
         found.append(Fault("PF-102", "peer_firewall_peers is empty", step))
     found += _address_faults("peer_firewall_peers", peers)
-    found += _address_faults("peer_firewall_controllers", controllers)
+    found += _network_faults("peer_firewall_controllers", controllers)
     found += _port_faults("peer_firewall_ports", ports)
     found += _port_faults("peer_firewall_extra_ports", options["extra_ports"])
     return found + _option_faults(options)
@@ -117,8 +119,27 @@ def _address_faults(name: str, addresses: Sequence[Any]) -> list[Fault]:
     return found
 
 
+def _network_faults(name: str, networks: Sequence[Any]) -> list[Fault]:
+    found = []
+    for text in networks:
+        try:
+            network = ip_network(str(text).split("%", maxsplit=1)[0])
+        except ValueError:
+            step = "Write addresses or networks, such as 192.0.2.7, 198.51.100.0/24 or fd00::7"
+            found.append(
+                Fault("PF-102", f"{name}: {str(text)!r} is no address and no network", step)
+            )
+        else:
+            if not network.prefixlen:
+                step = "Let ssh in through the default zone instead (firewall-cmd --permanent --add-service=ssh)"
+                found.append(Fault("PF-102", f"{name}: {str(text)!r} is everybody", step))
+    return found
+
+
 def _port_faults(name: str, ports: Sequence[Any]) -> list[Fault]:
-    step = "Write it like 123/udp or 50000-54095/tcp"
+    step = (
+        "Write it like 123/udp or 50000-54095/tcp, the lower port first and without leading zeros"
+    )
     return [
         Fault("PF-103", f"{name}: {str(port)!r} is not a port with its protocol", step)
         for port in ports
@@ -131,8 +152,8 @@ def is_port(text: object) -> bool:
     found = PORT.match(str(text))
     if not found:
         return False
-    first, last = int(found[1]), int(found[2] or found[1])
-    return 1 <= first <= last <= HIGHEST_PORT
+    first = int(found[1])
+    return first < int(found[2]) <= HIGHEST_PORT if found[2] else first <= HIGHEST_PORT
 
 
 def _production_faults(groups: Sequence[str], options: Mapping[str, Any]) -> list[Fault]:
@@ -164,6 +185,6 @@ def _option_faults(options: Mapping[str, Any]) -> list[Fault]:
         found.append(Fault("PF-104", f"peer_firewall_zone is {zone!r}", step))
     number = int(seconds) if str(seconds).isdigit() else -1
     if number != 0 and number < SHORTEST_ROLLBACK:
-        step = f"Give {SHORTEST_ROLLBACK} or more, or 0 to arm nothing"
+        step = f"Give {SHORTEST_ROLLBACK} or more, or 0 to confirm nothing"
         found.append(Fault("PF-105", f"peer_firewall_rollback_seconds is {seconds!r}", step))
     return found

@@ -37,7 +37,6 @@ class Part:
         name: how it is called on the terminal and in the log's name.
         command: argv.
         slow: needs the lab; left out by ``--fast``.
-        rare: too slow for every run; only with ``--all`` or by its name.
         env: variables on top of this process's own.
         seconds: after which it is stopped; 0 for PART_SECONDS.
     """
@@ -45,7 +44,6 @@ class Part:
     name: str
     command: Sequence[str]
     slow: bool = False
-    rare: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -152,19 +150,20 @@ def parts() -> list[list[Part]]:
     fullmesh = [sys.executable, "-m", "fullmesh"]
     pytest = [sys.executable, "-m", "pytest"]
     return [
-        lint_parts(),
-        [Part("unit", [*pytest, "-q", "-n", "2"])],
         [
+            # ansible-lint, the last of them, takes one processor for minutes: what follows has the other
+            *lint_parts(),
             # amazon.aws against a mock of EC2 on 127.0.0.1
             Part("ec2", [*pytest, "-q", "-n", "2", "tests/ec2"], slow=True),
             # packages of the system's own (a browser), so not for --fast
             Part("report in a browser", [*pytest, "-v", "tests/browser"], slow=True),
         ],
+        [Part("unit", [*pytest, "-q", "-n", "2"])],
         [Part("lab images", [*fullmesh, "lab", "build"], slow=True)],
         on_lab(),
         [faults()],
-        # alone: two emulated machines take two cores, for longer than all molecule scenarios together
-        [Part("end to end vm", [*pytest, "-vx", "tests/vm"], slow=True, rare=True, seconds=3600)],
+        # alone: two emulated machines take two processors
+        [Part("end to end vm", [*pytest, "-vx", "tests/vm"], slow=True, seconds=2700)],
     ]
 
 
@@ -173,7 +172,6 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     text = "run what CI runs: lint, unit tests, molecule scenarios, the lab end to end"
     parser = verbs.add_parser("test", help=text, description=text)
     parser.add_argument("--fast", action="store_true", help="leave out what needs the lab")
-    parser.add_argument("--all", action="store_true", help="also what is emulated (VMs)")
     parser.add_argument("--list", action="store_true", help="print the parts and stop")
     parser.add_argument("part", nargs="*", help="only these parts (a name, or its first words)")
     parser.set_defaults(func=run)
@@ -248,7 +246,6 @@ def chosen(stages: Iterable[list[Part]], args: argparse.Namespace) -> list[list[
     result = []
     for stage in stages:
         keep = [part for part in stage if not (args.fast and part.slow)]
-        keep = [part for part in keep if args.all or args.part or not part.rare]
         if args.part:
             keep = [part for part in keep if any(part.name.startswith(word) for word in args.part)]
         if keep:

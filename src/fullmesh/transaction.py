@@ -13,6 +13,7 @@ CODES: dict[str, str] = {
     "TX-102": "what is there could not be saved; nothing was changed",
     "TX-103": "systemd did not start the timer or the change; nothing was changed",
     "TX-106": "something that is neither a file nor a link stands where a file is changed",
+    "TX-107": "an unconfirmed change has not ended, so nothing was undone",
 }
 
 SSH_PORT = 22
@@ -170,7 +171,11 @@ def told(failure: str, name: str, tried: str, report: Mapping[str, Any], where: 
             f"({report.get('why', '')}) and answers at {where} again."
         )
     else:
-        parts.append(f"The node answers at {where}, as it was.")
+        # Either it was never armed, or the word that it is confirmed was lost on the way.
+        parts.append(
+            f"The node answers at {where}, and nothing waits to be put back: it is as it was, or the change stands and "
+            "only its answer was lost. Run again, that shows which."
+        )
     faults = [str(fault) for fault in report.get("faults", [])]
     if faults:
         parts.append(f"Not everything went well: {'; '.join(faults)}.")

@@ -35,7 +35,7 @@ CODES = {
     "WA-108": "the job was ended because its ranks did not come together",
 }
 WITHIN = 60.0
-GATHER = 6.0  # seconds from the first problem to the sentence: the other ends probe for four
+GATHER = 7.5  # seconds from the first problem to the sentence: the other ends probe for 5.5
 END_GRACE = 15.0  # seconds from the leash's end to SIGKILL
 DIAGNOSE_SECONDS = 120
 # The job itself holds the ports that a diagnosis would like to be free.

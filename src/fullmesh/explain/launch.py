@@ -436,9 +436,35 @@ CAUSES = (
         weight=68,
     ),
     Cause(
+        code="LG-320",
+        title="a rank aborted while its program ended",
+        says=(
+            "A thread of the process was still at work when the program ended, mostly Gloo's giving a tensor back:"
+            " the rank aborted, though what it computed may be whole."
+        ),
+        where="the node of this log; torchrun on the other nodes waits up to 300 s for it, deaf to SIGTERM",
+        prove="look whether the job's last output is there; grep pt_gloo /proc/PID/task/*/comm before the end",
+        mend=(
+            "Let a rank that is done leave with os._exit(0) after destroy_process_group() and what atexit holds, as"
+            " examples/ddp.py does; what keeps the model keeps Gloo's threads."
+        ),
+        source=(
+            "pytorch/pytorch#190489; measured: torch 2.13, 8 ranks on two processors that end right after a"
+            " collective, 5 of 8 jobs, 0 of 8 with os._exit"
+        ),
+        looks=("terminate called without an active exception",),
+        patterns=(Pattern("terminate called without an active exception"),),
+        # an error ends the program early, too, with the model and its threads still there
+        follows=("LG-319",),
+        weight=56,
+    ),
+    Cause(
         code="LG-910",
         title="harmless: the process group was not destroyed at exit",
-        says="The program ended without dist.destroy_process_group(); that costs nothing at the end of a good run.",
+        says=(
+            "The program ended without dist.destroy_process_group(); with NCCL that costs nothing at the end of a"
+            " good run."
+        ),
         prove="look whether the run's result is there",
         mend="Call torch.distributed.destroy_process_group() at the end.",
         source="read: ProcessGroupNCCL.cpp destructor",

@@ -1,5 +1,6 @@
 """Containers of one lab: made, started, provisioned, checked, removed."""
 
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from fullmesh.lab.state import Lab, Store, replace
 from fullmesh.lab.subnets import networks
 
 # Seconds: a node boots in two to five; a busy machine takes its time.
-BOOT_SECONDS = 120.0
+BOOT_SECONDS = 300.0
 POLL_SECONDS = 0.3
 AT_ONCE = 4
 STOP_SECONDS = "2"
@@ -122,10 +123,16 @@ def no_host_address(lab: Lab) -> None:
 
 
 def until(what: str, ready: Callable[[], str | None]) -> str:
-    """Call *ready* until it returns None; StepError with its last words after BOOT_SECONDS."""
+    """Call *ready* until it returns None; StepError with its last words after BOOT_SECONDS.
+
+    A node that does not answer in time is one that is not ready.
+    """
     begun = said = time.monotonic()
     while True:
-        words = ready()
+        try:
+            words = ready()
+        except (StepError, subprocess.TimeoutExpired) as error:
+            words = str(error)
         now = time.monotonic()
         if words is None:
             return f"{now - begun:.1f}"

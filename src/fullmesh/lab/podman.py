@@ -21,7 +21,7 @@ from fullmesh.lab.locks import held
 from fullmesh.lab.paths import Paths
 
 CGROUPS = Path("/sys/fs/cgroup")
-QUICK_SECONDS = 60.0
+QUICK_SECONDS = 180.0
 UNLIMITED = 1048576
 
 # The clock and the kernel's modules are the host's. In a node systemd drops these two for all it starts

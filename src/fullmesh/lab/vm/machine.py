@@ -6,7 +6,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from fullmesh.lab import host
@@ -120,15 +120,19 @@ class Vm:
     def boot_id(self) -> str:
         """Return what tells this boot from others; empty when no address answers.
 
-        QEMU takes connections to an address that nobody has, and they wait in vain: all are asked at once.
+        QEMU takes connections to an address that nobody has, and they wait in vain: all are asked at once, and the
+        first answer counts.
         """
-        with ThreadPoolExecutor(len(self.machine.ports)) as pool:
-            asked = [
-                pool.submit(self.try_ssh, f"cat {BOOT_ID}", address, SSH_SECONDS / 3)
-                for address in self.machine.ports
-            ]
-            said = [one.result() for one in asked]
-        return next((done.stdout.strip() for done in said if done.returncode == 0), "")
+        pool = ThreadPoolExecutor(len(self.machine.ports))
+        asked = [
+            pool.submit(self.try_ssh, f"cat {BOOT_ID}", address, SSH_SECONDS / 3)
+            for address in self.machine.ports
+        ]
+        try:
+            said = (one.result() for one in as_completed(asked))
+            return next((done.stdout.strip() for done in said if done.returncode == 0), "")
+        finally:
+            pool.shutdown(wait=False)
 
     def wait(self, before: str = "", seconds: float = BOOT_SECONDS) -> float:
         """Wait until ssh answers from another boot than *before*; return the seconds it took.

@@ -1,0 +1,94 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Wait until no change of this node waits for its confirmation, so that nothing is put back over what comes next."""
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from ansible.module_utils import fullmesh_rollback as rollback
+from ansible.module_utils.basic import AnsibleModule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Entry = dict[str, Any]
+    Runner = Callable[[list[str]], tuple[int, str]]
+
+DOCUMENTATION = r"""
+---
+module: pending_change
+short_description: Wait for the end of a change that nobody has confirmed
+description:
+  - A run that was killed leaves the node with a change that is put back in a moment, with the files and the units of
+    before that change. Whoever changes the same files meanwhile would find them written over.
+  - The node's own timer ends the change. One whose timer is gone is ended here.
+  - Changes nothing itself; the connection may go with a network change that is put back.
+attributes:
+  check_mode:
+    description: Does not wait, and says what there is.
+    support: full
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Wait for a change that nobody has confirmed
+  pending_change:
+"""
+
+RETURN = r"""
+changes:
+  description: The changes that were waited for, by their names.
+  type: list
+  elements: str
+  returned: always
+left:
+  description: Those that have not ended.
+  type: list
+  elements: str
+  returned: always
+"""
+
+
+def pending():  # type: () -> list[str]
+    """Name the changes that have yet to end."""
+    names = sorted(os.listdir(rollback.STORE)) if os.path.isdir(rollback.STORE) else []
+    states = {name: rollback.state_of(rollback.folder(name)) for name in names if name[:1] != "."}
+    return [name for name in names if states.get(name) in ("armed", "restoring")]
+
+
+def wait(run, name):  # type: (Runner, str) -> None
+    """Wait for the timer of one change, or end it where no timer does."""
+    directory = rollback.folder(name)
+    journal = rollback.read_json(directory + "/journal.json")  # type: Entry
+    left = rollback.seconds_left(journal) if journal else 0.0
+    end = time.monotonic() + left + rollback.STALE_SECONDS
+    while rollback.state_of(directory) == "armed" and time.monotonic() < end:
+        time.sleep(rollback.POLL_SECONDS)
+    rollback.undone(run, name, "no run has confirmed it, and its timer is gone")
+
+
+def main():  # type: () -> None
+    """Read the parameters, wait, answer."""
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+
+    def run(command):  # type: (list[str]) -> tuple[int, str]
+        rc, out, err = module.run_command(command)
+        return int(rc), str(out) + str(err)
+
+    found = pending()
+    for name in found if not module.check_mode else ():
+        wait(run, name)
+    left = pending()
+    if left and not module.check_mode:
+        module.fail_json(
+            msg="[TX-107] the change {!r} of this node has not ended. See {}/log on the node; a reboot ends it.".format(
+                left[0], rollback.STORE
+            )
+        )
+    module.exit_json(changed=False, changes=found, left=left)
+
+
+if __name__ == "__main__":
+    main()
