@@ -331,6 +331,7 @@ def runtime(interfaces):  # type: (list[str]) -> Entry
                 "up": "UP" in one.get("flags", []),
                 "addresses": sorted(written(info) for info in lasting(one)),
                 "leases": sorted(written(info) for info in lasting(one) if info.get("dynamic")),
+                "manner": {written(info): manner(info) for info in lasting(one)},
             }
     routes = []
     for family in ("-4", "-6"):
@@ -349,6 +350,22 @@ def lasting(link):  # type: (Entry) -> list[Entry]
 def written(info):  # type: (Entry) -> str
     """Write an address with its prefix."""
     return "{}/{}".format(info["local"], info["prefixlen"])
+
+
+def manner(info):  # type: (Entry) -> list[str]
+    """Return the words of ``ip addr add`` that give an address what it had beside its value.
+
+    A lease keeps the time that it had left: set for ever it would be kept after the server has given it to somebody
+    else. Without its metric the subnet's route would be another one, and stay that after the client's next renewal.
+    """
+    words = []  # type: list[str]
+    for key in ("broadcast", "metric"):
+        words += [key, str(info[key])] if info.get(key) else []
+    words += ["noprefixroute"] if info.get("noprefixroute") else []
+    if info.get("dynamic"):
+        words += ["valid_lft", str(info["valid_life_time"])]
+        words += ["preferred_lft", str(info["preferred_life_time"])]
+    return words
 
 
 def plain_route(line):  # type: (str) -> str
@@ -379,7 +396,10 @@ def unsettled(before):  # type: (Entry) -> list[list[str]]
         if then["mtu"] and then["mtu"] != have["mtu"]:
             steps.append(["ip", "link", "set", name, "mtu", str(then["mtu"])])
         was, has = set(then["addresses"]), set(have["addresses"])
-        steps += [["ip", "addr", "add", one, "dev", name] for one in sorted(was - has)]
+        how = then.get("manner", {})
+        steps += [
+            ["ip", "addr", "add", one, *how.get(one, []), "dev", name] for one in sorted(was - has)
+        ]
         steps += [["ip", "addr", "del", one, "dev", name] for one in sorted(has - was)]
     for verb, first, second in (("del", now, before), ("replace", before, now)):
         for family, name, line in first["routes"]:

@@ -261,6 +261,10 @@ class Lab:
                 return str(one["ifname"])
         raise AssertionError(f"no port of {node.name}")
 
+    def dhcp_server(self) -> int:
+        """The process id of the server that gives the nodes their leases."""
+        return int(self.host("pgrep", "-f", f"dnsmasq .*--interface={self.bridge}( |$)"))
+
     def ssh(self, node: Node, *options: str) -> list[str]:
         """The words of a connection of our own to the address that the node had before, with nothing reused."""
         folder = Path(self.inventory).parent

@@ -654,6 +654,29 @@ def test_what_the_owner_does_not_put_back_the_kernel_is_told(
     assert tx.settle(before) == told == ["ip addr add 192.0.2.5/24 dev e0"]
 
 
+LEASED = """[{"ifname": "e0", "flags": ["UP"], "mtu": 1500, "addr_info": [
+  {"family": "inet", "local": "10.0.0.5", "prefixlen": 24, "metric": 100, "broadcast": "10.0.0.255", "scope": "global",
+   "dynamic": true, "label": "e0", "valid_life_time": 3487, "preferred_life_time": 3487},
+  {"family": "inet6", "local": "fd00::5", "prefixlen": 64, "scope": "global", "noprefixroute": true,
+   "valid_life_time": 4294967295, "preferred_life_time": 4294967295},
+  {"family": "inet6", "local": "fe80::5", "prefixlen": 64, "scope": "link",
+   "valid_life_time": 4294967295, "preferred_life_time": 4294967295}]}]"""
+
+
+def test_an_address_comes_back_with_its_metric_and_a_lease_with_the_time_that_it_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What `ip -j addr` of iproute2 6.1 says of a lease of systemd-networkd 252, and of an address of its own."""
+    monkeypatch.setattr(tx, "call", lambda command: (0, LEASED if "addr" in command else ""))
+    before = tx.runtime(["e0"])
+    bare = LEASED.split('"addr_info"', maxsplit=1)[0] + '"addr_info": []}]'
+    monkeypatch.setattr(tx, "call", lambda command: (0, bare if "addr" in command else ""))
+    assert [" ".join(step) for step in tx.unsettled(before)] == [
+        "ip addr add 10.0.0.5/24 broadcast 10.0.0.255 metric 100 valid_lft 3487 preferred_lft 3487 dev e0",
+        "ip addr add fd00::5/64 noprefixroute dev e0",
+    ]
+
+
 def test_a_route_is_known_without_what_changes_by_itself() -> None:
     assert tx.plain_route("default via fe80::1 proto ra metric 100 expires 1795sec pref low") == (
         "default via fe80::1 proto ra metric 100 pref low"
