@@ -256,6 +256,22 @@ def patient(command: "list[str]") -> "list[str]":
     return ["/bin/sh", "-c", AGAIN, *command]
 
 
+ENDURE = """said=$("$0" "$@" 2>&1) && exit 0; rc=$?
+for name; do :; done
+nmcli device modify "$name" ipv4.dhcp-timeout 2147483647 ipv6.dhcp-timeout 2147483647 > /dev/null 2>&1
+echo "$said"; exit $rc"""
+
+
+def enduring(command: "list[str]") -> "list[str]":
+    """The same; where no DHCP server answers, the client goes on asking for as long as the profile is active.
+
+    After its usual 45 s NetworkManager would take the address away again that the kernel was told to have meanwhile,
+    try four times and then rest for minutes (seen with 1.42). The profile itself stays as it is; 2147483647 is
+    "infinity" of nm-settings-nmcli(5).
+    """
+    return ["/bin/sh", "-c", ENDURE, *command]
+
+
 def restore(names: "list[str]", before: "State") -> "Commands":
     """Forget our profiles (their files are gone), bring up what was active, then what only the kernel knew."""
     steps = [["nmcli", "connection", "reload"], *common.gone(names, before)]
@@ -263,5 +279,7 @@ def restore(names: "list[str]", before: "State") -> "Commands":
     for name, profile in sorted(before.get("profiles", {}).items()):
         if name in names:
             # as in apply: nmcli refuses the name of a device that is not there
-            steps.append(up(name if name in there else "", profile, 20))
+            step = up(name if name in there else "", profile, 20)
+            leased = name in there and before["links"][name].get("leases")
+            steps.append(enduring(step) if leased else step)
     return steps + common.runtime(names, before)

@@ -420,16 +420,21 @@ def patience(step, before):  # type: (list[str], Entry) -> float
     return LEASE_SECONDS if leased else SETTLE_SECONDS
 
 
-def settle(before):  # type: (Entry) -> list[str]
-    """Make the kernel show what it did; return what had to be insisted on."""
+def settle(before, since=None):  # type: (Entry, float | None) -> list[str]
+    """Make the kernel show what it did; return what had to be insisted on.
+
+    *since* when, in seconds of the monotonic clock, the owners were asked, where that was not just now: a command that
+    has waited for a lease in vain has used up the time that one may take.
+    """
     insisted = []  # type: list[str]
     begun, calm = time.monotonic(), 0
+    asked = begun if since is None else since
     while before and calm < CALM_POLLS and time.monotonic() - begun < 2 * LEASE_SECONDS:
         steps = unsettled(before)
         # Owners work behind our back: what looks right once may be on its way to something else.
         calm = 0 if steps else calm + 1
         for step in steps:
-            if time.monotonic() - begun >= patience(step, before):
+            if time.monotonic() - asked >= patience(step, before):
                 call(step)
                 insisted.append(" ".join(step))
         time.sleep(POLL_SECONDS)
@@ -890,8 +895,9 @@ def restore(directory, why, at_boot=False, applying=False, token=""):
             return True
         fresh = at_boot and not same_boot
         commands = journal.get("boot_commands" if fresh else "commands") or []
+        asked = time.monotonic()
         report["faults"] += run_all(commands)
-        report["insisted"] = settle(journal.get("runtime", {})) if same_boot else []
+        report["insisted"] = settle(journal.get("runtime", {}), asked) if same_boot else []
         finish(directory, journal, report, began)
     return True
 

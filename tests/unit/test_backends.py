@@ -1091,6 +1091,30 @@ def test_a_vlan_whose_parent_was_taken_down_meanwhile_is_brought_up_once_more(
     assert (says in done.stdout) == bool(code)
 
 
+@pytest.mark.parametrize(("leases", "fails"), [(["10.0.0.5/24"], 1), (["10.0.0.5/24"], 0), ([], 1)])
+def test_a_client_that_gets_no_lease_on_the_way_back_goes_on_asking(
+    tmp_path: Path, leases: list[str], fails: int
+) -> None:
+    """And the failure is still told."""
+    there = {"up": True, "mtu": 1500, "master": "", "addresses": [], "leases": leases}
+    before = {"links": {"eth1": there}, "routes": [], "profiles": {"eth1": "a-uuid"}}
+    (step,) = [one for one in networkmanager.restore(["eth1"], before) if "a-uuid" in one]
+    tool = tmp_path / "nmcli"
+    tool.write_text(NMCLI)
+    tool.chmod(0o755)
+    log = tmp_path / "log"
+    log.touch()
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "LOG": str(log), "FAILS": str(fails), "SAYS": "x"}
+    done = subprocess.run(step, env=env, check=False, capture_output=True, text=True)
+    assert done.returncode == (4 if fails else 0)
+    assert (": x" in done.stdout) == bool(fails)
+    calls = ["--wait 20 connection up uuid a-uuid ifname eth1"]
+    if leases and fails:
+        forever = "ipv4.dhcp-timeout 2147483647 ipv6.dhcp-timeout 2147483647"
+        calls.append(f"device modify eth1 {forever}")
+    assert log.read_text().splitlines() == calls
+
+
 def test_ifcfg_goes_through_networkmanager_where_that_reads_the_files() -> None:
     lines = flat(ifcfg.apply([BOND], {"links": {}, "nm": True}, 30))
     assert lines[1].startswith("nmcli connection load /etc/sysconfig/network-scripts/ifcfg-bond0")

@@ -10,6 +10,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fullmesh_rollback as tx
@@ -652,6 +653,27 @@ def test_what_the_owner_does_not_put_back_the_kernel_is_told(
 
     monkeypatch.setattr(tx, "call", call)
     assert tx.settle(before) == told == ["ip addr add 192.0.2.5/24 dev e0"]
+
+
+@pytest.mark.parametrize(("waited", "until"), [(0, 12), (5, 7), (20, 0)])
+def test_an_owner_that_has_waited_for_a_lease_is_waited_for_that_much_less(
+    monkeypatch: pytest.MonkeyPatch, waited: int, until: int
+) -> None:
+    before, now, told = view(["10.0.0.5/24"], []), view([], []), []
+    clock = [1000.0]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    def call(command: list[str]) -> None:
+        told.append((" ".join(command), round(clock[0] - 1000)))
+        now.update(before)
+
+    monkeypatch.setattr(tx, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
+    monkeypatch.setattr(tx, "runtime", lambda names: now)
+    monkeypatch.setattr(tx, "call", call)
+    tx.settle(before, clock[0] - waited)
+    assert told == [("ip addr add 10.0.0.5/24 dev e0", until)]
 
 
 LEASED = """[{"ifname": "e0", "flags": ["UP"], "mtu": 1500, "addr_info": [
