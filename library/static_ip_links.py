@@ -879,10 +879,12 @@ def refuse_taken(taken: "dict[str, tuple[str, str]]", moves: str) -> None:
 
 def without(kernel: "Entry", names: "Entry") -> "Entry":
     """The kernel's view without some interfaces: what their owner makes of the old files is right."""
-    return {
-        "links": {name: one for name, one in kernel["links"].items() if name not in names},
-        "routes": [one for one in kernel["routes"] if one[1] not in names],
+    left: Entry = {
+        "links": {name: one for name, one in kernel["links"].items() if name not in names}
     }
+    kinds = [kind for kind in ("routes", "prefixes") if kind in kernel]
+    left.update({kind: [one for one in kernel[kind] if one[1] not in names] for kind in kinds})
+    return left
 
 
 def too_late() -> str:

@@ -13,6 +13,7 @@ import base64
 import contextlib
 import errno
 import fcntl
+import ipaddress
 import json
 import os
 import shutil
@@ -338,7 +339,11 @@ def runtime(interfaces):  # type: (list[str]) -> Entry
         for name in sorted(links):
             out = call(["ip", family, "route", "show", "dev", name])[1]
             routes += [[family, name, plain_route(line)] for line in out.splitlines()]
-    return {"links": links, "routes": [one for one in routes if keep_route(one[2])]}
+    return {
+        "links": links,
+        "routes": [one for one in routes if keep_route(one[2])],
+        "prefixes": [one for one in routes if by_owner(one[2], links[one[1]]["manner"])],
+    }
 
 
 def lasting(link):  # type: (Entry) -> list[Entry]
@@ -377,6 +382,21 @@ def plain_route(line):  # type: (str) -> str
     return " ".join(word for word in words if word not in ("linkdown", "dead"))
 
 
+def by_owner(line, manners):  # type: (str, Entry) -> bool
+    """Say whether this is the route to an address's own network, made by the address's owner.
+
+    The kernel makes it, but not for an address that has ``noprefixroute``: NetworkManager makes those itself, and in
+    the kernel's name.
+    """
+    own = [one for one, words in manners.items() if "noprefixroute" in words]
+    return line.split()[0] in map(network_of, own) and not keep_route(line)
+
+
+def network_of(address):  # type: (str) -> str
+    """Return the network of an address with its prefix, as the kernel writes it in a route."""
+    return str(ipaddress.ip_interface(address).network)
+
+
 def keep_route(line):  # type: (str) -> bool
     """Say whether a route is anybody's but the kernel's own."""
     return "proto kernel" not in line and not line.startswith(("fe80::", "ff00::", "multicast"))
@@ -401,9 +421,12 @@ def unsettled(before):  # type: (Entry) -> list[list[str]]
             ["ip", "addr", "add", one, *how.get(one, []), "dev", name] for one in sorted(was - has)
         ]
         steps += [["ip", "addr", "del", one, "dev", name] for one in sorted(has - was)]
+    # a gateway is refused until there is a route to it; what an older version saved knows no prefixes
+    kinds = ("prefixes", "routes") if "prefixes" in before else ("routes",)
     for verb, first, second in (("del", now, before), ("replace", before, now)):
-        for family, name, line in first["routes"]:
-            if name in now["links"] and [family, name, line] not in second["routes"]:
+        for family, name, line in [one for kind in kinds for one in first[kind]]:
+            known = [one for kind in kinds for one in second[kind]]
+            if name in now["links"] and [family, name, line] not in known:
                 steps.append(["ip", family, "route", verb, *line.split(), "dev", name])
     for name, then in sorted(links.items()):
         if name in now["links"] and now["links"][name]["up"] and not then["up"]:
@@ -416,7 +439,8 @@ def patience(step, before):  # type: (list[str], Entry) -> float
     if not {"add", "replace"} & set(step):
         return 0
     leases = {one for link in before["links"].values() for one in link.get("leases", [])}
-    leased = leases & set(step) or {"dhcp", "ra"} & set(step)
+    about = leases | {network_of(one) for one in leases} | {"dhcp", "ra"}
+    leased = about & set(step)
     return LEASE_SECONDS if leased else SETTLE_SECONDS
 
 
@@ -436,7 +460,7 @@ def settle(before, since=None):  # type: (Entry, float | None) -> list[str]
         for step in steps:
             if time.monotonic() - asked >= patience(step, before):
                 call(step)
-                insisted.append(" ".join(step))
+                insisted += [" ".join(step)] if " ".join(step) not in insisted else []
         time.sleep(POLL_SECONDS)
     return insisted
 

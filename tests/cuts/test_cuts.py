@@ -229,11 +229,15 @@ def test_dhcp_server_silent_on_the_way_back(lab: Lab, cut: MakeCut) -> None:
     server = lab.dhcp_server()
     with cut("DHCP server silent on the way back") as made:
 
-        def as_before(node: Node) -> bool:
-            now, was = node.state(), made.before[node.name]
-            return [now[key] for key in ("links", "routes")] == [
-                was[key] for key in ("links", "routes")
-            ]
+        def same() -> None:
+            for node in lab.nodes:
+                now, was = node.state(), made.before[node.name]
+                for key in ("links", "routes"):
+                    assert now[key] == was[key], f"{node.name}: {now[key]} is not {was[key]}"
+
+        def is_same() -> bool:
+            same()
+            return True
 
         play = lab.start(lab.link, cut_seconds=20)
         play.until(r"TASK .*Let the node prove")
@@ -243,9 +247,9 @@ def test_dhcp_server_silent_on_the_way_back(lab: Lab, cut: MakeCut) -> None:
             for node in lab.nodes:
                 wait_for(lambda node=node: "restored in" in node.log(), 120)  # type: ignore[misc]
                 assert "told the kernel: ip addr add" in node.log()
-            wait_for(lambda: all(as_before(node) for node in lab.nodes), 10)
+            wait_for(is_same, 10)
             time.sleep(GIVES_UP)
-            assert all(as_before(node) for node in lab.nodes)
+            same()
         finally:
             os.kill(server, signal.SIGCONT)
 
@@ -289,14 +293,14 @@ def test_boot_unit_started_by_hand(lab: Lab, cut: MakeCut) -> None:
 
 def wait_for(ready: Callable[[], bool], seconds: float = 60) -> None:
     """Poll."""
-    end = time.monotonic() + seconds
+    end, why = time.monotonic() + seconds, ""
     while True:
         try:
             if ready():
                 return
-        except AssertionError:
-            pass
-        assert time.monotonic() < end, "not within the time"
+        except AssertionError as exc:
+            why = str(exc)
+        assert time.monotonic() < end, f"not within {seconds:.0f} s: {why}"
         time.sleep(0.5)
 
 

@@ -1104,6 +1104,8 @@ def test_a_client_that_gets_no_lease_on_the_way_back_goes_on_asking(
     tool.chmod(0o755)
     log = tmp_path / "log"
     log.touch()
+    (tmp_path / "ip").write_text("#!/bin/sh\n")
+    (tmp_path / "ip").chmod(0o755)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "LOG": str(log), "FAILS": str(fails), "SAYS": "x"}
     done = subprocess.run(step, env=env, check=False, capture_output=True, text=True)
     assert done.returncode == (4 if fails else 0)

@@ -699,6 +699,42 @@ def test_an_address_comes_back_with_its_metric_and_a_lease_with_the_time_that_it
     ]
 
 
+MANAGED = """[{"ifname": "e0", "flags": ["UP"], "mtu": 1500, "addr_info": [
+  {"family": "inet", "local": "10.0.0.5", "prefixlen": 24, "broadcast": "10.0.0.255", "scope": "global",
+   "dynamic": true, "noprefixroute": true, "label": "e0", "valid_life_time": 3600, "preferred_life_time": 3600}]}]"""
+MANAGED_ROUTES = """default via 10.0.0.1 proto dhcp src 10.0.0.5 metric 100
+10.0.0.0/24 proto kernel scope link src 10.0.0.5 metric 100"""
+
+
+def test_the_route_to_its_own_network_comes_back_where_its_owner_had_made_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """NetworkManager 1.42; without that route the kernel refuses the gateway."""
+
+    def call(command: list[str]) -> tuple[int, str]:
+        if "addr" in command:
+            return 0, MANAGED
+        return 0, MANAGED_ROUTES if "-4" in command else "fe80::/64 proto kernel metric 1024"
+
+    monkeypatch.setattr(tx, "call", call)
+    before = tx.runtime(["e0"])
+    assert tx.unsettled(before) == []
+    now = tx.runtime(["e0"])
+    now["links"]["e0"]["addresses"], now["routes"], now["prefixes"] = [], [], []
+    monkeypatch.setattr(tx, "runtime", lambda names: now)
+    steps = tx.unsettled(before)
+    assert [" ".join(step) for step in steps] == [
+        "ip addr add 10.0.0.5/24 broadcast 10.0.0.255 noprefixroute valid_lft 3600 preferred_lft 3600 dev e0",
+        "ip -4 route replace 10.0.0.0/24 proto kernel scope link src 10.0.0.5 metric 100 dev e0",
+        "ip -4 route replace default via 10.0.0.1 proto dhcp src 10.0.0.5 metric 100 dev e0",
+    ]
+    assert {tx.patience(step, before) for step in steps} == {tx.LEASE_SECONDS}
+    # a point that an older version saved says nothing of such routes: none is taken away for that
+    older = {"links": before["links"], "routes": before["routes"]}
+    now = tx.runtime(["e0"]) | {"prefixes": [["-4", "e0", "10.0.0.0/24 proto kernel"]]}
+    assert not [step for step in tx.unsettled(older) if "del" in step]
+
+
 def test_a_route_is_known_without_what_changes_by_itself() -> None:
     assert tx.plain_route("default via fe80::1 proto ra metric 100 expires 1795sec pref low") == (
         "default via fe80::1 proto ra metric 100 pref low"
