@@ -361,13 +361,16 @@ def manner(info):  # type: (Entry) -> list[str]
     """Return the words of ``ip addr add`` that give an address what it had beside its value.
 
     A lease keeps the time that it had left: set for ever it would be kept after the server has given it to somebody
-    else. Without its metric the subnet's route would be another one, and stay that after the client's next renewal.
+    else. The route to its network is made beside it where that has a metric: systemd-networkd 252 takes the metric of
+    an address that it finds for none when it renews the lease, and the route is another one from then on.
     """
-    words = []  # type: list[str]
-    for key in ("broadcast", "metric"):
-        words += [key, str(info[key])] if info.get(key) else []
-    words += ["noprefixroute"] if info.get("noprefixroute") else []
-    if info.get("dynamic"):
+    leased, metric = info.get("dynamic"), info.get("metric")
+    words = ["broadcast", str(info["broadcast"])] if info.get("broadcast") else []
+    if info.get("noprefixroute") or (leased and metric):
+        words += ["noprefixroute"]
+    elif metric:
+        words += ["metric", str(metric)]
+    if leased:
         words += ["valid_lft", str(info["valid_life_time"])]
         words += ["preferred_lft", str(info["preferred_life_time"])]
     return words
@@ -383,10 +386,9 @@ def plain_route(line):  # type: (str) -> str
 
 
 def by_owner(line, manners):  # type: (str, Entry) -> bool
-    """Say whether this is the route to an address's own network, made by the address's owner.
+    """Say whether this is the route to an address's own network, where that does not come with the address.
 
-    The kernel makes it, but not for an address that has ``noprefixroute``: NetworkManager makes those itself, and in
-    the kernel's name.
+    NetworkManager gives its addresses ``noprefixroute`` and makes the routes itself, in the kernel's name.
     """
     own = [one for one, words in manners.items() if "noprefixroute" in words]
     return line.split()[0] in map(network_of, own) and not keep_route(line)

@@ -679,6 +679,8 @@ def test_an_owner_that_has_waited_for_a_lease_is_waited_for_that_much_less(
 LEASED = """[{"ifname": "e0", "flags": ["UP"], "mtu": 1500, "addr_info": [
   {"family": "inet", "local": "10.0.0.5", "prefixlen": 24, "metric": 100, "broadcast": "10.0.0.255", "scope": "global",
    "dynamic": true, "label": "e0", "valid_life_time": 3487, "preferred_life_time": 3487},
+  {"family": "inet", "local": "10.0.1.5", "prefixlen": 24, "metric": 7, "scope": "global",
+   "valid_life_time": 4294967295, "preferred_life_time": 4294967295},
   {"family": "inet6", "local": "fd00::5", "prefixlen": 64, "scope": "global", "noprefixroute": true,
    "valid_life_time": 4294967295, "preferred_life_time": 4294967295},
   {"family": "inet6", "local": "fe80::5", "prefixlen": 64, "scope": "link",
@@ -694,7 +696,8 @@ def test_an_address_comes_back_with_its_metric_and_a_lease_with_the_time_that_it
     bare = LEASED.split('"addr_info"', maxsplit=1)[0] + '"addr_info": []}]'
     monkeypatch.setattr(tx, "call", lambda command: (0, bare if "addr" in command else ""))
     assert [" ".join(step) for step in tx.unsettled(before)] == [
-        "ip addr add 10.0.0.5/24 broadcast 10.0.0.255 metric 100 valid_lft 3487 preferred_lft 3487 dev e0",
+        "ip addr add 10.0.0.5/24 broadcast 10.0.0.255 noprefixroute valid_lft 3487 preferred_lft 3487 dev e0",
+        "ip addr add 10.0.1.5/24 metric 7 dev e0",
         "ip addr add fd00::5/64 noprefixroute dev e0",
     ]
 
