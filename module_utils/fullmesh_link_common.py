@@ -226,6 +226,11 @@ def route_state(one: "State", family: str) -> "State":
     }
 
 
+def named(link: "Link", names: "Optional[list[str]]") -> bool:
+    """Say whether the link, or a member of its bond, is among *names*; None names every link."""
+    return names is None or bool({*touched([link])} & {*names})
+
+
 def remade(links: "Iterable[Link]", before: "State") -> "Commands":
     """Remove a bond or VLAN that is there with other parameters: no owner changes those of a living device."""
     steps: Commands = []

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from typing import Optional
 
     import fullmesh_link_common as common
+    import fullmesh_nmcli as nmcli
     from fullmesh_link_common import Changes, Commands, Files, Link, Lister, Reader, Runner, State
 
     Pairs = list[tuple[str, str]]
 else:
     from ansible.module_utils import fullmesh_link_common as common
+    from ansible.module_utils import fullmesh_nmcli as nmcli
 
 NAME = "ifcfg"
 SCRIPTS = "/etc/sysconfig/network-scripts"
@@ -227,14 +229,8 @@ def validate(run: "Runner", scratch: "Files") -> str:
 def snapshot(run: "Runner", names: "list[str]") -> "State":
     """The kernel's state, and what NetworkManager has active where it manages the device."""
     state = common.kernel_state(run, names)
-    state["profiles"] = {}
-    command = ["nmcli", "--terse", "--fields", "DEVICE,UUID", "connection", "show", "--active"]
-    rc, out, _ = run(command)
-    state["nm"] = rc == 0
-    for line in out.splitlines() if rc == 0 else []:
-        device, _, profile = line.rpartition(":")
-        if device in names and profile:
-            state["profiles"][device] = profile
+    active = nmcli.profiles(run, names)
+    state["nm"], state["profiles"] = active is not None, active or {}
     return state
 
 
@@ -242,23 +238,23 @@ def apply(
     links: "list[Link]", before: "State", wait: int = 30, names: "Optional[list[str]]" = None
 ) -> "Commands":
     """Through NetworkManager where it reads these files and manages the device, else through ifdown and ifup."""
-    steps = common.remade([one for one in links if named(one, names)], before)
+    steps = common.remade([one for one in links if common.named(one, names)], before)
     through_nm = before.get("nm") and not any(link.get("unmanaged") for link in links)
     every = common.touched(links)
     if through_nm:
         steps.append(["nmcli", "connection", "reload"])
         steps.append(["nmcli", "connection", "load"] + [path_of(name) for name in sorted(every)])
     for link in common.ordered(links):
-        if not named(link, names):
+        if not common.named(link, names):
             continue
         name = link["interface"]
         if through_nm:
             if common.bond_of(link):
                 # the plugin knows no autoconnect-slaves of its own accord: a member brings its bond with it
-                steps += [up(one, wait) for one in common.bond_of(link)["members"]]
-            # nmcli refuses the name of a device that only the profile makes
+                members = common.bond_of(link)["members"]
+                steps += [nmcli.up(profile_uuid(one), wait, one) for one in members]
             made = common.bond_of(link) or common.vlan_of(link)
-            steps.append(up(name, wait)[: -2 if made else None])
+            steps.append(nmcli.up(profile_uuid(name), wait, "" if made else name))
         else:
             # ifdown stops a DHCP client by its pid file and flushes, whatever the file says now
             downs = [*common.bond_of(link).get("members", []), name]
@@ -267,28 +263,14 @@ def apply(
     return steps
 
 
-def named(link: "Link", names: "Optional[list[str]]") -> bool:
-    """Say whether the link, or a member of its bond, is among *names*."""
-    return names is None or bool({*common.touched([link])} & {*names})
-
-
-def up(name: str, wait: int) -> "list[str]":
-    """The command that activates a profile and waits until it is there."""
-    command = ["nmcli", "--wait", str(wait), "connection", "up", "uuid", profile_uuid(name)]
-    return [*command, "ifname", name]
-
-
 def restore(names: "list[str]", before: "State") -> "Commands":
     """Bring back what the old files say, then what only the kernel knew."""
     steps = common.gone(names, before)
     if before.get("nm"):
         steps.append(["nmcli", "connection", "reload"])
-    there = common.staying(names, before)
     for name in names:
         if name in before.get("profiles", {}):
-            command = ["nmcli", "--wait", "20", "connection", "up", "uuid"]
-            device = ["ifname", name] if name in there else []
-            steps.append([*command, before["profiles"][name], *device])
+            steps.append(nmcli.back(name, names, before))
         elif name in before["links"]:
             steps += common.emptied([name], before)
             if before["links"][name]["up"] and not before.get("nm"):

@@ -10,12 +10,14 @@ if TYPE_CHECKING:
 
     import fullmesh_link_common as common
     import fullmesh_link_ifcfg as ifcfg
+    import fullmesh_nmcli as nmcli
     from fullmesh_link_common import Changes, Commands, Files, Link, Lister, Reader, Runner, State
 
     Pairs = list[tuple[str, str]]
 else:
     from ansible.module_utils import fullmesh_link_common as common
     from ansible.module_utils import fullmesh_link_ifcfg as ifcfg
+    from ansible.module_utils import fullmesh_nmcli as nmcli
 
 NAME = "networkmanager"
 KEYFILES = "/etc/NetworkManager/system-connections"
@@ -201,13 +203,7 @@ def validate(run: "Runner", scratch: "Files") -> str:
 def snapshot(run: "Runner", names: "list[str]") -> "State":
     """The kernel's state, and the profile that is active on each device."""
     state = common.kernel_state(run, names)
-    state["profiles"] = {}
-    command = ["nmcli", "--terse", "--fields", "DEVICE,UUID", "connection", "show", "--active"]
-    for line in run(command)[1].splitlines():
-        # a colon in a device's name is escaped; a uuid has none
-        device, _, profile = line.rpartition(":")
-        if device in names and profile:
-            state["profiles"][device] = profile
+    state["profiles"] = nmcli.profiles(run, names) or {}
     return state
 
 
@@ -216,78 +212,24 @@ def apply(
 ) -> "Commands":
     """Load all profiles, bring up those of *names* (all where None): cards and bonds, then VLANs."""
     every = common.touched(links)
-    steps = common.remade([one for one in links if named(one, names)], before)
+    steps = common.remade([one for one in links if common.named(one, names)], before)
     # what others no longer start by themselves; `load` would say nothing of it
     steps.append(["nmcli", "connection", "reload"])
     steps.append(["nmcli", "connection", "load"] + [keyfile_path(name) for name in sorted(every)])
     for link in common.ordered(links):
-        if named(link, names):
+        if common.named(link, names):
             # nmcli refuses the name of a device that only the profile makes
             virtual = common.bond_of(link) or common.vlan_of(link)
             device = "" if virtual else link["interface"]
-            step = up(device, profile_uuid(link["interface"]), wait)
-            steps.append(patient(step) if common.vlan_of(link) else step)
+            step = nmcli.up(profile_uuid(link["interface"]), wait, device)
+            steps.append(nmcli.patient(step) if common.vlan_of(link) else step)
     return steps
-
-
-def named(link: "Link", names: "Optional[list[str]]") -> bool:
-    """Say whether the link, or a member of its bond, is among *names*."""
-    return names is None or bool({*common.touched([link])} & {*names})
-
-
-def up(name: str, profile: str, wait: int) -> "list[str]":
-    """The command that activates a profile and waits until it is there."""
-    command = ["nmcli", "--wait", str(wait), "connection", "up", "uuid", profile]
-    return command + (["ifname", name] if name else [])
-
-
-# In words that nmcli's own translation leaves alone: LC_ALL=C wherever it is run for us.
-AGAIN = """said=$("$0" "$@" 2>&1) && exit 0; rc=$?
-case $said in *"base network connection was interrupted"*) sleep 1; exec "$0" "$@" ;; esac
-echo "$said"; exit $rc"""
-
-
-def patient(command: "list[str]") -> "list[str]":
-    """The same, once more when NetworkManager took the parent down meanwhile.
-
-    It starts a VLAN by itself as soon as its profile is there; when the parent is brought up anew it ends that start,
-    and ours with it where ours was just then joined to it (seen once in some twenty runs, VLAN on a bond).
-    """
-    return ["/bin/sh", "-c", AGAIN, *command]
-
-
-ENDURE = """said=$("$0" "$@" 2>&1) && exit 0; rc=$?
-for name; do :; done
-own=$(ip -6 -o addr show dev "$name" scope link | awk '{print $4}')
-forever="ipv4.dhcp-timeout 2147483647 ipv6.dhcp-timeout 2147483647"
-if nmcli device modify "$name" $forever > /dev/null 2>&1; then
-  sleep 1
-  for one in $own; do ip addr add "$one" dev "$name" 2> /dev/null; done
-  [ -z "$own" ] || [ -n "$(ip -6 route show fe80::/64 dev "$name")" ] ||
-    ip -6 route add fe80::/64 dev "$name" proto kernel metric 256
-fi
-echo "$said"; exit $rc"""
-
-
-def enduring(command: "list[str]") -> "list[str]":
-    """The same; where no DHCP server answers, the client goes on asking for as long as the profile is active.
-
-    After its usual 45 s NetworkManager would take the address away again that the kernel was told to have meanwhile,
-    try four times and then rest for minutes (seen with 1.42). The profile itself stays as it is; 2147483647 is
-    "infinity" of nm-settings-nmcli(5). Where the profile leaves IPv6 to the kernel (ipv6.method=ignore), 1.42 drops
-    the link-local address or its route on the way, a moment after nmcli has answered; nobody else puts them back.
-    """
-    return ["/bin/sh", "-c", ENDURE, *command]
 
 
 def restore(names: "list[str]", before: "State") -> "Commands":
     """Forget our profiles (their files are gone), bring up what was active, then what only the kernel knew."""
     steps = [["nmcli", "connection", "reload"], *common.gone(names, before)]
-    there = common.staying(names, before)
-    for name, profile in sorted(before.get("profiles", {}).items()):
+    for name in sorted(before.get("profiles", {})):
         if name in names:
-            # as in apply: nmcli refuses the name of a device that is not there
-            step = up(name if name in there else "", profile, 20)
-            leased = name in there and before["links"][name].get("leases")
-            steps.append(enduring(step) if leased else step)
+            steps.append(nmcli.back(name, names, before))
     return steps + common.runtime(names, before)

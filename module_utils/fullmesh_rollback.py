@@ -391,7 +391,7 @@ def by_owner(line, manners):  # type: (str, Entry) -> bool
     NetworkManager gives its addresses ``noprefixroute`` and makes the routes itself, in the kernel's name.
     """
     own = [one for one, words in manners.items() if "noprefixroute" in words]
-    return line.split()[0] in map(network_of, own) and not keep_route(line)
+    return line.split(" ", 1)[0] in map(network_of, own) and not keep_route(line)
 
 
 def network_of(address):  # type: (str) -> str

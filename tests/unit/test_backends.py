@@ -1091,14 +1091,15 @@ def test_a_vlan_whose_parent_was_taken_down_meanwhile_is_brought_up_once_more(
     assert (says in done.stdout) == bool(code)
 
 
+@pytest.mark.parametrize("name", ["networkmanager", "ifcfg"])
 @pytest.mark.parametrize(("leases", "fails"), [(["10.0.0.5/24"], 1), (["10.0.0.5/24"], 0), ([], 1)])
 def test_a_client_that_gets_no_lease_on_the_way_back_goes_on_asking(
-    tmp_path: Path, leases: list[str], fails: int
+    tmp_path: Path, leases: list[str], fails: int, name: str
 ) -> None:
     """And the failure is still told."""
     there = {"up": True, "mtu": 1500, "master": "", "addresses": [], "leases": leases}
     before = {"links": {"eth1": there}, "routes": [], "profiles": {"eth1": "a-uuid"}}
-    (step,) = [one for one in networkmanager.restore(["eth1"], before) if "a-uuid" in one]
+    (step,) = [one for one in backends.backend(name).restore(["eth1"], before) if "a-uuid" in one]
     tool = tmp_path / "nmcli"
     tool.write_text(NMCLI)
     tool.chmod(0o755)
