@@ -361,6 +361,34 @@ def refuse_lost_default(
         )
 
 
+def refuse_dropped(
+    names: "list[str]",
+    links: "list[Entry]",
+    seen: "dict[str, Entry]",
+    routes: "list[Entry]",
+) -> None:
+    """Refuse to let go of an interface whose address ssh needs: nothing would bring it up at the next boot."""
+    server = way_in.server_of(our_session())
+    carrier = reach.carrier_of(server, seen)
+    given = text.with_default(links)
+    why = {carrier: "this connection, to %s" % server} if carrier in names else {}
+    for route in routes:
+        wide = route["to"] in ("0.0.0.0/0", "::/0") and route["protocol"] != "ra"
+        if wide and route["dev"] in names and route["family"] not in given:
+            words = "the IPv%d default route of this node (via %s)" % (
+                route["family"],
+                route["via"],
+            )
+            why.setdefault(route["dev"], words)
+    if why:
+        raise LinkError(
+            "[IP-120] %s: Fullmesh has configured it, and no link means it any more: its addresses would be gone after "
+            "the next boot. Name it in fullmesh_links beside the others; or undo what was done to this node first "
+            "(playbooks/undo.yml with --limit), and run again."
+            % "; ".join("%s carries %s" % one for one in sorted(why.items()))
+        )
+
+
 def refuse_lacking(faults: "list[str]", seconds: float) -> None:
     """Name the value that was read back."""
     if any("used by another host" in fault for fault in faults):
@@ -589,6 +617,9 @@ class Links:
         if self.params["check_duplicates"]:
             refuse_duplicates(faulty, seen, fresh=True)
         change = Change(self.node, self.links, owners)
+        dropped = text.dropped(change.old.values(), change.ours.values(), self.links, seen)
+        if dropped:
+            refuse_dropped(dropped, self.links, seen, self.node.every_route())
         stirred, words = self.stirred(change, faulty, seen)
         change.validate()
         faults = self.node.lacking(faulty)

@@ -423,12 +423,14 @@ def unsettled(before):  # type: (Entry) -> list[list[str]]
             ["ip", "addr", "add", one, *how.get(one, []), "dev", name] for one in sorted(was - has)
         ]
         steps += [["ip", "addr", "del", one, "dev", name] for one in sorted(has - was)]
-    # a gateway is refused until there is a route to it; what an older version saved knows no prefixes
-    kinds = ("prefixes", "routes") if "prefixes" in before else ("routes",)
-    for verb, first, second in (("del", now, before), ("replace", before, now)):
-        for family, name, line in [one for kind in kinds for one in first[kind]]:
-            known = [one for kind in kinds for one in second[kind]]
-            if name in now["links"] and [family, name, line] not in known:
+    # The kernel refuses a gateway until there is a route to it. The route to a network goes with its address.
+    anew = [*before.get("prefixes", []), *before["routes"]]
+    for verb, first, second in (
+        ("del", now["routes"], before["routes"]),
+        ("replace", anew, [*now.get("prefixes", []), *now["routes"]]),
+    ):
+        for family, name, line in first:
+            if name in now["links"] and [family, name, line] not in second:
                 steps.append(["ip", family, "route", verb, *line.split(), "dev", name])
     for name, then in sorted(links.items()):
         if name in now["links"] and now["links"][name]["up"] and not then["up"]:

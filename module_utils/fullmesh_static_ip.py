@@ -5,9 +5,11 @@ Runs on nodes: standard library only, Python 3.6 syntax. Pure: text in, text or 
 
 import ipaddress
 import json
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     Link = dict[str, Any]
@@ -188,6 +190,33 @@ def surplus(link: "Link", seen: "dict[str, Seen]", routes: "list[Seen]") -> "lis
     return extra
 
 
+def dropped(
+    old: "Iterable[str]", new: "Iterable[str]", links: "list[Link]", seen: "dict[str, Seen]"
+) -> "list[str]":
+    """The interfaces that *old* files of ours give an address and *new* ones do not, and that no link means any more.
+
+    What the kernel has stays as it is; the next boot brings nothing up there.
+    """
+    ours = common.touched(links)
+    found = []
+    for name, state in sorted(seen.items()):
+        have = [one["address"].split("/")[0] for one in state["addresses"]]
+        was = [one for one in have if any(has(text, one) for text in old)]
+        if name not in ours and was and not any(has(text, one) for text in new for one in was):
+            found.append(name)
+    return found
+
+
+def has(text: str, address: str) -> bool:
+    """Say whether a configuration file has an address in it."""
+    return bool(re.search(r"(?<![\w.:])%s(?![\w.:])" % re.escape(address), text))
+
+
+def with_default(links: "Iterable[Link]") -> "set[int]":
+    """The families for which a link names a default route."""
+    return {family for link in links for family in (4, 6) if common.gateway_of(link, family)}
+
+
 def lost_defaults(
     links: "list[Link]", changing: "list[Link]", seen: "dict[str, Seen]", routes: "list[Seen]"
 ) -> "list[Seen]":
@@ -197,7 +226,7 @@ def lost_defaults(
     lease); one of a router's advertisement, which our files turn off on purpose; one whose gateway is no neighbour any
     more, and one of an interface that goes from one static address to another: those are tried, and put back if wrong.
     """
-    given = {family for link in links for family in (4, 6) if common.gateway_of(link, family)}
+    given = with_default(links)
     ours, moving = common.touched(links), common.touched(changing)
     wide = [route for route in routes if route["to"] in common.DEFAULTS.values()]
     given |= {route["family"] for route in wide if route["dev"] not in ours}

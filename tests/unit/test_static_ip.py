@@ -394,6 +394,70 @@ def test_a_default_route_that_no_link_names_is_refused(
     assert machine.run(links=[link(gateway="10.0.0.1")])["changed"]
 
 
+ELSEWHERE = link(interface="eth2", addresses=["10.1.0.11/24"])
+
+
+def with_a_second_card(machine: Machine, *links: dict[str, Any]) -> Machine:
+    """The links are confirmed first."""
+    for name, value in (("type", "1"), ("ifindex", "3")):
+        card = machine.root / "sys/class/net/eth2"
+        card.mkdir(exist_ok=True)
+        (card / name).write_text(value + "\n")
+    if links:
+        machine.run(links=list(links))
+    machine.kernel = [kernel(OURS), kernel(name="eth2")]
+    return machine
+
+
+@pytest.mark.parametrize("backend", ["networkmanager", "netplan"])
+@pytest.mark.parametrize("check", [True, False])
+def test_an_interface_that_carries_ssh_is_not_let_go(
+    tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch, backend: str, check: bool
+) -> None:
+    """It would work until the next boot, which would bring nothing up there."""
+    machine = with_a_second_card(made(tmp_path, backend, monkeypatch), link())
+    ours = {path: Path(path).read_text() for path in machine.ours()}
+    monkeypatch.setattr(module, "our_session", "10.0.0.1 5 10.0.0.11 22".split)
+    words = r"IP-120\] eth1 carries this connection, to 10\.0\.0\.11: .*fullmesh_links.*undo\.yml"
+    with pytest.raises(module.LinkError, match=words):
+        machine.call(links=[ELSEWHERE], check=check)
+    assert {path: Path(path).read_text() for path in machine.ours()} == ours
+    # where the other one has that address from now on, or ssh comes in elsewhere, it may go
+    moved = ELSEWHERE | {"addresses": ["10.1.0.11/24", "10.0.0.11/24"]}
+    assert machine.call(links=[moved], check=True)["changed"]
+    monkeypatch.setattr(module, "our_session", "10.0.0.1 5 10.9.0.11 22".split)
+    assert machine.call(links=[ELSEWHERE], check=True)["changed"]
+
+
+def test_an_interface_that_carries_the_default_route_is_not_let_go(machine: Machine) -> None:
+    machine.routes = {"-4": [NET, way()]}
+    with_a_second_card(machine, link(gateway="10.0.0.1"))
+    words = r"IP-120\] eth1 carries the IPv4 default route of this node \(via 10\.0\.0\.1\)"
+    with pytest.raises(module.LinkError, match=words):
+        machine.call(links=[ELSEWHERE])
+    assert machine.call(links=[ELSEWHERE | {"gateway": "10.1.0.1"}], check=True)["changed"]
+    machine.routes = {"-4": [NET, way(dev="eth0")]}
+    assert machine.call(links=[ELSEWHERE], check=True)["changed"]
+
+
+def test_what_somebody_else_configured_may_be_let_go(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file of ours gives eth1 its address, and none takes it away."""
+    with_a_second_card(machine)
+    monkeypatch.setattr(module, "our_session", "10.0.0.1 5 10.0.0.11 22".split)
+    assert machine.call(links=[ELSEWHERE], check=True)["changed"]
+    assert (
+        text.dropped(
+            ["address 10.0.0.110/24", "10.0.0.1"],
+            [],
+            [],
+            text.parse_links(json.dumps([kernel(OURS)])),
+        )
+        == []
+    )
+
+
 def test_a_gateway_that_is_taken_out_of_a_link_is_refused(machine: Machine) -> None:
     machine.kernel, machine.routes = [kernel(OURS)], {"-4": [NET, way()]}
     machine.run(links=[link(gateway="10.0.0.1")])
