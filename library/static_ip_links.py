@@ -362,19 +362,18 @@ def refuse_lost_default(
 
 
 def refuse_dropped(
-    names: "list[str]",
+    lost: "dict[str, list[str]]",
     links: "list[Entry]",
-    seen: "dict[str, Entry]",
     routes: "list[Entry]",
 ) -> None:
-    """Refuse to let go of an interface whose address ssh needs: nothing would bring it up at the next boot."""
+    """Refuse to let go of an interface that ssh needs: nothing would bring it up at the next boot."""
     server = way_in.server_of(our_session())
-    carrier = reach.carrier_of(server, seen)
-    given = text.with_default(links)
-    why = {carrier: "this connection, to %s" % server} if carrier in names else {}
-    for route in routes:
-        wide = route["to"] in ("0.0.0.0/0", "::/0") and route["protocol"] != "ra"
-        if wide and route["dev"] in names and route["family"] not in given:
+    why = {name: "this connection, to %s" % server for name in lost if server in lost[name]}
+    wide = [one for one in routes if one["to"] in ("0.0.0.0/0", "::/0") and one["protocol"] != "ra"]
+    elsewhere = [one for one in wide if one["dev"] not in [*lost, *backends.touched(links)]]
+    given = text.with_default(links) | {one["family"] for one in elsewhere}
+    for route in wide:
+        if route["dev"] in lost and route["family"] not in given:
             words = "the IPv%d default route of this node (via %s)" % (
                 route["family"],
                 route["via"],
@@ -382,8 +381,8 @@ def refuse_dropped(
             why.setdefault(route["dev"], words)
     if why:
         raise LinkError(
-            "[IP-120] %s: Fullmesh has configured it, and no link means it any more: its addresses would be gone after "
-            "the next boot. Name it in fullmesh_links beside the others; or undo what was done to this node first "
+            "[IP-120] %s: Fullmesh has configured it, and no link means it any more: the next boot would bring nothing "
+            "up there. Name it in fullmesh_links beside the others; or undo what was done to this node first "
             "(playbooks/undo.yml with --limit), and run again."
             % "; ".join("%s carries %s" % one for one in sorted(why.items()))
         )
@@ -430,6 +429,8 @@ class Change:
         self.owners = owners
         self.old: dict[str, str] = backends.present(node.read, node.listed)
         self.ours: dict[str, str] = {}
+        # {interface: addresses} that no link means any more
+        self.dropped: dict[str, list[str]] = {}
         self.changes: dict[str, str | None] = dict.fromkeys(self.old)
         for name in sorted(set(owners.values())):
             backend, mine = backends.backend(name), self.of(name)
@@ -527,9 +528,9 @@ class Change:
         return {"owners": found, "names": names, "runtime": rollback.runtime(self.watched())}
 
     def watched(self) -> "list[str]":
-        """What has to be there again afterwards: what changes, our way in, and every default route's interface."""
+        """What has to be there again afterwards: what changes or goes, our way in, every default route's interface."""
         server = way_in.server_of(our_session())
-        names = [*self.touched(), reach.carrier_of(server, self.node.links())]
+        names = [*self.touched(), *self.dropped, reach.carrier_of(server, self.node.links())]
         names += [one["dev"] for one in self.node.routes() if one["to"] in ("0.0.0.0/0", "::/0")]
         return list(dict.fromkeys(name for name in names if name))
 
@@ -617,9 +618,9 @@ class Links:
         if self.params["check_duplicates"]:
             refuse_duplicates(faulty, seen, fresh=True)
         change = Change(self.node, self.links, owners)
-        dropped = text.dropped(change.old.values(), change.ours.values(), self.links, seen)
-        if dropped:
-            refuse_dropped(dropped, self.links, seen, self.node.every_route())
+        change.dropped = text.dropped(change.old.values(), self.links, seen)
+        if change.dropped:
+            refuse_dropped(change.dropped, self.links, self.node.every_route())
         stirred, words = self.stirred(change, faulty, seen)
         change.validate()
         faults = self.node.lacking(faulty)
@@ -913,7 +914,7 @@ def without(kernel: "Entry", names: "Entry") -> "Entry":
     left: Entry = {
         "links": {name: one for name, one in kernel["links"].items() if name not in names}
     }
-    kinds = [kind for kind in ("routes", "prefixes") if kind in kernel]
+    kinds = [kind for kind in ("routes", "connected") if kind in kernel]
     left.update({kind: [one for one in kernel[kind] if one[1] not in names] for kind in kinds})
     return left
 

@@ -69,14 +69,16 @@ def patient(command: "list[str]") -> "list[str]":
 ENDURE = """said=$("$0" "$@" 2>&1) && exit 0; rc=$?
 for name; do :; done
 own=$(ip -6 -o addr show dev "$name" scope link | awk '{print $4}')
-forever="ipv4.dhcp-timeout 2147483647 ipv6.dhcp-timeout 2147483647"
-if nmcli device modify "$name" $forever > /dev/null 2>&1; then
+four="ipv4.dhcp-timeout 2147483647"
+if nmcli device modify "$name" $four ipv6.dhcp-timeout 2147483647 > /dev/null 2>&1 ||
+    more=$(nmcli device modify "$name" $four 2>&1); then
+  more=
   sleep 1
   for one in $own; do ip addr add "$one" dev "$name" 2> /dev/null; done
   [ -z "$own" ] || [ -n "$(ip -6 route show fe80::/64 dev "$name")" ] ||
     ip -6 route add fe80::/64 dev "$name" proto kernel metric 256
 fi
-echo "$said"; exit $rc"""
+echo "$said" $more; exit $rc"""
 
 
 def enduring(command: "list[str]") -> "list[str]":
@@ -84,7 +86,8 @@ def enduring(command: "list[str]") -> "list[str]":
 
     After its usual 45 s NetworkManager would take the address away again that the kernel was told to have meanwhile,
     try four times and then rest for minutes (seen with 1.42). The profile itself stays as it is; 2147483647 is
-    "infinity" of nm-settings-nmcli(5). Where the profile leaves IPv6 to the kernel (ipv6.method=ignore), 1.42 drops
-    the link-local address or its route on the way, a moment after nmcli has answered; nobody else puts them back.
+    "infinity" of nm-settings-nmcli(5), which knows none for IPv6 before 1.24. Where the profile leaves IPv6 to the
+    kernel (ipv6.method=ignore), 1.42 drops the link-local address or its route on the way, a moment after nmcli has
+    answered; nobody else puts them back.
     """
     return ["/bin/sh", "-c", ENDURE, *command]

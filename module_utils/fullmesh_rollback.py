@@ -49,6 +49,8 @@ OLDER = "this connection is older than the change: your ssh reuses it (ControlMa
 # address that was set by hand or by a file, and one that comes with a lease (one or two seconds on an idle machine).
 SETTLE_SECONDS = 4
 LEASE_SECONDS = 12
+# What is left of a lease that was about to end: its client has to get it again.
+LEASE_LEAST = 60
 CALM_POLLS = 3
 # How long somebody who came too late waits for the other one to finish.
 RESTORE_SECONDS = 90
@@ -342,7 +344,7 @@ def runtime(interfaces):  # type: (list[str]) -> Entry
     return {
         "links": links,
         "routes": [one for one in routes if keep_route(one[2])],
-        "prefixes": [one for one in routes if by_owner(one[2], links[one[1]]["manner"])],
+        "connected": [one for one in routes if not keep_route(one[2])],
     }
 
 
@@ -376,6 +378,16 @@ def manner(info):  # type: (Entry) -> list[str]
     return words
 
 
+def aged(words, age):  # type: (list[str], float) -> list[str]
+    """Take *age* seconds off the times of a lease, down to what its client needs to get it again."""
+    result = list(words)
+    for key in ("valid_lft", "preferred_lft"):
+        if key in words:
+            at = words.index(key) + 1
+            result[at] = str(max(int(words[at]) - int(age), min(int(words[at]), LEASE_LEAST)))
+    return result
+
+
 def plain_route(line):  # type: (str) -> str
     """Drop from a route what changes by itself."""
     words = line.split()
@@ -385,13 +397,18 @@ def plain_route(line):  # type: (str) -> str
     return " ".join(word for word in words if word not in ("linkdown", "dead"))
 
 
-def by_owner(line, manners):  # type: (str, Entry) -> bool
-    """Say whether this is the route to an address's own network, where that does not come with the address.
+def by_owner(state):  # type: (Entry) -> list[list[str]]
+    """Return the routes to addresses' own networks that do not come with the address, of a view of `runtime`.
 
     NetworkManager gives its addresses ``noprefixroute`` and makes the routes itself, in the kernel's name.
     """
-    own = [one for one, words in manners.items() if "noprefixroute" in words]
-    return line.split(" ", 1)[0] in map(network_of, own) and not keep_route(line)
+    found = []
+    for entry in state.get("connected", []):  # none in what an older version has saved
+        manners = state["links"][entry[1]].get("manner", {})
+        own = [one for one, words in manners.items() if "noprefixroute" in words]
+        if entry[2].split(" ", 1)[0] in map(network_of, own):
+            found.append(entry)
+    return found
 
 
 def network_of(address):  # type: (str) -> str
@@ -404,8 +421,8 @@ def keep_route(line):  # type: (str) -> bool
     return "proto kernel" not in line and not line.startswith(("fe80::", "ff00::", "multicast"))
 
 
-def unsettled(before):  # type: (Entry) -> list[list[str]]
-    """List the commands that would make the kernel's view what it was."""
+def unsettled(before, age=0):  # type: (Entry, float) -> list[list[str]]
+    """List the commands that would make the kernel's view what it was *age* seconds ago."""
     links = before.get("links", {})
     now = runtime(sorted(links))
     steps = []  # type: list[list[str]]
@@ -418,17 +435,14 @@ def unsettled(before):  # type: (Entry) -> list[list[str]]
         if then["mtu"] and then["mtu"] != have["mtu"]:
             steps.append(["ip", "link", "set", name, "mtu", str(then["mtu"])])
         was, has = set(then["addresses"]), set(have["addresses"])
-        how = then.get("manner", {})
+        how = {one: aged(words, age) for one, words in then.get("manner", {}).items()}
         steps += [
             ["ip", "addr", "add", one, *how.get(one, []), "dev", name] for one in sorted(was - has)
         ]
         steps += [["ip", "addr", "del", one, "dev", name] for one in sorted(has - was)]
     # The kernel refuses a gateway until there is a route to it. The route to a network goes with its address.
-    anew = [*before.get("prefixes", []), *before["routes"]]
-    for verb, first, second in (
-        ("del", now["routes"], before["routes"]),
-        ("replace", anew, [*now.get("prefixes", []), *now["routes"]]),
-    ):
+    anew, there = by_owner(before) + before["routes"], now.get("connected", []) + now["routes"]
+    for verb, first, second in (("del", now["routes"], before["routes"]), ("replace", anew, there)):
         for family, name, line in first:
             if name in now["links"] and [family, name, line] not in second:
                 steps.append(["ip", family, "route", verb, *line.split(), "dev", name])
@@ -448,17 +462,17 @@ def patience(step, before):  # type: (list[str], Entry) -> float
     return LEASE_SECONDS if leased else SETTLE_SECONDS
 
 
-def settle(before, since=None):  # type: (Entry, float | None) -> list[str]
+def settle(before, since=None, age=0):  # type: (Entry, float | None, float) -> list[str]
     """Make the kernel show what it did; return what had to be insisted on.
 
     *since* when, in seconds of the monotonic clock, the owners were asked, where that was not just now: a command that
-    has waited for a lease in vain has used up the time that one may take.
+    has waited for a lease in vain has used up the time that one may take. *age* of *before* in seconds.
     """
     insisted = []  # type: list[str]
     begun, calm = time.monotonic(), 0
     asked = begun if since is None else since
     while before and calm < CALM_POLLS and time.monotonic() - begun < 2 * LEASE_SECONDS:
-        steps = unsettled(before)
+        steps = unsettled(before, age)
         # Owners work behind our back: what looks right once may be on its way to something else.
         calm = 0 if steps else calm + 1
         for step in steps:
@@ -925,7 +939,8 @@ def restore(directory, why, at_boot=False, applying=False, token=""):
         commands = journal.get("boot_commands" if fresh else "commands") or []
         asked = time.monotonic()
         report["faults"] += run_all(commands)
-        report["insisted"] = settle(journal.get("runtime", {}), asked) if same_boot else []
+        age = asked - float(journal.get("monotonic", asked))
+        report["insisted"] = settle(journal.get("runtime", {}), asked, age) if same_boot else []
         finish(directory, journal, report, began)
     return True
 

@@ -191,25 +191,31 @@ def surplus(link: "Link", seen: "dict[str, Seen]", routes: "list[Seen]") -> "lis
 
 
 def dropped(
-    old: "Iterable[str]", new: "Iterable[str]", links: "list[Link]", seen: "dict[str, Seen]"
-) -> "list[str]":
-    """The interfaces that *old* files of ours give an address and *new* ones do not, and that no link means any more.
+    old: "Iterable[str]", links: "list[Link]", seen: "dict[str, Seen]"
+) -> "dict[str, list[str]]":
+    """The addresses that *old* files of ours give and no link, by interface, of those that no link means any more.
 
-    What the kernel has stays as it is; the next boot brings nothing up there.
+    They go at the latest with the next boot; an owner that reads its files before that takes them away at once.
     """
     ours = common.touched(links)
-    found = []
+    wanted = {value.split("/")[0] for link in links for value in link["addresses"]}
+    found = {}
     for name, state in sorted(seen.items()):
         have = [one["address"].split("/")[0] for one in state["addresses"]]
-        was = [one for one in have if any(has(text, one) for text in old)]
-        if name not in ours and was and not any(has(text, one) for text in new for one in was):
-            found.append(name)
+        lost = [one for one in have if one not in wanted and any(gives(text, one) for text in old)]
+        if lost and name not in ours:
+            found[name] = lost
     return found
 
 
-def has(text: str, address: str) -> bool:
-    """Say whether a configuration file has an address in it."""
-    return bool(re.search(r"(?<![\w.:])%s(?![\w.:])" % re.escape(address), text))
+def gives(text: str, address: str) -> bool:
+    """Say whether a network file gives an interface an address: with its prefix, or as ifcfg's IPADDR.
+
+    A name server or a next hop has none.
+    """
+    one = re.escape(address)
+    found = re.search(r"(?<![\w.:])%s/\d" % one, text)
+    return bool(found or re.search(r"^IPADDR\d*=[\"']?%s[\"']?\s*$" % one, text, re.MULTILINE))
 
 
 def with_default(links: "Iterable[Link]") -> "set[int]":

@@ -232,7 +232,7 @@ def test_dhcp_server_silent_on_the_way_back(lab: Lab, cut: MakeCut) -> None:
         def same() -> None:
             for node in lab.nodes:
                 now, was = node.state(), made.before[node.name]
-                for key in ("links", "routes"):
+                for key in ("links", "routes", "routes6"):
                     assert now[key] == was[key], f"{node.name}: {now[key]} is not {was[key]}"
 
         def is_same() -> bool:

@@ -76,6 +76,17 @@ def test_site_from_the_lease_to_the_static_address_and_back(lab: Leased) -> None
     for node in lab.nodes:
         assert again.says(f"{node['name']} answers at {node['cluster_address'].split('/')[0]}")
 
+    # Without the card that carries ssh nobody would come back after the next boot.
+    net = "fd99::" if lab.rolling else "10.99.5."
+    number = "{{ groups['torch_nodes'].index(inventory_hostname) + 11 }}"
+    vlan = {"vlan": {"id": 5, "parent": "eth1"}, "addresses": [f"{net}{number}/24"]}
+    refused = site(*PARTS, "-e", json.dumps({"fullmesh_links": [vlan]}), inventory=lab.inventory)
+    assert refused.code != 0
+    assert set(refused.changed().values()) == {0}
+    for node in lab.nodes:
+        address = node["cluster_address"].split("/")[0]
+        assert refused.says(f"[IP-120] eth1 carries this connection, to {address}")
+
     green(run("ansible-playbook", "playbooks/undo.yml", "-i", lab.inventory))
     for node in lab.nodes:
         assert lab.addresses(node) == leases[node["name"]]

@@ -723,19 +723,45 @@ def test_the_route_to_its_own_network_comes_back_where_its_owner_had_made_it(
     before = tx.runtime(["e0"])
     assert tx.unsettled(before) == []
     now = tx.runtime(["e0"])
-    now["links"]["e0"]["addresses"], now["routes"], now["prefixes"] = [], [], []
+    now["links"]["e0"]["addresses"], now["routes"], now["connected"] = [], [], []
     monkeypatch.setattr(tx, "runtime", lambda names: now)
-    steps = tx.unsettled(before)
+    steps = tx.unsettled(before, 100)
     assert [" ".join(step) for step in steps] == [
-        "ip addr add 10.0.0.5/24 broadcast 10.0.0.255 noprefixroute valid_lft 3600 preferred_lft 3600 dev e0",
+        "ip addr add 10.0.0.5/24 broadcast 10.0.0.255 noprefixroute valid_lft 3500 preferred_lft 3500 dev e0",
         "ip -4 route replace 10.0.0.0/24 proto kernel scope link src 10.0.0.5 metric 100 dev e0",
         "ip -4 route replace default via 10.0.0.1 proto dhcp src 10.0.0.5 metric 100 dev e0",
     ]
     assert {tx.patience(step, before) for step in steps} == {tx.LEASE_SECONDS}
     # it goes with its address, and what an older version saved knows of none
-    now["prefixes"] = [["-4", "e0", "10.9.0.0/24 proto kernel"]]
-    for then in (before, {"links": before["links"], "routes": before["routes"]}):
+    now["connected"] = [["-4", "e0", "10.9.0.0/24 proto kernel"]]
+    older = {"e0": {key: before["links"]["e0"][key] for key in ("mtu", "up", "addresses")}}
+    for then in (before, {"links": older, "routes": before["routes"]}):
         assert not [step for step in tx.unsettled(then) if "del" in step]
+
+
+def test_a_route_that_is_there_is_not_insisted_on_because_its_address_lost_a_flag(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`ip addr replace` of an IPv6 address takes noprefixroute off; the owner's route stays."""
+    route = ["-6", "e0", "fd00::/64 proto kernel metric 100 pref medium"]
+    link = {"mtu": 1500, "up": True, "addresses": ["fd00::5/64"], "leases": []}
+    before = {"links": {"e0": link | {"manner": {"fd00::5/64": ["noprefixroute"]}}}}
+    now = {"links": {"e0": link | {"manner": {"fd00::5/64": []}}}}
+    both: dict[str, Any] = {"routes": [], "connected": [route]}
+    monkeypatch.setattr(tx, "runtime", lambda names: now | both)
+    assert tx.unsettled(before | both) == []
+    both["connected"] = []
+    assert [step[3] for step in tx.unsettled(before | both | {"connected": [route]})] == ["replace"]
+
+
+@pytest.mark.parametrize(
+    ("left", "age", "then"),
+    [(3600, 0, 3600), (3600, 100, 3500), (120, 100, 60), (3600, 9000, 60), (30, 10, 30)],
+)
+def test_a_lease_is_no_longer_than_it_was(left: int, age: int, then: int) -> None:
+    words = ["noprefixroute", "valid_lft", str(left), "preferred_lft", str(left)]
+    assert tx.aged(words, age)[2::2] == [str(then), str(then)]
+    assert tx.aged(["metric", "7"], age) == ["metric", "7"]
 
 
 def test_a_route_is_known_without_what_changes_by_itself() -> None:

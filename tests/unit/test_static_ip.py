@@ -436,7 +436,8 @@ def test_an_interface_that_carries_the_default_route_is_not_let_go(machine: Mach
     with pytest.raises(module.LinkError, match=words):
         machine.call(links=[ELSEWHERE])
     assert machine.call(links=[ELSEWHERE | {"gateway": "10.1.0.1"}], check=True)["changed"]
-    machine.routes = {"-4": [NET, way(dev="eth0")]}
+    # another one stays, of somebody else's interface
+    machine.routes = {"-4": [NET, way(), way(dev="eth0", metric=100)]}
     assert machine.call(links=[ELSEWHERE], check=True)["changed"]
 
 
@@ -447,15 +448,39 @@ def test_what_somebody_else_configured_may_be_let_go(
     with_a_second_card(machine)
     monkeypatch.setattr(module, "our_session", "10.0.0.1 5 10.0.0.11 22".split)
     assert machine.call(links=[ELSEWHERE], check=True)["changed"]
-    assert (
-        text.dropped(
-            ["address 10.0.0.110/24", "10.0.0.1"],
-            [],
-            [],
-            text.parse_links(json.dumps([kernel(OURS)])),
-        )
-        == []
+
+
+BOTH = [kernel(OURS, {"local": "10.5.0.11"}, {"local": "fd00::11", "prefixlen": 64})]
+FILES = [
+    "address1=10.0.0.11/24,10.0.0.1\naddress2=10.5.0.11/24\ndns=10.0.0.53;\naddress1=fd00::11/64\n",
+    'addresses: ["10.0.0.11/24", "10.5.0.11/24", "fd00::11/64"]\n',
+    'IPADDR=10.0.0.11\nPREFIX=24\nIPADDR1="10.5.0.11"\nIPV6ADDR=fd00::11/64\n',
+]
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize(
+    ("stays", "lost"),
+    [
+        ([], ["10.0.0.11", "10.5.0.11", "fd00::11"]),
+        # one address that finds another card does not save the others
+        (["10.5.0.11/24"], ["10.0.0.11", "fd00::11"]),
+        (["fd00::11/64", "10.0.0.11/24"], ["10.5.0.11"]),
+        (["10.0.0.11/24", "10.5.0.11/24", "fd00::11/64"], []),
+    ],
+)
+def test_what_no_link_gives_any_more(file: str, stays: list[str], lost: list[str]) -> None:
+    seen = text.parse_links(json.dumps(BOTH))
+    links = [link(interface="eth2", addresses=stays, dns=["10.0.0.11"])]
+    assert text.dropped([file], links, seen) == ({"eth1": lost} if lost else {})
+    assert text.dropped([file], [link(interface="eth1", addresses=stays)], seen) == {}
+
+
+def test_a_name_server_or_a_longer_address_is_no_address_of_ours() -> None:
+    file = (
+        "address1=10.0.0.110/24,10.0.0.11\naddress2=110.0.0.11/24\ndns=10.0.0.11;\nDNS1=10.0.0.11\n"
     )
+    assert text.dropped([file], [], text.parse_links(json.dumps([kernel(OURS)]))) == {}
 
 
 def test_a_gateway_that_is_taken_out_of_a_link_is_refused(machine: Machine) -> None:
