@@ -95,6 +95,13 @@ class Node:
         modules = "pgrep -f 'BECOME-SUCCES[S]|pytho[n]3[.0-9]* && sleep 0' | wc -l"
         return self.run(f"{modules}; ls {STORE}/*/armed 2> /dev/null | wc -l").split() == ["0", "0"]
 
+    def lease_seconds(self) -> int:
+        """How long the card's lease still lasts; 0 where it has none."""
+        (card,) = json.loads(self.run("ip -j -4 addr show dev eth1"))
+        return max(
+            (one["valid_life_time"] for one in card["addr_info"] if one.get("dynamic")), default=0
+        )
+
     def log(self) -> str:
         """The transaction's log."""
         return self.run(f"cat {STORE}/log 2> /dev/null || true")
