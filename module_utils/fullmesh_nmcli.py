@@ -69,8 +69,9 @@ def patient(command: "list[str]") -> "list[str]":
 ENDURE = """said=$("$0" "$@" 2>&1) && exit 0; rc=$?
 for name; do :; done
 own=$(ip -6 -o addr show dev "$name" scope link | awk '{print $4}')
-four="ipv4.dhcp-timeout 2147483647"
-if nmcli device modify "$name" $four ipv6.dhcp-timeout 2147483647 > /dev/null 2>&1 ||
+ever=2147483647
+four="ipv4.dhcp-timeout $ever"
+if nmcli device modify "$name" $four ipv6.dhcp-timeout $ever > /dev/null 2>&1 ||
     more=$(nmcli device modify "$name" $four 2>&1); then
   more=
   sleep 1
