@@ -1,4 +1,9 @@
-"""``fullmesh test``: everything that CI checks, in parts, with progress and a log for each part."""
+"""``fullmesh test``: what CI checks, in parts, with progress and a log for each part; ``--all`` runs the rest as well.
+
+CI's selection is what a landing waits for: linters, unit tests, every role on both families, the demo end to end, one
+cut per mechanism, one fault per family of rules. Whole parts are left to ``--all`` here (``rest``), single tests by
+the marker ``rest``.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fullmesh.settings import ROOT
@@ -37,6 +42,8 @@ class Part:
         name: how it is called on the terminal and in the log's name.
         command: argv.
         slow: needs the lab; left out by ``--fast``.
+        rest: left to ``--all``, or to whoever asks for it by name.
+        less: words that leave some of its tests to ``--all`` and to whoever asks for the part by name.
         env: variables on top of this process's own.
         seconds: after which it is stopped; 0 for PART_SECONDS.
     """
@@ -44,6 +51,8 @@ class Part:
     name: str
     command: Sequence[str]
     slow: bool = False
+    rest: bool = False
+    less: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -105,16 +114,24 @@ def scenarios() -> list[str]:
     return sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
 
 
-def end_to_end(name: str, where: str = "") -> Part:
-    """A file of tests/e2e or a folder of tests; each has a lab of its own."""
-    command = [sys.executable, "-m", "pytest", "-v", where or f"tests/e2e/test_{name}.py"]
-    return Part(f"end to end {name}", command, slow=True)
+# A scenario named after a role belongs to CI's selection; these show a behaviour across roles or a second way.
+BEHAVIOURS = ("bundle", "links", "peer_firewall_job", "peer_firewall_ufw", "undo_point")
+
+
+WITHOUT_REST = ("-m", "not rest")
+
+
+def end_to_end(name: str, where: str, *, rest: bool = False) -> Part:
+    """A file or a folder of tests; each has a lab of its own."""
+    command = [sys.executable, "-m", "pytest", "-v", where]
+    return Part(f"end to end {name}", command, slow=True, rest=rest, less=WITHOUT_REST)
 
 
 def faults() -> Part:
     """Breaks lab nodes and asks what is wrong; its two labs go side by side, so it needs both processors for itself."""
     words = "-m pytest -v -n 2 --dist loadfile tests/faults"
-    return Part("end to end faults", [sys.executable, *words.split()], slow=True)
+    command = [sys.executable, *words.split()]
+    return Part("end to end faults", command, slow=True, less=WITHOUT_REST)
 
 
 # What takes longest goes first, so that nothing waits for it at the end (seconds of CI's own table).
@@ -123,6 +140,8 @@ LONGEST = (
     "end to end site",
     "end to end watch",
     "molecule launchers",
+    "molecule nccl",
+    "molecule verify_cluster",
     "molecule peer_firewall",
     "molecule links",
     "end to end dhcp",
@@ -134,10 +153,19 @@ def on_lab() -> list[Part]:
     """All that goes side by side on the lab, each part with a lab of its own, the longest first."""
     every = [
         *(
-            Part(f"molecule {name}", ["molecule", "test", "-s", name], slow=True)
+            Part(
+                f"molecule {name}",
+                ["molecule", "test", "-s", name],
+                slow=True,
+                rest=name in BEHAVIOURS,
+            )
             for name in scenarios()
         ),
-        *(end_to_end(name) for name in ("site", "dhcp", "ipv6", "watch")),
+        end_to_end("site", "tests/e2e/test_site.py"),
+        *(
+            end_to_end(name, f"tests/e2e/test_{name}.py", rest=True)
+            for name in ("dhcp", "ipv6", "watch")
+        ),
         end_to_end("cuts", "tests/cuts"),
     ]
     names = [part.name for part in every]
@@ -151,19 +179,19 @@ def parts() -> list[list[Part]]:
     pytest = [sys.executable, "-m", "pytest"]
     return [
         [
-            # ansible-lint, the last of them, takes one processor for minutes: what follows has the other
+            # mostly waits for mirrors and the disk: what follows has the processors meanwhile
+            Part("lab images", [*fullmesh, "lab", "build"], slow=True),
             *lint_parts(),
             # amazon.aws against a mock of EC2 on 127.0.0.1
-            Part("ec2", [*pytest, "-q", "-n", "2", "tests/ec2"], slow=True),
-            # packages of the system's own (a browser), so not for --fast
-            Part("report in a browser", [*pytest, "-v", "tests/browser"], slow=True),
+            Part("ec2", [*pytest, "-q", "-n", "2", "tests/ec2"], slow=True, less=WITHOUT_REST),
         ],
         [Part("unit", [*pytest, "-q", "-n", "2"])],
-        [Part("lab images", [*fullmesh, "lab", "build"], slow=True)],
+        # packages of the system's own (a browser), so not for --fast
+        [Part("report in a browser", [*pytest, "-v", "tests/browser"], slow=True, rest=True)],
         on_lab(),
         [faults()],
         # alone: two emulated machines take two processors
-        [Part("end to end vm", [*pytest, "-vx", "tests/vm"], slow=True, seconds=2700)],
+        [Part("end to end vm", [*pytest, "-vx", "tests/vm"], slow=True, rest=True, seconds=2700)],
     ]
 
 
@@ -172,6 +200,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     text = "run what CI runs: lint, unit tests, molecule scenarios, the lab end to end"
     parser = verbs.add_parser("test", help=text, description=text)
     parser.add_argument("--fast", action="store_true", help="leave out what needs the lab")
+    parser.add_argument(
+        "--all", action="store_true", help="also what is left out for the sake of CI's time"
+    )
     parser.add_argument("--list", action="store_true", help="print the parts and stop")
     parser.add_argument("part", nargs="*", help="only these parts (a name, or its first words)")
     parser.set_defaults(func=run)
@@ -242,12 +273,17 @@ def report(outcome: Outcome) -> None:
 
 
 def chosen(stages: Iterable[list[Part]], args: argparse.Namespace) -> list[list[Part]]:
-    """The stages with the parts that the command line asks for."""
+    """The stages with the parts that the command line asks for; whole, where it asks for all or for a name."""
+    whole = args.all or bool(args.part)
     result = []
     for stage in stages:
         keep = [part for part in stage if not (args.fast and part.slow)]
         if args.part:
             keep = [part for part in keep if any(part.name.startswith(word) for word in args.part)]
+        if not whole:
+            keep = [
+                replace(part, command=[*part.command, *part.less]) for part in keep if not part.rest
+            ]
         if keep:
             result.append(keep)
     return result
@@ -264,15 +300,17 @@ def run(args: argparse.Namespace) -> int:
         print("\n".join(part.name for stage in stages for part in stage))
         return 0
     outcomes: list[Outcome] = []
-    for stage in stages:
+    lab = True
+    for wanted in stages:
+        stage = [part for part in wanted if lab or not part.slow]
         # Three at a time left 10 % of two processors idle, and leases came too late for the cuts: not worth it.
         with ThreadPoolExecutor(max_workers=2) as pool:
             for future in as_completed([pool.submit(run_part, part) for part in stage]):
                 report(future.result())
                 outcomes.append(future.result())
-        if stage[0].name == "lab images" and outcomes[-1].code:
+        if lab and any(one.part.name == "lab images" and one.code for one in outcomes):
+            lab = False
             _say("the lab's images could not be built, so nothing that needs them can run")
-            break
     return summary(outcomes)
 
 

@@ -8,13 +8,20 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from .conftest import STORE, Cut, Lab, Node
 
 MakeCut = Callable[[str], Cut]
+
+
+def rest_but(names: Iterable[str], *kept: str) -> list[ParameterSet]:
+    """All of them; those that are not *kept* show a mechanism that a kept one shows, too, and are left to ``--all``."""
+    assert set(kept) <= set(names)
+    return [pytest.param(name, marks=[] if name in kept else pytest.mark.rest) for name in names]
 
 
 def says(words: str, *parts: str) -> None:
@@ -32,6 +39,7 @@ def test_wrong_gateway(lab: Lab, cut: MakeCut) -> None:
     says(words, "[IP-113] el1", "[IP-113] ubuntu1", "answers at", "s after it was armed")
 
 
+@pytest.mark.rest
 def test_wrong_address(lab: Lab, cut: MakeCut) -> None:
     """An address of another network: no route leads there."""
     with cut("wrong address"):
@@ -43,6 +51,7 @@ def test_wrong_address(lab: Lab, cut: MakeCut) -> None:
     says(words, "[IP-113] el1", "[IP-113] ubuntu1")
 
 
+@pytest.mark.rest
 def test_wrong_prefix(lab: Lab, cut: MakeCut) -> None:
     """So short that the controller seems to be a neighbour."""
     with cut("wrong prefix"):
@@ -64,6 +73,7 @@ def test_address_of_a_neighbour(lab: Lab, cut: MakeCut) -> None:
     says(words, "[IP-105]", f"{second.address} is already used", f"{first.address} is already used")
 
 
+@pytest.mark.rest
 def test_wrong_interface(lab: Lab, cut: MakeCut) -> None:
     """A second card whose cable leads nowhere gets the address and the default route."""
     for node in lab.nodes:
@@ -82,6 +92,7 @@ def test_wrong_interface(lab: Lab, cut: MakeCut) -> None:
             node.run("ip link delete eth2")
 
 
+@pytest.mark.rest
 def test_interface_that_is_not_there(lab: Lab, cut: MakeCut) -> None:
     with cut("interface that is not there"):
         words = lab.start(lambda node: lab.link(node, interface="eth9")).end()
@@ -89,6 +100,7 @@ def test_interface_that_is_not_there(lab: Lab, cut: MakeCut) -> None:
     says(words, "[IP-101] there is no interface 'eth9'")
 
 
+@pytest.mark.rest
 def test_wrong_vlan(lab: Lab, cut: MakeCut) -> None:
     """Each node on a VLAN of its own, with the default route through it."""
     ids = dict(zip((node.name for node in lab.nodes), (97, 98), strict=True))
@@ -106,6 +118,7 @@ def test_wrong_vlan(lab: Lab, cut: MakeCut) -> None:
     assert "failed=1" in words
 
 
+@pytest.mark.rest
 def test_mtu_that_blackholes_ssh(lab: Lab, cut: MakeCut) -> None:
     """Node and controller believe in jumbo frames, the wire between them does not, and nobody tells."""
     routes = [node.planned.split("/")[0] for node in lab.nodes]
@@ -125,6 +138,7 @@ def test_mtu_that_blackholes_ssh(lab: Lab, cut: MakeCut) -> None:
             node.run("ip link set dev eth1 gso_max_segs 65535")
 
 
+@pytest.mark.rest
 def test_route_that_leads_past_the_master(lab: Lab, cut: MakeCut) -> None:
     """ssh comes back and the nodes reach each other; the master answered before, and its route now ends nowhere."""
     address, space = lab.at("130"), "fm-cuts-master"
@@ -174,7 +188,7 @@ DIES_AT = {
 }
 
 
-@pytest.mark.parametrize("moment", KILLS)
+@pytest.mark.parametrize("moment", rest_but(KILLS, "during apply"))
 def test_controller_killed(lab: Lab, cut: MakeCut, moment: str) -> None:
     pattern, delay, seconds = KILLS[moment]
     with cut(f"controller killed {moment}"):
@@ -188,7 +202,7 @@ def test_controller_killed(lab: Lab, cut: MakeCut, moment: str) -> None:
     assert all(node.run(f"ls {STORE}/*/armed 2> /dev/null | wc -l") == "0" for node in lab.nodes)
 
 
-@pytest.mark.parametrize("moment", DIES_AT)
+@pytest.mark.parametrize("moment", rest_but(DIES_AT, "between proof and confirmation"))
 def test_controller_dies(lab: Lab, cut: MakeCut, moment: str) -> None:
     task, seconds = DIES_AT[moment]
     with cut(f"controller killed {moment}"):
@@ -199,6 +213,7 @@ def test_controller_dies(lab: Lab, cut: MakeCut, moment: str) -> None:
 # --- the network, the disk, the clock ---------------------------------------------------------------
 
 
+@pytest.mark.rest
 def test_network_down_during_confirm(lab: Lab, cut: MakeCut) -> None:
     """The cables are pulled as the confirmation begins, and put back after the deadline."""
     ports = [lab.port(node) for node in lab.nodes]
@@ -221,6 +236,7 @@ def test_network_down_during_confirm(lab: Lab, cut: MakeCut) -> None:
 GIVES_UP = 30
 
 
+@pytest.mark.rest
 def test_dhcp_server_silent_on_the_way_back(lab: Lab, cut: MakeCut) -> None:
     """What no client gets again in time comes back as it was, with its metric, for the time that the lease had left.
 
@@ -282,6 +298,7 @@ def test_rebooted_before_the_confirmation(lab: Lab, cut: MakeCut) -> None:
             wait_for(lambda node=node: "started again before" in node.log())  # type: ignore[misc]
 
 
+@pytest.mark.rest
 def test_boot_unit_started_by_hand(lab: Lab, cut: MakeCut) -> None:
     with cut("boot-time unit started by hand"):
         play = lab.start(lab.link, cut_seconds=60)
@@ -372,6 +389,7 @@ def test_two_runs_at_once(lab: Lab, cut: MakeCut) -> None:
 # --- one after the other ----------------------------------------------------------------------------
 
 
+@pytest.mark.rest
 def test_rolling_stops_at_the_first_that_fails(lab: Lab, cut: MakeCut) -> None:
     """With serial 1 the first node fails, and the second is not touched."""
     first, second = lab.nodes
@@ -385,6 +403,7 @@ def test_rolling_stops_at_the_first_that_fails(lab: Lab, cut: MakeCut) -> None:
     assert f"[{second.name}]" not in words.split("PLAY RECAP")[0]
 
 
+@pytest.mark.rest
 def test_controller_gives_up_before_the_deadline(lab: Lab, cut: MakeCut) -> None:
     """It says so, and the node comes back without it."""
     with cut("controller gives up before the deadline"):

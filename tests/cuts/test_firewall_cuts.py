@@ -69,6 +69,7 @@ def test_firewall_zone_without_ssh(walled: Lab, cut: MakeCut) -> None:
     shut_out(walled, cut("firewall zone without ssh"))
 
 
+@pytest.mark.rest
 def test_peer_list_without_the_controller(walled: Lab, cut: MakeCut) -> None:
     """The controller is in no list, and keeps its way in all the time: it is taken from the live connection."""
     peers = [node.planned.split("/")[0] for node in walled.nodes]
@@ -93,6 +94,7 @@ def test_peer_list_without_the_controller(walled: Lab, cut: MakeCut) -> None:
             time.sleep(1)
 
 
+@pytest.mark.rest
 def test_an_undo_while_a_change_waits_for_its_confirmation(walled: Lab, cut: MakeCut) -> None:
     """The run was killed and the undo is started at once: nothing may be put back over what it gives back."""
     with cut("undo while a change waits for its confirmation"):
@@ -115,6 +117,7 @@ with open("{PUBLIC}", "w") as stream:
 GIVE_UP = 'print(tx.undone(run, "peer_firewall", "the test has seen enough")["why"])'
 
 
+@pytest.mark.rest
 def test_through_a_jump_host(walled: Lab) -> None:
     """The play comes in over the other node. With the reload ssh shuts for everybody, but not for that way."""
     jump, node = walled.nodes

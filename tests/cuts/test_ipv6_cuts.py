@@ -11,7 +11,7 @@ from .test_cuts import says
 from .test_firewall_cuts import shut_out, wall
 
 MakeCut = Callable[[str], Cut]
-pytestmark = pytest.mark.parametrize("lab", ["ipv6"], indirect=True)
+pytestmark = [pytest.mark.rest, pytest.mark.parametrize("lab", ["ipv6"], indirect=True)]
 
 
 def test_wrong_gateway(lab: Lab, cut: MakeCut) -> None:

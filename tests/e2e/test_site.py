@@ -66,6 +66,7 @@ def test_the_firewall_is_on_while_it_verifies(lab: list[str]) -> None:
         assert on(node, "firewall-cmd --state") == "running"
 
 
+@pytest.mark.rest
 def test_the_examples_train_over_both_nodes(lab: list[str]) -> None:
     wrapper = (
         "PYTHONPATH=/tmp/late OMP_NUM_THREADS=1 timeout --kill-after=10 280"
@@ -159,6 +160,7 @@ def test_verified_again_after_the_repair(lab: list[str]) -> None:
     assert done.changed() == dict.fromkeys(lab, 0)
 
 
+@pytest.mark.rest
 def test_several_ranks_on_a_node(lab: list[str]) -> None:
     more = ("-e", "fullmesh_local_ranks=3", "-e", "verify_cluster_deadline=300")
     done = run("./fullmesh", "verify", "-i", "inventory/lab", "--", *more)
@@ -179,7 +181,16 @@ BAD_INPUT = [
 ]
 
 
-@pytest.mark.parametrize(("more", "code"), BAD_INPUT, ids=[code for _more, code in BAD_INPUT])
+@pytest.mark.parametrize(
+    ("more", "code"),
+    # one that the plan refuses and one that the nodes' first look refuses; all others are unit tests as well
+    [
+        pytest.param(
+            more, code, id=code, marks=[] if code in ("PL-101", "PR-104") else pytest.mark.rest
+        )
+        for more, code in BAD_INPUT
+    ],
+)
 def test_bad_input_is_refused_before_any_node_is_touched(
     lab: list[str], more: list[str], code: str
 ) -> None:
@@ -214,6 +225,7 @@ def test_settings_of_all_roles_are_refused_at_once_before_any_node_is_touched(
     assert not any(done.changed().values())
 
 
+@pytest.mark.rest
 def test_an_unreachable_node_is_listed_and_the_others_stay_untouched(
     lab: list[str], tmp_path: Path
 ) -> None:
@@ -240,6 +252,7 @@ def test_a_node_without_sudo_is_refused(lab: list[str], tmp_path: Path) -> None:
     assert not any(done.changed().values())
 
 
+@pytest.mark.rest
 def test_an_unsupported_system_is_refused(lab: list[str]) -> None:
     on(
         lab[1],
@@ -252,6 +265,7 @@ def test_an_unsupported_system_is_refused(lab: list[str]) -> None:
     assert f"[PR-103] {lab[1]}" in done.output
 
 
+@pytest.mark.rest
 def test_limit_and_tags(lab: list[str]) -> None:
     done = site("--limit", lab[0], "--tags", "tuning", "-e", "fullmesh_converge=always")
     assert done.code == 0
@@ -273,6 +287,7 @@ def test_infra(lab: list[str]) -> None:
     assert " passed" in done.output
 
 
+@pytest.mark.rest
 def test_the_missions_test_setup_passes_and_says_loudly_that_the_firewall_is_off(
     lab: list[str],
 ) -> None:
@@ -310,6 +325,7 @@ def test_undo_gives_the_nodes_back(lab: list[str]) -> None:
     assert (again.code, again.changed()) == (0, dict.fromkeys(lab, 0))
 
 
+@pytest.mark.rest
 def test_four_nodes(lab: list[str]) -> None:
     done = run("./fullmesh", "demo", "--nodes", "4")
     assert done.code == 0

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from tests.ec2.conftest import Cloud
+
+pytestmark = pytest.mark.rest
 
 
 def diagnose(cloud: Cloud, **env: str) -> dict[str, Any]:

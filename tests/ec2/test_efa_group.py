@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from tests.ec2.conftest import Cloud
+
+pytestmark = pytest.mark.rest
 
 OURS = {"in -1 - self", "out -1 - self"}
 

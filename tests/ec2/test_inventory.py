@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 import yaml
 
 if TYPE_CHECKING:
     from tests.ec2.conftest import Cloud
+
+pytestmark = pytest.mark.rest
 
 NODES = ["ip-10-50-1-11.ec2.internal", "ip-10-50-1-12.ec2.internal"]
 

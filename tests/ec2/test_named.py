@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -21,6 +23,7 @@ sys.meta_path.insert(0, Gone())
 """
 
 
+@pytest.mark.rest
 def test_a_node_of_another_vpc_and_one_that_is_not_there(cloud: Cloud) -> None:
     """Both are named in one run; the group is not made."""
     second = cloud.network("10.60.0.0/16")
@@ -50,6 +53,7 @@ def test_settings_are_refused_before_aws_is_asked(cloud: Cloud) -> None:
     assert "EC-122" not in run.words
 
 
+@pytest.mark.rest
 def test_without_credentials_and_without_boto3(cloud: Cloud, tmp_path: Path) -> None:
     """The role and the diagnosis say so, each with the next step."""
     bare = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
@@ -64,6 +68,7 @@ def test_without_credentials_and_without_boto3(cloud: Cloud, tmp_path: Path) -> 
     assert "requirements-ec2.txt" in run.words
 
 
+@pytest.mark.rest
 def test_network_acls_between_two_subnets(cloud: Cloud) -> None:
     """The group is made all the same; the run fails and says which ACL blocks what, answers to ssh as well."""
     second = cloud.make_subnet("10.50.2.0/24", zone="b")
@@ -110,6 +115,7 @@ def test_network_acls_between_two_subnets(cloud: Cloud) -> None:
     assert "fullmesh" in cloud.groups_of("gpu3")
 
 
+@pytest.mark.rest
 def test_undo_cuts_nobody_off(cloud: Cloud) -> None:
     """Somebody else's instance has our group, and one node has no other: both are named, nothing is undone."""
     cloud.settings = {"ec2_security_group_name": "lab 2"}
@@ -128,6 +134,7 @@ def test_undo_cuts_nobody_off(cloud: Cloud) -> None:
     assert "lab 2" in cloud.groups_of("gpu2")
 
 
+@pytest.mark.rest
 def test_an_ipv6_cluster(cloud: Cloud) -> None:
     """Found by IPv6 addresses; the way out of an IPv4 VPC is none for them, so the rules out are made."""
     for at, name in enumerate(("gpu1", "gpu2"), 1):

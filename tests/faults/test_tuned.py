@@ -22,16 +22,17 @@ from .checks import (
     healthy_is_silent,
     named,
     nothing_changes,
-    of,
+    parameters,
 )
 from .conftest import configure
 
 
-@pytest.mark.parametrize("fault", of(TUNED), ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", parameters(TUNED))
 def test_named(tuned: Bench, fault: Fault, silence_every: int) -> None:
     fault_is_named(tuned, fault, silence_every)
 
 
+@pytest.mark.rest
 def test_two_faults_on_different_nodes_are_both_named(tuned: Bench) -> None:
     both_are_named(tuned, [named(TUNED, "second-table"), named(TUNED, "port-taken")])
 
@@ -48,6 +49,7 @@ def seconds_of_ping(inventory: str) -> float:
     return time.monotonic() - begun
 
 
+@pytest.mark.rest
 def test_the_command_as_a_user_types_it(tuned: Bench) -> None:
     """Exit code, JSON, words on the terminal; and how much of the time is our own."""
     inventory = str(tuned.chosen(list(tuned.nodes)[:2]))
@@ -78,6 +80,7 @@ def test_a_diagnosis_changes_nothing(tuned: Bench) -> None:
 
 
 # Last: the cluster of two grows.
+@pytest.mark.rest
 @pytest.mark.parametrize("count", [3, 4])
 def test_a_larger_cluster_is_silent(tuned: Bench, count: int) -> None:
     configure(tuned, count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -72,6 +73,24 @@ def test_every_scenario_is_a_part(capsys: pytest.CaptureFixture[str]) -> None:
     # ec2_security_group runs on the controller alone, against a mock of EC2
     roles -= {"ec2_security_group", *BESIDE}
     assert {"ec2", *(f"molecule {role}" for role in roles)} <= set(names)
+
+
+def test_what_is_left_to_all(capsys: pytest.CaptureFixture[str]) -> None:
+    def names(*words: str) -> set[str]:
+        assert cli.main(["test", "--list", *words]) == 0
+        return set(capsys.readouterr().out.split("\n"))
+
+    left = names("--all") - names()
+    assert "end to end vm" in left
+    assert {f"molecule {name}" for name in testing.BEHAVIOURS} <= left
+    # whoever asks for a part gets it, and all of its tests
+    assert "end to end vm" in names("end to end vm")
+    args = argparse.Namespace(fast=False, all=False, part=["end to end cuts"])
+    ((cuts,),) = testing.chosen(testing.parts(), args)
+    assert "not rest" not in cuts.command
+    args.part = []
+    by_name = {part.name: part for stage in testing.chosen(testing.parts(), args) for part in stage}
+    assert by_name["end to end cuts"].command[-2:] == list(testing.WITHOUT_REST)
 
 
 def test_a_failing_part_is_shown_and_counted(
