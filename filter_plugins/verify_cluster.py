@@ -52,6 +52,8 @@ def seen_from(plan: dict[str, Any], hostvars: Any, options: dict[str, Any]) -> S
         mode=str(options["mode"]),
         check_mode=bool(options["check_mode"]),
         clock_limit=float(options["clock_limit"]),
+        deadline=float(options["deadline"]),
+        init_timeout=float(options["init_timeout"]),
         inventory=str(options["inventory"]),
     )
 

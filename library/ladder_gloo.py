@@ -136,8 +136,15 @@ def start(want: "dict[str, Any]") -> "dict[str, Any]":
 def collect(want: "dict[str, Any]") -> "dict[str, Any]":
     """Collect, and clean up after the last rank."""
     found: "dict[str, Any]" = collect_ranks(want["run"], BASE, want["wait"])
-    if found["done"]:
-        drop_run_directory(want["run"])
+    if not found["done"]:
+        # It kills at the deadline whatever runs, so only its own death keeps it from writing the end.
+        raise TimeoutError(
+            "what started its ranks said nothing for {:.0f} s, longer than the job's deadline; "
+            "it was killed, or the node stood still. On the node: dmesg | grep -i -E 'oom|killed'".format(
+                want["wait"]
+            )
+        )
+    drop_run_directory(want["run"])
     found["doing"] = {name: current_step(rank) for name, rank in found["ranks"].items()}
     return found
 
@@ -163,7 +170,8 @@ def main() -> None:
     try:
         answer = start(want) if want["state"] == "started" else collect(want)
     except (OSError, ValueError) as exc:
-        module.fail_json(msg=f"[VC-304] the test job could not be started: {exc}.")
+        word = "started" if want["state"] == "started" else "followed"
+        module.fail_json(msg=f"[VC-304] the test job could not be {word}: {exc}.")
     module.exit_json(changed=False, **answer)
 
 

@@ -225,6 +225,9 @@ def observe(want: "dict[str, Any]") -> "dict[str, Any]":
         "system_python": sys.version.split()[0],
         "kernel": os.uname().release,
         "cpus": os.cpu_count() or 0,
+        "load": os.getloadavg()[0],
+        # containers of one machine share its processors, and its boot
+        "boot": read_text("/proc/sys/kernel/random/boot_id"),
         "clock": time.time(),
         "seconds": round(time.monotonic() - begun, 3),
     }

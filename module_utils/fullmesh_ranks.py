@@ -90,7 +90,14 @@ def supervise(spec: "Spec") -> "dict[str, Any]":
                 kill(process)
                 killed.append(rank)
             running = {}
-    return {"codes": codes, "killed": killed, "seconds": round(time.monotonic() - begun, 3)}
+    # Whether a deadline ended because the processors were busy elsewhere is only to be seen while they are.
+    return {
+        "codes": codes,
+        "killed": killed,
+        "seconds": round(time.monotonic() - begun, 3),
+        "load": os.getloadavg()[0],
+        "cpus": os.cpu_count() or 1,
+    }
 
 
 def start_ranks(spec: "Spec") -> None:

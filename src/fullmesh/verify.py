@@ -63,6 +63,7 @@ CODES: dict[str, str] = {
     "VC-302": "torch cannot be imported",
     "VC-303": "a rank died",
     "VC-304": "a rank never started",
+    "VC-305": "the check's own deadline ended while the processors were overloaded",
     "VC-401": "Gloo could not connect all ranks",
     "VC-402": "a collective returned a wrong value",
     "VC-403": "a collective failed or hung",
@@ -192,7 +193,14 @@ def may_start(seen: Seen) -> dict[str, Any]:
     """Say whether the ranks shall be started, which steps they take, and why not."""
     seen = complete(seen)
     reason = why_not_start(seen, below_job(seen))
-    return {"go": not reason, "reason": reason, "steps": verify_ranks.steps_for(seen.rungs)}
+    factor = verify_ranks.patience(seen)
+    return {
+        "go": not reason,
+        "reason": reason,
+        "steps": verify_ranks.steps_for(seen.rungs),
+        "deadline": round(seen.deadline * factor),
+        "init_timeout": round(seen.init_timeout * factor),
+    }
 
 
 def slowest(seen: Seen, part: str, inner: str = "") -> float:

@@ -53,6 +53,14 @@ WORTH = ("absent", "wrong", "died", "failed", "hung")  # how much an end says, m
 GOOD = ("ok", "unsupported")
 WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 (compared with, not bound)
 FIRST_LINE = 300
+# Above this many runnable tasks a processor, a rank waits for its turn longer than it works.
+OVERLOADED = 2.0
+# What a rank says whose partner is gone; why that one went, the partner says.
+LOST = re.compile(
+    r"closed by peer|connection reset|broken pipe|socket closed|software caused connection abort",
+    re.I,
+)
+TIMED_OUT = re.compile(r"timed out|timeout", re.I)
 REMOTE = re.compile(r"remote=\[([0-9A-Fa-f.:]+)\]:(\d{1,5})")
 
 
@@ -75,6 +83,35 @@ def steps_for(rungs: Sequence[str]) -> list[str]:
     """The steps that the asked rungs need; a rung needs the ones below it."""
     highest = max((rung for rung in rungs if rung in STEPS.values()), default="")
     return [step for step, rung in STEPS.items() if rung <= highest]
+
+
+def patience(seen: Seen) -> float:
+    """How many times longer than alone a rank may need: tasks that want to run, for each processor, at least 1.
+
+    Counted on the machine that is worst off: what ran when it was looked at, and the ranks that will. Nodes of one boot
+    are containers of one machine: they share its processors, and each sees the load of the whole.
+    """
+    machines: dict[str, list[str]] = {}
+    for name in seen.plan["nodes"]:
+        machines.setdefault(str(seen.facts(name).get("boot") or name), []).append(name)
+    most = 1.0
+    for names in machines.values():
+        cpus = max(int(seen.facts(name).get("cpus") or 0) for name in names)
+        load = max(float(seen.facts(name).get("load") or 0.0) for name in names)
+        ranks = sum(len(seen.plan["nodes"][name]["ranks"]) for name in names)
+        most = max(most, (load + ranks) / cpus if cpus else 1.0)
+    return round(most, 2)
+
+
+def overloaded(seen: Seen) -> str:
+    """The nodes whose processors were busy when their ranks had ended, in words; empty where none was."""
+    found = []
+    for name, node in seen.nodes.items():
+        ended = node.get("gloo", {}).get("ended", {})
+        load, cpus = float(ended.get("load") or 0.0), int(ended.get("cpus") or 1)
+        if load > OVERLOADED * cpus:
+            found.append(f"{name}: load {load:.1f} on {cpus} processor{'s' * (cpus > 1)}")
+    return in_words(found)
 
 
 def ranks_of(seen: Seen) -> Iterator[tuple[str, int, Mapping[str, Any], Mapping[str, Any]]]:
@@ -218,26 +255,67 @@ def mend(seen: Seen, end: RankEnd, node: str) -> str:
     return f"on {node}: see ranks in the result; run again with TORCH_DISTRIBUTED_DEBUG=DETAIL"
 
 
+def kind_of(end: RankEnd) -> str:
+    """What ranks that stopped alike have in common, whichever peer and port their words name."""
+    if end.state == "failed" and TIMED_OUT.search(end.text):
+        return "timeout"
+    return "lost" if end.state == "failed" and LOST.search(end.text) else end.text
+
+
+def one_cause(found: Sequence[RankEnd]) -> list[list[RankEnd]]:
+    """The ranks that stopped first, put together by what stopped them.
+
+    Whoever only lost its partner follows from what stopped that one, wherever another rank of the step says more.
+    """
+    groups: dict[tuple[str, str, str], list[RankEnd]] = {}
+    for end in first_broken(found):
+        groups.setdefault((end.step, end.state, kind_of(end)), []).append(end)
+    telling = [group for (_, _, kind), group in groups.items() if kind != "lost"]
+    return telling or list(groups.values())
+
+
+def at_deadline(end: RankEnd) -> bool:
+    """A deadline of the check's own ended this rank. For ``init`` it is Gloo's word about a connection."""
+    return end.step != "init" and (end.state == "hung" or kind_of(end) == "timeout")
+
+
 def rule_climb(seen: Seen) -> Iterator[Finding]:
     """Every rank gets to the top."""
-    groups: dict[tuple[str, str, str], list[RankEnd]] = {}
-    for end in first_broken(ends(seen)):
-        groups.setdefault((end.step, end.state, end.text), []).append(end)
-    for group in groups.values():
+    for group in one_cause(ends(seen)):
         end = group[0]
         guilty = blamed(seen, group)
         nodes = list(dict.fromkeys(name for _, name in guilty))
         who = f"{'rank' if len(guilty) == 1 else 'ranks'} {in_words([str(r) for r, _ in guilty])}"
+        where = f"{who} on {in_words(nodes)}"
+        busy = overloaded(seen) if at_deadline(end) else ""
         yield Finding(
-            code_of(end),
+            "VC-305" if busy else code_of(end),
             STEPS[end.step],
-            sentence(seen, end, f"{who} on {in_words(nodes)}"),
+            out_of_time(seen, end, where, busy) if busy else sentence(seen, end, where),
             node=nodes[0],
             peer=seen.plan["master"]["node"] if STEPS[end.step] == "L3" else in_words(nodes[1:]),
-            seen=end.seen or end.state,
+            seen=busy or end.seen or end.state,
             expected=end.expected or "ok",
-            fix=mend(seen, end, nodes[0]),
+            fix=more_time(seen) if busy else mend(seen, end, nodes[0]),
         )
+
+
+def out_of_time(seen: Seen, end: RankEnd, where: str, busy: str) -> str:
+    """The cause in words, where the processors had more to do than the deadline allowed for."""
+    before = "every link was open just before" if "L2" in seen.rungs else "the links were not tried"
+    return (
+        f"{where} did not get through {end.step} in the time that this check allows ({end.text}), "
+        f"with {busy}: a deadline of the check's own, no word about the network ({before})"
+    )
+
+
+def more_time(seen: Seen) -> str:
+    """The command that gives the ranks twice the time."""
+    deadline, init = round(2 * seen.deadline), round(2 * seen.init_timeout)
+    return (
+        f"./fullmesh verify -i {seen.inventory} -- -e verify_cluster_deadline={deadline} "
+        f"-e verify_cluster_init_timeout={init}, or again when less runs there"
+    )
 
 
 def event_data(told: Mapping[str, Any], step: str) -> Mapping[str, Any]:

@@ -105,6 +105,8 @@ class Seen:
         mode: firewall mode of the nodes.
         check_mode: nothing was configured, so nothing can be demanded.
         clock_limit: seconds that two clocks may differ.
+        deadline: seconds for the test job where every rank has a processor for itself.
+        init_timeout: seconds for one try of Gloo's, likewise.
         inventory: how the user names the inventory, for the fixing commands.
         planned: the inventory has a plan that site.yml takes.
     """
@@ -116,6 +118,8 @@ class Seen:
     mode: str = "peers_range"
     check_mode: bool = False
     clock_limit: float = 5.0
+    deadline: float = 120.0
+    init_timeout: float = 10.0
     inventory: str = "INVENTORY"
     planned: bool = True
 

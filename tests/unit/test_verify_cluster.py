@@ -314,7 +314,7 @@ def test_one_broken_thing_gives_exactly_its_code(code: str, broken: Break) -> No
 
 
 def test_every_code_is_provoked() -> None:
-    elsewhere = {"VC-701", "VC-702", "VC-211"}  # below
+    elsewhere = {"VC-701", "VC-702", "VC-211", "VC-305"}  # below
     assert {code for code, _ in BREAKS.values()} | elsewhere == set(verify.CODES)
 
 
@@ -508,6 +508,69 @@ def test_fewer_lanes_than_a_card_can_have_are_no_fault_where_all_have_them() -> 
     for name in NAMES:
         seen.nodes[name]["node"]["survey"]["gpus"]["cards"][0].update(width="8x")
     assert judged(seen)["findings"] == []
+
+
+# What eight ranks on two processors said (./fullmesh demo --nodes 8), each of another peer and port.
+WAITED = "RuntimeError: [x/unbound_buffer.cc:78] Timed out waiting 10000ms for recv operation to complete"
+GONE = "RuntimeError: [x/pair.cc:547] Connection closed by peer [10.78.0.1{}]:5061{}"
+
+
+def busy(seen: Seen, load: float) -> None:
+    """Every node was this busy when its ranks had ended."""
+    for name in NAMES:
+        seen.nodes[name]["gloo"]["ended"].update(load=load, cpus=2)
+
+
+def test_one_deadline_that_ended_is_one_finding() -> None:
+    seen = healthy()
+    stop_rank(seen, "fsdp", "failed", EL1, text=GONE.format(3, 1))
+    stop_rank(seen, "fsdp", "failed", UBUNTU1, text=WAITED)
+    stop_rank(seen, "fsdp", "failed", "ubuntu2", text=GONE.format(2, 2))
+    (finding,) = judged(seen)["findings"]
+    assert (finding["code"], finding["node"]) == ("VC-808", UBUNTU1)
+    busy(seen, 7.5)
+    (finding,) = judged(seen)["findings"]
+    assert (finding["code"], finding["node"]) == ("VC-305", UBUNTU1)
+    assert "load 7.5 on 2 processors" in finding["seen"]
+    assert "no word about the network (every link was open just before)" in finding["cause"]
+    assert "-e verify_cluster_deadline=240 -e verify_cluster_init_timeout=20" in finding["fix"]
+
+
+def test_partners_that_only_lost_each_other_are_one_finding() -> None:
+    seen = healthy()
+    busy(seen, 7.5)
+    for number, name in enumerate(NAMES):
+        stop_rank(seen, "all_reduce", "failed", name, text=GONE.format(number, number))
+    (finding,) = judged(seen)["findings"]
+    assert finding["code"] == "VC-403"
+    assert "ranks 0, 1, 2 on" in finding["cause"]
+
+
+def test_a_busy_machine_excuses_no_connection_that_gloo_could_not_make() -> None:
+    seen = healthy()
+    busy(seen, 7.5)
+    text = "RuntimeError: [x/pair.cc:172] timed out connecting: SO_ERROR: No route to host, remote=[10.78.0.11]:10653$0"
+    stop_rank(seen, "init", "failed", text=text)
+    assert [finding["code"] for finding in judged(seen)["findings"]] == ["VC-401"]
+
+
+@pytest.mark.parametrize(
+    ("boots", "load", "factor"),
+    [
+        (("a", "b", "c"), 0.1, 1.0),  # a rank a machine, two processors each
+        (("a", "b", "c"), 5.0, 3.0),
+        (("a", "a", "a"), 1.0, 2.0),  # containers of one machine
+        (("", "", ""), 5.0, 3.0),  # what cannot be told apart is not added up
+    ],
+)
+def test_deadlines_grow_with_ranks_and_load(
+    boots: tuple[str, ...], load: float, factor: float
+) -> None:
+    seen = healthy()
+    for name, boot in zip(NAMES, boots, strict=True):
+        facts(seen, name).update(boot=boot, load=load, cpus=2)
+    start = verify.may_start(seen)
+    assert (start["deadline"], start["init_timeout"]) == (120 * factor, 10 * factor)
 
 
 def test_the_rank_at_fault_is_named_not_those_that_saw_it() -> None:

@@ -27,6 +27,9 @@ from ladder_rank import BEGUN, Rank, UnsupportedError, WrongValueError
 ELEMENTS = 1024
 GROUP_PAIRS = 8  # every group costs each member one listener; eight pairs show what eighty would
 LATENCY_ROUNDS = 20
+# What a rank does between two collectives of the training steps took up to a second of processor time (torch compiles
+# and imports at first use), so ranks that share a processor come one after the other.
+COLLECTIVE_PATIENCE = 3
 BANDWIDTH_ROUNDS = 3
 LISTEN = "0A"
 
@@ -94,6 +97,12 @@ def step_rendezvous(rank: Rank) -> dict[str, Any]:
     return meet(rank, rank.rendezvous, "rendezvous")
 
 
+def be_patient(rank: Rank, group: Any) -> None:
+    """Give a group's collectives more time than its connections: they wait for the slowest rank."""
+    seconds = min(COLLECTIVE_PATIENCE * float(rank.settings["init_timeout"]), rank.left())
+    rank.dist.distributed_c10d._set_pg_timeout(timedelta(seconds=seconds), group)
+
+
 def step_init(rank: Rank) -> dict[str, Any]:
     """Let Gloo connect every rank with every rank."""
     rank.dist.init_process_group(
@@ -103,6 +112,7 @@ def step_init(rank: Rank) -> dict[str, Any]:
         world_size=rank.world,
         timeout=timedelta(seconds=float(rank.settings["init_timeout"])),
     )
+    be_patient(rank, rank.dist.group.WORLD)
     return {}
 
 
@@ -188,6 +198,8 @@ def step_groups(rank: Rank) -> dict[str, Any]:
     timeout = timedelta(seconds=float(rank.settings["init_timeout"]))
     for members in wanted:
         group = rank.dist.new_group(members, timeout=timeout, backend="gloo")
+        if rank.rank in members:
+            be_patient(rank, group)
         rank.groups.append((members, group))
     for members, group in rank.groups:
         if rank.rank in members:

@@ -570,6 +570,13 @@ PAGES: dict[str, Page] = {
         "See its last words in result.json.",
     ),
     "VC-304": Page("A rank was never started.", "df -h /run; ps aux", "See the message."),
+    "VC-305": Page(
+        "The ranks of the check did not get through in time, while far more wanted to run than the node has "
+        "processors. The check's deadlines grow with its ranks and with the load that it sees before; what began "
+        "afterwards it cannot know. It says nothing about the network.",
+        "uptime; top",
+        "Run the check again when less runs there, or give it more time: the message has the command.",
+    ),
     "VC-401": Page(
         "Ranks met at the store and not each other.",
         "./fullmesh diagnose -i INVENTORY",

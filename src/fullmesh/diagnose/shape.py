@@ -283,6 +283,8 @@ FACTS = {
     "system_python?": str,
     "kernel?": str,
     "cpus?": int,
+    "load?": float,
+    "boot?": str,
     "clock?": float,
     "seconds?": float,
     "survey?": SURVEY,
