@@ -249,7 +249,8 @@ class Switch:
         self.show(CONFIG, seen["config"], text)
         self.show("SELinux now", seen["runtime"], plan["runtime"] or seen["runtime"])
         if not self.check:
-            self.remember(seen)
+            if self.params["mode"] != "keep":
+                self.remember(seen)
             self.act(text if plan["config"] else "", plan["runtime"])
             if relabel:
                 put(self.node.at(RELABEL), "-F\n")

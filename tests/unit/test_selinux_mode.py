@@ -9,9 +9,11 @@ from typing import Any
 import fullmesh_rollback as rollback
 import pytest
 import selinux_state as se
+import yaml
 
 from fullmesh import selinux_mode as core
 
+ROLE = Path(__file__).parents[2] / "roles/selinux_mode"
 CONFIG = "# a comment\nSELINUX=permissive\n# SELINUXTYPE= takes one of\nSELINUXTYPE=targeted\n"
 
 
@@ -160,6 +162,29 @@ def test_enforcing_now_and_at_boot_armed_and_idempotent(node: Machine) -> None:
     assert not again["changed"]
     assert not again["armed"]
     assert not os.path.exists(node.at(se.RELABEL))
+
+
+def test_nobody_asked_for_a_mode_so_none_is_set() -> None:
+    """Enforcing that comes with some later boot, by a default, is a change that nobody watches."""
+    assert yaml.safe_load((ROLE / "defaults/main.yml").read_text())["selinux_mode"] == "keep"
+
+
+@pytest.mark.parametrize("configured", ["disabled", "permissive"])
+def test_keep_writes_nothing_and_keeps_nothing_to_put_back(node: Machine, configured: str) -> None:
+    node.put(se.CONFIG, CONFIG.replace("permissive", configured))
+    os.unlink(node.at(se.ENFORCE))
+    before = {path: path.read_bytes() for path in Path(node.root).rglob("*") if path.is_file()}
+    result = switch(node, mode="keep").present()
+    assert (result["changed"], result["armed"], result["reboot_required"]) == (False, False, False)
+    assert [note["code"] for note in result["notes"]] == ["SE-202"]
+    assert before == {p: p.read_bytes() for p in Path(node.root).rglob("*") if p.is_file()}
+
+
+def test_undo_leaves_a_mode_that_was_never_ours(node: Machine) -> None:
+    switch(node, mode="keep").present()
+    node.put(se.ENFORCE, "1")
+    assert not switch(node).restored()["changed"]
+    assert node.text(se.ENFORCE) == "1"
 
 
 def test_check_mode_writes_nothing(node: Machine) -> None:
