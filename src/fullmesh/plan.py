@@ -13,11 +13,11 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from fullmesh import addresses, ports, settings, stacks, steering
+from fullmesh.code_digest import code_digest
 from fullmesh.faults import Fault, RefusedError
 from fullmesh.links import Link, node_links
 
@@ -54,7 +54,6 @@ CODES = {
     "PL-129": "a malformed address for ssh",
 }
 LOWEST_ANSIBLE, HIGHEST_ANSIBLE = [2, 16], [2, 21]
-CODE = ("roles", "library", "module_utils", "filter_plugins", "playbooks", "src/fullmesh")
 HostSettings = Mapping[str, Any]
 
 
@@ -130,18 +129,6 @@ def controller_faults(ansible_core: str) -> list[Fault]:
 def _plain(value: Any) -> Any:
     """Ansible tags the values it hands out; the plan keeps plain data."""
     return json.loads(json.dumps(value, default=str))
-
-
-@cache
-def code_digest(root: Path = settings.ROOT) -> str:
-    """SHA-256 over all that decides what a node is turned into, so that new code is noticed by the manifest."""
-    digest = hashlib.sha256()
-    for top in CODE:
-        for path in sorted((root / top).rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts and "lab" not in path.parts:
-                digest.update(f"{path.relative_to(root)}\0".encode())
-                digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
 
 
 def derive(

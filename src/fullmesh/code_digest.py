@@ -1,0 +1,94 @@
+"""The digest of the code that decides what a node converges to: the manifest keeps it, so that new code is noticed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+
+from fullmesh.settings import ROOT
+
+COUNTED = ("roles", "library", "module_utils", "filter_plugins", "playbooks", "src/fullmesh")
+# What lies there as well and decides nothing: a word mended in a report must not converge every node again. A test
+# holds that nothing which is counted imports one of these.
+NOT_COUNTED = (
+    "*/README.md",
+    # what looks at nodes, judges them and shows what was found
+    "roles/verify_cluster/*",
+    "library/ladder_*.py",
+    "library/run_result.py",
+    "module_utils/fullmesh_handshake.py",
+    "module_utils/fullmesh_links.py",
+    "module_utils/fullmesh_listeners.py",
+    "module_utils/fullmesh_observe.py",
+    "module_utils/fullmesh_ranks.py",
+    "module_utils/fullmesh_survey*.py",
+    "filter_plugins/diagnose.py",
+    "filter_plugins/verify_cluster.py",
+    "filter_plugins/watch.py",
+    "playbooks/diagnose.yml",
+    "playbooks/verify.yml",
+    "playbooks/watch.yml",
+    "playbooks/phases/verify.yml",
+    "playbooks/tasks/diagnose*.yml",
+    "playbooks/vars/diagnose.yml",
+    "src/fullmesh/diagnose/*",
+    "src/fullmesh/explain/*",
+    "src/fullmesh/report/*",
+    "src/fullmesh/report_cli.py",
+    "src/fullmesh/result.py",
+    "src/fullmesh/schema/*",
+    "src/fullmesh/verify*.py",
+    "src/fullmesh/watch*.py",
+    # EC2's side, which is no node
+    "roles/ec2_security_group/*",
+    "library/ec2_*.py",
+    "library/efa_facts.py",
+    "module_utils/fullmesh_efa.py",
+    "filter_plugins/ec2.py",
+    "filter_plugins/efa.py",
+    "playbooks/ec2*.yml",
+    "playbooks/efa_diagnose.yml",
+    "src/fullmesh/ec2*.py",
+    "src/fullmesh/efa.py",
+    # where a package comes from; which one it is the roles say
+    "library/bundle_*.py",
+    "filter_plugins/bundle.py",
+    "playbooks/bundle.yml",
+    "playbooks/phases/bundle*.yml",
+    "playbooks/tasks/bundle_*.yml",
+    "playbooks/vars/bundle.yml",
+    "src/fullmesh/bundle.py",
+    # the way back, the command line, the tests
+    "playbooks/show_plan.yml",
+    "playbooks/undo.yml",
+    "src/fullmesh/__main__.py",
+    "src/fullmesh/cli.py",
+    "src/fullmesh/codes.py",
+    "src/fullmesh/demo.py",
+    "src/fullmesh/lab/*",
+    "src/fullmesh/testing.py",
+)
+
+
+def counted(root: Path = ROOT) -> Iterator[Path]:
+    """The files that the digest is made of, relative to the checkout: where that lies makes no difference."""
+    for top in COUNTED:
+        for path in sorted((root / top).rglob("*")):
+            name = path.relative_to(root)
+            if "__pycache__" in name.parts or not path.is_file():
+                continue
+            if not any(fnmatchcase(str(name), pattern) for pattern in NOT_COUNTED):
+                yield name
+
+
+@cache
+def code_digest(root: Path = ROOT) -> str:
+    """SHA-256 over all that decides what a node is turned into."""
+    digest = hashlib.sha256()
+    for name in counted(root):
+        digest.update(f"{name}\0".encode())
+        digest.update(hashlib.sha256((root / name).read_bytes()).digest())
+    return digest.hexdigest()

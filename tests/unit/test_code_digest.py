@@ -1,0 +1,125 @@
+"""What the manifest takes for new code: where the checkout lies and what reports say is none."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fullmesh.code_digest import COUNTED, NOT_COUNTED, code_digest, counted
+from fullmesh.settings import ROOT
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what the digest may be made of."""
+    for top in COUNTED:
+        shutil.copytree(
+            ROOT / top,
+            tmp_path / "lab/fullmesh" / top,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
+    return tmp_path / "lab/fullmesh"
+
+
+def digest(root: Path) -> str:
+    """The digest as another run makes it: the filter keeps it within one."""
+    return code_digest.__wrapped__(root)
+
+
+def test_where_the_checkout_lies_makes_no_difference(checkout: Path) -> None:
+    """A directory called lab above it left out every file: two versions had one digest."""
+    assert digest(checkout) == digest(ROOT)
+    moved = checkout.parent.parent / "elsewhere"
+    before = digest(checkout)
+    checkout.rename(moved)
+    assert digest(moved) == before
+    assert len(list(counted(moved))) > 200
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "src/fullmesh/report/page.css",
+        "src/fullmesh/report/page.html.j2",
+        "src/fullmesh/explain/gloo.py",
+        "src/fullmesh/diagnose/pages.py",
+        "src/fullmesh/lab/provision.sh",
+        "src/fullmesh/verify_links.py",
+        "roles/kernel_tuning/README.md",
+        "library/ladder_node.py",
+        "playbooks/undo.yml",
+        "roles/kernel_tuning/tasks/__pycache__/x.pyc",
+    ],
+)
+def test_what_only_says_something_converges_no_node_again(checkout: Path, name: str) -> None:
+    before = digest(checkout)
+    (checkout / name).parent.mkdir(exist_ok=True)
+    with (checkout / name).open("ab") as stream:
+        stream.write(b"\n# another word\n")
+    assert digest(checkout) == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "roles/cluster_env/templates/env.j2",
+        "roles/kernel_tuning/defaults/main.yml",
+        "roles/launchers/files/new",
+        "library/undo_point.py",
+        "module_utils/fullmesh_watch.py",
+        "module_utils/fullmesh_link_netplan.py",
+        "filter_plugins/kernel_tuning.py",
+        "playbooks/vars/wiring.yml",
+        "src/fullmesh/plan.py",
+    ],
+)
+def test_what_makes_a_node_another_one_is_new_code(checkout: Path, name: str) -> None:
+    before = digest(checkout)
+    (checkout / name).parent.mkdir(exist_ok=True)
+    with (checkout / name).open("ab") as stream:
+        stream.write(b"\n# another word\n")
+    assert digest(checkout) != before
+
+
+def modules() -> dict[str, str]:
+    """Every module of ours: its file by the names under which it is imported."""
+    found = {}
+    for path in [*ROOT.glob("module_utils/*.py"), *ROOT.glob("src/fullmesh/**/*.py")]:
+        name = str(path.relative_to(ROOT))
+        inner = name.removeprefix("src/").removesuffix(".py").removesuffix("/__init__")
+        key = f"ansible.{inner}" if inner.startswith("module_utils") else inner
+        found[key.replace("/", ".")] = name
+    return found
+
+
+def imported(path: Path) -> set[str]:
+    """The dotted names that a file imports, wherever in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {one.name for one in node.names}
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} | {f"{node.module}.{one.name}" for one in node.names}
+    return names
+
+
+def test_nothing_that_counts_imports_what_does_not() -> None:
+    """Else a change of what is left out would change what a node becomes, and nobody would notice."""
+    files, inside = modules(), {str(name) for name in counted()}
+    wrong = [
+        f"{name} imports {files[one]}"
+        for name in sorted(inside)
+        if name.endswith(".py")
+        for one in sorted(imported(ROOT / name))
+        if one in files and files[one] not in inside
+    ]
+    assert wrong == []
+
+
+def test_each_line_of_the_list_means_a_file() -> None:
+    names = [str(p.relative_to(ROOT)) for top in COUNTED for p in (ROOT / top).rglob("*")]
+    empty = [one for one in NOT_COUNTED if not any(Path(n).match(one) for n in names)]
+    assert empty == []
