@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ansible.module_utils import fullmesh_backends as backends
+from ansible.module_utils import fullmesh_give_back as give_back
 from ansible.module_utils import fullmesh_reach as reach
 from ansible.module_utils import fullmesh_rollback as rollback
 from ansible.module_utils import fullmesh_static_ip as text
@@ -528,11 +529,8 @@ class Change:
         return {"owners": found, "names": names, "runtime": rollback.runtime(self.watched())}
 
     def watched(self) -> "list[str]":
-        """What has to be there again afterwards: what changes or goes, our way in, every default route's interface."""
-        server = way_in.server_of(our_session())
-        names = [*self.touched(), *self.dropped, reach.carrier_of(server, self.node.links())]
-        names += [one["dev"] for one in self.node.routes() if one["to"] in ("0.0.0.0/0", "::/0")]
-        return list(dict.fromkeys(name for name in names if name))
+        """What has to be there again when nobody confirms the change."""
+        return watched(self.node, [*self.touched(), *self.dropped])
 
     def steps(self, before: "Entry", wait: int, names: "list[str]") -> "list[list[str]]":
         """The commands that bring the new files into force."""
@@ -557,6 +555,14 @@ class Change:
             words += ["MTU %s" % link["mtu"]] if link.get("mtu") else []
             parts.append(" ".join([*words, "(%s)" % self.owners[link["interface"]]]))
         return "; ".join(parts)
+
+
+def watched(node: Node, names: "list[str]") -> "list[str]":
+    """*names*, which change or go, our way in, every default route's interface: for the minutes of a transaction."""
+    server = way_in.server_of(our_session())
+    every = [*names, reach.carrier_of(server, node.links())]
+    every += [one["dev"] for one in node.routes() if one["to"] in ("0.0.0.0/0", "::/0")]
+    return list(dict.fromkeys(name for name in every if name))
 
 
 def our_session() -> "list[str]":
@@ -711,6 +717,7 @@ class Links:
         if not os.path.isdir(os.path.dirname(path)):
             return
         kept = rollback.read_json(path)
+        before = backends.counted(before)
         whole = backends.together(kept, before) if kept else before
         if whole != kept:
             rollback.write_json(path, whole)
@@ -809,27 +816,20 @@ class Links:
 
     def absent(self) -> "Entry":
         """Arm and start the undo: the files and the state of before the first change."""
-        before = rollback.read_json(self.node.root + UNDO + "/before.json")
-        files = original_files(self.node)
-        for path in backends.present(self.node.read, self.node.listed):
+        before = backends.counted(rollback.read_json(self.node.root + UNDO + "/before.json"))
+        files, stand = original_files(self.node), backends.present(self.node.read, self.node.listed)
+        for path in stand:
             files.setdefault(path, None)
         differing = {path: then for path, then in files.items() if self.differs(path, then)}
-        kernel = before.get("runtime", {})
-        changed = bool(before and (differing or rollback.unsettled(kernel)))
-        server = way_in.server_of(our_session())
         seen = self.node.links()
         names = [name for one in before.get("names", {}).values() for name in one]
-        links = kernel.get("links", {})
-        # those of the interface that carries us; a bond that goes leaves its members'
-        own = links.get(reach.carrier_of(server, seen))
-        kept = [one for link in ([own] if own else links.values()) for one in link["addresses"]]
-        moves = ""
-        if changed and kept:
-            moves = reach.moves_to({"addresses": kept}, names, server, seen)
+        kernel = self.given_back(before, names, seen, stand)
+        changed = bool(before and (differing or rollback.unsettled(kernel)))
+        moves = self.moves_back(before, names, seen, kernel) if changed else ""
         taken = taken_leases(kernel, seen) if changed else {}
         refuse_taken(taken, moves)
         if changed and not self.check:
-            self.start_undo(before, differing, names, taken)
+            self.start_undo(before, differing, names, without(kernel, taken))
         old = {path: self.node.read(path) for path in differing}
         new = {path: then and then["text"] for path, then in differing.items()}
         return {
@@ -842,13 +842,39 @@ class Links:
             "diff": file_diff(old, new, []),
         }
 
+    def given_back(
+        self, before: "Entry", names: "list[str]", seen: "Entry", stand: "dict[str, str]"
+    ) -> "Entry":
+        """What the kernel shall show after the undo."""
+        if not before.get("runtime", {}).get("links"):
+            return {}
+        shall: Entry = give_back.goal(
+            before["runtime"], rollback.runtime(names), seen, stand.values(), names
+        )
+        return shall
+
+    def moves_back(
+        self, before: "Entry", names: "list[str]", seen: "Entry", kernel: "Entry"
+    ) -> str:
+        """Say where our connection has to come back after the undo; nothing where its address stays."""
+        server = way_in.server_of(our_session())
+        carrier = reach.carrier_of(server, seen)
+        shall = kernel.get("links", {}).get(carrier, {})
+        if server in [one.split("/")[0] for one in shall.get("addresses", [])]:
+            return ""
+        links = before.get("runtime", {}).get("links", {})
+        # those of the interface that carries us; a bond that goes leaves its members'
+        own = links.get(carrier)
+        kept = [one for link in ([own] if own else links.values()) for one in link["addresses"]]
+        return str(reach.moves_to({"addresses": kept}, names, server, seen)) if kept else ""
+
     def differs(self, path: str, then: "Entry | None") -> bool:
         """Say whether a file is another one than it was."""
         there = os.path.lexists(self.node.root + path)
         return there if then is None else not there or self.node.read(path) != then["text"]
 
     def start_undo(
-        self, before: "Entry", files: "Entry", names: "list[str]", taken: "Entry"
+        self, before: "Entry", files: "Entry", names: "list[str]", last: "Entry"
     ) -> None:
         """The undo is a change like any other: what stands now comes back when nobody confirms it."""
         owners = sorted(before["owners"])
@@ -859,6 +885,8 @@ class Links:
             },
             "names": before["names"],
         }
+        if last:
+            before = dict(before, owners=give_back.owners(before["owners"], now["owners"], last))
         # What is a device of another shape now is made anew, on the way and on the way back.
         for one in owners:
             anew = backends.unlike(before["owners"][one], now["owners"][one])
@@ -870,11 +898,10 @@ class Links:
             sorted(files),
             way_back(now),
             boot=at_boot(now),
-            links=names,
+            links=watched(self.node, names),
             what="undo of " + ", ".join(names),
         )
         steps = way_back(before)
-        last = without(before["runtime"], taken)
         rollback.apply(self.node.short, NAME, files, steps, leave=os.getpid(), last=last)
 
 
@@ -911,12 +938,14 @@ def refuse_taken(taken: "dict[str, tuple[str, str]]", moves: str) -> None:
 
 def without(kernel: "Entry", names: "Entry") -> "Entry":
     """The kernel's view without some interfaces: what their owner makes of the old files is right."""
-    left: Entry = {
-        "links": {name: one for name, one in kernel["links"].items() if name not in names}
+    if not kernel:
+        return kernel
+    left = {name: one for name, one in kernel["links"].items() if name not in names}
+    routes = {
+        kind: [one for one in kernel[kind] if one[1] not in names]
+        for kind in ("routes", "connected")
     }
-    kinds = [kind for kind in ("routes", "connected") if kind in kernel]
-    left.update({kind: [one for one in kernel[kind] if one[1] not in names] for kind in kinds})
-    return left
+    return dict(kernel, links=left, **routes)
 
 
 def too_late() -> str:

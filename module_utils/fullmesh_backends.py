@@ -67,9 +67,30 @@ def together(first: "State", later: "State") -> "State":
         if fresh:
             names[owner] = names.get(owner, []) + fresh
             owners[owner] = widened(owners.get(owner, {}), later["owners"][owner], fresh)
-    seen, now = first["runtime"], later["runtime"]
+    seen, now = counted(first)["runtime"], later["runtime"]
     unseen = [name for name in now["links"] if name not in seen["links"]]
     return {"names": names, "owners": owners, "runtime": widened(seen, now, unseen)}
+
+
+def counted(kept: "State") -> "State":
+    """What was kept for an undo, of the interfaces alone that changed.
+
+    Up to 2e7304f it also had those that were only watched while a change was tried: the one that carries ssh, and every
+    default route's. An undo months later would have rewound them.
+    """
+    names = [name for each in kept.get("names", {}).values() for name in each]
+    return dict(kept, runtime=narrowed(kept.get("runtime", {}), names)) if kept else kept
+
+
+def narrowed(state: "State", names: "list[str]") -> "State":
+    """A snapshot with what it says of the interfaces *names* alone."""
+    result = dict(state)
+    for key, value in state.items():
+        if isinstance(value, dict):
+            result[key] = {name: value[name] for name in value if name in names}
+        elif isinstance(value, list):
+            result[key] = [one for one in value if device_of(one) in names]
+    return result
 
 
 def widened(state: "State", more: "State", names: "list[str]") -> "State":

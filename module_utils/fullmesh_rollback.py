@@ -422,8 +422,11 @@ def keep_route(line):  # type: (str) -> bool
 
 
 def unsettled(before, age=0):  # type: (Entry, float) -> list[list[str]]
-    """List the commands that would make the kernel's view what it was *age* seconds ago."""
-    links = before.get("links", {})
+    """List the commands that would make the kernel's view what it was *age* seconds ago.
+
+    Where *before* says what is ``ours``, addresses and routes of others are not taken away.
+    """
+    links, ours = before.get("links", {}), before.get("ours")
     now = runtime(sorted(links))
     steps = []  # type: list[list[str]]
     for name, then in sorted(links.items()):
@@ -439,10 +442,14 @@ def unsettled(before, age=0):  # type: (Entry, float) -> list[list[str]]
         steps += [
             ["ip", "addr", "add", one, *how.get(one, []), "dev", name] for one in sorted(was - has)
         ]
-        steps += [["ip", "addr", "del", one, "dev", name] for one in sorted(has - was)]
+        extra = has - was
+        if ours is not None:
+            extra &= set(ours["addresses"].get(name, []))
+        steps += [["ip", "addr", "del", one, "dev", name] for one in sorted(extra)]
     # The kernel refuses a gateway until there is a route to it. The route to a network goes with its address.
     anew, there = by_owner(before) + before["routes"], now.get("connected", []) + now["routes"]
-    for verb, first, second in (("del", now["routes"], before["routes"]), ("replace", anew, there)):
+    ends = [one for one in now["routes"] if ours is None or one in ours["routes"]]
+    for verb, first, second in (("del", ends, before["routes"]), ("replace", anew, there)):
         for family, name, line in first:
             if name in now["links"] and [family, name, line] not in second:
                 steps.append(["ip", family, "route", verb, *line.split(), "dev", name])

@@ -820,7 +820,10 @@ def test_an_undo_does_not_take_a_lease_that_another_host_has_by_now(
     assert set(asked) == {"10.0.0.7"}
     last = json.loads((machine.root / "store/static_ip/plan.json").read_text())["last"]
     # where it is taken, the interface is left to its owner
-    assert last == (nothing if owner else before)
+    assert list(last["links"]) == ([] if owner else ["eth1"])
+    assert last["routes"] == ([] if owner else before["routes"])
+    for card in last["links"].values():
+        assert (card["addresses"], card["leases"]) == (["10.0.0.7/24"], ["10.0.0.7/24"])
 
 
 def test_a_lease_that_the_node_still_has_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

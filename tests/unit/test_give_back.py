@@ -1,0 +1,358 @@
+"""What an undo of the network leaves to others: the module and the engine over a kernel that takes and forgets."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from pathlib import Path
+from typing import Any
+
+import fullmesh_give_back as give_back
+import pytest
+import static_ip_links as module
+from network_samples import Link, link
+
+tx = module.rollback
+Card = dict[str, Any]
+
+
+class Kernel:
+    """Addresses and routes of two cards, as iproute2 6.1 prints and changes them; their owner flushes."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.cards: dict[str, Card] = {}
+        self.routes: list[list[str]] = []
+        self.told: list[str] = []
+        self.card("eth0", "10.9.0.7/24")
+        self.card("eth1")
+        self.routes.append(["-4", "eth0", "default via 10.9.0.1 proto static"])
+        for name in self.cards:
+            (root / "sys/class/net" / name).mkdir(parents=True)
+            (root / "sys/class/net" / name / "type").write_text("1\n")
+        (root / "etc/netplan").mkdir(parents=True)
+
+    def card(self, name: str, *addresses: str, **more: Any) -> None:
+        self.cards[name] = {"addresses": list(addresses), "mtu": 1500, **more}
+
+    def shown(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "ifname": name,
+                "address": "02:00:00:00:00:0a",
+                "mtu": card["mtu"],
+                "flags": ["UP", "LOWER_UP"],
+                "addr_info": [
+                    {
+                        "local": one.split("/")[0],
+                        "prefixlen": int(one.split("/")[1]),
+                        "scope": "global",
+                        "broadcast": "10.0.0.255",
+                    }
+                    for one in card["addresses"]
+                ],
+            }
+            for name, card in self.cards.items()
+        ]
+
+    def lines(self, family: str, name: str) -> list[str]:
+        own = [one for one in self.cards[name]["addresses"] if family == "-4"]
+        near = [
+            f"{ipaddress.ip_interface(one).network} proto kernel scope link src {one.split('/')[0]}"
+            for one in own
+            if not one.endswith("/32")
+        ]
+        return near + [one[2] for one in self.routes if one[:2] == [family, name]]
+
+    def listed(self, family: str) -> list[dict[str, Any]]:
+        found = []
+        for name in self.cards:
+            for line in self.lines(family, name):
+                words = line.split()
+                pairs = dict(zip(words[1::2], words[2::2], strict=False))
+                one = {"dst": words[0], "dev": name, "protocol": pairs.get("proto", "boot")}
+                found.append(one | ({"gateway": pairs["via"]} if "via" in pairs else {}))
+        return found
+
+    def __call__(self, command: list[str]) -> tuple[int, str, str]:
+        words = " ".join(command)
+        if command[0] == "ip" and "show" in command:
+            if "addr" in command:
+                return 0, json.dumps(self.shown()), ""
+            family = next(one for one in command if one in ("-4", "-6"))
+            if "-j" in command:
+                return 0, json.dumps(self.listed(family)), ""
+            return 0, "\n".join(self.lines(family, command[-1])), ""
+        if command[0] == "ip":
+            self.told.append(words)
+            return self.take(command)
+        if words.startswith("networkctl reconfigure"):
+            for name in command[2:]:
+                self.owner(name)
+        if "systemd-run" in words and " apply " in words:
+            tx.do_apply(command[-1])
+        return (127 if words.startswith(("nmcli", "ifquery")) else 0), "", ""
+
+    def owner(self, name: str) -> None:
+        """systemd-networkd drops from the card what its files do not give (ManageForeignRoutes, reconfigure)."""
+        file = self.root / "etc/netplan/90-fullmesh.yaml"
+        text = file.read_text() if file.exists() else ""
+        own = [one for one in ("10.0.0.11/24", "10.9.0.77/24") if f'"{one}"' in text]
+        near = {"eth1": "10.0.0.", "eth0": "10.9.0."}[name]
+        self.cards[name]["addresses"] = [one for one in own if one.startswith(near)]
+        self.routes = [one for one in self.routes if one[1] != name]
+        if "10.9.0.1" in text and name == "eth0":
+            self.routes.append(["-4", "eth0", "default via 10.9.0.1 proto static"])
+        if "10.5.0.0/16" in text and name == "eth1":
+            self.routes.append(["-4", "eth1", "10.5.0.0/16 via 10.0.0.1 proto static"])
+
+    def take(self, command: list[str]) -> tuple[int, str, str]:
+        words = [one for one in command[1:] if one not in ("-4", "-6")]
+        name = words[words.index("dev") + 1] if "dev" in words else words[-1]
+        if words[0] == "addr" and words[2] not in self.cards[name]["addresses"]:
+            self.cards[name]["addresses"] += [words[2]]
+        if words[:2] == ["addr", "del"]:
+            self.cards[name]["addresses"].remove(words[2])
+        if words[0] == "route":
+            at = words.index("dev")
+            entry = [command[1], name, " ".join([*words[2:at], *words[at + 2 :]])]
+            # the kernel keeps one route for a network and a metric
+            same = entry if words[1] == "del" else give_back.place(entry)
+            self.routes = [one for one in self.routes if same not in (one, give_back.place(one))]
+            self.routes += [entry] if words[1] == "replace" else []
+        return 0, "", ""
+
+    def engine(self, command: Any, *_: Any) -> tuple[int, str]:
+        rc, out, err = self(command if isinstance(command, list) else ["sh", "-c", command])
+        return rc, out + err
+
+    def call(self, state: str, check: bool = False, **more: Any) -> dict[str, Any]:
+        params = {
+            "links": [link()],
+            "provider": "netplan",
+            "check_duplicates": False,
+            "wait_seconds": 0,
+            "rollback_seconds": 60,
+            "peers": [],
+            "master": "",
+        }
+        links = module.Links(module.Node(self, str(self.root)), params | more, check)
+        result: dict[str, Any] = getattr(links, state)()
+        return result
+
+    def converge(self, *links: Link) -> None:
+        """What the role does, with the files of the undo point that its task `Remember` makes."""
+        point = self.root / "var/lib/fullmesh/undo/static_ip"
+        (point / "blobs").mkdir(parents=True, exist_ok=True)
+        ours = {"/etc/netplan/90-fullmesh.yaml": {"kind": "absent"}}
+        (point / "point.json").write_text(json.dumps({"files": ours}))
+        assert self.call("present", links=list(links))["armed"]
+        assert self.call("proved", links=list(links))["fresh"]
+        assert self.call("confirmed")["changed"]
+
+    def undo(self) -> dict[str, Any]:
+        self.told = []
+        result = self.call("absent", links=[])
+        if result["armed"]:
+            assert self.call("proved", links=[])["fresh"]
+            self.call("confirmed")
+        return result
+
+    def record(self) -> dict[str, Any]:
+        path = self.root / "var/lib/fullmesh/undo/static_ip/before.json"
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    machine, root = Kernel(tmp_path), str(tmp_path)
+    monkeypatch.setattr(tx, "STORE", root + "/store")
+    monkeypatch.setattr(tx, "UNITS", root + "/units")
+    monkeypatch.setattr(tx, "wait_gone", lambda process: None)
+    monkeypatch.setattr(tx, "call", machine.engine)
+    monkeypatch.setattr(tx, "SETTLE_SECONDS", 0)
+    monkeypatch.setattr(tx, "POLL_SECONDS", 0)
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    monkeypatch.setattr(module, "our_session", "10.9.0.1 5 10.9.0.7 22".split)
+    arm, apply = tx.arm, tx.apply
+    monkeypatch.setattr(
+        tx, "arm", lambda r, n, s, p, *more, **by: arm(r, n, s, [root + i for i in p], *more, **by)
+    )
+    monkeypatch.setattr(
+        tx,
+        "apply",
+        lambda r, n, f, *m, **by: apply(r, n, {root + p: t for p, t in f.items()}, *m, **by),
+    )
+    return machine
+
+
+VIP = ["-4", "eth1", "192.0.2.0/24 via 10.0.0.200 proto bird"]
+
+
+def later(kernel: Kernel) -> None:
+    """Months go by: the management card is renumbered, others add addresses and routes on both."""
+    kernel.card("eth0", "10.9.0.50/24", "10.9.0.99/32")
+    kernel.routes = [one for one in kernel.routes if one[1] != "eth0"]
+    kernel.routes += [
+        ["-4", "eth0", "default via 10.9.0.254 proto static"],
+        ["-4", "eth0", "10.244.1.0/24 via 10.9.0.12 proto bird"],
+        ["-4", "eth1", "203.0.113.0/24 proto bird scope link"],
+    ]
+    kernel.cards["eth1"]["addresses"].append("10.0.0.99/32")
+
+
+def as_2e7304f(kernel: Kernel) -> None:
+    """The record as 2e7304f wrote it: with the cards that were only watched."""
+    path = kernel.root / "var/lib/fullmesh/undo/static_ip/before.json"
+    kept = kernel.record()
+    kept["runtime"] = {
+        "links": {
+            name: {
+                "mtu": 1500,
+                "up": True,
+                "addresses": addresses,
+                "leases": [],
+                "manner": {one: [] for one in addresses},
+            }
+            for name, addresses in (("eth0", ["10.9.0.7/24"]), ("eth1", []))
+        },
+        "routes": [["-4", "eth0", "default via 10.9.0.1 proto static"]],
+        "connected": [["-4", "eth0", "10.9.0.0/24 proto kernel scope link src 10.9.0.7"]],
+    }
+    path.write_text(json.dumps(kept))
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_an_undo_leaves_the_management_card_and_what_came_later_alone(
+    kernel: Kernel, older: bool
+) -> None:
+    kernel.converge(link(routes=[{"to": "10.5.0.0/16", "via": "10.0.0.1"}]))
+    assert kernel.cards["eth1"]["addresses"] == ["10.0.0.11/24"]
+    assert list(kernel.record()["runtime"]["links"]) == ["eth1"]
+    if older:
+        as_2e7304f(kernel)
+    later(kernel)
+    eth0 = json.dumps([kernel.cards["eth0"], [one for one in kernel.routes if one[1] == "eth0"]])
+    assert kernel.call("absent", check=True, links=[])["needed"]
+    result = kernel.undo()
+    assert result["moves_to"] == ""
+    assert eth0 == json.dumps(
+        [kernel.cards["eth0"], [one for one in kernel.routes if one[1] == "eth0"]]
+    )
+    assert not [one for one in kernel.told if "eth0" in one]
+    assert kernel.cards["eth1"]["addresses"] == ["10.0.0.99/32"]
+    assert [one[2] for one in kernel.routes if one[1] == "eth1"] == [
+        "203.0.113.0/24 proto bird scope link"
+    ]
+    assert not list(kernel.root.glob("etc/netplan/*"))
+    assert kernel.undo()["changed"] is False
+
+
+def test_the_undo_itself_watches_the_management_card(kernel: Kernel) -> None:
+    """Its own transaction is a matter of minutes: nobody else may be cut off by it either."""
+    kernel.converge(link())
+    later(kernel)
+    kernel.call("absent", links=[])
+    journal = json.loads((kernel.root / "store/static_ip/journal.json").read_text())
+    assert sorted(journal["runtime"]["links"]) == ["eth0", "eth1"]
+    assert "10.9.0.50/24" in journal["runtime"]["links"]["eth0"]["addresses"]
+
+
+def test_a_card_that_we_moved_goes_back_with_its_own_addresses(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel.converge(link(interface="eth0", addresses=["10.9.0.77/24"], gateway="10.9.0.1"))
+    kernel.cards["eth0"]["addresses"].append("10.9.0.99/32")
+    monkeypatch.setattr(module, "our_session", "10.9.0.1 5 10.9.0.77 22".split)
+    assert kernel.undo()["moves_to"] == "10.9.0.7"
+    assert sorted(kernel.cards["eth0"]["addresses"]) == ["10.9.0.7/24", "10.9.0.99/32"]
+    assert [one[2] for one in kernel.routes] == ["default via 10.9.0.1 proto static"]
+
+
+def test_a_connection_to_an_address_of_others_stays_where_it_is(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel.converge(link(interface="eth0", addresses=["10.9.0.77/24"], gateway="10.9.0.1"))
+    kernel.cards["eth0"]["addresses"].append("10.9.0.99/32")
+    monkeypatch.setattr(module, "our_session", "10.9.0.1 5 10.9.0.99 22".split)
+    assert kernel.undo()["moves_to"] == ""
+
+
+def test_an_address_that_goes_through_ours_cannot_stay() -> None:
+    """The kernel would refuse it again and again, and the undo would wait for it."""
+    assert not give_back.reachable(VIP[2], ["10.1.0.9/24"], [])
+    assert give_back.reachable(VIP[2], ["10.0.0.9/24"], [])
+    near = [["-4", "eth1", "10.0.0.200 proto bird scope link"]]
+    assert give_back.reachable(VIP[2], [], near)
+    assert give_back.reachable("10.7.0.0/16 via 10.0.0.200 proto bird onlink", [], [])
+    assert give_back.reachable("fd01::/64 via fe80::1 proto ra metric 100", [], [])
+    assert not give_back.reachable("nexthop via 10.0.0.1 weight 1", ["10.0.0.9/24"], [])
+
+
+def seen(*addresses: str, **more: Any) -> dict[str, Any]:
+    found = [{"address": one, "scope": "global"} for one in addresses]
+    return {"addresses": found, "kind": "", "master": "", **more}
+
+
+@pytest.mark.parametrize(
+    ("state", "alone"),
+    [
+        # it only carries a VLAN of ours, or was renumbered by somebody else since
+        (seen("10.9.0.50/24"), True),
+        (seen("10.9.0.50/24", master="br0"), True),
+        (seen("10.0.0.11/24"), False),
+        (seen("10.0.0.11/24", "10.0.0.99/32"), False),
+        # an interface that our link made of it, or one that lost what we gave it
+        (seen("10.9.0.50/24", master="bond0"), False),
+        (seen("10.9.0.50/24", kind="bond"), False),
+        (seen(), False),
+    ],
+)
+def test_an_interface_that_is_somebody_elses_by_now(state: dict[str, Any], alone: bool) -> None:
+    ours = give_back.given(["addresses: [10.0.0.11/24]\n"], {"eth1": state})
+    found = give_back.left_alone(["bond0", "eth1"], {"eth1": state}, ours)
+    assert found == (["eth1"] if alone else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "mtu", "ours"),
+    [
+        ("      mtu: 9000\n", 9000, True),
+        ("MTUBytes=9000\n", 9000, True),
+        ('MTU="9000"\n', 9000, True),
+        ("    mtu 9000\n", 9000, True),
+        ("mtu=9000\n", 1500, False),
+        ("", 9000, False),
+    ],
+)
+def test_whose_the_mtu_is(text: str, mtu: int, ours: bool) -> None:
+    assert give_back.gives_mtu([text], mtu) is ours
+
+
+def test_an_owner_is_given_what_is_there_of_a_card_that_is_left_alone() -> None:
+    """NetworkManager would activate the profile of then, netplan's way back put the old address on the card."""
+
+    def snapshot(profile: str, address: str) -> dict[str, Any]:
+        one = {"mtu": 1500, "up": True, "addresses": [address], "leases": []}
+        return {"links": {"eth0": one}, "routes": [], "profiles": {"eth0": profile}}
+
+    then, now = snapshot("old", "10.9.0.7/24"), snapshot("new", "10.9.0.50/24")
+    view = {"links": now["links"], "routes": []}
+    before = {"links": then["links"], "routes": []}
+    shall = give_back.goal(before, view, {"eth0": seen("10.9.0.50/24")}, [], ["eth0", "eth0.7"])
+    assert shall["alone"] == ["eth0"]
+    given = give_back.owners({"networkmanager": then}, {"networkmanager": now}, shall)
+    assert given["networkmanager"]["profiles"] == {"eth0": "new"}
+    assert given["networkmanager"]["links"]["eth0"]["addresses"] == ["10.9.0.50/24"]
+
+
+def test_a_default_route_of_somebody_else_is_not_clobbered_by_the_one_of_before() -> None:
+    then = [["-4", "eth0", "default via 10.9.0.1 proto static"]]
+    now = [["-4", "eth0", "default via 10.9.0.254 proto bird"]]
+    shall = {"addresses": ["10.9.0.7/24"]}
+    assert give_back.both(then, now, shall) == now
+    assert (
+        give_back.both(then, [["-4", "eth0", "default via 10.9.0.254 metric 50"]], shall)[0]
+        == then[0]
+    )
