@@ -3,11 +3,13 @@
 """Make every node's names resolve to its cluster address, and prove it with the resolver itself."""
 
 import glob
+import json
 import os
 import socket
 from typing import TYPE_CHECKING
 
 from ansible.module_utils import fullmesh_hosts as text
+from ansible.module_utils import fullmesh_written as written
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh_files import put, read
 
@@ -25,14 +27,19 @@ description:
   - Then asks getaddrinfo for each name, as Gloo does, and fails unless the cluster address comes first.
 options:
   hosts:
-    description: The lines, each with C(address) and C(names).
+    description: The lines, each with C(address) and C(names); with V(present).
     type: list
     elements: dict
-    required: true
   address:
-    description: This node's own cluster address; the node's own names are added to that line.
+    description: This node's own cluster address; the node's own names are added to that line; with V(present).
     type: str
-    required: true
+  state:
+    description:
+      - V(absent) gives the file back, as the undo point of the role has it. Where others have changed it since, only
+        our block goes, and what it had taken out comes back.
+    type: str
+    choices: [present, absent]
+    default: present
   own_names:
     description: The node's host name and fully qualified name.
     type: list
@@ -64,11 +71,12 @@ names:
 cloud_init:
   description: The file and value by which cloud-init rewrites /etc/hosts at boot; empty where it does not.
   type: str
-  returned: always
+  returned: state is present
 """
 
 HOSTS = "/etc/hosts"
 NSSWITCH = "/etc/nsswitch.conf"
+ROLE = "name_resolution"
 CLOUD = ("/etc/cloud/cloud.cfg", "/etc/cloud/cloud.cfg.d/*.cfg")
 
 
@@ -118,12 +126,7 @@ def converge(params: "Entry", check: bool) -> "Entry":
     result: Entry = {
         "changed": changed,
         "cloud_init": cloud_init(),
-        "diff": {
-            "before": before,
-            "after": after,
-            "before_header": HOSTS,
-            "after_header": HOSTS,
-        },
+        "diff": diff(before, after),
     }
     if changed and check:
         return result
@@ -139,21 +142,61 @@ def converge(params: "Entry", check: bool) -> "Entry":
     return result
 
 
+def diff(before: str, after: str) -> "dict[str, str]":
+    """The whole file, then and now."""
+    return {"before": before, "after": after, "before_header": HOSTS, "after_header": HOSTS}
+
+
+def original() -> "tuple[str, str]":
+    """What the undo point has of the file: its kind (empty without a point), and its text."""
+    folder = written.STORE + "/" + ROLE
+    try:
+        with open(folder + "/point.json") as stream:
+            then = json.load(stream)["files"].get(HOSTS, {})
+        saved = read(folder + "/blobs/" + then["sha256"]) if then.get("kind") == "file" else ""
+    except (OSError, ValueError, KeyError):
+        return "", ""
+    return str(then.get("kind", "")), saved
+
+
+def give_back(check: bool) -> "Entry":
+    """Take out what is ours; where nobody else has changed the file, it is the one of before, byte for byte."""
+    kind, then = original()
+    before = read(HOSTS)
+    after = before
+    if kind == "file" and written.known("", ROLE).get(HOSTS) == written.sum_of(before):
+        after = then
+    elif kind and text.BEGIN in before.splitlines():
+        after = text.given_back(before, then)
+    changed = before != after
+    if changed and not check:
+        if kind == "absent" and not after:
+            os.unlink(HOSTS)
+        else:
+            put(os.path.realpath(HOSTS), after)
+    return {"changed": changed, "diff": diff(before, after)}
+
+
 def main() -> None:
     """Read the parameters, call, answer."""
     module = AnsibleModule(
         argument_spec={
-            "hosts": {"type": "list", "elements": "dict", "required": True},
-            "address": {"type": "str", "required": True},
+            "hosts": {"type": "list", "elements": "dict"},
+            "address": {"type": "str"},
             "own_names": {"type": "list", "elements": "str", "default": []},
+            "state": {"choices": ["present", "absent"], "default": "present"},
         },
+        required_if=[("state", "present", ("hosts", "address"))],
         supports_check_mode=True,
     )
     try:
-        result = converge(module.params, module.check_mode)
+        if module.params["state"] == "absent":
+            result = give_back(module.check_mode)
+        else:
+            result = converge(module.params, module.check_mode)
     except (HostsError, OSError) as exc:
         module.fail_json(msg=str(exc))
-    if result["cloud_init"]:
+    if result.get("cloud_init"):
         module.warn(
             "[NR-105] cloud-init will overwrite %s at the next boot (%s). Set manage_etc_hosts: false, "
             "or put these lines into its template in /etc/cloud/templates."

@@ -9,22 +9,22 @@ description:
   - Refuses to write a manifest that is not true, that is when a value differs from what a role says it wrote.
 options:
   digest:
-    description: The digest of the inputs that led here.
+    description: The digest of the inputs that led here; with V(present).
     type: str
-    required: true
   owned:
-    description: Role name to what it owns, see docs/architecture.md.
+    description: Role name to what it owns, see docs/architecture.md; with V(present).
     type: dict
-    required: true
   notes:
     description: What the roles have to say of the node, kept for the reports of later runs that skip the roles.
     type: list
     elements: dict
     default: []
   state:
-    description: Whether the manifest is kept or removed.
+    description:
+      - Whether the manifest is kept or removed. V(undone) takes it out of force before an undo, which still reads in it
+        what the roles wrote; it goes with the last undo point.
     type: str
-    choices: [present, absent]
+    choices: [present, absent, undone]
     default: present
 author: [Fullmesh]
 attributes:
@@ -53,6 +53,7 @@ import os
 from typing import Any, Dict, List
 
 from ansible.module_utils import fullmesh_manifest as manifest
+from ansible.module_utils import fullmesh_written as written
 from ansible.module_utils.basic import AnsibleModule
 
 
@@ -89,18 +90,26 @@ def main() -> None:
     """Observe, compare with the last one, write."""
     module = AnsibleModule(
         argument_spec={
-            "digest": {"type": "str", "required": True},
-            "owned": {"type": "dict", "required": True},
+            "digest": {"type": "str"},
+            "owned": {"type": "dict"},
             "notes": {"type": "list", "elements": "dict", "default": []},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "state": {
+                "type": "str",
+                "choices": ["present", "absent", "undone"],
+                "default": "present",
+            },
         },
+        required_if=[("state", "present", ("digest", "owned"))],
         supports_check_mode=True,
     )
     path = manifest.PATH
-    if module.params["state"] == "absent":
+    if module.params["state"] != "present":
         there = os.path.exists(path)
         if there and not module.check_mode:
-            os.unlink(path)
+            if module.params["state"] == "undone":
+                os.rename(path, written.MANIFESTS[0])
+            else:
+                os.unlink(path)
         module.exit_json(changed=there, path=path, untrue=[])
     try:
         owned = manifest.merge(module.params["owned"])

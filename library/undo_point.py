@@ -9,8 +9,10 @@ import os
 import re
 import shutil
 import stat
+import time
 from typing import TYPE_CHECKING
 
+from ansible.module_utils import fullmesh_written as written
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh_files import put, read_context
 
@@ -31,8 +33,11 @@ options:
   state:
     description:
       - V(present) remembers, V(restored) puts back only what differs, V(forgotten) drops the point.
+      - V(written) is told at the end of a role, so that an undo knows what the role wrote. A file that is another one
+        by then was changed by somebody else. V(restored) keeps that version beside the file (RV(kept)) and names it;
+        V(kept) does only that, for a role that puts its files back by itself.
     type: str
-    choices: [present, restored, forgotten]
+    choices: [present, written, kept, restored, forgotten]
     default: present
   paths:
     description:
@@ -65,6 +70,12 @@ options:
     description:
       - Network interfaces whose lasting addresses and MTU are remembered as the kernel shows them.
         V(restored) returns them for the role to put back; it does not touch the network itself.
+    type: list
+    elements: str
+    default: []
+  leave:
+    description:
+      - Only with V(restored). Files that the role has given back by itself; they are left as they are.
     type: list
     elements: str
     default: []
@@ -110,6 +121,11 @@ restored:
   type: list
   elements: str
   returned: state is restored
+kept:
+  description: Each C(path) that somebody has changed since the role wrote it, and where that version is C(kept).
+  type: list
+  elements: dict
+  returned: state is restored or kept
 remove_packages:
   description: Packages that were absent then and are installed now.
   type: list
@@ -141,7 +157,7 @@ exists:
 """
 
 SCHEMA = 1
-STORE = "/var/lib/fullmesh/undo"
+STORE = written.STORE
 KINDS = ("files", "directories", "sysctls", "services", "packages", "interfaces")
 UNIT_DIRECTORIES = (
     "/etc/systemd/",
@@ -152,14 +168,16 @@ UNIT_DIRECTORIES = (
 LOCK_SECONDS = 120
 UNIT_PROPERTIES = ("LoadState", "ActiveState", "UnitFileState")
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     Entry = dict[str, Any]
     State = dict[str, dict[str, Any]]
     Runner = Callable[[list[str]], tuple[int, str, str]]
     Action = Callable[[], None]
+    Step = Callable[[Entry, dict[str, str]], Entry]
 
+NOTHING: "dict[str, list[str]]" = {kind: [] for kind in KINDS}
 RUNNING = ("active", "activating", "reloading")
 
 
@@ -489,13 +507,25 @@ class Point:
             raise self.broken(f"installed.json: {exc}") from exc
         return sorted(not_needed(self.node) - before)
 
+    def note(self, step: "Step", state: "State") -> None:
+        """Keep what the role finds when it begins, or has written when it ends."""
+        path = written.record_path(self.node.root, self.role)
+        now = {one: written.content(observe_file(self.node, one)) for one in state["files"]}
+        before = written.load(path)
+        after = step(before, now)
+        if after != before and now:
+            private: Entry = {"uid": os.getuid(), "gid": os.getgid(), "mode": 0o600}
+            put_like(path, (json.dumps(after, indent=1, sort_keys=True) + "\n").encode(), private)
+
     def forget(self) -> None:
-        """Drop the point; the store goes with its last one."""
+        """Drop the point; the store goes with its last one, and what an undo had put aside for them."""
         shutil.rmtree(self.directory)
         try:
             os.rmdir(self.node.at(STORE))
         except OSError:
             return
+        if os.path.lexists(self.node.at(written.MANIFESTS[0])):
+            os.unlink(self.node.at(written.MANIFESTS[0]))
 
 
 def observe(node: Node, names: "dict[str, list[str]]") -> "State":
@@ -530,6 +560,8 @@ def remember(node: Node, role: str, wanted: "dict[str, list[str]]", check: bool)
             point.save(state, new["files"])
             if new["packages"]:
                 point.save_packages()
+    if point.exists() and not check:
+        point.note(written.begun, state)
     lines = "".join(line + "\n" for line in saved)
     header = "undo point of " + role
     return {
@@ -538,6 +570,14 @@ def remember(node: Node, role: str, wanted: "dict[str, list[str]]", check: bool)
         "exists": point.exists(),
         "diff": {"before": "", "after": lines, "before_header": header, "after_header": header},
     }
+
+
+def note_written(node: Node, role: str, check: bool) -> "Entry":
+    """Tell what the role wrote from what others did before it began; that is bookkeeping, no change."""
+    point = Point(node, role)
+    if point.exists() and not check:
+        point.note(written.ended, point.load())
+    return {"changed": False, "exists": point.exists()}
 
 
 def show(entry: "Entry", content: bytes) -> str:
@@ -555,11 +595,20 @@ def show(entry: "Entry", content: bytes) -> str:
 class Restoration:
     """Puts one point back, in the order that systemd needs: stop, files, reload, start."""
 
-    def __init__(self, node: Node, role: str, check: bool, restart: "list[str]") -> None:
+    def __init__(
+        self,
+        node: Node,
+        role: str,
+        check: bool,
+        restart: "list[str]",
+        leave: "Sequence[str]" = (),
+    ) -> None:
         self.node = node
         self.point = Point(node, role)
         self.check = check
         self.restart = restart
+        self.leave = leave
+        self.kept: list[dict[str, str]] = []
         self.done: list[str] = []
         self.faults: list[str] = []
         self.diff: list[dict[str, str]] = []
@@ -569,7 +618,8 @@ class Restoration:
         then = self.point.load()
         now = observe(self.node, {kind: sorted(then[kind]) for kind in KINDS})
         contents = {path: self.point.blob(entry) for path, entry in then["files"].items()}
-        changed = [path for path in sorted(contents) if then["files"][path] != now["files"][path]]
+        changed = self.differing(then, now)
+        self.keep(then, now)
         steps = unit_steps(then["services"], now["services"])
         self.units("stop", steps)
         self.units("disable", steps)
@@ -589,6 +639,56 @@ class Restoration:
         if changed:
             self.units("restart", {"restart": self.stale(then, now)})
         return self.result(then, now)
+
+    def only_keep(self) -> "Entry":
+        """Keep what somebody has changed, for a role that puts its files back by itself."""
+        then = self.point.load()
+        self.keep(then, observe(self.node, dict(NOTHING, files=sorted(then["files"]))))
+        self.refuse_faults()
+        return {"changed": bool(self.kept), "exists": self.point.exists(), "kept": self.kept}
+
+    def differing(self, then: "State", now: "State") -> "list[str]":
+        """The files that are not as they were, without those that the role has given back."""
+        paths = [path for path in sorted(then["files"]) if path not in self.leave]
+        return [path for path in paths if then["files"][path] != now["files"][path]]
+
+    def keep(self, then: "State", now: "State") -> None:
+        """Keep each file that is another one than the role wrote, before the one of before takes its place."""
+        ours = written.known(self.node.root, self.point.role)
+        for path in self.differing(then, now):
+            was, stands = then["files"][path], now["files"][path]
+            if stands["kind"] == "absent" or written.content(stands) == written.content(was):
+                continue
+            # Of a file that nobody saw us write, and that was not there before, we are the author.
+            last = ours.get(path, written.content(stands) if was["kind"] == "absent" else "")
+            if written.content(stands) != last:
+                self.set_aside(path, stands)
+
+    def set_aside(self, path: str, stands: "Entry") -> None:
+        """Copy a file beside itself, under a name that its readers leave out."""
+        name = self.free_name(path, stands)
+        data = read_bytes(self.node.at(path)) if stands["kind"] == "file" else b""
+        try:
+            if not self.check and not os.path.lexists(self.node.at(name)):
+                put_back_file(self.node, name, stands, data)
+        except OSError as exc:
+            raise UndoError(
+                f"[UN-104] not everything of {self.point.role} could be put back: {path} was changed by somebody, and "
+                f"that version could not be kept as {name}: {exc}. Nothing was put back. Make room, or move "
+                "the file away, and run the undo again: the point is kept."
+            ) from exc
+        self.kept.append({"path": path, "kept": name})
+
+    def free_name(self, path: str, stands: "Entry") -> str:
+        """A name that is free, or has the same version already, of an undo that did not end."""
+        date, taken = time.strftime("%Y-%m-%d", time.gmtime()), 0
+        name = str(written.kept_name(path, date))
+        while os.path.lexists(self.node.at(name)):
+            if written.content(observe_file(self.node, name)) == written.content(stands):
+                return name
+            taken += 1
+            name = str(written.kept_name(path, date, taken))
+        return name
 
     def removes(self, then: "State", path: str) -> bool:
         """Say whether putting *path* back means that it goes."""
@@ -611,6 +711,9 @@ class Restoration:
         for path in sorted(then, key=len, reverse=True):
             here = self.node.at(path)
             if then[path] or os.path.islink(here) or not os.path.isdir(here):
+                continue
+            # in check mode nothing has been kept there yet
+            if any(os.path.dirname(one["kept"]) == path for one in self.kept):
                 continue
             if all(path + "/" + name in gone for name in os.listdir(here)):
                 gone.add(path)
@@ -659,14 +762,18 @@ class Restoration:
             self.done.remove(what)
             self.faults.append(f"{what}: {exc}")
 
-    def result(self, then: "State", now: "State") -> "Entry":
-        """Assemble the answer, or the one error with every fault in it."""
+    def refuse_faults(self) -> None:
+        """Raise the one error with every fault in it."""
         if self.faults:
             raise UndoError(
                 f"[UN-104] not everything of {self.point.role} could be put back: "
                 f"{'; '.join(self.faults)}. "
                 "Mend what is named and run the undo again: the point is kept."
             )
+
+    def result(self, then: "State", now: "State") -> "Entry":
+        """Assemble the answer."""
+        self.refuse_faults()
         before, after = then["packages"], now["packages"]
         units = [
             u
@@ -676,6 +783,7 @@ class Restoration:
         return {
             "changed": bool(self.done),
             "restored": self.done,
+            "kept": self.kept,
             "exists": self.point.exists(),
             "missing_units": sorted(units),
             "remove_packages": sorted(
@@ -719,13 +827,17 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "role": {"type": "str", "required": True},
-            "state": {"choices": ["present", "restored", "forgotten"], "default": "present"},
+            "state": {
+                "choices": ["present", "written", "kept", "restored", "forgotten"],
+                "default": "present",
+            },
             "paths": names,
             "directories": names,
             "sysctls": names,
             "services": names,
             "packages": names,
             "interfaces": names,
+            "leave": names,
             "restart": names,
         },
         supports_check_mode=True,
@@ -750,12 +862,22 @@ def main() -> None:
     try:
         if params["state"] == "present":
             result = remember(node, params["role"], wanted, module.check_mode)
-        elif params["state"] == "restored":
-            result = Restoration(node, params["role"], module.check_mode, params["restart"]).run()
-        else:
+        elif params["state"] == "written":
+            result = note_written(node, params["role"], module.check_mode)
+        elif params["state"] == "forgotten":
             result = forget(node, params["role"], module.check_mode)
+        else:
+            back = Restoration(
+                node, params["role"], module.check_mode, params["restart"], params["leave"]
+            )
+            result = back.run() if params["state"] == "restored" else back.only_keep()
     except UndoError as exc:
         module.fail_json(msg=str(exc))
+    for one in result.get("kept", []):
+        module.warn(
+            "[UN-105] {path} was changed since Fullmesh wrote it: what stood there is kept as {kept}. Take over what "
+            "you need of it, and remove it.".format(**one)
+        )
     module.exit_json(**result)
 
 

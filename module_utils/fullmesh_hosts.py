@@ -101,6 +101,33 @@ def split(text: str) -> "tuple[list[str], list[str]]":
     return rest, taken
 
 
+def given_back(text: str, original: str) -> str:
+    """The file without our block: what the block had taken out is there again, and what others added since stays.
+
+    Args:
+        text: the file as it stands.
+        original: the file before our first run, which says where a line was.
+    """
+    kept, taken = split(text)
+    order = original.splitlines()
+    for line in taken:
+        rest = [one for one in kept if left_of(line, one) and one not in order]
+        if rest:
+            kept[kept.index(rest[0])] = line
+            continue
+        # behind the line that was before it, as far as that is still there
+        above = order[: order.index(line)] if line in order else kept
+        at = next((kept.index(one) + 1 for one in reversed(above) if one in kept), 0)
+        kept.insert(at, line)
+    return "".join(line + "\n" for line in kept)
+
+
+def left_of(line: str, other: str) -> bool:
+    """Say whether *other* is what `render` has left of a line: its address, with fewer names."""
+    fields, rest = line.split("#", 1)[0].split(), other.split()
+    return rest[:1] == fields[:1] and len(rest) > 1 and names_in(other) < names_in(line)
+
+
 def nsswitch_sources(text: str) -> "list[str]":
     """The sources for host names in nsswitch.conf, in order; glibc's default where none are named."""
     for line in text.splitlines():

@@ -7,4 +7,5 @@ CODES: dict[str, str] = {
     "UN-102": "a name given to undo_point is not a plain path, sysctl or role",
     "UN-103": "systemctl could not describe the units on a node",
     "UN-104": "something could not be put back; the point is kept",
+    "UN-105": "a file was changed since Fullmesh wrote it; an undo keeps that version beside it (warning)",
 }

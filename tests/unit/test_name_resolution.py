@@ -8,6 +8,7 @@ from typing import Any
 import cluster_hosts as module
 import fullmesh_hosts as text
 import pytest
+import undo_point
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,28 @@ def test_the_127_0_1_1_trap_is_taken_out_and_kept_for_reading() -> None:
         "::1 localhost ip6-localhost",
     ]
     assert "# was: 127.0.1.1 node1.example.org node1" in result.splitlines()
+
+
+@pytest.mark.parametrize(
+    "original",
+    [
+        DEBIAN,
+        "127.0.0.1 localhost node1\n10.9.9.9 node2\n# the end\n",
+        "10.9.9.9 node1 node2 # both\n127.0.0.1 localhost\n",
+        "127.0.0.1 localhost\n",
+        "",
+    ],
+)
+def test_undo_takes_our_block_out_and_leaves_what_others_added(original: str) -> None:
+    stands = text.render(original, HOSTS)
+    assert text.given_back(stands, original) == original
+    mine = "10.3.3.3 nfs  # mine\n"
+    assert text.given_back(stands + mine, original) == original + mine
+
+
+def test_a_line_that_somebody_took_out_stays_out() -> None:
+    stands = text.render(DEBIAN, HOSTS).replace("::1 localhost ip6-localhost\n", "")
+    assert text.given_back(stands, DEBIAN) == DEBIAN.replace("::1 localhost ip6-localhost\n", "")
 
 
 @pytest.mark.parametrize(
@@ -206,3 +229,52 @@ def test_names_that_cannot_work(
     hosts: list[dict[str, Any]], own: list[str], codes: list[str]
 ) -> None:
     assert [fault.code for fault in name_resolution.faults(hosts, "10.0.0.11", own)] == codes
+
+
+# as somebody's editor left it
+ODD = "127.0.0.1\tlocalhost\n127.0.1.1\tnode1.example.org node1\n# no newline at the end"
+
+
+# --- undo ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def point(node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A node with an undo point and a record, made by the module that makes them."""
+    store = str(tmp_path / "undo")
+    (node / "hosts").write_text(ODD)
+    monkeypatch.setattr(undo_point, "STORE", store)
+    for written in (undo_point.written, module.written):
+        monkeypatch.setattr(written, "STORE", store)
+    wanted = {kind: [] for kind in undo_point.KINDS} | {"files": [str(node / "hosts")]}
+    there = undo_point.Node("", lambda command: (0, "", ""))
+    undo_point.remember(there, "name_resolution", wanted, check=False)
+    module.converge(PARAMS, False)
+    undo_point.note_written(there, "name_resolution", check=False)
+    return node / "hosts"
+
+
+def test_undo_gives_the_file_back_byte_for_byte(point: Path) -> None:
+    assert module.give_back(check=True)["changed"]
+    assert module.text.BEGIN in point.read_text()
+    assert module.give_back(check=False)["diff"]["after"] == point.read_text() == ODD
+    assert not module.give_back(check=False)["changed"]
+
+
+def test_undo_keeps_the_lines_that_others_added(point: Path) -> None:
+    with point.open("a") as stream:
+        stream.write("10.3.3.3 nfs\n")
+    assert module.give_back(check=False)["changed"]
+    assert point.read_text() == ODD + "\n10.3.3.3 nfs\n"
+
+
+def test_a_file_that_is_no_longer_ours_is_left(point: Path) -> None:
+    """cloud-init wrote it anew."""
+    point.write_text("127.0.0.1 localhost\n")
+    assert not module.give_back(check=False)["changed"]
+
+
+def test_without_an_undo_point_nothing_is_taken_out(node: Path) -> None:
+    stands = text.render(DEBIAN, HOSTS)
+    (node / "hosts").write_text(stands)
+    assert not module.give_back(check=False)["changed"]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fullmesh_manifest as manifest
 import pytest
 import undo_point as up
 
@@ -186,6 +187,7 @@ def test_a_mounted_file_is_written_in_place(node: up.Node, monkeypatch: pytest.M
     inode = file.stat().st_ino
     up.remember(node, "demo", wanted(files=[HOSTS]), check=False)
     put(node, HOSTS, "ours, and longer\n", 0o600)
+    up.note_written(node, "demo", check=False)
 
     def busy(*_: object) -> None:
         raise OSError(16, "Device or resource busy")
@@ -474,3 +476,221 @@ def test_interfaces_are_remembered_without_leases_and_link_local(node: up.Node) 
         "eth1": {"addresses": ["10.0.0.7/24"], "mtu": 1500},
         "gone": {"addresses": [], "mtu": 0},
     }
+
+
+# --- what others have changed since -----------------------------------------------------------
+
+OURS = "/etc/netplan/90-ours.yaml"
+
+
+def role_runs(node: up.Node, **files: str) -> None:
+    """What a role does: remember, write, note."""
+    up.remember(node, "demo", wanted(files=[HOSTS, OURS]), check=False)
+    for path, content in {HOSTS: "ours\n", OURS: "ours\n", **files}.items():
+        put(node, path, content)
+    assert up.note_written(node, "demo", check=False)["changed"] is False
+
+
+def beside(node: up.Node, path: str) -> list[str]:
+    """What an undo has kept beside a file, in order."""
+    file = Path(node.at(path))
+    return [one.read_text() for one in sorted(file.parent.glob("*fullmesh-kept*"))]
+
+
+@pytest.mark.parametrize("again", [1, 2])
+def test_what_the_role_wrote_leaves_nothing_beside(node: up.Node, again: int) -> None:
+    put(node, HOSTS, "theirs\n")
+    for _ in range(again):
+        role_runs(node)
+    result = restore(node)
+    assert result["kept"] == []
+    assert Path(node.at(HOSTS)).read_text() == "theirs\n"
+    assert beside(node, HOSTS) == beside(node, OURS) == []
+
+
+@pytest.mark.parametrize("path", [HOSTS, OURS])
+def test_a_file_that_somebody_changed_since_is_kept_beside_and_named(
+    node: up.Node, path: str
+) -> None:
+    put(node, HOSTS, "theirs\n")
+    role_runs(node)
+    put(node, path, "ours\nand mine\n", 0o640)
+    would = restore(node, check=True)
+    assert beside(node, path) == []
+    result = restore(node)
+    assert result["kept"] == would["kept"]
+    assert [one["path"] for one in result["kept"]] == [path]
+    kept = Path(node.at(result["kept"][0]["kept"]))
+    assert (kept.read_text(), stat.S_IMODE(kept.stat().st_mode)) == ("ours\nand mine\n", 0o640)
+    assert Path(node.at(HOSTS)).read_text() == "theirs\n"
+    assert not Path(node.at(OURS)).exists()
+    again = restore(node)
+    assert (again["changed"], again["kept"], len(beside(node, path))) == (False, [], 1)
+
+
+def test_the_check_says_of_a_directory_that_it_stays_for_what_is_kept_in_it(node: up.Node) -> None:
+    path = "/etc/demo/conf.d/ours"
+    up.remember(node, "demo", wanted(files=[path]), check=False)
+    put(node, path, "ours\n")
+    up.note_written(node, "demo", check=False)
+    put(node, path, "mine\n")
+    would, did = restore(node, check=True), restore(node)
+    assert would["restored"] == did["restored"] == ["file:" + path]
+    assert Path(node.at("/etc/demo/conf.d")).is_dir()
+
+
+def test_a_change_that_a_later_run_did_not_touch_is_still_somebodys(node: up.Node) -> None:
+    """A network file of others of which we took one line out: the role leaves it alone from then on."""
+    put(node, HOSTS, "theirs\n")
+    role_runs(node)
+    put(node, HOSTS, "ours\nand mine\n")
+    up.remember(node, "demo", wanted(files=[HOSTS, OURS]), check=False)
+    up.note_written(node, "demo", check=False)
+    assert [one["path"] for one in restore(node)["kept"]] == [HOSTS]
+
+
+def test_what_a_later_run_wrote_over_it_is_ours(node: up.Node) -> None:
+    put(node, HOSTS, "theirs\n")
+    role_runs(node)
+    put(node, HOSTS, "mine\n")
+    role_runs(node, **{HOSTS: "ours, newer\n"})
+    assert restore(node)["kept"] == []
+
+
+def test_an_end_without_a_beginning_takes_nothing_for_ours(node: up.Node) -> None:
+    """static_ip remembers nothing in a run that has nothing to do."""
+    put(node, HOSTS, "theirs\n")
+    role_runs(node)
+    put(node, HOSTS, "mine\n")
+    up.note_written(node, "demo", check=False)
+    assert [one["path"] for one in restore(node)["kept"]] == [HOSTS]
+
+
+def test_a_mode_or_a_file_that_is_gone_is_nothing_to_keep(node: up.Node) -> None:
+    put(node, HOSTS, "theirs\n")
+    role_runs(node)
+    change_mode(node)
+    Path(node.at(OURS)).unlink()
+    assert restore(node)["kept"] == []
+
+
+def test_a_link_that_somebody_made_is_kept_as_a_link(node: up.Node) -> None:
+    put(node, HOSTS, "theirs\n")
+    role_runs(node)
+    replace_by_link(node)
+    kept = restore(node)["kept"]
+    assert os.readlink(node.at(kept[0]["kept"])) == "/elsewhere"
+    assert Path(node.at(HOSTS)).read_text() == "theirs\n"
+
+
+def as_2e7304f(node: up.Node, *, put_aside: bool) -> None:
+    """A node of that version: no record, a manifest, which an undo has put aside by the time that roles are undone."""
+    Path(node.at(up.STORE + "/demo/written.json")).unlink()
+    states = {path: manifest.file_state(node.at(path)) for path in (HOSTS, OURS)}
+    aside, stands = up.written.MANIFESTS
+    put(node, aside if put_aside else stands, json.dumps({"state": {"file": states}}))
+
+
+@pytest.mark.parametrize("put_aside", [False, True])
+@pytest.mark.parametrize("edited", [[], [HOSTS], [OURS]])
+def test_a_node_of_before_is_known_by_its_manifest(
+    node: up.Node, edited: list[str], put_aside: bool
+) -> None:
+    put(node, HOSTS, "theirs\n")
+    role_runs(node)
+    as_2e7304f(node, put_aside=put_aside)
+    for path in edited:
+        put(node, path, "mine\n")
+    assert [one["path"] for one in restore(node)["kept"]] == edited
+    up.forget(node, "demo", check=False)
+    assert not Path(node.at(up.written.MANIFESTS[0])).exists()
+
+
+def test_what_nobody_knows_is_kept_where_it_was_somebody_elses(node: up.Node) -> None:
+    put(node, HOSTS, "theirs\n")
+    up.remember(node, "demo", wanted(files=[HOSTS, OURS]), check=False)
+    put(node, HOSTS, "who knows\n")
+    put(node, OURS, "ours\n")
+    assert [one["path"] for one in restore(node)["kept"]] == [HOSTS]
+
+
+def test_two_versions_of_one_day_are_both_kept(node: up.Node) -> None:
+    put(node, HOSTS, "theirs\n")
+    role_runs(node)
+    for text in ("one\n", "two\n", "one\n"):
+        put(node, HOSTS, text)
+        restore(node)
+    assert sorted(beside(node, HOSTS)) == ["one\n", "two\n"]
+
+
+def test_a_role_that_gives_its_files_back_by_itself(node: up.Node) -> None:
+    put(node, HOSTS, "theirs\n")
+    role_runs(node)
+    put(node, HOSTS, "merged\n")
+    put(node, OURS, "mine\n")
+    back = up.Restoration(node, "demo", False, [], [HOSTS])
+    assert [one["path"] for one in back.only_keep()["kept"]] == [OURS]
+    assert (Path(node.at(HOSTS)).read_text(), Path(node.at(OURS)).read_text()) == (
+        "merged\n",
+        "mine\n",
+    )
+    assert up.Restoration(node, "demo", False, [], [HOSTS]).run()["restored"] == ["file:" + OURS]
+    assert Path(node.at(HOSTS)).read_text() == "merged\n"
+
+
+def test_what_cannot_be_kept_is_not_overwritten(
+    node: up.Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(node, HOSTS, "theirs\n")
+    role_runs(node)
+    put(node, HOSTS, "mine\n")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(up, "put", full)
+    with pytest.raises(up.UndoError, match=r"UN-104\].*/etc/hosts was changed.*No space left"):
+        restore(node)
+    assert Path(node.at(HOSTS)).read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        # what reads every file: NetworkManager and apt leave out a name that ends in a tilde
+        ("/etc/hosts", "/etc/hosts.fullmesh-kept-2026-11-22~"),
+        ("/etc/network/interfaces.d/a", "/etc/network/interfaces.d/.a.fullmesh-kept-2026-11-22~"),
+    ],
+)
+def test_a_kept_file_has_a_name_that_nobody_reads(path: str, name: str) -> None:
+    assert up.written.kept_name(path, "2026-11-22") == name
+    assert up.written.kept_name(path, "2026-11-22", 1) == name[:-1] + "-2~"
+
+
+def test_the_module_warns_of_each(
+    node: up.Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told: list[str] = []
+
+    class Module:
+        def __init__(self, **_: Any) -> None:
+            self.params: dict[str, Any] = wanted() | {"paths": []}
+            self.params |= {"role": "demo", "state": "restored", "restart": [], "leave": []}
+            self.check_mode = False
+
+        def warn(self, text: str) -> None:
+            told.append(text)
+
+        def exit_json(self, **result: Any) -> None:
+            raise SystemExit(json.dumps(result))
+
+    put(node, HOSTS, "theirs\n")
+    role_runs(node)
+    put(node, HOSTS, "mine\n")
+    monkeypatch.setattr(up, "AnsibleModule", Module)
+    monkeypatch.setattr(up, "Node", lambda *_: node)
+    with pytest.raises(SystemExit, match='"kept"'):
+        up.main()
+    assert len(told) == 1
+    assert told[0].startswith("[UN-105] /etc/hosts was changed since Fullmesh wrote it: ")
+    assert "fullmesh-kept-" in told[0]
