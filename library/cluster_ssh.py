@@ -2,16 +2,19 @@
 # SPDX-License-Identifier: MIT
 """The account and the key by which nodes log in to each other."""
 
+import contextlib
 import glob
 import json
 import os
 import pwd
+import secrets
 import shutil
 import stat
 import subprocess
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_as_account import AccountError, as_account
 from ansible.module_utils.fullmesh_files import put, read
 
 if TYPE_CHECKING:
@@ -26,6 +29,8 @@ short_description: The account and the key by which nodes log in to each other
 description:
   - Makes the account where it is missing, brings key, known_hosts and ssh's settings into a folder of ours, and adds
     one line to the account's authorized_keys. Lines and files of others are never touched.
+  - What lies in the account's folder is read and written by a process that is the account. A C(.ssh) or
+    C(authorized_keys) that is a symbolic link is refused.
   - Then logs in to another node, so that what was written is also what works.
 options:
   state:
@@ -63,7 +68,7 @@ attributes:
     description: Says what would change, on a bare machine too; does not log in.
     support: full
   diff_mode:
-    description: Names of what differs and the text of what is no secret.
+    description: Names of what differs and the text of what is ours and no secret; no line of anybody else's.
     support: full
 author: [Fullmesh contributors]
 """
@@ -97,6 +102,8 @@ HOST_KEYS = "/etc/ssh/ssh_host_*_key.pub"
 NOTE = "/var/lib/fullmesh/node_ssh.json"
 MARK = " fullmesh-cluster"
 HOMES = "/home"
+DOT, KEYS = ".ssh", "authorized_keys"
+LARGEST = 4 << 20  # bytes of authorized_keys
 TRY_SECONDS = 15
 # useradd and userdel wait up to 15 s for the lock of /etc/passwd (lckpwdf(3)).
 COMMAND_SECONDS = 60
@@ -168,11 +175,121 @@ def wanted_keys(text: str, line: str) -> str:
     return "".join(one + "\n" for one in lines)
 
 
-def differing(params: "Params") -> "list[Params]":
+def ours(text: str) -> str:
+    """The lines that are ours: all that a diff may show of a file of the account's."""
+    return "".join(one + "\n" for one in text.splitlines() if one.endswith(MARK))
+
+
+def folder_of(home: str) -> int:
+    """Open the account's .ssh; raises where it is a link, because whoever made the link chose the place."""
+    base = os.open(
+        home, os.O_RDONLY | os.O_DIRECTORY
+    )  # the home itself may be a link: passwd names it, and that is root's
+    try:
+        info = os.stat(DOT, dir_fd=base, follow_symlinks=False)
+        if not stat.S_ISDIR(info.st_mode):
+            raise odd(os.path.join(home, DOT), base, DOT, "a directory")
+        return os.open(DOT, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=base)
+    finally:
+        os.close(base)
+
+
+def odd(path: str, folder: int, name: str, wanted: str) -> AccountError:
+    """Word what is in the way, with the target of a link."""
+    try:
+        what = "a symbolic link to {}".format(os.readlink(name, dir_fd=folder))
+    except OSError:
+        what = "no link either"
+    return AccountError(
+        "[NS-105] {0} is not {1}: {2}. Put {1} there, or name another account in node_ssh_user.".format(
+            path, wanted, what
+        )
+    )
+
+
+def look(home: str) -> "Params":
+    """As the account: what is in its .ssh."""
+    found = {"folder": False, "keys": False, "text": "", "uid": -1}  # type: Params
+    try:
+        folder = folder_of(home)
+    except FileNotFoundError:
+        return found
+    found["folder"] = True
+    try:
+        info = os.stat(KEYS, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISREG(info.st_mode):
+            raise odd(os.path.join(home, DOT, KEYS), folder, KEYS, "a plain file")
+        # O_NONBLOCK: a fifo that was put in its place meanwhile must not hold us
+        handle = os.open(KEYS, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except FileNotFoundError:
+        return found
+    finally:
+        os.close(folder)
+    with os.fdopen(handle, "rb") as stream:
+        raw = stream.read(LARGEST + 1)
+    if len(raw) > LARGEST:
+        raise AccountError(
+            "[NS-105] {} has more than {} bytes. Put a file of keys there, or name another account in "
+            "node_ssh_user.".format(os.path.join(home, DOT, KEYS), LARGEST)
+        )
+    found.update({"keys": True, "text": raw.decode("utf-8", "surrogateescape"), "uid": info.st_uid})
+    return found
+
+
+def write_keys(home: str, line: str) -> None:
+    """As the account: bring our line; nobody else's line is lost, whoever reads meanwhile sees a whole file."""
+    seen = look(home)
+    if not seen["folder"]:
+        os.mkdir(os.path.join(home, DOT), 0o700)
+    folder = folder_of(home)
+    aside = ".fullmesh-" + secrets.token_hex(8)
+    try:
+        mode = 0o600
+        if seen["keys"]:
+            mode = stat.S_IMODE(os.stat(KEYS, dir_fd=folder, follow_symlinks=False).st_mode)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        handle = os.open(aside, flags, 0o600, dir_fd=folder)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(wanted_keys(seen["text"], line).encode("utf-8", "surrogateescape"))
+            stream.flush()
+            os.fchmod(handle, mode)
+            os.fsync(handle)
+        os.rename(aside, KEYS, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
+    except BaseException:
+        if os.path.lexists(os.path.join(home, DOT, aside)):
+            os.unlink(aside, dir_fd=folder)
+        raise
+    finally:
+        os.close(folder)
+    label(os.path.join(home, DOT))
+
+
+def forget_keys(home: str, made: "Params") -> None:
+    """As the account: take our line away, the file when nobody else's line is in it and we made it, so the folder."""
+    seen = look(home)
+    if seen["keys"]:
+        rest = wanted_keys(seen["text"], "")
+        if rest or not made.get("keys"):
+            if rest != seen["text"]:
+                write_keys(home, "")
+        else:
+            folder = folder_of(home)
+            try:
+                os.unlink(KEYS, dir_fd=folder)
+            finally:
+                os.close(folder)
+    if made.get("folder") and seen["folder"]:
+        with contextlib.suppress(OSError):  # something of the account's is in it
+            os.rmdir(os.path.join(home, DOT))
+
+
+def differing(params: "Params", owner: "pwd.struct_passwd | None") -> "list[Params]":
     """What has to be written: path, before, after, mode, and whether it is the account's."""
-    owner = account(params["user"])
     home = owner.pw_dir if owner else os.path.join(HOMES, params["user"])
-    line = os.path.join(home, ".ssh", "authorized_keys")
+    seen = {"text": "", "uid": -1}  # type: Params
+    if owner and os.path.isdir(home):
+        seen = as_account(owner, lambda: look(home))
     files = [
         {
             "path": FOLDER + "/id_ed25519",
@@ -182,31 +299,30 @@ def differing(params: "Params") -> "list[Params]":
         },
         {"path": FOLDER + "/known_hosts", "after": params["known_hosts"], "mode": 0o644},
         {"path": FOLDER + "/config", "after": params["config"], "mode": 0o644},
-        {
-            "path": line,
-            "after": wanted_keys(read(line), params["authorized"]),
-            "mode": 0o600,
-            "own": True,
-        },
     ]  # type: list[Params]
     found = []
     for one in files:
         one["before"] = read(one["path"])
         uid = owner.pw_uid if owner and one.get("own") else 0
-        if one["before"] != one["after"] or not fits(
-            one["path"], uid, one["mode"], one["path"] == line
-        ):
+        if one["before"] != one["after"] or not fits(one["path"], uid, one["mode"]):
             found.append(one)
+    # a user's own authorized_keys keeps the mode it has, and only what is ours of it is shown
+    after = wanted_keys(seen["text"], params["authorized"])
+    if seen["text"] != after or not owner or seen["uid"] != owner.pw_uid:
+        path = os.path.join(home, DOT, KEYS)
+        found.append(
+            {"path": path, "before": ours(seen["text"]), "after": ours(after), "keys": True}
+        )
     return found
 
 
-def fits(path: str, uid: int, mode: int, theirs: bool) -> bool:
-    """Whether owner and mode are right; a user's own authorized_keys keeps the mode it has."""
+def fits(path: str, uid: int, mode: int) -> bool:
+    """Whether owner and mode are right."""
     try:
         info = os.stat(path)
     except OSError:
         return False
-    return info.st_uid == uid and (theirs or stat.S_IMODE(info.st_mode) == mode)
+    return info.st_uid == uid and stat.S_IMODE(info.st_mode) == mode
 
 
 def make_account(params: "Params", made: "Params") -> "pwd.struct_passwd":
@@ -220,9 +336,13 @@ def make_account(params: "Params", made: "Params") -> "pwd.struct_passwd":
         options = ["--system", "--user-group", "--no-create-home", "--home-dir", home]
         command(["useradd", *options, "--shell", "/bin/bash", "--password", "*", user])
         found = pwd.getpwnam(user)
-    if not os.path.isdir(found.pw_dir) and made.get("account"):
+    if made.get("account") and not os.path.isdir(found.pw_dir):
         os.mkdir(found.pw_dir, 0o700)
-        os.chown(found.pw_dir, found.pw_uid, found.pw_gid)
+        handle = os.open(found.pw_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            os.fchown(handle, found.pw_uid, found.pw_gid)
+        finally:
+            os.close(handle)
     return found
 
 
@@ -233,8 +353,9 @@ def present(params: "Params", check: bool) -> "Params":
     if moved and not check:
         absent(check)
         made = {}
-    files = differing(params)
-    changed = bool(files) or moved or account(params["user"]) is None
+    owner = account(params["user"])
+    files = differing(params, owner)
+    changed = bool(files) or moved or owner is None
     diff = [
         {
             "before_header": one["path"],
@@ -252,23 +373,17 @@ def present(params: "Params", check: bool) -> "Params":
 def bring(params: "Params", made: "Params", files: "list[Params]") -> None:
     """Make the account and write what differs."""
     owner = make_account(params, made)
-    dot = os.path.join(owner.pw_dir, ".ssh")
-    made.update(
-        {"user": params["user"], "folder": not os.path.isdir(dot) or made.get("folder", False)}
-    )
-    made["keys"] = made.get("keys", not os.path.exists(dot + "/authorized_keys"))
+    seen = as_account(owner, lambda: look(owner.pw_dir))
+    made.update({"user": params["user"], "folder": not seen["folder"] or made.get("folder", False)})
+    made["keys"] = made.get("keys", not seen["keys"])
     keep(made)
     os.makedirs(FOLDER, exist_ok=True)
-    if not os.path.isdir(dot):
-        os.makedirs(dot, 0o700)
-        os.chown(dot, owner.pw_uid, owner.pw_gid)
     for one in files:
-        mine = one.get("own")
-        mode = one["mode"]
-        if one["path"].startswith(dot) and one["before"]:
-            mode = stat.S_IMODE(os.stat(one["path"]).st_mode)
-        put(one["path"], one["after"], mode, (owner.pw_uid, owner.pw_gid) if mine else (0, 0))
-    label(dot)
+        if one.get("keys"):
+            as_account(owner, lambda: write_keys(owner.pw_dir, params["authorized"]))
+        else:
+            whose = (owner.pw_uid, owner.pw_gid) if one.get("own") else (0, 0)
+            put(one["path"], one["after"], one["mode"], whose)
 
 
 def label(path: str) -> None:
@@ -301,21 +416,14 @@ def remove_login(owner: "pwd.struct_passwd", made: "Params") -> str:
     if made.get("account"):
         # first: it refuses while something runs in the account, and then everything must still be as it was
         command(["userdel", owner.pw_name])
-    dot = os.path.join(owner.pw_dir, ".ssh")
-    keys = os.path.join(dot, "authorized_keys")
-    if os.path.exists(keys):
-        rest = wanted_keys(read(keys), "")
-        if rest or not made.get("keys"):
-            put(keys, rest)
-        else:
-            os.unlink(keys)
-    if made.get("folder") and os.path.isdir(dot) and not os.listdir(dot):
-        os.rmdir(dot)
+    if os.path.isdir(owner.pw_dir):
+        as_account(owner, lambda: forget_keys(owner.pw_dir, made))
     if not made.get("account") or not os.path.isdir(owner.pw_dir):
         return ""
-    if os.listdir(owner.pw_dir):
+    try:
+        os.rmdir(owner.pw_dir)
+    except OSError:  # somebody's files are in it
         return str(owner.pw_dir)
-    os.rmdir(owner.pw_dir)
     return ""
 
 
@@ -380,7 +488,7 @@ def main() -> None:
             result = {} if module.check_mode else tried(params)
         else:
             result = absent(module.check_mode)
-    except SshError as error:
+    except (SshError, AccountError) as error:
         module.fail_json(msg=str(error))
     except OSError as error:
         module.fail_json(

@@ -20,6 +20,7 @@ CODES: dict[str, str] = {
     "NS-102": "a node has no ssh host key",
     "NS-103": "the account for ssh between the nodes cannot be made or removed",
     "NS-104": "a node cannot log in to the next one with the cluster's key",
+    "NS-105": "something that is no plain folder or file is in the way of the account's keys",
 }
 
 # useradd's own rule, so that nothing else gets into a command or a file.

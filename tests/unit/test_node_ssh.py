@@ -4,6 +4,7 @@ import os
 import pwd
 import stat
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from fullmesh import node_ssh as core
 PLAN = plan(2)
 FIRST, SECOND = list(PLAN["nodes"])
 ALIEN = "ssh-rsa AAAA somebody"
+STRANGER = 61999
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,6 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     monkeypatch.setattr(module, "account", lambda _user: found)
     monkeypatch.setattr(module, "keep", lambda made: _keep(Path(module.NOTE), made))
-    monkeypatch.setattr(os, "chown", lambda *_: None)
     return tmp_path
 
 
@@ -137,6 +138,140 @@ def test_an_account_of_the_users_keeps_what_it_has(node: Path) -> None:
     assert not (node / "etc/fullmesh").exists()
     assert not Path(module.NOTE).exists()
     assert module.absent(check=False)["changed"] is False
+
+
+@pytest.fixture
+def stranger(node: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same machine; the account has no rights, and nobody has any in what it must not touch: root only can."""
+    uid, gid = (STRANGER, STRANGER) if os.geteuid() == 0 else (os.getuid(), os.getgid())
+    top = len(Path(tempfile.gettempdir()).parts)
+    for place in (node, *node.parents[: len(node.parts) - top - 1]):  # pytest shuts them to others
+        place.chmod(place.stat().st_mode | 0o011)
+    for path in (node / "home", node / "home/.ssh"):
+        os.chown(path, uid, gid)
+    found = pwd.struct_passwd(("train", "x", uid, gid, "", str(node / "home"), "/bin/sh"))
+    monkeypatch.setattr(module, "account", lambda _user: found)
+    (node / "secret").write_text("ROOTS-OWN\n")
+    (node / "secret").chmod(0)
+    (node / "roots-ssh").mkdir()
+    (node / "roots-ssh").chmod(0)
+    return node
+
+
+def untouched(secret: Path) -> bool:
+    held = secret.stat()
+    if (held.st_uid, stat.S_IMODE(held.st_mode)) != (os.geteuid(), 0):
+        return False
+    secret.chmod(0o600)
+    return secret.read_text() == "ROOTS-OWN\n"
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_key_file_that_is_a_link_is_refused(stranger: Path, check: bool) -> None:
+    keys = stranger / "home/.ssh/authorized_keys"
+    keys.symlink_to(stranger / "secret")
+    with pytest.raises(
+        module.AccountError, match=r"\[NS-105\] .*keys is not a plain file.*link to"
+    ):
+        module.present(PARAMS, check=check)
+    assert untouched(stranger / "secret")
+    assert keys.is_symlink()
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_folder_that_is_a_link_is_refused(stranger: Path, check: bool) -> None:
+    roots = stranger / "roots-ssh"
+    (stranger / "home/.ssh").rmdir()
+    (stranger / "home/.ssh").symlink_to(roots)
+    with pytest.raises(
+        module.AccountError, match=r"\[NS-105\] .*ssh is not a directory.*roots-ssh"
+    ):
+        module.present(PARAMS, check=check)
+    assert (roots.stat().st_uid, stat.S_IMODE(roots.stat().st_mode)) == (os.geteuid(), 0)
+    roots.chmod(0o700)
+    assert list(roots.iterdir()) == []
+
+
+def test_a_fifo_does_not_hold_us(stranger: Path) -> None:
+    os.mkfifo(stranger / "home/.ssh/authorized_keys")
+    with pytest.raises(module.AccountError, match="NS-105"):
+        module.present(PARAMS, check=True)
+
+
+def test_undo_does_not_follow_links_either(stranger: Path) -> None:
+    module.present(PARAMS, check=False)
+    keys = stranger / "home/.ssh/authorized_keys"
+    keys.unlink()
+    keys.symlink_to(stranger / "secret")
+    with pytest.raises(module.AccountError, match="NS-105"):
+        module.absent(check=False)
+    assert untouched(stranger / "secret")
+
+
+def test_what_is_done_in_the_accounts_folder_is_done_as_the_account(
+    stranger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link that appears after every look is the account's own loss: it has no right to what it leads to."""
+
+    def fooled(_home: str) -> int:
+        return os.open(stranger / "roots-ssh", os.O_RDONLY | os.O_DIRECTORY)
+
+    monkeypatch.setattr(module, "folder_of", fooled)
+    for check in (True, False):
+        with pytest.raises(OSError, match=r"as train: .*Permission denied"):
+            module.present(PARAMS, check=check)
+    (stranger / "roots-ssh").chmod(0o700)
+    assert list((stranger / "roots-ssh").iterdir()) == []
+
+
+def test_the_work_has_no_rights_left(stranger: Path) -> None:
+    def work() -> list[Any]:
+        status = Path("/proc/self/status").read_text().splitlines()
+        return [os.getresuid(), os.getresgid(), [ln for ln in status if ln.startswith("CapEff")]]
+
+    owner = module.account("")
+    wanted = [[owner.pw_uid] * 3, [owner.pw_gid] * 3, ["CapEff:\t" + "0" * 16]]
+    assert module.as_account(owner, work) == wanted
+    with pytest.raises(OSError, match=r"as train: .*Permission denied"):
+        module.as_account(module.account(""), (stranger / "secret").read_text)
+
+
+def test_an_account_that_kills_the_work_is_said(stranger: Path) -> None:
+    with pytest.raises(OSError, match="as train: it ended without an answer"):
+        module.as_account(module.account(""), lambda: os.kill(os.getpid(), 9))
+
+
+def test_a_home_that_is_a_link_works_and_root_needs_no_rights_in_it(stranger: Path) -> None:
+    """passwd's own path may be a link (automounted homes), and NFS may give root nothing (root_squash)."""
+    (stranger / "home").rename(stranger / "elsewhere")
+    (stranger / "home").symlink_to(stranger / "elsewhere")
+    module.present(PARAMS, check=False)
+    keys = stranger / "elsewhere/.ssh/authorized_keys"
+    assert keys.read_text().splitlines() == [PARAMS["authorized"]]
+    assert (keys.stat().st_uid, stat.S_IMODE(keys.stat().st_mode)) == (
+        module.account("").pw_uid,
+        0o600,
+    )
+    assert module.present(PARAMS, check=False)["changed"] is False
+    module.absent(check=False)
+    assert not keys.exists()
+
+
+def test_a_diff_shows_our_lines_only(node: Path) -> None:
+    (node / "home/.ssh/authorized_keys").write_text(ALIEN + "\n")
+    shown = module.present(PARAMS, check=True)["diff"]
+    assert ALIEN not in str(shown)
+    assert PARAMS["authorized"] in str(shown)
+
+
+def test_a_file_that_is_no_list_of_keys_is_refused(
+    stranger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LARGEST", 10)
+    (stranger / "home/.ssh/authorized_keys").write_text("x" * 11)
+    (stranger / "home/.ssh/authorized_keys").chmod(0o644)
+    with pytest.raises(module.AccountError, match=r"\[NS-105\].*more than 10 bytes"):
+        module.present(PARAMS, check=True)
 
 
 def test_a_diff_never_holds_the_key(node: Path) -> None:
