@@ -413,6 +413,10 @@ def absent(check: bool) -> "Params":
 
 def remove_login(owner: "pwd.struct_passwd", made: "Params") -> str:
     """Our line, and the account when it is ours; returns its folder where it had to stay."""
+    if os.path.isdir(owner.pw_dir):
+        as_account(
+            owner, lambda: look(owner.pw_dir)
+        )  # what is refused is refused before anything is gone
     if made.get("account"):
         # first: it refuses while something runs in the account, and then everything must still be as it was
         command(["userdel", owner.pw_name])

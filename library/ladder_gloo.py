@@ -18,6 +18,7 @@ description:
   - V(started) ends the listeners of ladder_node, and starts the ranks when there are any; it returns at once.
   - V(collected) waits up to O(wait) seconds for the ranks and returns what they wrote. When they are through,
     nothing is left on the node. Ranks that hang are killed at O(deadline) by a process on the node itself.
+  - The ranks are no account of the node and have no rights; what they write is read as a stranger's.
 options:
   run:
     description: Name of this verification.
@@ -125,11 +126,10 @@ def start(want: "dict[str, Any]") -> "dict[str, Any]":
     """End the listeners first: the job needs their ports."""
     seen = stop_listeners(want["run"], BASE)
     names = take_answers(want["run"], BASE)
+    drop_run_directory(want["run"])
     if want["ranks"]:
         make_run_directory(want["run"])
         start_ranks(dict(want, base=BASE))
-    else:
-        drop_run_directory(want["run"])
     return {"listeners": seen, **({"names": names} if names else {})}
 
 
@@ -169,6 +169,10 @@ def main() -> None:
     want = module.params
     try:
         answer = start(want) if want["state"] == "started" else collect(want)
+    except PermissionError as exc:
+        module.fail_json(
+            msg=f"[VC-305] the test job's ranks, which are not root, cannot start: {exc}."
+        )
     except (OSError, ValueError) as exc:
         word = "started" if want["state"] == "started" else "followed"
         module.fail_json(msg=f"[VC-304] the test job could not be {word}: {exc}.")

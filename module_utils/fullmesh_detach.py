@@ -21,6 +21,7 @@ BASE = (
     "/run/fullmesh-verify" if os.geteuid() == 0 else "/tmp/fullmesh-verify-{}".format(os.getuid())  # noqa: S108 (its owner is checked, see below)
 )
 PRIVATE = 0o700
+PASSAGE = 0o711  # the ranks pass through to their run; what runs there are, nobody can list
 
 
 def run_directory(run: str, base: str = BASE) -> str:
@@ -33,14 +34,14 @@ def run_directory(run: str, base: str = BASE) -> str:
 def make_run_directory(run: str, base: str = BASE) -> str:
     """Create it for us alone."""
     path = run_directory(run, base)
-    for folder in (base, path):
+    for folder, mode in ((base, PASSAGE), (path, PRIVATE)):
         try:
             os.mkdir(folder, PRIVATE)
         except FileExistsError:
             held = os.lstat(folder)
             if not stat.S_ISDIR(held.st_mode) or held.st_uid != os.geteuid():
                 raise ValueError("{} is there already and is not ours".format(folder)) from None
-            os.chmod(folder, PRIVATE)
+        os.chmod(folder, mode)
     return path
 
 

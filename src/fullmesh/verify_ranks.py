@@ -289,7 +289,7 @@ def rule_climb(seen: Seen) -> Iterator[Finding]:
         where = f"{who} on {in_words(nodes)}"
         busy = overloaded(seen) if at_deadline(end) else ""
         yield Finding(
-            "VC-305" if busy else code_of(end),
+            "VC-306" if busy else code_of(end),
             STEPS[end.step],
             out_of_time(seen, end, where, busy) if busy else sentence(seen, end, where),
             node=nodes[0],

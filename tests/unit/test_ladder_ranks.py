@@ -1,13 +1,24 @@
-"""Ranks that run detached: through, dead, hanging; and what the rank's program computes."""
+"""Ranks that run detached: through, dead, hanging; without rights; and what the rank's program computes."""
 
+import ast
+import json
+import os
+import pwd
+import shutil
+import stat
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import ladder_gloo as module
+import ladder_rank
 import pytest
 from ansible.module_utils import fullmesh_detach as detach
+from ansible.module_utils import fullmesh_nobody as nobody
 from ansible.module_utils import fullmesh_ranks as ranks
 from loaded import load
 
@@ -17,6 +28,21 @@ from fullmesh.settings import ROOT
 WELL = "import json, os, sys; open(sys.argv[2], 'w').write(json.dumps({'step': os.environ['RANK']}) + '\\n')"
 CRASH = "import os, time; print('bang'); time.sleep(9 * (os.environ['RANK'] != '3')); raise SystemExit(4)"
 HANG = "import time; time.sleep(99)"
+
+
+@pytest.fixture
+def same_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter of these tests may be where only this account may go."""
+    monkeypatch.setattr(ranks, "pick", lambda: None)
+
+
+@pytest.fixture
+def open_place() -> Iterator[Path]:
+    """A folder that any account can go to; pytest's own are shut to others."""
+    place = Path(tempfile.mkdtemp(prefix="fullmesh-test-"))
+    place.chmod(0o711)
+    yield place
+    shutil.rmtree(place)
 
 
 def spec(base: Path, script: str, **change: Any) -> dict[str, Any]:
@@ -40,6 +66,7 @@ def collected(base: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.usefixtures("same_account")
 def test_ranks_run_and_report(tmp_path: Path) -> None:
     ranks.start_ranks(spec(tmp_path, WELL))
     found = collected(tmp_path)
@@ -48,6 +75,7 @@ def test_ranks_run_and_report(tmp_path: Path) -> None:
     assert ranks.current_step(found["ranks"]["3"]) == "3"
 
 
+@pytest.mark.usefixtures("same_account")
 def test_ranks_that_hang_are_killed_at_the_deadline(tmp_path: Path) -> None:
     begun = time.monotonic()
     ranks.start_ranks(spec(tmp_path, HANG, deadline=5))
@@ -56,6 +84,7 @@ def test_ranks_that_hang_are_killed_at_the_deadline(tmp_path: Path) -> None:
     assert sorted(found["ended"]["killed"]) == [3, 4]
 
 
+@pytest.mark.usefixtures("same_account")
 def test_a_dead_rank_takes_its_neighbours_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +96,7 @@ def test_a_dead_rank_takes_its_neighbours_along(
     assert found["ranks"]["3"]["log"] == "bang"
 
 
+@pytest.mark.usefixtures("same_account")
 def test_an_interpreter_that_is_not_there_is_reported(tmp_path: Path) -> None:
     ranks.start_ranks(spec(tmp_path, WELL, python="/nonexistent/python"))
     assert "nonexistent" in collected(tmp_path)["ended"]["error"]
@@ -76,6 +106,7 @@ def test_nothing_started_is_done(tmp_path: Path) -> None:
     assert collected(tmp_path)["started"] is False
 
 
+@pytest.mark.usefixtures("same_account")
 def test_results_that_nobody_collects_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,10 +118,268 @@ def test_results_that_nobody_collects_are_removed(
         time.sleep(0.1)
 
 
+# What a rank could do to the node, told as an event; the interpreter is sh, which any account may run.
+RIGHTS = r"""
+said="$(id -u) $(id -G) $(sed -n 's/^CapEff:.//p' /proc/self/status) $(ulimit -n) $(stat -c %u "$HOME" "$TMPDIR")"
+: >"$TMPDIR/mine" || exit 7
+for place in "${0%/*}" "${0%/*}/gloo_ladder.py" "${0%/*}/settings.json" "${0%/*/*}"; do
+  test -w "$place" && exit 8
+done
+sleep 99 & # what is left behind
+echo '{"step": "import", "state": "ok", "text": "'$said'", "data": {}}' >>"$2"
+"""
+
+
+def test_ranks_are_nobody_and_leave_nobody(open_place: Path) -> None:
+    ranks.start_ranks(spec(open_place, RIGHTS, python="/bin/sh", ranks=[0]))
+    found = collected(open_place)
+    assert found["ended"]["codes"] == {"0": 0}
+    uid, gid, held, files, *homes = found["ranks"]["0"]["events"][0]["text"].split()
+    root = os.geteuid() == 0
+    assert (int(uid) in range(nobody.FIRST, nobody.LAST + 1)) is root
+    assert int(uid) != 0
+    assert homes == [uid, uid]
+    assert int(held, 16) == 0
+    assert files == str(nobody.resource.getrlimit(nobody.resource.RLIMIT_NOFILE)[1])
+    if root:
+        assert gid == uid
+        deadline = time.monotonic() + 10
+        while int(uid) in nobody.owners():  # what was killed is reaped by init
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_the_account_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nobody.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(nobody, "owners", lambda: set(range(nobody.FIRST, nobody.LAST - 2)))
+    known = {nobody.LAST: "an account of a directory"}
+    monkeypatch.setattr(nobody, "known", lambda number: number in known)
+    picked = {nobody.pick().pw_uid for _ in range(20)}
+    assert picked == {nobody.LAST - 2, nobody.LAST - 1}
+    monkeypatch.setattr(nobody, "known", lambda _: True)
+    with pytest.raises(ValueError, match="are somebody's"):
+        nobody.pick()
+    monkeypatch.setattr(nobody.os, "geteuid", lambda: 1000)
+    assert nobody.pick() is None
+
+
+def test_numbers_of_accounts_and_of_systemds_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nobody, "TAKEN", str(tmp_path))
+    assert nobody.known(0)
+    assert not nobody.known(61999)
+    (tmp_path / "61999").touch()
+    assert nobody.known(61999)
+
+
+def test_only_a_number_of_ours_is_swept() -> None:
+    for number in (0, 1000, nobody.FIRST - 1, nobody.LAST + 1):
+        somebody = pwd.struct_passwd(("x", "x", number, number, "", "/", "/"))
+        with pytest.raises(ValueError, match="is somebody's"):
+            nobody.sweep(somebody)
+
+
+def test_devices_give_their_group_or_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held = {
+        "/dev/nvidia0": (0o666, 0),
+        "/dev/kfd": (0o660, 44),
+        "/dev/dri/renderD128": (0o660, 109),
+        "/dev/nvidiactl": (0o660, 0),
+        "/dev/nvidia-uvm": (0o600, 44),
+    }
+
+    def info(path: str) -> os.stat_result:
+        mode, gid = held[path]
+        return os.stat_result((stat.S_IFCHR | mode, 0, 0, 1, 0, gid, 0, 0, 0, 0))
+
+    monkeypatch.setattr(nobody.glob, "glob", lambda one: [p for p in held if Path(p).match(one)])
+    monkeypatch.setattr(nobody.os, "stat", info)
+    assert nobody.devices() == ([44, 109], ["/dev/nvidia-uvm", "/dev/nvidiactl"])
+
+
+def said(monkeypatch: pytest.MonkeyPatch, error: Exception) -> str:
+    """What the module says when ranks cannot be started."""
+
+    def start(_want: Any) -> None:
+        raise error
+
+    told: dict[str, Any] = {}
+
+    class Module:
+        def __init__(self, **_: Any) -> None:
+            self.params = {"run": "run1", "state": "started", "ranks": [0], "wait": 1.0}
+
+        def fail_json(self, **given: Any) -> None:
+            told.update(given)
+            raise SystemExit(1)
+
+    monkeypatch.setattr(module, "AnsibleModule", Module)
+    monkeypatch.setattr(module, "start", start)
+    with pytest.raises(SystemExit):
+        module.main()
+    return str(told["msg"])
+
+
+def test_a_node_that_has_no_such_account_is_refused(
+    open_place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mapped_away(*_: Any) -> None:
+        raise OSError("as fullmesh-verify: [Errno 22] Invalid argument")
+
+    monkeypatch.setattr(nobody, "as_account", mapped_away)
+    me = pwd.getpwuid(os.geteuid())
+    with pytest.raises(PermissionError, match=r"root cannot be given up here: .*Map the") as caught:
+        nobody.refuse(me, "/bin/sh")
+    assert said(monkeypatch, caught.value).startswith("[VC-305] the test job's ranks")
+    monkeypatch.setattr(nobody, "as_account", lambda *_: False)
+    python = open_place / "python"
+    python.touch(0o700)
+    with pytest.raises(PermissionError, match=rf"{python} is for root only. Open it"):
+        nobody.refuse(me, str(python))
+    nobody.refuse(me, "/nonexistent/python")  # VC-304 names it
+    assert said(monkeypatch, OSError("no room")).startswith("[VC-304]")
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("no json", "no event: no json"),
+        ('{"step": 3}', 'no event: {"step": 3}'),
+        ('{"step": "init", "state": "root"}', "no event"),
+        ('{"step": "init", "data": []}', "no event"),
+        ('{"step": "init", "seconds": "1"}', "no event"),
+        ('{"step": "init", "ranks": ["1"]}', "no event"),
+        (json.dumps({"step": "init", "text": "x" * 5000}), "no event"),
+        ("[" * 100000, "no event"),
+    ],
+)
+def test_what_a_rank_writes_is_proved(tmp_path: Path, line: str, text: str) -> None:
+    path = tmp_path / "rank-0.jsonl"
+    good = {"step": "store", "state": "ok", "seconds": 0.1, "text": "", "data": {}}
+    path.write_text(json.dumps(good) + "\n" + line + "\n" + json.dumps(good) + "\n")
+    events = ranks.read_events(str(path), os.getuid())
+    assert events[0] == good
+    assert len(events) == 2
+    assert (events[1]["step"], events[1]["state"]) == ("store", "failed")
+    assert text in events[1]["text"]
+
+
+def test_results_that_are_no_plain_file_of_the_rank_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rank-0.jsonl"
+    event = '{"step": "store"}\n'
+    (tmp_path / "other").write_text(event)
+    path.symlink_to(tmp_path / "other")
+    assert ranks.read_events(str(path), os.getuid()) == []
+    path.unlink()
+    os.link(tmp_path / "other", path)
+    assert ranks.read_events(str(path), os.getuid()) == []
+    path.unlink()
+    os.mkfifo(path)
+    assert ranks.read_events(str(path), os.getuid()) == []
+    path.unlink()
+    path.write_text(event)
+    assert ranks.read_events(str(path), os.getuid() + 1) == []
+    assert ranks.read_events(str(path), os.getuid()) == [{"step": "store"}]
+    monkeypatch.setattr(ranks, "LARGEST", len(event) + 3)
+    path.write_text(event * 3)
+    assert "more than" in ranks.read_events(str(path), os.getuid())[-1]["text"]
+
+
+FLOOD = "while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done"
+
+
+def test_a_rank_that_fills_the_memory_is_ended(
+    open_place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranks, "LARGEST", 100000)
+    begun = time.monotonic()
+    ranks.start_ranks(spec(open_place, FLOOD, python="/bin/sh", ranks=[0], deadline=60))
+    assert collected(open_place)["ended"]["killed"] == [0]
+    assert time.monotonic() - begun < 15
+
+
+PROGRAMS = [
+    *sorted((ROOT / "roles/verify_cluster/files").glob("*.py")),
+    *sorted((ROOT / "module_utils").glob("*.py")),
+    *sorted((ROOT / "library").glob("*.py")),
+]
+UNPICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
+
+
+def unpickling(source: str) -> list[str]:
+    """Calls that run what others send: *_object collectives, torch.load, and the modules that unpickle."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [one.name for one in node.names] + [getattr(node, "module", None) or ""]
+            found += [name for name in names if name.split(".")[0] in UNPICKLES]
+        elif isinstance(node, ast.Attribute | ast.Name):
+            name = node.attr if isinstance(node, ast.Attribute) else node.id
+            if name.endswith(("_object", "_object_list")) and name.split("_")[0] in COLLECTIVE:
+                found.append(name)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("torch.load"):
+            safe = [k for k in node.keywords if k.arg == "weights_only"]
+            if not safe or ast.unparse(safe[0].value) != "True":
+                found.append("torch.load")
+    return found
+
+
+COLLECTIVE = {"all", "broadcast", "scatter", "gather", "send", "recv", "reduce"}
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name)
+def test_nothing_that_a_verification_runs_unpickles(path: Path) -> None:
+    assert unpickling(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "dist.all_gather_object(rows, 1)",
+        "from torch.distributed import broadcast_object_list as b",
+        "from torch.distributed import broadcast_object_list\nbroadcast_object_list([])",
+        "rank.dist.scatter_object_list(a, b)",
+        "dist.send_object_list([1], 0)",
+        "import pickle",
+        "from pickle import loads",
+        "rank.torch.load(path)",
+        "torch.load(path, weights_only=False)",
+    ],
+)
+def test_the_search_for_unpickling_finds_it(source: str) -> None:
+    assert unpickling(source) or "import broadcast_object_list as" in source
+    assert unpickling("torch.load(path, weights_only=True)") == []
+
+
+def test_a_row_holds_json_and_nothing_else() -> None:
+    for value in (["cuda:0", ""], ["", "no GPU \N{SNOWMAN}" * 10]):
+        row = ladder_rank.encoded(value)
+        assert len(row) == ladder_rank.ROW
+        assert ladder_rank.decoded(row) == value
+    with pytest.raises(ValueError, match="do not fit"):
+        ladder_rank.encoded(["x" * ladder_rank.ROW])
+    for row in (
+        b"\xff\xff" + b"x" * 1022,
+        b"\x00\x05(((((".ljust(1024, b"\0"),
+        b"\x80\x04\x95" + b"\0" * 1021,
+        b"\0" * 1024,
+        b"\x03\xf0" + b"[" * 1022,
+    ):
+        with pytest.raises(ValueError, match=r"."):
+            ladder_rank.decoded(row)
+
+
 def test_settings_of_this_shell_do_not_reach_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "docker0")
+    monkeypatch.setenv("SSH_AUTH_SOCK", "roots-agent")
     env = ranks.rank_environment({"environment": {"WORLD_SIZE": 2}}, 1, 0)
     assert "GLOO_SOCKET_IFNAME" not in env
+    assert "SSH_AUTH_SOCK" not in env
     assert (env["RANK"], env["LOCAL_RANK"], env["WORLD_SIZE"]) == ("1", "0", "2")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import sys
 import tempfile
 import time
@@ -20,6 +21,7 @@ from typing import Any
 
 import gloo_ladder
 import ladder_gpu
+import ladder_rank
 import ladder_train
 import torch
 import torch._dynamo  # what DDP would import in every rank
@@ -28,6 +30,16 @@ from ladder_rank import BEGUN, RESERVE_SECONDS, Place, Rank
 
 HERE = Path(__file__).parent
 CPU = {"device": "cpu", "backend": "gloo"}
+RAN = HERE / "a-pickle-ran"
+GPU_CASES = (
+    "no gpu",
+    "wrong sum",
+    "nccl dies",
+    "gpus",
+    "pickle",
+    "asked for a pickle",
+    "pickled key",
+)
 GPU_STEPS = ("init", "groups", "gpus", "nccl", "nccl_sizes", "nccl_tests")
 TRAIN_STEPS = ("init", "groups", "ddp", "amp", "subgroups", "fsdp")
 
@@ -129,6 +141,34 @@ def cpu_jobs(**jobs: Any) -> None:
         gloo_ladder.STEPS[name] = lambda rank, job=job: ladder_train.on_cpu(job, rank)
 
 
+class Weapon:
+    """What a peer would send who wants to run something here."""
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return os.mkdir, (str(RAN),)
+
+
+def row(_: Any) -> bytes:
+    """A pickle in the place of JSON."""
+    raw = pickle.dumps(Weapon())
+    return (len(raw).to_bytes(2, "big") + raw).ljust(ladder_rank.ROW, b"\0")
+
+
+def asking(rank: Rank) -> tuple[str, str, str]:
+    """The way that is shut: an object of every rank, and one of them is a weapon."""
+    rows: list[Any] = [None] * rank.world
+    dist.all_gather_object(rows, Weapon() if rank.rank == 1 else "")
+    return "cpu", "gloo", ""
+
+
+def key_of_store(rank: Rank) -> dict[str, Any]:
+    """A fake peer answers in the store."""
+    if rank.rank == 1:
+        rank.store.set("store/1", pickle.dumps(Weapon()))
+        os._exit(0)
+    return gloo_ladder.meet(rank, rank.store, "store")
+
+
 # name -> (ranks, which of them are broken, how)
 CASES: dict[str, tuple[int, list[int], Callable[[], None]]] = {
     "healthy": (2, [], lambda: None),
@@ -163,13 +203,15 @@ CASES: dict[str, tuple[int, list[int], Callable[[], None]]] = {
     ),
     "wrong sum": (2, [1], lambda: patched(ladder_gpu, PATTERN=17)),
     "nccl dies": (2, [1], lambda: gloo_ladder.STEPS.update(nccl=leave)),
+    "pickle": (2, [1], lambda: patched(ladder_rank, encoded=row)),
+    "asked for a pickle": (2, [0, 1], lambda: patched(ladder_gpu, own_device=asking)),
+    "pickled key": (2, [0, 1], lambda: gloo_ladder.STEPS.update(init=key_of_store)),
 }
 
 
 def climb(rank: Rank, steps: tuple[str, ...], port: int) -> None:
     """Take the steps as the program does, with a store that the parent serves."""
-    rank.torch, rank.dist = torch, dist
-    torch.set_num_threads(1)
+    gloo_ladder.step_import(rank)
     patience = timedelta(seconds=20)
     store = dist.TCPStore("127.0.0.1", port, timeout=patience)
     rank.store = dist.PrefixStore(str(rank.events.parent), store)
@@ -181,7 +223,7 @@ def climb(rank: Rank, steps: tuple[str, ...], port: int) -> None:
 def child(number: int, world: int, broken: Callable[[], None] | None, where: Path) -> None:
     """One rank, forked."""
     port = int(os.environ["STORE_PORT"])
-    steps = GPU_STEPS if where.name in ("no gpu", "wrong sum", "nccl dies", "gpus") else TRAIN_STEPS
+    steps = GPU_STEPS if where.name in GPU_CASES else TRAIN_STEPS
     os.environ.update(RANK=str(number), LOCAL_RANK=str(number), GLOO_SOCKET_IFNAME="lo")
     os.environ.update(WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world))
     if broken:
@@ -228,6 +270,9 @@ def main() -> None:
     os.environ["STORE_PORT"] = str(store.port)
     found = {name: telling(case(name, *how)) for name, how in CASES.items()}
     found["gpus"] = telling(case("gpus", 2, [], lambda: None))
+    found["a pickle ran"] = RAN.exists()
+    pickle.loads(pickle.dumps(Weapon()))  # noqa: S301 (our own, to show that it is one)
+    found["the weapon works"] = RAN.exists()
     sys.stdout.write(json.dumps(found) + "\n")
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import ladder_gpu
 import ladder_train
-from ladder_rank import BEGUN, Rank, UnsupportedError, WrongValueError
+from ladder_rank import BEGUN, Rank, UnsupportedError, WrongValueError, refuse_objects
 
 ELEMENTS = 1024
 GROUP_PAIRS = 8  # every group costs each member one listener; eight pairs show what eighty would
@@ -52,6 +52,7 @@ def step_import(rank: Rank) -> dict[str, Any]:
     rank.torch = importlib.import_module("torch")
     rank.dist = importlib.import_module("torch.distributed")
     rank.torch.set_num_threads(1)
+    refuse_objects(rank.dist)
     return {"torch": rank.torch.__version__, "gloo": rank.dist.is_gloo_available()}
 
 

@@ -6,13 +6,14 @@ import os
 import shlex
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from ladder_rank import Place, Rank, WrongValueError
+from ladder_rank import Place, Rank, WrongValueError, told_by_all
 
 WARM_UP = 2
 ROUNDS = 5
@@ -25,6 +26,7 @@ NCCL_TESTS = (
     "/usr/local/nccl-tests/build/all_reduce_perf",
 )
 TESTS_SECONDS = 40.0
+WHY = 150  # characters of a reason that the others are told; JSON may need six bytes for one
 KEPT = 6000  # bytes of nccl-tests' table
 NOTED = (
     "Using network",
@@ -49,7 +51,18 @@ def job_environment(rank: Rank) -> None:
         "INFO"  # says which network it takes; read once, at the first communicator
     )
     os.environ["NCCL_DEBUG_SUBSYS"] = "INIT,NET"
-    os.environ["NCCL_DEBUG_FILE"] = f"{rank.events}.nccl"
+    os.environ["NCCL_DEBUG_FILE"] = str(nccl_words(rank))
+
+
+def nccl_words(rank: Rank) -> Path:
+    """Where NCCL writes; the folder of the events is not this account's to write in."""
+    return Path(tempfile.gettempdir()) / f"fullmesh-rank-{rank.rank}.nccl"
+
+
+def shut(rank: Rank) -> str:
+    """The devices that this node gives to root only; jobs of other accounts cannot use them, nor can the ranks."""
+    held = rank.settings.get("shut", [])
+    return f"; only root may open {', '.join(held)}, and the ranks are not root" if held else ""
 
 
 def own_device(rank: Rank) -> tuple[str, str, str]:
@@ -60,7 +73,7 @@ def own_device(rank: Rank) -> tuple[str, str, str]:
     torch = rank.torch
     if not torch.cuda.is_available():
         built = torch.version.cuda or torch.version.hip
-        return "", "", "torch sees no GPU" if built else "torch is built for CPUs"
+        return "", "", f"torch sees no GPU{shut(rank)}" if built else "torch is built for CPUs"
     if not rank.dist.is_nccl_available():
         return "", "", "torch is built without NCCL"
     held = torch.cuda.device_count()
@@ -73,8 +86,7 @@ def step_gpus(rank: Rank) -> dict[str, Any]:
     """Every rank has a GPU of its own, or none has."""
     job_environment(rank)
     device, backend, why = own_device(rank)
-    rows: list[Any] = [None] * rank.world
-    rank.dist.all_gather_object(rows, (device, why))
+    rows = told_by_all(rank, "what is said of the GPU", (device, why[:WHY]))
     lacking = [number for number, row in enumerate(rows) if not row[0]]
     if len(lacking) == rank.world:
         return {"applicable": False, "why": why}
@@ -126,7 +138,7 @@ def step_nccl(rank: Rank) -> dict[str, Any]:
 
 def nccl_said(rank: Rank) -> list[str]:
     """Which network NCCL took, in its own words."""
-    path = Path(f"{rank.events}.nccl")
+    path = nccl_words(rank)
     lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
     told = [line for line in lines if any(word in line for word in NOTED)]
     path.unlink(missing_ok=True)

@@ -571,6 +571,11 @@ PAGES: dict[str, Page] = {
     ),
     "VC-304": Page("A rank was never started.", "df -h /run; ps aux", "See the message."),
     "VC-305": Page(
+        "The ranks run as an account without rights: a container without those numbers, or a Python only for root.",
+        "cat /proc/self/uid_map; namei -l /opt/fullmesh/venv/bin/python",
+        "Map 61184 to 65519 into the container; open the folders of the interpreter to all (chmod o+rx).",
+    ),
+    "VC-306": Page(
         "The ranks of the check did not get through in time, while far more wanted to run than the node has "
         "processors. The check's deadlines grow with its ranks and with the load that it sees before; what began "
         "afterwards it cannot know. It says nothing about the network.",
