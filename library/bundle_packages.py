@@ -5,12 +5,16 @@
 import os
 import re
 import shutil
+import stat
 import tarfile
+import tempfile
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh_files import sha256
+from ansible.module_utils.fullmesh_openpgp import BEGIN, fingerprints
+from ansible.module_utils.urls import open_url
 
 if TYPE_CHECKING:
     from typing import Any, Callable
@@ -26,6 +30,7 @@ description:
   - Uses the package manager's own sources, and a further one, without changing them. What is installed here and not
     named is not fetched, so this machine should be as bare as those that the packages are for.
   - The index is written here, so that no machine needs C(createrepo) or C(apt-ftparchive).
+  - Everything lies in a new folder that nobody else can write to, whoever else has a login on the machine.
 options:
   names:
     description: Packages; C(name=version) for apt, C(name-version) for dnf.
@@ -42,16 +47,21 @@ options:
     type: str
     default: ''
   key:
-    description: File on this machine with the key that signs it.
-    type: path
+    description: Address of the key that signs it. Empty where it is not signed.
+    type: str
     default: ''
-  folder:
-    description: Directory to fill; what is in it is removed. The same as a tar lies beside it, with the suffix C(.tar).
+  fingerprints:
+    description: What the key's fingerprint has to be, one of these. Empty where it is not known.
+    type: list
+    elements: str
+    default: []
+  base:
+    description: Where the new folder is made. Others may write there only if they cannot rename what is ours (sticky).
     type: path
-    required: true
+    default: /var/tmp
 attributes:
   check_mode:
-    description: Fetches nothing.
+    description: Fetches nothing and makes no folder.
     support: full
   diff_mode:
     description: There is nothing to compare.
@@ -64,7 +74,7 @@ EXAMPLES = r"""
   bundle_packages:
     names: [chrony]
     manager: apt
-    folder: /var/tmp/fullmesh-bundle
+  register: __packages
 """
 
 RETURN = r"""
@@ -74,9 +84,17 @@ already:
   elements: str
   returned: always
 files:
-  description: Package files in the folder.
+  description: Package files in the archive.
   type: list
   elements: str
+  returned: always
+folder:
+  description: The new folder, to be removed by whoever asked; empty in check mode.
+  type: str
+  returned: always
+tar:
+  description: The packages and their index as one archive in it; empty in check mode.
+  type: str
   returned: always
 """
 
@@ -89,6 +107,9 @@ SENSE_BITS = 14
 RPMLIB = "rpmlib("
 RELATIONS = ("provides", "requires", "conflicts", "obsoletes")
 NAMESPACE = "http://linux.duke.edu/metadata/"
+
+
+LARGEST = 1 << 20  # bytes of a key
 
 
 class FetchError(Exception):
@@ -104,6 +125,55 @@ def refused(what: str, said: str) -> FetchError:
     )
 
 
+def private_folder(base: str) -> str:
+    """A folder with a name that nobody could know before, 0700: a fixed one may have been made by somebody else."""
+    try:
+        info = os.stat(base)
+    except OSError as exc:
+        raise FetchError(
+            f"[BN-107] {base} cannot be used: {exc}. Name a folder of root's."
+        ) from exc
+    mode = stat.S_IMODE(info.st_mode)
+    others = mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX
+    if info.st_uid not in (0, os.geteuid()) or others:
+        raise FetchError(
+            f"[BN-107] {base} belongs to user {info.st_uid} and has mode {mode:04o}: somebody else could put packages "
+            f"or a key of his own in there. Make it root's: chown root {base} && chmod 1777 {base}"
+        )
+    return tempfile.mkdtemp(prefix="fullmesh-bundle-", dir=base)
+
+
+def bring_key(params: "Entry") -> str:
+    """Fetch the key that signs the repository, every time anew, and compare its fingerprint with what is known."""
+    if not params["key"]:
+        return ""
+    try:
+        raw = bytes(open_url(params["key"], timeout=30, http_agent="fullmesh").read(LARGEST))
+    except OSError as error:  # URLError is one
+        raise refused("the key {} cannot be fetched".format(params["key"]), str(error)) from error
+    try:
+        found = fingerprints(raw)
+    except ValueError as error:
+        raise FetchError(
+            "[BN-108] {} is no key: {}. Check that address (nccl_repository_key).".format(
+                params["key"], error
+            )
+        ) from error
+    wanted = [one.replace(" ", "").upper() for one in params["fingerprints"]]
+    if wanted and not set(found) <= set(wanted):
+        raise FetchError(
+            "[BN-108] {} has the fingerprint {}, expected is {}. Nothing was fetched. If the vendor has a new key, "
+            "compare it with what he publishes and name it in nccl_repository_key.".format(
+                params["key"], ", ".join(found), " or ".join(wanted)
+            )
+        )
+    # apt tells armored from binary keys by the suffix
+    path = os.path.join(params["work"], "key.asc" if BEGIN in raw else "key.gpg")
+    with open(path, "wb") as stream:
+        stream.write(raw)
+    return path
+
+
 def fetch_apt(run: "Runner", params: "Entry") -> None:
     """Lists and archives in a folder of our own; apt checks all signatures while it fetches."""
     private = os.path.join(params["folder"], ".apt")
@@ -113,7 +183,9 @@ def fetch_apt(run: "Runner", params: "Entry") -> None:
     shutil.copytree("/etc/apt/sources.list.d", parts, ignore=shutil.ignore_patterns("fullmesh-*"))
     if params["url"]:
         with open(os.path.join(parts, "fullmesh-bundle.list"), "w") as stream:
-            stream.write("deb [signed-by={}] {} /\n".format(params["key"], params["url"]))
+            # trusted only where the user says that his repository is not signed (nccl_repository_key: none)
+            trust = "signed-by=" + params["key_path"] if params["key_path"] else "trusted=yes"
+            stream.write("deb [{}] {} /\n".format(trust, params["url"]))
     options = {
         "Dir::Etc::sourceparts": parts,
         "Dir::State::lists": os.path.join(private, "lists"),
@@ -164,8 +236,10 @@ def fetch_dnf(run: "Runner", params: "Entry") -> None:
     flags += ["--setopt=install_weak_deps=False", "--setopt=keepcache=False"]
     if params["url"]:
         flags.append("--repofrompath=fullmesh-bundle," + params["url"])
-        flags += ["--setopt=fullmesh-bundle.gpgcheck=1"]
-        flags += ["--setopt=fullmesh-bundle.gpgkey=file://" + params["key"]]
+        # unchecked only where the user says that his repository is not signed (nccl_repository_key: none)
+        flags += ["--setopt=fullmesh-bundle.gpgcheck={:d}".format(bool(params["key_path"]))]
+        if params["key_path"]:
+            flags += ["--setopt=fullmesh-bundle.gpgkey=file://" + params["key_path"]]
         # our own file shows one version only and may be there from an earlier run
         flags.append("--disablerepo=fullmesh-nccl")
     there = [name for name in params["names"] if run(["rpm", "--query", name])[0] == 0]
@@ -283,9 +357,22 @@ def not_bare(names: "list[str]") -> str:
 
 
 def gather(run: "Runner", params: "Entry") -> "Entry":
-    """Fetch and index."""
-    shutil.rmtree(params["folder"], ignore_errors=True)
-    os.makedirs(params["folder"], 0o755)
+    """Fetch and index in a folder of our own, which is gone again unless all of it worked."""
+    work = private_folder(params["base"])
+    try:
+        result = fill(run, dict(params, work=work, folder=os.path.join(work, "packages")))
+        # It is whole now. Others may read it, the account that ssh uses among them, and never write.
+        os.chmod(work, 0o755)  # noqa: S103 (packages are no secret)
+        return result
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+
+
+def fill(run: "Runner", params: "Entry") -> "Entry":
+    """Key, packages, index, archive."""
+    params = dict(params, key_path=bring_key(params))
+    os.mkdir(params["folder"], 0o755)
     already = installed(run, params)
     FETCH[params["manager"]](run, params)
     suffix = SUFFIX[params["manager"]]
@@ -293,9 +380,17 @@ def gather(run: "Runner", params: "Entry") -> "Entry":
     if len(files) < len(params["names"]):
         raise refused(f"{params['manager']} gave {len(files)} files", ", ".join(files))
     INDEX[params["manager"]](run, params["folder"], files)
-    with tarfile.open(params["folder"] + ".tar", "w") as tar:
+    path = os.path.join(params["work"], "packages.tar")
+    with tarfile.open(path, "w") as tar:
         tar.add(params["folder"], arcname=".")
-    return {"changed": True, "files": files, "already": already}
+    os.chmod(path, 0o644)
+    return {
+        "changed": True,
+        "files": files,
+        "already": already,
+        "folder": params["work"],
+        "tar": path,
+    }
 
 
 def main() -> None:
@@ -305,20 +400,21 @@ def main() -> None:
             "names": {"type": "list", "elements": "str", "required": True},
             "manager": {"choices": ["apt", "dnf"], "required": True},
             "url": {"type": "str", "default": ""},
-            "key": {"type": "path", "default": "", "no_log": False},
-            "folder": {"type": "path", "required": True},
+            "key": {"type": "str", "default": "", "no_log": False},
+            "fingerprints": {"type": "list", "elements": "str", "default": []},
+            "base": {"type": "path", "default": "/var/tmp"},  # noqa: S108 (sticky, see private_folder)
         },
         supports_check_mode=True,
     )
     module.run_command_environ_update = {"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
     if module.check_mode:
-        module.exit_json(changed=True, files=[])
+        module.exit_json(changed=True, files=[], already=[], folder="", tar="")
     try:
         result = gather(module.run_command, module.params)
     except FetchError as error:
         module.fail_json(msg=str(error))
     except (OSError, ValueError) as error:
-        what = "the packages cannot be gathered in {}".format(module.params["folder"])
+        what = "the packages cannot be gathered in {}".format(module.params["base"])
         module.fail_json(msg=f"[BN-105] {what}: {error}. Make room there and run it again.")
     if result["already"]:
         module.warn(not_bare(result["already"]))

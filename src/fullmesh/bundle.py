@@ -19,6 +19,8 @@ CODES: dict[str, str] = {
     "BN-104": "the bundle has no wheels for a node's Python, machine or lock",
     "BN-106": "the machine that the packages come from has some of them already (a warning)",
     "BN-105": "a package manager could not fetch what goes into the bundle",
+    "BN-107": "others could write to where the bundle's packages are gathered",
+    "BN-108": "the key that signs a repository is not the one that is known",
 }
 
 PYTHON = re.compile(r"python(\d+\.\d+)$")

@@ -1,8 +1,11 @@
 """The archive of an air-gapped installation: whole or refused, and only for the machines that it was made for."""
 
+import base64
 import importlib
 import io
 import json
+import os
+import stat
 import subprocess
 import tarfile
 from pathlib import Path
@@ -11,6 +14,7 @@ from typing import Any
 import bundle_archive as archive
 import bundle_packages as packages
 import pytest
+from ansible.module_utils import fullmesh_openpgp as openpgp
 
 from fullmesh import bundle as core
 
@@ -146,12 +150,179 @@ def test_a_package_manager_that_cannot_is_named(tmp_path: Path) -> None:
     def run(argv: list[str], **_: Any) -> tuple[int, str, str]:
         return 1, "", "E: Unable to locate package nosuch\n"
 
-    order = {"names": ["nosuch"], "url": "", "key": "", "folder": str(tmp_path / "f")}
+    order = {"names": ["nosuch"], "url": "", "key": "", "fingerprints": [], "base": str(tmp_path)}
     for manager in ("apt", "dnf"):
         if manager == "apt" and not Path("/etc/apt/sources.list.d").is_dir():
             continue
         with pytest.raises(packages.FetchError, match=r"\[BN-105\].*nosuch"):
             packages.gather(run, {**order, "manager": manager})
+        assert list(tmp_path.iterdir()) == []
+
+
+# made with gpg for this test; the fingerprint is what gpg says
+KEY = """\
+-----BEGIN PGP PUBLIC KEY BLOCK-----
+
+mDMEawN6FBYJKwYBBAHaRw8BAQdA9DWw2C2Tciaw+NvyAy9CiEY4/iESt/xXa76L
+7cd7uMe0BHRlc3SIkAQTFggAOBYhBF86U7f99kLPNP6zbCkA5CZkDORIBQJrA3oU
+AhsDBQsJCAcCBhUKCQgLAgQWAgMBAh4BAheAAAoJECkA5CZkDORIUuIA/Rg9cQir
+ic2JUKEPetD6T0gtDpUgXmeb+x5Wl/kuhX3cAP4tuJb2ytnvUwSYvZYLzNcErhR4
+ZyheTIvua9ijYBVVCQ==
+=aGCH
+-----END PGP PUBLIC KEY BLOCK-----
+"""
+FINGERPRINT = "5F3A53B7FDF642CF34FEB36C2900E426640CE448"
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> dict[str, Any]:
+    """Packages from a repository that is signed with KEY."""
+    (tmp_path / "key.pub").write_text(KEY)
+    (tmp_path / "base").mkdir()
+    return {
+        "names": ["a"],
+        "manager": "dnf",
+        "url": "https://mirror.example/cuda",
+        "key": f"file://{tmp_path}/key.pub",
+        "fingerprints": [FINGERPRINT],
+        "base": str(tmp_path / "base"),
+    }
+
+
+class Dnf:
+    """dnf and rpm, which remember what they were asked and what they saw."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+        self.modes: list[int] = []
+
+    def __call__(self, argv: list[str], **_: Any) -> tuple[int, str, str]:
+        self.asked.append(argv)
+        for word in argv:
+            if word.startswith("--downloaddir="):
+                folder = Path(word.partition("=")[2])
+                self.modes.append(stat.S_IMODE(folder.parent.stat().st_mode))
+                (folder / "a-1-1.x86_64.rpm").write_bytes(b"rpm")
+        if argv[:2] == ["rpm", "--query"] and "--queryformat" in argv:
+            form = argv[argv.index("--queryformat") + 1]
+            return 0, "a\tx86_64\t0\t1\t1\t9\tOne\n" if form.startswith("%{NAME}") else "", ""
+        return int(argv[:2] == ["rpm", "--query"]), "", ""
+
+
+def test_packages_are_gathered_where_nobody_else_writes(order: dict[str, Any]) -> None:
+    base, dnf = Path(order["base"]), Dnf()
+    # what a local user could guess, an old name and a link, is not used
+    (base / "fullmesh-bundle").symlink_to(base.parent)
+    (base / "fullmesh-bundle-fullmesh-nccl.asc").write_text("somebody's key")
+    found = packages.gather(dnf, order)
+    work = Path(found["folder"])
+    assert work.parent == base
+    assert dnf.modes == [0o700]
+    assert (work.stat().st_uid, stat.S_IMODE(work.stat().st_mode)) == (os.geteuid(), 0o755)
+    assert (work / "key.asc").read_text() == KEY
+    said = next(" ".join(argv) for argv in dnf.asked if argv[0] == "dnf")
+    assert (
+        f"fullmesh-bundle.gpgcheck=1 --setopt=fullmesh-bundle.gpgkey=file://{work}/key.asc" in said
+    )
+    with tarfile.open(found["tar"]) as tar:
+        assert "./a-1-1.x86_64.rpm" in tar.getnames()
+        assert not any("key" in name for name in tar.getnames())
+    assert packages.gather(Dnf(), order)["folder"] != found["folder"]
+
+
+def test_only_a_user_who_says_none_gets_no_signature_checked(order: dict[str, Any]) -> None:
+    dnf = Dnf()
+    packages.gather(dnf, {**order, "key": "", "fingerprints": []})
+    said = next(" ".join(argv) for argv in dnf.asked if argv[0] == "dnf")
+    assert "gpgcheck=0" in said
+    assert "gpgkey" not in said
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o757])
+def test_a_place_that_others_write_to_is_refused(order: dict[str, Any], mode: int) -> None:
+    base = Path(order["base"])
+    base.chmod(mode)
+    with pytest.raises(
+        packages.FetchError, match=rf"\[BN-107\] {base} belongs to user \d+ and has mode"
+    ):
+        packages.gather(Dnf(), order)
+    assert list(base.iterdir()) == []
+    base.chmod(0o1777)
+    assert packages.gather(Dnf(), order)["files"] == ["a-1-1.x86_64.rpm"]
+
+
+def test_a_place_of_somebodys_is_refused(
+    order: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = os.stat_result((stat.S_IFDIR | 0o755, 0, 0, 1, 1000, 1000, 0, 0, 0, 0))
+    with monkeypatch.context() as patch:
+        patch.setattr(packages.os, "geteuid", lambda: 0)
+        patch.setattr(packages.os, "stat", lambda _: info)
+        with pytest.raises(packages.FetchError, match=r"\[BN-107\] .* belongs to user 1000"):
+            packages.private_folder(order["base"])
+    with pytest.raises(packages.FetchError, match=r"BN-107.*cannot be used"):
+        packages.gather(Dnf(), {**order, "base": "/nonexistent"})
+
+
+def test_a_key_that_is_not_the_known_one_is_refused(order: dict[str, Any]) -> None:
+    wanted = "0" * 40
+    with pytest.raises(
+        packages.FetchError, match=rf"\[BN-108\].*{FINGERPRINT}, expected is {wanted}"
+    ):
+        packages.gather(Dnf(), {**order, "fingerprints": [wanted]})
+    Path(order["key"][7:]).write_text("<html>not found</html>")
+    with pytest.raises(packages.FetchError, match=r"\[BN-108\].*is no key: this is no OpenPGP key"):
+        packages.gather(Dnf(), order)
+    Path(order["key"][7:]).unlink()
+    with pytest.raises(packages.FetchError, match=r"\[BN-105\] the key file:.*cannot be fetched"):
+        packages.gather(Dnf(), order)
+    assert list(Path(order["base"]).iterdir()) == []
+
+
+def test_a_second_key_in_the_file_is_not_overlooked(order: dict[str, Any]) -> None:
+    raw = openpgp.packets_of(KEY.encode())
+    other = bytearray(raw)
+    other[20] ^= 1
+    Path(order["key"][7:]).write_bytes(raw + bytes(other))
+    with pytest.raises(packages.FetchError, match="BN-108"):
+        packages.gather(Dnf(), order)
+
+
+def test_fingerprints_are_gpgs() -> None:
+    raw = openpgp.packets_of(KEY.encode())
+    assert openpgp.fingerprints(KEY.encode()) == [FINGERPRINT]
+    assert openpgp.fingerprints(KEY.replace("\n", "\r\n").encode()) == [FINGERPRINT]
+    assert openpgp.fingerprints(raw) == [FINGERPRINT]
+    assert openpgp.fingerprints((KEY + KEY).encode()) == [FINGERPRINT, FINGERPRINT]
+    begin, end = openpgp.header(raw, 0)[1:]
+    body = raw[begin:end]
+    for head in (
+        b"\x99" + len(body).to_bytes(2, "big"),
+        b"\xc6\xff" + len(body).to_bytes(4, "big"),
+    ):
+        assert openpgp.fingerprints(head + body) == [FINGERPRINT]
+    long = b"\x04" + b"k" * 299
+    two = b"\xc6" + bytes([((300 - 192) >> 8) + 192, (300 - 192) & 255])
+    assert openpgp.fingerprints(two + long) == openpgp.fingerprints(b"\x9a\x00\x00\x01\x2c" + long)
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (b"", "no public key"),
+        (b"\x99\x00\x10abc", "middle of a packet"),
+        (b"\x99", "middle of a packet"),
+        (b"\xc6\xe1abc", "partial lengths"),
+        (b"\x9babc", "without a length"),
+        (b"\x99\x00\x03\x03ab", "version 3"),
+        (openpgp.BEGIN, "without a body"),
+        (openpgp.BEGIN + b"\n\n<html>\n", "no base64"),
+        (base64.b64encode(b"x"), "no OpenPGP key"),
+    ],
+)
+def test_what_is_no_key_is_said(raw: bytes, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        openpgp.fingerprints(raw)
 
 
 def test_a_machine_that_is_not_bare_is_said() -> None:

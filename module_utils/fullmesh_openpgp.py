@@ -1,0 +1,83 @@
+"""The fingerprints of OpenPGP public keys, read without gpg, which a bare machine may not have.
+
+RFC 4880 (and 9580 for what is old): armor 6.2, packet headers 4.2, the fingerprint of a version 4 key 12.2.
+"""
+
+import base64
+import binascii
+import hashlib
+
+BEGIN, END = b"-----BEGIN PGP PUBLIC KEY BLOCK-----", b"-----END PGP PUBLIC KEY BLOCK-----"
+PUBLIC_KEY = 6  # the tag of a primary key; subkeys are bound to one by a signature, which whoever uses the key checks
+VERSION = 4
+ONE_BYTE, TWO_BYTES, FOUR_BYTES = 192, 224, 255
+
+
+def packets_of(raw: bytes) -> bytes:
+    """The bytes of the packets, out of their armor where they have one."""
+    if BEGIN not in raw:
+        return raw
+    found = b""
+    for block in raw.split(BEGIN)[1:]:
+        head, _, body = block.partition(END)[0].replace(b"\r", b"").partition(b"\n\n")
+        if not body:
+            raise ValueError(
+                "an armor without a body, or without the empty line before it: {!r}".format(
+                    head[:40]
+                )
+            )
+        lines = [line for line in body.split(b"\n") if not line.startswith(b"=")]
+        try:
+            found += base64.b64decode(b"".join(lines), validate=True)
+        except binascii.Error as exc:
+            raise ValueError("the armor holds no base64: {}".format(exc)) from exc
+    return found
+
+
+def header(raw: bytes, at: int) -> "tuple[int, int, int]":
+    """(tag, where the body begins, where it ends) of the packet at *at*."""
+    first = raw[at]
+    if not first & 0x80:
+        raise ValueError("this is no OpenPGP key: byte {} is {:#x}".format(at, first))
+    if first & 0x40:
+        size = raw[at + 1]
+        if size < ONE_BYTE:
+            return first & 63, at + 2, at + 2 + size
+        if size < TWO_BYTES:
+            return first & 63, at + 3, at + 3 + ((size - ONE_BYTE) << 8) + raw[at + 2] + ONE_BYTE
+        if size == FOUR_BYTES:
+            return first & 63, at + 6, at + 6 + int.from_bytes(raw[at + 2 : at + 6], "big")
+        raise ValueError("a packet of partial lengths, which keys do not have")
+    width = 1 << (first & 3)
+    if width == 8:  # noqa: PLR2004 (length type 3: no length at all)
+        raise ValueError("a packet without a length, which keys do not have")
+    begin = at + 1 + width
+    return (first >> 2) & 15, begin, begin + int.from_bytes(raw[at + 1 : begin], "big")
+
+
+def fingerprints(key: bytes) -> "list[str]":
+    """The fingerprints of all primary keys in a file, in capitals.
+
+    Raises:
+        ValueError: it is no public key, or one of another kind than repositories are signed with.
+    """
+    raw = packets_of(key)
+    found, at = [], 0
+    try:
+        while at < len(raw):
+            tag, begin, end = header(raw, at)
+            if end > len(raw):
+                raise IndexError
+            if tag == PUBLIC_KEY:
+                body = raw[begin:end]
+                if body[0] != VERSION:
+                    raise ValueError("a key of version {}, only 4 is known here".format(body[0]))
+                frame = b"\x99" + len(body).to_bytes(2, "big")
+                # SHA-1 is what version 4 says; a second key with a given fingerprint is beyond what breaks it
+                found.append(hashlib.sha1(frame + body).hexdigest().upper())  # noqa: S324
+            at = end
+    except IndexError:
+        raise ValueError("the key ends in the middle of a packet") from None
+    if not found:
+        raise ValueError("there is no public key in it")
+    return found
