@@ -163,6 +163,10 @@ said["nccl"] = ""
 if torch.distributed.is_nccl_available():
     said["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
 said["nccl_library"] = libs[0] if libs else ""
+try:
+    import torch._dynamo  # what DDP imports: 818 modules, which accounts without rights could compile again each time
+except ImportError:
+    pass
 sys.stdout.write("\n" + json.dumps(said) + "\n")
 """
 
