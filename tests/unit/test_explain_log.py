@@ -125,6 +125,90 @@ RECORDED: dict[str, tuple[str, list[str], list[str], list[str]]] = {
         [],
         ["LG-902"],
     ),
+    # aws-ofi-nccl: "Selected Provider is efa", in newer versions "Selected provider is efa, fabric is ..."
+    "seed 5: pattern 4 beside EFA": (
+        "ip-10-0-1-11:2374:2645 [0] NCCL INFO NET/OFI Selected Provider is efa\n"
+        "ip-10-0-1-11:2374:2645 [0] graph/search.cc:1127 NCCL WARN Could not find a path for"
+        " pattern 4, falling back to simple order",
+        ["LG-426"],
+        [],
+        [],
+    ),
+    "pattern 4 beside EFA, later wording, and the watchdog": (
+        "[1,0]<stdout>:ip-10-0-1-11:2374:2645 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa (found 4"
+        " nics)\n"
+        "[1,0]<stdout>:ip-10-0-1-11:2374:2645 [0] NCCL INFO Could not find a path for pattern 4, falling back to"
+        " simple order\n" + WATCHDOG.format(0, 1, "ALLREDUCE"),
+        ["LG-426"],
+        ["LG-415"],
+        [],
+    ),
+    "pattern 4 beside EFA, and what EFA itself says": (
+        "n:1:2 [0] NCCL INFO NET/OFI Selected Provider is efa (found 1 nics)\n"
+        "n:1:2 [0] NCCL WARN Could not find a path for pattern 4, falling back to simple order\n"
+        "n:1:2 [0] NCCL WARN NET/OFI Request completed with error. RC: 4. Error: 4126 (Unresponsive receiver)",
+        ["LG-419"],
+        ["LG-426"],
+        [],
+    ),
+    "pattern 4 beside EFA, and a program that fails by itself": (
+        "n:1:2 [0] NCCL INFO NET/OFI Selected Provider is efa\n"
+        "n:1:2 [0] NCCL WARN Could not find a path for pattern 4, falling back to simple order\n"
+        "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+        ["LG-509"],
+        ["LG-426"],
+        [],
+    ),
+    "pattern 4 beside EFA that carries traffic": (
+        "n:1:2 [0] NCCL INFO NET/OFI Selected Provider is efa\n"
+        "n:1:2 [0] NCCL WARN Could not find a path for pattern 4, falling back to simple order\n"
+        "n:1:2 [0] NCCL INFO Channel 00/0 : 0[170] -> 8[170] [send] via NET/AWS Libfabric/0\n"
+        "n:1:2 [0] NCCL INFO Connected all rings\n",
+        [],
+        [],
+        ["LG-902"],
+    ),
+    "pattern 4 beside another provider": (
+        "n:1:2 [0] NCCL INFO NET/OFI Selected Provider is tcp;ofi_rxm\n"
+        "n:1:2 [0] NCCL WARN Could not find a path for pattern 4, falling back to simple order\n",
+        [],
+        [],
+        ["LG-902"],
+    ),
+    "EFA alone": ("n:1:2 [0] NCCL INFO NET/OFI Selected Provider is efa", [], [], []),
+    "clients, cut off": (
+        "[rank0]: RuntimeError: Timed out after 1801 seconds waiting for clients",
+        ["LG-201"],
+        [],
+        [],
+    ),
+    "clients, cut off after the full stop": (
+        "2026-11-20 08:52:46,164 torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients.",
+        ["LG-201"],
+        [],
+        [],
+    ),
+    "a second init": (
+        '[rank0]:   File "/srv/jobs/train.py", line 12, in main\n'
+        '[rank0]:     dist.init_process_group("nccl")\n'
+        "[rank0]: ValueError: trying to initialize the default process group twice!\n"
+        + torchrun(0, "node1", 1, "x"),
+        ["LG-321"],
+        ["LG-304"],
+        [],
+    ),
+    "a second init, before torch 2": (
+        "RuntimeError: trying to initialize the default process group twice!",
+        ["LG-321"],
+        [],
+        [],
+    ),
+    "its source line in a traceback": (
+        '    raise ValueError("trying to initialize the default process group twice!")',
+        [],
+        [],
+        [],
+    ),
     "a thread of Gloo's at the end": (
         "terminate called without an active exception\n"
         "W1122 07:11:51.899000 6276 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process 6306"
@@ -820,6 +904,7 @@ Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/2
 [Gloo] Rank 0 is connected to 1 peer ranks. Expected number of connected peer ranks is : 1
 Epoch 1:  50%|#####     | 10/20 [00:29<00:29, 2.83s/it]\rEpoch 1: 100%|##########| 20/20 [00:58<00:00, 2.83s/it]
 INFO: 5 clients joined the meeting, rank 3 of 4, timed out 0 times, ImportError: handled
+INFO: the health check has been waiting for clients. It timed out after 3 seconds waiting for clients to reconnect
 """
 
 
@@ -962,6 +1047,26 @@ def test_the_hidden_port_is_found_with_its_reason() -> None:
     head = verdict_of(text, options=Options(RANGE)).heads[0]
     assert head.code == "LG-203"
     assert "in the data range" in head.sentence
+
+
+@pytest.mark.parametrize("short", ["clients, cut off", "clients, cut off after the full stop"])
+def test_a_line_without_its_numbers_is_the_same_finding(short: str) -> None:
+    """torchrun's error file repeats rank 0's line, cut off."""
+    cut = RECORDED[short][0]
+    assert "(came: ?)" in verdict_of(cut).heads[0].sentence
+    for texts in ((cut, CLIENTS), (CLIENTS, cut)):
+        (head,) = verdict_of(*texts).heads
+        assert "waited 1801 s" in head.sentence
+        assert "(came: 1 of 2)" in head.sentence
+        assert head.count == 2
+
+
+def test_efa_that_is_silent_after_pattern_4_names_the_security_group() -> None:
+    efa, pattern = RECORDED["seed 5: pattern 4 beside EFA"][0].split("\n")
+    (head,) = verdict_of(pattern, efa).heads
+    assert "security group" in head.where
+    assert "from and to the group itself" in head.mend
+    assert {line.file for line in head.evidence} == {"rank0.log", "rank1.log"}
 
 
 def test_two_master_ports() -> None:

@@ -113,9 +113,11 @@ def c10d_errno(fields: Fields, _options: Options) -> Fields | None:
 
 
 def joined(fields: Fields, _options: Options) -> Fields | None:
-    """How many ranks are missing."""
-    missing = int(fields["wanted"]) - int(fields["came"])
-    return {**fields, "missing": str(missing)} if missing > 0 else None
+    """How many ranks came; unknown where the line was cut off before its numbers."""
+    if not fields["all"]:
+        return {**fields, "came": "?"}
+    came = f"{fields['some']} of {fields['all']}"
+    return {**fields, "came": came} if int(fields["some"]) < int(fields["all"]) else None
 
 
 def few(fields: Fields, _options: Options) -> Fields | None:

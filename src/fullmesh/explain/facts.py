@@ -51,6 +51,16 @@ FACTS = (
         Pattern("AWS Libfabric", r"(?P<detail>NCCL_NET\w* set by environment to AWS Libfabric)"),
     ),
     Fact("ofi", Pattern("NET/OFI Initializing aws-ofi-nccl")),
+    # "Selected Provider is efa", in newer versions of aws-ofi-nccl "Selected provider is efa, fabric is ..."
+    Fact("provider", Pattern("rovider is efa", r"NET/OFI .{0,40}\b[Pp]rovider is efa\b")),
+    Fact(
+        "no path",
+        Pattern(
+            "Could not find a path for pattern",
+            r"Could not find a path for pattern (?P<pattern>\d{1,3})",
+        ),
+    ),
+    Fact("rings", Pattern("Connected all rings")),
     Fact(
         "late",
         Pattern(
@@ -145,6 +155,15 @@ def _no_efa(known: Known, codes: Collection[str]) -> Iterator[Drawn]:
         yield Drawn("LG-420", {"detail": wanted[0][0][0]}, [line for _, line in wanted])
 
 
+def _efa_and_no_path(known: Known) -> Iterator[Drawn]:
+    """Rings that are connected have carried packets over EFA, so its security group is right."""
+    uses = known.of("provider") or (known.of("ofi") and known.of("efa"))
+    lost = known.of("no path")
+    if uses and lost and not known.of("rings"):
+        lines = [line for _, line in (*lost, *uses)]
+        yield Drawn("LG-426", {"pattern": lost[0][0][0]}, lines)
+
+
 def _different_collectives(known: Known) -> Iterator[Drawn]:
     by_number: dict[str, dict[str, list[tuple[str, Evidence]]]] = {}
     for (rank, number, operation), line in known.of("late"):
@@ -179,6 +198,7 @@ def drawn(known: Known, codes: Collection[str]) -> list[Drawn]:
         *_different_versions(known),
         *_alone(known),
         *_no_efa(known, codes),
+        *_efa_and_no_path(known),
         *_different_collectives(known),
     ]
 

@@ -40,6 +40,8 @@ MOST_KEYS = 24  # findings of one code; a hostile log can name any number of add
 MOST_HITS = 20000  # lines per file and needle that are looked at closely
 MOST_FACTS = 400
 LINE_RANK = re.compile(r"\[[Rr]ank ?(\d{1,7})\]|^\[\d+,(\d{1,7})\]<")
+# a cause, and the harmless warning that it is made of
+INSTEAD = {"LG-420": "LG-901", "LG-426": "LG-902"}
 STORE_CODES = ("LG-202", "LG-203", "LG-204")
 LOOKUPS = 3  # of a name without a connection attempt: it leads nowhere
 
@@ -292,6 +294,6 @@ def judge(tally: Tally) -> Verdict:
     heads = fold([f for f in kept if f.cause.severity is not Severity.HARMLESS])
     for head in heads:
         enrich(head, tally.known)
-    replaced = {"LG-901"} if "LG-420" in codes else set()
+    replaced = {quiet for loud, quiet in INSTEAD.items() if loud in codes}
     harmless = [f for f in kept if f.cause.severity is Severity.HARMLESS and f.code not in replaced]
     return Verdict(heads, sorted(harmless, key=lambda finding: finding.code))

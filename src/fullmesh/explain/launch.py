@@ -409,7 +409,8 @@ CAUSES = (
                 r"^(?:\S{0,60}\s){0,4}?\s*(?P<error>(?:[A-Za-z_]\w*\.)*"
                 + name
                 # what torch itself raises about its environment has causes of its own
-                + r"): (?!Error initializing torch\.distributed)(?P<message>.{1,200})",
+                + r"): (?!Error initializing torch\.distributed|trying to initialize the default process group twice)"
+                r"(?P<message>.{1,200})",
             )
             for name in (
                 "ValueError",
@@ -457,6 +458,35 @@ CAUSES = (
         # an error ends the program early, too, with the model and its threads still there
         follows=("LG-319",),
         weight=56,
+    ),
+    Cause(
+        code="LG-321",
+        title="the process group was initialized twice",
+        says=(
+            "init_process_group was called a second time in one process: the framework (Lightning's Trainer,"
+            " Accelerate, DeepSpeed, an imported module) had done it before, or the script runs it in a loop or a"
+            " retry."
+        ),
+        where="the job's own code; every rank that runs it, the network has no part in it",
+        prove="the traceback above it names the second call; grep -rn init_process_group in the job's code",
+        mend=(
+            "Keep one call: 'if not torch.distributed.is_initialized(): init_process_group(...)', none at all under a"
+            " framework that makes the group itself; destroy_process_group() before a new try."
+        ),
+        source="read: torch/distributed/distributed_c10d.py; intel/torch-xpu-ops#1525, modelscope/modelscope#98",
+        looks=(
+            "[rank0]: ValueError: trying to initialize the default process group twice!",
+            "RuntimeError: trying to initialize the default process group twice!",
+        ),
+        patterns=(
+            Pattern(
+                "trying to initialize the default process group",
+                # not the line of torch's source that a traceback shows
+                r'(?<!raise ValueError\(")(?<!raise RuntimeError\(")'
+                r"trying to initialize the default process group twice",
+            ),
+        ),
+        weight=91,
     ),
     Cause(
         code="LG-910",

@@ -632,6 +632,30 @@ CAUSES = (
         weight=70,
     ),
     Cause(
+        code="LG-426",
+        title="EFA: what hangs after 'Could not find a path for pattern' is most often the security group",
+        says=(
+            "NCCL uses EFA, found no path for pattern {pattern} (that alone costs speed only) and never said that its"
+            " rings are connected: where the job hangs or times out after it, the security group does not let EFA"
+            " through."
+        ),
+        where="the security group of the instances, not a host",
+        prove=(
+            "./fullmesh diagnose -i INVENTORY, or aws ec2 describe-security-groups: ingress AND egress with protocol -1"
+            " and its own group id (0.0.0.0/0 is not enough)"
+        ),
+        mend=(
+            "Allow all traffic from and to the group itself, both rules by group id: ansible-playbook playbooks/ec2.yml"
+            " with ec2_security_group_mode: efa (docs/ec2.md)."
+        ),
+        source="read: nccl search.cc:1293; aws/aws-ofi-nccl#64, #663; AWS's EFA guide (security group)",
+        looks=(),
+        patterns=(),
+        # a guess from what is missing in the log: whatever says more comes above it
+        follows=(ANY_CAUSE,),
+        weight=42,
+    ),
+    Cause(
         code="LG-901",
         title="harmless: NCCL has no network plugin",
         says=(
@@ -665,7 +689,10 @@ CAUSES = (
             " cost speed, it breaks nothing."
         ),
         prove="all_reduce_perf of nccl-tests, or ./fullmesh verify (rung L5) shows what the links give",
-        mend="Nothing to do; on EFA or in a VM give NCCL the machine's topology (NCCL_TOPO_FILE).",
+        mend=(
+            "Nothing to do; on EFA or in a VM give NCCL the machine's topology (NCCL_TOPO_FILE). A job on EFA that"
+            " hangs after it: LG-426."
+        ),
         source="read: nccl search.cc:1293 (WARN up to 2.26, INFO in 2.30); NVIDIA/nccl#487",
         looks=(
             (

@@ -37,12 +37,11 @@ CAUSES = (
         code="LG-201",
         title="store: not all ranks reached rank 0",
         says=(
-            "Rank 0 waited {seconds} s and {came} of {wanted} ranks came, {missing} never"
-            " reached its store: the master port is"
+            "Rank 0 waited {seconds} s and not all ranks reached its store (came: {came}): the master port is"
             " blocked, MASTER_ADDR or MASTER_PORT differ on a node, WORLD_SIZE is too large, or a rank ended before."
         ),
         where=(
-            "the {missing} rank(s) that did not come, or the firewall of rank 0's node; not the"
+            "the rank(s) that did not come, or the firewall of rank 0's node; not the"
             " rank that printed this"
         ),
         prove=f"{L3}; on each node: env | grep -E '^(MASTER_|RANK|WORLD_SIZE)'; on rank 0's node: ss -ltn",
@@ -56,10 +55,11 @@ CAUSES = (
         ),
         patterns=(
             Pattern(
-                "waiting for clients.",
+                "seconds waiting for clients",
+                # logs and error boxes cut the numbers off; other programs go on with a word ("clients to leave")
                 (
-                    r"Timed out after (?P<seconds>\d+) seconds waiting for clients\. "
-                    r"(?P<came>\d{1,9})/(?P<wanted>\d{1,9}) clients joined"
+                    r"Timed out after (?P<seconds>\d{1,9}) seconds waiting for clients"
+                    r"(?:\. (?P<some>\d{1,9})/(?P<all>\d{1,9}) clients joined|(?![\w-]|[,;]? +[a-z]))"
                 ),
             ),
         ),
@@ -77,7 +77,6 @@ CAUSES = (
             "LG-401",
             *CRASHES,
         ),
-        key=("came", "wanted"),
         derive=joined,
         weight=50,
     ),
