@@ -1,7 +1,7 @@
 """Hands the choice of NCCL's repository to Ansible."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,18 @@ def nccl_faults(version: Any, cuda: Any, url: str, key: str) -> list[str]:
     return [str(fault) for fault in core.faults(version, cuda, url, key)]
 
 
+def nccl_not_installed(
+    failed: Mapping[str, Any], pinned: Sequence[str], around: Mapping[str, Any]
+) -> str:
+    """The refusal when the package manager does not install what the repository has."""
+    return core.not_installed(failed, pinned, around)
+
+
+def nccl_notes(around: Mapping[str, Any], url: str, ours: str) -> list[dict[str, str]]:
+    """What the report has to say of the node's sources."""
+    return core.notes(around, url, ours)
+
+
 class FilterModule:
     """Filters of the role nccl."""
 
@@ -40,4 +52,6 @@ class FilterModule:
             "nccl_key_address": nccl_key_address,
             "nccl_key_file": nccl_key_file,
             "nccl_faults": nccl_faults,
+            "nccl_not_installed": nccl_not_installed,
+            "nccl_notes": nccl_notes,
         }

@@ -11,6 +11,7 @@ import tempfile
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
+from ansible.module_utils import fullmesh_sources as sources
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh_files import sha256
 from ansible.module_utils.fullmesh_openpgp import BEGIN, fingerprints
@@ -174,6 +175,12 @@ def bring_key(params: "Entry") -> str:
     return path
 
 
+def named_by_others(url: str, root: str = "/") -> bool:
+    """Say whether a source of apt's that is not ours names the repository."""
+    named = [one for one in sources.naming(url, root) if one["enabled"]]
+    return any(not os.path.basename(one["path"]).startswith("fullmesh-") for one in named)
+
+
 def fetch_apt(run: "Runner", params: "Entry") -> None:
     """Lists and archives in a folder of our own; apt checks all signatures while it fetches."""
     private = os.path.join(params["folder"], ".apt")
@@ -181,7 +188,8 @@ def fetch_apt(run: "Runner", params: "Entry") -> None:
     parts = os.path.join(private, "parts")
     # an earlier run's file for NCCL names the same repository with another key
     shutil.copytree("/etc/apt/sources.list.d", parts, ignore=shutil.ignore_patterns("fullmesh-*"))
-    if params["url"]:
+    # so may somebody else's, and that one serves
+    if params["url"] and not named_by_others(params["url"]):
         with open(os.path.join(parts, "fullmesh-bundle.list"), "w") as stream:
             # trusted only where the user says that his repository is not signed (nccl_repository_key: none)
             trust = "signed-by=" + params["key_path"] if params["key_path"] else "trusted=yes"

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
+from ansible.module_utils import fullmesh_sources as sources
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh_nccl import NcclError, choose, matches
 from ansible.module_utils.fullmesh_versionlock import held_here
@@ -27,6 +28,7 @@ description:
   - Reads the package database. Only when what is installed does not fit, reads the repository, with a
     private cache and list of sources, so the system's own are neither needed nor changed. Therefore it is honest in
     check mode on a machine that does not know the repository yet.
+  - Says which of the system's own sources name that repository already, and what of its settings is in the way.
 options:
   names:
     description: Packages that must have the same version.
@@ -50,6 +52,10 @@ options:
     description: Only builds for this CUDA, like C(12.9).
     type: str
     default: ''
+  source:
+    description: Our own file among the system's sources, which is nobody else's.
+    type: str
+    default: ''
 attributes:
   check_mode:
     description: Only reads.
@@ -67,10 +73,18 @@ EXAMPLES = r"""
     manager: apt
     url: https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64
     version: 2.28.9
+    source: /etc/apt/sources.list.d/fullmesh-nccl.sources
   register: __nccl_seen
 """
 
 RETURN = r"""
+repository:
+  description:
+    - C(theirs) and C(section), the file of somebody else that names the repository and counts, C("") where there is
+      none. C(off), files in which it is named and switched off. C(in_the_way), sentences on pins and excludes that
+      touch the packages.
+  type: dict
+  returned: always
 installed:
   description: Package to version, of those that are installed.
   type: dict
@@ -180,11 +194,45 @@ def available_dnf(
     raise unreadable(url, err)
 
 
+def around(params: "Entry", version: str, root: str) -> "Entry":
+    """What the system's own sources and settings say of the repository and of the packages in *version*."""
+    named = sources.naming(params["url"], root)
+    others = [one for one in named if one["path"] != params.get("source", "")]
+    theirs = others[0] if others and others[0]["enabled"] else {}
+    if params["manager"] == "dnf":
+        way = sources.hidden_dnf(theirs, params["names"], version, root)
+    else:
+        way = sources.pinned_apt(params["names"], root)
+    if theirs.get("usable"):
+        way.insert(0, "{} {}".format(theirs["path"], theirs["usable"]))
+    return {
+        "theirs": theirs.get("path", ""),
+        "section": theirs.get("section", ""),
+        "off": sorted({one["path"] for one in others if not one["enabled"]}),
+        "in_the_way": way,
+    }
+
+
 INSTALLED = {"apt": installed_dpkg, "dnf": installed_rpm}
 AVAILABLE = {"apt": available_apt, "dnf": available_dnf}
 
 
-def observe(run: "Runner", params: "Entry") -> "Entry":
+def observe(run: "Runner", params: "Entry", root: str = "/") -> "Entry":
+    """What is there and what was asked for, and who names the repository that it comes from."""
+    seen = look(run, params)
+    repository = around(params, seen["version"], root)
+    # dnf hides what its excludes name for certain; what apt makes of a pin, only apt knows
+    if params["manager"] == "dnf" and repository["in_the_way"] and not seen["satisfied"]:
+        raise RepositoryError(
+            "[NC-108] the repository {} has NCCL {}, and the settings of this node hide it: {}. Let that version "
+            "through there, or set nccl_version to one that they let through.".format(
+                params["url"], seen["version"], "; ".join(repository["in_the_way"])
+            )
+        )
+    return dict(seen, repository=repository)
+
+
+def look(run: "Runner", params: "Entry") -> "Entry":
     """Compare what is there with what was asked for; read the repository only when they differ."""
     names = params["names"]
     installed, held = INSTALLED[params["manager"]](run, names)
@@ -215,6 +263,7 @@ def main() -> None:
             "url": {"type": "str", "required": True},
             "version": {"type": "str", "default": ""},
             "cuda": {"type": "str", "default": ""},
+            "source": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )

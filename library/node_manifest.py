@@ -81,6 +81,11 @@ def untrue(owned: Dict[str, Any], state: Dict[str, Dict[str, Any]]) -> List[str]
         if not there
     )
     wrong.extend(
+        "package source %s is in no file" % url
+        for url, files in state.get("package source", {}).items()
+        if not files
+    )
+    wrong.extend(
         "address %s is missing" % name for name, there in state["address"].items() if not there
     )
     return wrong

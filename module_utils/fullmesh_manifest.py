@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ansible.module_utils import fullmesh_firewalld as firewalld
 from ansible.module_utils import fullmesh_node as node
+from ansible.module_utils import fullmesh_sources as sources
 from ansible.module_utils import fullmesh_versionlock as versionlock
 from ansible.module_utils.fullmesh_files import put
 
@@ -143,6 +144,7 @@ def merge(owned: Dict[str, Dict[str, Any]]) -> Dict[str, Any]:
         "services": {},
         "packages": {},
         "held": [],
+        "sources": [],
         "firewalld_zones": [],
         "addresses": [],
         "selinux": {},
@@ -161,7 +163,7 @@ def merge(owned: Dict[str, Dict[str, Any]]) -> Dict[str, Any]:
 def observe(owned: Dict[str, Any], run: Run = node.run) -> Dict[str, Dict[str, Any]]:
     """What is there now of all that *owned* (merged) names: {kind: {name: state}}."""
     packages = packages_state(sorted(owned["packages"]), run)
-    # a manifest of an earlier version has none
+    # a manifest of an earlier version has neither this nor sources
     held = {name: packages.get(name, "") for name in owned.get("held", [])}
     return {
         "file": {path: file_state(path) for path in owned["files"]},
@@ -169,6 +171,7 @@ def observe(owned: Dict[str, Any], run: Run = node.run) -> Dict[str, Dict[str, A
         "service": services_state(sorted(owned["services"]), run),
         "package": packages,
         "held package": held_state(held, run),
+        "package source": {url: sources.standing(url) for url in owned.get("sources", [])},
         "firewalld zone": zones_state(owned["firewalld_zones"], run),
         "address": addresses_state(owned["addresses"]),
         "selinux": selinux_state(owned["selinux"]),

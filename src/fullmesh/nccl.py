@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fullmesh.faults import Fault
@@ -15,6 +16,8 @@ CODES: dict[str, str] = {
     "NC-105": "NCCL does not load or does not answer",
     "NC-106": "the repository's key or file cannot be written",
     "NC-107": "dnf's plugin versionlock is off, or its list cannot be written",
+    "NC-108": "the package manager does not install the pinned NCCL; the message names pins and excludes in its way",
+    "NC-109": "note: the node has the repository's own source switched off, so ours names it as well",
 }
 
 # NVIDIA calls 64-bit ARM servers "sbsa" in the paths of its repositories.
@@ -43,6 +46,43 @@ def key_file(folder: str, address: str) -> str:
     """Where the key is kept; apt tells armored from binary keys by the suffix."""
     suffix = "gpg" if address.endswith(".gpg") else "asc"
     return f"{folder}/fullmesh-nccl.{suffix}"
+
+
+def not_installed(
+    failed: Mapping[str, Any], pinned: Sequence[str], around: Mapping[str, Any]
+) -> str:
+    """The refusal when the package manager does not install what the repository has.
+
+    Args:
+        failed: the result of the task that failed.
+        pinned: the packages with their versions.
+        around: what nccl_packages saw of the node's own sources.
+    """
+    lines = [*str(failed.get("stderr") or "").splitlines(), str(failed.get("msg") or "")]
+    told = [line.strip().rstrip(".") for line in lines if line.strip()]
+    telling = (
+        [line for line in told if line.startswith(("E:", "Error:"))] or told[-1:] or ["no output"]
+    )
+    place = f" from {around['theirs']}, which the node had before" if around["theirs"] else ""
+    text = f"{', '.join(pinned)} cannot be installed{place}: {telling[0]}"
+    step = "Look at that source and its key"
+    if around["in_the_way"]:
+        text += (
+            f". Settings of this node that touch these packages: {'; '.join(around['in_the_way'])}"
+        )
+        step = "Let that version through there, or set nccl_version to one that they let through"
+    return str(Fault("NC-108", text, step))
+
+
+def notes(around: Mapping[str, Any], url: str, ours: str) -> list[dict[str, str]]:
+    """What the report has to say of the node's sources."""
+    if around["theirs"] or not around["off"]:
+        return []
+    text = (
+        f"{url} is named in {', '.join(around['off'])} and switched off there; it was left so, and {ours} names it"
+        " for NCCL"
+    )
+    return [{"code": "NC-109", "text": text}]
 
 
 def faults(version: Any, cuda: Any, url: str, key: str) -> list[Fault]:

@@ -1,0 +1,73 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Take our package source away where another file names the same repository."""
+
+import os
+from typing import TYPE_CHECKING
+
+from ansible.module_utils import fullmesh_sources as sources
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh_files import look
+
+if TYPE_CHECKING:
+    from typing import Any
+
+DOCUMENTATION = r"""
+---
+module: package_source
+short_description: Take our package source away where another file names the same repository
+description:
+  - apt reads no source at all where two of them name one repository with different keys. Whoever names a repository
+    that we named before wins, and our file goes. Nothing is asked of apt or dnf, which would refuse.
+options:
+  path:
+    description: Our file, of apt or dnf.
+    type: path
+    required: true
+attributes:
+  check_mode:
+    description: Says whether it would be taken away.
+    support: full
+  diff_mode:
+    description: The file.
+    support: full
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Take our package source away where somebody else names the same repository
+  package_source:
+    path: /etc/apt/sources.list.d/fullmesh-nccl.sources
+"""
+
+RETURN = r"""
+beside:
+  description: Files of others that name what ours names.
+  type: list
+  elements: str
+  returned: always
+"""
+
+
+def plan(path: str, root: str = "/") -> "dict[str, Any]":
+    """Whether the file goes, for whom, and what it held."""
+    beside = sorted({one["path"] for one in sources.beside(path, root)})
+    text = look(path) if beside else ""
+    diff = {"before": text, "after": "", "before_header": path, "after_header": path}
+    return {"changed": bool(beside), "beside": beside, "diff": diff}
+
+
+def main() -> None:
+    """Read the parameter, look, take it away."""
+    module = AnsibleModule(
+        argument_spec={"path": {"type": "path", "required": True}}, supports_check_mode=True
+    )
+    path = module.params["path"]
+    result = plan(path)
+    if result["changed"] and not module.check_mode:
+        os.unlink(path)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,391 @@
+"""NVIDIA's repository beside ours: who names it on a node, and what of the node's settings hides NCCL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import bundle_packages
+import nccl_packages as packages
+import node_manifest
+import package_source
+import pytest
+from ansible.module_utils import fullmesh_manifest as manifest
+from ansible.module_utils import fullmesh_sources as util
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fullmesh import nccl as core
+
+DATA = Path(__file__).parent / "data/sources"
+UBUNTU = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64"
+RHEL = "https://developer.download.nvidia.com/compute/cuda/repos/rhel9/x86_64"
+LIST = (DATA / "cuda-ubuntu2404-x86_64.list").read_text()  # of the package cuda-keyring
+REPO = (DATA / "cuda-rhel9.repo").read_text()
+THEIR_LIST = "etc/apt/sources.list.d/cuda-ubuntu2404-x86_64.list"
+THEIR_REPO = "etc/yum.repos.d/cuda-rhel9.repo"
+OUR_LIST = "etc/apt/sources.list.d/fullmesh-nccl.sources"
+OURS = f"# Ansible managed\nTypes: deb\nURIs: {UBUNTU}\nSuites: /\nSigned-By: /etc/apt/keyrings/fullmesh-nccl.gpg\n"
+VERSION = "2.28.9-1+cuda12.9"
+EL = ["libnccl", "libnccl-devel"]
+DEB = ["libnccl2", "libnccl-dev"]
+
+
+def put(root: Path, files: dict[str, str]) -> str:
+    """Give a node these files."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return str(root)
+
+
+def named(root: str, url: str) -> list[tuple[str, bool]]:
+    """Who names it, and whether that counts; the machine of all of them is the one that the files are for."""
+    found = util.naming(url, root, "x86_64")
+    return [(str(Path(one["path"]).relative_to(root)), one["enabled"]) for one in found]
+
+
+def test_nvidias_own_files_are_found(tmp_path: Path) -> None:
+    root = put(tmp_path, {THEIR_LIST: LIST, THEIR_REPO: REPO})
+    assert named(root, UBUNTU) == [(THEIR_LIST, True)]
+    assert named(root, RHEL) == [(THEIR_REPO, True)]
+    assert named(root, RHEL.replace("rhel9", "rhel10")) == []
+    assert util.naming(RHEL, root)[0]["section"] == "cuda-rhel9-x86_64"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"deb {UBUNTU} /",
+        f"deb {UBUNTU}/ /",
+        f"deb {UBUNTU.replace('https', 'http')}/ ./",
+        f"deb [ arch=amd64 signed-by=/usr/share/keyrings/x.gpg ] {UBUNTU}/ / # CUDA",
+        f"deb [trusted=yes] {UBUNTU.replace('x86_64', '')} x86_64/",
+        f"  deb\t{UBUNTU.replace('https://developer', 'HTTPS://Developer').replace('.com/', '.com:443/')} /",
+    ],
+)
+@pytest.mark.parametrize(
+    "name", ["etc/apt/sources.list", "etc/apt/sources.list.d/some_thing.else.list"]
+)
+def test_one_line_in_any_file_and_spelling(tmp_path: Path, name: str, line: str) -> None:
+    root = put(tmp_path, {name: f"deb http://archive.ubuntu.com/ubuntu noble main\n{line}\n"})
+    assert named(root, UBUNTU) == [(name, True)]
+    assert util.naming(UBUNTU, root, "x86_64")[0]["usable"] == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (f"# {LIST}", [(THEIR_LIST, False)]),
+        (f"#deb {UBUNTU} / # disabled on upgrade to noble", [(THEIR_LIST, False)]),
+        (
+            f"deb {UBUNTU} noble main",
+            [],
+        ),  # no flat repository: another place below the same address
+        (f"deb {UBUNTU}/extra /", []),
+        (f"see {UBUNTU} /", []),
+        ("deb", []),
+        ("deb http://[fd00::1/cuda /", []),
+    ],
+)
+def test_a_line_that_does_not_count(
+    tmp_path: Path, line: str, found: list[tuple[str, bool]]
+) -> None:
+    assert named(put(tmp_path, {THEIR_LIST: line}), UBUNTU) == found
+
+
+def test_files_that_apt_passes_over_are_passed_over(tmp_path: Path) -> None:
+    names = ("cuda.list.save", "cuda.list.distUpgrade", "cuda (1).list", "cuda.txt")
+    root = put(tmp_path, {f"etc/apt/sources.list.d/{name}": LIST for name in names})
+    assert named(root, UBUNTU) == []
+
+
+DEB822 = f"""\
+# NVIDIA's, see the installation guide
+
+Types: deb
+URIs: https://mirror.example/other {UBUNTU}/
+Suites: /
+Architectures: amd64
+Signed-By:
+ -----BEGIN PGP PUBLIC KEY BLOCK-----
+ .
+ mQINBGJmoxgBEADL
+ -----END PGP PUBLIC KEY BLOCK-----
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "enabled"),
+    [
+        (DEB822, True),
+        (DEB822.replace("Types: deb", "Enabled: no\nTypes: deb deb-src"), False),
+        (DEB822.replace("Types", "enabled: yes\ntypes").replace("URIs", "uris"), True),
+        ("".join(f"# {line}\n" for line in DEB822.splitlines()).replace("# \n", "\n"), False),
+    ],
+)
+def test_deb822(tmp_path: Path, text: str, enabled: bool) -> None:
+    name = "etc/apt/sources.list.d/cuda.sources"
+    root = put(tmp_path, {name: text})
+    assert named(root, UBUNTU) == [(name, enabled)]
+    assert named(root, "http://mirror.example/other/") == [(name, enabled)]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (f"deb [arch=arm64,i386] {UBUNTU} /", "for arm64, i386 only"),
+        (f"deb-src {UBUNTU} /", "deb-src"),
+    ],
+)
+def test_a_source_that_gives_this_machine_nothing_is_named(
+    tmp_path: Path, line: str, why: str
+) -> None:
+    """It is used all the same: ours beside it would stop apt."""
+    root = put(tmp_path, {THEIR_LIST: line})
+    asked = {"manager": "apt", "names": DEB, "url": UBUNTU, "source": f"{root}/{OUR_LIST}"}
+    around = packages.around(asked, VERSION, root)
+    assert around["theirs"] == f"{root}/{THEIR_LIST}"
+    assert why in around["in_the_way"][0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        REPO.replace("x86_64\nenabled", "$basearch/\nenabled"),
+        REPO.replace("rhel9/x86_64\nenabled", "rhel$releasever/${basearch}\nenabled"),
+        REPO.replace("baseurl=", "baseurl=https://mirror.example/x,\n   "),
+        REPO.replace("https://developer", "$scheme://developer").replace("enabled=1\n", ""),
+        "[other]\nname=100% other\nbaseurl=https://x.example\n\n" + REPO,
+        REPO.replace("=", " = ") + "no option at all\n",
+    ],
+)
+def test_dnf_spellings(tmp_path: Path, text: str) -> None:
+    files = {
+        "etc/yum.repos.d/whatever.repo": text,
+        "etc/os-release": 'NAME="Rocky Linux"\nVERSION_ID="9.6"\n',
+        "etc/dnf/vars/scheme": "http\n",
+    }
+    assert named(put(tmp_path, files), RHEL) == [("etc/yum.repos.d/whatever.repo", True)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        REPO.replace("enabled=1", "enabled=0"),
+        REPO.replace("enabled=1", "enabled = False"),
+        "".join(f"#{line}\n" for line in REPO.splitlines()),
+    ],
+)
+def test_dnf_switched_off(tmp_path: Path, text: str) -> None:
+    assert named(put(tmp_path, {THEIR_REPO: text}), RHEL) == [(THEIR_REPO, False)]
+
+
+def test_a_repository_in_dnf_conf_counts(tmp_path: Path) -> None:
+    root = put(tmp_path, {"etc/dnf/dnf.conf": "[main]\ngpgcheck=1\n" + REPO})
+    assert named(root, RHEL) == [("etc/dnf/dnf.conf", True)]
+
+
+@given(st.text(max_size=300), st.sampled_from(["apt_lines", "apt_stanzas"]))
+def test_no_source_of_apts_crashes_it(text: str, reader: str) -> None:
+    assert list(getattr(util, reader)(text, "/x", "x86_64")) is not None
+
+
+@given(st.text(alphabet="[]=# \n\tabc:/,$%{}", max_size=200))
+def test_no_source_of_dnfs_crashes_it(text: str) -> None:
+    assert list(util.dnf_sections(text, "/x", [{"basearch": "x86_64"}])) is not None
+
+
+# What the role makes of it
+
+
+def around(root: str, manager: str = "apt") -> dict[str, Any]:
+    url, names = (UBUNTU, DEB) if manager == "apt" else (RHEL, EL)
+    asked = {"manager": manager, "names": names, "url": url, "source": f"{root}/{OUR_LIST}"}
+    return dict(packages.around(asked, VERSION, root))
+
+
+def test_theirs_is_used_ours_is_not_somebody_elses(tmp_path: Path) -> None:
+    root = put(tmp_path, {OUR_LIST: OURS})
+    assert around(root)["theirs"] == ""
+    put(tmp_path, {THEIR_LIST: LIST})
+    assert around(root)["theirs"] == f"{root}/{THEIR_LIST}"
+
+
+def test_the_look_at_the_packages_tells_of_the_sources(tmp_path: Path) -> None:
+    root = put(tmp_path, {THEIR_REPO: REPO})
+    said = "".join(f"{name}\t{VERSION}\n" for name in EL)
+    asked = {"manager": "dnf", "names": EL, "url": RHEL, "version": "", "cuda": "", "source": ""}
+    seen = packages.observe(lambda _: (0, said, ""), asked, root)
+    assert seen["satisfied"]
+    assert seen["repository"] == {
+        "theirs": f"{root}/{THEIR_REPO}",
+        "section": "cuda-rhel9-x86_64",
+        "off": [],
+        "in_the_way": [],
+    }
+
+
+def test_one_that_is_switched_off_is_noted_and_left_alone(tmp_path: Path) -> None:
+    root = put(tmp_path, {THEIR_LIST: "# " + LIST})
+    seen = around(root)
+    assert (seen["theirs"], seen["off"]) == ("", [f"{root}/{THEIR_LIST}"])
+    (note,) = core.notes(seen, UBUNTU, "/" + OUR_LIST)
+    assert note["code"] == "NC-109"
+    assert f"named in {root}/{THEIR_LIST} and switched off there" in note["text"]
+    put(tmp_path, {"etc/apt/sources.list": LIST})
+    assert core.notes(around(root), UBUNTU, "/" + OUR_LIST) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "hidden"),
+    [
+        ("exclude=libnccl*", "exclude=libnccl* hides libnccl, libnccl-devel"),
+        ("excludepkgs=cuda*, libnccl-2.28*", "hides libnccl"),
+        (f"excludepkgs=libnccl-devel-{VERSION}.x86_64", "hides libnccl-devel"),
+        ("excludepkgs=libnccl-0:2.28.9-*", "hides libnccl"),
+        ("includepkgs=nvidia-driver*,\n cuda-drivers", "hides libnccl, libnccl-devel"),
+        ("excludepkgs=nvidia-driver* libnccl-static libnccl-2.30*", ""),
+        ("includepkgs=libnccl*", ""),
+    ],
+)
+@pytest.mark.parametrize("where", ["their section", "main"])
+def test_excludes_of_dnf_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, hidden: str, where: str
+) -> None:
+    """What dnf 4.14 hid and did not hide with these in the lab."""
+    monkeypatch.setattr(util.os, "uname", lambda: type("U", (), {"machine": "x86_64"}))
+    files = {THEIR_REPO: REPO, "etc/dnf/dnf.conf": "[main]\nbest=True\n"}
+    files[THEIR_REPO if where == "their section" else "etc/dnf/dnf.conf"] += line + "\n"
+    way = around(put(tmp_path, files), "dnf")["in_the_way"]
+    assert len(way) == bool(hidden)
+    assert all(hidden in sentence for sentence in way)
+    assert all(("[main]" in sentence) == (where == "main") for sentence in way)
+
+
+def test_what_dnf_hides_is_refused_before_anything_is_changed(tmp_path: Path) -> None:
+    root = put(tmp_path, {THEIR_REPO: REPO + "exclude=libnccl*\n"})
+    listing = f'[["libnccl", "{VERSION}"], ["libnccl-devel", "{VERSION}"]]\n'
+    asked = {"manager": "dnf", "names": EL, "url": RHEL, "version": "", "cuda": "", "source": ""}
+
+    def run(argv: list[str]) -> tuple[int, str, str]:
+        return (1, "", "") if argv[0] == "rpm" else (0, listing, "")
+
+    with pytest.raises(
+        packages.RepositoryError, match=r"\[NC-108\].*cuda-rhel9\.repo, \[cuda-rhel9"
+    ) as said:
+        packages.observe(run, asked, root)
+    assert "exclude=libnccl* hides libnccl, libnccl-devel" in str(said.value)
+
+    def installed(argv: list[str]) -> tuple[int, str, str]:
+        return 0, "".join(f"{name}\t{VERSION}\n" for name in EL), ""
+
+    assert packages.observe(installed, asked, root)["satisfied"]
+
+
+PIN = "Package: {}\nPin: version 2.30.*\nPin-Priority: 1001\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (PIN.format("libnccl*"), "libnccl2, libnccl-dev"),
+        ("Explanation: x\n\n" + PIN.format("libnccl-dev foo"), "libnccl-dev"),
+        (PIN.format("/^libnccl[0-9]/"), "libnccl2"),
+        ("# off\n\n#" + PIN.format("libnccl2").replace("\n", "\n#"), ""),
+        # NVIDIA's own cuda-repository-pin-600: of a whole repository, and no obstacle to a version that is asked for
+        ("Package: *\nPin: release l=NVIDIA CUDA\nPin-Priority: 600\n", ""),
+        (PIN.format("/(/ foo"), ""),
+    ],
+)
+def test_pins_of_apt_are_named(tmp_path: Path, text: str, named: str) -> None:
+    root = put(tmp_path, {THEIR_LIST: LIST, "etc/apt/preferences.d/own": text})
+    way = around(root)["in_the_way"]
+    expected = f"{root}/etc/apt/preferences.d/own pins {named} to version 2.30.* with priority 1001"
+    assert way == ([expected] if named else [])
+
+
+@pytest.mark.parametrize(
+    ("failed", "said"),
+    [
+        ({"msg": "no available installation candidate for libnccl2=2.28.9"}, "no available"),
+        (
+            {
+                "msg": "non-zero return code",
+                "stderr": "W: old\nE: The repository is not signed.\nE: x",
+            },
+            "E: The repository is not signed",
+        ),
+        ({}, "no output"),
+    ],
+)
+def test_a_refusal_of_the_package_manager_names_what_is_in_the_way(
+    failed: dict[str, Any], said: str
+) -> None:
+    seen = {"theirs": "/etc/apt/sources.list.d/cuda.list", "in_the_way": ["/etc/apt/x pins y"]}
+    text = core.not_installed(failed, ["libnccl2=2.28.9"], seen)
+    assert text.startswith(
+        "[NC-108] libnccl2=2.28.9 cannot be installed from /etc/apt/sources.list.d/cuda.list"
+    )
+    assert said in text
+    assert "Settings of this node that touch these packages: /etc/apt/x pins y. Let" in text
+    bare = core.not_installed(failed, ["libnccl2=2.28.9"], {"theirs": "", "in_the_way": []})
+    assert "Settings of this node" not in bare
+
+
+# Theirs came after ours
+
+
+def test_ours_goes_where_theirs_came_later(tmp_path: Path) -> None:
+    root = put(tmp_path, {OUR_LIST: OURS})
+    ours = f"{root}/{OUR_LIST}"
+    assert not package_source.plan(ours, root)["changed"]
+    put(tmp_path, {"etc/apt/sources.list.d/off.list": "# " + LIST})
+    assert not package_source.plan(ours, root)["changed"]
+    put(tmp_path, {THEIR_LIST: LIST})
+    plan = package_source.plan(ours, root)
+    assert (plan["changed"], plan["beside"]) == (True, [f"{root}/{THEIR_LIST}"])
+    assert plan["diff"]["before"] == OURS
+    Path(ours).unlink()
+    assert not package_source.plan(ours, root)["changed"]
+
+
+def test_two_of_ours_do_not_chase_each_other(tmp_path: Path) -> None:
+    """Sources without an address that could be compared are beside nothing."""
+    other = "deb http://archive.ubuntu.com/ubuntu noble main\n"
+    root = put(tmp_path, {OUR_LIST: OURS.replace("Suites: /", "Suites: noble"), THEIR_LIST: other})
+    assert not package_source.plan(f"{root}/{OUR_LIST}", root)["changed"]
+
+
+def test_a_source_that_comes_or_goes_is_drift(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = put(tmp_path, {OUR_LIST: OURS})
+    seen = util.standing
+    monkeypatch.setattr(manifest.sources, "standing", lambda url: seen(url, root))
+    owned = manifest.merge({"nccl": {"sources": [UBUNTU]}})
+    then = manifest.observe(owned)
+    assert then["package source"] == {UBUNTU: f"{root}/{OUR_LIST}"}
+    assert node_manifest.untrue(owned, then) == []
+    put(tmp_path, {THEIR_LIST: LIST})
+    (drift,) = manifest.differences(then, manifest.observe(owned))
+    assert drift.startswith(f"package source {UBUNTU}: was {root}/{OUR_LIST}, is ")
+    assert f"{root}/{THEIR_LIST} and {root}/{OUR_LIST}" in drift
+    (tmp_path / THEIR_LIST).unlink()
+    (tmp_path / OUR_LIST).unlink()
+    gone = manifest.observe(owned)
+    assert node_manifest.untrue(owned, gone) == [f"package source {UBUNTU} is in no file"]
+
+
+def test_a_manifest_of_an_earlier_version_watches_no_source() -> None:
+    owned = manifest.merge({})
+    del owned["sources"]
+    assert manifest.observe(owned)["package source"] == {}
+
+
+def test_a_bundle_is_fetched_through_theirs(tmp_path: Path) -> None:
+    root = put(tmp_path, {OUR_LIST: OURS})
+    assert not bundle_packages.named_by_others(UBUNTU, root)
+    put(tmp_path, {THEIR_LIST: LIST})
+    assert bundle_packages.named_by_others(UBUNTU, root)
