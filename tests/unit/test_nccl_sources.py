@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import bundle_packages
+import jinja2
 import nccl_packages as packages
 import node_manifest
 import package_source
 import pytest
 from ansible.module_utils import fullmesh_manifest as manifest
 from ansible.module_utils import fullmesh_sources as util
+from ansible.plugins.filter.core import to_bool
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fullmesh import nccl as core
+from fullmesh import settings
 
 DATA = Path(__file__).parent / "data/sources"
 UBUNTU = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64"
@@ -389,3 +392,28 @@ def test_a_bundle_is_fetched_through_theirs(tmp_path: Path) -> None:
     assert not bundle_packages.named_by_others(UBUNTU, root)
     put(tmp_path, {THEIR_LIST: LIST})
     assert bundle_packages.named_by_others(UBUNTU, root)
+
+
+@pytest.mark.parametrize(
+    ("own", "whole"),
+    [
+        ({}, "False"),
+        ({"nvidia_driver_manage": "false"}, "False"),
+        ({"nvidia_driver_manage": True}, "True"),
+    ],
+)
+def test_dnf_sees_the_driver_in_our_source_where_it_is_managed(
+    own: dict[str, Any], whole: str
+) -> None:
+    """includepkgs= of our source hid it: ND-103 on every EL node without NVIDIA's own source."""
+    environment = jinja2.Environment(autoescape=True)
+    environment.filters["bool"] = to_bool
+    wired = settings.known_names().wired["nccl_whole_repository"]
+    assert environment.from_string(wired).render(own) == whole
+    template = settings.ROOT / "roles/nccl/templates/fullmesh-nccl.repo.j2"
+    environment.filters["comment"] = str
+    values = {"ansible_managed": "", "__nccl_pinned": ["libnccl-2.28.9"], "__nccl_key_address": ""}
+    text = environment.from_string(template.read_text()).render(
+        values | {"nccl_whole_repository": whole}
+    )
+    assert ("includepkgs=libnccl-2.28.9\n" in text) == (whole == "False")
