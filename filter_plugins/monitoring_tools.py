@@ -1,4 +1,4 @@
-"""Hands what the role monitoring_tools owns to Ansible."""
+"""Hands the rules of the role monitoring_tools to Ansible."""
 
 import sys
 from collections.abc import Callable
@@ -10,9 +10,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 from fullmesh import monitoring_tools as core
 
 
+def monitoring_tools_faults(packages: Any, gpu_packages: Any) -> list[str]:
+    """Coded sentences: what is wrong with the settings."""
+    given = {"monitoring_tools_packages": packages, "monitoring_tools_gpu_packages": gpu_packages}
+    return [str(fault) for fault in core.faults(given)]
+
+
 class FilterModule:
     """Filters of the role monitoring_tools."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The names under which Ansible finds them."""
-        return {"monitoring_tools_owned": core.owned}
+        return {
+            "monitoring_tools_faults": monitoring_tools_faults,
+            "monitoring_tools_owned": core.owned,
+        }

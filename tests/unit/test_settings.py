@@ -101,11 +101,23 @@ def test_wired_names_are_role_variables() -> None:
     assert settings.known_names().wired.keys() <= options
 
 
-def test_every_role_that_can_refuse_is_asked_before_any_node_is_touched() -> None:
-    """The EC2 side is no part of site.yml; the driver's offers are known only after its role has looked."""
+def test_every_role_with_settings_is_asked_before_any_node_is_touched() -> None:
+    """Preflight refuses by itself before this; the EC2 side is no part of site.yml."""
     (play,) = _yaml(settings.ROOT / "playbooks/settings.yml")
-    refusing = {role.name for role in ROLES if (role / "tasks/assert.yml").exists()}
-    assert set(play["tasks"][0]["loop"]) == refusing - {"ec2_security_group", "nvidia_driver"}
+    own = {role.name for role in ROLES if _options(role)} - {"preflight", "ec2_security_group"}
+    assert set(play["tasks"][0]["loop"]) == own
+
+
+def test_a_role_asks_itself_what_it_is_asked_beforehand() -> None:
+    """What decides whether it is asked stands with the question, not with who asks: both see the same."""
+    (play,) = _yaml(settings.ROOT / "playbooks/settings.yml")
+    for name in play["tasks"][0]["loop"]:
+        (asked,) = [
+            task
+            for task in _yaml(settings.ROOT / f"roles/{name}/tasks/main.yml")
+            if task.get("ansible.builtin.import_tasks") == "assert.yml"
+        ]
+        assert "when" not in asked, name
 
 
 TYPED = {"bool": "bool", "int": "int|float", "float": "float"}
