@@ -24,7 +24,7 @@ def bundle_hosts(hostvars: Any, hosts: list[str]) -> list[str]:
 
 def bundle_target(seen: Any, interpreter: str, lock: str) -> dict[str, Any]:
     """What has to be downloaded for a machine whose own Python was *seen*."""
-    python = core.python(interpreter, seen)
+    python = torch_runtime.python_of(interpreter, str(seen.get("python", "")))
     tags = torch_runtime.platforms(seen["machine"], seen["glibc"])
     key = torch_runtime.target_key(lock, {"python": python, "machine": seen["machine"]})
     return {"python": python, "machine": seen["machine"], "platforms": tags, "key": key}
@@ -42,7 +42,7 @@ def bundle_faults(contents: Any, node: str, facts: Any, interpreter: str, lock: 
 
 def bundle_python(interpreter: str, seen: Any) -> str:
     """The version of the Python that jobs use."""
-    return core.python(interpreter, seen)
+    return torch_runtime.python_of(interpreter, str(seen.get("python", "")))
 
 
 def bundle_controller(_: str, what: str) -> Any:

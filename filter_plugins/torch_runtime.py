@@ -32,6 +32,21 @@ def torch_runtime_faults(version: str, files: str, wanted: str, own: str) -> lis
     return [str(fault) for fault in core.faults(files, str(version), wanted, own)]
 
 
+def torch_runtime_asks(interpreter: str, lock: str) -> bool:
+    """Whether the interpreter has to be asked for its version: its name does not tell, and the lock cares."""
+    path = Path(lock)
+    held = core.serves(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return bool(held) and not core.python_of(interpreter, "")
+
+
+def torch_runtime_python_faults(
+    interpreter: str, seen: str, machine: str, lock: str, node: str
+) -> list[str]:
+    """A coded sentence when *lock* has no wheels for the Python or the machine of *node*."""
+    found = core.python_faults(node, str(interpreter), str(seen), str(machine), lock)
+    return [str(fault) for fault in found]
+
+
 def torch_runtime_targets(hostvars: Any, hosts: list[str]) -> list[dict[str, Any]]:
     """What must be downloaded for *hosts*, each different thing once."""
     nodes = []
@@ -96,6 +111,8 @@ class FilterModule:
             "torch_runtime_index": torch_runtime_index,
             "torch_runtime_faults": torch_runtime_faults,
             "torch_runtime_pinned": torch_runtime_pinned,
+            "torch_runtime_asks": torch_runtime_asks,
+            "torch_runtime_python_faults": torch_runtime_python_faults,
             "torch_runtime_targets": torch_runtime_targets,
             "torch_runtime_wheels": torch_runtime_wheels,
             "torch_runtime_space": torch_runtime_space,

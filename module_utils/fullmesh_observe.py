@@ -24,7 +24,7 @@ SYSCTLS = {
 }
 VERSIONS = """
 import json, os, platform, re
-cuda = ""
+cuda = build = ""
 try:
     from importlib.metadata import PackageNotFoundError, distributions, version
     found = {d.metadata["Name"]: d.version for d in distributions()
@@ -36,13 +36,17 @@ try:
     for held in distributions():
         if held.metadata["Name"] == "torch":
             text = open(str(held.locate_file("torch/version.py"))).read()
-            cuda = (re.findall(r"^cuda\\b.*= ['\\x22]([\\d.]+)", text, re.M) or [""])[0]
+            made = dict(re.findall(r"^(cuda|hip|xpu)\\b.*= (?:['\\x22]([\\w.]+)|None)", text, re.M))
+            cuda = made.get("cuda", "")
+            kinds = [kind for kind in ("cuda", "hip", "xpu") if made.get(kind)]
+            build = kinds[0] if kinds else "cpu" if "cuda" in made else ""
 except ImportError:
     torch, found = "", {}
 except OSError:
     pass
 print(json.dumps({"python": platform.python_version(), "torch": torch,
-                  "torch_nccl": " ".join(sorted(found.values())), "torch_cuda": cuda}))
+                  "torch_nccl": " ".join(sorted(found.values())), "torch_cuda": cuda,
+                  "torch_build": build}))
 """
 
 
@@ -149,7 +153,7 @@ def observe_versions(python: str) -> "dict[str, str]":
     return said if isinstance(said, dict) else empty
 
 
-def observe_software(interface: str, torch_cuda: str) -> "dict[str, str]":
+def observe_software(interface: str, torch: "dict[str, str]") -> "dict[str, str]":
     """What may differ between nodes and then explains odd results; "" where a node does not say."""
     libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
     driver = os.path.realpath("/sys/class/net/" + interface + "/device/driver")
@@ -177,7 +181,7 @@ def observe_software(interface: str, torch_cuda: str) -> "dict[str, str]":
         "nic_driver": (driver + " " + version).strip(),
         "locale": locale,
         "time_zone": "UTC" if utc else zone,
-        "torch_cuda": torch_cuda,
+        **torch,
     }
 
 
@@ -212,7 +216,7 @@ def observe(want: "dict[str, Any]") -> "dict[str, Any]":
     interface = addresses.get(address, "")
     # A diagnosis looks names up beside the probe (fullmesh_survey_names).
     versions = observe_versions(interpreter(want))
-    cuda = versions.pop("torch_cuda", "")
+    torch = {key: versions.pop(key, "") for key in ("torch_cuda", "torch_build")}
     names = {} if want.get("beside") else {"names": observe_names(want["hosts"], address)}
     return {
         "addresses": addresses,
@@ -221,7 +225,7 @@ def observe(want: "dict[str, Any]") -> "dict[str, Any]":
         "limits": observe_limits(),
         "sysctls": {name: read_text("/proc/sys/" + path) for name, path in SYSCTLS.items()},
         "versions": versions,
-        "software": observe_software(interface or str(want["interface"]), cuda),
+        "software": observe_software(interface or str(want["interface"]), torch),
         "system_python": sys.version.split()[0],
         "kernel": os.uname().release,
         "cpus": os.cpu_count() or 0,

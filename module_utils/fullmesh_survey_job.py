@@ -9,7 +9,7 @@ import struct
 import time
 from typing import TYPE_CHECKING
 
-from ansible.module_utils.fullmesh_gpu import parse_smi
+from ansible.module_utils.fullmesh_gpu import in_container, parse_smi, pci_devices
 from ansible.module_utils.fullmesh_survey_net import age_of, command_of, number, read
 from ansible.module_utils.fullmesh_survey_wall import run
 
@@ -21,6 +21,7 @@ VALUE_MOST = 500
 JOBS_MOST = 64
 EVENTS_MOST = 20
 AUDIT_TAIL = 262144
+DRIVER, DEVICES = "/proc/driver/nvidia/gpus", "/dev"
 STA_UNSYNC = 0x40  # adjtimex(2)
 NAMES = re.compile(
     r"(MASTER_|WORLD_SIZE|RANK|NODE_RANK|NNODES|NPROC|GROUP_RANK|LOCAL_|GLOO_|NCCL_|TORCH_|TP_|UCX_|FI_|FULLMESH_"
@@ -146,24 +147,33 @@ def parse_gpus(text: str) -> "dict[str, Any]":
     return {name: seen[name] for name in ("driver", "cuda", "cards")}
 
 
+def on_the_bus() -> "list[dict[str, Any]]":
+    """The GPUs on the PCI bus, with or without a driver; a container sees its host's bus, which says nothing of it."""
+    found: "list[dict[str, Any]]" = [] if in_container() else pci_devices()["gpus"]
+    return found
+
+
+def driver_holds_gpus() -> bool:
+    """Whether the driver has GPUs for this node: /proc shows a container its host's, only device files are its own."""
+    here = any(re.match(r"nvidia\d+$", name) for name in os.listdir(DEVICES))
+    return os.path.isdir(DRIVER) and (here or not in_container())
+
+
 def gpus() -> "tuple[dict[str, Any], str]":
     """What the NVIDIA driver says, or why nothing is known; no driver at all is an answer."""
-    devices = "/proc/driver/nvidia/gpus"
     code, text = run(["nvidia-smi", "-q", "-x"])
+    seen: "dict[str, Any]" = {"present": False, "cards": [], "pci": on_the_bus()}
     if code == 0 and text:
-        return dict(parse_gpus(text), present=True), ""
-    if not os.path.isdir(devices):
-        return {"present": False, "cards": []}, ""
-    return {
-        "present": True,
-        "cards": [],
-        "failed": True,
-    }, "nvidia-smi failed although the driver is loaded"
+        return dict(seen, present=True, **parse_gpus(text)), ""
+    if not driver_holds_gpus():
+        return seen, ""
+    why = "nvidia-smi failed although the driver is loaded"
+    return dict(seen, present=True, failed=True), why
 
 
-def rdma() -> "list[dict[str, Any]]":
+def rdma(base: str = "/sys/class/infiniband") -> "list[dict[str, Any]]":
     """RDMA ports with their states and the types of their GIDs."""
-    base, found = "/sys/class/infiniband", []
+    found = []
     devices = sorted(os.listdir(base))[:32] if os.path.isdir(base) else []
     for device in devices:
         ports = "{}/{}/ports".format(base, device)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fullmesh.cli import playbook
 from fullmesh.faults import Fault
+from fullmesh.torch_runtime import python_of
 
 CODES: dict[str, str] = {
     "BN-101": "there is no bundle, or the file is none",
@@ -22,8 +22,6 @@ CODES: dict[str, str] = {
     "BN-107": "others could write to where the bundle's packages are gathered",
     "BN-108": "the key that signs a repository is not the one that is known",
 }
-
-PYTHON = re.compile(r"python(\d+\.\d+)$")
 
 
 def kind(facts: Mapping[str, Any]) -> str:
@@ -38,12 +36,6 @@ def first_of_kind(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     for host, known in facts.items():
         found.setdefault(kind(known), host)
     return list(found.values())
-
-
-def python(interpreter: str, seen: Mapping[str, Any]) -> str:
-    """The version of a node's Python: by its name, for it may not be installed yet; else what was seen."""
-    named = PYTHON.search(interpreter)
-    return named[1] if named else str(seen.get("python", ""))
 
 
 def lock_name(text: str) -> str:
@@ -61,7 +53,7 @@ def node_faults(
         step = "Make one with a machine like it: ./fullmesh bundle -i <inventory with one of each kind>"
         found.append(Fault("BN-103", text, step))
     wanted = {
-        "python": python(interpreter, {}),
+        "python": python_of(interpreter, ""),
         "machine": facts["architecture"],
         "lock": lock_name(lock),
     }

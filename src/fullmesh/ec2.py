@@ -16,6 +16,7 @@ from typing import Any
 from fullmesh import ec2_model, ec2_rules
 from fullmesh.ec2_model import Group, Interface, Need, Rule, Seen
 from fullmesh.faults import Fault
+from fullmesh.survey import survey_of
 
 CODES: dict[str, str] = {
     "EC-101": "a mode that does not exist",
@@ -212,11 +213,8 @@ def concerned(hosts: Iterable[Mapping[str, Any]]) -> bool:
         hosts: every host's variables, ``__diagnose_node`` (what the node said of itself) among them.
     """
     for own in hosts:
-        told = own.get("__diagnose_node") or {}
-        survey = (
-            ((told.get("facts") or {}).get("survey") or {}) if isinstance(told, Mapping) else {}
-        )
-        vendor = (survey.get("efa") or {}).get("vendor") if isinstance(survey, Mapping) else ""
+        efa = survey_of({"node": own.get("__diagnose_node")}).get("efa")
+        vendor = efa.get("vendor") if isinstance(efa, Mapping) else ""
         if vendor == VENDOR or any(str(name).startswith("ec2_security_group_") for name in own):
             return True
     return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ CODES: dict[str, str] = {
     "TR-110": "something that is not ours is at torch_runtime_path",
     "TR-111": "nodes could not get the wheels from each other, so the controller gave them (a warning)",
     "TR-113": "the new environment's torch is made for another accelerator",
+    "TR-114": "the lock has no wheels for the node's Python or machine",
     "TR-112": "torch_runtime_accelerator is none that we know",
 }
 
@@ -39,6 +41,63 @@ ACCELERATOR = re.compile(
 )
 PYTORCH = "https://download.pytorch.org/whl"
 OLDEST_GLIBC = {"x86_64": 5, "aarch64": 17}
+
+
+# The line of a lock that says for what it was resolved: hashes do not tell, and pip finds out when it downloads.
+SERVES = re.compile(
+    r"^# serves: CPython (?P<pythons>[\d., ]+) on (?P<machines>[\w, ]+)$", re.MULTILINE
+)
+PYTHON = re.compile(r"python(\d+\.\d+)$")
+
+
+@dataclass(frozen=True)
+class Serves:
+    """For which Pythons and machines a lock has wheels."""
+
+    pythons: tuple[str, ...]
+    machines: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """In words."""
+        return f"CPython {', '.join(self.pythons)} on {', '.join(self.machines)}"
+
+
+def serves(text: str) -> Serves | None:
+    """What a lock says of itself; None for one that says nothing, as a user's own may."""
+    found = SERVES.search(text)
+    if not found:
+        return None
+    pythons, machines = (
+        re.split(r"[, ]+", found[name].strip()) for name in ("pythons", "machines")
+    )
+    return Serves(tuple(pythons), tuple(machines))
+
+
+def python_of(interpreter: str, seen: str) -> str:
+    """The version of a node's Python: by its name, for it may not be installed yet; else what was seen."""
+    named = PYTHON.search(interpreter)
+    return named[1] if named else seen
+
+
+def python_faults(node: str, interpreter: str, seen: str, machine: str, lock: str) -> list[Fault]:
+    """Why no environment can be built on a node from a lock, known before anything is touched.
+
+    *seen*: the version that the interpreter gave itself, where somebody could ask it; *lock*: its path.
+    """
+    path = Path(lock)
+    held = serves(path.read_text(encoding="utf-8")) if path.is_file() else None
+    version = python_of(interpreter, seen)
+    if not held or ((not version or version in held.pythons) and machine in held.machines):
+        return []
+    shown = f"Python {version} ({interpreter})" if version else interpreter
+    step = (
+        "Set torch_runtime_python (and torch_runtime_packages, which bring it) to one that the lock serves, or "
+        "give a lock of your own by torch_runtime_requirements; the role's README has the command"
+    )
+    text = (
+        f"{node}: torch would be built on {shown} on {machine}, the lock {path.name} serves {held}"
+    )
+    return [Fault("TR-114", text, step)]
 
 
 def logical_lines(text: str) -> list[str]:

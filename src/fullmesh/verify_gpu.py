@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from fullmesh.survey import Card, Gpus
 from fullmesh.verify_ranks import event_data, ranks_of
 from fullmesh.verify_types import WARNING, Finding, Seen, in_words
 
@@ -24,6 +25,7 @@ RATE = re.compile(r"([0-9.]+) Gb/sec")
 TABLE_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\w+)\s+(\w+)\s+(.*)$")
 OUT_OF_BOUNDS = re.compile(r"# Out of bounds values : (\d+) (OK|FAILED)")
 AVERAGE = re.compile(r"# Avg bus bandwidth\s*: ([0-9.]+)")
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 GIB = 8.0  # Gbit/s of a GB/s
 
 
@@ -74,13 +76,26 @@ def gpu_rows(seen: Seen) -> dict[int, tuple[str, Mapping[str, Any]]]:
     }
 
 
-def why_no_gpus(seen: Seen) -> str:
-    """Why rung L7 does not apply; empty when it does."""
+def no_rank_has_one(seen: Seen) -> str:
+    """Why every rank that got that far said that it has no GPU; empty when one has."""
     rows = gpu_rows(seen)
     if not rows or any(data.get("applicable") for _, data in rows.values()):
         return ""
-    whys = sorted({str(data.get("why", "")) for _, data in rows.values()})
-    return f"not applicable: no GPU on any node ({in_words(whys)})"
+    return in_words(sorted({str(data.get("why", "")) for _, data in rows.values()}))
+
+
+def why_no_gpus(seen: Seen) -> str:
+    """Why rung L7 does not apply; empty when it does, or when GPUs are there and a rule says why nobody uses them."""
+    whys = no_rank_has_one(seen)
+    names = list(seen.plan["nodes"])
+    if not whys or any(has_gpus(seen, name) for name in names):
+        return ""
+    dark = [name for name in names if "present" not in gpus_of(seen, name)]
+    if dark:
+        return (
+            f"no rank has a GPU ({whys}); whether {in_words(dark)} has one could not be looked at"
+        )
+    return f"not applicable: no GPU on any node ({whys})"
 
 
 def measured(seen: Seen) -> list[dict[str, Any]]:
@@ -106,7 +121,7 @@ def transports(seen: Seen) -> dict[str, dict[str, str]]:
 
 def rdma_speed(seen: Seen, name: str) -> float:
     """Gbit/s of a node's active RDMA ports together, 0 without."""
-    ports = surveyed(seen, name).get("rdma", [])
+    ports = seen.survey(name).get("rdma", [])
     rates = [RATE.search(str(port.get("rate", ""))) for port in ports if port["state"] == "ACTIVE"]
     return sum(float(rate[1]) for rate in rates if rate)
 
@@ -254,29 +269,116 @@ def training(seen: Seen) -> dict[str, Any]:
     return {}
 
 
-def cards_of(seen: Seen, name: str) -> list[Mapping[str, Any]]:
+def gpus_of(seen: Seen, name: str) -> Gpus:
+    """What is known of a node's GPUs; {} where nobody could look."""
+    return seen.survey(name).get("gpus", {})
+
+
+def cards_of(seen: Seen, name: str) -> list[Card]:
     """A node's GPUs, as nvidia-smi shows them."""
-    found: list[Mapping[str, Any]] = surveyed(seen, name).get("gpus", {}).get("cards", [])
-    return found
+    return gpus_of(seen, name).get("cards", [])
 
 
-def surveyed(seen: Seen, name: str) -> Mapping[str, Any]:
-    """What the survey of a node holds."""
-    found: Mapping[str, Any] = seen.nodes.get(name, {}).get("node", {}).get("survey", {})
-    return found
+def has_gpus(seen: Seen, name: str) -> bool:
+    """Whether the driver or the bus shows a GPU: one without a driver is one that is not used."""
+    held = gpus_of(seen, name)
+    return bool(held.get("present") or held.get("pci"))
+
+
+def gpu_words(seen: Seen, name: str) -> str:
+    """``8 x NVIDIA H100``, or what the bus shows where no driver works."""
+    models = Counter(card["name"] for card in cards_of(seen, name))
+    on_bus = len(gpus_of(seen, name).get("pci", []))
+    without = f"{on_bus} GPU(s) on the PCI bus" if on_bus else "GPUs that nvidia-smi does not show"
+    return in_words([f"{times} x {model}" for model, times in sorted(models.items())]) or without
+
+
+def torch_build(seen: Seen, name: str) -> str:
+    """What a node's torch is made for: cpu, cuda, hip, or "" where it does not say."""
+    return str(seen.facts(name).get("software", {}).get("torch_build", ""))
+
+
+def rule_torch_for_cpus(seen: Seen) -> Iterator[Finding]:
+    """Where there are GPUs torch is made for them."""
+    idle = [n for n in seen.plan["nodes"] if has_gpus(seen, n) and torch_build(seen, n) == "cpu"]
+    if idle:
+        yield Finding(
+            "VC-717",
+            "L7",
+            f"there are GPUs on {in_words(idle)} ({gpu_words(seen, idle[0])}) and torch there is built for CPUs: "
+            "no job can use them",
+            node=idle[0],
+            peer=in_words(idle[1:]),
+            seen=f"torch {seen.facts(idle[0]).get('versions', {}).get('torch', '')}",
+            expected="torch built for CUDA",
+            fix=f"torch_runtime_accelerator: cuda for {in_words(idle)}, in the inventory; {seen.apply('packages')}",
+        )
+
+
+def usable(seen: Seen, name: str) -> tuple[int, str]:
+    """How many GPUs a job on a node may use, 0 where that is not known, and what says so.
+
+    Under MIG a GPU is several devices that nobody counts here.
+    """
+    cards = cards_of(seen, name)
+    if any(card.get("mig") == "Enabled" for card in cards):
+        return 0, ""
+    given = seen.survey(name).get("environment", {}).get("values", {}).get(VISIBLE)
+    if given and has_gpus(seen, name):
+        named = [one for one in str(given["value"]).split(",") if one.strip() not in ("", "-1")]
+        return len(named), VISIBLE
+    return len(cards) or len(gpus_of(seen, name).get("pci", [])), "GPUs"
+
+
+def rule_ranks(seen: Seen) -> Iterator[Finding]:
+    """A node starts as many ranks as it has GPUs."""
+    groups: dict[tuple[int, int, str], list[str]] = {}
+    for name, node in seen.plan["nodes"].items():
+        count, source = usable(seen, name)
+        if count and count != int(node["local_ranks"]):
+            groups.setdefault((int(node["local_ranks"]), count, source), []).append(name)
+    for (ranks, count, source), names in groups.items():
+        said = f"{VISIBLE} names {count} GPUs" if source == VISIBLE else f"{count} GPUs are there"
+        idle = f"{count - ranks} of them idle" if ranks < count else "the others have none"
+        yield Finding(
+            "VC-718",
+            "L7",
+            f"a job starts {ranks} rank(s) on {in_words(names)} and {said}: {idle}",
+            node=names[0],
+            peer=in_words(names[1:]),
+            seen=f"fullmesh_local_ranks: {ranks}",
+            expected=f"fullmesh_local_ranks: {count}",
+            fix=f"fullmesh_local_ranks: {count} for {in_words(names)}, in the inventory (or, where jobs shall leave "
+            f"some alone, cluster_env_extra: {{{VISIBLE}: ...}}); {seen.apply('launch')}",
+        )
+
+
+def rule_unused(seen: Seen) -> Iterator[Finding]:
+    """GPUs that are there are seen by torch."""
+    why = no_rank_has_one(seen)
+    blind = [n for n in seen.plan["nodes"] if has_gpus(seen, n) and torch_build(seen, n) != "cpu"]
+    if why and blind:
+        yield Finding(
+            "VC-719",
+            "L7",
+            f"there are GPUs on {in_words(blind)} ({gpu_words(seen, blind[0])}) and no rank sees one: {why}",
+            node=blind[0],
+            peer=in_words(blind[1:]),
+            seen=why,
+            expected="a GPU for every rank",
+            fix=f"on {blind[0]}: nvidia-smi; ls -l /dev/nvidia*; echo ${VISIBLE}; role nvidia_driver brings a driver",
+        )
 
 
 def rule_same_cards(seen: Seen) -> Iterator[Finding]:
     """All nodes have as many GPUs of one model, with one driver."""
     table = {}
     for name in seen.plan["nodes"]:
-        held = surveyed(seen, name).get("gpus", {})
-        models = Counter(str(card["name"]) for card in cards_of(seen, name))
-        shown = (
-            in_words([f"{times} x {model}" for model, times in sorted(models.items())]) or "none"
-        )
+        held = gpus_of(seen, name)
+        shown = gpu_words(seen, name) if has_gpus(seen, name) else "none"
         if "present" in held:
-            table[name] = f"{shown}, driver {held.get('driver') or 'none'}" if models else shown
+            driver = f", driver {held.get('driver') or 'none'}" if cards_of(seen, name) else ""
+            table[name] = shown + driver
     if len(set(table.values())) < 2:  # noqa: PLR2004 (two that differ)
         return
     usual = Counter(table.values()).most_common(1)[0][0]
@@ -315,7 +417,7 @@ def rule_ecc(seen: Seen) -> Iterator[Finding]:
 def rule_xids(seen: Seen) -> Iterator[Finding]:
     """The driver reported no error of a GPU in the last minutes."""
     for name in seen.plan["nodes"]:
-        events = [e for e in surveyed(seen, name).get("kernel_log", []) if e["kind"] == "gpu"]
+        events = [e for e in seen.survey(name).get("kernel_log", []) if e["kind"] == "gpu"]
         if events:
             yield Finding(
                 "VC-113",
@@ -329,9 +431,9 @@ def rule_xids(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def width_of(card: Mapping[str, Any], which: str = "width") -> int:
-    """Lanes of a GPU's PCIe link, from ``16x``."""
-    text = str(card.get(which, "")).removesuffix("x")
+def lanes_of(text: str) -> int:
+    """Lanes of a PCIe link, from ``16x``."""
+    text = text.removesuffix("x")
     return int(text) if text.isdigit() else 0
 
 
@@ -343,11 +445,11 @@ def rule_width(seen: Seen) -> Iterator[Finding]:
     lanes: dict[str, int] = {}
     for name in seen.plan["nodes"]:
         for card in cards_of(seen, name):
-            lanes[card["name"]] = max(lanes.get(card["name"], 0), width_of(card))
+            lanes[card["name"]] = max(lanes.get(card["name"], 0), lanes_of(card.get("width", "")))
     for name in seen.plan["nodes"]:
         for card in cards_of(seen, name):
-            have, usual = width_of(card), lanes[card["name"]]
-            least = max(usual, width_of(card, "width_most") // 4)
+            have, usual = lanes_of(card.get("width", "")), lanes[card["name"]]
+            least = max(usual, lanes_of(card.get("width_most", "")) // 4)
             if 0 < have < least:
                 yield Finding(
                     "VC-114",
@@ -382,7 +484,10 @@ def rule_persistence(seen: Seen) -> Iterator[Finding]:
         )
 
 
-CARD_RULES = (rule_same_cards, rule_ecc, rule_xids, rule_width, rule_persistence)
+CARD_RULES = (
+    *(rule_same_cards, rule_ecc, rule_xids, rule_width, rule_persistence),
+    *(rule_torch_for_cpus, rule_ranks),
+)
 
 
 def card_findings(seen: Seen) -> list[Finding]:
@@ -392,4 +497,5 @@ def card_findings(seen: Seen) -> list[Finding]:
 
 def findings(seen: Seen) -> list[Finding]:
     """All findings of rung L7 that need more than one rank to see."""
-    return [*rule_bandwidth(seen), *rule_nccl_tests(seen), *rule_slow_node(seen)]
+    rules = (rule_unused, rule_bandwidth, rule_nccl_tests, rule_slow_node)
+    return [finding for rule in rules for finding in rule(seen)]

@@ -38,7 +38,7 @@ def software(seen: Seen, name: str) -> dict[str, str]:
     """What a node says of its software, "" where it does not say."""
     facts = seen.facts(name)
     said: Mapping[str, Any] = facts.get("software", {})
-    gpus = (seen.nodes.get(name, {}).get("node", {}).get("survey") or {}).get("gpus") or {}
+    gpus = seen.survey(name).get("gpus", {})
     more = {"kernel": facts.get("kernel", ""), "driver_cuda": gpus.get("cuda", "")}
     return {key: str({**said, **more}.get(key) or "") for key in LOOKED_AT}
 
@@ -87,7 +87,8 @@ def rule_cuda(seen: Seen) -> Iterator[Finding]:
                 node=name,
                 seen=row["driver_cuda"],
                 expected=f"{built[0]}.0 or newer",
-                fix=f"a newer driver on {name}, or torch_runtime_accelerator: cuda{row['driver_cuda']}",
+                fix=f"a newer driver on {name}, or torch for CUDA {runs[0]} by a lock of your own "
+                "(torch_runtime_requirements, roles/torch_runtime/README.md)",
             )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from fullmesh.survey import Survey, survey_of
+
 ERROR, WARNING = "error", "warning"
 PASSED, FAILED, SKIPPED, NOT_RUN = "passed", "failed", "skipped", "not_run"
 RUNGS = {
@@ -127,6 +129,10 @@ class Seen:
         """What ladder_node saw on a node."""
         found: Mapping[str, Any] = self.nodes.get(name, {}).get("node", {}).get("facts", {})
         return found
+
+    def survey(self, name: str) -> Survey:
+        """What the survey of a node found; {} where there was none."""
+        return survey_of(self.nodes.get(name))
 
     def address(self, name: str) -> str:
         """The cluster address of a node."""

@@ -274,6 +274,21 @@ def test_an_unsupported_system_is_refused(lab: list[str]) -> None:
     assert f"[PR-103] {lab[1]}" in done.output
 
 
+def test_a_system_whose_python_has_no_wheels_is_refused_before_it_is_touched(
+    lab: list[str],
+) -> None:
+    on(
+        lab[1],
+        "cp /usr/lib/os-release /tmp/os-release"
+        " && sed -i 's/^VERSION_ID=.*/VERSION_ID=\"22.04\"/' /usr/lib/os-release",
+    )
+    done = site("-e", "fullmesh_converge=always")
+    on(lab[1], "cat /tmp/os-release > /usr/lib/os-release; rm /tmp/os-release")
+    assert done.code != 0
+    assert f"[TR-114] {lab[1]}: torch would be built on Python 3.10" in done.output
+    assert not any(done.changed().values())
+
+
 @pytest.mark.rest
 def test_limit_and_tags(lab: list[str]) -> None:
     done = site("--limit", lab[0], "--tags", "tuning", "-e", "fullmesh_converge=always")

@@ -72,20 +72,6 @@ def ports(made: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return [{"kind": k, "port": p, "error": "", "holder": ""} for k, p in found]
 
 
-def card() -> dict[str, Any]:
-    """A GPU as nvidia-smi shows it."""
-    return {
-        "name": "NVIDIA L4",
-        "uuid": "GPU-1",
-        "bus": "00000000:3B:00.0",
-        "memory": "23034 MiB",
-        "persistence": "Enabled",
-        "ecc_volatile": 0,
-        "width": "16x",
-        "width_most": "16x",
-    }
-
-
 def gpu_data(rank: int) -> dict[str, Any]:
     """One GPU for every rank, NCCL over TCP, and the four jobs of training."""
     job = {"applicable": True, "loss": 0.25, "reference": 0.25}
@@ -95,7 +81,7 @@ def gpu_data(rank: int) -> dict[str, Any]:
     ]
     sizes = [
         {"bytes": 1024, "us": 90.0, "alg_gbit_s": 0.09, "bus_gbit_s": 0.12},
-        {"bytes": 67108864, "us": 90000.0, "alg_gbit_s": 5.9, "bus_gbit_s": 7.9 - rank},
+        {"bytes": 67108864, "us": 90000.0, "alg_gbit_s": 5.9, "bus_gbit_s": max(5.9, 7.9 - rank)},
     ]
     card = {"applicable": True, "device": "cuda:0", "backend": "nccl", "name": "NVIDIA L4"}
     return {
@@ -112,7 +98,7 @@ def rank_events(made: dict[str, Any], name: str, rank: int) -> list[dict[str, An
     address, first = made["nodes"][name]["address"], made["data_ports"]["first"]
     data: dict[str, Any] = {
         "latency": {"latency_us": 210.0},
-        "bandwidth": {"mib": 64, "seconds_best": 0.1, "bus_gbit_s": 7.5 - rank},
+        "bandwidth": {"mib": 64, "seconds_best": 0.1, "bus_gbit_s": max(5.5, 7.5 - rank)},
         "sockets": {"listeners": [[address, first + 77]], "connections": 3},
     }
     data |= gpu_data(rank)

@@ -132,7 +132,6 @@ def test_a_node_is_refused_for_its_system_its_python_or_its_lock() -> None:
 def test_one_machine_of_each_kind_is_asked() -> None:
     facts = {"a": DEBIAN, "b": {**DEBIAN}, "c": {**DEBIAN, "distribution": "Rocky"}}
     assert core.first_of_kind(facts) == ["a", "c"]
-    assert core.python("/opt/own/python", {"python": "3.13"}) == "3.13"
 
 
 def test_apts_own_words_are_understood() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -147,3 +148,69 @@ def test_an_unknown_accelerator_is_refused(wanted: str) -> None:
     (fault,) = core.faults(str(FILES), "2.13.0", wanted, "")
     assert fault.code == "TR-112"
     assert repr(wanted) in fault.text
+
+
+@pytest.mark.parametrize("path", sorted(FILES.glob("*.txt")), ids=lambda path: path.stem)
+def test_every_committed_lock_says_for_what_it_is(path: Path) -> None:
+    held = core.serves(path.read_text())
+    assert held
+    assert str(held) == "CPython 3.11, 3.12 on x86_64"
+
+
+def platform_pythons() -> dict[str, str]:
+    """Which Python each platform file of the role builds on."""
+    found = {}
+    for path in (FILES.parent / "vars").glob("*_*.yml"):
+        found[path.stem] = str(yaml.safe_load(path.read_text())["__torch_runtime_os_python"])
+    return found
+
+
+@pytest.mark.parametrize(("system", "interpreter"), platform_pythons().items())
+@pytest.mark.parametrize("accelerator", ["cpu", "cuda"])
+def test_a_system_whose_python_no_lock_serves_is_refused(
+    system: str, interpreter: str, accelerator: str
+) -> None:
+    """By the Python alone: a lock that serves 3.10 lets Ubuntu 22.04 through without a change here."""
+    lock = core.lock_file(str(FILES), "2.13.0", accelerator, "")
+    found = core.python_faults("n1", interpreter, "", "x86_64", lock)
+    assert [fault.code for fault in found] == (["TR-114"] if system == "Ubuntu_22" else [])
+    for fault in found:
+        assert (
+            "n1: torch would be built on Python 3.10 (/usr/bin/python3.10) on x86_64" in fault.text
+        )
+        assert "serves CPython 3.11, 3.12 on x86_64" in fault.text
+        assert "torch_runtime_python" in fault.step
+
+
+@pytest.mark.parametrize(
+    ("interpreter", "seen", "machine", "refused"),
+    [
+        ("/usr/bin/python3.11", "", "x86_64", False),
+        ("/usr/bin/python3.11", "3.10", "x86_64", False),
+        ("/opt/py/bin/python3", "3.12", "x86_64", False),
+        ("/opt/py/bin/python3", "3.10", "x86_64", True),
+        ("/opt/py/bin/python3", "", "x86_64", False),
+        ("/opt/py/bin/python3", "", "aarch64", True),
+        ("/usr/bin/python3.12", "", "aarch64", True),
+    ],
+)
+def test_the_python_that_is_used_counts(
+    interpreter: str, seen: str, machine: str, refused: bool
+) -> None:
+    lock = core.lock_file(str(FILES), "2.13.0", "cpu", "")
+    found = core.python_faults("n1", interpreter, seen, machine, lock)
+    assert [fault.code for fault in found] == (["TR-114"] if refused else [])
+
+
+def test_a_lock_of_ones_own_counts_and_may_say_nothing(tmp_path: Path) -> None:
+    own = tmp_path / "own.txt"
+    own.write_text(f"# serves: CPython 3.10 on x86_64, aarch64\n{PIN}\n")
+    assert core.python_faults("n1", "/usr/bin/python3.10", "", "aarch64", str(own)) == []
+    (fault,) = core.python_faults("n1", "/usr/bin/python3.12", "", "x86_64", str(own))
+    assert "own.txt serves CPython 3.10 on x86_64, aarch64" in fault.text
+    own.write_text(f"{PIN}\n")
+    assert core.serves(own.read_text()) is None
+    assert core.python_faults("n1", "/usr/bin/python3.9", "", "riscv64", str(own)) == []
+    assert (
+        core.python_faults("n1", "/usr/bin/python3.9", "", "x86_64", str(tmp_path / "none")) == []
+    )

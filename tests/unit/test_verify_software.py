@@ -8,6 +8,7 @@ from typing import Any
 import fullmesh_observe as observe
 import ladder_samples
 import pytest
+from ansible.module_utils import fullmesh_survey_job as job
 
 from fullmesh import verify_software as core
 from fullmesh.verify_types import ERROR, WARNING, Seen
@@ -26,7 +27,8 @@ def cluster(**values: dict[str, str]) -> Seen:
         }
         for key, value in values.get(name, {}).items():
             if key == "driver_cuda":
-                seen.nodes[name]["node"]["survey"] = {"gpus": {"cuda": value}}
+                held = job.parse_gpus(f"<smi><cuda_version>{value}</cuda_version></smi>")
+                own["survey"] = {"gpus": dict(held, present=True)}
             elif key in own:
                 own[key] = value
             else:
@@ -40,9 +42,10 @@ def test_equal_nodes_and_nodes_that_say_nothing_are_quiet() -> None:
     assert list(core.rule_drift(cluster(el1={"locale": ""}))) == []
 
 
-@pytest.mark.parametrize("key", [key for key in core.LOOKED_AT if key != "driver_cuda"])
+@pytest.mark.parametrize("key", [*core.LOOKED_AT])
 def test_the_odd_node_is_named(key: str) -> None:
-    usual = {"torch_cuda": {name: {key: "usual"} for name in ("el1", "ubuntu2")}}.get(key, {})
+    said = key in ("torch_cuda", "driver_cuda")  # of the others as well
+    usual = {name: {key: "usual"} for name in ("el1", "ubuntu2")} if said else {}
     (found,) = core.rule_drift(cluster(**{**usual, "ubuntu1": {key: "other"}}))
     assert (found.code, found.node, found.severity) == ("VC-116", "ubuntu1", WARNING)
     assert core.LOOKED_AT[key] in found.cause
@@ -88,16 +91,21 @@ def test_the_two_nccls_are_compared_within_a_node() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "cuda"),
+    ("line", "cuda", "build"),
     [
-        ("cuda: Optional[str] = None", ""),
-        ("cuda: Optional[str] = '13.0'", "13.0"),
-        ('cuda = "12.8"', "12.8"),
+        ("cuda: Optional[str] = None\nhip: Optional[str] = None", "", "cpu"),
+        ("cuda: Optional[str] = '13.0'\nhip: Optional[str] = None", "13.0", "cuda"),
+        ('cuda = "12.8"\nhip = None', "12.8", "cuda"),
+        ("cuda: Optional[str] = None\nhip: Optional[str] = '6.4.43482-0f2d60242'", "", "hip"),
+        ("cuda: Optional[str] = None\nxpu: Optional[str] = '20250101'", "", "xpu"),
+        ("debug = False", "", ""),
     ],
 )
-def test_torchs_cuda_is_read_without_importing_it(tmp_path: Path, line: str, cuda: str) -> None:
+def test_torchs_build_is_read_without_importing_it(
+    tmp_path: Path, line: str, cuda: str, build: str
+) -> None:
     (tmp_path / "torch").mkdir()
-    (tmp_path / "torch/version.py").write_text(f"from typing import Optional\n{line}\nhip = None\n")
+    (tmp_path / "torch/version.py").write_text(f"from typing import Optional\n{line}\n")
     (tmp_path / "torch-2.0.dist-info").mkdir()
     (tmp_path / "torch-2.0.dist-info/METADATA").write_text(
         "Metadata-Version: 2.1\nName: torch\nVersion: 2.0\n"
@@ -106,12 +114,12 @@ def test_torchs_cuda_is_read_without_importing_it(tmp_path: Path, line: str, cud
     said = subprocess.run(
         [sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True
     )
-    expected: dict[str, Any] = {"torch": "2.0", "torch_cuda": cuda}
+    expected: dict[str, Any] = {"torch": "2.0", "torch_cuda": cuda, "torch_build": build}
     assert expected.items() <= __import__("json").loads(said.stdout).items()
 
 
 def test_this_machine_says_what_it_is() -> None:
-    said = observe.observe_software("lo", "13.0")
+    said = observe.observe_software("lo", {"torch_cuda": "13.0"})
     assert said["glibc"].split(".")[0] == "2"
     assert (said["nic_driver"], said["torch_cuda"]) == ("", "13.0")
     assert said["time_zone"]

@@ -11,6 +11,7 @@ from fullmesh import __version__, verify_links, verify_node
 from fullmesh import result as results
 from fullmesh.diagnose import fold, rules, shape
 from fullmesh.diagnose.model import Look, is_loopback
+from fullmesh.survey import survey_of
 from fullmesh.verify_types import ERROR, FAILED, PASSED, RUNGS, SKIPPED, Finding, Rung, Seen
 
 JUDGED = ("L0", "L1", "L2")
@@ -57,9 +58,7 @@ def measured_range(
     """The data range of nodes that nobody configured: the master's own, else the first that is known."""
     order = [plan["master"]["node"], *plan["nodes"]]
     for name in order:
-        held = (
-            nodes.get(name, {}).get("node", {}).get("facts", {}).get("survey", {}).get("range", [])
-        )
+        held = survey_of(nodes.get(name)).get("range", [])
         if len(held) == 2 and 0 < held[0] <= held[1]:  # noqa: PLR2004 (two ends)
             first, last = held
             return {
@@ -84,9 +83,7 @@ def look_at(plan: Mapping[str, Any], observed: Mapping[str, Any], about: About) 
             nodes[name] = safe
         else:
             silent[name] = why_silent(told.get("node") if isinstance(told, Mapping) else None)
-    configured = any(
-        node["node"]["facts"].get("survey", {}).get("manifest") for node in nodes.values()
-    )
+    configured = any(survey_of(node).get("manifest") for node in nodes.values())
     assumed = bool(plan.get("guessed") or (plan.get("assumed") and not configured))
     small = dict(plan, nodes={n: v for n, v in plan["nodes"].items() if n in nodes})
     if assumed:

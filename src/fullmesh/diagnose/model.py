@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fullmesh.survey import Survey
 from fullmesh.verify_types import Finding, Seen
 
 LOOPBACKS = ("127.", "::1")
@@ -48,10 +49,9 @@ class Look:
         """The other nodes."""
         return [other for other in self.plan["nodes"] if other != name]
 
-    def survey(self, name: str) -> Mapping[str, Any]:
+    def survey(self, name: str) -> Survey:
         """What the survey of a node found; {} where there was none."""
-        found: Mapping[str, Any] = self.seen.facts(name).get("survey", {})
-        return found
+        return self.seen.survey(name)
 
     def sysctl(self, name: str, key: str) -> str:
         """A kernel setting, "" where it is not known."""
@@ -69,8 +69,7 @@ class Look:
 
     def cards(self, name: str) -> list[Mapping[str, Any]]:
         """The interfaces of a node, in the kernel's order."""
-        found: list[Mapping[str, Any]] = self.survey(name).get("interfaces", [])
-        return found
+        return self.survey(name).get("interfaces", [])
 
     def card(self, name: str, interface: str) -> Mapping[str, Any] | None:
         """One interface."""

@@ -1,0 +1,164 @@
+"""Two nodes as ladder_node returned them to a verification in the lab, and GPUs put there by the readers themselves.
+
+``recorded/ladder/*.json`` is what tests/support/record_ladder.yml kept. The lab has no GPU and no RDMA device: theirs
+are what the readers of the survey make of recorded nvidia-smi output (``recorded/gpu``) and of files as the kernel's
+Documentation/ABI/stable/sysfs-class-infiniband describes them.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import ladder_samples
+from ansible.module_utils import fullmesh_gpu
+from ansible.module_utils import fullmesh_survey_job as job
+
+from fullmesh.plan import derive
+from fullmesh.verify_types import Seen
+
+RECORDED = Path(__file__).parent / "recorded"
+EL1, UBUNTU1 = "el1", "ubuntu1"
+XID = "4,71,995000000,-;NVRM: Xid (PCI:0000:44:00): 79, pid=1234, GPU has fallen off the bus."
+
+
+def said(name: str) -> dict[str, Any]:
+    """What ladder_node returned on a node of the lab."""
+    found: dict[str, Any] = json.loads((RECORDED / f"ladder/{name}.json").read_text())
+    return found
+
+
+def cluster(ranks: int = 1) -> Seen:
+    """The two nodes, verified; their links, the job's ranks and nothing else are the samples' own."""
+    held = {name: said(name) for name in (EL1, UBUNTU1)}
+    hosts = {}
+    for name, told in held.items():
+        (address,) = (
+            one
+            for one, card in told["facts"]["addresses"].items()
+            if card == told["facts"]["interface"]["name"] and ":" not in one
+        )
+        hosts[name] = {
+            "fullmesh_address": f"{address}/24",
+            "fullmesh_interface": told["facts"]["interface"]["name"],
+            "fullmesh_local_ranks": ranks,
+        }
+    made = derive(hosts)
+    nodes = {}
+    for name, told in held.items():
+        links = [
+            ladder_samples.link(peer, made["nodes"][peer]["address"], port["port"], port["kind"])
+            for peer in made["nodes"]
+            if peer != name
+            for port in held[peer]["ports"]
+        ]
+        sample = ladder_samples.node(made, name)
+        found = told["facts"]["survey"]
+        # what follows from the number of ranks, and a container's 64 MB of shared memory, which no GPU box has
+        found["environment"]["values"]["WORLD_SIZE"]["value"] = str(made["world_size"])
+        found["shm"] = {"size": 64 << 30, "free": 64 << 30}
+        nodes[name] = {**sample, "node": told, "links": {"links": links, "seconds": 0.05}}
+    return Seen(plan=made, nodes=nodes, inventory="inv")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The hardware of a node.
+
+    Attributes:
+        smi: what nvidia-smi prints; empty where there is none.
+        code: its exit status.
+        bus: how many GPUs are on the PCI bus.
+        container: the node is one.
+        device: the driver has device files here.
+    """
+
+    smi: str = ""
+    code: int = 0
+    bus: int = 0
+    container: bool = False
+    device: bool = False
+
+
+def smi(name: str = "a10g", count: int = 1, **change: str) -> str:
+    """Recorded output of nvidia-smi with *count* cards; *change*: text of a tag in the place of the recorded one."""
+    text = (RECORDED / f"gpu/{name}.xml").read_text()
+    for tag, value in change.items():
+        before, found, rest = text.partition(f"<{tag}>")
+        assert found, tag
+        text = f"{before}<{tag}>{value}{rest[rest.index(f'</{tag}>') :]}"
+    first, last = text.index("<gpu "), text.rindex("</gpu>") + len("</gpu>")
+    return text[:first] + text[first:last] * count + text[last:]
+
+
+def bus(folder: Path, count: int) -> str:
+    """A PCI bus with GPUs of NVIDIA's and another card."""
+    for at in range(count + 1):
+        device = folder / f"0000:0{at}:00.0"
+        device.mkdir(parents=True)
+        (device / "vendor").write_text("0x10de\n" if at < count else "0x1af4\n")
+        (device / "class").write_text("0x030200\n")
+        (device / "device").write_text("0x2237\n")
+    return str(folder)
+
+
+def gpus_of(machine: Machine, folder: Path) -> Any:
+    """What the survey's own reader says of the GPUs of a machine."""
+    devices, driver = folder / "dev", folder / "driver"
+    for path in (devices, *([driver] if machine.smi or machine.code not in (0, 127) else [])):
+        path.mkdir(parents=True)
+    if machine.device:
+        (devices / "nvidia0").touch()
+    on_bus = fullmesh_gpu.pci_devices(bus(folder / "pci", machine.bus))
+    code = machine.code if machine.smi or machine.code else 127
+    with (
+        mock.patch.object(job, "run", return_value=(code, machine.smi)),
+        mock.patch.object(job, "in_container", return_value=machine.container),
+        mock.patch.object(job, "pci_devices", return_value=on_bus),
+        mock.patch.multiple(job, DRIVER=str(driver), DEVICES=str(devices)),
+    ):
+        return job.gpus()[0]
+
+
+def survey(seen: Seen, name: str) -> dict[str, Any]:
+    """The recorded survey of a node, where the module has it."""
+    found: dict[str, Any] = seen.nodes[name]["node"]["facts"]["survey"]
+    return found
+
+
+def give(seen: Seen, folder: Path, **machines: Machine) -> None:
+    """Give the nodes their GPUs, and what is said of them."""
+    for name, machine in machines.items():
+        found = survey(seen, name)
+        assert "gpus" in found  # the place is the module's, not the test's
+        found["gpus"] = gpus_of(machine, folder / name)
+
+
+def torch_for(seen: Seen, build: str, cuda: str, *names: str) -> None:
+    """Let the torch of nodes be built for something else."""
+    for name in names or (EL1, UBUNTU1):
+        held = seen.nodes[name]["node"]["facts"]["software"]
+        assert {"torch_build", "torch_cuda"} <= held.keys()
+        held.update(torch_build=build, torch_cuda=cuda)
+
+
+def without_gpus(seen: Seen, why: str) -> None:
+    """Let every rank say that it has none."""
+    for name, node in seen.plan["nodes"].items():
+        for rank in node["ranks"]:
+            for event in seen.nodes[name]["gloo"]["ranks"][str(rank)]["events"]:
+                if event["step"] == "gpus" and event["state"] == "ok":
+                    event["data"] = {"applicable": False, "why": why}
+
+
+def rdma(folder: Path, state: str = "4: ACTIVE", rate: str = "400 Gb/sec (4X NDR)") -> Any:
+    """What the survey's reader says of one device with an active and a dead port."""
+    for number, words, speed in (("1", state, rate), ("2", "1: DOWN", "10 Gb/sec (4X SDR)")):
+        port = folder / "mlx5_0/ports" / number
+        port.mkdir(parents=True)
+        (port / "state").write_text(words + "\n")
+        (port / "phys_state").write_text("5: LinkUp\n")
+        (port / "link_layer").write_text("InfiniBand\n")
+        (port / "rate").write_text(speed + "\n")
+    return job.rdma(str(folder))

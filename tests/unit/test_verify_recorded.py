@@ -1,0 +1,273 @@
+"""The rules about GPUs and RDMA, fed with what ladder_node really returns.
+
+They once read the survey at a place where no module puts it, and samples made by hand hid that.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils import fullmesh_survey_job as job
+from gpu_samples import (
+    EL1,
+    UBUNTU1,
+    XID,
+    Machine,
+    cluster,
+    give,
+    gpus_of,
+    rdma,
+    said,
+    smi,
+    survey,
+    torch_for,
+    without_gpus,
+)
+from test_verify_cluster import WRONG, judged, stop_rank, told
+
+from fullmesh.survey import Survey
+from fullmesh.verify_types import Seen
+
+ON = {"persistence_mode": "Enabled"}
+A10G = Machine(smi(**ON), bus=1)
+Break = Callable[[Seen, Path], Any]
+
+
+def with_gpus(folder: Path, ranks: int = 1, **machines: Machine) -> Seen:
+    """The recorded nodes with a GPU each, or with those given, and torch for CUDA."""
+    seen = cluster(ranks)
+    give(seen, folder, **{EL1: A10G, UBUNTU1: A10G, **machines})
+    torch_for(seen, "cuda", "11.7")
+    return seen
+
+
+def swap(**change: str) -> Break:
+    """Another field in what the second node's nvidia-smi prints."""
+    return lambda s, p: give(s, p / "other", ubuntu1=Machine(smi(**{**ON, **change}), bus=1))
+
+
+def xid(seen: Seen, _: Path) -> None:
+    assert "kernel_log" in survey(seen, UBUNTU1)
+    survey(seen, UBUNTU1)["kernel_log"] = job.parse_kernel_log([XID], 1000.0)
+
+
+def infiniband(seen: Seen, folder: Path) -> None:
+    for name in (EL1, UBUNTU1):
+        assert "rdma" in survey(seen, name)
+        survey(seen, name)["rdma"] = rdma(folder / f"rdma-{name}")
+
+
+def no_driver(seen: Seen, folder: Path) -> None:
+    """GPUs on the bus that no driver has: the ranks see none."""
+    give(seen, folder / "other", el1=Machine(bus=8), ubuntu1=Machine(bus=8))
+    without_gpus(seen, "torch sees no GPU")
+
+
+BREAKS: dict[str, tuple[str, Break]] = {
+    "a gpu less": ("VC-111", lambda s, p: give(s, p / "other", ubuntu1=Machine())),
+    "other model": (
+        "VC-111",
+        lambda s, p: give(s, p / "other", ubuntu1=Machine(smi("tesla-t4", **ON), bus=1)),
+    ),
+    "other driver": ("VC-111", swap(driver_version="570.1")),
+    "ecc": ("VC-112", swap(dram_uncorrectable="2")),
+    "xid": ("VC-113", xid),
+    "few lanes": ("VC-114", swap(current_link_width="4x")),
+    "persistence": ("VC-115", swap(persistence_mode="Disabled")),
+    "other cuda of the driver": ("VC-116", swap(cuda_version="11.8")),
+    "torch too new": ("VC-117", lambda s, _: torch_for(s, "cuda", "13.0")),
+    "slow for infiniband": ("VC-714", infiniband),
+    "torch for cpus": ("VC-717", lambda s, _: torch_for(s, "cpu", "")),
+}
+
+
+def codes(found: dict[str, Any]) -> set[str]:
+    return {finding["code"] for finding in found["findings"]}
+
+
+def rung(found: dict[str, Any], name: str) -> dict[str, Any]:
+    (one,) = (r for r in found["rungs"] if r["id"] == name)
+    return dict(one)
+
+
+@pytest.mark.parametrize("name", [EL1, UBUNTU1])
+def test_the_record_is_whole(name: str) -> None:
+    """Of today's module: what it returns of a node without GPUs, everything the survey knows among the facts."""
+    record = said(name)
+    assert set(record) == {"facts", "nccl", "ports", "tapped"}
+    assert record["facts"]["survey"]["gpus"] == {"present": False, "cards": [], "pci": []}
+    assert record["facts"]["survey"]["rdma"] == []
+    assert record["facts"]["software"]["torch_build"] == "cpu"
+    looked_up = {"reverse", "own_answers", "master_answers"}
+    assert Survey.__annotations__.keys() - looked_up == record["facts"]["survey"].keys() - looked_up
+
+
+def test_nodes_without_gpus_have_no_findings() -> None:
+    seen = cluster()
+    without_gpus(seen, "torch is built for CPUs")
+    found = judged(seen)
+    assert (found["verdict"], found["findings"]) == ("ok", [])
+    l7 = rung(found, "L7")
+    assert (l7["status"], l7["reason"]) == (
+        "skipped",
+        "not applicable: no GPU on any node (torch is built for CPUs)",
+    )
+
+
+def test_nodes_with_gpus_have_no_findings(tmp_path: Path) -> None:
+    found = judged(with_gpus(tmp_path))
+    assert (found["verdict"], found["findings"]) == ("ok", [])
+
+
+@pytest.mark.parametrize(("code", "broken"), BREAKS.values(), ids=list(BREAKS))
+def test_one_broken_thing_gives_exactly_its_code(tmp_path: Path, code: str, broken: Break) -> None:
+    seen = with_gpus(tmp_path)
+    broken(seen, tmp_path)
+    found = judged(seen)
+    assert codes(found) == {code}
+    finding = found["findings"][0]
+    assert finding["node"]
+    assert finding["fix"]
+    assert found["verdict"] == ("ok" if finding["severity"] == "warning" else "failed")
+
+
+def test_fewer_lanes_than_a_card_can_have_are_no_fault_where_all_have_them(tmp_path: Path) -> None:
+    """An A10G has 8 of 16 on EC2, by design: the recorded one."""
+    seen = with_gpus(tmp_path)
+    card = survey(seen, EL1)["gpus"]["cards"][0]
+    assert (card["width"], card["width_most"]) == ("8x", "16x")
+    assert judged(seen)["findings"] == []
+
+
+def test_tcp_where_rdma_is_up_is_said(tmp_path: Path) -> None:
+    seen = with_gpus(tmp_path)
+    infiniband(seen, tmp_path)
+    (finding,) = judged(seen)["findings"]
+    assert "over Socket where the RDMA ports of el1 do 400" in finding["cause"]
+    assert "TCP although RDMA is up" in finding["cause"]
+    assert finding["expected"] == "at least 200.0 Gbit/s"
+
+
+@pytest.mark.parametrize("bus", [True, False], ids=["no driver", "driver"])
+def test_gpus_and_a_torch_for_cpus_are_no_success(tmp_path: Path, bus: bool) -> None:
+    """The false green: 8 GPUs a node, the default torch, "no GPU on any node" and the verdict OK."""
+    eight = Machine(bus=8) if bus else Machine(smi(count=8, **ON))
+    seen = with_gpus(tmp_path, 8, el1=eight, ubuntu1=eight)
+    torch_for(seen, "cpu", "")
+    without_gpus(seen, "torch is built for CPUs")
+    found = judged(seen)
+    assert (found["verdict"], found["failed_rungs"]) == ("failed", ["L7"])
+    (finding,) = found["findings"]
+    assert (finding["code"], finding["severity"], finding["peer"]) == ("VC-717", "error", UBUNTU1)
+    assert "torch_runtime_accelerator: cuda for el1, ubuntu1" in finding["fix"]
+    reason = rung(found, "L7")["reason"]
+    assert "torch there is built for CPUs" in reason
+    assert ("8 GPU(s) on the PCI bus" if bus else "8 x NVIDIA A10G") in reason
+    assert "no GPU on any node" not in reason
+
+
+def test_one_node_whose_torch_is_for_cpus_explains_the_ranks_words(tmp_path: Path) -> None:
+    seen = with_gpus(tmp_path)
+    torch_for(seen, "cpu", "", UBUNTU1)
+    stop_rank(seen, "gpus", "wrong", check="gpus", ranks=[1], **WRONG)
+    (finding,) = (f for f in judged(seen)["findings"] if f["severity"] == "error")
+    assert (finding["code"], finding["node"]) == ("VC-717", UBUNTU1)
+    assert [one["code"] for one in finding["follows"]] == ["VC-711"]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "gpus", "words"), [(1, 8, "7 of them idle"), (8, 4, "the others have none")]
+)
+def test_ranks_and_gpus_are_as_many(tmp_path: Path, ranks: int, gpus: int, words: str) -> None:
+    machine = Machine(smi(count=gpus, **ON), bus=gpus)
+    found = judged(with_gpus(tmp_path, ranks, el1=machine, ubuntu1=machine))
+    (finding,) = found["findings"]
+    assert (found["verdict"], found["failed_rungs"]) == ("failed", ["L7"])
+    assert (finding["code"], finding["severity"]) == ("VC-718", "error")
+    assert finding["seen"] == f"fullmesh_local_ranks: {ranks}"
+    assert finding["expected"] == f"fullmesh_local_ranks: {gpus}"
+    assert f"fullmesh_local_ranks: {gpus} for el1, ubuntu1" in finding["fix"]
+    assert words in finding["cause"]
+
+
+def test_a_torch_for_cpus_does_not_hide_the_ranks(tmp_path: Path) -> None:
+    eight = Machine(smi(count=8, **ON), bus=8)
+    seen = with_gpus(tmp_path, 1, el1=eight, ubuntu1=eight)
+    torch_for(seen, "cpu", "")
+    without_gpus(seen, "torch is built for CPUs")
+    assert codes(judged(seen)) == {"VC-717", "VC-718"}
+
+
+@pytest.mark.parametrize(("named", "found"), [("0,3", set()), ("0", {"VC-718"}), ("-1", set())])
+def test_whoever_leaves_gpus_alone_says_which(tmp_path: Path, named: str, found: set[str]) -> None:
+    eight = Machine(smi(count=8, **ON), bus=8)
+    seen = with_gpus(tmp_path, 2, el1=eight, ubuntu1=eight)
+    for name in (EL1, UBUNTU1):
+        values = survey(seen, name)["environment"]["values"]
+        assert "MASTER_ADDR" in values  # from the file in which cluster_env_extra ends
+        values["CUDA_VISIBLE_DEVICES"] = {"value": named, "source": "/etc/fullmesh/env"}
+    assert codes(judged(seen)) == found
+
+
+def test_parts_of_a_gpu_are_not_counted(tmp_path: Path) -> None:
+    """The recorded A100 is under MIG: one card, up to seven devices."""
+    mig = Machine(smi("a100-sxm4-v12", **ON), bus=1)
+    assert judged(with_gpus(tmp_path, 4, el1=mig, ubuntu1=mig))["findings"] == []
+
+
+def test_gpus_that_no_rank_sees_are_no_success(tmp_path: Path) -> None:
+    seen = with_gpus(tmp_path, 8)
+    no_driver(seen, tmp_path)
+    found = judged(seen)
+    assert (found["verdict"], found["failed_rungs"]) == ("failed", ["L7"])
+    (finding,) = found["findings"]
+    assert (finding["code"], finding["seen"]) == ("VC-719", "torch sees no GPU")
+    assert "8 GPU(s) on the PCI bus" in finding["cause"]
+
+
+def test_where_nobody_could_look_nothing_is_claimed() -> None:
+    seen = cluster()
+    without_gpus(seen, "torch is built for CPUs")
+    survey(seen, UBUNTU1)["gpus"] = {}  # as Survey.ask leaves it when its reader fails
+    l7 = rung(judged(seen), "L7")
+    assert l7["status"] == "skipped"
+    assert "no GPU on any node" not in l7["reason"]
+    assert "whether ubuntu1 has one could not be looked at" in l7["reason"]
+
+
+def test_the_driver_that_fails_explains_what_the_ranks_say(tmp_path: Path) -> None:
+    broken = Machine(code=9, bus=1)
+    seen = with_gpus(tmp_path, el1=broken, ubuntu1=broken)
+    without_gpus(seen, "torch sees no GPU")
+    found = judged(seen)
+    assert found["verdict"] == "failed"
+    assert "VC-719" in codes(found)
+
+
+@pytest.mark.parametrize(
+    ("machine", "present", "on_bus"),
+    [
+        (Machine(), False, 0),
+        (Machine(bus=2), False, 2),
+        (Machine(code=9, bus=2), True, 2),
+        (Machine(code=9, bus=2, container=True), False, 0),
+        (Machine(code=9, bus=2, container=True, device=True), True, 0),
+        (Machine(smi(), bus=1, container=True), True, 0),
+    ],
+    ids=["none", "no driver", "driver broken", "the host's", "passed in, broken", "passed in"],
+)
+def test_a_container_does_not_take_its_hosts_gpus_for_its_own(
+    tmp_path: Path, machine: Machine, present: bool, on_bus: int
+) -> None:
+    found = gpus_of(machine, tmp_path)
+    assert (found["present"], len(found["pci"])) == (present, on_bus)
+
+
+def test_nccl_is_told_apart_by_its_own_words(tmp_path: Path) -> None:
+    """Over InfiniBand and fast enough nothing is said."""
+    seen = with_gpus(tmp_path)
+    infiniband(seen, tmp_path)
+    for name in (EL1, UBUNTU1):
+        told(seen, "nccl_sizes", name)["sizes"][1].update(bus_gbit_s=390.0)
+    assert judged(seen)["findings"] == []
