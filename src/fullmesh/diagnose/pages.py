@@ -462,7 +462,8 @@ PAGES: dict[str, Page] = {
     "VC-117": Page(
         "A GPU driver runs programs that are built for its CUDA or an older one; torch finds no GPU otherwise.",
         "nvidia-smi | grep CUDA; python -c 'import torch; print(torch.version.cuda)'",
-        "A newer driver, or torch for an older CUDA: torch_runtime_accelerator where there is a lock for it, else a lock "
+        "A newer driver, or torch for an older CUDA: torch_runtime_accelerator where there is a lock for it, else "
+        "a lock "
         "of your own in torch_runtime_requirements.",
     ),
     "VC-118": Page(
@@ -645,13 +646,15 @@ PAGES: dict[str, Page] = {
         "systemctl enable --now nvidia-fabricmanager where there is NVSwitch.",
     ),
     "VC-717": Page(
-        "torch's build for CPUs, the default of role torch_runtime, runs and trains on a node with GPUs, without a word "
+        "torch's build for CPUs, the default of role torch_runtime, runs and trains on a node with GPUs, without "
+        "a word "
         "and without the GPUs. The PCI bus is looked at too, so GPUs without a driver count.",
         "lspci -d 10de:; /opt/fullmesh/venv/bin/python -c 'import torch; print(torch.version.cuda)'",
         "torch_runtime_accelerator: cuda in the inventory, then " + APPLY + " packages.",
     ),
     "VC-718": Page(
-        "A job starts fullmesh_local_ranks ranks on each node and every rank takes the GPU of its number: too few leave "
+        "A job starts fullmesh_local_ranks ranks on each node and every rank takes the GPU of its number: too few "
+        "leave "
         "GPUs idle, too many get none. A GPU under MIG is several devices and is not counted.",
         "nvidia-smi -L; grep -r LOCAL_WORLD_SIZE /etc/fullmesh/env",
         "fullmesh_local_ranks as many as GPUs; where jobs shall leave some alone, name the others in "
