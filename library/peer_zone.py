@@ -14,6 +14,7 @@ from ansible.module_utils import fullmesh_beside as beside
 from ansible.module_utils import fullmesh_denied as denied
 from ansible.module_utils import fullmesh_firewalld as core
 from ansible.module_utils import fullmesh_keep as keep
+from ansible.module_utils import fullmesh_reached as reached
 from ansible.module_utils import fullmesh_rollback as rollback
 from ansible.module_utils import fullmesh_ufw as ufw
 from ansible.module_utils import fullmesh_way_in as way_in
@@ -31,18 +32,19 @@ if TYPE_CHECKING:
 DOCUMENTATION = r"""
 ---
 module: peer_zone
-short_description: A firewalld zone of the cluster's peers, as one transaction
+short_description: The ports of the cluster's peers in firewalld, as one transaction
 description:
-  - Writes a zone, its ipsets and an ssh policy as files of its own, checks them in a copy of the configuration,
-    arms a timer that puts everything back, starts or reloads firewalld once, and compares the kernel's rules with
-    the files. Established connections survive; other zones, interfaces and the default zone are not touched.
+  - Writes policies for peers and controllers and their ipsets as files of its own, checks them in a copy of the
+    configuration, arms a timer that puts everything back, starts or reloads firewalld once, and compares the kernel's
+    rules with the files. Established connections survive; zones, interfaces and the default zone are not touched.
+  - A policy only adds. What the zone of their interface or address lets in, peers reach as before.
   - The addresses at the other end of every ssh session that carries the play are taken from the node and always keep
     ssh, as all of C(controllers) do.
   - Rules beside firewalld that would drop the peers' traffic are found in the kernel and named, before and after.
 options:
   state:
     description:
-      - V(present) makes the zone. V(confirmed) disarms the timer. V(reloaded) makes firewalld read its files again,
+      - V(present) opens the ports. V(confirmed) disarms the timer. V(reloaded) makes firewalld read its files again,
         when it runs. V(off) stops and disables firewalld. V(leaving) and V(left) stand before and after an undo, they
         switch ufw on again where V(present) took over from it, and keep other people's iptables rules over the end of
         firewalld.
@@ -50,12 +52,14 @@ options:
     choices: [present, confirmed, reloaded, off, leaving, left]
     default: present
   mode:
-    description: V(peers_range) opens C(ports) to the peers, V(peers_trusted) everything.
+    description:
+      - V(peers_range) opens C(ports) to the peers and takes nothing, V(peers_trusted) opens everything to them.
+        V(peers_only) opens C(ports) and takes the rest, by a zone that has the peers as its source.
     type: str
-    choices: [peers_range, peers_trusted]
+    choices: [peers_range, peers_only, peers_trusted]
     default: peers_range
   zone:
-    description: Name of the zone, at most 13 characters.
+    description: Name of that zone, and the start of the names of policies and ipsets; at most 13 characters.
     type: str
     default: fullmesh
   peers:
@@ -85,6 +89,13 @@ options:
     type: str
     choices: [carry, discard, refuse]
     default: carry
+  start:
+    description:
+      - Where no firewall ran before, about listeners that the default zone would shut. V(refuse) stops and names them.
+        V(carry) opens them to the peers. V(cut) goes on. Both say what is lost.
+    type: str
+    choices: [refuse, carry, cut]
+    default: refuse
   rollback_seconds:
     description:
       - When nobody confirms within this time, the node puts everything back. With 0 nobody has to confirm; a change
@@ -168,6 +179,8 @@ LINKS = (
 )
 # Policies came with it (firewalld 0.9.0, 2020); without them nothing keeps ssh open whatever zone it comes through.
 OLDEST = (0, 9)
+# What listened before the first start and is open to the peers since; lies beside the undo point and goes with it.
+CARRIED = "/var/lib/fullmesh/undo/peer_firewall/listeners.json"
 # Where undo_point keeps what was here before the role.
 POINT = "/var/lib/fullmesh/undo/peer_firewall/point.json"
 # Where nobody has to confirm, for the change itself: systemd gives a start 90 s, D-Bus 25 s an answer.
@@ -190,6 +203,7 @@ class Firewall:
         self.changed = False
         self.ufw_on = False
         self.begun = time.time()
+        self.carried = []  # type: list[str]
 
     # -- looking
 
@@ -229,7 +243,48 @@ class Firewall:
         want["default_zone"] = core.conf_value(self.root, "DefaultZone", "public")
         want["ufw_policy"] = self.ufw_policy(want)
         want["own_service"] = self.own_service(want)
+        self.carried = self.carry(want)
+        want["ports"] = [*want["ports"], *self.carried]
         return want
+
+    def first_start(self):  # type: () -> bool
+        """Say whether this run starts a firewall where none judged before: firewalld off and never ours, no ufw."""
+        place = core.paths(self.params["zone"])
+        mine = any(core.MARK in look(self.root + place[name]) for name in ("job", "zone"))
+        return not (self.running() or self.takes_ufw() or mine)
+
+    def loses(self, want):  # type: (Entry) -> list[Entry]
+        """List what listens and the default zone, or the zone of its interface, shuts once firewalld runs."""
+        held = reached.cards(self.run)
+        zones = reached.zones_of(self.run, self.root, self.running(), want["default_zone"])
+        return [
+            one
+            for one in self.listeners(want)
+            if not held
+            or any(not self.lets(zones[name], one) for name in reached.ways_to(one, held))
+        ]
+
+    def listeners(self, want):  # type: (Entry) -> list[Entry]
+        """List what listens here and is neither ssh nor the plan's."""
+        ssh = ["{}/tcp".format(port) for port in want["ssh_ports"]]
+        found = reached.listeners(self.root + "/proc")
+        return [one for one in found if not in_ports(one["port"], [*ssh, *want["ports"]])]
+
+    def lets(self, zone, one):  # type: (str, Entry) -> bool
+        """Say whether a zone lets everybody to a listener."""
+        number, _, protocol = one["port"].partition("/")
+        return bool(core.zone_allows(self.root, zone, int(number), protocol))
+
+    def carry(self, want):  # type: (Entry) -> list[str]
+        """List the ports of other listeners that the peers keep, from the first start on."""
+        if self.params["start"] != "carry":
+            return []
+        if self.first_start():
+            return [one["port"] for one in self.loses(want)]
+        try:
+            return [str(port) for port in json.loads(look(self.root + CARRIED))]
+        except (ValueError, TypeError):
+            return []
 
     def ufw_policy(self, want):  # type: (Entry) -> str
         """Render what ufw's user allowed; also later on, when ufw is off because of us."""
@@ -280,7 +335,8 @@ class Firewall:
                 "[PF-112] firewalld.service is masked: somebody decided against it. "
                 "Run `systemctl unmask firewalld`, or set peer_firewall_mode to off."
             )
-        for claim in core.claims(self.root, want["zone"], want["peers"]):
+        binds = want["mode"] in core.BINDING
+        for claim in core.claims(self.root, want["zone"], want["peers"]) if binds else ():
             self.faults.append(
                 "[PF-113] {}: firewalld asks one zone only, and it would not be {}. "
                 "Take the source out of that zone.".format(claim, want["zone"])
@@ -289,6 +345,8 @@ class Firewall:
         self.refuse_interface(want)
         self.refuse_beside(want, self.takes_ufw())
         self.refuse_start(want)
+        self.refuse_loss(want)
+        self.remark_loss(want)
 
     def takes_ufw(self):  # type: () -> bool
         """Say whether this run takes over from ufw."""
@@ -337,22 +395,81 @@ class Firewall:
             )
 
     def refuse_interface(self, want):  # type: (Entry) -> None
-        """Refuse where another zone has an interface of the cluster: it would decide what everybody else reaches."""
+        """Refuse, or say, where a zone of the cluster's interface lets everybody to what shall be the peers'."""
         links = beside.own_links(self.run, want["peers"])
         found = {}  # type: dict[tuple[str, str], str]
         for interface in sorted({link["interface"] for link in links}):
-            for zone, who in core.interface_zones(self.root, self.run, interface, self.running()):
+            said = core.interface_zones(self.root, self.run, interface, self.running())
+            for zone, who in said or [(want["default_zone"], "the default zone")]:
                 found.setdefault((interface, zone), who)
         for (interface, zone), who in found.items():
-            if zone in (want["default_zone"], want["zone"]):
-                continue
+            binds = want["mode"] in core.BINDING
+            fine = (want["default_zone"], want["zone"]) if binds else ()
+            if not binds and zone != want["zone"]:  # ours, which there is in `peers_only` alone
+                self.remark_zone(interface, zone)
+            elif zone not in fine:
+                self.faults.append(
+                    "[PF-123] the cluster's interface {0} is in zone {1} ({2}): that zone would decide what everybody "
+                    "who is no peer reaches there. Take it out (`firewall-cmd --permanent --zone={1} "
+                    "--remove-interface={0}`, or `nmcli connection modify PROFILE connection.zone ''`).".format(
+                        interface, zone, who
+                    )
+                )
+
+    def remark_zone(self, interface, zone):  # type: (str, str) -> None
+        """Say where a zone opens the plan's ports to everybody: it was so before, and is the user's own."""
+        first = [port.replace("-", "/").split("/") for port in self.params["ports"]]
+        known = [(int(words[0]), words[-1]) for words in first]
+        wide = [
+            "{}/{}".format(number, protocol)
+            for number, protocol in known
+            if core.zone_allows(self.root, zone, number, protocol)
+        ]
+        if wide:
+            text = (
+                "the cluster's interface {} is in zone {}, which lets everybody there to {}, not the peers only. "
+                "Is that meant? `firewall-cmd --info-zone={}` says what it opens."
+            )
+            text = text.format(interface, zone, ", ".join(wide), zone)
+            self.notes.append({"code": "PF-209", "text": text})
+
+    def refuse_loss(self, want):  # type: (Entry) -> None
+        """Refuse to start a firewall that would cut what others reach, or say what it cuts."""
+        lost = self.loses(dict(want, ports=self.params["ports"])) if self.first_start() else []
+        if not lost:
+            return
+        if self.params["start"] == "refuse":
             self.faults.append(
-                "[PF-123] the cluster's interface {0} is in zone {1} ({2}): that zone would decide what everybody "
-                "who is no peer reaches there. Take it out (`firewall-cmd --permanent --zone={1} "
-                "--remove-interface={0}`, or `nmcli connection modify PROFILE connection.zone ''`).".format(
-                    interface, zone, who
+                "[PF-129] no firewall runs on this node, and firewalld's zone {} would cut what listens here: {}. "
+                "Open what others need before it starts (`firewall-offline-cmd --zone={} --add-port={}`), or set "
+                "peer_firewall_start to carry (open to the peers from now on) or to cut.".format(
+                    want["default_zone"], reached.told(lost), want["default_zone"], lost[0]["port"]
                 )
             )
+            return
+        who = "everybody but the peers" if self.params["start"] == "carry" else "everybody"
+        text = "firewalld was off; its start shuts for {}: {}.".format(who, reached.told(lost))
+        self.notes.append({"code": "PF-211", "text": text})
+
+    def remark_loss(self, want):  # type: (Entry) -> None
+        """Say what peers reached so far and lose to a zone of their own."""
+        place = self.root + core.paths(want["zone"])["zone"]
+        if want["mode"] not in core.BINDING or core.MARK in look(place):
+            return
+        held = reached.cards(self.run)
+        zones = reached.zones_of(self.run, self.root, self.running(), want["default_zone"])
+        mine = {link["interface"] for link in beside.own_links(self.run, want["peers"])}
+        lost = [
+            one
+            for one in self.listeners(want)
+            if not self.running()
+            or any(self.lets(zones[name], one) for name in mine & set(reached.ways_to(one, held)))
+        ]
+        if lost:
+            text = "peers reached this so far and lose it (peer_firewall_mode: peers_only): {}.".format(
+                reached.told(lost)
+            )
+            self.notes.append({"code": "PF-210", "text": text})
 
     def refuse_beside(self, want, ufw_goes):  # type: (Entry, bool) -> None
         """Refuse where a rule beside firewalld would drop the peers' traffic all the same."""
@@ -412,7 +529,7 @@ class Firewall:
             raise core_error(self.faults)
 
     def present(self):  # type: () -> Entry
-        """Make the zone."""
+        """Open the ports."""
         self.look()
         want = self.want()
         self.refuse(want)
@@ -465,6 +582,8 @@ class Firewall:
             # ufw has to go first: firewalld's start would flush its rules and leave its INPUT DROP, which locks out.
             self.shut_gate(want)
             self.take_ufw()
+        if self.carried and self.first_start():
+            put(self.root + CARRIED, json.dumps(self.carried) + "\n")
         self.write(moved)
         with self.keeping():
             self.start_or_reload(reload)
@@ -630,7 +749,7 @@ class Firewall:
         """Arm the way back."""
         seconds = int(self.params["rollback_seconds"])
         seconds = seconds if seconds > 0 else ALONE_SECONDS
-        paths = [*sorted(core.paths(want["zone"]).values()), *LINKS]
+        paths = [*sorted(core.paths(want["zone"]).values()), *LINKS, CARRIED]
         commands = ["firewall-cmd --reload || systemctl restart " + UNIT]
         if not core.flushes_all(self.root):
             commands.append(core.tidy(want["zone"]))
@@ -796,6 +915,16 @@ class RefusedError(Exception):
     """Coded sentences for the user."""
 
 
+def in_ports(port, ports):  # type: (str, list[str]) -> bool
+    """Say whether a port with its protocol is one of these, or in a range of them."""
+    number, _, protocol = port.partition("/")
+    for text in ports:
+        first, _, last = text.partition("/")[0].partition("-")
+        if text.endswith("/" + protocol) and int(first) <= int(number) <= int(last or first):
+            return True
+    return False
+
+
 def core_error(faults):  # type: (list[str]) -> RefusedError
     """Wrap sentences."""
     return RefusedError("\n".join(faults))
@@ -810,13 +939,17 @@ def main():  # type: () -> None
                 "choices": ["present", "confirmed", "reloaded", "off", "leaving", "left"],
                 "default": "present",
             },
-            "mode": {"choices": ["peers_range", "peers_trusted"], "default": "peers_range"},
+            "mode": {
+                "choices": ["peers_range", "peers_only", "peers_trusted"],
+                "default": "peers_range",
+            },
             "zone": {"type": "str", "default": "fullmesh"},
             "peers": texts,
             "controllers": texts,
             "ports": texts,
             "rdma": {"choices": ["auto", "true", "false"], "default": "auto"},
             "ufw": {"choices": ["carry", "discard", "refuse"], "default": "carry"},
+            "start": {"choices": ["refuse", "carry", "cut"], "default": "refuse"},
             "rollback_seconds": {"type": "int", "default": 60},
         },
         supports_check_mode=True,

@@ -28,6 +28,11 @@ MARK = "Written by Fullmesh (role peer_firewall); changes here are overwritten."
 HEAD = '<?xml version="1.0" encoding="utf-8"?>\n<!-- ' + MARK + " -->\n"
 # Before every policy of the user and of firewalld itself (allow-host-ipv6 has -15000): ssh always stays open.
 SSH_PRIORITY = -20000
+# After ssh; before every zone, which a policy with a negative priority is (firewalld.policy(5)).
+JOB_PRIORITY = -19000
+# Modes in which the peers are bound to a zone of ours, and so lose what the zone that judged them let in.
+BINDING = ("peers_only",)
+WHOLE = "a protocol"  # what a rule accepts that names no port
 FAMILIES = (("4", "ipv4", "inet"), ("6", "ipv6", "inet6"))
 
 
@@ -84,31 +89,30 @@ def port_tag(port, indent):  # type: (str, str) -> str
     return "{}<port port={} protocol={}/>".format(indent, quoteattr(number), quoteattr(protocol))
 
 
-def zone_xml(zone, mode, families, ports):  # type: (str, str, list[str], list[str]) -> str
-    """Print the peers' zone; without a target it rejects the rest and lets ICMP through, firewalld.zone(5)."""
-    target = ' target="ACCEPT"' if mode == "peers_trusted" else ""
-    lines = ["<zone{}>".format(target), "  <short>{}</short>".format(zone)]
+def zone_xml(zone, families):  # type: (str, list[str]) -> str
+    """Print the peers' zone of `peers_only`: it opens nothing, so all that no policy lets in is rejected, but ICMP."""
+    lines = ["<zone>", "  <short>{}</short>".format(zone)]
     lines.append("  <description>The nodes of the cluster, by their addresses.</description>")
     lines += ['  <source ipset="{}-peers{}"/>'.format(zone, family) for family in families]
-    if not target:
-        lines += [port_tag(port, "  ") for port in ports]
     return HEAD + "\n".join([*lines, "</zone>"]) + "\n"
 
 
-def policy_xml(zone, families, ssh_ports):  # type: (str, list[str], list[int]) -> str
-    """Print the policy that keeps ssh open to controllers, whatever zone they come through.
+def policy_xml(zone, who, families, ports):  # type: (str, str, list[str], list[str]) -> str
+    """Print the policy that opens ports to the controllers or to the peers, whatever zone they come through.
 
-    A policy only adds: a zone of their own would take away what they may reach today.
+    A policy only adds: a zone of their own would take away what they may reach today. Without ports it opens all.
     """
-    lines = ['<policy target="CONTINUE" priority="{}">'.format(SSH_PRIORITY)]
-    lines.append("  <short>{}-ssh</short>".format(zone))
+    name, priority = {"controllers": ("ssh", SSH_PRIORITY), "peers": ("job", JOB_PRIORITY)}[who]
+    lines = ['<policy target="CONTINUE" priority="{}">'.format(priority)]
+    lines.append("  <short>{}-{}</short>".format(zone, name))
     lines += ['  <ingress-zone name="ANY"/>', '  <egress-zone name="HOST"/>']
     names = {number: name for number, name, _ in FAMILIES}
     for family in families:
-        for port in ssh_ports:
+        for port in ports or [""]:
             lines.append('  <rule family="{}">'.format(names[family]))
-            lines.append('    <source ipset="{}-controllers{}"/>'.format(zone, family))
-            lines += [port_tag("{}/tcp".format(port), "    "), "    <accept/>", "  </rule>"]
+            lines.append('    <source ipset="{}-{}{}"/>'.format(zone, who, family))
+            lines += [port_tag(port, "    ")] if port else []
+            lines += ["    <accept/>", "  </rule>"]
     return HEAD + "\n".join([*lines, "</policy>"]) + "\n"
 
 
@@ -123,6 +127,7 @@ def paths(zone):  # type: (str) -> dict[str, str]
     """Name every file that can be ours."""
     found = {"zone": "{}/zones/{}.xml".format(ETC, zone)}
     found["policy"] = "{}/policies/{}-ssh.xml".format(ETC, zone)
+    found["job"] = "{}/policies/{}-job.xml".format(ETC, zone)
     found["ufw"] = "{}/policies/{}-ufw.xml".format(ETC, zone)
     found["service"] = ETC + "/services/ssh.xml"
     for family, _, _ in FAMILIES:
@@ -145,18 +150,26 @@ def files(want):  # type: (Entry) -> dict[str, str]
             if entries:
                 short = "{} {}".format(zone, who)
                 result[place[who + family]] = ipset_xml(short, family, entries)
-    ports = ["{}/tcp".format(port) for port in ssh]
-    ports += [port for port in want["ports"] if port not in ports]
-    result[place["zone"]] = zone_xml(
-        zone, want["mode"], [f for f in sorted(peers) if peers[f]], ports
-    )
+    doors = ["{}/tcp".format(port) for port in ssh]
+    with_peers = [family for family in sorted(peers) if peers[family]]
+    if want["mode"] in BINDING:
+        result[place["zone"]] = zone_xml(zone, with_peers)
+    result[place["job"]] = policy_xml(zone, "peers", with_peers, job_ports(want))
     with_controllers = [family for family in sorted(controllers) if controllers[family]]
     if with_controllers:
-        result[place["policy"]] = policy_xml(zone, with_controllers, ssh)
+        result[place["policy"]] = policy_xml(zone, "controllers", with_controllers, doors)
     if want["own_service"]:
         result[place["service"]] = service_xml(ssh)
     result[place["ufw"]] = want["ufw_policy"]
     return result
+
+
+def job_ports(want):  # type: (Entry) -> list[str]
+    """List what the peers' policy opens: ssh and the plan's ports; empty where it opens everything."""
+    if want["mode"] == "peers_trusted":
+        return []
+    doors = ["{}/tcp".format(port) for port in sorted(set(want["ssh_ports"]))]
+    return doors + [port for port in want["ports"] if port not in doors]
 
 
 # --- what others have ---------------------------------------------------------------------------
@@ -192,28 +205,51 @@ def conf_value(root, key, default):  # type: (str, str, str) -> str
     return found.group(1) if found else default
 
 
-def has_port(node, port):  # type: (Any, int) -> bool
-    """Say whether a zone's or service's <port> tags let a TCP port in."""
+def has_port(node, port, protocol="tcp"):  # type: (Any, int, str) -> bool
+    """Say whether a zone's, service's or rule's <port> tags let a port in."""
     for tag in node.findall("port"):
         first, _, last = tag.get("port", "").partition("-")
         if (
-            tag.get("protocol") == "tcp"
+            tag.get("protocol") == protocol
             and first.isdigit()
             and int(first) <= port <= int(last or first)
         ):
             return True
-    return False
+    return any(tag.get("value") == protocol for tag in node.findall("protocol"))
 
 
-def zone_allows(root, zone, port):  # type: (str, str, int) -> bool
-    """Say whether a zone, as it stands on disk, lets a TCP port in."""
+def service_has(root, name, port, protocol, depth=0):  # type: (str, str, int, str, int) -> bool
+    """Say whether a service, or one that it includes, has a port."""
+    node = tree(root, "services", name)
+    if node is None or depth > 5:  # noqa: PLR2004 (a service that includes itself)
+        return False
+    inside = [tag.get("service", "") for tag in node.findall("include")]
+    return has_port(node, port, protocol) or any(
+        service_has(root, one, port, protocol, depth + 1) for one in inside
+    )
+
+
+def zone_allows(root, zone, port, protocol="tcp"):  # type: (str, str, int, str) -> bool
+    """Say whether a zone, as it stands on disk, lets everybody who comes through it to a port."""
     node = tree(root, "zones", zone)
     if node is None:
         return False
-    if node.get("target") == "ACCEPT" or has_port(node, port):
+    if node.get("target") == "ACCEPT":
         return True
-    services = [tree(root, "services", tag.get("name", "")) for tag in node.findall("service")]
-    return any(service is not None and has_port(service, port) for service in services)
+    open_to_all = [
+        rule
+        for rule in node.findall("rule")
+        if rule.find("accept") is not None
+        and rule.find("source") is None
+        and rule.find("destination") is None
+    ]
+    for one in [node, *open_to_all]:
+        names = [tag.get("name", "") for tag in one.findall("service")]
+        if has_port(one, port, protocol) or any(
+            service_has(root, name, port, protocol) for name in names
+        ):
+            return True
+    return False
 
 
 def zone_has_service(root, zone, name):  # type: (str, str, str) -> bool
@@ -565,13 +601,45 @@ def kernel_faults(table, want, families=("4", "6")):
                 found.append("set {} holds {}".format(name, ", ".join(seen) or "nothing"))
     for family in families:
         name = "{}-peers{}".format(zone, family)
-        if sets["peers"][family] and not dispatched(table, name, zone):
+        bound = dispatched(table, name, zone)
+        if sets["peers"][family] and want["mode"] in BINDING and not bound:
             found.append("no rule sends set {} to zone {}".format(name, zone))
-    ssh = {accepted(rule) for rule in policy_rules(table, zone + "-ssh", "allow")}
+        if want["mode"] not in BINDING and bound:
+            found.append("set {} is sent to zone {}".format(name, zone))
+    ssh = {port for _, port in opened(table, zone + "-ssh")}
     for port in want["ssh_ports"] if any(sets["controllers"][one] for one in families) else []:
         if "{}/tcp".format(port) not in ssh:
             found.append("controllers do not reach ssh on port {}".format(port))
-    return found + port_faults(table, want) + ufw_faults(table, want, families)
+    found += port_faults(table, want, [one for one in families if sets["peers"][one]])
+    return found + ufw_faults(table, want, families)
+
+
+def opened(table, name):  # type: (list[Entry], str) -> set[tuple[str, str]]
+    """Return (source set, port) of what a policy of ours accepts; nothing where no zone's packets come to it."""
+    if not led_to(table, name):
+        return set()
+    found = set()
+    for expressions in policy_rules(table, name, "allow"):
+        rights = [part["match"].get("right") for part in expressions if "match" in part]
+        sets = [one[1:] for one in rights if isinstance(one, str) and one[:1] == "@"]
+        port = accepted(expressions)
+        # Everything from a set is one condition; another one beside it means a protocol, ICMP or the like.
+        port = WHOLE if port == "*" and len(rights) > 1 else port
+        if port:
+            found.add(("".join(sets), port))
+    return found
+
+
+def led_to(table, name):  # type: (list[Entry], str) -> bool
+    """Say whether any chain leads to a policy's own; which one does has changed with firewalld's versions."""
+    wanted = ("filter_IN_policy_" + name, "filter_IN_" + name)
+    return any(
+        part.get("jump", part.get("goto", {})).get("target") in wanted
+        for item in table
+        if "rule" in item
+        for part in item["rule"]["expr"]
+        if "jump" in part or "goto" in part
+    )
 
 
 def policy_rules(table, name, step):  # type: (list[Entry], str, str) -> list[list[Entry]]
@@ -595,73 +663,76 @@ def dispatched(table, name, zone):  # type: (list[Entry], str, str) -> bool
     )
 
 
-def port_faults(table, want):  # type: (list[Entry], Entry) -> list[str]
-    """Compare the ports that the zone accepts with those it shall accept, no more and no less."""
-    zone = want["zone"]
-    rules = [accepted(rule) for rule in chain_rules(table, "filter_IN_{}_allow".format(zone))]
-    seen = {rule for rule in rules if rule}
-    if want["mode"] == "peers_trusted":
-        # ICMP is accepted by a rule of its own in every mode: only one without any condition is the target.
-        last = chain_rules(table, "filter_IN_" + zone)
-        bare = [rule for rule in last if {key for part in rule for key in part} == {"accept"}]
-        return [] if bare else ["zone {} does not accept everything".format(zone)]
-    wanted = {"{}/tcp".format(port) for port in want["ssh_ports"]} | set(want["ports"])
-    found = ["{} is closed".format(port) for port in sorted(wanted - seen)]
-    found += ["{} is open and not ours".format(port) for port in sorted(seen - wanted - {"*"})]
-    if "*" in seen:
-        found.append("a rule opens a whole protocol")
-    return found
+def port_faults(table, want, families):  # type: (list[Entry], Entry, list[str]) -> list[str]
+    """Compare the ports that the peers' policy accepts with those it shall accept, no more and no less."""
+    seen, found = opened(table, want["zone"] + "-job"), []
+    for family in families:
+        name = "{}-peers{}".format(want["zone"], family)
+        now = {port for one, port in seen if one == name}
+        wanted = set(job_ports(want)) or {"*"}
+        version = " over IPv" + family if len(families) > 1 else ""
+        found += [
+            "{} is closed{}".format(port, version) for port in sorted(wanted - now - {"*", WHOLE})
+        ]
+        found += [
+            "{} is open and not ours".format(port) for port in sorted(now - wanted - {"*", WHOLE})
+        ]
+        if "*" in wanted - now:
+            found.append("the peers' policy does not accept everything" + version)
+        if {"*", WHOLE} & (now - wanted):
+            found.append("a rule opens a whole protocol")
+    strangers = sorted(port for one, port in seen if not one)
+    return found + ["{} is open to everybody".format(port) for port in strangers]
 
 
 def fingerprint_rules(table, zone):  # type: (list[Entry], str) -> list[str]
-    """Print what the kernel does for a zone, without handles and other numbers that change by themselves."""
+    """Print what the kernel does for us, without handles and other numbers that change by themselves.
+
+    A jump to a policy counts once, whoever makes it: newer versions of firewalld have one for each zone, and zones
+    come and go with Docker and others.
+    """
     name = re.compile(r"(^|_){}(_|-|$)".format(re.escape(zone)))
-    lines = []
+    lines = set()
     for item in table:
         if "set" in item and name.search(item["set"]["name"]):
             entries = elements(table, item["set"]["name"]) or []
-            lines.append("set {} {}".format(item["set"]["name"], " ".join(entries)))
+            lines.add("set {} {}".format(item["set"]["name"], " ".join(entries)))
         elif "rule" in item:
             text = json.dumps(item["rule"]["expr"], sort_keys=True)
             ours = name.search(item["rule"]["chain"])
             if ours or "@{}-".format(zone) in text or '"filter_IN_{}"'.format(zone) in text:
-                lines.append("rule {} {}".format(item["rule"]["chain"], text))
-    return sorted(lines)
+                lines.add("rule {} {}".format(item["rule"]["chain"], text))
+    found = [one for one in own_names(zone) if one != zone and led_to(table, one)]
+    return sorted(lines) + ["jump " + one for one in sorted(found)]
 
 
 def permanent_text(zone, root=""):  # type: (str, str) -> str
-    """Return a zone's files as one text: the zone and every ipset it names."""
-    node = tree(root, "zones", zone)
-    names = [] if node is None else [tag.get("ipset") for tag in node.findall("source")]
-    places = [("zones", zone)] + [("ipsets", name) for name in names if name]
-    parts = []
-    for kind, name in places:
-        for base in (ETC, LIB):
-            text = look("{}{}/{}/{}.xml".format(root, base, kind, name))
-            if text:
-                parts.append("{} {}\n{}".format(kind, name, text))
-                break
-    return "\n".join(parts)
+    """Return the files of our zone, policies and ipsets as one text."""
+    kept = [(path, look(root + path)) for path in sorted(paths(zone).values())]
+    return "\n".join(path + "\n" + text for path, text in kept if text)
 
 
-def zone_fingerprint(zones, run, root=""):
+def fingerprint(names, run, root=""):
     # type: (list[str], Runner, str) -> dict[str, dict[str, str]]
-    """Return {zone: {"permanent": sha256, "runtime": sha256}}: the files, and the kernel's own rules.
+    """Return {name: {"permanent": sha256, "runtime": sha256}}: our files under a name, and the kernel's own rules.
 
     The kernel is asked, not the daemon: a flushed ruleset is seen as well as a port taken out at runtime,
     in one call of a few milliseconds (firewall-cmd needs 0.3 s for each question). Where neither backend's rules can
     be read the daemon is asked.
     """
     table = [item for one, _ in kernel_tables(run, root) for item in one]
-    fallback = "" if table else run(["firewall-cmd", "--list-all-zones"])[1]
+    words = () if table else ("--list-all-zones", "--list-all-policies")
+    fallback = {}  # type: dict[str, Entry]
+    for word in words:
+        fallback.update(parse_zones(run(["firewall-cmd", word])[1]))
     result = {}
-    for zone in zones:
-        told = parse_zones(fallback).get(zone, {})
-        told.pop("interfaces", None)  # not ours, and NetworkManager moves them
-        rules = fingerprint_rules(table, zone) if table else [json.dumps(told, sort_keys=True)]
-        runtime = "\n".join(rules)
-        pair = {"permanent": permanent_text(zone, root), "runtime": runtime}
-        result[zone] = {kind: hashlib.sha256(pair[kind].encode()).hexdigest() for kind in pair}
+    for name in names:
+        told = {one: fallback[one] for one in own_names(name) if one in fallback}
+        for one in told.values():
+            one.pop("interfaces", None)  # not ours, and NetworkManager moves them
+        rules = fingerprint_rules(table, name) if table else [json.dumps(told, sort_keys=True)]
+        pair = {"permanent": permanent_text(name, root), "runtime": "\n".join(rules)}
+        result[name] = {kind: hashlib.sha256(pair[kind].encode()).hexdigest() for kind in pair}
     return result
 
 

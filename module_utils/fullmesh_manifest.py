@@ -109,11 +109,11 @@ def held_state(packages: Dict[str, str], run: Run = node.run) -> Dict[str, bool]
     return {name: name in found for name in sorted(packages)}
 
 
-def zones_state(names: Sequence[str], run: Run = node.run) -> Dict[str, Any]:
-    """Fingerprints of firewalld's zones, permanent and runtime."""
+def firewalld_state(names: Sequence[str], run: Run = node.run) -> Dict[str, Any]:
+    """Fingerprints of our part of firewalld (zone, policies, ipsets), permanent and runtime."""
     if not names:
         return {}
-    return dict(firewalld.zone_fingerprint(list(names), run=run))
+    return dict(firewalld.fingerprint(list(names), run=run))
 
 
 def addresses_state(wanted: Sequence[Dict[str, str]]) -> Dict[str, bool]:
@@ -145,7 +145,7 @@ def merge(owned: Dict[str, Dict[str, Any]]) -> Dict[str, Any]:
         "packages": {},
         "held": [],
         "sources": [],
-        "firewalld_zones": [],
+        "firewalld": [],
         "addresses": [],
         "selinux": {},
     }  # type: Dict[str, Any]
@@ -172,7 +172,7 @@ def observe(owned: Dict[str, Any], run: Run = node.run) -> Dict[str, Dict[str, A
         "package": packages,
         "held package": held_state(held, run),
         "package source": {url: sources.standing(url) for url in owned.get("sources", [])},
-        "firewalld zone": zones_state(owned["firewalld_zones"], run),
+        "firewalld": firewalld_state(owned["firewalld"], run),
         "address": addresses_state(owned["addresses"]),
         "selinux": selinux_state(owned["selinux"]),
     }

@@ -10,17 +10,17 @@ from typing import Any
 from fullmesh.faults import Fault
 
 CODES: dict[str, str] = {
-    "PF-101": "peer_firewall_mode is not one of the three",
+    "PF-101": "peer_firewall_mode is not one of the four",
     "PF-102": "a peer or controller is not an address, or there are no peers",
     "PF-103": "a port is not written like 123/udp or 50000-54095/tcp",
     "PF-104": "peer_firewall_zone is not a name that firewalld can use",
     "PF-105": "peer_firewall_rollback_seconds is too short to come back in",
     "PF-106": "the firewall shall be off in a group named like production",
-    "PF-107": "peer_firewall_rdma or peer_firewall_ufw is not one of its words",
+    "PF-107": "peer_firewall_rdma, peer_firewall_ufw or peer_firewall_start is not one of its words",
     "PF-110": "ufw is active on the node and shall not be taken over",
     "PF-111": "another firewall service is active, which starting firewalld would stop",
     "PF-112": "firewalld is masked",
-    "PF-113": "another zone claims a peer's address",
+    "PF-113": "another zone claims a peer's address (mode peers_only)",
     "PF-114": "others have runtime-only settings, which a reload would drop",
     "PF-115": "starting firewalld would close sshd's port in the default zone",
     "PF-116": "firewalld does not accept the configuration with our files in it",
@@ -30,12 +30,13 @@ CODES: dict[str, str] = {
     "PF-120": "nobody came back in time, the node has put its firewall back",
     "PF-121": "no new connection could be made after the change",
     "PF-122": "ufw has rules that firewalld cannot take over",
-    "PF-123": "another zone claims the cluster's interface",
+    "PF-123": "another zone claims the cluster's interface (mode peers_only)",
     "PF-124": "a rule beside firewalld drops the peers' traffic",
     "PF-125": "ufw could not be switched off or on",
     "PF-126": "firewalld's iptables backend would flush the rules of others",
     "PF-127": "firewalld is too old to have policies",
     "PF-128": "iptables rules of others that firewalld flushed could not be put back",
+    "PF-129": "starting firewalld would cut what others reach on the node",
     "PF-201": "the firewall is off because it was asked for",
     "PF-202": "the firewall is off and ufw is active all the same",
     "PF-203": "ufw was taken over",
@@ -44,14 +45,18 @@ CODES: dict[str, str] = {
     "PF-206": "a rule beside firewalld may drop the peers' traffic",
     "PF-207": "iptables' old tables are in use and cannot be read",
     "PF-208": "what others had set at runtime only went with the undo's reload",
+    "PF-209": "the zone of the cluster's interface lets everybody to the cluster's ports",
+    "PF-210": "peers lose what they reached so far, as asked",
+    "PF-211": "the first start of firewalld shuts what was reached so far, as asked",
 }
 
-MODES = ("peers_range", "peers_trusted", "off")
+MODES = ("peers_range", "peers_only", "peers_trusted", "off")
 RDMA = ("auto", "true", "false")
 UFW = ("carry", "discard", "refuse")
+START = ("refuse", "carry", "cut")
 # one of these as a word of a group's name: prod, gpu-production, live_eu
 PRODUCTION = re.compile(r"(?:^|[_.-])(?:prod|production|live)(?:[_.-]|$)", re.IGNORECASE)
-# firewalld: chain names have 28 characters, which leaves 17; `-ssh` of the policy takes four of them
+# firewalld: chain names have 28 characters, which leaves 17; `-ssh` and `-job` of the policies take four of them
 ZONE = re.compile(r"[a-z][a-z0-9_-]{0,12}\Z")
 # As the kernel prints it, with which it is compared: 0123 comes back as 123, and so does 123-123.
 PORT = re.compile(r"([1-9][0-9]{0,4})(?:-([1-9][0-9]{0,4}))?/(tcp|udp|sctp|dccp)\Z")
@@ -172,7 +177,7 @@ def _word_faults(options: Mapping[str, Any]) -> list[Fault]:
             f"peer_firewall_{name} is {options[name]!r}",
             f"Choose one of {', '.join(words)}",
         )
-        for name, words in (("rdma", RDMA), ("ufw", UFW))
+        for name, words in (("rdma", RDMA), ("ufw", UFW), ("start", START))
         if word_of(options[name]) not in words
     ]
 

@@ -10,7 +10,7 @@ from typing import Any
 from fullmesh.verify_types import WARNING, Finding, Seen, in_words
 
 OPEN = "open"
-RANGE_MODE = "peers_range"
+ONLY_MODE = "peers_only"  # the one mode that promises what peers do not reach
 # Worst first: the word of a pair is the worst of its ports.
 VERDICTS = (
     "someone_else",
@@ -364,7 +364,7 @@ def rule_sample_ports(seen: Seen) -> Iterator[Finding]:
 
 def rule_outside_port(seen: Seen) -> Iterator[Finding]:
     """Peers reach nothing but what the plan opens."""
-    if seen.mode != RANGE_MODE:
+    if seen.mode != ONLY_MODE:
         return
     for source in seen.plan["nodes"]:
         for record in records(seen, source):
@@ -419,7 +419,7 @@ def rule_outsider(seen: Seen) -> Iterator[Finding]:
 def guard_notes(seen: Seen, why_not_outside: str) -> list[str]:
     """What about the firewall was not tested, and why."""
     notes = []
-    if seen.mode != RANGE_MODE:
+    if seen.mode != ONLY_MODE:
         notes.append(
             f"not tested that other ports are shut to peers: the firewall mode is {seen.mode}"
         )
@@ -454,7 +454,7 @@ def wants(plan: Mapping[str, Any], name: str, mode: str) -> dict[str, Any]:
         ]
     data = plan["data_ports"]
     allowed = [[data["first"], data["last"]], *([p, p] for p in plan["reserved_ports"])]
-    return {"named": named, "outside": mode == RANGE_MODE, "allowed": allowed}
+    return {"named": named, "outside": mode == ONLY_MODE, "allowed": allowed}
 
 
 def targets(

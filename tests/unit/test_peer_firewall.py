@@ -33,6 +33,7 @@ OPTIONS: dict[str, Any] = {
     "extra_ports": [],
     "rdma": "auto",
     "ufw": "carry",
+    "start": "refuse",
     "off_confirmed": False,
     "rollback_seconds": 60,
 }
@@ -81,6 +82,7 @@ def test_a_bare_off_is_a_boolean_in_yaml(value: object, mode: str) -> None:
         ("PF-105", {"rollback_seconds": -1}),
         ("PF-107", {"rdma": "yes"}),
         ("PF-107", {"ufw": "keep"}),
+        ("PF-107", {"start": "perhaps"}),
     ],
 )
 def test_what_makes_no_sense_is_refused(code: str, change: dict[str, Any]) -> None:
@@ -151,25 +153,45 @@ def rendered(**change: Any) -> dict[str, str]:
     return {path: text for path, text in fw.files(WANT | change).items() if text}
 
 
-def test_the_zone_holds_exact_ports_from_the_peers_only() -> None:
-    zone = ElementTree.fromstring(rendered()["/etc/firewalld/zones/fullmesh.xml"])  # noqa: S314 (ours)
+ZONE_FILE = "/etc/firewalld/zones/fullmesh.xml"
+JOB_FILE = "/etc/firewalld/policies/fullmesh-job.xml"
+
+
+def of_job(**change: Any) -> list[tuple[str, str]]:
+    """(source, port) of every rule of the peers' policy."""
+    policy = ElementTree.fromstring(rendered(**change)[JOB_FILE])  # noqa: S314 (ours)
+    assert (policy.get("target"), policy.get("priority")) == ("CONTINUE", "-19000")
+    found = []
+    for one in policy.findall("rule"):
+        source, port = one.find("source"), one.find("port")
+        assert source is not None
+        assert one.find("accept") is not None
+        words = [] if port is None else [port.get("port"), port.get("protocol")]
+        found.append((str(source.get("ipset")), "/".join(map(str, words))))
+    return found
+
+
+def test_the_policy_opens_exact_ports_to_the_peers_only_and_binds_nobody() -> None:
+    ports = ["22/tcp", "29500/tcp", "50000-54095/tcp"]
+    wanted = [(f"fullmesh-peers{family}", port) for family in "46" for port in ports]
+    assert of_job() == wanted
+    assert ZONE_FILE not in rendered()
+
+
+def test_peers_only_binds_the_peers_to_a_zone_that_opens_nothing() -> None:
+    zone = ElementTree.fromstring(rendered(mode="peers_only")[ZONE_FILE])  # noqa: S314 (ours)
     assert zone.get("target") is None  # default: reject the rest, let ICMP through
     assert [tag.get("ipset") for tag in zone.findall("source")] == [
         "fullmesh-peers4",
         "fullmesh-peers6",
     ]
-    ports = [(tag.get("port"), tag.get("protocol")) for tag in zone.findall("port")]
-    assert ports == [("22", "tcp"), ("29500", "tcp"), ("50000-54095", "tcp")]
-    assert zone.findall("protocol") == []
-    assert zone.findall("interface") == []
+    assert {tag.tag for tag in zone} == {"short", "description", "source"}
+    assert of_job(mode="peers_only") == of_job()
 
 
 def test_peers_trusted_accepts_everything_from_the_same_sources() -> None:
-    text = rendered(mode="peers_trusted")["/etc/firewalld/zones/fullmesh.xml"]
-    zone = ElementTree.fromstring(text)  # noqa: S314 (ours)
-    assert zone.get("target") == "ACCEPT"
-    assert zone.findall("port") == []
-    assert len(zone.findall("source")) == 2
+    assert of_job(mode="peers_trusted") == [("fullmesh-peers4", ""), ("fullmesh-peers6", "")]
+    assert ZONE_FILE not in rendered(mode="peers_trusted")
 
 
 def test_controllers_get_ssh_by_a_policy_that_takes_nothing_away() -> None:
@@ -185,7 +207,7 @@ def test_controllers_get_ssh_by_a_policy_that_takes_nothing_away() -> None:
 def test_families_without_addresses_have_no_files() -> None:
     names = {Path(path).name for path in rendered(peers=["10.0.0.1"])}
     assert names == {
-        "fullmesh.xml",
+        "fullmesh-job.xml",
         "fullmesh-ssh.xml",
         "fullmesh-peers4.xml",
         "fullmesh-controllers4.xml",
@@ -419,36 +441,43 @@ def source(name: str) -> dict[str, Any]:
     return {"match": {"op": "==", "left": left, "right": "@" + name}}
 
 
+ACCEPT: dict[str, Any] = {"accept": None}
+JOB = "filter_IN_policy_fullmesh-job"
+
+
+def jump(chain: str, target: str) -> dict[str, Any]:
+    return rule(chain, {"jump": {"target": target}})
+
+
+def job(*matches: dict[str, Any], family: str = "4") -> dict[str, Any]:
+    """A rule of the peers' policy, as firewalld 1.3.3 loads it."""
+    return rule(JOB + "_allow", source("fullmesh-peers" + family), *matches, ACCEPT)
+
+
 def kernel() -> list[dict[str, Any]]:
-    accept: dict[str, Any] = {"accept": None}
-    allow = "filter_IN_fullmesh_allow"
+    ssh = "filter_IN_policy_fullmesh-ssh"
+    ports = (22, 29500, {"range": [50000, 54095]})
     return [
         {"metainfo": {"version": "1.0.6"}},
         {"set": {"name": "fullmesh-peers4", "elem": ["10.0.0.12", "10.0.0.11"]}},
         {"set": {"name": "fullmesh-peers6", "elem": ["fd00::11"]}},
         {"set": {"name": "fullmesh-controllers4", "elem": ["198.51.100.7"]}},
-        rule(
-            "filter_INPUT_ZONES",
-            source("fullmesh-peers4"),
-            {"goto": {"target": "filter_IN_fullmesh"}},
-        ),
-        rule(
-            "filter_INPUT_ZONES",
-            source("fullmesh-peers6"),
-            {"goto": {"target": "filter_IN_fullmesh"}},
-        ),
+        jump("filter_INPUT_POLICIES_pre", ssh),
+        jump("filter_INPUT_POLICIES_pre", JOB),
         rule("filter_INPUT_ZONES", {"goto": {"target": "filter_IN_public"}}),
-        rule(allow, dport(22), accept),
-        rule(allow, dport(29500), accept),
-        rule(allow, dport({"range": [50000, 54095]}), accept),
-        rule(
-            "filter_IN_policy_fullmesh-ssh_allow",
-            source("fullmesh-controllers4"),
-            dport(22),
-            accept,
-        ),
-        rule("filter_IN_public_allow", dport(22), accept),
+        jump(ssh, ssh + "_allow"),
+        jump(JOB, JOB + "_allow"),
+        *(job(dport(port), family=family) for family in "46" for port in ports),
+        rule(ssh + "_allow", source("fullmesh-controllers4"), dport(22), ACCEPT),
+        rule("filter_IN_public_allow", dport(22), ACCEPT),
     ]
+
+
+def strict() -> list[dict[str, Any]]:
+    """The same with the peers bound to our zone."""
+    goto = {"goto": {"target": "filter_IN_fullmesh"}}
+    bound = [rule("filter_INPUT_ZONES", source("fullmesh-peers" + f), goto) for f in "46"]
+    return [*kernel(), *bound]
 
 
 def with_ssh(port: int) -> list[dict[str, Any]]:
@@ -469,35 +498,67 @@ def test_rules_that_do_what_the_files_say_have_no_faults() -> None:
 @pytest.mark.parametrize(
     ("gone", "word"),
     [
-        ("29500", "29500/tcp is closed"),
-        ("54095", "50000-54095/tcp is closed"),
-        ("policy_fullmesh", "controllers do not reach ssh on port 22"),
-        ("@fullmesh-peers6", "no rule sends set fullmesh-peers6"),
+        ("29500", "29500/tcp is closed over IPv4"),
+        ("54095", "50000-54095/tcp is closed over IPv6"),
+        ("policy_fullmesh-ssh", "controllers do not reach ssh on port 22"),
+        (
+            '_pre", "handle": 7, "expr": [{"jump": {"target": "filter_IN_policy_fullmesh-ssh',
+            "controllers",
+        ),
+        (
+            '_pre", "handle": 7, "expr": [{"jump": {"target": "filter_IN_policy_fullmesh-job',
+            "22/tcp is closed",
+        ),
+        ("@fullmesh-peers6", "22/tcp is closed over IPv6"),
         ('"10.0.0.12"', "set fullmesh-peers4 holds nothing"),
     ],
 )
 def test_each_missing_rule_is_named(gone: str, word: str) -> None:
+    assert without(gone) != kernel()
     assert any(text.startswith(word) for text in fw.kernel_faults(without(gone), WANT))
+
+
+def test_peers_are_bound_in_peers_only_and_in_no_other_mode() -> None:
+    """A node of an earlier version has them bound: it is moved over."""
+    want = WANT | {"mode": "peers_only"}
+    assert fw.kernel_faults(strict(), want) == []
+    assert fw.kernel_faults(kernel(), want) == [
+        "no rule sends set fullmesh-peers4 to zone fullmesh",
+        "no rule sends set fullmesh-peers6 to zone fullmesh",
+    ]
+    assert fw.kernel_faults(strict(), WANT) == [
+        "set fullmesh-peers4 is sent to zone fullmesh",
+        "set fullmesh-peers6 is sent to zone fullmesh",
+    ]
 
 
 def test_a_rule_that_opens_a_whole_protocol_is_named() -> None:
     match = {"match": {"op": "==", "left": {"meta": {"key": "l4proto"}}, "right": "tcp"}}
-    table = [*kernel(), rule("filter_IN_fullmesh_allow", match, {"accept": None})]
-    assert fw.kernel_faults(table, WANT) == ["a rule opens a whole protocol"]
+    assert fw.kernel_faults([*kernel(), job(match)], WANT) == ["a rule opens a whole protocol"]
+    trusted = WANT | {"mode": "peers_trusted"}
+    assert "the peers' policy does not accept everything over IPv4" in fw.kernel_faults(
+        [*kernel(), job(match)], trusted
+    )
 
 
 def test_a_port_too_many_and_a_flushed_ruleset_are_named() -> None:
-    table = [*kernel(), rule("filter_IN_fullmesh_allow", dport(8443), {"accept": None})]
-    assert fw.kernel_faults(table, WANT) == ["8443/tcp is open and not ours"]
+    assert fw.kernel_faults([*kernel(), job(dport(8443))], WANT) == [
+        "8443/tcp is open and not ours"
+    ]
+    everybody = rule(JOB + "_allow", dport(8443), ACCEPT)
+    assert fw.kernel_faults([*kernel(), everybody], WANT) == ["8443/tcp is open to everybody"]
     assert fw.kernel_faults([], WANT) == ["the kernel has no table of firewalld"]
 
 
-def test_trusted_means_a_rule_without_any_condition() -> None:
-    icmp = {"match": {"op": "==", "left": {"meta": {"key": "l4proto"}}, "right": "icmp"}}
-    table = [*kernel(), rule("filter_IN_fullmesh", icmp, {"accept": None})]
+def test_trusted_means_a_rule_for_the_peers_without_any_other_condition() -> None:
     want = WANT | {"mode": "peers_trusted"}
-    assert fw.kernel_faults(table, want) == ["zone fullmesh does not accept everything"]
-    assert fw.kernel_faults([*table, rule("filter_IN_fullmesh", {"accept": None})], want) == []
+    table = [item for item in kernel() if "fullmesh-job_allow" not in str(item.get("rule"))]
+    assert fw.kernel_faults(table, want) == [
+        "the peers' policy does not accept everything over IPv4",
+        "the peers' policy does not accept everything over IPv6",
+    ]
+    table += [jump(JOB, JOB + "_allow"), job(), job(family="6")]
+    assert fw.kernel_faults(table, want) == []
 
 
 # --- firewalld with iptables, as 1.3.3 loaded it ---------------------------------------------------
@@ -536,15 +597,15 @@ def test_the_iptables_backend_is_proved_as_well(with_iptables: str) -> None:
         ("--dport 29500", "29500/tcp is closed"),
         ("50000:54095", "50000-54095/tcp is closed"),
         ("IN_fullmesh-ssh_allow", "controllers do not reach ssh on port 22"),
-        ("INPUT_ZONES -m set", "no rule sends set fullmesh-peers4 to zone fullmesh"),
+        ("-j IN_fullmesh-job", "29500/tcp is closed"),
         ("10.78.2.12", "set fullmesh-peers4 holds 10.78.2.11"),
         ("-A ", "the kernel has no table of firewalld"),
     ],
 )
 def test_what_is_missing_there_is_named(with_iptables: str, gone: str, word: str) -> None:
     assert word in fw.runtime_faults(iptables(gone), with_iptables, IN_LAB)
-    before = fw.zone_fingerprint(["fullmesh"], iptables(), with_iptables)["fullmesh"]["runtime"]
-    after = fw.zone_fingerprint(["fullmesh"], iptables(gone), with_iptables)
+    before = fw.fingerprint(["fullmesh"], iptables(), with_iptables)["fullmesh"]["runtime"]
+    after = fw.fingerprint(["fullmesh"], iptables(gone), with_iptables)
     assert after["fullmesh"]["runtime"] != before
 
 
@@ -619,7 +680,7 @@ def answer(table: list[dict[str, Any]]) -> Callable[[list[str]], tuple[int, str]
 
 
 def print_of(root: Path, table: list[dict[str, Any]]) -> dict[str, str]:
-    return fw.zone_fingerprint(["fullmesh"], answer(table), str(root))["fullmesh"]
+    return fw.fingerprint(["fullmesh"], answer(table), str(root))["fullmesh"]
 
 
 def test_a_fingerprint_ignores_handles_and_order_and_other_zones(root: Path) -> None:
@@ -633,7 +694,9 @@ def test_a_fingerprint_ignores_handles_and_order_and_other_zones(root: Path) -> 
     )
 
 
-@pytest.mark.parametrize("gone", ["29500", "10.0.0.12", "policy_fullmesh", "@fullmesh-peers6"])
+@pytest.mark.parametrize(
+    "gone", ["29500", "10.0.0.12", "policy_fullmesh", "@fullmesh-peers6", "POLICIES_pre"]
+)
 def test_a_fingerprint_sees_what_is_gone_at_runtime(root: Path, gone: str) -> None:
     assert print_of(root, without(gone))["runtime"] != print_of(root, kernel())["runtime"]
 
@@ -654,7 +717,7 @@ def test_without_nftables_the_daemon_is_asked(root: Path, monkeypatch: pytest.Mo
     def run(argv: list[str]) -> tuple[int, str]:
         return (1, "") if argv[0] == "nft" else (0, ZONES)
 
-    first = fw.zone_fingerprint(["public", "work"], run, str(root))
+    first = fw.fingerprint(["public", "work"], run, str(root))
     assert first["public"]["runtime"] != first["work"]["runtime"]
 
 
@@ -709,6 +772,7 @@ PARAMS: dict[str, Any] = {
     "ports": ["29500/tcp", "50000-54095/tcp"],
     "rdma": "auto",
     "ufw": "carry",
+    "start": "refuse",
     "rollback_seconds": 60,
 }
 
@@ -886,7 +950,8 @@ def test_ufw_a_rival_a_mask_and_a_claim_are_refused_at_once(machine: Machine) ->
         peer_zone.UNIT: ("masked", "inactive", "masked"),
         "nftables.service": ("loaded", "active", "enabled"),
     }
-    text = refused(machine, ufw="refuse")
+    assert "[PF-113]" not in refused(machine, ufw="refuse")  # a policy asks no zone
+    text = refused(machine, ufw="refuse", mode="peers_only")
     for code in ("PF-110", "PF-111", "PF-112", "PF-113"):
         assert f"[{code}]" in text
     assert ours(machine) == []
@@ -1080,7 +1145,7 @@ def test_an_interface_of_another_zone_is_refused_by_name(machine: Machine, place
     machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
     run = machine.run
     if place == "file":
-        zone = '<zone><interface name="eth1"/></zone>'
+        zone = '<zone target="ACCEPT"><interface name="eth1"/></zone>'
         put(machine.root, "/etc/firewalld/zones/trusted.xml", zone)
     if place == "ifcfg":
         put(
@@ -1098,8 +1163,15 @@ def test_an_interface_of_another_zone_is_refused_by_name(machine: Machine, place
         return (2, "no zone") if "get-zone" in line or argv[0] == "nmcli" else run(argv)
 
     machine.run = answer_  # type: ignore[method-assign]
-    text = refused(machine)
+    text = refused(machine, mode="peers_only")
     assert "[PF-123] the cluster's interface eth1 is in zone trusted" in text
+    # A policy takes nothing from that zone. That it lets everybody in is said.
+    run_ = firewall(machine, check=True)
+    run_.present()
+    assert [note["code"] for note in run_.notes] == ["PF-209"]
+    assert (
+        "eth1 is in zone trusted, which lets everybody there to 29500/tcp" in run_.notes[0]["text"]
+    )
 
 
 def test_every_link_of_the_cluster_is_looked_at(machine: Machine) -> None:
@@ -1108,7 +1180,7 @@ def test_every_link_of_the_cluster_is_looked_at(machine: Machine) -> None:
     )
     zone = '<zone><interface name="eth2"/></zone>'
     put(machine.root, "/etc/firewalld/zones/trusted.xml", zone)
-    text = refused(machine)
+    text = refused(machine, mode="peers_only")
     assert "[PF-123] the cluster's interface eth2 is in zone trusted (its file)" in text
     assert "interface eth1" not in text
 
@@ -1118,6 +1190,187 @@ def test_the_default_zone_may_have_the_interface(machine: Machine) -> None:
     zone = PUBLIC.replace("</zone>", '<interface name="eth1"/></zone>')
     put(machine.root, "/etc/firewalld/zones/public.xml", zone)
     assert firewall(machine).present()["changed"]
+
+
+def test_a_zone_of_ours_that_is_about_to_go_is_nobodys(machine: Machine) -> None:
+    """NetworkManager's profile names the zone that earlier versions made."""
+    machine.answers["ip"] = "2: eth1    inet 10.0.0.11/24 scope global eth1\n"
+    put(machine.root, "/etc/sysconfig/network-scripts/ifcfg-eth1", "ZONE=fullmesh\n")
+    assert "[PF-123] the cluster's interface eth1 is in zone fullmesh (ifcfg-eth1)" in refused(
+        machine
+    )
+
+
+OLD_ZONE = f"""<?xml version="1.0" encoding="utf-8"?>
+<!-- {fw.MARK} -->
+<zone>
+  <short>fullmesh</short>
+  <source ipset="fullmesh-peers4"/>
+  <port port="29500" protocol="tcp"/>
+</zone>
+"""
+
+
+def test_a_node_of_an_earlier_version_is_moved_over_in_one_reload_and_goes_back_whole(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its zone goes and the policy comes between one reload and the next; the way back knows both files."""
+    armed: list[list[str]] = []
+    arm = rollback.arm
+
+    def watched(*words: Any, **more: Any) -> None:
+        armed.append(list(words[3]))
+        arm(*words, **more)
+
+    monkeypatch.setattr(rollback, "arm", watched)
+    put(machine.root, ZONE_FILE, OLD_ZONE)
+    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.table = strict()
+    run = firewall(machine)
+    assert run.present()["changed"]
+    assert not os.path.exists(str(machine.root) + ZONE_FILE)
+    assert {ZONE_FILE, JOB_FILE} <= set(armed[0])
+    assert machine.commands().count("firewall-cmd --reload") == 1
+    assert run.notes == []
+    assert not firewall(machine).present()["changed"]
+
+
+# --- what listens here before a firewall is started -----------------------------------------------
+
+# /proc/net of a lab node: sshd; listeners on 8000, 8001 (IPv6), 8003 (eth1's address), 50010, 2049/udp; on loopback
+# 8002 and 323/udp; a DHCP client, LLMNR, a connected and a nameless UDP client; one peer connected to 8000.
+SOCKETS = Path(__file__).parent / "data/sockets"
+OWNERS = {"348453": "python3", "348458": "nfsd", "348454": "python3"}
+CARDS = """\
+2: eth0    inet 10.77.1.11/24 brd 10.77.1.255 scope global eth0
+3: eth1    inet 10.78.1.11/24 scope global eth1
+"""
+ONLY_SSH = '<zone><service name="ssh"/></zone>'
+
+
+def bare(machine: Machine) -> Machine:
+    """A node that never had a firewall, with what listens there."""
+    for name in ("tcp", "tcp6", "udp", "udp6"):
+        put(machine.root, "/proc/net/" + name, (SOCKETS / name).read_text(encoding="utf-8"))
+    put(machine.root, "/proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n")
+    for pid, inode in enumerate(OWNERS, 580):
+        put(machine.root, f"/proc/{pid}/comm", OWNERS[inode] + "\n")
+        place = Path(f"{machine.root}/proc/{pid}/fd")
+        place.mkdir()
+        (place / "3").symlink_to(f"socket:[{inode}]")
+    put(machine.root, "/etc/firewalld/zones/public.xml", ONLY_SSH)
+    machine.answers["ip"] = CARDS
+    return machine
+
+
+def test_a_first_start_names_what_it_would_cut_and_stops(machine: Machine) -> None:
+    said = refused(bare(machine))
+    assert (
+        "[PF-129] no firewall runs on this node, and firewalld's zone public would cut what listens here: "
+        "2049/udp (nfsd), 8000/tcp (python3; 10.78.1.12 is connected), 8001/tcp (python3), "
+        "8003/tcp (a process that could not be named). "
+    ) in said
+    assert ours(machine) == []
+    assert "start firewalld" not in machine.commands()
+
+
+def test_so_it_does_before_the_package_is_there(machine: Machine) -> None:
+    bare(machine).units = {}
+    for name in ("zones/public.xml", "zones/trusted.xml"):
+        os.unlink(f"{machine.root}/usr/lib/firewalld/{name}")
+    os.unlink(f"{machine.root}/etc/firewalld/zones/public.xml")
+    said = refused(machine)
+    assert "[PF-129]" in said
+    assert "22/tcp" not in said
+
+
+@pytest.mark.parametrize(
+    ("zone", "lost"),
+    [
+        ('<zone><service name="ssh"/><port port="2000-2050" protocol="udp"/></zone>', "8000/tcp"),
+        ('<zone><service name="ssh"/><protocol value="tcp"/></zone>', "2049/udp"),
+        ('<zone><service name="ssh"/><service name="site"/></zone>', "8001/tcp"),
+        ('<zone><rule><port port="1-9000" protocol="tcp"/><accept/></rule></zone>', "2049/udp"),
+        (
+            '<zone><service name="ssh"/><rule family="ipv4"><source address="10.9.0.0/16"/>'
+            '<port port="1-9000" protocol="tcp"/><accept/></rule></zone>',
+            "2049/udp",
+        ),
+    ],
+)
+def test_what_the_zone_lets_in_is_not_cut(machine: Machine, zone: str, lost: str) -> None:
+    bare(machine)
+    port = '<port port="8000" protocol="tcp"/>'
+    put(machine.root, "/etc/firewalld/services/base.xml", f"<service>{port}</service>")
+    site = '<service><include service="base"/><port port="2049" protocol="udp"/></service>'
+    put(machine.root, "/etc/firewalld/services/site.xml", site)
+    put(machine.root, "/etc/firewalld/zones/public.xml", zone)
+    assert f"would cut what listens here: {lost} " in refused(machine)
+
+
+def test_each_interface_has_its_zone(machine: Machine) -> None:
+    """8003 is bound to eth1's address, and eth1 is in a zone that lets everything in."""
+    bare(machine)
+    zone = '<zone target="ACCEPT"><interface name="eth1"/></zone>'
+    put(machine.root, "/etc/firewalld/zones/trusted.xml", zone)
+    said = refused(machine)
+    assert "8000/tcp" in said  # on eth0 as well
+    assert "8003/tcp" not in said
+
+
+def test_cut_goes_on_and_says_what_is_shut(machine: Machine) -> None:
+    run = firewall(bare(machine), start="cut")
+    assert run.present()["changed"]
+    assert [note["code"] for note in run.notes] == ["PF-211"]
+    assert "its start shuts for everybody: 2049/udp (nfsd), 8000/tcp" in run.notes[0]["text"]
+    assert not firewall(machine, start="cut").first_start()
+
+
+def test_carry_opens_it_to_the_peers_from_then_on(machine: Machine) -> None:
+    carried = [(2049, udp), (8000, dport), (8001, dport), (8003, dport)]
+    rules = [job(made(port), family=family) for family in "46" for port, made in carried]
+    bare(machine).table_after = [*kernel(), *rules]
+    run = firewall(machine, start="carry")
+    result = run.present()
+    assert result["ports"][-4:] == ["2049/udp", "8000/tcp", "8001/tcp", "8003/tcp"]
+    assert "for everybody but the peers: 2049/udp (nfsd)" in run.notes[0]["text"]
+    firewall(machine).confirmed()
+    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    put(machine.root, "/proc/net/tcp", "")  # the service is restarted just now
+    again = firewall(machine, start="carry")
+    assert not again.present()["changed"]
+    assert again.notes == []
+
+
+@pytest.mark.parametrize("unit", ["active", "inactive"])
+def test_a_firewall_that_judged_before_is_started_as_ever(machine: Machine, unit: str) -> None:
+    """It runs, or somebody has stopped what we made: that was shut when the node converged."""
+    machine.units[peer_zone.UNIT] = ("loaded", unit, "enabled")
+    if unit == "inactive":
+        put(machine.root, JOB_FILE, rendered()[JOB_FILE])
+    run = firewall(bare(machine))
+    assert run.present()["changed"]
+    assert run.notes == []
+
+
+def test_where_ufw_judged_nothing_is_lost(machine: Machine) -> None:
+    taken_over(bare(machine)).present()
+
+
+def test_peers_only_says_what_peers_lose(machine: Machine) -> None:
+    bare(machine).units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    put(machine.root, "/etc/firewalld/zones/public.xml", PUBLIC)
+    machine.table_after = strict()
+    peers = ["10.78.1.11", "10.78.1.12"]
+    run = firewall(machine, check=True, mode="peers_only", peers=peers)
+    run.present()
+    assert [note["code"] for note in run.notes] == ["PF-210"]
+    assert "8000/tcp (python3; 10.78.1.12 is connected), 8001/tcp" in run.notes[0]["text"]
+    assert "2049" not in run.notes[0]["text"]  # nobody reached that
+    put(machine.root, ZONE_FILE, OLD_ZONE)
+    again = firewall(machine, check=True, mode="peers_only", peers=peers)
+    again.present()
+    assert again.notes == []
 
 
 def others(port: int) -> list[dict[str, Any]]:
@@ -1234,12 +1487,12 @@ def test_roce_gets_its_port_where_a_card_has_it(
 ) -> None:
     if layer:
         put(machine.root, "/sys/class/infiniband/mlx5_0/ports/1/link_layer", layer + "\n")
-    roce = rule("filter_IN_fullmesh_allow", udp(4791), {"accept": None})
-    machine.table_after = [*kernel(), roce] if wanted else kernel()
+    roce = [job(udp(4791), family=family) for family in "46"]
+    machine.table_after = [*kernel(), *roce] if wanted else kernel()
     result = firewall(machine, rdma=rdma).present()
     assert ("4791/udp" in result["ports"]) is wanted
-    zone = fw.look(str(machine.root) + "/etc/firewalld/zones/fullmesh.xml")
-    assert ('<port port="4791" protocol="udp"/>' in zone) is wanted
+    policy = fw.look(str(machine.root) + JOB_FILE)
+    assert ('<port port="4791" protocol="udp"/>' in policy) is wanted
 
 
 def test_runtime_only_settings_stop_a_reload(machine: Machine) -> None:
