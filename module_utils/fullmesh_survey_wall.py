@@ -30,6 +30,7 @@ BUS = "org.fedoraproject.FirewallD1"
 ZONE_KEYS = ("target", "services", "ports", "protocols", "interfaces", "sources", "rules_str")
 NFT_JSON = 1 << 4  # NFT_CTX_OUTPUT_JSON, libnftables(3)
 ZONE_FOLDERS = ("/etc/firewalld/zones", "/usr/lib/firewalld/zones")
+POLICY_FOLDERS = ("/etc/firewalld/policies", "/usr/lib/firewalld/policies")
 
 
 def run(argv: "list[str]") -> "tuple[int, str]":
@@ -216,15 +217,75 @@ def kept_zone(name: str) -> "dict[str, Any] | None":
     return None
 
 
+def runtime_policy(name: str) -> "dict[str, Any]":
+    """Settings of a policy that are in force."""
+    held = bus(BUS + ".policy", "getPolicySettings", "s", name)
+    held = plain(held) if held is not None else {}
+    return {
+        "target": str(held.get("target", "CONTINUE")),
+        "ports": ports_of(held.get("ports")),
+        "services": sorted(map(str, held.get("services", []))),
+        "ingress": sorted(map(str, held.get("ingress_zones", []))),
+        "egress": sorted(map(str, held.get("egress_zones", []))),
+        "rules": sorted(map(str, held.get("rich_rules", []))),
+    }
+
+
+def words_of(node: "Any") -> "list[str]":
+    """Write an element of a rule and what is in it as firewalld writes it: ``port port="22" protocol="tcp"``."""
+    found = [str(node.tag)] + ['{}="{}"'.format(key, node.get(key)) for key in node.attrib]
+    return found + [word for child in node for word in words_of(child)]
+
+
+def kept_policy(name: str) -> "dict[str, Any] | None":
+    """Settings of a policy as they will be after a reload; None where there is no file."""
+    for folder in POLICY_FOLDERS:
+        text = read(os.path.join(folder, name + ".xml"))
+        if not text:
+            continue
+        root = ElementTree.fromstring(text)  # noqa: S314 (a file that only root of this node can write)
+        return {
+            "target": root.get("target", "") or "CONTINUE",
+            "ports": sorted(
+                "{}/{}".format(p.get("port"), p.get("protocol")) for p in root.findall("port")
+            ),
+            "services": sorted(str(s.get("name")) for s in root.findall("service")),
+            "ingress": sorted(str(z.get("name")) for z in root.findall("ingress-zone")),
+            "egress": sorted(str(z.get("name")) for z in root.findall("egress-zone")),
+            "rules": sorted(" ".join(words_of(rule)) for rule in root.findall("rule")),
+        }
+    return None
+
+
+def policies() -> "dict[str, Any]":
+    """The policies in force and those with a file of this node's own; {} where firewalld knows none (before 0.9)."""
+    active = bus(BUS + ".policy", "getActivePolicies")
+    if active is None:
+        return {}
+    known = set(map(str, bus(BUS + ".policy", "getPolicies") or []))
+    found = {}
+    for name in sorted(known & {*map(str, active), *files_in(POLICY_FOLDERS[0])})[:20]:
+        try:
+            kept = kept_policy(name)
+        except ElementTree.ParseError:
+            kept = None
+        found[name] = {"runtime": runtime_policy(name), "permanent": kept}
+    return found
+
+
+def files_in(folder: str) -> "list[str]":
+    """Name the objects that have a file in a folder of firewalld's configuration."""
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return [name[: -len(".xml")] for name in names if name.endswith(".xml")]
+
+
 def firewalld() -> "tuple[dict[str, Any], str]":
-    """The zones in force beside what is kept on disk; {} where firewalld does not run, and why it is not known."""
+    """Zones and policies in force beside those on disk; {} where firewalld does not run, and why it is not known."""
     active = bus(BUS + ".zone", "getActiveZones")
     if active is None:
         return {}, "" if os.geteuid() == 0 else "it does not run, or tells its zones to root only"
     default = bus("" + BUS, "getDefaultZone")
-    kept_names = os.listdir(ZONE_FOLDERS[0]) if os.path.isdir(ZONE_FOLDERS[0]) else []
-    ours = [name[: -len(".xml")] for name in kept_names if name.endswith(".xml")]
-    names = sorted({*map(str, active), str(default or "public"), *ours})
+    names = sorted({*map(str, active), str(default or "public"), *files_in(ZONE_FOLDERS[0])})
     found = {}
     for name in names[:20]:
         try:
@@ -236,4 +297,4 @@ def firewalld() -> "tuple[dict[str, Any], str]":
     for one in (bus(BUS + ".ipset", "getIPSets") or [])[:20]:
         sets[str(one)] = sorted(map(str, bus(BUS + ".ipset", "getEntries", "s", str(one)) or []))
     held = {"default": str(default or ""), "active": plain(active), "zones": found, "ipsets": sets}
-    return held, ""
+    return dict(held, policies=policies()), ""

@@ -84,7 +84,7 @@ def test_peer_list_without_the_controller(walled: Lab, cut: MakeCut) -> None:
         )
         assert said.count("armed: true") + said.count('"armed": true') == 2
         for node in walled.nodes:
-            assert "fullmesh" in node.run("firewall-cmd --get-active-zones")
+            assert "fullmesh-job" in node.run("firewall-cmd --get-active-policies")
         # Nobody confirms it.
         end = time.monotonic() + 150
         while any(

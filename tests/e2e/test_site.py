@@ -108,11 +108,17 @@ def test_forced_full_path_changes_nothing(lab: list[str]) -> None:
     assert done.changed() == dict.fromkeys(lab, 0)
 
 
+def policy_rule(verb: str, ports: str) -> str:
+    """Opens or shuts ports in the policy that lets the peers in, until the next reload."""
+    rule = f"rule family=ipv4 source ipset=fullmesh-peers4 port port={ports} protocol=tcp accept"
+    return f"firewall-cmd --policy=fullmesh-job --{verb}-rich-rule='{rule}'"
+
+
 def test_drift_is_named_and_mended(lab: list[str]) -> None:
     el, ubuntu = lab
     on(el, "echo '# edited' >> /etc/sysctl.d/60-fullmesh.conf")
     on(el, "sysctl -w net.ipv4.tcp_fin_timeout=60")
-    on(el, "firewall-cmd --zone=fullmesh --remove-port=29500/tcp")
+    on(el, policy_rule("remove", "29500"))
     on(ubuntu, "systemctl stop chrony")
     on(ubuntu, "sed -i '/ubuntu1/d' /etc/hosts")
     newer = "2.30.7-1+cuda12.9"
@@ -123,14 +129,14 @@ def test_drift_is_named_and_mended(lab: list[str]) -> None:
     for sentence in (
         "file /etc/sysctl.d/60-fullmesh.conf: was ",
         "sysctl net.ipv4.tcp_fin_timeout: was 30, is 60",
-        "firewalld zone fullmesh: was ",
+        "firewalld fullmesh: was ",
         "service chrony.service: was active True, enabled True, is active False, enabled True",
         "file /etc/hosts: was ",
         f"package libnccl2: was 2.28.9-1+cuda12.9, is {newer}",
     ):
         assert done.says(sentence)
     assert on(el, "sysctl -n net.ipv4.tcp_fin_timeout") == "30"
-    assert "29500/tcp" in on(el, "firewall-cmd --zone=fullmesh --list-ports")
+    assert 'port="29500"' in on(el, "firewall-cmd --info-policy=fullmesh-job")
     assert on(ubuntu, "systemctl is-active chrony") == "active"
     assert "2.28.9" in on(ubuntu, "dpkg-query -W libnccl2")
     again = site()
@@ -140,9 +146,9 @@ def test_drift_is_named_and_mended(lab: list[str]) -> None:
 def test_closing_the_data_range_is_named_within_a_minute(lab: list[str]) -> None:
     el, ubuntu = lab
     ports = latest()["plan"]["data_ports"]["firewalld"]
-    on(ubuntu, f"firewall-cmd --zone=fullmesh --remove-port={ports}/tcp")
+    on(ubuntu, policy_rule("remove", ports))
     done = run("./fullmesh", "verify", "-i", "inventory/lab")
-    on(ubuntu, f"firewall-cmd --zone=fullmesh --add-port={ports}/tcp")
+    on(ubuntu, policy_rule("add", ports))
     assert done.code == 1
     assert done.seconds < 60
     result = latest()

@@ -141,13 +141,15 @@ def test_a_shut_port_is_named_on_both_nodes(shut: None, inventory: str) -> None:
 
 
 def test_the_zone_that_keeps_a_port_shut_is_named(inventory: str) -> None:
-    on("el1", "firewall-cmd -q --zone=fullmesh --remove-port=29500/tcp")
+    policy = "firewall-cmd -q --policy=fullmesh-job"
+    rule = "rule family=ipv4 source ipset=fullmesh-peers4 port port=29500 protocol=tcp accept"
+    on("el1", f"{policy} --remove-rich-rule='{rule}'")
     try:
         job = f"FULLMESH_WATCH_KILL_AFTER={AFTER} {TORCHRUN} --static --watch {WITHIN} /srv/jobs/watched.py 2>&1"
         el1, ubuntu1 = together(job, job)
     finally:
-        on("el1", "firewall-cmd -q --zone=fullmesh --add-port=29500/tcp")
-    assert "zone fullmesh on el1 does not open 29500/tcp" in el1.output
+        on("el1", f"{policy} --add-rich-rule='{rule}'")
+    assert "zone public on el1 does not open 29500/tcp" in el1.output
     assert "rejected: a firewall answers" in ubuntu1.output
 
 

@@ -89,6 +89,16 @@ def wall(rules: str, hook: str = "input", policy: str = "accept") -> tuple[Step,
     return at(VICTIM, chain(rules, hook, policy), "nft delete table inet fault")
 
 
+# The policy that lets the peers in, and its rule for the range.
+JOB = "firewall-cmd -q --policy=fullmesh-job"
+DATA = '"rule family=ipv4 source ipset=fullmesh-peers4 port port=$FIRST-$LAST protocol=tcp accept"'
+
+
+def both(change: str) -> str:
+    """A change of that policy, in force and kept."""
+    return f"{JOB} {change}\n{JOB} --permanent {change}"
+
+
 def on_the_way(rule: str, *cables: str) -> tuple[Step, ...]:
     """Something between the nodes: a rule where a node's packets come out of its cable on this machine's side."""
     do, undo = [], []
@@ -278,10 +288,8 @@ WALLS = (
         TUNED,
         at(
             VICTIM,
-            "firewall-cmd -q --zone=fullmesh --remove-source=ipset:fullmesh-peers4\n"
-            "firewall-cmd -q --permanent --zone=fullmesh --remove-source=ipset:fullmesh-peers4",
-            "firewall-cmd -q --permanent --zone=fullmesh --add-source=ipset:fullmesh-peers4\n"
-            "firewall-cmd -q --zone=fullmesh --add-source=ipset:fullmesh-peers4",
+            both("--remove-ingress-zone=ANY") + "\n" + both("--add-ingress-zone=internal"),
+            both("--remove-ingress-zone=internal") + "\n" + both("--add-ingress-zone=ANY"),
         ),
         expect={**LINK_IN, "port": WHOLE},
     ),
@@ -290,8 +298,8 @@ WALLS = (
         TUNED,
         at(
             VICTIM,
-            "firewall-cmd -q --permanent --zone=fullmesh --add-port=8080/tcp",
-            "firewall-cmd -q --permanent --zone=fullmesh --remove-port=8080/tcp",
+            f"{JOB} --permanent --add-port=8080/tcp",
+            f"{JOB} --permanent --remove-port=8080/tcp",
         ),
     ),
     Fault(
@@ -299,8 +307,8 @@ WALLS = (
         TUNED,
         at(
             VICTIM,
-            "firewall-cmd -q --zone=fullmesh --remove-port=$FIRST-$LAST/tcp",
-            "firewall-cmd -q --zone=fullmesh --add-port=$FIRST-$LAST/tcp",
+            f"{JOB} --remove-rich-rule={DATA}",
+            f"{JOB} --add-rich-rule={DATA}",
         ),
         "shut",
         severity="error",
@@ -311,10 +319,8 @@ WALLS = (
         TUNED,
         at(
             VICTIM,
-            "firewall-cmd -q --zone=fullmesh --remove-port=$FIRST-$LAST/tcp\n"
-            "firewall-cmd -q --permanent --zone=fullmesh --remove-port=$FIRST-$LAST/tcp",
-            "firewall-cmd -q --permanent --zone=fullmesh --add-port=$FIRST-$LAST/tcp\n"
-            "firewall-cmd -q --zone=fullmesh --add-port=$FIRST-$LAST/tcp",
+            both(f"--remove-rich-rule={DATA}"),
+            both(f"--add-rich-rule={DATA}"),
         ),
         "zone",
         MASTER,

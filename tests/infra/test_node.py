@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 
@@ -24,14 +25,15 @@ def test_own_name_is_no_loopback(host: Any) -> None:
 def test_the_kernel_takes_ports_from_the_open_range(host: Any) -> None:
     first, last = host.sysctl("net.ipv4.ip_local_port_range").split()
     if host.run("systemctl is-active firewalld").rc == 0:
-        ports = host.check_output("firewall-cmd --zone=fullmesh --list-ports").split()
-        target = host.run("firewall-cmd --permanent --zone=fullmesh --get-target").stdout
-        assert f"{first}-{last}/tcp" in ports or "ACCEPT" in target
+        rules = host.check_output("firewall-cmd --policy=fullmesh-job --list-rich-rules")
+        everything = re.search(r'source ipset="fullmesh-peers[46]" accept', rules)
+        assert f'port port="{first}-{last}" protocol="tcp" accept' in rules or everything
 
 
-def test_no_zone_opens_a_whole_protocol(host: Any) -> None:
+def test_nothing_opens_a_whole_protocol(host: Any) -> None:
     # ansible.posix before 1.5.4 turned one port into <protocol value="tcp"/> (ansible.posix#451)
-    assert host.run("grep -rs 'protocol value=.tcp.' /etc/firewalld/zones").stdout == ""
+    places = "/etc/firewalld/zones /etc/firewalld/policies"
+    assert host.run(f"grep -rs 'protocol value=.tcp.' {places}").stdout == ""
 
 
 def test_named_ports_are_reserved(host: Any, env: dict[str, str]) -> None:

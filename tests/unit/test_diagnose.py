@@ -18,6 +18,7 @@ from fullmesh import cli, codes, result
 from fullmesh.diagnose import catalogue, fold, inventory, judge, pages, replay, rules, show
 from fullmesh.diagnose import cli as diagnose_cli
 from fullmesh.diagnose.codes import CODES
+from fullmesh.diagnose.rules import firewall as firewall_rules
 from fullmesh.settings import ROOT
 
 RECORDED = ROOT / "tests/unit/recorded/diagnose"
@@ -540,6 +541,70 @@ def test_recorded_faults_are_named(name: str) -> None:
     code, where = REAL[name]
     found = judged(load(name))
     assert [(f["code"], f["node"]) for f in found["findings"]] == [(code, where)]
+
+
+def with_policies(state: str) -> World:
+    """A cluster whose second node has a policy for the peers, as a lab node's survey told it.
+
+    *state*: healthy; the range taken out of what runs (runtime), of what runs and what is kept (both); or the policy
+    asked for another zone than the peers' (ingress).
+    """
+    held = json.dumps(load("policies")[state])
+    world = copy.deepcopy(HEALTHY)
+    for name, recorded in ((EL, "10.78.1.11"), (UB, "10.78.1.12")):
+        held = held.replace(recorded, world["plan"]["nodes"][name]["address"])
+    survey(world).update(json.loads(held))
+    if state != "healthy":
+        shut("rejected")(world)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "words", "fix"),
+    [
+        ("runtime", "DG-214", "runs policy fullmesh-job with other rules", "firewall-cmd --reload"),
+        ("both", "VC-202", "table inet firewalld, zone public", "--tags firewall"),
+        (
+            "ingress",
+            "DG-114",
+            "policy fullmesh-job does, and it is asked for other zones (internal)",
+            "firewall-cmd --permanent --policy=fullmesh-job --add-ingress-zone=public",
+        ),
+    ],
+)
+def test_what_keeps_peers_out_is_found_in_policies(
+    state: str, code: str, words: str, fix: str
+) -> None:
+    [found] = judged(with_policies(state))["findings"]
+    assert (found["code"], found["node"], found["peer"]) == (code, UB, EL)
+    assert words in found["cause"]
+    assert fix in found["fix"]
+
+
+def test_a_policy_that_runs_as_it_is_kept_is_no_finding() -> None:
+    assert judged(with_policies("healthy"))["findings"] == []
+
+
+RULE = 'rule family="ipv4" source {} port port="50000-54095" protocol="tcp" {}'
+
+
+@pytest.mark.parametrize(
+    ("rule_", "open_"),
+    [
+        (RULE.format('ipset="peers"', "accept"), True),
+        (RULE.format('ipset="others"', "accept"), False),
+        (RULE.format('address="10.0.0.0/24"', "accept"), True),
+        (RULE.format('NOT address="10.0.0.0/24"', "accept"), False),
+        (RULE.format('ipset="peers"', "drop"), False),
+        ('rule family="ipv4" source ipset="peers" accept', True),
+        ('rule family="ipv4" source ipset="peers" service name="ssh" accept', False),
+        ('rule port port="50000" protocol="tcp" accept', False),
+        ('rule port port="50010" protocol="tcp" accept', True),
+    ],
+)
+def test_whom_a_rich_rule_lets_in(rule_: str, open_: bool) -> None:
+    sets = {"peers": ["10.0.0.11", "10.0.0.12"], "others": ["192.0.2.0/24"]}
+    assert firewall_rules.lets_in([rule_], 50010, "10.0.0.11", sets) is open_
 
 
 def test_the_zone_is_named_not_the_policy_that_it_calls() -> None:

@@ -174,7 +174,6 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "stranger": ("VC-207", lambda s: block(s, EL1, UBUNTU1, "someone_else")),
     "mtu hole": ("VC-208", lambda s: block(s, EL1, UBUNTU1, "mtu_black_hole")),
     "late answer": ("VC-209", late),
-    "wide firewall": ("VC-210", open_outside),
     "pin not real": ("VC-212", sample_elsewhere),
     "no port given": ("VC-213", no_sample),
     "store away": (
@@ -281,7 +280,7 @@ def test_one_broken_thing_gives_exactly_its_code(code: str, broken: Break) -> No
 
 
 def test_every_code_is_provoked() -> None:
-    elsewhere = {"VC-701", "VC-702", "VC-211", "VC-305", "VC-306"}  # below
+    elsewhere = {"VC-701", "VC-702", "VC-210", "VC-211", "VC-305", "VC-306"}  # below
     elsewhere |= {
         "VC-111",
         "VC-112",
@@ -431,7 +430,15 @@ def test_a_proxy_that_answers_the_controller_is_no_finding(verdict: str) -> None
     assert any("something else answered" in note for note in found["rungs"][2]["details"]["notes"])
 
 
-@pytest.mark.parametrize("mode", ["peers_trusted", "off"])
+def test_what_peers_reach_beside_the_plan_is_a_finding_only_where_that_was_promised() -> None:
+    """In the other modes the firewall takes nothing that peers reached before."""
+    seen = healthy(mode="peers_only")
+    open_outside(seen)
+    assert {f["code"] for f in judged(seen)["findings"]} == {"VC-210"}
+    assert judged(replace(seen, mode="peers_range"))["findings"] == []
+
+
+@pytest.mark.parametrize("mode", ["peers_range", "peers_trusted", "off"])
 def test_what_the_mode_leaves_untested_is_said(mode: str) -> None:
     seen = healthy(mode=mode)
     open_outside(seen)
@@ -659,10 +666,12 @@ def test_settings_that_make_no_sense_are_refused(change: dict[str, Any], codes: 
 
 def test_only_the_master_listens_on_the_named_ports() -> None:
     made = plan()
-    kinds = [p["kind"] for p in verify_links.wants(made, EL1, "peers_range")["named"]]
+    kinds = [p["kind"] for p in verify_links.wants(made, EL1, "peers_only")["named"]]
     assert kinds == ["master", "rendezvous"]
     assert verify_links.wants(made, UBUNTU1, "off")["named"] == []
     assert verify_links.wants(made, UBUNTU1, "off")["outside"] is False
+    assert verify_links.wants(made, UBUNTU1, "peers_range")["outside"] is False
+    assert verify_links.wants(made, UBUNTU1, "peers_only")["outside"] is True
 
 
 def test_a_node_is_sent_to_every_listener_but_its_own() -> None:

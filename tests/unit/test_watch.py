@@ -429,6 +429,55 @@ def test_the_zone_of_a_peer(address: str, zone: str, monkeypatch: pytest.MonkeyP
     assert look.shut_zone(address, 29400) == ""
 
 
+# As firewalld 1.3.3 prints it.
+POLICIES = """\
+allow-host-ipv6
+  ingress-zones: ANY
+  egress-zones: HOST
+fullmesh-job
+  ingress-zones: {0}
+  egress-zones: HOST
+"""
+POLICY = """\
+fullmesh-job (active)
+  priority: -19000
+  target: CONTINUE
+  ingress-zones: {0}
+  egress-zones: HOST
+  services:
+  ports:
+  rich rules:
+\trule family="ipv4" source ipset="fullmesh-peers4" {1}accept
+"""
+
+
+@pytest.mark.parametrize(
+    ("ingress", "what", "shut"),
+    [
+        ("ANY", 'port port="29500" protocol="tcp" ', ""),
+        ("public", 'port port="29400-29600" protocol="tcp" ', ""),
+        ("ANY", "", ""),
+        ("internal", 'port port="29500" protocol="tcp" ', "public"),
+        ("ANY", 'port port="29400" protocol="tcp" ', "public"),
+    ],
+)
+def test_a_policy_lets_in_what_the_zone_does_not(
+    ingress: str, what: str, shut: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(*command: str) -> str:
+        if command[1] == "--get-active-policies":
+            return POLICIES.format(ingress)
+        if command[1].startswith("--info-policy"):
+            return POLICY.format(ingress, what) if "fullmesh" in command[1] else ""
+        if command[1] == "--get-active-zones":
+            return "public\n  interfaces: eth0 eth1\n"
+        return INFO.format(target="default", rich="").replace("29400/tcp 50000-54095/tcp", "")
+
+    monkeypatch.setattr(look, "ask", ask)
+    monkeypatch.setattr(look.sockets, "path_to", lambda _: {"dev": "eth1"})
+    assert look.shut_zone("10.78.0.12", 29500) == shut
+
+
 def test_no_firewalld_is_no_zone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(look, "ask", lambda *_: "")
     assert look.shut_zone("10.78.0.12", 29500) == ""

@@ -90,7 +90,7 @@ ROWS: tuple[Row, ...] = (
             link(
                 "range-reject",
                 "VC-202",
-                "the only input chain: reject with icmpx admin-prohibited; or take the range out of firewalld's zone",
+                "the only input chain: reject with icmpx admin-prohibited; or take the range out of firewalld's policy",
             ),
         ),
     ),
@@ -211,13 +211,13 @@ ROWS: tuple[Row, ...] = (
             link(
                 "wrong-zone",
                 "DG-114",
-                "the peers' source is no longer in the zone that opens the ports: it falls to the interface's zone",
+                "the policy that opens the ports to the peers is asked for a zone that they do not come through",
                 bare=False,
             ),
             Case(
                 "runtime-differs",
                 "DG-214",
-                "firewall-cmd --permanent ... without --reload, or the other way round, in a zone that is in force",
+                "firewall-cmd --permanent ... without --reload, or the other way round, in a zone or policy in force",
                 bare=False,
                 severity="warning",
             ),

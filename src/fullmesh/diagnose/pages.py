@@ -95,12 +95,13 @@ PAGES: dict[str, Page] = {
         "nft(8); " + FAULTS,
     ),
     "DG-114": Page(
-        "firewalld sorts packets into zones by source first, then by interface. Peers that are in no "
-        "zone's sources fall to the"
-        " interface's zone, which does not open the ports.",
-        "firewall-cmd --get-active-zones; firewall-cmd --get-zone-of-interface=INTERFACE",
-        "Bind the peers' addresses to the zone that opens the ports: " + APPLY + " firewall.",
-        "firewalld.zones(5)",
+        "firewalld sorts packets into zones by source first, then by interface, and asks that zone and the policies "
+        "that have it, or ANY, among their ingress zones. The one that the peers come through does not open the ports; "
+        "another zone, or a policy for another zone, does.",
+        "firewall-cmd --get-active-zones; firewall-cmd --get-active-policies; "
+        "firewall-cmd --get-zone-of-interface=INTERFACE",
+        "Let a policy for ANY zone open the ports to the peers: " + APPLY + " firewall.",
+        "firewalld.zones(5), firewalld.policies(5)",
     ),
     "DG-115": Page(
         "Taps on both nodes saw the packets leave and did not see them arrive, so it is neither "
@@ -334,7 +335,7 @@ PAGES: dict[str, Page] = {
     "DG-214": Page(
         "firewalld has two sets of settings: what runs and what is kept. After a reload or a reboot "
         "the node behaves as what is kept.",
-        "firewall-cmd --list-all-zones; firewall-cmd --permanent --list-all-zones",
+        "firewall-cmd --list-all-zones, --list-all-policies; the same with --permanent",
         "firewall-cmd --reload to go back to what is kept, --runtime-to-permanent to keep what runs.",
         "firewall-cmd(1)",
     ),

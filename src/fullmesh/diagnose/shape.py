@@ -182,6 +182,14 @@ ZONE = {
     "interfaces": Each(str),
     "rules": int,
 }
+POLICY = {
+    "target": str,
+    "ports": Each(str),
+    "services": Each(str),
+    "ingress": Each(str),
+    "egress": Each(str),
+    "rules": Each(str),
+}
 LISTENER = {
     "address": str,
     "port": int,
@@ -234,6 +242,7 @@ SURVEY = {
         "active": Table(Table(Each(str))),
         "zones": Table({"runtime": ZONE, "permanent": Maybe(ZONE)}),
         "ipsets": Table(Each(str)),
+        "policies?": Table({"runtime": POLICY, "permanent": Maybe(POLICY)}),
     },
     "gpus?": {
         "present": bool,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fullmesh.diagnose import replay
 from fullmesh.diagnose.model import Look
@@ -21,7 +23,10 @@ from fullmesh.verify_links import (
 )
 from fullmesh.verify_types import WARNING, Finding, in_words
 
-Zone = dict[str, dict[str, list[str]]]
+Both = Mapping[str, Any]  # of a zone or a policy: what runs and what is kept
+# What a rich rule accepts, as firewalld writes it: firewalld.richlanguage(5).
+RULE_SOURCE = re.compile(r'source (?:ipset="(?P<ipset>[^"]+)"|address="(?P<address>[^"]+)")')
+RULE_PORT = re.compile(r'\bport port="(?P<ports>[0-9-]+)" protocol="tcp"')
 EFA_VENDOR = "0x1d0f"  # Amazon, pci.ids
 PORTS_TRIED = 6  # shut ports of a link that are sent through the rules on paper
 
@@ -233,8 +238,55 @@ def opens(ports: Sequence[str], port: int) -> bool:
     return False
 
 
+def lets_in(
+    rules: Sequence[str], port: int, source: str, sets: Mapping[str, Sequence[str]]
+) -> bool:
+    """Whether a rich rule of these accepts a TCP port from an address."""
+    for rule in rules:
+        who, what = RULE_SOURCE.search(rule), RULE_PORT.search(rule)
+        if "accept" not in rule.split() or "NOT" in rule.split():
+            continue
+        if what and not opens([f"{what['ports']}/tcp"], port):
+            continue
+        if not what and re.search(r"\b(?:port|service|protocol|icmp-type) ", rule):
+            continue
+        named = sets.get(who["ipset"] or "", [who["address"] or ""]) if who else [source]
+        if any(replay.same_address(source, network(one)) for one in named):
+            return True
+    return False
+
+
+def network(text: str) -> Any:
+    """An address, or a network as nft writes it."""
+    address, _, length = text.partition("/")
+    return {"prefix": {"addr": address, "len": length}} if length else text
+
+
+def past_policy(look: Look, wall: Wall, zone: str) -> tuple[str, Finding] | None:
+    """A policy that opens the port to the sender, and is not asked for what comes through the packet's zone."""
+    held = look.survey(wall.node).get("firewalld", {})
+    for name, both in held.get("policies", {}).items():
+        now = both["runtime"]
+        fits = {"ANY", zone} & set(now["ingress"]) and "HOST" in now["egress"]
+        wanted = lets_in(now["rules"], wall.port, wall.packet.source, held.get("ipsets", {}))
+        if wanted and not fits:
+            bound = in_words(now["ingress"]) or "none"
+            text = (
+                f"the packets of {direction(wall)} come through firewalld's zone {zone} on {wall.node}, which does not"
+                f" open {wall.group[0].ports}; policy {name} does, and it is asked for other zones ({bound})"
+            )
+            fix = (
+                f"{look.seen.apply('firewall')}; by hand on {wall.node}: firewall-cmd --permanent --policy={name} "
+                f"--add-ingress-zone={zone}; firewall-cmd --reload"
+            )
+            if look.assumed:
+                fix = fix.partition("by hand ")[2]
+            return name, told(wall, "DG-114", text, fix, f"policy {name}")
+    return None
+
+
 def in_zone(look: Look, wall: Wall) -> Finding | None:
-    """The packet came through a zone that does not open its port, while another zone does."""
+    """The packet came through a zone that does not open its port, while another zone or an unasked policy does."""
     held = look.survey(wall.node).get("firewalld", {})
     zone = wall.stop.zone or held.get("default", "")
     if not wall.stop.table.endswith(" firewalld") or not zone:
@@ -249,8 +301,11 @@ def in_zone(look: Look, wall: Wall) -> Finding | None:
             for side in (both["runtime"], both["permanent"])
         )
     ]
-    if not better or opens(zones.get(zone, {}).get("runtime", {}).get("ports", []), wall.port):
+    if opens(zones.get(zone, {}).get("runtime", {}).get("ports", []), wall.port):
         return None
+    passed = past_policy(look, wall, zone)
+    if passed or not better:
+        return passed[1] if passed else None
     text = (
         f"the packets of {direction(wall)} come through firewalld's zone {zone} on {wall.node}, which does not open"
         f" {wall.group[0].ports}; zone {better[0]} does"
@@ -398,53 +453,87 @@ def rule_walls(look: Look) -> Iterator[Finding]:
         yield next((found for found in named if found), None) or plainly(look, wall)
 
 
+ZONE_PARTS = ("target", "ports", "services", "sources")
+POLICY_PARTS = ("target", "ingress", "egress", "ports", "services", "rules")
+
+
 def rule_runtime(look: Look) -> Iterator[Finding]:
     """What firewalld runs is not what it keeps: after a reload or a reboot the nodes behave differently."""
     shut = walls(look)
     for name in look.nodes:
         held = look.survey(name).get("firewalld", {})
+        sets = held.get("ipsets", {})
         for zone, both in held.get("zones", {}).items():
-            kept = both["permanent"]
             active = zone in held.get("active", {}) or zone == held.get("default")
-            if not kept or not active:
-                continue
-            apart = [
-                key
-                for key in ("target", "ports", "services", "sources")
-                if kept[key] != both["runtime"][key]
-            ]
-            if not apart:
-                continue
-            hit = [
-                w
-                for w in shut
-                if w.node == name and opens(kept["ports"], w.port) and w.hook == "input"
-            ]
-            yield runtime_finding(look, (name, zone), both, apart[0], hit)
+            apart = differing(both, ZONE_PARTS) if active else []
+            if apart:
+                hit = [
+                    w for w in shut if here(w, name) and opens(both["permanent"]["ports"], w.port)
+                ]
+                yield runtime_finding(look, (name, f"zone {zone}"), both, apart[0], hit)
+        for policy, both in held.get("policies", {}).items():
+            apart = differing(both, POLICY_PARTS)
+            if apart:
+                kept = both["permanent"]["rules"]
+                hit = [
+                    w
+                    for w in shut
+                    if here(w, name) and lets_in(kept, w.port, w.packet.source, sets)
+                ]
+                yield runtime_finding(look, (name, f"policy {policy}"), both, apart[0], hit)
+
+
+def here(wall: Wall, node: str) -> bool:
+    """Whether a node stops what comes in."""
+    return wall.node == node and wall.hook == "input"
+
+
+def differing(both: Both, parts: Sequence[str]) -> list[str]:
+    """Which parts of what is kept are not what runs. A rule may name its parts in another order."""
+    kept, now = both["permanent"], both["runtime"]
+    if not kept:
+        return []
+
+    def same_order(value: Any) -> Any:
+        return sorted(sorted(one.split()) for one in value) if isinstance(value, list) else value
+
+    return [key for key in parts if same_order(kept[key]) != same_order(now[key])]
 
 
 def runtime_finding(
-    look: Look, where: tuple[str, str], both: Zone, key: str, hit: list[Wall]
+    look: Look, where: tuple[str, str], both: Both, key: str, hit: list[Wall]
 ) -> Finding:
-    """One zone whose two sides differ, and the links that are shut for it."""
-    name, zone = where
-    now, kept = both["runtime"][key], both["permanent"][key]
+    """One zone or policy whose two sides differ, and the links that are shut for it."""
+    name, what = where
+    now, kept = only(both["runtime"][key], both["permanent"][key])
     reload = "firewall-cmd --reload"
     fix = f"on {name}: {reload if hit else f'firewall-cmd --runtime-to-permanent, or {reload}'}"
     return Finding(
         "DG-214",
         "L2",
-        f"firewalld on {name} runs zone {zone} with other {key} than it keeps",
+        f"firewalld on {name} runs {what} with other {key} than it keeps",
         node=name,
         peer=others(hit[0]) if hit else "",
         port=hit[0].group[0].ports if hit else "",
         direction=direction(hit[0]) if hit else "",
-        seen=f"runs {key}: {in_words(now) if isinstance(now, list) else now or 'default'}",
-        expected=f"keeps {key}: {in_words(kept) if isinstance(kept, list) else kept or 'default'}",
+        seen=f"runs {key}: {now}",
+        expected=f"keeps {key}: {kept}",
         fix=fix if hit or look.assumed else f"{fix}; {look.seen.apply('firewall')}",
         severity="error" if hit else WARNING,
         pairs=tuple(pair for wall in hit for pair in wall.pairs),
         kinds=tuple(sorted({kind for wall in hit for kind in wall.kinds})),
+    )
+
+
+def only(now: Any, kept: Any) -> tuple[str, str]:
+    """Both sides in words; of rules, which are long, those that the other side lacks."""
+    if not isinstance(now, list):
+        return now or "default", kept or "default"
+    if not any(one.startswith("rule ") for one in (*now, *kept)):
+        return in_words(now), in_words(kept)
+    return (
+        in_words([one for one in now if one not in kept]) or "none of these",
+        in_words([one for one in kept if one not in now]) or "none of these",
     )
 
 
