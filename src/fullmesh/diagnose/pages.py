@@ -463,9 +463,8 @@ PAGES: dict[str, Page] = {
     "VC-117": Page(
         "A GPU driver runs programs that are built for its CUDA or an older one; torch finds no GPU otherwise.",
         "nvidia-smi | grep CUDA; python -c 'import torch; print(torch.version.cuda)'",
-        "A newer driver, or torch for an older CUDA: torch_runtime_accelerator where there is a lock for it, else "
-        "a lock "
-        "of your own in torch_runtime_requirements.",
+        "A newer driver, or torch for an older CUDA: torch_runtime_accelerator where there is a lock for it, else a "
+        "lock of your own in torch_runtime_requirements.",
     ),
     "VC-118": Page(
         "torch's wheels bring an NCCL of their own (pytorch#122571); what nccl-tests measure is the system's.",
@@ -647,22 +646,20 @@ PAGES: dict[str, Page] = {
         "systemctl enable --now nvidia-fabricmanager where there is NVSwitch.",
     ),
     "VC-717": Page(
-        "torch's build for CPUs, the default of role torch_runtime, runs and trains on a node with GPUs, without "
-        "a word "
-        "and without the GPUs. The PCI bus is looked at too, so GPUs without a driver count.",
+        "torch's build for CPUs, the default of role torch_runtime, trains on a node with GPUs, without a word and "
+        "without the GPUs. The PCI bus is looked at too, so GPUs without a driver count.",
         "lspci -d 10de:; /opt/fullmesh/venv/bin/python -c 'import torch; print(torch.version.cuda)'",
-        "torch_runtime_accelerator: cuda in the inventory, then " + APPLY + " packages.",
+        "torch_runtime_accelerator: cuda in the inventory. " + APPLY + " packages.",
     ),
     "VC-718": Page(
         "A job starts fullmesh_local_ranks ranks on each node and every rank takes the GPU of its number: too few "
-        "leave "
-        "GPUs idle, too many get none. A GPU under MIG is several devices and is not counted.",
+        "leave GPUs idle, too many get none. A GPU under MIG is several devices and is not counted.",
         "nvidia-smi -L; grep -r LOCAL_WORLD_SIZE /etc/fullmesh/env",
         "fullmesh_local_ranks as many as GPUs; where jobs shall leave some alone, name the others in "
         "CUDA_VISIBLE_DEVICES (cluster_env_extra).",
     ),
     "VC-719": Page(
-        "GPUs are on the bus or held by the driver, torch is built for GPUs, and no rank sees one: no driver, a driver "
+        "GPUs are on the bus or held by the driver, torch is built for GPUs, and no rank sees one: no driver, one "
         "that fails or is too old for this torch, or a container without the device files.",
         "nvidia-smi; ls -l /dev/nvidia*; python -c 'import torch; print(torch.cuda.is_available())'",
         "Role nvidia_driver brings a driver; a reboot where nouveau held the GPUs; the devices into the container.",
