@@ -101,6 +101,7 @@ def test_second_demo_changes_nothing_and_configures_nothing(lab: list[str]) -> N
         assert f"TASK [{role} :" not in done.output
 
 
+@pytest.mark.rest
 def test_forced_full_path_changes_nothing(lab: list[str]) -> None:
     done = site("-e", "fullmesh_converge=always")
     assert done.code == 0
