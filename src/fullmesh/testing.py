@@ -44,6 +44,7 @@ class Part:
         slow: needs the lab; left out by ``--fast``.
         rest: left to ``--all``, or to whoever asks for it by name.
         less: words that leave some of its tests to ``--all`` and to whoever asks for the part by name.
+        less_env: variables that do the same.
         env: variables on top of this process's own.
         seconds: after which it is stopped; 0 for PART_SECONDS.
     """
@@ -53,6 +54,7 @@ class Part:
     slow: bool = False
     rest: bool = False
     less: Sequence[str] = ()
+    less_env: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -119,6 +121,8 @@ BEHAVIOURS = ("bundle", "links", "peer_firewall_job", "peer_firewall_ufw", "undo
 
 
 WITHOUT_REST = ("-m", "not rest")
+# A scenario's playbooks read it; without it, as when molecule is called by hand, they do all they can.
+SELECTION = {"FULLMESH_TEST_SELECTION": "1"}
 
 
 def end_to_end(name: str, where: str, *, rest: bool = False) -> Part:
@@ -158,6 +162,7 @@ def on_lab() -> list[Part]:
                 ["molecule", "test", "-s", name],
                 slow=True,
                 rest=name in BEHAVIOURS,
+                less_env=SELECTION,
             )
             for name in scenarios()
         ),
@@ -272,6 +277,11 @@ def report(outcome: Outcome) -> None:
         _say(f"{outcome.part.name}: the whole log is {outcome.log}")
 
 
+def selection(part: Part) -> Part:
+    """The part without what is left to ``--all``."""
+    return replace(part, command=[*part.command, *part.less], env={**part.env, **part.less_env})
+
+
 def chosen(stages: Iterable[list[Part]], args: argparse.Namespace) -> list[list[Part]]:
     """The stages with the parts that the command line asks for; whole, where it asks for all or for a name."""
     whole = args.all or bool(args.part)
@@ -281,9 +291,7 @@ def chosen(stages: Iterable[list[Part]], args: argparse.Namespace) -> list[list[
         if args.part:
             keep = [part for part in keep if any(part.name.startswith(word) for word in args.part)]
         if not whole:
-            keep = [
-                replace(part, command=[*part.command, *part.less]) for part in keep if not part.rest
-            ]
+            keep = [selection(part) for part in keep if not part.rest]
         if keep:
             result.append(keep)
     return result

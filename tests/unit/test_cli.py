@@ -91,6 +91,10 @@ def test_what_is_left_to_all(capsys: pytest.CaptureFixture[str]) -> None:
     args.part = []
     by_name = {part.name: part for stage in testing.chosen(testing.parts(), args) for part in stage}
     assert by_name["end to end cuts"].command[-2:] == list(testing.WITHOUT_REST)
+    assert by_name["molecule nccl"].env.items() >= testing.SELECTION.items()
+    args.part = ["molecule nccl"]
+    ((nccl,),) = testing.chosen(testing.parts(), args)
+    assert not nccl.env.keys() & testing.SELECTION.keys()
 
 
 def test_a_failing_part_is_shown_and_counted(
