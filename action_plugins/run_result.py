@@ -4,6 +4,8 @@ Here and not in the module, because a module is a new interpreter that loads eve
 diagnosis that is to take a few.
 """
 
+from __future__ import annotations
+
 import json
 import sys
 from pathlib import Path

@@ -5,6 +5,8 @@ garbage collector touches, and so copies, every page that it shares with its par
 (benchmarks/second_run.py): docs/architecture.md, "Speed".
 """
 
+from __future__ import annotations
+
 import gc
 from typing import Any
 

@@ -1,5 +1,7 @@
 """A sign of life from long tasks, and how long each phase took."""
 
+from __future__ import annotations
+
 import os
 import threading
 import time

@@ -1,5 +1,7 @@
 """Hands the choice of what goes into a bundle to Ansible."""
 
+from __future__ import annotations
+
 import platform
 import sys
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """Hands the core's cluster plan to Ansible."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Hands the EC2 rules to Ansible."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Callable, Mapping

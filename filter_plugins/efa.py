@@ -1,5 +1,7 @@
 """Hands the EFA rules to Ansible."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Callable, Mapping

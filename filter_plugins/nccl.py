@@ -1,5 +1,7 @@
 """Hands the choice of NCCL's repository to Ansible."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Hands the cluster's key and the nodes' host keys to Ansible."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Hands the choice of the NVIDIA driver to Ansible."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Callable

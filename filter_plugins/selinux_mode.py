@@ -1,5 +1,7 @@
 """Hands the checks of SELinux' mode to Ansible."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Hands the checks of the role static_ip to Ansible."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path

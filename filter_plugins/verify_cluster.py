@@ -1,5 +1,7 @@
 """Hands the rules of the verification ladder to Ansible."""
 
+from __future__ import annotations
+
 import json
 import socket
 import sys

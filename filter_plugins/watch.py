@@ -1,5 +1,7 @@
 """Hands the nodes of an inventory to the watch."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Callable

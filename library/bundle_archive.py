@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """On the controller: everything that an installation fetches in one checksummed archive, and out of it again."""
 
+from __future__ import annotations
+
 import io
 import json
 import os
@@ -97,7 +99,7 @@ class BundleError(Exception):
     """A coded sentence for the user."""
 
 
-def project_files(root: str) -> "list[str]":
+def project_files(root: str) -> list[str]:
     """What git keeps of a checkout; without git all but what is made on the spot."""
     if os.path.isdir(os.path.join(root, ".git")):
         said = subprocess.run(
@@ -119,7 +121,7 @@ def pack_project(root: str, path: str) -> None:
             tar.add(os.path.join(root, name), arcname="fullmesh/" + name, recursive=False)
 
 
-def gather(sources: "list[Entry]", private: str) -> "dict[str, str]":
+def gather(sources: list[Entry], private: str) -> dict[str, str]:
     """Place in the archive -> file on this machine."""
     files = {}
     for source in sources:
@@ -133,7 +135,7 @@ def gather(sources: "list[Entry]", private: str) -> "dict[str, str]":
     return files
 
 
-def pack(params: "Entry") -> "Entry":
+def pack(params: Entry) -> Entry:
     """Write aside, then move: an interrupted run leaves no archive that looks like one."""
     path = params["path"]
     private = tempfile.mkdtemp(prefix=".fullmesh-bundle-", dir=os.path.dirname(path) or ".")
@@ -184,7 +186,7 @@ def expected(path: str) -> str:
         ) from None
 
 
-def unpack(path: str, folder: str) -> "Entry":
+def unpack(path: str, folder: str) -> Entry:
     """Take out plain files with the names and checksums of the index, and nothing else."""
     with tarfile.open(path) as tar:
         first = tar.next()
@@ -214,7 +216,7 @@ def unpack(path: str, folder: str) -> "Entry":
     return dict(index["contents"])
 
 
-def unlock(params: "Entry") -> "Entry":
+def unlock(params: Entry) -> Entry:
     """Prove the archive, then have it unpacked; a folder that is there was finished by an earlier run."""
     path = params["path"]
     wanted, found = expected(path), sha256(path) if os.path.isfile(path) else ""

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """On a machine that reaches its repositories: fetch packages with what they need, and make a repository of them."""
 
+from __future__ import annotations
+
 import os
 import re
 import shutil
@@ -144,7 +146,7 @@ def private_folder(base: str) -> str:
     return tempfile.mkdtemp(prefix="fullmesh-bundle-", dir=base)
 
 
-def bring_key(params: "Entry") -> str:
+def bring_key(params: Entry) -> str:
     """Fetch the key that signs the repository, every time anew, and compare its fingerprint with what is known."""
     if not params["key"]:
         return ""
@@ -181,7 +183,7 @@ def named_by_others(url: str, root: str = "/") -> bool:
     return any(not os.path.basename(one["path"]).startswith("fullmesh-") for one in named)
 
 
-def fetch_apt(run: "Runner", params: "Entry") -> None:
+def fetch_apt(run: Runner, params: Entry) -> None:
     """Lists and archives in a folder of our own; apt checks all signatures while it fetches."""
     private = os.path.join(params["folder"], ".apt")
     os.makedirs(os.path.join(private, "lists/partial"))
@@ -223,7 +225,7 @@ def fetch_apt(run: "Runner", params: "Entry") -> None:
     shutil.rmtree(private)
 
 
-def index_apt(run: "Runner", folder: str, files: "list[str]") -> None:
+def index_apt(run: Runner, folder: str, files: list[str]) -> None:
     """A flat repository's ``Packages``: each package's own control fields, its place, size and checksum."""
     entries = []
     for name in files:
@@ -238,7 +240,7 @@ def index_apt(run: "Runner", folder: str, files: "list[str]") -> None:
         stream.write("\n".join(entries))
 
 
-def fetch_dnf(run: "Runner", params: "Entry") -> None:
+def fetch_dnf(run: Runner, params: Entry) -> None:
     """dnf fetches and checks signatures; what is installed already it gives only as a reinstallation."""
     flags = ["--assumeyes", "--downloadonly", "--downloaddir=" + params["folder"]]
     flags += ["--setopt=install_weak_deps=False", "--setopt=keepcache=False"]
@@ -261,7 +263,7 @@ def fetch_dnf(run: "Runner", params: "Entry") -> None:
                 raise refused(f"dnf {verb} --downloadonly", err or out)
 
 
-def relations(run: "Runner", path: str, kind: str) -> str:
+def relations(run: Runner, path: str, kind: str) -> str:
     """One kind of relation of a package as primary.xml has it."""
     tag = kind.upper().rstrip("S")
     form = f"[%{{{tag}NAME}}\\t%{{{tag}FLAGS}}\\t%{{{tag}VERSION}}\\n]"
@@ -283,7 +285,7 @@ def relations(run: "Runner", path: str, kind: str) -> str:
     return f"<rpm:{kind}>{inside}</rpm:{kind}>" if inside else ""
 
 
-def describe_rpm(run: "Runner", folder: str, name: str) -> "tuple[str, str]":
+def describe_rpm(run: Runner, folder: str, name: str) -> tuple[str, str]:
     """A package's entry in primary.xml and in filelists.xml."""
     path = os.path.join(folder, name)
     form = "%{NAME}\\t%{ARCH}\\t%{EPOCHNUM}\\t%{VERSION}\\t%{RELEASE}\\t%{SIZE}\\t%{SUMMARY}\\n[%{FILENAMES}\\n]"
@@ -310,7 +312,7 @@ def describe_rpm(run: "Runner", folder: str, name: str) -> "tuple[str, str]":
     return primary, lists
 
 
-def index_dnf(run: "Runner", folder: str, files: "list[str]") -> None:
+def index_dnf(run: Runner, folder: str, files: list[str]) -> None:
     """repodata as dnf reads it: primary and filelists, uncompressed, and repomd with their checksums."""
     repodata = os.path.join(folder, "repodata")
     os.makedirs(repodata)
@@ -345,7 +347,7 @@ INDEX = {"apt": index_apt, "dnf": index_dnf}
 SUFFIX = {"apt": ".deb", "dnf": ".rpm"}
 
 
-def installed(run: "Runner", params: "Entry") -> "list[str]":
+def installed(run: Runner, params: Entry) -> list[str]:
     """The named packages that this machine has already: what they brought with them is not fetched."""
     if params["manager"] == "dnf":
         return [name for name in params["names"] if run(["rpm", "--query", name])[0] == 0]
@@ -356,7 +358,7 @@ def installed(run: "Runner", params: "Entry") -> "list[str]":
     return [line.split()[0] for line in out.splitlines() if line.endswith(" installed")]
 
 
-def not_bare(names: "list[str]") -> str:
+def not_bare(names: list[str]) -> str:
     """The warning that the folder may lack what these packages need."""
     return (
         f"[BN-106] installed here already: {', '.join(names)}. What they need and is installed too did not go "
@@ -364,7 +366,7 @@ def not_bare(names: "list[str]") -> str:
     )
 
 
-def gather(run: "Runner", params: "Entry") -> "Entry":
+def gather(run: Runner, params: Entry) -> Entry:
     """Fetch and index in a folder of our own, which is gone again unless all of it worked."""
     work = private_folder(params["base"])
     try:
@@ -377,7 +379,7 @@ def gather(run: "Runner", params: "Entry") -> "Entry":
         raise
 
 
-def fill(run: "Runner", params: "Entry") -> "Entry":
+def fill(run: Runner, params: Entry) -> Entry:
     """Key, packages, index, archive."""
     params = dict(params, key_path=bring_key(params))
     os.mkdir(params["folder"], 0o755)

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Let chrony follow the cluster's time source, and read back that it does."""
 
+from __future__ import annotations
+
 import time
 from typing import TYPE_CHECKING
 
@@ -118,13 +120,13 @@ class SyncError(Exception):
 class Sync:
     """One call of the module."""
 
-    def __init__(self, run: "Runner", params: "Entry", check: bool) -> None:
+    def __init__(self, run: Runner, params: Entry, check: bool) -> None:
         self.run = run
         self.params = params
         self.check = check
         self.unit: str = params["unit"]
 
-    def units(self) -> "dict[str, dict[str, str]]":
+    def units(self) -> dict[str, dict[str, str]]:
         """All units' properties, one call."""
         names = [self.unit, *self.params["displaced"]]
         keys = "LoadState,ActiveState,UnitFileState,MainPID,CapabilityBoundingSet"
@@ -133,9 +135,9 @@ class Sync:
         )
         blocks = [block for block in out.strip().split("\n\n") if block.strip()]
         pairs = [dict(row.split("=", 1) for row in b.splitlines() if "=" in row) for b in blocks]
-        return dict(zip(names, pairs))  # noqa: B905 (Python 3.6; a missing block is a missing unit)
+        return dict(zip(names, pairs))
 
-    def wanted(self, unit: "dict[str, str]") -> "dict[str, str]":
+    def wanted(self, unit: dict[str, str]) -> dict[str, str]:
         """Everything that shall stand on disk: {path: content, empty for absent}."""
         config = self.params["config"]
         files = text.wanted_files(
@@ -156,7 +158,7 @@ class Sync:
             files[drop_in] = text.unit_drop_in(command) if command else ""
         return dict(files)
 
-    def converge(self) -> "Entry":
+    def converge(self) -> Entry:
         """Write, start, read back."""
         units = self.units()
         own = units.get(self.unit, {})
@@ -194,18 +196,18 @@ class Sync:
             path != self.params["config"] or any(mark in content for mark in marks)
         )
 
-    def unit_diff(self, unit: "dict[str, str]") -> "Entry":
+    def unit_diff(self, unit: dict[str, str]) -> Entry:
         """Show the unit's state, also where chrony has yet to be installed."""
         keys = ("LoadState", "ActiveState", "UnitFileState")
         before = " ".join(unit.get(key, "") for key in keys).strip()
         head = {"before_header": self.unit, "after_header": self.unit}
         return dict(head, before=before + "\n", after="loaded active enabled\n")
 
-    def in_the_way(self, unit: "dict[str, str]") -> bool:
+    def in_the_way(self, unit: dict[str, str]) -> bool:
         """Whether another time service runs or would at the next boot."""
         return unit.get("ActiveState") == "active" or unit.get("UnitFileState") == "enabled"
 
-    def apply(self, displaced: "list[str]", files: "dict[str, str]", running: bool) -> None:
+    def apply(self, displaced: list[str], files: dict[str, str], running: bool) -> None:
         """Make it so."""
         for path, content in files.items():
             settle(path, content)
@@ -218,16 +220,17 @@ class Sync:
         if files or not running:
             self.must(["systemctl", "restart", self.unit])
 
-    def must(self, command: "list[str]") -> None:
+    def must(self, command: list[str]) -> None:
         """Run a command that has to succeed."""
         rc, out, err = self.run(command)
         if rc != 0:
             raise SyncError(
-                "[TS-103] chrony cannot be started: %s: %s. See `journalctl -u %s` on the node."
-                % (" ".join(command), (err or out).strip(), self.unit)
+                "[TS-103] chrony cannot be started: {}: {}. See `journalctl -u {}` on the node.".format(
+                    " ".join(command), (err or out).strip(), self.unit
+                )
             )
 
-    def read_back(self) -> "Entry":
+    def read_back(self) -> Entry:
         """Wait until the clock follows a source."""
         start = asked = time.monotonic()
         while True:
@@ -239,9 +242,9 @@ class Sync:
                 return {"tracking": tracking, "sources": sources, "clock_is_set": self.sets_clock()}
             if now - start >= self.params["wait_seconds"]:
                 raise SyncError(
-                    "[TS-104] the clock is not synchronised after %d s: %s. Open 123/udp to the source, "
-                    "or choose another one: time_sync_source (distribution, servers, leader)."
-                    % (self.params["wait_seconds"], why)
+                    f"[TS-104] the clock is not synchronised after {self.params['wait_seconds']} "
+                    f"s: {why}. Open 123/udp to the source, or choose another one: "
+                    "time_sync_source (distribution, servers, leader)."
                 )
             if now - asked >= AGAIN_SECONDS:
                 asked = now
@@ -273,7 +276,7 @@ def main() -> None:
     )
     module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}
 
-    def run(command: "list[str]") -> "tuple[int, str, str]":
+    def run(command: list[str]) -> tuple[int, str, str]:
         try:
             rc, out, err = module.run_command(command, handle_exceptions=False)
         except OSError as exc:

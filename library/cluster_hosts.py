@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Make every node's names resolve to its cluster address, and prove it with the resolver itself."""
 
+from __future__ import annotations
+
 import glob
 import json
 import os
@@ -89,9 +91,10 @@ def refuse_order(nsswitch: str) -> None:
     sources = text.nsswitch_sources(nsswitch)
     if sources[:1] != ["files"]:
         raise HostsError(
-            "[NR-103] %s asks %s for host names, so /etc/hosts is not the first word. "
-            "Let the line `hosts:` begin with files."
-            % (NSSWITCH, " then ".join(sources) or "nobody")
+            "[NR-103] {} asks {} for host names, so /etc/hosts is not the first word. "
+            "Let the line `hosts:` begin with files.".format(
+                NSSWITCH, " then ".join(sources) or "nobody"
+            )
         )
 
 
@@ -102,11 +105,11 @@ def cloud_init() -> str:
         for path in sorted(glob.glob(pattern)):
             value = text.cloud_init_hosts(read(path))
             if value is not None:
-                found = "manage_etc_hosts: %s in %s" % (value, path) if value else ""
+                found = f"manage_etc_hosts: {value} in {path}" if value else ""
     return found
 
 
-def resolve(name: str) -> "list[str]":
+def resolve(name: str) -> list[str]:
     """The addresses of a name in the resolver's order."""
     try:
         found = socket.getaddrinfo(name, None, 0, socket.SOCK_STREAM)
@@ -116,7 +119,7 @@ def resolve(name: str) -> "list[str]":
     return sorted(set(addresses), key=addresses.index)
 
 
-def converge(params: "Entry", check: bool) -> "Entry":
+def converge(params: Entry, check: bool) -> Entry:
     """Write what differs, then ask the resolver."""
     refuse_order(read(NSSWITCH))
     hosts = text.with_own(params["hosts"], params["address"], params["own_names"])
@@ -136,18 +139,18 @@ def converge(params: "Entry", check: bool) -> "Entry":
     wrong = text.wrong_answers(hosts, result["names"])
     if wrong:
         raise HostsError(
-            "[NR-104] names do not resolve to their cluster address: %s. "
-            "See `getent ahosts NAME` and %s on the node." % ("; ".join(wrong), NSSWITCH)
+            "[NR-104] names do not resolve to their cluster address: {}. "
+            "See `getent ahosts NAME` and {} on the node.".format("; ".join(wrong), NSSWITCH)
         )
     return result
 
 
-def diff(before: str, after: str) -> "dict[str, str]":
+def diff(before: str, after: str) -> dict[str, str]:
     """The whole file, then and now."""
     return {"before": before, "after": after, "before_header": HOSTS, "after_header": HOSTS}
 
 
-def original() -> "tuple[str, str]":
+def original() -> tuple[str, str]:
     """What the undo point has of the file: its kind (empty without a point), and its text."""
     folder = written.STORE + "/" + ROLE
     try:
@@ -159,7 +162,7 @@ def original() -> "tuple[str, str]":
     return str(then.get("kind", "")), saved
 
 
-def give_back(check: bool) -> "Entry":
+def give_back(check: bool) -> Entry:
     """Take out what is ours; where nobody else has changed the file, it is the one of before, byte for byte."""
     kind, then = original()
     before = read(HOSTS)
@@ -198,9 +201,10 @@ def main() -> None:
         module.fail_json(msg=str(exc))
     if result.get("cloud_init"):
         module.warn(
-            "[NR-105] cloud-init will overwrite %s at the next boot (%s). Set manage_etc_hosts: false, "
-            "or put these lines into its template in /etc/cloud/templates."
-            % (HOSTS, result["cloud_init"])
+            "[NR-105] cloud-init will overwrite {} at the next boot ({}). Set manage_etc_hosts: false, "
+            "or put these lines into its template in /etc/cloud/templates.".format(
+                HOSTS, result["cloud_init"]
+            )
         )
     module.exit_json(**result)
 

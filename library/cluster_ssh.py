@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """The account and the key by which nodes log in to each other."""
 
+from __future__ import annotations
+
 import contextlib
 import glob
 import json
@@ -113,18 +115,17 @@ class SshError(Exception):
     """A coded sentence for the user."""
 
 
-def host_keys() -> "list[str]":
+def host_keys() -> list[str]:
     """The public lines of sshd's keys; DSA is refused by every sshd of today."""
     lines = [read(path).strip() for path in sorted(glob.glob(HOST_KEYS)) if "_dsa_" not in path]
     if not any(lines):
         raise SshError(
-            "[NS-102] there is no ssh host key here: %s. Make them with ssh-keygen -A, and start sshd."
-            % HOST_KEYS
+            f"[NS-102] there is no ssh host key here: {HOST_KEYS}. Make them with ssh-keygen -A, and start sshd."
         )
     return [line for line in lines if line]
 
 
-def account(user: str) -> "pwd.struct_passwd | None":
+def account(user: str) -> pwd.struct_passwd | None:
     """The account, None where there is none."""
     try:
         return pwd.getpwnam(user)
@@ -132,7 +133,7 @@ def account(user: str) -> "pwd.struct_passwd | None":
         return None
 
 
-def command(argv: "list[str]") -> None:
+def command(argv: list[str]) -> None:
     """Run a command of shadow-utils; its words are the error."""
     try:
         done = subprocess.run(
@@ -145,16 +146,17 @@ def command(argv: "list[str]") -> None:
         )
         failed, said = done.returncode, done.stdout.decode(errors="replace").strip()
     except subprocess.TimeoutExpired:
-        failed, said = 1, "no end after %d s" % COMMAND_SECONDS
+        failed, said = 1, f"no end after {COMMAND_SECONDS} s"
     if failed:
-        said = said or "exit status %d" % failed
+        said = said or f"exit status {failed}"
         raise SshError(
-            "[NS-103] %s failed: %s. End what runs in this account, or name another one in node_ssh_user."
-            % (" ".join(argv), said.splitlines()[-1])
+            "[NS-103] {} failed: {}. End what runs in this account, or name another one in node_ssh_user.".format(
+                " ".join(argv), said.splitlines()[-1]
+            )
         )
 
 
-def note() -> "Params":
+def note() -> Params:
     """What was made here before."""
     try:
         return dict(json.loads(read(NOTE) or "{}"))
@@ -162,7 +164,7 @@ def note() -> "Params":
         return {}
 
 
-def keep(made: "Params") -> None:
+def keep(made: Params) -> None:
     """Remember what was made; written before it is made, so that an interrupted run can be undone."""
     os.makedirs(os.path.dirname(NOTE), exist_ok=True)
     put(NOTE, json.dumps(made) + "\n", 0o600, (0, 0))
@@ -197,19 +199,17 @@ def folder_of(home: str) -> int:
 def odd(path: str, folder: int, name: str, wanted: str) -> AccountError:
     """Word what is in the way, with the target of a link."""
     try:
-        what = "a symbolic link to {}".format(os.readlink(name, dir_fd=folder))
+        what = f"a symbolic link to {os.readlink(name, dir_fd=folder)}"
     except OSError:
         what = "no link either"
     return AccountError(
-        "[NS-105] {0} is not {1}: {2}. Put {1} there, or name another account in node_ssh_user.".format(
-            path, wanted, what
-        )
+        f"[NS-105] {path} is not {wanted}: {what}. Put {wanted} there, or name another account in node_ssh_user."
     )
 
 
-def look(home: str) -> "Params":
+def look(home: str) -> Params:
     """As the account: what is in its .ssh."""
-    found = {"folder": False, "keys": False, "text": "", "uid": -1}  # type: Params
+    found: Params = {"folder": False, "keys": False, "text": "", "uid": -1}
     try:
         folder = folder_of(home)
     except FileNotFoundError:
@@ -229,8 +229,9 @@ def look(home: str) -> "Params":
         raw = stream.read(LARGEST + 1)
     if len(raw) > LARGEST:
         raise AccountError(
-            "[NS-105] {} has more than {} bytes. Put a file of keys there, or name another account in "
-            "node_ssh_user.".format(os.path.join(home, DOT, KEYS), LARGEST)
+            f"[NS-105] {os.path.join(home, DOT, KEYS)} has more than {LARGEST} bytes. Put a file "
+            "of keys there, or name another account in "
+            "node_ssh_user."
         )
     found.update({"keys": True, "text": raw.decode("utf-8", "surrogateescape"), "uid": info.st_uid})
     return found
@@ -265,7 +266,7 @@ def write_keys(home: str, line: str) -> None:
     label(os.path.join(home, DOT))
 
 
-def forget_keys(home: str, made: "Params") -> None:
+def forget_keys(home: str, made: Params) -> None:
     """As the account: take our line away, the file when nobody else's line is in it and we made it, so the folder."""
     seen = look(home)
     if seen["keys"]:
@@ -284,13 +285,13 @@ def forget_keys(home: str, made: "Params") -> None:
             os.rmdir(os.path.join(home, DOT))
 
 
-def differing(params: "Params", owner: "pwd.struct_passwd | None") -> "list[Params]":
+def differing(params: Params, owner: pwd.struct_passwd | None) -> list[Params]:
     """What has to be written: path, before, after, mode, and whether it is the account's."""
     home = owner.pw_dir if owner else os.path.join(HOMES, params["user"])
-    seen = {"text": "", "uid": -1}  # type: Params
+    seen: Params = {"text": "", "uid": -1}
     if owner and os.path.isdir(home):
         seen = as_account(owner, lambda: look(home))
-    files = [
+    files: list[Params] = [
         {
             "path": FOLDER + "/id_ed25519",
             "after": params["private_key"],
@@ -299,7 +300,7 @@ def differing(params: "Params", owner: "pwd.struct_passwd | None") -> "list[Para
         },
         {"path": FOLDER + "/known_hosts", "after": params["known_hosts"], "mode": 0o644},
         {"path": FOLDER + "/config", "after": params["config"], "mode": 0o644},
-    ]  # type: list[Params]
+    ]
     found = []
     for one in files:
         one["before"] = read(one["path"])
@@ -325,7 +326,7 @@ def fits(path: str, uid: int, mode: int) -> bool:
     return info.st_uid == uid and stat.S_IMODE(info.st_mode) == mode
 
 
-def make_account(params: "Params", made: "Params") -> "pwd.struct_passwd":
+def make_account(params: Params, made: Params) -> pwd.struct_passwd:
     """The account, made where it is missing: no password ('*' is not 'locked', sshd lets keys in), an empty folder."""
     user = params["user"]
     found = account(user)
@@ -346,7 +347,7 @@ def make_account(params: "Params", made: "Params") -> "pwd.struct_passwd":
     return found
 
 
-def present(params: "Params", check: bool) -> "Params":
+def present(params: Params, check: bool) -> Params:
     """Bring everything."""
     made = note()
     moved = bool(made.get("user")) and made["user"] != params["user"]
@@ -370,7 +371,7 @@ def present(params: "Params", check: bool) -> "Params":
     return {"changed": changed, "diff": diff}
 
 
-def bring(params: "Params", made: "Params", files: "list[Params]") -> None:
+def bring(params: Params, made: Params, files: list[Params]) -> None:
     """Make the account and write what differs."""
     owner = make_account(params, made)
     seen = as_account(owner, lambda: look(owner.pw_dir))
@@ -392,7 +393,7 @@ def label(path: str) -> None:
         command(["restorecon", "-RF", path])
 
 
-def absent(check: bool) -> "Params":
+def absent(check: bool) -> Params:
     """Take away what was made here: the line, the files, the account, its folder when nothing of anybody is in it."""
     made = note()
     changed = bool(made) or os.path.isdir(FOLDER)
@@ -411,7 +412,7 @@ def absent(check: bool) -> "Params":
     return {"changed": True, "left": left}
 
 
-def remove_login(owner: "pwd.struct_passwd", made: "Params") -> str:
+def remove_login(owner: pwd.struct_passwd, made: Params) -> str:
     """Our line, and the account when it is ours; returns its folder where it had to stay."""
     if os.path.isdir(owner.pw_dir):
         as_account(
@@ -431,7 +432,7 @@ def remove_login(owner: "pwd.struct_passwd", made: "Params") -> str:
     return ""
 
 
-def tried(params: "Params") -> "Params":
+def tried(params: Params) -> Params:
     """Log in to the peer as a job would."""
     argv = [
         "runuser",
@@ -456,12 +457,11 @@ def tried(params: "Params") -> "Params":
         )
         said, failed = done.stdout.decode(errors="replace").strip(), done.returncode != 0
     except subprocess.TimeoutExpired:
-        said, failed = "no answer for %d s" % TRY_SECONDS, True
+        said, failed = f"no answer for {TRY_SECONDS} s", True
     if failed:
         raise SshError(
-            "[NS-104] no login from here to %s as %s: %s. "
-            "Look into that node's `journalctl -u sshd -u ssh`, and try: %s"
-            % (
+            "[NS-104] no login from here to {} as {}: {}. "
+            "Look into that node's `journalctl -u sshd -u ssh`, and try: {}".format(
                 params["peer"],
                 params["user"],
                 (said.splitlines() or ["no words"])[-1],
@@ -474,7 +474,7 @@ def tried(params: "Params") -> "Params":
 def main() -> None:
     """Read, call, return."""
     texts = ("user", "authorized", "known_hosts", "config", "peer")
-    spec = {name: {"type": "str", "default": ""} for name in texts}  # type: Params
+    spec: Params = {name: {"type": "str", "default": ""} for name in texts}
     spec["private_key"] = {"type": "str", "default": "", "no_log": True}
     spec["state"] = {
         "type": "str",
@@ -485,7 +485,7 @@ def main() -> None:
     params = module.params
     try:
         if params["state"] == "read":
-            result = {"private_key": read(FOLDER + "/id_ed25519"), "host_keys": host_keys()}  # type: Params
+            result: Params = {"private_key": read(FOLDER + "/id_ed25519"), "host_keys": host_keys()}
         elif params["state"] == "present":
             result = present(params, module.check_mode)
         elif params["state"] == "tried":
@@ -496,8 +496,7 @@ def main() -> None:
         module.fail_json(msg=str(error))
     except OSError as error:
         module.fail_json(
-            msg="[NS-103] the account's files cannot be written: %s. Mend that path and run it again."
-            % error
+            msg=f"[NS-103] the account's files cannot be written: {error}. Mend that path and run it again."
         )
     module.exit_json(**dict({"changed": False}, **result))
 

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Take single rules out of a security group and leave every other rule alone. Runs on the controller."""
 
+from __future__ import annotations
+
 import contextlib
 from typing import TYPE_CHECKING
 
@@ -106,14 +108,14 @@ SOURCES = (
 )
 
 
-def identity(direction: str, permission: "Entry", target: str) -> "tuple[Any, ...]":
+def identity(direction: str, permission: Entry, target: str) -> tuple[Any, ...]:
     """What EC2 tells rules apart by."""
     protocol = str(permission["IpProtocol"])
     ports = (permission.get("FromPort"), permission.get("ToPort"))
     return (direction, protocol, None if protocol == "-1" else ports, target)
 
 
-def present(group: "Entry") -> "dict[tuple[Any, ...], str]":
+def present(group: Entry) -> dict[tuple[Any, ...], str]:
     """Every rule of a group: identity -> its description."""
     found = {}
     for direction, key in (("in", "IpPermissions"), ("out", "IpPermissionsEgress")):
@@ -125,7 +127,7 @@ def present(group: "Entry") -> "dict[tuple[Any, ...], str]":
     return found
 
 
-def rule_ids(answer: "list[Entry]") -> "dict[tuple[Any, ...], str]":
+def rule_ids(answer: list[Entry]) -> dict[tuple[Any, ...], str]:
     """Identity -> id, from DescribeSecurityGroupRules."""
     found = {}
     for rule in answer:
@@ -136,13 +138,13 @@ def rule_ids(answer: "list[Entry]") -> "dict[tuple[Any, ...], str]":
     return found
 
 
-def wanted_gone(rule: "Entry") -> "tuple[Any, ...]":
+def wanted_gone(rule: Entry) -> tuple[Any, ...]:
     """The identity of a rule as it was given."""
     head = {"IpProtocol": rule["protocol"], "FromPort": rule["first"], "ToPort": rule["last"]}
     return identity(rule["direction"], head, rule["target"])
 
 
-def choose(group: "Entry", rules: "list[Entry]") -> "list[tuple[Any, ...]]":
+def choose(group: Entry, rules: list[Entry]) -> list[tuple[Any, ...]]:
     """The rules that are there and are still described as we described them."""
     there = present(group)
     return [
@@ -152,15 +154,15 @@ def choose(group: "Entry", rules: "list[Entry]") -> "list[tuple[Any, ...]]":
     ]
 
 
-def words(key: "tuple[Any, ...]") -> str:
+def words(key: tuple[Any, ...]) -> str:
     """A rule in words, for the diff."""
     direction, protocol, ports, target = key
     if ports is None:
-        return "{} all traffic {}".format(direction, target)
-    return "{} {}-{}/{} {}".format(direction, ports[0], ports[1], protocol, target)
+        return f"{direction} all traffic {target}"
+    return f"{direction} {ports[0]}-{ports[1]}/{protocol} {target}"
 
 
-def revoke(client: "Any", group_id: str, chosen: "list[tuple[Any, ...]]") -> None:
+def revoke(client: Any, group_id: str, chosen: list[tuple[Any, ...]]) -> None:
     """One call for each direction, by the rules' ids: nothing else can be meant."""
     pages = client.get_paginator("describe_security_group_rules").paginate(
         Filters=[{"Name": "group-id", "Values": [group_id]}]
@@ -192,7 +194,7 @@ def main() -> None:
         if chosen and not module.check_mode:
             revoke(client, group_id, chosen)
     except (botocore_errors.ClientError, botocore_errors.BotoCoreError) as error:
-        module.fail_json_aws(error, msg="the rules of {} cannot be revoked".format(group_id))
+        module.fail_json_aws(error, msg=f"the rules of {group_id} cannot be revoked")
     before = [words(key) for key in sorted(present(group), key=str)]
     gone = [words(key) for key in sorted(chosen, key=str)]
     after = [line for line in before if line not in gone]

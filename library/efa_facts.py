@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Say what a node has of EFA. Reads only."""
 
+from __future__ import annotations
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh_efa import ENVIRONMENT_FILES, observe, read_environment
 

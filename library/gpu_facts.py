@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Look at a node's NVIDIA GPUs, their driver, and what a driver would need."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
@@ -71,7 +73,7 @@ def main() -> None:
     )
     seen = observe()
     names = [for_kernel(name, seen["kernel"]) for name in module.params["packages"]]
-    held: "dict[str, Any]" = packages_state(names) if names else {}
+    held: dict[str, Any] = packages_state(names) if names else {}
     module.exit_json(changed=False, gpu=seen, packages=held)
 
 

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Set kernel values and limits, read every one back, and keep them over a reboot, in one round trip."""
 
+from __future__ import annotations
+
 import os
 import re
 import resource
@@ -117,20 +119,20 @@ files:
 class Tuner:
     """One run."""
 
-    def __init__(self, params, check, node, reload):  # type: (Entry, bool, core.Node, Any) -> None
+    def __init__(self, params: Entry, check: bool, node: core.Node, reload: Any) -> None:
         self.params = params
         self.check = check
         self.node = node
         self.reload = reload
         self.container = node.is_container()
-        self.faults = []  # type: list[str]
-        self.notes = []  # type: list[Entry]
-        self.diff = []  # type: list[Entry]
+        self.faults: list[str] = []
+        self.notes: list[Entry] = []
+        self.diff: list[Entry] = []
         self.changed = False
 
     # -- kernel values
 
-    def look(self):  # type: () -> list[Entry]
+    def look(self) -> list[Entry]:
         """Compare every key with the node."""
         mine = core.parse_conf(self.node.text(self.params["path"]) or "")
         others = core.Others(self.node, self.params["path"])
@@ -139,7 +141,7 @@ class Tuner:
             for setting in self.params["settings"]
         ]
 
-    def apply(self, founds):  # type: (list[Entry]) -> None
+    def apply(self, founds: list[Entry]) -> None:
         """Write what differs; everything goes back when one value was not taken."""
         todo = [found for found in founds if found["status"] == "set"]
         for found in todo:
@@ -150,9 +152,9 @@ class Tuner:
                 if found["before"] is not None and self.node.value(found["key"]) != found["before"]:
                     self.node.write(found["key"], found["before"])
 
-    def judge(self, founds):  # type: (list[Entry]) -> None
+    def judge(self, founds: list[Entry]) -> None:
         """Turn what was seen into errors and warnings."""
-        for setting, found in zip(self.params["settings"], founds):  # noqa: B905 (Python 3.6 has no strict)
+        for setting, found in zip(self.params["settings"], founds):
             if found["status"] == "overridden":
                 self.faults.append(overridden(found, self.params["path"]))
             elif found["status"] in ("refused", "clamped"):
@@ -164,19 +166,19 @@ class Tuner:
             if found["rule"] == "ports":
                 self.reserved(found)
 
-    def cannot(self, setting, found):  # type: (Entry, Entry) -> None
+    def cannot(self, setting: Entry, found: Entry) -> None:
         """A container that may not set a key is told apart from a host that should be able to."""
         text = "{key} = {target} cannot be set: {detail}, the value seen is {seen}".format(**found)
         if not self.container or setting["must"]:
             self.faults.append(
-                "[KT-113] {}. Look at /proc/sys on this node: is the key misspelled, the module not loaded, "
-                "/proc/sys read-only?".format(text)
+                f"[KT-113] {text}. Look at /proc/sys on this node: is the key misspelled, the module not loaded, "
+                "/proc/sys read-only?"
             )
         else:
             step = "This is a container: set it on its host, or live with the value."
-            self.notes.append({"code": "KT-201", "text": "{}. {}".format(text, step)})
+            self.notes.append({"code": "KT-201", "text": f"{text}. {step}"})
 
-    def reserved(self, found):  # type: (Entry) -> None
+    def reserved(self, found: Entry) -> None:
         """Ports that somebody reserved inside the data range are missing there (bind: EADDRNOTAVAIL)."""
         first, last = [int(port) for port in self.params["data_ports"].split()]
         taken = core.ports_of(found["target"]) & set(range(first, last + 1))
@@ -190,7 +192,7 @@ class Tuner:
 
     # -- limits
 
-    def limits(self):  # type: () -> tuple[str, str]
+    def limits(self) -> tuple[str, str]:
         """Work out the two limit files; a limit that this node cannot grant would shut everybody out of ssh."""
         soft = int(self.params["nofile"])
         memlock = self.params["memlock"]
@@ -198,10 +200,9 @@ class Tuner:
         ceiling = int(self.node.value("fs.nr_open") or soft)
         if soft > ceiling:
             self.faults.append(
-                "[KT-111] kernel_tuning_nofile is {} and fs.nr_open of this node is {}: pam_limits would refuse every "
-                "login. Lower it, or raise fs.nr_open in kernel_tuning_sysctls by a run of its own first.".format(
-                    soft, ceiling
-                )
+                f"[KT-111] kernel_tuning_nofile is {soft} and fs.nr_open of this node is "
+                f"{ceiling}: pam_limits would refuse every "
+                "login. Lower it, or raise fs.nr_open in kernel_tuning_sysctls by a run of its own first."
             )
             return "", ""
         hard = max(soft, self.hard_before(soft))
@@ -216,7 +217,7 @@ class Tuner:
         service = "".join(line + "\n" for line in [MANAGER_REASON, "[Manager]", *manager])
         return header + session if pam else "", header + service if manager else ""
 
-    def hard_before(self, soft):  # type: (int) -> int
+    def hard_before(self, soft: int) -> int:
         """Return the hard limit that must not be lowered; our own file's line once there is one."""
         text = self.node.text(self.params["limits_path"]) or ""
         ours = re.search(r"^root\s+hard\s+nofile\s+(\d+)$", text, re.MULTILINE)
@@ -225,22 +226,22 @@ class Tuner:
         now = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         return soft if now == resource.RLIM_INFINITY else now
 
-    def grantable(self, name, which, soft, hard):  # type: (str, int, int, int) -> bool
+    def grantable(self, name: str, which: int, soft: int, hard: int) -> bool:
         """Try the limit in a child, which is how pam_limits and systemd will set it."""
         if is_fake(self.node) or try_limit(which, soft, hard):
             return True
-        text = "the limit {} = {} cannot be granted here (setrlimit says EPERM)".format(name, hard)
+        text = f"the limit {name} = {hard} cannot be granted here (setrlimit says EPERM)"
         if self.container:
             step = "This is a container: raise its own limit where it is started."
-            self.notes.append({"code": "KT-202", "text": "{}. {}".format(text, step)})
+            self.notes.append({"code": "KT-202", "text": f"{text}. {step}"})
         else:
             step = "Is the role running as root, with CAP_SYS_RESOURCE?"
-            self.faults.append("[KT-115] {}. {}".format(text, step))
+            self.faults.append(f"[KT-115] {text}. {step}")
         return False
 
     # -- files
 
-    def file(self, path, content):  # type: (str, str) -> bool
+    def file(self, path: str, content: str) -> bool:
         """Make a file what it shall be; empty content removes it."""
         before = self.node.text(path)
         if (before or "") == content:
@@ -252,7 +253,7 @@ class Tuner:
             settle(self.node.at(path), content)
         return True
 
-    def run(self):  # type: () -> Entry
+    def run(self) -> Entry:
         """Do it all."""
         founds = self.look()
         pam, manager = self.limits()
@@ -275,13 +276,13 @@ class Tuner:
             self.reload()
         return dict(self.answer(founds, pam, manager), keys=keys)
 
-    def stopped(self, founds):  # type: (list[Entry]) -> bool
+    def stopped(self, founds: list[Entry]) -> bool:
         """Say whether looking already shows an error: then nothing is written at all."""
         probe = Tuner(self.params, True, self.node, self.reload)
         probe.judge(founds)
         return bool(probe.faults)
 
-    def answer(self, founds, pam, manager):  # type: (list[Entry], str, str) -> Entry
+    def answer(self, founds: list[Entry], pam: str, manager: str) -> Entry:
         """Assemble what the role tells the manifest and the report."""
         paths = ((self.params["path"], "x"), (self.params["limits_path"], pam))
         files = [
@@ -305,14 +306,14 @@ MANAGER_REASON = """\
 # unit: a soft limit above 1024 for every daemon breaks those that use select(), systemd-system.conf(5)."""
 
 
-def pam_lines(name, soft, hard):  # type: (str, object, object) -> list[str]
+def pam_lines(name: str, soft: object, hard: object) -> list[str]:
     """Print one limit for everybody and for root."""
     rows = [(who, kind) for who in ("*", "root") for kind in ("soft", "hard")]
     values = {"soft": soft, "hard": hard}
-    return ["{} {} {} {}".format(who, kind, name, values[kind]) for who, kind in rows]
+    return [f"{who} {kind} {name} {values[kind]}" for who, kind in rows]
 
 
-def overridden(found, own):  # type: (Entry, str) -> str
+def overridden(found: Entry, own: str) -> str:
     """Name the file that undoes our value at the next boot."""
     return (
         "[KT-112] {key} = {target} of {own} would be undone at boot: {detail} and is read later. "
@@ -320,7 +321,7 @@ def overridden(found, own):  # type: (Entry, str) -> str
     ).format(own=own, **found)
 
 
-def refused(found):  # type: (Entry) -> str
+def refused(found: Entry) -> str:
     """Name a value that the kernel did not take."""
     return (
         "[KT-110] the kernel did not take {key} = {target}: {detail}, the value seen is {seen!r}. "
@@ -329,7 +330,7 @@ def refused(found):  # type: (Entry) -> str
     ).format(**found)
 
 
-def running_diff(moved):  # type: (list[Entry]) -> Entry
+def running_diff(moved: list[Entry]) -> Entry:
     """Show the running values that change."""
     form = "{} = {}\n"
     return {
@@ -340,12 +341,12 @@ def running_diff(moved):  # type: (list[Entry]) -> Entry
     }
 
 
-def is_fake(node):  # type: (core.Node) -> bool
+def is_fake(node: core.Node) -> bool:
     """Say whether this is a test's directory: the machine's own limits say nothing about it."""
     return bool(node.root)
 
 
-def try_limit(which, soft, hard):  # type: (int, int, int) -> bool
+def try_limit(which: int, soft: int, hard: int) -> bool:
     """Set a limit in a child process and say whether the kernel allowed it."""
     child = os.fork()
     if child == 0:
@@ -357,7 +358,7 @@ def try_limit(which, soft, hard):  # type: (int, int, int) -> bool
     return os.waitpid(child, 0)[1] == 0
 
 
-def main():  # type: () -> None
+def main() -> None:
     """Read the parameters, call, answer."""
     setting = {
         "key": {"type": "str", "required": True, "no_log": False},
@@ -382,7 +383,7 @@ def main():  # type: () -> None
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
 
-    def reload():  # type: () -> None
+    def reload() -> None:
         module.run_command(["systemctl", "daemon-reload"], check_rc=True)
 
     result = Tuner(module.params, module.check_mode, core.Node(), reload).run()

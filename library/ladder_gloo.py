@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Last calls of the verification on a node: end the listeners, start a real job, collect what it said."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
@@ -122,7 +124,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def start(want: "dict[str, Any]") -> "dict[str, Any]":
+def start(want: dict[str, Any]) -> dict[str, Any]:
     """End the listeners first: the job needs their ports."""
     seen = stop_listeners(want["run"], BASE)
     names = take_answers(want["run"], BASE)
@@ -133,9 +135,9 @@ def start(want: "dict[str, Any]") -> "dict[str, Any]":
     return {"listeners": seen, **({"names": names} if names else {})}
 
 
-def collect(want: "dict[str, Any]") -> "dict[str, Any]":
+def collect(want: dict[str, Any]) -> dict[str, Any]:
     """Collect, and clean up after the last rank."""
-    found: "dict[str, Any]" = collect_ranks(want["run"], BASE, want["wait"])
+    found: dict[str, Any] = collect_ranks(want["run"], BASE, want["wait"])
     if not found["done"]:
         # It kills at the deadline whatever runs, so only its own death keeps it from writing the end.
         raise TimeoutError(

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Second call of the verification on a node: connect to every listener of every peer."""
 
+from __future__ import annotations
+
 import resource
 import time
 

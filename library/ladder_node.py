@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """First call of the verification on a node: look at it, ask NCCL, open the listeners."""
 
+from __future__ import annotations
+
 import contextlib
 from typing import TYPE_CHECKING
 
@@ -148,22 +150,22 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def chosen_ports(want: "dict[str, Any]") -> "list[int]":
+def chosen_ports(want: dict[str, Any]) -> list[int]:
     """Say which ports of the data range get a listener of their own."""
     seen = want.get("seen", {})
     first, last = seen.get("range") or want["range"] or (0, -1)
     if not want["spread"] or first > last:
         return []
     borders = port_borders(seen.get("nft", {}), first, last)
-    chosen: "list[int]" = spread_over(first, last, want["spread"], borders)
+    chosen: list[int] = spread_over(first, last, want["spread"], borders)
     return chosen
 
 
-def open_ports(want: "dict[str, Any]") -> "dict[str, Any]":
+def open_ports(want: dict[str, Any]) -> dict[str, Any]:
     """Open the listeners, or say that none were wanted."""
     if not want["listen"]:
         return {"ports": [], "tapped": False}
-    opened: "dict[str, Any]" = start_listeners(
+    opened: dict[str, Any] = start_listeners(
         {
             "run": want["run"],
             "base": BASE,
@@ -183,13 +185,13 @@ def open_ports(want: "dict[str, Any]") -> "dict[str, Any]":
     return opened
 
 
-def look(want: "dict[str, Any]") -> "dict[str, Any]":
+def look(want: dict[str, Any]) -> dict[str, Any]:
     """Look at the node; what the listeners need to know of it goes into *want*."""
     if want["beside"]:
         run = want["run"]
         want["beside"] = lambda survey: ask_beside(run, BASE, survey, want)
     looking = begin_survey(want) if want["survey"] else None
-    facts: "dict[str, Any]" = observe(want)
+    facts: dict[str, Any] = observe(want)
     want["device"] = facts["addresses"].get(want["address"], "")
     if looking:
         want["seen"] = facts["survey"] = end_survey(looking, want)

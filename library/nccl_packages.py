@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Which NCCL is installed, and which one the repository would give: asked without touching the system."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
@@ -129,12 +131,13 @@ def unreadable(url: str, why: str) -> RepositoryError:
     # apt's last line says only that something failed; the one before names what.
     telling = [line for line in lines if "ailed to fetch" in line] or lines[-1:] or ["no output"]
     return RepositoryError(
-        "[NC-102] the NCCL repository {} cannot be read: {}. Check nccl_repository_url and this node's way "
-        "to it, or set nccl_manage to false.".format(url, telling[0])
+        f"[NC-102] the NCCL repository {url} cannot be read: {telling[0]}. Check "
+        "nccl_repository_url and this node's way "
+        "to it, or set nccl_manage to false."
     )
 
 
-def installed_dpkg(run: "Runner", names: "list[str]") -> "tuple[dict[str, str], list[str]]":
+def installed_dpkg(run: Runner, names: list[str]) -> tuple[dict[str, str], list[str]]:
     """Versions and holds from dpkg's database."""
     form = "${Package}\\t${Version}\\t${db:Status-Status}\\t${db:Status-Want}\\n"
     _, out, _ = run(["dpkg-query", "--show", "--showformat=" + form, *names])
@@ -143,7 +146,7 @@ def installed_dpkg(run: "Runner", names: "list[str]") -> "tuple[dict[str, str], 
     return {row[0]: row[1] for row in there}, [row[0] for row in there if row[3] == "hold"]
 
 
-def installed_rpm(run: "Runner", names: "list[str]") -> "tuple[dict[str, str], list[str]]":
+def installed_rpm(run: Runner, names: list[str]) -> tuple[dict[str, str], list[str]]:
     """Versions from rpm's database, and locks from the list of dnf's versionlock plugin."""
     form = "%{NAME}\\t%{VERSION}-%{RELEASE}\\n"
     _, out, _ = run(["rpm", "--query", "--queryformat", form, *names])
@@ -151,9 +154,7 @@ def installed_rpm(run: "Runner", names: "list[str]") -> "tuple[dict[str, str], l
     return found, held_here(found)
 
 
-def available_apt(
-    run: "Runner", url: str, names: "list[str]", private: str
-) -> "dict[str, list[str]]":
+def available_apt(run: Runner, url: str, names: list[str], private: str) -> dict[str, list[str]]:
     """Read a flat apt repository. ``trusted``: this only reads names; apt checks the key when it installs."""
     os.makedirs(os.path.join(private, "lists/partial"))
     sources = os.path.join(private, "sources.list")
@@ -178,9 +179,7 @@ def available_apt(
     return {name: [row[1] for row in rows if row[0] == name] for name in names}
 
 
-def available_dnf(
-    run: "Runner", url: str, names: "list[str]", private: str
-) -> "dict[str, list[str]]":
+def available_dnf(run: Runner, url: str, names: list[str], private: str) -> dict[str, list[str]]:
     """Read a yum repository with dnf's own library; ``dnf repoquery`` is a plugin that may be missing."""
     err = "no Python of this node has dnf's library"
     for python in PYTHONS:
@@ -194,7 +193,7 @@ def available_dnf(
     raise unreadable(url, err)
 
 
-def around(params: "Entry", version: str, root: str) -> "Entry":
+def around(params: Entry, version: str, root: str) -> Entry:
     """What the system's own sources and settings say of the repository and of the packages in *version*."""
     named = sources.naming(params["url"], root)
     others = [one for one in named if one["path"] != params.get("source", "")]
@@ -217,7 +216,7 @@ INSTALLED = {"apt": installed_dpkg, "dnf": installed_rpm}
 AVAILABLE = {"apt": available_apt, "dnf": available_dnf}
 
 
-def observe(run: "Runner", params: "Entry", root: str = "/") -> "Entry":
+def observe(run: Runner, params: Entry, root: str = "/") -> Entry:
     """What is there and what was asked for, and who names the repository that it comes from."""
     seen = look(run, params)
     repository = around(params, seen["version"], root)
@@ -232,7 +231,7 @@ def observe(run: "Runner", params: "Entry", root: str = "/") -> "Entry":
     return dict(seen, repository=repository)
 
 
-def look(run: "Runner", params: "Entry") -> "Entry":
+def look(run: Runner, params: Entry) -> Entry:
     """Compare what is there with what was asked for; read the repository only when they differ."""
     names = params["names"]
     installed, held = INSTALLED[params["manager"]](run, names)

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Load an NCCL library and ask it: its version, and where it would listen."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
@@ -81,10 +83,10 @@ WORDS = {
 }
 
 
-def probe(params: "Entry") -> "Entry":
+def probe(params: Entry) -> Entry:
     """Ask, and compare with what is expected."""
     library = nccl_library(params["path"], params["seconds"])
-    result: "Entry" = dict(library, changed=False)
+    result: Entry = dict(library, changed=False)
     wanted = params["version"]
     if wanted and library["version"] != wanted:
         return dict(

@@ -1,6 +1,8 @@
 #!/usr/bin/python
 """Observe a node in one round trip, and compare it with its manifest."""
 
+from __future__ import annotations
+
 DOCUMENTATION = r"""
 module: node_facts
 short_description: What the roles need to know of a node, and its drift, in one call
@@ -44,14 +46,14 @@ import platform
 import socket
 import sys
 import time
-from typing import Any, Dict
+from typing import Any
 
 from ansible.module_utils import fullmesh_manifest as manifest
 from ansible.module_utils import fullmesh_node as node
 from ansible.module_utils.basic import AnsibleModule
 
 
-def observations() -> Dict[str, Any]:
+def observations() -> dict[str, Any]:
     """What Fullmesh looks at on a node; sizes in bytes, times in seconds."""
     return {
         "epoch": time.time(),
@@ -75,9 +77,9 @@ def observations() -> Dict[str, Any]:
     }
 
 
-def facts() -> Dict[str, Any]:
+def facts() -> dict[str, Any]:
     """The facts that the roles use, by Ansible's names."""
-    system = dict(node.parse_os_release(node.read("/etc/os-release")))  # type: Dict[str, Any]
+    system: dict[str, Any] = dict(node.parse_os_release(node.read("/etc/os-release")))
     system.update(
         {
             "pkg_mgr": node.package_manager(),

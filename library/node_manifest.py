@@ -1,6 +1,8 @@
 #!/usr/bin/python
 """Keep on the node what it converged to."""
 
+from __future__ import annotations
+
 DOCUMENTATION = r"""
 module: node_manifest
 short_description: Write the manifest that the next run compares with
@@ -50,43 +52,43 @@ untrue:
 """
 
 import os
-from typing import Any, Dict, List
+from typing import Any
 
 from ansible.module_utils import fullmesh_manifest as manifest
 from ansible.module_utils import fullmesh_written as written
 from ansible.module_utils.basic import AnsibleModule
 
 
-def untrue(owned: Dict[str, Any], state: Dict[str, Dict[str, Any]]) -> List[str]:
+def untrue(owned: dict[str, Any], state: dict[str, dict[str, Any]]) -> list[str]:
     """Sentences for what the roles said they wrote and is not there."""
     wrong = []
     for path, value in state["file"].items():
         if value == "absent" or value.startswith("unreadable"):
-            wrong.append("file %s is %s" % (path, value))
+            wrong.append(f"file {path} is {value}")
     for key, value in owned["sysctls"].items():
         if " ".join(str(value).split()) != state["sysctl"][key]:
-            wrong.append("sysctl %s is %s, not %s" % (key, state["sysctl"][key], value))
+            wrong.append("sysctl {} is {}, not {}".format(key, state["sysctl"][key], value))
     for unit, value in owned["services"].items():
         if value != state["service"][unit]:
-            wrong.append("service %s is %s, not %s" % (unit, state["service"][unit], value))
+            wrong.append("service {} is {}, not {}".format(unit, state["service"][unit], value))
     for name, value in owned["packages"].items():
         seen = state["package"][name]
         if not seen or (value and value != seen):
             wrong.append(
-                "package %s is %s, not %s" % (name, seen or "missing", value or "installed")
+                "package {} is {}, not {}".format(name, seen or "missing", value or "installed")
             )
     wrong.extend(
-        "package %s is not held" % n
+        f"package {n} is not held"
         for n, there in state.get("held package", {}).items()
         if not there
     )
     wrong.extend(
-        "package source %s is in no file" % url
+        f"package source {url} is in no file"
         for url, files in state.get("package source", {}).items()
         if not files
     )
     wrong.extend(
-        "address %s is missing" % name for name, there in state["address"].items() if not there
+        f"address {name} is missing" for name, there in state["address"].items() if not there
     )
     return wrong
 
@@ -119,14 +121,15 @@ def main() -> None:
     try:
         owned = manifest.merge(module.params["owned"])
     except ValueError as error:
-        module.fail_json(msg="[MF-102] %s. Mend the role's __<role>_owned." % error)
+        module.fail_json(msg=f"[MF-102] {error}. Mend the role's __<role>_owned.")
     state = manifest.observe(owned)
     wrong = untrue(owned, state)
     if wrong and not module.check_mode:
         module.fail_json(
-            msg="[MF-101] the node is not what the roles made it: %s. "
-            "Something undid a change during this run: look for another manager of the node."
-            % "; ".join(wrong),
+            msg="[MF-101] the node is not what the roles made it: {}. "
+            "Something undid a change during this run: look for another manager of the node.".format(
+                "; ".join(wrong)
+            ),
             path=path,
             untrue=wrong,
         )

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Take our package source away where another file names the same repository."""
 
+from __future__ import annotations
+
 import os
 from typing import TYPE_CHECKING
 
@@ -49,7 +51,7 @@ beside:
 """
 
 
-def plan(path: str, root: str = "/") -> "dict[str, Any]":
+def plan(path: str, root: str = "/") -> dict[str, Any]:
     """Whether the file goes, for whom, and what it held."""
     beside = sorted({one["path"] for one in sources.beside(path, root)})
     text = look(path) if beside else ""

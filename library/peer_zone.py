@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Open exactly the cluster's ports to its peers in firewalld, in one transaction, and prove it in the kernel."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
@@ -190,46 +192,46 @@ ALONE_SECONDS = 300
 class Firewall:
     """One run on one node."""
 
-    def __init__(self, params, check, run, root=""):  # type: (Entry, bool, Runner, str) -> None
+    def __init__(self, params: Entry, check: bool, run: Runner, root: str = "") -> None:
         self.params = params
         self.check = check
         self.run = run
         self.root = root
-        self.faults = []  # type: list[str]
-        self.notes = []  # type: list[Entry]
-        self.diff = []  # type: list[Entry]
-        self.units = {}  # type: dict[str, Entry]
+        self.faults: list[str] = []
+        self.notes: list[Entry] = []
+        self.diff: list[Entry] = []
+        self.units: dict[str, Entry] = {}
         self.armed = False
         self.changed = False
         self.ufw_on = False
         self.begun = time.time()
-        self.carried = []  # type: list[str]
+        self.carried: list[str] = []
 
     # -- looking
 
-    def look(self):  # type: () -> None
+    def look(self) -> None:
         """Ask systemd about firewalld and what would fight with it, in one call."""
         names = (UNIT, *RIVALS)
         command = ["systemctl", "show", "--property=LoadState,ActiveState,UnitFileState", "--"]
         blocks = self.run([*command, *names])[1].strip().split("\n\n")
-        for name, block in zip(names, blocks):  # noqa: B905 (Python 3.6 has no strict; systemctl answers in order)
+        for name, block in zip(names, blocks):
             self.units[name] = dict(
                 line.split("=", 1) for line in block.splitlines() if "=" in line
             )
 
-    def running(self):  # type: () -> bool
+    def running(self) -> bool:
         """Say whether firewalld runs."""
         return self.units.get(UNIT, {}).get("ActiveState") in ("active", "reloading", "activating")
 
-    def enabled(self):  # type: () -> bool
+    def enabled(self) -> bool:
         """Say whether firewalld starts at boot."""
         return self.units.get(UNIT, {}).get("UnitFileState") == "enabled"
 
-    def installed(self):  # type: () -> bool
+    def installed(self) -> bool:
         """Say whether firewalld is there."""
         return self.units.get(UNIT, {}).get("LoadState") not in (None, "not-found")
 
-    def want(self):  # type: () -> Entry
+    def want(self) -> Entry:
         """Complete what was asked by what only the node knows: our way in."""
         pid = os.getpid()
         want = {name: self.params[name] for name in ("zone", "mode", "peers", "ports")}
@@ -247,13 +249,13 @@ class Firewall:
         want["ports"] = [*want["ports"], *self.carried]
         return want
 
-    def first_start(self):  # type: () -> bool
+    def first_start(self) -> bool:
         """Say whether this run starts a firewall where none judged before: firewalld off and never ours, no ufw."""
         place = core.paths(self.params["zone"])
         mine = any(core.MARK in look(self.root + place[name]) for name in ("job", "zone"))
         return not (self.running() or self.takes_ufw() or mine)
 
-    def loses(self, want):  # type: (Entry) -> list[Entry]
+    def loses(self, want: Entry) -> list[Entry]:
         """List what listens and the default zone, or the zone of its interface, shuts once firewalld runs."""
         held = reached.cards(self.run)
         zones = reached.zones_of(self.run, self.root, self.running(), want["default_zone"])
@@ -264,18 +266,18 @@ class Firewall:
             or any(not self.lets(zones[name], one) for name in reached.ways_to(one, held))
         ]
 
-    def listeners(self, want):  # type: (Entry) -> list[Entry]
+    def listeners(self, want: Entry) -> list[Entry]:
         """List what listens here and is neither ssh nor the plan's."""
-        ssh = ["{}/tcp".format(port) for port in want["ssh_ports"]]
+        ssh = [f"{port}/tcp" for port in want["ssh_ports"]]
         found = reached.listeners(self.root + "/proc")
         return [one for one in found if not in_ports(one["port"], [*ssh, *want["ports"]])]
 
-    def lets(self, zone, one):  # type: (str, Entry) -> bool
+    def lets(self, zone: str, one: Entry) -> bool:
         """Say whether a zone lets everybody to a listener."""
         number, _, protocol = one["port"].partition("/")
         return bool(core.zone_allows(self.root, zone, int(number), protocol))
 
-    def carry(self, want):  # type: (Entry) -> list[str]
+    def carry(self, want: Entry) -> list[str]:
         """List the ports of other listeners that the peers keep, from the first start on."""
         if self.params["start"] != "carry":
             return []
@@ -286,7 +288,7 @@ class Firewall:
         except (ValueError, TypeError):
             return []
 
-    def ufw_policy(self, want):  # type: (Entry) -> str
+    def ufw_policy(self, want: Entry) -> str:
         """Render what ufw's user allowed; also later on, when ufw is off because of us."""
         self.ufw_on = ufw.enabled(self.root) and ufw.installed(self.root)
         if not (self.ufw_on or ufw.taken(self.root)) or self.params["ufw"] == "refuse":
@@ -294,14 +296,14 @@ class Firewall:
         rules = ufw.carried(self.root, *self.ours(want))
         return str(ufw.policy(want["zone"], rules))
 
-    def ours(self, want):  # type: (Entry) -> tuple[list[str], list[str]]
+    def ours(self, want: Entry) -> tuple[list[str], list[str]]:
         """Return the senders that no rule of ufw's may keep from these ports."""
-        ports = [*want["ports"], *("{}/tcp".format(port) for port in want["ssh_ports"])]
+        ports = [*want["ports"], *(f"{port}/tcp" for port in want["ssh_ports"])]
         if self.params["mode"] == "peers_trusted":
             ports = ["1-65535/tcp", "1-65535/udp"]
         return [*want["peers"], *want["controllers"]], ports
 
-    def own_service(self, want):  # type: (Entry) -> bool
+    def own_service(self, want: Entry) -> bool:
         """Say whether the service ``ssh`` needs our file: sshd listens elsewhere, and it is us who shut the door."""
         path = self.root + core.paths(want["zone"])["service"]
         if core.MARK in look(path):
@@ -310,7 +312,7 @@ class Firewall:
         starts = not self.running() and not self.takes_ufw()
         return starts and bool(self.shut(want)) and not os.path.exists(path)
 
-    def shut(self, want):  # type: (Entry) -> list[int]
+    def shut(self, want: Entry) -> list[int]:
         """List the ssh ports that the default zone would not let in."""
         zone, ports = want["default_zone"], list(want["ssh_ports"])
         if not self.installed() and core.tree(self.root, "zones", zone) is None:
@@ -319,16 +321,14 @@ class Firewall:
 
     # -- refusing
 
-    def refuse(self, want):  # type: (Entry) -> None
+    def refuse(self, want: Entry) -> None:
         """Collect every reason not to touch this node's firewall."""
         self.refuse_ufw(want)
         for name in RIVALS if not self.running() else ():
             if self.units.get(name, {}).get("ActiveState") == "active":
                 self.faults.append(
-                    "[PF-111] {} is active and starting firewalld would stop it, with the rules it holds. "
-                    "Run `systemctl disable --now {}` when they are no longer needed.".format(
-                        name, name
-                    )
+                    f"[PF-111] {name} is active and starting firewalld would stop it, with the rules it holds. "
+                    f"Run `systemctl disable --now {name}` when they are no longer needed."
                 )
         if self.units.get(UNIT, {}).get("LoadState") == "masked":
             self.faults.append(
@@ -348,11 +348,11 @@ class Firewall:
         self.refuse_loss(want)
         self.remark_loss(want)
 
-    def takes_ufw(self):  # type: () -> bool
+    def takes_ufw(self) -> bool:
         """Say whether this run takes over from ufw."""
         return self.ufw_on and self.params["ufw"] != "refuse"
 
-    def refuse_ufw(self, want):  # type: (Entry) -> None
+    def refuse_ufw(self, want: Entry) -> None:
         """Refuse to take over from ufw where that was not wanted, or where rules would get lost."""
         if not self.ufw_on:
             return
@@ -369,15 +369,15 @@ class Firewall:
                 "peer_firewall_ufw to discard to go on without it.".format("; ".join(lost))
             )
 
-    def lost(self, want):  # type: (Entry) -> list[str]
+    def lost(self, want: Entry) -> list[str]:
         """Name what firewalld would not do as ufw did it: rules without words, and a door that its zone opens."""
         open_ = [port for port in want["ssh_ports"] if port not in self.shut(want)]
         rules = ufw.carried(self.root, *self.ours(want))
-        found = ufw.left_out(self.root, *self.ours(want))  # type: list[str]
+        found: list[str] = ufw.left_out(self.root, *self.ours(want))
         found += ufw.opened(self.root, want["default_zone"], open_, rules)
         return found
 
-    def refuse_flush(self, verb="start"):  # type: (str) -> None
+    def refuse_flush(self, verb: str = "start") -> None:
         """Refuse to let firewalld's iptables backend flush what others have in iptables; nftables' tables are apart."""
         if not (self.installed() and core.with_iptables(self.root)):
             return
@@ -394,10 +394,10 @@ class Firewall:
                 )
             )
 
-    def refuse_interface(self, want):  # type: (Entry) -> None
+    def refuse_interface(self, want: Entry) -> None:
         """Refuse, or say, where a zone of the cluster's interface lets everybody to what shall be the peers'."""
         links = beside.own_links(self.run, want["peers"])
-        found = {}  # type: dict[tuple[str, str], str]
+        found: dict[tuple[str, str], str] = {}
         for interface in sorted({link["interface"] for link in links}):
             said = core.interface_zones(self.root, self.run, interface, self.running())
             for zone, who in said or [(want["default_zone"], "the default zone")]:
@@ -409,19 +409,18 @@ class Firewall:
                 self.remark_zone(interface, zone)
             elif zone not in fine:
                 self.faults.append(
-                    "[PF-123] the cluster's interface {0} is in zone {1} ({2}): that zone would decide what everybody "
-                    "who is no peer reaches there. Take it out (`firewall-cmd --permanent --zone={1} "
-                    "--remove-interface={0}`, or `nmcli connection modify PROFILE connection.zone ''`).".format(
-                        interface, zone, who
-                    )
+                    f"[PF-123] the cluster's interface {interface} is in zone {zone} ({who}): "
+                    "that zone would decide what everybody "
+                    f"who is no peer reaches there. Take it out (`firewall-cmd --permanent --zone={zone} "
+                    f"--remove-interface={interface}`, or `nmcli connection modify PROFILE connection.zone ''`)."
                 )
 
-    def remark_zone(self, interface, zone):  # type: (str, str) -> None
+    def remark_zone(self, interface: str, zone: str) -> None:
         """Say where a zone opens the plan's ports to everybody: it was so before, and is the user's own."""
         first = [port.replace("-", "/").split("/") for port in self.params["ports"]]
         known = [(int(words[0]), words[-1]) for words in first]
         wide = [
-            "{}/{}".format(number, protocol)
+            f"{number}/{protocol}"
             for number, protocol in known
             if core.zone_allows(self.root, zone, number, protocol)
         ]
@@ -433,7 +432,7 @@ class Firewall:
             text = text.format(interface, zone, ", ".join(wide), zone)
             self.notes.append({"code": "PF-209", "text": text})
 
-    def refuse_loss(self, want):  # type: (Entry) -> None
+    def refuse_loss(self, want: Entry) -> None:
         """Refuse to start a firewall that would cut what others reach, or say what it cuts."""
         lost = self.loses(dict(want, ports=self.params["ports"])) if self.first_start() else []
         if not lost:
@@ -448,10 +447,10 @@ class Firewall:
             )
             return
         who = "everybody but the peers" if self.params["start"] == "carry" else "everybody"
-        text = "firewalld was off; its start shuts for {}: {}.".format(who, reached.told(lost))
+        text = f"firewalld was off; its start shuts for {who}: {reached.told(lost)}."
         self.notes.append({"code": "PF-211", "text": text})
 
-    def remark_loss(self, want):  # type: (Entry) -> None
+    def remark_loss(self, want: Entry) -> None:
         """Say what peers reached so far and lose to a zone of their own."""
         place = self.root + core.paths(want["zone"])["zone"]
         if want["mode"] not in core.BINDING or core.MARK in look(place):
@@ -466,18 +465,16 @@ class Firewall:
             or any(self.lets(zones[name], one) for name in mine & set(reached.ways_to(one, held)))
         ]
         if lost:
-            text = "peers reached this so far and lose it (peer_firewall_mode: peers_only): {}.".format(
-                reached.told(lost)
-            )
+            text = f"peers reached this so far and lose it (peer_firewall_mode: peers_only): {reached.told(lost)}."
             self.notes.append({"code": "PF-210", "text": text})
 
-    def refuse_beside(self, want, ufw_goes):  # type: (Entry, bool) -> None
+    def refuse_beside(self, want: Entry, ufw_goes: bool) -> None:
         """Refuse where a rule beside firewalld would drop the peers' traffic all the same."""
         faults, notes = beside.look(self.run, want, ufw_goes)
         self.faults += faults
         self.notes += [note for note in notes if note not in self.notes]
 
-    def refuse_start(self, want):  # type: (Entry) -> None
+    def refuse_start(self, want: Entry) -> None:
         """Refuse to start a firewall that shuts ssh for everybody but peers and controllers."""
         bare = not self.installed() and not want["own_service"]
         # Whom ufw let in comes in by its policy, and the controllers by theirs: the zone shuts nobody out.
@@ -489,15 +486,15 @@ class Firewall:
         )
         if shut and not by_service:
             self.faults.append(
-                "[PF-115] sshd listens on {port} and firewalld's default zone {zone} would close it once it starts. "
-                "Run `firewall-offline-cmd --zone={zone} --add-port={port}/tcp` first.".format(
-                    port=shut[0], zone=zone
-                )
+                f"[PF-115] sshd listens on {shut[0]} and firewalld's default zone {zone} would "
+                "close it once it starts. "
+                f"Run `firewall-offline-cmd --zone={zone} --add-port={shut[0]}/tcp` first."
             )
 
-    def unsaved(self):  # type: () -> list[str]
+    def unsaved(self) -> list[str]:
         """List what others set at runtime only, and a reload would drop."""
-        zone, found = str(self.params["zone"]), []  # type: tuple[str, list[str]]
+        zone = str(self.params["zone"])
+        found: list[str] = []
         flush = core.flushes_all(self.root)
         for kind, word in (("zone", "--list-all-zones"), ("policy", "--list-all-policies")):
             ran = self.run(["firewall-cmd", word])
@@ -510,25 +507,23 @@ class Firewall:
                 found += core.unbound(self.run, ran[1], kept[1], passed)
         return found + (core.only_now(self.run, zone) if flush else [])
 
-    def refuse_reload(self):  # type: () -> None
+    def refuse_reload(self) -> None:
         """Refuse a reload that would drop what others set at runtime only."""
         self.refuse_flush("reload")
         for text in self.unsaved():
             self.faults.append(
-                "[PF-114] set at runtime only, the reload would drop it: {}. "
-                "Keep it with `firewall-cmd --runtime-to-permanent`, or drop it with `firewall-cmd --reload`.".format(
-                    text
-                )
+                f"[PF-114] set at runtime only, the reload would drop it: {text}. "
+                "Keep it with `firewall-cmd --runtime-to-permanent`, or drop it with `firewall-cmd --reload`."
             )
 
     # -- acting
 
-    def stop_on_faults(self):  # type: () -> None
+    def stop_on_faults(self) -> None:
         """End with every fault found so far."""
         if self.faults:
             raise core_error(self.faults)
 
-    def present(self):  # type: () -> Entry
+    def present(self) -> Entry:
         """Open the ports."""
         self.look()
         want = self.want()
@@ -550,7 +545,7 @@ class Firewall:
             self.act(want, moved, stale)
         return dict(result, changed=self.changed, armed=self.armed)
 
-    def act(self, want, moved, stale):  # type: (Entry, dict[str, str], list[str]) -> None
+    def act(self, want: Entry, moved: dict[str, str], stale: list[str]) -> None:
         """Write, start or reload, and prove."""
         self.changed = True
         if stale:
@@ -576,7 +571,7 @@ class Firewall:
         elif self.armed:
             rollback.changed(NAME)
 
-    def change(self, want, moved, reload):  # type: (Entry, dict[str, str], bool) -> None
+    def change(self, want: Entry, moved: dict[str, str], reload: bool) -> None:
         """Do it: at no moment is the node open that was not, and nobody's rules get lost."""
         if self.takes_ufw():
             # ufw has to go first: firewalld's start would flush its rules and leave its INPUT DROP, which locks out.
@@ -594,19 +589,19 @@ class Firewall:
         self.refuse_beside(want, False)
         self.stop_on_faults()
 
-    def shut_gate(self, want):  # type: (Entry) -> None
+    def shut_gate(self, want: Entry) -> None:
         """Let nothing new in but ssh; the way back opens it last, after ufw's rules are in."""
         said = keep.shut_gate(self.run, want["ssh_ports"])
         if said:
             raise core_error(
                 [
-                    "[PF-125] ufw was left on: nothing could be put in its place until firewalld runs: {!r}. "
-                    "Install nftables and run again.".format(said)
+                    f"[PF-125] ufw was left on: nothing could be put in its place until firewalld runs: {said!r}. "
+                    "Install nftables and run again."
                 ]
             )
 
     @contextlib.contextmanager
-    def keeping(self):  # type: () -> Pause
+    def keeping(self) -> Pause:
         """Put back what firewalld flushes of other people's iptables rules; its own backend shares their chains."""
         others = {} if core.with_iptables(self.root) else keep.dump(self.run)
         yield
@@ -621,7 +616,7 @@ class Firewall:
                 ]
             )
 
-    def start_or_reload(self, reload):  # type: (bool) -> None
+    def start_or_reload(self, reload: bool) -> None:
         """One reload, or the first start; a reload keeps established connections, firewall-cmd(1)."""
         # A ruleset that somebody flushed cannot be reloaded: firewalld stumbles over the missing table.
         lost = reload and not any(table for table, _ in core.kernel_tables(self.run, self.root))
@@ -629,7 +624,7 @@ class Firewall:
             self.reload()
         if lost or not self.running():
             verb = "restart" if lost else "start"
-            self.must(["systemctl", verb, UNIT], "PF-117", "firewalld did not {}".format(verb))
+            self.must(["systemctl", verb, UNIT], "PF-117", f"firewalld did not {verb}")
             # systemd calls it started once it has its D-Bus name; it answers there when the rules are loaded.
             # On a busy node that takes longer than D-Bus waits (25 s, seen at a load of 20 on two cores).
             if "Did not receive a reply" in self.run(["firewall-cmd", "--state"])[1]:
@@ -638,14 +633,14 @@ class Firewall:
         if not self.enabled():
             self.must(["systemctl", "enable", UNIT], "PF-117", "firewalld could not be enabled")
 
-    def reload(self):  # type: () -> None
+    def reload(self) -> None:
         """Make firewalld read its files again, and only them."""
         self.must(["firewall-cmd", "--reload"], "PF-117", "firewalld did not take the reload")
         if not core.flushes_all(self.root):
             # What it cannot take out is seen by the proof.
             self.run(["/bin/sh", "-c", core.tidy(self.params["zone"])])
 
-    def must(self, command, code, sentence):  # type: (list[str], str, str) -> None
+    def must(self, command: list[str], code: str, sentence: str) -> None:
         """Run a command that has to work."""
         rc, out = self.run(command)
         if rc == 0:
@@ -663,7 +658,7 @@ class Firewall:
         back = "Everything was put back. " if self.armed else ""
         raise core_error([said.format(code, sentence, " ".join(command), out.strip(), back, look)])
 
-    def prove(self, want):  # type: (Entry) -> None
+    def prove(self, want: Entry) -> None:
         """Compare the kernel's rules with the files."""
         found = self.runtime_faults(want)
         if found:
@@ -676,18 +671,18 @@ class Firewall:
                 ]
             )
 
-    def runtime_faults(self, want):  # type: (Entry) -> list[str]
+    def runtime_faults(self, want: Entry) -> list[str]:
         """Compare the kernel's rules with the files, whatever backend firewalld has."""
-        found = core.runtime_faults(self.run, self.root, want)  # type: list[str]
+        found: list[str] = core.runtime_faults(self.run, self.root, want)
         return found
 
-    def remark_ufw(self, want):  # type: (Entry) -> None
+    def remark_ufw(self, want: Entry) -> None:
         """Say what becomes of ufw's rules."""
         rules = ufw.carried(self.root, *self.ours(want))
         lost = self.lost(want)
         self.notes += ufw.remarks(rules, want["ports"], lost)
 
-    def take_ufw(self):  # type: () -> None
+    def take_ufw(self) -> None:
         """Switch ufw off, now that firewalld has the rules: at no moment is the node without a firewall."""
         if not self.takes_ufw():
             return
@@ -695,7 +690,7 @@ class Firewall:
         shutil.copy2(self.root + ufw.CONF, self.root + ufw.KEPT)
         self.must([ufw.COMMAND, "disable"], "PF-125", "ufw could not be switched off")
 
-    def validate(self, moved):  # type: (dict[str, str]) -> None
+    def validate(self, moved: dict[str, str]) -> None:
         """Let firewalld check a copy of its configuration with our files in it: nothing wrong ever gets to /etc."""
         version = self.run(["firewall-offline-cmd", "--version"])[1]
         if () < core.version_of(version) < OLDEST:
@@ -720,13 +715,12 @@ class Firewall:
             shutil.rmtree(copy, ignore_errors=True)
         if rc != 0:
             self.faults.append(
-                "[PF-116] firewalld does not accept the configuration with our files in it: {!r}. Nothing was changed. "
-                "Is its version at least 0.9, is the rest of /etc/firewalld in order?".format(
-                    out.strip()
-                )
+                "[PF-116] firewalld does not accept the configuration with our files in it: "
+                f"{out.strip()!r}. Nothing was changed. "
+                "Is its version at least 0.9, is the rest of /etc/firewalld in order?"
             )
 
-    def differs(self, path, text):  # type: (str, str) -> bool
+    def differs(self, path: str, text: str) -> bool:
         """Say whether a file of ours has to change, and keep the diff."""
         before = look(self.root + path)
         mine = core.MARK in before or path != core.paths(self.params["zone"])["service"]
@@ -735,17 +729,17 @@ class Firewall:
         self.show(path, before, text)
         return True
 
-    def show(self, name, before, after):  # type: (str, str, str) -> None
+    def show(self, name: str, before: str, after: str) -> None:
         """Keep one diff."""
         headers = {"before_header": name, "after_header": name}
         self.diff.append(dict(headers, before=before, after=after))
 
-    def write(self, moved):  # type: (dict[str, str]) -> None
+    def write(self, moved: dict[str, str]) -> None:
         """Write the files."""
         for path in sorted(moved) if not self.check else ():
             settle(self.root + path, moved[path])
 
-    def arm(self, want):  # type: (Entry) -> None
+    def arm(self, want: Entry) -> None:
         """Arm the way back."""
         seconds = int(self.params["rollback_seconds"])
         seconds = seconds if seconds > 0 else ALONE_SECONDS
@@ -753,7 +747,7 @@ class Firewall:
         commands = ["firewall-cmd --reload || systemctl restart " + UNIT]
         if not core.flushes_all(self.root):
             commands.append(core.tidy(want["zone"]))
-        boot = []  # type: list[str]
+        boot: list[str] = []
         if not self.running():
             # It would be started all the same at that boot: systemd has the job already.
             boot = ["systemctl --no-block stop " + UNIT]
@@ -770,13 +764,14 @@ class Firewall:
         except (rollback.RollbackError, OSError) as exc:
             raise core_error(
                 [
-                    "[PF-119] the timer that would put the firewall back could not be armed: {}. Nothing was changed. "
-                    "Look at `systemctl status` on this node.".format(exc)
+                    "[PF-119] the timer that would put the firewall back could not be armed: "
+                    f"{exc}. Nothing was changed. "
+                    "Look at `systemctl status` on this node."
                 ]
             ) from exc
         self.armed = True
 
-    def go_back(self, cause):  # type: (Exception) -> None
+    def go_back(self, cause: Exception) -> None:
         """Put everything back at once instead of waiting for the timer; say what could not be."""
         report = rollback.undone(self.run, NAME, "the change failed") if self.armed else None
         left = (report or {}).get("faults", [])
@@ -784,7 +779,7 @@ class Firewall:
             text = "{} But this could not be put back: {}.".format(cause, "; ".join(left))
             raise core_error([text]) from cause
 
-    def describe(self, want, wanted):  # type: (Entry, dict[str, str]) -> Entry
+    def describe(self, want: Entry, wanted: dict[str, str]) -> Entry:
         """Assemble what the role tells the manifest and the report."""
         controllers = core.by_family(want["controllers"])
         return {
@@ -800,14 +795,14 @@ class Firewall:
 
     # -- the other states
 
-    def confirmed(self):  # type: () -> Entry
+    def confirmed(self) -> Entry:
         """Disarm the way back over a connection that the new rules let in; one from before passes them by."""
         words = way_in.session(os.environ, os.getppid())
         if not self.check and rollback.proves_nothing(NAME, words):
             raise core_error([rollback.OLDER])
         return self.disarmed()
 
-    def disarmed(self):  # type: () -> Entry
+    def disarmed(self) -> Entry:
         """Disarm the way back."""
         word = "idle" if self.check else rollback.disarm(self.run, NAME)
         keep.forget()
@@ -820,7 +815,7 @@ class Firewall:
             )
         return {"changed": word == "disarmed", "rollback": word}
 
-    def reloaded(self):  # type: () -> Entry
+    def reloaded(self) -> Entry:
         """Make a running firewalld read its files again."""
         self.look()
         if not self.running():
@@ -838,7 +833,7 @@ class Firewall:
                 self.reload()
         return {"changed": True}
 
-    def off(self):  # type: () -> Entry
+    def off(self) -> Entry:
         """Stop and disable firewalld, because we were told so."""
         self.look()
         text = (
@@ -851,16 +846,14 @@ class Firewall:
             self.notes.append({"code": "PF-202", "text": text})
         if not (self.running() or self.enabled()):
             return {"changed": False, "installed": self.installed()}
-        self.show(
-            UNIT, "running: {}\nenabled: {}\n".format(self.running(), self.enabled()), "off\n"
-        )
+        self.show(UNIT, f"running: {self.running()}\nenabled: {self.enabled()}\n", "off\n")
         if not self.check:
             with self.keeping():
                 command = ["systemctl", "disable", "--now", UNIT]
                 self.must(command, "PF-117", "firewalld did not stop")
         return {"changed": True, "installed": True}
 
-    def leaving(self):  # type: () -> Entry
+    def leaving(self) -> Entry:
         """Before an undo: note other people's rules, and change hands with ufw where firewalld came with us."""
         self.look()
         if not self.check and self.running() and not core.with_iptables(self.root):
@@ -871,19 +864,17 @@ class Firewall:
             self.must(["systemctl", "stop", UNIT], "PF-117", "firewalld did not stop")
         return self.ufw_on_again()
 
-    def left(self):  # type: () -> Entry
+    def left(self) -> Entry:
         """After an undo: put back what firewalld's end flushed."""
-        result = self.ufw_on_again() if self.waits_for_ufw() else {"changed": False}  # type: Entry
+        result: Entry = self.ufw_on_again() if self.waits_for_ufw() else {"changed": False}
         if not self.check:
             faults = keep.restore(self.run, keep.saved())
             keep.forget()
-            self.faults += [
-                "[PF-128] the iptables rules of others: {}.".format(one) for one in faults
-            ]
+            self.faults += [f"[PF-128] the iptables rules of others: {one}." for one in faults]
         self.stop_on_faults()
         return result
 
-    def ran_before(self):  # type: () -> bool
+    def ran_before(self) -> bool:
         """Say whether firewalld ran before the role came, by the undo point; without one nothing is known."""
         try:
             point = json.loads(look(self.root + POINT))
@@ -891,7 +882,7 @@ class Firewall:
         except (ValueError, KeyError, TypeError):
             return True
 
-    def waits_for_ufw(self):  # type: () -> bool
+    def waits_for_ufw(self) -> bool:
         """Say whether ufw was on before the role came and is not now."""
         if not (ufw.taken(self.root) and ufw.installed(self.root)):
             return False
@@ -899,7 +890,7 @@ class Firewall:
         same = look(self.root + ufw.KEPT) == look(self.root + ufw.CONF)
         return not same or (wanted and not ufw.loaded(self.run))
 
-    def ufw_on_again(self):  # type: () -> Entry
+    def ufw_on_again(self) -> Entry:
         """Give ufw its configuration and its rules back."""
         wanted = look(self.root + ufw.TAKEN).strip() == "loaded"
         self.show("ufw", "disabled\n", "active\n" if wanted else "enabled at boot\n")
@@ -915,7 +906,7 @@ class RefusedError(Exception):
     """Coded sentences for the user."""
 
 
-def in_ports(port, ports):  # type: (str, list[str]) -> bool
+def in_ports(port: str, ports: list[str]) -> bool:
     """Say whether a port with its protocol is one of these, or in a range of them."""
     number, _, protocol = port.partition("/")
     for text in ports:
@@ -925,14 +916,14 @@ def in_ports(port, ports):  # type: (str, list[str]) -> bool
     return False
 
 
-def core_error(faults):  # type: (list[str]) -> RefusedError
+def core_error(faults: list[str]) -> RefusedError:
     """Wrap sentences."""
     return RefusedError("\n".join(faults))
 
 
-def main():  # type: () -> None
+def main() -> None:
     """Read the parameters, call, answer."""
-    texts = {"type": "list", "elements": "str", "default": []}  # type: Entry
+    texts: Entry = {"type": "list", "elements": "str", "default": []}
     module = AnsibleModule(
         argument_spec={
             "state": {
@@ -956,7 +947,7 @@ def main():  # type: () -> None
     )
     module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}
 
-    def run(command):  # type: (list[str]) -> tuple[int, str]
+    def run(command: list[str]) -> tuple[int, str]:
         try:
             rc, out, err = module.run_command(command, handle_exceptions=False)
         except OSError as exc:

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Wait until no change of this node waits for its confirmation, so that nothing is put back over what comes next."""
 
+from __future__ import annotations
+
 import os
 import time
 from typing import TYPE_CHECKING
@@ -51,17 +53,17 @@ left:
 """
 
 
-def pending():  # type: () -> list[str]
+def pending() -> list[str]:
     """Name the changes that have yet to end."""
     names = sorted(os.listdir(rollback.STORE)) if os.path.isdir(rollback.STORE) else []
     states = {name: rollback.state_of(rollback.folder(name)) for name in names if name[:1] != "."}
     return [name for name in names if states.get(name) in ("armed", "restoring")]
 
 
-def wait(run, name):  # type: (Runner, str) -> None
+def wait(run: Runner, name: str) -> None:
     """Wait for the timer of one change, or end it where no timer does."""
     directory = rollback.folder(name)
-    journal = rollback.read_json(directory + "/journal.json")  # type: Entry
+    journal: Entry = rollback.read_json(directory + "/journal.json")
     left = rollback.seconds_left(journal) if journal else 0.0
     end = time.monotonic() + left + rollback.STALE_SECONDS
     while rollback.state_of(directory) == "armed" and time.monotonic() < end:
@@ -69,11 +71,11 @@ def wait(run, name):  # type: (Runner, str) -> None
     rollback.undone(run, name, "no run has confirmed it, and its timer is gone")
 
 
-def main():  # type: () -> None
+def main() -> None:
     """Read the parameters, wait, answer."""
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
 
-    def run(command):  # type: (list[str]) -> tuple[int, str]
+    def run(command: list[str]) -> tuple[int, str]:
         rc, out, err = module.run_command(command)
         return int(rc), str(out) + str(err)
 
@@ -83,9 +85,8 @@ def main():  # type: () -> None
     left = pending()
     if left and not module.check_mode:
         module.fail_json(
-            msg="[TX-107] the change {!r} of this node has not ended. See {}/log on the node; a reboot ends it.".format(
-                left[0], rollback.STORE
-            )
+            msg=f"[TX-107] the change {left[0]!r} of this node has not ended. See "
+            f"{rollback.STORE}/log on the node; a reboot ends it."
         )
     module.exit_json(changed=False, changes=found, left=left)
 

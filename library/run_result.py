@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Keep the result of a run on the controller: what Ansible shows of it; action_plugins/run_result.py does it."""
 
+from __future__ import annotations
+
 DOCUMENTATION = r"""
 ---
 module: run_result

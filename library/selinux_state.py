@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """SELinux' mode, now and at the next boot, in one round trip."""
 
+from __future__ import annotations
+
 import os
 import re
 from typing import TYPE_CHECKING
@@ -110,38 +112,38 @@ class RefusedError(Exception):
     """Coded sentences for the user."""
 
 
-def setting(text, key):  # type: (str, str) -> str
+def setting(text: str, key: str) -> str:
     """Return the value of a KEY=value line, empty where there is none."""
-    found = re.findall(r"^\s*{}\s*=\s*(\S+)".format(key), text, re.MULTILINE)
+    found = re.findall(rf"^\s*{key}\s*=\s*(\S+)", text, re.MULTILINE)
     return str(found[-1]).lower() if found else ""
 
 
-def with_mode(text, mode):  # type: (str, str) -> str
+def with_mode(text: str, mode: str) -> str:
     """Return the configuration with another mode and nothing else changed."""
     if not setting(text, "SELINUX"):
         end = "" if not text or text.endswith("\n") else "\n"
         kind = "" if setting(text, "SELINUXTYPE") else "SELINUXTYPE=targeted\n"
-        return text + end + "SELINUX={}\n".format(mode) + kind
+        return text + end + f"SELINUX={mode}\n" + kind
     return re.sub(r"^(\s*SELINUX\s*=\s*)\S+", r"\g<1>" + mode, text, flags=re.MULTILINE)
 
 
 class Node:
     """The machine; tests bring another root."""
 
-    def __init__(self, root, run):  # type: (str, Runner) -> None
+    def __init__(self, root: str, run: Runner) -> None:
         self.root = root
         self.run = run
 
-    def at(self, path):  # type: (str) -> str
+    def at(self, path: str) -> str:
         """Say where a path of the node is for us."""
         return self.root + path
 
-    def observe(self):  # type: () -> Entry
+    def observe(self) -> Entry:
         """Look at everything that matters, once."""
         config = read(self.at(CONFIG))
         number = read(self.at(ENFORCE)).strip()
         kind = setting(config, "SELINUXTYPE") or "targeted"
-        policies = self.at("/etc/selinux/{}/policy".format(kind))
+        policies = self.at(f"/etc/selinux/{kind}/policy")
         return {
             "config": config,
             "configured": setting(config, "SELINUX"),
@@ -154,9 +156,9 @@ class Node:
         }
 
 
-def decide(seen, mode, staged=False):  # type: (Entry, str, bool) -> Entry
+def decide(seen: Entry, mode: str, staged: bool = False) -> Entry:
     """Work out what to do, as data: config, runtime, relabel, reboot, and what to say."""
-    plan = {"config": "", "runtime": "", "relabel": False, "reboot": False, "notes": []}  # type: Entry
+    plan: Entry = {"config": "", "runtime": "", "relabel": False, "reboot": False, "notes": []}
     if not seen["installed"]:
         if mode == "enforcing":
             text = "this system has no SELinux, so there is nothing to enforce (AppArmor is left as it is)"
@@ -186,39 +188,33 @@ def decide(seen, mode, staged=False):  # type: (Entry, str, bool) -> Entry
     return plan
 
 
-def remarks(seen, mode, plan):  # type: (Entry, str, Entry) -> list[Entry]
+def remarks(seen: Entry, mode: str, plan: Entry) -> list[Entry]:
     """Say what the user has to know."""
     found = []
     if mode != "enforcing":
-        text = (
-            "SELinux does not protect this node because it was asked so (selinux_mode: {})".format(
-                mode
-            )
-        )
+        text = f"SELinux does not protect this node because it was asked so (selinux_mode: {mode})"
         found.append(note("SE-203", text))
     if plan["reboot"]:
-        text = "SELinux becomes {} with the next boot".format(mode)
+        text = f"SELinux becomes {mode} with the next boot"
         extra = ", which relabels all files first and takes longer" if plan["relabel"] else ""
         found.append(note("SE-204", text + extra + ". Reboot when no job runs"))
     if not seen["runtime"] and mode != "disabled" and seen["container"]:
-        text = "the kernel of this container has no SELinux: only {} was set".format(CONFIG)
+        text = f"the kernel of this container has no SELinux: only {CONFIG} was set"
         found.append(note("SE-205", text))
     bad = [word for word in seen["cmdline"] if word in ("selinux=0", "enforcing=0")]
     if bad and mode == "enforcing":
         text = "the boot line has {}, which beats {}".format(" ".join(bad), CONFIG)
-        step = ". Remove it, such as with `grubby --update-kernel=ALL --remove-args={}`".format(
-            bad[0]
-        )
+        step = f". Remove it, such as with `grubby --update-kernel=ALL --remove-args={bad[0]}`"
         found.append(note("SE-206", text + step))
     return found
 
 
-def note(code, text):  # type: (str, str) -> Entry
+def note(code: str, text: str) -> Entry:
     """Make one warning."""
     return {"code": code, "text": text + "."}
 
 
-def refuse(seen, mode, plan):  # type: (Entry, str, Entry) -> None
+def refuse(seen: Entry, mode: str, plan: Entry) -> None:
     """Refuse what would keep the node from booting."""
     if plan["relabel"] and not seen["policy"]:
         raise RefusedError(
@@ -232,14 +228,14 @@ def refuse(seen, mode, plan):  # type: (Entry, str, Entry) -> None
 class Switch:
     """One run."""
 
-    def __init__(self, node, params, check):  # type: (Node, Entry, bool) -> None
+    def __init__(self, node: Node, params: Entry, check: bool) -> None:
         self.node = node
         self.params = params
         self.check = check
         self.armed = False
-        self.diff = []  # type: list[Entry]
+        self.diff: list[Entry] = []
 
-    def present(self):  # type: () -> Entry
+    def present(self) -> Entry:
         """Set the mode."""
         seen = self.node.observe()
         plan = decide(seen, self.params["mode"], self.params["staged"])
@@ -256,16 +252,16 @@ class Switch:
                 put(self.node.at(RELABEL), "-F\n")
         return self.answer(seen, plan, bool(plan["config"] or plan["runtime"] or relabel))
 
-    def remember(self, seen):  # type: (Entry) -> None
+    def remember(self, seen: Entry) -> None:
         """Keep the runtime mode of before, also that there was none, beside the undo point, which knows files only."""
         if seen["installed"] and not os.path.exists(self.node.at(BEFORE)):
             put(self.node.at(BEFORE), seen["runtime"] + "\n", 0o600)
 
-    def act(self, config, runtime):  # type: (str, str) -> None
+    def act(self, config: str, runtime: str) -> None:
         """Change what differs; enforcing is armed to undo itself."""
         seconds = int(self.params["rollback_seconds"])
         if runtime == "enforcing" and seconds > 0:
-            command = "echo 0 > {}".format(self.node.at(ENFORCE))
+            command = f"echo 0 > {self.node.at(ENFORCE)}"
             try:
                 paths, what = [self.node.at(CONFIG)], "SELinux enforcing"
                 rollback.arm(
@@ -273,8 +269,8 @@ class Switch:
                 )
             except (rollback.RollbackError, OSError) as exc:
                 raise RefusedError(
-                    "[SE-112] the timer that would switch back could not be armed: {}. Nothing was changed. "
-                    "Look at `systemctl status` on this node.".format(exc)
+                    f"[SE-112] the timer that would switch back could not be armed: {exc}. Nothing was changed. "
+                    "Look at `systemctl status` on this node."
                 ) from exc
             self.armed = True
         if config:
@@ -284,7 +280,7 @@ class Switch:
         if self.armed:
             rollback.changed(NAME)
 
-    def enforce(self, mode):  # type: (str) -> None
+    def enforce(self, mode: str) -> None:
         """Set the runtime mode and read it back."""
         error = ""
         try:
@@ -299,7 +295,7 @@ class Switch:
                 "Is the boolean secure_mode_policyload on?".format(mode, error or "no error", seen)
             )
 
-    def confirmed(self):  # type: () -> Entry
+    def confirmed(self) -> Entry:
         """Disarm the way back over a connection that came in under the new mode."""
         words = way_in.session(os.environ, os.getppid())
         if not self.check and rollback.proves_nothing(NAME, words):
@@ -313,7 +309,7 @@ class Switch:
         seen = self.node.observe()
         return self.answer(seen, decide(seen, "keep"), word == "disarmed")
 
-    def restored(self):  # type: () -> Entry
+    def restored(self) -> Entry:
         """Set the runtime mode of before."""
         seen, before = self.node.observe(), read(self.node.at(BEFORE)).strip()
         moved = bool(before and seen["runtime"] and seen["runtime"] != before)
@@ -329,14 +325,14 @@ class Switch:
             notes.append(note("SE-204", text))
         return dict(self.answer(seen, decide(seen, "keep"), moved), notes=notes)
 
-    def show(self, name, before, after):  # type: (str, str, str) -> None
+    def show(self, name: str, before: str, after: str) -> None:
         """Keep one diff."""
         if before != after:
             end = "" if before.endswith("\n") else "\n"
             entry = {"before": before + end, "after": after + end}
             self.diff.append(dict(entry, before_header=name, after_header=name))
 
-    def answer(self, seen, plan, changed):  # type: (Entry, Entry, bool) -> Entry
+    def answer(self, seen: Entry, plan: Entry, changed: bool) -> Entry:
         """Assemble what the role tells the manifest and the report."""
         return {
             "changed": changed,
@@ -351,7 +347,7 @@ class Switch:
         }
 
 
-def main():  # type: () -> None
+def main() -> None:
     """Read the parameters, call, answer."""
     module = AnsibleModule(
         argument_spec={
@@ -366,7 +362,7 @@ def main():  # type: () -> None
         supports_check_mode=True,
     )
 
-    def run(command):  # type: (list[str]) -> tuple[int, str]
+    def run(command: list[str]) -> tuple[int, str]:
         try:
             rc, out, err = module.run_command(command, handle_exceptions=False)
         except OSError as exc:

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Give the cluster interfaces their addresses through whoever owns them, as a transaction, and read them back."""
 
+from __future__ import annotations
+
 import glob
 import json
 import os
@@ -197,7 +199,7 @@ class LinkError(Exception):
 class Node:
     """The machine: a root directory and a way to run commands, so that tests bring their own."""
 
-    def __init__(self, run: "Runner", root: str = "") -> None:
+    def __init__(self, run: Runner, root: str = "") -> None:
         self.run = run
         self.root = root
 
@@ -209,38 +211,38 @@ class Node:
         except OSError:
             return ""
 
-    def listed(self, pattern: str) -> "list[str]":
+    def listed(self, pattern: str) -> list[str]:
         """Return the paths that match a pattern."""
         return [path[len(self.root) :] for path in sorted(glob.glob(self.root + pattern))]
 
-    def links(self) -> "dict[str, Entry]":
+    def links(self) -> dict[str, Entry]:
         """Ask the kernel for its interfaces."""
         links: dict[str, Entry] = text.parse_links(self.run(text.SHOW)[1])
         return links
 
-    def routes(self) -> "list[dict[str, str]]":
+    def routes(self) -> list[dict[str, str]]:
         """Ask the kernel for its routes, both families."""
         found: list[dict[str, str]] = []
         for family in ("-4", "-6"):
             found += text.parse_routes(self.run(["ip", "-j", family, "route", "show"])[1])
         return found
 
-    def every_route(self) -> "list[Entry]":
+    def every_route(self) -> list[Entry]:
         """The same with those that have no next hop, and who made each."""
         found: list[Entry] = []
         for family in (4, 6):
-            out = self.run(["ip", "-j", "-%d" % family, "route", "show"])[1]
+            out = self.run(["ip", "-j", f"-{family}", "route", "show"])[1]
             found += text.parse_every_route(out, family)
         return found
 
-    def lacking(self, links: "list[Entry]") -> "list[str]":
+    def lacking(self, links: list[Entry]) -> list[str]:
         """Say what the kernel lacks of all links."""
         seen = self.links()
         # Two commands less where nobody asked for a route.
         routes = self.routes() if any(text.wanted_routes(link) for link in links) else []
         return [fault for link in links for fault in text.lacks(link, seen, routes)]
 
-    def short(self, command: "list[str]") -> "tuple[int, str]":
+    def short(self, command: list[str]) -> tuple[int, str]:
         """Run a command for the transaction, which wants one text."""
         rc, out, err = self.run(command)
         return rc, out + err
@@ -249,32 +251,33 @@ class Node:
 # --- what must not be done --------------------------------------------------------------------
 
 
-def made_by_us(link: "Entry") -> bool:
+def made_by_us(link: Entry) -> bool:
     """Say whether the interface comes into being with the link."""
     return bool(link.get("vlan") or link.get("bond"))
 
 
-def below(link: "Entry") -> "list[str]":
+def below(link: Entry) -> list[str]:
     """Name the interfaces that have to be there for a link."""
     bond, vlan = link.get("bond") or {}, link.get("vlan") or {}
     return list(bond.get("members", [])) or [vlan.get("parent") or link["interface"]]
 
 
-def parent_of(link: "Entry") -> str:
+def parent_of(link: Entry) -> str:
     """The interface that a VLAN stands on; nothing for others."""
     return str((link.get("vlan") or {}).get("parent", ""))
 
 
-def refuse_missing(links: "list[Entry]", seen: "dict[str, Entry]") -> None:
+def refuse_missing(links: list[Entry], seen: dict[str, Entry]) -> None:
     """Refuse an interface that is not there and does not come with a link."""
     made = {link["interface"] for link in links if made_by_us(link)}
     for link in links:
         for name in below(link):
             if name not in seen and name not in made:
                 raise LinkError(
-                    "[IP-101] there is no interface %r; this node has %s. "
-                    "Set fullmesh_interface to one of them, or to its MAC."
-                    % (name, ", ".join(sorted(seen)))
+                    "[IP-101] there is no interface {!r}; this node has {}. "
+                    "Set fullmesh_interface to one of them, or to its MAC.".format(
+                        name, ", ".join(sorted(seen))
+                    )
                 )
 
 
@@ -287,33 +290,34 @@ def unsupported(node: Node, interface: str) -> str:
     if os.path.exists(node.root + "/proc/net/vlan/" + interface):
         return "it is a VLAN"
     kind = node.read(base + "/type").strip()
-    return "" if kind == ETHERNET else "it is no Ethernet interface (ARPHRD type %s)" % kind
+    return "" if kind == ETHERNET else f"it is no Ethernet interface (ARPHRD type {kind})"
 
 
-def providers(node: Node, links: "list[Entry]", wanted: str) -> "dict[str, str]":
+def providers(node: Node, links: list[Entry], wanted: str) -> dict[str, str]:
     """Name the provider of each link; refuse what nobody may write down."""
     for link in links:
         why = "" if made_by_us(link) else unsupported(node, link["interface"])
         if why:
             raise LinkError(
-                "[IP-103] %s cannot be configured by Fullmesh: %s. Describe it in the link (vlan, bond), or give it "
-                "its address with your own tool and set static_ip_manage: false."
-                % (link["interface"], why)
+                "[IP-103] {} cannot be configured by Fullmesh: {}. Describe it in the link (vlan, bond), or give it "
+                "its address with your own tool and set static_ip_manage: false.".format(
+                    link["interface"], why
+                )
             )
     if wanted != "auto":
         return {link["interface"]: wanted for link in links}
     found, why_not = backends.owners(node.run, node.read, node.listed, links)
     for name, why in sorted(why_not.items()):
         raise LinkError(
-            "[IP-102] %s cannot be configured: %s. Install and start NetworkManager, netplan, systemd-networkd or "
+            f"[IP-102] {name} cannot be configured: {why}. Install and start NetworkManager, "
+            "netplan, systemd-networkd or "
             "ifupdown (see `nmcli device`), or configure the address yourself and set static_ip_manage: false."
-            % (name, why)
         )
     result: dict[str, str] = found
     return result
 
 
-def refuse_duplicates(links: "list[Entry]", seen: "dict[str, Entry]", fresh: bool) -> None:
+def refuse_duplicates(links: list[Entry], seen: dict[str, Entry], fresh: bool) -> None:
     """Probe the IPv4 addresses that are not ours yet (*fresh*), or those that are; IPv6 is the kernel's job."""
     for link in links:
         state = seen.get(link["interface"], {"up": False, "addresses": []})
@@ -326,87 +330,79 @@ def refuse_duplicates(links: "list[Entry]", seen: "dict[str, Entry]", fresh: boo
             owner = reach.duplicate_of(link["interface"], state["mac"], address)
             if owner:
                 raise LinkError(
-                    "[IP-105] %s is already used on the link of %s by the host with MAC %s. "
-                    "Give this node another address, or take it from that host."
-                    % (address, link["interface"], owner)
+                    "[IP-105] {} is already used on the link of {} by the host with MAC {}. "
+                    "Give this node another address, or take it from that host.".format(
+                        address, link["interface"], owner
+                    )
                 )
 
 
 def refuse_lost_default(
-    links: "list[Entry]",
-    changing: "list[Entry]",
-    seen: "dict[str, Entry]",
-    routes: "list[Entry]",
+    links: list[Entry],
+    changing: list[Entry],
+    seen: dict[str, Entry],
+    routes: list[Entry],
 ) -> None:
     """Refuse to drop a default route that nobody may have meant to drop: ssh would miss it at the next boot."""
     for route in text.lost_defaults(links, changing, seen, routes):
         link = next(one for one in links if route["dev"] in backends.touched([one]))
-        key = "gateway: %s" % route["via"]
-        if link.get("gateway"):
-            key = 'routes: [{to: "%s", via: "%s"}]' % (route["to"], route["via"])
+        via, to, family, card = (route[key] for key in ("via", "to", "family", "dev"))
+        key = (
+            f'routes: [{{to: "{to}", via: "{via}"}}]' if link.get("gateway") else f"gateway: {via}"
+        )
+        addresses = ", ".join(f'"{one}"' for one in link["addresses"])
         raise LinkError(
-            "[IP-119] %s carries the IPv%d default route of this node (via %s), and no link names it: it would go. "
-            "Write it into the link; in place of fullmesh_address and fullmesh_interface that is "
-            "`fullmesh_links: [{interface: %s, addresses: [%s], %s}]`. To do without it, take it away first: "
-            "`ip -%d route del default dev %s`. Where another tool keeps the addresses, set static_ip_manage: false."
-            % (
-                route["dev"],
-                route["family"],
-                route["via"],
-                link["interface"],
-                ", ".join('"%s"' % one for one in link["addresses"]),
-                key,
-                route["family"],
-                route["dev"],
-            )
+            f"[IP-119] {card} carries the IPv{family} default route of this node (via {via}), and no link names it: it "
+            "would go. Write it into the link; in place of fullmesh_address and fullmesh_interface that is "
+            f"`fullmesh_links: [{{interface: {link['interface']}, addresses: [{addresses}], {key}}}]`. To do without "
+            f"it, take it away first: `ip -{family} route del default dev {card}`. Where another tool keeps the "
+            "addresses, set static_ip_manage: false."
         )
 
 
 def refuse_dropped(
-    lost: "dict[str, list[str]]",
-    links: "list[Entry]",
-    routes: "list[Entry]",
+    lost: dict[str, list[str]],
+    links: list[Entry],
+    routes: list[Entry],
 ) -> None:
     """Refuse to let go of an interface that ssh needs: nothing would bring it up at the next boot."""
     server = way_in.server_of(our_session())
-    why = {name: "this connection, to %s" % server for name in lost if server in lost[name]}
+    why = {name: f"this connection, to {server}" for name in lost if server in lost[name]}
     wide = [one for one in routes if one["to"] in ("0.0.0.0/0", "::/0") and one["protocol"] != "ra"]
     elsewhere = [one for one in wide if one["dev"] not in [*lost, *backends.touched(links)]]
     given = text.with_default(links) | {one["family"] for one in elsewhere}
     for route in wide:
         if route["dev"] in lost and route["family"] not in given:
-            words = "the IPv%d default route of this node (via %s)" % (
-                route["family"],
-                route["via"],
-            )
+            words = f"the IPv{route['family']} default route of this node (via {route['via']})"
             why.setdefault(route["dev"], words)
     if why:
         raise LinkError(
-            "[IP-120] %s: Fullmesh has configured it, and no link means it any more: the next boot would bring nothing "
+            "[IP-120] {}: Fullmesh has configured it, and no link means it any more: the next boot would bring nothing "
             "up there. Name it in fullmesh_links beside the others; or undo what was done to this node first "
-            "(playbooks/undo.yml with --limit), and run again."
-            % "; ".join("%s carries %s" % one for one in sorted(why.items()))
+            "(playbooks/undo.yml with --limit), and run again.".format(
+                "; ".join("{} carries {}".format(*one) for one in sorted(why.items()))
+            )
         )
 
 
-def refuse_lacking(faults: "list[str]", seconds: float) -> None:
+def refuse_lacking(faults: list[str], seconds: float) -> None:
     """Name the value that was read back."""
     if any("used by another host" in fault for fault in faults):
         raise LinkError(
-            "[IP-105] %s. Give this node another address, or take it from that host."
-            % "; ".join(faults)
+            "[IP-105] {}. Give this node another address, or take it from that host.".format(
+                "; ".join(faults)
+            )
         )
     if faults:
         raise LinkError(
-            "[IP-107] the interfaces are not as wanted after %d s: %s. "
+            f"[IP-107] the interfaces are not as wanted after {seconds} s: {'; '.join(faults)}. "
             "See `nmcli device`, `networkctl status` and `journalctl -b` on the node."
-            % (seconds, "; ".join(faults))
         )
 
 
 def file_diff(
-    old: "dict[str, str]", new: "dict[str, str | None]", faults: "list[str]"
-) -> "list[dict[str, str]]":
+    old: dict[str, str], new: dict[str, str | None], faults: list[str]
+) -> list[dict[str, str]]:
     """One entry a file that differs, and one for the kernel."""
     parts = [(path, old.get(path, ""), content or "") for path, content in sorted(new.items())]
     if faults:
@@ -424,7 +420,7 @@ def file_diff(
 class Change:
     """What one transaction writes and runs, worked out before anything is touched."""
 
-    def __init__(self, node: Node, links: "list[Entry]", owners: "dict[str, str]") -> None:
+    def __init__(self, node: Node, links: list[Entry], owners: dict[str, str]) -> None:
         self.node = node
         self.links = backends.prepared(node.run, node.read, node.listed, links)
         self.owners = owners
@@ -440,7 +436,7 @@ class Change:
             try:
                 self.changes.update(backend.foreign(node.read, node.listed, mine))
             except backends.ForeignError as exc:
-                raise LinkError("[IP-118] %s" % exc) from exc
+                raise LinkError(f"[IP-118] {exc}") from exc
         stand = {path: node.read(path) for path in self.changes}
         self.before_text = stand
         self.changes = {
@@ -449,11 +445,11 @@ class Change:
             if content is None or content != stand[path] or not self.private(path)
         }
 
-    def of(self, owner: str) -> "list[Entry]":
+    def of(self, owner: str) -> list[Entry]:
         """The links of one owner."""
         return [link for link in self.links if self.owners[link["interface"]] == owner]
 
-    def rewritten(self, link: "Entry") -> "list[str]":
+    def rewritten(self, link: Entry) -> list[str]:
         """The files of a link that change, ours and those of others for the same interface."""
         backend, name = backends.backend(self.owners[link["interface"]]), link["interface"]
         alone = [one for one in self.links if one["interface"] == name]
@@ -461,22 +457,22 @@ class Change:
         about |= {*backend.foreign(self.node.read, self.node.listed, alone)}
         return sorted(about & {*self.changes})
 
-    def untried(
-        self, link: "Entry", seen: "dict[str, Entry]", routes: "list[Entry]"
-    ) -> "list[str]":
+    def untried(self, link: Entry, seen: dict[str, Entry], routes: list[Entry]) -> list[str]:
         """Say what the new files change of a link that is as wanted: adopted, that would come with the next boot."""
         paths = self.rewritten(link)
         if not paths:
             return []
         extra: list[str] = text.surplus(link, seen, routes)
-        extra = ["%s, which the files no longer give" % one for one in extra]
+        extra = [f"{one}, which the files no longer give" for one in extra]
         if link.get("mac"):
             extra.append(
-                "whether the owner finds %s by its MAC shows only then" % link["interface"]
+                "whether the owner finds {} by its MAC shows only then".format(link["interface"])
             )
         either = [one for path in paths for one in (self.before_text[path], self.changes[path])]
         if any(RESOLVER.search(one or "") for one in either):
-            extra.append("name servers or search domains of %s may change" % link["interface"])
+            extra.append(
+                "name servers or search domains of {} may change".format(link["interface"])
+            )
         return extra
 
     def mode(self, path: str) -> int:
@@ -504,11 +500,11 @@ class Change:
             said = backends.backend(name).validate(self.node.run, scratch) if self.changes else ""
             if said:
                 raise LinkError(
-                    "[IP-106] %s refuses the links, nothing was written: %s. "
-                    "Mend the links, or the file that it names." % (name, said)
+                    f"[IP-106] {name} refuses the links, nothing was written: {said}. "
+                    "Mend the links, or the file that it names."
                 )
 
-    def touched(self, links: "list[Entry] | None" = None) -> "list[str]":
+    def touched(self, links: list[Entry] | None = None) -> list[str]:
         """Every interface whose state changes, or may: what a VLAN stands on as well.
 
         systemd-networkd gives up a card on which it could not make a VLAN, and leaves it without its lease.
@@ -517,7 +513,7 @@ class Change:
         names = [*backends.touched(every), *(name for link in every for name in below(link))]
         return list(dict.fromkeys(names))
 
-    def snapshot(self) -> "Entry":
+    def snapshot(self) -> Entry:
         """The run-time state, in each owner's words and in ours."""
         names = {one: self.touched(self.of(one)) for one in sorted(set(self.owners.values()))}
         found = {
@@ -528,18 +524,18 @@ class Change:
         }
         return {"owners": found, "names": names, "runtime": rollback.runtime(self.watched())}
 
-    def watched(self) -> "list[str]":
+    def watched(self) -> list[str]:
         """What has to be there again when nobody confirms the change."""
         return watched(self.node, [*self.touched(), *self.dropped])
 
-    def steps(self, before: "Entry", wait: int, names: "list[str]") -> "list[list[str]]":
+    def steps(self, before: Entry, wait: int, names: list[str]) -> list[list[str]]:
         """The commands that bring the new files into force."""
         found: list[list[str]] = []
         for one in sorted(before["owners"]):
             found += backends.backend(one).apply(self.of(one), before["owners"][one], wait, names)
         return found
 
-    def files(self) -> "Entry":
+    def files(self) -> Entry:
         """What the transaction writes."""
         return {
             path: None if content is None else {"text": content, "mode": self.mode(path)}
@@ -552,12 +548,12 @@ class Change:
         for link in self.links:
             words = [link["interface"] + ":", ", ".join(link["addresses"])]
             words += ["gateway " + link["gateway"]] if link.get("gateway") else []
-            words += ["MTU %s" % link["mtu"]] if link.get("mtu") else []
-            parts.append(" ".join([*words, "(%s)" % self.owners[link["interface"]]]))
+            words += ["MTU {}".format(link["mtu"])] if link.get("mtu") else []
+            parts.append(" ".join([*words, "({})".format(self.owners[link["interface"]])]))
         return "; ".join(parts)
 
 
-def watched(node: Node, names: "list[str]") -> "list[str]":
+def watched(node: Node, names: list[str]) -> list[str]:
     """*names*, which change or go, our way in, every default route's interface: for the minutes of a transaction."""
     server = way_in.server_of(our_session())
     every = [*names, reach.carrier_of(server, node.links())]
@@ -565,13 +561,13 @@ def watched(node: Node, names: "list[str]") -> "list[str]":
     return list(dict.fromkeys(name for name in every if name))
 
 
-def our_session() -> "list[str]":
+def our_session() -> list[str]:
     """Return the SSH_CONNECTION that carries this call: client, port, server, port."""
     words: list[str] = way_in.session(os.environ, os.getppid())
     return words
 
 
-def way_back(before: "Entry") -> "list[list[str]]":
+def way_back(before: Entry) -> list[list[str]]:
     """The commands that bring old files into force again."""
     found: list[list[str]] = []
     for one in sorted(before["owners"]):
@@ -579,7 +575,7 @@ def way_back(before: "Entry") -> "list[list[str]]":
     return found
 
 
-def at_boot(before: "Entry") -> "list[list[str]]":
+def at_boot(before: Entry) -> list[list[str]]:
     """The commands early in a boot, once the old files are back; only netplan's have been read by then."""
     if "netplan" not in before["owners"]:
         return []
@@ -589,14 +585,14 @@ def at_boot(before: "Entry") -> "list[list[str]]":
     return steps
 
 
-def original_files(node: Node) -> "Entry":
+def original_files(node: Node) -> Entry:
     """What the undo point of the role has kept: {path: {text, mode}, None where there was none}."""
     base = node.root + UNDO
     found = rollback.read_json(base + "/point.json").get("files", {})
     result: Entry = {}
     for path, then in found.items():
         if then["kind"] == "file":
-            with open("%s/blobs/%s" % (base, then["sha256"])) as stream:
+            with open("{}/blobs/{}".format(base, then["sha256"])) as stream:
                 result[path] = {"text": stream.read(), "mode": then["mode"]}
         if then["kind"] not in ("file", "link"):
             result[path] = None
@@ -609,13 +605,13 @@ def original_files(node: Node) -> "Entry":
 class Links:
     """One call of the module."""
 
-    def __init__(self, node: Node, params: "Entry", check: bool) -> None:
+    def __init__(self, node: Node, params: Entry, check: bool) -> None:
         self.node = node
         self.links: list[Entry] = params["links"]
         self.params = params
         self.check = check
 
-    def present(self) -> "Entry":
+    def present(self) -> Entry:
         """Work the change out, refuse what cannot work, arm and start."""
         seen = self.node.links()
         refuse_missing(self.links, seen)
@@ -656,8 +652,8 @@ class Links:
         }
 
     def stirred(
-        self, change: Change, faulty: "list[Entry]", seen: "dict[str, Entry]"
-    ) -> "tuple[list[Entry], list[str]]":
+        self, change: Change, faulty: list[Entry], seen: dict[str, Entry]
+    ) -> tuple[list[Entry], list[str]]:
         """The links that are brought up anew, and what else than *faulty* says speaks for it.
 
         What is adopted is confirmed without being tried. So a link is adopted only where its new files give all that
@@ -678,13 +674,13 @@ class Links:
             words += why
         return found, words
 
-    def heard(self) -> "dict[str, list[str]]":
+    def heard(self) -> dict[str, list[str]]:
         """Ask the other nodes before the change: who answers now has to answer afterwards."""
         peers = self.params["peers"]
         why = reach.silent(peers, self.node.run, reach.BEFORE_SECONDS) if peers else {}
         return {"answered": [one for one in peers if one not in why], "silent": sorted(why)}
 
-    def moves(self, stirred: "list[Entry]", seen: "dict[str, Entry]") -> str:
+    def moves(self, stirred: list[Entry], seen: dict[str, Entry]) -> str:
         """Say where our own connection has to come back."""
         server = way_in.server_of(our_session())
         for link in stirred:
@@ -693,7 +689,7 @@ class Links:
                 return str(to)
         return ""
 
-    def start(self, change: Change, stirred: "list[Entry]") -> None:
+    def start(self, change: Change, stirred: list[Entry]) -> None:
         """Arm, and let the node do it once we are gone."""
         before = change.snapshot()
         self.keep_original(before)
@@ -711,7 +707,7 @@ class Links:
         steps = change.steps(before, patience, [link["interface"] for link in stirred])
         rollback.apply(self.node.short, NAME, change.files(), steps, leave=os.getpid())
 
-    def keep_original(self, before: "Entry") -> None:
+    def keep_original(self, before: Entry) -> None:
         """Keep the run-time state of each interface's first time beside the undo point, which knows files."""
         path = self.node.root + UNDO + "/before.json"
         if not os.path.isdir(os.path.dirname(path)):
@@ -722,7 +718,7 @@ class Links:
         if whole != kept:
             rollback.write_json(path, whole)
 
-    def verified(self) -> "Entry":
+    def verified(self) -> Entry:
         """Only look."""
         faults = self.node.lacking(self.links)
         refuse_lacking(faults, 0)
@@ -739,7 +735,7 @@ class Links:
 
     # -- the way back over a new connection
 
-    def proved(self) -> "Entry":
+    def proved(self) -> Entry:
         """Prove the change over a new connection; what cannot be proved is put back at once."""
         journal = rollback.read_json(rollback.folder(NAME) + "/journal.json")
         if not journal:
@@ -758,7 +754,7 @@ class Links:
         largest = max([state["mtu"] for state in self.node.links().values()] or [0])
         return {"changed": False, "fresh": True, "ballast": os.urandom(largest + 2048).hex()}
 
-    def confirmed(self) -> "Entry":
+    def confirmed(self) -> Entry:
         """Disarm: the controller has the proof in its hands."""
         why = too_late()
         word = rollback.disarm(self.node.short, NAME)
@@ -766,13 +762,14 @@ class Links:
             raise LinkError(why)
         return {"changed": True}
 
-    def refuse_unapplied(self, applied: "Entry") -> None:
+    def refuse_unapplied(self, applied: Entry) -> None:
         """Say what the node could not do."""
         if applied.get("state") == "failed":
             raise LinkError(
-                "[IP-108] the new configuration could not be applied: `%s` says %r. "
-                "See `journalctl -u NetworkManager -u systemd-networkd` on the node."
-                % (applied["step"], applied["words"])
+                "[IP-108] the new configuration could not be applied: `{}` says {!r}. "
+                "See `journalctl -u NetworkManager -u systemd-networkd` on the node.".format(
+                    applied["step"], applied["words"]
+                )
             )
         if rollback.state_of(rollback.folder(NAME)) in ("restoring", "fired"):
             raise LinkError(too_late())
@@ -800,12 +797,14 @@ class Links:
         lost = reach.lost(master, peers, why)
         if lost:
             raise LinkError(
-                "[IP-115] with the new addresses this node does not reach %s, asked for %.0f s; before the change they "
-                "answered, or they are known to be up. Compare prefix, routes, VLAN and interface with theirs."
-                % (", nor ".join(lost), patience)
+                "[IP-115] with the new addresses this node does not reach {}, asked for {:.0f} "
+                "s; before the change they "
+                "answered, or they are known to be up. Compare prefix, routes, VLAN and interface with theirs.".format(
+                    ", nor ".join(lost), patience
+                )
             )
 
-    def restored(self) -> "Entry":
+    def restored(self) -> Entry:
         """Wait until the node has put itself back, or let it do so now; say what it did."""
         report: Entry = {}
         if not self.check:
@@ -814,7 +813,7 @@ class Links:
 
     # -- undo
 
-    def absent(self) -> "Entry":
+    def absent(self) -> Entry:
         """Arm and start the undo: the files and the state of before the first change."""
         before = backends.counted(rollback.read_json(self.node.root + UNDO + "/before.json"))
         files, stand = original_files(self.node), backends.present(self.node.read, self.node.listed)
@@ -843,8 +842,8 @@ class Links:
         }
 
     def given_back(
-        self, before: "Entry", names: "list[str]", seen: "Entry", stand: "dict[str, str]"
-    ) -> "Entry":
+        self, before: Entry, names: list[str], seen: Entry, stand: dict[str, str]
+    ) -> Entry:
         """What the kernel shall show after the undo."""
         if not before.get("runtime", {}).get("links"):
             return {}
@@ -853,9 +852,7 @@ class Links:
         )
         return shall
 
-    def moves_back(
-        self, before: "Entry", names: "list[str]", seen: "Entry", kernel: "Entry"
-    ) -> str:
+    def moves_back(self, before: Entry, names: list[str], seen: Entry, kernel: Entry) -> str:
         """Say where our connection has to come back after the undo; nothing where its address stays."""
         server = way_in.server_of(our_session())
         carrier = reach.carrier_of(server, seen)
@@ -868,14 +865,12 @@ class Links:
         kept = [one for link in ([own] if own else links.values()) for one in link["addresses"]]
         return str(reach.moves_to({"addresses": kept}, names, server, seen)) if kept else ""
 
-    def differs(self, path: str, then: "Entry | None") -> bool:
+    def differs(self, path: str, then: Entry | None) -> bool:
         """Say whether a file is another one than it was."""
         there = os.path.lexists(self.node.root + path)
         return there if then is None else not there or self.node.read(path) != then["text"]
 
-    def start_undo(
-        self, before: "Entry", files: "Entry", names: "list[str]", last: "Entry"
-    ) -> None:
+    def start_undo(self, before: Entry, files: Entry, names: list[str], last: Entry) -> None:
         """The undo is a change like any other: what stands now comes back when nobody confirms it."""
         owners = sorted(before["owners"])
         now = {
@@ -905,7 +900,7 @@ class Links:
         rollback.apply(self.node.short, NAME, files, steps, leave=os.getpid(), last=last)
 
 
-def taken_leases(kernel: "Entry", seen: "dict[str, Entry]") -> "dict[str, tuple[str, str]]":
+def taken_leases(kernel: Entry, seen: dict[str, Entry]) -> dict[str, tuple[str, str]]:
     """The IPv4 leases of before that another host has by now: {interface: (address, its MAC)}.
 
     A lease that ended may have been given to somebody else; the link knows.
@@ -925,18 +920,19 @@ def taken_leases(kernel: "Entry", seen: "dict[str, Entry]") -> "dict[str, tuple[
     return found
 
 
-def refuse_taken(taken: "dict[str, tuple[str, str]]", moves: str) -> None:
+def refuse_taken(taken: dict[str, tuple[str, str]], moves: str) -> None:
     """Refuse an undo after which this node would be looked for at an address of somebody else."""
     for name, (address, owner) in sorted(taken.items()):
         if address == moves:
             raise LinkError(
-                "[IP-105] %s, the lease that %s had before, is used by the host with MAC %s by now, so nobody would "
+                f"[IP-105] {address}, the lease that {name} had before, is used by the host with "
+                f"MAC {owner} by now, so nobody would "
                 "find this node after the undo. Take it from that host, let the DHCP server keep it for this node, "
-                "and run the undo again." % (address, name, owner)
+                "and run the undo again."
             )
 
 
-def without(kernel: "Entry", names: "Entry") -> "Entry":
+def without(kernel: Entry, names: Entry) -> Entry:
     """The kernel's view without some interfaces: what their owner makes of the old files is right."""
     if not kernel:
         return kernel
@@ -954,15 +950,15 @@ def too_late() -> str:
     if not os.path.isdir(rollback.folder(NAME)):
         return (
             "[IP-114] no change of this node waits for a confirmation: somebody else has ended it. "
-            "See %s/log on the node, and run again." % rollback.STORE
+            f"See {rollback.STORE}/log on the node, and run again."
         )
     return (
-        "[IP-114] the node has put everything back before it could be confirmed: %s. Raise static_ip_rollback_seconds "
-        "if it is only slow, and run again." % report.get("why", "see %s/log" % rollback.STORE)
+        "[IP-114] the node has put everything back before it could be confirmed: {}. Raise static_ip_rollback_seconds "
+        "if it is only slow, and run again.".format(report.get("why", f"see {rollback.STORE}/log"))
     )
 
 
-def wait_for(node: Node, links: "list[Entry]", seconds: float) -> "list[str]":
+def wait_for(node: Node, links: list[Entry], seconds: float) -> list[str]:
     """Wait until the kernel lacks nothing; return what it lacks at the deadline."""
     end = time.monotonic() + seconds
     while True:
@@ -996,7 +992,7 @@ def main() -> None:
     # C locale: nmcli's words are read here.
     module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}
 
-    def run(command: "list[str]") -> "tuple[int, str, str]":
+    def run(command: list[str]) -> tuple[int, str, str]:
         try:
             rc, out, err = module.run_command(command, handle_exceptions=False)
         except OSError as exc:

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Build a virtual environment from hash-pinned wheels beside the one in use, then switch to it."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os
@@ -175,7 +177,7 @@ class VenvError(Exception):
     """A coded sentence for the user."""
 
 
-def run(argv: "list[str]", seconds: int) -> "tuple[int, str]":
+def run(argv: list[str], seconds: int) -> tuple[int, str]:
     """Run without anybody's Python or pip settings; both outputs in one text.
 
     ``--isolated`` still reads the machine's pip.conf, whose constraints would argue with the lock; pip reads no file
@@ -200,7 +202,7 @@ def run(argv: "list[str]", seconds: int) -> "tuple[int, str]":
     return done.returncode, done.stdout.decode("utf-8", "replace")
 
 
-def last_json(text: str) -> "Entry":
+def last_json(text: str) -> Entry:
     """The last line that is a JSON object; libraries print warnings before it."""
     for line in reversed(text.splitlines()):
         if line.startswith("{"):
@@ -210,7 +212,7 @@ def last_json(text: str) -> "Entry":
     raise ValueError("no answer")
 
 
-def look_at_python(path: str, own_pip: bool) -> "Entry":
+def look_at_python(path: str, own_pip: bool) -> Entry:
     """Ask the interpreter what it is and whether it can make environments.
 
     ensurepip is needed only by a lock without pip: Debian and Ubuntu keep it in a package of its own.
@@ -247,7 +249,7 @@ def free_bytes(path: str) -> int:
     return room.f_bavail * room.f_frsize
 
 
-def read_marker(folder: str) -> "Entry":
+def read_marker(folder: str) -> Entry:
     """What a finished build wrote last; nothing when it never finished."""
     try:
         with open(os.path.join(folder, MARKER)) as stream:
@@ -258,7 +260,7 @@ def read_marker(folder: str) -> "Entry":
     return dict(found) if usable and isinstance(found, dict) else {}
 
 
-def link_target(params: "Entry") -> str:
+def link_target(params: Entry) -> str:
     """Where the link points; refuses what is not ours."""
     path = params["path"]
     if not os.path.lexists(path):
@@ -272,7 +274,7 @@ def link_target(params: "Entry") -> str:
     return target
 
 
-def observe(params: "Entry") -> "Entry":
+def observe(params: Entry) -> Entry:
     """Everything the controller needs to know, in one answer."""
     seen = look_at_python(params["python"], bool(OWN_PIP.search(params["requirements"])))
     parts = [SCHEMA, params["requirements"], params["python"], seen["python"], seen["machine"]]
@@ -297,7 +299,7 @@ def observe(params: "Entry") -> "Entry":
     return seen
 
 
-def kept(folder: str) -> "list[str]":
+def kept(folder: str) -> list[str]:
     """Checksums of the wheels that an earlier run left here on purpose."""
     if not os.path.isdir(folder):
         return []
@@ -305,7 +307,7 @@ def kept(folder: str) -> "list[str]":
     return [sha256(os.path.join(folder, name)) for name in names]
 
 
-def bundles(folder: str) -> "dict[str, int]":
+def bundles(folder: str) -> dict[str, int]:
     """Whole bundles that an interrupted run left here, with their sizes: such a node gives them to the others."""
     if not os.path.isdir(folder):
         return {}
@@ -313,7 +315,7 @@ def bundles(folder: str) -> "dict[str, int]":
     return {name: os.path.getsize(os.path.join(folder, name)) for name in names}
 
 
-def unpack(params: "Entry") -> None:
+def unpack(params: Entry) -> None:
     """Take the wheels out of the bundle and prove each one."""
     folder = params["wheels"]
     os.makedirs(folder, exist_ok=True)
@@ -336,7 +338,7 @@ def unpack(params: "Entry") -> None:
             )
 
 
-def install(params: "Entry", folder: str) -> None:
+def install(params: Entry, folder: str) -> None:
     """Make the environment at its final place (its scripts hold that path) and fill it offline.
 
     --no-compile: byte-compiling every module of torch costs more time than the installation itself,
@@ -379,7 +381,7 @@ def tail(text: str) -> str:
     )
 
 
-def prove(folder: str, wanted: str, seconds: int) -> "Entry":
+def prove(folder: str, wanted: str, seconds: int) -> Entry:
     """Import torch in the new environment and compare what it says with what was asked for."""
     rc, text = run([os.path.join(folder, "bin", "python"), "-I", "-c", PROBE], seconds)
     try:
@@ -396,7 +398,7 @@ def prove(folder: str, wanted: str, seconds: int) -> "Entry":
     return said
 
 
-def prove_accelerator(said: "Entry", wanted: str) -> None:
+def prove_accelerator(said: Entry, wanted: str) -> None:
     """A wrong index brings a torch that imports and then finds no GPU: in every rank, at the first job."""
     kind = "rocm" if wanted.startswith("rocm") else "cuda"
     if not wanted.startswith(("cuda", "cu1", "rocm")):
@@ -410,7 +412,7 @@ def prove_accelerator(said: "Entry", wanted: str) -> None:
         )
 
 
-def build(params: "Entry", seen: "Entry") -> "Entry":
+def build(params: Entry, seen: Entry) -> Entry:
     """Build at the final place, without anything pointing there until the marker is written."""
     folder = seen["folder"]
     shutil.rmtree(folder, ignore_errors=True)
@@ -432,7 +434,7 @@ def build(params: "Entry", seen: "Entry") -> "Entry":
     return versions
 
 
-def switch(params: "Entry", seen: "Entry") -> None:
+def switch(params: Entry, seen: Entry) -> None:
     """Point the link to the new environment in one step; keep the one before for running jobs."""
     aside = tempfile.mktemp(prefix=".venv-", dir=os.path.dirname(params["path"]))  # noqa: S306 (a link cannot be made over an existing name)
     os.symlink(seen["folder"], aside)
@@ -443,7 +445,7 @@ def switch(params: "Entry", seen: "Entry") -> None:
             shutil.rmtree(os.path.join(params["store"], name), ignore_errors=True)
 
 
-def clear_wheels(params: "Entry") -> None:
+def clear_wheels(params: Entry) -> None:
     """Remove the bundle, and the wheels unless they are to be kept."""
     if os.path.isdir(params["wheels"]):
         for name in os.listdir(params["wheels"]):
@@ -453,7 +455,7 @@ def clear_wheels(params: "Entry") -> None:
         shutil.rmtree(params["wheels"], ignore_errors=True)
 
 
-def apply(params: "Entry", check: bool) -> "Entry":
+def apply(params: Entry, check: bool) -> Entry:
     """Build what is missing and switch to it."""
     seen = observe(params)
     if seen["fault"] and not check:

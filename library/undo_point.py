@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Remember what a role is about to change on this node, and put it back on demand."""
 
+from __future__ import annotations
+
 import functools
 import hashlib
 import json
@@ -177,7 +179,7 @@ if TYPE_CHECKING:
     Action = Callable[[], None]
     Step = Callable[[Entry, dict[str, str]], Entry]
 
-NOTHING: "dict[str, list[str]]" = {kind: [] for kind in KINDS}
+NOTHING: dict[str, list[str]] = {kind: [] for kind in KINDS}
 RUNNING = ("active", "activating", "reloading")
 
 
@@ -188,7 +190,7 @@ class UndoError(Exception):
 class Node:
     """The machine: a root directory and a way to run commands; tests bring their own."""
 
-    def __init__(self, root: str, run: "Runner") -> None:
+    def __init__(self, root: str, run: Runner) -> None:
         self.root = root.rstrip("/")
         self.run = run
 
@@ -216,7 +218,7 @@ def read_bytes(path: str) -> bytes:
         return stream.read()
 
 
-def observe_file(node: Node, path: str) -> "Entry":
+def observe_file(node: Node, path: str) -> Entry:
     """Describe a path; a regular file by its checksum."""
     here = node.at(path)
     try:
@@ -240,7 +242,7 @@ def observe_file(node: Node, path: str) -> "Entry":
     }
 
 
-def missing_parents(node: Node, path: str) -> "list[str]":
+def missing_parents(node: Node, path: str) -> list[str]:
     """Name the directories above *path* that somebody has yet to make."""
     missing = []
     parent = os.path.dirname(path)
@@ -250,12 +252,12 @@ def missing_parents(node: Node, path: str) -> "list[str]":
     return missing
 
 
-def put_like(path: str, content: bytes, like: "Entry") -> None:
+def put_like(path: str, content: bytes, like: Entry) -> None:
     """Write a file with the owner, mode and context of another one."""
     put(path, content, like["mode"], (like["uid"], like["gid"]), like.get("context", ""))
 
 
-def put_back_file(node: Node, path: str, then: "Entry", content: bytes) -> None:
+def put_back_file(node: Node, path: str, then: Entry, content: bytes) -> None:
     """Make a path what it was."""
     here = node.at(path)
     if then["kind"] == "file":
@@ -283,7 +285,7 @@ def sysctl_path(key: str) -> str:
     return "/proc/sys/" + slashed
 
 
-def observe_sysctl(node: Node, key: str) -> "str | None":
+def observe_sysctl(node: Node, key: str) -> str | None:
     """Return the value with single blanks, nothing where this kernel has no such key."""
     try:
         return " ".join(read_bytes(node.at(sysctl_path(key))).decode().split())
@@ -300,7 +302,7 @@ def put_back_sysctl(node: Node, key: str, value: str) -> None:
 # --- units and packages -----------------------------------------------------------------------
 
 
-def observe_units(node: Node, units: "list[str]") -> "dict[str, Entry]":
+def observe_units(node: Node, units: list[str]) -> dict[str, Entry]:
     """Ask systemd about all units in one call; it answers in the order asked, a block each."""
     if not units:
         return {}
@@ -313,10 +315,10 @@ def observe_units(node: Node, units: "list[str]") -> "dict[str, Entry]":
             f"rc {rc}, {(err or out).strip()!r}. "
             "Fullmesh needs systemd as init; look at `systemctl status` on this node."
         )
-    return {unit: parse_unit(block) for unit, block in zip(units, blocks)}  # noqa: B905 (Python 3.6; counted above)
+    return {unit: parse_unit(block) for unit, block in zip(units, blocks)}
 
 
-def parse_unit(block: str) -> "Entry":
+def parse_unit(block: str) -> Entry:
     """Read one block of ``systemctl show``."""
     pairs = dict(line.split("=", 1) for line in block.strip().splitlines() if "=" in line)
     return {
@@ -326,7 +328,7 @@ def parse_unit(block: str) -> "Entry":
     }
 
 
-def observe_packages(node: Node, names: "list[str]") -> "dict[str, str]":
+def observe_packages(node: Node, names: list[str]) -> dict[str, str]:
     """Say of each package whether it is installed, in one call to the system's own database."""
     if not names:
         return {}
@@ -340,7 +342,7 @@ def observe_packages(node: Node, names: "list[str]") -> "dict[str, str]":
     return parse_packages(out, names)
 
 
-def parse_packages(out: str, names: "list[str]") -> "dict[str, str]":
+def parse_packages(out: str, names: list[str]) -> dict[str, str]:
     """Keep the lines that are an answer; ``package x is not installed`` is none."""
     found = dict.fromkeys(names, "absent")
     for line in out.splitlines():
@@ -356,13 +358,13 @@ def is_dpkg(node: Node) -> bool:
     return os.path.isfile(status) and os.path.getsize(status) > 0
 
 
-def all_packages(node: Node) -> "list[str]":
+def all_packages(node: Node) -> list[str]:
     """Name every package that dpkg has installed."""
     _, out, _ = node.run(["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\\n"])
     return [line.split()[0] for line in out.splitlines() if line.endswith(" installed")]
 
 
-def not_needed(node: Node) -> "set[str]":
+def not_needed(node: Node) -> set[str]:
     """Name what apt brought along for others and nobody needs any more; a simulation, needs no lock.
 
     A package that is only suggested by another one is not needed (apt keeps it by default, apt.conf(5)).
@@ -372,7 +374,7 @@ def not_needed(node: Node) -> "set[str]":
     return set(re.findall(r"^(?:Remv|Purg) ([^ :]+)", out, re.MULTILINE))
 
 
-def observe_interfaces(node: Node, names: "list[str]") -> "dict[str, Entry]":
+def observe_interfaces(node: Node, names: list[str]) -> dict[str, Entry]:
     """Describe interfaces in one call; leases and link-local addresses come by themselves."""
     if not names:
         return {}
@@ -381,7 +383,7 @@ def observe_interfaces(node: Node, names: "list[str]") -> "dict[str, Entry]":
     return {name: parse_interface(found.get(name, {})) for name in names}
 
 
-def parse_interface(one: "Entry") -> "Entry":
+def parse_interface(one: Entry) -> Entry:
     """Read one entry of ``ip -j addr show``."""
     lasting = [
         info
@@ -392,7 +394,7 @@ def parse_interface(one: "Entry") -> "Entry":
     return {"addresses": addresses, "mtu": one.get("mtu", 0)}
 
 
-def unit_steps(then: "dict[str, Entry]", now: "dict[str, Entry]") -> "dict[str, list[str]]":
+def unit_steps(then: dict[str, Entry], now: dict[str, Entry]) -> dict[str, list[str]]:
     """List, by verb of systemctl, the units that need it."""
     steps: dict[str, list[str]] = {}
 
@@ -422,7 +424,7 @@ def unit_steps(then: "dict[str, Entry]", now: "dict[str, Entry]") -> "dict[str, 
 # --- the point --------------------------------------------------------------------------------
 
 
-def empty_state() -> "State":
+def empty_state() -> State:
     """Return a point that knows nothing."""
     return {kind: {} for kind in KINDS}
 
@@ -442,7 +444,7 @@ class Point:
         """Say whether this role has anything remembered."""
         return os.path.lexists(self.path)
 
-    def load(self) -> "State":
+    def load(self) -> State:
         """Read the point; a broken one is never guessed at."""
         if not self.exists():
             return empty_state()
@@ -462,7 +464,7 @@ class Point:
             "then remove that directory."
         )
 
-    def blob(self, then: "Entry") -> bytes:
+    def blob(self, then: Entry) -> bytes:
         """Return a saved file's bytes, proved by their checksum."""
         if then["kind"] != "file":
             return b""
@@ -474,7 +476,7 @@ class Point:
             raise self.broken(f"blob {then['sha256']} was changed")
         return content
 
-    def save(self, state: "State", fresh: "list[str]") -> None:
+    def save(self, state: State, fresh: list[str]) -> None:
         """Write blobs first, the point last: it never names a blob that is not there."""
         blobs = self.directory + "/blobs"
         if not os.path.isdir(blobs):
@@ -497,7 +499,7 @@ class Point:
             text = json.dumps(all_packages(self.node))
             put_like(self.directory + "/installed.json", text.encode(), private)
 
-    def brought_along(self) -> "list[str]":
+    def brought_along(self) -> list[str]:
         """Name the packages that came since and that nobody needs now that ours are gone."""
         try:
             before = set(json.loads(read_bytes(self.directory + "/installed.json").decode()))
@@ -507,7 +509,7 @@ class Point:
             raise self.broken(f"installed.json: {exc}") from exc
         return sorted(not_needed(self.node) - before)
 
-    def note(self, step: "Step", state: "State") -> None:
+    def note(self, step: Step, state: State) -> None:
         """Keep what the role finds when it begins, or has written when it ends."""
         path = written.record_path(self.node.root, self.role)
         now = {one: written.content(observe_file(self.node, one)) for one in state["files"]}
@@ -528,7 +530,7 @@ class Point:
             os.unlink(self.node.at(written.MANIFESTS[0]))
 
 
-def observe(node: Node, names: "dict[str, list[str]]") -> "State":
+def observe(node: Node, names: dict[str, list[str]]) -> State:
     """Describe everything that is named, as it is now."""
     return {
         "files": {path: observe_file(node, path) for path in names["files"]},
@@ -540,7 +542,7 @@ def observe(node: Node, names: "dict[str, list[str]]") -> "State":
     }
 
 
-def remember(node: Node, role: str, wanted: "dict[str, list[str]]", check: bool) -> "Entry":
+def remember(node: Node, role: str, wanted: dict[str, list[str]], check: bool) -> Entry:
     """Save what is wanted and not remembered yet."""
     point = Point(node, role)
     state = point.load()
@@ -572,7 +574,7 @@ def remember(node: Node, role: str, wanted: "dict[str, list[str]]", check: bool)
     }
 
 
-def note_written(node: Node, role: str, check: bool) -> "Entry":
+def note_written(node: Node, role: str, check: bool) -> Entry:
     """Tell what the role wrote from what others did before it began; that is bookkeeping, no change."""
     point = Point(node, role)
     if point.exists() and not check:
@@ -580,7 +582,7 @@ def note_written(node: Node, role: str, check: bool) -> "Entry":
     return {"changed": False, "exists": point.exists()}
 
 
-def show(entry: "Entry", content: bytes) -> str:
+def show(entry: Entry, content: bytes) -> str:
     """Print a file for a diff, without handing secrets to the log."""
     if entry["kind"] == "absent":
         return ""
@@ -600,8 +602,8 @@ class Restoration:
         node: Node,
         role: str,
         check: bool,
-        restart: "list[str]",
-        leave: "Sequence[str]" = (),
+        restart: list[str],
+        leave: Sequence[str] = (),
     ) -> None:
         self.node = node
         self.point = Point(node, role)
@@ -613,7 +615,7 @@ class Restoration:
         self.faults: list[str] = []
         self.diff: list[dict[str, str]] = []
 
-    def run(self) -> "Entry":
+    def run(self) -> Entry:
         """Do it, and say what differed."""
         then = self.point.load()
         now = observe(self.node, {kind: sorted(then[kind]) for kind in KINDS})
@@ -640,19 +642,19 @@ class Restoration:
             self.units("restart", {"restart": self.stale(then, now)})
         return self.result(then, now)
 
-    def only_keep(self) -> "Entry":
+    def only_keep(self) -> Entry:
         """Keep what somebody has changed, for a role that puts its files back by itself."""
         then = self.point.load()
         self.keep(then, observe(self.node, dict(NOTHING, files=sorted(then["files"]))))
         self.refuse_faults()
         return {"changed": bool(self.kept), "exists": self.point.exists(), "kept": self.kept}
 
-    def differing(self, then: "State", now: "State") -> "list[str]":
+    def differing(self, then: State, now: State) -> list[str]:
         """The files that are not as they were, without those that the role has given back."""
         paths = [path for path in sorted(then["files"]) if path not in self.leave]
         return [path for path in paths if then["files"][path] != now["files"][path]]
 
-    def keep(self, then: "State", now: "State") -> None:
+    def keep(self, then: State, now: State) -> None:
         """Keep each file that is another one than the role wrote, before the one of before takes its place."""
         ours = written.known(self.node.root, self.point.role)
         for path in self.differing(then, now):
@@ -664,7 +666,7 @@ class Restoration:
             if written.content(stands) != last:
                 self.set_aside(path, stands)
 
-    def set_aside(self, path: str, stands: "Entry") -> None:
+    def set_aside(self, path: str, stands: Entry) -> None:
         """Copy a file beside itself, under a name that its readers leave out."""
         name = self.free_name(path, stands)
         data = read_bytes(self.node.at(path)) if stands["kind"] == "file" else b""
@@ -679,7 +681,7 @@ class Restoration:
             ) from exc
         self.kept.append({"path": path, "kept": name})
 
-    def free_name(self, path: str, stands: "Entry") -> str:
+    def free_name(self, path: str, stands: Entry) -> str:
         """A name that is free, or has the same version already, of an undo that did not end."""
         date, taken = time.strftime("%Y-%m-%d", time.gmtime()), 0
         name = str(written.kept_name(path, date))
@@ -690,23 +692,23 @@ class Restoration:
             name = str(written.kept_name(path, date, taken))
         return name
 
-    def removes(self, then: "State", path: str) -> bool:
+    def removes(self, then: State, path: str) -> bool:
         """Say whether putting *path* back means that it goes."""
         return bool(then["files"][path]["kind"] == "absent")
 
-    def stale(self, then: "State", now: "State") -> "list[str]":
+    def stale(self, then: State, now: State) -> list[str]:
         """List the units that ran then and run now: they still have our files in memory."""
         both = (then["services"], now["services"])
         return [u for u in self.restart if all(side.get(u, {}).get("active") for side in both)]
 
-    def file(self, path: str, then: "Entry", now: "Entry", content: bytes) -> None:
+    def file(self, path: str, then: Entry, now: Entry, content: bytes) -> None:
         """Put one path back and keep its diff."""
         present = read_bytes(self.node.at(path)) if now["kind"] == "file" else b""
         entry = {"before": show(now, present), "after": show(then, content)}
         self.diff.append(dict(entry, before_header=path, after_header=path))
         self.attempt("file:" + path, lambda: put_back_file(self.node, path, then, content))
 
-    def directories(self, then: "dict[str, bool]", gone: "set[str]") -> None:
+    def directories(self, then: dict[str, bool], gone: set[str]) -> None:
         """Remove those we made, deepest first, as far as they are empty without what is *gone*."""
         for path in sorted(then, key=len, reverse=True):
             here = self.node.at(path)
@@ -719,7 +721,7 @@ class Restoration:
                 gone.add(path)
                 self.attempt("directory:" + path, functools.partial(os.rmdir, here))
 
-    def sysctls(self, then: "dict[str, str | None]", now: "dict[str, str | None]") -> None:
+    def sysctls(self, then: dict[str, str | None], now: dict[str, str | None]) -> None:
         """Write the values that differ; a key that left the kernel needs nothing."""
         for key in sorted(then):
             value = then[key]
@@ -736,14 +738,14 @@ class Restoration:
             action = functools.partial(put_back_sysctl, self.node, key, value)
             self.attempt("sysctl:" + key, action)
 
-    def units(self, verb: str, steps: "dict[str, list[str]]") -> None:
+    def units(self, verb: str, steps: dict[str, list[str]]) -> None:
         """Run one verb of systemctl over all units that need it."""
         units = steps.get(verb, [])
         if units:
             self.done += [f"service:{unit} {verb}" for unit in units]
             self.systemctl(verb, units)
 
-    def systemctl(self, verb: str, units: "list[str]") -> None:
+    def systemctl(self, verb: str, units: list[str]) -> None:
         """Run it unless we only look; a failure is kept for the end."""
         if self.check:
             return
@@ -751,7 +753,7 @@ class Restoration:
         if rc != 0:
             self.faults.append(f"systemctl {verb} {' '.join(units)}: {(err or out).strip()}")
 
-    def attempt(self, what: str, action: "Action") -> None:
+    def attempt(self, what: str, action: Action) -> None:
         """Go on after a failure: all faults named beats a stop at the first."""
         self.done.append(what)
         if self.check:
@@ -771,7 +773,7 @@ class Restoration:
                 "Mend what is named and run the undo again: the point is kept."
             )
 
-    def result(self, then: "State", now: "State") -> "Entry":
+    def result(self, then: State, now: State) -> Entry:
         """Assemble the answer."""
         self.refuse_faults()
         before, after = then["packages"], now["packages"]
@@ -797,7 +799,7 @@ class Restoration:
         }
 
 
-def forget(node: Node, role: str, check: bool) -> "Entry":
+def forget(node: Node, role: str, check: bool) -> Entry:
     """Drop a point if there is one, and purge what apt brought along with its packages."""
     point = Point(node, role)
     found = os.path.isdir(point.directory)
@@ -809,7 +811,7 @@ def forget(node: Node, role: str, check: bool) -> "Entry":
     return {"changed": found, "exists": found and check, "swept": swept}
 
 
-def purge(node: Node, role: str, names: "list[str]") -> None:
+def purge(node: Node, role: str, names: list[str]) -> None:
     """Remove packages with their configuration; another apt is waited for."""
     wait = f"DPkg::Lock::Timeout={LOCK_SECONDS}"
     rc, out, err = node.run(["apt-get", "--quiet", "--yes", "-o", wait, "purge", *names])
@@ -850,7 +852,7 @@ def main() -> None:
         "DEBIAN_FRONTEND": "noninteractive",
     }
 
-    def run(command: "list[str]") -> "tuple[int, str, str]":
+    def run(command: list[str]) -> tuple[int, str, str]:
         try:
             rc, out, err = module.run_command(command, handle_exceptions=False)
         except OSError as exc:

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Hold packages in one version with dnf's versionlock plugin, beside other people's locks."""
 
+from __future__ import annotations
+
 import os
 from typing import TYPE_CHECKING
 
@@ -77,7 +79,7 @@ class LockError(Exception):
     """A coded sentence for the user."""
 
 
-def plan(params: "Entry", check: bool, root: str = "") -> "Entry":
+def plan(params: Entry, check: bool, root: str = "") -> Entry:
     """The list before and after; *check*: the plugin may not be installed yet."""
     path, why_not = versionlock.plugin(root)
     names, present = params["names"], params["state"] == "present"

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Hand one file from node to node over the cluster's own network."""
 
+from __future__ import annotations
+
 import json
 import os
 import secrets
@@ -120,7 +122,7 @@ reasons:
 """
 
 
-def start(params: "Entry") -> "Entry":
+def start(params: Entry) -> Entry:
     """Prove what is here and serve it; a node without its address says why and goes on."""
     folder = os.path.dirname(params["path"])
     # Jobs of other users pass through the folder above; what is on its way is nobody's business.
@@ -148,7 +150,7 @@ def start(params: "Entry") -> "Entry":
     return dict(answer, port=port)
 
 
-def by_controller(name: str, failed: "dict[str, str]", why: str) -> str:
+def by_controller(name: str, failed: dict[str, str], why: str) -> str:
     """The warning that the slow way is taken, or that others may have to take it."""
     reasons = [f"{peer}: {reason}" for peer, reason in sorted(failed.items())] + [why or ""]
     said = "; ".join(reason for reason in reasons if reason) or "no node offers them"
@@ -163,7 +165,7 @@ def by_controller(name: str, failed: "dict[str, str]", why: str) -> str:
     )
 
 
-def stop(params: "Entry") -> "Entry":
+def stop(params: Entry) -> Entry:
     """The helper looks for its control file twice a second."""
     control = os.path.join(os.path.dirname(params["path"]), CONTROL)
     if os.path.exists(control):

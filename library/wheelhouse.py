@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """On the controller: download hash-pinned wheels for another Python once, and bundle them."""
 
+from __future__ import annotations
+
 import fcntl
 import hashlib
 import json
@@ -128,7 +130,7 @@ class DownloadError(Exception):
     """A coded sentence for the user."""
 
 
-def command(params: "Entry", dest: str, index: str) -> "list[str]":
+def command(params: Entry, dest: str, index: str) -> list[str]:
     """pip's command line for the nodes' Python, whatever runs here."""
     line = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-deps"]
     line += ["--require-hashes", "--only-binary", ":all:", "--dest", dest]
@@ -142,7 +144,7 @@ def command(params: "Entry", dest: str, index: str) -> "list[str]":
     return [*line, "--requirement", params["requirements"]]
 
 
-def download(params: "Entry", dest: str) -> None:
+def download(params: Entry, dest: str) -> None:
     """Run pip with its own settings, then with the index too; its last words explain a failure.
 
     A site's mirror or a directory of wheels (pip config) may have everything: then nobody outside is asked.
@@ -159,7 +161,7 @@ def download(params: "Entry", dest: str) -> None:
         )
 
 
-def attempt(params: "Entry", dest: str, index: str) -> "list[str]":
+def attempt(params: Entry, dest: str, index: str) -> list[str]:
     """One run of pip: what it said when it failed, [] when all is there.
 
     The lock names every version with its hash: a constraint of this machine could only stop it. Its pip.conf may
@@ -187,7 +189,7 @@ def attempt(params: "Entry", dest: str, index: str) -> "list[str]":
     return (words or ["no output"]) if done.returncode else []
 
 
-def recorded(record: str, wheels: str) -> "dict[str, str] | None":
+def recorded(record: str, wheels: str) -> dict[str, str] | None:
     """The set that an earlier run downloaded, if every file is still what it was."""
     try:
         with open(record) as stream:
@@ -199,7 +201,7 @@ def recorded(record: str, wheels: str) -> "dict[str, str] | None":
     return None
 
 
-def fetch(params: "Entry", record: str, wheels: str) -> "dict[str, str]":
+def fetch(params: Entry, record: str, wheels: str) -> dict[str, str]:
     """Download aside, then move into the cache: an interrupted run leaves no half file there."""
     aside = tempfile.mkdtemp(prefix=".new-", dir=params["cache"])
     try:
@@ -221,7 +223,7 @@ def unpacked_bytes(path: str) -> int:
         return sum(info.file_size for info in archive.infolist())
 
 
-def pack(files: "dict[str, str]", wheels: str, bundle: str) -> None:
+def pack(files: dict[str, str], wheels: str, bundle: str) -> None:
     """Write the tar of *files*; uncompressed, wheels are compressed already."""
     handle, aside = tempfile.mkstemp(prefix=".new-", dir=os.path.dirname(bundle))
     try:
@@ -234,13 +236,13 @@ def pack(files: "dict[str, str]", wheels: str, bundle: str) -> None:
             os.unlink(aside)
 
 
-def set_name(params: "Entry") -> str:
+def set_name(params: Entry) -> str:
     """Name a download by all that decides it."""
     parts = [sha256(params["requirements"]), params["python"], *params["platforms"]]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def bundle_of(files: "dict[str, str]", params: "Entry", wheels: str) -> str:
+def bundle_of(files: dict[str, str], params: Entry, wheels: str) -> str:
     """The path of the tar with what the nodes lack, made when it is not there."""
     missing = {name: digest for name, digest in files.items() if digest not in params["have"]}
     if not missing:
@@ -256,7 +258,7 @@ def bundle_of(files: "dict[str, str]", params: "Entry", wheels: str) -> str:
     return path
 
 
-def manifest_of(bundle: str) -> "Entry":
+def manifest_of(bundle: str) -> Entry:
     """What nodes need to prove every piece of the bundle by itself, before they pass it on."""
     if not bundle:
         return {}
@@ -267,7 +269,7 @@ def manifest_of(bundle: str) -> "Entry":
     return {"size": os.path.getsize(bundle), "piece": PIECE, "pieces": pieces}
 
 
-def provide(params: "Entry") -> "Entry":
+def provide(params: Entry) -> Entry:
     """Have the wheels and their bundle in the cache."""
     wheels = os.path.join(params["cache"], "files")
     os.makedirs(wheels, exist_ok=True)
@@ -290,11 +292,11 @@ def provide(params: "Entry") -> "Entry":
     }
 
 
-def foresee(params: "Entry") -> "Entry":
+def foresee(params: Entry) -> Entry:
     """For check mode: whether something would be downloaded; there may be no wheels to speak of."""
     record = os.path.join(params["cache"], set_name(params) + ".json")
     files = recorded(record, os.path.join(params["cache"], "files"))
-    nothing: "Entry" = {
+    nothing: Entry = {
         "bundle": "",
         "bundle_bytes": 0,
         "manifest": {},
@@ -304,7 +306,7 @@ def foresee(params: "Entry") -> "Entry":
     return dict(nothing, changed=files is None, key=params["key"])
 
 
-def wait_for(lock: "Any", seconds: int) -> None:
+def wait_for(lock: Any, seconds: int) -> None:
     """Take the cache's lock; another run that downloads is waited for, not for ever."""
     deadline = time.monotonic() + seconds
     while True:
@@ -321,7 +323,7 @@ def wait_for(lock: "Any", seconds: int) -> None:
 
 def main() -> None:
     """Read the parameters, provide, answer."""
-    texts: "Entry" = {"type": "list", "elements": "str"}
+    texts: Entry = {"type": "list", "elements": "str"}
     module = AnsibleModule(
         argument_spec={
             "requirements": {"type": "path", "required": True},

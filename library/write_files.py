@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Write several small files and their directories in one round trip."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 import stat
@@ -93,7 +95,7 @@ paths:
 LARGEST = 1 << 20  # a key, a list: nothing large belongs here
 
 
-def observe(path: str) -> "Entry":
+def observe(path: str) -> Entry:
     """Describe a file: its bytes and mode, or that it is not there."""
     try:
         info = os.lstat(path)
@@ -106,7 +108,7 @@ def observe(path: str) -> "Entry":
     return {"exists": True, "content": content, "mode": stat.S_IMODE(info.st_mode)}
 
 
-def show(entry: "Entry") -> str:
+def show(entry: Entry) -> str:
     """Print a state for a diff."""
     if not entry["exists"]:
         return ""
@@ -125,7 +127,7 @@ def fetch(url: str) -> bytes:
         raise ValueError(f"{url} cannot be fetched: {error}") from error
 
 
-def plan_files(files: "list[Entry]", absent: "list[str]") -> "list[Entry]":
+def plan_files(files: list[Entry], absent: list[str]) -> list[Entry]:
     """List the steps that are needed, each with the state before and after."""
     steps = []
     for item in files:
@@ -142,7 +144,7 @@ def plan_files(files: "list[Entry]", absent: "list[str]") -> "list[Entry]":
     return [step for step in steps if step["before"] != step["after"]]
 
 
-def missing_directories(paths: "list[str]") -> "list[str]":
+def missing_directories(paths: list[str]) -> list[str]:
     """The directories that do not exist yet, parents first."""
     missing: list[str] = []
     for path in paths:
@@ -154,7 +156,7 @@ def missing_directories(paths: "list[str]") -> "list[str]":
     return missing
 
 
-def write(module: AnsibleModule, step: "Entry") -> None:
+def write(module: AnsibleModule, step: Entry) -> None:
     """Carry out one step; the rename keeps the SELinux context that the place calls for."""
     path, after = step["path"], step["after"]
     if not after["exists"]:
@@ -174,7 +176,7 @@ def write(module: AnsibleModule, step: "Entry") -> None:
             os.unlink(temporary)
 
 
-def carry_out(module: AnsibleModule, folders: "list[str]", steps: "list[Entry]") -> None:
+def carry_out(module: AnsibleModule, folders: list[str], steps: list[Entry]) -> None:
     """Make the directories, then the files."""
     for folder in folders:
         os.mkdir(folder)
@@ -183,7 +185,7 @@ def carry_out(module: AnsibleModule, folders: "list[str]", steps: "list[Entry]")
         write(module, step)
 
 
-def difference(step: "Entry") -> "dict[str, str]":
+def difference(step: Entry) -> dict[str, str]:
     """One file for Ansible's diff."""
     return {
         "before": show(step["before"]),

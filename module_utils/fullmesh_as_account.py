@@ -6,6 +6,8 @@ The kernel does, when the work is done by a process that is the account. It is a
 on NFS with root_squash.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from typing import TYPE_CHECKING
@@ -21,17 +23,17 @@ class AccountError(Exception):
     """What the work refused, in its own words."""
 
 
-def become(owner: "pwd.struct_passwd") -> None:
+def become(owner: pwd.struct_passwd) -> None:
     """Give up root for good: groups first, for afterwards they could not be changed any more."""
     if os.geteuid() == 0:
         os.setgroups(os.getgrouplist(owner.pw_name, owner.pw_gid))
         os.setresgid(owner.pw_gid, owner.pw_gid, owner.pw_gid)
         os.setresuid(owner.pw_uid, owner.pw_uid, owner.pw_uid)
     if os.getresuid() != (owner.pw_uid,) * 3:
-        raise PermissionError("cannot act as {}".format(owner.pw_name))
+        raise PermissionError(f"cannot act as {owner.pw_name}")
 
 
-def answer(owner: "pwd.struct_passwd", work: "Callable[[], Any]") -> "dict[str, Any]":
+def answer(owner: pwd.struct_passwd, work: Callable[[], Any]) -> dict[str, Any]:
     """Do it; what went wrong is an answer as well."""
     try:
         os.chdir("/")
@@ -44,7 +46,7 @@ def answer(owner: "pwd.struct_passwd", work: "Callable[[], Any]") -> "dict[str, 
         return {"failed": str(error) or type(error).__name__}
 
 
-def as_account(owner: "pwd.struct_passwd", work: "Callable[[], Any]") -> "Any":
+def as_account(owner: pwd.struct_passwd, work: Callable[[], Any]) -> Any:
     """Run *work* in a child that is the account, and return what it returned (anything that JSON can carry).
 
     Raises:
@@ -74,5 +76,5 @@ def as_account(owner: "pwd.struct_passwd", work: "Callable[[], Any]") -> "Any":
         raise AccountError(told["refused"])
     if "value" not in told:
         why = told.get("failed", "it ended without an answer")
-        raise OSError("as {}: {}".format(owner.pw_name, why))
+        raise OSError(f"as {owner.pw_name}: {why}")
     return told["value"]

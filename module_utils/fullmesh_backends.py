@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Who configures an interface, and the backend that writes for it. Python 3.6, stdlib only.
+"""Who configures an interface, and the backend that writes for it. Stdlib only.
 
 A backend is a module with NAME and
   OURS     glob patterns of our own files; READS: of what `validate` has to see beside them
@@ -17,6 +17,8 @@ A backend is a module with NAME and
   restore(names, before) -> [argv]        commands once the old files stand again. Each is tried, whatever the others
                                           say: what is already as it was may refuse.
 """
+
+from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
@@ -38,7 +40,7 @@ else:
     from ansible.module_utils import fullmesh_link_networkd as networkd
     from ansible.module_utils import fullmesh_link_networkmanager as networkmanager
 
-BACKENDS: "dict[str, Any]" = {
+BACKENDS: dict[str, Any] = {
     one.NAME: one for one in (networkmanager, netplan, networkd, ifupdown, ifcfg)
 }
 ForeignError = common.ForeignError
@@ -47,12 +49,12 @@ with_remade = common.with_remade
 unlike = common.unlike
 
 
-def backend(name: str) -> "Any":
+def backend(name: str) -> Any:
     """The backend called *name*."""
     return BACKENDS[name]
 
 
-def together(first: "State", later: "State") -> "State":
+def together(first: State, later: State) -> State:
     """What an undo gives back after several changes: each interface as it was before its own first one.
 
     Args:
@@ -72,7 +74,7 @@ def together(first: "State", later: "State") -> "State":
     return {"names": names, "owners": owners, "runtime": widened(seen, now, unseen)}
 
 
-def counted(kept: "State") -> "State":
+def counted(kept: State) -> State:
     """What was kept for an undo, of the interfaces alone that changed.
 
     Up to 2e7304f it also had those that were only watched while a change was tried: the one that carries ssh, and every
@@ -82,7 +84,7 @@ def counted(kept: "State") -> "State":
     return dict(kept, runtime=narrowed(kept.get("runtime", {}), names)) if kept else kept
 
 
-def narrowed(state: "State", names: "list[str]") -> "State":
+def narrowed(state: State, names: list[str]) -> State:
     """A snapshot with what it says of the interfaces *names* alone."""
     result = dict(state)
     for key, value in state.items():
@@ -93,7 +95,7 @@ def narrowed(state: "State", names: "list[str]") -> "State":
     return result
 
 
-def widened(state: "State", more: "State", names: "list[str]") -> "State":
+def widened(state: State, more: State, names: list[str]) -> State:
     """A snapshot with what another one says of the interfaces *names*."""
     result = dict(state)
     for key, value in more.items():
@@ -107,21 +109,21 @@ def widened(state: "State", more: "State", names: "list[str]") -> "State":
     return result
 
 
-def device_of(entry: "Any") -> str:
+def device_of(entry: Any) -> str:
     """The interface of an entry in a snapshot's list: a route as dict or as [family, interface, text], or a name."""
     if isinstance(entry, dict):
         return str(entry.get("dev", ""))
     return str(entry if isinstance(entry, str) else entry[1])
 
 
-def present(read: "Reader", listed: "Lister") -> "Files":
+def present(read: Reader, listed: Lister) -> Files:
     """The files of ours that stand there now, of every backend: what begins with our head."""
     paths = {path for one in BACKENDS.values() for pattern in one.OURS for path in listed(pattern)}
     texts = {path: read(path) for path in sorted(paths)}
     return {path: text for path, text in texts.items() if text.startswith(common.HEAD)}
 
 
-def scratch(name: str, read: "Reader", listed: "Lister", changes: "Changes") -> "Files":
+def scratch(name: str, read: Reader, listed: Lister, changes: Changes) -> Files:
     """All that the backend's tool would read once *changes* (ours and foreign) are made."""
     paths = {path for pattern in BACKENDS[name].READS for path in listed(pattern)}
     result = {path: read(path) for path in sorted(paths)}
@@ -132,7 +134,7 @@ def scratch(name: str, read: "Reader", listed: "Lister", changes: "Changes") -> 
 # --- who owns an interface --------------------------------------------------------------------
 
 
-def network_manager_state(run: "Runner", interface: str) -> str:
+def network_manager_state(run: Runner, interface: str) -> str:
     """NetworkManager's word for a device, empty where it does not run."""
     command = ["nmcli", "--terse", "--get-values", "GENERAL.STATE", "device", "show", interface]
     rc, out, _ = run(command)
@@ -140,12 +142,12 @@ def network_manager_state(run: "Runner", interface: str) -> str:
     return out.strip() if rc == 0 else ""
 
 
-def networkd_file(read: "Reader", interface: str) -> str:
+def networkd_file(read: Reader, interface: str) -> str:
     """The .network file that systemd-networkd uses for an interface, empty for none."""
     return networkd.file_of(read, interface)
 
 
-def from_ifcfg(run: "Runner", read: "Reader", listed: "Lister", interface: str) -> bool:
+def from_ifcfg(run: Runner, read: Reader, listed: Lister, interface: str) -> bool:
     """Say whether NetworkManager knows the interface from an ifcfg file rather than from a keyfile.
 
     FILENAME came with NetworkManager 1.16; before (EL7 up to 7.6) the ifcfg-rh plugin is always there. Where the
@@ -158,7 +160,7 @@ def from_ifcfg(run: "Runner", read: "Reader", listed: "Lister", interface: str) 
     return rc != 0 or path in out.splitlines()
 
 
-def owner_of(run: "Runner", read: "Reader", listed: "Lister", interface: str) -> str:
+def owner_of(run: Runner, read: Reader, listed: Lister, interface: str) -> str:
     """The backend that owns *interface* now, never guessed from the distribution's name; "" for none.
 
     Asked in this order: NetworkManager, where it manages the device; ifupdown, where a stanza names it and ifup is
@@ -181,7 +183,7 @@ def owner_of(run: "Runner", read: "Reader", listed: "Lister", interface: str) ->
     return running(run, read, scripts)
 
 
-def running(run: "Runner", read: "Reader", scripts: bool) -> str:
+def running(run: Runner, read: Reader, scripts: bool) -> str:
     """What the node runs, for an interface that nobody has configured; NetworkManager has refused it by then."""
     if run(["netplan", "info"])[0] == 0:
         return netplan.NAME
@@ -193,8 +195,8 @@ def running(run: "Runner", read: "Reader", scripts: bool) -> str:
 
 
 def owners(
-    run: "Runner", read: "Reader", listed: "Lister", links: "list[Link]"
-) -> "tuple[dict[str, str], dict[str, str]]":
+    run: Runner, read: Reader, listed: Lister, links: list[Link]
+) -> tuple[dict[str, str], dict[str, str]]:
     """The backend of each link, and why others have none: a bond's is its members', a VLAN's its parent's.
 
     Returns:
@@ -211,7 +213,7 @@ def owners(
         if len(set(each.values())) == 1 and all(each.values()):
             found[name] = next(iter(each.values()))
         elif all(each.values()):
-            parts = ["%s belongs to %s" % pair for pair in sorted(each.items())]
+            parts = ["{} belongs to {}".format(*pair) for pair in sorted(each.items())]
             why[name] = "its members have different owners: " + ", ".join(parts)
         else:
             nobody = sorted(one for one, owner in each.items() if not owner)
@@ -219,7 +221,7 @@ def owners(
     return found, why
 
 
-def prepared(run: "Runner", read: "Reader", listed: "Lister", links: "list[Link]") -> "list[Link]":
+def prepared(run: Runner, read: Reader, listed: Lister, links: list[Link]) -> list[Link]:
     """The links with what a backend has to know of the node to write them down.
 
     ``unmanaged``: NetworkManager keeps off the card, and shall (ifcfg). ``alone``: no other netplan file knows the

@@ -1,10 +1,12 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Rules beside firewalld that would drop the peers' traffic: found in the kernel, named. Python 3.6, stdlib only.
+"""Rules beside firewalld that would drop the peers' traffic: found in the kernel, named. Stdlib only.
 
 An accept in firewalld does not save a packet from a drop in another base chain (measured: nftables goes through all
 of them by hook and priority), so whoever put a table of their own there decides as well.
 """
+
+from __future__ import annotations
 
 import ipaddress
 from typing import TYPE_CHECKING
@@ -25,7 +27,7 @@ FAMILIES = (("ip", "iptables", "ip_tables_names"), ("ip6", "ip6tables", "ip6_tab
 VERBS = {"drop": "drops", "divert": "leads elsewhere"}
 
 
-def own_links(run, peers):  # type: (Runner, list[str]) -> list[Entry]
+def own_links(run: Runner, peers: list[str]) -> list[Entry]:
     """Return this node's cluster addresses: interface, family, address, network; empty where it has none yet."""
     wanted = firewalld.by_family(peers)
     found = []
@@ -39,7 +41,7 @@ def own_links(run, peers):  # type: (Runner, list[str]) -> list[Entry]
     return found
 
 
-def senders(links, peers):  # type: (list[Entry], list[str]) -> list[Entry]
+def senders(links: list[Entry], peers: list[str]) -> list[Entry]:
     """Return what to ask of the rules, link by link: which peers send there, to which address of ours.
 
     A peer of another network comes over the one link that there is, or over one that nobody can say: what names an
@@ -61,17 +63,17 @@ def senders(links, peers):  # type: (list[Entry], list[str]) -> list[Entry]
     return [one for one in asked if any(one["peers"].values())]
 
 
-def question(family, peers, interface, address):  # type: (str, list[Any], str, str) -> Entry
+def question(family: str, peers: list[Any], interface: str, address: str) -> Entry:
     """Say who sends over which interface to which address, as `packet.findings` wants it."""
     own = {family: address} if address else {}
     return {"peers": {family: [str(one) for one in peers]}, "own": own, "interface": interface}
 
 
-def nftables(run):  # type: (Runner) -> Entry
+def nftables(run: Runner) -> Entry:
     """Return every rule that nftables has but firewalld's own, iptables-nft's included and explained."""
     rc, out = run(["nft", "-j", "list", "ruleset"])
     text = out if rc == 0 and out.strip() else firewalld.binding("list ruleset")
-    rules = ruleset.parse_json(text)  # type: Entry
+    rules: Entry = ruleset.parse_json(text)
     for key in [key for key in rules["chains"] if key[1] == "firewalld"]:
         del rules["chains"][key]
     if ruleset.has_xt(rules):
@@ -82,7 +84,7 @@ def nftables(run):  # type: (Runner) -> Entry
     return rules
 
 
-def without_ufw(rules):  # type: (Entry) -> None
+def without_ufw(rules: Entry) -> None:
     """Leave ufw's part out: it is about to go, and its policies with it."""
     for chain in rules["chains"].values():
         kept = [rule for rule in chain["rules"] if not target(rule).startswith("ufw")]
@@ -90,7 +92,7 @@ def without_ufw(rules):  # type: (Entry) -> None
             chain.update(rules=kept, policy="accept")
 
 
-def without_firewalld(rules):  # type: (Entry) -> None
+def without_firewalld(rules: Entry) -> None:
     """Leave out what firewalld's iptables backend has in the shared chains: its dispatch and what follows it."""
     for chain in rules["chains"].values():
         for number, rule in enumerate(chain["rules"]):
@@ -99,7 +101,7 @@ def without_firewalld(rules):  # type: (Entry) -> None
                 break
 
 
-def target(rule):  # type: (Entry) -> str
+def target(rule: Entry) -> str:
     """Return the chain that a rule leads to."""
     found = [
         part[word]["target"] for part in rule["expr"] for word in ("jump", "goto") if word in part
@@ -107,14 +109,14 @@ def target(rule):  # type: (Entry) -> str
     return str(found[0]) if found else ""
 
 
-def legacy(run, proc="/proc"):  # type: (Runner, str) -> tuple[list[Entry], list[str]]
+def legacy(run: Runner, proc: str = "/proc") -> tuple[list[Entry], list[str]]:
     """Return the rules in iptables' old tables, which nftables does not show, and the tables that nobody can read.
 
     /proc/net/ip_tables_names lists the tables in use.
     """
     found, unread = [], []
     for family, tool, names in FAMILIES:
-        tables = read("{}/net/{}".format(proc, names)).split()
+        tables = read(f"{proc}/net/{names}").split()
         if not tables:
             continue
         rc, out = run([tool + "-legacy-save"])
@@ -125,7 +127,7 @@ def legacy(run, proc="/proc"):  # type: (Runner, str) -> tuple[list[Entry], list
     return found, unread
 
 
-def look(run, want, ufw_goes):  # type: (Runner, Entry, bool) -> tuple[list[str], list[Entry]]
+def look(run: Runner, want: Entry, ufw_goes: bool) -> tuple[list[str], list[Entry]]:
     """Say what keeps the peers out beside firewalld: coded faults, and notes on what is not sure.
 
     *want*: peers, ports. *ufw_goes*: ufw's rules are left out, because they are about to be taken away.
@@ -139,7 +141,7 @@ def look(run, want, ufw_goes):  # type: (Runner, Entry, bool) -> tuple[list[str]
         without_ufw(rules)
     without_firewalld(rules)
     old, unread = legacy(run)
-    found = []  # type: list[Entry]
+    found: list[Entry] = []
     for tool, ruleset_ in [("nft", rules), *(("iptables-legacy", one) for one in old)]:
         for question_ in asked:
             told = [dict(one, tool=tool) for one in packet.findings(ruleset_, question_)]
@@ -148,14 +150,14 @@ def look(run, want, ufw_goes):  # type: (Runner, Entry, bool) -> tuple[list[str]
     return worded(found, unread)
 
 
-def same(one, other):  # type: (Entry, Entry) -> bool
+def same(one: Entry, other: Entry) -> bool:
     """Say whether two findings are of one rule; each has an example of its own, and one is enough."""
     return all(one[key] == other[key] for key in one if key not in ("port", "sender", "line")) and (
         one["handle"] is not None or one["line"] == other["line"]
     )
 
 
-def with_lines(run, found):  # type: (Runner, list[Entry]) -> None
+def with_lines(run: Runner, found: list[Entry]) -> None:
     """Write the rule as a person would into every finding that has only a handle."""
     if all(one["line"] for one in found):
         return
@@ -166,7 +168,7 @@ def with_lines(run, found):  # type: (Runner, list[Entry]) -> None
         one["line"] = one["line"] or lines.get(known, "(no text)")
 
 
-def worded(found, unread):  # type: (list[Entry], list[str]) -> tuple[list[str], list[Entry]]
+def worded(found: list[Entry], unread: list[str]) -> tuple[list[str], list[Entry]]:
     """Turn findings into faults and notes."""
     faults, notes = [], []
     for one in found:
@@ -176,23 +178,23 @@ def worded(found, unread):  # type: (list[Entry], list[str]) -> tuple[list[str],
             if one["sure"] and not one["line"].startswith("policy"):
                 notes.append(remark("PF-205", text + " That concerns jobs in containers only."))
         elif one["sure"]:
-            faults.append("[PF-124] {} {}".format(text, step(one)))
+            faults.append(f"[PF-124] {text} {step(one)}")
         else:
             notes.append(
                 remark("PF-206", text + " Whether it does depends on more than the packet.")
             )
     for tables in unread:
-        text = "the old tables of {} are in use and cannot be read".format(tables)
+        text = f"the old tables of {tables} are in use and cannot be read"
         notes.append(remark("PF-207", text + "; install iptables-legacy."))
     return faults, notes
 
 
-def remark(code, text):  # type: (str, str) -> Entry
+def remark(code: str, text: str) -> Entry:
     """Make one note."""
     return {"code": code, "text": text}
 
 
-def sentence(one):  # type: (Entry) -> str
+def sentence(one: Entry) -> str:
     """Say what a rule does."""
     place = "table {family} {table}, chain {chain}".format(**one)
     place += " (hook {})".format(one["hook"]) if one["hook"] else ""
@@ -205,7 +207,7 @@ def sentence(one):  # type: (Entry) -> str
     )
 
 
-def step(one):  # type: (Entry) -> str
+def step(one: Entry) -> str:
     """Say what to do about it."""
     if one["line"].startswith("policy"):
         return (
@@ -219,6 +221,7 @@ def step(one):  # type: (Entry) -> str
     else:
         command = "nft delete rule {family} {table} {chain} handle {handle}".format(**one)
     return (
-        "An accept in firewalld does not help where another chain drops. Take it out (`{}`, and where it is loaded "
-        "from), or except the peers in it.".format(command)
+        "An accept in firewalld does not help where another chain drops. Take it out "
+        f"(`{command}`, and where it is loaded "
+        "from), or except the peers in it."
     )

@@ -1,7 +1,9 @@
 """What chrony's configuration says and should say, and what chronyc answers: text in, text or data out.
 
-Runs on nodes: standard library only, Python 3.6 syntax.
+Runs on nodes: standard library only.
 """
+
+from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,7 @@ CAP_SYS_TIME = 25  # capabilities(7), linux/capability.h
 REACHED = "*"  # chronyc sources: the source that the clock follows
 
 
-def configuration_directories(text: str) -> "list[str]":
+def configuration_directories(text: str) -> list[str]:
     """The directories whose *.conf files this configuration reads (chrony.conf(5), confdir)."""
     found: list[str] = []
     for line in text.splitlines():
@@ -54,8 +56,8 @@ def muted(text: str, only: bool) -> str:
 
 
 def wanted_files(
-    config: str, text: str, drop_ins: "list[str]", lines: "list[str]", only: bool = False
-) -> "dict[str, str]":
+    config: str, text: str, drop_ins: list[str], lines: list[str], only: bool = False
+) -> dict[str, str]:
     """What shall stand where: {path: content, empty for absent}; a drop-in where *text* reads its directory.
 
     *only*: nobody but *lines* names a source.
@@ -74,7 +76,7 @@ def wanted_files(
     return files
 
 
-def parse_sources(text: str) -> "list[Source]":
+def parse_sources(text: str) -> list[Source]:
     """Read ``chronyc -n -c sources``: mode, state, address, stratum, poll, reach (octal), ..."""
     rows = [line.split(",") for line in text.splitlines()]
     return [
@@ -84,7 +86,7 @@ def parse_sources(text: str) -> "list[Source]":
     ]
 
 
-def parse_tracking(text: str) -> "Source":
+def parse_tracking(text: str) -> Source:
     """Read ``chronyc -n -c tracking``: reference id, address, stratum, ..., system offset (5th), leap status (last)."""
     row = text.strip().split(",")
     if len(row) < 6:  # noqa: PLR2004 (up to the offset)
@@ -92,7 +94,7 @@ def parse_tracking(text: str) -> "Source":
     return {"reference": row[0], "stratum": int(row[2]), "offset": float(row[4]), "leap": row[-1]}
 
 
-def unsynchronised(tracking: "Source", sources: "list[Source]", expected: "list[str]") -> str:
+def unsynchronised(tracking: Source, sources: list[Source], expected: list[str]) -> str:
     """Say why the clock does not follow what it should; empty when it does.
 
     *expected* are addresses of which one must answer; without any, whatever chrony follows is good,
@@ -102,12 +104,12 @@ def unsynchronised(tracking: "Source", sources: "list[Source]", expected: "list[
         return "chronyd does not answer"
     heard = [one["address"] for one in sources if one["reach"]]
     if expected and not set(expected) & set(heard):
-        return "no answer yet from %s (answering: %s)" % (
+        return "no answer yet from {} (answering: {})".format(
             ", ".join(expected),
             ", ".join(heard) or "none",
         )
     if tracking["leap"] == "Not synchronised":
-        seen = ["%s %s" % (one["address"], one["state"]) for one in sources]
+        seen = ["{} {}".format(one["address"], one["state"]) for one in sources]
         return "the clock follows no source yet (sources: %s)" % (", ".join(seen) or "none")
     return ""
 

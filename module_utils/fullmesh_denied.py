@@ -1,6 +1,8 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What SELinux has just denied to somebody, from the journal and the audit log. Python 3.6, stdlib only."""
+"""What SELinux has just denied to somebody, from the journal and the audit log. Stdlib only."""
+
+from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
@@ -19,7 +21,7 @@ WHEN = re.compile(r"audit\((\d+)\.\d+:\d+\)")
 CLASS = re.compile(r"tclass=(\w+)")
 
 
-def enforcing(root=""):  # type: (str) -> bool
+def enforcing(root: str = "") -> bool:
     """Say whether SELinux denies anything here, rather than only writing it down."""
     try:
         with open(root + ENFORCE) as stream:
@@ -28,9 +30,9 @@ def enforcing(root=""):  # type: (str) -> bool
         return False
 
 
-def lines(run, since):  # type: (Runner, float) -> list[str]
+def lines(run: Runner, since: float) -> list[str]:
     """Return what was written down since a moment; with auditd the journal may have nothing of it."""
-    journal = ["journalctl", "-q", "--no-pager", "-o", "cat", "--since=@{:.0f}".format(since)]
+    journal = ["journalctl", "-q", "--no-pager", "-o", "cat", f"--since=@{since:.0f}"]
     found = run([*journal, "_TRANSPORT=audit", "+", "_TRANSPORT=kernel"])[1].splitlines()
     for line in run(["ausearch", "--raw", "-m", "AVC,USER_AVC", "-ts", "recent"])[1].splitlines():
         when = WHEN.search(line)
@@ -39,7 +41,7 @@ def lines(run, since):  # type: (Runner, float) -> list[str]
     return found
 
 
-def to(name, run, since, root=""):  # type: (str, Runner, float, str) -> list[str]
+def to(name: str, run: Runner, since: float, root: str = "") -> list[str]:
     """Say what SELinux has denied to *name* or to those who wanted something of it.
 
     Args:
@@ -51,7 +53,7 @@ def to(name, run, since, root=""):  # type: (str, Runner, float, str) -> list[st
     Returns:
         Sentences such as ``firewalld_t may not read a file of etc_t``, each once; none where SELinux does not enforce.
     """
-    found = []  # type: list[str]
+    found: list[str] = []
     if not enforcing(root):
         return found
     for line in lines(run, since):

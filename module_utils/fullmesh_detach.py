@@ -5,6 +5,8 @@ whatever outlives it must not rely on the controller coming back. So the helper 
 inherited descriptor, and its work function has to end by itself.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import shutil
@@ -14,11 +16,12 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Callable, Iterable
+    from collections.abc import Iterable
+    from typing import Callable
 
 # tmpfs: gone after a reboot, whatever happens. A diagnosis without root has no place there.
 BASE = (
-    "/run/fullmesh-verify" if os.geteuid() == 0 else "/tmp/fullmesh-verify-{}".format(os.getuid())  # noqa: S108 (its owner is checked, see below)
+    "/run/fullmesh-verify" if os.geteuid() == 0 else f"/tmp/fullmesh-verify-{os.getuid()}"  # noqa: S108 (its owner is checked, see below)
 )
 PRIVATE = 0o700
 PASSAGE = 0o711  # the ranks pass through to their run; what runs there are, nobody can list
@@ -27,7 +30,7 @@ PASSAGE = 0o711  # the ranks pass through to their run; what runs there are, nob
 def run_directory(run: str, base: str = BASE) -> str:
     """Return the directory of one run; the name comes from the controller, so it is checked."""
     if not run or not all(c.isalnum() or c in "-_" for c in run):
-        raise ValueError("run id {!r} may hold letters, digits, - and _ only".format(run))
+        raise ValueError(f"run id {run!r} may hold letters, digits, - and _ only")
     return os.path.join(base, run)
 
 
@@ -40,7 +43,7 @@ def make_run_directory(run: str, base: str = BASE) -> str:
         except FileExistsError:
             held = os.lstat(folder)
             if not stat.S_ISDIR(held.st_mode) or held.st_uid != os.geteuid():
-                raise ValueError("{} is there already and is not ours".format(folder)) from None
+                raise ValueError(f"{folder} is there already and is not ours") from None
         os.chmod(folder, mode)
     return path
 
@@ -52,7 +55,7 @@ def drop_run_directory(run: str, base: str = BASE) -> None:
         os.rmdir(base)
 
 
-def close_all_but(keep: "Iterable[int]") -> None:
+def close_all_but(keep: Iterable[int]) -> None:
     """Close every descriptor above stderr except *keep*."""
     kept = set(keep)
     for name in os.listdir("/proc/self/fd"):
@@ -62,7 +65,7 @@ def close_all_but(keep: "Iterable[int]") -> None:
                 os.close(number)
 
 
-def detach(work: "Callable[[], None]", keep: "Iterable[int]" = ()) -> None:
+def detach(work: Callable[[], None], keep: Iterable[int] = ()) -> None:
     """Run *work* in a grandchild without terminal, pipes or parent; return at once."""
     sys.stdout.flush()
     sys.stderr.flush()

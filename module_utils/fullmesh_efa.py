@@ -1,5 +1,7 @@
 """What a node has of EFA: the device, its driver, libfabric, and the plugin that lets NCCL use them."""
 
+from __future__ import annotations
+
 import glob
 import os
 import re
@@ -40,7 +42,7 @@ def read(path: str) -> str:
         return ""
 
 
-def run(command: "list[str]", env: "dict[str, str]", seconds: float) -> "tuple[int, str]":
+def run(command: list[str], env: dict[str, str], seconds: float) -> tuple[int, str]:
     """Exit status and output, at most 8000 characters; -1 where it cannot run or does not end."""
     try:
         done = subprocess.run(
@@ -53,13 +55,13 @@ def run(command: "list[str]", env: "dict[str, str]", seconds: float) -> "tuple[i
             timeout=seconds,
         )
     except subprocess.TimeoutExpired:
-        return -1, "no answer within {:g} s".format(seconds)
+        return -1, f"no answer within {seconds:g} s"
     except OSError as error:
         return -1, str(error)
     return done.returncode, done.stdout.decode("utf-8", "replace")[:8000]
 
 
-def parse_environment(text: str) -> "dict[str, str]":
+def parse_environment(text: str) -> dict[str, str]:
     """Read ``NAME=value`` lines, with or without ``export`` and quotes."""
     found = {}
     for line in text.splitlines():
@@ -70,9 +72,9 @@ def parse_environment(text: str) -> "dict[str, str]":
     return found
 
 
-def read_environment(paths: "Sequence[str]" = ENVIRONMENT_FILES) -> "dict[str, str]":
+def read_environment(paths: Sequence[str] = ENVIRONMENT_FILES) -> dict[str, str]:
     """What a job gets from these files."""
-    found: "dict[str, str]" = {}
+    found: dict[str, str] = {}
     for path in paths:
         try:
             with open(path, errors="replace") as stream:
@@ -82,7 +84,7 @@ def read_environment(paths: "Sequence[str]" = ENVIRONMENT_FILES) -> "dict[str, s
     return found
 
 
-def pci_devices(root: str) -> "list[dict[str, str]]":
+def pci_devices(root: str) -> list[dict[str, str]]:
     """EFA devices on the bus, each with the driver that has it, "" for none."""
     found = []
     for base in sorted(glob.glob(root + "/sys/bus/pci/devices/*")):
@@ -93,7 +95,7 @@ def pci_devices(root: str) -> "list[dict[str, str]]":
     return found
 
 
-def verbs_devices(root: str) -> "list[dict[str, str]]":
+def verbs_devices(root: str) -> list[dict[str, str]]:
     """RDMA devices of the efa driver, with the state of their port."""
     found = []
     for base in sorted(glob.glob(root + "/sys/class/infiniband/*")):
@@ -104,9 +106,9 @@ def verbs_devices(root: str) -> "list[dict[str, str]]":
     return found
 
 
-def parse_fi_info(text: str) -> "list[dict[str, str]]":
+def parse_fi_info(text: str) -> list[dict[str, str]]:
     """Read ``fi_info -p efa``: one block of indented lines for each way to talk."""
-    found: "list[dict[str, str]]" = []
+    found: list[dict[str, str]] = []
     for line in text.splitlines():
         key, colon, value = line.strip().partition(":")
         if key == "provider" and colon:
@@ -116,7 +118,7 @@ def parse_fi_info(text: str) -> "list[dict[str, str]]":
     return found
 
 
-def observe_libfabric(root: str, env: "dict[str, str]") -> "dict[str, Any]":
+def observe_libfabric(root: str, env: dict[str, str]) -> dict[str, Any]:
     """Ask fi_info for its version and for the provider efa."""
     paths = [os.path.join(part, "fi_info") for part in env.get("PATH", "").split(":") if part]
     path = next((one for one in [*FI_INFO, *paths] if os.access(root + one, os.X_OK)), "")
@@ -136,7 +138,7 @@ def observe_libfabric(root: str, env: "dict[str, str]") -> "dict[str, Any]":
     return seen
 
 
-def plugin_names(wanted: str) -> "list[str]":
+def plugin_names(wanted: str) -> list[str]:
     """The files that NCCL tries for a value of NCCL_NET_PLUGIN (plugin_open.cc), several with commas."""
     if wanted == NONE:
         return []
@@ -146,7 +148,7 @@ def plugin_names(wanted: str) -> "list[str]":
     return names
 
 
-def linker_cache(root: str) -> "list[str]":
+def linker_cache(root: str) -> list[str]:
     """The libraries that the dynamic linker knows."""
     del root  # the cache is the running system's
     command = next(
@@ -161,7 +163,7 @@ def linker_cache(root: str) -> "list[str]":
     ]
 
 
-def find_plugin(root: str, env: "dict[str, str]", cache: "list[str]") -> "dict[str, str]":
+def find_plugin(root: str, env: dict[str, str], cache: list[str]) -> dict[str, str]:
     """Where a job's NCCL finds its plugin; ``elsewhere`` is one that it does not find."""
     names = plugin_names(env.get("NCCL_NET_PLUGIN", ""))
     searched = [part for part in env.get("LD_LIBRARY_PATH", "").split(":") if part]
@@ -179,7 +181,7 @@ def find_plugin(root: str, env: "dict[str, str]", cache: "list[str]") -> "dict[s
     return {"path": "", "elsewhere": known[0] if known else ""}
 
 
-def observe_plugin(root: str, env: "dict[str, str]", cache: "list[str]") -> "dict[str, str]":
+def observe_plugin(root: str, env: dict[str, str], cache: list[str]) -> dict[str, str]:
     """Find the plugin and load it in a child process: a missing libfabric shows only then."""
     seen = dict(find_plugin(root, env, cache), error="", version="")
     if not seen["path"]:
@@ -187,11 +189,11 @@ def observe_plugin(root: str, env: "dict[str, str]", cache: "list[str]") -> "dic
     code, text = run([sys.executable, "-I", "-c", LOAD, root + seen["path"]], env, SECONDS)
     if code:
         lines = [line for line in text.strip().splitlines() if line]
-        seen["error"] = lines[-1][-300:] if lines else "exit status {}".format(code)
+        seen["error"] = lines[-1][-300:] if lines else f"exit status {code}"
     return seen
 
 
-def observe(environment: "dict[str, str] | None" = None, root: str = "") -> "dict[str, Any]":
+def observe(environment: dict[str, str] | None = None, root: str = "") -> dict[str, Any]:
     """Look at everything that EFA needs on this node.
 
     ``environment`` are variables as a job sees them (LD_LIBRARY_PATH, NCCL_NET_PLUGIN, FI_PROVIDER …), on top of this
@@ -204,7 +206,7 @@ def observe(environment: "dict[str, str] | None" = None, root: str = "") -> "dic
     kept = ("NCCL_NET_PLUGIN", "NCCL_NET", "FI_PROVIDER", "LD_LIBRARY_PATH")
     asset = read(root + "/sys/class/dmi/id/board_asset_tag")
     pci, verbs = pci_devices(root), verbs_devices(root)
-    seen: "dict[str, Any]" = {
+    seen: dict[str, Any] = {
         "vendor": read(root + "/sys/class/dmi/id/sys_vendor"),
         # Nitro instances carry their id here, readable for everybody
         "instance": asset if asset.startswith("i-") else "",

@@ -1,8 +1,10 @@
 """Files of the node: read, summed up, and replaced in one step that leaves nothing of itself behind.
 
-Runs on nodes: standard library only, Python 3.6 syntax. The transactions have a writer of their own, in
+Runs on nodes: standard library only. The transactions have a writer of their own, in
 fullmesh_rollback: that file has to work alone, at a boot without Ansible.
 """
+
+from __future__ import annotations
 
 import contextlib
 import errno
@@ -55,7 +57,7 @@ def read_context(path: str) -> str:
         return ""
 
 
-def dress(path: str, mode: int, owner: "tuple[int, int]" = KEEP_OWNER, context: str = "") -> None:
+def dress(path: str, mode: int, owner: tuple[int, int] = KEEP_OWNER, context: str = "") -> None:
     """Give a file a mode, an owner (uid, gid) and an SELinux context."""
     info = os.stat(path)
     if owner not in (KEEP_OWNER, (info.st_uid, info.st_gid)):
@@ -81,9 +83,9 @@ def sync_directory(path: str) -> None:
 
 def put(
     path: str,
-    data: "str | bytes",
-    mode: "int | None" = None,
-    owner: "tuple[int, int] | None" = None,
+    data: str | bytes,
+    mode: int | None = None,
+    owner: tuple[int, int] | None = None,
     context: str = "",
 ) -> None:
     """Replace a file in one step, or write through it where it is a mount point (a container's /etc/hosts).

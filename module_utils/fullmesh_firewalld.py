@@ -1,6 +1,8 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""firewalld on a node: our files, what others have, what the kernel really does. Python 3.6, stdlib only."""
+"""firewalld on a node: our files, what others have, what the kernel really does. Stdlib only."""
+
+from __future__ import annotations
 
 import hashlib
 import importlib
@@ -39,14 +41,14 @@ FAMILIES = (("4", "ipv4", "inet"), ("6", "ipv6", "inet6"))
 # --- our files ----------------------------------------------------------------------------------
 
 
-def by_family(addresses):  # type: (list[str]) -> dict[str, list[str]]
+def by_family(addresses: list[str]) -> dict[str, list[str]]:
     """Sort addresses and networks into families; no doubles, no loopback, no scope, mapped v4 addresses as v4.
 
     What lies in another network is left out: nftables refuses a set whose intervals overlap.
     """
-    found = {"4": set(), "6": set()}  # type: dict[str, set[Any]]
+    found: dict[str, set[Any]] = {"4": set(), "6": set()}
     for text in addresses:
-        network = ipaddress.ip_network(text.split("%")[0], strict=False)  # type: Any
+        network: Any = ipaddress.ip_network(text.split("%")[0], strict=False)
         mapped = network.version == 6 and network.network_address.ipv4_mapped  # noqa: PLR2004 (IP version)
         if mapped and network.prefixlen == network.max_prefixlen:
             network = ipaddress.ip_network(mapped)
@@ -55,88 +57,85 @@ def by_family(addresses):  # type: (list[str]) -> dict[str, list[str]]
     return {family: [written(one) for one in sorted(outermost(found[family]))] for family in found}
 
 
-def outermost(networks):  # type: (set[Any]) -> list[Any]
-    """Leave out the networks that lie in another one (subnet_of is not in Python 3.6)."""
-    wide = [one for one in networks if one.prefixlen < one.max_prefixlen]
+def outermost(networks: set[Any]) -> list[Any]:
+    """Leave out the networks that lie in another one of the same family."""
     return [
         one
         for one in networks
-        if not any(
-            one.network_address in other and one.prefixlen > other.prefixlen for other in wide
-        )
+        if not any(one != other and one.subnet_of(other) for other in networks)
     ]
 
 
-def written(network):  # type: (Any) -> str
+def written(network: Any) -> str:
     """Write a network; one of a single address as that address."""
     single = network.prefixlen == network.max_prefixlen
     return str(network.network_address if single else network)
 
 
-def ipset_xml(short, family, entries):  # type: (str, str, list[str]) -> str
+def ipset_xml(short: str, family: str, entries: list[str]) -> str:
     """Print a set of addresses, or of networks where one is among them."""
     inet = {number: name for number, _, name in FAMILIES}[family]
     kind = "net" if any("/" in entry for entry in entries) else "ip"
-    lines = ['<ipset type="hash:{}">'.format(kind), "  <short>{}</short>".format(short)]
-    lines.append('  <option name="family" value="{}"/>'.format(inet))
-    lines += ["  <entry>{}</entry>".format(entry) for entry in entries]
+    lines = [f'<ipset type="hash:{kind}">', f"  <short>{short}</short>"]
+    lines.append(f'  <option name="family" value="{inet}"/>')
+    lines += [f"  <entry>{entry}</entry>" for entry in entries]
     return HEAD + "\n".join([*lines, "</ipset>"]) + "\n"
 
 
-def port_tag(port, indent):  # type: (str, str) -> str
+def port_tag(port: str, indent: str) -> str:
     """Print ``50000-54095/tcp``; always a port with its protocol, a protocol alone would open all of it."""
     number, protocol = port.split("/")
-    return "{}<port port={} protocol={}/>".format(indent, quoteattr(number), quoteattr(protocol))
+    return f"{indent}<port port={quoteattr(number)} protocol={quoteattr(protocol)}/>"
 
 
-def zone_xml(zone, families):  # type: (str, list[str]) -> str
+def zone_xml(zone: str, families: list[str]) -> str:
     """Print the peers' zone of `peers_only`: it opens nothing, so all that no policy lets in is rejected, but ICMP."""
-    lines = ["<zone>", "  <short>{}</short>".format(zone)]
+    lines = ["<zone>", f"  <short>{zone}</short>"]
     lines.append("  <description>The nodes of the cluster, by their addresses.</description>")
-    lines += ['  <source ipset="{}-peers{}"/>'.format(zone, family) for family in families]
+    lines += [f'  <source ipset="{zone}-peers{family}"/>' for family in families]
     return HEAD + "\n".join([*lines, "</zone>"]) + "\n"
 
 
-def policy_xml(zone, who, families, ports):  # type: (str, str, list[str], list[str]) -> str
+def policy_xml(zone: str, who: str, families: list[str], ports: list[str]) -> str:
     """Print the policy that opens ports to the controllers or to the peers, whatever zone they come through.
 
     A policy only adds: a zone of their own would take away what they may reach today. Without ports it opens all.
     """
     name, priority = {"controllers": ("ssh", SSH_PRIORITY), "peers": ("job", JOB_PRIORITY)}[who]
-    lines = ['<policy target="CONTINUE" priority="{}">'.format(priority)]
-    lines.append("  <short>{}-{}</short>".format(zone, name))
+    lines = [f'<policy target="CONTINUE" priority="{priority}">']
+    lines.append(f"  <short>{zone}-{name}</short>")
     lines += ['  <ingress-zone name="ANY"/>', '  <egress-zone name="HOST"/>']
     names = {number: name for number, name, _ in FAMILIES}
     for family in families:
         for port in ports or [""]:
-            lines.append('  <rule family="{}">'.format(names[family]))
-            lines.append('    <source ipset="{}-{}{}"/>'.format(zone, who, family))
+            lines.append(f'  <rule family="{names[family]}">')
+            lines.append(f'    <source ipset="{zone}-{who}{family}"/>')
             lines += [port_tag(port, "    ")] if port else []
             lines += ["    <accept/>", "  </rule>"]
     return HEAD + "\n".join([*lines, "</policy>"]) + "\n"
 
 
-def service_xml(ssh_ports):  # type: (list[int]) -> str
+def service_xml(ssh_ports: list[int]) -> str:
     """Print what the service ``ssh`` means on this node."""
     lines = ["<service>", "  <short>SSH</short>"]
-    lines += [port_tag("{}/tcp".format(port), "  ") for port in ssh_ports]
+    lines += [port_tag(f"{port}/tcp", "  ") for port in ssh_ports]
     return HEAD + "\n".join([*lines, "</service>"]) + "\n"
 
 
-def paths(zone):  # type: (str) -> dict[str, str]
+def paths(zone: str) -> dict[str, str]:
     """Name every file that can be ours."""
-    found = {"zone": "{}/zones/{}.xml".format(ETC, zone)}
-    found["policy"] = "{}/policies/{}-ssh.xml".format(ETC, zone)
-    found["job"] = "{}/policies/{}-job.xml".format(ETC, zone)
-    found["ufw"] = "{}/policies/{}-ufw.xml".format(ETC, zone)
+    found = {"zone": f"{ETC}/zones/{zone}.xml"}
+    found["policy"] = f"{ETC}/policies/{zone}-ssh.xml"
+    found["job"] = f"{ETC}/policies/{zone}-job.xml"
+    found["ufw"] = f"{ETC}/policies/{zone}-ufw.xml"
     found["service"] = ETC + "/services/ssh.xml"
     for family, _, _ in FAMILIES:
         for who in ("peers", "controllers"):
-            found[who + family] = "{}/ipsets/{}-{}{}.xml".format(ETC, zone, who, family)
+            found[who + family] = f"{ETC}/ipsets/{zone}-{who}{family}.xml"
     return found
 
 
-def files(want):  # type: (Entry) -> dict[str, str]
+def files(want: Entry) -> dict[str, str]:
     """Render every file; empty content means that it shall not exist.
 
     *want*: zone, mode, peers, controllers, ports, ssh_ports, own_service, ufw_policy.
@@ -148,9 +147,9 @@ def files(want):  # type: (Entry) -> dict[str, str]
     for family, _, _ in FAMILIES:
         for who, entries in (("peers", peers[family]), ("controllers", controllers[family])):
             if entries:
-                short = "{} {}".format(zone, who)
+                short = f"{zone} {who}"
                 result[place[who + family]] = ipset_xml(short, family, entries)
-    doors = ["{}/tcp".format(port) for port in ssh]
+    doors = [f"{port}/tcp" for port in ssh]
     with_peers = [family for family in sorted(peers) if peers[family]]
     if want["mode"] in BINDING:
         result[place["zone"]] = zone_xml(zone, with_peers)
@@ -164,21 +163,21 @@ def files(want):  # type: (Entry) -> dict[str, str]
     return result
 
 
-def job_ports(want):  # type: (Entry) -> list[str]
+def job_ports(want: Entry) -> list[str]:
     """List what the peers' policy opens: ssh and the plan's ports; empty where it opens everything."""
     if want["mode"] == "peers_trusted":
         return []
-    doors = ["{}/tcp".format(port) for port in sorted(set(want["ssh_ports"]))]
+    doors = [f"{port}/tcp" for port in sorted(set(want["ssh_ports"]))]
     return doors + [port for port in want["ports"] if port not in doors]
 
 
 # --- what others have ---------------------------------------------------------------------------
 
 
-def tree(root, kind, name):  # type: (str, str, str) -> Any
+def tree(root: str, kind: str, name: str) -> Any:
     """Parse one object's file as firewalld would find it; None where there is none or it is broken."""
     for base in (ETC, LIB):
-        text = look("{}{}/{}/{}.xml".format(root, base, kind, name))
+        text = look(f"{root}{base}/{kind}/{name}.xml")
         if text:
             try:
                 return ElementTree.fromstring(text)  # noqa: S314 (root's own files on this node)
@@ -187,25 +186,25 @@ def tree(root, kind, name):  # type: (str, str, str) -> Any
     return None
 
 
-def object_names(root, kind):  # type: (str, str) -> list[str]
+def object_names(root: str, kind: str) -> list[str]:
     """Name every zone (service, ipset ...) that has a file."""
-    names = set()  # type: set[str]
+    names: set[str] = set()
     for base in (ETC, LIB):
         try:
-            entries = os.listdir("{}{}/{}".format(root, base, kind))
+            entries = os.listdir(f"{root}{base}/{kind}")
         except OSError:
             continue
         names.update(entry[:-4] for entry in entries if entry[-4:] == ".xml")
     return sorted(names)
 
 
-def conf_value(root, key, default):  # type: (str, str, str) -> str
+def conf_value(root: str, key: str, default: str) -> str:
     """Read one setting of firewalld.conf."""
-    found = re.search(r"^\s*{}\s*=\s*(\S+)".format(key), look(root + ETC + "/firewalld.conf"), re.M)
+    found = re.search(rf"^\s*{key}\s*=\s*(\S+)", look(root + ETC + "/firewalld.conf"), re.M)
     return found.group(1) if found else default
 
 
-def has_port(node, port, protocol="tcp"):  # type: (Any, int, str) -> bool
+def has_port(node: Any, port: int, protocol: str = "tcp") -> bool:
     """Say whether a zone's, service's or rule's <port> tags let a port in."""
     for tag in node.findall("port"):
         first, _, last = tag.get("port", "").partition("-")
@@ -218,7 +217,7 @@ def has_port(node, port, protocol="tcp"):  # type: (Any, int, str) -> bool
     return any(tag.get("value") == protocol for tag in node.findall("protocol"))
 
 
-def service_has(root, name, port, protocol, depth=0):  # type: (str, str, int, str, int) -> bool
+def service_has(root: str, name: str, port: int, protocol: str, depth: int = 0) -> bool:
     """Say whether a service, or one that it includes, has a port."""
     node = tree(root, "services", name)
     if node is None or depth > 5:  # noqa: PLR2004 (a service that includes itself)
@@ -229,7 +228,7 @@ def service_has(root, name, port, protocol, depth=0):  # type: (str, str, int, s
     )
 
 
-def zone_allows(root, zone, port, protocol="tcp"):  # type: (str, str, int, str) -> bool
+def zone_allows(root: str, zone: str, port: int, protocol: str = "tcp") -> bool:
     """Say whether a zone, as it stands on disk, lets everybody who comes through it to a port."""
     node = tree(root, "zones", zone)
     if node is None:
@@ -252,16 +251,16 @@ def zone_allows(root, zone, port, protocol="tcp"):  # type: (str, str, int, str)
     return False
 
 
-def zone_has_service(root, zone, name):  # type: (str, str, str) -> bool
+def zone_has_service(root: str, zone: str, name: str) -> bool:
     """Say whether a zone lists a service."""
     node = tree(root, "zones", zone)
     return node is not None and any(tag.get("name") == name for tag in node.findall("service"))
 
 
-def zone_sources(root, zone):  # type: (str, str) -> list[str]
+def zone_sources(root: str, zone: str) -> list[str]:
     """List the networks a zone claims, ipsets resolved; MAC addresses are left out."""
     node = tree(root, "zones", zone)
-    found = []  # type: list[str]
+    found: list[str] = []
     for tag in [] if node is None else node.findall("source"):
         if tag.get("address"):
             found.append(tag.get("address"))
@@ -272,7 +271,7 @@ def zone_sources(root, zone):  # type: (str, str) -> list[str]
     return found
 
 
-def claims(root, own, peers):  # type: (str, str, list[str]) -> list[str]
+def claims(root: str, own: str, peers: list[str]) -> list[str]:
     """Say which other zones claim a peer's address: firewalld asks only one zone, so they would decide."""
     addresses = [ipaddress.ip_address(one) for both in by_family(peers).values() for one in both]
     found = []
@@ -288,7 +287,7 @@ def claims(root, own, peers):  # type: (str, str, list[str]) -> list[str]
     return found
 
 
-def interface_zones(root, run, interface, running):  # type: (str, Runner, str, bool) -> list[tuple[str, str]]
+def interface_zones(root: str, run: Runner, interface: str, running: bool) -> list[tuple[str, str]]:
     """Return (zone, who says so) for an interface: firewalld's files, the daemon, NetworkManager, ifcfg files."""
     found = []
     for zone in object_names(root, "zones"):
@@ -300,25 +299,26 @@ def interface_zones(root, run, interface, running):  # type: (str, Runner, str, 
         rc, out = run(["firewall-cmd", "--get-zone-of-interface=" + interface])
         found += [(out.strip(), "firewalld at runtime")] if rc == 0 and out.strip() else []
     found += networkmanager_zone(run, interface)
-    text = look("{}/etc/sysconfig/network-scripts/ifcfg-{}".format(root, interface))
+    text = look(f"{root}/etc/sysconfig/network-scripts/ifcfg-{interface}")
     named = re.search(r"^ZONE=[\"']?([^\s\"']+)", text, re.M)
     return found + ([(named.group(1), "ifcfg-" + interface)] if named else [])
 
 
-def networkmanager_zone(run, interface):  # type: (Runner, str) -> list[tuple[str, str]]
+def networkmanager_zone(run: Runner, interface: str) -> list[tuple[str, str]]:
     """Ask NetworkManager for connection.zone of the profile that an interface has; empty without NetworkManager."""
     rc, name = run(["nmcli", "-g", "GENERAL.CONNECTION", "device", "show", interface])
     if rc != 0 or not name.strip():
         return []
     rc, zone = run(["nmcli", "-g", "connection.zone", "connection", "show", name.strip()])
-    text = "connection.zone of NetworkManager's profile {!r}".format(name.strip())
+    text = f"connection.zone of NetworkManager's profile {name.strip()!r}"
     return [(zone.strip(), text)] if rc == 0 and zone.strip() else []
 
 
-def parse_zones(text):  # type: (str) -> dict[str, Entry]
+def parse_zones(text: str) -> dict[str, Entry]:
     """Read ``firewall-cmd --list-all-zones`` or ``--list-all-policies``."""
-    zones = {}  # type: dict[str, Entry]
-    now, key = {}, ""  # type: Entry, str
+    zones: dict[str, Entry] = {}
+    now: Entry = {}
+    key = ""
     for line in text.splitlines():
         if line and not line[0].isspace():
             now = zones.setdefault(line.split()[0], {})
@@ -330,12 +330,12 @@ def parse_zones(text):  # type: (str) -> dict[str, Entry]
     return zones
 
 
-def own_names(zone):  # type: (str) -> set[str]
+def own_names(zone: str) -> set[str]:
     """Name our zone, policies and ipsets: what is at runtime only there is what a reload shall drop."""
     return {os.path.basename(path)[:-4] for path in paths(zone).values()} - {"ssh"}
 
 
-def unsaved(runtime, permanent, own, kind="zone"):  # type: (str, str, str, str) -> list[str]
+def unsaved(runtime: str, permanent: str, own: str, kind: str = "zone") -> list[str]:
     """Say what other zones (policies) allow at runtime only: a reload would drop it. Interfaces: see `unbound`."""
     ran, kept = parse_zones(runtime), parse_zones(permanent)
     found = []
@@ -353,7 +353,7 @@ def unsaved(runtime, permanent, own, kind="zone"):  # type: (str, str, str, str)
 REBOUND = frozenset(["docker", "docker-forwarding", "libvirt", "libvirt-routed", "nm-shared"])
 
 
-def unbound(run, runtime, permanent, passed):  # type: (Runner, str, str, list[str]) -> list[str]
+def unbound(run: Runner, runtime: str, permanent: str, passed: list[str]) -> list[str]:
     """Say which interfaces a reload would move to the default zone.
 
     They come back from the files and from NetworkManager only (firewalld's own reload(), 1.3.3). *passed*: zones that
@@ -366,24 +366,22 @@ def unbound(run, runtime, permanent, passed):  # type: (Runner, str, str, list[s
             if interface in kept.get(zone, {}).get("interfaces", []):
                 continue
             if zone not in [name for name, _ in networkmanager_zone(run, interface)]:
-                found.append("zone {}, interfaces: {}".format(zone, interface))
+                found.append(f"zone {zone}, interfaces: {interface}")
     return found
 
 
-def flushes_all(root):  # type: (str) -> bool
+def flushes_all(root: str) -> bool:
     """Say whether a reload drops interfaces, direct rules and ipset entries, too, as it does unless told otherwise."""
     return conf_value(root, "FlushAllOnReload", "yes").lower() not in ("no", "false")
 
 
-def tidy(zone):  # type: (str) -> str
+def tidy(zone: str) -> str:
     """Return the command, for sh, that takes out of our sets at runtime what their files do not have.
 
     With FlushAllOnReload=no firewalld adds every old entry again after a reload (its own reload(), 1.3.3).
     """
     names = [
-        "{}-{}{}".format(zone, who, family)
-        for family, _, _ in FAMILIES
-        for who in ("peers", "controllers")
+        f"{zone}-{who}{family}" for family, _, _ in FAMILIES for who in ("peers", "controllers")
     ]
     return (
         "for s in {}; do "
@@ -394,7 +392,7 @@ def tidy(zone):  # type: (str) -> str
     ).format(" ".join(names))
 
 
-def only_now(run, own):  # type: (Runner, str) -> list[str]
+def only_now(run: Runner, own: str) -> list[str]:
     """Say which entries of others' ipsets and which direct rules are there at runtime only."""
     asked = [("direct rule", ["--direct", "--get-all-rules"])]
     names = run(["firewall-cmd", "--get-ipsets"])[1].split()
@@ -407,7 +405,7 @@ def only_now(run, own):  # type: (Runner, str) -> list[str]
         # A set with a timeout has no entries to ask for.
         lost = sorted(set(ran.splitlines()) - set(kept.splitlines())) if rc == kept_rc == 0 else []
         if lost:
-            more = " and {} more".format(len(lost) - 3) if len(lost) > 3 else ""  # noqa: PLR2004 (examples)
+            more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""  # noqa: PLR2004 (examples)
             found.append("{}: {}{}".format(what, ", ".join(lost[:3]), more))
     return found
 
@@ -415,7 +413,7 @@ def only_now(run, own):  # type: (Runner, str) -> list[str]
 # --- the kernel ---------------------------------------------------------------------------------
 
 
-def library(command):  # type: (str) -> tuple[int, str]
+def library(command: str) -> tuple[int, str]:
     """Ask libnftables itself: Debian's firewalld brings the library without the command nft."""
     try:
         nftables = importlib.import_module("nftables")  # the OS's own; absent on a bare node
@@ -427,13 +425,13 @@ def library(command):  # type: (str) -> tuple[int, str]
     return int(rc), str(out) if rc == 0 else str(said)
 
 
-def binding(command="list table inet firewalld"):  # type: (str) -> str
+def binding(command: str = "list table inet firewalld") -> str:
     """Return what libnftables lists, empty where it does not."""
     rc, out = library(command)
     return out if rc == 0 else ""
 
 
-def kernel_table(run):  # type: (Runner) -> list[Entry]
+def kernel_table(run: Runner) -> list[Entry]:
     """Return the rules that the kernel has from firewalld; empty when there are none."""
     rc, out = run(["nft", "-j", "list", "table", "inet", "firewalld"])
     text = out if rc == 0 and out.strip() else binding()
@@ -443,17 +441,17 @@ def kernel_table(run):  # type: (Runner) -> list[Entry]
         return []
 
 
-def with_iptables(root):  # type: (str) -> bool
+def with_iptables(root: str) -> bool:
     """Say whether firewalld was told to use iptables and ipset instead of nftables (EL 7 knows nothing else)."""
     return conf_value(root, "FirewallBackend", "nftables") == "iptables"
 
 
-def iptables_table(run, family):  # type: (Runner, str) -> list[Entry]
+def iptables_table(run: Runner, family: str) -> list[Entry]:
     """Return what firewalld's iptables backend has in the kernel for a family, in the words of the other backend."""
     save = {"4": "iptables-save", "6": "ip6tables-save"}[family]
     rc, out = run([save, "-t", "filter"])
     told = ruleset.parse_save(out, family) if rc == 0 else {"chains": {}}
-    items = []  # type: list[Entry]
+    items: list[Entry] = []
     for key in told["chains"]:
         name = "filter_" + key[2]
         for rule in told["chains"][key]["rules"] if re.match(r"IN_|INPUT", key[2]) else ():
@@ -479,9 +477,9 @@ OWN_RULE = re.compile(
 )
 
 
-def rules_beside(run):  # type: (Runner) -> list[str]
+def rules_beside(run: Runner) -> list[str]:
     """Return the rules in iptables that are not firewalld's."""
-    found = []  # type: list[str]
+    found: list[str] = []
     for tool in ("iptables-save", "ip6tables-save"):
         rc, out = run([tool])
         for line in out.splitlines() if rc == 0 else ():
@@ -495,7 +493,7 @@ def rules_beside(run):  # type: (Runner) -> list[str]
     return found
 
 
-def simpler(part):  # type: (Entry) -> Entry
+def simpler(part: Entry) -> Entry:
     """Say one expression of iptables as firewalld's own nftables rules say it."""
     for word in ("goto", "jump"):
         if word in part:
@@ -506,18 +504,18 @@ def simpler(part):  # type: (Entry) -> Entry
     return part
 
 
-def kernel_tables(run, root=""):  # type: (Runner, str) -> list[tuple[list[Entry], tuple[str, ...]]]
+def kernel_tables(run: Runner, root: str = "") -> list[tuple[list[Entry], tuple[str, ...]]]:
     """Return firewalld's rules in the kernel with the families that they speak for."""
     if with_iptables(root):
         return [(iptables_table(run, family), (family,)) for family in ("4", "6")]
     return [(kernel_table(run), ("4", "6"))]
 
 
-def elements(table, name):  # type: (list[Entry], str) -> list[str] | None
+def elements(table: list[Entry], name: str) -> list[str] | None:
     """Return a set's addresses as `joined` has them; None where the kernel has no such set."""
     for item in table:
         if item.get("set", {}).get("name") == name:
-            found = []  # type: list[Any]
+            found: list[Any] = []
             for one in item["set"].get("elem", []):
                 found += networks_of(
                     one["elem"]["val"] if isinstance(one, dict) and "elem" in one else one
@@ -526,7 +524,7 @@ def elements(table, name):  # type: (list[Entry], str) -> list[str] | None
     return None
 
 
-def networks_of(value):  # type: (Any) -> list[Any]
+def networks_of(value: Any) -> list[Any]:
     """Return the networks of one element; libnftables may join neighbours to a range or prefix."""
     if not isinstance(value, dict):
         return [ipaddress.ip_network(value)]
@@ -536,18 +534,18 @@ def networks_of(value):  # type: (Any) -> list[Any]
     return list(ipaddress.summarize_address_range(first, last))
 
 
-def joined(networks):  # type: (list[Any]) -> list[str]
+def joined(networks: list[Any]) -> list[str]:
     """Write what addresses a list of networks holds, the same whoever put it together."""
     return [written(one) for one in ipaddress.collapse_addresses(networks)]
 
 
-def chain_rules(table, chain):  # type: (list[Entry], str) -> list[list[Entry]]
+def chain_rules(table: list[Entry], chain: str) -> list[list[Entry]]:
     """Return the expressions of every rule of a chain, in order."""
     rules = [item["rule"] for item in table if "rule" in item]
     return [rule["expr"] for rule in rules if rule["chain"] == chain]
 
 
-def accepted(expressions):  # type: (list[Entry]) -> str
+def accepted(expressions: list[Entry]) -> str:
     """Return the ports that a rule accepts, ``a-b/tcp``; ``*`` for one that accepts without asking for a port."""
     if not any("accept" in part for part in expressions):
         return ""
@@ -562,7 +560,7 @@ def accepted(expressions):  # type: (list[Entry]) -> str
     return "*"
 
 
-def jumps(table, chain):  # type: (list[Entry], str) -> list[tuple[str, str]]
+def jumps(table: list[Entry], chain: str) -> list[tuple[str, str]]:
     """Return (set, target) of every rule of a chain that sends a source set somewhere."""
     found = []
     for expressions in chain_rules(table, chain):
@@ -575,7 +573,7 @@ def jumps(table, chain):  # type: (list[Entry], str) -> list[tuple[str, str]]
     return found
 
 
-def runtime_faults(run, root, want):  # type: (Runner, str, Entry) -> list[str]
+def runtime_faults(run: Runner, root: str, want: Entry) -> list[str]:
     """Compare the kernel's rules with our files, whatever backend firewalld uses."""
     found = []
     spoken = [*want["peers"], *want["controllers"]]
@@ -586,8 +584,9 @@ def runtime_faults(run, root, want):  # type: (Runner, str, Entry) -> list[str]
     return found
 
 
-def kernel_faults(table, want, families=("4", "6")):
-    # type: (list[Entry], Entry, tuple[str, ...]) -> list[str]
+def kernel_faults(
+    table: list[Entry], want: Entry, families: tuple[str, ...] = ("4", "6")
+) -> list[str]:
     """Compare the kernel's rules with our files: every difference in one sentence."""
     if not table:
         return ["the kernel has no table of firewalld"]
@@ -595,26 +594,26 @@ def kernel_faults(table, want, families=("4", "6")):
     sets = {"peers": by_family(want["peers"]), "controllers": by_family(want["controllers"])}
     for who in sorted(sets):
         for family in families:
-            name = "{}-{}{}".format(zone, who, family)
+            name = f"{zone}-{who}{family}"
             seen = elements(table, name) or []
             if seen != joined([ipaddress.ip_network(one) for one in sets[who][family]]):
                 found.append("set {} holds {}".format(name, ", ".join(seen) or "nothing"))
     for family in families:
-        name = "{}-peers{}".format(zone, family)
+        name = f"{zone}-peers{family}"
         bound = dispatched(table, name, zone)
         if sets["peers"][family] and want["mode"] in BINDING and not bound:
-            found.append("no rule sends set {} to zone {}".format(name, zone))
+            found.append(f"no rule sends set {name} to zone {zone}")
         if want["mode"] not in BINDING and bound:
-            found.append("set {} is sent to zone {}".format(name, zone))
+            found.append(f"set {name} is sent to zone {zone}")
     ssh = {port for _, port in opened(table, zone + "-ssh")}
     for port in want["ssh_ports"] if any(sets["controllers"][one] for one in families) else []:
-        if "{}/tcp".format(port) not in ssh:
-            found.append("controllers do not reach ssh on port {}".format(port))
+        if f"{port}/tcp" not in ssh:
+            found.append(f"controllers do not reach ssh on port {port}")
     found += port_faults(table, want, [one for one in families if sets["peers"][one]])
     return found + ufw_faults(table, want, families)
 
 
-def opened(table, name):  # type: (list[Entry], str) -> set[tuple[str, str]]
+def opened(table: list[Entry], name: str) -> set[tuple[str, str]]:
     """Return (source set, port) of what a policy of ours accepts; nothing where no zone's packets come to it."""
     if not led_to(table, name):
         return set()
@@ -630,7 +629,7 @@ def opened(table, name):  # type: (list[Entry], str) -> set[tuple[str, str]]
     return found
 
 
-def led_to(table, name):  # type: (list[Entry], str) -> bool
+def led_to(table: list[Entry], name: str) -> bool:
     """Say whether any chain leads to a policy's own; which one does has changed with firewalld's versions."""
     wanted = ("filter_IN_policy_" + name, "filter_IN_" + name)
     return any(
@@ -642,20 +641,20 @@ def led_to(table, name):  # type: (list[Entry], str) -> bool
     )
 
 
-def policy_rules(table, name, step):  # type: (list[Entry], str, str) -> list[list[Entry]]
+def policy_rules(table: list[Entry], name: str, step: str) -> list[list[Entry]]:
     """Return a policy's rules; the iptables backend names its chains without the word."""
-    rules = chain_rules(table, "filter_IN_policy_{}_{}".format(name, step))
-    return rules or chain_rules(table, "filter_IN_{}_{}".format(name, step))
+    rules = chain_rules(table, f"filter_IN_policy_{name}_{step}")
+    return rules or chain_rules(table, f"filter_IN_{name}_{step}")
 
 
-def ufw_faults(table, want, families):  # type: (list[Entry], Entry, tuple[str, ...]) -> list[str]
+def ufw_faults(table: list[Entry], want: Entry, families: tuple[str, ...]) -> list[str]:
     """Say whether rules that we carried over from ufw are missing."""
-    wanted = sum(want["ufw_policy"].count('<rule family="ipv{}"'.format(one)) for one in families)
+    wanted = sum(want["ufw_policy"].count(f'<rule family="ipv{one}"') for one in families)
     seen = len(policy_rules(table, want["zone"] + "-ufw", "post"))
-    return ["{} of {} rules carried over from ufw".format(seen, wanted)] if seen < wanted else []
+    return [f"{seen} of {wanted} rules carried over from ufw"] if seen < wanted else []
 
 
-def dispatched(table, name, zone):  # type: (list[Entry], str, str) -> bool
+def dispatched(table: list[Entry], name: str, zone: str) -> bool:
     """Say whether a source set reaches a zone's input chain."""
     chains = {rule["rule"]["chain"] for rule in table if "rule" in rule}
     return any(
@@ -663,7 +662,7 @@ def dispatched(table, name, zone):  # type: (list[Entry], str, str) -> bool
     )
 
 
-def port_faults(table, want, families):  # type: (list[Entry], Entry, list[str]) -> list[str]
+def port_faults(table: list[Entry], want: Entry, families: list[str]) -> list[str]:
     """Compare the ports that the peers' policy accepts with those it shall accept, no more and no less."""
     seen, found = opened(table, want["zone"] + "-job"), []
     for family in families:
@@ -671,27 +670,23 @@ def port_faults(table, want, families):  # type: (list[Entry], Entry, list[str])
         now = {port for one, port in seen if one == name}
         wanted = set(job_ports(want)) or {"*"}
         version = " over IPv" + family if len(families) > 1 else ""
-        found += [
-            "{} is closed{}".format(port, version) for port in sorted(wanted - now - {"*", WHOLE})
-        ]
-        found += [
-            "{} is open and not ours".format(port) for port in sorted(now - wanted - {"*", WHOLE})
-        ]
+        found += [f"{port} is closed{version}" for port in sorted(wanted - now - {"*", WHOLE})]
+        found += [f"{port} is open and not ours" for port in sorted(now - wanted - {"*", WHOLE})]
         if "*" in wanted - now:
             found.append("the peers' policy does not accept everything" + version)
         if {"*", WHOLE} & (now - wanted):
             found.append("a rule opens a whole protocol")
     strangers = sorted(port for one, port in seen if not one)
-    return found + ["{} is open to everybody".format(port) for port in strangers]
+    return found + [f"{port} is open to everybody" for port in strangers]
 
 
-def fingerprint_rules(table, zone):  # type: (list[Entry], str) -> list[str]
+def fingerprint_rules(table: list[Entry], zone: str) -> list[str]:
     """Print what the kernel does for us, without handles and other numbers that change by themselves.
 
     A jump to a policy counts once, whoever makes it: newer versions of firewalld have one for each zone, and zones
     come and go with Docker and others.
     """
-    name = re.compile(r"(^|_){}(_|-|$)".format(re.escape(zone)))
+    name = re.compile(rf"(^|_){re.escape(zone)}(_|-|$)")
     lines = set()
     for item in table:
         if "set" in item and name.search(item["set"]["name"]):
@@ -700,20 +695,19 @@ def fingerprint_rules(table, zone):  # type: (list[Entry], str) -> list[str]
         elif "rule" in item:
             text = json.dumps(item["rule"]["expr"], sort_keys=True)
             ours = name.search(item["rule"]["chain"])
-            if ours or "@{}-".format(zone) in text or '"filter_IN_{}"'.format(zone) in text:
+            if ours or f"@{zone}-" in text or f'"filter_IN_{zone}"' in text:
                 lines.add("rule {} {}".format(item["rule"]["chain"], text))
     found = [one for one in own_names(zone) if one != zone and led_to(table, one)]
     return sorted(lines) + ["jump " + one for one in sorted(found)]
 
 
-def permanent_text(zone, root=""):  # type: (str, str) -> str
+def permanent_text(zone: str, root: str = "") -> str:
     """Return the files of our zone, policies and ipsets as one text."""
     kept = [(path, look(root + path)) for path in sorted(paths(zone).values())]
     return "\n".join(path + "\n" + text for path, text in kept if text)
 
 
-def fingerprint(names, run, root=""):
-    # type: (list[str], Runner, str) -> dict[str, dict[str, str]]
+def fingerprint(names: list[str], run: Runner, root: str = "") -> dict[str, dict[str, str]]:
     """Return {name: {"permanent": sha256, "runtime": sha256}}: our files under a name, and the kernel's own rules.
 
     The kernel is asked, not the daemon: a flushed ruleset is seen as well as a port taken out at runtime,
@@ -722,7 +716,7 @@ def fingerprint(names, run, root=""):
     """
     table = [item for one, _ in kernel_tables(run, root) for item in one]
     words = () if table else ("--list-all-zones", "--list-all-policies")
-    fallback = {}  # type: dict[str, Entry]
+    fallback: dict[str, Entry] = {}
     for word in words:
         fallback.update(parse_zones(run(["firewall-cmd", word])[1]))
     result = {}
@@ -741,20 +735,18 @@ def fingerprint(names, run, root=""):
 ROCE_PORT = "4791/udp"  # RoCE v2, IANA
 
 
-def has_roce(root=""):  # type: (str) -> bool
+def has_roce(root: str = "") -> bool:
     """Say whether a network card does RDMA over Ethernet: InfiniBand's own links say ``InfiniBand`` there."""
     base = root + "/sys/class/infiniband"
     try:
-        ports = ["{}/{}/ports".format(base, name) for name in os.listdir(base)]
-        places = [
-            "{}/{}/link_layer".format(port, number) for port in ports for number in os.listdir(port)
-        ]
+        ports = [f"{base}/{name}/ports" for name in os.listdir(base)]
+        places = [f"{port}/{number}/link_layer" for port in ports for number in os.listdir(port)]
     except OSError:
         return False
     return any(look(place).strip() == "Ethernet" for place in places)
 
 
-def version_of(text):  # type: (str) -> tuple[int, ...]
+def version_of(text: str) -> tuple[int, ...]:
     """Read ``1.3.3`` or ``0.9.11-rc1``; empty where it is no version."""
     found = re.match(r"\s*(\d+(?:\.\d+)+)", text)
     return tuple(int(part) for part in found.group(1).split(".")) if found else ()

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: MIT
 """What an undo of the network gives back, months after the change: ours goes, what others added since stays.
 
-Runs on nodes: standard library only, Python 3.6 syntax. Pure: what was, what is and our files in, what shall be out.
+Runs on nodes: standard library only. Pure: what was, what is and our files in, what shall be out.
 A view of the kernel is what `fullmesh_rollback.runtime` returns; a route in it is ``[family, interface, line]``.
 """
+
+from __future__ import annotations
 
 import ipaddress
 import re
@@ -27,7 +29,7 @@ else:
 KINDS = ("unicast", "local", "broadcast", "blackhole", "unreachable", "prohibit", "throw")
 
 
-def given(texts: "Iterable[str]", seen: "Entry") -> "dict[str, list[str]]":
+def given(texts: Iterable[str], seen: Entry) -> dict[str, list[str]]:
     """The addresses of each interface that files of ours give, with their prefixes."""
     files = list(texts)
     return {
@@ -40,9 +42,7 @@ def given(texts: "Iterable[str]", seen: "Entry") -> "dict[str, list[str]]":
     }
 
 
-def left_alone(
-    touched: "Iterable[str]", seen: "Entry", ours: "dict[str, list[str]]"
-) -> "list[str]":
+def left_alone(touched: Iterable[str], seen: Entry, ours: dict[str, list[str]]) -> list[str]:
     """Those of *touched* that carry addresses, and none that our files give: their state is somebody else's by now.
 
     A card that only carries a VLAN of ours, or one that was given another address since. A bond, a VLAN and a bond's
@@ -59,9 +59,7 @@ def left_alone(
     return found
 
 
-def goal(
-    before: "Entry", now: "Entry", seen: "Entry", texts: "Iterable[str]", touched: "list[str]"
-) -> "Entry":
+def goal(before: Entry, now: Entry, seen: Entry, texts: Iterable[str], touched: list[str]) -> Entry:
     """What the kernel shall show after the undo: what was before, and what is there now and not ours.
 
     Args:
@@ -101,7 +99,7 @@ def goal(
     return shall
 
 
-def merged(then: "Entry", have: "Entry", own: "list[str]", files: "list[str]") -> "Entry":
+def merged(then: Entry, have: Entry, own: list[str], files: list[str]) -> Entry:
     """One interface: as it was, with the addresses that others gave it since."""
     later = [one for one in have["addresses"] if one not in own and one not in then["addresses"]]
     manners = {one: words for one, words in have.get("manner", {}).items() if one in later}
@@ -116,21 +114,21 @@ def merged(then: "Entry", have: "Entry", own: "list[str]", files: "list[str]") -
     return result
 
 
-def gives_mtu(files: "Iterable[str]", mtu: int) -> bool:
+def gives_mtu(files: Iterable[str], mtu: int) -> bool:
     """Say whether a network file of ours sets this MTU: ``mtu: 9000``, ``MTUBytes=9000``, ``mtu 9000``."""
-    pattern = r"^\s*mtu\w*[\s:=\"']+%d\b" % mtu
+    pattern = rf"^\s*mtu\w*[\s:=\"']+{mtu}\b"
     return any(re.search(pattern, text, re.IGNORECASE | re.MULTILINE) for text in files)
 
 
 # --- routes -------------------------------------------------------------------------------------
 
 
-def of(view: "Entry", kind: str, name: str) -> "list[Route]":
+def of(view: Entry, kind: str, name: str) -> list[Route]:
     """The routes of one interface in a view; an older version has saved no ``connected`` ones."""
     return [one for one in view.get(kind, []) if one[1] == name]
 
 
-def bare(addresses: "Iterable[str]") -> "list[str]":
+def bare(addresses: Iterable[str]) -> list[str]:
     """Addresses without their prefixes."""
     return [one.split("/", 1)[0] for one in addresses]
 
@@ -147,12 +145,12 @@ def network(line: str) -> str:
     return words[0] if words else ""
 
 
-def place(route: "Route") -> "tuple[str, str, str]":
+def place(route: Route) -> tuple[str, str, str]:
     """What two routes must not have both: the kernel keeps one for a network and a metric."""
     return (route[0], network(route[2]), word(route[2], "metric"))
 
 
-def is_ours(line: str, own: "list[str]", files: "Iterable[str]") -> bool:
+def is_ours(line: str, own: list[str], files: Iterable[str]) -> bool:
     """Say whether a file of ours gives a route, or it starts at an address of ours."""
     if word(line, "src") in bare(own):
         return True
@@ -163,17 +161,17 @@ def is_ours(line: str, own: "list[str]", files: "Iterable[str]") -> bool:
 
 def names(text: str, value: str) -> bool:
     """Say whether a file has an address or network as a word of its own; a prefix may follow."""
-    return bool(re.search(r"(?<![\w.:])%s(?![\w.:])" % re.escape(value), text))
+    return bool(re.search(rf"(?<![\w.:]){re.escape(value)}(?![\w.:])", text))
 
 
-def both(then: "list[Route]", later: "list[Route]", link: "Entry") -> "list[Route]":
+def both(then: list[Route], later: list[Route], link: Entry) -> list[Route]:
     """The routes of before, and those that others made since as far as their next hop can be reached without ours."""
     stay = [one for one in later if one not in then and reachable(one[2], link["addresses"], later)]
     taken = [place(one) for one in stay]
     return [one for one in then if place(one) not in taken] + stay
 
 
-def reachable(line: str, addresses: "list[str]", routes: "list[Route]") -> bool:
+def reachable(line: str, addresses: list[str], routes: list[Route]) -> bool:
     """Say whether the kernel would take a route on an interface with these addresses and routes."""
     # a next hop of several, on a line of its own, is no route
     if line.startswith("nexthop"):
@@ -192,7 +190,7 @@ def reachable(line: str, addresses: "list[str]", routes: "list[Route]") -> bool:
 # --- the owners' words ----------------------------------------------------------------------------
 
 
-def owners(before: "Entry", now: "Entry", shall: "Entry") -> "Entry":
+def owners(before: Entry, now: Entry, shall: Entry) -> Entry:
     """Each owner's snapshot for the way back: as it was before, of interfaces to be left alone as it is now.
 
     Args:
@@ -214,7 +212,7 @@ def owners(before: "Entry", now: "Entry", shall: "Entry") -> "Entry":
     return result
 
 
-def fitted(link: "Entry", shall: "Entry | None") -> "Entry":
+def fitted(link: Entry, shall: Entry | None) -> Entry:
     """One interface of a snapshot, with the lasting addresses that it shall have."""
     if shall is None:
         return link

@@ -1,8 +1,10 @@
 """What a node's NVIDIA GPUs and their driver are: read from the PCI bus, /proc, /sys and ``nvidia-smi``.
 
-Runs on nodes: standard library only, Python 3.6 syntax. The parsers are pure; whatever is missing gives an empty value,
+Runs on nodes: standard library only. The parsers are pure; whatever is missing gives an empty value,
 because drivers of ten years print different fields.
 """
+
+from __future__ import annotations
 
 import os
 import re
@@ -26,7 +28,7 @@ TOPOLOGY_WORDS = re.compile(r"^(X|SYS|NODE|PHB|PXB|PIX|NV\d+)$")
 MOST = 64
 
 
-def word(node: "Any", *paths: str) -> str:
+def word(node: Any, *paths: str) -> str:
     """The first of *paths* that says something."""
     for path in paths:
         text = (node.findtext(path) or "").strip()
@@ -41,7 +43,7 @@ def count(text: str) -> int:
     return int(match.group(1)) if match else 0
 
 
-def uncorrectable(gpu: "Any", kind: str) -> int:
+def uncorrectable(gpu: Any, kind: str) -> int:
     """ECC errors that could not be mended, of all memories: each age of the driver has its own fields."""
     base = "ecc_errors/" + kind + "/"
     new = ("dram_uncorrectable", "sram_uncorrectable")
@@ -50,7 +52,7 @@ def uncorrectable(gpu: "Any", kind: str) -> int:
     return total or count(word(gpu, base + "double_bit/total"))
 
 
-def one_card(gpu: "Any") -> "dict[str, Any]":
+def one_card(gpu: Any) -> dict[str, Any]:
     """One ``<gpu>`` of ``nvidia-smi -q -x``."""
     link = "pci/pci_gpu_link_info/"
     return {
@@ -74,7 +76,7 @@ def one_card(gpu: "Any") -> "dict[str, Any]":
     }
 
 
-def processes(gpu: "Any") -> "list[dict[str, Any]]":
+def processes(gpu: Any) -> list[dict[str, Any]]:
     """The programs that compute on a card; a desktop's (type G) are none."""
     found = []
     for process in gpu.findall("processes/process_info"):
@@ -85,7 +87,7 @@ def processes(gpu: "Any") -> "list[dict[str, Any]]":
     return found
 
 
-def parse_smi(text: str) -> "dict[str, Any]":
+def parse_smi(text: str) -> dict[str, Any]:
     """Read ``nvidia-smi -q -x``: driver, CUDA, cards and who computes on them.
 
     Raises:
@@ -101,7 +103,7 @@ def parse_smi(text: str) -> "dict[str, Any]":
     }
 
 
-def parse_topology(text: str) -> "dict[str, dict[str, str]]":
+def parse_topology(text: str) -> dict[str, dict[str, str]]:
     """Read ``nvidia-smi topo -m``: from -> to -> NV18, PIX, PXB, PHB, NODE or SYS."""
     lines = [line for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines() if line.strip()]
     if not lines:
@@ -118,9 +120,9 @@ def parse_topology(text: str) -> "dict[str, dict[str, str]]":
     return found
 
 
-def parse_nvlinks(text: str) -> "list[dict[str, Any]]":
+def parse_nvlinks(text: str) -> list[dict[str, Any]]:
     """Read ``nvidia-smi nvlink -s``: for every GPU the speeds (GB/s) of its links and how many are down."""
-    found = []  # type: list[dict[str, Any]]
+    found: list[dict[str, Any]] = []
     for line in text.splitlines():
         head = re.match(r"GPU (\d+):", line.strip())
         if head:
@@ -134,9 +136,9 @@ def parse_nvlinks(text: str) -> "list[dict[str, Any]]":
     return found
 
 
-def parse_xids(text: str) -> "list[dict[str, Any]]":
+def parse_xids(text: str) -> list[dict[str, Any]]:
     """The driver's error reports in a kernel log: each number once per card, with how often it came."""
-    found = {}  # type: dict[tuple[str, int], dict[str, Any]]
+    found: dict[tuple[str, int], dict[str, Any]] = {}
     for line in text.splitlines():
         match = XID.search(line)
         if match:
@@ -151,7 +153,7 @@ def parse_xids(text: str) -> "list[dict[str, Any]]":
     return [found[key] for key in sorted(found)]
 
 
-def pci_devices(base: str = "/sys/bus/pci/devices") -> "dict[str, Any]":
+def pci_devices(base: str = "/sys/bus/pci/devices") -> dict[str, Any]:
     """GPUs and NVSwitches on the bus, with the driver that each GPU has; true without any driver."""
     gpus, switches = [], 0
     for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
@@ -167,7 +169,7 @@ def pci_devices(base: str = "/sys/bus/pci/devices") -> "dict[str, Any]":
     return {"gpus": gpus, "switches": switches}
 
 
-def secure_boot(path: str = SECURE_BOOT) -> "Any":
+def secure_boot(path: str = SECURE_BOOT) -> Any:
     """True or False as the firmware says, None on a machine without EFI; the value's last byte, after four of flags."""
     try:
         with open(path, "rb") as stream:
@@ -189,16 +191,16 @@ def kernel_text() -> str:
     )
 
 
-def build_tools(release: str) -> "dict[str, Any]":
+def build_tools(release: str) -> dict[str, Any]:
     """What DKMS needs for the running kernel."""
     places = ("/usr/bin/gcc", "/usr/bin/cc")
     return {
         "compiler": next((path for path in places if os.path.exists(path)), ""),
-        "headers": os.path.exists("/lib/modules/{}/build/Makefile".format(release)),
+        "headers": os.path.exists(f"/lib/modules/{release}/build/Makefile"),
     }
 
 
-def from_smi() -> "dict[str, Any]":
+def from_smi() -> dict[str, Any]:
     """What ``nvidia-smi`` says; ``failed`` where it is there and does not work."""
     code, text = run(["nvidia-smi", "-q", "-x"])
     found = {"driver": "", "cuda": "", "cards": [], "processes": [], "failed": code not in (0, 127)}
@@ -213,7 +215,7 @@ def from_smi() -> "dict[str, Any]":
     return found
 
 
-def observe() -> "dict[str, Any]":
+def observe() -> dict[str, Any]:
     """Everything, once."""
     release = os.uname().release
     modules = [line.split(" ", 1)[0] for line in read("/proc/modules").splitlines()]

@@ -5,6 +5,8 @@ probe:    ``fullmesh-client/1 NODE NONCE PROOF SIZE``     then SIZE bytes
 listener: ``ok PROOF SOURCE``                             then SIZE bytes, once all of the probe's arrived
 """
 
+from __future__ import annotations
+
 import hashlib
 import hmac
 
@@ -26,13 +28,13 @@ def same(one: str, other: str) -> bool:
 
 def hello_line(node: str, nonce: str, now: float) -> bytes:
     """Introduce the listener."""
-    return "{} {} {} {:.6f}\n".format(HELLO, node, nonce, now).encode()
+    return f"{HELLO} {node} {nonce} {now:.6f}\n".encode()
 
 
 def client_line(token: str, node: str, theirs: str, ours: str, size: int) -> bytes:
     """Introduce the probe."""
     shown = proof(token, "client", node, theirs, ours, str(size))
-    return "{} {} {} {} {}\n".format(CLIENT, node, ours, shown, size).encode()
+    return f"{CLIENT} {node} {ours} {shown} {size}\n".encode()
 
 
 def ok_line(token: str, node: str, ours: str, theirs: str, source: str) -> bytes:
@@ -40,7 +42,7 @@ def ok_line(token: str, node: str, ours: str, theirs: str, source: str) -> bytes
     return "ok {} {}\n".format(proof(token, "server", node, ours, theirs), source).encode()
 
 
-def read_hello(line: bytes) -> "tuple[str, str, float] | None":
+def read_hello(line: bytes) -> tuple[str, str, float] | None:
     """Return node, nonce and wall clock of a listener of ours, None of anybody else."""
     part = line.decode("utf-8", "replace").split()
     if len(part) != 4 or part[0] != HELLO:  # noqa: PLR2004 (words of the line)
@@ -51,7 +53,7 @@ def read_hello(line: bytes) -> "tuple[str, str, float] | None":
         return None
 
 
-def read_client(line: bytes, token: str, nonce: str) -> "tuple[str, str, int] | None":
+def read_client(line: bytes, token: str, nonce: str) -> tuple[str, str, int] | None:
     """Return node, nonce and payload size of a probe of this run, None of anybody else."""
     part = line.decode("utf-8", "replace").split()
     if len(part) != 5 or part[0] != CLIENT or not part[4].isdigit():  # noqa: PLR2004 (words)
@@ -61,7 +63,7 @@ def read_client(line: bytes, token: str, nonce: str) -> "tuple[str, str, int] | 
     return (node, theirs, int(size)) if good and int(size) <= PAYLOAD_LIMIT else None
 
 
-def read_ok(line: bytes, token: str, node: str, theirs: str, ours: str) -> "str | None":
+def read_ok(line: bytes, token: str, node: str, theirs: str, ours: str) -> str | None:
     """Return the source address that the listener saw, None when it does not know the token."""
     part = line.decode("utf-8", "replace").split()
     if len(part) != 3 or part[0] != "ok":  # noqa: PLR2004 (words of the line)

@@ -1,7 +1,9 @@
 """What /etc/hosts says and what it should say: text in, text out.
 
-Runs on nodes: standard library only, Python 3.6 syntax.
+Runs on nodes: standard library only.
 """
+
+from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
@@ -25,18 +27,18 @@ LOOPBACK_NAMES = re.compile(
 )
 
 
-def usable(names: "list[str]") -> "list[str]":
+def usable(names: list[str]) -> list[str]:
     """The names that may be tied to an address; a box without a name is called localhost."""
     return [name for name in names if name and not LOOPBACK_NAMES.match(name)]
 
 
-def ordered(names: "list[str]") -> "list[str]":
+def ordered(names: list[str]) -> list[str]:
     """Full names first: the first name of a line is what `hostname --fqdn` and getfqdn() answer."""
     unique = sorted(set(names), key=names.index)
     return [n for n in unique if "." in n] + [n for n in unique if "." not in n]
 
 
-def with_own(hosts: "list[Host]", address: str, names: "list[str]") -> "list[Host]":
+def with_own(hosts: list[Host], address: str, names: list[str]) -> list[Host]:
     """Add the node's own *names* to its own line."""
     return [
         dict(
@@ -49,7 +51,7 @@ def with_own(hosts: "list[Host]", address: str, names: "list[str]") -> "list[Hos
     ]
 
 
-def render(text: str, hosts: "list[Host]") -> str:
+def render(text: str, hosts: list[Host]) -> str:
     """The whole file with our block first, and our names nowhere else.
 
     First, because glibc hands out every matching line in the file's order.
@@ -72,12 +74,12 @@ def render(text: str, hosts: "list[Host]") -> str:
     return "\n".join(block(hosts, taken) + kept) + "\n"
 
 
-def names_in(line: str) -> "set[str]":
+def names_in(line: str) -> set[str]:
     """The names of a line, in lower case as the resolver compares them."""
     return {name.lower() for name in line.split("#", 1)[0].split()[1:]}
 
 
-def block(hosts: "list[Host]", taken: "list[str]") -> "list[str]":
+def block(hosts: list[Host], taken: list[str]) -> list[str]:
     """Our lines with their marks."""
     lines = [BEGIN]
     if taken:
@@ -86,7 +88,7 @@ def block(hosts: "list[Host]", taken: "list[str]") -> "list[str]":
     return [*lines, END]
 
 
-def split(text: str) -> "tuple[list[str], list[str]]":
+def split(text: str) -> tuple[list[str], list[str]]:
     """The lines outside our block, and what an earlier run took out."""
     rest, taken, inside = [], [], False
     for line in text.splitlines():
@@ -128,7 +130,7 @@ def left_of(line: str, other: str) -> bool:
     return rest[:1] == fields[:1] and len(rest) > 1 and names_in(other) < names_in(line)
 
 
-def nsswitch_sources(text: str) -> "list[str]":
+def nsswitch_sources(text: str) -> list[str]:
     """The sources for host names in nsswitch.conf, in order; glibc's default where none are named."""
     for line in text.splitlines():
         fields = line.split("#", 1)[0].split()
@@ -137,7 +139,7 @@ def nsswitch_sources(text: str) -> "list[str]":
     return ["dns", "files"]
 
 
-def cloud_init_hosts(text: str) -> "str | None":
+def cloud_init_hosts(text: str) -> str | None:
     """The value of manage_etc_hosts in a cloud-init file: none where it is not named, empty where it is off."""
     found = re.findall(r"^\s*manage_etc_hosts\s*:\s*([^#\n]*?)\s*(?:#.*)?$", text, re.MULTILINE)
     if not found:
@@ -146,11 +148,12 @@ def cloud_init_hosts(text: str) -> "str | None":
     return "" if value.lower() in ("", "false", "no", "off", "~", "null") else value
 
 
-def wrong_answers(hosts: "list[Host]", answers: "dict[str, list[str]]") -> "list[str]":
+def wrong_answers(hosts: list[Host], answers: dict[str, list[str]]) -> list[str]:
     """Say which names do not resolve to their cluster address first."""
     return [
-        "%s is %s first, not %s"
-        % (name, ", then ".join(answers[name]) or "unknown", host["address"])
+        "{} is {} first, not {}".format(
+            name, ", then ".join(answers[name]) or "unknown", host["address"]
+        )
         for host in hosts
         for name in host["names"]
         if answers[name][:1] != [host["address"]]

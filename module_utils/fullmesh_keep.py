@@ -1,11 +1,13 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Other people's iptables rules, kept over firewalld's flushes. Python 3.6, stdlib only.
+"""Other people's iptables rules, kept over firewalld's flushes. Stdlib only.
 
 firewalld empties every table of iptables when it starts, reloads and stops, with the nftables backend too, and leaves
 the policies (seen with 1.3.3): Docker's rules and the user's own are gone, and after ufw's ``INPUT DROP`` nobody gets
 in any more. nftables tables of others are not touched. So what was there is put back, and only what is missing.
 """
+
+from __future__ import annotations
 
 import os
 import sys
@@ -27,7 +29,7 @@ TOOLS = (("4", "iptables"), ("6", "ip6tables"))
 PLACE = "/run/fullmesh-iptables"
 
 
-def dump(run):  # type: (Runner) -> dict[str, str]
+def dump(run: Runner) -> dict[str, str]:
     """Return what iptables-save prints, by family; nothing where there is no iptables or no rule."""
     found = {}
     for family, tool in TOOLS:
@@ -37,20 +39,20 @@ def dump(run):  # type: (Runner) -> dict[str, str]
     return found
 
 
-def rules_of(text):  # type: (str) -> dict[tuple[str, str], list[str]]
+def rules_of(text: str) -> dict[tuple[str, str], list[str]]:
     """Return {(table, chain): lines} of a dump, chains without rules included."""
     parsed = ruleset.parse_save(text, "ip")["chains"]
     return {key[1:]: [rule["line"] for rule in parsed[key]["rules"]] for key in parsed}
 
 
-def missing(before, after):  # type: (str, str) -> str
+def missing(before: str, after: str) -> str:
     """Return what iptables-restore has to add to *after*, empty when nothing of *before* is missing."""
     then, now = rules_of(before), rules_of(after)
-    tables = {}  # type: dict[str, tuple[list[str], list[str]]]
+    tables: dict[str, tuple[list[str], list[str]]] = {}
     for (table, chain), lines in then.items():
         heads, rules = tables.setdefault(table, ([], []))
         if (table, chain) not in now:
-            heads.append(":{} - [0:0]".format(chain))
+            heads.append(f":{chain} - [0:0]")
         rules += [line for line in lines if line not in now.get((table, chain), [])]
     # A chain without rules to which nothing leads does nothing: only rules are worth a restore.
     texts = [
@@ -61,7 +63,7 @@ def missing(before, after):  # type: (str, str) -> str
     return "".join(texts)
 
 
-def restore(run, before):  # type: (Runner, dict[str, str]) -> list[str]
+def restore(run: Runner, before: dict[str, str]) -> list[str]:
     """Add what is missing now; say what could not be done."""
     faults = []
     for family, tool in TOOLS:
@@ -70,23 +72,23 @@ def restore(run, before):  # type: (Runner, dict[str, str]) -> list[str]
         text = missing(before[family], run([tool + "-save"])[1])
         if not text:
             continue
-        path = "{}{}-missing".format(PLACE, family)
+        path = f"{PLACE}{family}-missing"
         write(path, text)
         rc, out = run([tool + "-restore", "--noflush", path])
         os.unlink(path)
         if rc != 0:
-            faults.append("{}-restore: {}".format(tool, out.strip()))
+            faults.append(f"{tool}-restore: {out.strip()}")
     return faults
 
 
-def write(path, text):  # type: (str, str) -> None
+def write(path: str, text: str) -> None:
     """Write a file that only root can read."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as stream:
         stream.write(text)
 
 
-def save(run, before):  # type: (Runner, dict[str, str]) -> list[str]
+def save(run: Runner, before: dict[str, str]) -> list[str]:
     """Write dumps for the way back; return the commands that make the tables exactly what they were."""
     commands = []
     real = chains_of(run(["nft", "list", "chains"])[1])
@@ -94,16 +96,16 @@ def save(run, before):  # type: (Runner, dict[str, str]) -> list[str]
         path = PLACE + family
         if family in before:
             write(path, exact(before[family], real.get({"4": "ip", "6": "ip6"}[family], {})))
-            commands.append("test ! -e {} || {}-restore {}".format(path, tool, path))
+            commands.append(f"test ! -e {path} || {tool}-restore {path}")
         elif os.path.exists(path):
             os.unlink(path)
     return commands
 
 
-def chains_of(text):  # type: (str) -> dict[str, dict[str, set[str]]]
+def chains_of(text: str) -> dict[str, dict[str, set[str]]]:
     """Read ``nft list chains``: family -> table -> chains."""
-    found = {}  # type: dict[str, dict[str, set[str]]]
-    now = set()  # type: set[str]
+    found: dict[str, dict[str, set[str]]] = {}
+    now: set[str] = set()
     for line in text.splitlines():
         words = line.split()
         if words[:1] == ["table"]:
@@ -113,7 +115,7 @@ def chains_of(text):  # type: (str) -> dict[str, dict[str, set[str]]]
     return found
 
 
-def exact(dump_text, real):  # type: (str, dict[str, set[str]]) -> str
+def exact(dump_text: str, real: dict[str, set[str]]) -> str:
     """Leave chains out that the kernel does not have: iptables-save prints all that a table can have.
 
     In the old tables all of them exist, and nftables knows nothing of them.
@@ -128,7 +130,7 @@ def exact(dump_text, real):  # type: (str, dict[str, set[str]]) -> str
     return "\n".join(kept) + "\n"
 
 
-def saved():  # type: () -> dict[str, str]
+def saved() -> dict[str, str]:
     """Return the dumps that were written."""
     found = {}
     for family, _ in TOOLS:
@@ -140,7 +142,7 @@ def saved():  # type: () -> dict[str, str]
     return found
 
 
-def forget():  # type: () -> None
+def forget() -> None:
     """Remove the dumps."""
     for family, _ in TOOLS:
         if os.path.exists(PLACE + family):
@@ -164,7 +166,7 @@ GATE_TEXT = """table inet {name} {{
 """
 
 
-def shut_gate(run, ssh_ports):  # type: (Runner, list[int]) -> str
+def shut_gate(run: Runner, ssh_ports: list[int]) -> str:
     """Let nothing new in but ssh while one firewall goes and the other comes; say why that could not be done.
 
     A table of nftables of our own, which firewalld does not flush.
@@ -180,16 +182,16 @@ def shut_gate(run, ssh_ports):  # type: (Runner, list[int]) -> str
     return out.strip() or "no reason given" if rc != 0 else ""
 
 
-def open_gate(run):  # type: (Runner) -> None
+def open_gate(run: Runner) -> None:
     """Take the gate away; nothing to do where there is none."""
     if run(["nft", "delete", "table", "inet", GATE])[0] != 0:
         firewalld.library("delete table inet " + GATE)
 
 
-def opening():  # type: () -> str
+def opening() -> str:
     """Return the command that opens the gate on the way back; it is well where there is none."""
     python = sys.executable or "/usr/bin/python3"
     return (
-        "if command -v nft; then ! nft list table inet {0} || nft delete table inet {0}; else "
-        "{1} -c 'import nftables; nftables.Nftables().cmd(\"delete table inet {0}\")' || :; fi"
-    ).format(GATE, python)
+        f"if command -v nft; then ! nft list table inet {GATE} || nft delete table inet {GATE}; else "
+        f"{python} -c 'import nftables; nftables.Nftables().cmd(\"delete table inet {GATE}\")' || :; fi"
+    )

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Starts jobs through Open MPI and Slurm, and gives every process its rank in the cluster plan.
 
-Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_launch.py COMMAND ...`` (stdlib only, Python 3.6 syntax). Every
+Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_launch.py COMMAND ...`` (stdlib only). Every
 refusal has a code and comes within seconds: nothing here waits longer than ``DEADLINE``.
 """
+
+from __future__ import annotations
 
 import concurrent.futures
 import importlib.util
@@ -59,12 +61,12 @@ class LaunchError(Exception):
     """A coded sentence for the user."""
 
 
-def env_path(env: "Mapping[str, str]") -> str:
+def env_path(env: Mapping[str, str]) -> str:
     """The node's environment file."""
     return env.get("FULLMESH_ENV") or FOLDER + "/env"
 
 
-def read_env(path: str) -> "dict[str, str]":
+def read_env(path: str) -> dict[str, str]:
     """The variables of the node's file; the role cluster_env writes only what needs no shell to be read."""
     found = {}
     try:
@@ -75,12 +77,12 @@ def read_env(path: str) -> "dict[str, str]":
                     found[name] = value[1:-1] if value.startswith("'") else value
     except OSError:
         raise LaunchError(
-            "[LA-102] %s cannot be read. Run the role cluster_env on this node." % path
+            f"[LA-102] {path} cannot be read. Run the role cluster_env on this node."
         ) from None
     return found
 
 
-def read_who() -> "dict[str, Any]":
+def read_who() -> dict[str, Any]:
     """Who takes part: the role launchers wrote it from the plan."""
     path = FOLDER + "/nodes.json"
     try:
@@ -88,11 +90,11 @@ def read_who() -> "dict[str, Any]":
             return dict(json.load(stream))
     except (OSError, ValueError):
         raise LaunchError(
-            "[LA-102] %s cannot be read. Run the role launchers on this node." % path
+            f"[LA-102] {path} cannot be read. Run the role launchers on this node."
         ) from None
 
 
-def merged(own: "Mapping[str, str]", caller: "Mapping[str, str]") -> "dict[str, str]":
+def merged(own: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
     """The environment of a process: what the caller exported wins, except what belongs to the node."""
     env = dict(own)
     env.update({name: value for name, value in caller.items() if name not in NODES_OWN})
@@ -104,7 +106,7 @@ def find(name: str, say: str) -> str:
     """A program's path."""
     found = shutil.which(name) or shutil.which(name, path=os.pathsep.join(MPI_PLACES))
     if not found:
-        raise LaunchError("[LA-107] %s is not installed on this node. %s" % (name, say))
+        raise LaunchError(f"[LA-107] {name} is not installed on this node. {say}")
     return found
 
 
@@ -112,7 +114,7 @@ OPENMPI = "Set launchers_openmpi: true and run site.yml, or install your distrib
 SLURM = "Install your site's Slurm client on it, or use fullmesh-torchrun, which needs no Slurm."
 
 
-def call(argv: "Sequence[str]", seconds: int = DEADLINE) -> "tuple[int, str]":
+def call(argv: Sequence[str], seconds: int = DEADLINE) -> tuple[int, str]:
     """Exit status and words of a command; -1 when it does not answer."""
     try:
         done = subprocess.run(
@@ -124,7 +126,7 @@ def call(argv: "Sequence[str]", seconds: int = DEADLINE) -> "tuple[int, str]":
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return -1, "no answer for %d s" % seconds
+        return -1, f"no answer for {seconds} s"
     return done.returncode, done.stdout.decode(errors="replace").strip()
 
 
@@ -133,7 +135,7 @@ def last(said: str) -> str:
     return (said.splitlines() or ["no words"])[-1].strip()
 
 
-def chosen(who: "Mapping[str, Any]", names: "Sequence[str]") -> "list[Node]":
+def chosen(who: Mapping[str, Any], names: Sequence[str]) -> list[Node]:
     """The nodes of a job in the plan's order; no names: all."""
     nodes = list(who["nodes"])
     if not names:
@@ -145,34 +147,29 @@ def chosen(who: "Mapping[str, Any]", names: "Sequence[str]") -> "list[Node]":
         ]
         if not found:
             raise LaunchError(
-                "[LA-113] %s is no node of the cluster plan, which has %s. "
-                "Use the plan's names; for Slurm give the node that name, or set fullmesh_hostname."
-                % (name, ", ".join(n["name"] for n in nodes))
+                "[LA-113] {} is no node of the cluster plan, which has {}. "
+                "Use the plan's names; for Slurm give the node that name, or set fullmesh_hostname.".format(
+                    name, ", ".join(n["name"] for n in nodes)
+                )
             )
         wanted.append(found[0]["name"])
     return [n for n in nodes if n["name"] in wanted]
 
 
-def refuse_misfit(nodes: "Sequence[Node]", node: "Node", local: int, size: int) -> None:
+def refuse_misfit(nodes: Sequence[Node], node: Node, local: int, size: int) -> None:
     """Refuse a job of another size than the plan's: its ranks would be wrong (NCCL: Invalid rank requested : 7/4)."""
     world = sum(one["local_ranks"] for one in nodes)
     if size != world or local >= node["local_ranks"]:
+        ranks = ", ".join(f"{one['local_ranks']} on {one['name']}" for one in nodes)
         raise LaunchError(
-            "[LA-112] %d processes were started and this is number %d on %s, but the plan has %d ranks: %s. "
-            "Start as many as the plan says, or set fullmesh_local_ranks."
-            % (
-                size,
-                local + 1,
-                node["name"],
-                world,
-                ", ".join("%d on %s" % (one["local_ranks"], one["name"]) for one in nodes),
-            )
+            f"[LA-112] {size} processes were started and this is number {local + 1} on {node['name']}, but the plan "
+            f"has {world} ranks: {ranks}. Start as many as the plan says, or set fullmesh_local_ranks."
         )
 
 
 def place(
-    who: "Mapping[str, Any]", nodes: "Sequence[Node]", address: str, local: int, size: int
-) -> "dict[str, str]":
+    who: Mapping[str, Any], nodes: Sequence[Node], address: str, local: int, size: int
+) -> dict[str, str]:
     """The rank variables of the process that is number *local* on the node with *address*.
 
     Ranks count through *nodes* in the plan's order, so that they are the same whoever starts the job.
@@ -180,8 +177,9 @@ def place(
     mine = [at for at, node in enumerate(nodes) if address in node["addresses"]]
     if not mine:
         raise LaunchError(
-            "[LA-113] this node (%s) is not among the nodes of the job: %s. Start it on those."
-            % (address, ", ".join(node["name"] for node in nodes))
+            "[LA-113] this node ({}) is not among the nodes of the job: {}. Start it on those.".format(
+                address, ", ".join(node["name"] for node in nodes)
+            )
         )
     node = nodes[mine[0]]
     world = sum(one["local_ranks"] for one in nodes)
@@ -203,7 +201,7 @@ def place(
     return {name: str(value) for name, value in found.items()}
 
 
-def nodes_of(env: "Mapping[str, str]") -> "list[str]":
+def nodes_of(env: Mapping[str, str]) -> list[str]:
     """The names of the job's nodes, [] for all of them."""
     if env.get("FULLMESH_NODES"):
         return env["FULLMESH_NODES"].split(",")
@@ -213,11 +211,11 @@ def nodes_of(env: "Mapping[str, str]") -> "list[str]":
     # needs no answer of slurmctld: it only writes node[1-2] out
     status, said = call([find("scontrol", SLURM), "show", "hostnames", listed])
     if status:
-        raise LaunchError("[LA-111] scontrol cannot read %r: %s. Ask sinfo." % (listed, last(said)))
+        raise LaunchError(f"[LA-111] scontrol cannot read {listed!r}: {last(said)}. Ask sinfo.")
     return said.split()
 
 
-def rank_env(env: "Mapping[str, str]", who: "Mapping[str, Any]") -> "dict[str, str]":
+def rank_env(env: Mapping[str, str], who: Mapping[str, Any]) -> dict[str, str]:
     """The whole environment of one process of a job."""
     result = merged(read_env(env_path(env)), env)
     for _name, local, sizes in STARTERS:
@@ -232,19 +230,19 @@ def rank_env(env: "Mapping[str, str]", who: "Mapping[str, Any]") -> "dict[str, s
     )
 
 
-def program(words: "Sequence[str]") -> "list[str]":
+def program(words: Sequence[str]) -> list[str]:
     """A script is run by the environment's Python, anything else is a program."""
     return ([sys.executable, "-u"] if words[0].endswith(".py") else []) + list(words)
 
 
-def rank(words: "Sequence[str]") -> None:
+def rank(words: Sequence[str]) -> None:
     """Become the job's process."""
     env = rank_env(os.environ, read_who())
     argv = program(words)
     os.execvpe(argv[0], argv, env)  # noqa: S606  # this is what a launcher does
 
 
-def split(words: "Sequence[str]") -> "tuple[list[str], list[str]]":
+def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Options (``--name=value``) before the script, and the script with its arguments."""
     at = next((at for at, word in enumerate(words) if not word.startswith("-")), len(words))
     if at == len(words):
@@ -264,57 +262,59 @@ def ssh_user() -> str:
         found = None
     if not found:
         raise LaunchError(
-            "[LA-110] the nodes cannot log in to each other: there is no %s. "
-            "Set node_ssh_manage: true and run site.yml." % path
+            f"[LA-110] the nodes cannot log in to each other: there is no {path}. "
+            "Set node_ssh_manage: true and run site.yml."
         )
     return found.group(1)
 
 
-def right_account(user: str, words: "Sequence[str]") -> None:
+def right_account(user: str, words: Sequence[str]) -> None:
     """Refuse another account than the one whose key it is."""
     me = pwd.getpwuid(os.geteuid()).pw_name
     if me != user:
         raise LaunchError(
-            "[LA-114] mpirun was started as %s, and the cluster's key is %s's. Start it with: "
-            "runuser -u %s -- %s/fullmesh-mpirun %s"
-            % (me, user, user, BIN, " ".join(shlex.quote(word) for word in words))
+            "[LA-114] mpirun was started as {}, and the cluster's key is {}'s. Start it with: "
+            "runuser -u {} -- {}/fullmesh-mpirun {}".format(
+                me, user, user, BIN, " ".join(shlex.quote(word) for word in words)
+            )
         )
 
 
-def asked(nodes: "Sequence[Node]") -> "dict[str, tuple[int, str]]":
+def asked(nodes: Sequence[Node]) -> dict[str, tuple[int, str]]:
     """What each node says when it is asked for its Open MPI, all at the same time."""
 
-    def ask(node: "Node") -> "tuple[int, str]":
+    def ask(node: Node) -> tuple[int, str]:
         return call([BIN + "/fullmesh-ssh", node["address"], BIN + "/fullmesh-orted", "--version"])
 
     with concurrent.futures.ThreadPoolExecutor(max_workers=32) as pool:
         said = list(pool.map(ask, nodes))
-    return {node["name"]: one for node, one in zip(nodes, said)}  # noqa: B905  # Python 3.6 has no strict
+    return {node["name"]: one for node, one in zip(nodes, said)}
 
 
-def judge(answers: "Mapping[str, tuple[int, str]]") -> None:
+def judge(answers: Mapping[str, tuple[int, str]]) -> None:
     """Refuse a job that mpirun could only fail with, in words of its own."""
-    without = ["%s (%s)" % (name, last(said)) for name, (status, said) in answers.items() if status]
+    without = [f"{name} ({last(said)})" for name, (status, said) in answers.items() if status]
     if without:
         coded = [one for one in without if "LA-107" in one]
         if coded:
             raise LaunchError(
-                "[LA-107] Open MPI is missing on: %s. %s" % (", ".join(coded), OPENMPI)
+                "[LA-107] Open MPI is missing on: {}. {}".format(", ".join(coded), OPENMPI)
             )
         raise LaunchError(
-            "[LA-110] no login to %s. Run site.yml with node_ssh_manage: true; then try %s/fullmesh-ssh ADDRESS true."
-            % (", ".join(without), BIN)
+            "[LA-110] no login to {}. Run site.yml with node_ssh_manage: true; then try "
+            "{}/fullmesh-ssh ADDRESS true.".format(", ".join(without), BIN)
         )
     versions = {name: last(said) for name, (_status, said) in answers.items()}
     if len(set(versions.values())) > 1:
         raise LaunchError(
-            "[LA-115] the nodes have different versions of Open MPI: %s. Its daemons talk to their own kind only: "
-            "install one version on all, or use fullmesh-torchrun."
-            % ", ".join("%s: %s" % pair for pair in sorted(versions.items()))
+            "[LA-115] the nodes have different versions of Open MPI: {}. Its daemons talk to their own kind only: "
+            "install one version on all, or use fullmesh-torchrun.".format(
+                ", ".join("{}: {}".format(*pair) for pair in sorted(versions.items()))
+            )
         )
 
 
-def mpi_options(who: "Mapping[str, Any]", nodes: "Sequence[Node]", whole: bool) -> "list[str]":
+def mpi_options(who: Mapping[str, Any], nodes: Sequence[Node], whole: bool) -> list[str]:
     """mpirun's own options: where, through which network and ports, and by which login.
 
     The daemons' port is the kernel's choice, so it lies in the pinned range; oob_tcp_dynamic_ipv4_ports would make it
@@ -337,19 +337,19 @@ def mpi_options(who: "Mapping[str, Any]", nodes: "Sequence[Node]", whole: bool) 
     if whole:
         options += ["--hostfile", FOLDER + "/hostfile"]
     else:
-        hosts = ["%s:%d" % (node["address"], node["local_ranks"]) for node in nodes]
+        hosts = [f"{node['address']}:{node['local_ranks']}" for node in nodes]
         options += ["--host", ",".join(hosts)]
     for name, value in values.items():
         options += ["--mca", name, str(value)]
     return options
 
 
-def exported(own: "Mapping[str, str]") -> "list[str]":
+def exported(own: Mapping[str, str]) -> list[str]:
     """``-x`` for exactly the variables of the environment file that are the same on all nodes."""
     return [word for name in sorted(own) if name not in NODES_OWN for word in ("-x", name)]
 
 
-def mpirun(words: "Sequence[str]") -> None:
+def mpirun(words: Sequence[str]) -> None:
     """Start a job by Open MPI from this node."""
     options, script = split(words)
     path = find("mpirun", OPENMPI)
@@ -369,7 +369,7 @@ def mpirun(words: "Sequence[str]") -> None:
     os.execvpe(path, argv, env)  # noqa: S606  # this is what a launcher does
 
 
-def orted(words: "Sequence[str]") -> None:
+def orted(words: Sequence[str]) -> None:
     """Be Open MPI's daemon of this node, wherever its distribution keeps it."""
     path = find("orted", OPENMPI)
     if list(words) == ["--version"]:
@@ -384,27 +384,30 @@ def slurm_answers() -> None:
     status, said = call([find("scontrol", SLURM), "ping"])
     if status or " is DOWN" in said:
         raise LaunchError(
-            "[LA-111] Slurm does not answer: %s. Look at `systemctl status slurmctld` on its controller, and "
-            "let peers reach its ports (peer_firewall_extra_ports: [6817/tcp, 6818/tcp])."
-            % next((line for line in said.splitlines() if " is DOWN" in line), last(said))
+            "[LA-111] Slurm does not answer: {}. Look at `systemctl status slurmctld` on its controller, and "
+            "let peers reach its ports (peer_firewall_extra_ports: [6817/tcp, 6818/tcp]).".format(
+                next((line for line in said.splitlines() if " is DOWN" in line), last(said))
+            )
         )
 
 
-def slurm_sizes(who: "Mapping[str, Any]", options: "Sequence[str]") -> "list[str]":
+def slurm_sizes(who: Mapping[str, Any], options: Sequence[str]) -> list[str]:
     """Nodes and tasks as the plan has them, unless the caller asked for fewer nodes."""
     each = sorted({node["local_ranks"] for node in who["nodes"]})
     if len(each) > 1:
         raise LaunchError(
-            "[LA-112] the plan has %s ranks on its nodes, and a Slurm step has one number for all. "
-            "Use fullmesh-mpirun or fullmesh-torchrun." % " and ".join(str(one) for one in each)
+            "[LA-112] the plan has {} ranks on its nodes, and a Slurm step has one number for all. "
+            "Use fullmesh-mpirun or fullmesh-torchrun.".format(
+                " and ".join(str(one) for one in each)
+            )
         )
-    sizes = ["--ntasks-per-node=%d" % each[0]]
+    sizes = [f"--ntasks-per-node={each[0]}"]
     if not any(re.match(r"(--nodes=|--nodelist=|-N|-w)", one) for one in options):
-        sizes.append("--nodes=%d" % len(who["nodes"]))
+        sizes.append(f"--nodes={len(who['nodes'])}")
     return sizes
 
 
-def srun(words: "Sequence[str]") -> None:
+def srun(words: Sequence[str]) -> None:
     """Start a job's step by Slurm, in an allocation or outside of one."""
     options, script = split(words)
     path = find("srun", SLURM)
@@ -416,7 +419,7 @@ def srun(words: "Sequence[str]") -> None:
     os.execv(path, argv)  # noqa: S606  # this is what a launcher does
 
 
-def sbatch(words: "Sequence[str]") -> None:
+def sbatch(words: Sequence[str]) -> None:
     """Queue a job by Slurm."""
     options, script = split(words)
     path = find("sbatch", SLURM)
@@ -435,7 +438,7 @@ def fetch(url: str) -> int:
         return int(error.code)
 
 
-def etcd(words: "Sequence[str]") -> None:
+def etcd(words: Sequence[str]) -> None:
     """Refuse an etcd that torchrun could only wait for."""
     endpoint = words[0] if words else ""
     if not endpoint:
@@ -445,22 +448,24 @@ def etcd(words: "Sequence[str]") -> None:
         )
     if importlib.util.find_spec("etcd") is None:
         raise LaunchError(
-            "[LA-107] torch's etcd rendezvous needs the package python-etcd, which is not in %s. Put a wheel of it "
-            "into your lock (docs/launchers.md), or use c10d, which needs none." % sys.prefix
+            "[LA-107] torch's etcd rendezvous needs the package python-etcd, which is not in "
+            f"{sys.prefix}. Put a wheel of it "
+            "into your lock (docs/launchers.md), or use c10d, which needs none."
         )
     try:
-        fetch("http://%s/version" % endpoint)
-        status = fetch("http://%s/v2/keys/" % endpoint)
+        fetch(f"http://{endpoint}/version")
+        status = fetch(f"http://{endpoint}/v2/keys/")
     except (OSError, ValueError) as error:
         raise LaunchError(
-            "[LA-108] etcd at %s does not answer: %s. Look at `systemctl status etcd` there, let peers reach its port "
-            "(peer_firewall_extra_ports), or use c10d, which needs none."
-            % (endpoint, getattr(error, "reason", error))
+            "[LA-108] etcd at {} does not answer: {}. Look at `systemctl status etcd` there, let peers reach its port "
+            "(peer_firewall_extra_ports), or use c10d, which needs none.".format(
+                endpoint, getattr(error, "reason", error)
+            )
         ) from None
     if status == 404:  # noqa: PLR2004  # HTTP's own number
         raise LaunchError(
-            "[LA-109] etcd at %s has no v2 interface, and torch knows no other. "
-            "Start it with --enable-v2 (3.6 has none any more), or use c10d." % endpoint
+            f"[LA-109] etcd at {endpoint} has no v2 interface, and torch knows no other. "
+            "Start it with --enable-v2 (3.6 has none any more), or use c10d."
         )
 
 
@@ -474,12 +479,12 @@ COMMANDS = {
 }
 
 
-def main(argv: "Sequence[str]") -> int:
+def main(argv: Sequence[str]) -> int:
     """Run a command; a refusal goes to stderr and ends with 2."""
     try:
         COMMANDS[argv[0]](argv[1:])
     except LaunchError as error:
-        sys.stderr.write("%s\n" % error)
+        sys.stderr.write(f"{error}\n")
         return 2
     return 0
 

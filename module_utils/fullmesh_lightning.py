@@ -7,6 +7,8 @@ devices and ranks from the environment; where the two differ, NCCL says ``Invali
 for ever.
 """
 
+from __future__ import annotations
+
 import os
 from typing import TYPE_CHECKING
 
@@ -30,15 +32,16 @@ LAUNCHERS = "fullmesh-torchrun, fullmesh-mpirun, fullmesh-srun or fullmesh-sbatc
 class FullmeshEnvironment(ClusterEnvironment):  # type: ignore[misc]
     """Every process was started by one of our launchers, which gave it its rank."""
 
-    def __init__(self, env: "Mapping[str, str] | None" = None) -> None:
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
         """*env* stands in for the process' environment in tests."""
         super().__init__()
         self._env = os.environ if env is None else env
         missing = [name for name in NEEDED if name not in self._env]
         if missing:
             raise RuntimeError(
-                "[LA-112] %s not set: no launcher started this process. Start it with %s."
-                % (" and ".join(missing), LAUNCHERS)
+                "[LA-112] {} not set: no launcher started this process. Start it with {}.".format(
+                    " and ".join(missing), LAUNCHERS
+                )
             )
 
     def _number(self, name: str) -> int:
@@ -71,7 +74,7 @@ class FullmeshEnvironment(ClusterEnvironment):  # type: ignore[misc]
     def set_world_size(self, size: int) -> None:
         """Lightning's num_nodes times devices: it must be the job's size, nothing can be set."""
         if size != self.world_size():
-            raise self._refusal("num_nodes times devices is %d" % size)
+            raise self._refusal(f"num_nodes times devices is {size}")
 
     def global_rank(self) -> int:
         """This process among all."""
@@ -80,7 +83,7 @@ class FullmeshEnvironment(ClusterEnvironment):  # type: ignore[misc]
     def set_global_rank(self, rank: int) -> None:
         """Lightning's node_rank times devices plus local_rank: it must be the rank that the launcher gave."""
         if rank != self.global_rank():
-            raise self._refusal("Lightning makes this process rank %d" % rank)
+            raise self._refusal(f"Lightning makes this process rank {rank}")
 
     def local_rank(self) -> int:
         """This process among those of its node."""
@@ -94,16 +97,14 @@ class FullmeshEnvironment(ClusterEnvironment):  # type: ignore[misc]
         """Called by the Trainer before anything starts."""
         local = self._number("LOCAL_WORLD_SIZE")
         if num_devices != local or num_devices * num_nodes != self.world_size():
-            raise self._refusal(
-                "the Trainer has devices=%d, num_nodes=%d" % (num_devices, num_nodes)
-            )
+            raise self._refusal(f"the Trainer has devices={num_devices}, num_nodes={num_nodes}")
 
-    def _refusal(self, seen: str) -> "RuntimeError":
+    def _refusal(self, seen: str) -> RuntimeError:
         world, local = self.world_size(), self._number("LOCAL_WORLD_SIZE")
-        right = "Trainer(devices=%d, num_nodes=%d)" % (local, world // local)
+        right = f"Trainer(devices={local}, num_nodes={world // local})"
         if world % local:
             right = "as many ranks on every node (fullmesh_local_ranks), which is all that Lightning knows"
         return RuntimeError(
-            "[LA-112] %s, but the job has %d ranks, %d on this node, and this is rank %d. Write %s."
-            % (seen, world, local, self.global_rank(), right)
+            f"[LA-112] {seen}, but the job has {world} ranks, {local} on this node, and this is "
+            f"rank {self.global_rank()}. Write {right}."
         )

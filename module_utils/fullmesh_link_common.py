@@ -1,11 +1,13 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What all backends of static_ip share: words about a link, and the kernel's state of it. Python 3.6, stdlib only.
+"""What all backends of static_ip share: words about a link, and the kernel's state of it. Stdlib only.
 
 A link is an entry of the cluster plan with the names that the node has: {interface, mac, addresses, gateway, dns,
 search, mtu, routes, vlan, bond}. ``run(argv) -> (rc, out, err)``, ``read(path) -> text or ""`` and
 ``listed(pattern) -> paths`` are handed in, so that everything here runs without a node.
 """
+
+from __future__ import annotations
 
 import ipaddress
 import json
@@ -38,12 +40,12 @@ def version(text: str) -> int:
     return ipaddress.ip_interface(text).version
 
 
-def of_family(values: "Iterable[str]", family: int) -> "list[str]":
+def of_family(values: Iterable[str], family: int) -> list[str]:
     """Those of *values* that are IPv4 or IPv6."""
     return [value for value in values if version(value) == family]
 
 
-def wanted_routes(link: "Link") -> "list[dict[str, str]]":
+def wanted_routes(link: Link) -> list[dict[str, str]]:
     """The gateway as a route, and the routes; 0.0.0.0/0 is what every netplan knows (22.04: 0.104)."""
     routes = list(link.get("routes", []))
     if link.get("gateway"):
@@ -56,39 +58,39 @@ def wanted_routes(link: "Link") -> "list[dict[str, str]]":
 DEFAULTS = {4: "0.0.0.0/0", 6: "::/0"}
 
 
-def gateway_of(link: "Link", family: int) -> str:
+def gateway_of(link: Link, family: int) -> str:
     """The next hop of the link's default route of a family; a link has one gateway, the other family's is a route."""
     wide = (one["via"] for one in wanted_routes(link) if one["to"] == DEFAULTS[family])
     return next(wide, "")
 
 
-def narrow_routes(link: "Link", family: int) -> "list[dict[str, str]]":
+def narrow_routes(link: Link, family: int) -> list[dict[str, str]]:
     """The routes of a family without the default one."""
     routes = [one for one in link.get("routes", []) if version(one["to"]) == family]
     return [one for one in routes if one["to"] != DEFAULTS[family]]
 
 
-def bond_of(link: "Link") -> "State":
+def bond_of(link: Link) -> State:
     """What the link says of its bond; {} where it is none."""
     return dict(link.get("bond") or {})
 
 
-def vlan_of(link: "Link") -> "State":
+def vlan_of(link: Link) -> State:
     """What the link says of its VLAN; {} where it is none."""
     return dict(link.get("vlan") or {})
 
 
-def members(links: "Iterable[Link]") -> "dict[str, Link]":
+def members(links: Iterable[Link]) -> dict[str, Link]:
     """Member interface -> the bond that takes it."""
     return {name: link for link in links for name in bond_of(link).get("members", [])}
 
 
-def stacked(links: "Iterable[Link]", parent: str) -> "list[str]":
+def stacked(links: Iterable[Link], parent: str) -> list[str]:
     """The VLANs that sit on *parent*."""
     return [link["interface"] for link in links if vlan_of(link).get("parent") == parent]
 
 
-def bare_parents(links: "Iterable[Link]") -> "list[str]":
+def bare_parents(links: Iterable[Link]) -> list[str]:
     """Interfaces that only carry our VLANs: their own addresses are somebody else's."""
     every = list(links)
     own = {link["interface"] for link in every}
@@ -96,26 +98,26 @@ def bare_parents(links: "Iterable[Link]") -> "list[str]":
     return [name for name in dict.fromkeys(found) if name not in own]
 
 
-def ordered(links: "Iterable[Link]") -> "list[Link]":
+def ordered(links: Iterable[Link]) -> list[Link]:
     """What others stand on comes first: cards and bonds, then VLANs."""
     return sorted(links, key=lambda link: bool(vlan_of(link)))
 
 
-def touched(links: "Iterable[Link]") -> "list[str]":
+def touched(links: Iterable[Link]) -> list[str]:
     """Every interface whose state changes with *links*: members of bonds, cards and bonds, VLANs."""
     every = list(links)
     names = [*members(every), *(link["interface"] for link in ordered(every))]
     return list(dict.fromkeys(names))
 
 
-def cards(links: "Iterable[Link]") -> "list[str]":
+def cards(links: Iterable[Link]) -> list[str]:
     """Interfaces of *links* with hardware of their own; a VLAN or bond has the address of another one."""
     every = list(links)
     plain = [one["interface"] for one in every if not vlan_of(one) and not bond_of(one)]
     return list(dict.fromkeys([*members(every), *plain]))
 
 
-def hardware(read: "Reader", names: "Iterable[str]") -> "set[str]":
+def hardware(read: Reader, names: Iterable[str]) -> set[str]:
     """The permanent hardware addresses of *names*; a bond's member shows the bond's in its place."""
     found = set()
     for name in names:
@@ -137,7 +139,7 @@ BOND_OPTIONS = (
 )
 
 
-def bond_options(link: "Link") -> "list[tuple[str, str]]":
+def bond_options(link: Link) -> list[tuple[str, str]]:
     """The kernel's options of a bond, in the order in which the kernel takes them (mode first)."""
     bond = bond_of(link)
     return [(key, str(bond[key])) for key in BOND_OPTIONS if bond.get(key) not in (None, "")]
@@ -159,7 +161,7 @@ CLOUD_INIT = "/etc/cloud/cloud.cfg.d/99-fullmesh-network.cfg"
 CLOUD_INIT_WORDS = ("cloud-init", "provided by the datasource")
 
 
-def cloud_init(read: "Reader", changes: "Changes") -> "Changes":
+def cloud_init(read: Reader, changes: Changes) -> Changes:
     """Keep cloud-init from writing its network files again, where it wrote one that changes.
 
     The drop-in is the one that cloud-init's own files name (network: {config: disabled}).
@@ -173,7 +175,7 @@ def cloud_init(read: "Reader", changes: "Changes") -> "Changes":
 # --- the kernel's state, and the way back to it -----------------------------------------------
 
 
-def kernel_state(run: "Runner", names: "Iterable[str]") -> "State":
+def kernel_state(run: Runner, names: Iterable[str]) -> State:
     """What the kernel says of the interfaces *names*, in the form that `runtime` puts back.
 
     Returns:
@@ -194,7 +196,7 @@ def kernel_state(run: "Runner", names: "Iterable[str]") -> "State":
     return {"links": links, "routes": routes}
 
 
-def link_state(one: "State") -> "State":
+def link_state(one: State) -> State:
     """One entry of ``ip -j addr``; an address with an end is a lease, which its client asks for again."""
     state: State = {
         "up": "UP" in one.get("flags", []),
@@ -210,11 +212,11 @@ def link_state(one: "State") -> "State":
         if info.get("scope") == "link" or not info.get("local"):
             continue
         kind = "leases" if info.get("dynamic") else "addresses"
-        state[kind].append("%s/%s" % (info["local"], info.get("prefixlen")))
+        state[kind].append("{}/{}".format(info["local"], info.get("prefixlen")))
     return state
 
 
-def route_state(one: "State", family: str) -> "State":
+def route_state(one: State, family: str) -> State:
     """One entry of ``ip -j route``."""
     return {
         "family": family,
@@ -226,12 +228,12 @@ def route_state(one: "State", family: str) -> "State":
     }
 
 
-def named(link: "Link", names: "Optional[list[str]]") -> bool:
+def named(link: Link, names: list[str] | None) -> bool:
     """Say whether the link, or a member of its bond, is among *names*; None names every link."""
     return names is None or bool({*touched([link])} & {*names})
 
 
-def remade(links: "Iterable[Link]", before: "State") -> "Commands":
+def remade(links: Iterable[Link], before: State) -> Commands:
     """Remove a bond or VLAN that is there with other parameters: no owner changes those of a living device."""
     steps: Commands = []
     for link in reversed(ordered(links)):
@@ -241,18 +243,18 @@ def remade(links: "Iterable[Link]", before: "State") -> "Commands":
     return steps
 
 
-def with_remade(links: "Iterable[Link]", before: "State") -> "State":
+def with_remade(links: Iterable[Link], before: State) -> State:
     """A snapshot that knows which devices the change makes anew, so that the way back makes them anew as well."""
     return dict(before, remade=[step[-1] for step in remade(links, before)])
 
 
-def unlike(then: "State", now: "State") -> "list[str]":
+def unlike(then: State, now: State) -> list[str]:
     """The bonds and VLANs that two snapshots have both, as other devices: kind, tag, parent, options of a bond."""
     both = [name for name in then["links"] if name in now["links"]]
     return [name for name in both if made_as(then["links"][name]) != made_as(now["links"][name])]
 
 
-def made_as(there: "State") -> "list[str]":
+def made_as(there: State) -> list[str]:
     """The arguments of ``ip link add NAME`` that make a bond or VLAN as it is there; [] for a card."""
     data = there.get("data", {})
     if there.get("kind") == "vlan":
@@ -271,7 +273,7 @@ def made_as(there: "State") -> "list[str]":
     return words
 
 
-def removed(names: "Iterable[str]", before: "State") -> "list[str]":
+def removed(names: Iterable[str], before: State) -> list[str]:
     """What the way back removes first, though it was there: it has another shape now, or stands on such a one.
 
     Nobody changes a living device back: networkd leaves one that is there as it is (systemd#9627), and ifupdown's
@@ -281,14 +283,14 @@ def removed(names: "Iterable[str]", before: "State") -> "list[str]":
     return [one for one in names if {one, before["links"].get(one, {}).get("parent")} & {*anew}]
 
 
-def staying(names: "Iterable[str]", before: "State") -> "list[str]":
+def staying(names: Iterable[str], before: State) -> list[str]:
     """Those of *names* that were there and are not removed on the way."""
     every = list(names)
     out = removed(every, before)
     return [name for name in every if name in before["links"] and name not in out]
 
 
-def made_again(names: "list[str]", before: "State") -> "Commands":
+def made_again(names: list[str], before: State) -> Commands:
     """Make what was removed and what no owner has made by now: somebody had made it by hand."""
     steps: Commands = []
     for name in removed(names, before):
@@ -308,7 +310,7 @@ def made_again(names: "list[str]", before: "State") -> "Commands":
     return steps
 
 
-def differs(link: "Link", there: "State") -> bool:
+def differs(link: Link, there: State) -> bool:
     """Say whether the device that is there is another one than the link wants."""
     vlan, bond, data = vlan_of(link), bond_of(link), there["data"]
     if vlan:
@@ -318,7 +320,7 @@ def differs(link: "Link", there: "State") -> bool:
     return bool(bond) and there["kind"] == "bond" and bool(bond_differs(link, data))
 
 
-def bond_differs(link: "Link", data: "State") -> "list[tuple[str, str]]":
+def bond_differs(link: Link, data: State) -> list[tuple[str, str]]:
     """The options that the bond lacks, of what ``ip -d -j`` says of it (info_data)."""
     names = {"lacp_rate": "ad_lacp_rate"}
     wrong = []
@@ -330,7 +332,7 @@ def bond_differs(link: "Link", data: "State") -> "list[tuple[str, str]]":
     return wrong
 
 
-def runtime(names: "Iterable[str]", before: "State") -> "Commands":
+def runtime(names: Iterable[str], before: State) -> Commands:
     """Commands that give the kernel back what nobody but the kernel knew: run after the owner had its turn."""
     every = list(names)
     steps = made_again(every, before)
@@ -347,7 +349,7 @@ def runtime(names: "Iterable[str]", before: "State") -> "Commands":
     return steps
 
 
-def outliving(command: "list[str]") -> "list[str]":
+def outliving(command: list[str]) -> list[str]:
     """A command whose daemon (a DHCP client) lives on when the unit ends in which the way back runs.
 
     systemd ends what is left in a unit's group (KillMode=control-group), and the address goes with its lease later on.
@@ -357,7 +359,7 @@ def outliving(command: "list[str]") -> "list[str]":
     return ["systemd-run", "--scope", "--quiet", *command]
 
 
-def gone(names: "Iterable[str]", before: "State") -> "Commands":
+def gone(names: Iterable[str], before: State) -> Commands:
     """Remove what was not there before, or not so: a bond or a VLAN; VLANs stand last in *names* and go first."""
     every = list(names)
     stay = staying(every, before)
@@ -367,13 +369,13 @@ def gone(names: "Iterable[str]", before: "State") -> "Commands":
     return [["/bin/sh", "-c", script, name] for name in reversed(made)]
 
 
-def emptied(names: "Iterable[str]", before: "State") -> "Commands":
+def emptied(names: Iterable[str], before: State) -> Commands:
     """Take our addresses off what stays; its owner and `runtime` give it its own ones back."""
     there = staying(names, before)
     return [["ip", "addr", "flush", "dev", name, "scope", "global"] for name in there]
 
 
-def route_step(one: "State") -> "list[str]":
+def route_step(one: State) -> list[str]:
     """The command that puts a route back."""
     step = ["ip", one["family"], "route", "replace", one["to"]]
     step += ["via", one["via"]] if one["via"] else []
@@ -382,8 +384,8 @@ def route_step(one: "State") -> "list[str]":
 
 
 def reconfigured(
-    links: "list[Link]", before: "State", steps: "Commands", names: "Optional[list[str]]"
-) -> "Commands":
+    links: list[Link], before: State, steps: Commands, names: list[str] | None
+) -> Commands:
     """Have networkd configure our interfaces again by name.
 
     One that *steps* remove before is made by the reload and configured as it appears; it cannot be named yet.
@@ -397,7 +399,7 @@ def reconfigured(
     return [["networkctl", "reconfigure", *there]] if there else []
 
 
-def reloaded(names: "list[str]", before: "State") -> "Commands":
+def reloaded(names: list[str], before: State) -> Commands:
     """Let networkd read the files that stand there now and configure those interfaces that were there before."""
     there = staying(names, before)
     steps = [["networkctl", "reload"], *emptied(names, before)]

@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: MIT
 """Links as ifcfg files of EL7 and EL8, for network-scripts and for NetworkManager's ifcfg-rh plugin alike.
 
-Keys: /usr/share/doc/initscripts/sysconfig.txt, nm-settings-ifcfg-rh(5). Python 3.6, stdlib only.
+Keys: /usr/share/doc/initscripts/sysconfig.txt, nm-settings-ifcfg-rh(5). Stdlib only.
 """
+
+from __future__ import annotations
 
 import re
 import uuid
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Optional
-
     import fullmesh_link_common as common
     import fullmesh_nmcli as nmcli
     from fullmesh_link_common import Changes, Commands, Files, Link, Lister, Reader, Runner, State
@@ -24,7 +24,7 @@ else:
 NAME = "ifcfg"
 SCRIPTS = "/etc/sysconfig/network-scripts"
 OURS = [SCRIPTS + "/ifcfg-*", SCRIPTS + "/route-*", SCRIPTS + "/route6-*"]
-READS: "list[str]" = []
+READS: list[str] = []
 # The name space of our NetworkManager profiles with another name, so that the two never meet.
 NAMESPACE = uuid.UUID("6f0c7b52-6a3e-5d0e-9f3b-2f4f6b1d7a90")
 # sh reads these files: a value with anything else stands in quotes.
@@ -41,7 +41,7 @@ def profile_uuid(interface: str) -> str:
     return str(uuid.uuid5(NAMESPACE, "ifcfg-" + interface))
 
 
-def files(links: "list[Link]") -> "Files":
+def files(links: list[Link]) -> Files:
     """Our files, whole. ``link["unmanaged"]``: NetworkManager shall keep off, as it did before."""
     result: Files = {}
     for link in links:
@@ -61,7 +61,7 @@ def mode(path: str) -> int:
     return 0o644
 
 
-def printed(pairs: "Pairs") -> str:
+def printed(pairs: Pairs) -> str:
     """Print pairs as sh assignments."""
     lines = [
         key + "=" + (value if PLAIN.match(value) else '"' + value + '"') for key, value in pairs
@@ -69,14 +69,14 @@ def printed(pairs: "Pairs") -> str:
     return common.HEAD + "\n".join(lines) + "\n"
 
 
-def head_pairs(name: str, link: "Link") -> "Pairs":
+def head_pairs(name: str, link: Link) -> Pairs:
     """What every file of ours says of itself."""
     pairs = [("DEVICE", name), ("NAME", common.NAME + name), ("UUID", profile_uuid(name))]
     pairs.append(("ONBOOT", "yes"))
     return pairs + ([("NM_CONTROLLED", "no")] if link.get("unmanaged") else [])
 
 
-def link_pairs(link: "Link") -> "Pairs":
+def link_pairs(link: Link) -> Pairs:
     """One interface."""
     pairs = [*kind_pairs(link), *head_pairs(link["interface"], link), ("BOOTPROTO", "none")]
     if link.get("mac"):
@@ -84,13 +84,13 @@ def link_pairs(link: "Link") -> "Pairs":
     if link.get("mtu"):
         pairs.append(("MTU", str(link["mtu"])))
     pairs += [*pairs4(link), *pairs6(link), ("PEERDNS", "no")]
-    pairs += [("DNS%d" % n, value) for n, value in enumerate(link.get("dns", []), 1)]
+    pairs += [(f"DNS{n}", value) for n, value in enumerate(link.get("dns", []), 1)]
     if link.get("search"):
         pairs.append(("DOMAIN", " ".join(link["search"])))
     return pairs
 
 
-def kind_pairs(link: "Link") -> "Pairs":
+def kind_pairs(link: Link) -> Pairs:
     """What makes it a bond or a VLAN. VID is network-scripts' word, VLAN_ID NetworkManager's."""
     vlan = common.vlan_of(link)
     if vlan:
@@ -103,7 +103,7 @@ def kind_pairs(link: "Link") -> "Pairs":
     return [("TYPE", "Ethernet")]
 
 
-def pairs4(link: "Link") -> "Pairs":
+def pairs4(link: Link) -> Pairs:
     """IPv4; the first address has no number, so that the oldest scripts read it."""
     pairs: Pairs = []
     for number, value in enumerate(common.of_family(link["addresses"], 4)):
@@ -115,7 +115,7 @@ def pairs4(link: "Link") -> "Pairs":
     return [*pairs, ("DEFROUTE", "yes" if gateway else "no")]
 
 
-def pairs6(link: "Link") -> "Pairs":
+def pairs6(link: Link) -> Pairs:
     """IPv6: on, but without what routers announce."""
     addresses = common.of_family(link["addresses"], 6)
     pairs = [("IPV6INIT", "yes"), ("IPV6_AUTOCONF", "no")]
@@ -128,7 +128,7 @@ def pairs6(link: "Link") -> "Pairs":
     return [*pairs, ("IPV6_DEFROUTE", "yes" if gateway else "no")]
 
 
-def route_lines(link: "Link", family: int) -> str:
+def route_lines(link: Link, family: int) -> str:
     """The routes as arguments of `ip route add`, which both readers take."""
     routes = common.narrow_routes(link, family)
     text = "%s via %s dev %s\n"
@@ -138,7 +138,7 @@ def route_lines(link: "Link", family: int) -> str:
 # --- files of others --------------------------------------------------------------------------
 
 
-def values_of(text: str) -> "dict[str, str]":
+def values_of(text: str) -> dict[str, str]:
     """Read an ifcfg file as far as is needed."""
     result = {}
     for line in text.splitlines():
@@ -148,7 +148,7 @@ def values_of(text: str) -> "dict[str, str]":
     return result
 
 
-def means(text: str, names: "list[str]", macs: "set[str]") -> bool:
+def means(text: str, names: list[str], macs: set[str]) -> bool:
     """Say whether a file describes one of *names*, by name or by hardware address."""
     values = values_of(text)
     if values.get("DEVICE"):
@@ -156,7 +156,7 @@ def means(text: str, names: "list[str]", macs: "set[str]") -> bool:
     return values.get("HWADDR", "").lower() in macs
 
 
-def file_of(read: "Reader", listed: "Lister", interface: str) -> str:
+def file_of(read: Reader, listed: Lister, interface: str) -> str:
     """The ifcfg file that describes *interface*, empty for none; backups that `ifup` ignores do not count."""
     macs = common.hardware(read, [interface])
     paths = [path for path in listed(SCRIPTS + "/ifcfg-*") if not ignored(path)]
@@ -171,9 +171,7 @@ def ignored(path: str) -> bool:
     return path.endswith(("~", ".bak", ".orig", ".rpmnew", ".rpmorig", ".rpmsave"))
 
 
-def quieted_files(
-    read: "Reader", listed: "Lister", names: "list[str]", macs: "set[str]"
-) -> "Changes":
+def quieted_files(read: Reader, listed: Lister, names: list[str], macs: set[str]) -> Changes:
     """Files of others that mean our interfaces stay, but are no longer brought up."""
     changes: Changes = {}
     for path in listed(SCRIPTS + "/ifcfg-*"):
@@ -196,7 +194,7 @@ def quieted(text: str) -> str:
     return "".join(lines) + "ONBOOT=no\n"
 
 
-def foreign(read: "Reader", listed: "Lister", links: "list[Link]") -> "Changes":
+def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
     """Other files for our interfaces go quiet; routes of theirs that `ifup` would add to ours go away."""
     names = common.touched(links)
     own = files(links)
@@ -221,12 +219,12 @@ def is_ours(text: str) -> bool:
 # --- apply and restore ------------------------------------------------------------------------
 
 
-def validate(run: "Runner", scratch: "Files") -> str:
+def validate(run: Runner, scratch: Files) -> str:
     """Neither reader has a dry run."""
     return ""
 
 
-def snapshot(run: "Runner", names: "list[str]") -> "State":
+def snapshot(run: Runner, names: list[str]) -> State:
     """The kernel's state, and what NetworkManager has active where it manages the device."""
     state = common.kernel_state(run, names)
     active = nmcli.profiles(run, names)
@@ -235,8 +233,8 @@ def snapshot(run: "Runner", names: "list[str]") -> "State":
 
 
 def apply(
-    links: "list[Link]", before: "State", wait: int = 30, names: "Optional[list[str]]" = None
-) -> "Commands":
+    links: list[Link], before: State, wait: int = 30, names: list[str] | None = None
+) -> Commands:
     """Through NetworkManager where it reads these files and manages the device, else through ifdown and ifup."""
     steps = common.remade([one for one in links if common.named(one, names)], before)
     through_nm = before.get("nm") and not any(link.get("unmanaged") for link in links)
@@ -263,7 +261,7 @@ def apply(
     return steps
 
 
-def restore(names: "list[str]", before: "State") -> "Commands":
+def restore(names: list[str], before: State) -> Commands:
     """Bring back what the old files say, then what only the kernel knew."""
     steps = common.gone(names, before)
     if before.get("nm"):

@@ -3,8 +3,10 @@
 """Links as stanzas of ifupdown (interfaces(5)), which Debian has where neither NetworkManager nor netplan runs.
 
 Bonds and VLANs are made with `ip` in the stanza itself: the packages ifenslave and vlan need not be there, and do
-nothing where they are, because they ask for options of their own. Python 3.6, stdlib only.
+nothing where they are, because they ask for options of their own. Stdlib only.
 """
+
+from __future__ import annotations
 
 import fnmatch
 import os
@@ -13,8 +15,6 @@ import tempfile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Optional
-
     import fullmesh_link_common as common
     from fullmesh_link_common import Changes, Commands, Files, Link, Lister, Reader, Runner, State
 else:
@@ -24,7 +24,7 @@ NAME = "ifupdown"
 MAIN = "/etc/network/interfaces"
 PATH = "/etc/network/interfaces.d/fullmesh"
 OURS = [PATH]
-READS: "list[str]" = []
+READS: list[str] = []
 # Words that begin a stanza (interfaces(5)); what follows belongs to it until the next of them.
 STANZA = re.compile(
     r"\s*(iface|mapping|auto|allow-\S+|no-auto-down|no-scripts|source|source-directory|template|rename)(\s|$)"
@@ -36,11 +36,11 @@ DEPTH = 5
 CONF = "/proc/sys/net/ipv6/conf/%s/%s"
 
 
-def files(links: "list[Link]") -> "Files":
+def files(links: list[Link]) -> Files:
     """Our files, whole: one for all links; VLANs after what they stand on."""
     if not links:
         return {}
-    blocks = ["iface %s inet manual\n" % name for name in common.members(links)]
+    blocks = [f"iface {name} inet manual\n" for name in common.members(links)]
     blocks += [stanzas(link) for link in common.ordered(links)]
     return {PATH: common.HEAD + "\n" + "\n".join(blocks)}
 
@@ -50,12 +50,12 @@ def mode(path: str) -> int:
     return 0o644
 
 
-def stanzas(link: "Link") -> str:
+def stanzas(link: Link) -> str:
     """One interface: a stanza an address; options of the whole interface stand in the first one."""
     name = link["interface"]
     first = made(link)
     if link.get("mtu"):
-        first.append("pre-up ip link set %s mtu %s" % (name, link["mtu"]))
+        first.append("pre-up ip link set {} mtu {}".format(name, link["mtu"]))
     first += resolver(link)
     lines = ["auto " + name]
     wanted = link["addresses"] or [""]
@@ -65,20 +65,20 @@ def stanzas(link: "Link") -> str:
         first = []
     # after the last address, so that every gateway is a neighbour by then
     lines += [
-        "    up ip route replace %s via %s dev %s" % (one["to"], one["via"], name)
+        "    up ip route replace {} via {} dev {}".format(one["to"], one["via"], name)
         for one in link.get("routes", [])
     ]
     return "\n".join(lines) + "\n"
 
 
-def stanza(link: "Link", value: str) -> "list[str]":
+def stanza(link: Link, value: str) -> list[str]:
     """The stanza of one address; the gateway stands with the first one of its family."""
     name = link["interface"]
     if not value:
-        return ["iface %s inet manual" % name, "    up ip link set %s up" % name]
+        return [f"iface {name} inet manual", f"    up ip link set {name} up"]
     family = common.version(value)
     kind = "inet" if family == 4 else "inet6"  # noqa: PLR2004 (IP version)
-    lines = ["iface %s %s static" % (name, kind), "    address " + value]
+    lines = [f"iface {name} {kind} static", "    address " + value]
     if kind == "inet6":
         # what a router announces is not in the plan
         lines += ["    autoconf 0", "    accept_ra 0"]
@@ -89,43 +89,43 @@ def stanza(link: "Link", value: str) -> "list[str]":
     return lines
 
 
-def resolver(link: "Link") -> "list[str]":
+def resolver(link: Link) -> list[str]:
     """For the package resolvconf or openresolv; without one of them /etc/resolv.conf is the administrator's."""
     lines = ["dns-nameservers " + " ".join(link["dns"])] if link.get("dns") else []
     return lines + (["dns-search " + " ".join(link["search"])] if link.get("search") else [])
 
 
-def made(link: "Link") -> "list[str]":
+def made(link: Link) -> list[str]:
     """How the device comes to be. ifupdown knows interfaces by name alone, so a hardware address is checked."""
     name = link["interface"]
-    there = "test -d /sys/class/net/%s || " % name
+    there = f"test -d /sys/class/net/{name} || "
     vlan = common.vlan_of(link)
     if vlan:
-        add = "ip link add link %s name %s type vlan id %s" % (vlan["parent"], name, vlan["id"])
-        up = "pre-up ip link set %s up" % vlan["parent"]
+        add = "ip link add link {} name {} type vlan id {}".format(vlan["parent"], name, vlan["id"])
+        up = "pre-up ip link set {} up".format(vlan["parent"])
         return [up, "pre-up " + there + add, "post-down ip link delete " + name]
     if common.bond_of(link):
         options = [(key, value) for key, value in common.bond_options(link) if key != "primary"]
         words = " ".join(key + " " + value for key, value in options)
-        lines = ["pre-up %sip link add %s type bond %s" % (there, name, words)]
+        lines = [f"pre-up {there}ip link add {name} type bond {words}"]
         for one in common.bond_of(link)["members"]:
             # only a card that is down can be enslaved
-            enslave = "{ ip link set %s down; ip link set %s master %s; }" % (one, one, name)
-            lines.append("pre-up test -e /sys/class/net/%s/lower_%s || %s" % (name, one, enslave))
+            enslave = f"{{ ip link set {one} down; ip link set {one} master {name}; }}"
+            lines.append(f"pre-up test -e /sys/class/net/{name}/lower_{one} || {enslave}")
         if common.bond_of(link).get("primary"):
             primary = common.bond_of(link)["primary"]
-            lines.append("pre-up ip link set %s type bond primary %s" % (name, primary))
+            lines.append(f"pre-up ip link set {name} type bond primary {primary}")
         return [*lines, "post-down ip link delete " + name]
     if link.get("mac"):
         # an address on the wrong card is worse than none
-        return ["pre-up grep -qix %s /sys/class/net/%s/address" % (link["mac"], name)]
+        return ["pre-up grep -qix {} /sys/class/net/{}/address".format(link["mac"], name)]
     return []
 
 
 # --- files of others --------------------------------------------------------------------------
 
 
-def configured(read: "Reader", listed: "Lister") -> "dict[str, list[str]]":
+def configured(read: Reader, listed: Lister) -> dict[str, list[str]]:
     """Interface -> the files that have a stanza for it, following source and source-directory."""
     found: dict[str, list[str]] = {}
     for path in sources(read, listed, MAIN, 0):
@@ -136,7 +136,7 @@ def configured(read: "Reader", listed: "Lister") -> "dict[str, list[str]]":
     return found
 
 
-def sources(read: "Reader", listed: "Lister", path: str, depth: int) -> "list[str]":
+def sources(read: Reader, listed: Lister, path: str, depth: int) -> list[str]:
     """*path* and the files that it reads, in that order; ifupdown gives up on loops after a while, too."""
     result = [path]
     for line in read(path).splitlines() if depth < DEPTH else []:
@@ -153,7 +153,7 @@ def sources(read: "Reader", listed: "Lister", path: str, depth: int) -> "list[st
     return result
 
 
-def foreign(read: "Reader", listed: "Lister", links: "list[Link]") -> "Changes":
+def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
     """Stanzas of our interfaces in other files are put out of force; the main file reads ours."""
     names = common.touched(links)
     changes: Changes = {}
@@ -171,10 +171,10 @@ def foreign(read: "Reader", listed: "Lister", links: "list[Link]") -> "Changes":
     return changes
 
 
-def with_ours(listed: "Lister") -> "Lister":
+def with_ours(listed: Lister) -> Lister:
     """As *listed*, once our file is there: does the main file read it by a pattern of its own?"""
 
-    def patched(pattern: str) -> "list[str]":
+    def patched(pattern: str) -> list[str]:
         found = list(listed(pattern))
         if fnmatch.fnmatchcase(PATH, pattern) and pattern.count("/") == PATH.count("/"):
             found.append(PATH)
@@ -183,7 +183,7 @@ def with_ours(listed: "Lister") -> "Lister":
     return patched
 
 
-def freed(text: str, names: "list[str]") -> str:
+def freed(text: str, names: list[str]) -> str:
     """The file without our interfaces: their stanzas become comments, every other byte stays."""
     result: list[str] = []
     inside = False
@@ -200,7 +200,7 @@ def freed(text: str, names: "list[str]") -> str:
     return "".join(result)
 
 
-def joined(lines: "list[str]") -> "list[list[str]]":
+def joined(lines: list[str]) -> list[list[str]]:
     """Lines that a backslash at the end ties together."""
     groups: list[list[str]] = []
     tied = False
@@ -213,7 +213,7 @@ def joined(lines: "list[str]") -> "list[list[str]]":
     return groups
 
 
-def unlisted(group: "list[str]", names: "list[str]") -> "list[str]":
+def unlisted(group: list[str], names: list[str]) -> list[str]:
     """An auto or allow-* line without our interfaces."""
     words = "".join(group).replace("\\\n", " ").split()
     keep = [word for word in words[1:] if word.split(":")[0] not in names]
@@ -228,7 +228,7 @@ def unlisted(group: "list[str]", names: "list[str]") -> "list[str]":
 # --- apply and restore ------------------------------------------------------------------------
 
 
-def validate(run: "Runner", scratch: "Files") -> str:
+def validate(run: Runner, scratch: Files) -> str:
     """Let ifup read our file by itself and say what it would do, without doing it."""
     text = scratch.get(PATH, "")
     if not text:
@@ -237,30 +237,30 @@ def validate(run: "Runner", scratch: "Files") -> str:
         stream.write(text)
         stream.flush()
         rc, out, err = run(["ifup", "--no-act", "--all", "--force", "-i", stream.name])
-        return "" if rc == 0 else (err or out).strip().replace(stream.name, PATH) or "rc %d" % rc
+        return "" if rc == 0 else (err or out).strip().replace(stream.name, PATH) or f"rc {rc}"
 
 
-def snapshot(run: "Runner", names: "list[str]") -> "State":
+def snapshot(run: Runner, names: list[str]) -> State:
     """The kernel's state, what ifupdown thinks is up, and which DHCP clients run."""
     state = common.kernel_state(run, names)
     # "eth1=eth1", one a line; ifquery fails where an interface is not up
     lines = run(["ifquery", "--state"])[1].splitlines()
     state["ifstate"] = sorted({line.partition("=")[0] for line in lines} & set(names))
-    pids = {name: "/run/dhclient.%s.pid" % name for name in names}
+    pids = {name: f"/run/dhclient.{name}.pid" for name in names}
     state["dhclient"] = {name: pid for name, pid in pids.items() if run(["cat", pid])[0] == 0}
     state["ipv6"] = {name: advertised(run, name) for name in names}
     return state
 
 
-def advertised(run: "Runner", name: str) -> "State":
+def advertised(run: Runner, name: str) -> State:
     """What the kernel makes of a router's words; our stanzas turn it off, and no ifdown turns it on again."""
     answers = {key: run(["cat", CONF % (name, key)]) for key in ("autoconf", "accept_ra")}
     return {key: out.strip() for key, (rc, out, _) in answers.items() if rc == 0}
 
 
 def apply(
-    links: "list[Link]", before: "State", wait: int = 30, names: "Optional[list[str]]" = None
-) -> "Commands":
+    links: list[Link], before: State, wait: int = 30, names: list[str] | None = None
+) -> Commands:
     """Stop the DHCP client, take old addresses off, bring up by force: ifdown would read the new file."""
     steps = common.remade(links, before)
     chosen = [link for link in common.ordered(links) if named(link, names)]
@@ -276,12 +276,12 @@ def apply(
     return steps + [["ifup", "--force", link["interface"]] for link in chosen]
 
 
-def named(link: "Link", names: "Optional[list[str]]") -> bool:
+def named(link: Link, names: list[str] | None) -> bool:
     """Say whether the link, or a member of its bond, is among *names*."""
     return names is None or bool({*common.touched([link])} & {*names})
 
 
-def restore(names: "list[str]", before: "State") -> "Commands":
+def restore(names: list[str], before: State) -> Commands:
     """Bring up what was up as the old files say, then what only the kernel knew."""
     steps = common.gone(names, before) + common.emptied(names, before)
     for name in common.staying(names, before):

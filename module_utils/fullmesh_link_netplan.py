@@ -1,6 +1,8 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Links as one netplan file (netplan(5)), with systemd-networkd behind it. Python 3.6, stdlib only."""
+"""Links as one netplan file (netplan(5)), with systemd-networkd behind it. Stdlib only."""
+
+from __future__ import annotations
 
 import json
 import os
@@ -11,7 +13,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Optional
 
     import fullmesh_link_common as common
     from fullmesh_link_common import Changes, Commands, Files, Link, Lister, Reader, Runner, State
@@ -38,7 +39,7 @@ BOND_KEYS = {
 IDENTITY = ("match", "set-name", "wakeonlan")
 
 
-def files(links: "list[Link]") -> "Files":
+def files(links: list[Link]) -> Files:
     """Our files, whole: one for all links."""
     return {PATH: netplan(links)} if links else {}
 
@@ -48,7 +49,7 @@ def mode(path: str) -> int:
     return 0o600
 
 
-def netplan(links: "list[Link]") -> str:
+def netplan(links: list[Link]) -> str:
     """Write all links; netplan merges them with other files by the interface's name."""
     sections: dict[str, list[str]] = {"ethernets": [], "bonds": [], "vlans": []}
     for link in links:
@@ -70,12 +71,12 @@ def netplan(links: "list[Link]") -> str:
     return common.HEAD + "\n".join(text) + "\n"
 
 
-def quiet() -> "list[str]":
+def quiet() -> list[str]:
     """optional: a boot must not wait two minutes for a cluster cable that is out."""
     return ["optional: true", "dhcp4: false", "dhcp6: false", "accept-ra: false"]
 
 
-def device(link: "Link") -> "list[str]":
+def device(link: Link) -> list[str]:
     """What makes it a bond or a VLAN."""
     vlan, bond = common.vlan_of(link), common.bond_of(link)
     if vlan:
@@ -88,7 +89,7 @@ def device(link: "Link") -> "list[str]":
     return []
 
 
-def netplan_link(link: "Link") -> "list[str]":
+def netplan_link(link: Link) -> list[str]:
     """The lines that every kind of interface has."""
     lines = []
     if link.get("mac"):
@@ -115,7 +116,7 @@ def quoted(text: str) -> str:
     return json.dumps(str(text))
 
 
-def flow(values: "Iterable[str]") -> str:
+def flow(values: Iterable[str]) -> str:
     """A YAML flow list."""
     return "[" + ", ".join(quoted(value) for value in values) + "]"
 
@@ -123,19 +124,19 @@ def flow(values: "Iterable[str]") -> str:
 # --- files of others --------------------------------------------------------------------------
 
 
-def known(read: "Reader", listed: "Lister", interface: str) -> bool:
+def known(read: Reader, listed: Lister, interface: str) -> bool:
     """Say whether another netplan file has an entry that may mean *interface*."""
     texts = [read(path) for pattern in READS for path in listed(pattern) if path != PATH]
     macs = common.hardware(read, [interface])
     return any(
-        re.search(r"(?<![\w.-])%s(?![\w.-])" % re.escape(interface), text)
+        re.search(rf"(?<![\w.-]){re.escape(interface)}(?![\w.-])", text)
         or any(mac in text.lower() for mac in macs)
         or re.search(r"name:\s*[\"']?[a-z]*\*", text)
         for text in texts
     )
 
 
-def foreign(read: "Reader", listed: "Lister", links: "list[Link]") -> "Changes":
+def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
     """Entries of our interfaces in other files lose what is not their identity; netplan would add it to ours.
 
     Raises:
@@ -160,7 +161,7 @@ def indent_of(line: str) -> int:
     return -1 if not word or word.startswith("#") else len(line) - len(line.lstrip(" "))
 
 
-def block_end(lines: "list[str]", start: int) -> int:
+def block_end(lines: list[str], start: int) -> int:
     """The line after the block that *start* opens."""
     depth, last = indent_of(lines[start]), start
     for number in range(start + 1, len(lines)):
@@ -174,7 +175,7 @@ def block_end(lines: "list[str]", start: int) -> int:
     return last + 1
 
 
-def children(lines: "list[str]", start: int, end: int) -> "list[tuple[int, str, str]]":
+def children(lines: list[str], start: int, end: int) -> list[tuple[int, str, str]]:
     """The keys right under the block's head: (line, key, rest of the line)."""
     found: list[tuple[int, str, str]] = []
     depth = -1
@@ -191,7 +192,7 @@ def children(lines: "list[str]", start: int, end: int) -> "list[tuple[int, str, 
     return found
 
 
-def freed(text: str, cards: "dict[str, set[str]]", names: "list[str]", path: str) -> str:
+def freed(text: str, cards: dict[str, set[str]], names: list[str], path: str) -> str:
     """The file without the addresses of our interfaces, every other byte as it was."""
     edit = Edit(text.splitlines(True), cards, names)
     edit.strip(path)
@@ -201,9 +202,7 @@ def freed(text: str, cards: "dict[str, set[str]]", names: "list[str]", path: str
 class Edit:
     """One file of somebody else, taken apart by indentation; PyYAML need not be on a node, and would lose comments."""
 
-    def __init__(
-        self, lines: "list[str]", cards: "dict[str, set[str]]", names: "list[str]"
-    ) -> None:
+    def __init__(self, lines: list[str], cards: dict[str, set[str]], names: list[str]) -> None:
         self.lines = lines
         self.cards = cards
         self.names = names
@@ -235,8 +234,9 @@ class Edit:
         text = "".join(self.lines)
         if rest and not rest.startswith("#") and any(name in text for name in self.names):
             raise common.ForeignError(
-                "%s configures %s in a form that cannot be taken apart line by line"
-                % (path, " or ".join(self.names))
+                "{} configures {} in a form that cannot be taken apart line by line".format(
+                    path, " or ".join(self.names)
+                )
             )
 
     def strip_section(self, start: int) -> None:
@@ -284,7 +284,7 @@ class Edit:
 # --- apply and restore ------------------------------------------------------------------------
 
 
-def validate(run: "Runner", scratch: "Files") -> str:
+def validate(run: Runner, scratch: Files) -> str:
     """Let netplan read our file together with the others, in a directory of its own."""
     root = tempfile.mkdtemp(prefix="fullmesh-netplan-")
     try:
@@ -298,10 +298,10 @@ def validate(run: "Runner", scratch: "Files") -> str:
         rc, out, err = run(["netplan", "generate", "--root-dir", root])
     finally:
         shutil.rmtree(root)
-    return "" if rc == 0 else (err or out).strip().replace(root, "") or "rc %d" % rc
+    return "" if rc == 0 else (err or out).strip().replace(root, "") or f"rc {rc}"
 
 
-def snapshot(run: "Runner", names: "list[str]") -> "State":
+def snapshot(run: Runner, names: list[str]) -> State:
     """The kernel's state, and whether systemd-networkd runs."""
     state = common.kernel_state(run, names)
     command = ["systemctl", "is-active", "--quiet", "systemd-networkd.service"]
@@ -310,8 +310,8 @@ def snapshot(run: "Runner", names: "list[str]") -> "State":
 
 
 def apply(
-    links: "list[Link]", before: "State", wait: int = 30, names: "Optional[list[str]]" = None
-) -> "Commands":
+    links: list[Link], before: State, wait: int = 30, names: list[str] | None = None
+) -> Commands:
     """Like `netplan apply`, but for our interfaces only: that one reconfigures eth0 as well."""
     steps = [*common.remade(links, before), ["netplan", "generate"]]
     if not before.get("networkd", True):
@@ -320,13 +320,13 @@ def apply(
     return steps + common.reconfigured(links, before, steps, names)
 
 
-def restore(names: "list[str]", before: "State") -> "Commands":
+def restore(names: list[str], before: State) -> Commands:
     """Let networkd read what stands there now, then what only the kernel knew."""
     steps = [*common.gone(names, before), ["netplan", "generate"]]
     return steps + common.reloaded(names, before) + common.runtime(names, before)
 
 
-def at_boot(names: "list[str]", before: "State") -> "Commands":
+def at_boot(names: list[str], before: State) -> Commands:
     """What is to do where a reboot came in between, once the old files stand again and before networkd starts.
 
     netplan's generator has run by then, and udev has given the cards that are there the MTU of its .link files; old

@@ -1,14 +1,14 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Links as .network and .netdev files of systemd-networkd (systemd.network(5)). Python 3.6, stdlib only."""
+"""Links as .network and .netdev files of systemd-networkd (systemd.network(5)). Stdlib only."""
+
+from __future__ import annotations
 
 import os
 import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Optional
-
     import fullmesh_link_common as common
     from fullmesh_link_common import Changes, Commands, Files, Link, Lister, Reader, Runner, State
 
@@ -24,7 +24,7 @@ DIRECTORY = "/etc/systemd/network"
 PREFIX = DIRECTORY + "/00-fullmesh-"
 DROPIN = "fullmesh.conf"
 OURS = [PREFIX + "*.network", PREFIX + "*.netdev", DIRECTORY + "/*.network.d/" + DROPIN]
-READS: "list[str]" = []
+READS: list[str] = []
 # networkctl reload and reconfigure: systemd 244
 RELOADS = 244
 # systemd.netdev(5), section Bond, for the kernel's option
@@ -40,7 +40,7 @@ BOND_KEYS = {
 SECONDS = ("miimon", "updelay", "downdelay")
 
 
-def files(links: "list[Link]") -> "Files":
+def files(links: list[Link]) -> Files:
     """Our files, whole."""
     result: Files = {}
     for link in links:
@@ -64,13 +64,13 @@ def mode(path: str) -> int:
     return 0o644
 
 
-def printed(sections: "list[Section]") -> str:
+def printed(sections: list[Section]) -> str:
     """Print the sections that have something in them."""
     text = ["\n".join(["[" + n + "]"] + [k + "=" + v for k, v in p]) for n, p in sections if p]
     return common.HEAD + "\n\n".join(text) + "\n"
 
 
-def network(link: "Link", links: "list[Link]") -> str:
+def network(link: Link, links: list[Link]) -> str:
     """The .network file of one interface."""
     sections: list[Section] = [("Match", matched(link)), ("Link", [])]
     if link.get("mtu"):
@@ -90,14 +90,14 @@ def network(link: "Link", links: "list[Link]") -> str:
     return printed(sections)
 
 
-def matched(link: "Link") -> "Pairs":
+def matched(link: Link) -> Pairs:
     """Type: a VLAN has its parent's hardware address, and must not be taken for it."""
     if link.get("mac"):
         return [("MACAddress", str(link["mac"])), ("Type", "ether")]
     return [("Name", link["interface"])]
 
 
-def netdev(link: "Link") -> str:
+def netdev(link: Link) -> str:
     """The .netdev file of a bond or VLAN."""
     vlan = common.vlan_of(link)
     head = [("Name", link["interface"]), ("Kind", "vlan" if vlan else "bond")]
@@ -114,7 +114,7 @@ def netdev(link: "Link") -> str:
 # --- files of others --------------------------------------------------------------------------
 
 
-def file_of(read: "Reader", interface: str) -> str:
+def file_of(read: Reader, interface: str) -> str:
     """The .network file that systemd-networkd uses for an interface, empty for none."""
     index = read("/sys/class/net/" + interface + "/ifindex").strip()
     for line in read("/run/systemd/netif/links/" + index).splitlines() if index else []:
@@ -123,7 +123,7 @@ def file_of(read: "Reader", interface: str) -> str:
     return ""
 
 
-def foreign(read: "Reader", listed: "Lister", links: "list[Link]") -> "Changes":
+def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
     """Ours come first, so nothing has to change, but: a bare parent has to be told of its VLANs.
 
     Its own file stays; a drop-in beside it adds to it. A parent that nobody configures gets a file of ours.
@@ -149,7 +149,7 @@ def foreign(read: "Reader", listed: "Lister", links: "list[Link]") -> "Changes":
     return changes
 
 
-def overruled_files(read: "Reader", listed: "Lister", links: "list[Link]") -> "list[str]":
+def overruled_files(read: Reader, listed: Lister, links: list[Link]) -> list[str]:
     """cloud-init's files for our interfaces: ours win, but it must not write new ones at every boot."""
     names = common.touched(links)
     pattern = re.compile(r"^Name\s*=\s*(.*)$", re.MULTILINE)
@@ -164,12 +164,12 @@ def overruled_files(read: "Reader", listed: "Lister", links: "list[Link]") -> "l
 # --- apply and restore ------------------------------------------------------------------------
 
 
-def validate(run: "Runner", scratch: "Files") -> str:
+def validate(run: Runner, scratch: Files) -> str:
     """systemd-networkd has no dry run."""
     return ""
 
 
-def snapshot(run: "Runner", names: "list[str]") -> "State":
+def snapshot(run: Runner, names: list[str]) -> State:
     """The kernel's state, and the version of systemd."""
     state = common.kernel_state(run, names)
     # "systemd 252 (252.39-1~deb12u2)"
@@ -179,8 +179,8 @@ def snapshot(run: "Runner", names: "list[str]") -> "State":
 
 
 def apply(
-    links: "list[Link]", before: "State", wait: int = 30, names: "Optional[list[str]]" = None
-) -> "Commands":
+    links: list[Link], before: State, wait: int = 30, names: list[str] | None = None
+) -> Commands:
     """Reload, which makes new devices and reconfigures what has another file now, then our interfaces by name."""
     steps = common.remade(links, before)
     if before.get("systemd", RELOADS) < RELOADS:
@@ -189,7 +189,7 @@ def apply(
     return steps + common.reconfigured(links, before, steps, names)
 
 
-def restore(names: "list[str]", before: "State") -> "Commands":
+def restore(names: list[str], before: State) -> Commands:
     """Let networkd read what stands there now, then what only the kernel knew."""
     steps = common.gone(names, before)
     if before.get("systemd", RELOADS) < RELOADS:

@@ -1,13 +1,13 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Links as NetworkManager keyfiles (nm-settings-keyfile(5)). Python 3.6, stdlib only."""
+"""Links as NetworkManager keyfiles (nm-settings-keyfile(5)). Stdlib only."""
+
+from __future__ import annotations
 
 import uuid
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Optional
-
     import fullmesh_link_common as common
     import fullmesh_link_ifcfg as ifcfg
     import fullmesh_nmcli as nmcli
@@ -22,7 +22,7 @@ else:
 NAME = "networkmanager"
 KEYFILES = "/etc/NetworkManager/system-connections"
 OURS = [KEYFILES + "/" + common.NAME + "*.nmconnection"]
-READS: "list[str]" = []
+READS: list[str] = []
 # RFC 4122 name space of our own, so that every node and every run give a profile the same uuid.
 NAMESPACE = uuid.UUID("6f0c7b52-6a3e-5d0e-9f3b-2f4f6b1d7a90")
 # Before a profile that somebody left for the same interface: NM's default is 0, cloud-init's renderer writes 120.
@@ -39,7 +39,7 @@ def keyfile_path(interface: str) -> str:
     return KEYFILES + "/" + common.NAME + interface + ".nmconnection"
 
 
-def files(links: "list[Link]") -> "Files":
+def files(links: list[Link]) -> Files:
     """Our files, whole: one profile a link and one a member of a bond."""
     result = {keyfile_path(link["interface"]): keyfile(link) for link in links}
     for name, bond in common.members(links).items():
@@ -52,7 +52,7 @@ def mode(path: str) -> int:
     return 0o600
 
 
-def keyfile(link: "Link") -> str:
+def keyfile(link: Link) -> str:
     """Write a link as a keyfile."""
     name = link["interface"]
     vlan = common.vlan_of(link)
@@ -76,14 +76,14 @@ def keyfile(link: "Link") -> str:
     )
 
 
-def member_keyfile(name: str, bond: "Link") -> str:
+def member_keyfile(name: str, bond: Link) -> str:
     """Write the profile of a bond's member; master and slave-type are what every supported version reads."""
     head = profile_head(name, "ethernet")
     head += [("master", bond["interface"]), ("slave-type", "bond")]
     return printed([("connection", head)])
 
 
-def profile_head(name: str, kind: str) -> "Pairs":
+def profile_head(name: str, kind: str) -> Pairs:
     """What every profile of ours says of itself."""
     return [
         ("id", common.NAME + name),
@@ -95,13 +95,13 @@ def profile_head(name: str, kind: str) -> "Pairs":
     ]
 
 
-def printed(sections: "list[tuple[str, Pairs]]") -> str:
+def printed(sections: list[tuple[str, Pairs]]) -> str:
     """Print the sections that have something in them."""
     text = ["\n".join(["[" + n + "]"] + [k + "=" + v for k, v in p]) for n, p in sections if p]
     return common.HEAD + "\n\n".join(text) + "\n"
 
 
-def keyfile_ethernet(link: "Link") -> "Pairs":
+def keyfile_ethernet(link: Link) -> Pairs:
     """MAC and MTU where they are given; bonds and VLANs take their MTU from this section as well."""
     pairs = []
     if link.get("mac"):
@@ -111,13 +111,13 @@ def keyfile_ethernet(link: "Link") -> "Pairs":
     return pairs
 
 
-def keyfile_family(link: "Link", family: int, without: str) -> "Pairs":
+def keyfile_family(link: Link, family: int, without: str) -> Pairs:
     """One of the sections ipv4 and ipv6; *without* is the method where the link has no such address."""
     addresses = common.of_family(link["addresses"], family)
     if not addresses:
         return [("method", without)]
     pairs = [("method", "manual"), ("may-fail", "false")]
-    pairs += [("address%d" % n, value) for n, value in enumerate(addresses, 1)]
+    pairs += [(f"address{n}", value) for n, value in enumerate(addresses, 1)]
     gateway = common.gateway_of(link, family)
     # never-default would overrule a default route among the routes as well
     pairs.append(("gateway", gateway) if gateway else ("never-default", "true"))
@@ -127,14 +127,14 @@ def keyfile_family(link: "Link", family: int, without: str) -> "Pairs":
     if link.get("search"):
         pairs.append(("dns-search", "".join(value + ";" for value in link["search"])))
     routes = common.narrow_routes(link, family)
-    pairs += [("route%d" % n, one["to"] + "," + one["via"]) for n, one in enumerate(routes, 1)]
+    pairs += [(f"route{n}", one["to"] + "," + one["via"]) for n, one in enumerate(routes, 1)]
     return pairs
 
 
 # --- files of others --------------------------------------------------------------------------
 
 
-def foreign(read: "Reader", listed: "Lister", links: "list[Link]") -> "Changes":
+def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
     """Profiles of others that are bound to our interfaces stay, but no longer start by themselves."""
     names = common.touched(links)
     macs = common.hardware(read, common.cards(links))
@@ -151,7 +151,7 @@ def foreign(read: "Reader", listed: "Lister", links: "list[Link]") -> "Changes":
     return changes
 
 
-def sections_of(text: str) -> "dict[str, dict[str, str]]":
+def sections_of(text: str) -> dict[str, dict[str, str]]:
     """Read a keyfile as far as is needed: section -> key -> value."""
     result: dict[str, dict[str, str]] = {}
     section = ""
@@ -165,7 +165,7 @@ def sections_of(text: str) -> "dict[str, dict[str, str]]":
     return result
 
 
-def bound(text: str, names: "list[str]", macs: "set[str]") -> bool:
+def bound(text: str, names: list[str], macs: set[str]) -> bool:
     """Say whether a profile means one of our interfaces by name or by hardware address, and would start."""
     sections = sections_of(text)
     head = sections.get("connection", {})
@@ -195,12 +195,12 @@ def quieted(text: str) -> str:
 # --- apply and restore ------------------------------------------------------------------------
 
 
-def validate(run: "Runner", scratch: "Files") -> str:
+def validate(run: Runner, scratch: Files) -> str:
     """NetworkManager has no dry run for a keyfile that works on every supported version."""
     return ""
 
 
-def snapshot(run: "Runner", names: "list[str]") -> "State":
+def snapshot(run: Runner, names: list[str]) -> State:
     """The kernel's state, and the profile that is active on each device."""
     state = common.kernel_state(run, names)
     state["profiles"] = nmcli.profiles(run, names) or {}
@@ -208,8 +208,8 @@ def snapshot(run: "Runner", names: "list[str]") -> "State":
 
 
 def apply(
-    links: "list[Link]", before: "State", wait: int = 30, names: "Optional[list[str]]" = None
-) -> "Commands":
+    links: list[Link], before: State, wait: int = 30, names: list[str] | None = None
+) -> Commands:
     """Load all profiles, bring up those of *names* (all where None): cards and bonds, then VLANs."""
     every = common.touched(links)
     steps = common.remade([one for one in links if common.named(one, names)], before)
@@ -226,7 +226,7 @@ def apply(
     return steps
 
 
-def restore(names: "list[str]", before: "State") -> "Commands":
+def restore(names: list[str], before: State) -> Commands:
     """Forget our profiles (their files are gone), bring up what was active, then what only the kernel knew."""
     steps = [["nmcli", "connection", "reload"], *common.gone(names, before)]
     for name in sorted(before.get("profiles", {})):

@@ -4,6 +4,8 @@ The words: open, refused, rejected, dropped, no_route, reset, wrong_source, some
 mtu_black_hole.
 """
 
+from __future__ import annotations
+
 import errno
 import secrets
 import selectors
@@ -59,7 +61,7 @@ def classify_refusal(error: int, connected: bool, neighbour: str) -> str:
     return "rejected" if error in REJECTED else "dropped"
 
 
-def classify(seen: "dict[str, Any]") -> "tuple[str, str]":
+def classify(seen: dict[str, Any]) -> tuple[str, str]:
     """Return the word for one connection and, where the word is not the whole story, a remark.
 
     Keys: error, state (TCP_INFO), connected, neighbour, source, own, greeted (None, True, False),
@@ -72,7 +74,7 @@ def classify(seen: "dict[str, Any]") -> "tuple[str, str]":
     return word, remark
 
 
-def classify_connection(seen: "dict[str, Any]") -> "tuple[str, str]":
+def classify_connection(seen: dict[str, Any]) -> tuple[str, str]:
     """Do it without looking at the source address."""
     if seen["complete"]:
         return "open", ""
@@ -85,14 +87,14 @@ def classify_connection(seen: "dict[str, Any]") -> "tuple[str, str]":
     return classify_stall(seen)
 
 
-def classify_silence(seen: "dict[str, Any]") -> str:
+def classify_silence(seen: dict[str, Any]) -> str:
     """Name a handshake that never ended."""
     if seen["state"] != SYN_SENT:
         return "reset"
     return "no_route" if seen["neighbour"] == "failed" else "dropped"
 
 
-def classify_stall(seen: "dict[str, Any]") -> "tuple[str, str]":
+def classify_stall(seen: dict[str, Any]) -> tuple[str, str]:
     """Name a connection that was made and then did not get through."""
     if seen["closed"]:
         return "reset", "closed by the other side before it was done"
@@ -106,7 +108,7 @@ def classify_stall(seen: "dict[str, Any]") -> "tuple[str, str]":
 class Probe:
     """One connection attempt."""
 
-    def __init__(self, target: "Target", seconds: float) -> None:
+    def __init__(self, target: Target, seconds: float) -> None:
         self.target = target
         self.seconds = seconds
         self.sock = socket.socket(family_of(target["address"]), socket.SOCK_STREAM)
@@ -114,15 +116,15 @@ class Probe:
         self.nonce = secrets.token_hex(16)
         self.begun = self.wall = self.took = self.moved = 0.0
         self.error = 0
-        self.info: "dict[str, int]" = {}
+        self.info: dict[str, int] = {}
         self.connected = self.closed = self.finished = self.proved = False
-        self.greeted: "bool | None" = None
+        self.greeted: bool | None = None
         self.theirs = ""
         self.inbox = b""
         self.upload = self.download = 0
         self.outbox = b""
         self.source = self.seen_as = ""
-        self.offset: "float | None" = None
+        self.offset: float | None = None
         self.offset_error = 0.0
         self.wanted = selectors.EVENT_READ | selectors.EVENT_WRITE  # what the selector watches for
         self.turned = 0.0  # when the answer to the whole payload began
@@ -166,10 +168,10 @@ class Mesh:
     def __init__(self, node: str, own: str, token: str, payload: int) -> None:
         self.node, self.own, self.token, self.payload = node, own, token, payload
         self.selector = selectors.DefaultSelector()
-        self.open: "set[Probe]" = set()
-        self.silent: "set[Probe]" = set()
+        self.open: set[Probe] = set()
+        self.silent: set[Probe] = set()
 
-    def round(self, targets: "list[Target]", seconds: float) -> "list[Probe]":
+    def round(self, targets: list[Target], seconds: float) -> list[Probe]:
         """Connect to all targets and wait until all are through or the deadline has come.
 
         The deadline waits for those who are late, not for those who are silent: on a busy machine the last of some
@@ -318,7 +320,7 @@ class Mesh:
         probe.proved, probe.seen_as = True, seen
 
 
-def describe(probe: Probe, own: str, attempts: int, route: "Callable[[str], Any]") -> "Result":
+def describe(probe: Probe, own: str, attempts: int, route: Callable[[str], Any]) -> Result:
     """Turn a finished probe into the record that leaves the node."""
     path = {} if probe.connected else route(probe.target["address"])
     word, remark = classify(
@@ -381,7 +383,7 @@ def settled(probe: Probe) -> bool:
     return bool(probe.error) and probe.error not in (errno.EHOSTUNREACH, errno.ETIMEDOUT)
 
 
-def doubtful(results: "list[Result]") -> "set[tuple[str, int]]":
+def doubtful(results: list[Result]) -> set[tuple[str, int]]:
     """Name the data ports that were open at a peer of which others were shut: node and port."""
     data = [r for r in results if r["kind"] in DATA_KINDS]
     shut = {r["node"] for r in data if r["verdict"] in SHUT}
@@ -389,23 +391,23 @@ def doubtful(results: "list[Result]") -> "set[tuple[str, int]]":
 
 
 def probe_links(
-    targets: "list[Target]", me: "dict[str, Any]", seconds: float, window: int
-) -> "list[Result]":
+    targets: list[Target], me: dict[str, Any], seconds: float, window: int
+) -> list[Result]:
     """Probe every target, at most *window* at a time; whatever got no answer is asked once more.
 
     So is a data port that was open where others are shut, and it does not count unless it is open from another source
     port, too. Of a range that firewalld rejected one port of 19 was open in two of some sixty diagnoses: seen, not
     explained; each time the nodes had been probed half a dozen times in the minute before.
     """
-    known: "dict[str, Any]" = {}
+    known: dict[str, Any] = {}
 
-    def route(address: str) -> "Any":
+    def route(address: str) -> Any:
         if address not in known:
             known[address] = path_to(address)
         return known[address]
 
-    def ask(wanted: "list[Target]") -> "list[Probe]":
-        probes: "list[Probe]" = []
+    def ask(wanted: list[Target]) -> list[Probe]:
+        probes: list[Probe] = []
         for start in range(0, len(wanted), window):
             mesh = Mesh(me["node"], me["address"], me["token"], me["payload"])
             probes += mesh.round(wanted[start : start + window], seconds)
@@ -425,9 +427,9 @@ def probe_links(
     return without_chance(results, [r for r in described if r["verdict"] in SHUT])
 
 
-def without_chance(results: "list[Result]", denied: "list[Result]") -> "list[Result]":
+def without_chance(results: list[Result], denied: list[Result]) -> list[Result]:
     """Leave out data ports that were open and then *denied*; the records of their shut neighbours say so."""
-    chance: "dict[str, list[int]]" = {}
+    chance: dict[str, list[int]] = {}
     for record in denied:
         chance.setdefault(record["node"], []).append(record["port"])
     kept = []
@@ -443,7 +445,7 @@ def without_chance(results: "list[Result]", denied: "list[Result]") -> "list[Res
     return kept
 
 
-def measure(target: "Target", me: "dict[str, Any]", size: int, seconds: float) -> "Result":
+def measure(target: Target, me: dict[str, Any], size: int, seconds: float) -> Result:
     """Send up to *size* bytes to one listener for at most *seconds*; bits per second from what was acknowledged."""
     mesh = Mesh(me["node"], me["address"], me["token"], size)
     probe = mesh.round([dict(target, kind=RATE)], seconds)[0]
@@ -462,13 +464,13 @@ def measure(target: "Target", me: "dict[str, Any]", size: int, seconds: float) -
 
 
 def measure_all(
-    links: "list[Result]", targets: "list[Target]", me: "dict[str, Any]", size: int, seconds: float
-) -> "list[Result]":
+    links: list[Result], targets: list[Target], me: dict[str, Any], size: int, seconds: float
+) -> list[Result]:
     """One sample per peer that can be reached, one after the other, each node beginning with the one after it."""
     good = {
         (r["node"], r["port"]) for r in links if r["verdict"] == "open" and r["kind"] != "outside"
     }
-    chosen: "dict[str, Target]" = {}
+    chosen: dict[str, Target] = {}
     for target in targets:
         if (target["node"], target["port"]) in good:
             chosen.setdefault(target["node"], target)

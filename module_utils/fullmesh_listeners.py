@@ -5,6 +5,8 @@ process. A packet tap sees the handshakes on the wire: what arrives before this 
 its say, what leaves after it. From the taps of both ends follows who stops a packet.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import errno
@@ -55,7 +57,7 @@ ETHER_ALL = (
     3  # a tap for one protocol is not shown what leaves (net/core/dev.c, dev_queue_xmit_nit)
 )
 # Classic BPF: "IP of our version, TCP, SYN set", counted from the IP header (SOCK_DGRAM packet socket).
-SYN_FILTERS: "dict[int, tuple[tuple[int, int, int, int], ...]]" = {
+SYN_FILTERS: dict[int, tuple[tuple[int, int, int, int], ...]] = {
     socket.AF_INET: (
         (0x30, 0, 0, 0),  # ldb version
         (0x54, 0, 0, 0xF0),
@@ -100,13 +102,13 @@ def bind_one(address: str, port: int) -> socket.socket:
     return sock
 
 
-def failed_port(kind: str, port: int, exc: OSError) -> "Port":
+def failed_port(kind: str, port: int, exc: OSError) -> Port:
     """Describe a port that could not be listened on, and who holds it."""
     holder = owner_of_port(port) if exc.errno == errno.EADDRINUSE and port else ""
     return {"kind": kind, "port": port, "error": errno_name(exc.errno or 0), "holder": holder}
 
 
-def open_samples(address: str, count: int) -> "tuple[list[socket.socket], list[Port]]":
+def open_samples(address: str, count: int) -> tuple[list[socket.socket], list[Port]]:
     """Let the kernel choose, exactly as it does for Gloo and NCCL."""
     socks, ports = [], []
     for _ in range(count):
@@ -120,7 +122,7 @@ def open_samples(address: str, count: int) -> "tuple[list[socket.socket], list[P
     return socks, ports
 
 
-def spread_over(first: int, last: int, count: int, borders: "list[int]") -> "list[int]":
+def spread_over(first: int, last: int, count: int, borders: list[int]) -> list[int]:
     """Choose ports of a range: both ends, evenly between them, and both sides of every border of a rule.
 
     With *count* ports spread evenly, no shut stretch longer than a (count - 1)th of the range stays unseen.
@@ -131,7 +133,7 @@ def spread_over(first: int, last: int, count: int, borders: "list[int]") -> "lis
     return sorted({*even, *near}) if count else []
 
 
-def open_spread(address: str, wanted: "list[int]") -> "tuple[list[socket.socket], list[Port]]":
+def open_spread(address: str, wanted: list[int]) -> tuple[list[socket.socket], list[Port]]:
     """Listen on chosen ports of the data range; one that is taken is passed over, its neighbour tells as much."""
     socks, ports = [], []
     for port in wanted:
@@ -144,9 +146,7 @@ def open_spread(address: str, wanted: "list[int]") -> "tuple[list[socket.socket]
     return socks, ports
 
 
-def open_named(
-    address: str, named: "list[dict[str, Any]]"
-) -> "tuple[list[socket.socket], list[Port]]":
+def open_named(address: str, named: list[dict[str, Any]]) -> tuple[list[socket.socket], list[Port]]:
     """Listen on every address, as TCPStore does, so that a test from outside means something."""
     anywhere = "::" if family_of(address) == socket.AF_INET6 else "0.0.0.0"  # noqa: S104 (see above)
     socks, ports = [], []
@@ -161,16 +161,14 @@ def open_named(
     return socks, ports
 
 
-def outside_candidates(allowed: "list[list[int]]", seed: int) -> "list[int]":
+def outside_candidates(allowed: list[list[int]], seed: int) -> list[int]:
     """Return ports that no peer has any business with, in an order that differs per run."""
     free = [p for p in range(PORT_FLOOR, PORT_TOP + 1) if not any(a <= p <= b for a, b in allowed)]
     chooser = random.Random(seed)  # noqa: S311 (a spread, not a secret)
     return chooser.sample(free, min(OUTSIDE_TRIES, len(free)))
 
 
-def open_outside(
-    address: str, allowed: "list[list[int]]"
-) -> "tuple[list[socket.socket], list[Port]]":
+def open_outside(address: str, allowed: list[list[int]]) -> tuple[list[socket.socket], list[Port]]:
     """Listen on one port that peers must not reach."""
     for port in outside_candidates(allowed, secrets.randbits(32)):
         try:
@@ -181,7 +179,7 @@ def open_outside(
     return [], []
 
 
-def open_tap(interface: str, family: int) -> "socket.socket | None":
+def open_tap(interface: str, family: int) -> socket.socket | None:
     """Tap the handshakes; None where the kernel or a sandbox forbids it."""
     steps = SYN_FILTERS[family]
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
@@ -200,7 +198,7 @@ def open_tap(interface: str, family: int) -> "socket.socket | None":
     return tap
 
 
-def parse_handshake(packet: bytes) -> "tuple[str, str, int, bool] | None":
+def parse_handshake(packet: bytes) -> tuple[str, str, int, bool] | None:
     """Return who asked whom on which port, and whether this is the answer to it."""
     if not packet:
         return None
@@ -218,9 +216,9 @@ def parse_handshake(packet: bytes) -> "tuple[str, str, int, bool] | None":
     return (far, near, ports[0], True) if answer else (near, far, ports[1], False)
 
 
-def by_pair(flows: "set[tuple[str, str, int]]") -> "dict[str, list[int]]":
+def by_pair(flows: set[tuple[str, str, int]]) -> dict[str, list[int]]:
     """Group ports by ``asking>asked``."""
-    found: "dict[str, list[int]]" = {}
+    found: dict[str, list[int]] = {}
     for near, far, port in sorted(flows):
         found.setdefault(near + ">" + far, []).append(port)
     return found
@@ -229,7 +227,7 @@ def by_pair(flows: "set[tuple[str, str, int]]") -> "dict[str, list[int]]":
 class Visitor:
     """One connection to a listener."""
 
-    def __init__(self, sock: "socket.socket", source: str, deadline: float) -> None:
+    def __init__(self, sock: socket.socket, source: str, deadline: float) -> None:
         self.sock = sock
         self.source = source
         self.deadline = deadline
@@ -245,28 +243,26 @@ class Visitor:
 class Server:
     """Serves the listeners until told to stop or until its time is over."""
 
-    def __init__(
-        self, spec: "Spec", socks: "list[socket.socket]", control: "socket.socket"
-    ) -> None:
+    def __init__(self, spec: Spec, socks: list[socket.socket], control: socket.socket) -> None:
         self.token = str(spec["token"])
         self.node = str(spec["node"])
         self.ends = time.monotonic() + float(spec["lifetime"])
-        self.proved: "dict[str, int]" = {}
-        self.strangers: "list[str]" = []
+        self.proved: dict[str, int] = {}
+        self.strangers: list[str] = []
         self.refused = 0
         self.before = counters()
-        self.lost: "dict[str, list[int]]" = {}
+        self.lost: dict[str, list[int]] = {}
         self.peers = set(spec["peers"])
-        self.asked: "set[tuple[str, str, int]]" = set()
-        self.answered: "set[tuple[str, str, int]]" = set()
+        self.asked: set[tuple[str, str, int]] = set()
+        self.answered: set[tuple[str, str, int]] = set()
         self.running = True
         self.selector = selectors.DefaultSelector()
         for sock in socks:
             self.selector.register(sock, selectors.EVENT_READ, self.welcome)
         self.selector.register(control, selectors.EVENT_READ, self.command)
-        self.visitors: "set[Visitor]" = set()
+        self.visitors: set[Visitor] = set()
 
-    def add_tap(self, tap: "socket.socket") -> None:
+    def add_tap(self, tap: socket.socket) -> None:
         """Count attempts from now on."""
         self.selector.register(tap, selectors.EVENT_READ, self.count)
 
@@ -285,7 +281,7 @@ class Server:
                 for visitor in [v for v in self.visitors if now > v.deadline]:
                     self.leave(visitor)
 
-    def count(self, tap: "socket.socket") -> None:
+    def count(self, tap: socket.socket) -> None:
         """Note handshakes between peers on the wire: beyond our own firewall, in both directions."""
         for _ in range(256):
             try:
@@ -298,7 +294,7 @@ class Server:
                 if len(kept) < FLOWS_KEPT:
                     kept.add(seen[:3])
 
-    def welcome(self, listener: "socket.socket") -> None:
+    def welcome(self, listener: socket.socket) -> None:
         """Accept everybody who is waiting and introduce ourselves."""
         for _ in range(256):
             try:
@@ -400,7 +396,7 @@ class Server:
             visitor.wanted = wanted
             self.selector.modify(visitor.sock, wanted, visitor)
 
-    def report(self) -> "dict[str, Any]":
+    def report(self) -> dict[str, Any]:
         """Say what was seen."""
         return {
             "proved": self.proved,
@@ -412,7 +408,7 @@ class Server:
             "counters": {n: v - self.before.get(n, 0) for n, v in counters().items()},
         }
 
-    def command(self, control: "socket.socket") -> None:
+    def command(self, control: socket.socket) -> None:
         """Answer on the control socket, which only root can open; ``stop`` ends the service."""
         try:
             caller, _ = control.accept()
@@ -425,7 +421,7 @@ class Server:
         caller.close()
 
 
-def open_control(path: str) -> "socket.socket":
+def open_control(path: str) -> socket.socket:
     """Make the socket through which the listeners are stopped."""
     control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     control.bind(path)
@@ -434,7 +430,7 @@ def open_control(path: str) -> "socket.socket":
     return control
 
 
-def start_listeners(spec: "Spec") -> "dict[str, Any]":
+def start_listeners(spec: Spec) -> dict[str, Any]:
     """Open everything, leave a server behind, return the ports."""
     address = str(spec["address"])
     socks, ports = [], []
@@ -464,7 +460,7 @@ def start_listeners(spec: "Spec") -> "dict[str, Any]":
     return {"ports": ports, "tapped": tap is not None}
 
 
-def stop_listeners(run: str, base: str) -> "dict[str, Any]":
+def stop_listeners(run: str, base: str) -> dict[str, Any]:
     """Stop the server and return what it saw; empty when it is not there any more."""
     path = os.path.join(run_directory(run, base), CONTROL)
     caller = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

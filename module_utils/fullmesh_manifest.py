@@ -1,14 +1,17 @@
 """The manifest: what a node converged to, and whether reality still equals it.
 
-Runs on nodes: standard library only, Python 3.6 syntax.
+Runs on nodes: standard library only.
 """
+
+from __future__ import annotations
 
 import hashlib
 import json
 import os
 import re
 import stat
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any, Callable
 
 from ansible.module_utils import fullmesh_firewalld as firewalld
 from ansible.module_utils import fullmesh_node as node
@@ -16,7 +19,7 @@ from ansible.module_utils import fullmesh_sources as sources
 from ansible.module_utils import fullmesh_versionlock as versionlock
 from ansible.module_utils.fullmesh_files import put
 
-Run = Callable[[List[str]], Tuple[int, str]]
+Run = Callable[[list[str]], tuple[int, str]]
 
 PATH = "/var/lib/fullmesh/manifest.json"
 SCHEMA = 1
@@ -29,18 +32,18 @@ def file_state(path: str) -> str:
     except OSError:
         return "absent"
     if stat.S_ISLNK(info.st_mode):
-        return "link -> %s" % os.readlink(path)
-    who = "%04o %d:%d" % (stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid)
+        return f"link -> {os.readlink(path)}"
+    who = f"{stat.S_IMODE(info.st_mode):04o} {info.st_uid}:{info.st_gid}"
     if stat.S_ISDIR(info.st_mode):
-        return "directory %s" % who
+        return f"directory {who}"
     digest = hashlib.sha256()
     try:
         with open(path, "rb") as handle:
             for block in iter(lambda: handle.read(1 << 20), b""):
                 digest.update(block)
     except OSError as error:
-        return "unreadable: %s" % error.strerror
-    return "%s %s" % (digest.hexdigest(), who)
+        return f"unreadable: {error.strerror}"
+    return f"{digest.hexdigest()} {who}"
 
 
 def sysctl_value(key: str, root: str = "/proc/sys") -> str:
@@ -53,9 +56,9 @@ def sysctl_value(key: str, root: str = "/proc/sys") -> str:
     return " ".join(node.read(os.path.join(root, path), "absent").split())
 
 
-def parse_units(text: str) -> Dict[str, Dict[str, bool]]:
+def parse_units(text: str) -> dict[str, dict[str, bool]]:
     """{unit: {active, enabled}} from ``systemctl show -p Id,ActiveState,UnitFileState,Names``."""
-    result = {}  # type: Dict[str, Dict[str, bool]]
+    result: dict[str, dict[str, bool]] = {}
     for block in re.split(r"\n\s*\n", text.strip()):
         values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
         state = {
@@ -67,7 +70,7 @@ def parse_units(text: str) -> Dict[str, Dict[str, bool]]:
     return result
 
 
-def services_state(names: Sequence[str], run: Run = node.run) -> Dict[str, Dict[str, bool]]:
+def services_state(names: Sequence[str], run: Run = node.run) -> dict[str, dict[str, bool]]:
     """{unit: {active, enabled}} of *names*, one systemctl call."""
     if not names:
         return {}
@@ -75,10 +78,10 @@ def services_state(names: Sequence[str], run: Run = node.run) -> Dict[str, Dict[
     text = run(["systemctl", "show", "-p", "Id,Names,ActiveState,UnitFileState", "--", *units])[1]
     seen = parse_units(text)
     gone = {"active": False, "enabled": False}
-    return {name: seen.get(unit, gone) for name, unit in zip(names, units)}  # noqa: B905 (strict= is newer than Python 3.6)
+    return {name: seen.get(unit, gone) for name, unit in zip(names, units)}
 
 
-def packages_state(names: Sequence[str], run: Run = node.run) -> Dict[str, str]:
+def packages_state(names: Sequence[str], run: Run = node.run) -> dict[str, str]:
     """{package: version, "" when not installed} of *names*, from dpkg or rpm, one call."""
     result = dict.fromkeys(names, "")
     if not names:
@@ -96,7 +99,7 @@ def packages_state(names: Sequence[str], run: Run = node.run) -> Dict[str, str]:
     return result
 
 
-def held_state(packages: Dict[str, str], run: Run = node.run) -> Dict[str, bool]:
+def held_state(packages: dict[str, str], run: Run = node.run) -> dict[str, bool]:
     """{package: True when the package manager is told to leave it in the version that it has}."""
     if not packages:
         return {}
@@ -109,26 +112,26 @@ def held_state(packages: Dict[str, str], run: Run = node.run) -> Dict[str, bool]
     return {name: name in found for name in sorted(packages)}
 
 
-def firewalld_state(names: Sequence[str], run: Run = node.run) -> Dict[str, Any]:
+def firewalld_state(names: Sequence[str], run: Run = node.run) -> dict[str, Any]:
     """Fingerprints of our part of firewalld (zone, policies, ipsets), permanent and runtime."""
     if not names:
         return {}
     return dict(firewalld.fingerprint(list(names), run=run))
 
 
-def addresses_state(wanted: Sequence[Dict[str, str]]) -> Dict[str, bool]:
+def addresses_state(wanted: Sequence[dict[str, str]]) -> dict[str, bool]:
     """{"eth1 10.0.0.11/24": True when the interface carries the address}."""
     if not wanted:
         return {}
     have = {entry["name"]: entry["addresses"] for entry in node.interfaces()}
     return {
-        "%s %s" % (one["interface"], one["address"]): one["address"]
+        "{} {}".format(one["interface"], one["address"]): one["address"]
         in have.get(one["interface"], [])
         for one in wanted
     }
 
 
-def selinux_state(wanted: Dict[str, str]) -> Dict[str, str]:
+def selinux_state(wanted: dict[str, str]) -> dict[str, str]:
     """The runtime mode, "" where the kernel has no SELinux."""
     if not wanted:
         return {}
@@ -136,9 +139,9 @@ def selinux_state(wanted: Dict[str, str]) -> Dict[str, str]:
     return {"mode": {"1": "enforcing", "0": "permissive"}.get(text, "")}
 
 
-def merge(owned: Dict[str, Dict[str, Any]]) -> Dict[str, Any]:
+def merge(owned: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """All roles' ``fullmesh_owned`` entries as one: lists joined, mappings united."""
-    total = {
+    total: dict[str, Any] = {
         "files": [],
         "sysctls": {},
         "services": {},
@@ -148,11 +151,11 @@ def merge(owned: Dict[str, Dict[str, Any]]) -> Dict[str, Any]:
         "firewalld": [],
         "addresses": [],
         "selinux": {},
-    }  # type: Dict[str, Any]
+    }
     for role in sorted(owned):
         for kind, value in owned[role].items():
             if kind not in total:
-                raise ValueError("role %s: fullmesh_owned does not know %r" % (role, kind))
+                raise ValueError(f"role {role}: fullmesh_owned does not know {kind!r}")
             if isinstance(total[kind], dict):
                 total[kind].update(value)
             else:
@@ -160,7 +163,7 @@ def merge(owned: Dict[str, Dict[str, Any]]) -> Dict[str, Any]:
     return total
 
 
-def observe(owned: Dict[str, Any], run: Run = node.run) -> Dict[str, Dict[str, Any]]:
+def observe(owned: dict[str, Any], run: Run = node.run) -> dict[str, dict[str, Any]]:
     """What is there now of all that *owned* (merged) names: {kind: {name: state}}."""
     packages = packages_state(sorted(owned["packages"]), run)
     # a manifest of an earlier version has neither this nor sources
@@ -178,25 +181,25 @@ def observe(owned: Dict[str, Any], run: Run = node.run) -> Dict[str, Dict[str, A
     }
 
 
-def differences(then: Dict[str, Dict[str, Any]], now: Dict[str, Dict[str, Any]]) -> List[str]:
+def differences(then: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]]) -> list[str]:
     """A sentence for each thing that is no longer as it was."""
     result = []
     for kind in sorted(then):
         for name in sorted(then[kind]):
             before, after = then[kind][name], now.get(kind, {}).get(name)
             if before != after:
-                result.append("%s %s: was %s, is %s" % (kind, name, _short(before), _short(after)))
+                result.append(f"{kind} {name}: was {_short(before)}, is {_short(after)}")
     return result
 
 
 def _short(state: Any) -> str:
     if isinstance(state, dict):
-        return ", ".join("%s %s" % (key, _short(state[key])) for key in sorted(state))
+        return ", ".join(f"{key} {_short(state[key])}" for key in sorted(state))
     text = str(state)
     return re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", r"\1", text)
 
 
-def load(path: str = PATH) -> Tuple[Optional[Dict[str, Any]], str]:
+def load(path: str = PATH) -> tuple[dict[str, Any] | None, str]:
     """(manifest or None, why there is none)."""
     if not os.path.exists(path):
         return None, "no manifest: this node never converged"
@@ -204,7 +207,7 @@ def load(path: str = PATH) -> Tuple[Optional[Dict[str, Any]], str]:
         with open(path) as handle:
             manifest = json.load(handle)
         if manifest["schema"] != SCHEMA:
-            return None, "manifest has schema %s, this version writes %s" % (
+            return None, "manifest has schema {}, this version writes {}".format(
                 manifest["schema"],
                 SCHEMA,
             )
@@ -216,10 +219,10 @@ def load(path: str = PATH) -> Tuple[Optional[Dict[str, Any]], str]:
             else (None, "manifest cannot be read")
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return None, "manifest cannot be read: %s" % error
+        return None, f"manifest cannot be read: {error}"
 
 
-def drift(digest: str, path: str = PATH, run: Run = node.run) -> List[str]:
+def drift(digest: str, path: str = PATH, run: Run = node.run) -> list[str]:
     """Sentences that say why the node is not what the manifest says; [] when it is."""
     manifest, why = load(path)
     if manifest is None:
@@ -229,12 +232,12 @@ def drift(digest: str, path: str = PATH, run: Run = node.run) -> List[str]:
     return differences(manifest["state"], observe(manifest["owned"], run))
 
 
-def notes(path: str = PATH) -> List[Dict[str, str]]:
+def notes(path: str = PATH) -> list[dict[str, str]]:
     """What the roles had to say of the node when it converged."""
     manifest = load(path)[0]
     return list(manifest.get("notes", [])) if manifest else []
 
 
-def write(manifest: Dict[str, Any], path: str = PATH) -> None:
+def write(manifest: dict[str, Any], path: str = PATH) -> None:
     """Put the manifest in place in one step, so that a cut never leaves half of it."""
     put(path, json.dumps(manifest, indent=1, sort_keys=True) + "\n", 0o644)

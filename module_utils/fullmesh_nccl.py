@@ -6,6 +6,8 @@ NCCL reads the environment when it is loaded and starts a thread that never ends
 process: the module that asks stays clean, can ask again with other settings, and has a deadline.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -68,7 +70,7 @@ def decode_version(code: int) -> str:
     return f"{major}.{rest // 100}.{rest % 100}"
 
 
-def decode_unique_id(raw: bytes) -> "dict[str, Any]":
+def decode_unique_id(raw: bytes) -> dict[str, Any]:
     """Read the listener's socket address out of a unique id.
 
     Since 2.14 the id starts with 8 random bytes, before that the address came first.
@@ -85,7 +87,7 @@ def decode_unique_id(raw: bytes) -> "dict[str, Any]":
     raise NcclError("refused", f"the unique id holds no address: {raw[:32].hex()}")
 
 
-def version_key(version: str) -> "tuple[list[int], list[int], str]":
+def version_key(version: str) -> tuple[list[int], list[int], str]:
     """Order package versions like ``2.28.9-1+cuda12.9``: NCCL first, then CUDA."""
     upstream, _, rest = version.partition("-")
     cuda = rest.partition("+cuda")[2]
@@ -102,7 +104,7 @@ def matches(version: str, wanted: str, cuda: str) -> bool:
     return right and (not cuda or version.endswith("+cuda" + cuda))
 
 
-def choose(available: "dict[str, list[str]]", wanted: str, cuda: str) -> str:
+def choose(available: dict[str, list[str]], wanted: str, cuda: str) -> str:
     """The newest version that every package has and that was asked for."""
     common = set.intersection(*(set(found) for found in available.values()))
     fitting = [version for version in common if matches(version, wanted, cuda)]
@@ -115,14 +117,14 @@ def choose(available: "dict[str, list[str]]", wanted: str, cuda: str) -> str:
     raise NcclError("absent", f"the repository has no NCCL {asked}; it has {there}")
 
 
-def child_environment(env: "dict[str, str]") -> "dict[str, str]":
+def child_environment(env: dict[str, str]) -> dict[str, str]:
     """Our environment without anybody's NCCL settings, plus the ones to ask with."""
     base = {k: v for k, v in os.environ.items() if not k.startswith("NCCL_")}
     base.update({k: str(v) for k, v in env.items()})
     return base
 
 
-def parse_answer(stdout: str) -> "dict[str, Any]":
+def parse_answer(stdout: str) -> dict[str, Any]:
     """Find our marked line among what NCCL printed."""
     for line in reversed(stdout.splitlines()):
         if line.startswith(MARK):
@@ -132,7 +134,7 @@ def parse_answer(stdout: str) -> "dict[str, Any]":
     raise NcclError("crashed", f"no answer from the library; it printed: {stdout[-200:]!r}")
 
 
-def ask(path: str, env: "dict[str, str]", want_id: bool, seconds: float) -> "dict[str, Any]":
+def ask(path: str, env: dict[str, str], want_id: bool, seconds: float) -> dict[str, Any]:
     """Load the library in a child process and return its raw answer."""
     command = [sys.executable, "-I", "-c", CHILD, path or LIBRARY, "1" if want_id else "0", MARK]
     try:
@@ -156,7 +158,7 @@ def ask(path: str, env: "dict[str, str]", want_id: bool, seconds: float) -> "dic
     return answer
 
 
-def nccl_library(path: str = "", seconds: float = SECONDS) -> "dict[str, Any]":
+def nccl_library(path: str = "", seconds: float = SECONDS) -> dict[str, Any]:
     """Version and real path of the library that loads: ``{"version": …, "path": …}``."""
     answer = ask(path, {}, False, seconds)
     return {"version": decode_version(answer["code"]), "path": str(answer["path"])}
@@ -168,8 +170,8 @@ def nccl_version(path: str = "", seconds: float = SECONDS) -> str:
 
 
 def nccl_unique_id_endpoint(
-    path: str = "", env: "dict[str, str] | None" = None, seconds: float = SECONDS
-) -> "dict[str, Any]":
+    path: str = "", env: dict[str, str] | None = None, seconds: float = SECONDS
+) -> dict[str, Any]:
     """Address and port NCCL listens on with ``env``: ``{"family", "address", "port"}``."""
     answer = ask(path, env or {}, True, seconds)
     return decode_unique_id(bytes.fromhex(answer["id"]))

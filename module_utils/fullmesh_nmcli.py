@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: MIT
 """Profiles brought up through nmcli(1): what keyfiles and NetworkManager's ifcfg-rh plugin have in common.
 
-Python 3.6, stdlib only.
+Stdlib only.
 """
+
+from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Optional
-
     import fullmesh_link_common as common
     from fullmesh_link_common import Runner, State
 else:
@@ -19,7 +19,7 @@ else:
 BACK_SECONDS = 20
 
 
-def profiles(run: "Runner", names: "list[str]") -> "Optional[dict[str, str]]":
+def profiles(run: Runner, names: list[str]) -> dict[str, str] | None:
     """Return the uuid of the profile that is active on each device of *names*; None where NetworkManager is away."""
     rc, out, _ = run(
         ["nmcli", "--terse", "--fields", "DEVICE,UUID", "connection", "show", "--active"]
@@ -35,7 +35,7 @@ def profiles(run: "Runner", names: "list[str]") -> "Optional[dict[str, str]]":
     return found
 
 
-def up(profile: str, wait: int, device: str = "") -> "list[str]":
+def up(profile: str, wait: int, device: str = "") -> list[str]:
     """The command that activates a profile and waits until it is there, *wait* in seconds.
 
     *device* only where it is there: nmcli refuses the name of one that only the profile makes.
@@ -44,7 +44,7 @@ def up(profile: str, wait: int, device: str = "") -> "list[str]":
     return command + (["ifname", device] if device else [])
 
 
-def back(name: str, names: "list[str]", before: "State") -> "list[str]":
+def back(name: str, names: list[str], before: State) -> list[str]:
     """The command of the way back that activates the profile that was active on *name*, one of *names*."""
     there = name in common.staying(names, before)
     step = up(before["profiles"][name], BACK_SECONDS, name if there else "")
@@ -57,7 +57,7 @@ case $said in *"base network connection was interrupted"*) sleep 1; exec "$0" "$
 echo "$said"; exit $rc"""
 
 
-def patient(command: "list[str]") -> "list[str]":
+def patient(command: list[str]) -> list[str]:
     """The same command, once more when NetworkManager took the parent down meanwhile.
 
     It starts a VLAN by itself as soon as its profile is there; when the parent is brought up anew it ends that start,
@@ -82,7 +82,7 @@ fi
 echo "$said" $more; exit $rc"""
 
 
-def enduring(command: "list[str]") -> "list[str]":
+def enduring(command: list[str]) -> list[str]:
     """The same command, and where no DHCP server answers a client that goes on asking.
 
     After its usual 45 s NetworkManager would take the address away again that the kernel was told to have meanwhile,

@@ -5,6 +5,8 @@ may be heard by code that parses what he sends. So the ranks own nothing on the 
 the same numbers, but needs mount namespaces, which containers often lack, and hides what GPUs need of /dev and /tmp.
 """
 
+from __future__ import annotations
+
 import contextlib
 import glob
 import grp
@@ -35,7 +37,7 @@ DEVICES = (
 GROUP_USES, OTHERS_USE = 0o060, 0o006
 
 
-def owners() -> "set[int]":
+def owners() -> set[int]:
     """Whose processes run here."""
     found = set()
     for name in os.listdir("/proc"):
@@ -54,7 +56,7 @@ def known(number: int) -> bool:
     return os.path.exists(os.path.join(TAKEN, str(number)))
 
 
-def pick() -> "pwd.struct_passwd | None":
+def pick() -> pwd.struct_passwd | None:
     """An account for one run; None where we are not root and stay who we are."""
     if os.geteuid() != 0:
         return None
@@ -64,10 +66,10 @@ def pick() -> "pwd.struct_passwd | None":
     for number in numbers:
         if not known(number):
             return pwd.struct_passwd((NAME, "x", number, number, "", "/", "/"))
-    raise ValueError("all numbers from {} to {} are somebody's".format(FIRST, LAST))
+    raise ValueError(f"all numbers from {FIRST} to {LAST} are somebody's")
 
 
-def devices() -> "tuple[list[int], list[str]]":
+def devices() -> tuple[list[int], list[str]]:
     """The groups that may use the node's accelerators, and those accelerators that only root may use."""
     groups, shut = set(), []
     for path in sorted(found for pattern in DEVICES for found in glob.glob(pattern)):
@@ -81,21 +83,17 @@ def devices() -> "tuple[list[int], list[str]]":
     return sorted(groups), shut
 
 
-def refuse(account: "pwd.struct_passwd", python: str) -> None:
+def refuse(account: pwd.struct_passwd, python: str) -> None:
     """Raise where nobody can be this account, or it may not run the interpreter."""
     try:
         runs = as_account(account, lambda: os.access(python, os.X_OK))
     except OSError as exc:
         raise PermissionError(
-            "root cannot be given up here: {}. Map the numbers {} to {} into this container".format(
-                exc, FIRST, LAST
-            )
+            f"root cannot be given up here: {exc}. Map the numbers {FIRST} to {LAST} into this container"
         ) from exc
     if not runs and os.access(python, os.X_OK):
         raise PermissionError(
-            "{} is for root only. Open it and every folder above it to all (chmod o+rx)".format(
-                python
-            )
+            f"{python} is for root only. Open it and every folder above it to all (chmod o+rx)"
         )
 
 
@@ -108,10 +106,10 @@ def raise_limits() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def sweep(account: "pwd.struct_passwd") -> None:
+def sweep(account: pwd.struct_passwd) -> None:
     """End whatever still runs as this account, and remove what it left in shared memory."""
     if not FIRST <= account.pw_uid <= LAST:
-        raise ValueError("{} is somebody's".format(account.pw_uid))
+        raise ValueError(f"{account.pw_uid} is somebody's")
     with contextlib.suppress(OSError):
         # -1 is everything that the caller may signal (kill(2)): as this account, its own processes and no others
         as_account(account, lambda: os.kill(-1, signal.SIGKILL))

@@ -1,14 +1,16 @@
 """What a node looks like: read from /proc, /sys and a few commands, without changing anything.
 
-Runs on nodes: standard library only, Python 3.6 syntax. Every reader degrades to an empty value where a tool or
+Runs on nodes: standard library only. Every reader degrades to an empty value where a tool or
 file is missing; nothing here raises for that.
 """
+
+from __future__ import annotations
 
 import os
 import re
 import socket
 import subprocess
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 COMMAND_SECONDS = 20  # no command here takes longer on a healthy node
 
@@ -32,7 +34,7 @@ def read(path: str, default: str = "") -> str:
         return default
 
 
-def run(argv: List[str]) -> Tuple[int, str]:
+def run(argv: list[str]) -> tuple[int, str]:
     """(exit status, standard output) of a command; (127, "") where it is missing, (124, "") past its time."""
     env = dict(os.environ, LC_ALL="C", PATH="/usr/sbin:/usr/bin:/sbin:/bin")
     try:
@@ -52,7 +54,7 @@ def run(argv: List[str]) -> Tuple[int, str]:
     return done.returncode, done.stdout.decode("utf-8", "replace")
 
 
-def parse_os_release(text: str) -> Dict[str, str]:
+def parse_os_release(text: str) -> dict[str, str]:
     """Ansible's names for a distribution from os-release(5)."""
     values = dict(re.findall(r'^([A-Z_]+)="?([^"\n]*)"?$', text, re.MULTILINE))
     name, family = FAMILIES.get(values.get("ID", ""), (values.get("NAME", ""), ""))
@@ -76,9 +78,9 @@ def package_manager(root: str = "/") -> str:
     return ""
 
 
-def parse_addresses(text: str) -> Dict[str, List[str]]:
+def parse_addresses(text: str) -> dict[str, list[str]]:
     """{interface: [address with prefix]} from ``ip -o addr show``; link-local IPv6 is left out."""
-    result = {}  # type: Dict[str, List[str]]
+    result: dict[str, list[str]] = {}
     for line in text.splitlines():
         match = re.match(r"\d+:\s+([^\s@]+)(?:@\S+)?\s+inet6?\s+(\S+)", line)
         if match and not match.group(2).lower().startswith("fe80:"):
@@ -89,7 +91,7 @@ def parse_addresses(text: str) -> Dict[str, List[str]]:
     return result
 
 
-def interfaces(sys_net: str = "/sys/class/net") -> List[Dict[str, Any]]:
+def interfaces(sys_net: str = "/sys/class/net") -> list[dict[str, Any]]:
     """Every interface: name, kind, mac, mtu, state, speed (Mbit/s, 0 unknown), addresses with prefix.
 
     kind is the kernel's DEVTYPE ("vlan", "bond", "bridge" ...; "" for a card). A member of a bond shows the bond's
@@ -130,7 +132,7 @@ def devtype(uevent: str) -> str:
     return ""
 
 
-def listening_ports(proc_net: str = "/proc/net") -> List[int]:
+def listening_ports(proc_net: str = "/proc/net") -> list[int]:
     """TCP ports on which anything listens, from /proc/net/tcp{,6} (state 0A, proc(5))."""
     ports = set()
     for name in ("tcp", "tcp6"):
@@ -160,7 +162,7 @@ def gpu_count() -> int:
         return 0
 
 
-def hca_names() -> List[str]:
+def hca_names() -> list[str]:
     """RDMA devices, [] where the kernel has none."""
     try:
         return sorted(os.listdir("/sys/class/infiniband"))
@@ -168,7 +170,7 @@ def hca_names() -> List[str]:
         return []
 
 
-def rdma_ports(base: str = "/sys/class/infiniband") -> List[Dict[str, Any]]:
+def rdma_ports(base: str = "/sys/class/infiniband") -> list[dict[str, Any]]:
     """Every port of every RDMA device, as the kernel's Documentation/ABI/stable/sysfs-class-infiniband has it.
 
     Each has device, port, driver, layer (``InfiniBand`` or ``Ethernet``), active, and the GIDs that are in use:
@@ -194,7 +196,7 @@ def rdma_ports(base: str = "/sys/class/infiniband") -> List[Dict[str, Any]]:
     return found
 
 
-def port_gids(port: str) -> List[Dict[str, Any]]:
+def port_gids(port: str) -> list[dict[str, Any]]:
     """The GIDs of a port that are not empty; reading the type of an empty one is an error (EINVAL)."""
     folder = port + "/gids"
     found = []

@@ -1,5 +1,7 @@
 """What one node looks like to a distributed job: addresses, names, limits, settings, versions."""
 
+from __future__ import annotations
+
 import json
 import os
 import resource
@@ -50,7 +52,7 @@ print(json.dumps({"python": platform.python_version(), "torch": torch,
 """
 
 
-def parse_addresses(text: str) -> "dict[str, str]":
+def parse_addresses(text: str) -> dict[str, str]:
     """Read ``ip -o addr show``: address -> interface."""
     found = {}
     for line in text.splitlines():
@@ -71,7 +73,7 @@ def read_text(path: str) -> str:
         return ""
 
 
-def observe_interface(name: str) -> "dict[str, Any]":
+def observe_interface(name: str) -> dict[str, Any]:
     """Describe an interface."""
     base = os.path.join("/sys/class/net", name)
     if not name or not os.path.isdir(base):
@@ -87,13 +89,13 @@ def observe_interface(name: str) -> "dict[str, Any]":
     }
 
 
-def look_up(name: str, family: int) -> "list[str]":
+def look_up(name: str, family: int) -> list[str]:
     """Resolve a name the way that torch does; an empty list when it has no answer."""
     try:
         answers = socket.getaddrinfo(name, None, family, socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return []
-    found: "list[str]" = []
+    found: list[str] = []
     for answer in answers:
         address = str(answer[4][0])
         if address not in found:
@@ -101,9 +103,9 @@ def look_up(name: str, family: int) -> "list[str]":
     return found
 
 
-def look_up_all(wanted: "dict[str, int]", seconds: float) -> "dict[str, list[str] | None]":
+def look_up_all(wanted: dict[str, int], seconds: float) -> dict[str, list[str] | None]:
     """Resolve all names at once; None for those that got no answer in time."""
-    results: "dict[str, list[str] | None]" = dict.fromkeys(wanted)
+    results: dict[str, list[str] | None] = dict.fromkeys(wanted)
     gate = threading.Semaphore(64)
 
     def work(name: str, family: int) -> None:
@@ -119,7 +121,7 @@ def look_up_all(wanted: "dict[str, int]", seconds: float) -> "dict[str, list[str
     return dict(results)
 
 
-def observe_names(hosts: "list[dict[str, Any]]", own: str) -> "dict[str, Any]":
+def observe_names(hosts: list[dict[str, Any]], own: str) -> dict[str, Any]:
     """Resolve every name of the plan and our own."""
     wanted = {str(n): family_of(str(h["address"])) for h in hosts for n in h["names"]}
     mine = socket.gethostname()
@@ -128,14 +130,14 @@ def observe_names(hosts: "list[dict[str, Any]]", own: str) -> "dict[str, Any]":
     return {"hostname": mine, "own": answers[mine], "plan": answers}
 
 
-def observe_limits() -> "dict[str, int]":
+def observe_limits() -> dict[str, int]:
     """Return the limits that a job started like this call gets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     return {"nofile": soft, "nofile_hard": hard, "memlock": locked}
 
 
-def observe_versions(python: str) -> "dict[str, str]":
+def observe_versions(python: str) -> dict[str, str]:
     """Ask the environment of the jobs what it holds, without importing torch (that takes seconds)."""
     empty = {"python": "", "torch": "", "torch_nccl": ""}
     try:
@@ -153,7 +155,7 @@ def observe_versions(python: str) -> "dict[str, str]":
     return said if isinstance(said, dict) else empty
 
 
-def observe_software(interface: str, torch: "dict[str, str]") -> "dict[str, str]":
+def observe_software(interface: str, torch: dict[str, str]) -> dict[str, str]:
     """What may differ between nodes and then explains odd results; "" where a node does not say."""
     libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
     driver = os.path.realpath("/sys/class/net/" + interface + "/device/driver")
@@ -185,13 +187,13 @@ def observe_software(interface: str, torch: "dict[str, str]") -> "dict[str, str]
     }
 
 
-def interpreter(want: "dict[str, Any]") -> str:
+def interpreter(want: dict[str, Any]) -> str:
     """Return the interpreter of the jobs; a diagnosis of a node that is not ours asks whatever is there."""
     python = str(want["python"])
     return python if os.path.exists(python) or not want.get("survey") else "python3"
 
 
-def observe_nccl(interface: str, family: int) -> "dict[str, Any]":
+def observe_nccl(interface: str, family: int) -> dict[str, Any]:
     """Let the system's NCCL choose address and port with the settings that jobs get."""
     begun = time.monotonic()
     env = {
@@ -208,7 +210,7 @@ def observe_nccl(interface: str, family: int) -> "dict[str, Any]":
     return seen
 
 
-def observe(want: "dict[str, Any]") -> "dict[str, Any]":
+def observe(want: dict[str, Any]) -> dict[str, Any]:
     """Look at everything once."""
     begun = time.monotonic()
     address = str(want["address"])

@@ -3,6 +3,8 @@
 RFC 4880 (and 9580 for what is old): armor 6.2, packet headers 4.2, the fingerprint of a version 4 key 12.2.
 """
 
+from __future__ import annotations
+
 import base64
 import binascii
 import hashlib
@@ -22,23 +24,21 @@ def packets_of(raw: bytes) -> bytes:
         head, _, body = block.partition(END)[0].replace(b"\r", b"").partition(b"\n\n")
         if not body:
             raise ValueError(
-                "an armor without a body, or without the empty line before it: {!r}".format(
-                    head[:40]
-                )
+                f"an armor without a body, or without the empty line before it: {head[:40]!r}"
             )
         lines = [line for line in body.split(b"\n") if not line.startswith(b"=")]
         try:
             found += base64.b64decode(b"".join(lines), validate=True)
         except binascii.Error as exc:
-            raise ValueError("the armor holds no base64: {}".format(exc)) from exc
+            raise ValueError(f"the armor holds no base64: {exc}") from exc
     return found
 
 
-def header(raw: bytes, at: int) -> "tuple[int, int, int]":
+def header(raw: bytes, at: int) -> tuple[int, int, int]:
     """(tag, where the body begins, where it ends) of the packet at *at*."""
     first = raw[at]
     if not first & 0x80:
-        raise ValueError("this is no OpenPGP key: byte {} is {:#x}".format(at, first))
+        raise ValueError(f"this is no OpenPGP key: byte {at} is {first:#x}")
     if first & 0x40:
         size = raw[at + 1]
         if size < ONE_BYTE:
@@ -55,7 +55,7 @@ def header(raw: bytes, at: int) -> "tuple[int, int, int]":
     return (first >> 2) & 15, begin, begin + int.from_bytes(raw[at + 1 : begin], "big")
 
 
-def fingerprints(key: bytes) -> "list[str]":
+def fingerprints(key: bytes) -> list[str]:
     """The fingerprints of all primary keys in a file, in capitals.
 
     Raises:
@@ -71,7 +71,7 @@ def fingerprints(key: bytes) -> "list[str]":
             if tag == PUBLIC_KEY:
                 body = raw[begin:end]
                 if body[0] != VERSION:
-                    raise ValueError("a key of version {}, only 4 is known here".format(body[0]))
+                    raise ValueError(f"a key of version {body[0]}, only 4 is known here")
                 frame = b"\x99" + len(body).to_bytes(2, "big")
                 # SHA-1 is what version 4 says; a second key with a given fingerprint is beyond what breaks it
                 found.append(hashlib.sha1(frame + body).hexdigest().upper())  # noqa: S324

@@ -1,11 +1,13 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What the rules beside firewalld do with a peer's first packet. Python 3.6, stdlib only.
+"""What the rules beside firewalld do with a peer's first packet. Stdlib only.
 
 A packet is ``{"family": "4", "saddr": ..., "daddr": ..., "protocol": "tcp", "dport": 29500, "interface": "eth1"}``. An
 accept in one base chain does not save it from a drop in another (measured), so every chain is asked. A rule is only
 said to drop when each of its conditions is known to hold; what is not known (marks, rates) is kept apart.
 """
+
+from __future__ import annotations
 
 import bisect
 from typing import TYPE_CHECKING
@@ -41,13 +43,13 @@ NEVER = object()
 class Walk:
     """One packet through one rule set."""
 
-    def __init__(self, ruleset, packet):  # type: (Entry, Entry) -> None
+    def __init__(self, ruleset: Entry, packet: Entry) -> None:
         self.ruleset = ruleset
         self.packet = packet
-        self.maybe = []  # type: list[tuple[Key, Entry]]
-        self.key = ("", "", "")  # type: Key
+        self.maybe: list[tuple[Key, Entry]] = []
+        self.key: Key = ("", "", "")
 
-    def base(self, key):  # type: (Key) -> tuple[str, Key, Entry | None]
+    def base(self, key: Key) -> tuple[str, Key, Entry | None]:
         """Say what a base chain does: ``drop`` or ``divert`` with the rule that does it, or nothing."""
         word, rule, sure = self.chain(key, True, 0)
         policy = self.ruleset["chains"][key]["policy"]
@@ -61,7 +63,7 @@ class Walk:
             return "", key, None
         return word, self.key, rule
 
-    def chain(self, key, sure, depth):  # type: (Key, bool, int) -> Result
+    def chain(self, key: Key, sure: bool, depth: int) -> Result:
         """Go through one chain: (how it ends, by which rule, for sure)."""
         chain = self.ruleset["chains"].get(key)
         for rule in chain["rules"] if chain and depth < DEPTH else ():
@@ -80,8 +82,9 @@ class Walk:
             sure = kept
         return "", None, sure
 
-    def follow(self, where, verdict, sure, depth):
-        # type: (tuple[Key, Entry], tuple[str, str], bool, int) -> tuple[str, Entry | None, bool, bool]
+    def follow(
+        self, where: tuple[Key, Entry], verdict: tuple[str, str], sure: bool, depth: int
+    ) -> tuple[str, Entry | None, bool, bool]:
         """Carry out a verdict: (word, rule, sure, ends this chain)."""
         key, rule = where
         word, target = verdict
@@ -93,9 +96,9 @@ class Walk:
         self.key = key
         return STOPS.get(word, word), rule, sure, True
 
-    def rule(self, key, rule):  # type: (Key, Entry) -> tuple[bool | None, str, str]
+    def rule(self, key: Key, rule: Entry) -> tuple[bool | None, str, str]:
         """Say whether a rule's conditions hold (nothing: cannot be known), and its verdict."""
-        holds = True  # type: bool | None
+        holds: bool | None = True
         for part in rule["expr"]:
             kind = next(iter(part), "")
             if kind == "match":
@@ -119,7 +122,7 @@ class Walk:
             holds = None if answer is None else holds
         return holds, "", ""
 
-    def matches(self, key, one):  # type: (Key, Entry) -> bool | None
+    def matches(self, key: Key, one: Entry) -> bool | None:
         """Compare one field of the packet."""
         value = self.value(one["left"])
         if value is NEVER:
@@ -138,7 +141,7 @@ class Walk:
         found = None if values is None else values.holds(value)
         return found if found is None or op != "!=" else not found
 
-    def values(self, key, right):  # type: (Key, Any) -> Values | None
+    def values(self, key: Key, right: Any) -> Values | None:
         """Resolve the right side; named sets come from the same table."""
         if isinstance(right, str) and right[:1] == "@":
             found = self.ruleset["sets"].get((key[0], key[1], right[1:]))
@@ -147,7 +150,7 @@ class Walk:
             right = right["set"]
         return Values(right if isinstance(right, list) else [right])
 
-    def vmap(self, key, one):  # type: (Key, Entry) -> tuple[str, str] | None
+    def vmap(self, key: Key, one: Entry) -> tuple[str, str] | None:
         """Look the packet up in a verdict map; ``?`` where that cannot be known."""
         value, data = self.value(one["key"]), one["data"]
         if isinstance(data, str):
@@ -161,19 +164,19 @@ class Walk:
                 return ("?" + word if held is None else word), target
         return None
 
-    def value(self, left):  # type: (Any) -> Any
+    def value(self, left: Any) -> Any:
         """Return what the packet has in a field; UNKNOWN, or NEVER where it has no such field."""
-        readers = {"meta": self.meta, "payload": self.payload, "ct": conntrack, "fib": route}  # type: Entry
+        readers: Entry = {"meta": self.meta, "payload": self.payload, "ct": conntrack, "fib": route}
         readers["&"] = self.masked
         kind = next(iter(left), "") if isinstance(left, dict) else ""
         return readers[kind](left[kind]) if kind in readers else UNKNOWN
 
-    def masked(self, one):  # type: (list[Any]) -> Any
+    def masked(self, one: list[Any]) -> Any:
         """Return a field's bits under a mask; only tcp's flags are known by their bits."""
         value = self.value(one[0])
         return frozenset(value & set(flat(one[1:]))) if isinstance(value, frozenset) else UNKNOWN
 
-    def meta(self, field):  # type: (Entry) -> Any
+    def meta(self, field: Entry) -> Any:
         """Return what the kernel knows about the packet."""
         version = self.packet["family"]
         told = {
@@ -186,7 +189,7 @@ class Walk:
         }
         return told.get(str(field.get("key")), UNKNOWN)
 
-    def payload(self, field):  # type: (Entry) -> Any
+    def payload(self, field: Entry) -> Any:
         """Return what stands in the packet's headers."""
         protocol, name = field.get("protocol"), str(field.get("field"))
         packet = self.packet
@@ -205,24 +208,24 @@ class Walk:
         return packet["dport"] if name == "dport" else UNKNOWN
 
 
-def conntrack(field):  # type: (Entry) -> Any
+def conntrack(field: Entry) -> Any:
     """Return what connection tracking says of a first packet."""
     told = {"state": "new", "direction": "original", "status": "confirmed"}
     return told.get(str(field.get("key")), UNKNOWN)
 
 
-def route(field):  # type: (Entry) -> Any
+def route(field: Entry) -> Any:
     """Return what the routing table says of the packet: it is for this node."""
     asked = field.get("result") == "type" and field.get("flags") in ("daddr", ["daddr"])
     return "local" if asked else UNKNOWN
 
 
-def xt_kind(part):  # type: (Entry) -> str
+def xt_kind(part: Entry) -> str:
     """Return what an expression of iptables is; old libnftables print nothing about it."""
     return str((part["xt"] or {}).get("type", "match"))
 
 
-def verdict_of(part):  # type: (Any) -> tuple[str, str]
+def verdict_of(part: Any) -> tuple[str, str]:
     """Return a statement's verdict and where it leads."""
     kind = next(iter(part), "") if isinstance(part, dict) else str(part)
     if kind in ("jump", "goto"):
@@ -237,7 +240,7 @@ def verdict_of(part):  # type: (Any) -> tuple[str, str]
     return "", ""
 
 
-def flat(item):  # type: (Any) -> list[str]
+def flat(item: Any) -> list[str]:
     """Return the words of a list, a set or ``a | b``."""
     if isinstance(item, dict):
         return [word for value in item.values() for word in flat(value)]
@@ -246,14 +249,14 @@ def flat(item):  # type: (Any) -> list[str]
     return [str(item)]
 
 
-def compare(value, op, right):  # type: (Any, str, Any) -> bool | None
+def compare(value: Any, op: str, right: Any) -> bool | None:
     """Compare two numbers."""
     if not (isinstance(value, int) and isinstance(right, int)):
         return None
     return {"<": value < right, ">": value > right, "<=": value <= right, ">=": value >= right}[op]
 
 
-def speaks(rule, walk):  # type: (Entry, Walk) -> bool
+def speaks(rule: Entry, walk: Walk) -> bool:
     """Say whether a rule names the packet's port or sender: only then is a perhaps worth a word."""
     for part in rule["expr"]:
         left = part.get("match", {}).get("left", {}) if isinstance(part, dict) else {}
@@ -266,11 +269,11 @@ def speaks(rule, walk):  # type: (Entry, Walk) -> bool
 # --- which packets ------------------------------------------------------------------------------
 
 
-def spans_of(ruleset, chains):  # type: (Entry, list[Key]) -> dict[str, list[int]]
+def spans_of(ruleset: Entry, chains: list[Key]) -> dict[str, list[int]]:
     """Collect every bound of an address or number that the rules know: between two of them all packets are alike."""
-    cuts = {"4": set(), "6": set(), "n": set()}  # type: dict[str, set[int]]
+    cuts: dict[str, set[int]] = {"4": set(), "6": set(), "n": set()}
 
-    def note(spans):  # type: (Any) -> None
+    def note(spans: Any) -> None:
         for kind, low, high in spans:
             cuts[kind].update((low, high + 1))
 
@@ -286,7 +289,7 @@ def spans_of(ruleset, chains):  # type: (Entry, list[Key]) -> dict[str, list[int
     return {kind: sorted(cuts[kind]) for kind in cuts}
 
 
-def all_intervals(item):  # type: (Any) -> Spans
+def all_intervals(item: Any) -> Spans:
     """Find every interval in an expression, however deep."""
     span = interval(item)
     if span:
@@ -297,7 +300,7 @@ def all_intervals(item):  # type: (Any) -> Spans
         yield from all_intervals(one)
 
 
-def ports_to_try(port, cuts):  # type: (str, list[int]) -> list[int]
+def ports_to_try(port: str, cuts: list[int]) -> list[int]:
     """Return one port out of each stretch of ``50000-54095`` that the rules tell apart."""
     first, _, last = port.partition("-")
     low, high = int(first), int(last or first)
@@ -305,9 +308,9 @@ def ports_to_try(port, cuts):  # type: (str, list[int]) -> list[int]
     return [low, *inside]
 
 
-def senders_to_try(peers, cuts):  # type: (list[str], list[int]) -> list[str]
+def senders_to_try(peers: list[str], cuts: list[int]) -> list[str]:
     """Return one address out of each stretch that the rules tell apart."""
-    chosen = {}  # type: dict[int, str]
+    chosen: dict[int, str] = {}
     for peer in peers:
         span = interval(peer)
         if span:
@@ -318,7 +321,7 @@ def senders_to_try(peers, cuts):  # type: (list[str], list[int]) -> list[str]
 # --- the answer ---------------------------------------------------------------------------------
 
 
-def base_chains(ruleset, family, interface):  # type: (Entry, str, str) -> list[Key]
+def base_chains(ruleset: Entry, family: str, interface: str) -> list[Key]:
     """Name the base chains that a packet of a family meets, in the order in which it meets them."""
     found = []
     for key, chain in ruleset["chains"].items():
@@ -331,7 +334,7 @@ def base_chains(ruleset, family, interface):  # type: (Entry, str, str) -> list[
     return [key for _, _, key in sorted(found)]
 
 
-def packets(want, family, cuts):  # type: (Entry, str, dict[str, list[int]]) -> list[Entry]
+def packets(want: Entry, family: str, cuts: dict[str, list[int]]) -> list[Entry]:
     """Make the first packets that peers may send to this node.
 
     *want*: peers ({"4": [...], "6": [...]}), ports (``29500/tcp``), own ({"4": address}), interface.
@@ -347,12 +350,12 @@ def packets(want, family, cuts):  # type: (Entry, str, dict[str, list[int]]) -> 
     return found
 
 
-def findings(ruleset, want):  # type: (Entry, Entry) -> list[Entry]
+def findings(ruleset: Entry, want: Entry) -> list[Entry]:
     """Say which rules keep peers from the ports of the plan: one entry a rule, with an example.
 
     Each has table, chain, hook, handle, line, word (``drop``, ``divert``), sure, port, sender, and family.
     """
-    found = {}  # type: dict[Any, Entry]
+    found: dict[Any, Entry] = {}
     for family in sorted(FAMILIES):
         chains = base_chains(ruleset, family, want["interface"])
         reach = [key for key in ruleset["chains"] if key[0] in FAMILIES[family]]
@@ -368,8 +371,13 @@ def findings(ruleset, want):  # type: (Entry, Entry) -> list[Entry]
     return list(found.values())
 
 
-def note(found, where, verdict, packet, ruleset):
-    # type: (dict[Any, Entry], tuple[Key, Key, Entry], tuple[str, bool], Entry, Entry) -> None
+def note(
+    found: dict[Any, Entry],
+    where: tuple[Key, Key, Entry],
+    verdict: tuple[str, bool],
+    packet: Entry,
+    ruleset: Entry,
+) -> None:
     """Keep the first example for each rule."""
     base, key, rule = where
     identity = (key, id(rule) if rule["expr"] else "policy", verdict[1])

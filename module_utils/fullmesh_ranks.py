@@ -5,6 +5,8 @@ end by itself: a supervisor without ties to the controller does it. The ranks gi
 what they hand over is read as a stranger's: plain files in a folder that they cannot write to, of a limited size.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
@@ -37,14 +39,14 @@ def place(run: str, base: str, name: str) -> str:
     return os.path.join(run_directory(run, base), name)
 
 
-def write_json(path: str, value: "Any") -> None:
+def write_json(path: str, value: Any) -> None:
     """Write a file that readers see whole or not at all."""
     with open(path + ".new", "w") as stream:
         json.dump(value, stream)
     os.replace(path + ".new", path)
 
 
-def rank_environment(spec: "Spec", rank: int, local_rank: int) -> "dict[str, str]":
+def rank_environment(spec: Spec, rank: int, local_rank: int) -> dict[str, str]:
     """Build the environment of one rank; nothing of torch's, or of root's own session, is inherited from this shell."""
     prefixes = ("GLOO_", "NCCL_", "MASTER_", "TORCH", "TRITON_", "CUDA_CACHE_")
     session = ("SUDO_", "SSH_", "XDG_", "DBUS_", "ANSIBLE_")
@@ -57,15 +59,15 @@ def rank_environment(spec: "Spec", rank: int, local_rank: int) -> "dict[str, str
     return env
 
 
-def spawn(spec: "Spec", rank: int, local_rank: int) -> "subprocess.Popen[bytes]":
+def spawn(spec: Spec, rank: int, local_rank: int) -> subprocess.Popen[bytes]:
     """Start one rank, its output in a file; whatever the account, it is not root."""
     run, base = spec["run"], spec["base"]
     account = spec.get("account")
-    who = (
+    who: Any = (
         {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": spec["groups"]}
         if account
         else {}
-    )  # type: Any
+    )
     with open(place(run, base, f"rank-{rank}.log"), "wb") as log:
         return subprocess.Popen(
             [
@@ -82,28 +84,28 @@ def spawn(spec: "Spec", rank: int, local_rank: int) -> "subprocess.Popen[bytes]"
         )
 
 
-def too_much(spec: "Spec", rank: int) -> bool:
+def too_much(spec: Spec, rank: int) -> bool:
     """Whether a rank fills the memory that /run is, instead of saying what it does."""
     names = (f"rank-{rank}.log", f"rank-{rank}.jsonl")
     return any(os.stat(place(spec["run"], spec["base"], name)).st_size > LARGEST for name in names)
 
 
-def kill(process: "subprocess.Popen[bytes]") -> None:
+def kill(process: subprocess.Popen[bytes]) -> None:
     """End a rank for good."""
     with contextlib.suppress(OSError):
         process.send_signal(signal.SIGKILL)
     process.wait()
 
 
-def supervise(spec: "Spec") -> "dict[str, Any]":
+def supervise(spec: Spec) -> dict[str, Any]:
     """Run the ranks to their end or to the deadline."""
     raise_limits()
     begun = time.monotonic()
     ends = begun + float(spec["deadline"])
     ranks = list(spec["ranks"])
     running = {rank: spawn(spec, rank, index) for index, rank in enumerate(ranks)}
-    codes: "dict[str, int]" = {}
-    killed: "list[int]" = []
+    codes: dict[str, int] = {}
+    killed: list[int] = []
     while running:
         time.sleep(0.05)
         for rank in [r for r, process in running.items() if process.poll() is not None]:
@@ -128,7 +130,7 @@ def supervise(spec: "Spec") -> "dict[str, Any]":
     }
 
 
-def hand_over(spec: "Spec", account: "pwd.struct_passwd | None") -> None:
+def hand_over(spec: Spec, account: pwd.struct_passwd | None) -> None:
     """Let the account read the run's folder and write its own events and temporary files, nothing else."""
     run, base = spec["run"], spec["base"]
     uid, gid = (account.pw_uid, account.pw_gid) if account else (-1, -1)
@@ -145,7 +147,7 @@ def hand_over(spec: "Spec", account: "pwd.struct_passwd | None") -> None:
     os.chmod(run_directory(run, base), 0o750)  # noqa: S103 (the group is the ranks' own, of this run)
 
 
-def start_ranks(spec: "Spec") -> None:
+def start_ranks(spec: Spec) -> None:
     """Write what the ranks need and leave a supervisor behind.
 
     Raises:
@@ -187,7 +189,7 @@ def start_ranks(spec: "Spec") -> None:
     detach(work)
 
 
-def read_json(path: str) -> "Any":
+def read_json(path: str) -> Any:
     """Return what a file holds, None while it is not there."""
     try:
         with open(path) as stream:
@@ -196,7 +198,7 @@ def read_json(path: str) -> "Any":
         return None
 
 
-def read_foreign(path: str, owner: int) -> "bytes | None":
+def read_foreign(path: str, owner: int) -> bytes | None:
     """What a rank has written; None where it is no plain file of *owner*'s. At most what a rank may write."""
     try:
         # O_NONBLOCK: a fifo must not hold us
@@ -210,7 +212,7 @@ def read_foreign(path: str, owner: int) -> "bytes | None":
         return stream.read(LARGEST)
 
 
-def is_event(event: "Any") -> bool:
+def is_event(event: Any) -> bool:
     """Whether this is what a rank says of a step, and nothing that would surprise whoever judges it."""
     if not isinstance(event, dict) or not isinstance(event.get("step"), str):
         return False
@@ -225,10 +227,10 @@ def is_event(event: "Any") -> bool:
     return all(fine)
 
 
-def read_events(path: str, owner: int) -> "list[dict[str, Any]]":
+def read_events(path: str, owner: int) -> list[dict[str, Any]]:
     """Return the complete lines that a rank has written so far, up to the first that is no event."""
     raw = read_foreign(path, owner) or b""
-    found = []  # type: list[dict[str, Any]]
+    found: list[dict[str, Any]] = []
     for line in raw.split(b"\n")[:-1]:
         try:
             event = json.loads(line.decode())
@@ -243,7 +245,7 @@ def read_events(path: str, owner: int) -> "list[dict[str, Any]]":
         found.append(event)
     if len(raw) == LARGEST:
         last = found[-1]["step"] if found else "import"
-        text = "it was ended because it wrote more than {} bytes".format(LARGEST)
+        text = f"it was ended because it wrote more than {LARGEST} bytes"
         found.append({"step": last, "state": "failed", "text": text, "data": {}})
     return found
 
@@ -258,7 +260,7 @@ def read_tail(path: str) -> str:
         return ""
 
 
-def collect_ranks(run: str, base: str, wait: float) -> "dict[str, Any]":
+def collect_ranks(run: str, base: str, wait: float) -> dict[str, Any]:
     """Return what every rank has said; done is false while some are still at it."""
     ended_path = place(run, base, "ended.json")
     until = time.monotonic() + wait
@@ -282,7 +284,7 @@ def collect_ranks(run: str, base: str, wait: float) -> "dict[str, Any]":
     }
 
 
-def current_step(rank: "dict[str, Any]") -> str:
+def current_step(rank: dict[str, Any]) -> str:
     """Say what a rank is doing, for the line that is shown while we wait."""
     events = rank["events"]
     return str(events[-1]["step"]) if events else "start"

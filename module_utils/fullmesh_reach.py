@@ -1,6 +1,8 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""How a node is reached, and whom it reaches: our way in, duplicates of an address, peers. Python 3.6, stdlib only."""
+"""How a node is reached, and whom it reaches: our way in, duplicates of an address, peers. Stdlib only."""
+
+from __future__ import annotations
 
 import errno
 import ipaddress
@@ -40,7 +42,7 @@ BEFORE_SECONDS = 1.5
 # --- our way in -------------------------------------------------------------------------------
 
 
-def carrier_of(address, seen):  # type: (str, dict[str, Entry]) -> str
+def carrier_of(address: str, seen: dict[str, Entry]) -> str:
     """Name the interface that has *address* (no prefix); nothing where none has."""
     for name, state in seen.items():
         if any(one["address"].split("/")[0] == address for one in state["addresses"]):
@@ -48,7 +50,7 @@ def carrier_of(address, seen):  # type: (str, dict[str, Entry]) -> str
     return ""
 
 
-def moves_to(link, touched, server, seen):  # type: (Entry, list[str], str, dict[str, Entry]) -> str
+def moves_to(link: Entry, touched: list[str], server: str, seen: dict[str, Entry]) -> str:
     """Say where our connection has to come back once *link* is as wanted; nothing where it may stay.
 
     Args:
@@ -68,24 +70,24 @@ def moves_to(link, touched, server, seen):  # type: (Entry, list[str], str, dict
 # --- duplicates -------------------------------------------------------------------------------
 
 
-def arp_probe(source, address):  # type: (bytes, str) -> bytes
+def arp_probe(source: bytes, address: str) -> bytes:
     """Make an Ethernet frame that asks who has *address* without claiming it (RFC 5227 2.1.1)."""
     head = b"\xff" * 6 + source + struct.pack("!H", 0x0806)
     body = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1)
     return head + body + source + b"\0" * 4 + b"\0" * 6 + socket.inet_aton(address)
 
 
-def arp_owner(frame, source, address):  # type: (bytes, bytes, str) -> str
+def arp_owner(frame: bytes, source: bytes, address: str) -> str:
     """Return the MAC of another host that uses *address*, from an ARP frame; empty for none."""
     if len(frame) < ARP_FRAME or frame[12:14] != b"\x08\x06":
         return ""
     sender, sender_address = frame[22:28], frame[28:32]
     if sender == source or sender_address != socket.inet_aton(address):
         return ""
-    return ":".join("%02x" % byte for byte in sender)
+    return ":".join(f"{byte:02x}" for byte in sender)
 
 
-def duplicate_of(interface, mac, address):  # type: (str, str, str) -> str
+def duplicate_of(interface: str, mac: str, address: str) -> str:
     """Ask the link whether another host uses *address*; its MAC, or empty."""
     source = bytes.fromhex(mac.replace(":", ""))
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806)) as link:
@@ -105,7 +107,7 @@ def duplicate_of(interface, mac, address):  # type: (str, str, str) -> str
     return ""
 
 
-def sent(link, frame):  # type: (socket.socket, bytes) -> bool
+def sent(link: socket.socket, frame: bytes) -> bool:
     """Send a frame as soon as the link takes one; whether it did."""
     end = time.monotonic() + PORT_SECONDS
     while True:
@@ -123,16 +125,15 @@ def sent(link, frame):  # type: (socket.socket, bytes) -> bool
 # --- peers ------------------------------------------------------------------------------------
 
 
-def silent(addresses, run, seconds=REACH_SECONDS):
-    # type: (list[str], Runner, float) -> dict[str, str]
+def silent(addresses: list[str], run: Runner, seconds: float = REACH_SECONDS) -> dict[str, str]:
     """Say which of *addresses* cannot be reached, and why, all asked at once.
 
     A firewall of the peer is no fault of our addresses: an answer of any kind counts, a refusal too, and so does a
     neighbour that has just told the kernel its MAC.
     """
     ask_again(addresses, run)
-    waiting = {}  # type: dict[int, tuple[socket.socket, str]]
-    faults = {}  # type: dict[str, str]
+    waiting: dict[int, tuple[socket.socket, str]] = {}
+    faults: dict[str, str] = {}
     for address in addresses:
         probe, error = begun(address)
         if error in (*HERE, *NOT_SENT):
@@ -154,7 +155,7 @@ def silent(addresses, run, seconds=REACH_SECONDS):
     return {one: why for one, why in faults.items() if not next_door(one, run)}
 
 
-def begun(address):  # type: (str) -> tuple[socket.socket | None, int]
+def begun(address: str) -> tuple[socket.socket | None, int]:
     """Start a connection to a peer's ssh; its number of error is what the kernel knows at once."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     probe = socket.socket(family, socket.SOCK_STREAM)
@@ -166,21 +167,21 @@ def begun(address):  # type: (str) -> tuple[socket.socket | None, int]
     return None, error
 
 
-def words_of(run, *command):  # type: (Runner, *str) -> list[Entry]
+def words_of(run: Runner, *command: str) -> list[Entry]:
     """Ask ip(8) for JSON; nothing where it has no answer."""
     rc, out, _ = run(["ip", "-j", *command])
-    found = json.loads(out or "[]") if rc == 0 else []  # type: list[Entry]
+    found: list[Entry] = json.loads(out or "[]") if rc == 0 else []
     return found
 
 
-def ask_again(addresses, run):  # type: (list[str], Runner) -> None
+def ask_again(addresses: list[str], run: Runner) -> None:
     """Let the kernel ask the neighbours that it remembers: what they said before a change says nothing after it."""
     for one in words_of(run, "neigh", "show"):
         if one["dst"] in addresses and REMEMBERED & set(one.get("state", [])):
             run(["ip", "neigh", "change", one["dst"], "dev", one["dev"], "nud", "probe"])
 
 
-def next_door(address, run):  # type: (str, Runner) -> bool
+def next_door(address: str, run: Runner) -> bool:
     """Say whether the kernel sends to *address* directly, and has just heard from it there."""
     routes = words_of(run, "route", "get", address)
     if not routes or "gateway" in routes[0] or "dev" not in routes[0]:
@@ -189,8 +190,7 @@ def next_door(address, run):  # type: (str, Runner) -> bool
     return any(ANSWERED & set(one.get("state", [])) for one in known)
 
 
-def unheard(master, peers, run, seconds):
-    # type: (str, list[str], Runner, float) -> dict[str, str]
+def unheard(master: str, peers: list[str], run: Runner, seconds: float) -> dict[str, str]:
     """Ask until the master and one of the others have answered, or the time is over; say who is silent, and why.
 
     The others may be in the middle of their own change: who is silent is asked again.
@@ -210,10 +210,10 @@ def unheard(master, peers, run, seconds):
         time.sleep(POLL_SECONDS)
 
 
-def lost(master, peers, why):  # type: (str, list[str], dict[str, str]) -> list[str]
+def lost(master: str, peers: list[str], why: dict[str, str]) -> list[str]:
     """Name what may not be silent and is: the master, and all of the others together."""
     others = [one for one in peers if one != master]
-    found = ["the master %s (%s)" % (master, why[master])] if master in why else []
+    found = [f"the master {master} ({why[master]})"] if master in why else []
     if others and all(one in why for one in others):
-        found.append("any other node: " + ", ".join("%s (%s)" % (one, why[one]) for one in others))
+        found.append("any other node: " + ", ".join(f"{one} ({why[one]})" for one in others))
     return found

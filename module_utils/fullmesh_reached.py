@@ -6,6 +6,8 @@ Nobody can tell from a socket who will come tomorrow, so every listener counts t
 listeners: a socket without a peer counts, unless its port is one that the kernel hands out, which clients have.
 """
 
+from __future__ import annotations
+
 import ipaddress
 import os
 from typing import TYPE_CHECKING
@@ -29,22 +31,22 @@ QUIET = frozenset(["68/udp", "546/udp", "123/udp", "5353/udp", "5355/udp", "5355
 NAMED = 3  # clients of a listener that a message names
 
 
-def rows(proc):  # type: (str) -> list[Entry]
+def rows(proc: str) -> list[Entry]:
     """Return every TCP and UDP socket of this network namespace with its protocol."""
     found = []
     for name, protocol in TABLES:
-        for row in sockets.parse_table(look("{}/net/{}".format(proc, name))):
+        for row in sockets.parse_table(look(f"{proc}/net/{name}")):
             found.append(dict(row, protocol=protocol))
     return found
 
 
-def handed_out(proc):  # type: (str) -> tuple[int, int]
+def handed_out(proc: str) -> tuple[int, int]:
     """Return the range of ports that the kernel gives to clients."""
     words = look(proc + "/sys/net/ipv4/ip_local_port_range").split()
     return (int(words[0]), int(words[1])) if len(words) > 1 else (32768, 60999)
 
 
-def waits(row, ephemeral):  # type: (Entry, tuple[int, int]) -> bool
+def waits(row: Entry, ephemeral: tuple[int, int]) -> bool:
     """Say whether a socket waits for somebody from another machine."""
     if ipaddress.ip_address(row["address"]).is_loopback:
         return False
@@ -54,10 +56,10 @@ def waits(row, ephemeral):  # type: (Entry, tuple[int, int]) -> bool
     return bool(row["state"] == sockets.CLOSE and not row["peer_port"] and not client)
 
 
-def listeners(proc="/proc"):  # type: (str) -> list[Entry]
+def listeners(proc: str = "/proc") -> list[Entry]:
     """Return what listens for other machines: port, addresses, process, clients; by port."""
     held, ephemeral = rows(proc), handed_out(proc)
-    found = {}  # type: dict[str, Entry]
+    found: dict[str, Entry] = {}
     waiting = [row for row in held if waits(row, ephemeral)]
     names = owners(proc) if waiting else {}
     for row in waiting:
@@ -71,7 +73,7 @@ def listeners(proc="/proc"):  # type: (str) -> list[Entry]
     return sorted(found.values(), key=lambda one: (int(one["port"].split("/")[0]), one["port"]))
 
 
-def clients(held, row):  # type: (list[Entry], Entry) -> list[str]
+def clients(held: list[Entry], row: Entry) -> list[str]:
     """Name who is connected to a listener now."""
     alive = [one for one in held if one["state"] == sockets.ESTABLISHED and one["peer_port"]]
     mine = [
@@ -81,22 +83,22 @@ def clients(held, row):  # type: (list[Entry], Entry) -> list[str]
     return sorted(one for one in found if not ipaddress.ip_address(one).is_loopback)
 
 
-def owners(proc):  # type: (str) -> dict[str, str]
+def owners(proc: str) -> dict[str, str]:
     """Return {inode of a socket: name of a process that holds it}."""
-    found = {}  # type: dict[str, str]
+    found: dict[str, str] = {}
     for pid in sorted(filter(str.isdigit, os.listdir(proc)), key=int):
-        base = "{}/{}/fd".format(proc, pid)
+        base = f"{proc}/{pid}/fd"
         try:
             links = [os.readlink(base + "/" + name) for name in os.listdir(base)]
         except OSError:
             continue  # it ended meanwhile
         for link in links:
             if link.startswith("socket:["):
-                found.setdefault(link[8:-1], look("{}/{}/comm".format(proc, pid)).strip())
+                found.setdefault(link[8:-1], look(f"{proc}/{pid}/comm").strip())
     return found
 
 
-def cards(run):  # type: (Runner) -> dict[str, list[str]]
+def cards(run: Runner) -> dict[str, list[str]]:
     """Return {interface: its addresses}, loopback left out."""
     found = parse_addresses(run(["ip", "-o", "addr", "show"])[1])
     return {
@@ -104,7 +106,7 @@ def cards(run):  # type: (Runner) -> dict[str, list[str]]
     }
 
 
-def zones_of(run, root, running, default):  # type: (Runner, str, bool, str) -> dict[str, str]
+def zones_of(run: Runner, root: str, running: bool, default: str) -> dict[str, str]:
     """Return {interface: the zone that judges what comes in there}."""
     found = {}
     for name in cards(run):
@@ -113,14 +115,14 @@ def zones_of(run, root, running, default):  # type: (Runner, str, bool, str) -> 
     return found
 
 
-def ways_to(one, held):  # type: (Entry, dict[str, list[str]]) -> list[str]
+def ways_to(one: Entry, held: dict[str, list[str]]) -> list[str]:
     """Name the interfaces over which a listener is reached."""
     own = [name for name in held if set(held[name]) & set(one["addresses"])]
     wild = any(ipaddress.ip_address(text).is_unspecified for text in one["addresses"])
     return sorted(held) if wild or not own else own
 
 
-def told(found):  # type: (list[Entry]) -> str
+def told(found: list[Entry]) -> str:
     """Name listeners: ``8000/tcp (python3; 10.0.0.12 is connected)``."""
     texts = []
     for one in found:
@@ -128,6 +130,6 @@ def told(found):  # type: (list[Entry]) -> str
         more = ", ".join(one["clients"][:NAMED])
         more += " and {} more".format(len(one["clients"]) - NAMED) * (len(one["clients"]) > NAMED)
         verb = "is" if len(one["clients"]) == 1 else "are"
-        who += "; {} {} connected".format(more, verb) if one["clients"] else ""
+        who += f"; {more} {verb} connected" if one["clients"] else ""
         texts.append("{} ({})".format(one["port"], who))
     return ", ".join(texts)

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: MIT
 """A change that can cut us off is a transaction: armed, applied, confirmed, or undone by the node itself.
 
-Python 3.6, stdlib only, and without an import of ours: this very source is also the program that runs on the node
+Stdlib only, and without an import of ours: this very source is also the program that runs on the node
 (``engine.py`` in the store), started by a timer, at boot, or to apply the change detached from our connection.
 
 A transaction is a directory in /var/lib/fullmesh/rollback that only root can read. One file in it, ``armed``, decides
 who ends it: whoever renames it (to ``confirmed`` or ``restoring``) has won, since rename(2) succeeds once.
 """
+
+from __future__ import annotations
 
 import base64
 import contextlib
@@ -69,27 +71,27 @@ class RollbackError(Exception):
 # --- names and small things -----------------------------------------------------------------------
 
 
-def unit(name):  # type: (str) -> str
+def unit(name: str) -> str:
     """Name the transient unit that restores."""
     return "fullmesh-rollback-" + name.replace("_", "-")
 
 
-def apply_unit(name):  # type: (str) -> str
+def apply_unit(name: str) -> str:
     """Name the transient unit that applies."""
     return "fullmesh-apply-" + name.replace("_", "-")
 
 
-def folder(name):  # type: (str) -> str
+def folder(name: str) -> str:
     """Say where a transaction lies."""
     return os.path.join(STORE, name)
 
 
-def stamp(seconds=None):  # type: (float | None) -> str
+def stamp(seconds: float | None = None) -> str:
     """Return a time in UTC, for people."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-def boot_mark():  # type: () -> str
+def boot_mark() -> str:
     """Tell one boot from another; a container keeps the kernel's id, so the age of process 1 belongs to it."""
     with open("/proc/sys/kernel/random/boot_id") as stream:
         kernel = stream.read().strip()
@@ -98,7 +100,7 @@ def boot_mark():  # type: () -> str
     return kernel + "/" + started
 
 
-def note(store, text):  # type: (str, str) -> None
+def note(store: str, text: str) -> None:
     """Append a line to the bounded log; a full disk must stop nothing."""
     path = os.path.join(store, "log")
     with contextlib.suppress(OSError):
@@ -108,10 +110,10 @@ def note(store, text):  # type: (str, str) -> None
                 kept = stream.read().split(b"\n", 1)[-1]
             write_file(path, kept, 0o600)
         with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as stream:
-            stream.write("{} {}\n".format(stamp(), text))
+            stream.write(f"{stamp()} {text}\n")
 
 
-def sync_directory(path):  # type: (str) -> None
+def sync_directory(path: str) -> None:
     """Make a rename survive a power cut."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -120,7 +122,7 @@ def sync_directory(path):  # type: (str) -> None
         os.close(handle)
 
 
-def sync_above(path):  # type: (str) -> None
+def sync_above(path: str) -> None:
     """Make it survive a power cut that a name came or went; a file system that cannot is not worth a lock-out."""
     parent = os.path.dirname(path)
     while not os.path.isdir(parent):
@@ -129,7 +131,7 @@ def sync_above(path):  # type: (str) -> None
         sync_directory(parent)
 
 
-def write_file(path, data, mode):  # type: (str, bytes, int) -> None
+def write_file(path: str, data: bytes, mode: int) -> None:
     """Replace a file in one step and let it reach the disk."""
     handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=os.path.dirname(path))
     try:
@@ -146,22 +148,22 @@ def write_file(path, data, mode):  # type: (str, bytes, int) -> None
     sync_directory(os.path.dirname(path))
 
 
-def read_json(path):  # type: (str) -> Entry
+def read_json(path: str) -> Entry:
     """Return what a file of ours holds, empty where it is absent or empty."""
     try:
         with open(path, encoding="utf-8") as stream:
-            found = json.load(stream)  # type: Entry
+            found: Entry = json.load(stream)
     except (OSError, ValueError):
         return {}
     return found
 
 
-def write_json(path, data):  # type: (str, Entry) -> None
+def write_json(path: str, data: Entry) -> None:
     """Write a file of ours."""
     write_file(path, (json.dumps(data, indent=1, sort_keys=True) + "\n").encode(), 0o600)
 
 
-def call(command, seconds=COMMAND_SECONDS):  # type: (list[str] | str, float) -> tuple[int, str]
+def call(command: list[str] | str, seconds: float = COMMAND_SECONDS) -> tuple[int, str]:
     """Run a command with a deadline; a text is for sh."""
     argv = command if isinstance(command, list) else ["/bin/sh", "-c", command]
     with open(os.devnull, "rb") as nothing:
@@ -182,11 +184,11 @@ def call(command, seconds=COMMAND_SECONDS):  # type: (list[str] | str, float) ->
             # What it has started may live on and hold the pipe: dhclient without a server, for 300 s in Debian.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.communicate(timeout=1)
-            return 124, "no answer after {:.0f} s".format(seconds)
+            return 124, f"no answer after {seconds:.0f} s"
     return child.returncode, out.decode("utf-8", "replace").strip()
 
 
-def told(command):  # type: (list[str]) -> str
+def told(command: list[str]) -> str:
     """Write a command for people: of a script its arguments, which say what it is about."""
     script = command[:2] == ["/bin/sh", "-c"] and len(command) > 3  # noqa: PLR2004 (sh, -c, script, arguments)
     return " ".join(command[3:] if script else command)
@@ -195,7 +197,7 @@ def told(command):  # type: (list[str]) -> str
 # --- files: what they are, and making them that again ----------------------------------------------
 
 
-def missing_parents(path):  # type: (str) -> list[str]
+def missing_parents(path: str) -> list[str]:
     """List the directories above *path* that are not there, deepest first."""
     found = []
     parent = os.path.dirname(path)
@@ -205,7 +207,7 @@ def missing_parents(path):  # type: (str) -> list[str]
     return found
 
 
-def attributes(path):  # type: (str) -> dict[str, str]
+def attributes(path: str) -> dict[str, str]:
     """Return the extended attributes (SELinux label, ACLs) in base64."""
     found = {}
     with contextlib.suppress(OSError):
@@ -215,9 +217,9 @@ def attributes(path):  # type: (str) -> dict[str, str]
     return found
 
 
-def remember(path, number, directory):  # type: (str, int, str) -> Entry
+def remember(path: str, number: int, directory: str) -> Entry:
     """Describe one path and keep its bytes in *directory*."""
-    entry = {"path": path, "kind": "absent", "parents": missing_parents(path)}  # type: Entry
+    entry: Entry = {"path": path, "kind": "absent", "parents": missing_parents(path)}
     try:
         info = os.lstat(path)
     except OSError:
@@ -232,14 +234,12 @@ def remember(path, number, directory):  # type: (str, int, str) -> Entry
             write_file(os.path.join(directory, str(number)), stream.read(), 0o600)
     else:
         raise RollbackError(
-            "[TX-106] {} is neither a file nor a link, so it cannot be saved. Move it away.".format(
-                path
-            )
+            f"[TX-106] {path} is neither a file nor a link, so it cannot be saved. Move it away."
         )
     return entry
 
 
-def as_before(entry, directory):  # type: (Entry, str) -> bool
+def as_before(entry: Entry, directory: str) -> bool:
     """Make one path what it was; return whether anything had to be done."""
     path = str(entry["path"])
     if entry["kind"] == "absent":
@@ -267,7 +267,7 @@ def as_before(entry, directory):  # type: (Entry, str) -> bool
     return True
 
 
-def remember_quick(path):  # type: (str) -> Entry
+def remember_quick(path: str) -> Entry:
     """Describe a path without its bytes."""
     try:
         info = os.lstat(path)
@@ -283,7 +283,7 @@ def remember_quick(path):  # type: (str) -> Entry
     }
 
 
-def same_bytes(entry, directory):  # type: (Entry, str) -> bool
+def same_bytes(entry: Entry, directory: str) -> bool:
     """Compare a path with what was kept of it."""
     path = str(entry["path"])
     if entry["kind"] == "link":
@@ -292,7 +292,7 @@ def same_bytes(entry, directory):  # type: (Entry, str) -> bool
         return one.read() == other.read()
 
 
-def put_back(path, entry, directory):  # type: (str, Entry, str) -> None
+def put_back(path: str, entry: Entry, directory: str) -> None:
     """Write the kept bytes; in place where the disk has no room for a second copy."""
     with open(os.path.join(directory, entry["saved"]), "rb") as stream:
         data = stream.read()
@@ -309,7 +309,7 @@ def put_back(path, entry, directory):  # type: (str, Entry, str) -> None
             os.fsync(target.fileno())
 
 
-def set_attributes(path, entry):  # type: (Entry | str, Entry) -> None
+def set_attributes(path: Entry | str, entry: Entry) -> None:
     """Owner, mode, label, time; what the file system does not take is not worth a lock-out."""
     os.chown(path, entry["uid"], entry["gid"], follow_symlinks=False)  # type: ignore[arg-type]
     if entry["kind"] == "file":
@@ -324,9 +324,9 @@ def set_attributes(path, entry):  # type: (Entry | str, Entry) -> None
 # --- the kernel's view of interfaces ---------------------------------------------------------------
 
 
-def runtime(interfaces):  # type: (list[str]) -> Entry
+def runtime(interfaces: list[str]) -> Entry:
     """Return addresses, MTU, state and routes of *interfaces*, as the kernel has them."""
-    links = {}  # type: Entry
+    links: Entry = {}
     for one in json.loads(call(["ip", "-j", "addr", "show"])[1] or "[]"):
         if one.get("ifname") in interfaces:
             links[one["ifname"]] = {
@@ -348,18 +348,18 @@ def runtime(interfaces):  # type: (list[str]) -> Entry
     }
 
 
-def lasting(link):  # type: (Entry) -> list[Entry]
+def lasting(link: Entry) -> list[Entry]:
     """Return the addresses of a link that others may know."""
     found = link.get("addr_info", [])
     return [one for one in found if one.get("scope") == "global" and not one.get("temporary")]
 
 
-def written(info):  # type: (Entry) -> str
+def written(info: Entry) -> str:
     """Write an address with its prefix."""
     return "{}/{}".format(info["local"], info["prefixlen"])
 
 
-def manner(info):  # type: (Entry) -> list[str]
+def manner(info: Entry) -> list[str]:
     """Return the words of ``ip addr add`` that give an address what it had beside its value.
 
     A lease keeps the time that it had left: set for ever it would be kept after the server has given it to somebody
@@ -378,7 +378,7 @@ def manner(info):  # type: (Entry) -> list[str]
     return words
 
 
-def aged(words, age):  # type: (list[str], float) -> list[str]
+def aged(words: list[str], age: float) -> list[str]:
     """Take *age* seconds off the times of a lease, down to what its client needs to get it again."""
     result = list(words)
     for key in ("valid_lft", "preferred_lft"):
@@ -388,7 +388,7 @@ def aged(words, age):  # type: (list[str], float) -> list[str]
     return result
 
 
-def plain_route(line):  # type: (str) -> str
+def plain_route(line: str) -> str:
     """Drop from a route what changes by itself."""
     words = line.split()
     if "expires" in words:
@@ -397,7 +397,7 @@ def plain_route(line):  # type: (str) -> str
     return " ".join(word for word in words if word not in ("linkdown", "dead"))
 
 
-def by_owner(state):  # type: (Entry) -> list[list[str]]
+def by_owner(state: Entry) -> list[list[str]]:
     """Return the routes to addresses' own networks that do not come with the address, of a view of `runtime`.
 
     NetworkManager gives its addresses ``noprefixroute`` and makes the routes itself, in the kernel's name.
@@ -411,24 +411,24 @@ def by_owner(state):  # type: (Entry) -> list[list[str]]
     return found
 
 
-def network_of(address):  # type: (str) -> str
+def network_of(address: str) -> str:
     """Return the network of an address with its prefix, as the kernel writes it in a route."""
     return str(ipaddress.ip_interface(address).network)
 
 
-def keep_route(line):  # type: (str) -> bool
+def keep_route(line: str) -> bool:
     """Say whether a route is anybody's but the kernel's own."""
     return "proto kernel" not in line and not line.startswith(("fe80::", "ff00::", "multicast"))
 
 
-def unsettled(before, age=0):  # type: (Entry, float) -> list[list[str]]
+def unsettled(before: Entry, age: float = 0) -> list[list[str]]:
     """List the commands that would make the kernel's view what it was *age* seconds ago.
 
     Where *before* says what is ``ours``, addresses and routes of others are not taken away.
     """
     links, ours = before.get("links", {}), before.get("ours")
     now = runtime(sorted(links))
-    steps = []  # type: list[list[str]]
+    steps: list[list[str]] = []
     for name, then in sorted(links.items()):
         have = now["links"].get(name)
         if have is None:
@@ -459,7 +459,7 @@ def unsettled(before, age=0):  # type: (Entry, float) -> list[list[str]]
     return steps
 
 
-def patience(step, before):  # type: (list[str], Entry) -> float
+def patience(step: list[str], before: Entry) -> float:
     """Say how long the owner may take to do a step itself, in seconds; what is too much goes at once."""
     if not {"add", "replace"} & set(step):
         return 0
@@ -469,13 +469,13 @@ def patience(step, before):  # type: (list[str], Entry) -> float
     return LEASE_SECONDS if leased else SETTLE_SECONDS
 
 
-def settle(before, since=None, age=0):  # type: (Entry, float | None, float) -> list[str]
+def settle(before: Entry, since: float | None = None, age: float = 0) -> list[str]:
     """Make the kernel show what it did; return what had to be insisted on.
 
     *since* when, in seconds of the monotonic clock, the owners were asked, where that was not just now: a command that
     has waited for a lease in vain has used up the time that one may take. *age* of *before* in seconds.
     """
-    insisted = []  # type: list[str]
+    insisted: list[str] = []
     begun, calm = time.monotonic(), 0
     asked = begun if since is None else since
     while before and calm < CALM_POLLS and time.monotonic() - begun < 2 * LEASE_SECONDS:
@@ -493,12 +493,12 @@ def settle(before, since=None, age=0):  # type: (Entry, float | None, float) -> 
 # --- the boot-time unit ----------------------------------------------------------------------------
 
 
-def boot_paths():  # type: () -> tuple[str, str]
+def boot_paths() -> tuple[str, str]:
     """Return the unit and the link that enables it."""
     return os.path.join(UNITS, BOOT), os.path.join(UNITS, WANTS, BOOT)
 
 
-def boot_text(store):  # type: (str) -> str
+def boot_text(store: str) -> str:
     """Write the unit: after the disks are there, before anybody reads a network or firewall file."""
     return """[Unit]
 Description=Fullmesh: put back a change that nobody has confirmed
@@ -521,7 +521,7 @@ WantedBy=sysinit.target
 """.format(store=store, python=sys.executable or "/usr/bin/python3")
 
 
-def install_boot(store):  # type: (str) -> list[str]
+def install_boot(store: str) -> list[str]:
     """Write and enable the unit; return what has to go afterwards, deepest first."""
     path, link = boot_paths()
     made = [link, path, *missing_parents(link)]
@@ -533,7 +533,7 @@ def install_boot(store):  # type: (str) -> list[str]
     return made
 
 
-def remove_boot(made):  # type: (list[str]) -> None
+def remove_boot(made: list[str]) -> None:
     """Take the unit away, and the directories that were made for it."""
     for path in made:
         with contextlib.suppress(OSError):
@@ -548,7 +548,7 @@ def remove_boot(made):  # type: (list[str]) -> None
 
 
 @contextlib.contextmanager
-def locked(path, seconds):  # type: (str, float) -> Held
+def locked(path: str, seconds: float) -> Held:
     """Hold a lock; yields False when somebody else held it all the time."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     end = time.monotonic() + seconds
@@ -567,7 +567,7 @@ def locked(path, seconds):  # type: (str, float) -> Held
         os.close(handle)
 
 
-def state_of(directory):  # type: (str) -> str
+def state_of(directory: str) -> str:
     """Return V(armed), V(confirmed), V(restoring), V(fired), or nothing."""
     for word in ("fired", "confirmed", "restoring", "armed"):
         if os.path.exists(os.path.join(directory, word)):
@@ -575,7 +575,7 @@ def state_of(directory):  # type: (str) -> str
     return ""
 
 
-def claim(directory, state, token=""):  # type: (str, str, str) -> bool
+def claim(directory: str, state: str, token: str = "") -> bool:
     """End a transaction one way or the other; only one caller ever gets True.
 
     With a *token* only the transaction that has it: a timer of the one before may be late, and meet the next one.
@@ -600,14 +600,14 @@ def claim(directory, state, token=""):  # type: (str, str, str) -> bool
     return True
 
 
-def seconds_left(journal):  # type: (Entry) -> float
+def seconds_left(journal: Entry) -> float:
     """Return how long a transaction has before it is undone; negative when it should have been."""
     if journal.get("boot") != boot_mark():
         return -STALE_SECONDS - 1.0
     return float(journal["monotonic"]) + float(journal["seconds"]) - time.monotonic()
 
 
-def make_way():  # type: () -> None
+def make_way() -> None:
     """Refuse a second transaction; finish one whose timer never ran."""
     for name in sorted(os.listdir(STORE)):
         directory = folder(name)
@@ -633,14 +633,23 @@ def make_way():  # type: () -> None
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def source():  # type: () -> bytes
+def source() -> bytes:
     """Return this file's own text, also out of the archive in which Ansible brings it."""
     loader = globals()["__loader__"]
     return str(loader.get_source(__name__)).encode()
 
 
-def arm(run, name, seconds, paths, commands, *, boot=None, links=(), what=""):  # noqa: PLR0913 (five as ever, three by name)
-    # type: (Runner, str, int, list[str], list[Any], list[Any] | None, Any, str) -> None
+def arm(  # noqa: PLR0913 (five as ever, three by name)
+    run: Runner,
+    name: str,
+    seconds: int,
+    paths: list[str],
+    commands: list[Any],
+    *,
+    boot: list[Any] | None = None,
+    links: Any = (),
+    what: str = "",
+) -> None:
     """Save *paths* as they are and start the timer.
 
     Args:
@@ -680,19 +689,19 @@ def arm(run, name, seconds, paths, commands, *, boot=None, links=(), what=""):  
     note(STORE, "{}: armed for {} s: {}".format(name, seconds, journal["what"]))
 
 
-def unsaved(exc):  # type: (OSError) -> RollbackError
+def unsaved(exc: OSError) -> RollbackError:
     """Say that the store takes nothing more."""
     return RollbackError(
-        "[TX-102] what is there could not be saved in {}: {}. Nothing was changed. "
-        "Is there room (df {}; df -i {})?".format(STORE, exc.strerror or exc, STORE, STORE)
+        f"[TX-102] what is there could not be saved in {STORE}: {exc.strerror or exc}. Nothing was changed. "
+        f"Is there room (df {STORE}; df -i {STORE})?"
     )
 
 
-def start_timer(run, journal, made):  # type: (Runner, Entry, list[str]) -> None
+def start_timer(run: Runner, journal: Entry, made: list[str]) -> None:
     """Start the timer, or take back everything that was made for it."""
     name, seconds = str(journal["name"]), journal["seconds"]
     run(["systemctl", "stop", unit(name) + ".timer"])
-    command = ["systemd-run", "--unit=" + unit(name), "--on-active={}".format(seconds)]
+    command = ["systemd-run", "--unit=" + unit(name), f"--on-active={seconds}"]
     # A confirmation may take the script away at this very moment, and a unit that failed would keep its name.
     command += ["--timer-property=AccuracySec=100ms", "/bin/sh", "-c"]
     command += ['[ ! -e "$0" ] || exec /bin/sh "$0" "$1"', folder(name) + "/back.sh"]
@@ -702,13 +711,11 @@ def start_timer(run, journal, made):  # type: (Runner, Entry, list[str]) -> None
         shutil.rmtree(folder(name), ignore_errors=True)
         remove_boot(made)
         raise RollbackError(
-            "[TX-103] systemd-run says {!r} (rc {}). Nothing was changed. Look at `systemctl status`.".format(
-                out.strip(), rc
-            )
+            f"[TX-103] systemd-run says {out.strip()!r} (rc {rc}). Nothing was changed. Look at `systemctl status`."
         )
 
 
-def launched(run, command):  # type: (Runner, list[str]) -> tuple[int, str]
+def launched(run: Runner, command: list[str]) -> tuple[int, str]:
     """Run systemd-run; a unit of that name may still be on its way out, or have failed and be kept for that."""
     end = time.monotonic() + LEAVE_SECONDS
     rc, out = run(command)
@@ -720,9 +727,10 @@ def launched(run, command):  # type: (Runner, list[str]) -> tuple[int, str]
     return rc, out
 
 
-def keep(name, paths, journal):  # type: (str, list[str], Entry) -> list[str]
+def keep(name: str, paths: list[str], journal: Entry) -> list[str]:
     """Write everything that the way back needs; all of it or nothing."""
-    directory, made = folder(name), []  # type: (str, list[str])
+    directory = folder(name)
+    made: list[str] = []
     fresh = tempfile.mkdtemp(prefix=".new-", dir=STORE)
     try:
         journal["files"] = [remember(path, n, fresh) for n, path in enumerate(paths)]
@@ -730,9 +738,7 @@ def keep(name, paths, journal):  # type: (str, list[str], Entry) -> list[str]
         journal.update(since=stamp(), monotonic=time.monotonic(), boot=boot_mark())
         python = sys.executable or "/usr/bin/python3"
         back = "#!/bin/sh\n# Armed by Fullmesh: puts back what nobody has confirmed.\n"
-        back += "exec {} {}/engine.py restore {} '' 0 \"${{1:-}}\"\n".format(
-            python, directory, directory
-        )
+        back += f"exec {python} {directory}/engine.py restore {directory} '' 0 \"${{1:-}}\"\n"
         engine = source()
         write_file(fresh + "/engine.py", engine, 0o600)
         write_file(fresh + "/back.sh", back.encode(), 0o700)
@@ -756,8 +762,15 @@ def keep(name, paths, journal):  # type: (str, list[str], Entry) -> list[str]
 # --- apply, detached from our connection -----------------------------------------------------------
 
 
-def apply(run, name, files, commands, *, leave=0, last=None):  # noqa: PLR0913 (two by name)
-    # type: (Runner, str, Entry, list[list[str]], int, Entry | None) -> None
+def apply(  # noqa: PLR0913 (two by name)
+    run: Runner,
+    name: str,
+    files: Entry,
+    commands: list[list[str]],
+    *,
+    leave: int = 0,
+    last: Entry | None = None,
+) -> None:
     """Write *files* ({path: {text, mode}, or None to remove}) and run *commands*, in a unit of its own.
 
     Args:
@@ -784,25 +797,23 @@ def apply(run, name, files, commands, *, leave=0, last=None):  # noqa: PLR0913 (
     if rc != 0:
         disarm(run, name)
         raise RollbackError(
-            "[TX-103] systemd-run says {!r} (rc {}). Nothing was changed. Look at `systemctl status`.".format(
-                out.strip(), rc
-            )
+            f"[TX-103] systemd-run says {out.strip()!r} (rc {rc}). Nothing was changed. Look at `systemctl status`."
         )
 
 
-def start(run, name, words):  # type: (Runner, str, list[str]) -> tuple[int, str]
+def start(run: Runner, name: str, words: list[str]) -> tuple[int, str]:
     """Start the engine in a transient unit, so that it outlives our connection."""
     python = sys.executable or "/usr/bin/python3"
     command = ["systemd-run", "--no-block", "--unit=" + name, python, STORE + "/engine.py"]
     return launched(run, [*command, *words])
 
 
-def outcome(name):  # type: (str) -> Entry
+def outcome(name: str) -> Entry:
     """Return how far apply has come: {state: waiting, running, done or failed, step, words}."""
     return read_json(folder(name) + "/applied.json")
 
 
-def wait_applied(name, seconds):  # type: (str, float) -> Entry
+def wait_applied(name: str, seconds: float) -> Entry:
     """Wait for apply to end."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and outcome(name).get("state") in ("waiting", "running"):
@@ -810,7 +821,7 @@ def wait_applied(name, seconds):  # type: (str, float) -> Entry
     return outcome(name)
 
 
-def do_apply(directory):  # type: (str) -> None
+def do_apply(directory: str) -> None:
     """Run the plan of a transaction: the engine's side of apply."""
     plan = read_json(directory + "/plan.json")
     store, name = os.path.split(directory)
@@ -820,7 +831,7 @@ def do_apply(directory):  # type: (str) -> None
     for kind, what in steps:
         if state_of(directory) != "armed":
             return
-        words = told(what) if isinstance(what, list) else "{} {}".format(kind, what)
+        words = told(what) if isinstance(what, list) else f"{kind} {what}"
         # A full disk must not stop the change half way: the journal is for us, the change for the node.
         with contextlib.suppress(OSError):
             write_json(
@@ -831,17 +842,17 @@ def do_apply(directory):  # type: (str) -> None
             failed = {"state": "failed", "step": words, "words": fault}
             with contextlib.suppress(OSError):
                 write_json(directory + "/applied.json", failed)
-            why = "it could not be applied: `{}` says {!r}".format(words, fault)
+            why = f"it could not be applied: `{words}` says {fault!r}"
             restore(directory, why, applying=True)
             return
     settle(plan["last"] or {})
     with contextlib.suppress(OSError):
         done = {"state": "done", "step": "", "words": "", "connections": connections()}
         write_json(directory + "/applied.json", done)
-    note(store, "{}: applied".format(name))
+    note(store, f"{name}: applied")
 
 
-def connections():  # type: () -> list[list[int]]
+def connections() -> list[list[int]]:
     """List the established connections of this node as [local port, remote port] (proc_net_tcp of the kernel)."""
     found = set()
     for name in ("/proc/net/tcp", "/proc/net/tcp6"):
@@ -853,13 +864,13 @@ def connections():  # type: () -> list[list[int]]
     return [list(one) for one in sorted(found)]
 
 
-def changed(name):  # type: (str) -> None
+def changed(name: str) -> None:
     """Note that an armed change is in force, and which connections were there then; for those who do not `apply`."""
     with contextlib.suppress(OSError):
         write_json(folder(name) + "/applied.json", {"state": "done", "connections": connections()})
 
 
-def fresh(connection, applied):  # type: (list[str], Entry) -> bool
+def fresh(connection: list[str], applied: Entry) -> bool:
     """Say whether an SSH_CONNECTION was made after the change: one that was there before it proves nothing.
 
     Args:
@@ -870,21 +881,21 @@ def fresh(connection, applied):  # type: (list[str], Entry) -> bool
     return not any(end in applied.get("connections", []) for end in ends)
 
 
-def proves_nothing(name, connection):  # type: (str, list[str]) -> bool
+def proves_nothing(name: str, connection: list[str]) -> bool:
     """Say whether a change waits for a younger connection than this one (as for `fresh`)."""
     return state_of(folder(name)) == "armed" and not fresh(connection, outcome(name))
 
 
-def wait_gone(process):  # type: (int) -> None
+def wait_gone(process: int) -> None:
     """Wait for a process to end, and for its words to reach the network."""
     end = time.monotonic() + LEAVE_SECONDS
-    while process and os.path.exists("/proc/{}".format(process)) and time.monotonic() < end:
+    while process and os.path.exists(f"/proc/{process}") and time.monotonic() < end:
         time.sleep(POLL_SECONDS / 4)
     if process:
         time.sleep(GRACE_SECONDS)
 
 
-def place(path, wanted):  # type: (str, Entry | None) -> str
+def place(path: str, wanted: Entry | None) -> str:
     """Write or remove one file; return what went wrong."""
     try:
         if wanted is None:
@@ -901,17 +912,18 @@ def place(path, wanted):  # type: (str, Entry | None) -> str
     return ""
 
 
-def execute(command):  # type: (list[str]) -> str
+def execute(command: list[str]) -> str:
     """Run one command; return what went wrong."""
     rc, out = call(command, APPLY_SECONDS)
-    return "" if rc == 0 else "rc {}: {}".format(rc, out[-500:])
+    return "" if rc == 0 else f"rc {rc}: {out[-500:]}"
 
 
 # --- restore ---------------------------------------------------------------------------------------
 
 
-def restore(directory, why, at_boot=False, applying=False, token=""):
-    # type: (str, str, bool, bool, str) -> bool
+def restore(
+    directory: str, why: str, at_boot: bool = False, applying: bool = False, token: str = ""
+) -> bool:
     """Undo a transaction; False when somebody has confirmed it before.
 
     *applying* when it is called by apply itself, whose unit must not be stopped under its feet; *token* for claim.
@@ -921,7 +933,7 @@ def restore(directory, why, at_boot=False, applying=False, token=""):
     if other or (not claim(directory, "restoring", token) and state_of(directory) != "restoring"):
         fired = not other and state_of(directory) == "fired"
         word = "restored already" if fired else "confirmed already"
-        note(store, "{}: nothing to restore, {}: {}".format(name, word, why))
+        note(store, f"{name}: nothing to restore, {word}: {why}")
         return fired
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):  # no lock is no reason for no way back
@@ -929,11 +941,11 @@ def restore(directory, why, at_boot=False, applying=False, token=""):
         if state_of(directory) != "restoring":
             return True
         began = time.monotonic()
-        note(store, "{}: restoring: {}".format(name, why))
+        note(store, f"{name}: restoring: {why}")
         if not applying:
             call(["systemctl", "stop", apply_unit(name) + ".service"])
         journal = read_json(directory + "/journal.json")
-        report = {"why": why, "files": [], "faults": [], "insisted": []}  # type: Entry
+        report: Entry = {"why": why, "files": [], "faults": [], "insisted": []}
         files_back(journal, directory, report)
         same_boot = journal.get("boot") == boot_mark()
         if at_boot and not same_boot and journal.get("boot_commands") is None:
@@ -952,7 +964,7 @@ def restore(directory, why, at_boot=False, applying=False, token=""):
     return True
 
 
-def late(directory):  # type: (str) -> None
+def late(directory: str) -> None:
     """Finish at the end of the boot what could not be done at its beginning."""
     journal, report = read_json(directory + "/journal.json"), read_json(directory + "/pending.json")
     if journal and report and state_of(directory) == "restoring":
@@ -960,7 +972,7 @@ def late(directory):  # type: (str) -> None
         finish(directory, journal, report, float(report.pop("began")))
 
 
-def files_back(journal, directory, report):  # type: (Entry, str, Entry) -> None
+def files_back(journal: Entry, directory: str, report: Entry) -> None:
     """Put every file back, first those that only have to go: that makes room."""
     files = sorted(journal.get("files", []), key=lambda entry: entry["kind"] != "absent")
     for entry in files:
@@ -973,18 +985,18 @@ def files_back(journal, directory, report):  # type: (Entry, str, Entry) -> None
             report["faults"].append("{}: {}".format(entry["path"], exc))
 
 
-def run_all(commands):  # type: (list[Any]) -> list[str]
+def run_all(commands: list[Any]) -> list[str]:
     """Run every command, whatever the others do; return what went wrong."""
     faults = []
     for command in commands:
         rc, out = call(command)
         if rc != 0:
             words = told(command) if isinstance(command, list) else command
-            faults.append("`{}`: rc {}: {}".format(words, rc, out[-300:]))
+            faults.append(f"`{words}`: rc {rc}: {out[-300:]}")
     return faults
 
 
-def finish(directory, journal, report, began):  # type: (str, Entry, Entry, float) -> None
+def finish(directory: str, journal: Entry, report: Entry, began: float) -> None:
     """Say what was done, and take the boot-time unit away."""
     store, name = os.path.split(directory)
     now = time.monotonic()
@@ -1006,19 +1018,19 @@ def finish(directory, journal, report, began):  # type: (str, Entry, Entry, floa
     )
 
 
-def write_report(directory, report, name):  # type: (str, Entry, str) -> None
+def write_report(directory: str, report: Entry, name: str) -> None:
     """Keep what a restore has done for whoever asks."""
     with contextlib.suppress(OSError):
         write_json(os.path.join(directory, name), report)
 
 
-def fire(run, name, why, leave=0):  # type: (Runner, str, str, int) -> None
+def fire(run: Runner, name: str, why: str, leave: int = 0) -> None:
     """Undo a transaction now, detached, once process *leave* is gone."""
     token = str(read_json(folder(name) + "/journal.json").get("token", ""))
     start(run, unit(name) + "-now", ["restore", folder(name), why, str(leave), token])
 
 
-def undone(run, name, why):  # type: (Runner, str, str) -> Entry
+def undone(run: Runner, name: str, why: str) -> Entry:
     """Undo a transaction that nobody can confirm any more, wait for it, and return what was done.
 
     The node does it, not we: our connection may go with what is undone.
@@ -1037,12 +1049,12 @@ def undone(run, name, why):  # type: (Runner, str, str) -> Entry
 # --- confirm ---------------------------------------------------------------------------------------
 
 
-def report_of(name):  # type: (str) -> Entry
+def report_of(name: str) -> Entry:
     """Return what the restore of a transaction has done, empty where there was none."""
     return read_json(folder(name) + "/fired")
 
 
-def disarm(run, name):  # type: (Runner, str) -> str
+def disarm(run: Runner, name: str) -> str:
     """Confirm: return V(disarmed), V(fired) when it was too late, V(idle) when nothing was armed."""
     directory = folder(name)
     if not os.path.isdir(directory):
@@ -1069,7 +1081,7 @@ def disarm(run, name):  # type: (Runner, str) -> str
 # --- the engine ------------------------------------------------------------------------------------
 
 
-def at_boot(store):  # type: (str) -> None
+def at_boot(store: str) -> None:
     """Undo whatever was not confirmed before the node went down."""
     for name in sorted(os.listdir(store)):
         directory = os.path.join(store, name)
@@ -1082,7 +1094,7 @@ def at_boot(store):  # type: (str) -> None
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def main(words):  # type: (list[str]) -> int
+def main(words: list[str]) -> int:
     """Run as a program; ends well whatever happened, so that systemd keeps no failed unit of that name."""
     verb, where = words[0], words[1]
     if verb == "boot":
@@ -1105,6 +1117,4 @@ if __name__ == "__main__":
         sys.exit(main(sys.argv[1:]))
     except Exception as exc:
         # A unit that failed keeps its name, and the next transaction could not start one.
-        note(
-            os.path.dirname(os.path.abspath(__file__)), "engine {}: {!r}".format(sys.argv[1:], exc)
-        )
+        note(os.path.dirname(os.path.abspath(__file__)), f"engine {sys.argv[1:]}: {exc!r}")

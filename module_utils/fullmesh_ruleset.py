@@ -1,10 +1,12 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Packet filter rules as data: what ``nft -j`` and ``iptables-save`` print, in one shape. Python 3.6, stdlib only.
+"""Packet filter rules as data: what ``nft -j`` and ``iptables-save`` print, in one shape. Stdlib only.
 
 A rule set is ``{"chains": {(family, table, name): chain}, "sets": {(family, table, name): Values}}``; a chain has
 ``hook``, ``prio``, ``policy``, ``dev`` and ``rules``; a rule has ``expr`` (libnftables-json(5)), ``handle``, ``line``.
 """
+
+from __future__ import annotations
 
 import bisect
 import ipaddress
@@ -28,17 +30,17 @@ NETWORK = re.compile(r"[0-9a-fA-F.:]+(/[0-9a-fA-F.:]+)?\Z")
 class Values:
     """What the right side of a match can hold: addresses and numbers as intervals, the rest as words."""
 
-    def __init__(self, items):  # type: (list[Any]) -> None
-        self.words = set()  # type: set[str]
+    def __init__(self, items: list[Any]) -> None:
+        self.words: set[str] = set()
         self.odd = (
             False  # something that is not understood: concatenations, timeouts with conditions
         )
-        spans = {}  # type: dict[str, list[tuple[int, int]]]
+        spans: dict[str, list[tuple[int, int]]] = {}
         for item in items:
             self.add(item, spans)
         self.spans = {kind: merged(spans[kind]) for kind in spans}
 
-    def add(self, item, spans):  # type: (Any, dict[str, list[tuple[int, int]]]) -> None
+    def add(self, item: Any, spans: dict[str, list[tuple[int, int]]]) -> None:
         """Sort one element in."""
         if isinstance(item, dict) and "elem" in item:
             item = item["elem"]["val"]
@@ -50,7 +52,7 @@ class Values:
         else:
             self.odd = True
 
-    def holds(self, value):  # type: (Any) -> bool | None
+    def holds(self, value: Any) -> bool | None:
         """Say whether *value* is in here; nothing where that cannot be known."""
         span = interval(value)
         if span:
@@ -64,9 +66,9 @@ class Values:
         return True if found else (None if self.odd else False)
 
 
-def merged(spans):  # type: (list[tuple[int, int]]) -> list[tuple[int, int]]
+def merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Sort intervals and join those that touch."""
-    result = []  # type: list[tuple[int, int]]
+    result: list[tuple[int, int]] = []
     for low, high in sorted(spans):
         if result and low <= result[-1][1] + 1:
             result[-1] = (result[-1][0], max(high, result[-1][1]))
@@ -75,7 +77,7 @@ def merged(spans):  # type: (list[tuple[int, int]]) -> list[tuple[int, int]]
     return result
 
 
-def interval(item):  # type: (Any) -> tuple[str, int, int] | None
+def interval(item: Any) -> tuple[str, int, int] | None:
     """Return (kind, first, last) of an address, a network, a number or a range of them."""
     if isinstance(item, int):
         return ("n", item, item)
@@ -92,7 +94,7 @@ def interval(item):  # type: (Any) -> tuple[str, int, int] | None
     return (str(network.version), int(network[0]), int(network[-1]))
 
 
-def network_of(text):  # type: (str) -> Any
+def network_of(text: str) -> Any:
     """Read an address or network; None for any other word."""
     try:
         return ipaddress.ip_network(text, strict=False) if NETWORK.match(text) else None
@@ -103,13 +105,13 @@ def network_of(text):  # type: (str) -> Any
 # --- nftables -----------------------------------------------------------------------------------
 
 
-def parse_json(text):  # type: (str) -> Entry
+def parse_json(text: str) -> Entry:
     """Read ``nft -j list ruleset``; an empty rule set where it is not readable."""
     try:
         items = json.loads(text)["nftables"]
     except (ValueError, KeyError, TypeError):
         items = []
-    result = {"chains": {}, "sets": {}}  # type: Entry
+    result: Entry = {"chains": {}, "sets": {}}
     for item in items:
         kind = next(iter(item))
         one = item[kind]
@@ -125,7 +127,7 @@ def parse_json(text):  # type: (str) -> Entry
     return result
 
 
-def add_rule(ruleset, rule):  # type: (Entry, Entry) -> None
+def add_rule(ruleset: Entry, rule: Entry) -> None:
     """Put one rule into its chain."""
     chain = ruleset["chains"].get((rule["family"], rule["table"], rule["chain"]))
     if chain is not None:
@@ -133,9 +135,9 @@ def add_rule(ruleset, rule):  # type: (Entry, Entry) -> None
         chain["rules"].append(entry)
 
 
-def lines_of(text):  # type: (str) -> dict[tuple[str, str, int], str]
+def lines_of(text: str) -> dict[tuple[str, str, int], str]:
     """Read ``nft -a list ruleset``: (family, table, handle) -> the rule as a person writes it."""
-    found = {}  # type: dict[tuple[str, str, int], str]
+    found: dict[tuple[str, str, int], str] = {}
     family, table = "", ""
     for line in text.splitlines():
         head = re.match(r"table (\S+) (\S+) \{", line)
@@ -148,7 +150,7 @@ def lines_of(text):  # type: (str) -> dict[tuple[str, str, int], str]
     return found
 
 
-def has_xt(ruleset):  # type: (Entry) -> bool
+def has_xt(ruleset: Entry) -> bool:
     """Say whether there are rules whose meaning only iptables knows (libnftables prints ``xt`` for them)."""
     return any(
         "xt" in part
@@ -158,22 +160,22 @@ def has_xt(ruleset):  # type: (Entry) -> bool
     )
 
 
-def explain_xt(ruleset, family, text):  # type: (Entry, str, str) -> None
+def explain_xt(ruleset: Entry, family: str, text: str) -> None:
     """Replace what libnftables could not say by what ``iptables-nft-save`` prints, rule by rule."""
     told = parse_save(text, family)
     for key, chain in told["chains"].items():
         mine = ruleset["chains"].get(key)
         if mine is not None and len(mine["rules"]) == len(chain["rules"]):
-            for rule, other in zip(mine["rules"], chain["rules"]):  # noqa: B905 (Python 3.6; counted above)
+            for rule, other in zip(mine["rules"], chain["rules"]):
                 rule.update(expr=other["expr"], line=other["line"])
 
 
 # --- iptables -----------------------------------------------------------------------------------
 
 
-def parse_save(text, family):  # type: (str, str) -> Entry
+def parse_save(text: str, family: str) -> Entry:
     """Read ``iptables-save``; *family* is ``ip`` or ``ip6``."""
-    result = {"chains": {}, "sets": {}}  # type: Entry
+    result: Entry = {"chains": {}, "sets": {}}
     table = ""
     for line in text.splitlines():
         if line[:1] == "*":
@@ -192,19 +194,20 @@ def parse_save(text, family):  # type: (str, str) -> Entry
     return result
 
 
-def save_rule(line, family, chains):  # type: (str, str, set[str]) -> list[Entry]
+def save_rule(line: str, family: str, chains: set[str]) -> list[Entry]:
     """Turn one line of iptables-save into libnftables' expressions; what is not known becomes ``unknown``."""
     try:
         words = shlex.split(line)[2:]
     except ValueError:
         return [{"unknown": line}, {"drop": None}]
-    parts, negated, protocol = [], False, ""  # type: list[Entry], bool, str
+    parts: list[Entry] = []
+    negated, protocol = False, ""
     while words:
         word = words.pop(0)
         if word == "!":
             negated = True
             continue
-        values = []  # type: list[str]
+        values: list[str] = []
         while words and (words[0][:1] != "-" or words[0] == "-") and words[0] != "!":
             values.append(words.pop(0))
         if word in ("-p", "--protocol"):
@@ -217,7 +220,7 @@ def save_rule(line, family, chains):  # type: (str, str, set[str]) -> list[Entry
     return parts
 
 
-def save_option(word, values, op, where):  # type: (str, list[str], str, tuple[str, str]) -> list[Entry]
+def save_option(word: str, values: list[str], op: str, where: tuple[str, str]) -> list[Entry]:
     """Turn one option with its values into expressions."""
     family, protocol = where
     first = values[0] if values else ""
@@ -227,13 +230,13 @@ def save_option(word, values, op, where):  # type: (str, list[str], str, tuple[s
         return [] if (first in ("", "LOCAL")) == (op == "==") else [{"never": None}]
     if word == "--match-set" and values[1:] == ["src"]:
         return [match({"payload": {"protocol": family, "field": "saddr"}}, "@" + first, op)]
-    lefts = {
+    lefts: dict[str, tuple[Entry, Any]] = {
         "-s": ({"payload": {"protocol": family, "field": "saddr"}}, first),
         "-d": ({"payload": {"protocol": family, "field": "daddr"}}, first),
         "-i": ({"meta": {"key": "iifname"}}, first.replace("+", "*")),
         "-p": ({"meta": {"key": "l4proto"}}, first),
         "--ctstate": ({"ct": {"key": "state"}}, first.lower().split(",")),
-    }  # type: dict[str, tuple[Entry, Any]]
+    }
     lefts["--state"] = lefts["--ctstate"]
     if word.rstrip("s") in ("--dport", "--sport"):
         left = {"payload": {"protocol": protocol, "field": word[2:7]}}
@@ -243,7 +246,7 @@ def save_option(word, values, op, where):  # type: (str, list[str], str, tuple[s
     return [{"unknown": word}]
 
 
-def save_port(text):  # type: (str) -> Any
+def save_port(text: str) -> Any:
     """Read ``22`` or ``50000:54095``; a name stays a name, which no packet has."""
     ends = text.split(":")
     if not all(end.isdigit() for end in ends):
@@ -252,7 +255,7 @@ def save_port(text):  # type: (str) -> Any
     return {"range": numbers} if len(numbers) > 1 else numbers[0]
 
 
-def save_target(word, name, chains):  # type: (str, str, set[str]) -> list[Entry]
+def save_target(word: str, name: str, chains: set[str]) -> list[Entry]:
     """Turn ``-j`` or ``-g`` into a verdict; targets that only note something (LOG, MARK, TCPMSS) have none."""
     ends = {"ACCEPT": "accept", "DROP": "drop", "REJECT": "reject", "RETURN": "return"}
     ends.update({"DNAT": "dnat", "REDIRECT": "redirect", "TPROXY": "tproxy", "NFQUEUE": "queue"})
@@ -261,14 +264,14 @@ def save_target(word, name, chains):  # type: (str, str, set[str]) -> list[Entry
     return [{"goto" if word == "-g" else "jump": {"target": name}}] if name in chains else []
 
 
-def match(left, right, op):  # type: (Entry, Any, str) -> Entry
+def match(left: Entry, right: Any, op: str) -> Entry:
     """Make one match."""
     return {"match": {"op": op, "left": left, "right": right}}
 
 
-def parse_ipset(text):  # type: (str) -> dict[str, list[str]]
+def parse_ipset(text: str) -> dict[str, list[str]]:
     """Read ``ipset save``: name -> entries."""
-    found = {}  # type: dict[str, list[str]]
+    found: dict[str, list[str]] = {}
     for line in text.splitlines():
         words = line.split()
         if words[:1] == ["create"]:

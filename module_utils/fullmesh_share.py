@@ -8,6 +8,8 @@ the one that the controller named, so a peer can refuse or waste time and nothin
 knows the run's one-time secret; the secret itself never travels between nodes.
 """
 
+from __future__ import annotations
+
 import hashlib
 import hmac
 import json
@@ -39,27 +41,23 @@ class ShareError(Exception):
     """Why a peer gave nothing, in words."""
 
 
-class Store(object):
+class Store:
     """The file on this node, whole or in the making, and which of its pieces are proved."""
 
-    def __init__(self, path, manifest):
-        # type: (str, Entry) -> None
+    def __init__(self, path: str, manifest: Entry) -> None:
         self.path, self.part, self.marks = path, path + ".part", path + ".marks"
         self.size, self.piece = int(manifest["size"]), int(manifest["piece"])
         self.hashes = list(manifest["pieces"])
 
-    def length(self, number):
-        # type: (int) -> int
+    def length(self, number: int) -> int:
         """Bytes of a piece; the last one is shorter."""
         return min(self.piece, self.size - number * self.piece)
 
-    def file(self):
-        # type: () -> str
+    def file(self) -> str:
         """Where the bytes are now."""
         return self.path if os.path.exists(self.path) else self.part
 
-    def prepare(self):
-        # type: () -> int
+    def prepare(self) -> int:
         """Prove again what an earlier run left, believe nothing else; returns how many pieces are there."""
         if os.path.exists(self.path) and os.path.getsize(self.path) != self.size:
             os.unlink(self.path)
@@ -78,13 +76,11 @@ class Store(object):
             stream.write(bytes(found))
         return sum(found)
 
-    def proved(self, number, data):
-        # type: (int, bytes) -> bool
+    def proved(self, number: int, data: bytes) -> bool:
         """Whether these are the bytes that the controller named."""
         return bool(hashlib.sha256(data).hexdigest() == self.hashes[number])
 
-    def have(self):
-        # type: () -> bytes
+    def have(self) -> bytes:
         """A byte for each piece, 1 when it is proved."""
         try:
             with open(self.marks, "rb") as stream:
@@ -92,14 +88,12 @@ class Store(object):
         except OSError:
             return bytes(len(self.hashes))
 
-    def keep(self, number, data):
-        # type: (int, bytes) -> None
+    def keep(self, number: int, data: bytes) -> None:
         """Write a proved piece; the mark comes after the bytes, so nobody passes on what is not there."""
         write_at(self.part, number * self.piece, data)
         write_at(self.marks, number, b"\1")
 
-    def finish(self):
-        # type: () -> None
+    def finish(self) -> None:
         """All pieces are there: on the disk, then under the final name."""
         if os.path.exists(self.path):
             return
@@ -111,8 +105,7 @@ class Store(object):
         os.rename(self.part, self.path)
 
 
-def write_at(path, place, data):
-    # type: (str, int, bytes) -> None
+def write_at(path: str, place: int, data: bytes) -> None:
     """All of the bytes, at that place of a file that exists."""
     handle = os.open(path, os.O_WRONLY)
     try:
@@ -123,16 +116,12 @@ def write_at(path, place, data):
         os.close(handle)
 
 
-def proof(secret, nonce, name):
-    # type: (str, str, str) -> str
+def proof(secret: str, nonce: str, name: str) -> str:
     """What only somebody who knows the secret can say about this nonce and this file."""
-    return hmac.new(
-        secret.encode(), "{}\0{}".format(nonce, name).encode(), hashlib.sha256
-    ).hexdigest()
+    return hmac.new(secret.encode(), f"{nonce}\0{name}".encode(), hashlib.sha256).hexdigest()
 
 
-def read_line(stream):
-    # type: (Any) -> str
+def read_line(stream: Any) -> str:
     """One line of the other side, never a long one."""
     line = stream.readline(LINE)
     if not line.endswith(b"\n"):
@@ -140,8 +129,7 @@ def read_line(stream):
     return str(line.decode("ascii", "replace").strip())
 
 
-def open_port(address, first, last):
-    # type: (str, int, int) -> socket.socket
+def open_port(address: str, first: int, last: int) -> socket.socket:
     """Listen on a port that the cluster's firewall has open to peers."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     ports = random.sample(range(first, last + 1), min(PORT_TRIES, last + 1 - first))
@@ -159,8 +147,7 @@ def open_port(address, first, last):
     raise failed or OSError("no port")
 
 
-def serve(listener, store, secret, token, seconds):
-    # type: (socket.socket, Store, str, str, float) -> None
+def serve(listener: socket.socket, store: Store, secret: str, token: str, seconds: float) -> None:
     """Answer peers until the control file is gone or another run's, or the deadline is there."""
     control = os.path.join(os.path.dirname(store.path), CONTROL)
     end = time.monotonic() + seconds
@@ -180,8 +167,7 @@ def serve(listener, store, secret, token, seconds):
     listener.close()
 
 
-def current(control):
-    # type: (str) -> str
+def current(control: str) -> str:
     """Which sharing the control file speaks of; nothing when it is gone."""
     try:
         with open(control) as stream:
@@ -190,8 +176,9 @@ def current(control):
         return ""
 
 
-def guarded(peer, store, secret, places):
-    # type: (socket.socket, Store, str, threading.BoundedSemaphore) -> None
+def guarded(
+    peer: socket.socket, store: Store, secret: str, places: threading.BoundedSemaphore
+) -> None:
     """One connection: whatever goes wrong with it ends it and nothing else."""
     try:
         peer.settimeout(STALL_SECONDS * 2)
@@ -203,8 +190,7 @@ def guarded(peer, store, secret, places):
         places.release()
 
 
-def answer(peer, store, secret):
-    # type: (socket.socket, Store, str) -> None
+def answer(peer: socket.socket, store: Store, secret: str) -> None:
     """Prove who asks, then hand out pieces: ``have K`` waits for more than K of them, ``piece N`` is its bytes."""
     nonce = secrets.token_hex(16)
     peer.sendall(nonce.encode() + b"\n")
@@ -225,8 +211,7 @@ def answer(peer, store, secret):
                 return
 
 
-def more_than(store, count):
-    # type: (Store, int) -> bytes
+def more_than(store: Store, count: int) -> bytes:
     """The marks, as soon as there are more than *count*, or as they are after a second."""
     end = time.monotonic() + 1
     marks = store.have()
@@ -236,8 +221,7 @@ def more_than(store, count):
     return bytes(marks)
 
 
-def send(peer, handle, store, number):
-    # type: (socket.socket, int, Store, int) -> None
+def send(peer: socket.socket, handle: int, store: Store, number: int) -> None:
     """A piece, straight from the page cache."""
     place, left = number * store.piece, store.length(number)
     while left:
@@ -248,11 +232,10 @@ def send(peer, handle, store, number):
         place, left = place + len(data), left - len(data)
 
 
-class Peer(object):
+class Peer:
     """A connection to a node that may have pieces."""
 
-    def __init__(self, address, port, secret, name):
-        # type: (str, int, str, str) -> None
+    def __init__(self, address: str, port: int, secret: str, name: str) -> None:
         self.sock = socket.create_connection((address, port), CONNECT_SECONDS)
         self.sock.settimeout(STALL_SECONDS)
         self.stream = self.sock.makefile("rb")
@@ -260,31 +243,27 @@ class Peer(object):
         if read_line(self.stream) != "yes":
             raise ShareError("it does not know this run's secret or this file")
 
-    def have(self, count):
-        # type: (int) -> bytes
+    def have(self, count: int) -> bytes:
         """Its marks, when there are more than *count* or after a second."""
-        self.sock.sendall("have {}\n".format(count).encode())
+        self.sock.sendall(f"have {count}\n".encode())
         line = self.stream.readline(1 << 20)
         return bytes.fromhex(line.decode("ascii").strip())
 
-    def piece(self, number, length):
-        # type: (int, int) -> bytes
+    def piece(self, number: int, length: int) -> bytes:
         """The bytes of a piece."""
-        self.sock.sendall("piece {}\n".format(number).encode())
+        self.sock.sendall(f"piece {number}\n".encode())
         data = self.stream.read(length)
         if data is None or len(data) != length:
             raise ShareError("it hung up in the middle of a piece")
         return bytes(data)
 
-    def close(self):
-        # type: () -> None
+    def close(self) -> None:
         """Hang up."""
         self.stream.close()
         self.sock.close()
 
 
-def draw(store, peer, report, end):
-    # type: (Store, Peer, Entry, float) -> None
+def draw(store: Store, peer: Peer, report: Entry, end: float) -> None:
     """Take what this peer has until all is here; ShareError when it has had nothing new for too long."""
     mine, last = bytearray(store.have()), time.monotonic()
     theirs = peer.have(0)
@@ -302,19 +281,18 @@ def draw(store, peer, report, end):
             report["bytes"] += len(data)
             last = time.monotonic()
         if not wanted and time.monotonic() - last > STALL_SECONDS:
-            raise ShareError("it has had nothing new for {:.0f} s".format(STALL_SECONDS))
+            raise ShareError(f"it has had nothing new for {STALL_SECONDS:.0f} s")
         if not all(mine):
             theirs = peer.have(sum(theirs) if len(wanted) <= BATCH else 0)
 
 
-def fetch(store, sources, secret, seconds):
-    # type: (Store, list[Entry], str, float) -> Entry
+def fetch(store: Store, sources: list[Entry], secret: str, seconds: float) -> Entry:
     """Ask the nodes above, nearest first, and go on with the next one where one fails.
 
     A round over all of them that brings nothing ends it: then the controller has to help.
     """
     end = time.monotonic() + seconds
-    report = {"bytes": 0, "damaged": 0, "from": [], "reasons": {}}  # type: Entry
+    report: Entry = {"bytes": 0, "damaged": 0, "from": [], "reasons": {}}
     while not all(store.have()) and time.monotonic() < end:
         before = sum(store.have())
         for source in sources:

@@ -4,6 +4,8 @@ The verdict on a link comes from here. On a busy machine an application's own ti
 healthy links dead; the state of the socket at the deadline does not.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import socket
@@ -27,7 +29,7 @@ LATER = {"acked": (120, "Q"), "segs_out": (136, "I"), "dsack_dups": (216, "I")}
 INFO_ROOM = 256
 
 
-def tcp_info(sock: "socket.socket") -> "dict[str, int]":
+def tcp_info(sock: socket.socket) -> dict[str, int]:
     """Return the fields of TCP_INFO that verdicts are made of."""
     try:
         raw = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_ROOM)
@@ -42,7 +44,7 @@ def tcp_info(sock: "socket.socket") -> "dict[str, int]":
     return found
 
 
-def lost_segments(info: "dict[str, int]") -> int:
+def lost_segments(info: dict[str, int]) -> int:
     """Segments that were sent again and were needed: the receiver reports the needless ones (RFC 2883)."""
     return max(0, info["total_retrans"] - info["dsack_dups"])
 
@@ -62,7 +64,7 @@ def decode_address(text: str) -> str:
     return shown[7:] if shown.startswith("::ffff:") and "." in shown else shown
 
 
-def parse_table(text: str) -> "list[dict[str, Any]]":
+def parse_table(text: str) -> list[dict[str, Any]]:
     """Read one of /proc/net/tcp and tcp6."""
     rows = []
     for line in text.splitlines()[1:]:
@@ -81,9 +83,9 @@ def parse_table(text: str) -> "list[dict[str, Any]]":
     return rows
 
 
-def socket_table() -> "list[dict[str, Any]]":
+def socket_table() -> list[dict[str, Any]]:
     """Return every TCP socket of this network namespace."""
-    rows: "list[dict[str, Any]]" = []
+    rows: list[dict[str, Any]] = []
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             with open(path) as stream:
@@ -93,16 +95,16 @@ def socket_table() -> "list[dict[str, Any]]":
     return rows
 
 
-def inodes_of(pid: "int | str") -> "set[str]":
+def inodes_of(pid: int | str) -> set[str]:
     """Return the inodes of a process's sockets."""
-    found: "set[str]" = set()
+    found: set[str] = set()
     try:
-        names = os.listdir("/proc/{}/fd".format(pid))
+        names = os.listdir(f"/proc/{pid}/fd")
     except OSError:
         return found  # it ended meanwhile, or is not ours to see
     for name in names:
         try:
-            target = os.readlink("/proc/{}/fd/{}".format(pid, name))
+            target = os.readlink(f"/proc/{pid}/fd/{name}")
         except OSError:
             continue
         if target.startswith("socket:["):
@@ -118,8 +120,8 @@ def owner_of_port(port: int) -> str:
     for pid in filter(str.isdigit, os.listdir("/proc")):
         if inodes & inodes_of(pid):
             try:
-                with open("/proc/{}/comm".format(pid)) as stream:
-                    return "{} (pid {})".format(stream.read().strip(), pid)
+                with open(f"/proc/{pid}/comm") as stream:
+                    return f"{stream.read().strip()} (pid {pid})"
             except OSError:
                 break
     return "a process that could not be named"
@@ -140,7 +142,7 @@ def run_ip(*arguments: str) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def parse_route(text: str) -> "dict[str, str]":
+def parse_route(text: str) -> dict[str, str]:
     """Read ``ip -o route get``: the next hop, device and source address."""
     words = text.split()
     route = {"via": "", "dev": "", "src": ""}
@@ -158,7 +160,7 @@ def parse_neighbour(text: str) -> str:
     return "reachable" if "lladdr" in line else "unknown"
 
 
-def path_to(address: str) -> "dict[str, str]":
+def path_to(address: str) -> dict[str, str]:
     """Say how the kernel would reach *address* and whether the next hop answers ARP or ND."""
     said = run_ip("-o", "route", "get", address)
     route = parse_route(said)

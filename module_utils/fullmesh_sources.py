@@ -1,9 +1,11 @@
 """Which of the node's package sources name a repository, and what the node's settings hide of it.
 
-Runs on nodes: standard library only, Python 3.6 syntax. Reads the files themselves: apt answers nothing at all where
+Runs on nodes: standard library only. Reads the files themselves: apt answers nothing at all where
 two sources of one address disagree about their key ("Conflicting values set for option Signed-By"), and that is what
 has to be found before it happens, or when it has.
 """
+
+from __future__ import annotations
 
 import configparser
 import contextlib
@@ -11,12 +13,13 @@ import fnmatch
 import glob
 import os
 import re
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from ansible.module_utils.fullmesh_files import look
 
-Entry = Dict[str, Any]
+Entry = dict[str, Any]
 
 # Where both look unless they are told otherwise. Not dnf's reposdir: a run from a bundle points it elsewhere.
 APT_FILES = (
@@ -49,10 +52,12 @@ def address(uri: str, suite: str = "") -> str:
     if suite and not suite.endswith("/"):
         return ""
     steps = [step for step in (parts.path + "/" + suite).split("/") if step not in ("", ".")]
-    return "%s://%s/%s" % (scheme, re.sub(r":(80|443)$", "", parts.netloc.lower()), "/".join(steps))
+    return "{}://{}/{}".format(
+        scheme, re.sub(r":(80|443)$", "", parts.netloc.lower()), "/".join(steps)
+    )
 
 
-def _files(patterns: Sequence[str], root: str) -> List[str]:
+def _files(patterns: Sequence[str], root: str) -> list[str]:
     return [path for one in patterns for path in sorted(glob.glob(os.path.join(root, one)))]
 
 
@@ -70,7 +75,7 @@ def _for_us(kinds: Sequence[str], machines: Sequence[str], machine: str) -> str:
     if "deb" not in kinds:
         return "names sources of packages only (deb-src)"
     if machines and DEBIAN_MACHINES.get(machine, machine) not in machines:
-        return "names packages for %s only" % ", ".join(machines)
+        return "names packages for {} only".format(", ".join(machines))
     return ""
 
 
@@ -88,12 +93,12 @@ def apt_lines(text: str, path: str, machine: str) -> Iterator[Entry]:
         yield _entry(path, at, bare == line.lstrip(), why)
 
 
-def _stanzas(text: str) -> Iterator[Tuple[Dict[str, str], bool]]:
+def _stanzas(text: str) -> Iterator[tuple[dict[str, str], bool]]:
     """(fields, whether it counts) of each paragraph; one of comments alone is one that was switched off."""
     for block in re.split(r"\n[ \t]*\n", text):
         lines = [line for line in block.splitlines() if line.strip()]
         counts = [line for line in lines if not line.startswith("#")]
-        fields = {}  # type: Dict[str, str]
+        fields: dict[str, str] = {}
         name = ""
         for line in counts or [re.sub(r"^#+ ?", "", line) for line in lines]:
             if line[:1].isspace() and name:
@@ -131,7 +136,7 @@ def _ini(text: str) -> configparser.ConfigParser:
     return parser
 
 
-def dnf_variables(root: str, machine: str) -> List[Dict[str, str]]:
+def dnf_variables(root: str, machine: str) -> list[dict[str, str]]:
     """What dnf puts in place of $names; the release with and without what follows its point."""
     version = re.search(
         r'^VERSION_ID="?([\w.]+)', look(os.path.join(root, "etc/os-release")), re.MULTILINE
@@ -147,13 +152,13 @@ def dnf_variables(root: str, machine: str) -> List[Dict[str, str]]:
     ]
 
 
-def _filled(text: str, variables: Dict[str, str]) -> str:
+def _filled(text: str, variables: dict[str, str]) -> str:
     return re.sub(
         r"\$\{?(\w+)\}?", lambda found: variables.get(found.group(1), found.group(0)), text
     )
 
 
-def dnf_sections(text: str, path: str, variables: List[Dict[str, str]]) -> Iterator[Entry]:
+def dnf_sections(text: str, path: str, variables: list[dict[str, str]]) -> Iterator[Entry]:
     """The repositories of a file of dnf's; sections that are commented out are off."""
     off = [line for line in text.splitlines() if re.match(r"#+\s*(\[|[a-z_]+\s*=)", line)]
     for content, counts in ((text, True), ("\n".join(line.lstrip("# ") for line in off), False)):
@@ -167,17 +172,17 @@ def dnf_sections(text: str, path: str, variables: List[Dict[str, str]]) -> Itera
                 yield _entry(path, at, enabled, "", section=section, hides=_hides(values))
 
 
-def _hides(values: Any) -> Dict[str, List[str]]:
+def _hides(values: Any) -> dict[str, list[str]]:
     """A section's excludes and includes, under the names that its file gives them."""
     names = ("exclude", "excludepkgs", "includepkgs")
     words = {name: [w for w in re.split(r"[\s,]+", values.get(name, "")) if w] for name in names}
     return {name: found for name, found in words.items() if found}
 
 
-def read(root: str = "/", machine: str = "") -> List[Entry]:
+def read(root: str = "/", machine: str = "") -> list[Entry]:
     """Every source that the node's files name, of apt and of dnf: none of them has the other's."""
     machine = machine or os.uname().machine
-    found = []  # type: List[Entry]
+    found: list[Entry] = []
     for path in _files(APT_FILES, root):
         if APT_NAME.match(os.path.basename(path)):
             reader = apt_stanzas if path.endswith(".sources") else apt_lines
@@ -188,13 +193,13 @@ def read(root: str = "/", machine: str = "") -> List[Entry]:
     return found
 
 
-def naming(url: str, root: str = "/", machine: str = "") -> List[Entry]:
+def naming(url: str, root: str = "/", machine: str = "") -> list[Entry]:
     """The sources that name the repository at *url*: first those that count, of these first those for this machine."""
     found = [one for one in read(root, machine) if one["address"] == address(url)]
     return sorted(found, key=lambda one: (not one["enabled"], one["usable"] != ""))
 
 
-def beside(ours: str, root: str = "/", machine: str = "") -> List[Entry]:
+def beside(ours: str, root: str = "/", machine: str = "") -> list[Entry]:
     """The sources of others that count and name what our own file *ours* names."""
     every = read(root, machine)
     places = {one["address"] for one in every if one["path"] == ours}
@@ -210,22 +215,22 @@ def standing(url: str, root: str = "/") -> str:
     return " and ".join(sorted({one["path"] for one in naming(url, root) if one["enabled"]}))
 
 
-def _forms(name: str, version: str, machine: str) -> List[str]:
+def _forms(name: str, version: str, machine: str) -> list[str]:
     """How dnf lets a package be named (dnf(8), specifying packages)."""
     bare, _, release = version.partition("-")
-    full = "%s-%s" % (name, version)
+    full = f"{name}-{version}"
     return [
         name,
-        "%s.%s" % (name, machine),
-        "%s-%s" % (name, bare),
+        f"{name}.{machine}",
+        f"{name}-{bare}",
         full,
-        "%s.%s" % (full, machine),
-        "%s-0:%s-%s" % (name, bare, release),
-        "%s-0:%s-%s.%s" % (name, bare, release, machine),
+        f"{full}.{machine}",
+        f"{name}-0:{bare}-{release}",
+        f"{name}-0:{bare}-{release}.{machine}",
     ]
 
 
-def hidden_dnf(theirs: Entry, names: Sequence[str], version: str, root: str = "/") -> List[str]:
+def hidden_dnf(theirs: Entry, names: Sequence[str], version: str, root: str = "/") -> list[str]:
     """Sentences: which excludes of dnf and of the repository hide one of the packages in this version."""
     machine = os.uname().machine
     main = _ini(look(os.path.join(root, DNF_CONF)))
@@ -245,7 +250,7 @@ def hidden_dnf(theirs: Entry, names: Sequence[str], version: str, root: str = "/
                     lost.append(name)
             if lost:
                 said = (path, section, option, " ".join(words), ", ".join(lost))
-                found.append("%s, [%s], %s=%s hides %s" % said)
+                found.append("{}, [{}], {}={} hides {}".format(*said))
     return found
 
 
@@ -263,7 +268,7 @@ def _pins(words: str, name: str) -> bool:
     return False
 
 
-def pinned_apt(names: Sequence[str], root: str = "/") -> List[str]:
+def pinned_apt(names: Sequence[str], root: str = "/") -> list[str]:
     """Sentences: which stanzas of apt's preferences name one of the packages."""
     found = []
     for path in _files(PREFERENCES, root):
@@ -276,5 +281,5 @@ def pinned_apt(names: Sequence[str], root: str = "/") -> List[str]:
                     fields.get("pin", "?"),
                     fields.get("pin-priority", "?"),
                 )
-                found.append("%s pins %s to %s with priority %s" % said)
+                found.append("{} pins {} to {} with priority {}".format(*said))
     return found

@@ -1,7 +1,9 @@
 """What the kernel says of a link. How it is written down stands in fullmesh_backends and fullmesh_link_*.
 
-Runs on nodes: standard library only, Python 3.6 syntax. Pure: text in, text or data out.
+Runs on nodes: standard library only. Pure: text in, text or data out.
 """
+
+from __future__ import annotations
 
 import ipaddress
 import json
@@ -29,7 +31,7 @@ wanted_routes = common.wanted_routes
 # --- what the kernel says ---------------------------------------------------------------------
 
 
-def parse_links(text: str) -> "dict[str, Seen]":
+def parse_links(text: str) -> dict[str, Seen]:
     """Read ``ip -d -j addr show``: {interface: {mac, mtu, up, kind, data, parent, master, addresses: [...]}}."""
     return {
         one["ifname"]: {
@@ -47,10 +49,10 @@ def parse_links(text: str) -> "dict[str, Seen]":
     }
 
 
-def parse_address(info: "Seen") -> "Seen":
+def parse_address(info: Seen) -> Seen:
     """One entry of addr_info."""
     return {
-        "address": "%s/%s" % (info.get("local"), info.get("prefixlen")),
+        "address": "{}/{}".format(info.get("local"), info.get("prefixlen")),
         "scope": info.get("scope", ""),
         "tentative": bool(info.get("tentative")),
         "duplicate": bool(info.get("dadfailed")),
@@ -58,7 +60,7 @@ def parse_address(info: "Seen") -> "Seen":
     }
 
 
-def parse_routes(text: str) -> "list[dict[str, str]]":
+def parse_routes(text: str) -> list[dict[str, str]]:
     """Read ``ip -j route show``: [{to, via, dev}]; "default" becomes its network."""
     routes = []
     for one in json.loads(text or "[]"):
@@ -71,7 +73,7 @@ def parse_routes(text: str) -> "list[dict[str, str]]":
     return routes
 
 
-def parse_every_route(text: str, family: int) -> "list[Seen]":
+def parse_every_route(text: str, family: int) -> list[Seen]:
     """Read ``ip -j -4 route show`` whole: [{family, to, via, dev, protocol}], a next hop each; via "" on the link."""
     return [
         {
@@ -92,11 +94,11 @@ def network(text: str) -> str:
     return str(ipaddress.ip_network(text, strict=False))
 
 
-def lacks(link: "Link", seen: "dict[str, Seen]", routes: "list[dict[str, str]]") -> "list[str]":
+def lacks(link: Link, seen: dict[str, Seen], routes: list[dict[str, str]]) -> list[str]:
     """Say what the kernel lacks of a link, in words; nothing when it is as wanted."""
     name = link["interface"]
     if name not in seen and (common.vlan_of(link) or common.bond_of(link)):
-        return ["there is no %s yet" % name]
+        return [f"there is no {name} yet"]
     state = seen.get(name, {"addresses": [], "mtu": 0})
     have = {one["address"]: one for one in state["addresses"]}
     faults = [*lacks_vlan(link, state), *lacks_bond(link, seen)]
@@ -104,24 +106,24 @@ def lacks(link: "Link", seen: "dict[str, Seen]", routes: "list[dict[str, str]]")
         entry = have.get(address)
         if entry is None:
             faults.append(
-                "%s is not on %s (it has %s)" % (address, name, ", ".join(have) or "no address")
+                "{} is not on {} (it has {})".format(address, name, ", ".join(have) or "no address")
             )
         elif entry["duplicate"]:
-            faults.append("%s on %s is used by another host, says the kernel" % (address, name))
+            faults.append(f"{address} on {name} is used by another host, says the kernel")
         elif entry["tentative"]:
-            faults.append("%s on %s is still being checked for duplicates" % (address, name))
+            faults.append(f"{address} on {name} is still being checked for duplicates")
         elif entry["dynamic"]:
-            faults.append("%s on %s is a lease that ends" % (address, name))
+            faults.append(f"{address} on {name} is a lease that ends")
     if link.get("mtu") and state["mtu"] != link["mtu"]:
-        faults.append("the MTU of %s is %s, not %s" % (name, state["mtu"], link["mtu"]))
+        faults.append("the MTU of {} is {}, not {}".format(name, state["mtu"], link["mtu"]))
     for route in wanted_routes(link):
         wanted = {"to": network(route["to"]), "via": route["via"], "dev": name}
         if wanted not in routes:
-            faults.append("there is no route to %(to)s via %(via)s on %(dev)s" % wanted)
+            faults.append("there is no route to {to} via {via} on {dev}".format(**wanted))
     return faults
 
 
-def lacks_vlan(link: "Link", state: "Seen") -> "list[str]":
+def lacks_vlan(link: Link, state: Seen) -> list[str]:
     """Say whether the VLAN is another one."""
     vlan = common.vlan_of(link)
     if not vlan:
@@ -130,30 +132,32 @@ def lacks_vlan(link: "Link", state: "Seen") -> "list[str]":
     if have == ("vlan", str(vlan["id"]), vlan["parent"]):
         return []
     if have[0] != "vlan":
-        return ["%s is no VLAN" % link["interface"]]
+        return ["{} is no VLAN".format(link["interface"])]
     wanted = (link["interface"], have[1], have[2], vlan["id"], vlan["parent"])
-    return ["%s is VLAN %s of %s, not %s of %s" % wanted]
+    return ["{} is VLAN {} of {}, not {} of {}".format(*wanted)]
 
 
-def lacks_bond(link: "Link", seen: "dict[str, Seen]") -> "list[str]":
+def lacks_bond(link: Link, seen: dict[str, Seen]) -> list[str]:
     """Say what a bond lacks: its options, and members that are enslaved and have a carrier or not."""
     bond, name = common.bond_of(link), link["interface"]
     if not bond:
         return []
     state = seen[name]
     if state.get("kind") != "bond":
-        return ["%s is no bond" % name]
+        return [f"{name} is no bond"]
     faults = [
-        "the bond %s has not %s" % (name, " ".join("%s %s" % pair for pair in sorted(wrong)))
+        "the bond {} has not {}".format(
+            name, " ".join("{} {}".format(*pair) for pair in sorted(wrong))
+        )
         for wrong in [common.bond_differs(link, state["data"])]
         if wrong
     ]
     have = {one for one, other in seen.items() if other.get("master") == name}
     for one in bond["members"]:
         if one not in have:
-            faults.append("%s is no member of %s" % (one, name))
+            faults.append(f"{one} is no member of {name}")
     for one in sorted(have - set(bond["members"])):
-        faults.append("%s is a member of %s that the plan does not name" % (one, name))
+        faults.append(f"{one} is a member of {name} that the plan does not name")
     return faults
 
 
@@ -163,7 +167,7 @@ def lacks_bond(link: "Link", seen: "dict[str, Seen]") -> "list[str]":
 USUAL_MTU = 1500
 
 
-def surplus(link: "Link", seen: "dict[str, Seen]", routes: "list[Seen]") -> "list[str]":
+def surplus(link: Link, seen: dict[str, Seen], routes: list[Seen]) -> list[str]:
     """Say what the kernel has of a link that its files do not give, in words: gone with the next boot, if not before.
 
     Args:
@@ -178,21 +182,21 @@ def surplus(link: "Link", seen: "dict[str, Seen]", routes: "list[Seen]") -> "lis
         have = [
             a["address"] for a in seen.get(one, {}).get("addresses", []) if a["scope"] == "global"
         ]
-        extra += ["%s on %s" % (value, one) for value in have if value not in own]
+        extra += [f"{value} on {one}" for value in have if value not in own]
     wanted = [(network(route["to"]), route["via"], name) for route in wanted_routes(link)]
     for route in routes:
         key = (route["to"], route["via"], route["dev"])
         if route["protocol"] != "kernel" and key[2] in common.touched([link]) and key not in wanted:
-            extra.append("the route to %s via %s on %s" % (key[0], key[1] or "the link", key[2]))
+            extra.append(
+                "the route to {} via {} on {}".format(key[0], key[1] or "the link", key[2])
+            )
     mtu = seen.get(name, {}).get("mtu", USUAL_MTU)
     if not link.get("mtu") and not common.vlan_of(link) and mtu != USUAL_MTU:
-        extra.append("the MTU %s of %s" % (mtu, name))
+        extra.append(f"the MTU {mtu} of {name}")
     return extra
 
 
-def dropped(
-    old: "Iterable[str]", links: "list[Link]", seen: "dict[str, Seen]"
-) -> "dict[str, list[str]]":
+def dropped(old: Iterable[str], links: list[Link], seen: dict[str, Seen]) -> dict[str, list[str]]:
     """The addresses that *old* files of ours give and no link, by interface, of those that no link means any more.
 
     They go at the latest with the next boot; an owner that reads its files before that takes them away at once.
@@ -214,18 +218,18 @@ def gives(text: str, address: str) -> bool:
     A name server or a next hop has none.
     """
     one = re.escape(address)
-    found = re.search(r"(?<![\w.:])%s/\d" % one, text)
-    return bool(found or re.search(r"^IPADDR\d*=[\"']?%s[\"']?\s*$" % one, text, re.MULTILINE))
+    found = re.search(rf"(?<![\w.:]){one}/\d", text)
+    return bool(found or re.search(rf"^IPADDR\d*=[\"']?{one}[\"']?\s*$", text, re.MULTILINE))
 
 
-def with_default(links: "Iterable[Link]") -> "set[int]":
+def with_default(links: Iterable[Link]) -> set[int]:
     """The families for which a link names a default route."""
     return {family for link in links for family in (4, 6) if common.gateway_of(link, family)}
 
 
 def lost_defaults(
-    links: "list[Link]", changing: "list[Link]", seen: "dict[str, Seen]", routes: "list[Seen]"
-) -> "list[Seen]":
+    links: list[Link], changing: list[Link], seen: dict[str, Seen], routes: list[Seen]
+) -> list[Seen]:
     """The default routes that *links* could keep and do not name, of the interfaces of *changing*.
 
     Not counted: a family that keeps a default route, by a link or on an interface that no link means (it stays with its
@@ -240,7 +244,7 @@ def lost_defaults(
     return [one for one in found if one["protocol"] != "ra" and keepable(one, links, seen)]
 
 
-def keepable(route: "Seen", links: "list[Link]", seen: "dict[str, Seen]") -> bool:
+def keepable(route: Seen, links: list[Link], seen: dict[str, Seen]) -> bool:
     """Say whether a default route would work with the new addresses, and its interface keeps one or had a lease."""
     wanted = [ipaddress.ip_interface(value) for link in links for value in link["addresses"]]
     if not route["via"] or not any(ipaddress.ip_address(route["via"]) in w.network for w in wanted):

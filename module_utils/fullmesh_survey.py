@@ -1,5 +1,7 @@
 """One look at a node for the diagnosis. Missing tools and rights become entries of ``unknown``, never an error."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import threading
@@ -33,21 +35,21 @@ class Survey:
 
     def __init__(self) -> None:
         self.begun = self.ends = time.monotonic()
-        self.found: "dict[str, Any]" = {}
-        self.running: "list[tuple[threading.Thread, str, Any]]" = []
-        self.unknown: "list[dict[str, str]]" = []
+        self.found: dict[str, Any] = {}
+        self.running: list[tuple[threading.Thread, str, Any]] = []
+        self.unknown: list[dict[str, str]] = []
 
     def miss(self, what: str, why: str) -> None:
         """Say what was not looked at, and why."""
         self.unknown.append({"what": what, "why": why})
 
-    def ask(self, name: str, reader: "Callable[[], Any]", empty: "Any") -> None:
+    def ask(self, name: str, reader: Callable[[], Any], empty: Any) -> None:
         """Take one observation; a reader that may not know returns a pair of answer and reason."""
         try:
             answer = reader()
         except CALM as exc:
             self.found[name] = empty
-            self.miss(name.replace("_", " "), "{}: {}".format(type(exc).__name__, exc))
+            self.miss(name.replace("_", " "), f"{type(exc).__name__}: {exc}")
             return
         if isinstance(answer, tuple):
             answer, why = answer
@@ -55,7 +57,7 @@ class Survey:
                 self.miss(name.replace("_", " "), why)
         self.found[name] = answer
 
-    def begin(self, todo: "list[tuple[str, Callable[[], Any], Any]]", seconds: float) -> None:
+    def begin(self, todo: list[tuple[str, Callable[[], Any], Any]], seconds: float) -> None:
         """Start several at once; most of them wait for a command or a name server."""
         self.running = []
         for one in todo:
@@ -73,7 +75,7 @@ class Survey:
                 self.miss(name.replace("_", " "), "no answer in time")
 
 
-def range_of(want: "dict[str, Any]") -> "tuple[int, int]":
+def range_of(want: dict[str, Any]) -> tuple[int, int]:
     """The range whose ports matter: the plan's, else the one that this kernel gives out."""
     configured = os.path.exists(MANIFEST)
     if want.get("range") and (configured or not want.get("assumed")):
@@ -81,13 +83,13 @@ def range_of(want: "dict[str, Any]") -> "tuple[int, int]":
     return kernel_range()
 
 
-def kernel_range() -> "tuple[int, int]":
+def kernel_range() -> tuple[int, int]:
     """The range from which this kernel takes ports."""
     words = net.read("/proc/sys/net/ipv4/ip_local_port_range").split()
     return (int(words[0]), int(words[1])) if len(words) == 2 else (32768, 60999)  # noqa: PLR2004
 
 
-def look_up(todo: "list[tuple[str, Callable[[], Any], Any]]") -> "dict[str, Any]":
+def look_up(todo: list[tuple[str, Callable[[], Any], Any]]) -> dict[str, Any]:
     """Ask name servers, and nothing else."""
     look = Survey()
     look.begin(todo, names.NAME_SECONDS)
@@ -95,7 +97,7 @@ def look_up(todo: "list[tuple[str, Callable[[], Any], Any]]") -> "dict[str, Any]
     return dict(look.found, unknown=look.unknown)
 
 
-def begin_survey(want: "dict[str, Any]") -> Survey:
+def begin_survey(want: dict[str, Any]) -> Survey:
     """Start to look at everything that the rules of the diagnosis ask for.
 
     Args:
@@ -115,7 +117,7 @@ def begin_survey(want: "dict[str, Any]") -> Survey:
         want["beside"](lambda: look_up(asked))
         asked = []
     look.ask("namespaces", net.namespaces, [])
-    todo: "list[tuple[str, Callable[[], Any], Any]]" = [
+    todo: list[tuple[str, Callable[[], Any], Any]] = [
         *asked,
         ("nft", wall.ruleset, {}),
         ("firewalld", wall.firewalld, {}),
@@ -135,7 +137,7 @@ def begin_survey(want: "dict[str, Any]") -> Survey:
     return look
 
 
-def end_survey(look: Survey, want: "dict[str, Any]") -> "dict[str, Any]":
+def end_survey(look: Survey, want: dict[str, Any]) -> dict[str, Any]:
     """Take the rest, wait for what was started, and return everything.
 
     Args:

@@ -1,5 +1,7 @@
 """What a job meets on a node: environment, limits, memory, clock, GPUs, RDMA, the kernel's complaints, earlier jobs."""
 
+from __future__ import annotations
+
 import ctypes
 import errno
 import os
@@ -63,7 +65,7 @@ def unquoted(text: str) -> str:
     return re.split(r"\s+#|;", text)[0].strip()
 
 
-def assignments(text: str) -> "dict[str, str]":
+def assignments(text: str) -> dict[str, str]:
     """Read NAME=value lines, with or without export; only names that matter to a job."""
     found = {}
     for line in text.splitlines():
@@ -73,7 +75,7 @@ def assignments(text: str) -> "dict[str, str]":
     return found
 
 
-def systemd_defaults(text: str) -> "dict[str, str]":
+def systemd_defaults(text: str) -> dict[str, str]:
     """Read DefaultEnvironment= lines of a system.conf."""
     found = {}
     for line in text.splitlines():
@@ -83,7 +85,7 @@ def systemd_defaults(text: str) -> "dict[str, str]":
     return found
 
 
-def files_of(path: str, ending: str) -> "list[str]":
+def files_of(path: str, ending: str) -> list[str]:
     """Return a file, or the files of a folder in the order in which they are read."""
     if not os.path.isdir(path):
         return [path]
@@ -93,7 +95,7 @@ def files_of(path: str, ending: str) -> "list[str]":
         return []
 
 
-def environment() -> "dict[str, Any]":
+def environment() -> dict[str, Any]:
     """The environment as a job would see it, with the file that each value comes from."""
     sources = []
     for place in SYSTEMD:
@@ -110,7 +112,7 @@ def environment() -> "dict[str, Any]":
     return {"values": values, "files": {path: held for path, held in sources if held}}
 
 
-def limits() -> "dict[str, int]":
+def limits() -> dict[str, int]:
     """Limits of a process started by this login; -1 is no limit."""
     found = {}
     for name, what in (
@@ -124,7 +126,7 @@ def limits() -> "dict[str, int]":
     return found
 
 
-def room(path: str) -> "dict[str, int]":
+def room(path: str) -> dict[str, int]:
     """Size and free bytes of a file system; zeros where there is none."""
     try:
         stat = os.statvfs(path)
@@ -133,7 +135,7 @@ def room(path: str) -> "dict[str, int]":
     return {"size": stat.f_blocks * stat.f_frsize, "free": stat.f_bavail * stat.f_frsize}
 
 
-def clock() -> "dict[str, Any]":
+def clock() -> dict[str, Any]:
     """The kernel's own opinion of its clock, adjtimex(2)."""
     buffer = ctypes.create_string_buffer(512)
     state = ctypes.CDLL(None, use_errno=True).adjtimex(buffer)
@@ -141,15 +143,15 @@ def clock() -> "dict[str, Any]":
     return {"now": time.time(), "synchronised": state >= 0 and not status & STA_UNSYNC}
 
 
-def parse_gpus(text: str) -> "dict[str, Any]":
+def parse_gpus(text: str) -> dict[str, Any]:
     """Read ``nvidia-smi -q -x``; who computes on the cards is told by the jobs themselves."""
     seen = parse_smi(text)
     return {name: seen[name] for name in ("driver", "cuda", "cards")}
 
 
-def on_the_bus() -> "list[dict[str, Any]]":
+def on_the_bus() -> list[dict[str, Any]]:
     """The GPUs on the PCI bus, with or without a driver; a container sees its host's bus, which says nothing of it."""
-    found: "list[dict[str, Any]]" = [] if in_container() else pci_devices()["gpus"]
+    found: list[dict[str, Any]] = [] if in_container() else pci_devices()["gpus"]
     return found
 
 
@@ -159,10 +161,10 @@ def driver_holds_gpus() -> bool:
     return os.path.isdir(DRIVER) and (here or not in_container())
 
 
-def gpus() -> "tuple[dict[str, Any], str]":
+def gpus() -> tuple[dict[str, Any], str]:
     """What the NVIDIA driver says, or why nothing is known; no driver at all is an answer."""
     code, text = run(["nvidia-smi", "-q", "-x"])
-    seen: "dict[str, Any]" = {"present": False, "cards": [], "pci": on_the_bus()}
+    seen: dict[str, Any] = {"present": False, "cards": [], "pci": on_the_bus()}
     if code == 0 and text:
         return dict(seen, present=True, **parse_gpus(text)), ""
     if not driver_holds_gpus():
@@ -171,14 +173,14 @@ def gpus() -> "tuple[dict[str, Any], str]":
     return dict(seen, present=True, failed=True), why
 
 
-def rdma(base: str = "/sys/class/infiniband") -> "list[dict[str, Any]]":
+def rdma(base: str = "/sys/class/infiniband") -> list[dict[str, Any]]:
     """RDMA ports with their states and the types of their GIDs."""
     found = []
     devices = sorted(os.listdir(base))[:32] if os.path.isdir(base) else []
     for device in devices:
-        ports = "{}/{}/ports".format(base, device)
+        ports = f"{base}/{device}/ports"
         for port in sorted(os.listdir(ports))[:8] if os.path.isdir(ports) else []:
-            here = "{}/{}".format(ports, port)
+            here = f"{ports}/{port}"
             types = here + "/gid_attrs/types"
             held = []
             for index in sorted(os.listdir(types), key=number)[:16] if os.path.isdir(types) else []:
@@ -194,14 +196,14 @@ def rdma(base: str = "/sys/class/infiniband") -> "list[dict[str, Any]]":
                     "physical": read(here + "/phys_state").split(":")[-1].strip(),
                     "layer": read(here + "/link_layer"),
                     "rate": read(here + "/rate"),
-                    "vendor": read("{}/{}/device/vendor".format(base, device)),
+                    "vendor": read(f"{base}/{device}/device/vendor"),
                     "gids": held,
                 }
             )
     return found
 
 
-def parse_kernel_log(lines: "list[str]", uptime: float) -> "list[dict[str, Any]]":
+def parse_kernel_log(lines: list[str], uptime: float) -> list[dict[str, Any]]:
     """Pick the events of the last minutes that explain failures: ``6,1234,5678901,-;text``."""
     found = []
     for line in lines:
@@ -216,15 +218,15 @@ def parse_kernel_log(lines: "list[str]", uptime: float) -> "list[dict[str, Any]]
     return found[-EVENTS_MOST:]
 
 
-def kernel_log() -> "tuple[list[dict[str, Any]], str]":
+def kernel_log() -> tuple[list[dict[str, Any]], str]:
     """Recent kernel messages, or why they are not known: in a container they are the host's."""
     if run(["systemd-detect-virt", "--container"])[0] == 0:
         return [], "in a container the kernel's messages are the host's"
-    lines: "list[str]" = []
+    lines: list[str] = []
     try:
         handle = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     except OSError as exc:
-        return [], "reading the kernel's messages: {}".format(exc.strerror)
+        return [], f"reading the kernel's messages: {exc.strerror}"
     try:
         while len(lines) < 20000:  # noqa: PLR2004 (the ring is smaller)
             try:
@@ -238,7 +240,7 @@ def kernel_log() -> "tuple[list[dict[str, Any]], str]":
     return parse_kernel_log(lines, float(read("/proc/uptime").split()[0])), ""
 
 
-def parse_audit(text: str, now: float) -> "list[dict[str, Any]]":
+def parse_audit(text: str, now: float) -> list[dict[str, Any]]:
     """Denials of the last minutes in an audit log."""
     found = []
     for line in text.splitlines():
@@ -250,7 +252,7 @@ def parse_audit(text: str, now: float) -> "list[dict[str, Any]]":
     return found[-EVENTS_MOST:]
 
 
-def selinux() -> "tuple[dict[str, Any], str]":
+def selinux() -> tuple[dict[str, Any], str]:
     """Mode and recent denials; an empty mode means that the kernel has no SELinux."""
     enforcing = read("/sys/fs/selinux/enforce")
     mode = {"1": "enforcing", "0": "permissive"}.get(enforcing, "")
@@ -262,15 +264,15 @@ def selinux() -> "tuple[dict[str, Any], str]":
             stream.seek(max(0, os.path.getsize(path) - AUDIT_TAIL))
             text = stream.read().decode("utf-8", "replace")
     except OSError as exc:
-        return {"mode": mode, "denials": []}, "reading the audit log: {}".format(exc.strerror)
+        return {"mode": mode, "denials": []}, f"reading the audit log: {exc.strerror}"
     return {"mode": mode, "denials": parse_audit(text, time.time())}, ""
 
 
-def jobs() -> "list[dict[str, Any]]":
+def jobs() -> list[dict[str, Any]]:
     """Training processes that run now, with the environment that they really have."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        text = read("/proc/{}/environ".format(pid), 131072)
+        text = read(f"/proc/{pid}/environ", 131072)
         if "MASTER_ADDR=" not in text or "RANK=" not in text or int(pid) == os.getpid():
             continue
         env = {}

@@ -4,6 +4,8 @@ A name server that says nothing takes seconds to do so. A diagnosis has somethin
 process of its own asks while listeners and probes are at work, and the last call on the node takes the answers along.
 """
 
+from __future__ import annotations
+
 import contextlib
 import fcntl
 import json
@@ -34,9 +36,9 @@ LIFE_SECONDS = (
 ANSWERS = "names.json"
 
 
-def reverse_names(peers: "list[str]") -> "dict[str, Any]":
+def reverse_names(peers: list[str]) -> dict[str, Any]:
     """Look all peers up at once; None for who got no answer in time."""
-    found: "dict[str, Any]" = dict.fromkeys(peers[:REVERSED_MOST])
+    found: dict[str, Any] = dict.fromkeys(peers[:REVERSED_MOST])
 
     def work(peer: str) -> None:
         found[peer] = net.reverse_name(peer)
@@ -50,7 +52,7 @@ def reverse_names(peers: "list[str]") -> "dict[str, Any]":
     return dict(found)
 
 
-def lookups(peers: "list[str]", master: str) -> "Todo":
+def lookups(peers: list[str], master: str) -> Todo:
     """What is asked of name servers, as a survey takes it.
 
     Args:
@@ -66,7 +68,7 @@ def lookups(peers: "list[str]", master: str) -> "Todo":
 
 
 def ask_beside(
-    run: str, base: str, survey: "Callable[[], dict[str, Any]]", want: "dict[str, Any]"
+    run: str, base: str, survey: Callable[[], dict[str, Any]], want: dict[str, Any]
 ) -> None:
     """Look names up in a process of its own, which holds a lock on its answers until they are there.
 
@@ -96,7 +98,7 @@ def ask_beside(
         os.close(handle)
 
 
-def take_answers(run: str, base: str) -> "dict[str, Any]":
+def take_answers(run: str, base: str) -> dict[str, Any]:
     """Wait for the answers, which end by themselves, and return them; {} where nobody was asked, or nobody answers."""
     try:
         handle = os.open(os.path.join(run_directory(run, base), ANSWERS), os.O_RDONLY)

@@ -3,6 +3,8 @@
 Everything is read from /proc and /sys, and from ip where only that knows. Output is bounded.
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import socket
@@ -80,9 +82,9 @@ def number(text: str) -> int:
     return int(text) if text.lstrip("-").isdigit() else 0
 
 
-def addresses_by_card() -> "dict[str, list[str]]":
+def addresses_by_card() -> dict[str, list[str]]:
     """Addresses with prefix, per interface."""
-    found: "dict[str, list[str]]" = {}
+    found: dict[str, list[str]] = {}
     for line in run_ip("-o", "addr", "show").splitlines():
         words = line.split()
         for family in ("inet", "inet6"):
@@ -92,7 +94,7 @@ def addresses_by_card() -> "dict[str, list[str]]":
     return found
 
 
-def one_card(name: str, held: "dict[str, list[str]]") -> "dict[str, Any]":
+def one_card(name: str, held: dict[str, list[str]]) -> dict[str, Any]:
     """Describe an interface; errors and drops are counted since it came up."""
     base = "/sys/class/net/" + name
     flags = read(base + "/flags")
@@ -116,7 +118,7 @@ def one_card(name: str, held: "dict[str, list[str]]") -> "dict[str, Any]":
     }
 
 
-def cards() -> "list[dict[str, Any]]":
+def cards() -> list[dict[str, Any]]:
     """Every interface, in the kernel's order, which is the order in which Gloo and NCCL see them."""
     held = addresses_by_card()
     try:
@@ -127,7 +129,7 @@ def cards() -> "list[dict[str, Any]]":
     return sorted(found, key=lambda card: int(card["index"]))
 
 
-def routes(peers: "list[str]") -> "dict[str, dict[str, str]]":
+def routes(peers: list[str]) -> dict[str, dict[str, str]]:
     """Say how the kernel would reach each peer, and whether it knows the peer's neighbour entry."""
     found = {}
     for peer in peers[:PEERS_MOST]:
@@ -140,10 +142,10 @@ def routes(peers: "list[str]") -> "dict[str, dict[str, str]]":
     return found
 
 
-def neighbours(peers: "list[str]") -> "dict[str, Any]":
+def neighbours(peers: list[str]) -> dict[str, Any]:
     """Read the neighbour table: how full it is, and the peers' entries."""
     wanted, count = set(peers), 0
-    entries: "dict[str, Any]" = {}
+    entries: dict[str, Any] = {}
     for line in run_ip("neigh", "show").splitlines():
         words = line.split()
         if not words:
@@ -157,7 +159,7 @@ def neighbours(peers: "list[str]") -> "dict[str, Any]":
     return {"count": count, "entries": entries}
 
 
-def sysctls() -> "dict[str, str]":
+def sysctls() -> dict[str, str]:
     """Kernel settings under their dotted names; what this kernel lacks is left out."""
     found = {}
     for path in SYSCTLS:
@@ -166,27 +168,27 @@ def sysctls() -> "dict[str, str]":
     return found
 
 
-def parse_counters(text: str) -> "dict[str, int]":
+def parse_counters(text: str) -> dict[str, int]:
     """Read /proc/net/netstat or snmp: lines come in pairs, names above values."""
     found = {}
     lines = text.splitlines()
-    for heads, values in zip(lines[::2], lines[1::2]):  # noqa: B905 (strict= came with Python 3.10)
+    for heads, values in zip(lines[::2], lines[1::2]):
         group = heads.split(":", 1)[0]
-        for name, value in zip(heads.split()[1:], values.split()[1:]):  # noqa: B905 (as above)
+        for name, value in zip(heads.split()[1:], values.split()[1:]):
             found[group + "." + name] = number(value)
     return found
 
 
-def counters() -> "dict[str, int]":
+def counters() -> dict[str, int]:
     """What the kernel has counted in this network namespace so far."""
     held = parse_counters(read("/proc/net/netstat"))
     held.update(parse_counters(read("/proc/net/snmp")))
     return {name: held[name] for name in COUNTERS if name in held}
 
 
-def owners() -> "dict[str, int]":
+def owners() -> dict[str, int]:
     """Inode of a socket -> a process that holds it, in one pass over /proc."""
-    found: "dict[str, int]" = {}
+    found: dict[str, int] = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         for inode in inodes_of(pid):
             found.setdefault(inode, int(pid))
@@ -195,13 +197,13 @@ def owners() -> "dict[str, int]":
 
 def command_of(pid: int) -> str:
     """Return a command line in one line of at most 300 characters."""
-    words = read("/proc/{}/cmdline".format(pid), 4096).replace("\0", " ").strip()
-    return (words or read("/proc/{}/comm".format(pid)))[:300]
+    words = read(f"/proc/{pid}/cmdline", 4096).replace("\0", " ").strip()
+    return (words or read(f"/proc/{pid}/comm"))[:300]
 
 
 def age_of(pid: int) -> float:
     """Return the seconds since a process was started, -1 where it cannot be said."""
-    stat = read("/proc/{}/stat".format(pid)).rpartition(")")[2].split()
+    stat = read(f"/proc/{pid}/stat").rpartition(")")[2].split()
     try:
         started = int(stat[19]) / float(os.sysconf("SC_CLK_TCK"))
         return round(max(0.0, float(read("/proc/uptime").split()[0]) - started), 1)
@@ -209,7 +211,7 @@ def age_of(pid: int) -> float:
         return -1.0
 
 
-def sockets(first: int, last: int) -> "dict[str, Any]":
+def sockets(first: int, last: int) -> dict[str, Any]:
     """Who listens, and how full the range of local ports is."""
     rows = socket_table()
     held = owners()
@@ -221,7 +223,7 @@ def sockets(first: int, last: int) -> "dict[str, Any]":
                 "address": row["address"],
                 "port": row["port"],
                 "pid": pid,
-                "process": read("/proc/{}/comm".format(pid)) if pid else "",
+                "process": read(f"/proc/{pid}/comm") if pid else "",
                 "command": command_of(pid) if pid else "",
                 "age": age_of(pid) if pid else -1.0,
             }
@@ -260,13 +262,13 @@ def look_into(namespace: str) -> str:
         os.waitpid(child, 0)
 
 
-def namespaces() -> "list[dict[str, Any]]":
+def namespaces() -> list[dict[str, Any]]:
     """Port ranges of the containers on this node: a new network namespace never inherits the pinned one."""
     mine = os.readlink("/proc/self/ns/net")
-    seen: "dict[str, dict[str, Any]]" = {}
+    seen: dict[str, dict[str, Any]] = {}
     for pid in sorted(filter(str.isdigit, os.listdir("/proc")), key=int):
         try:
-            inode = os.readlink("/proc/{}/ns/net".format(pid))
+            inode = os.readlink(f"/proc/{pid}/ns/net")
         except OSError:
             continue
         if inode == mine:
@@ -284,7 +286,7 @@ def namespaces() -> "list[dict[str, Any]]":
     return found
 
 
-def reverse_name(address: str) -> "dict[str, Any]":
+def reverse_name(address: str) -> dict[str, Any]:
     """Look a peer's name up as TCPStore does for every client, and time it."""
     begun = time.monotonic()
     try:
@@ -294,12 +296,12 @@ def reverse_name(address: str) -> "dict[str, Any]":
     return {"name": name, "seconds": round(time.monotonic() - begun, 3)}
 
 
-def own_answers() -> "list[str]":
+def own_answers() -> list[str]:
     """Addresses of our own host name in the order in which Gloo tries them, of both families."""
     return answers(socket.gethostname())
 
 
-def answers(name: str) -> "list[str]":
+def answers(name: str) -> list[str]:
     """Addresses of a name, each once; none for an empty or unknown one."""
     if not name:
         return []
@@ -310,7 +312,7 @@ def answers(name: str) -> "list[str]":
     return list(dict.fromkeys(str(answer[4][0]) for answer in found))
 
 
-def duplicates(address: str) -> "list[str]":
+def duplicates(address: str) -> list[str]:
     """Ask who else has our IPv4 address, on the wire of the interface that has it; nobody where none has."""
     for card, held in addresses_by_card().items():
         if address in [one.split("/")[0] for one in held]:
@@ -318,7 +320,7 @@ def duplicates(address: str) -> "list[str]":
     return []
 
 
-def duplicate_answers(interface: str, address: str) -> "list[str]":
+def duplicate_answers(interface: str, address: str) -> list[str]:
     """Ask the wire who else has our IPv4 address; the MACs that answered (RFC 5227 probe, needs root).
 
     A probe with an all-zero sender changes nobody's neighbour table, ours included.
@@ -327,7 +329,7 @@ def duplicate_answers(interface: str, address: str) -> "list[str]":
         link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))
     except OSError:
         return []
-    found: "list[str]" = []
+    found: list[str] = []
     try:
         link.bind((interface, 0x0806))
         mac = link.getsockname()[4]
@@ -343,7 +345,7 @@ def duplicate_answers(interface: str, address: str) -> "list[str]":
             packet = link.recv(128)
             sender, holder = packet[22:28], packet[28:32]
             if packet[20:22] == b"\0\2" and holder == socket.inet_aton(address) and sender != mac:
-                shown = ":".join("{:02x}".format(byte) for byte in sender)
+                shown = ":".join(f"{byte:02x}" for byte in sender)
                 if shown not in found:
                     found.append(shown)
     except OSError:  # the time is over, or the card is down

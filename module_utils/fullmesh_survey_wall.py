@@ -3,6 +3,8 @@
 Nothing is judged here; the judge replays packets through these rules on the controller.
 """
 
+from __future__ import annotations
+
 import ctypes
 import json
 import os
@@ -33,7 +35,7 @@ ZONE_FOLDERS = ("/etc/firewalld/zones", "/usr/lib/firewalld/zones")
 POLICY_FOLDERS = ("/etc/firewalld/policies", "/usr/lib/firewalld/policies")
 
 
-def run(argv: "list[str]") -> "tuple[int, str]":
+def run(argv: list[str]) -> tuple[int, str]:
     """Exit status and output of a command; (127, "") where it is missing, (124, "") past its time."""
     env = dict(os.environ, LC_ALL="C", PATH="/usr/sbin:/usr/bin:/sbin:/bin")
     try:
@@ -71,7 +73,7 @@ def by_library() -> str:
     return (said or b"").decode("utf-8", "replace")
 
 
-def ruleset_text() -> "tuple[str, str]":
+def ruleset_text() -> tuple[str, str]:
     """All rules as JSON, or an empty text and why not."""
     if os.geteuid() != 0:
         return "", "reading firewall rules needs root"
@@ -84,9 +86,9 @@ def ruleset_text() -> "tuple[str, str]":
     return "", "neither nft nor libnftables is installed" if code == 127 else "nft gave no answer"  # noqa: PLR2004
 
 
-def reachable(chains: "list[Any]", rules: "list[Any]") -> "set[tuple[str, str, str]]":
+def reachable(chains: list[Any], rules: list[Any]) -> set[tuple[str, str, str]]:
     """Chains that a packet to or from this host can come through: hooks, and what they jump to."""
-    by_chain: "dict[tuple[str, str, str], list[Any]]" = {}
+    by_chain: dict[tuple[str, str, str], list[Any]] = {}
     for rule in rules:
         by_chain.setdefault((rule["family"], rule["table"], rule["chain"]), []).append(rule)
     todo = [
@@ -94,7 +96,7 @@ def reachable(chains: "list[Any]", rules: "list[Any]") -> "set[tuple[str, str, s
         for c in chains
         if c.get("hook") in HOOKS and c.get("type") != "nat"
     ]
-    seen: "set[tuple[str, str, str]]" = set()
+    seen: set[tuple[str, str, str]] = set()
     while todo:
         key = todo.pop()
         if key in seen:
@@ -106,7 +108,7 @@ def reachable(chains: "list[Any]", rules: "list[Any]") -> "set[tuple[str, str, s
     return seen
 
 
-def parse_ruleset(text: str) -> "dict[str, Any]":
+def parse_ruleset(text: str) -> dict[str, Any]:
     """Keep the chains, rules and sets that can decide about a packet to or from this host."""
     held = json.loads(text[:TEXT_MOST])["nftables"]
     chains = [item["chain"] for item in held if "chain" in item]
@@ -127,7 +129,7 @@ def parse_ruleset(text: str) -> "dict[str, Any]":
     }
 
 
-def ruleset() -> "tuple[dict[str, Any], str]":
+def ruleset() -> tuple[dict[str, Any], str]:
     """What nftables enforces, or why that is not known."""
     text, why = ruleset_text()
     if not text:
@@ -137,24 +139,24 @@ def ruleset() -> "tuple[dict[str, Any], str]":
     return parse_ruleset(text), ""
 
 
-def legacy_tables() -> "list[str]":
+def legacy_tables() -> list[str]:
     """Tables of the old iptables in use beside nftables."""
     names = read("/proc/net/ip_tables_names") + "\n" + read("/proc/net/ip6_tables_names")
     return sorted(set(names.split()))
 
 
-def port_borders(rules: "dict[str, Any]", first: int, last: int) -> "list[int]":
+def port_borders(rules: dict[str, Any], first: int, last: int) -> list[int]:
     """Ports on both sides of every border that the rules draw inside the range."""
     text = json.dumps([rule.get("expr", []) for rule in rules.get("rules", [])])
     text += json.dumps([one.get("elem", []) for one in rules.get("sets", [])])
-    found: "set[int]" = set()
+    found: set[int] = set()
     for digits in re.findall(r"(?<![\d.:/])\d{4,5}(?![\d.:/])", text):
         port = int(digits)
         found.update(p for p in (port - 1, port, port + 1) if first <= p <= last)
     return sorted(found)
 
 
-def bus(*words: str) -> "Any":
+def bus(*words: str) -> Any:
     """Ask firewalld over D-Bus; firewall-cmd needs 0.3 s of Python for each question."""
     code, text = run(
         ["busctl", "--json=short", "call", BUS, "/org/fedoraproject/FirewallD1", *words]
@@ -167,7 +169,7 @@ def bus(*words: str) -> "Any":
         return None
 
 
-def plain(value: "Any") -> "Any":
+def plain(value: Any) -> Any:
     """Take D-Bus' types off a value."""
     if isinstance(value, dict):
         if set(value) == {"type", "data"}:
@@ -176,13 +178,13 @@ def plain(value: "Any") -> "Any":
     return [plain(one) for one in value] if isinstance(value, list) else value
 
 
-def ports_of(value: "Any") -> "list[str]":
+def ports_of(value: Any) -> list[str]:
     """Print ``50000-54095/tcp`` for every pair."""
     pairs = value if isinstance(value, list) else []
     return sorted("/".join(map(str, pair)) for pair in pairs if isinstance(pair, (list, tuple)))
 
 
-def runtime_zone(name: str) -> "dict[str, Any]":
+def runtime_zone(name: str) -> dict[str, Any]:
     """Settings of a zone that are in force."""
     held = bus(BUS + ".zone", "getZoneSettings2", "s", name)
     held = plain(held) if held is not None else {}
@@ -196,7 +198,7 @@ def runtime_zone(name: str) -> "dict[str, Any]":
     }
 
 
-def kept_zone(name: str) -> "dict[str, Any] | None":
+def kept_zone(name: str) -> dict[str, Any] | None:
     """Settings of a zone as they will be after a reload; None where there is no file."""
     for folder in ZONE_FOLDERS:
         text = read(os.path.join(folder, name + ".xml"))
@@ -217,7 +219,7 @@ def kept_zone(name: str) -> "dict[str, Any] | None":
     return None
 
 
-def runtime_policy(name: str) -> "dict[str, Any]":
+def runtime_policy(name: str) -> dict[str, Any]:
     """Settings of a policy that are in force."""
     held = bus(BUS + ".policy", "getPolicySettings", "s", name)
     held = plain(held) if held is not None else {}
@@ -231,13 +233,13 @@ def runtime_policy(name: str) -> "dict[str, Any]":
     }
 
 
-def words_of(node: "Any") -> "list[str]":
+def words_of(node: Any) -> list[str]:
     """Write an element of a rule and what is in it as firewalld writes it: ``port port="22" protocol="tcp"``."""
-    found = [str(node.tag)] + ['{}="{}"'.format(key, node.get(key)) for key in node.attrib]
+    found = [str(node.tag)] + [f'{key}="{node.get(key)}"' for key in node.attrib]
     return found + [word for child in node for word in words_of(child)]
 
 
-def kept_policy(name: str) -> "dict[str, Any] | None":
+def kept_policy(name: str) -> dict[str, Any] | None:
     """Settings of a policy as they will be after a reload; None where there is no file."""
     for folder in POLICY_FOLDERS:
         text = read(os.path.join(folder, name + ".xml"))
@@ -257,7 +259,7 @@ def kept_policy(name: str) -> "dict[str, Any] | None":
     return None
 
 
-def policies() -> "dict[str, Any]":
+def policies() -> dict[str, Any]:
     """The policies in force and those with a file of this node's own; {} where firewalld knows none (before 0.9)."""
     active = bus(BUS + ".policy", "getActivePolicies")
     if active is None:
@@ -273,13 +275,13 @@ def policies() -> "dict[str, Any]":
     return found
 
 
-def files_in(folder: str) -> "list[str]":
+def files_in(folder: str) -> list[str]:
     """Name the objects that have a file in a folder of firewalld's configuration."""
     names = os.listdir(folder) if os.path.isdir(folder) else []
     return [name[: -len(".xml")] for name in names if name.endswith(".xml")]
 
 
-def firewalld() -> "tuple[dict[str, Any], str]":
+def firewalld() -> tuple[dict[str, Any], str]:
     """Zones and policies in force beside those on disk; {} where firewalld does not run, and why it is not known."""
     active = bus(BUS + ".zone", "getActiveZones")
     if active is None:

@@ -1,6 +1,8 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Kernel settings on a node: read, merge with what others want, write, read back. Python 3.6, stdlib only."""
+"""Kernel settings on a node: read, merge with what others want, write, read back. Stdlib only."""
+
+from __future__ import annotations
 
 import errno
 import os
@@ -25,7 +27,7 @@ LAST_FILE = "/etc/sysctl.conf"
 ASKED = "# asked for: "
 
 
-def slashed(key):  # type: (str) -> str
+def slashed(key: str) -> str:
     """Return a key's path below /proc/sys; ``net/ipv4/conf/eth0.1/x`` and ``net.ipv4.conf.eth0/1.x`` are one."""
     dot, slash = key.find("."), key.find("/")
     if slash != -1 and (dot == -1 or slash < dot):
@@ -33,14 +35,14 @@ def slashed(key):  # type: (str) -> str
     return key.translate({ord("."): "/", ord("/"): "."})
 
 
-def normal(value):  # type: (object) -> str
+def normal(value: object) -> str:
     """Return a value with single blanks: the kernel prints tabs between several numbers."""
     return " ".join(str(value).split())
 
 
-def ports_of(text):  # type: (str) -> set[int]
+def ports_of(text: str) -> set[int]:
     """Read ``8080,30000-32767`` as the kernel prints it."""
-    found = set()  # type: set[int]
+    found: set[int] = set()
     for part in text.replace(" ", "").split(","):
         if part:
             first, _, last = part.partition("-")
@@ -48,26 +50,26 @@ def ports_of(text):  # type: (str) -> set[int]
     return found
 
 
-def ports_text(ports):  # type: (set[int]) -> str
+def ports_text(ports: set[int]) -> str:
     """Print ports in the kernel's own form, so that a read-back can be compared by eye."""
-    runs = []  # type: list[list[int]]
+    runs: list[list[int]] = []
     for port in sorted(ports):
         if runs and port == runs[-1][1] + 1:
             runs[-1][1] = port
         else:
             runs.append([port, port])
-    return ",".join(str(a) if a == b else "{}-{}".format(a, b) for a, b in runs)
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
-def larger(values):  # type: (list[str]) -> str
+def larger(values: list[str]) -> str:
     """Return the larger of several values, number by number (``tcp_rmem`` has three)."""
     rows = [[int(number) for number in value.split()] for value in values if value]
-    return " ".join(str(max(column)) for column in zip(*rows))  # noqa: B905 (Python 3.6 has no strict)
+    return " ".join(str(max(column)) for column in zip(*rows))
 
 
-def parse_conf(text):  # type: (str) -> dict[str, Entry]
+def parse_conf(text: str) -> dict[str, Entry]:
     """Read a sysctl.d file: path -> value, and what had been asked for where the file is ours."""
-    found = {}  # type: dict[str, Entry]
+    found: dict[str, Entry] = {}
     asked = None
     for raw in text.splitlines():
         line = raw.strip()
@@ -84,14 +86,14 @@ def parse_conf(text):  # type: (str) -> dict[str, Entry]
 class Node:
     """The machine; tests bring another root."""
 
-    def __init__(self, root="/"):  # type: (str) -> None
+    def __init__(self, root: str = "/") -> None:
         self.root = root.rstrip("/")
 
-    def at(self, path):  # type: (str) -> str
+    def at(self, path: str) -> str:
         """Say where a path of the node is for us."""
         return self.root + path
 
-    def text(self, path):  # type: (str) -> str | None
+    def text(self, path: str) -> str | None:
         """Return a file's text, None where there is none."""
         try:
             with open(self.at(path), encoding="utf-8", errors="replace") as stream:
@@ -99,12 +101,12 @@ class Node:
         except OSError:
             return None
 
-    def value(self, key):  # type: (str) -> str | None
+    def value(self, key: str) -> str | None:
         """Return the running kernel's value, None where it has no such key or hides it."""
         text = self.text("/proc/sys/" + slashed(key))
         return None if text is None else normal(text)
 
-    def why_not(self, key):  # type: (str) -> str
+    def why_not(self, key: str) -> str:
         """Say why a key cannot be written here at all; empty when it can be tried. Writes nothing."""
         path = self.at("/proc/sys/" + slashed(key))
         if not os.path.exists(path):
@@ -112,10 +114,10 @@ class Node:
         try:
             os.close(os.open(path, os.O_WRONLY))
         except OSError as exc:
-            return "readonly ({})".format(errno.errorcode.get(exc.errno or 0, str(exc.errno)))
+            return f"readonly ({errno.errorcode.get(exc.errno or 0, str(exc.errno))})"
         return ""
 
-    def write(self, key, value):  # type: (str, str) -> str
+    def write(self, key: str, value: str) -> str:
         """Write a value; return the name of the kernel's error, empty when it took it."""
         try:
             with open(self.at("/proc/sys/" + slashed(key)), "w") as stream:
@@ -124,9 +126,9 @@ class Node:
             return str(errno.errorcode.get(exc.errno or 0, str(exc.errno)))
         return ""
 
-    def conf_files(self):  # type: () -> list[str]
+    def conf_files(self) -> list[str]:
         """List the files that set kernel values at boot, in the order of their effect."""
-        names = {}  # type: dict[str, str]
+        names: dict[str, str] = {}
         for directory in reversed(DIRECTORIES):
             try:
                 entries = os.listdir(self.at(directory))
@@ -136,7 +138,7 @@ class Node:
         files = [names[name] for name in sorted(names)]
         return [*files, LAST_FILE] if os.path.exists(self.at(LAST_FILE)) else files
 
-    def is_container(self):  # type: () -> bool
+    def is_container(self) -> bool:
         """Say whether this is a container: it shares a kernel that belongs to somebody else."""
         if os.path.exists(self.at("/run/systemd/container")):
             return True
@@ -146,22 +148,22 @@ class Node:
 class Others:
     """What files other than ours set at boot."""
 
-    def __init__(self, node, own):  # type: (Node, str) -> None
-        self.before = []  # type: list[tuple[str, dict[str, Entry]]]
-        self.after = []  # type: list[tuple[str, dict[str, Entry]]]
+    def __init__(self, node: Node, own: str) -> None:
+        self.before: list[tuple[str, dict[str, Entry]]] = []
+        self.after: list[tuple[str, dict[str, Entry]]] = []
         for path in node.conf_files():
             late = path == LAST_FILE or os.path.basename(path) > os.path.basename(own)
             if path != own:
                 side = self.after if late else self.before
                 side.append((path, parse_conf(node.text(path) or "")))
 
-    def values(self, key):  # type: (str) -> list[str]
+    def values(self, key: str) -> list[str]:
         """Return every value that another file gives to a key."""
         path = slashed(key)
         sides = self.before + self.after
         return [str(found[path]["value"]) for _, found in sides if path in found]
 
-    def override(self, key):  # type: (str) -> tuple[str, str]
+    def override(self, key: str) -> tuple[str, str]:
         """Return the file that has the last word after ours, and its value; empty when nobody has."""
         path = slashed(key)
         for name, found in reversed(self.after):
@@ -170,7 +172,7 @@ class Others:
         return "", ""
 
 
-def satisfied(rule, target, seen):  # type: (str, str, str | None) -> bool
+def satisfied(rule: str, target: str, seen: str | None) -> bool:
     """Say whether a value that was read back does what was asked."""
     if seen is None:
         return False
@@ -184,8 +186,7 @@ def satisfied(rule, target, seen):  # type: (str, str, str | None) -> bool
         return False
 
 
-def target_of(setting, running, mine, others):
-    # type: (Entry, str | None, Entry | None, list[str]) -> str
+def target_of(setting: Entry, running: str | None, mine: Entry | None, others: list[str]) -> str:
     """Work out the value to set: never below what the node's admin chose, never without others' ports.
 
     A running value that is exactly what we wrote, for exactly what was asked then, is ours to change.
@@ -204,12 +205,12 @@ def target_of(setting, running, mine, others):
     return larger([wanted, *([] if ours else [running or ""]), *others])
 
 
-def valid_ports(text):  # type: (str) -> bool
+def valid_ports(text: str) -> bool:
     """Say whether ports_of can read it: other people's files hold anything."""
     return bool(re.match(r"^[0-9,\s-]*$", text))
 
 
-def usable(rule, texts):  # type: (str, list[str]) -> list[str]
+def usable(rule: str, texts: list[str]) -> list[str]:
     """Drop other files' values that the kernel would not take either."""
     if rule == "ports":
         return [text for text in texts if valid_ports(text)]
@@ -218,7 +219,7 @@ def usable(rule, texts):  # type: (str, list[str]) -> list[str]
     return texts
 
 
-def look(node, setting, mine, others):  # type: (Node, Entry, Entry | None, Others) -> Entry
+def look(node: Node, setting: Entry, mine: Entry | None, others: Others) -> Entry:
     """Compare one setting with the node; nothing is written."""
     key = str(setting["key"])
     running = node.value(key)
@@ -229,7 +230,7 @@ def look(node, setting, mine, others):  # type: (Node, Entry, Entry | None, Othe
     name, last = others.override(key)
     blocked = node.why_not(key)
     if name and not satisfied(setting["rule"], target, last):
-        found["status"], found["detail"] = "overridden", "{} sets {!r}".format(name, last)
+        found["status"], found["detail"] = "overridden", f"{name} sets {last!r}"
     elif satisfied("exact", target, running):
         found["status"] = "kept" if target != found["asked"] else "already"
     elif blocked:
@@ -239,12 +240,12 @@ def look(node, setting, mine, others):  # type: (Node, Entry, Entry | None, Othe
     return found
 
 
-def apply(node, found):  # type: (Node, Entry) -> None
+def apply(node: Node, found: Entry) -> None:
     """Write one value and read it back; the answer replaces the guess in *found*."""
     error = node.write(found["key"], found["target"])
     found["seen"] = node.value(found["key"])
     if error in ("EACCES", "EROFS", "EPERM"):
-        found["status"], found["detail"] = "cannot", "readonly ({})".format(error)
+        found["status"], found["detail"] = "cannot", f"readonly ({error})"
     elif error:
         found["status"], found["detail"] = "refused", error
     elif not satisfied(found["rule"], found["target"], found["seen"]):
@@ -254,10 +255,10 @@ def apply(node, found):  # type: (Node, Entry) -> None
         )
 
 
-def render(header, settings, founds):  # type: (str, list[Entry], list[Entry]) -> str
+def render(header: str, settings: list[Entry], founds: list[Entry]) -> str:
     """Print the drop-in: every line with its reason; a value that cannot be set here stays a comment."""
     blocks = [header]
-    for setting, found in zip(settings, founds):  # noqa: B905 (Python 3.6 has no strict)
+    for setting, found in zip(settings, founds):
         lines = ["# " + line for line in str(setting["reason"]).splitlines()]
         lines.append(ASKED + found["asked"])
         line = "{} = {}".format(found["key"], found["target"])

@@ -1,10 +1,12 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""ufw on a node: whether it is on, what its user allowed, and the same in firewalld's words. Python 3.6, stdlib only.
+"""ufw on a node: whether it is on, what its user allowed, and the same in firewalld's words. Stdlib only.
 
 ufw's user rules are the ``### tuple ###`` lines of /etc/ufw/user.rules (ufw's own source of truth, it writes the
 iptables lines below them from it): action, protocol, port, to, source port, from, [applications,] direction.
 """
+
+from __future__ import annotations
 
 import ipaddress
 import os
@@ -36,29 +38,29 @@ RULES = (("4", "user.rules"), ("6", "user6.rules"))
 SHIPPED = "/usr/share/ufw/iptables/"
 
 
-def enabled(root=""):  # type: (str) -> bool
+def enabled(root: str = "") -> bool:
     """Say whether ufw is on; its unit is `active` even where it does nothing, ufw.conf decides."""
     lines = look(root + CONF).splitlines()
     return any(line.replace(" ", "").lower() == "enabled=yes" for line in lines)
 
 
-def installed(root=""):  # type: (str) -> bool
+def installed(root: str = "") -> bool:
     """Say whether the command is there."""
     return os.path.exists(root + COMMAND)
 
 
-def taken(root=""):  # type: (str) -> bool
+def taken(root: str = "") -> bool:
     """Say whether we took over from ufw earlier."""
     return os.path.exists(root + TAKEN)
 
 
-def loaded(run):  # type: (Runner) -> bool
+def loaded(run: Runner) -> bool:
     """Say whether its rules are in the kernel; this is what `ufw status` looks at."""
     rc, out = run([COMMAND, "status"])
     return rc == 0 and "Status: active" in out
 
 
-def tuples(root=""):  # type: (str) -> list[Entry]
+def tuples(root: str = "") -> list[Entry]:
     """Return the user's rules in ufw's order, v4 first."""
     found = []
     for family, name in RULES:
@@ -69,19 +71,19 @@ def tuples(root=""):  # type: (str) -> list[Entry]
     return found
 
 
-def parse(text):  # type: (str) -> Entry
+def parse(text: str) -> Entry:
     """Read one tuple; ``odd`` where it has a shape that we do not know."""
     words = [word for word in text.split() if not word.startswith("comment=")]
-    entry = {"text": text.partition(" comment=")[0], "odd": True}  # type: Entry
+    entry: Entry = {"text": text.partition(" comment=")[0], "odd": True}
     if len(words) not in (FIELDS, WITH_APPLICATIONS):
         return entry
     names = ("action", "protocol", "port", "to", "source_port", "from")
-    entry.update(dict(zip(names, words)), direction=words[-1], odd=False)  # noqa: B905 (Python 3.6)
+    entry.update(dict(zip(names, words)), direction=words[-1], odd=False)
     entry["action"] = entry["action"].partition("_")[0]
     return entry
 
 
-def why_not(one):  # type: (Entry) -> str
+def why_not(one: Entry) -> str:
     """Say why a rule cannot be said in firewalld's words; empty when it can."""
     if one["odd"]:
         return "of a shape that is not known"
@@ -94,7 +96,7 @@ def why_not(one):  # type: (Entry) -> str
     return "by source port" if one["source_port"] != "any" else ""
 
 
-def shuts_out(one, ours, ports):  # type: (Entry, list[str], list[str]) -> bool
+def shuts_out(one: Entry, ours: list[str], ports: list[str]) -> bool:
     """Say whether a rule keeps one of our senders from one of our ports."""
     if one["action"] not in ("deny", "reject") or not overlaps(one, ports):
         return False
@@ -103,7 +105,7 @@ def shuts_out(one, ours, ports):  # type: (Entry, list[str], list[str]) -> bool
     return any(ipaddress.ip_network(text).overlaps(network) for text in senders)
 
 
-def left_out(root, ours, ports):  # type: (str, list[str], list[str]) -> list[str]
+def left_out(root: str, ours: list[str], ports: list[str]) -> list[str]:
     """Name what cannot be carried over: rules, defaults, edited files."""
     found = ["`{}` ({})".format(one["text"], why_not(one)) for one in tuples(root) if why_not(one)]
     found += [
@@ -113,22 +115,22 @@ def left_out(root, ours, ports):  # type: (str, list[str], list[str]) -> list[st
     ]
     defaults = look(root + "/etc/default/ufw")
     for key, usual in (("INPUT", ("drop", "reject")), ("OUTPUT", ("accept",))):
-        seen = re.search(r'^DEFAULT_{}_POLICY="?(\w+)'.format(key), defaults, re.MULTILINE)
+        seen = re.search(rf'^DEFAULT_{key}_POLICY="?(\w+)', defaults, re.MULTILINE)
         if seen and seen.group(1).lower() not in usual:
-            found.append("DEFAULT_{}_POLICY={} in /etc/default/ufw".format(key, seen.group(1)))
+            found.append(f"DEFAULT_{key}_POLICY={seen.group(1)} in /etc/default/ufw")
     for name in ("before.rules", "before6.rules", "after.rules", "after6.rules"):
         shipped = look(root + SHIPPED + name)
         if shipped and look(root + "/etc/ufw/" + name) != shipped:
-            found.append("/etc/ufw/{} (was edited)".format(name))
+            found.append(f"/etc/ufw/{name} (was edited)")
     return found
 
 
-def carried(root, ours, ports):  # type: (str, list[str], list[str]) -> list[Entry]
+def carried(root: str, ours: list[str], ports: list[str]) -> list[Entry]:
     """Return the rules that go on in firewalld."""
     return [one for one in tuples(root) if not why_not(one) and not shuts_out(one, ours, ports)]
 
 
-def opened(root, zone, doors, rules):  # type: (str, str, list[int], list[Entry]) -> list[str]
+def opened(root: str, zone: str, doors: list[int], rules: list[Entry]) -> list[str]:
     """Name the ssh ports that ufw, by its default deny, kept from some and firewalld's default zone opens to all.
 
     *doors*: what that zone lets in. *rules*: those carried over, in a policy that is asked before any zone: one for
@@ -148,29 +150,29 @@ def opened(root, zone, doors, rules):  # type: (str, str, list[int], list[Entry]
     ]
 
 
-def for_all(one, port):  # type: (Entry, int) -> bool
+def for_all(one: Entry, port: int) -> bool:
     """Say whether a rule speaks of a TCP port, whoever asks and whichever address of the node."""
     everybody = one["from"].endswith("/0") and one["to"].endswith("/0")
-    return everybody and overlaps(one, ["{}/tcp".format(port)])
+    return everybody and overlaps(one, [f"{port}/tcp"])
 
 
-def policy(zone, rules):  # type: (str, list[Entry]) -> str
+def policy(zone: str, rules: list[Entry]) -> str:
     """Print the user's rules as a policy: first match wins, as in ufw (rich rules go by their priority)."""
     texts = [text for one in rules for text in rich_rules(one)]
     if not texts:
         return ""
-    lines = ['<policy target="CONTINUE" priority="{}">'.format(PRIORITY)]
-    lines.append("  <short>{}-ufw</short>".format(zone))
+    lines = [f'<policy target="CONTINUE" priority="{PRIORITY}">']
+    lines.append(f"  <short>{zone}-ufw</short>")
     lines.append("  <description>What ufw let in on this node before.</description>")
     lines += ['  <ingress-zone name="ANY"/>', '  <egress-zone name="HOST"/>']
     for number, (family, inner) in enumerate(texts, 1):
-        lines.append('  <rule family="ipv{}" priority="{}">'.format(family, number))
+        lines.append(f'  <rule family="ipv{family}" priority="{number}">')
         lines += ["    " + part for part in inner]
         lines.append("  </rule>")
     return str(HEAD) + "\n".join([*lines, "</policy>"]) + "\n"
 
 
-def rich_rules(one):  # type: (Entry) -> list[tuple[str, list[str]]]
+def rich_rules(one: Entry) -> list[tuple[str, list[str]]]:
     """Turn one tuple into rich rules: one for each port and protocol."""
     ends = []
     if not one["from"].endswith("/0"):
@@ -181,11 +183,11 @@ def rich_rules(one):  # type: (Entry) -> list[tuple[str, list[str]]]
     return [(one["family"], [*ends, *part, verdict]) for part in port_parts(one)]
 
 
-def port_parts(one):  # type: (Entry) -> list[list[str]]
+def port_parts(one: Entry) -> list[list[str]]:
     """Return the elements for ports and protocol; ufw means tcp and udp where it has a port and no protocol."""
     if one["port"] == "any":
         name = one["protocol"]
-        return [[]] if name == "any" else [["<protocol value={}/>".format(quoteattr(name))]]
+        return [[]] if name == "any" else [[f"<protocol value={quoteattr(name)}/>"]]
     protocols = ["tcp", "udp"] if one["protocol"] == "any" else [one["protocol"]]
     form = "<port port={} protocol={}/>"
     return [
@@ -195,7 +197,7 @@ def port_parts(one):  # type: (Entry) -> list[list[str]]
     ]
 
 
-def overlaps(one, ports):  # type: (Entry, list[str]) -> bool
+def overlaps(one: Entry, ports: list[str]) -> bool:
     """Say whether a rule speaks of one of these ports (``50000-54095/tcp``)."""
     for text in ports:
         number, _, protocol = text.partition("/")
@@ -209,17 +211,17 @@ def overlaps(one, ports):  # type: (Entry, list[str]) -> bool
     return False
 
 
-def remarks(rules, ports, lost):  # type: (list[Entry], list[str], list[str]) -> list[Entry]
+def remarks(rules: list[Entry], ports: list[str], lost: list[str]) -> list[Entry]:
     """Say what the user has to know of the change of hands."""
     text = (
-        "ufw was active; its {} rule(s) for others go on in firewalld's policy and ufw is disabled "
-        "(undo gives it back)".format(len(rules))
+        f"ufw was active; its {len(rules)} rule(s) for others go on in firewalld's policy and ufw is disabled "
+        "(undo gives it back)"
     )
     if lost:
         text += ". Not carried over, as asked: " + "; ".join(lost)
     limits = [one["text"] for one in rules if one["action"] == "limit"]
     if limits:
-        text += ". Without their rate limit: " + "; ".join("`{}`".format(one) for one in limits)
+        text += ". Without their rate limit: " + "; ".join(f"`{one}`" for one in limits)
     found = [{"code": "PF-203", "text": text + "."}]
     open_ = [one for one in rules if one["action"] in ("allow", "limit")]
     wide = ["`{}`".format(one["text"]) for one in open_ if overlaps(one, ports)]

@@ -1,13 +1,15 @@
 """The list of dnf's versionlock plugin: what it holds, and our lines in it beside other people's.
 
-Runs on nodes: standard library only, Python 3.6 syntax. Not by ``dnf versionlock``: that loads every repository's
+Runs on nodes: standard library only. Not by ``dnf versionlock``: that loads every repository's
 list first (a mirror that is away stops it) and drops all comments of the file when it deletes one lock.
 """
+
+from __future__ import annotations
 
 import configparser
 import os
 import re
-from typing import Dict, List, Sequence, Tuple
+from collections.abc import Sequence
 
 from ansible.module_utils.fullmesh_files import read
 
@@ -25,7 +27,7 @@ OFF = ("0", "no", "false", "off")
 
 def our_lock(name: str, version: str) -> str:
     """The line that holds *name* in *version* (VERSION-RELEASE)."""
-    return "%s-%s.*" % (name, version)
+    return f"{name}-{version}.*"
 
 
 def is_ours(line: str, names: Sequence[str]) -> bool:
@@ -45,7 +47,7 @@ def locks_version(line: str, name: str, version: str) -> bool:
     return bool(re.match(form, line.strip()))
 
 
-def held(text: str, versions: Dict[str, str]) -> List[str]:
+def held(text: str, versions: dict[str, str]) -> list[str]:
     """Those of *versions* (name to version) that the list lets have this version and no other."""
     lines = text.splitlines()
     found = []
@@ -58,7 +60,7 @@ def held(text: str, versions: Dict[str, str]) -> List[str]:
 
 def without(text: str, names: Sequence[str]) -> str:
     """The list without our lines, and with what we had set aside."""
-    kept = []  # type: List[str]
+    kept: list[str] = []
     below = False
     for line in text.splitlines(True):
         bare = line.rstrip("\n")
@@ -69,7 +71,7 @@ def without(text: str, names: Sequence[str]) -> str:
     return "".join(kept)
 
 
-def with_locks(text: str, versions: Dict[str, str]) -> str:
+def with_locks(text: str, versions: dict[str, str]) -> str:
     """The list with our locks, and without effect for locks that would let the packages have another version."""
     if len(held(text, versions)) == len(versions):
         return text
@@ -82,7 +84,7 @@ def with_locks(text: str, versions: Dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def entries(text: str) -> List[str]:
+def entries(text: str) -> list[str]:
     """What the plugin reads of a list."""
     lines = [line.strip() for line in text.splitlines()]
     return [line for line in lines if line and not line.startswith("#")]
@@ -98,19 +100,19 @@ def setting(path: str, option: str) -> str:
     return parser.get("main", option, fallback="").strip()
 
 
-def plugin(root: str = "") -> Tuple[str, str]:
+def plugin(root: str = "") -> tuple[str, str]:
     """Where the list lies, and why the plugin does not read it ("" when it does)."""
     path = root + (setting(root + CONF, "locklist") or LIST)
     if not os.path.exists(root + CONF):
-        return path, "%s is not there" % CONF
+        return path, f"{CONF} is not there"
     if setting(root + CONF, "enabled").lower() in OFF:
-        return path, "%s says enabled=0" % CONF
+        return path, f"{CONF} says enabled=0"
     if setting(root + DNF_CONF, "plugins").lower() in OFF:
-        return path, "%s says plugins=0" % DNF_CONF
+        return path, f"{DNF_CONF} says plugins=0"
     return path, ""
 
 
-def held_here(versions: Dict[str, str], root: str = "") -> List[str]:
+def held_here(versions: dict[str, str], root: str = "") -> list[str]:
     """Those of *versions* that dnf holds on this node."""
     path, why_not = plugin(root)
     if why_not:

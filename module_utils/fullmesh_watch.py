@@ -5,6 +5,8 @@
 Signals and the exit code pass through. A healthy job is watched without a word.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import json
@@ -42,7 +44,7 @@ PASSED_ON = (
 MARK = "\x1efullmesh-watch "  # before an event for the controller
 
 
-def parse(argv: "list[str]") -> "argparse.Namespace":
+def parse(argv: list[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="fullmesh-watch", description=__doc__)
     parser.add_argument("--within", type=float, default=WITHIN, metavar="SECONDS")
@@ -58,7 +60,7 @@ def parse(argv: "list[str]") -> "argparse.Namespace":
     return args
 
 
-def load_plan(path: str) -> "dict[str, Any]":
+def load_plan(path: str) -> dict[str, Any]:
     """Read who takes part; without a plan nobody can be named, only counted."""
     try:
         if path.startswith("{"):  # from the controller, which writes no file here
@@ -66,13 +68,13 @@ def load_plan(path: str) -> "dict[str, Any]":
         else:
             with open(path) as stream:
                 text = stream.read()
-        plan: "dict[str, Any]" = json.loads(text)
+        plan: dict[str, Any] = json.loads(text)
     except (OSError, ValueError):
         return {}
     return plan if isinstance(plan, dict) else {}
 
 
-def own_name(plan: "dict[str, Any]", given: str) -> str:
+def own_name(plan: dict[str, Any], given: str) -> str:
     """Name this node as the plan does."""
     address = os.environ.get("FULLMESH_ADDRESS", "")
     named = judge.node_at(plan, address).get("name", "") if address else ""
@@ -82,21 +84,21 @@ def own_name(plan: "dict[str, Any]", given: str) -> str:
 class Watch:
     """A job and what is known of it."""
 
-    def __init__(self, args: "argparse.Namespace", plan: "dict[str, Any]") -> None:
+    def __init__(self, args: argparse.Namespace, plan: dict[str, Any]) -> None:
         """Remember the settings; nothing is started yet."""
         self.args = args
         self.plan = plan
         self.me = own_name(plan, args.name)
         self.names = look.Names()
         self.started = time.monotonic()
-        self.first_seen: "dict[str, float]" = {}
-        self.reported: "dict[str, float]" = {}
-        self.later: "dict[str, float]" = {}  # not to be asked again before
-        self.once: "dict[int, dict[str, int]]" = {}  # port -> node -> most connections
-        self.reached: "set[tuple[int | None, int]]" = set()  # rank and port
+        self.first_seen: dict[str, float] = {}
+        self.reported: dict[str, float] = {}
+        self.later: dict[str, float] = {}  # not to be asked again before
+        self.once: dict[int, dict[str, int]] = {}  # port -> node -> most connections
+        self.reached: set[tuple[int | None, int]] = set()  # rank and port
         self.linked = False  # data went between nodes: who leaves from now on has done its work
-        self.together: "float | None" = None
-        self.telling: "list[threading.Thread]" = []
+        self.together: float | None = None
+        self.telling: list[threading.Thread] = []
         self.ended_by_us = 0.0
         self.killed = False
 
@@ -107,19 +109,19 @@ class Watch:
     def say(self, text: str) -> None:
         """Print a line of ours beside the job's own output."""
         if not self.args.json:
-            sys.stderr.write("fullmesh-watch: after {:.0f} s: {}\n".format(self.age(), text))
+            sys.stderr.write(f"fullmesh-watch: after {self.age():.0f} s: {text}\n")
             sys.stderr.flush()
 
-    def event(self, kind: str, **more: "Any") -> None:
+    def event(self, kind: str, **more: Any) -> None:
         """Tell the controller."""
         if self.args.json:
             data = dict(more, event=kind, node=self.me, after=round(self.age(), 1))
             sys.stderr.write(MARK + json.dumps(data) + "\n")
             sys.stderr.flush()
 
-    def problems(self, picture: "dict[str, Any]") -> "list[dict[str, Any]]":
+    def problems(self, picture: dict[str, Any]) -> list[dict[str, Any]]:
         """Return everything that keeps the ranks apart now."""
-        found: "list[dict[str, Any]]" = []
+        found: list[dict[str, Any]] = []
         known = set()
         for where in judge.endpoints(picture):
             most = self.most_of(picture, where)
@@ -133,9 +135,7 @@ class Watch:
         )
         return found + judge.blocked(self.plan, picture, self.me, known)
 
-    def most_of(
-        self, picture: "dict[str, Any]", where: "dict[str, Any]"
-    ) -> "dict[str, int] | None":
+    def most_of(self, picture: dict[str, Any], where: dict[str, Any]) -> dict[str, int] | None:
         """Return the most connections that each node ever had to what this node hosts."""
         if not judge.hosted(picture, where["port"]):
             return None
@@ -144,9 +144,7 @@ class Watch:
             most[name] = max(count, most.get(name, 0))
         return most
 
-    def unreached(
-        self, picture: "dict[str, Any]", where: "dict[str, Any]"
-    ) -> "list[dict[str, Any]]":
+    def unreached(self, picture: dict[str, Any], where: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the ranks here that have never reached their endpoint: one that has may leave it again."""
         found = judge.unreached(self.plan, picture, where, self.me, self.names.addresses)
         away = {problem["rank"] for problem in found}
@@ -155,7 +153,7 @@ class Watch:
                 self.reached.add((one["rank"], where["port"]))
         return [p for p in found if (p["rank"], where["port"]) not in self.reached]
 
-    def explain(self, problem: "dict[str, Any]") -> None:
+    def explain(self, problem: dict[str, Any]) -> None:
         """Find out why; this probes, so it is done once for each problem that is reported."""
         if problem["code"] == judge.UNREACHED:
             addresses = self.names.addresses(problem["host"], look.RESOLVE_SECONDS)
@@ -174,7 +172,7 @@ class Watch:
             zone = look.shut_zone(address, problem["port"]) if address else ""
             judge.explain_missing(problem, verdict, zone, self.me)
 
-    def tell(self, problem: "dict[str, Any]") -> None:
+    def tell(self, problem: dict[str, Any]) -> None:
         """Find out why, and say it."""
         self.explain(problem)
         if (
@@ -188,11 +186,11 @@ class Watch:
         self.say(judge.sentence(problem))
         self.event("problem", problem=problem, sentence=judge.sentence(problem))
 
-    def started_waiting(self, problem: "dict[str, Any]") -> float:
+    def started_waiting(self, problem: dict[str, Any]) -> float:
         """Return when a problem was first seen."""
         return self.first_seen.get(problem["key"], 0.0)
 
-    def report(self, problem: "dict[str, Any]") -> None:
+    def report(self, problem: dict[str, Any]) -> None:
         """Do that aside: probes and firewalld take seconds, in which signals have to get through."""
         thread = threading.Thread(target=self.tell, args=(problem,))
         thread.daemon = True
@@ -205,7 +203,7 @@ class Watch:
         for thread in self.telling:
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def judge_now(self, picture: "dict[str, Any]") -> None:
+    def judge_now(self, picture: dict[str, Any]) -> None:
         """Report what has lasted too long, and that it is over."""
         found = {problem["key"]: problem for problem in self.problems(picture)}
         now = self.age()
@@ -242,8 +240,8 @@ class Watch:
 
 
 def start(
-    command: "list[str]", mask: "set[int | signal.Signals]", leash: bool
-) -> "subprocess.Popen[bytes]":
+    command: list[str], mask: set[int | signal.Signals], leash: bool
+) -> subprocess.Popen[bytes]:
     """Start the job with the signals as they were for us."""
 
     def restore() -> None:
@@ -262,7 +260,7 @@ def send(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def end(watch: Watch, job: "subprocess.Popen[bytes]", number: int) -> None:
+def end(watch: Watch, job: subprocess.Popen[bytes], number: int) -> None:
     """Ask the job to end; the second time it is not asked."""
     watch.ended_by_us = watch.ended_by_us or watch.age()
     late = watch.age() - watch.ended_by_us > GRACE
@@ -277,13 +275,13 @@ def leash_gone() -> bool:
     return not os.read(0, 4096)
 
 
-def pass_on(job: "subprocess.Popen[bytes]", info: "signal.struct_siginfo") -> None:
+def pass_on(job: subprocess.Popen[bytes], info: signal.struct_siginfo) -> None:
     """Hand a signal to the job, unless the terminal's kernel side gave it to the whole group already."""
     if info.si_code <= 0 and info.si_signo in [int(number) for number in PASSED_ON]:
         send(job.pid, info.si_signo)
 
 
-def follow(watch: Watch, job: "subprocess.Popen[bytes]") -> int:
+def follow(watch: Watch, job: subprocess.Popen[bytes]) -> int:
     """Watch the job to its end; returns its code as subprocess has it."""
     waited = [*PASSED_ON, signal.SIGCHLD]
     while job.poll() is None:
@@ -324,7 +322,7 @@ def leave(code: int) -> int:
     return 128 + number
 
 
-def main(argv: "list[str]") -> int:
+def main(argv: list[str]) -> int:
     """Run the job under watch."""
     args = parse(argv)
     if not args.command or args.within <= 0 or args.kill_after < 0:
@@ -332,9 +330,7 @@ def main(argv: "list[str]") -> int:
             "[WA-105] {}. Usage: fullmesh-watch [--within SECONDS] -- COMMAND\n".format(
                 "no command was given"
                 if not args.command
-                else "--within {} and --kill-after {} are no waiting times".format(
-                    args.within, args.kill_after
-                )
+                else f"--within {args.within} and --kill-after {args.kill_after} are no waiting times"
             )
         )
         return USAGE

@@ -4,6 +4,8 @@ A plan names the nodes: ``{"nodes": [{name, address, addresses, first_rank, loca
 "data_ports": {first, last}}``; all of it may be missing.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 import fullmesh_sockets as sockets
@@ -29,13 +31,13 @@ WHY = {
 FIREWALL = "firewall-cmd --get-active-zones; nft list ruleset"
 
 
-def nodes_of(plan: "dict[str, Any]") -> "list[dict[str, Any]]":
+def nodes_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the planned nodes, or none."""
-    found: "list[dict[str, Any]]" = plan.get("nodes") or []
+    found: list[dict[str, Any]] = plan.get("nodes") or []
     return found
 
 
-def node_at(plan: "dict[str, Any]", address: str) -> "dict[str, Any]":
+def node_at(plan: dict[str, Any], address: str) -> dict[str, Any]:
     """Return the node that has an address; an empty one when none has."""
     for node in nodes_of(plan):
         if address == node["address"] or address in (node.get("addresses") or []):
@@ -43,20 +45,20 @@ def node_at(plan: "dict[str, Any]", address: str) -> "dict[str, Any]":
     return {}
 
 
-def ranks_of(node: "dict[str, Any]") -> str:
+def ranks_of(node: dict[str, Any]) -> str:
     """Name a node's ranks by the plan: ``rank 3`` or ``ranks 4-7``."""
     first, count = int(node["first_rank"]), int(node["local_ranks"])
-    return "rank {}".format(first) if count == 1 else "ranks {}-{}".format(first, first + count - 1)
+    return f"rank {first}" if count == 1 else f"ranks {first}-{first + count - 1}"
 
 
 def place(address: str, port: int) -> str:
     """Write an endpoint as people read it."""
-    return "[{}]:{}".format(address, port) if ":" in address else "{}:{}".format(address, port)
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def endpoints(picture: "dict[str, Any]") -> "list[dict[str, Any]]":
+def endpoints(picture: dict[str, Any]) -> list[dict[str, Any]]:
     """Return where this node's processes have to go: the agents' rendezvous, the ranks' store."""
-    found: "dict[tuple[str, int, str], list[dict[str, Any]]]" = {}
+    found: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
     for one in picture["processes"]:
         if one["rank"] is not None and one["master"] and one["port"]:
             found.setdefault((one["master"], one["port"], "store"), []).append(one)
@@ -74,23 +76,23 @@ def endpoints(picture: "dict[str, Any]") -> "list[dict[str, Any]]":
     ]
 
 
-def hosted(picture: "dict[str, Any]", port: int) -> bool:
+def hosted(picture: dict[str, Any], port: int) -> bool:
     """Say whether the job listens on a port on this node."""
     return any(row["state"] == sockets.LISTEN and row["port"] == port for row in picture["sockets"])
 
 
-def came(picture: "dict[str, Any]", port: int) -> "dict[str, int]":
+def came(picture: dict[str, Any], port: int) -> dict[str, int]:
     """Count the connections to a port that the job listens on, by peer address."""
-    found: "dict[str, int]" = {}
+    found: dict[str, int] = {}
     for row in picture["sockets"]:
         if row["state"] == sockets.ESTABLISHED and row["port"] == port:
             found[row["peer"]] = found.get(row["peer"], 0) + 1
     return found
 
 
-def present(plan: "dict[str, Any]", picture: "dict[str, Any]", port: int) -> "dict[str, int]":
+def present(plan: dict[str, Any], picture: dict[str, Any], port: int) -> dict[str, int]:
     """Count them by node."""
-    found: "dict[str, int]" = {}
+    found: dict[str, int] = {}
     own = {row["address"] for row in picture["sockets"]}
     for address, count in came(picture, port).items():
         node = node_at(plan, address)
@@ -100,8 +102,8 @@ def present(plan: "dict[str, Any]", picture: "dict[str, Any]", port: int) -> "di
 
 
 def missing(
-    plan: "dict[str, Any]", where: "dict[str, Any]", there: "dict[str, int] | None", me: str
-) -> "list[dict[str, Any]]":
+    plan: dict[str, Any], where: dict[str, Any], there: dict[str, int] | None, me: str
+) -> list[dict[str, Any]]:
     """Say who has never come to the store or rendezvous that this node hosts; None: it hosts none."""
     if there is None:
         return []
@@ -120,13 +122,13 @@ def missing(
     return found
 
 
-def size_of(where: "dict[str, Any]") -> int:
+def size_of(where: dict[str, Any]) -> int:
     """Return how many ranks, or nodes at a rendezvous, the job itself says that it has; 0 when it does not say."""
     key = "world" if where["kind"] == "store" else "nnodes"
     return max([int(one.get(key) or 0) for one in where["users"]] or [0])
 
 
-def smaller(plan: "dict[str, Any]", where: "dict[str, Any]") -> bool:
+def smaller(plan: dict[str, Any], where: dict[str, Any]) -> bool:
     """Say whether the job is not one over the whole plan: on one node, say, or with fewer ranks on each."""
     size = size_of(where)
     whole = [int(node["local_ranks"]) for node in nodes_of(plan)]
@@ -137,7 +139,7 @@ def smaller(plan: "dict[str, Any]", where: "dict[str, Any]") -> bool:
     return bool(size) and size != planned
 
 
-def who_is_missing(node: "dict[str, Any]", where: "dict[str, Any]", count: int, wanted: int) -> str:
+def who_is_missing(node: dict[str, Any], where: dict[str, Any], count: int, wanted: int) -> str:
     """Name what is not there; ranks only where they are fixed by the plan."""
     if where["kind"] == "rendezvous":
         return "{} ({})".format(node["name"], node["address"])
@@ -146,7 +148,7 @@ def who_is_missing(node: "dict[str, Any]", where: "dict[str, Any]", count: int, 
     return "{} ({})".format(ranks_of(node), node["name"])
 
 
-def unnamed(where: "dict[str, Any]", there: "dict[str, int]", me: str) -> "list[dict[str, Any]]":
+def unnamed(where: dict[str, Any], there: dict[str, int], me: str) -> list[dict[str, Any]]:
     """Count ranks, or nodes at a rendezvous, where no plan names them."""
     store = where["kind"] == "store"
     world = size_of(where)
@@ -163,7 +165,7 @@ def unnamed(where: "dict[str, Any]", there: "dict[str, int]", me: str) -> "list[
     return [problem]
 
 
-def base(code: str, where: "dict[str, Any]", me: str) -> "dict[str, Any]":
+def base(code: str, where: dict[str, Any], me: str) -> dict[str, Any]:
     """Start a problem."""
     return {
         "code": code,
@@ -176,7 +178,7 @@ def base(code: str, where: "dict[str, Any]", me: str) -> "dict[str, Any]":
     }
 
 
-def arrived(picture: "dict[str, Any]", pids: "set[int]", addresses: "list[str]", port: int) -> bool:
+def arrived(picture: dict[str, Any], pids: set[int], addresses: list[str], port: int) -> bool:
     """Say whether one of some processes has a connection to an endpoint, or is the endpoint."""
     for row in picture["sockets"]:
         if row["pid"] not in pids:
@@ -189,9 +191,7 @@ def arrived(picture: "dict[str, Any]", pids: "set[int]", addresses: "list[str]",
     return False
 
 
-def who_is_here(
-    plan: "dict[str, Any]", where: "dict[str, Any]", one: "dict[str, Any]", me: str
-) -> str:
+def who_is_here(plan: dict[str, Any], where: dict[str, Any], one: dict[str, Any], me: str) -> str:
     """Name a process of this node: a rank, an agent that stands for fixed ranks, or just the agent."""
     if one["rank"] is not None:
         return "rank {}".format(one["rank"])
@@ -200,12 +200,12 @@ def who_is_here(
 
 
 def unreached(
-    plan: "dict[str, Any]",
-    picture: "dict[str, Any]",
-    where: "dict[str, Any]",
+    plan: dict[str, Any],
+    picture: dict[str, Any],
+    where: dict[str, Any],
     me: str,
-    resolve: "Resolve",
-) -> "list[dict[str, Any]]":
+    resolve: Resolve,
+) -> list[dict[str, Any]]:
     """Say which ranks of this node have not reached their endpoint.
 
     A rank is all processes that were told its number: shells around it and its data loaders as well, of which one has
@@ -219,15 +219,15 @@ def unreached(
             continue
         problem = base(UNREACHED, where, me)
         who = who_is_here(plan, where, one, me)
-        problem.update(who="{} ({}, this node)".format(who, me), node=me, rank=one["rank"])
+        problem.update(who=f"{who} ({me}, this node)", node=me, rank=one["rank"])
         problem["key"] = "{} {} {}".format(UNREACHED, who, place(where["host"], where["port"]))
         found.append(problem)
     return found
 
 
 def blocked(
-    plan: "dict[str, Any]", picture: "dict[str, Any]", me: str, known: "set[tuple[str, int]]"
-) -> "list[dict[str, Any]]":
+    plan: dict[str, Any], picture: dict[str, Any], me: str, known: set[tuple[str, int]]
+) -> list[dict[str, Any]]:
     """Name data connections that get no answer: the kernel still sends SYNs."""
     by_pid = {one["pid"]: one for one in picture["processes"]}
     found = []
@@ -237,10 +237,10 @@ def blocked(
         if nodes_of(plan) and not node_at(plan, row["peer"]):
             continue  # a data set's server, a tracker: not what keeps the ranks apart
         rank = by_pid.get(row["pid"], {}).get("rank")
-        who = "a process" if rank is None else "rank {}".format(rank)
+        who = "a process" if rank is None else f"rank {rank}"
         there = node_at(plan, row["peer"]).get("name", "")
         problem = base(BLOCKED, {"host": row["peer"], "port": row["peer_port"], "kind": "data"}, me)
-        problem.update(who="{} ({}, this node)".format(who, me), node=me, rank=rank, peer=there)
+        problem.update(who=f"{who} ({me}, this node)", node=me, rank=rank, peer=there)
         # a retry takes another local port, and another rank's listener another remote one: it stays one problem
         problem["key"] = "{} {} {}".format(BLOCKED, who, row["peer"])
         problem["why"] = WHY["dropped"] + in_range(plan, row["peer_port"])
@@ -249,7 +249,7 @@ def blocked(
     return list({problem["key"]: problem for problem in found}.values())
 
 
-def in_range(plan: "dict[str, Any]", port: int) -> str:
+def in_range(plan: dict[str, Any], port: int) -> str:
     """Say whether a data port is one that the firewalls let in."""
     span = plan.get("data_ports")
     if not span:
@@ -260,11 +260,11 @@ def in_range(plan: "dict[str, Any]", port: int) -> str:
 
 
 def linked(
-    plan: "dict[str, Any]",
-    picture: "dict[str, Any]",
+    plan: dict[str, Any],
+    picture: dict[str, Any],
     me: str,
-    hosted_ports: "set[int]",
-    known: "set[tuple[str, int]]",
+    hosted_ports: set[int],
+    known: set[tuple[str, int]],
 ) -> bool:
     """Say whether the job has a connection to another node that is not one to a store: the ranks talk."""
     for row in picture["sockets"]:
@@ -277,12 +277,12 @@ def linked(
 
 
 def gone(
-    plan: "dict[str, Any]",
-    picture: "dict[str, Any]",
-    where: "dict[str, Any]",
+    plan: dict[str, Any],
+    picture: dict[str, Any],
+    where: dict[str, Any],
     me: str,
-    once: "dict[str, int] | None",
-) -> "list[dict[str, Any]]":
+    once: dict[str, int] | None,
+) -> list[dict[str, Any]]:
     """Name nodes that had come and are no longer there while this node's ranks wait on."""
     if once is None or where["kind"] != "store":
         return []
@@ -293,7 +293,7 @@ def gone(
             continue
         node = next((n for n in nodes_of(plan) if n["name"] == name), {})
         problem = base(GONE, where, me)
-        label = "{} ({})".format(ranks_of(node), name) if node else "what came from " + name
+        label = f"{ranks_of(node)} ({name})" if node else "what came from " + name
         problem.update(who=label, node=name, address=node.get("address", name))
         problem["key"] = "{} {} {}".format(GONE, where["port"], name)
         problem["why"] = "it had connected and its connection is closed: the process there ended"
@@ -303,7 +303,7 @@ def gone(
 
 
 def explain_unreached(
-    problem: "dict[str, Any]", plan: "dict[str, Any]", verdict: str, own: bool
+    problem: dict[str, Any], plan: dict[str, Any], verdict: str, own: bool
 ) -> None:
     """Put the reason and the next step into a problem of a process that does not get through."""
     master = plan.get("master") or {}
@@ -329,7 +329,7 @@ def explain_unreached(
         )
 
 
-def explain_missing(problem: "dict[str, Any]", verdict: str, zone: str, me: str) -> None:
+def explain_missing(problem: dict[str, Any], verdict: str, zone: str, me: str) -> None:
     """Put the reason and the next step into a problem of somebody who has not come."""
     name = problem["node"] or "the other nodes"
     problem["verdict"], problem["zone"] = verdict, zone
@@ -337,7 +337,7 @@ def explain_missing(problem: "dict[str, Any]", verdict: str, zone: str, me: str)
         problem["why"] = "{} is not on the network: nobody answers ARP for it".format(
             problem["address"]
         )
-        problem["next"] = "On {}: ip address; ip link".format(name)
+        problem["next"] = f"On {name}: ip address; ip link"
     elif zone:
         problem["why"] = "zone {} on {} does not open {}/tcp".format(zone, me, problem["port"])
         problem["next"] = (
@@ -345,12 +345,10 @@ def explain_missing(problem: "dict[str, Any]", verdict: str, zone: str, me: str)
         )
     else:
         problem["why"] = "no firewalld zone of this node keeps it out"
-        problem["next"] = (
-            "On {}: is the job started there, and what does its own watch say?".format(name)
-        )
+        problem["next"] = f"On {name}: is the job started there, and what does its own watch say?"
 
 
-def sentence(problem: "dict[str, Any]") -> str:
+def sentence(problem: dict[str, Any]) -> str:
     """Write a problem as one line."""
     verb = {
         MISSING: "has not reached {place} here",

@@ -3,6 +3,8 @@
 Read from /proc only: nothing is injected into the job and no torch is needed. Runs on nodes.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import re
@@ -59,21 +61,21 @@ def read(path: str) -> bytes:
         return b""
 
 
-def parents() -> "dict[int, int]":
+def parents() -> dict[int, int]:
     """Map every process to its parent."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             # the name in brackets may hold blanks and brackets
-            rest = read("/proc/{}/stat".format(name)).rpartition(b")")[2].split()
+            rest = read(f"/proc/{name}/stat").rpartition(b")")[2].split()
             if len(rest) > 1 and rest[0] not in (b"Z", b"X"):
                 found[int(name)] = int(rest[1])
     return found
 
 
-def tree(root: int) -> "list[int]":
+def tree(root: int) -> list[int]:
     """Return a process and all its descendants."""
-    children: "dict[int, list[int]]" = {}
+    children: dict[int, list[int]] = {}
     for pid, parent in parents().items():
         children.setdefault(parent, []).append(pid)
     found, left = [], [root]
@@ -84,7 +86,7 @@ def tree(root: int) -> "list[int]":
     return found
 
 
-def option(words: "list[str]", names: "tuple[str, ...]") -> str:
+def option(words: list[str], names: tuple[str, ...]) -> str:
     """Return the value of an option of a command line, ``--x=y`` or ``--x y``; the last one counts."""
     found = ""
     for index, word in enumerate(words):
@@ -94,7 +96,7 @@ def option(words: "list[str]", names: "tuple[str, ...]") -> str:
     return found
 
 
-def split_endpoint(text: str) -> "tuple[str, int]":
+def split_endpoint(text: str) -> tuple[str, int]:
     """Split ``host:port`` and ``[v6]:port``; port 0 when there is none."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit():
@@ -102,16 +104,16 @@ def split_endpoint(text: str) -> "tuple[str, int]":
     return host.strip("[]"), int(port)
 
 
-def command_of(pid: int) -> "list[str]":
+def command_of(pid: int) -> list[str]:
     """Return the command line of a process."""
-    raw = read("/proc/{}/cmdline".format(pid))
+    raw = read(f"/proc/{pid}/cmdline")
     return [word.decode("utf-8", "replace") for word in raw.split(b"\0") if word]
 
 
-def environment_of(pid: int) -> "dict[str, str]":
+def environment_of(pid: int) -> dict[str, str]:
     """Return what a process was told when it started, as far as it matters here."""
     found = {}
-    for pair in read("/proc/{}/environ".format(pid)).split(b"\0"):
+    for pair in read(f"/proc/{pid}/environ").split(b"\0"):
         name, equals, value = pair.partition(b"=")
         key = name.decode("utf-8", "replace")
         if equals and key in TOLD:
@@ -119,7 +121,7 @@ def environment_of(pid: int) -> "dict[str, str]":
     return found
 
 
-def process(pid: int) -> "dict[str, Any]":
+def process(pid: int) -> dict[str, Any]:
     """Describe one process: a rank, torchrun's agent, or something else."""
     words, told = command_of(pid), environment_of(pid)
     endpoint = option(words, ENDPOINT)
@@ -148,7 +150,7 @@ def process(pid: int) -> "dict[str, Any]":
     }
 
 
-def numbered(found: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
+def numbered(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Give processes the ranks that mpirun or srun told them, where nobody told RANK."""
     if any(one["rank"] is not None or one["agent"] for one in found):
         return found
@@ -161,26 +163,26 @@ def numbered(found: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
     return found
 
 
-def tables(pids: "list[int]") -> "dict[str, dict[str, Any]]":
+def tables(pids: list[int]) -> dict[str, dict[str, Any]]:
     """Return inode -> socket of every network namespace that one of the processes is in."""
-    found: "dict[str, dict[str, Any]]" = {}
+    found: dict[str, dict[str, Any]] = {}
     seen = set()
     for pid in pids:
         try:
-            space = os.readlink("/proc/{}/ns/net".format(pid))
+            space = os.readlink(f"/proc/{pid}/ns/net")
         except OSError:
             continue
         if space in seen:
             continue
         seen.add(space)
         for name in ("tcp", "tcp6"):
-            text = read("/proc/{}/net/{}".format(pid, name)).decode("ascii", "replace")
+            text = read(f"/proc/{pid}/net/{name}").decode("ascii", "replace")
             for row in sockets.parse_table(text) if text else []:
                 found[row["inode"]] = row
     return found
 
 
-def look(root: int) -> "dict[str, Any]":
+def look(root: int) -> dict[str, Any]:
     """Take a picture of a job: its processes and their sockets."""
     pids = tree(root)
     rows = tables(pids)
@@ -199,7 +201,7 @@ class Names:
 
     def __init__(self) -> None:
         """Start with nothing."""
-        self._found: "dict[str, list[str] | None]" = {}
+        self._found: dict[str, list[str] | None] = {}
 
     def _resolve(self, name: str) -> None:
         try:
@@ -208,7 +210,7 @@ class Names:
         except OSError:
             self._found[name] = []
 
-    def addresses(self, name: str, wait: float = 0.0) -> "list[str] | None":
+    def addresses(self, name: str, wait: float = 0.0) -> list[str] | None:
         """Return the addresses of a name; None while the answer is awaited, nothing when there is none."""
         if name not in self._found:
             self._found[name] = None
@@ -256,7 +258,7 @@ def ask(*command: str) -> str:
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
 
 
-def zones(text: str) -> "list[tuple[str, str, list[str]]]":
+def zones(text: str) -> list[tuple[str, str, list[str]]]:
     """Read ``firewall-cmd --get-active-zones``: zone, interfaces or sources, what is in it."""
     found, zone = [], ""
     for line in text.splitlines():

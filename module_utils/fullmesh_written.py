@@ -3,8 +3,10 @@
 A role says when it begins (`undo_point: state: present`) and when it has ended (`state: written`): what has changed in
 between is ours. Beside its undo point lies ``written.json``: {"files": {path: content}, "start": {path: content}}.
 
-Runs on nodes: standard library only, Python 3.6 syntax.
+Runs on nodes: standard library only.
 """
+
+from __future__ import annotations
 
 import hashlib
 import json
@@ -26,7 +28,7 @@ SUFFIX = ".fullmesh-kept-"
 EVERY_FILE_IS_READ = ("/etc/network/interfaces.d",)
 
 
-def content(entry: "Entry") -> str:
+def content(entry: Entry) -> str:
     """What stands in a path, of its description by undo_point: mode and owner are no work of anybody's."""
     return " ".join([entry["kind"], str(entry.get("sha256", entry.get("target", "")))]).strip()
 
@@ -38,10 +40,10 @@ def sum_of(text: str) -> str:
 
 def record_path(root: str, role: str) -> str:
     """Where a role's record lies."""
-    return "%s%s/%s/written.json" % (root, STORE, role)
+    return f"{root}{STORE}/{role}/written.json"
 
 
-def load(path: str) -> "Entry":
+def load(path: str) -> Entry:
     """A file of ours; what is absent or broken knows nothing, and then the user's file is kept rather than lost."""
     try:
         with open(path, encoding="utf-8") as stream:
@@ -51,14 +53,14 @@ def load(path: str) -> "Entry":
     return found if isinstance(found, dict) else {}
 
 
-def begun(record: "Entry", now: "Contents") -> "Entry":
+def begun(record: Entry, now: Contents) -> Entry:
     """The record of a role that begins: what is not as it left it may be changed by somebody else."""
     files = record.get("files", {})
     start = {path: one for path, one in now.items() if files.get(path) != one}
     return {"files": files, "start": start}
 
 
-def ended(record: "Entry", now: "Contents") -> "Entry":
+def ended(record: Entry, now: Contents) -> Entry:
     """The record of a role that has ended: what it did not touch stays unknown, whoever wrote it."""
     if "start" not in record:
         return record
@@ -66,7 +68,7 @@ def ended(record: "Entry", now: "Contents") -> "Entry":
     return {"files": dict(record["files"], **ours)}
 
 
-def known(root: str, role: str) -> "Contents":
+def known(root: str, role: str) -> Contents:
     """What a role has last written, {path: content}; what is not in it nobody knows."""
     found = {}
     for path in MANIFESTS:
@@ -86,7 +88,7 @@ def from_manifest(state: str) -> str:
 
 def kept_name(path: str, date: str, taken: int = 0) -> str:
     """The name under which somebody's version stays beside *path*; *taken*: how many of that day there are."""
-    more = "-%d" % (taken + 1) if taken else ""
+    more = f"-{taken + 1}" if taken else ""
     folder, name = os.path.split(path)
     dot = "." if folder in EVERY_FILE_IS_READ else ""
-    return "%s/%s%s%s%s%s~" % (folder, dot, name, SUFFIX, date, more)
+    return f"{folder}/{dot}{name}{SUFFIX}{date}{more}~"

@@ -7,6 +7,8 @@ There is no dependency generator: the shared libraries come with the node image,
 named in the list are kept. Exit 1 with the spec file and rpmbuild's words when a package fails.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import shutil

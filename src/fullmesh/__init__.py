@@ -1,3 +1,5 @@
 """Fullmesh: turns bare nodes into a verified PyTorch-distributed cluster."""
 
+from __future__ import annotations
+
 __version__ = "0.1.0"

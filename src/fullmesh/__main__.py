@@ -1,5 +1,7 @@
 """``python -m fullmesh``."""
 
+from __future__ import annotations
+
 import sys
 
 from fullmesh.cli import main

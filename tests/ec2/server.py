@@ -4,6 +4,8 @@ Added: the filter ``ipv6-addresses.ipv6-address``, secondary addresses in ``addr
 an interface as a tag may set it (moto knows no EFA), and DependencyViolation for a group that is in use.
 """
 
+from __future__ import annotations
+
 import sys
 from typing import Any
 

@@ -4,6 +4,8 @@ Only for the linter (PYTHONPATH of that one part of ``fullmesh test``); without 
 What makes the linter fast is in ``faster.py``.
 """
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
 

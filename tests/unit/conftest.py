@@ -1,5 +1,7 @@
 """Node modules import their helpers as ``ansible.module_utils.fullmesh_*``, as they do on a node."""
 
+from __future__ import annotations
+
 import importlib
 from pathlib import Path
 

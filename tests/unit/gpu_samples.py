@@ -5,6 +5,8 @@ are what the readers of the survey make of recorded nvidia-smi output (``recorde
 Documentation/ABI/stable/sysfs-class-infiniband describes them.
 """
 
+from __future__ import annotations
+
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Observations of a healthy three-node cluster, to be broken by tests one thing at a time."""
 
+from __future__ import annotations
+
 import copy
 from typing import Any
 

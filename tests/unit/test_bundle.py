@@ -1,5 +1,7 @@
 """The archive of an air-gapped installation: whole or refused, and only for the machines that it was made for."""
 
+from __future__ import annotations
+
 import base64
 import importlib
 import io

@@ -1,5 +1,7 @@
 """The environment of a node: what is in it, and that shells read the file as systemd does."""
 
+from __future__ import annotations
+
 import subprocess
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """module_utils/fullmesh_files.py: what readers see of a file that is replaced, and what a failure leaves."""
 
+from __future__ import annotations
+
 import errno
 import hashlib
 import os

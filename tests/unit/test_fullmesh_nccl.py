@@ -1,5 +1,7 @@
 """module_utils/fullmesh_nccl.py: what an NCCL library says, decoded; and how asking it can fail."""
 
+from __future__ import annotations
+
 import json
 import os
 import socket

@@ -1,5 +1,7 @@
 """The link probe and its listeners, on loopback: every word of the classification, and who is let in."""
 
+from __future__ import annotations
+
 import errno
 import socket
 import threading

@@ -1,5 +1,7 @@
 """Ranks that run detached: through, dead, hanging; without rights; and what the rank's program computes."""
 
+from __future__ import annotations
+
 import ast
 import json
 import os

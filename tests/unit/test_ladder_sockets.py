@@ -1,5 +1,7 @@
 """What is read from the kernel: TCP_INFO, socket tables, routes, tapped packets."""
 
+from __future__ import annotations
+
 import os
 import socket
 import struct

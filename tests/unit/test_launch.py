@@ -1,5 +1,7 @@
 """Ranks from the plan whoever starts the job, and refusals before anything waits."""
 
+from __future__ import annotations
+
 import http.server
 import os
 import pwd

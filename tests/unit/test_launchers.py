@@ -1,5 +1,7 @@
 """The torchrun wrapper, rendered and run with a stand-in for torchrun."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
@@ -61,7 +63,7 @@ def wrapper(tmp_path: Path) -> Path:
     return rendered(tmp_path, 0)
 
 
-def call(wrapper: Path, *arguments: str, **env: str) -> "subprocess.CompletedProcess[str]":
+def call(wrapper: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     full = {"PATH": os.environ["PATH"]} | env
     return subprocess.run(
         ["/bin/sh", str(wrapper), *arguments], capture_output=True, text=True, env=full, check=False

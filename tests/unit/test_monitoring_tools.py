@@ -1,5 +1,7 @@
 """The lists of tools are lists of package names."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import pytest

@@ -1,5 +1,7 @@
 """Which NCCL: the choice among versions, the repository, what is installed."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import fullmesh_nccl as util

@@ -1,5 +1,7 @@
 """ssh between the nodes: one key for all, real host keys, and nobody else's files touched."""
 
+from __future__ import annotations
+
 import os
 import pwd
 import stat

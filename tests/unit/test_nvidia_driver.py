@@ -5,6 +5,8 @@ issue 1617) and of two RTX 5090, with tabs (noonghunna/club-3090 issue 1229); ``
 down (Azure/azhpc-diagnostics issue 73) and of a GB200 (NVIDIA/k8s-test-infra issue 371); Xids: NVSentinel issue 155.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

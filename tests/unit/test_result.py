@@ -1,5 +1,7 @@
 """The result's schema, and the summary on the terminal."""
 
+from __future__ import annotations
+
 import io
 import json
 import re

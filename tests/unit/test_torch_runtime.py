@@ -1,5 +1,7 @@
 """Which wheels, for which nodes, and whether they fit."""
 
+from __future__ import annotations
+
 import hashlib
 from pathlib import Path
 from typing import Any

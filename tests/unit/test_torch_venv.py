@@ -1,5 +1,7 @@
 """Hand-over and build, with wheels small enough for a unit test: nothing half done is ever in use."""
 
+from __future__ import annotations
+
 import ensurepip
 import hashlib
 import os

@@ -1,5 +1,7 @@
 """The rules of the ladder: break one thing in a healthy cluster, expect exactly its code."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -6,6 +6,8 @@ nccl-tests 2.13 (a public how-to, NVLink GPUs over 100 Gbit/s); ``50 FAILED`` an
 (NVIDIA/nccl-tests issue 131). The lines of InfiniBand and EFA have the form of public logs; none was recorded here.
 """
 
+from __future__ import annotations
+
 import pytest
 
 from fullmesh import verify_gpu

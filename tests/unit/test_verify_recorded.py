@@ -3,6 +3,8 @@
 They once read the survey at a place where no module puts it, and samples made by hand hid that.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """What may differ between nodes: named with the odd ones, and quiet where there is nothing to say."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 from pathlib import Path

@@ -1,5 +1,7 @@
 """From node to node over real sockets: every node is an address of this machine's loopback and a folder."""
 
+from __future__ import annotations
+
 import collections
 import hashlib
 import importlib
@@ -47,7 +49,7 @@ class Node:
         self.store = share.Store(str(self.folder / name), manifest)
         self.port = 0
 
-    def serve(self, secret: str = SECRET) -> "Node":
+    def serve(self, secret: str = SECRET) -> Node:
         self.store.prepare()
         listener = share.open_port(self.address, 50000, 54095)
         self.port = listener.getsockname()[1]
@@ -61,7 +63,7 @@ class Node:
     def source(self) -> dict[str, Any]:
         return {"name": self.name, "address": self.address, "port": self.port}
 
-    def fetch(self, *nodes: "Node", secret: str = SECRET) -> dict[str, Any]:
+    def fetch(self, *nodes: Node, secret: str = SECRET) -> dict[str, Any]:
         return dict(share.fetch(self.store, [n.source() for n in nodes], secret, 30.0))
 
 

@@ -1,5 +1,7 @@
 """library/write_files.py: what it decides to write."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

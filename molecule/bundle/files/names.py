@@ -3,6 +3,8 @@
 The machine's own name is unknown to it, as it is on a network without a name server of its own.
 """
 
+from __future__ import annotations
+
 import socket
 import struct
 from pathlib import Path

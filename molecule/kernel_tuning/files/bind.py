@@ -1,5 +1,7 @@
 """Bind port 0 often and print the ports that the kernel picked: the pin itself, not its file."""
 
+from __future__ import annotations
+
 import json
 import socket
 import sys

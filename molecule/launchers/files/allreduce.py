@@ -1,5 +1,7 @@
 """A job as small as can be: every rank adds its number, the sum is checked, one JSON line is written."""
 
+from __future__ import annotations
+
 import datetime
 import json
 import os

@@ -1,5 +1,7 @@
 """A job that would run for ever: it says that it runs, then sleeps."""
 
+from __future__ import annotations
+
 import time
 from pathlib import Path
 

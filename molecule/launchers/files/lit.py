@@ -1,5 +1,7 @@
 """A Lightning job over the plan's ranks: who am I, which samples did I get? ``lit.py OUT DEVICES NODES``."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys

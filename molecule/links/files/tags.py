@@ -4,6 +4,8 @@ Run as ``tags.py SECONDS CARD...``. The kernel takes a tag off before anybody se
 (packet(7), PACKET_AUXDATA).
 """
 
+from __future__ import annotations
+
 import json
 import select
 import socket

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """A FAKE of the module gpu_facts, for this scenario alone: no lab node has a GPU. What it says stands in a file."""
 
+from __future__ import annotations
+
 import json
 
 from ansible.module_utils.basic import AnsibleModule

@@ -1,5 +1,7 @@
 """Listen on each port and send everything back."""
 
+from __future__ import annotations
+
 import asyncio
 import sys
 

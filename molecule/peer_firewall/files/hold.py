@@ -1,5 +1,7 @@
 """Keep one connection to a peer over everything that happens; tell the time of every answer in a file."""
 
+from __future__ import annotations
+
 import pathlib
 import socket
 import sys

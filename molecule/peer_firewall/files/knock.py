@@ -1,5 +1,7 @@
 """Connect to each port and print what the kernel said: open, refused (nobody listens), blocked (a firewall)."""
 
+from __future__ import annotations
+
 import errno
 import json
 import socket

@@ -4,6 +4,8 @@ Rules stay in their order; iptables-restore only makes the chains in another one
 rules mean, so what iptables-save says of them comes after it.
 """
 
+from __future__ import annotations
+
 import subprocess
 import sys
 

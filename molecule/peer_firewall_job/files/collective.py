@@ -1,5 +1,7 @@
 """Sum tensors over all nodes until told to stop; the number of the last round stands in a file."""
 
+from __future__ import annotations
+
 import os
 import pathlib
 import sys

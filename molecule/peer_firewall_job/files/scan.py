@@ -5,6 +5,8 @@ read below the firewall (AF_PACKET), unanswered ports are asked again, so that n
 limit on ICMP errors makes an open port look filtered.
 """
 
+from __future__ import annotations
+
 import json
 import select
 import socket

@@ -325,7 +325,7 @@ PAGES: dict[str, Page] = {
     "DG-202": Page(
         "ssh works and our module did not run: no Python, no space for it, no right.",
         "ansible -i INVENTORY NODE -m raw -a 'python3 --version; df -h /tmp'",
-        "Install Python 3.6 or newer, or set ansible_python_interpreter.",
+        "Install Python 3.9 or newer, or set ansible_python_interpreter.",
     ),
     "DG-203": Page(
         "The node could be looked at, and its own connections were not tried; those to it were.",

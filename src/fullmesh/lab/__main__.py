@@ -1,5 +1,7 @@
 """``python3 -m fullmesh.lab up``: the lab without the rest of the command line."""
 
+from __future__ import annotations
+
 import argparse
 import sys
 

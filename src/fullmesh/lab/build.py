@@ -1,5 +1,7 @@
 """Images and repositories, stage by stage; each named by the digest of what it is made of."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil

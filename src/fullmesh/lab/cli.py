@@ -1,5 +1,7 @@
 """``fullmesh lab``: up, down, status, exec, build, packages."""
 
+from __future__ import annotations
+
 import argparse
 import json
 from collections.abc import Callable
@@ -135,7 +137,7 @@ def packages(_args: argparse.Namespace) -> int:
     return 0
 
 
-def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``lab`` and its commands to the command line."""
     lab = subparsers.add_parser("lab", help="containers that stand for nodes, on this machine")
     commands = lab.add_subparsers(required=True, metavar="COMMAND")

@@ -1,5 +1,7 @@
 """Words for the person who waits: on standard error, never silent for more than ten seconds."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 import time

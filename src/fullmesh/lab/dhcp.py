@@ -4,6 +4,8 @@ This machine is router and DHCP server on the cluster bridge, and nowhere else. 
 beyond that router, so a node answers it only with the right gateway, as in any larger network.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 from pathlib import Path

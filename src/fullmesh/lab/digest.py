@@ -1,5 +1,7 @@
 """Digests that name what a build stage is made of: same digest, same result, no rebuild."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Errors of the lab. A coded one is the user's or the machine's; an uncoded one is a failed step."""
 
+from __future__ import annotations
+
 
 class LabError(Exception):
     """A usage or environment problem: exit code 2."""

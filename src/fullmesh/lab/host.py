@@ -1,5 +1,7 @@
 """What the lab needs of the machine it runs on, and what it finds there."""
 
+from __future__ import annotations
+
 import ctypes
 import json
 import os

@@ -1,5 +1,7 @@
 """The lab's inventory: a YAML text out of the plan, no library needed."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Whole labs: up, down, status."""
 
+from __future__ import annotations
+
 import shutil
 import time
 from dataclasses import dataclass

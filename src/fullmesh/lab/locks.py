@@ -1,5 +1,7 @@
 """Locks between lab commands that run at the same time."""
 
+from __future__ import annotations
+
 import fcntl
 import time
 from collections.abc import Iterator

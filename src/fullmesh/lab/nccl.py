@@ -1,5 +1,7 @@
 """NVIDIA's own NCCL library out of its wheel, without the device code, for the lab's packages."""
 
+from __future__ import annotations
+
 import re
 import struct
 import zipfile

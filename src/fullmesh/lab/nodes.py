@@ -1,5 +1,7 @@
 """Containers of one lab: made, started, provisioned, checked, removed."""
 
+from __future__ import annotations
+
 import subprocess
 import time
 from collections.abc import Callable, Sequence

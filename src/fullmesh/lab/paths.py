@@ -1,5 +1,7 @@
 """Where the lab keeps its things, and where its sources are."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 from dataclasses import dataclass

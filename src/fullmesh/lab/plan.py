@@ -1,5 +1,7 @@
 """Which nodes a lab has and what they are called: pure functions, no machine touched."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace

@@ -5,6 +5,8 @@ goes into one persistent mount namespace in which /sys/fs/cgroup is cgroup2; the
 mounts live there too, which is why a podman call outside of it would not find them.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os

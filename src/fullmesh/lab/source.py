@@ -1,5 +1,7 @@
 """Where node images come from: a registry's real ones, or look-alikes built from Debian packages."""
 
+from __future__ import annotations
+
 import json
 import os
 import time

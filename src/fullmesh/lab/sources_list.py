@@ -1,5 +1,7 @@
 """This host's own apt sources, reduced to its distribution: what look-alike images are built from."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from pathlib import Path
 

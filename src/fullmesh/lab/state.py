@@ -1,5 +1,7 @@
 """What is written down about a lab: lab.json, key, known_hosts, inventory."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import dataclass, field
 from pathlib import Path

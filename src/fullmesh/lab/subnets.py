@@ -1,5 +1,7 @@
 """Which index, and so which subnets and bridges, a lab gets."""
 
+from __future__ import annotations
+
 import ipaddress
 import json
 from collections.abc import Iterable, Mapping

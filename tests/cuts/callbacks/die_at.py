@@ -1,5 +1,7 @@
 """SIGKILL for this controller and its workers at the moment a task would begin: before anything of it is sent."""
 
+from __future__ import annotations
+
 import os
 import signal
 

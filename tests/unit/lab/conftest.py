@@ -1,5 +1,7 @@
 """A lab home and a checkout of the tests' own; nothing of the machine is touched."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """Same sources, same digest; any change, another one."""
 
+from __future__ import annotations
+
 import shutil
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """What the lab asks of its machine, and how it refuses."""
 
+from __future__ import annotations
+
 import subprocess
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """The inventory's text, read back as Ansible would."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Which nodes a lab has, and how wrong wishes are refused."""
 
+from __future__ import annotations
+
 import pytest
 
 from fullmesh.lab import plan

@@ -1,5 +1,7 @@
 """What a wish becomes, what is recorded, what is refused."""
 
+from __future__ import annotations
+
 import json
 import threading
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Device code goes, the version is the library's own word."""
 
+from __future__ import annotations
+
 import struct
 import zipfile
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Configuration files for podman, and what a long step says."""
 
+from __future__ import annotations
+
 import json
 import subprocess
 import sys

@@ -1,5 +1,7 @@
 """Where images come from, and what is said about it."""
 
+from __future__ import annotations
+
 import urllib.error
 from email.message import Message
 from pathlib import Path

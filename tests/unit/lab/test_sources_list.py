@@ -1,5 +1,7 @@
 """Only the distribution's own archives go into an image."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from fullmesh.lab import sources_list

@@ -1,5 +1,7 @@
 """Which subnets a lab gets, and that nobody else's are taken."""
 
+from __future__ import annotations
+
 import ipaddress
 import json
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The virtual machines' side of the lab, without starting one."""
 
+from __future__ import annotations
+
 import importlib.util
 import json
 import os

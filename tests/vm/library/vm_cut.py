@@ -1,5 +1,7 @@
 """Arm a transaction over /etc/firewalld, make a firewall that lets nobody in, and end without confirming it."""
 
+from __future__ import annotations
+
 import os
 
 from ansible.module_utils import fullmesh_rollback as rollback
@@ -29,14 +31,14 @@ NOBODY = (
 )
 
 
-def listed():  # type: () -> list[str]
+def listed() -> list[str]:
     """List the files of firewalld's configuration."""
     return [
         os.path.join(where, name) for where, _folders, names in os.walk(FOLDER) for name in names
     ]
 
 
-def cut():  # type: () -> list[str]
+def cut() -> list[str]:
     """Take every way in away; return what was removed."""
     gone = [path for path in listed() if path.endswith(".xml")]
     for path in gone:
@@ -48,11 +50,11 @@ def cut():  # type: () -> list[str]
     return gone
 
 
-def main():  # type: () -> None
+def main() -> None:
     """Arm, cut, answer while the old connection lives."""
     module = AnsibleModule(argument_spec={"seconds": {"type": "int", "required": True}})
 
-    def run(command):  # type: (list[str]) -> tuple[int, str]
+    def run(command: list[str]) -> tuple[int, str]:
         rc, out, err = module.run_command(command)
         return int(rc), str(out) + str(err)
 

@@ -29,7 +29,7 @@ def rule_silent(look: Look) -> Iterator[Finding]:
                 f"{name} answers and could not be looked at",
                 node=name,
                 seen=text,
-                expected="Python 3.6 or newer on the node",
+                expected="Python 3.9 or newer on the node",
                 fix=f"ansible -i {look.seen.inventory} {name} -m raw -a 'python3 --version'",
             )
 

@@ -1,5 +1,7 @@
 """The machines' disks, stage by stage; each named by the digest of what it is made of."""
 
+from __future__ import annotations
+
 import os
 import platform
 import shutil

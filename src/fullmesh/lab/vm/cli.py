@@ -1,5 +1,7 @@
 """``fullmesh lab vm``: up, ssh, reset, down, build."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import subprocess
@@ -78,7 +80,7 @@ def build(_args: argparse.Namespace) -> int:
 
 
 def register(
-    lab: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    lab: argparse._SubParsersAction[argparse.ArgumentParser],
     guarded: Callable[[Command], Command],
 ) -> None:
     """Add ``vm`` and its commands below ``lab``; *guarded* words the lab's errors."""

@@ -1,5 +1,7 @@
 """Sets of machines: up, down."""
 
+from __future__ import annotations
+
 import shutil
 import time
 from collections.abc import Sequence

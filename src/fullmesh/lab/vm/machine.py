@@ -1,5 +1,7 @@
 """One virtual machine at work: start, stop, reset, a command over ssh."""
 
+from __future__ import annotations
+
 import os
 import signal
 import socket

@@ -5,6 +5,8 @@ a way out: ``restrict=on``), reached through forwarded ports of 127.0.0.1; the s
 pair of unix sockets.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path

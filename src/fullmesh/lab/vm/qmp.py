@@ -1,5 +1,7 @@
 """QEMU's machine protocol: JSON lines on a unix socket (docs/interop/qmp-spec of QEMU)."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import socket

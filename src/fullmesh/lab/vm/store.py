@@ -1,5 +1,7 @@
 """What is written down about a set of machines: vm.json, key, known_hosts, ssh_config, inventory."""
 
+from __future__ import annotations
+
 import json
 import shutil
 from collections.abc import Sequence

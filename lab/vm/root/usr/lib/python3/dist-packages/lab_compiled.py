@@ -5,6 +5,8 @@ task takes (measured); a real one for 0.1 s, so only the virtual machines have t
 cut leaves half a file; looked up by the source itself, so that a changed module is compiled anew.
 """
 
+from __future__ import annotations
+
 import _imp
 import marshal
 import os

@@ -1,0 +1,83 @@
+"""What runs on nodes loads with the oldest and the newest Python that nodes have, laid out as Ansible does it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import ansible.module_utils
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# EL 9's own, and the newest that ansible-core's modules were looked at with.
+PYTHONS = ("3.9", "3.13")
+# The first runs on the controller, beside amazon.aws; the second needs PyTorch Lightning.
+ELSEWHERE = ("ec2_revoked_rules", "fullmesh_lightning")
+LOAD = """
+import importlib.util, pathlib, sys
+failed = []
+for path in sys.argv[1:]:
+    spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as exc:
+        failed.append(f"{path}: {type(exc).__name__}: {exc}")
+print(sys.version_info[:2], *failed, sep="\\n")
+sys.exit(bool(failed))
+"""
+
+
+def interpreter(version: str) -> str:
+    """An interpreter of that version on this machine; '' where there is none.
+
+    A pyenv shim exists for versions that are not switched on: only running it tells.
+    """
+    places = [f"python{version}", *Path.home().glob(f".pyenv/versions/{version}.*/bin/python")]
+    for place in places:
+        found = shutil.which(str(place))
+        ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+        done = found and subprocess.run(
+            [found, "-Ic", ask], capture_output=True, text=True, check=False
+        )
+        if found and done and done.stdout.strip() == version:
+            return found
+    return ""
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a node gets of Ansible: its module_utils and ours, and nothing else."""
+    top = tmp_path_factory.mktemp("node")
+    place = top / "ansible/module_utils"
+    shutil.copytree(Path(next(iter(ansible.module_utils.__path__))), place)
+    shutil.copytree(ROOT / "module_utils", place, dirs_exist_ok=True)
+    (top / "ansible/__init__.py").touch()
+    return top
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_it_loads(version: str, node: Path) -> None:
+    python = interpreter(version)
+    if not python:
+        pytest.skip(f"no Python {version} on this machine")
+    folders = [ROOT / one for one in ("library", "module_utils", "roles/verify_cluster/files")]
+    programs = [
+        str(one)
+        for folder in folders
+        for one in sorted(folder.glob("*.py"))
+        if one.stem not in ELSEWHERE
+    ]
+    # what is installed on nodes, or sent to them, finds its neighbours beside itself
+    path = os.pathsep.join(str(one) for one in (node, *folders[1:]))
+    done = subprocess.run(
+        [python, "-c", LOAD, *programs],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith(f"({version.replace('.', ', ')})")
