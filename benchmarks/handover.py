@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT / "library"))
 ansible.module_utils.__path__.append(str(ROOT / "module_utils"))
 
 import wheel_share  # noqa: E402 (the path is set above)
-from ansible.module_utils.fullmesh_share import Store, fetch  # noqa: E402 (the path is set above)
+from ansible.module_utils.fullmesh.wheel_share import Store, fetch  # noqa: E402 (the path is set above)
 
 from fullmesh import torch_runtime  # noqa: E402 (the path is set above)
 

@@ -34,9 +34,13 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 ansible.module_utils.__path__.append(str(ROOT / "module_utils"))
 
-from ansible.module_utils.fullmesh_detach import make_run_directory  # noqa: E402 (the path is set above)
-from ansible.module_utils.fullmesh_links import probe_links  # noqa: E402
-from ansible.module_utils.fullmesh_listeners import spread_over, start_listeners, stop_listeners  # noqa: E402
+from ansible.module_utils.fullmesh.detach import make_run_directory  # noqa: E402 (the path is set above)
+from ansible.module_utils.fullmesh.probe.listeners import (  # noqa: E402
+    spread_over,
+    start_listeners,
+    stop_listeners,
+)
+from ansible.module_utils.fullmesh.probe.pairs import probe_links  # noqa: E402
 
 from fullmesh import verify_links  # noqa: E402
 from fullmesh.diagnose import inventory  # noqa: E402

@@ -14,7 +14,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_files import sha256
+from ansible.module_utils.fullmesh.files import sha256
 
 if TYPE_CHECKING:
     from typing import Any

@@ -13,10 +13,10 @@ import tempfile
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
-from ansible.module_utils import fullmesh_sources as sources
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_files import sha256
-from ansible.module_utils.fullmesh_openpgp import BEGIN, fingerprints
+from ansible.module_utils.fullmesh.files import sha256
+from ansible.module_utils.fullmesh.openpgp import BEGIN, fingerprints
+from ansible.module_utils.fullmesh.packages import sources
 from ansible.module_utils.urls import open_url
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from ansible.module_utils import fullmesh_chrony as text
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_files import look, read, settle
+from ansible.module_utils.fullmesh import chrony as text
+from ansible.module_utils.fullmesh.files import look, read, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable

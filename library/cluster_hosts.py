@@ -10,10 +10,10 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
-from ansible.module_utils import fullmesh_hosts as text
-from ansible.module_utils import fullmesh_written as written
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_files import put, read
+from ansible.module_utils.fullmesh import hosts_file as text
+from ansible.module_utils.fullmesh.files import put, read
+from ansible.module_utils.fullmesh.state import written
 
 if TYPE_CHECKING:
     from typing import Any

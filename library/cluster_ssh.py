@@ -16,8 +16,8 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_as_account import AccountError, as_account
-from ansible.module_utils.fullmesh_files import put, read
+from ansible.module_utils.fullmesh.account import AccountError, as_account
+from ansible.module_utils.fullmesh.files import put, read
 
 if TYPE_CHECKING:
     from typing import Any

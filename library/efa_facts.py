@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_efa import ENVIRONMENT_FILES, observe, read_environment
+from ansible.module_utils.fullmesh.facts.efa import ENVIRONMENT_FILES, observe, read_environment
 
 DOCUMENTATION = r"""
 ---

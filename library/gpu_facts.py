@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_gpu import observe
-from ansible.module_utils.fullmesh_manifest import packages_state
+from ansible.module_utils.fullmesh.facts.gpu import observe
+from ansible.module_utils.fullmesh.state.manifest import packages_state
 
 if TYPE_CHECKING:
     from typing import Any

@@ -9,9 +9,9 @@ import re
 import resource
 from typing import TYPE_CHECKING
 
-from ansible.module_utils import fullmesh_sysctl as core
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_files import settle
+from ansible.module_utils.fullmesh import sysctl as core
+from ansible.module_utils.fullmesh.files import settle
 
 if TYPE_CHECKING:
     from typing import Any

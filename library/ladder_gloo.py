@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_detach import BASE, drop_run_directory, make_run_directory
-from ansible.module_utils.fullmesh_listeners import stop_listeners
-from ansible.module_utils.fullmesh_ranks import collect_ranks, current_step, start_ranks
-from ansible.module_utils.fullmesh_survey_names import take_answers
+from ansible.module_utils.fullmesh.detach import BASE, drop_run_directory, make_run_directory
+from ansible.module_utils.fullmesh.probe.listeners import stop_listeners
+from ansible.module_utils.fullmesh.probe.ranks import collect_ranks, current_step, start_ranks
+from ansible.module_utils.fullmesh.survey.names import take_answers
 
 DOCUMENTATION = r"""
 ---

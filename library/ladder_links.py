@@ -8,9 +8,9 @@ import resource
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_handshake import PAYLOAD_LIMIT
-from ansible.module_utils.fullmesh_links import measure_all, probe_links
-from ansible.module_utils.fullmesh_survey_net import neighbours
+from ansible.module_utils.fullmesh.probe.handshake import PAYLOAD_LIMIT
+from ansible.module_utils.fullmesh.probe.pairs import measure_all, probe_links
+from ansible.module_utils.fullmesh.survey.net import neighbours
 
 DOCUMENTATION = r"""
 ---

@@ -8,13 +8,13 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_detach import BASE, drop_run_directory, make_run_directory
-from ansible.module_utils.fullmesh_listeners import spread_over, start_listeners
-from ansible.module_utils.fullmesh_observe import observe, observe_nccl
-from ansible.module_utils.fullmesh_sockets import family_of
-from ansible.module_utils.fullmesh_survey import begin_survey, end_survey
-from ansible.module_utils.fullmesh_survey_names import ask_beside
-from ansible.module_utils.fullmesh_survey_wall import port_borders
+from ansible.module_utils.fullmesh.detach import BASE, drop_run_directory, make_run_directory
+from ansible.module_utils.fullmesh.facts.sockets import family_of
+from ansible.module_utils.fullmesh.probe.listeners import spread_over, start_listeners
+from ansible.module_utils.fullmesh.probe.observe import observe, observe_nccl
+from ansible.module_utils.fullmesh.survey.filters import port_borders
+from ansible.module_utils.fullmesh.survey.names import ask_beside
+from ansible.module_utils.fullmesh.survey.node import begin_survey, end_survey
 
 DOCUMENTATION = r"""
 ---

@@ -11,10 +11,10 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from ansible.module_utils import fullmesh_sources as sources
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_nccl import NcclError, choose, matches
-from ansible.module_utils.fullmesh_versionlock import held_here
+from ansible.module_utils.fullmesh.facts.nccl import NcclError, choose, matches
+from ansible.module_utils.fullmesh.packages import sources
+from ansible.module_utils.fullmesh.packages.versionlock import held_here
 
 if TYPE_CHECKING:
     from typing import Any, Callable

@@ -7,7 +7,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_nccl import NcclError, nccl_library, nccl_unique_id_endpoint
+from ansible.module_utils.fullmesh.facts.nccl import (
+    NcclError,
+    nccl_library,
+    nccl_unique_id_endpoint,
+)
 
 if TYPE_CHECKING:
     from typing import Any

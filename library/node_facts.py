@@ -48,9 +48,9 @@ import sys
 import time
 from typing import Any
 
-from ansible.module_utils import fullmesh_manifest as manifest
-from ansible.module_utils import fullmesh_node as node
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.facts import node
+from ansible.module_utils.fullmesh.state import manifest
 
 
 def observations() -> dict[str, Any]:

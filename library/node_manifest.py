@@ -54,9 +54,8 @@ untrue:
 import os
 from typing import Any
 
-from ansible.module_utils import fullmesh_manifest as manifest
-from ansible.module_utils import fullmesh_written as written
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.state import manifest, written
 
 
 def untrue(owned: dict[str, Any], state: dict[str, dict[str, Any]]) -> list[str]:

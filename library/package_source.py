@@ -7,9 +7,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ansible.module_utils import fullmesh_sources as sources
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_files import look
+from ansible.module_utils.fullmesh.files import look
+from ansible.module_utils.fullmesh.packages import sources
 
 if TYPE_CHECKING:
     from typing import Any

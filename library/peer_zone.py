@@ -12,16 +12,15 @@ import tempfile
 import time
 from typing import TYPE_CHECKING
 
-from ansible.module_utils import fullmesh_beside as beside
-from ansible.module_utils import fullmesh_denied as denied
-from ansible.module_utils import fullmesh_firewalld as core
-from ansible.module_utils import fullmesh_keep as keep
-from ansible.module_utils import fullmesh_reached as reached
-from ansible.module_utils import fullmesh_rollback as rollback
-from ansible.module_utils import fullmesh_ufw as ufw
-from ansible.module_utils import fullmesh_way_in as way_in
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_files import look, put, settle
+from ansible.module_utils.fullmesh.files import look, put, settle
+from ansible.module_utils.fullmesh.firewall import denials as denied
+from ansible.module_utils.fullmesh.firewall import firewalld as core
+from ansible.module_utils.fullmesh.firewall import foreign as beside
+from ansible.module_utils.fullmesh.firewall import preserve as keep
+from ansible.module_utils.fullmesh.firewall import reached, ufw
+from ansible.module_utils.fullmesh.transaction import engine as rollback
+from ansible.module_utils.fullmesh.transaction import session as way_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,8 +8,8 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from ansible.module_utils import fullmesh_rollback as rollback
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.transaction import engine as rollback
 
 if TYPE_CHECKING:
     from collections.abc import Callable

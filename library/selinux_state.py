@@ -8,10 +8,10 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from ansible.module_utils import fullmesh_rollback as rollback
-from ansible.module_utils import fullmesh_way_in as way_in
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_files import put, read
+from ansible.module_utils.fullmesh.files import put, read
+from ansible.module_utils.fullmesh.transaction import engine as rollback
+from ansible.module_utils.fullmesh.transaction import session as way_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable

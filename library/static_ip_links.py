@@ -11,13 +11,12 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from ansible.module_utils import fullmesh_backends as backends
-from ansible.module_utils import fullmesh_give_back as give_back
-from ansible.module_utils import fullmesh_reach as reach
-from ansible.module_utils import fullmesh_rollback as rollback
-from ansible.module_utils import fullmesh_static_ip as text
-from ansible.module_utils import fullmesh_way_in as way_in
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.network import give_back, reach
+from ansible.module_utils.fullmesh.network import owner as backends
+from ansible.module_utils.fullmesh.network import static_ip as text
+from ansible.module_utils.fullmesh.transaction import engine as rollback
+from ansible.module_utils.fullmesh.transaction import session as way_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,9 +14,9 @@ import stat
 import time
 from typing import TYPE_CHECKING
 
-from ansible.module_utils import fullmesh_written as written
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_files import put, read_context
+from ansible.module_utils.fullmesh.files import put, read_context
+from ansible.module_utils.fullmesh.state import written
 
 DOCUMENTATION = r"""
 ---

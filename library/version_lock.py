@@ -7,9 +7,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ansible.module_utils import fullmesh_versionlock as versionlock
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_files import put, read
+from ansible.module_utils.fullmesh.files import put, read
+from ansible.module_utils.fullmesh.packages import versionlock
 
 if TYPE_CHECKING:
     from typing import Any
@@ -91,7 +91,7 @@ def plan(params: Entry, check: bool, root: str = "") -> Entry:
     before = read(path)
     others = versionlock.entries(versionlock.without(before, names))
     if present:
-        after = versionlock.with_locks(before, dict.fromkeys(names, params["version"]))
+        after = versionlock.with_locks(before, dict.fromkeys(names, str(params["version"])))
     else:
         after = versionlock.without(before, names)
     return {"path": path, "before": before, "after": after, "others": others}

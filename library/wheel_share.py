@@ -10,8 +10,8 @@ import secrets
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_detach import detach
-from ansible.module_utils.fullmesh_share import CONTROL, Store, fetch, open_port, serve
+from ansible.module_utils.fullmesh.detach import detach
+from ansible.module_utils.fullmesh.wheel_share import CONTROL, Store, fetch, open_port, serve
 
 if TYPE_CHECKING:
     from typing import Any

@@ -18,7 +18,7 @@ import zipfile
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_files import sha256
+from ansible.module_utils.fullmesh.files import sha256
 
 if TYPE_CHECKING:
     from typing import Any

@@ -10,7 +10,15 @@ from pathlib import Path
 
 from fullmesh.settings import ROOT
 
-COUNTED = ("roles", "library", "module_utils", "filter_plugins", "playbooks", "src/fullmesh")
+COUNTED = (
+    "roles",
+    "library",
+    "module_utils",
+    "node_programs",
+    "filter_plugins",
+    "playbooks",
+    "src/fullmesh",
+)
 # What lies there as well and decides nothing: a word mended in a report must not converge every node again. A test
 # holds that nothing which is counted imports one of these.
 NOT_COUNTED = (
@@ -19,12 +27,8 @@ NOT_COUNTED = (
     "roles/verify_cluster/*",
     "library/ladder_*.py",
     "library/run_result.py",
-    "module_utils/fullmesh_handshake.py",
-    "module_utils/fullmesh_links.py",
-    "module_utils/fullmesh_listeners.py",
-    "module_utils/fullmesh_observe.py",
-    "module_utils/fullmesh_ranks.py",
-    "module_utils/fullmesh_survey*.py",
+    "module_utils/fullmesh/probe/*",
+    "module_utils/fullmesh/survey/*",
     "filter_plugins/diagnose.py",
     "filter_plugins/verify_cluster.py",
     "filter_plugins/watch.py",
@@ -46,7 +50,7 @@ NOT_COUNTED = (
     "roles/ec2_security_group/*",
     "library/ec2_*.py",
     "library/efa_facts.py",
-    "module_utils/fullmesh_efa.py",
+    "module_utils/fullmesh/facts/efa.py",
     "filter_plugins/ec2.py",
     "filter_plugins/efa.py",
     "playbooks/ec2*.yml",

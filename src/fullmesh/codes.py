@@ -50,6 +50,7 @@ SOURCES = (
     "src",
     "library",
     "module_utils",
+    "node_programs",
     "playbooks",
     "filter_plugins",
     "fullmesh",

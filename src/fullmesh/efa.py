@@ -1,4 +1,4 @@
-"""EFA on the nodes: rules from what module_utils/fullmesh_efa.py observed to findings.
+"""EFA on the nodes: rules from what module_utils/fullmesh/facts/efa.py observed to findings.
 
 The line that everybody meets, ``libnccl-net.so: cannot open shared object file``, is harmless without EFA (NCCL looks
 for a plugin, finds none and takes its own sockets or InfiniBand code, plugin_open.cc) and the cause of slowness with
@@ -44,8 +44,8 @@ def findings(observations: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
     """What is wrong, [] for nodes without EFA.
 
     Args:
-        observations: node -> what ``observe()`` of module_utils/fullmesh_efa.py returned; what is missing or of another
-            form is not judged.
+        observations: node -> what ``observe()`` of module_utils/fullmesh/facts/efa.py returned; what is missing or
+            of another form is not judged.
     """
     seen = {node: _dict(own) for node, own in observations.items()}
     found: list[Finding] = []

@@ -33,7 +33,7 @@ CODES: dict[str, str] = {
 USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\$?")
 LONGEST = 7 * 24 * 3600
 HEAD = "# Ansible managed (Fullmesh, role launchers)"
-# Commands of module_utils/fullmesh_launch.py that users, mpirun or Slurm start.
+# Commands of node_programs/fullmesh_launch.py that users, mpirun or Slurm start.
 RUN = ("mpirun", "orted", "rank", "sbatch", "srun")
 
 
@@ -94,7 +94,7 @@ def library(modules: Sequence[str], folder: str) -> list[dict[str, str]]:
     return [
         {
             "path": f"{folder}/{name}.py",
-            "content": (ROOT / "module_utils" / f"{name}.py").read_text(encoding="utf-8"),
+            "content": (ROOT / "node_programs" / f"{name}.py").read_text(encoding="utf-8"),
         }
         for name in modules
     ]

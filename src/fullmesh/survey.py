@@ -1,4 +1,4 @@
-"""What the survey of a node holds (module_utils/fullmesh_survey.py), and the one place that knows where it stands.
+"""What the survey of a node holds (module_utils/fullmesh/survey/node.py), and the one place that knows where it stands.
 
 Only what the rules of both ladder and diagnosis read of GPUs and RDMA is spelled out; the rest is the diagnosis' own.
 """

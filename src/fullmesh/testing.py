@@ -99,7 +99,14 @@ def lint_parts() -> list[Part]:
         Part("ruff format", ["ruff", "format", "--check", "."]),
         Part(
             "mypy",
-            ["mypy", "src", *(f"{kind}_plugins" for kind in KINDS), "library", "module_utils"],
+            [
+                "mypy",
+                "src",
+                *(f"{kind}_plugins" for kind in KINDS),
+                "library",
+                "module_utils",
+                "node_programs",
+            ],
         ),
         Part("yamllint", ["yamllint", "--strict", "."]),
         Part("shellcheck", ["shellcheck", *shell_files()]),

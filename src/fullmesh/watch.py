@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
 def here(args: argparse.Namespace, command: Sequence[str]) -> int:
     """Become the watch of this machine."""
-    script = str(ROOT / "module_utils/fullmesh_watch.py")
+    script = str(ROOT / "node_programs/fullmesh_watch.py")
     os.chdir(STARTED_IN)
     sys.stdout.flush()
     argv = [sys.executable, script, *options(args), "--", *command]

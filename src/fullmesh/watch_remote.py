@@ -58,7 +58,7 @@ def reached_by(variables: Mapping[str, Any]) -> dict[str, str]:
 def bundle() -> str:
     """The watch's own files, packed for a command line."""
     held = [
-        (name, (ROOT / "module_utils" / f"{name}.py").read_text(encoding="utf-8"))
+        (name, (ROOT / "node_programs" / f"{name}.py").read_text(encoding="utf-8"))
         for name in MODULES
     ]
     return base64.b64encode(zlib.compress(json.dumps(held).encode(), 9)).decode()

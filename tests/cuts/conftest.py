@@ -85,7 +85,7 @@ class Node:
 
     def engine(self, script: str, seconds: float = 120) -> str:
         """Run Python on the node with the engine as ``tx`` and ``run``, which calls systemd for it."""
-        source = (ROOT / "module_utils/fullmesh_rollback.py").read_text()
+        source = (ROOT / "module_utils/fullmesh/transaction/engine.py").read_text()
         self.run(f"cat > /tmp/tx.py <<'END'\n{source}\nEND")
         return self.run(f"python3 - <<'END'\n{ENGINE}\n{script}\nEND", seconds)
 

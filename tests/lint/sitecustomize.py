@@ -1,4 +1,4 @@
-"""Lets ansible-lint's rule ``args`` import our modules, which import ``ansible.module_utils.fullmesh_*``.
+"""Lets ansible-lint's rule ``args`` import our modules, which import ``ansible.module_utils.fullmesh``.
 
 Only for the linter (PYTHONPATH of that one part of ``fullmesh test``); without it the rule skips our modules silently.
 What makes the linter fast is in ``faster.py``.

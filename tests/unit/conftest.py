@@ -1,4 +1,4 @@
-"""Node modules import their helpers as ``ansible.module_utils.fullmesh_*``, as they do on a node."""
+"""Node modules import their helpers as ``ansible.module_utils.fullmesh``, as they do on a node."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import importlib
 from pathlib import Path
 
 import ansible.module_utils
-import fullmesh_rollback
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -24,5 +23,4 @@ settings.load_profile("any machine")
 def _the_boot_unit_is_not_this_machines(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A transaction enables a unit of systemd: never that of the machine that runs the tests."""
     folder = str(tmp_path_factory.mktemp("systemd"))
-    importlib.import_module("ansible.module_utils.fullmesh_rollback").UNITS = folder
-    fullmesh_rollback.UNITS = folder
+    importlib.import_module("ansible.module_utils.fullmesh.transaction.engine").UNITS = folder

@@ -14,8 +14,8 @@ from typing import Any
 from unittest import mock
 
 import ladder_samples
-from ansible.module_utils import fullmesh_gpu
-from ansible.module_utils import fullmesh_survey_job as job
+from ansible.module_utils.fullmesh.facts import gpu as fullmesh_gpu
+from ansible.module_utils.fullmesh.survey import job
 
 from fullmesh.plan import derive
 from fullmesh.verify_types import Seen

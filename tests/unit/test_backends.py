@@ -10,16 +10,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fullmesh_backends as backends
-import fullmesh_link_common as common
-import fullmesh_link_ifcfg as ifcfg
-import fullmesh_link_ifupdown as ifupdown
-import fullmesh_link_netplan as netplan
-import fullmesh_link_networkd as networkd
-import fullmesh_link_networkmanager as networkmanager
-import fullmesh_static_ip as text
 import pytest
 import yaml
+from ansible.module_utils.fullmesh.network import owner as backends
+from ansible.module_utils.fullmesh.network import static_ip as text
+from ansible.module_utils.fullmesh.network.backends import (
+    common,
+    ifcfg,
+    ifupdown,
+    netplan,
+    networkd,
+    networkmanager,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from network_samples import Link, link

@@ -16,7 +16,7 @@ from typing import Any
 import bundle_archive as archive
 import bundle_packages as packages
 import pytest
-from ansible.module_utils import fullmesh_openpgp as openpgp
+from ansible.module_utils.fullmesh import openpgp
 
 from fullmesh import bundle as core
 

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import fullmesh_node as node
 import pytest
+from ansible.module_utils.fullmesh.facts import node
 from hypothesis import given
 from hypothesis import strategies as st
 

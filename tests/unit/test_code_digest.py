@@ -69,8 +69,8 @@ def test_what_only_says_something_converges_no_node_again(checkout: Path, name: 
         "roles/kernel_tuning/defaults/main.yml",
         "roles/launchers/files/new",
         "library/undo_point.py",
-        "module_utils/fullmesh_watch.py",
-        "module_utils/fullmesh_link_netplan.py",
+        "node_programs/fullmesh_watch.py",
+        "module_utils/fullmesh/network/backends/netplan.py",
         "filter_plugins/kernel_tuning.py",
         "playbooks/vars/wiring.yml",
         "src/fullmesh/plan.py",
@@ -87,7 +87,7 @@ def test_what_makes_a_node_another_one_is_new_code(checkout: Path, name: str) ->
 def modules() -> dict[str, str]:
     """Every module of ours: its file by the names under which it is imported."""
     found = {}
-    for path in [*ROOT.glob("module_utils/*.py"), *ROOT.glob("src/fullmesh/**/*.py")]:
+    for path in [*ROOT.glob("module_utils/**/*.py"), *ROOT.glob("src/fullmesh/**/*.py")]:
         name = str(path.relative_to(ROOT))
         inner = name.removeprefix("src/").removesuffix(".py").removesuffix("/__init__")
         key = f"ansible.{inner}" if inner.startswith("module_utils") else inner
@@ -101,8 +101,12 @@ def imported(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {one.name for one in node.names}
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module} | {f"{node.module}.{one.name}" for one in node.names}
+        if isinstance(node, ast.ImportFrom):
+            above = path.relative_to(ROOT).parts[: -node.level] if node.level else ()
+            module = ".".join(
+                [*(("ansible", *above) if above else ()), *([node.module] if node.module else [])]
+            )
+            names |= {module} | {f"{module}.{one.name}" for one in node.names}
     return names
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible.module_utils import fullmesh_efa
+from ansible.module_utils.fullmesh.facts import efa as fullmesh_efa
 from test_ec2 import CLUSTER, eni, group, permission, plan, raw
 
 from fullmesh import ec2

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils import fullmesh_efa as node
+from ansible.module_utils.fullmesh.facts import efa as node
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""module_utils/fullmesh_files.py: what readers see of a file that is replaced, and what a failure leaves."""
+"""module_utils/fullmesh/files.py: what readers see of a file that is replaced, and what a failure leaves."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
-import fullmesh_files as files
 import pytest
+from ansible.module_utils.fullmesh import files
 
 
 def raising(number: int) -> Any:

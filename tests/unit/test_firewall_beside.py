@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils import fullmesh_beside as beside
-from ansible.module_utils import fullmesh_packet as packet
-from ansible.module_utils import fullmesh_ruleset as ruleset
+from ansible.module_utils.fullmesh.firewall import evaluator as packet
+from ansible.module_utils.fullmesh.firewall import foreign as beside
+from ansible.module_utils.fullmesh.firewall import ruleset
 
 DATA = Path(__file__).parent / "data/firewall"
 OWN = {"4": "10.78.2.12", "6": "fd00::12"}

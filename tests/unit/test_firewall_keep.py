@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible.module_utils import fullmesh_keep as keep
+from ansible.module_utils.fullmesh.firewall import preserve as keep
 
 BEFORE = """\
 *nat

@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from ansible.module_utils import fullmesh_ufw as ufw
+from ansible.module_utils.fullmesh.firewall import ufw
 
 RECORDED = Path(__file__).parent / "data/firewall/ufw-0.36.2-user.rules"
 PEERS = ["10.0.0.11", "fd00::11"]

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible.module_utils import fullmesh_way_in as way_in
+from ansible.module_utils.fullmesh.transaction import session as way_in
 
 HEADER = "  sl  local_address rem_address   st tx rx tr tm retr uid timeout inode\n"
 HOST, JUMP, MAPPED = "0B00000A", "090200C0", "0000000000000000FFFF0000090200C0"
@@ -108,7 +108,7 @@ def test_our_session_is_found_behind_sudo() -> None:
     words = "192.0.2.1 5 192.0.2.2 22"
     script = (
         "import os, ansible.module_utils as m; m.__path__.append(os.environ['FOLDER']); "
-        "from ansible.module_utils import fullmesh_way_in as w; print(*w.session({}, os.getppid()))"
+        "from ansible.module_utils.fullmesh.transaction import session as w; print(*w.session({}, os.getppid()))"
     )
     done = subprocess.run(
         ["sh", "-c", f'env -u SSH_CONNECTION "{sys.executable}" -c "{script}"; true'],

@@ -1,4 +1,4 @@
-"""module_utils/fullmesh_nccl.py: what an NCCL library says, decoded; and how asking it can fail."""
+"""module_utils/fullmesh/facts/nccl.py: what an NCCL library says, decoded; and how asking it can fail."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import socket
 import struct
 
-import fullmesh_nccl as nccl
 import pytest
+from ansible.module_utils.fullmesh.facts import nccl
 
 V4 = (
     struct.pack("<H", socket.AF_INET) + struct.pack(">H", 50429) + bytes([10, 78, 0, 11]) + bytes(8)

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import fullmesh_give_back as give_back
 import pytest
 import static_ip_links as module
+from ansible.module_utils.fullmesh.network import give_back
 from network_samples import Link, link
 
 tx = module.rollback

@@ -7,9 +7,9 @@ import stat
 from pathlib import Path
 from typing import Any
 
-import fullmesh_sysctl as sysctl
 import kernel_tune
 import pytest
+from ansible.module_utils.fullmesh import sysctl
 from hypothesis import given
 from hypothesis import strategies as st
 

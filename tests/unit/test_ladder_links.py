@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils import fullmesh_links as links
-from ansible.module_utils import fullmesh_listeners as listeners
-from ansible.module_utils.fullmesh_sockets import CLOSE, ESTABLISHED, SYN_SENT
+from ansible.module_utils.fullmesh.facts.sockets import CLOSE, ESTABLISHED, SYN_SENT
+from ansible.module_utils.fullmesh.probe import listeners
+from ansible.module_utils.fullmesh.probe import pairs as links
 
 TOKEN = "t0ken"  # noqa: S105 (of a test)
 HOME = "127.0.0.1"

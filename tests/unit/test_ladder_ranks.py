@@ -19,9 +19,9 @@ from typing import Any
 import ladder_gloo as module
 import ladder_rank
 import pytest
-from ansible.module_utils import fullmesh_detach as detach
-from ansible.module_utils import fullmesh_nobody as nobody
-from ansible.module_utils import fullmesh_ranks as ranks
+from ansible.module_utils.fullmesh import detach
+from ansible.module_utils.fullmesh.probe import ranks
+from ansible.module_utils.fullmesh.probe import unprivileged as nobody
 from loaded import load
 
 from fullmesh import verify_ranks
@@ -307,7 +307,8 @@ def test_a_rank_that_fills_the_memory_is_ended(
 
 PROGRAMS = [
     *sorted((ROOT / "roles/verify_cluster/files").glob("*.py")),
-    *sorted((ROOT / "module_utils").glob("*.py")),
+    *sorted((ROOT / "module_utils").rglob("*.py")),
+    *sorted((ROOT / "node_programs").glob("*.py")),
     *sorted((ROOT / "library").glob("*.py")),
 ]
 UNPICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}

@@ -8,10 +8,8 @@ import struct
 import sys
 
 import pytest
-from ansible.module_utils import fullmesh_handshake as handshake
-from ansible.module_utils import fullmesh_listeners as listeners
-from ansible.module_utils import fullmesh_observe as observe
-from ansible.module_utils import fullmesh_sockets as sockets
+from ansible.module_utils.fullmesh.facts import sockets
+from ansible.module_utils.fullmesh.probe import handshake, listeners, observe
 
 TABLE = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0B064E0A:C351 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 1 0

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import cluster_hosts as module
-import fullmesh_hosts as text
 import pytest
 import undo_point
+from ansible.module_utils.fullmesh import hosts_file as text
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import fullmesh_nccl as util
 import nccl_packages as packages
 import nccl_probe as probe
 import pytest
+from ansible.module_utils.fullmesh.facts import nccl as util
 
 from fullmesh import nccl as core
 

@@ -11,8 +11,8 @@ import nccl_packages as packages
 import node_manifest
 import package_source
 import pytest
-from ansible.module_utils import fullmesh_manifest as manifest
-from ansible.module_utils import fullmesh_sources as util
+from ansible.module_utils.fullmesh.packages import sources as util
+from ansible.module_utils.fullmesh.state import manifest
 from ansible.plugins.filter.core import to_bool
 from hypothesis import given
 from hypothesis import strategies as st

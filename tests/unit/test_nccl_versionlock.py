@@ -9,8 +9,8 @@ import nccl_packages as packages
 import node_manifest
 import pytest
 import version_lock
-from ansible.module_utils import fullmesh_manifest as manifest
-from ansible.module_utils import fullmesh_versionlock as util
+from ansible.module_utils.fullmesh.packages import versionlock as util
+from ansible.module_utils.fullmesh.state import manifest
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -15,14 +15,19 @@ ROOT = Path(__file__).parents[2]
 PYTHONS = ("3.9", "3.13")
 # The first runs on the controller, beside amazon.aws; the second needs PyTorch Lightning.
 ELSEWHERE = ("ec2_revoked_rules", "fullmesh_lightning")
+PROGRAMS = ("library", "node_programs", "roles/verify_cluster/files")
 LOAD = """
 import importlib.util, pathlib, sys
-failed = []
-for path in sys.argv[1:]:
+
+def load(path):
     spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+failed = []
+for path in sys.argv[1:]:
     try:
-        spec.loader.exec_module(module)
+        load(path) if path.endswith(".py") else importlib.import_module(path)
     except Exception as exc:
         failed.append(f"{path}: {type(exc).__name__}: {exc}")
 print(sys.version_info[:2], *failed, sep="\\n")
@@ -54,6 +59,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = top / "ansible/module_utils"
     shutil.copytree(Path(next(iter(ansible.module_utils.__path__))), place)
     shutil.copytree(ROOT / "module_utils", place, dirs_exist_ok=True)
+    assert (place / "fullmesh/files.py").is_file()
     (top / "ansible/__init__.py").touch()
     return top
 
@@ -63,12 +69,18 @@ def test_it_loads(version: str, node: Path) -> None:
     python = interpreter(version)
     if not python:
         pytest.skip(f"no Python {version} on this machine")
-    folders = [ROOT / one for one in ("library", "module_utils", "roles/verify_cluster/files")]
+    folders = [ROOT / one for one in PROGRAMS]
     programs = [
         str(one)
         for folder in folders
         for one in sorted(folder.glob("*.py"))
         if one.stem not in ELSEWHERE
+    ]
+    shared = sorted((ROOT / "module_utils").rglob("*.py"))
+    programs += [
+        "ansible." + ".".join(one.relative_to(ROOT).with_suffix("").parts)
+        for one in shared
+        if one.stem != "__init__"
     ]
     # what is installed on nodes, or sent to them, finds its neighbours beside itself
     path = os.pathsep.join(str(one) for one in (node, *folders[1:]))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible.module_utils import fullmesh_gpu as gpu
+from ansible.module_utils.fullmesh.facts import gpu
 
 from fullmesh import nvidia_driver as core
 from fullmesh.settings import ROOT

@@ -16,12 +16,12 @@ from xml.etree import ElementTree
 
 import peer_zone
 import pytest
-from ansible.module_utils import fullmesh_denied as denied
-from ansible.module_utils import fullmesh_firewalld as fw
-from ansible.module_utils import fullmesh_keep as keep
-from ansible.module_utils import fullmesh_rollback as rollback
-from ansible.module_utils import fullmesh_ufw as ufw
-from ansible.module_utils import fullmesh_way_in as way_in
+from ansible.module_utils.fullmesh.firewall import denials as denied
+from ansible.module_utils.fullmesh.firewall import firewalld as fw
+from ansible.module_utils.fullmesh.firewall import preserve as keep
+from ansible.module_utils.fullmesh.firewall import ufw
+from ansible.module_utils.fullmesh.transaction import engine as rollback
+from ansible.module_utils.fullmesh.transaction import session as way_in
 from hypothesis import given
 from hypothesis import strategies as st
 

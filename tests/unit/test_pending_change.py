@@ -9,7 +9,7 @@ from typing import Any
 
 import pending_change as module
 import pytest
-from ansible.module_utils import fullmesh_rollback as tx
+from ansible.module_utils.fullmesh.transaction import engine as tx
 from ansible.module_utils.testing import patch_module_args
 
 NAME = "peer_firewall"

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import fullmesh_rollback as tx
 import pytest
+from ansible.module_utils.fullmesh.transaction import engine as tx
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-import fullmesh_rollback as rollback
 import pytest
 import selinux_state as se
 import yaml
+from ansible.module_utils.fullmesh.transaction import engine as rollback
 
 from fullmesh import selinux_mode as core
 

@@ -11,13 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fullmesh_link_netplan as netplan
-import fullmesh_link_networkmanager as networkmanager
-import fullmesh_reach as reach
-import fullmesh_static_ip as text
 import pytest
 import static_ip_links as module
 import yaml
+from ansible.module_utils.fullmesh.network import reach
+from ansible.module_utils.fullmesh.network import static_ip as text
+from ansible.module_utils.fullmesh.network.backends import netplan, networkmanager
 from hypothesis import given
 from hypothesis import strategies as st
 from jinja2.nativetypes import NativeEnvironment

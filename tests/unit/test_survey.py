@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils import fullmesh_detach as detach
-from ansible.module_utils import fullmesh_links as links
-from ansible.module_utils import fullmesh_listeners as listeners
-from ansible.module_utils import fullmesh_sockets as sockets
-from ansible.module_utils import fullmesh_survey as survey
-from ansible.module_utils import fullmesh_survey_job as job
-from ansible.module_utils import fullmesh_survey_names as names
-from ansible.module_utils import fullmesh_survey_net as net
-from ansible.module_utils import fullmesh_survey_wall as wall
+from ansible.module_utils.fullmesh import detach
+from ansible.module_utils.fullmesh.facts import sockets
+from ansible.module_utils.fullmesh.probe import listeners
+from ansible.module_utils.fullmesh.probe import pairs as links
+from ansible.module_utils.fullmesh.survey import filters as wall
+from ansible.module_utils.fullmesh.survey import job, names, net
+from ansible.module_utils.fullmesh.survey import node as survey
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import chrony_sync as module
-import fullmesh_chrony as text
 import pytest
+from ansible.module_utils.fullmesh import chrony as text
 
 from fullmesh import time_sync
 

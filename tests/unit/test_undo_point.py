@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fullmesh_manifest as manifest
 import pytest
 import undo_point as up
+from ansible.module_utils.fullmesh.state import manifest
 
 HOSTS = "/etc/hosts"
 UNIT = "chrony.service"

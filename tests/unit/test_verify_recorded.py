@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils import fullmesh_survey_job as job
+from ansible.module_utils.fullmesh.survey import job
 from gpu_samples import (
     EL1,
     UBUNTU1,

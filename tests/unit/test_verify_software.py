@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import fullmesh_observe as observe
 import ladder_samples
 import pytest
-from ansible.module_utils import fullmesh_survey_job as job
+from ansible.module_utils.fullmesh.probe import observe
+from ansible.module_utils.fullmesh.survey import job
 
 from fullmesh import verify_software as core
 from fullmesh.verify_types import ERROR, WARNING, Seen

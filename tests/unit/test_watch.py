@@ -25,7 +25,7 @@ from fullmesh import cli, watch, watch_remote
 from fullmesh.explain.model import CONTROL
 from fullmesh.settings import ROOT
 
-SCRIPT = ROOT / "module_utils/fullmesh_watch.py"
+SCRIPT = ROOT / "node_programs/fullmesh_watch.py"
 PLAN: dict[str, Any] = {
     "nodes": [
         {

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from fullmesh import torch_runtime as core
 
-share = importlib.import_module("ansible.module_utils.fullmesh_share")
+share = importlib.import_module("ansible.module_utils.fullmesh.wheel_share")
 SECRET = "s" * 64
 PIECE = 1000
 DATA = bytes(n * 7 % 251 for n in range(20_500))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh_manifest import packages_state
+from ansible.module_utils.fullmesh.state.manifest import packages_state
 
 DOCUMENTATION = r"""
 ---

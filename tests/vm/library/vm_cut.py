@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from ansible.module_utils import fullmesh_rollback as rollback
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.transaction import engine as rollback
 
 DOCUMENTATION = r"""
 ---

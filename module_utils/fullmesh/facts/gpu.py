@@ -1,0 +1,232 @@
+"""What a node's NVIDIA GPUs and their driver are: read from the PCI bus, /proc, /sys and ``nvidia-smi``.
+
+Runs on nodes: standard library only. The parsers are pure; whatever is missing gives an empty value,
+because drivers of ten years print different fields.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from .node import read, run
+
+if TYPE_CHECKING:
+    from typing import Any
+
+VENDOR = "0x10de"
+DISPLAY = ("0x0300", "0x0302")  # VGA and 3D controller: PCI class codes
+BRIDGE = "0x0680"  # an NVSwitch is a bridge of NVIDIA's
+SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+EMPTY = ("", "N/A", "[N/A]", "[Not Supported]", "None")
+# NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus.
+XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)")
+FALLEN = re.compile(r"NVRM: .*fallen off the bus", re.IGNORECASE)
+TOPOLOGY_WORDS = re.compile(r"^(X|SYS|NODE|PHB|PXB|PIX|NV\d+)$")
+MOST = 64
+
+
+def word(node: Any, *paths: str) -> str:
+    """The first of *paths* that says something."""
+    for path in paths:
+        text = (node.findtext(path) or "").strip()
+        if text not in EMPTY:
+            return text
+    return ""
+
+
+def count(text: str) -> int:
+    """A number in a field like ``0``, ``16x``, ``81920 MiB``; 0 where there is none."""
+    match = re.match(r"\s*(\d+)", text)
+    return int(match.group(1)) if match else 0
+
+
+def uncorrectable(gpu: Any, kind: str) -> int:
+    """ECC errors that could not be mended, of all memories: each age of the driver has its own fields."""
+    base = "ecc_errors/" + kind + "/"
+    new = ("dram_uncorrectable", "sram_uncorrectable")
+    newer = ("sram_uncorrectable_parity", "sram_uncorrectable_secded")
+    total = sum(count(word(gpu, base + name)) for name in new + newer)
+    return total or count(word(gpu, base + "double_bit/total"))
+
+
+def one_card(gpu: Any) -> dict[str, Any]:
+    """One ``<gpu>`` of ``nvidia-smi -q -x``."""
+    link = "pci/pci_gpu_link_info/"
+    return {
+        "name": word(gpu, "product_name"),
+        "uuid": word(gpu, "uuid"),
+        "bus": word(gpu, "pci/pci_bus_id") or str(gpu.get("id", "")),
+        "memory": word(gpu, "fb_memory_usage/total"),
+        "persistence": word(gpu, "persistence_mode"),
+        "ecc_mode": word(gpu, "ecc_mode/current_ecc"),
+        "ecc": word(gpu, "ecc_errors/volatile/dram_uncorrectable"),
+        "ecc_volatile": uncorrectable(gpu, "volatile"),
+        "ecc_aggregate": uncorrectable(gpu, "aggregate"),
+        "remap_failed": word(gpu, "remapped_rows/remapped_row_failure"),
+        "remap_pending": word(gpu, "remapped_rows/remapped_row_pending"),
+        "width": word(gpu, link + "link_widths/current_link_width"),
+        "width_most": word(gpu, link + "link_widths/max_link_width"),
+        "generation": count(word(gpu, link + "pcie_gen/current_link_gen")),
+        "generation_most": count(word(gpu, link + "pcie_gen/max_link_gen")),
+        "mig": word(gpu, "mig_mode/current_mig"),
+        "fabric": word(gpu, "fabric/state"),
+    }
+
+
+def processes(gpu: Any) -> list[dict[str, Any]]:
+    """The programs that compute on a card; a desktop's (type G) are none."""
+    found = []
+    for process in gpu.findall("processes/process_info"):
+        if "C" in word(process, "type"):
+            found.append(
+                {"pid": count(word(process, "pid")), "name": word(process, "process_name")}
+            )
+    return found
+
+
+def parse_smi(text: str) -> dict[str, Any]:
+    """Read ``nvidia-smi -q -x``: driver, CUDA, cards and who computes on them.
+
+    Raises:
+        ElementTree.ParseError: it is no XML.
+    """
+    root = ElementTree.fromstring(text)  # noqa: S314 (the driver's own output)
+    gpus = root.findall("gpu")[:MOST]
+    return {
+        "driver": word(root, "driver_version"),
+        "cuda": word(root, "cuda_version"),
+        "cards": [one_card(gpu) for gpu in gpus],
+        "processes": [process for gpu in gpus for process in processes(gpu)],
+    }
+
+
+def parse_topology(text: str) -> dict[str, dict[str, str]]:
+    """Read ``nvidia-smi topo -m``: from -> to -> NV18, PIX, PXB, PHB, NODE or SYS."""
+    lines = [line for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines() if line.strip()]
+    if not lines:
+        return {}
+    names = [
+        name for name in re.split(r"[\t ]+", lines[0].strip()) if re.match(r"[A-Za-z]+_?\d", name)
+    ]
+    found = {}
+    for line in lines[1:]:
+        words = line.split()
+        links = [one for one in words[1 : len(names) + 1] if TOPOLOGY_WORDS.match(one)]
+        if words[0] in names and len(links) == len(names):
+            found[words[0]] = {name: links[at] for at, name in enumerate(names) if name != words[0]}
+    return found
+
+
+def parse_nvlinks(text: str) -> list[dict[str, Any]]:
+    """Read ``nvidia-smi nvlink -s``: for every GPU the speeds (GB/s) of its links and how many are down."""
+    found: list[dict[str, Any]] = []
+    for line in text.splitlines():
+        head = re.match(r"GPU (\d+):", line.strip())
+        if head:
+            found.append({"gpu": int(head.group(1)), "speeds": [], "down": 0})
+            continue
+        link = re.match(r"Link \d+: (?:([0-9.]+) GB/s|<inactive>)", line.strip())
+        if link and found and link.group(1):
+            found[-1]["speeds"].append(float(link.group(1)))
+        elif link and found:
+            found[-1]["down"] += 1
+    return found
+
+
+def parse_xids(text: str) -> list[dict[str, Any]]:
+    """The driver's error reports in a kernel log: each number once per card, with how often it came."""
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for line in text.splitlines():
+        match = XID.search(line)
+        if match:
+            key = (match.group(1), int(match.group(2)))
+        elif FALLEN.search(line):
+            key = ("", 79)  # newer drivers say it in words alone
+        else:
+            continue
+        held = found.setdefault(key, {"bus": key[0], "xid": key[1], "times": 0, "text": ""})
+        held["times"] += 1
+        held["text"] = line.strip()[:200]
+    return [found[key] for key in sorted(found)]
+
+
+def pci_devices(base: str = "/sys/bus/pci/devices") -> dict[str, Any]:
+    """GPUs and NVSwitches on the bus, with the driver that each GPU has; true without any driver."""
+    gpus, switches = [], 0
+    for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
+        here = os.path.join(base, name)
+        if read(here + "/vendor") != VENDOR:
+            continue
+        kind = read(here + "/class")[:6]
+        if kind in DISPLAY:
+            driver = os.path.join(here, "driver")
+            held = os.path.basename(os.path.realpath(driver)) if os.path.exists(driver) else ""
+            gpus.append({"bus": name, "device": read(here + "/device"), "driver": held})
+        switches += kind == BRIDGE
+    return {"gpus": gpus, "switches": switches}
+
+
+def secure_boot(path: str = SECURE_BOOT) -> Any:
+    """True or False as the firmware says, None on a machine without EFI; the value's last byte, after four of flags."""
+    try:
+        with open(path, "rb") as stream:
+            held = stream.read()
+    except OSError:
+        return None
+    return bool(held[4]) if len(held) > 4 else None  # noqa: PLR2004 (four bytes of flags)
+
+
+def in_container() -> bool:
+    """Whether the kernel and its log are another machine's."""
+    return bool(run(["systemd-detect-virt", "--container"])[0] == 0)
+
+
+def kernel_text() -> str:
+    """The kernel's messages since it started; a container's are its host's."""
+    return (
+        "" if in_container() else str(run(["journalctl", "-k", "-b", "--no-pager", "-o", "cat"])[1])
+    )
+
+
+def build_tools(release: str) -> dict[str, Any]:
+    """What DKMS needs for the running kernel."""
+    places = ("/usr/bin/gcc", "/usr/bin/cc")
+    return {
+        "compiler": next((path for path in places if os.path.exists(path)), ""),
+        "headers": os.path.exists(f"/lib/modules/{release}/build/Makefile"),
+    }
+
+
+def from_smi() -> dict[str, Any]:
+    """What ``nvidia-smi`` says; ``failed`` where it is there and does not work."""
+    code, text = run(["nvidia-smi", "-q", "-x"])
+    found = {"driver": "", "cuda": "", "cards": [], "processes": [], "failed": code not in (0, 127)}
+    if code == 0:
+        try:
+            found.update(parse_smi(text))
+        except ElementTree.ParseError:
+            found["failed"] = True
+    if found["cards"]:
+        found["topology"] = parse_topology(run(["nvidia-smi", "topo", "-m"])[1])
+        found["nvlinks"] = parse_nvlinks(run(["nvidia-smi", "nvlink", "-s"])[1])
+    return found
+
+
+def observe() -> dict[str, Any]:
+    """Everything, once."""
+    release = os.uname().release
+    modules = [line.split(" ", 1)[0] for line in read("/proc/modules").splitlines()]
+    return {
+        "kernel": release,
+        "container": in_container(),
+        "pci": pci_devices(),
+        "smi": from_smi(),
+        "loaded": read("/sys/module/nvidia/version"),
+        "nouveau": "nouveau" in modules,
+        "secure_boot": secure_boot(),
+        "xids": parse_xids(kernel_text()),
+        "tools": build_tools(release),
+    }

@@ -1,0 +1,226 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Rules beside firewalld that would drop the peers' traffic: found in the kernel, named. Stdlib only.
+
+An accept in firewalld does not save a packet from a drop in another base chain (measured: nftables goes through all
+of them by hook and priority), so whoever put a table of their own there decides as well.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING
+
+from ..facts.node import parse_addresses, read
+from . import evaluator as packet
+from . import firewalld, ruleset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Entry = dict[str, Any]
+    Runner = Callable[[list[str]], tuple[int, str]]
+
+FAMILIES = (("ip", "iptables", "ip_tables_names"), ("ip6", "ip6tables", "ip6_tables_names"))
+VERBS = {"drop": "drops", "divert": "leads elsewhere"}
+
+
+def own_links(run: Runner, peers: list[str]) -> list[Entry]:
+    """Return this node's cluster addresses: interface, family, address, network; empty where it has none yet."""
+    wanted = firewalld.by_family(peers)
+    found = []
+    for name, addresses in sorted(parse_addresses(run(["ip", "-o", "addr", "show"])[1]).items()):
+        for text in addresses:
+            one = ipaddress.ip_interface(text)
+            family, address = str(one.version), str(one.ip)
+            if address in wanted[family]:
+                link = {"interface": name, "family": family, "address": address}
+                found.append(dict(link, network=one.network))
+    return found
+
+
+def senders(links: list[Entry], peers: list[str]) -> list[Entry]:
+    """Return what to ask of the rules, link by link: which peers send there, to which address of ours.
+
+    A peer of another network comes over the one link that there is, or over one that nobody can say: what names an
+    interface is then not sure. Our own addresses, of all links, send nothing here.
+    """
+    asked = []
+    for family, addresses in sorted(firewalld.by_family(peers).items()):
+        mine = [link for link in links if link["family"] == family]
+        own = {link["address"] for link in mine}
+        left = [ipaddress.ip_address(one) for one in addresses if one not in own]
+        for link in mine:
+            near = [one for one in left if one in link["network"]]
+            asked.append(question(family, near, link["interface"], link["address"]))
+        far = [one for one in left if not any(one in link["network"] for link in mine)]
+        # An address that is announced by a routing daemon lies on lo, and nothing comes in there.
+        names = {link["interface"] for link in links} - {"lo"}
+        name = names.pop() if len(names) == 1 else ""
+        asked.append(question(family, far, name, mine[0]["address"] if len(mine) == 1 else ""))
+    return [one for one in asked if any(one["peers"].values())]
+
+
+def question(family: str, peers: list[Any], interface: str, address: str) -> Entry:
+    """Say who sends over which interface to which address, as `packet.findings` wants it."""
+    own = {family: address} if address else {}
+    return {"peers": {family: [str(one) for one in peers]}, "own": own, "interface": interface}
+
+
+def nftables(run: Runner) -> Entry:
+    """Return every rule that nftables has but firewalld's own, iptables-nft's included and explained."""
+    rc, out = run(["nft", "-j", "list", "ruleset"])
+    text = out if rc == 0 and out.strip() else firewalld.binding("list ruleset")
+    rules: Entry = ruleset.parse_json(text)
+    for key in [key for key in rules["chains"] if key[1] == "firewalld"]:
+        del rules["chains"][key]
+    if ruleset.has_xt(rules):
+        for family, tool, _ in FAMILIES:
+            rc, saved = run([tool + "-nft-save"])
+            rc, saved = (rc, saved) if rc == 0 else run([tool + "-save"])
+            ruleset.explain_xt(rules, family, saved if rc == 0 else "")
+    return rules
+
+
+def without_ufw(rules: Entry) -> None:
+    """Leave ufw's part out: it is about to go, and its policies with it."""
+    for chain in rules["chains"].values():
+        kept = [rule for rule in chain["rules"] if not target(rule).startswith("ufw")]
+        if len(kept) < len(chain["rules"]):
+            chain.update(rules=kept, policy="accept")
+
+
+def without_firewalld(rules: Entry) -> None:
+    """Leave out what firewalld's iptables backend has in the shared chains: its dispatch and what follows it."""
+    for chain in rules["chains"].values():
+        for number, rule in enumerate(chain["rules"]):
+            if target(rule).endswith("_ZONES"):
+                chain["rules"] = chain["rules"][:number]
+                break
+
+
+def target(rule: Entry) -> str:
+    """Return the chain that a rule leads to."""
+    found = [
+        part[word]["target"] for part in rule["expr"] for word in ("jump", "goto") if word in part
+    ]
+    return str(found[0]) if found else ""
+
+
+def legacy(run: Runner, proc: str = "/proc") -> tuple[list[Entry], list[str]]:
+    """Return the rules in iptables' old tables, which nftables does not show, and the tables that nobody can read.
+
+    /proc/net/ip_tables_names lists the tables in use.
+    """
+    found, unread = [], []
+    for family, tool, names in FAMILIES:
+        tables = read(f"{proc}/net/{names}").split()
+        if not tables:
+            continue
+        rc, out = run([tool + "-legacy-save"])
+        if rc != 0:
+            unread.append("{} ({})".format(tool, ", ".join(sorted(tables))))
+        else:
+            found.append(ruleset.parse_save(out, family))
+    return found, unread
+
+
+def look(run: Runner, want: Entry, ufw_goes: bool) -> tuple[list[str], list[Entry]]:
+    """Say what keeps the peers out beside firewalld: coded faults, and notes on what is not sure.
+
+    *want*: peers, ports. *ufw_goes*: ufw's rules are left out, because they are about to be taken away.
+    """
+    asked = [
+        dict(one, ports=want["ports"])
+        for one in senders(own_links(run, want["peers"]), want["peers"])
+    ]
+    rules = nftables(run)
+    if ufw_goes:
+        without_ufw(rules)
+    without_firewalld(rules)
+    old, unread = legacy(run)
+    found: list[Entry] = []
+    for tool, ruleset_ in [("nft", rules), *(("iptables-legacy", one) for one in old)]:
+        for question_ in asked:
+            told = [dict(one, tool=tool) for one in packet.findings(ruleset_, question_)]
+            found += [one for one in told if not any(same(one, other) for other in found)]
+    with_lines(run, found)
+    return worded(found, unread)
+
+
+def same(one: Entry, other: Entry) -> bool:
+    """Say whether two findings are of one rule; each has an example of its own, and one is enough."""
+    return all(one[key] == other[key] for key in one if key not in ("port", "sender", "line")) and (
+        one["handle"] is not None or one["line"] == other["line"]
+    )
+
+
+def with_lines(run: Runner, found: list[Entry]) -> None:
+    """Write the rule as a person would into every finding that has only a handle."""
+    if all(one["line"] for one in found):
+        return
+    rc, text = run(["nft", "-a", "list", "ruleset"])
+    lines = ruleset.lines_of(text) if rc == 0 else {}
+    for one in found:
+        known = (one["family"], one["table"], one["handle"])
+        one["line"] = one["line"] or lines.get(known, "(no text)")
+
+
+def worded(found: list[Entry], unread: list[str]) -> tuple[list[str], list[Entry]]:
+    """Turn findings into faults and notes."""
+    faults, notes = [], []
+    for one in found:
+        text = sentence(one)
+        if one["hook"] == "forward":
+            # Policies of the forward hook are Docker's and ufw's ordinary ones; they concern containers only.
+            if one["sure"] and not one["line"].startswith("policy"):
+                notes.append(remark("PF-205", text + " That concerns jobs in containers only."))
+        elif one["sure"]:
+            faults.append(f"[PF-124] {text} {step(one)}")
+        else:
+            notes.append(
+                remark("PF-206", text + " Whether it does depends on more than the packet.")
+            )
+    for tables in unread:
+        text = f"the old tables of {tables} are in use and cannot be read"
+        notes.append(remark("PF-207", text + "; install iptables-legacy."))
+    return faults, notes
+
+
+def remark(code: str, text: str) -> Entry:
+    """Make one note."""
+    return {"code": code, "text": text}
+
+
+def sentence(one: Entry) -> str:
+    """Say what a rule does."""
+    place = "table {family} {table}, chain {chain}".format(**one)
+    place += " (hook {})".format(one["hook"]) if one["hook"] else ""
+    place += ", handle {}".format(one["handle"]) if one["handle"] is not None else ""
+    if one["tool"] != "nft":
+        place += ", in iptables' old tables"
+    verb = VERBS[one["word"]] if one["sure"] else "may drop"
+    return "{} {} {} from the peer {}: `{}`.".format(
+        place, verb, one["port"], one["sender"], one["line"]
+    )
+
+
+def step(one: Entry) -> str:
+    """Say what to do about it."""
+    if one["line"].startswith("policy"):
+        return (
+            "An accept in firewalld does not help where another chain drops. Let the peers pass in that chain, "
+            "or set its policy to accept."
+        )
+    if one["tool"] != "nft":
+        command = "{}-legacy -t {} -D{}".format(
+            {"ip": "iptables", "ip6": "ip6tables"}[one["family"]], one["table"], one["line"][2:]
+        )
+    else:
+        command = "nft delete rule {family} {table} {chain} handle {handle}".format(**one)
+    return (
+        "An accept in firewalld does not help where another chain drops. Take it out "
+        f"(`{command}`, and where it is loaded "
+        "from), or except the peers in it."
+    )

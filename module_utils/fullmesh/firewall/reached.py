@@ -1,0 +1,135 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What others reach on this node while no firewall judges them: its listeners, and who is connected to them.
+
+Nobody can tell from a socket who will come tomorrow, so every listener counts that is not on loopback. UDP has no
+listeners: a socket without a peer counts, unless its port is one that the kernel hands out, which clients have.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from typing import TYPE_CHECKING
+
+from ..facts import sockets
+from ..facts.node import parse_addresses
+from ..files import look
+from . import firewalld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Entry = dict[str, Any]
+    Runner = Callable[[list[str]], tuple[int, str]]
+
+TABLES = (("tcp", "tcp"), ("tcp6", "tcp"), ("udp", "udp"), ("udp6", "udp"))
+# Clients of DHCP have these ports, their answers come to them by packets that firewalld knows or lets in; chrony and
+# ntpd as clients; names of the local link (mDNS, LLMNR), which systemd-resolved answers wherever it runs.
+QUIET = frozenset(["68/udp", "546/udp", "123/udp", "5353/udp", "5355/udp", "5355/tcp"])
+NAMED = 3  # clients of a listener that a message names
+
+
+def rows(proc: str) -> list[Entry]:
+    """Return every TCP and UDP socket of this network namespace with its protocol."""
+    found = []
+    for name, protocol in TABLES:
+        for row in sockets.parse_table(look(f"{proc}/net/{name}")):
+            found.append(dict(row, protocol=protocol))
+    return found
+
+
+def handed_out(proc: str) -> tuple[int, int]:
+    """Return the range of ports that the kernel gives to clients."""
+    words = look(proc + "/sys/net/ipv4/ip_local_port_range").split()
+    return (int(words[0]), int(words[1])) if len(words) > 1 else (32768, 60999)
+
+
+def waits(row: Entry, ephemeral: tuple[int, int]) -> bool:
+    """Say whether a socket waits for somebody from another machine."""
+    if ipaddress.ip_address(row["address"]).is_loopback:
+        return False
+    if row["protocol"] == "tcp":
+        return bool(row["state"] == sockets.LISTEN)
+    client = ephemeral[0] <= row["port"] <= ephemeral[1]
+    return bool(row["state"] == sockets.CLOSE and not row["peer_port"] and not client)
+
+
+def listeners(proc: str = "/proc") -> list[Entry]:
+    """Return what listens for other machines: port, addresses, process, clients; by port."""
+    held, ephemeral = rows(proc), handed_out(proc)
+    found: dict[str, Entry] = {}
+    waiting = [row for row in held if waits(row, ephemeral)]
+    names = owners(proc) if waiting else {}
+    for row in waiting:
+        port = "{port}/{protocol}".format(**row)
+        if port in QUIET:
+            continue
+        one = found.setdefault(port, {"port": port, "addresses": [], "process": ""})
+        one["addresses"].append(row["address"])
+        one["process"] = one["process"] or names.get(row["inode"], "")
+        one["clients"] = clients(held, row)
+    return sorted(found.values(), key=lambda one: (int(one["port"].split("/")[0]), one["port"]))
+
+
+def clients(held: list[Entry], row: Entry) -> list[str]:
+    """Name who is connected to a listener now."""
+    alive = [one for one in held if one["state"] == sockets.ESTABLISHED and one["peer_port"]]
+    mine = [
+        one for one in alive if (one["protocol"], one["port"]) == (row["protocol"], row["port"])
+    ]
+    found = {one["peer"] for one in mine}
+    return sorted(one for one in found if not ipaddress.ip_address(one).is_loopback)
+
+
+def owners(proc: str) -> dict[str, str]:
+    """Return {inode of a socket: name of a process that holds it}."""
+    found: dict[str, str] = {}
+    for pid in sorted(filter(str.isdigit, os.listdir(proc)), key=int):
+        base = f"{proc}/{pid}/fd"
+        try:
+            links = [os.readlink(base + "/" + name) for name in os.listdir(base)]
+        except OSError:
+            continue  # it ended meanwhile
+        for link in links:
+            if link.startswith("socket:["):
+                found.setdefault(link[8:-1], look(f"{proc}/{pid}/comm").strip())
+    return found
+
+
+def cards(run: Runner) -> dict[str, list[str]]:
+    """Return {interface: its addresses}, loopback left out."""
+    found = parse_addresses(run(["ip", "-o", "addr", "show"])[1])
+    return {
+        name: [text.split("/")[0] for text in found[name]] for name in sorted(found) if name != "lo"
+    }
+
+
+def zones_of(run: Runner, root: str, running: bool, default: str) -> dict[str, str]:
+    """Return {interface: the zone that judges what comes in there}."""
+    found = {}
+    for name in cards(run):
+        said = firewalld.interface_zones(root, run, name, running)
+        found[name] = said[0][0] if said else default
+    return found
+
+
+def ways_to(one: Entry, held: dict[str, list[str]]) -> list[str]:
+    """Name the interfaces over which a listener is reached."""
+    own = [name for name in held if set(held[name]) & set(one["addresses"])]
+    wild = any(ipaddress.ip_address(text).is_unspecified for text in one["addresses"])
+    return sorted(held) if wild or not own else own
+
+
+def told(found: list[Entry]) -> str:
+    """Name listeners: ``8000/tcp (python3; 10.0.0.12 is connected)``."""
+    texts = []
+    for one in found:
+        who = one["process"] or "a process that could not be named"
+        more = ", ".join(one["clients"][:NAMED])
+        more += " and {} more".format(len(one["clients"]) - NAMED) * (len(one["clients"]) > NAMED)
+        verb = "is" if len(one["clients"]) == 1 else "are"
+        who += f"; {more} {verb} connected" if one["clients"] else ""
+        texts.append("{} ({})".format(one["port"], who))
+    return ", ".join(texts)

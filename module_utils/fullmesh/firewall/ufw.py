@@ -1,0 +1,235 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""ufw on a node: whether it is on, what its user allowed, and the same in firewalld's words. Stdlib only.
+
+ufw's user rules are the ``### tuple ###`` lines of /etc/ufw/user.rules (ufw's own source of truth, it writes the
+iptables lines below them from it): action, protocol, port, to, source port, from, [applications,] direction.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import quoteattr
+
+from ..files import look
+from .firewalld import HEAD, by_family
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Entry = dict[str, Any]
+    Runner = Callable[[list[str]], tuple[int, str]]
+
+CONF = "/etc/ufw/ufw.conf"
+COMMAND = "/usr/sbin/ufw"
+# Says that ufw was on when the role came; lies beside the undo point and goes with it.
+TAKEN = "/var/lib/fullmesh/undo/peer_firewall/ufw"
+KEPT = TAKEN + ".conf"
+# Before firewalld's zones, as ufw came before everything; after the controllers' ssh (SSH_PRIORITY).
+PRIORITY = -10000
+VERDICTS = {"allow": "<accept/>", "limit": "<accept/>", "deny": "<drop/>", "reject": "<reject/>"}
+TUPLE = re.compile(r"^### tuple ### (.*)$", re.MULTILINE)
+FIELDS, WITH_APPLICATIONS = 7, 9
+RULES = (("4", "user.rules"), ("6", "user6.rules"))
+SHIPPED = "/usr/share/ufw/iptables/"
+
+
+def enabled(root: str = "") -> bool:
+    """Say whether ufw is on; its unit is `active` even where it does nothing, ufw.conf decides."""
+    lines = look(root + CONF).splitlines()
+    return any(line.replace(" ", "").lower() == "enabled=yes" for line in lines)
+
+
+def installed(root: str = "") -> bool:
+    """Say whether the command is there."""
+    return os.path.exists(root + COMMAND)
+
+
+def taken(root: str = "") -> bool:
+    """Say whether we took over from ufw earlier."""
+    return os.path.exists(root + TAKEN)
+
+
+def loaded(run: Runner) -> bool:
+    """Say whether its rules are in the kernel; this is what `ufw status` looks at."""
+    rc, out = run([COMMAND, "status"])
+    return rc == 0 and "Status: active" in out
+
+
+def tuples(root: str = "") -> list[Entry]:
+    """Return the user's rules in ufw's order, v4 first."""
+    found = []
+    for family, name in RULES:
+        for text in TUPLE.findall(look(root + "/etc/ufw/" + name)):
+            one = parse(text)
+            one["family"] = family
+            found.append(one)
+    return found
+
+
+def parse(text: str) -> Entry:
+    """Read one tuple; ``odd`` where it has a shape that we do not know."""
+    words = [word for word in text.split() if not word.startswith("comment=")]
+    entry: Entry = {"text": text.partition(" comment=")[0], "odd": True}
+    if len(words) not in (FIELDS, WITH_APPLICATIONS):
+        return entry
+    names = ("action", "protocol", "port", "to", "source_port", "from")
+    entry.update(dict(zip(names, words)), direction=words[-1], odd=False)
+    entry["action"] = entry["action"].partition("_")[0]
+    return entry
+
+
+def why_not(one: Entry) -> str:
+    """Say why a rule cannot be said in firewalld's words; empty when it can."""
+    if one["odd"]:
+        return "of a shape that is not known"
+    if one["action"].startswith("route:"):
+        return "routed traffic"
+    if one["direction"] != "in":
+        return "outgoing" if one["direction"].startswith("out") else "bound to an interface"
+    if one["action"] not in VERDICTS:
+        return "of a kind that is not known"
+    return "by source port" if one["source_port"] != "any" else ""
+
+
+def shuts_out(one: Entry, ours: list[str], ports: list[str]) -> bool:
+    """Say whether a rule keeps one of our senders from one of our ports."""
+    if one["action"] not in ("deny", "reject") or not overlaps(one, ports):
+        return False
+    network = ipaddress.ip_network(one["from"], strict=False)
+    senders = by_family(ours)[one["family"]]
+    return any(ipaddress.ip_network(text).overlaps(network) for text in senders)
+
+
+def left_out(root: str, ours: list[str], ports: list[str]) -> list[str]:
+    """Name what cannot be carried over: rules, defaults, edited files."""
+    found = ["`{}` ({})".format(one["text"], why_not(one)) for one in tuples(root) if why_not(one)]
+    found += [
+        "`{}` (shuts out peers or controllers)".format(one["text"])
+        for one in tuples(root)
+        if not why_not(one) and shuts_out(one, ours, ports)
+    ]
+    defaults = look(root + "/etc/default/ufw")
+    for key, usual in (("INPUT", ("drop", "reject")), ("OUTPUT", ("accept",))):
+        seen = re.search(rf'^DEFAULT_{key}_POLICY="?(\w+)', defaults, re.MULTILINE)
+        if seen and seen.group(1).lower() not in usual:
+            found.append(f"DEFAULT_{key}_POLICY={seen.group(1)} in /etc/default/ufw")
+    for name in ("before.rules", "before6.rules", "after.rules", "after6.rules"):
+        shipped = look(root + SHIPPED + name)
+        if shipped and look(root + "/etc/ufw/" + name) != shipped:
+            found.append(f"/etc/ufw/{name} (was edited)")
+    return found
+
+
+def carried(root: str, ours: list[str], ports: list[str]) -> list[Entry]:
+    """Return the rules that go on in firewalld."""
+    return [one for one in tuples(root) if not why_not(one) and not shuts_out(one, ours, ports)]
+
+
+def opened(root: str, zone: str, doors: list[int], rules: list[Entry]) -> list[str]:
+    """Name the ssh ports that ufw, by its default deny, kept from some and firewalld's default zone opens to all.
+
+    *doors*: what that zone lets in. *rules*: those carried over, in a policy that is asked before any zone: one for
+    everybody decides there, whatever it says.
+    """
+    disabled = look(root + "/proc/sys/net/ipv6/conf/all/disable_ipv6").strip()
+    families = ("4", "6") if disabled == "0" else ("4",)
+    form = (
+        "ssh on {}/tcp over IPv{} (ufw does not let everybody in, firewalld's default zone {} would: allow it in ufw, "
+        "or take it out of that zone)"
+    )
+    return [
+        form.format(port, family, zone)
+        for port in doors
+        for family in families
+        if not any(one["family"] == family and for_all(one, port) for one in rules)
+    ]
+
+
+def for_all(one: Entry, port: int) -> bool:
+    """Say whether a rule speaks of a TCP port, whoever asks and whichever address of the node."""
+    everybody = one["from"].endswith("/0") and one["to"].endswith("/0")
+    return everybody and overlaps(one, [f"{port}/tcp"])
+
+
+def policy(zone: str, rules: list[Entry]) -> str:
+    """Print the user's rules as a policy: first match wins, as in ufw (rich rules go by their priority)."""
+    texts = [text for one in rules for text in rich_rules(one)]
+    if not texts:
+        return ""
+    lines = [f'<policy target="CONTINUE" priority="{PRIORITY}">']
+    lines.append(f"  <short>{zone}-ufw</short>")
+    lines.append("  <description>What ufw let in on this node before.</description>")
+    lines += ['  <ingress-zone name="ANY"/>', '  <egress-zone name="HOST"/>']
+    for number, (family, inner) in enumerate(texts, 1):
+        lines.append(f'  <rule family="ipv{family}" priority="{number}">')
+        lines += ["    " + part for part in inner]
+        lines.append("  </rule>")
+    return str(HEAD) + "\n".join([*lines, "</policy>"]) + "\n"
+
+
+def rich_rules(one: Entry) -> list[tuple[str, list[str]]]:
+    """Turn one tuple into rich rules: one for each port and protocol."""
+    ends = []
+    if not one["from"].endswith("/0"):
+        ends.append("<source address={}/>".format(quoteattr(one["from"])))
+    if not one["to"].endswith("/0"):
+        ends.append("<destination address={}/>".format(quoteattr(one["to"])))
+    verdict = VERDICTS[one["action"]]
+    return [(one["family"], [*ends, *part, verdict]) for part in port_parts(one)]
+
+
+def port_parts(one: Entry) -> list[list[str]]:
+    """Return the elements for ports and protocol; ufw means tcp and udp where it has a port and no protocol."""
+    if one["port"] == "any":
+        name = one["protocol"]
+        return [[]] if name == "any" else [[f"<protocol value={quoteattr(name)}/>"]]
+    protocols = ["tcp", "udp"] if one["protocol"] == "any" else [one["protocol"]]
+    form = "<port port={} protocol={}/>"
+    return [
+        [form.format(quoteattr(port.replace(":", "-")), quoteattr(protocol))]
+        for port in one["port"].split(",")
+        for protocol in protocols
+    ]
+
+
+def overlaps(one: Entry, ports: list[str]) -> bool:
+    """Say whether a rule speaks of one of these ports (``50000-54095/tcp``)."""
+    for text in ports:
+        number, _, protocol = text.partition("/")
+        if one["protocol"] not in ("any", protocol):
+            continue
+        low, _, high = number.partition("-")
+        for port in one["port"].split(","):
+            first, _, last = port.partition(":")
+            if port == "any" or (int(first) <= int(high or low) and int(last or first) >= int(low)):
+                return True
+    return False
+
+
+def remarks(rules: list[Entry], ports: list[str], lost: list[str]) -> list[Entry]:
+    """Say what the user has to know of the change of hands."""
+    text = (
+        f"ufw was active; its {len(rules)} rule(s) for others go on in firewalld's policy and ufw is disabled "
+        "(undo gives it back)"
+    )
+    if lost:
+        text += ". Not carried over, as asked: " + "; ".join(lost)
+    limits = [one["text"] for one in rules if one["action"] == "limit"]
+    if limits:
+        text += ". Without their rate limit: " + "; ".join(f"`{one}`" for one in limits)
+    found = [{"code": "PF-203", "text": text + "."}]
+    open_ = [one for one in rules if one["action"] in ("allow", "limit")]
+    wide = ["`{}`".format(one["text"]) for one in open_ if overlaps(one, ports)]
+    if wide:
+        text = "a rule of ufw opened the cluster's ports to others than peers and still does: {}.".format(
+            "; ".join(wide)
+        )
+        found.append(
+            {"code": "PF-204", "text": text + " Delete it with `ufw delete ...` and run again."}
+        )
+    return found

@@ -1,0 +1,297 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Links as stanzas of ifupdown (interfaces(5)), which Debian has where neither NetworkManager nor netplan runs.
+
+Bonds and VLANs are made with `ip` in the stanza itself: the packages ifenslave and vlan need not be there, and do
+nothing where they are, because they ask for options of their own. Stdlib only.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import tempfile
+from typing import TYPE_CHECKING
+
+from . import common
+
+if TYPE_CHECKING:
+    from .common import Changes, Commands, Files, Link, Lister, Reader, Runner, State
+
+NAME = "ifupdown"
+MAIN = "/etc/network/interfaces"
+PATH = "/etc/network/interfaces.d/fullmesh"
+OURS = [PATH]
+READS: list[str] = []
+# Words that begin a stanza (interfaces(5)); what follows belongs to it until the next of them.
+STANZA = re.compile(
+    r"\s*(iface|mapping|auto|allow-\S+|no-auto-down|no-scripts|source|source-directory|template|rename)(\s|$)"
+)
+LISTS = re.compile(r"\s*(auto|allow-\S+|no-auto-down|no-scripts)\s")
+# source-directory takes no other names (run-parts's rule)
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+\Z")
+DEPTH = 5
+CONF = "/proc/sys/net/ipv6/conf/%s/%s"
+
+
+def files(links: list[Link]) -> Files:
+    """Our files, whole: one for all links; VLANs after what they stand on."""
+    if not links:
+        return {}
+    blocks = [f"iface {name} inet manual\n" for name in common.members(links)]
+    blocks += [stanzas(link) for link in common.ordered(links)]
+    return {PATH: common.HEAD + "\n" + "\n".join(blocks)}
+
+
+def mode(path: str) -> int:
+    """As Debian's own."""
+    return 0o644
+
+
+def stanzas(link: Link) -> str:
+    """One interface: a stanza an address; options of the whole interface stand in the first one."""
+    name = link["interface"]
+    first = made(link)
+    if link.get("mtu"):
+        first.append("pre-up ip link set {} mtu {}".format(name, link["mtu"]))
+    first += resolver(link)
+    lines = ["auto " + name]
+    wanted = link["addresses"] or [""]
+    for value in wanted:
+        lines += stanza(link, value)
+        lines += ["    " + line for line in first]
+        first = []
+    # after the last address, so that every gateway is a neighbour by then
+    lines += [
+        "    up ip route replace {} via {} dev {}".format(one["to"], one["via"], name)
+        for one in link.get("routes", [])
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def stanza(link: Link, value: str) -> list[str]:
+    """The stanza of one address; the gateway stands with the first one of its family."""
+    name = link["interface"]
+    if not value:
+        return [f"iface {name} inet manual", f"    up ip link set {name} up"]
+    family = common.version(value)
+    kind = "inet" if family == 4 else "inet6"  # noqa: PLR2004 (IP version)
+    lines = [f"iface {name} {kind} static", "    address " + value]
+    if kind == "inet6":
+        # what a router announces is not in the plan
+        lines += ["    autoconf 0", "    accept_ra 0"]
+    gateway = link.get("gateway") or ""
+    first = value == common.of_family(link["addresses"], family)[0]
+    if first and gateway and common.version(gateway) == family:
+        lines.append("    gateway " + gateway)
+    return lines
+
+
+def resolver(link: Link) -> list[str]:
+    """For the package resolvconf or openresolv; without one of them /etc/resolv.conf is the administrator's."""
+    lines = ["dns-nameservers " + " ".join(link["dns"])] if link.get("dns") else []
+    return lines + (["dns-search " + " ".join(link["search"])] if link.get("search") else [])
+
+
+def made(link: Link) -> list[str]:
+    """How the device comes to be. ifupdown knows interfaces by name alone, so a hardware address is checked."""
+    name = link["interface"]
+    there = f"test -d /sys/class/net/{name} || "
+    vlan = common.vlan_of(link)
+    if vlan:
+        add = "ip link add link {} name {} type vlan id {}".format(vlan["parent"], name, vlan["id"])
+        up = "pre-up ip link set {} up".format(vlan["parent"])
+        return [up, "pre-up " + there + add, "post-down ip link delete " + name]
+    if common.bond_of(link):
+        options = [(key, value) for key, value in common.bond_options(link) if key != "primary"]
+        words = " ".join(key + " " + value for key, value in options)
+        lines = [f"pre-up {there}ip link add {name} type bond {words}"]
+        for one in common.bond_of(link)["members"]:
+            # only a card that is down can be enslaved
+            enslave = f"{{ ip link set {one} down; ip link set {one} master {name}; }}"
+            lines.append(f"pre-up test -e /sys/class/net/{name}/lower_{one} || {enslave}")
+        if common.bond_of(link).get("primary"):
+            primary = common.bond_of(link)["primary"]
+            lines.append(f"pre-up ip link set {name} type bond primary {primary}")
+        return [*lines, "post-down ip link delete " + name]
+    if link.get("mac"):
+        # an address on the wrong card is worse than none
+        return ["pre-up grep -qix {} /sys/class/net/{}/address".format(link["mac"], name)]
+    return []
+
+
+# --- files of others --------------------------------------------------------------------------
+
+
+def configured(read: Reader, listed: Lister) -> dict[str, list[str]]:
+    """Interface -> the files that have a stanza for it, following source and source-directory."""
+    found: dict[str, list[str]] = {}
+    for path in sources(read, listed, MAIN, 0):
+        for line in read(path).splitlines():
+            words = line.split()
+            if words[:1] == ["iface"] and words[1:]:
+                found.setdefault(words[1], []).append(path)
+    return found
+
+
+def sources(read: Reader, listed: Lister, path: str, depth: int) -> list[str]:
+    """*path* and the files that it reads, in that order; ifupdown gives up on loops after a while, too."""
+    result = [path]
+    for line in read(path).splitlines() if depth < DEPTH else []:
+        words = line.split()
+        if len(words) < 2 or words[0] not in ("source", "source-directory"):  # noqa: PLR2004 (word and value)
+            continue
+        base = os.path.join(os.path.dirname(path), words[1])
+        inner = listed(base) if words[0] == "source" else listed(base.rstrip("/") + "/*")
+        if words[0] == "source-directory":
+            inner = [one for one in inner if PLAIN_NAME.match(os.path.basename(one))]
+        for one in inner:
+            if one not in result:
+                result += sources(read, listed, one, depth + 1)
+    return result
+
+
+def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
+    """Stanzas of our interfaces in other files are put out of force; the main file reads ours."""
+    names = common.touched(links)
+    changes: Changes = {}
+    paths = sources(read, listed, MAIN, 0)
+    for path in paths:
+        text = read(path)
+        without = freed(text, names)
+        if path != PATH and without != text:
+            changes[path] = without
+    if PATH not in sources(read, with_ours(listed), MAIN, 0):
+        text = changes.get(MAIN) or read(MAIN)
+        end = "" if not text or text.endswith("\n") else "\n"
+        changes[MAIN] = text + end + "source " + PATH + "\n"
+    changes.update(common.cloud_init(read, changes))
+    return changes
+
+
+def with_ours(listed: Lister) -> Lister:
+    """As *listed*, once our file is there: does the main file read it by a pattern of its own?"""
+
+    def patched(pattern: str) -> list[str]:
+        found = list(listed(pattern))
+        if fnmatch.fnmatchcase(PATH, pattern) and pattern.count("/") == PATH.count("/"):
+            found.append(PATH)
+        return found
+
+    return patched
+
+
+def freed(text: str, names: list[str]) -> str:
+    """The file without our interfaces: their stanzas become comments, every other byte stays."""
+    result: list[str] = []
+    inside = False
+    for group in joined(text.splitlines(True)):
+        words = group[0].split()
+        if STANZA.match(group[0]):
+            inside = words[0] == "iface" and words[1:2] != [] and words[1].split(":")[0] in names
+        if inside and words and not words[0].startswith("#"):
+            result += [common.commented(line) for line in group]
+        elif LISTS.match(group[0]):
+            result += unlisted(group, names)
+        else:
+            result += group
+    return "".join(result)
+
+
+def joined(lines: list[str]) -> list[list[str]]:
+    """Lines that a backslash at the end ties together."""
+    groups: list[list[str]] = []
+    tied = False
+    for line in lines:
+        if tied:
+            groups[-1].append(line)
+        else:
+            groups.append([line])
+        tied = line.rstrip("\n").endswith("\\")
+    return groups
+
+
+def unlisted(group: list[str], names: list[str]) -> list[str]:
+    """An auto or allow-* line without our interfaces."""
+    words = "".join(group).replace("\\\n", " ").split()
+    keep = [word for word in words[1:] if word.split(":")[0] not in names]
+    if len(keep) == len(words) - 1:
+        return group
+    out = [common.commented(line) for line in group]
+    if not out[-1].endswith("\n"):
+        out[-1] += "\n"
+    return out + ([" ".join([words[0], *keep]) + "\n"] if keep else [])
+
+
+# --- apply and restore ------------------------------------------------------------------------
+
+
+def validate(run: Runner, scratch: Files) -> str:
+    """Let ifup read our file by itself and say what it would do, without doing it."""
+    text = scratch.get(PATH, "")
+    if not text:
+        return ""
+    with tempfile.NamedTemporaryFile("w", prefix="fullmesh-interfaces-") as stream:
+        stream.write(text)
+        stream.flush()
+        rc, out, err = run(["ifup", "--no-act", "--all", "--force", "-i", stream.name])
+        return "" if rc == 0 else (err or out).strip().replace(stream.name, PATH) or f"rc {rc}"
+
+
+def snapshot(run: Runner, names: list[str]) -> State:
+    """The kernel's state, what ifupdown thinks is up, and which DHCP clients run."""
+    state = common.kernel_state(run, names)
+    # "eth1=eth1", one a line; ifquery fails where an interface is not up
+    lines = run(["ifquery", "--state"])[1].splitlines()
+    state["ifstate"] = sorted({line.partition("=")[0] for line in lines} & set(names))
+    pids = {name: f"/run/dhclient.{name}.pid" for name in names}
+    state["dhclient"] = {name: pid for name, pid in pids.items() if run(["cat", pid])[0] == 0}
+    state["ipv6"] = {name: advertised(run, name) for name in names}
+    return state
+
+
+def advertised(run: Runner, name: str) -> State:
+    """What the kernel makes of a router's words; our stanzas turn it off, and no ifdown turns it on again."""
+    answers = {key: run(["cat", CONF % (name, key)]) for key in ("autoconf", "accept_ra")}
+    return {key: out.strip() for key, (rc, out, _) in answers.items() if rc == 0}
+
+
+def apply(
+    links: list[Link], before: State, wait: int = 30, names: list[str] | None = None
+) -> Commands:
+    """Stop the DHCP client, take old addresses off, bring up by force: ifdown would read the new file."""
+    steps = common.remade(links, before)
+    chosen = [link for link in common.ordered(links) if named(link, names)]
+    for name in common.touched(chosen):
+        if name in before.get("dhclient", {}):
+            # -x: stop without giving the lease back, the way back may need it
+            steps.append(["dhclient", "-x", "-pf", before["dhclient"][name], name])
+    steps += common.emptied(common.touched(chosen), before)
+    # IPv4's go with the last address; one that the new stanza drops would stay until the next boot
+    old = [one["dev"] for one in before.get("routes", []) if one["family"] == "-6"]
+    flush = ["ip", "-6", "route", "flush", "proto", "boot", "dev"]
+    steps += [[*flush, name] for name in common.touched(chosen) if name in old]
+    return steps + [["ifup", "--force", link["interface"]] for link in chosen]
+
+
+def named(link: Link, names: list[str] | None) -> bool:
+    """Say whether the link, or a member of its bond, is among *names*."""
+    return names is None or bool({*common.touched([link])} & {*names})
+
+
+def restore(names: list[str], before: State) -> Commands:
+    """Bring up what was up as the old files say, then what only the kernel knew."""
+    steps = common.gone(names, before) + common.emptied(names, before)
+    for name in common.staying(names, before):
+        # before ifup: a stanza of old that says something else has the last word
+        for key, value in sorted(before.get("ipv6", {}).get(name, {}).items()):
+            write = 'echo "$1" > "$0"'
+            steps.append(["/bin/sh", "-c", write, CONF % (name, key), value])
+    for name in names:
+        if name in before.get("ifstate", []):
+            steps.append(common.outliving(["ifup", "--force", name]))
+        else:
+            # ifupdown's note that it is up: nobody but we brought it up
+            steps.append(["rm", "-f", "/run/network/ifstate." + name])
+    return steps + common.runtime(names, before)

@@ -1,0 +1,337 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Links as one netplan file (netplan(5)), with systemd-networkd behind it. Stdlib only."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from typing import TYPE_CHECKING
+
+from . import common
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .common import Changes, Commands, Files, Link, Lister, Reader, Runner, State
+
+NAME = "netplan"
+PATH = "/etc/netplan/90-fullmesh.yaml"
+OURS = [PATH]
+PLACES = ("/usr/lib/netplan", "/lib/netplan", "/etc/netplan", "/run/netplan")
+READS = [place + "/*.yaml" for place in PLACES]
+# netplan's words for the kernel's options of a bond
+BOND_KEYS = {
+    "mode": "mode",
+    "miimon": "mii-monitor-interval",
+    "updelay": "up-delay",
+    "downdelay": "down-delay",
+    "lacp_rate": "lacp-rate",
+    "xmit_hash_policy": "transmit-hash-policy",
+    "ad_select": "ad-select",
+    "primary": "primary",
+}
+# What says which card an entry means, and how it is called: that stays when its addresses go.
+IDENTITY = ("match", "set-name", "wakeonlan")
+
+
+def files(links: list[Link]) -> Files:
+    """Our files, whole: one for all links."""
+    return {PATH: netplan(links)} if links else {}
+
+
+def mode(path: str) -> int:
+    """Netplan warns of a file that others can read."""
+    return 0o600
+
+
+def netplan(links: list[Link]) -> str:
+    """Write all links; netplan merges them with other files by the interface's name."""
+    sections: dict[str, list[str]] = {"ethernets": [], "bonds": [], "vlans": []}
+    for link in links:
+        kind = "bonds" if common.bond_of(link) else "vlans" if common.vlan_of(link) else "ethernets"
+        lines = device(link) + netplan_link(link)
+        sections[kind] += [quoted(link["interface"]) + ":"] + ["  " + line for line in lines]
+    for name in common.members(links):
+        lines = [*quiet(), "link-local: []"]
+        sections["ethernets"] += [quoted(name) + ":"] + ["  " + line for line in lines]
+    for name in common.bare_parents(links):
+        # a VLAN's parent has to be known; what another file says of it stays. Where none does, what somebody gave it
+        # by hand stays (critical is networkd's KeepConfiguration): networkd would take it off with the card
+        alone = [one for one in links if common.vlan_of(one).get("parent") == name]
+        body = "{critical: true}" if any(one.get("alone") for one in alone) else "{}"
+        sections["ethernets"].append(quoted(name) + ": " + body)
+    text = ["network:", "  version: 2"]
+    for kind, lines in sections.items():
+        text += ["  " + kind + ":"] + ["    " + line for line in lines] if lines else []
+    return common.HEAD + "\n".join(text) + "\n"
+
+
+def quiet() -> list[str]:
+    """optional: a boot must not wait two minutes for a cluster cable that is out."""
+    return ["optional: true", "dhcp4: false", "dhcp6: false", "accept-ra: false"]
+
+
+def device(link: Link) -> list[str]:
+    """What makes it a bond or a VLAN."""
+    vlan, bond = common.vlan_of(link), common.bond_of(link)
+    if vlan:
+        return ["id: " + str(vlan["id"]), "link: " + quoted(vlan["parent"])]
+    if bond:
+        lines = ["interfaces: " + flow(bond["members"]), "parameters:"]
+        for key, value in common.bond_options(link):
+            lines.append("  " + BOND_KEYS[key] + ": " + quoted(value))
+        return lines
+    return []
+
+
+def netplan_link(link: Link) -> list[str]:
+    """The lines that every kind of interface has."""
+    lines = []
+    if link.get("mac"):
+        lines.append("match: {macaddress: " + quoted(link["mac"]) + "}")
+    lines += [*quiet(), "link-local: [ipv6]"]
+    lines += ["addresses: " + flow(link["addresses"])] if link["addresses"] else []
+    if link.get("mtu"):
+        lines.append("mtu: " + str(link["mtu"]))
+    if link.get("dns") or link.get("search"):
+        lines.append("nameservers:")
+        for key, name in (("addresses", "dns"), ("search", "search")):
+            lines += ["  " + key + ": " + flow(link[name])] if link.get(name) else []
+    routes = common.wanted_routes(link)
+    if routes:
+        lines.append("routes:")
+        lines += [
+            "  - {to: " + quoted(r["to"]) + ", via: " + quoted(r["via"]) + "}" for r in routes
+        ]
+    return lines
+
+
+def quoted(text: str) -> str:
+    """A YAML double-quoted text is a JSON one."""
+    return json.dumps(str(text))
+
+
+def flow(values: Iterable[str]) -> str:
+    """A YAML flow list."""
+    return "[" + ", ".join(quoted(value) for value in values) + "]"
+
+
+# --- files of others --------------------------------------------------------------------------
+
+
+def known(read: Reader, listed: Lister, interface: str) -> bool:
+    """Say whether another netplan file has an entry that may mean *interface*."""
+    texts = [read(path) for pattern in READS for path in listed(pattern) if path != PATH]
+    macs = common.hardware(read, [interface])
+    return any(
+        re.search(rf"(?<![\w.-]){re.escape(interface)}(?![\w.-])", text)
+        or any(mac in text.lower() for mac in macs)
+        or re.search(r"name:\s*[\"']?[a-z]*\*", text)
+        for text in texts
+    )
+
+
+def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
+    """Entries of our interfaces in other files lose what is not their identity; netplan would add it to ours.
+
+    Raises:
+        ForeignError: a file names one of our interfaces in a way that no line can be told from (YAML in one line).
+    """
+    cards = {name: common.hardware(read, [name]) for name in common.cards(links)}
+    changes: Changes = {}
+    for path in listed("/etc/netplan/*.yaml"):
+        text = read(path)
+        if path == PATH or text.startswith(common.HEAD):
+            continue
+        without = freed(text, cards, common.touched(links), path)
+        if without != text:
+            changes[path] = without
+    changes.update(common.cloud_init(read, changes))
+    return changes
+
+
+def indent_of(line: str) -> int:
+    """How far a line is indented; -1 for one that says nothing."""
+    word = line.strip()
+    return -1 if not word or word.startswith("#") else len(line) - len(line.lstrip(" "))
+
+
+def block_end(lines: list[str], start: int) -> int:
+    """The line after the block that *start* opens."""
+    depth, last = indent_of(lines[start]), start
+    for number in range(start + 1, len(lines)):
+        indent = indent_of(lines[number])
+        if indent < 0:
+            continue
+        # a list may stand as deep as the key that it belongs to
+        if indent < depth or (indent == depth and not lines[number].lstrip().startswith("- ")):
+            break
+        last = number
+    return last + 1
+
+
+def children(lines: list[str], start: int, end: int) -> list[tuple[int, str, str]]:
+    """The keys right under the block's head: (line, key, rest of the line)."""
+    found: list[tuple[int, str, str]] = []
+    depth = -1
+    for number in range(start + 1, end):
+        indent = indent_of(lines[number])
+        if indent < 0:
+            continue
+        depth = indent if depth < 0 else depth
+        matched = re.match(
+            r"\s*([\"']?)([^\"'#\s][^\"']*?)\1\s*:(?:\s+(.*))?$", lines[number].rstrip()
+        )
+        if indent == depth and matched:
+            found.append((number, matched.group(2), (matched.group(3) or "").strip()))
+    return found
+
+
+def freed(text: str, cards: dict[str, set[str]], names: list[str], path: str) -> str:
+    """The file without the addresses of our interfaces, every other byte as it was."""
+    edit = Edit(text.splitlines(True), cards, names)
+    edit.strip(path)
+    return edit.text()
+
+
+class Edit:
+    """One file of somebody else, taken apart by indentation; PyYAML need not be on a node, and would lose comments."""
+
+    def __init__(self, lines: list[str], cards: dict[str, set[str]], names: list[str]) -> None:
+        self.lines = lines
+        self.cards = cards
+        self.names = names
+        self.out: set[int] = set()
+        self.renamed: dict[int, str] = {}
+
+    def text(self) -> str:
+        """The file as it shall be."""
+        return "".join(
+            common.commented(line) if number in self.out else self.renamed.get(number, line)
+            for number, line in enumerate(self.lines)
+        )
+
+    def strip(self, path: str) -> None:
+        """Mark what has to go, from every section that has entries of interfaces."""
+        for number, word, rest in children(["x:\n", *self.lines], 0, len(self.lines) + 1):
+            if word != "network":
+                continue
+            # children() counted the line before the file
+            head = number - 1
+            self.plain(rest, path)
+            for at, kind, after in children(self.lines, head, block_end(self.lines, head)):
+                if kind in ("ethernets", "bonds", "vlans", "bridges"):
+                    self.plain(after, path)
+                    self.strip_section(at)
+
+    def plain(self, rest: str, path: str) -> None:
+        """Refuse a block written in one line, where it means one of ours."""
+        text = "".join(self.lines)
+        if rest and not rest.startswith("#") and any(name in text for name in self.names):
+            raise common.ForeignError(
+                "{} configures {} in a form that cannot be taken apart line by line".format(
+                    path, " or ".join(self.names)
+                )
+            )
+
+    def strip_section(self, start: int) -> None:
+        """Mark the lines that have to go from one of ethernets, bonds, vlans ..."""
+        for number, key, _ in children(self.lines, start, block_end(self.lines, start)):
+            end = block_end(self.lines, number)
+            name = self.meant(number, end, key)
+            if name:
+                self.strip_entry(number, end, name, key)
+        inside = range(start + 1, block_end(self.lines, start))
+        says = [at for at in inside if indent_of(self.lines[at]) >= 0]
+        if says and all(at in self.out for at in says):
+            # "ethernets:" with nothing in it is no mapping any more
+            self.out.add(start)
+
+    def strip_entry(self, start: int, end: int, name: str, key: str) -> None:
+        """Mark one entry but its identity."""
+        keep: set[int] = set()
+        for at, word, _ in children(self.lines, start, end):
+            if word in IDENTITY and name in self.cards:
+                keep |= set(range(at, block_end(self.lines, at)))
+        gone = {at for at in range(start + 1, end) if indent_of(self.lines[at]) >= 0} - keep
+        if not keep:
+            gone.add(start)
+        elif key != name:
+            # netplan merges by the entry's name: it has to be ours, or two entries mean one card
+            self.renamed[start] = self.lines[start].replace(key, name, 1)
+        self.out |= gone
+
+    def meant(self, start: int, end: int, key: str) -> str:
+        """Which of our interfaces an entry means: by name, set-name or hardware address; "" for none."""
+        block = "".join(self.lines[start:end])
+        if key in self.names:
+            return key
+        named = re.search(r"^\s*set-name:\s*[\"']?([^\"'\s#]+)", block, re.MULTILINE)
+        if named and named.group(1) in self.cards:
+            return named.group(1)
+        mac = re.search(r"macaddress:\s*[\"']?([0-9A-Fa-f:]{17})", block)
+        for name, own in self.cards.items():
+            if mac and mac.group(1).lower() in own:
+                return name
+        return ""
+
+
+# --- apply and restore ------------------------------------------------------------------------
+
+
+def validate(run: Runner, scratch: Files) -> str:
+    """Let netplan read our file together with the others, in a directory of its own."""
+    root = tempfile.mkdtemp(prefix="fullmesh-netplan-")
+    try:
+        for place in PLACES:
+            os.makedirs(root + place, 0o700, exist_ok=True)
+        for path, content in scratch.items():
+            os.makedirs(os.path.dirname(root + path), 0o700, exist_ok=True)
+            with open(root + path, "w") as stream:
+                stream.write(content)
+            os.chmod(root + path, 0o600)
+        rc, out, err = run(["netplan", "generate", "--root-dir", root])
+    finally:
+        shutil.rmtree(root)
+    return "" if rc == 0 else (err or out).strip().replace(root, "") or f"rc {rc}"
+
+
+def snapshot(run: Runner, names: list[str]) -> State:
+    """The kernel's state, and whether systemd-networkd runs."""
+    state = common.kernel_state(run, names)
+    command = ["systemctl", "is-active", "--quiet", "systemd-networkd.service"]
+    state["networkd"] = run(command)[0] == 0
+    return state
+
+
+def apply(
+    links: list[Link], before: State, wait: int = 30, names: list[str] | None = None
+) -> Commands:
+    """Like `netplan apply`, but for our interfaces only: that one reconfigures eth0 as well."""
+    steps = [*common.remade(links, before), ["netplan", "generate"]]
+    if not before.get("networkd", True):
+        return [*steps, ["netplan", "apply"]]
+    steps.append(["networkctl", "reload"])
+    return steps + common.reconfigured(links, before, steps, names)
+
+
+def restore(names: list[str], before: State) -> Commands:
+    """Let networkd read what stands there now, then what only the kernel knew."""
+    steps = [*common.gone(names, before), ["netplan", "generate"]]
+    return steps + common.reloaded(names, before) + common.runtime(names, before)
+
+
+def at_boot(names: list[str], before: State) -> Commands:
+    """What is to do where a reboot came in between, once the old files stand again and before networkd starts.
+
+    netplan's generator has run by then, and udev has given the cards that are there the MTU of its .link files; old
+    files without an MTU would leave it. A card that comes later finds the files of now.
+    """
+    there = [name for name in names if before["links"].get(name, {}).get("mtu")]
+    script = 'test ! -d "/sys/class/net/$0" || ip link set "$0" mtu "$1"'
+    mtus = [["/bin/sh", "-c", script, one, str(before["links"][one]["mtu"])] for one in there]
+    return [["netplan", "generate"], *mtus]

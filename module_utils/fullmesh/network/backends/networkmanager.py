@@ -1,0 +1,231 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Links as NetworkManager keyfiles (nm-settings-keyfile(5)). Stdlib only."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from .. import nmcli
+from . import common, ifcfg
+
+if TYPE_CHECKING:
+    from .common import Changes, Commands, Files, Link, Lister, Reader, Runner, State
+
+    Pairs = list[tuple[str, str]]
+
+NAME = "networkmanager"
+KEYFILES = "/etc/NetworkManager/system-connections"
+OURS = [KEYFILES + "/" + common.NAME + "*.nmconnection"]
+READS: list[str] = []
+# RFC 4122 name space of our own, so that every node and every run give a profile the same uuid.
+NAMESPACE = uuid.UUID("6f0c7b52-6a3e-5d0e-9f3b-2f4f6b1d7a90")
+# Before a profile that somebody left for the same interface: NM's default is 0, cloud-init's renderer writes 120.
+PRIORITY = 200
+
+
+def profile_uuid(interface: str) -> str:
+    """The uuid of our profile for *interface*."""
+    return str(uuid.uuid5(NAMESPACE, interface))
+
+
+def keyfile_path(interface: str) -> str:
+    """Where NetworkManager keeps our profile."""
+    return KEYFILES + "/" + common.NAME + interface + ".nmconnection"
+
+
+def files(links: list[Link]) -> Files:
+    """Our files, whole: one profile a link and one a member of a bond."""
+    result = {keyfile_path(link["interface"]): keyfile(link) for link in links}
+    for name, bond in common.members(links).items():
+        result[keyfile_path(name)] = member_keyfile(name, bond)
+    return result
+
+
+def mode(path: str) -> int:
+    """NetworkManager ignores a keyfile that others can read."""
+    return 0o600
+
+
+def keyfile(link: Link) -> str:
+    """Write a link as a keyfile."""
+    name = link["interface"]
+    vlan = common.vlan_of(link)
+    kind = "bond" if common.bond_of(link) else "vlan" if vlan else "ethernet"
+    head = profile_head(name, kind)
+    if kind == "bond":
+        # so that one `connection up` brings the members with it
+        head.append(("autoconnect-slaves", "1"))
+    # flags 1: REORDER_HDR, what `ip link add type vlan` sets too
+    tag = [("id", str(vlan["id"])), ("parent", str(vlan["parent"])), ("flags", "1")] if vlan else []
+    return printed(
+        [
+            ("connection", head),
+            ("bond", common.bond_options(link)),
+            ("vlan", tag),
+            ("ethernet", keyfile_ethernet(link)),
+            ("ipv4", keyfile_family(link, 4, "disabled")),
+            # link-local, not disabled: disable_ipv6 would take IPv6 away from whatever else uses the interface
+            ("ipv6", keyfile_family(link, 6, "link-local")),
+        ]
+    )
+
+
+def member_keyfile(name: str, bond: Link) -> str:
+    """Write the profile of a bond's member; master and slave-type are what every supported version reads."""
+    head = profile_head(name, "ethernet")
+    head += [("master", bond["interface"]), ("slave-type", "bond")]
+    return printed([("connection", head)])
+
+
+def profile_head(name: str, kind: str) -> Pairs:
+    """What every profile of ours says of itself."""
+    return [
+        ("id", common.NAME + name),
+        ("uuid", profile_uuid(name)),
+        ("type", kind),
+        ("interface-name", name),
+        ("autoconnect", "true"),
+        ("autoconnect-priority", str(PRIORITY)),
+    ]
+
+
+def printed(sections: list[tuple[str, Pairs]]) -> str:
+    """Print the sections that have something in them."""
+    text = ["\n".join(["[" + n + "]"] + [k + "=" + v for k, v in p]) for n, p in sections if p]
+    return common.HEAD + "\n\n".join(text) + "\n"
+
+
+def keyfile_ethernet(link: Link) -> Pairs:
+    """MAC and MTU where they are given; bonds and VLANs take their MTU from this section as well."""
+    pairs = []
+    if link.get("mac"):
+        pairs.append(("mac-address", str(link["mac"]).upper()))
+    if link.get("mtu"):
+        pairs.append(("mtu", str(link["mtu"])))
+    return pairs
+
+
+def keyfile_family(link: Link, family: int, without: str) -> Pairs:
+    """One of the sections ipv4 and ipv6; *without* is the method where the link has no such address."""
+    addresses = common.of_family(link["addresses"], family)
+    if not addresses:
+        return [("method", without)]
+    pairs = [("method", "manual"), ("may-fail", "false")]
+    pairs += [(f"address{n}", value) for n, value in enumerate(addresses, 1)]
+    gateway = common.gateway_of(link, family)
+    # never-default would overrule a default route among the routes as well
+    pairs.append(("gateway", gateway) if gateway else ("never-default", "true"))
+    dns = common.of_family(link.get("dns", []), family)
+    if dns:
+        pairs.append(("dns", "".join(value + ";" for value in dns)))
+    if link.get("search"):
+        pairs.append(("dns-search", "".join(value + ";" for value in link["search"])))
+    routes = common.narrow_routes(link, family)
+    pairs += [(f"route{n}", one["to"] + "," + one["via"]) for n, one in enumerate(routes, 1)]
+    return pairs
+
+
+# --- files of others --------------------------------------------------------------------------
+
+
+def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
+    """Profiles of others that are bound to our interfaces stay, but no longer start by themselves."""
+    names = common.touched(links)
+    macs = common.hardware(read, common.cards(links))
+    changes: Changes = {}
+    for path in listed(KEYFILES + "/*"):
+        text = read(path)
+        if text.startswith(common.HEAD) or not bound(text, names, macs):
+            continue
+        quiet = quieted(text)
+        if quiet != text:
+            changes[path] = quiet
+    changes.update(ifcfg.quieted_files(read, listed, names, macs))
+    changes.update(common.cloud_init(read, changes))
+    return changes
+
+
+def sections_of(text: str) -> dict[str, dict[str, str]]:
+    """Read a keyfile as far as is needed: section -> key -> value."""
+    result: dict[str, dict[str, str]] = {}
+    section = ""
+    for line in text.splitlines():
+        word = line.strip()
+        if word.startswith("[") and word.endswith("]"):
+            section = word[1:-1]
+        elif "=" in word and not word.startswith(("#", ";")):
+            key, _, value = word.partition("=")
+            result.setdefault(section, {})[key.strip()] = value.strip()
+    return result
+
+
+def bound(text: str, names: list[str], macs: set[str]) -> bool:
+    """Say whether a profile means one of our interfaces by name or by hardware address, and would start."""
+    sections = sections_of(text)
+    head = sections.get("connection", {})
+    if head.get("autoconnect", "true").lower() in ("false", "no", "0"):
+        return False
+    if head.get("interface-name"):
+        return head["interface-name"] in names
+    wired = sections.get("ethernet", sections.get("802-3-ethernet", {}))
+    return wired.get("mac-address", "").lower() in macs
+
+
+def quieted(text: str) -> str:
+    """The profile with autoconnect=false and every other byte as it was."""
+    lines = text.splitlines(True)
+    section, at = "", 0
+    for number, line in enumerate(lines):
+        word = line.strip()
+        if word.startswith("[") and word.endswith("]"):
+            section = word[1:-1]
+            at = number + 1 if section == "connection" else at
+        elif section == "connection" and word.partition("=")[0].strip() == "autoconnect":
+            lines[number] = common.commented(line)
+    lines.insert(at, "autoconnect=false\n")
+    return "".join(lines)
+
+
+# --- apply and restore ------------------------------------------------------------------------
+
+
+def validate(run: Runner, scratch: Files) -> str:
+    """NetworkManager has no dry run for a keyfile that works on every supported version."""
+    return ""
+
+
+def snapshot(run: Runner, names: list[str]) -> State:
+    """The kernel's state, and the profile that is active on each device."""
+    state = common.kernel_state(run, names)
+    state["profiles"] = nmcli.profiles(run, names) or {}
+    return state
+
+
+def apply(
+    links: list[Link], before: State, wait: int = 30, names: list[str] | None = None
+) -> Commands:
+    """Load all profiles, bring up those of *names* (all where None): cards and bonds, then VLANs."""
+    every = common.touched(links)
+    steps = common.remade([one for one in links if common.named(one, names)], before)
+    # what others no longer start by themselves; `load` would say nothing of it
+    steps.append(["nmcli", "connection", "reload"])
+    steps.append(["nmcli", "connection", "load"] + [keyfile_path(name) for name in sorted(every)])
+    for link in common.ordered(links):
+        if common.named(link, names):
+            # nmcli refuses the name of a device that only the profile makes
+            virtual = common.bond_of(link) or common.vlan_of(link)
+            device = "" if virtual else link["interface"]
+            step = nmcli.up(profile_uuid(link["interface"]), wait, device)
+            steps.append(nmcli.patient(step) if common.vlan_of(link) else step)
+    return steps
+
+
+def restore(names: list[str], before: State) -> Commands:
+    """Forget our profiles (their files are gone), bring up what was active, then what only the kernel knew."""
+    steps = [["nmcli", "connection", "reload"], *common.gone(names, before)]
+    for name in sorted(before.get("profiles", {})):
+        if name in names:
+            steps.append(nmcli.back(name, names, before))
+    return steps + common.runtime(names, before)

@@ -1,0 +1,218 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What an undo of the network gives back, months after the change: ours goes, what others added since stays.
+
+Runs on nodes: standard library only. Pure: what was, what is and our files in, what shall be out.
+A view of the kernel is what `transaction.engine.runtime` returns; a route in it is ``[family, interface, line]``.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import TYPE_CHECKING
+
+from . import owner as backends
+from . import static_ip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    Entry = dict[str, Any]
+    Route = list[str]
+
+
+# ip-route(8): the words that may stand before the network
+KINDS = ("unicast", "local", "broadcast", "blackhole", "unreachable", "prohibit", "throw")
+
+
+def given(texts: Iterable[str], seen: Entry) -> dict[str, list[str]]:
+    """The addresses of each interface that files of ours give, with their prefixes."""
+    files = list(texts)
+    return {
+        name: [
+            one["address"]
+            for one in state["addresses"]
+            if any(static_ip.gives(text, one["address"].split("/", 1)[0]) for text in files)
+        ]
+        for name, state in seen.items()
+    }
+
+
+def left_alone(touched: Iterable[str], seen: Entry, ours: dict[str, list[str]]) -> list[str]:
+    """Those of *touched* that carry addresses, and none that our files give: their state is somebody else's by now.
+
+    A card that only carries a VLAN of ours, or one that was given another address since. A bond, a VLAN and a bond's
+    member are what our links made of them.
+    """
+    every = list(touched)
+    found = []
+    for name in every:
+        state = seen.get(name, {})
+        have = any(one["scope"] == "global" for one in state.get("addresses", []))
+        plain = state.get("kind") not in ("bond", "vlan") and state.get("master") not in every
+        if have and plain and not ours.get(name):
+            found.append(name)
+    return found
+
+
+def goal(before: Entry, now: Entry, seen: Entry, texts: Iterable[str], touched: list[str]) -> Entry:
+    """What the kernel shall show after the undo: what was before, and what is there now and not ours.
+
+    Args:
+        before: the view of the interfaces that our runs changed, before each one's first change.
+        now: the view of the same interfaces.
+        seen: every interface, as `static_ip.parse_links` gives it.
+        texts: our files that stand.
+        touched: the interfaces that our runs changed, those that they made as well.
+
+    Returns:
+        A view for `transaction.engine.unsettled`, with ``ours``, all that may be taken away, and ``alone``, the
+        interfaces that are left as they are.
+    """
+    files = list(texts)
+    ours = given(files, seen)
+    alone = left_alone(touched, seen, ours)
+    shall: Entry = {"links": {}, "routes": [], "connected": [], "alone": alone}
+    shall["ours"] = {"addresses": {}, "routes": []}
+    for name, have in sorted(now["links"].items()):
+        then = before["links"].get(name)
+        if name in alone:
+            then, own = have, []
+            old: Entry = now
+        elif then is None:
+            continue
+        else:
+            own = [one for one in ours.get(name, []) if one not in then["addresses"]]
+            old = before
+        shall["links"][name] = merged(then, have, own, files)
+        shall["ours"]["addresses"][name] = own
+        for kind in ("routes", "connected"):
+            there = of(now, kind, name)
+            mine = [one for one in there if is_ours(one[2], own, files)] if own else []
+            later = [one for one in there if one not in mine]
+            shall[kind] += both(of(old, kind, name), later, shall["links"][name])
+            shall["ours"]["routes"] += [one for one in mine if one not in of(old, kind, name)]
+    return shall
+
+
+def merged(then: Entry, have: Entry, own: list[str], files: list[str]) -> Entry:
+    """One interface: as it was, with the addresses that others gave it since."""
+    later = [one for one in have["addresses"] if one not in own and one not in then["addresses"]]
+    manners = {one: words for one, words in have.get("manner", {}).items() if one in later}
+    result = {
+        # another MTU than ours was set by somebody else
+        "mtu": then["mtu"] if gives_mtu(files, have["mtu"]) else have["mtu"],
+        "up": then["up"] or bool(later),
+        "addresses": sorted([*then["addresses"], *later]),
+        "leases": sorted({*then.get("leases", []), *(set(have.get("leases", [])) & {*later})}),
+        "manner": dict(then.get("manner", {}), **manners),
+    }
+    return result
+
+
+def gives_mtu(files: Iterable[str], mtu: int) -> bool:
+    """Say whether a network file of ours sets this MTU: ``mtu: 9000``, ``MTUBytes=9000``, ``mtu 9000``."""
+    pattern = rf"^\s*mtu\w*[\s:=\"']+{mtu}\b"
+    return any(re.search(pattern, text, re.IGNORECASE | re.MULTILINE) for text in files)
+
+
+# --- routes -------------------------------------------------------------------------------------
+
+
+def of(view: Entry, kind: str, name: str) -> list[Route]:
+    """The routes of one interface in a view; an older version has saved no ``connected`` ones."""
+    return [one for one in view.get(kind, []) if one[1] == name]
+
+
+def bare(addresses: Iterable[str]) -> list[str]:
+    """Addresses without their prefixes."""
+    return [one.split("/", 1)[0] for one in addresses]
+
+
+def word(line: str, key: str) -> str:
+    """The word behind *key* in a route."""
+    words = line.split()
+    return words[words.index(key) + 1] if key in words[:-1] else ""
+
+
+def network(line: str) -> str:
+    """Where a route leads."""
+    words = [one for one in line.split() if one not in KINDS]
+    return words[0] if words else ""
+
+
+def place(route: Route) -> tuple[str, str, str]:
+    """What two routes must not have both: the kernel keeps one for a network and a metric."""
+    return (route[0], network(route[2]), word(route[2], "metric"))
+
+
+def is_ours(line: str, own: list[str], files: Iterable[str]) -> bool:
+    """Say whether a file of ours gives a route, or it starts at an address of ours."""
+    if word(line, "src") in bare(own):
+        return True
+    via, to = word(line, "via"), network(line)
+    wanted = [via] if to == "default" else [via, to]
+    return bool(via) and any(all(names(text, one) for one in wanted) for text in files)
+
+
+def names(text: str, value: str) -> bool:
+    """Say whether a file has an address or network as a word of its own; a prefix may follow."""
+    return bool(re.search(rf"(?<![\w.:]){re.escape(value)}(?![\w.:])", text))
+
+
+def both(then: list[Route], later: list[Route], link: Entry) -> list[Route]:
+    """The routes of before, and those that others made since as far as their next hop can be reached without ours."""
+    stay = [one for one in later if one not in then and reachable(one[2], link["addresses"], later)]
+    taken = [place(one) for one in stay]
+    return [one for one in then if place(one) not in taken] + stay
+
+
+def reachable(line: str, addresses: list[str], routes: list[Route]) -> bool:
+    """Say whether the kernel would take a route on an interface with these addresses and routes."""
+    # a next hop of several, on a line of its own, is no route
+    if line.startswith("nexthop"):
+        return False
+    via = word(line, "via")
+    if not via or via == "inet6" or "onlink" in line.split():
+        return True
+    hop = ipaddress.ip_address(via)
+    if hop.is_link_local:
+        return True
+    near = [one[2] for one in routes if not word(one[2], "via")]
+    networks = [*addresses, *(network(one) for one in near if network(one) != "default")]
+    return any(hop in ipaddress.ip_network(one, strict=False) for one in networks)
+
+
+# --- the owners' words ----------------------------------------------------------------------------
+
+
+def owners(before: Entry, now: Entry, shall: Entry) -> Entry:
+    """Each owner's snapshot for the way back: as it was before, of interfaces to be left alone as it is now.
+
+    Args:
+        before: {backend: snapshot}, before the first change.
+        now: the same, of now.
+        shall: as `goal` gives it.
+    """
+    stay = {(one[0], network(one[2]), word(one[2], "via")) for one in shall["routes"]}
+    result = {}
+    for one, then in before.items():
+        rest = [name for name in then.get("links", {}) if name not in shall["alone"]]
+        mixed = backends.widened(backends.narrowed(then, rest), now[one], shall["alone"])
+        links = {
+            name: fitted(link, shall["links"].get(name))
+            for name, link in mixed.get("links", {}).items()
+        }
+        routes = [r for r in mixed.get("routes", []) if (r["family"], r["to"], r["via"]) in stay]
+        result[one] = dict(mixed, links=links, routes=routes)
+    return result
+
+
+def fitted(link: Entry, shall: Entry | None) -> Entry:
+    """One interface of a snapshot, with the lasting addresses that it shall have."""
+    if shall is None:
+        return link
+    lasting = [one for one in shall["addresses"] if one not in shall["leases"]]
+    return dict(link, mtu=shall["mtu"], up=shall["up"], addresses=lasting)

@@ -1,0 +1,93 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Profiles brought up through nmcli(1): what keyfiles and NetworkManager's ifcfg-rh plugin have in common.
+
+Stdlib only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .backends import common
+
+if TYPE_CHECKING:
+    from .backends.common import Runner, State
+
+# How long the way back waits for a profile, in seconds.
+BACK_SECONDS = 20
+
+
+def profiles(run: Runner, names: list[str]) -> dict[str, str] | None:
+    """Return the uuid of the profile that is active on each device of *names*; None where NetworkManager is away."""
+    rc, out, _ = run(
+        ["nmcli", "--terse", "--fields", "DEVICE,UUID", "connection", "show", "--active"]
+    )
+    if rc != 0:
+        return None
+    found = {}
+    for line in out.splitlines():
+        # a colon in a device's name is escaped; a uuid has none
+        device, _, profile = line.rpartition(":")
+        if device in names and profile:
+            found[device] = profile
+    return found
+
+
+def up(profile: str, wait: int, device: str = "") -> list[str]:
+    """The command that activates a profile and waits until it is there, *wait* in seconds.
+
+    *device* only where it is there: nmcli refuses the name of one that only the profile makes.
+    """
+    command = ["nmcli", "--wait", str(wait), "connection", "up", "uuid", profile]
+    return command + (["ifname", device] if device else [])
+
+
+def back(name: str, names: list[str], before: State) -> list[str]:
+    """The command of the way back that activates the profile that was active on *name*, one of *names*."""
+    there = name in common.staying(names, before)
+    step = up(before["profiles"][name], BACK_SECONDS, name if there else "")
+    return enduring(step) if there and before["links"][name].get("leases") else step
+
+
+# In words that nmcli's own translation leaves alone: LC_ALL=C wherever it is run for us.
+AGAIN = """said=$("$0" "$@" 2>&1) && exit 0; rc=$?
+case $said in *"base network connection was interrupted"*) sleep 1; exec "$0" "$@" ;; esac
+echo "$said"; exit $rc"""
+
+
+def patient(command: list[str]) -> list[str]:
+    """The same command, once more when NetworkManager took the parent down meanwhile.
+
+    It starts a VLAN by itself as soon as its profile is there; when the parent is brought up anew it ends that start,
+    and ours with it where ours was just then joined to it (seen once in some twenty runs, VLAN on a bond).
+    """
+    return ["/bin/sh", "-c", AGAIN, *command]
+
+
+ENDURE = """said=$("$0" "$@" 2>&1) && exit 0; rc=$?
+for name; do :; done
+own=$(ip -6 -o addr show dev "$name" scope link | awk '{print $4}')
+ever=2147483647
+four="ipv4.dhcp-timeout $ever"
+if nmcli device modify "$name" $four ipv6.dhcp-timeout $ever > /dev/null 2>&1 ||
+    more=$(nmcli device modify "$name" $four 2>&1); then
+  more=
+  sleep 1
+  for one in $own; do ip addr add "$one" dev "$name" 2> /dev/null; done
+  [ -z "$own" ] || [ -n "$(ip -6 route show fe80::/64 dev "$name")" ] ||
+    ip -6 route add fe80::/64 dev "$name" proto kernel metric 256
+fi
+echo "$said" $more; exit $rc"""
+
+
+def enduring(command: list[str]) -> list[str]:
+    """The same command, and where no DHCP server answers a client that goes on asking.
+
+    After its usual 45 s NetworkManager would take the address away again that the kernel was told to have meanwhile,
+    try four times and then rest for minutes (seen with 1.42). The profile itself stays as it is; 2147483647 is
+    "infinity" of nm-settings-nmcli(5), which knows none for IPv6 before 1.24. Where the profile leaves IPv6 to the
+    kernel (ipv6.method=ignore), 1.42 drops the link-local address or its route on the way, a moment after nmcli has
+    answered; nobody else puts them back.
+    """
+    return ["/bin/sh", "-c", ENDURE, *command]

@@ -1,0 +1,227 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Who configures an interface, and the backend that writes for it. Stdlib only.
+
+A backend is a module with NAME and
+  OURS     glob patterns of our own files; READS: of what `validate` has to see beside them
+  files(links) -> {path: text}            our files, whole, for all links of this backend
+  mode(path) -> int                       their mode
+  foreign(read, listed, links) -> {path: text or None}   what files of others must become (None: removed): what
+                                          has to change now, and files of ours beside theirs (drop-ins), every time.
+                                          Raises ForeignError.
+  validate(run, scratch) -> ""            or what the tool says against them; *scratch* as `scratch()` gives it
+  snapshot(run, names) -> before          run-time state of the interfaces `touched(links)`, JSON. The caller adds
+                                          "remade": devices that the way back has to make anew (`with_remade`)
+  apply(links, before, wait, names) -> [argv]   commands once the files stand; *names*: only these are brought up.
+                                          The first one that fails ends it.
+  restore(names, before) -> [argv]        commands once the old files stand again. Each is tried, whatever the others
+                                          say: what is already as it was may refuse.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .backends import common, ifcfg, ifupdown, netplan, networkd, networkmanager
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .backends.common import Changes, Files, Link, Lister, Reader, Runner, State
+
+BACKENDS: dict[str, Any] = {
+    one.NAME: one for one in (networkmanager, netplan, networkd, ifupdown, ifcfg)
+}
+ForeignError = common.ForeignError
+touched = common.touched
+with_remade = common.with_remade
+unlike = common.unlike
+
+
+def backend(name: str) -> Any:
+    """The backend called *name*."""
+    return BACKENDS[name]
+
+
+def together(first: State, later: State) -> State:
+    """What an undo gives back after several changes: each interface as it was before its own first one.
+
+    Args:
+        first: what was kept so far, ``{"names": {backend: [interface]}, "owners": {backend: its snapshot},
+            "runtime": {"links": {interface: ...}, "routes": [...]}}``.
+        later: the same, before the next change, which may touch other interfaces.
+    """
+    known = {name for names in first["names"].values() for name in names}
+    names, owners = dict(first["names"]), dict(first["owners"])
+    for owner, touching in later["names"].items():
+        fresh = [name for name in touching if name not in known]
+        if fresh:
+            names[owner] = names.get(owner, []) + fresh
+            owners[owner] = widened(owners.get(owner, {}), later["owners"][owner], fresh)
+    seen, now = counted(first)["runtime"], later["runtime"]
+    unseen = [name for name in now["links"] if name not in seen["links"]]
+    return {"names": names, "owners": owners, "runtime": widened(seen, now, unseen)}
+
+
+def counted(kept: State) -> State:
+    """What was kept for an undo, of the interfaces alone that changed.
+
+    Up to 2e7304f it also had those that were only watched while a change was tried: the one that carries ssh, and every
+    default route's. An undo months later would have rewound them.
+    """
+    names = [name for each in kept.get("names", {}).values() for name in each]
+    return dict(kept, runtime=narrowed(kept.get("runtime", {}), names)) if kept else kept
+
+
+def narrowed(state: State, names: list[str]) -> State:
+    """A snapshot with what it says of the interfaces *names* alone."""
+    result = dict(state)
+    for key, value in state.items():
+        if isinstance(value, dict):
+            result[key] = {name: value[name] for name in value if name in names}
+        elif isinstance(value, list):
+            result[key] = [one for one in value if device_of(one) in names]
+    return result
+
+
+def widened(state: State, more: State, names: list[str]) -> State:
+    """A snapshot with what another one says of the interfaces *names*."""
+    result = dict(state)
+    for key, value in more.items():
+        if isinstance(value, dict):
+            there = {name: value[name] for name in names if name in value}
+            result[key] = dict(there, **state.get(key, {}))
+        elif isinstance(value, list):
+            result[key] = state.get(key, []) + [one for one in value if device_of(one) in names]
+        else:
+            result.setdefault(key, value)
+    return result
+
+
+def device_of(entry: Any) -> str:
+    """The interface of an entry in a snapshot's list: a route as dict or as [family, interface, text], or a name."""
+    if isinstance(entry, dict):
+        return str(entry.get("dev", ""))
+    return str(entry if isinstance(entry, str) else entry[1])
+
+
+def present(read: Reader, listed: Lister) -> Files:
+    """The files of ours that stand there now, of every backend: what begins with our head."""
+    paths = {path for one in BACKENDS.values() for pattern in one.OURS for path in listed(pattern)}
+    texts = {path: read(path) for path in sorted(paths)}
+    return {path: text for path, text in texts.items() if text.startswith(common.HEAD)}
+
+
+def scratch(name: str, read: Reader, listed: Lister, changes: Changes) -> Files:
+    """All that the backend's tool would read once *changes* (ours and foreign) are made."""
+    paths = {path for pattern in BACKENDS[name].READS for path in listed(pattern)}
+    result = {path: read(path) for path in sorted(paths)}
+    result.update({path: text for path, text in changes.items() if text is not None})
+    return {path: text for path, text in result.items() if changes.get(path, "") is not None}
+
+
+# --- who owns an interface --------------------------------------------------------------------
+
+
+def network_manager_state(run: Runner, interface: str) -> str:
+    """NetworkManager's word for a device, empty where it does not run."""
+    command = ["nmcli", "--terse", "--get-values", "GENERAL.STATE", "device", "show", interface]
+    rc, out, _ = run(command)
+    # "100 (connected)", "100 (connected (externally))", "10 (unmanaged)": the number is the stable part
+    return out.strip() if rc == 0 else ""
+
+
+def networkd_file(read: Reader, interface: str) -> str:
+    """The .network file that systemd-networkd uses for an interface, empty for none."""
+    return networkd.file_of(read, interface)
+
+
+def from_ifcfg(run: Runner, read: Reader, listed: Lister, interface: str) -> bool:
+    """Say whether NetworkManager knows the interface from an ifcfg file rather than from a keyfile.
+
+    FILENAME came with NetworkManager 1.16; before (EL7 up to 7.6) the ifcfg-rh plugin is always there. Where the
+    plugin is gone (EL10) no connection comes from such a file, and an old one says nothing.
+    """
+    path = ifcfg.file_of(read, listed, interface)
+    if not path or read(networkmanager.keyfile_path(interface)):
+        return False
+    rc, out, _ = run(["nmcli", "--terse", "--fields", "FILENAME", "connection", "show"])
+    return rc != 0 or path in out.splitlines()
+
+
+def owner_of(run: Runner, read: Reader, listed: Lister, interface: str) -> str:
+    """The backend that owns *interface* now, never guessed from the distribution's name; "" for none.
+
+    Asked in this order: NetworkManager, where it manages the device; ifupdown, where a stanza names it and ifup is
+    there; systemd-networkd, where it has a file for it (netplan's or another); then what the node runs at all.
+    """
+    state = network_manager_state(run, interface)
+    if state and not state.startswith("10 "):
+        if from_ifcfg(run, read, listed, interface):
+            return ifcfg.NAME
+        return networkmanager.NAME
+    if interface in ifupdown.configured(read, listed) and run(["ifquery", "--version"])[0] == 0:
+        return ifupdown.NAME
+    native = networkd_file(read, interface)
+    if native:
+        # netplan(8): /run/systemd/network/10-netplan-*; systemd-network-generator and dracut write there, too
+        return netplan.NAME if "/10-netplan-" in native else networkd.NAME
+    scripts = bool(listed(ifcfg.SCRIPTS + "/ifup-eth"))
+    if scripts and ifcfg.file_of(read, listed, interface):
+        return ifcfg.NAME
+    return running(run, read, scripts)
+
+
+def running(run: Runner, read: Reader, scripts: bool) -> str:
+    """What the node runs, for an interface that nobody has configured; NetworkManager has refused it by then."""
+    if run(["netplan", "info"])[0] == 0:
+        return netplan.NAME
+    if run(["systemctl", "is-active", "--quiet", "systemd-networkd.service"])[0] == 0:
+        return networkd.NAME
+    if read(ifupdown.MAIN) and run(["ifquery", "--version"])[0] == 0:
+        return ifupdown.NAME
+    return ifcfg.NAME if scripts else ""
+
+
+def owners(
+    run: Runner, read: Reader, listed: Lister, links: list[Link]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The backend of each link, and why others have none: a bond's is its members', a VLAN's its parent's.
+
+    Returns:
+        ({interface: backend}, {interface: reason in words}); every link is in one of the two.
+    """
+    found: dict[str, str] = {}
+    why: dict[str, str] = {}
+    for link in common.ordered(links):
+        name = link["interface"]
+        below = list(common.bond_of(link).get("members", [])) or [
+            common.vlan_of(link).get("parent", name)
+        ]
+        each = {one: found.get(one) or owner_of(run, read, listed, one) for one in below}
+        if len(set(each.values())) == 1 and all(each.values()):
+            found[name] = next(iter(each.values()))
+        elif all(each.values()):
+            parts = ["{} belongs to {}".format(*pair) for pair in sorted(each.items())]
+            why[name] = "its members have different owners: " + ", ".join(parts)
+        else:
+            nobody = sorted(one for one, owner in each.items() if not owner)
+            why[name] = "nobody on this node configures " + ", ".join(nobody)
+    return found, why
+
+
+def prepared(run: Runner, read: Reader, listed: Lister, links: list[Link]) -> list[Link]:
+    """The links with what a backend has to know of the node to write them down.
+
+    ``unmanaged``: NetworkManager keeps off the card, and shall (ifcfg). ``alone``: no other netplan file knows the
+    parent of the VLAN (netplan).
+    """
+    result = []
+    for link in links:
+        parent = common.vlan_of(link).get("parent", "")
+        below = list(common.bond_of(link).get("members", [])) or [parent or link["interface"]]
+        states = [network_manager_state(run, one) for one in below]
+        unmanaged = any(one.startswith("10 ") for one in states)
+        alone = bool(parent) and not netplan.known(read, listed, parent)
+        result.append(dict(link, unmanaged=unmanaged, alone=alone))
+    return result

@@ -1,0 +1,257 @@
+"""What the kernel says of a link. How it is written down stands in owner.py and backends/.
+
+Runs on nodes: standard library only. Pure: text in, text or data out.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from typing import TYPE_CHECKING
+
+from .backends import common
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    Link = dict[str, Any]
+    Seen = dict[str, Any]
+
+
+# -d: what kind of device it is, a VLAN's tag and a bond's mode
+SHOW = ["ip", "-d", "-j", "addr", "show"]
+version = common.version
+of_family = common.of_family
+wanted_routes = common.wanted_routes
+
+
+# --- what the kernel says ---------------------------------------------------------------------
+
+
+def parse_links(text: str) -> dict[str, Seen]:
+    """Read ``ip -d -j addr show``: {interface: {mac, mtu, up, kind, data, parent, master, addresses: [...]}}."""
+    return {
+        one["ifname"]: {
+            "mac": one.get("address", ""),
+            "mtu": one.get("mtu", 0),
+            "up": "LOWER_UP" in one.get("flags", []),
+            "kind": one.get("linkinfo", {}).get("info_kind", ""),
+            "data": one.get("linkinfo", {}).get("info_data", {}),
+            "parent": one.get("link", ""),
+            "master": one.get("master", ""),
+            "addresses": [parse_address(info) for info in one.get("addr_info", []) if info],
+        }
+        for one in json.loads(text or "[]")
+        if one.get("ifname")
+    }
+
+
+def parse_address(info: Seen) -> Seen:
+    """One entry of addr_info."""
+    return {
+        "address": "{}/{}".format(info.get("local"), info.get("prefixlen")),
+        "scope": info.get("scope", ""),
+        "tentative": bool(info.get("tentative")),
+        "duplicate": bool(info.get("dadfailed")),
+        "dynamic": bool(info.get("dynamic")),
+    }
+
+
+def parse_routes(text: str) -> list[dict[str, str]]:
+    """Read ``ip -j route show``: [{to, via, dev}]; "default" becomes its network."""
+    routes = []
+    for one in json.loads(text or "[]"):
+        via = one.get("gateway", "")
+        to = one.get("dst", "")
+        if to == "default" and via:
+            to = "0.0.0.0/0" if version(via) == 4 else "::/0"  # noqa: PLR2004 (IP version)
+        if via and to:
+            routes.append({"to": network(to), "via": via, "dev": one.get("dev", "")})
+    return routes
+
+
+def parse_every_route(text: str, family: int) -> list[Seen]:
+    """Read ``ip -j -4 route show`` whole: [{family, to, via, dev, protocol}], a next hop each; via "" on the link."""
+    return [
+        {
+            "family": family,
+            "to": common.DEFAULTS[family] if one["dst"] == "default" else network(one["dst"]),
+            "via": hop.get("gateway", ""),
+            "dev": hop.get("dev", one.get("dev", "")),
+            "protocol": one.get("protocol", "boot"),
+        }
+        for one in json.loads(text or "[]")
+        for hop in one.get("nexthops") or [one]
+        if one.get("dst")
+    ]
+
+
+def network(text: str) -> str:
+    """One spelling of a network: ``ip`` drops the prefix of a host route."""
+    return str(ipaddress.ip_network(text, strict=False))
+
+
+def lacks(link: Link, seen: dict[str, Seen], routes: list[dict[str, str]]) -> list[str]:
+    """Say what the kernel lacks of a link, in words; nothing when it is as wanted."""
+    name = link["interface"]
+    if name not in seen and (common.vlan_of(link) or common.bond_of(link)):
+        return [f"there is no {name} yet"]
+    state = seen.get(name, {"addresses": [], "mtu": 0})
+    have = {one["address"]: one for one in state["addresses"]}
+    faults = [*lacks_vlan(link, state), *lacks_bond(link, seen)]
+    for address in link["addresses"]:
+        entry = have.get(address)
+        if entry is None:
+            faults.append(
+                "{} is not on {} (it has {})".format(address, name, ", ".join(have) or "no address")
+            )
+        elif entry["duplicate"]:
+            faults.append(f"{address} on {name} is used by another host, says the kernel")
+        elif entry["tentative"]:
+            faults.append(f"{address} on {name} is still being checked for duplicates")
+        elif entry["dynamic"]:
+            faults.append(f"{address} on {name} is a lease that ends")
+    if link.get("mtu") and state["mtu"] != link["mtu"]:
+        faults.append("the MTU of {} is {}, not {}".format(name, state["mtu"], link["mtu"]))
+    for route in wanted_routes(link):
+        wanted = {"to": network(route["to"]), "via": route["via"], "dev": name}
+        if wanted not in routes:
+            faults.append("there is no route to {to} via {via} on {dev}".format(**wanted))
+    return faults
+
+
+def lacks_vlan(link: Link, state: Seen) -> list[str]:
+    """Say whether the VLAN is another one."""
+    vlan = common.vlan_of(link)
+    if not vlan:
+        return []
+    have = (state.get("kind"), str(state.get("data", {}).get("id", "")), state.get("parent"))
+    if have == ("vlan", str(vlan["id"]), vlan["parent"]):
+        return []
+    if have[0] != "vlan":
+        return ["{} is no VLAN".format(link["interface"])]
+    wanted = (link["interface"], have[1], have[2], vlan["id"], vlan["parent"])
+    return ["{} is VLAN {} of {}, not {} of {}".format(*wanted)]
+
+
+def lacks_bond(link: Link, seen: dict[str, Seen]) -> list[str]:
+    """Say what a bond lacks: its options, and members that are enslaved and have a carrier or not."""
+    bond, name = common.bond_of(link), link["interface"]
+    if not bond:
+        return []
+    state = seen[name]
+    if state.get("kind") != "bond":
+        return [f"{name} is no bond"]
+    faults = [
+        "the bond {} has not {}".format(
+            name, " ".join("{} {}".format(*pair) for pair in sorted(wrong))
+        )
+        for wrong in [common.bond_differs(link, state["data"])]
+        if wrong
+    ]
+    have = {one for one, other in seen.items() if other.get("master") == name}
+    for one in bond["members"]:
+        if one not in have:
+            faults.append(f"{one} is no member of {name}")
+    for one in sorted(have - set(bond["members"])):
+        faults.append(f"{one} is a member of {name} that the plan does not name")
+    return faults
+
+
+# --- what the new files would not give ----------------------------------------------------------
+
+# The driver's, which nobody but it knows for certain: another one has its cause in a file or in a lease.
+USUAL_MTU = 1500
+
+
+def surplus(link: Link, seen: dict[str, Seen], routes: list[Seen]) -> list[str]:
+    """Say what the kernel has of a link that its files do not give, in words: gone with the next boot, if not before.
+
+    Args:
+        link: of the plan.
+        seen: as `parse_links` gives it.
+        routes: as `parse_every_route` gives them, of both families.
+    """
+    name = link["interface"]
+    extra = []
+    for one in common.touched([link]):
+        own = link["addresses"] if one == name else []
+        have = [
+            a["address"] for a in seen.get(one, {}).get("addresses", []) if a["scope"] == "global"
+        ]
+        extra += [f"{value} on {one}" for value in have if value not in own]
+    wanted = [(network(route["to"]), route["via"], name) for route in wanted_routes(link)]
+    for route in routes:
+        key = (route["to"], route["via"], route["dev"])
+        if route["protocol"] != "kernel" and key[2] in common.touched([link]) and key not in wanted:
+            extra.append(
+                "the route to {} via {} on {}".format(key[0], key[1] or "the link", key[2])
+            )
+    mtu = seen.get(name, {}).get("mtu", USUAL_MTU)
+    if not link.get("mtu") and not common.vlan_of(link) and mtu != USUAL_MTU:
+        extra.append(f"the MTU {mtu} of {name}")
+    return extra
+
+
+def dropped(old: Iterable[str], links: list[Link], seen: dict[str, Seen]) -> dict[str, list[str]]:
+    """The addresses that *old* files of ours give and no link, by interface, of those that no link means any more.
+
+    They go at the latest with the next boot; an owner that reads its files before that takes them away at once.
+    """
+    ours = common.touched(links)
+    wanted = {value.split("/")[0] for link in links for value in link["addresses"]}
+    found = {}
+    for name, state in sorted(seen.items()):
+        have = [one["address"].split("/")[0] for one in state["addresses"]]
+        lost = [one for one in have if one not in wanted and any(gives(text, one) for text in old)]
+        if lost and name not in ours:
+            found[name] = lost
+    return found
+
+
+def gives(text: str, address: str) -> bool:
+    """Say whether a network file gives an interface an address: with its prefix, or as ifcfg's IPADDR.
+
+    A name server or a next hop has none.
+    """
+    one = re.escape(address)
+    found = re.search(rf"(?<![\w.:]){one}/\d", text)
+    return bool(found or re.search(rf"^IPADDR\d*=[\"']?{one}[\"']?\s*$", text, re.MULTILINE))
+
+
+def with_default(links: Iterable[Link]) -> set[int]:
+    """The families for which a link names a default route."""
+    return {family for link in links for family in (4, 6) if common.gateway_of(link, family)}
+
+
+def lost_defaults(
+    links: list[Link], changing: list[Link], seen: dict[str, Seen], routes: list[Seen]
+) -> list[Seen]:
+    """The default routes that *links* could keep and do not name, of the interfaces of *changing*.
+
+    Not counted: a family that keeps a default route, by a link or on an interface that no link means (it stays with its
+    lease); one of a router's advertisement, which our files turn off on purpose; one whose gateway is no neighbour any
+    more, and one of an interface that goes from one static address to another: those are tried, and put back if wrong.
+    """
+    given = with_default(links)
+    ours, moving = common.touched(links), common.touched(changing)
+    wide = [route for route in routes if route["to"] in common.DEFAULTS.values()]
+    given |= {route["family"] for route in wide if route["dev"] not in ours}
+    found = [route for route in wide if route["dev"] in moving and route["family"] not in given]
+    return [one for one in found if one["protocol"] != "ra" and keepable(one, links, seen)]
+
+
+def keepable(route: Seen, links: list[Link], seen: dict[str, Seen]) -> bool:
+    """Say whether a default route would work with the new addresses, and its interface keeps one or had a lease."""
+    wanted = [ipaddress.ip_interface(value) for link in links for value in link["addresses"]]
+    if not route["via"] or not any(ipaddress.ip_address(route["via"]) in w.network for w in wanted):
+        return False
+    stay = {str(one.ip) for one in wanted}
+    have = seen.get(route["dev"], {}).get("addresses", [])
+    return any(
+        one["dynamic"] or one["address"].split("/")[0] in stay
+        for one in have
+        if version(one["address"]) == route["family"] and one["scope"] == "global"
+    )

@@ -1,0 +1,285 @@
+"""Which of the node's package sources name a repository, and what the node's settings hide of it.
+
+Runs on nodes: standard library only. Reads the files themselves: apt answers nothing at all where
+two sources of one address disagree about their key ("Conflicting values set for option Signed-By"), and that is what
+has to be found before it happens, or when it has.
+"""
+
+from __future__ import annotations
+
+import configparser
+import contextlib
+import fnmatch
+import glob
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..files import look
+
+Entry = dict[str, Any]
+
+# Where both look unless they are told otherwise. Not dnf's reposdir: a run from a bundle points it elsewhere.
+APT_FILES = (
+    "etc/apt/sources.list",
+    "etc/apt/sources.list.d/*.list",
+    "etc/apt/sources.list.d/*.sources",
+)
+DNF_FILES = ("etc/yum.repos.d/*.repo", "etc/yum/repos.d/*.repo", "etc/distro.repos.d/*.repo")
+DNF_CONF = "etc/dnf/dnf.conf"
+PREFERENCES = ("etc/apt/preferences", "etc/apt/preferences.d/*")
+APT_NAME = re.compile(r"[\w.-]+$")  # apt passes over files with other names (sources.list(5))
+NO = ("0", "no", "false", "off", "without", "disable")  # StringToBool in apt-pkg/contrib/strutl.cc
+DEBIAN_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+LINE = re.compile(
+    r"(?P<kind>deb(?:-src)?)\s+(?:\[(?P<options>[^\]]*)\]\s*)?(?P<uri>\S+)\s+(?P<suite>\S+)"
+)
+
+
+def address(uri: str, suite: str = "") -> str:
+    """What two spellings of one repository have in common.
+
+    A flat repository's suite is a path below the address (sources.list(5)); http and https are one server's; apt takes
+    file:/x and file:///x for the same. "" where there is nothing to compare.
+    """
+    try:
+        parts = urlsplit(uri.strip().strip('"'))
+    except ValueError:  # half of an IPv6 address
+        return ""
+    scheme = "http" if parts.scheme.lower() in ("http", "https") else parts.scheme.lower()
+    if suite and not suite.endswith("/"):
+        return ""
+    steps = [step for step in (parts.path + "/" + suite).split("/") if step not in ("", ".")]
+    return "{}://{}/{}".format(
+        scheme, re.sub(r":(80|443)$", "", parts.netloc.lower()), "/".join(steps)
+    )
+
+
+def _files(patterns: Sequence[str], root: str) -> list[str]:
+    return [path for one in patterns for path in sorted(glob.glob(os.path.join(root, one)))]
+
+
+def _true(text: str) -> bool:
+    return text.strip().lower() not in NO
+
+
+def _entry(path: str, at: str, enabled: bool, usable: str, **more: Any) -> Entry:
+    found = {"path": path, "address": at, "enabled": enabled, "usable": usable, "section": ""}
+    return dict(found, **more)
+
+
+def _for_us(kinds: Sequence[str], machines: Sequence[str], machine: str) -> str:
+    """Why nothing can be installed from a source of apt's, "" when something can."""
+    if "deb" not in kinds:
+        return "names sources of packages only (deb-src)"
+    if machines and DEBIAN_MACHINES.get(machine, machine) not in machines:
+        return "names packages for {} only".format(", ".join(machines))
+    return ""
+
+
+def apt_lines(text: str, path: str, machine: str) -> Iterator[Entry]:
+    """The sources of a file with one on each line; those behind a # are off."""
+    for line in text.splitlines():
+        bare = line.lstrip("# \t")
+        found = LINE.match(bare)
+        if not found:
+            continue
+        options = dict(one.split("=", 1) for one in (found["options"] or "").split() if "=" in one)
+        machines = [one for one in options.get("arch", "").split(",") if one]
+        why = _for_us([found["kind"]], machines, machine)
+        at = address(found["uri"], found["suite"])
+        yield _entry(path, at, bare == line.lstrip(), why)
+
+
+def _stanzas(text: str) -> Iterator[tuple[dict[str, str], bool]]:
+    """(fields, whether it counts) of each paragraph; one of comments alone is one that was switched off."""
+    for block in re.split(r"\n[ \t]*\n", text):
+        lines = [line for line in block.splitlines() if line.strip()]
+        counts = [line for line in lines if not line.startswith("#")]
+        fields: dict[str, str] = {}
+        name = ""
+        for line in counts or [re.sub(r"^#+ ?", "", line) for line in lines]:
+            if line[:1].isspace() and name:
+                fields[name] += " " + line.strip()
+            elif ":" in line:
+                name, _, value = line.partition(":")
+                name = name.strip().lower()
+                fields[name] = value.strip()
+        if fields:
+            yield fields, bool(counts)
+
+
+def apt_stanzas(text: str, path: str, machine: str) -> Iterator[Entry]:
+    """The sources of a deb822 file."""
+    for fields, counts in _stanzas(text):
+        enabled = counts and _true(fields.get("enabled", "yes"))
+        why = _for_us(
+            fields.get("types", "").split(), fields.get("architectures", "").split(), machine
+        )
+        for uri in fields.get("uris", "").split():
+            for suite in fields.get("suites", "").split():
+                yield _entry(path, address(uri, suite), enabled, why)
+
+
+def _ini(text: str) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(
+        strict=False,
+        interpolation=None,
+        delimiters=("=",),
+        empty_lines_in_values=False,
+        default_section="",  # none: a section named DEFAULT would be everybody's
+    )
+    with contextlib.suppress(configparser.Error):  # what stands before the fault was read
+        parser.read_string(text)
+    return parser
+
+
+def dnf_variables(root: str, machine: str) -> list[dict[str, str]]:
+    """What dnf puts in place of $names; the release with and without what follows its point."""
+    version = re.search(
+        r'^VERSION_ID="?([\w.]+)', look(os.path.join(root, "etc/os-release")), re.MULTILINE
+    )
+    release = version.group(1) if version else ""
+    own = {
+        os.path.basename(path): look(path).strip()
+        for path in _files(("etc/yum/vars/*", "etc/dnf/vars/*"), root)
+    }
+    return [
+        dict({"basearch": machine, "arch": machine, "releasever": one}, **own)
+        for one in (release, release.split(".", 1)[0])
+    ]
+
+
+def _filled(text: str, variables: dict[str, str]) -> str:
+    return re.sub(
+        r"\$\{?(\w+)\}?", lambda found: variables.get(found.group(1), found.group(0)), text
+    )
+
+
+def dnf_sections(text: str, path: str, variables: list[dict[str, str]]) -> Iterator[Entry]:
+    """The repositories of a file of dnf's; sections that are commented out are off."""
+    off = [line for line in text.splitlines() if re.match(r"#+\s*(\[|[a-z_]+\s*=)", line)]
+    for content, counts in ((text, True), ("\n".join(line.lstrip("# ") for line in off), False)):
+        parser = _ini(content)
+        for section in parser.sections():
+            values = parser[section]
+            enabled = counts and _true(values.get("enabled", "1"))
+            words = re.split(r"[\s,]+", values.get("baseurl", ""))
+            places = {address(_filled(one, known)) for one in words if one for known in variables}
+            for at in sorted(places):
+                yield _entry(path, at, enabled, "", section=section, hides=_hides(values))
+
+
+def _hides(values: Any) -> dict[str, list[str]]:
+    """A section's excludes and includes, under the names that its file gives them."""
+    names = ("exclude", "excludepkgs", "includepkgs")
+    words = {name: [w for w in re.split(r"[\s,]+", values.get(name, "")) if w] for name in names}
+    return {name: found for name, found in words.items() if found}
+
+
+def read(root: str = "/", machine: str = "") -> list[Entry]:
+    """Every source that the node's files name, of apt and of dnf: none of them has the other's."""
+    machine = machine or os.uname().machine
+    found: list[Entry] = []
+    for path in _files(APT_FILES, root):
+        if APT_NAME.match(os.path.basename(path)):
+            reader = apt_stanzas if path.endswith(".sources") else apt_lines
+            found.extend(reader(look(path), path, machine))
+    variables = dnf_variables(root, machine)
+    for path in _files((*DNF_FILES, DNF_CONF), root):
+        found.extend(dnf_sections(look(path), path, variables))
+    return found
+
+
+def naming(url: str, root: str = "/", machine: str = "") -> list[Entry]:
+    """The sources that name the repository at *url*: first those that count, of these first those for this machine."""
+    found = [one for one in read(root, machine) if one["address"] == address(url)]
+    return sorted(found, key=lambda one: (not one["enabled"], one["usable"] != ""))
+
+
+def beside(ours: str, root: str = "/", machine: str = "") -> list[Entry]:
+    """The sources of others that count and name what our own file *ours* names."""
+    every = read(root, machine)
+    places = {one["address"] for one in every if one["path"] == ours}
+    return [
+        one
+        for one in every
+        if one["enabled"] and one["path"] != ours and one["address"] in places - {""}
+    ]
+
+
+def standing(url: str, root: str = "/") -> str:
+    """The files that name the repository at *url* now, in one text; "" where none does."""
+    return " and ".join(sorted({one["path"] for one in naming(url, root) if one["enabled"]}))
+
+
+def _forms(name: str, version: str, machine: str) -> list[str]:
+    """How dnf lets a package be named (dnf(8), specifying packages)."""
+    bare, _, release = version.partition("-")
+    full = f"{name}-{version}"
+    return [
+        name,
+        f"{name}.{machine}",
+        f"{name}-{bare}",
+        full,
+        f"{full}.{machine}",
+        f"{name}-0:{bare}-{release}",
+        f"{name}-0:{bare}-{release}.{machine}",
+    ]
+
+
+def hidden_dnf(theirs: Entry, names: Sequence[str], version: str, root: str = "/") -> list[str]:
+    """Sentences: which excludes of dnf and of the repository hide one of the packages in this version."""
+    machine = os.uname().machine
+    main = _ini(look(os.path.join(root, DNF_CONF)))
+    sets = [("/" + DNF_CONF, "main", _hides(main["main"]) if main.has_section("main") else {})]
+    sets.append((theirs.get("path", ""), theirs.get("section", ""), theirs.get("hides", {})))
+    found = []
+    for path, section, hides in sets:
+        for option, words in sorted(hides.items()):
+            lost = []
+            for name in names:
+                met = any(
+                    fnmatch.fnmatchcase(form, word)
+                    for form in _forms(name, version, machine)
+                    for word in words
+                )
+                if met == (option != "includepkgs"):
+                    lost.append(name)
+            if lost:
+                said = (path, section, option, " ".join(words), ", ".join(lost))
+                found.append("{}, [{}], {}={} hides {}".format(*said))
+    return found
+
+
+def _pins(words: str, name: str) -> bool:
+    """Say whether a stanza of apt's preferences names this package; a star alone pins them all, not one."""
+    for word in words.split():
+        if word.startswith("/") and word.endswith("/") and len(word) > 1:
+            try:
+                if re.search(word[1:-1], name):
+                    return True
+            except re.error:
+                continue
+        elif word != "*" and fnmatch.fnmatchcase(name, word):
+            return True
+    return False
+
+
+def pinned_apt(names: Sequence[str], root: str = "/") -> list[str]:
+    """Sentences: which stanzas of apt's preferences name one of the packages."""
+    found = []
+    for path in _files(PREFERENCES, root):
+        for fields, counts in _stanzas(look(path)):
+            met = [name for name in names if _pins(fields.get("package", ""), name)]
+            if counts and met:
+                said = (
+                    path,
+                    ", ".join(met),
+                    fields.get("pin", "?"),
+                    fields.get("pin-priority", "?"),
+                )
+                found.append("{} pins {} to {} with priority {}".format(*said))
+    return found

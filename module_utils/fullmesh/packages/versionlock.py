@@ -1,0 +1,123 @@
+"""The list of dnf's versionlock plugin: what it holds, and our lines in it beside other people's.
+
+Runs on nodes: standard library only. Not by ``dnf versionlock``: that loads every repository's
+list first (a mirror that is away stops it) and drops all comments of the file when it deletes one lock.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+from collections.abc import Sequence
+
+from ..files import read
+
+CONF = "/etc/dnf/plugins/versionlock.conf"
+LIST = "/etc/dnf/plugins/versionlock.list"
+DNF_CONF = "/etc/dnf/dnf.conf"
+MARK = "# Fullmesh holds these packages; its undo removes them from here."
+ASIDE = "# Fullmesh set this aside until its undo: "
+# The plugin, and whoever uses it, writes an epoch; we do not. That is how ours are known again after the plugin has
+# dropped the comments.
+OURS = re.compile(r"(\S+)-\d[^-:\s]*-[^-:\s]+\.\*$")
+ARCHES = r"(?:\.(?:\*|x86_64|aarch64|noarch))?"
+OFF = ("0", "no", "false", "off")
+
+
+def our_lock(name: str, version: str) -> str:
+    """The line that holds *name* in *version* (VERSION-RELEASE)."""
+    return f"{name}-{version}.*"
+
+
+def is_ours(line: str, names: Sequence[str]) -> bool:
+    """Say whether we wrote this lock of one of *names*."""
+    found = OURS.match(line)
+    return found is not None and found.group(1) in names
+
+
+def locks(line: str, name: str) -> bool:
+    """Say whether *line* locks some version of exactly *name*; an exclusion (``!``) is no lock."""
+    return bool(re.match(re.escape(name) + r"(?:$|\.|-[\d*])", line.strip()))
+
+
+def locks_version(line: str, name: str, version: str) -> bool:
+    """Say whether *line* locks *name* in exactly *version*, in any form that the plugin reads."""
+    form = re.escape(name) + r"-(?:\d+:)?" + re.escape(version) + ARCHES + "$"
+    return bool(re.match(form, line.strip()))
+
+
+def held(text: str, versions: dict[str, str]) -> list[str]:
+    """Those of *versions* (name to version) that the list lets have this version and no other."""
+    lines = text.splitlines()
+    found = []
+    for name, version in sorted(versions.items()):
+        fits = [locks_version(line, name, version) for line in lines if locks(line, name)]
+        if fits and all(fits):
+            found.append(name)
+    return found
+
+
+def without(text: str, names: Sequence[str]) -> str:
+    """The list without our lines, and with what we had set aside."""
+    kept: list[str] = []
+    below = False
+    for line in text.splitlines(True):
+        bare = line.rstrip("\n")
+        # below our mark also packages that an earlier run held and that are not named any more
+        below = bare == MARK or (below and OURS.match(bare) is not None)
+        if not below and not is_ours(bare, names):
+            kept.append(line[len(ASIDE) :] if line.startswith(ASIDE) else line)
+    return "".join(kept)
+
+
+def with_locks(text: str, versions: dict[str, str]) -> str:
+    """The list with our locks, and without effect for locks that would let the packages have another version."""
+    if len(held(text, versions)) == len(versions):
+        return text
+    lines = []
+    for line in without(text, list(versions)).splitlines():
+        other = [n for n in versions if locks(line, n) and not locks_version(line, n, versions[n])]
+        lines.append(ASIDE + line if other else line)
+    lines.append(MARK)
+    lines.extend(our_lock(name, versions[name]) for name in sorted(versions))
+    return "\n".join(lines) + "\n"
+
+
+def entries(text: str) -> list[str]:
+    """What the plugin reads of a list."""
+    lines = [line.strip() for line in text.splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def setting(path: str, option: str) -> str:
+    """An option of a file's section main, "" where there is none."""
+    parser = configparser.ConfigParser(strict=False, interpolation=None)
+    try:
+        parser.read(path)
+    except (configparser.Error, UnicodeDecodeError):
+        return ""
+    return parser.get("main", option, fallback="").strip()
+
+
+def plugin(root: str = "") -> tuple[str, str]:
+    """Where the list lies, and why the plugin does not read it ("" when it does)."""
+    path = root + (setting(root + CONF, "locklist") or LIST)
+    if not os.path.exists(root + CONF):
+        return path, f"{CONF} is not there"
+    if setting(root + CONF, "enabled").lower() in OFF:
+        return path, f"{CONF} says enabled=0"
+    if setting(root + DNF_CONF, "plugins").lower() in OFF:
+        return path, f"{DNF_CONF} says plugins=0"
+    return path, ""
+
+
+def held_here(versions: dict[str, str], root: str = "") -> list[str]:
+    """Those of *versions* that dnf holds on this node."""
+    path, why_not = plugin(root)
+    if why_not:
+        return []
+    try:
+        return held(read(path), versions)
+    except OSError:
+        return []

@@ -1,0 +1,239 @@
+"""What one node looks like to a distributed job: addresses, names, limits, settings, versions."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from ..facts.nccl import NcclError, nccl_library, nccl_unique_id_endpoint
+from ..facts.sockets import family_of, run_ip
+
+if TYPE_CHECKING:
+    from typing import Any
+
+NAME_SECONDS = 3.0  # for all names together: a silent DNS server must not cost more
+SYSCTLS = {
+    "port_range": "net/ipv4/ip_local_port_range",
+    "reserved_ports": "net/ipv4/ip_local_reserved_ports",
+    "somaxconn": "net/core/somaxconn",
+}
+VERSIONS = """
+import json, os, platform, re
+cuda = build = ""
+try:
+    from importlib.metadata import PackageNotFoundError, distributions, version
+    found = {d.metadata["Name"]: d.version for d in distributions()
+             if (d.metadata["Name"] or "").startswith("nvidia-nccl")}
+    try:
+        torch = version("torch")
+    except PackageNotFoundError:
+        torch = ""
+    for held in distributions():
+        if held.metadata["Name"] == "torch":
+            text = open(str(held.locate_file("torch/version.py"))).read()
+            made = dict(re.findall(r"^(cuda|hip|xpu)\\b.*= (?:['\\x22]([\\w.]+)|None)", text, re.M))
+            cuda = made.get("cuda", "")
+            kinds = [kind for kind in ("cuda", "hip", "xpu") if made.get(kind)]
+            build = kinds[0] if kinds else "cpu" if "cuda" in made else ""
+except ImportError:
+    torch, found = "", {}
+except OSError:
+    pass
+print(json.dumps({"python": platform.python_version(), "torch": torch,
+                  "torch_nccl": " ".join(sorted(found.values())), "torch_cuda": cuda,
+                  "torch_build": build}))
+"""
+
+
+def parse_addresses(text: str) -> dict[str, str]:
+    """Read ``ip -o addr show``: address -> interface."""
+    found = {}
+    for line in text.splitlines():
+        words = line.split()
+        for family in ("inet", "inet6"):
+            if family in words[:-1]:
+                address = words[words.index(family) + 1].split("/")[0]
+                found[address] = words[1].split("@")[0]
+    return found
+
+
+def read_text(path: str) -> str:
+    """Return a short file of /proc or /sys, empty where it is missing or not readable."""
+    try:
+        with open(path) as stream:
+            return stream.read().strip()
+    except OSError:
+        return ""
+
+
+def observe_interface(name: str) -> dict[str, Any]:
+    """Describe an interface."""
+    base = os.path.join("/sys/class/net", name)
+    if not name or not os.path.isdir(base):
+        return {"name": name, "exists": False, "up": False, "mtu": 0, "speed": 0}
+    mtu, speed = read_text(base + "/mtu"), read_text(base + "/speed")
+    # A veth or a bridge says "unknown" or "up"; only carrier tells that something is plugged in.
+    return {
+        "name": name,
+        "exists": True,
+        "up": read_text(base + "/carrier") == "1",
+        "mtu": int(mtu or 0),
+        "speed": max(0, int(speed)) if speed.lstrip("-").isdigit() else 0,
+    }
+
+
+def look_up(name: str, family: int) -> list[str]:
+    """Resolve a name the way that torch does; an empty list when it has no answer."""
+    try:
+        answers = socket.getaddrinfo(name, None, family, socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return []
+    found: list[str] = []
+    for answer in answers:
+        address = str(answer[4][0])
+        if address not in found:
+            found.append(address)
+    return found
+
+
+def look_up_all(wanted: dict[str, int], seconds: float) -> dict[str, list[str] | None]:
+    """Resolve all names at once; None for those that got no answer in time."""
+    results: dict[str, list[str] | None] = dict.fromkeys(wanted)
+    gate = threading.Semaphore(64)
+
+    def work(name: str, family: int) -> None:
+        with gate:
+            results[name] = look_up(name, family)
+
+    threads = [threading.Thread(target=work, args=pair, daemon=True) for pair in wanted.items()]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return dict(results)
+
+
+def observe_names(hosts: list[dict[str, Any]], own: str) -> dict[str, Any]:
+    """Resolve every name of the plan and our own."""
+    wanted = {str(n): family_of(str(h["address"])) for h in hosts for n in h["names"]}
+    mine = socket.gethostname()
+    wanted.setdefault(mine, family_of(own))
+    answers = look_up_all(wanted, NAME_SECONDS)
+    return {"hostname": mine, "own": answers[mine], "plan": answers}
+
+
+def observe_limits() -> dict[str, int]:
+    """Return the limits that a job started like this call gets."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    return {"nofile": soft, "nofile_hard": hard, "memlock": locked}
+
+
+def observe_versions(python: str) -> dict[str, str]:
+    """Ask the environment of the jobs what it holds, without importing torch (that takes seconds)."""
+    empty = {"python": "", "torch": "", "torch_nccl": ""}
+    try:
+        done = subprocess.run(
+            [python, "-I", "-c", VERSIONS],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=20,
+        )
+        said = json.loads(done.stdout.decode())
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return empty
+    return said if isinstance(said, dict) else empty
+
+
+def observe_software(interface: str, torch: dict[str, str]) -> dict[str, str]:
+    """What may differ between nodes and then explains odd results; "" where a node does not say."""
+    libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
+    driver = os.path.realpath("/sys/class/net/" + interface + "/device/driver")
+    driver = os.path.basename(driver) if interface and os.path.isdir(driver) else ""
+    version = read_text("/sys/module/" + driver + "/version") if driver else ""
+    locale = ""
+    for path in ("/etc/locale.conf", "/etc/default/locale"):
+        for line in read_text(path).splitlines():
+            if line.startswith("LANG=") and not locale:
+                locale = line[5:].strip("\"' ")
+    zone = os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
+    # names of one zone; a machine without the file has UTC (man 5 localtime)
+    utc = zone in (
+        "",
+        "Etc/UTC",
+        "Etc/UCT",
+        "UCT",
+        "Universal",
+        "Etc/Universal",
+        "Zulu",
+        "Etc/Zulu",
+    )
+    return {
+        "glibc": (libc or "").split(" ")[-1],
+        "nic_driver": (driver + " " + version).strip(),
+        "locale": locale,
+        "time_zone": "UTC" if utc else zone,
+        **torch,
+    }
+
+
+def interpreter(want: dict[str, Any]) -> str:
+    """Return the interpreter of the jobs; a diagnosis of a node that is not ours asks whatever is there."""
+    python = str(want["python"])
+    return python if os.path.exists(python) or not want.get("survey") else "python3"
+
+
+def observe_nccl(interface: str, family: int) -> dict[str, Any]:
+    """Let the system's NCCL choose address and port with the settings that jobs get."""
+    begun = time.monotonic()
+    env = {
+        "NCCL_SOCKET_IFNAME": "=" + interface,
+        "NCCL_SOCKET_FAMILY": "AF_INET6" if family == socket.AF_INET6 else "AF_INET",
+    }
+    seen = {"version": "", "path": "", "address": "", "port": 0, "reason": "", "error": ""}
+    try:
+        seen.update(nccl_library())
+        seen.update(nccl_unique_id_endpoint("", env))
+    except NcclError as exc:
+        seen.update({"reason": exc.reason, "error": str(exc)})
+    seen["seconds"] = round(time.monotonic() - begun, 3)
+    return seen
+
+
+def observe(want: dict[str, Any]) -> dict[str, Any]:
+    """Look at everything once."""
+    begun = time.monotonic()
+    address = str(want["address"])
+    addresses = parse_addresses(run_ip("-o", "addr", "show"))
+    interface = addresses.get(address, "")
+    # A diagnosis looks names up beside the probe (survey/names.py).
+    versions = observe_versions(interpreter(want))
+    torch = {key: versions.pop(key, "") for key in ("torch_cuda", "torch_build")}
+    names = {} if want.get("beside") else {"names": observe_names(want["hosts"], address)}
+    return {
+        "addresses": addresses,
+        "interface": observe_interface(interface or str(want["interface"])),
+        **names,
+        "limits": observe_limits(),
+        "sysctls": {name: read_text("/proc/sys/" + path) for name, path in SYSCTLS.items()},
+        "versions": versions,
+        "software": observe_software(interface or str(want["interface"]), torch),
+        "system_python": sys.version.split()[0],
+        "kernel": os.uname().release,
+        "cpus": os.cpu_count() or 0,
+        "load": os.getloadavg()[0],
+        # containers of one machine share its processors, and its boot
+        "boot": read_text("/proc/sys/kernel/random/boot_id"),
+        "clock": time.time(),
+        "seconds": round(time.monotonic() - begun, 3),
+    }

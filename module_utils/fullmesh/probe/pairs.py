@@ -1,0 +1,479 @@
+"""Connect to every listener of every peer at once, and say what became of each connection.
+
+The words: open, refused, rejected, dropped, no_route, reset, wrong_source, someone_else,
+mtu_black_hole.
+"""
+
+from __future__ import annotations
+
+import errno
+import secrets
+import selectors
+import socket
+import time
+from typing import TYPE_CHECKING
+
+from ..facts.sockets import (
+    CONNECTED,
+    SYN_SENT,
+    errno_name,
+    family_of,
+    lost_segments,
+    path_to,
+    tcp_info,
+)
+from .handshake import LINE_LIMIT, client_line, read_hello, read_ok
+
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    Target = dict[str, Any]
+    Result = dict[str, Any]
+
+DATA_KINDS = ("sample", "range")  # ports of one range, which one rule opens or shuts
+SHUT = ("dropped", "rejected", "refused")
+RATE = "rate"  # a probe that only measures how fast its payload goes there
+QUIET_SECONDS = 1.0  # as long as anything moves, somebody is only busy and nothing is decided
+AT_ONCE = 64  # connections in the making; more of them only wait for the same processors
+SILENT_SECONDS = 0.3  # whoever said nothing for so long keeps nobody waiting
+STALLED_SECONDS = 1.0  # nor does a connection on which nothing has moved for so long
+SWEEP_SECONDS = 0.05
+PATIENCE = 4  # times the deadline, and it is over whatever moves
+CLOSED_SECONDS = 1.5  # for ports that must be shut: silence is the good answer, so do not ask twice
+IN_PROGRESS = (0, errno.EINPROGRESS, errno.EAGAIN)
+CHUNK = 65536
+REJECTED = (errno.EACCES, errno.EPERM, errno.ENOPROTOOPT, errno.EPROTO)
+UNREACHABLE = (errno.ENETUNREACH, errno.EADDRNOTAVAIL, errno.ENETDOWN, errno.EHOSTDOWN)
+RESET = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
+
+
+def classify_refusal(error: int, connected: bool, neighbour: str) -> str:
+    """Name an error that the kernel reported; *neighbour* is the state of the next hop."""
+    if error in RESET or (error == errno.ECONNREFUSED and connected):
+        return "reset"
+    if error == errno.ECONNREFUSED:
+        return "refused"
+    if error == errno.EHOSTUNREACH:
+        # An ICMP answer can only come over a next hop that answers ARP; without one it is ARP that failed.
+        return "no_route" if neighbour == "failed" else "rejected"
+    if error in UNREACHABLE:
+        return "no_route"
+    return "rejected" if error in REJECTED else "dropped"
+
+
+def classify(seen: dict[str, Any]) -> tuple[str, str]:
+    """Return the word for one connection and, where the word is not the whole story, a remark.
+
+    Keys: error, state (TCP_INFO), connected, neighbour, source, own, greeted (None, True, False),
+    proved, complete, uploaded, unacked, retransmitted.
+    """
+    word, remark = classify_connection(seen)
+    source = seen["source"]
+    if source and seen["own"] and source != seen["own"] and word in ("open", "dropped", "rejected"):
+        return "wrong_source", f"{word}; the source address was {source}"
+    return word, remark
+
+
+def classify_connection(seen: dict[str, Any]) -> tuple[str, str]:
+    """Do it without looking at the source address."""
+    if seen["complete"]:
+        return "open", ""
+    if seen["greeted"] is False:
+        return "someone_else", "what answers is not the listener of this run"
+    if seen["error"]:
+        return classify_refusal(seen["error"], seen["connected"], seen["neighbour"]), ""
+    if not seen["connected"]:
+        return classify_silence(seen), ""
+    return classify_stall(seen)
+
+
+def classify_silence(seen: dict[str, Any]) -> str:
+    """Name a handshake that never ended."""
+    if seen["state"] != SYN_SENT:
+        return "reset"
+    return "no_route" if seen["neighbour"] == "failed" else "dropped"
+
+
+def classify_stall(seen: dict[str, Any]) -> tuple[str, str]:
+    """Name a connection that was made and then did not get through."""
+    if seen["closed"]:
+        return "reset", "closed by the other side before it was done"
+    if seen["greeted"] and not seen["uploaded"] and seen["unacked"] and seen["retransmitted"]:
+        return "mtu_black_hole", "small packets pass, large ones sent from here do not arrive"
+    if seen["proved"] and seen["uploaded"]:
+        return "mtu_black_hole", "small packets pass, large ones sent from there do not arrive"
+    return "open", "connected, but the answer was late"
+
+
+class Probe:
+    """One connection attempt."""
+
+    def __init__(self, target: Target, seconds: float) -> None:
+        self.target = target
+        self.seconds = seconds
+        self.sock = socket.socket(family_of(target["address"]), socket.SOCK_STREAM)
+        self.sock.setblocking(False)
+        self.nonce = secrets.token_hex(16)
+        self.begun = self.wall = self.took = self.moved = 0.0
+        self.error = 0
+        self.info: dict[str, int] = {}
+        self.connected = self.closed = self.finished = self.proved = False
+        self.greeted: bool | None = None
+        self.theirs = ""
+        self.inbox = b""
+        self.upload = self.download = 0
+        self.outbox = b""
+        self.source = self.seen_as = ""
+        self.offset: float | None = None
+        self.offset_error = 0.0
+        self.wanted = selectors.EVENT_READ | selectors.EVENT_WRITE  # what the selector watches for
+        self.turned = 0.0  # when the answer to the whole payload began
+
+    def start(self) -> None:
+        """Send the first packet."""
+        self.begun, self.wall = time.monotonic(), time.time()
+        self.moved = self.begun
+        try:
+            self.error = self.sock.connect_ex((self.target["address"], self.target["port"]))
+        except OSError as exc:
+            self.error = exc.errno or errno.EIO
+        if self.error in IN_PROGRESS:
+            self.error = 0
+        else:
+            self.finish()
+
+    def finish(self) -> None:
+        """Ask the kernel for the last time."""
+        self.finished = True
+        self.info = tcp_info(self.sock)
+        if not self.error:
+            self.error = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if not self.connected and self.info["state"] in CONNECTED and not self.error:
+            self.connected = True  # the handshake was through, this process was too slow to notice
+        try:
+            self.source = str(self.sock.getsockname()[0])
+        except OSError:
+            self.source = ""
+        self.sock.close()
+
+    @property
+    def complete(self) -> bool:
+        """The payload has gone there and come back."""
+        return self.proved and not self.upload and not self.download and not self.outbox
+
+
+class Mesh:
+    """All connections of one round."""
+
+    def __init__(self, node: str, own: str, token: str, payload: int) -> None:
+        self.node, self.own, self.token, self.payload = node, own, token, payload
+        self.selector = selectors.DefaultSelector()
+        self.open: set[Probe] = set()
+        self.silent: set[Probe] = set()
+
+    def round(self, targets: list[Target], seconds: float) -> list[Probe]:
+        """Connect to all targets and wait until all are through or the deadline has come.
+
+        The deadline waits for those who are late, not for those who are silent: on a busy machine the last of some
+        hundred healthy connections got their turn after 3 s, and were called an MTU black hole (64 hosts, load 11).
+        """
+        probes = [Probe(t, CLOSED_SECONDS if t["kind"] == "outside" else seconds) for t in targets]
+        waiting = probes[::-1]
+        moved = swept = time.monotonic()
+        while waiting or self.open:
+            while waiting and len(self.open) - len(self.silent) < AT_ONCE:
+                self.launch(waiting.pop())
+            happened = self.selector.select(SWEEP_SECONDS if self.open else 0)
+            now = time.monotonic()
+            moved = now if happened else moved
+            for key, events in happened:
+                key.data.moved = now
+                self.step(key.data, events)
+            if now - swept >= SWEEP_SECONDS:
+                swept = now
+                self.sweep(now, moved)
+        return probes
+
+    def launch(self, probe: Probe) -> None:
+        """Send the first packet of a probe."""
+        probe.start()
+        if not probe.finished:
+            self.open.add(probe)
+            self.selector.register(probe.sock, probe.wanted, probe)
+
+    def watch(self, probe: Probe, wanted: int) -> None:
+        """Watch for other events; a mesh is thousands of connections, and this is a call of the kernel."""
+        if wanted != probe.wanted:
+            probe.wanted = wanted
+            self.selector.modify(probe.sock, wanted, probe)
+
+    def sweep(self, now: float, moved: float) -> None:
+        """Give up who is overdue, and see who is silent."""
+        for probe in [p for p in self.open if now > self.ends(p, moved)]:
+            self.end(probe)
+        self.silent = {
+            p
+            for p in self.open
+            if now - p.moved > (STALLED_SECONDS if p.connected else SILENT_SECONDS)
+        }
+
+    @staticmethod
+    def ends(probe: Probe, moved: float) -> float:
+        """When a probe that is not through is given up."""
+        due = probe.begun + probe.seconds
+        if probe.target["kind"] in ("outside", RATE):
+            return due
+        return min(max(due, moved + QUIET_SECONDS), probe.begun + PATIENCE * probe.seconds)
+
+    def end(self, probe: Probe) -> None:
+        """Take a probe off the list."""
+        self.selector.unregister(probe.sock)
+        self.open.discard(probe)
+        self.silent.discard(probe)
+        probe.finish()
+
+    def step(self, probe: Probe, events: int) -> None:
+        """Do what is possible right now."""
+        try:
+            if not probe.connected:
+                probe.error = probe.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if probe.error:
+                    self.end(probe)
+                    return
+                probe.connected = True
+                probe.took = time.monotonic() - probe.begun
+                self.watch(probe, selectors.EVENT_READ)
+            if events & selectors.EVENT_READ:
+                self.read(probe)
+            if not probe.finished and (probe.outbox or probe.upload):
+                self.write(probe)
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError as exc:
+            probe.error = exc.errno or errno.EIO
+            self.end(probe)
+        if not probe.finished and probe.complete:
+            self.end(probe)
+
+    def write(self, probe: Probe) -> None:
+        """Send the introduction, then the payload."""
+        if not probe.outbox:
+            probe.outbox = b"\0" * min(CHUNK, probe.upload)
+            probe.upload -= len(probe.outbox)
+        probe.outbox = probe.outbox[probe.sock.send(probe.outbox) :]
+        more = probe.outbox or probe.upload
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if more else 0)
+        self.watch(probe, wanted)
+
+    def read(self, probe: Probe) -> None:
+        """Take the listener's lines, then the payload that comes back."""
+        data = probe.sock.recv(CHUNK)
+        if not data:
+            probe.closed = True
+            if probe.greeted is None:
+                probe.greeted = False  # it hung up without a word: not one of ours
+            self.end(probe)
+            return
+        if probe.proved:
+            probe.download -= len(data)
+            if not probe.turned:  # the other end sends nothing before it has all of ours
+                probe.turned = time.monotonic()
+                if probe.target["kind"] == RATE:
+                    self.end(probe)
+            return
+        probe.inbox += data
+        while not probe.finished and b"\n" in probe.inbox and not probe.proved:
+            line, _, probe.inbox = probe.inbox.partition(b"\n")
+            self.hear(probe, line)
+        if probe.proved:
+            probe.download -= len(probe.inbox)
+        elif not probe.finished and len(probe.inbox) > LINE_LIMIT:
+            probe.greeted = False
+            self.end(probe)
+
+    def hear(self, probe: Probe, line: bytes) -> None:
+        """Take one line: first the greeting, then the acceptance."""
+        if probe.greeted is None:
+            hello = read_hello(line)
+            probe.greeted = hello is not None and hello[0] == probe.target["node"]
+            if hello is None or not probe.greeted:
+                self.end(probe)
+                return
+            probe.theirs = hello[1]
+            now = time.time()
+            probe.offset = hello[2] - (probe.wall + now) / 2
+            probe.offset_error = (now - probe.wall) / 2
+            if probe.target["kind"] == "outside":
+                probe.proved = True  # that it could be reached at all is the answer
+                return
+            # Ports beyond the first few only show whether they are open; what size passes is no matter of the port.
+            size = 0 if probe.target["kind"] == "range" else self.payload
+            probe.outbox = client_line(self.token, self.node, probe.theirs, probe.nonce, size)
+            probe.upload = probe.download = size
+            self.watch(probe, selectors.EVENT_READ | selectors.EVENT_WRITE)
+            return
+        seen = read_ok(line, self.token, probe.target["node"], probe.theirs, probe.nonce)
+        if seen is None:
+            probe.greeted = False
+            self.end(probe)
+            return
+        probe.proved, probe.seen_as = True, seen
+
+
+def describe(probe: Probe, own: str, attempts: int, route: Callable[[str], Any]) -> Result:
+    """Turn a finished probe into the record that leaves the node."""
+    path = {} if probe.connected else route(probe.target["address"])
+    word, remark = classify(
+        {
+            "error": probe.error,
+            "state": probe.info["state"],
+            "connected": probe.connected,
+            "closed": probe.closed,
+            "neighbour": path.get("neighbour", "unknown"),
+            "source": probe.seen_as or probe.source,
+            "own": own,
+            "greeted": probe.greeted,
+            "proved": probe.proved,
+            "complete": probe.complete,
+            # What lies in our own kernel's buffer has not arrived.
+            "uploaded": probe.proved
+            and not (probe.upload or probe.outbox or probe.info["unacked"]),
+            "unacked": probe.info["unacked"],
+            "retransmitted": probe.info["total_retrans"],
+        }
+    )
+    return {
+        "node": probe.target["node"],
+        "address": probe.target["address"],
+        "port": probe.target["port"],
+        "kind": probe.target["kind"],
+        "verdict": word,
+        "remark": remark,
+        "errno": errno_name(probe.error),
+        "ms": round(probe.took * 1000, 3),
+        "rtt_ms": round(probe.info["rtt_us"] / 1000.0, 3) if probe.connected else 0.0,
+        "source": probe.seen_as or probe.source,
+        "device": path.get("dev", ""),
+        "neighbour": path.get("neighbour", ""),
+        "attempts": attempts,
+        "reached": reached(probe),
+        "lost": lost_segments(probe.info),
+        "segments": probe.info["segs_out"],
+        "offset": probe.offset,
+        "offset_error": probe.offset_error,
+    }
+
+
+def reached(probe: Probe) -> str:
+    """How far this end came: asked, connected, greeted, proved, uploaded, complete."""
+    if probe.complete:
+        return "complete"
+    if probe.proved:
+        stuck = probe.upload or probe.outbox or probe.info["unacked"]
+        return "proved" if stuck else "uploaded"
+    if probe.greeted:
+        return "greeted"
+    return "connected" if probe.connected else "asked"
+
+
+def settled(probe: Probe) -> bool:
+    """A second try would tell nothing new."""
+    if probe.complete or probe.target["kind"] == "outside" or probe.greeted is False:
+        return True
+    return bool(probe.error) and probe.error not in (errno.EHOSTUNREACH, errno.ETIMEDOUT)
+
+
+def doubtful(results: list[Result]) -> set[tuple[str, int]]:
+    """Name the data ports that were open at a peer of which others were shut: node and port."""
+    data = [r for r in results if r["kind"] in DATA_KINDS]
+    shut = {r["node"] for r in data if r["verdict"] in SHUT}
+    return {(r["node"], r["port"]) for r in data if r["verdict"] == "open" and r["node"] in shut}
+
+
+def probe_links(
+    targets: list[Target], me: dict[str, Any], seconds: float, window: int
+) -> list[Result]:
+    """Probe every target, at most *window* at a time; whatever got no answer is asked once more.
+
+    So is a data port that was open where others are shut, and it does not count unless it is open from another source
+    port, too. Of a range that firewalld rejected one port of 19 was open in two of some sixty diagnoses: seen, not
+    explained; each time the nodes had been probed half a dozen times in the minute before.
+    """
+    known: dict[str, Any] = {}
+
+    def route(address: str) -> Any:
+        if address not in known:
+            known[address] = path_to(address)
+        return known[address]
+
+    def ask(wanted: list[Target]) -> list[Probe]:
+        probes: list[Probe] = []
+        for start in range(0, len(wanted), window):
+            mesh = Mesh(me["node"], me["address"], me["token"], me["payload"])
+            probes += mesh.round(wanted[start : start + window], seconds)
+        return probes
+
+    first = ask(targets)
+    results = [describe(p, me["address"], 1, route) for p in first if settled(p)]
+    again = ask([p.target for p in first if not settled(p)])
+    results += [describe(p, me["address"], 2, route) for p in again]
+    doubted = doubtful(results)
+    if not doubted:
+        return results
+    third = ask(
+        [t for t in targets if t["kind"] in DATA_KINDS and (t["node"], t["port"]) in doubted]
+    )
+    described = [describe(p, me["address"], 3, route) for p in third]
+    return without_chance(results, [r for r in described if r["verdict"] in SHUT])
+
+
+def without_chance(results: list[Result], denied: list[Result]) -> list[Result]:
+    """Leave out data ports that were open and then *denied*; the records of their shut neighbours say so."""
+    chance: dict[str, list[int]] = {}
+    for record in denied:
+        chance.setdefault(record["node"], []).append(record["port"])
+    kept = []
+    for record in results:
+        ports = chance.get(record["node"], []) if record["kind"] in DATA_KINDS else []
+        if record["port"] in ports:
+            continue
+        remark = record["remark"]
+        if ports and record["verdict"] in SHUT and not remark:
+            once = ", ".join(str(port) for port in ports)
+            remark = f"open at first and shut when asked again, so not counted: {once}"
+        kept.append(dict(record, remark=remark))
+    return kept
+
+
+def measure(target: Target, me: dict[str, Any], size: int, seconds: float) -> Result:
+    """Send up to *size* bytes to one listener for at most *seconds*; bits per second from what was acknowledged."""
+    mesh = Mesh(me["node"], me["address"], me["token"], size)
+    probe = mesh.round([dict(target, kind=RATE)], seconds)[0]
+    spent = max((probe.turned or time.monotonic()) - probe.begun - probe.took, 1e-6)
+    moved = (
+        size if probe.turned else max(0, probe.info.get("acked", 0) - 1)
+    )  # the SYN counts as a byte
+    return {
+        "node": target["node"],
+        "bytes": moved,
+        "seconds": round(spent, 4),
+        "mbit_s": round(moved * 8 / spent / 1e6, 3),
+        "lost": lost_segments(probe.info),
+        "complete": bool(probe.turned),
+    }
+
+
+def measure_all(
+    links: list[Result], targets: list[Target], me: dict[str, Any], size: int, seconds: float
+) -> list[Result]:
+    """One sample per peer that can be reached, one after the other, each node beginning with the one after it."""
+    good = {
+        (r["node"], r["port"]) for r in links if r["verdict"] == "open" and r["kind"] != "outside"
+    }
+    chosen: dict[str, Target] = {}
+    for target in targets:
+        if (target["node"], target["port"]) in good:
+            chosen.setdefault(target["node"], target)
+    names = sorted(chosen)
+    later = [name for name in names if name > me["node"]]
+    return [measure(chosen[n], me, size, seconds) for n in later + names[: len(names) - len(later)]]

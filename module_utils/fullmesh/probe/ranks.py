@@ -1,0 +1,290 @@
+"""Start the ranks of a test job on this node, detached, and end them at the deadline.
+
+Gloo waits five times its timeout and a TCPStore client may wait for ever, so no rank is trusted to
+end by itself: a supervisor without ties to the controller does it. The ranks give up root (unprivileged.py), so
+what they hand over is read as a stranger's: plain files in a folder that they cannot write to, of a limited size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import stat
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+from ..detach import detach, drop_run_directory, run_directory
+from .unprivileged import NAME, devices, pick, raise_limits, refuse, sweep
+
+if TYPE_CHECKING:
+    import pwd
+    from typing import Any
+
+    Spec = dict[str, Any]
+
+GRACE = 3.0  # between the first rank that died and the end of the others on this node
+KEEP = 180.0  # how long results wait for the controller
+TAIL = 1500
+LARGEST = 4 << 20  # bytes of a rank's events or words; a whole climb takes some thousand
+STATES = ("begin", "ok", "unsupported", "wrong", "failed")
+TEXTS = ("text", "seen", "expected", "check")
+LONGEST = 4000  # characters of a text
+
+
+def place(run: str, base: str, name: str) -> str:
+    """Name a file of this run."""
+    return os.path.join(run_directory(run, base), name)
+
+
+def write_json(path: str, value: Any) -> None:
+    """Write a file that readers see whole or not at all."""
+    with open(path + ".new", "w") as stream:
+        json.dump(value, stream)
+    os.replace(path + ".new", path)
+
+
+def rank_environment(spec: Spec, rank: int, local_rank: int) -> dict[str, str]:
+    """Build the environment of one rank; nothing of torch's, or of root's own session, is inherited from this shell."""
+    prefixes = ("GLOO_", "NCCL_", "MASTER_", "TORCH", "TRITON_", "CUDA_CACHE_")
+    session = ("SUDO_", "SSH_", "XDG_", "DBUS_", "ANSIBLE_")
+    env = {k: v for k, v in os.environ.items() if not k.startswith(prefixes + session)}
+    env.update({str(k): str(v) for k, v in spec["environment"].items()})
+    env.update({"RANK": str(rank), "LOCAL_RANK": str(local_rank)})
+    if spec.get("account"):
+        home = place(spec["run"], spec["base"], "home")
+        env.update({"HOME": home, "TMPDIR": home, "USER": NAME, "LOGNAME": NAME})
+    return env
+
+
+def spawn(spec: Spec, rank: int, local_rank: int) -> subprocess.Popen[bytes]:
+    """Start one rank, its output in a file; whatever the account, it is not root."""
+    run, base = spec["run"], spec["base"]
+    account = spec.get("account")
+    who: Any = (
+        {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": spec["groups"]}
+        if account
+        else {}
+    )
+    with open(place(run, base, f"rank-{rank}.log"), "wb") as log:
+        return subprocess.Popen(
+            [
+                spec["python"],
+                place(run, base, "gloo_ladder.py"),
+                place(run, base, "settings.json"),
+                place(run, base, f"rank-{rank}.jsonl"),
+            ],
+            env=rank_environment(spec, rank, local_rank),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            **who,
+        )
+
+
+def too_much(spec: Spec, rank: int) -> bool:
+    """Whether a rank fills the memory that /run is, instead of saying what it does."""
+    names = (f"rank-{rank}.log", f"rank-{rank}.jsonl")
+    return any(os.stat(place(spec["run"], spec["base"], name)).st_size > LARGEST for name in names)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """End a rank for good."""
+    with contextlib.suppress(OSError):
+        process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def supervise(spec: Spec) -> dict[str, Any]:
+    """Run the ranks to their end or to the deadline."""
+    raise_limits()
+    begun = time.monotonic()
+    ends = begun + float(spec["deadline"])
+    ranks = list(spec["ranks"])
+    running = {rank: spawn(spec, rank, index) for index, rank in enumerate(ranks)}
+    codes: dict[str, int] = {}
+    killed: list[int] = []
+    while running:
+        time.sleep(0.05)
+        for rank in [r for r, process in running.items() if process.poll() is not None]:
+            code = int(running.pop(rank).returncode)
+            codes[str(rank)] = code
+            if code:
+                ends = min(ends, time.monotonic() + GRACE)
+        if any(too_much(spec, rank) for rank in running):
+            ends = begun
+        if time.monotonic() > ends:
+            for rank, process in running.items():
+                kill(process)
+                killed.append(rank)
+            running = {}
+    # Whether a deadline ended because the processors were busy elsewhere is only to be seen while they are.
+    return {
+        "codes": codes,
+        "killed": killed,
+        "seconds": round(time.monotonic() - begun, 3),
+        "load": os.getloadavg()[0],
+        "cpus": os.cpu_count() or 1,
+    }
+
+
+def hand_over(spec: Spec, account: pwd.struct_passwd | None) -> None:
+    """Let the account read the run's folder and write its own events and temporary files, nothing else."""
+    run, base = spec["run"], spec["base"]
+    uid, gid = (account.pw_uid, account.pw_gid) if account else (-1, -1)
+    os.mkdir(place(run, base, "home"), 0o700)
+    os.chown(place(run, base, "home"), uid, gid)
+    for rank in spec["ranks"]:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        handle = os.open(place(run, base, f"rank-{rank}.jsonl"), flags, 0o600)
+        try:
+            os.fchown(handle, uid, gid)
+        finally:
+            os.close(handle)
+    os.chown(run_directory(run, base), -1, gid)
+    os.chmod(run_directory(run, base), 0o750)  # noqa: S103 (the group is the ranks' own, of this run)
+
+
+def start_ranks(spec: Spec) -> None:
+    """Write what the ranks need and leave a supervisor behind.
+
+    Raises:
+        PermissionError: there is no account that could be the ranks', or it may not run the interpreter.
+    """
+    run, base = spec["run"], spec["base"]
+    account = pick()
+    groups, shut = devices() if account else ([], [])
+    if account:
+        refuse(account, spec["python"])
+    spec = dict(spec, account=account, groups=groups)
+    mask = os.umask(0o022)  # the account reads the program as one of all
+    try:
+        for name, text in dict(
+            spec.get("modules", {}), **{"gloo_ladder.py": spec["script"]}
+        ).items():
+            with open(place(run, base, os.path.basename(name)), "w") as stream:
+                stream.write(text)
+        write_json(place(run, base, "settings.json"), dict(spec["settings"], shut=shut))
+    finally:
+        os.umask(mask)
+    held = {"ranks": spec["ranks"], "uid": account.pw_uid if account else os.geteuid()}
+    write_json(place(run, base, "ranks.json"), held)
+    hand_over(spec, account)
+
+    def work() -> None:
+        try:
+            ended = supervise(spec)
+        except OSError as exc:
+            ended = {"codes": {}, "killed": [], "seconds": 0.0, "error": str(exc)}
+        if account:
+            sweep(account)
+        write_json(place(run, base, "ended.json"), ended)
+        forget_at = time.monotonic() + KEEP
+        while os.path.isdir(run_directory(run, base)) and time.monotonic() < forget_at:
+            time.sleep(1.0)
+        drop_run_directory(run, base)
+
+    detach(work)
+
+
+def read_json(path: str) -> Any:
+    """Return what a file holds, None while it is not there."""
+    try:
+        with open(path) as stream:
+            return json.load(stream)
+    except (OSError, ValueError):
+        return None
+
+
+def read_foreign(path: str, owner: int) -> bytes | None:
+    """What a rank has written; None where it is no plain file of *owner*'s. At most what a rank may write."""
+    try:
+        # O_NONBLOCK: a fifo must not hold us
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    with os.fdopen(handle, "rb") as stream:
+        info = os.fstat(handle)
+        if not stat.S_ISREG(info.st_mode) or info.st_uid != owner or info.st_nlink != 1:
+            return None
+        return stream.read(LARGEST)
+
+
+def is_event(event: Any) -> bool:
+    """Whether this is what a rank says of a step, and nothing that would surprise whoever judges it."""
+    if not isinstance(event, dict) or not isinstance(event.get("step"), str):
+        return False
+    fine = [event.get("state", "ok") in STATES, isinstance(event.get("data", {}), dict)]
+    fine += [isinstance(event.get(name, 0), (int, float)) for name in ("seconds", "at")]
+    fine += [
+        isinstance(event.get(name, ""), str) and len(event.get(name, "")) <= LONGEST
+        for name in TEXTS
+    ]
+    ranks = event.get("ranks", [])
+    fine.append(isinstance(ranks, list) and all(isinstance(rank, int) for rank in ranks))
+    return all(fine)
+
+
+def read_events(path: str, owner: int) -> list[dict[str, Any]]:
+    """Return the complete lines that a rank has written so far, up to the first that is no event."""
+    raw = read_foreign(path, owner) or b""
+    found: list[dict[str, Any]] = []
+    for line in raw.split(b"\n")[:-1]:
+        try:
+            event = json.loads(line.decode())
+        except (ValueError, RecursionError):
+            event = None
+        if not is_event(event):
+            last = found[-1]["step"] if found else "import"
+            text = "it wrote a line that is no event: {}".format(
+                line[:200].decode("utf-8", "replace")
+            )
+            return [*found, {"step": last, "state": "failed", "text": text, "data": {}}]
+        found.append(event)
+    if len(raw) == LARGEST:
+        last = found[-1]["step"] if found else "import"
+        text = f"it was ended because it wrote more than {LARGEST} bytes"
+        found.append({"step": last, "state": "failed", "text": text, "data": {}})
+    return found
+
+
+def read_tail(path: str) -> str:
+    """Return the last words of a rank; the file is ours, a rank only ever had it as its output."""
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - TAIL))
+            return stream.read(TAIL).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def collect_ranks(run: str, base: str, wait: float) -> dict[str, Any]:
+    """Return what every rank has said; done is false while some are still at it."""
+    ended_path = place(run, base, "ended.json")
+    until = time.monotonic() + wait
+    while not os.path.exists(ended_path) and time.monotonic() < until:
+        time.sleep(0.1)
+    ended = read_json(ended_path)
+    started = read_json(place(run, base, "ranks.json"))
+    ranks = started["ranks"] if started else []
+    owner = started["uid"] if started else -1
+    return {
+        "done": ended is not None or not started,
+        "started": bool(started),
+        "ended": ended or {},
+        "ranks": {
+            str(rank): {
+                "events": read_events(place(run, base, f"rank-{rank}.jsonl"), owner),
+                "log": read_tail(place(run, base, f"rank-{rank}.log")),
+            }
+            for rank in ranks
+        },
+    }
+
+
+def current_step(rank: dict[str, Any]) -> str:
+    """Say what a rank is doing, for the line that is shown while we wait."""
+    events = rank["events"]
+    return str(events[-1]["step"]) if events else "start"

@@ -1,0 +1,119 @@
+"""The account of a verification's ranks: a number that is nobody's, for one run, without an entry anywhere.
+
+Ranks serve torch's store and Gloo's and NCCL's listeners, which ask nobody for a password: whoever reaches such a port
+may be heard by code that parses what he sends. So the ranks own nothing on the node. DynamicUser= of systemd would give
+the same numbers, but needs mount namespaces, which containers often lack, and hides what GPUs need of /dev and /tmp.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import grp
+import os
+import pwd
+import random
+import resource
+import signal
+import stat
+
+from ..account import as_account
+
+# systemd keeps these numbers for accounts without an entry (UIDS-GIDS.md, "Dynamic Service UIDs"), its own among them.
+FIRST, LAST = 61184, 65519
+TAKEN = "/run/systemd/dynamic-uid"
+NAME = "fullmesh-verify"
+SHARED = "/dev/shm"  # noqa: S108 (looked through for what the account left)
+# What a GPU or an RDMA card is opened by.
+DEVICES = (
+    "/dev/nvidia[0-9]*",
+    "/dev/nvidiactl",
+    "/dev/nvidia-uvm",
+    "/dev/kfd",
+    "/dev/dri/renderD*",
+    "/dev/infiniband/uverbs*",
+    "/dev/infiniband/rdma_cm",
+)
+GROUP_USES, OTHERS_USE = 0o060, 0o006
+
+
+def owners() -> set[int]:
+    """Whose processes run here."""
+    found = set()
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):  # it has ended
+                found.add(os.stat(os.path.join("/proc", name)).st_uid)
+    return found
+
+
+def known(number: int) -> bool:
+    """Whether an account or a group has this number, in whatever directory."""
+    for ask in (pwd.getpwuid, grp.getgrgid):
+        with contextlib.suppress(KeyError):
+            ask(number)
+            return True
+    return os.path.exists(os.path.join(TAKEN, str(number)))
+
+
+def pick() -> pwd.struct_passwd | None:
+    """An account for one run; None where we are not root and stay who we are."""
+    if os.geteuid() != 0:
+        return None
+    busy = owners()
+    numbers = [number for number in range(FIRST, LAST + 1) if number not in busy]
+    random.SystemRandom().shuffle(numbers)
+    for number in numbers:
+        if not known(number):
+            return pwd.struct_passwd((NAME, "x", number, number, "", "/", "/"))
+    raise ValueError(f"all numbers from {FIRST} to {LAST} are somebody's")
+
+
+def devices() -> tuple[list[int], list[str]]:
+    """The groups that may use the node's accelerators, and those accelerators that only root may use."""
+    groups, shut = set(), []
+    for path in sorted(found for pattern in DEVICES for found in glob.glob(pattern)):
+        info = os.stat(path)
+        if not stat.S_ISCHR(info.st_mode) or info.st_mode & OTHERS_USE == OTHERS_USE:
+            continue
+        if info.st_mode & GROUP_USES == GROUP_USES and info.st_gid:
+            groups.add(info.st_gid)
+        else:
+            shut.append(path)
+    return sorted(groups), shut
+
+
+def refuse(account: pwd.struct_passwd, python: str) -> None:
+    """Raise where nobody can be this account, or it may not run the interpreter."""
+    try:
+        runs = as_account(account, lambda: os.access(python, os.X_OK))
+    except OSError as exc:
+        raise PermissionError(
+            f"root cannot be given up here: {exc}. Map the numbers {FIRST} to {LAST} into this container"
+        ) from exc
+    if not runs and os.access(python, os.X_OK):
+        raise PermissionError(
+            f"{python} is for root only. Open it and every folder above it to all (chmod o+rx)"
+        )
+
+
+def raise_limits() -> None:
+    """What root was never held to: memory that must not be swapped (RDMA, pinned buffers), processes, open files."""
+    for kind in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_NPROC):
+        with contextlib.suppress(OSError, ValueError):  # a container may not raise the hard limit
+            resource.setrlimit(kind, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def sweep(account: pwd.struct_passwd) -> None:
+    """End whatever still runs as this account, and remove what it left in shared memory."""
+    if not FIRST <= account.pw_uid <= LAST:
+        raise ValueError(f"{account.pw_uid} is somebody's")
+    with contextlib.suppress(OSError):
+        # -1 is everything that the caller may signal (kill(2)): as this account, its own processes and no others
+        as_account(account, lambda: os.kill(-1, signal.SIGKILL))
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(SHARED):
+            if entry.stat(follow_symlinks=False).st_uid == account.pw_uid:
+                os.unlink(entry.path)

@@ -1,0 +1,242 @@
+"""The manifest: what a node converged to, and whether reality still equals it.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Sequence
+from typing import Any, Callable
+
+from ..facts import node
+from ..files import put
+from ..firewall import firewalld
+from ..packages import sources, versionlock
+
+Run = Callable[[list[str]], tuple[int, str]]
+
+PATH = "/var/lib/fullmesh/manifest.json"
+SCHEMA = 1
+
+
+def file_state(path: str) -> str:
+    """``sha256 mode uid:gid`` of a file, ``link -> target``, ``directory mode uid:gid`` or ``absent``."""
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return "absent"
+    if stat.S_ISLNK(info.st_mode):
+        return f"link -> {os.readlink(path)}"
+    who = f"{stat.S_IMODE(info.st_mode):04o} {info.st_uid}:{info.st_gid}"
+    if stat.S_ISDIR(info.st_mode):
+        return f"directory {who}"
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as handle:
+            for block in iter(lambda: handle.read(1 << 20), b""):
+                digest.update(block)
+    except OSError as error:
+        return f"unreadable: {error.strerror}"
+    return f"{digest.hexdigest()} {who}"
+
+
+def sysctl_value(key: str, root: str = "/proc/sys") -> str:
+    """A key's value with single spaces, ``absent`` where the kernel does not have it."""
+    # In sysctl.d names '.' and '/' may change places (sysctl.d(5)): "a/b.c" is the path a.b/c's twin.
+    slash, dot = key.find("/"), key.find(".")
+    path = key
+    if slash == -1 or -1 < dot < slash:
+        path = key.translate({ord("."): "/", ord("/"): "."})
+    return " ".join(node.read(os.path.join(root, path), "absent").split())
+
+
+def parse_units(text: str) -> dict[str, dict[str, bool]]:
+    """{unit: {active, enabled}} from ``systemctl show -p Id,ActiveState,UnitFileState,Names``."""
+    result: dict[str, dict[str, bool]] = {}
+    for block in re.split(r"\n\s*\n", text.strip()):
+        values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        state = {
+            "active": values.get("ActiveState") == "active",
+            "enabled": values.get("UnitFileState", "") in ("enabled", "enabled-runtime", "alias"),
+        }
+        for name in (values.get("Names", "") + " " + values.get("Id", "")).split():
+            result[name] = state
+    return result
+
+
+def services_state(names: Sequence[str], run: Run = node.run) -> dict[str, dict[str, bool]]:
+    """{unit: {active, enabled}} of *names*, one systemctl call."""
+    if not names:
+        return {}
+    units = [name if "." in name else name + ".service" for name in names]
+    text = run(["systemctl", "show", "-p", "Id,Names,ActiveState,UnitFileState", "--", *units])[1]
+    seen = parse_units(text)
+    gone = {"active": False, "enabled": False}
+    return {name: seen.get(unit, gone) for name, unit in zip(names, units)}
+
+
+def packages_state(names: Sequence[str], run: Run = node.run) -> dict[str, str]:
+    """{package: version, "" when not installed} of *names*, from dpkg or rpm, one call."""
+    result = dict.fromkeys(names, "")
+    if not names:
+        return result
+    if os.path.exists("/usr/bin/dpkg-query"):
+        text = run(
+            ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n", *names]
+        )[1]
+        found = re.findall(r"^installed (\S+) (\S+)$", text, re.MULTILINE)
+    else:
+        form = "%{NAME} %{VERSION}-%{RELEASE}\n"
+        text = run(["rpm", "-q", "--qf", form, *names])[1]
+        found = re.findall(r"^(\S+) (\S+)$", text, re.MULTILINE)
+    result.update({name: version for name, version in found if name in result})
+    return result
+
+
+def held_state(packages: dict[str, str], run: Run = node.run) -> dict[str, bool]:
+    """{package: True when the package manager is told to leave it in the version that it has}."""
+    if not packages:
+        return {}
+    if os.path.exists("/usr/bin/dpkg-query"):
+        form = "${db:Status-Want} ${Package}\n"
+        text = run(["dpkg-query", "-W", "-f", form, *sorted(packages)])[1]
+        found = re.findall(r"^hold (\S+)$", text, re.MULTILINE)
+    else:
+        found = versionlock.held_here(packages)
+    return {name: name in found for name in sorted(packages)}
+
+
+def firewalld_state(names: Sequence[str], run: Run = node.run) -> dict[str, Any]:
+    """Fingerprints of our part of firewalld (zone, policies, ipsets), permanent and runtime."""
+    if not names:
+        return {}
+    return dict(firewalld.fingerprint(list(names), run=run))
+
+
+def addresses_state(wanted: Sequence[dict[str, str]]) -> dict[str, bool]:
+    """{"eth1 10.0.0.11/24": True when the interface carries the address}."""
+    if not wanted:
+        return {}
+    have = {entry["name"]: entry["addresses"] for entry in node.interfaces()}
+    return {
+        "{} {}".format(one["interface"], one["address"]): one["address"]
+        in have.get(one["interface"], [])
+        for one in wanted
+    }
+
+
+def selinux_state(wanted: dict[str, str]) -> dict[str, str]:
+    """The runtime mode, "" where the kernel has no SELinux."""
+    if not wanted:
+        return {}
+    text = node.read("/sys/fs/selinux/enforce")
+    return {"mode": {"1": "enforcing", "0": "permissive"}.get(text, "")}
+
+
+def merge(owned: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """All roles' ``fullmesh_owned`` entries as one: lists joined, mappings united."""
+    total: dict[str, Any] = {
+        "files": [],
+        "sysctls": {},
+        "services": {},
+        "packages": {},
+        "held": [],
+        "sources": [],
+        "firewalld": [],
+        "addresses": [],
+        "selinux": {},
+    }
+    for role in sorted(owned):
+        for kind, value in owned[role].items():
+            if kind not in total:
+                raise ValueError(f"role {role}: fullmesh_owned does not know {kind!r}")
+            if isinstance(total[kind], dict):
+                total[kind].update(value)
+            else:
+                total[kind].extend(item for item in value if item not in total[kind])
+    return total
+
+
+def observe(owned: dict[str, Any], run: Run = node.run) -> dict[str, dict[str, Any]]:
+    """What is there now of all that *owned* (merged) names: {kind: {name: state}}."""
+    packages = packages_state(sorted(owned["packages"]), run)
+    # a manifest of an earlier version has neither this nor sources
+    held = {name: packages.get(name, "") for name in owned.get("held", [])}
+    return {
+        "file": {path: file_state(path) for path in owned["files"]},
+        "sysctl": {key: sysctl_value(key) for key in owned["sysctls"]},
+        "service": services_state(sorted(owned["services"]), run),
+        "package": packages,
+        "held package": held_state(held, run),
+        "package source": {url: sources.standing(url) for url in owned.get("sources", [])},
+        "firewalld": firewalld_state(owned["firewalld"], run),
+        "address": addresses_state(owned["addresses"]),
+        "selinux": selinux_state(owned["selinux"]),
+    }
+
+
+def differences(then: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]]) -> list[str]:
+    """A sentence for each thing that is no longer as it was."""
+    result = []
+    for kind in sorted(then):
+        for name in sorted(then[kind]):
+            before, after = then[kind][name], now.get(kind, {}).get(name)
+            if before != after:
+                result.append(f"{kind} {name}: was {_short(before)}, is {_short(after)}")
+    return result
+
+
+def _short(state: Any) -> str:
+    if isinstance(state, dict):
+        return ", ".join(f"{key} {_short(state[key])}" for key in sorted(state))
+    text = str(state)
+    return re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", r"\1", text)
+
+
+def load(path: str = PATH) -> tuple[dict[str, Any] | None, str]:
+    """(manifest or None, why there is none)."""
+    if not os.path.exists(path):
+        return None, "no manifest: this node never converged"
+    try:
+        with open(path) as handle:
+            manifest = json.load(handle)
+        if manifest["schema"] != SCHEMA:
+            return None, "manifest has schema {}, this version writes {}".format(
+                manifest["schema"],
+                SCHEMA,
+            )
+        # a truncated or edited manifest must count as drift, never as an error
+        merge({"all": manifest["owned"]})
+        return (
+            (manifest, "")
+            if isinstance(manifest["state"], dict)
+            else (None, "manifest cannot be read")
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return None, f"manifest cannot be read: {error}"
+
+
+def drift(digest: str, path: str = PATH, run: Run = node.run) -> list[str]:
+    """Sentences that say why the node is not what the manifest says; [] when it is."""
+    manifest, why = load(path)
+    if manifest is None:
+        return [why]
+    if manifest.get("digest") != digest:
+        return ["inputs: the inventory, the settings or the code changed since the node converged"]
+    return differences(manifest["state"], observe(manifest["owned"], run))
+
+
+def notes(path: str = PATH) -> list[dict[str, str]]:
+    """What the roles had to say of the node when it converged."""
+    manifest = load(path)[0]
+    return list(manifest.get("notes", [])) if manifest else []
+
+
+def write(manifest: dict[str, Any], path: str = PATH) -> None:
+    """Put the manifest in place in one step, so that a cut never leaves half of it."""
+    put(path, json.dumps(manifest, indent=1, sort_keys=True) + "\n", 0o644)

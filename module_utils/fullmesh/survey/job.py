@@ -1,0 +1,292 @@
+"""What a job meets on a node: environment, limits, memory, clock, GPUs, RDMA, the kernel's complaints, earlier jobs."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+import resource
+import struct
+import time
+from typing import TYPE_CHECKING
+
+from ..facts.gpu import in_container, parse_smi, pci_devices
+from .filters import run
+from .net import age_of, command_of, number, read
+
+if TYPE_CHECKING:
+    from typing import Any
+
+WINDOW = 900.0  # seconds of log that are looked at: what is older was of another job
+VALUE_MOST = 500
+JOBS_MOST = 64
+EVENTS_MOST = 20
+AUDIT_TAIL = 262144
+DRIVER, DEVICES = "/proc/driver/nvidia/gpus", "/dev"
+STA_UNSYNC = 0x40  # adjtimex(2)
+NAMES = re.compile(
+    r"(MASTER_|WORLD_SIZE|RANK|NODE_RANK|NNODES|NPROC|GROUP_RANK|LOCAL_|GLOO_|NCCL_|TORCH_|TP_|UCX_|FI_|FULLMESH_"
+    r"|OMP_NUM|CUDA_VISIBLE|LD_PRELOAD|LD_LIBRARY|http_proxy|https_proxy|all_proxy|no_proxy"
+    r"|HTTP_PROXY|HTTPS_PROXY|ALL_PROXY|NO_PROXY)"
+)
+ASSIGNED = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)$")
+SECRET = re.compile(r"//[^/@\s]*@")
+# Later ones win: systemd gives the first to services, PAM and the shell add theirs, our launchers read the last.
+SYSTEMD = ("/etc/systemd/system.conf", "/etc/systemd/system.conf.d")
+FILES = ("/etc/environment", "/etc/profile.d", "/etc/fullmesh/env")
+EVENTS = (
+    (
+        "neighbour table",
+        re.compile(r"neighbou?r(ing)?:? .*table overflow|neighbour table overflow", re.I),
+    ),
+    ("conntrack", re.compile(r"nf_conntrack: .*table full")),
+    (
+        "out of memory",
+        re.compile(r"Out of memory: Killed process|oom-kill:|Memory cgroup out of memory"),
+    ),
+    ("segfault", re.compile(r"segfault at|general protection fault")),
+    ("gpu", re.compile(r"NVRM: Xid|NVRM: .*fallen off the bus")),
+    ("syn flooding", re.compile(r"possible SYN flooding")),
+    ("link", re.compile(r"(NIC Link is Down|Link is Down|link is not ready)")),
+)
+
+
+def shown(value: str) -> str:
+    """Return a value without secrets, cut to a bearable length."""
+    return SECRET.sub("//...@", value)[:VALUE_MOST]
+
+
+def unquoted(text: str) -> str:
+    """Take one pair of quotes off, and a trailing comment of a shell line."""
+    text = text.strip()
+    if len(text) > 1 and text[0] in "'\"" and text[0] in text[1:]:
+        return text[1 : text.index(text[0], 1)]
+    return re.split(r"\s+#|;", text)[0].strip()
+
+
+def assignments(text: str) -> dict[str, str]:
+    """Read NAME=value lines, with or without export; only names that matter to a job."""
+    found = {}
+    for line in text.splitlines():
+        match = ASSIGNED.match(line)
+        if match and NAMES.match(match.group(1)):
+            found[match.group(1)] = shown(unquoted(match.group(2)))
+    return found
+
+
+def systemd_defaults(text: str) -> dict[str, str]:
+    """Read DefaultEnvironment= lines of a system.conf."""
+    found = {}
+    for line in text.splitlines():
+        if line.strip().startswith("DefaultEnvironment="):
+            for word in re.findall(r"\"[^\"]*\"|'[^']*'|\S+", line.split("=", 1)[1]):
+                found.update(assignments(word.strip("\"'")))
+    return found
+
+
+def files_of(path: str, ending: str) -> list[str]:
+    """Return a file, or the files of a folder in the order in which they are read."""
+    if not os.path.isdir(path):
+        return [path]
+    try:
+        return [os.path.join(path, n) for n in sorted(os.listdir(path)) if n.endswith(ending)][:100]
+    except OSError:
+        return []
+
+
+def environment() -> dict[str, Any]:
+    """The environment as a job would see it, with the file that each value comes from."""
+    sources = []
+    for place in SYSTEMD:
+        sources += [(p, systemd_defaults(read(p))) for p in files_of(place, ".conf")]
+    for place in FILES:
+        sources += [(p, assignments(read(p))) for p in files_of(place, ".sh")]
+    values = {}
+    for path, held in sources:
+        for name, value in held.items():
+            values[name] = {"value": value, "source": path}
+    mine = {n: shown(v) for n, v in os.environ.items() if NAMES.match(n)}
+    for name, value in mine.items():
+        values.setdefault(name, {"value": value, "source": "the login's environment"})
+    return {"values": values, "files": {path: held for path, held in sources if held}}
+
+
+def limits() -> dict[str, int]:
+    """Limits of a process started by this login; -1 is no limit."""
+    found = {}
+    for name, what in (
+        ("nofile", resource.RLIMIT_NOFILE),
+        ("memlock", resource.RLIMIT_MEMLOCK),
+        ("nproc", resource.RLIMIT_NPROC),
+        ("stack", resource.RLIMIT_STACK),
+    ):
+        soft, hard = resource.getrlimit(what)
+        found[name], found[name + "_hard"] = soft, hard
+    return found
+
+
+def room(path: str) -> dict[str, int]:
+    """Size and free bytes of a file system; zeros where there is none."""
+    try:
+        stat = os.statvfs(path)
+    except OSError:
+        return {"size": 0, "free": 0}
+    return {"size": stat.f_blocks * stat.f_frsize, "free": stat.f_bavail * stat.f_frsize}
+
+
+def clock() -> dict[str, Any]:
+    """The kernel's own opinion of its clock, adjtimex(2)."""
+    buffer = ctypes.create_string_buffer(512)
+    state = ctypes.CDLL(None, use_errno=True).adjtimex(buffer)
+    status = struct.unpack_from("i", buffer.raw, 40)[0]
+    return {"now": time.time(), "synchronised": state >= 0 and not status & STA_UNSYNC}
+
+
+def parse_gpus(text: str) -> dict[str, Any]:
+    """Read ``nvidia-smi -q -x``; who computes on the cards is told by the jobs themselves."""
+    seen = parse_smi(text)
+    return {name: seen[name] for name in ("driver", "cuda", "cards")}
+
+
+def on_the_bus() -> list[dict[str, Any]]:
+    """The GPUs on the PCI bus, with or without a driver; a container sees its host's bus, which says nothing of it."""
+    found: list[dict[str, Any]] = [] if in_container() else pci_devices()["gpus"]
+    return found
+
+
+def driver_holds_gpus() -> bool:
+    """Whether the driver has GPUs for this node: /proc shows a container its host's, only device files are its own."""
+    here = any(re.match(r"nvidia\d+$", name) for name in os.listdir(DEVICES))
+    return os.path.isdir(DRIVER) and (here or not in_container())
+
+
+def gpus() -> tuple[dict[str, Any], str]:
+    """What the NVIDIA driver says, or why nothing is known; no driver at all is an answer."""
+    code, text = run(["nvidia-smi", "-q", "-x"])
+    seen: dict[str, Any] = {"present": False, "cards": [], "pci": on_the_bus()}
+    if code == 0 and text:
+        return dict(seen, present=True, **parse_gpus(text)), ""
+    if not driver_holds_gpus():
+        return seen, ""
+    why = "nvidia-smi failed although the driver is loaded"
+    return dict(seen, present=True, failed=True), why
+
+
+def rdma(base: str = "/sys/class/infiniband") -> list[dict[str, Any]]:
+    """RDMA ports with their states and the types of their GIDs."""
+    found = []
+    devices = sorted(os.listdir(base))[:32] if os.path.isdir(base) else []
+    for device in devices:
+        ports = f"{base}/{device}/ports"
+        for port in sorted(os.listdir(ports))[:8] if os.path.isdir(ports) else []:
+            here = f"{ports}/{port}"
+            types = here + "/gid_attrs/types"
+            held = []
+            for index in sorted(os.listdir(types), key=number)[:16] if os.path.isdir(types) else []:
+                kind = read(types + "/" + index)
+                gid = read(here + "/gids/" + index)
+                if kind and gid.replace(":", "").strip("0"):
+                    held.append({"index": number(index), "type": kind, "gid": gid})
+            found.append(
+                {
+                    "device": device,
+                    "port": number(port),
+                    "state": read(here + "/state").split(":")[-1].strip(),
+                    "physical": read(here + "/phys_state").split(":")[-1].strip(),
+                    "layer": read(here + "/link_layer"),
+                    "rate": read(here + "/rate"),
+                    "vendor": read(f"{base}/{device}/device/vendor"),
+                    "gids": held,
+                }
+            )
+    return found
+
+
+def parse_kernel_log(lines: list[str], uptime: float) -> list[dict[str, Any]]:
+    """Pick the events of the last minutes that explain failures: ``6,1234,5678901,-;text``."""
+    found = []
+    for line in lines:
+        head, _, text = line.partition(";")
+        stamp = head.split(",")[2:3]
+        age = uptime - number(stamp[0]) / 1e6 if stamp else WINDOW + 1
+        if age > WINDOW:
+            continue
+        for kind, pattern in EVENTS:
+            if pattern.search(text):
+                found.append({"kind": kind, "age": round(age, 1), "text": text.strip()[:300]})
+    return found[-EVENTS_MOST:]
+
+
+def kernel_log() -> tuple[list[dict[str, Any]], str]:
+    """Recent kernel messages, or why they are not known: in a container they are the host's."""
+    if run(["systemd-detect-virt", "--container"])[0] == 0:
+        return [], "in a container the kernel's messages are the host's"
+    lines: list[str] = []
+    try:
+        handle = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as exc:
+        return [], f"reading the kernel's messages: {exc.strerror}"
+    try:
+        while len(lines) < 20000:  # noqa: PLR2004 (the ring is smaller)
+            try:
+                lines.append(os.read(handle, 8192).decode("utf-8", "replace"))
+            except OSError as exc:
+                if exc.errno == errno.EPIPE:  # the ring was overwritten while we read
+                    continue
+                break
+    finally:
+        os.close(handle)
+    return parse_kernel_log(lines, float(read("/proc/uptime").split()[0])), ""
+
+
+def parse_audit(text: str, now: float) -> list[dict[str, Any]]:
+    """Denials of the last minutes in an audit log."""
+    found = []
+    for line in text.splitlines():
+        match = re.search(r"type=AVC msg=audit\((\d+)\.\d+:\d+\).*?denied", line)
+        if match and now - int(match.group(1)) <= WINDOW:
+            who = re.search(r'comm="([^"]*)"', line)
+            name = who.group(1) if who else ""
+            found.append({"command": name, "age": now - int(match.group(1)), "text": line[:400]})
+    return found[-EVENTS_MOST:]
+
+
+def selinux() -> tuple[dict[str, Any], str]:
+    """Mode and recent denials; an empty mode means that the kernel has no SELinux."""
+    enforcing = read("/sys/fs/selinux/enforce")
+    mode = {"1": "enforcing", "0": "permissive"}.get(enforcing, "")
+    if not mode:
+        return {"mode": "", "denials": []}, ""
+    path = "/var/log/audit/audit.log"
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(max(0, os.path.getsize(path) - AUDIT_TAIL))
+            text = stream.read().decode("utf-8", "replace")
+    except OSError as exc:
+        return {"mode": mode, "denials": []}, f"reading the audit log: {exc.strerror}"
+    return {"mode": mode, "denials": parse_audit(text, time.time())}, ""
+
+
+def jobs() -> list[dict[str, Any]]:
+    """Training processes that run now, with the environment that they really have."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        text = read(f"/proc/{pid}/environ", 131072)
+        if "MASTER_ADDR=" not in text or "RANK=" not in text or int(pid) == os.getpid():
+            continue
+        env = {}
+        for line in text.split("\0"):
+            env.update(assignments(line))
+        if "RANK" in env and "WORLD_SIZE" in env:
+            found.append(
+                {
+                    "pid": int(pid),
+                    "command": command_of(int(pid)),
+                    "age": age_of(int(pid)),
+                    "environment": env,
+                }
+            )
+        if len(found) >= JOBS_MOST:
+            break
+    return found

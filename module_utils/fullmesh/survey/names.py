@@ -1,0 +1,114 @@
+"""Names of a diagnosis: this node's own, the master's, those of the plan, and what addresses lead back to.
+
+A name server that says nothing takes seconds to do so. A diagnosis has something better to do in the meantime: a
+process of its own asks while listeners and probes are at work, and the last call on the node takes the answers along.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from ..detach import detach, run_directory
+from ..probe.observe import observe_names
+from . import net
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Todo = list[tuple[str, Callable[[], Any], Any]]
+
+NAME_SECONDS = 2.5  # a silent name server must not cost more; what took longer is said to be silent
+# Ends before those: when both came to their end at the same moment, the one above threw this one's word away (seen once
+# in some hundred diagnoses of a silent name server, which then said nothing of it).
+REVERSE_SECONDS = 2.0
+REVERSED_MOST = 64
+LIFE_SECONDS = (
+    20  # far beyond all deadlines of the lookups: nobody must wait for a process that hangs
+)
+ANSWERS = "names.json"
+
+
+def reverse_names(peers: list[str]) -> dict[str, Any]:
+    """Look all peers up at once; None for who got no answer in time."""
+    found: dict[str, Any] = dict.fromkeys(peers[:REVERSED_MOST])
+
+    def work(peer: str) -> None:
+        found[peer] = net.reverse_name(peer)
+
+    threads = [threading.Thread(target=work, args=(p,), daemon=True) for p in found]
+    for thread in threads:
+        thread.start()
+    ends = time.monotonic() + REVERSE_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, ends - time.monotonic()))
+    return dict(found)
+
+
+def lookups(peers: list[str], master: str) -> Todo:
+    """What is asked of name servers, as a survey takes it.
+
+    Args:
+        peers: addresses of the other nodes.
+        master: MASTER_ADDR of the jobs' environment, "" where it is not set.
+    """
+    return [
+        # whoever gives up first: nobody has answered
+        ("reverse", lambda: reverse_names(peers), dict.fromkeys(peers[:REVERSED_MOST])),
+        ("own_answers", net.own_answers, []),
+        ("master_answers", lambda: net.answers(master), []),
+    ]
+
+
+def ask_beside(
+    run: str, base: str, survey: Callable[[], dict[str, Any]], want: dict[str, Any]
+) -> None:
+    """Look names up in a process of its own, which holds a lock on its answers until they are there.
+
+    Args:
+        run: of the diagnosis; its directory is there.
+        base: where the directories of runs are.
+        survey: makes the lookups of :func:`lookups`.
+        want: ``hosts`` (the plan's lines) and ``address`` of this node.
+    """
+    place = os.path.join(run_directory(run, base), ANSWERS)
+    with contextlib.suppress(OSError):  # of a call on the same node that failed
+        os.unlink(place)
+    handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+    def work() -> None:
+        signal.alarm(LIFE_SECONDS)
+        found = {"survey": survey(), "names": observe_names(want["hosts"], want["address"])}
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(json.dumps(found).encode())
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        detach(
+            work, [handle]
+        )  # the lock is the file's and ends with its last descriptor (flock(2))
+    finally:
+        os.close(handle)
+
+
+def take_answers(run: str, base: str) -> dict[str, Any]:
+    """Wait for the answers, which end by themselves, and return them; {} where nobody was asked, or nobody answers."""
+    try:
+        handle = os.open(os.path.join(run_directory(run, base), ANSWERS), os.O_RDONLY)
+    except OSError:
+        return {}
+    with os.fdopen(handle, "rb") as stream:
+        fcntl.flock(stream, fcntl.LOCK_SH)
+        said = stream.read()
+    try:
+        found = json.loads(said.decode())
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,355 @@
+"""The network of one node as a diagnosis needs it: cards, routes, neighbours, sockets, counters, namespaces.
+
+Everything is read from /proc and /sys, and from ip where only that knows. Output is bounded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import struct
+import time
+from typing import TYPE_CHECKING
+
+from ..facts.sockets import (
+    LISTEN,
+    inodes_of,
+    parse_neighbour,
+    parse_route,
+    run_ip,
+    socket_table,
+)
+
+if TYPE_CHECKING:
+    from typing import Any
+
+TIME_WAIT = 6
+PEERS_MOST = 256  # routes and neighbours that are looked at one by one
+LISTENERS_MOST = 200
+NAMESPACES_MOST = 16
+CLONE_NEWNET = 0x40000000
+# What tells why packets were lost or refused inside this kernel; /proc/net/netstat and /proc/net/snmp.
+COUNTERS = (
+    "TcpExt.IPReversePathFilter",
+    "TcpExt.ListenOverflows",
+    "TcpExt.ListenDrops",
+    "TcpExt.TCPReqQFullDrop",
+    "TcpExt.TCPBacklogDrop",
+    "TcpExt.TCPTimeouts",
+    "Tcp.RetransSegs",
+    "Tcp.OutSegs",
+    "Tcp.InErrs",
+    "Ip.OutNoRoutes",
+    "Ip.InAddrErrors",
+    "Ip.ReasmFails",
+    "Ip.FragFails",
+)
+SYSCTLS = (
+    "net/ipv4/ip_local_port_range",
+    "net/ipv4/ip_local_reserved_ports",
+    "net/core/somaxconn",
+    "net/ipv4/tcp_max_syn_backlog",
+    "net/ipv4/tcp_mtu_probing",
+    "net/ipv4/tcp_tw_reuse",
+    "net/ipv4/tcp_syn_retries",
+    "net/ipv4/ip_forward",
+    "net/ipv4/conf/all/rp_filter",
+    "net/ipv4/conf/all/arp_ignore",
+    "net/ipv4/conf/all/arp_filter",
+    "net/ipv4/neigh/default/gc_thresh3",
+    "net/ipv6/neigh/default/gc_thresh3",
+    "net/ipv6/conf/all/disable_ipv6",
+    "net/netfilter/nf_conntrack_max",
+    "net/netfilter/nf_conntrack_count",
+    "fs/file-max",
+    "kernel/pid_max",
+)
+
+
+def read(path: str, limit: int = 65536) -> str:
+    """Return a file of /proc or /sys, empty where it is missing or not ours to read."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(limit).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def number(text: str) -> int:
+    """Read a whole number; 0 for anything else."""
+    text = text.strip()
+    return int(text) if text.lstrip("-").isdigit() else 0
+
+
+def addresses_by_card() -> dict[str, list[str]]:
+    """Addresses with prefix, per interface."""
+    found: dict[str, list[str]] = {}
+    for line in run_ip("-o", "addr", "show").splitlines():
+        words = line.split()
+        for family in ("inet", "inet6"):
+            if family in words[:-1]:
+                card = words[1].split("@")[0]
+                found.setdefault(card, []).append(words[words.index(family) + 1])
+    return found
+
+
+def one_card(name: str, held: dict[str, list[str]]) -> dict[str, Any]:
+    """Describe an interface; errors and drops are counted since it came up."""
+    base = "/sys/class/net/" + name
+    flags = read(base + "/flags")
+    return {
+        "name": name,
+        "index": number(read(base + "/ifindex")),
+        "mac": read(base + "/address").lower(),
+        "mtu": number(read(base + "/mtu")),
+        "carrier": read(base + "/carrier") == "1",
+        "running": bool(int(flags or "0", 16) & 0x1),
+        "state": read(base + "/operstate"),
+        "speed": max(0, number(read(base + "/speed"))),
+        "duplex": read(base + "/duplex"),
+        "physical": os.path.exists(base + "/device"),
+        "addresses": held.get(name, []),
+        "rp_filter": read("/proc/sys/net/ipv4/conf/" + name + "/rp_filter"),
+        "errors": {
+            key: number(read(base + "/statistics/" + key))
+            for key in ("rx_errors", "tx_errors", "rx_dropped", "tx_dropped", "rx_crc_errors")
+        },
+    }
+
+
+def cards() -> list[dict[str, Any]]:
+    """Every interface, in the kernel's order, which is the order in which Gloo and NCCL see them."""
+    held = addresses_by_card()
+    try:
+        names = [n for n in os.listdir("/sys/class/net") if os.path.isdir("/sys/class/net/" + n)]
+    except OSError:
+        names = []
+    found = [one_card(name, held) for name in names[:PEERS_MOST]]
+    return sorted(found, key=lambda card: int(card["index"]))
+
+
+def routes(peers: list[str]) -> dict[str, dict[str, str]]:
+    """Say how the kernel would reach each peer, and whether it knows the peer's neighbour entry."""
+    found = {}
+    for peer in peers[:PEERS_MOST]:
+        text = run_ip("-o", "route", "get", peer)
+        route = parse_route(text)
+        kind = text.split()[0] if text.split() else ""
+        route["kind"] = kind if kind in ("unreachable", "blackhole", "prohibit", "local") else ""
+        route["found"] = "yes" if text.strip() and not route["kind"] else ""
+        found[peer] = route
+    return found
+
+
+def neighbours(peers: list[str]) -> dict[str, Any]:
+    """Read the neighbour table: how full it is, and the peers' entries."""
+    wanted, count = set(peers), 0
+    entries: dict[str, Any] = {}
+    for line in run_ip("neigh", "show").splitlines():
+        words = line.split()
+        if not words:
+            continue
+        count += 1
+        if words[0] in wanted and len(entries) < PEERS_MOST:
+            mac = words[words.index("lladdr") + 1] if "lladdr" in words[:-1] else ""
+            device = words[words.index("dev") + 1] if "dev" in words[:-1] else ""
+            state = parse_neighbour(line)
+            entries[words[0]] = {"mac": mac.lower(), "state": state, "dev": device}
+    return {"count": count, "entries": entries}
+
+
+def sysctls() -> dict[str, str]:
+    """Kernel settings under their dotted names; what this kernel lacks is left out."""
+    found = {}
+    for path in SYSCTLS:
+        if os.path.exists("/proc/sys/" + path):
+            found[path.replace("/", ".")] = " ".join(read("/proc/sys/" + path).split())
+    return found
+
+
+def parse_counters(text: str) -> dict[str, int]:
+    """Read /proc/net/netstat or snmp: lines come in pairs, names above values."""
+    found = {}
+    lines = text.splitlines()
+    for heads, values in zip(lines[::2], lines[1::2]):
+        group = heads.split(":", 1)[0]
+        for name, value in zip(heads.split()[1:], values.split()[1:]):
+            found[group + "." + name] = number(value)
+    return found
+
+
+def counters() -> dict[str, int]:
+    """What the kernel has counted in this network namespace so far."""
+    held = parse_counters(read("/proc/net/netstat"))
+    held.update(parse_counters(read("/proc/net/snmp")))
+    return {name: held[name] for name in COUNTERS if name in held}
+
+
+def owners() -> dict[str, int]:
+    """Inode of a socket -> a process that holds it, in one pass over /proc."""
+    found: dict[str, int] = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        for inode in inodes_of(pid):
+            found.setdefault(inode, int(pid))
+    return found
+
+
+def command_of(pid: int) -> str:
+    """Return a command line in one line of at most 300 characters."""
+    words = read(f"/proc/{pid}/cmdline", 4096).replace("\0", " ").strip()
+    return (words or read(f"/proc/{pid}/comm"))[:300]
+
+
+def age_of(pid: int) -> float:
+    """Return the seconds since a process was started, -1 where it cannot be said."""
+    stat = read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    try:
+        started = int(stat[19]) / float(os.sysconf("SC_CLK_TCK"))
+        return round(max(0.0, float(read("/proc/uptime").split()[0]) - started), 1)
+    except (IndexError, ValueError):
+        return -1.0
+
+
+def sockets(first: int, last: int) -> dict[str, Any]:
+    """Who listens, and how full the range of local ports is."""
+    rows = socket_table()
+    held = owners()
+    listening = []
+    for row in [r for r in rows if r["state"] == LISTEN][:LISTENERS_MOST]:
+        pid = held.get(row["inode"], 0)
+        listening.append(
+            {
+                "address": row["address"],
+                "port": row["port"],
+                "pid": pid,
+                "process": read(f"/proc/{pid}/comm") if pid else "",
+                "command": command_of(pid) if pid else "",
+                "age": age_of(pid) if pid else -1.0,
+            }
+        )
+    inside = [r for r in rows if first <= r["port"] <= last]
+    return {
+        "listening": listening,
+        "in_range": len({r["port"] for r in inside}),
+        "time_wait": sum(r["state"] == TIME_WAIT for r in inside),
+        "total": len(rows),
+    }
+
+
+def look_into(namespace: str) -> str:
+    """Read the port range of another network namespace in a child that goes there; empty where it may not."""
+    out, into = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            handle = os.open(namespace, os.O_RDONLY)
+            libc = ctypes.CDLL(None, use_errno=True)
+            said = b""
+            if libc.setns(handle, CLONE_NEWNET) == 0:
+                text = read("/proc/thread-self/net/dev")
+                cards_here = [line.split(":")[0].strip() for line in text.splitlines()[2:]]
+                if [name for name in cards_here if name != "lo"]:  # only lo: a sandboxed service
+                    said = read("/proc/sys/net/ipv4/ip_local_port_range").encode()
+            os.write(into, said)
+        finally:
+            os._exit(0)
+    os.close(into)
+    try:
+        return os.read(out, 100).decode("ascii", "replace")
+    finally:
+        os.close(out)
+        os.waitpid(child, 0)
+
+
+def namespaces() -> list[dict[str, Any]]:
+    """Port ranges of the containers on this node: a new network namespace never inherits the pinned one."""
+    mine = os.readlink("/proc/self/ns/net")
+    seen: dict[str, dict[str, Any]] = {}
+    for pid in sorted(filter(str.isdigit, os.listdir("/proc")), key=int):
+        try:
+            inode = os.readlink(f"/proc/{pid}/ns/net")
+        except OSError:
+            continue
+        if inode == mine:
+            continue
+        entry = seen.setdefault(inode, {"pid": int(pid), "commands": []})
+        if len(entry["commands"]) < 8:  # noqa: PLR2004 (enough to recognise a container)
+            entry["commands"].append(command_of(int(pid)))
+        if len(seen) >= NAMESPACES_MOST:
+            break
+    found = []
+    for entry in seen.values():
+        text = " ".join(look_into("/proc/{}/ns/net".format(entry["pid"])).split())
+        if text:
+            found.append(dict(entry, port_range=text))
+    return found
+
+
+def reverse_name(address: str) -> dict[str, Any]:
+    """Look a peer's name up as TCPStore does for every client, and time it."""
+    begun = time.monotonic()
+    try:
+        name = socket.getnameinfo((address, 0), socket.NI_NAMEREQD)[0]
+    except (OSError, UnicodeError):
+        name = ""
+    return {"name": name, "seconds": round(time.monotonic() - begun, 3)}
+
+
+def own_answers() -> list[str]:
+    """Addresses of our own host name in the order in which Gloo tries them, of both families."""
+    return answers(socket.gethostname())
+
+
+def answers(name: str) -> list[str]:
+    """Addresses of a name, each once; none for an empty or unknown one."""
+    if not name:
+        return []
+    try:
+        found = socket.getaddrinfo(name, None, 0, socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return []
+    return list(dict.fromkeys(str(answer[4][0]) for answer in found))
+
+
+def duplicates(address: str) -> list[str]:
+    """Ask who else has our IPv4 address, on the wire of the interface that has it; nobody where none has."""
+    for card, held in addresses_by_card().items():
+        if address in [one.split("/")[0] for one in held]:
+            return duplicate_answers(card, address)
+    return []
+
+
+def duplicate_answers(interface: str, address: str) -> list[str]:
+    """Ask the wire who else has our IPv4 address; the MACs that answered (RFC 5227 probe, needs root).
+
+    A probe with an all-zero sender changes nobody's neighbour table, ours included.
+    """
+    try:
+        link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))
+    except OSError:
+        return []
+    found: list[str] = []
+    try:
+        link.bind((interface, 0x0806))
+        mac = link.getsockname()[4]
+        head = b"\xff" * 6 + mac + struct.pack("!H", 0x0806)
+        body = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + mac + b"\0" * 4
+        link.send(head + body + b"\0" * 6 + socket.inet_aton(address))
+        ends = time.monotonic() + 0.3
+        while len(found) < 8:  # noqa: PLR2004 (names enough of them)
+            left = ends - time.monotonic()
+            if left <= 0:
+                break
+            link.settimeout(left)
+            packet = link.recv(128)
+            sender, holder = packet[22:28], packet[28:32]
+            if packet[20:22] == b"\0\2" and holder == socket.inet_aton(address) and sender != mac:
+                shown = ":".join(f"{byte:02x}" for byte in sender)
+                if shown not in found:
+                    found.append(shown)
+    except OSError:  # the time is over, or the card is down
+        pass
+    finally:
+        link.close()
+    return found

@@ -1,0 +1,160 @@
+"""One look at a node for the diagnosis. Missing tools and rights become entries of ``unknown``, never an error."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from ..facts import efa
+from . import filters as wall
+from . import job, names, net
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+MANIFEST = "/var/lib/fullmesh/manifest.json"
+CALM = (
+    OSError,
+    ValueError,
+    KeyError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    subprocess.SubprocessError,
+)
+
+
+class Survey:
+    """Collects, several things at once, and remembers what could not be looked at."""
+
+    def __init__(self) -> None:
+        self.begun = self.ends = time.monotonic()
+        self.found: dict[str, Any] = {}
+        self.running: list[tuple[threading.Thread, str, Any]] = []
+        self.unknown: list[dict[str, str]] = []
+
+    def miss(self, what: str, why: str) -> None:
+        """Say what was not looked at, and why."""
+        self.unknown.append({"what": what, "why": why})
+
+    def ask(self, name: str, reader: Callable[[], Any], empty: Any) -> None:
+        """Take one observation; a reader that may not know returns a pair of answer and reason."""
+        try:
+            answer = reader()
+        except CALM as exc:
+            self.found[name] = empty
+            self.miss(name.replace("_", " "), f"{type(exc).__name__}: {exc}")
+            return
+        if isinstance(answer, tuple):
+            answer, why = answer
+            if why:
+                self.miss(name.replace("_", " "), why)
+        self.found[name] = answer
+
+    def begin(self, todo: list[tuple[str, Callable[[], Any], Any]], seconds: float) -> None:
+        """Start several at once; most of them wait for a command or a name server."""
+        self.running = []
+        for one in todo:
+            thread = threading.Thread(target=self.ask, args=one, daemon=True)
+            self.running.append((thread, one[0], one[2]))
+            thread.start()
+        self.ends = time.monotonic() + seconds
+
+    def end(self) -> None:
+        """Wait for what was started, no longer than it was given."""
+        for thread, name, empty in self.running:
+            thread.join(max(0.0, self.ends - time.monotonic()))
+            if thread.is_alive():
+                self.found.setdefault(name, empty)
+                self.miss(name.replace("_", " "), "no answer in time")
+
+
+def range_of(want: dict[str, Any]) -> tuple[int, int]:
+    """The range whose ports matter: the plan's, else the one that this kernel gives out."""
+    configured = os.path.exists(MANIFEST)
+    if want.get("range") and (configured or not want.get("assumed")):
+        return int(want["range"][0]), int(want["range"][1])
+    return kernel_range()
+
+
+def kernel_range() -> tuple[int, int]:
+    """The range from which this kernel takes ports."""
+    words = net.read("/proc/sys/net/ipv4/ip_local_port_range").split()
+    return (int(words[0]), int(words[1])) if len(words) == 2 else (32768, 60999)  # noqa: PLR2004
+
+
+def look_up(todo: list[tuple[str, Callable[[], Any], Any]]) -> dict[str, Any]:
+    """Ask name servers, and nothing else."""
+    look = Survey()
+    look.begin(todo, names.NAME_SECONDS)
+    look.end()
+    return dict(look.found, unknown=look.unknown)
+
+
+def begin_survey(want: dict[str, Any]) -> Survey:
+    """Start to look at everything that the rules of the diagnosis ask for.
+
+    Args:
+        want: ``address`` of this node, ``hosts`` (the plan's lines), ``range`` of data ports or nothing, and
+            ``beside``: what asks for names while the probe goes on, given what is to be asked; None asks here.
+    """
+    own = str(want["address"])
+    peers = [str(host["address"]) for host in want["hosts"] if str(host["address"]) != own]
+    look = Survey()
+    if os.geteuid() != 0:
+        look.miss("processes of others, their ports and environments", "not root")
+        look.miss("handshakes on the wire", "not root")
+    look.ask("environment", job.environment, {})
+    master = look.found["environment"].get("values", {}).get("MASTER_ADDR", {}).get("value", "")
+    asked = names.lookups(peers, master)
+    if want.get("beside"):  # this and the namespaces fork, so before there are threads
+        want["beside"](lambda: look_up(asked))
+        asked = []
+    look.ask("namespaces", net.namespaces, [])
+    todo: list[tuple[str, Callable[[], Any], Any]] = [
+        *asked,
+        ("nft", wall.ruleset, {}),
+        ("firewalld", wall.firewalld, {}),
+        ("gpus", job.gpus, {}),
+        ("routes", lambda: net.routes(peers), {}),
+        ("neighbours", lambda: net.neighbours(peers), {}),
+        ("interfaces", net.cards, []),
+        ("sockets", lambda: net.sockets(*kernel_range()), {}),
+        ("kernel_log", job.kernel_log, []),
+        ("selinux", job.selinux, {}),
+        ("jobs", job.jobs, []),
+        ("efa", lambda: efa.observe(efa.read_environment()), {}),
+    ]
+    if os.geteuid() == 0 and ":" not in own:
+        todo.append(("duplicates", lambda: net.duplicates(own), []))
+    look.begin(todo, names.NAME_SECONDS)
+    return look
+
+
+def end_survey(look: Survey, want: dict[str, Any]) -> dict[str, Any]:
+    """Take the rest, wait for what was started, and return everything.
+
+    Args:
+        look: what was started.
+        want: as above.
+    """
+    look.ask("sysctls", net.sysctls, {})
+    look.ask("limits", job.limits, {})
+    look.ask("clock", job.clock, {})
+    look.ask("rdma", job.rdma, [])
+    look.ask("legacy_tables", wall.legacy_tables, [])
+    look.end()
+    look.found.update(
+        root=os.geteuid() == 0,
+        range=list(range_of(want)),
+        shm=job.room("/dev/shm"),  # noqa: S108 (only its size is read)
+        disk=job.room("/"),
+        manifest=os.path.exists(MANIFEST),
+        unknown=look.unknown,
+        seconds=round(time.monotonic() - look.begun, 3),
+    )
+    return look.found
