@@ -35,7 +35,7 @@ ansible.module_utils.__path__.append(str(ROOT / "module_utils"))
 import wheel_share  # noqa: E402 (the path is set above)
 from ansible.module_utils.fullmesh.wheel_share import Store, fetch  # noqa: E402 (the path is set above)
 
-from fullmesh import torch_runtime  # noqa: E402 (the path is set above)
+from fullmesh.roles import torch_runtime  # noqa: E402 (the path is set above)
 
 CLONE_NEWNET = 0x40000000
 SECRET, NAME = "benchmark" * 8, "bundle.tar"

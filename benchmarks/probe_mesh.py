@@ -42,8 +42,8 @@ from ansible.module_utils.fullmesh.probe.listeners import (  # noqa: E402
 )
 from ansible.module_utils.fullmesh.probe.pairs import probe_links  # noqa: E402
 
-from fullmesh import verify_links  # noqa: E402
 from fullmesh.diagnose import inventory  # noqa: E402
+from fullmesh.verify import pairs as verify_links  # noqa: E402
 
 CLONE_NEWNET = 0x40000000
 INSIDE = "FULLMESH_BENCH_INSIDE"

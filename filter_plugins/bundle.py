@@ -10,8 +10,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from fullmesh import bundle as core
-from fullmesh import torch_runtime
+from fullmesh.roles import bundle as core
+from fullmesh.roles import torch_runtime
 
 
 def bundle_kind(facts: Any) -> str:

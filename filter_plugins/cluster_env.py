@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh import cluster_env as core
+from fullmesh.roles import cluster_env as core
 
 
 def cluster_env_faults(node: dict[str, Any], extra: dict[str, Any]) -> list[str]:

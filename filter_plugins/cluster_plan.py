@@ -11,10 +11,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh import plan as core
-from fullmesh import preflight as checks
-from fullmesh import steering
-from fullmesh.faults import RefusedError
+from fullmesh.model import batching as steering
+from fullmesh.model import plan as core
+from fullmesh.model.faults import RefusedError
+from fullmesh.roles import preflight as checks
 
 
 def cluster_plan(hostvars: Any, hosts: list[str]) -> dict[str, Any]:

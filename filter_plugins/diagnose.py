@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh import verify_links
 from fullmesh.diagnose import inventory, judge, show
+from fullmesh.verify import pairs as verify_links
 
 PARTS = {"node": "node", "links": "links", "started": "started_job"}
 

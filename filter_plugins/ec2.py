@@ -10,8 +10,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from fullmesh import ec2 as core
-from fullmesh import ec2_findings as judge
+from fullmesh.ec2 import findings as judge
+from fullmesh.ec2 import security_group as core
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from fullmesh import efa as core
+from fullmesh.ec2 import efa as core
 
 
 def efa_findings(observations: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from fullmesh import kernel_tuning as core
+from fullmesh.roles import kernel_tuning as core
 
 
 def kernel_tuning_faults(

@@ -9,7 +9,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from fullmesh import launchers as core
+from fullmesh.roles import launchers as core
 
 
 def launchers_faults(

@@ -9,7 +9,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from fullmesh import monitoring_tools as core
+from fullmesh.roles import monitoring_tools as core
 
 
 def monitoring_tools_faults(packages: Any, gpu_packages: Any) -> list[str]:

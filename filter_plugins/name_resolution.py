@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh import name_resolution as core
+from fullmesh.roles import name_resolution as core
 
 
 def name_resolution_faults(

@@ -9,7 +9,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from fullmesh import nccl as core
+from fullmesh.roles import nccl as core
 
 
 def nccl_repository(url: str, vendors: str, machine: str) -> str:

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh import node_ssh as core
+from fullmesh.roles import node_ssh as core
 
 SEEN = "__node_ssh_seen"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from fullmesh import nvidia_driver as core
+from fullmesh.roles import nvidia_driver as core
 
 
 def plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from fullmesh import peer_firewall as core
+from fullmesh.roles import peer_firewall as core
 
 
 def peer_firewall_faults(

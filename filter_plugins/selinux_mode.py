@@ -9,7 +9,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from fullmesh import selinux_mode as core
+from fullmesh.roles import selinux_mode as core
 
 
 def selinux_mode_faults(mode: Any, rollback_seconds: Any, reboot_seconds: Any) -> list[str]:

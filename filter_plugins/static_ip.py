@@ -11,8 +11,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh import static_ip as core
 from fullmesh import transaction
+from fullmesh.roles import static_ip as core
 
 
 def static_ip_faults(

@@ -9,7 +9,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from fullmesh import time_sync as core
+from fullmesh.roles import time_sync as core
 
 
 def time_sync_faults(

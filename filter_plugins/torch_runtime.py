@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh import torch_runtime as core
+from fullmesh.roles import torch_runtime as core
 
 
 def torch_runtime_files(_: str) -> str:

@@ -13,8 +13,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh import report, result, verify, verify_links
-from fullmesh.verify_types import Seen
+from fullmesh import result
+from fullmesh.report import terminal
+from fullmesh.verify import ladder as verify
+from fullmesh.verify import pairs as verify_links
+from fullmesh.verify.model import Seen
 
 
 def plain(value: Any) -> Any:
@@ -129,12 +132,12 @@ def system_of(facts: dict[str, Any]) -> str:
 
 def ladder_summary(value: dict[str, Any]) -> list[str]:
     """The result as lines of text."""
-    return report.summary_lines(plain(value))
+    return terminal.summary_lines(plain(value))
 
 
 def ladder_failure(value: dict[str, Any]) -> str:
     """The failed rungs by name, and every cause."""
-    return report.failure(plain(value))
+    return terminal.failure(plain(value))
 
 
 class FilterModule:

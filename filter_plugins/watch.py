@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh import watch_remote
 from fullmesh.diagnose import inventory
+from fullmesh.watch import remote as watch_remote
 
 
 def watch_nodes(hostvars: Any, hosts: list[str]) -> dict[str, Any]:

@@ -26,9 +26,9 @@ MODULES = {
     "explain": "fullmesh.explain.cli",
     "explain-log": "fullmesh.explain.cli",
     "diagnose": "fullmesh.diagnose.cli",
-    "report": "fullmesh.report_cli",
-    "bundle": "fullmesh.bundle",
-    "watch": "fullmesh.watch",
+    "report": "fullmesh.report.cli",
+    "bundle": "fullmesh.roles.bundle",
+    "watch": "fullmesh.watch.cli",
 }
 
 CODES = {

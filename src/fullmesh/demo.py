@@ -35,7 +35,7 @@ def results() -> set[Path]:
 
 def run(args: argparse.Namespace) -> int:
     """Lab, site.yml, verdict; 0 when the cluster is verified."""
-    from fullmesh import report  # noqa: PLC0415 (rich is slow to import; other verbs go without)
+    from fullmesh.report import terminal  # noqa: PLC0415 (rich is slow to import; other verbs go without)
 
     started = time.monotonic()
     lab = [sys.executable, "-m", "fullmesh", "lab", "up", "--nodes", str(args.nodes)]
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     code = subprocess.run(command, cwd=ROOT, check=False).returncode
     new = sorted(results() - before)
     if new:
-        verdict = report.print_summary(new[-1])
+        verdict = terminal.print_summary(new[-1])
         page = new[-1].with_name("report.html")
         _say(f"the report lies in {(page if page.exists() else new[-1]).relative_to(ROOT)}")
     else:

@@ -10,9 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fullmesh import __version__, verify, verify_links, verify_node, verify_ranks, verify_software
+from fullmesh import __version__
 from fullmesh.diagnose.deepen import deepened
-from fullmesh.verify_types import FAILED, Finding, Rung, Seen
+from fullmesh.verify import ladder as verify
+from fullmesh.verify import node as verify_node
+from fullmesh.verify import pairs as verify_links
+from fullmesh.verify import ranks as verify_ranks
+from fullmesh.verify import software as verify_software
+from fullmesh.verify.model import FAILED, Finding, Rung, Seen
 
 SCHEMA = 1
 SCHEMA_PATH = Path(__file__).parent / "schema" / f"result-{SCHEMA}.json"

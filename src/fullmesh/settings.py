@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from fullmesh.faults import Fault
+from fullmesh.model.faults import Fault
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PREFIX = "fullmesh_"

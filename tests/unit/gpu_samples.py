@@ -17,8 +17,8 @@ import ladder_samples
 from ansible.module_utils.fullmesh.facts import gpu as fullmesh_gpu
 from ansible.module_utils.fullmesh.survey import job
 
-from fullmesh.plan import derive
-from fullmesh.verify_types import Seen
+from fullmesh.model.plan import derive
+from fullmesh.verify.model import Seen
 
 RECORDED = Path(__file__).parent / "recorded"
 EL1, UBUNTU1 = "el1", "ubuntu1"

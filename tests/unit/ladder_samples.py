@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from fullmesh import verify_ranks
-from fullmesh.plan import derive
-from fullmesh.verify_types import Seen
+from fullmesh.model.plan import derive
+from fullmesh.verify import ranks as verify_ranks
+from fullmesh.verify.model import Seen
 
 NAMES = ("el1", "ubuntu1", "ubuntu2")
 STEPS = tuple(verify_ranks.STEPS)

@@ -18,7 +18,7 @@ import bundle_packages as packages
 import pytest
 from ansible.module_utils.fullmesh import openpgp
 
-from fullmesh import bundle as core
+from fullmesh.roles import bundle as core
 
 DEBIAN = {"distribution": "Ubuntu", "distribution_major_version": "24", "architecture": "x86_64"}
 LOCK = "torch==2.13.0 --hash=sha256:…"

@@ -11,8 +11,8 @@ from ansible.module_utils.fullmesh.facts import node
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullmesh import cluster_env as core
-from fullmesh.faults import RefusedError
+from fullmesh.model.faults import RefusedError
+from fullmesh.roles import cluster_env as core
 
 PLAN: dict[str, Any] = {
     "family": "ipv4",

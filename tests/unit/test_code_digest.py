@@ -47,7 +47,7 @@ def test_where_the_checkout_lies_makes_no_difference(checkout: Path) -> None:
         "src/fullmesh/explain/gloo.py",
         "src/fullmesh/diagnose/pages.py",
         "src/fullmesh/lab/provision.sh",
-        "src/fullmesh/verify_links.py",
+        "src/fullmesh/verify/pairs.py",
         "roles/kernel_tuning/README.md",
         "library/ladder_node.py",
         "playbooks/undo.yml",
@@ -73,7 +73,7 @@ def test_what_only_says_something_converges_no_node_again(checkout: Path, name: 
         "module_utils/fullmesh/network/backends/netplan.py",
         "filter_plugins/kernel_tuning.py",
         "playbooks/vars/wiring.yml",
-        "src/fullmesh/plan.py",
+        "src/fullmesh/model/plan.py",
     ],
 )
 def test_what_makes_a_node_another_one_is_new_code(checkout: Path, name: str) -> None:

@@ -8,10 +8,10 @@ import pytest
 from ansible.module_utils.fullmesh.facts import efa as fullmesh_efa
 from test_ec2 import CLUSTER, eni, group, permission, plan, raw
 
-from fullmesh import ec2
 from fullmesh.diagnose import fold, judge, shape
 from fullmesh.diagnose.rules import cloud
-from fullmesh.verify_types import Finding
+from fullmesh.ec2 import security_group as ec2
+from fullmesh.verify.model import Finding
 
 
 def look(held: dict[str, Any], own: dict[str, Any] | None = None) -> Any:

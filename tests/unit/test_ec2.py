@@ -9,10 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullmesh import ec2, ec2_acl, ec2_findings, ec2_model, ec2_rules
-from fullmesh.ec2 import Settings
-from fullmesh.ec2_model import Acl, AclEntry, Need
-from fullmesh.plan import derive
+from fullmesh.ec2 import acl as ec2_acl
+from fullmesh.ec2 import findings as ec2_findings
+from fullmesh.ec2 import model as ec2_model
+from fullmesh.ec2 import rules as ec2_rules
+from fullmesh.ec2 import security_group as ec2
+from fullmesh.ec2.model import Acl, AclEntry, Need
+from fullmesh.ec2.security_group import Settings
+from fullmesh.model.plan import derive
 
 VPC, SG = "vpc-0a0a0a0a", "sg-0123456789abcdef0"
 OTHER = "sg-0fedcba9876543210"

@@ -11,7 +11,7 @@ from ansible.module_utils.fullmesh.facts import efa as node
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullmesh import efa
+from fullmesh.ec2 import efa
 
 # the form of libfabric's own output (fi_info of the EFA installer)
 FI_INFO = """#!/bin/sh

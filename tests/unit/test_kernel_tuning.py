@@ -13,7 +13,7 @@ from ansible.module_utils.fullmesh import sysctl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullmesh import kernel_tuning as core
+from fullmesh.roles import kernel_tuning as core
 
 OPTIONS: dict[str, Any] = {
     "link_gbit": 10,

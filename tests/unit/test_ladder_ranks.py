@@ -24,8 +24,8 @@ from ansible.module_utils.fullmesh.probe import ranks
 from ansible.module_utils.fullmesh.probe import unprivileged as nobody
 from loaded import load
 
-from fullmesh import verify_ranks
 from fullmesh.settings import ROOT
+from fullmesh.verify import ranks as verify_ranks
 
 WELL = "import json, os, sys; open(sys.argv[2], 'w').write(json.dumps({'step': os.environ['RANK']}) + '\\n')"
 CRASH = "import os, time; print('bang'); time.sleep(9 * (os.environ['RANK'] != '3')); raise SystemExit(4)"

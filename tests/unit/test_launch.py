@@ -17,8 +17,8 @@ import fullmesh_launch as launch
 import pytest
 from ladder_samples import plan
 
-from fullmesh import cluster_env
-from fullmesh import launchers as core
+from fullmesh.roles import cluster_env
+from fullmesh.roles import launchers as core
 
 PLAN = plan(2)
 ENV = """# a comment

@@ -13,7 +13,7 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from ladder_samples import plan
 
-from fullmesh import launchers as core
+from fullmesh.roles import launchers as core
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "roles/launchers/templates"
 ENV = """MASTER_ADDR=10.78.0.11

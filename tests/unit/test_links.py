@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullmesh import addresses, links, plan, preflight, stacks
-from fullmesh.faults import Fault, RefusedError
+from fullmesh.model import addresses, plan, stacks
+from fullmesh.model import nics as links
+from fullmesh.model.faults import Fault, RefusedError
+from fullmesh.roles import preflight
 
 MAC = "02:00:00:00:00:0a"
 BOND = {"mode": "802.3ad", "members": ["eth1", "eth2"]}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fullmesh import monitoring_tools as core
+from fullmesh.roles import monitoring_tools as core
 
 
 @pytest.mark.parametrize("value", [[], ["nload", "iftop"], ["g++-13:amd64", "@development-tools"]])

@@ -12,7 +12,7 @@ from ansible.module_utils.fullmesh import hosts_file as text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullmesh import name_resolution
+from fullmesh.roles import name_resolution
 
 HOSTS = [
     {"address": "10.0.0.11", "names": ["node1"]},

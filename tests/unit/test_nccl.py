@@ -9,7 +9,7 @@ import nccl_probe as probe
 import pytest
 from ansible.module_utils.fullmesh.facts import nccl as util
 
-from fullmesh import nccl as core
+from fullmesh.roles import nccl as core
 
 APT = {
     "libnccl2": ["2.30.7-1+cuda13.3", "2.30.7-1+cuda12.9", "2.28.9-1+cuda12.9"],

@@ -17,8 +17,8 @@ from ansible.plugins.filter.core import to_bool
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullmesh import nccl as core
 from fullmesh import settings
+from fullmesh.roles import nccl as core
 
 DATA = Path(__file__).parent / "data/sources"
 UBUNTU = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64"

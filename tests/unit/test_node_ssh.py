@@ -14,7 +14,7 @@ import cluster_ssh as module
 import pytest
 from ladder_samples import plan
 
-from fullmesh import node_ssh as core
+from fullmesh.roles import node_ssh as core
 
 PLAN = plan(2)
 FIRST, SECOND = list(PLAN["nodes"])

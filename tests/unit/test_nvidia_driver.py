@@ -14,7 +14,7 @@ import pytest
 import yaml
 from ansible.module_utils.fullmesh.facts import gpu
 
-from fullmesh import nvidia_driver as core
+from fullmesh.roles import nvidia_driver as core
 from fullmesh.settings import ROOT
 
 RECORDED = Path(__file__).parent / "recorded/gpu"

@@ -25,7 +25,7 @@ from ansible.module_utils.fullmesh.transaction import session as way_in
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullmesh import peer_firewall as core
+from fullmesh.roles import peer_firewall as core
 
 OPTIONS: dict[str, Any] = {
     "mode": "peers_range",

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullmesh import plan, ports
-from fullmesh.faults import RefusedError
+from fullmesh.model import plan, ports
+from fullmesh.model.faults import RefusedError
 
 Hosts = dict[str, dict[str, Any]]
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from fullmesh import plan, preflight
+from fullmesh.model import plan
+from fullmesh.roles import preflight
 
 NOW = 1_800_000_000.0
 PLAN = plan.derive(

@@ -21,8 +21,9 @@ from ladder_samples import healthy
 from loaded import load
 from report_samples import HOSTILE, built, dropped, hostile, large, link
 
-from fullmesh import cli, report_cli
+from fullmesh import cli
 from fullmesh.explain.model import CONTROL
+from fullmesh.report import cli as report_cli
 from fullmesh.report import compare, heat, junit, model, page, terminal, view, write
 from fullmesh.settings import ROOT
 

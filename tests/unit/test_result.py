@@ -12,10 +12,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from ladder_samples import NAMES, healthy
 
-from fullmesh import report, result
-from fullmesh.report import write
+from fullmesh import result
+from fullmesh.report import terminal, write
 from fullmesh.settings import ROOT
-from fullmesh.verify_types import Seen
+from fullmesh.verify.model import Seen
 
 
 def build(seen: Seen | None = None, **change: Any) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def written(folder: Path, found: dict[str, Any]) -> Path:
 
 def summary(path: Path) -> tuple[int, str]:
     stream = io.StringIO()
-    return report.print_summary(path, stream), stream.getvalue()
+    return terminal.print_summary(path, stream), stream.getvalue()
 
 
 def test_the_summary_of_a_healthy_cluster(tmp_path: Path) -> None:
@@ -137,15 +137,15 @@ def test_what_is_no_result_gives_exit_code_2(
     path = tmp_path / "result.json"
     if content is not None:
         path.write_text(content)
-    assert report.print_summary(path) == 2
+    assert terminal.print_summary(path) == 2
     assert "result.json" in capsys.readouterr().err
 
 
 def test_the_failure_names_rungs_and_causes() -> None:
-    text = report.failure(build(broken()))
+    text = terminal.failure(build(broken()))
     assert text.startswith("failed: L2 (every link, both directions)")
     assert "[VC-201] el1 -> ubuntu1" in text
-    lines = report.summary_lines(build(broken()))
+    lines = terminal.summary_lines(build(broken()))
     assert lines[0].startswith("FAILED at L2")
 
 

@@ -11,7 +11,7 @@ import selinux_state as se
 import yaml
 from ansible.module_utils.fullmesh.transaction import engine as rollback
 
-from fullmesh import selinux_mode as core
+from fullmesh.roles import selinux_mode as core
 
 ROLE = Path(__file__).parents[2] / "roles/selinux_mode"
 CONFIG = "# a comment\nSELINUX=permissive\n# SELINUXTYPE= takes one of\nSELINUXTYPE=targeted\n"

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from jinja2.nativetypes import NativeEnvironment
 from network_samples import Link, link
 
-from fullmesh import static_ip
+from fullmesh.roles import static_ip
 
 ROOT = Path(__file__).parents[2]
 FULL = link(

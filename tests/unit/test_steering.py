@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fullmesh import steering
-from fullmesh.faults import Fault
+from fullmesh.model import batching as steering
+from fullmesh.model.faults import Fault
 
 
 @pytest.mark.parametrize(

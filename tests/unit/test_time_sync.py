@@ -9,7 +9,7 @@ import chrony_sync as module
 import pytest
 from ansible.module_utils.fullmesh import chrony as text
 
-from fullmesh import time_sync
+from fullmesh.roles import time_sync
 
 MAIN = "/etc/chrony.conf"
 DROP_INS = ["/etc/chrony/conf.d/50-fullmesh.conf"]

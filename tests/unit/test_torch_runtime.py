@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullmesh import torch_runtime as core
+from fullmesh.roles import torch_runtime as core
 
 FILES = Path(__file__).resolve().parents[2] / "roles/torch_runtime/files"
 SHA = hashlib.sha256(b"x").hexdigest()

@@ -11,8 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ladder_samples import NAMES, healthy, plan
 
-from fullmesh import result, verify, verify_links, verify_ranks
-from fullmesh.verify_types import RUNGS, Seen
+from fullmesh import result
+from fullmesh.verify import ladder as verify
+from fullmesh.verify import pairs as verify_links
+from fullmesh.verify import ranks as verify_ranks
+from fullmesh.verify.model import RUNGS, Seen
 
 Break = Callable[[Seen], Any]
 EL1, UBUNTU1, UBUNTU2 = NAMES

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pytest
 
-from fullmesh import verify_gpu
+from fullmesh.verify import gpu as verify_gpu
 
 RTX4090 = """\
 # nThread 1 nGpus 2 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20

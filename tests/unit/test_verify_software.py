@@ -12,8 +12,8 @@ import pytest
 from ansible.module_utils.fullmesh.probe import observe
 from ansible.module_utils.fullmesh.survey import job
 
-from fullmesh import verify_software as core
-from fullmesh.verify_types import ERROR, WARNING, Seen
+from fullmesh.verify import software as core
+from fullmesh.verify.model import ERROR, WARNING, Seen
 
 
 def cluster(**values: dict[str, str]) -> Seen:

@@ -21,9 +21,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullmesh import cli, watch, watch_remote
+from fullmesh import cli
 from fullmesh.explain.model import CONTROL
 from fullmesh.settings import ROOT
+from fullmesh.watch import cli as watch
+from fullmesh.watch import remote as watch_remote
 
 SCRIPT = ROOT / "node_programs/fullmesh_watch.py"
 PLAN: dict[str, Any] = {

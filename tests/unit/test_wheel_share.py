@@ -24,7 +24,7 @@ import wheelhouse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullmesh import torch_runtime as core
+from fullmesh.roles import torch_runtime as core
 
 share = importlib.import_module("ansible.module_utils.fullmesh.wheel_share")
 SECRET = "s" * 64

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fullmesh.diagnose import fold, rules, shape
 from fullmesh.diagnose.model import Look
-from fullmesh.verify_types import ERROR, Finding, Seen
+from fullmesh.verify.model import ERROR, Finding, Seen
 
 
 def deepened(seen: Seen, found: Sequence[Finding]) -> list[Finding]:

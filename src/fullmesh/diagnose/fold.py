@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fullmesh.verify_types import ERROR, Finding
+from fullmesh.verify.model import ERROR, Finding
 
 Relation = Callable[[Finding, Finding], bool]
 

@@ -13,8 +13,8 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fullmesh import addresses, plan, ports
-from fullmesh.faults import Fault, RefusedError
+from fullmesh.model import addresses, plan, ports
+from fullmesh.model.faults import Fault, RefusedError
 
 KERNEL_RANGE = ports.PortRange(32768, 60999)  # net/ipv4/af_inet.c, inet_init_net
 # Nodes -> ports of the data range that each node is tried on, besides three that its kernel chooses.

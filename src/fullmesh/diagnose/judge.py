@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fullmesh import __version__, verify_links, verify_node
+from fullmesh import __version__
 from fullmesh import result as results
 from fullmesh.diagnose import fold, rules, shape
 from fullmesh.diagnose.model import Look, is_loopback
-from fullmesh.survey import survey_of
-from fullmesh.verify_types import ERROR, FAILED, PASSED, RUNGS, SKIPPED, Finding, Rung, Seen
+from fullmesh.verify import node as verify_node
+from fullmesh.verify import pairs as verify_links
+from fullmesh.verify.model import ERROR, FAILED, PASSED, RUNGS, SKIPPED, Finding, Rung, Seen
+from fullmesh.verify.survey import survey_of
 
 JUDGED = ("L0", "L1", "L2")
 # What only a plan can demand: on nodes that nobody configured these would be findings about nothing.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fullmesh.survey import Survey
-from fullmesh.verify_types import Finding, Seen
+from fullmesh.verify.model import Finding, Seen
+from fullmesh.verify.survey import Survey
 
 LOOPBACKS = ("127.", "::1")
 

@@ -737,7 +737,7 @@ def section(code: str, meaning: str) -> list[str]:
 
 def meanings() -> dict[str, str]:
     """Every code that has a page, with its meaning."""
-    from fullmesh import verify  # noqa: PLC0415 (verify's types name this page; imported when it is written)
+    from fullmesh.verify import ladder as verify  # noqa: PLC0415 (verify's types name this page; imported when it is written)
 
     return {**verify.CODES, **CODES}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 
 from fullmesh.explain.model import Fields, Options
-from fullmesh.ports import HIGHEST_PORT, PortRange
+from fullmesh.model.ports import HIGHEST_PORT, PortRange
 
 # Linux hands out 32768-60999 unless net.ipv4.ip_local_port_range says otherwise
 EPHEMERAL = PortRange(32768, 60999)

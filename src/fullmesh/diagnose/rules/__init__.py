@@ -20,8 +20,8 @@ from fullmesh.diagnose.rules import (
     reach,
     routes,
 )
-from fullmesh.verify_links import CODES_OF, FIREWALLED
-from fullmesh.verify_types import Finding
+from fullmesh.verify.model import Finding
+from fullmesh.verify.pairs import CODES_OF, FIREWALLED
 
 FAMILIES = {
     "reach": reach.RULES,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from fullmesh.diagnose.model import Look, is_loopback
-from fullmesh.verify_types import Finding, in_words
+from fullmesh.verify.model import Finding, in_words
 
 SHARED_MACS = ("12:34:56:78:9a:bc",)  # Azure's fabric answers ARP for every machine with this one
 LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")

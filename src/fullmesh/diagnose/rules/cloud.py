@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fullmesh import ec2, ec2_findings, efa
 from fullmesh.diagnose.model import Look
-from fullmesh.verify_types import Finding
+from fullmesh.ec2 import efa
+from fullmesh.ec2 import findings as ec2_findings
+from fullmesh.ec2 import security_group as ec2
+from fullmesh.verify.model import Finding
 
 
 def plan_for_groups(look: Look) -> dict[str, Any]:

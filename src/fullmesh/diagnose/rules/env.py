@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fullmesh.diagnose.model import Look
-from fullmesh.verify_types import WARNING, Finding, in_words
+from fullmesh.verify.model import WARNING, Finding, in_words
 
 INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 LOOPBACK = "lo"

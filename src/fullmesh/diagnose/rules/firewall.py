@@ -9,7 +9,8 @@ from typing import Any
 
 from fullmesh.diagnose import replay
 from fullmesh.diagnose.model import Look
-from fullmesh.verify_links import (
+from fullmesh.verify.model import WARNING, Finding, in_words
+from fullmesh.verify.pairs import (
     CODES_OF,
     DATA_KINDS,
     FIREWALLED,
@@ -21,7 +22,6 @@ from fullmesh.verify_links import (
     merged,
     where,
 )
-from fullmesh.verify_types import WARNING, Finding, in_words
 
 Both = Mapping[str, Any]  # of a zone or a policy: what runs and what is kept
 # What a rich rule accepts, as firewalld writes it: firewalld.richlanguage(5).

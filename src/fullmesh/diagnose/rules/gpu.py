@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fullmesh.diagnose.model import Look
-from fullmesh.verify_types import ERROR, WARNING, Finding, in_words
+from fullmesh.verify.model import ERROR, WARNING, Finding, in_words
 
 UP = "ACTIVE"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fullmesh.diagnose.model import Look
-from fullmesh.verify_links import CODES_OF, DATA_KINDS
-from fullmesh.verify_types import Finding, in_words
+from fullmesh.verify.model import Finding, in_words
+from fullmesh.verify.pairs import CODES_OF, DATA_KINDS
 
 HOLE = "mtu_black_hole"
 FROM_THERE = "from there"  # in the remark of a record: what the listener sent is what was lost

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fullmesh.diagnose.model import Look, is_loopback
-from fullmesh.verify_types import Finding, in_words
+from fullmesh.verify.model import Finding, in_words
 
 SLOW = 2.0  # seconds; TCPStore looks every client up, one after the other (pytorch#159007)
 

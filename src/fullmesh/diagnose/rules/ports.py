@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from fullmesh.diagnose.model import Look
-from fullmesh.ports import smallest_size
-from fullmesh.verify_node import ranges
-from fullmesh.verify_types import Finding, in_words
+from fullmesh.model.ports import smallest_size
+from fullmesh.verify.model import Finding, in_words
+from fullmesh.verify.node import ranges
 
 KEY = "net.ipv4.ip_local_port_range"
 JOB = re.compile(

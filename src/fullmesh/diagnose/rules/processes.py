@@ -8,7 +8,7 @@ from typing import Any
 
 from fullmesh.diagnose.model import Look
 from fullmesh.diagnose.rules.ports import JOB
-from fullmesh.verify_types import Finding
+from fullmesh.verify.model import Finding
 
 KILLED = ("out of memory", "segfault")
 OURS = re.compile(r"python|torch|pt_|nccl|deepspeed|accelerate|ray", re.IGNORECASE)

@@ -7,7 +7,7 @@ from math import inf
 from statistics import median
 
 from fullmesh.diagnose.model import Look
-from fullmesh.verify_types import Finding, in_words
+from fullmesh.verify.model import Finding, in_words
 
 LOST_LEAST, LOST_SHARE = (
     5,

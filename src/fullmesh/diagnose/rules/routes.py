@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fullmesh.diagnose.model import Look
-from fullmesh.verify_types import Finding, in_words
+from fullmesh.verify.model import Finding, in_words
 
 REVERSE_PATH = "TcpExt.IPReversePathFilter"
 

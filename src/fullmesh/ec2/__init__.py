@@ -1,0 +1,1 @@
+"""The EC2 side: security groups, network ACLs, EFA."""

@@ -1,0 +1,76 @@
+"""Network ACLs: stateless, so that answers need an opening of their own, and only between subnets.
+
+Traffic inside one subnet never meets its network ACL (AWS VPC guide, "Network ACL basics"), so two nodes of one subnet
+are not looked at here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fullmesh.ec2.model import ALL, IN, OUT, Acl, Need, Seen, Span, subtract, within
+
+
+@dataclass(frozen=True, order=True)
+class Gap:
+    """Ports that an ACL does not let through.
+
+    Attributes:
+        acl: its id.
+        subnet: the subnet that it guards.
+        direction: ``in`` or ``out``, seen from that subnet.
+        address: the other end.
+        need: the ports.
+        number: the entry that denies, 0 when nothing allows.
+    """
+
+    acl: str
+    subnet: str
+    direction: str
+    address: str
+    need: Need
+    number: int
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a connection; the subnet is empty outside the VPC."""
+
+    address: str
+    subnet: str = ""
+
+
+def denied(acl: Acl, direction: str, address: str, need: Need) -> list[tuple[Need, int]]:
+    """The parts of *need* that *acl* denies, each with the number of the entry that does (0: nothing allows it)."""
+    left: list[Span] = [(need.first, need.last)]
+    result: list[tuple[Need, int]] = []
+    for entry in acl.entries:
+        if entry.direction != direction or entry.protocol not in (ALL, need.protocol):
+            continue
+        if not within(address, entry.network):
+            continue
+        rest = subtract(left, [(entry.first, entry.last)])
+        if not entry.allow:
+            taken = subtract(left, rest)
+            # the line that every ACL ends with ("*") is 32767, for IPv6 32768
+            number = entry.number if entry.number < 32767 else 0  # noqa: PLR2004 (AWS's own number)
+            result += [(Need(need.protocol, low, high), number) for low, high in taken]
+        left = rest
+    result += [(Need(need.protocol, low, high), 0) for low, high in left]
+    return sorted(result)
+
+
+def gaps(seen: Seen, source: End, target: End, needs: Iterable[Need]) -> list[Gap]:
+    """What the ACLs on the way from *source* to *target* do not let through."""
+    if source.subnet == target.subnet:
+        return []
+    found = []
+    for here, other, direction in ((source, target, OUT), (target, source, IN)):
+        acl = seen.acl_of(here.subnet) if here.subnet else None
+        if acl is None:
+            continue
+        for need in needs:
+            for part, number in denied(acl, direction, other.address, need):
+                found.append(Gap(acl.id, here.subnet, direction, other.address, part, number))
+    return found

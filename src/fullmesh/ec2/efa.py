@@ -1,0 +1,165 @@
+"""EFA on the nodes: rules from what module_utils/fullmesh/facts/efa.py observed to findings.
+
+The line that everybody meets, ``libnccl-net.so: cannot open shared object file``, is harmless without EFA (NCCL looks
+for a plugin, finds none and takes its own sockets or InfiniBand code, plugin_open.cc) and the cause of slowness with
+it: then NCCL talks TCP over a device that could do several hundred Gbit/s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fullmesh.verify.model import WARNING, Finding, in_words
+
+CODES: dict[str, str] = {
+    "EF-101": "an EFA device without its driver",
+    "EF-102": "EFA without libfabric",
+    "EF-103": "libfabric does not find the EFA device",
+    "EF-104": "EFA without NCCL's plugin: NCCL is slow",
+    "EF-105": "NCCL's plugin cannot be loaded",
+    "EF-106": "some nodes have EFA and some do not",
+    "EF-107": "EFA software differs between the nodes",
+    "EF-108": "the job's environment keeps NCCL off EFA",
+    "EF-109": "harmless: no plugin for NCCL, and no EFA to use it with",
+}
+RUNG = "L1"
+INSTALL = "Install Amazon's EFA installer (1.39 or newer brings the plugin), and reboot where it brought a driver"
+
+
+def _dict(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def has_efa(seen: Mapping[str, Any]) -> bool:
+    """Whether the node has an EFA device, with a driver or without."""
+    return bool(_list(seen.get("pci")) or _list(seen.get("verbs")))
+
+
+def findings(observations: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+    """What is wrong, [] for nodes without EFA.
+
+    Args:
+        observations: node -> what ``observe()`` of module_utils/fullmesh/facts/efa.py returned; what is missing or
+            of another form is not judged.
+    """
+    seen = {node: _dict(own) for node, own in observations.items()}
+    found: list[Finding] = []
+    for node, own in seen.items():
+        if has_efa(own):
+            found += _node(node, own)
+    found += _mixed(seen)
+    return found + _versions({node: own for node, own in seen.items() if has_efa(own)})
+
+
+def _node(node: str, own: Mapping[str, Any]) -> list[Finding]:
+    """The first thing that is wrong on a node: driver, libfabric and plugin stand on each other."""
+    bare = [
+        str(_dict(one).get("slot")) for one in _list(own.get("pci")) if not _dict(one).get("driver")
+    ]
+    fabric, plugin = _dict(own.get("libfabric")), _dict(own.get("plugin"))
+    if bare:
+        cause = f"{node}: no driver has the EFA device {in_words(bare)}"
+        fix = f"modprobe efa, and read `dmesg | grep efa`. {INSTALL}"
+        return [_finding("EF-101", node, cause, ", ".join(bare), fix)]
+    if not fabric.get("fi_info"):
+        cause = f"{node}: there is an EFA device, and no libfabric (fi_info) that could use it"
+        return [_finding("EF-102", node, cause, "", INSTALL)]
+    if not _list(fabric.get("domains")):
+        said = str(fabric.get("said") or f"exit status {fabric.get('rc')}")
+        cause = f"{node}: {fabric['fi_info']} -p efa finds no provider: {said}"
+        fix = "fi_info -p efa; ls -l /dev/infiniband; a container needs --device=/dev/infiniband/uverbs*"
+        return [_finding("EF-103", node, cause, said, fix)]
+    return _environment(node, own) or _plugin(node, plugin)
+
+
+def _finding(code: str, node: str, cause: str, seen: str, fix: str) -> Finding:
+    return Finding(code, RUNG, cause, node=node, seen=seen, fix=fix)
+
+
+def _plugin(node: str, plugin: Mapping[str, Any]) -> list[Finding]:
+    if plugin.get("path") and not plugin.get("error"):
+        return []
+    if plugin.get("path"):
+        cause = f"{node}: NCCL's plugin {plugin['path']} cannot be loaded: {plugin['error']}"
+        fix = f"ldd {plugin['path']}; plugin, libfabric and CUDA must fit each other"
+        return [_finding("EF-105", node, cause, str(plugin["error"]), fix)]
+    cause = f"{node}: there is EFA, and NCCL finds no libnccl-net.so, so it talks TCP: far slower"
+    if plugin.get("elsewhere"):
+        place = str(plugin["elsewhere"])
+        fix = f"echo {place.rpartition('/')[0]} > /etc/ld.so.conf.d/aws-ofi-nccl.conf; ldconfig"
+        return [_finding("EF-104", node, f"{cause} ({place} is out of its sight)", place, fix)]
+    return [_finding("EF-104", node, cause, "", INSTALL)]
+
+
+def _environment(node: str, own: Mapping[str, Any]) -> list[Finding]:
+    """Variables that switch EFA off although everything is there."""
+    env = {str(key): str(value) for key, value in _dict(own.get("environment")).items()}
+    off = {
+        "NCCL_NET_PLUGIN": env.get("NCCL_NET_PLUGIN", "").lower() == "none",
+        "NCCL_NET": env.get("NCCL_NET", "").lower() in ("socket", "ib"),
+        "FI_PROVIDER": bool(env.get("FI_PROVIDER")) and "efa" not in env["FI_PROVIDER"].lower(),
+    }
+    return [
+        _finding(
+            "EF-108",
+            node,
+            f"{node}: {name}={env[name]} in the job's environment keeps NCCL off EFA",
+            f"{name}={env[name]}",
+            f"Take {name} out of the job's environment",
+        )
+        for name, is_off in off.items()
+        if is_off
+    ]
+
+
+def _mixed(seen: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+    having = [node for node, own in seen.items() if has_efa(own)]
+    lacking = [node for node in seen if node not in having]
+    if not having or not lacking:
+        return []
+    cause = f"{in_words(having)} have EFA and {in_words(lacking)} have none; NCCL needs one kind of network"
+    fix = "Launch all nodes as one instance type with EFA, or set NCCL_NET_PLUGIN=none on all"
+    return [
+        Finding("EF-106", RUNG, cause, node=lacking[0], peer=", ".join(having), fix=fix),
+    ]
+
+
+def _versions(seen: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+    """Different versions mostly work, and are the first question of every support case: a warning."""
+    found = []
+    for name, part, key in (
+        ("libfabric", "libfabric", "version"),
+        ("the efa driver", "", "driver_version"),
+    ):
+        known = {}
+        for node, own in seen.items():
+            version = (_dict(own.get(part)) if part else own).get(key)
+            if version:
+                known[node] = str(version)
+        if len(set(known.values())) > 1:
+            words = ", ".join(f"{node}: {one}" for node, one in known.items())
+            cause = f"{name} differs between the nodes ({words})"
+            fix = "Install one version of Amazon's EFA installer on all nodes"
+            node = next(iter(known))
+            found.append(
+                Finding("EF-107", RUNG, cause, node=node, seen=words, fix=fix, severity=WARNING)
+            )
+    return found
+
+
+def plugin_verdict(seen: Mapping[str, Any]) -> tuple[str, str]:
+    """What ``libnccl-net.so: cannot open shared object file`` means on this node.
+
+    Returns:
+        A code and a sentence, or two blanks where the plugin is there.
+    """
+    if _dict(seen.get("plugin")).get("path"):
+        return "", ""
+    if has_efa(seen):
+        return "EF-104", "NCCL's plugin for EFA is missing: this is why NCCL is slow"
+    return "EF-109", "NCCL found no network plugin, which is right without EFA: nothing to do"

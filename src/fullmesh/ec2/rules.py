@@ -1,0 +1,229 @@
+"""Which rules a cluster wants in its security groups, which are there, and which are somebody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fullmesh.ec2.model import (
+    ALL,
+    EVERY_PORT,
+    IN,
+    OUT,
+    Group,
+    Interface,
+    Need,
+    Rule,
+    Seen,
+    Span,
+    merge,
+    subtract,
+    within,
+)
+
+PORTS, EFA = "ports", "efa"
+SSH = Need("tcp", 22, 22)
+EVERYBODY = ("0.0.0.0/0", "::/0")
+EVERYTHING = Need(ALL, *EVERY_PORT)
+# A rule of ours says so in its description, which is what the AWS console shows beside it.
+MARK = "Fullmesh "
+
+
+def parse_need(text: object) -> Need:
+    """Read ``29500/tcp`` or ``50000-54095/udp`` (firewalld's spelling, as in the plan's ``open_ports``).
+
+    Raises:
+        ValueError: anything else.
+    """
+    ports, slash, protocol = str(text).strip().lower().partition("/")
+    ends = ports.split("-")
+    good = slash and protocol in ("tcp", "udp") and len(ends) in (1, 2)
+    if not good or not all(end.isascii() and end.isdigit() for end in ends):
+        raise ValueError(f"{str(text)!r} is not a port; write it like 22/tcp or 6000-6010/udp")
+    first, last = int(ends[0]), int(ends[-1])
+    if not 1 <= first <= last <= EVERY_PORT[1]:
+        raise ValueError(f"{str(text)!r} is not within 1-65535, lower end first")
+    return Need(protocol, first, last)
+
+
+def needs(mode: str, open_ports: Iterable[object], extra: Iterable[object] = ()) -> list[Need]:
+    """What the members must let each other do: all traffic with EFA, else the plan's ports.
+
+    Neighbouring ports become one: a security group has room for few rules.
+    """
+    if mode == EFA:
+        return [EVERYTHING]
+    return merge(parse_need(port) for port in [*open_ports, *extra])
+
+
+def mark(name: str) -> str:
+    """How the description of each rule of the cluster *name* begins."""
+    return f"{MARK}{name}: "
+
+
+def wanted(group: str, members: Sequence[Need], ssh_from: Iterable[str], name: str) -> list[Rule]:
+    """The rules that *group* has to hold: members both ways, ssh from named networks.
+
+    The way out is asked for as well: a group whose default outbound rule was taken away blocks the cluster just so.
+    """
+    rules = []
+    for need in members:
+        why = "all traffic between members (EFA)" if need.protocol == ALL else "between members"
+        for direction in (IN, OUT):
+            text = mark(name) + why
+            rules.append(Rule(direction, need.protocol, need.first, need.last, group, text))
+    for network in ssh_from:
+        rules.append(Rule(IN, "tcp", SSH.first, SSH.last, network, mark(name) + "ssh"))
+    return rules
+
+
+def lets(rule: Rule, direction: str, protocol: str) -> bool:
+    """Whether *rule* speaks of this direction and protocol at all."""
+    return rule.direction == direction and rule.protocol in (ALL, protocol)
+
+
+def lacking(want: Rule, groups: Sequence[Group], own: str, members: Sequence[str]) -> list[Need]:
+    """The ports of *want* that *groups* leave shut.
+
+    For all traffic (EFA) only a rule counts that names the very group that holds it: the default outbound 0.0.0.0/0
+    does not carry OS-bypass traffic (AWS EFA guide, "EFA-enabled security group"; aws-ofi-nccl#663). For ports any
+    rule counts that holds every member.
+
+    Args:
+        want: the rule.
+        groups: those that every member has.
+        own: id of the group that *want* names, "" when it names a network.
+        members: addresses of the cluster.
+    """
+    shared = {group.id for group in groups}
+
+    def holds(group: Group, rule: Rule) -> bool:
+        if not own:
+            return within(want.target, rule.target)
+        if want.protocol == ALL:
+            return rule.target == group.id
+        return rule.target in shared or all(within(one, rule.target) for one in members)
+
+    spans = [
+        (rule.first, rule.last)
+        for group in groups
+        for rule in group.rules
+        if lets(rule, want.direction, want.protocol) and holds(group, rule)
+    ]
+    left = subtract([(want.first, want.last)], spans)
+    return [Need(want.protocol, first, last) for first, last in left]
+
+
+def missing(
+    wants: Sequence[Rule], groups: Sequence[Group], own: str, members: Sequence[str]
+) -> list[tuple[Rule, list[Need]]]:
+    """The rules that the groups lack, each with the ports that are shut."""
+    found = []
+    for want in wants:
+        gap = lacking(want, groups, own if want.target == own else "", members)
+        if gap:
+            found.append((want, gap))
+    return found
+
+
+def stale(wants: Iterable[Rule], group: Group | None, name: str) -> list[Rule]:
+    """Rules that carry our mark and are wanted no longer; nobody else's rule is ever among them."""
+    keep = set(wants)
+    rules = group.rules if group else ()
+    return [rule for rule in rules if rule.description.startswith(mark(name)) and rule not in keep]
+
+
+def without(group: Group, rules: Sequence[Rule]) -> Group:
+    """The group as it is once *rules* are gone."""
+    return replace(group, rules=tuple(rule for rule in group.rules if rule not in rules))
+
+
+def open_to_all(groups: Iterable[Group]) -> list[tuple[Group, Rule]]:
+    """Rules that let the whole world in at the ssh port."""
+    return [
+        (group, rule)
+        for group in groups
+        for rule in group.rules
+        if rule.target in EVERYBODY
+        and lets(rule, IN, "tcp")
+        and rule.first <= SSH.first <= rule.last
+    ]
+
+
+def as_argument(rule: Rule, own: str, own_name: str) -> dict[str, Any]:
+    """The rule as ``amazon.aws.ec2_security_group`` takes it; a group that is still to be made is known by its name."""
+    result: dict[str, Any] = {"rule_desc": rule.description}
+    if rule.protocol == ALL:
+        result["proto"] = "all"
+    else:
+        result |= {"proto": rule.protocol, "from_port": rule.first, "to_port": rule.last}
+    if rule.target == own:
+        result |= {"group_id": own} if own.startswith("sg-") else {"group_name": own_name}
+    elif ":" in rule.target:
+        result["cidr_ipv6"] = rule.target
+    else:
+        result["cidr_ip"] = rule.target
+    return result
+
+
+@dataclass(frozen=True)
+class Member:
+    """A node as the rules see it: its cluster address and the groups that guard it."""
+
+    node: str
+    address: str
+    interface: Interface
+
+
+def opened(
+    rules: Iterable[Rule], direction: str, need: Need, address: str, groups: Iterable[str]
+) -> list[Span]:
+    """The spans of *need* that *rules* open towards a peer with this address and these groups."""
+    peers = set(groups)
+    return [
+        (rule.first, rule.last)
+        for rule in rules
+        if lets(rule, direction, need.protocol)
+        and (rule.target in peers or (need.protocol != ALL and within(address, rule.target)))
+    ]
+
+
+def shut(seen: Seen, here: Member, peer: Member, direction: str, need: Need) -> list[Need]:
+    """The ports of *need* that the groups of *here* keep shut in *direction* towards *peer*; groups add up.
+
+    EFA asks for one group that both have and that names itself, so a peer counts by the groups that are shared.
+    """
+    rules = [
+        rule
+        for one in here.interface.groups
+        if one in seen.groups
+        for rule in seen.groups[one].rules
+    ]
+    peers = peer.interface.groups
+    if need.protocol == ALL:
+        peers = tuple(set(peers) & set(here.interface.groups))
+    spans = opened(rules, direction, need, peer.address, peers)
+    left = subtract([(need.first, need.last)], spans)
+    return [Need(need.protocol, first, last) for first, last in left]
+
+
+def permission(rule: Rule) -> dict[str, Any]:
+    """The rule as the module ``ec2_revoked_rules`` takes it."""
+    return {
+        "direction": rule.direction,
+        "protocol": rule.protocol,
+        "first": rule.first,
+        "last": rule.last,
+        "target": rule.target,
+        "description": rule.description,
+    }
+
+
+def tags_of(name: str, more: Mapping[str, str]) -> dict[str, str]:
+    """The tags of a group that we make."""
+    return {**{str(key): str(value) for key, value in more.items()}, TAG: name}
+
+
+# On a group: made by Fullmesh for the cluster of this name. On an interface, "<TAG>/<name>": groups that we put there.
+TAG = "fullmesh-cluster"

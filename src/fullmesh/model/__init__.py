@@ -1,0 +1,1 @@
+"""The cluster plan and what it is made of."""

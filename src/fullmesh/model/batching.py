@@ -1,0 +1,95 @@
+"""Settings that steer a run and say nothing about what a node should be: how many at a time, where ssh finds one.
+
+Pure: data in, data or faults out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fullmesh.model import addresses
+from fullmesh.model.faults import Fault
+from fullmesh.transaction import split
+
+EVERYONE = "100%"
+HIGHEST_PORT = 65535
+
+
+def batches(value: Any) -> list[int | str]:
+    """Read ``fullmesh_serial`` as a play's ``serial`` takes it.
+
+    Args:
+        value: a number of nodes, a percentage of them, or a list of these, one for each batch (the last one repeats:
+            Ansible's playbook guide, "Setting the batch size with serial").
+
+    Raises:
+        ValueError: none of these; Ansible itself takes ``0`` for "all" and rounds ``0%`` up to one node.
+    """
+    given = value if isinstance(value, list) else [value]
+    if not given:
+        raise ValueError("the list is empty")
+    return [_batch(one) for one in given]
+
+
+def _batch(value: Any) -> int | str:
+    text = str(value)
+    if not isinstance(value, bool):
+        if re.fullmatch(r"[1-9][0-9]*", text, re.ASCII):
+            return int(text)
+        if re.fullmatch(r"([1-9][0-9]?|100)%", text, re.ASCII):
+            return text
+    raise ValueError(f"{text!r} is neither a number of nodes nor a percentage up to 100%")
+
+
+def serial(value: Any, faults: list[Fault]) -> list[int | str]:
+    """The same for the plan: what cannot be read is a fault."""
+    try:
+        return batches(value)
+    except ValueError as error:
+        faults.append(
+            Fault(
+                "PL-128",
+                f"fullmesh_serial {value!r}: {error}",
+                "Say how many nodes may change at a time, such as 1 or 25%",
+            )
+        )
+        return [EVERYONE]
+
+
+def ssh_addresses(hosts: Mapping[str, Mapping[str, Any]], faults: list[Fault]) -> None:
+    """Refuse a ``fullmesh_ssh_address`` that ssh could not be pointed at."""
+    for host, chosen in hosts.items():
+        given = str(chosen.get("fullmesh_ssh_address") or "")
+        if given and not is_ssh_address(given):
+            faults.append(
+                Fault(
+                    "PL-129",
+                    f"{host}: fullmesh_ssh_address {given!r} is not an address or host name, with or without a port",
+                    "Write it like gateway.example:2223 or [fd78::1]:22",
+                )
+            )
+
+
+def is_ssh_address(text: str) -> bool:
+    """Whether *text* is ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address."""
+    try:
+        host, port = split(text)
+    except ValueError:
+        return False
+    return 0 <= port <= HIGHEST_PORT and (
+        addresses.is_address(host) or addresses.is_host_name(host)
+    )
+
+
+def of_plan(hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]) -> list[int | str]:
+    """The batches that the plan of *hosts* says; everyone at once where no plan was made.
+
+    ``--limit`` leaves hosts without a plan, ``--syntax-check`` (and so ansible-lint) knows names of hosts and no more.
+    """
+    for host in hosts:
+        if host in hostvars and "fullmesh_plan" in hostvars[host]:
+            found: list[int | str] = hostvars[host]["fullmesh_plan"]["serial"]
+            return found
+    return [EVERYONE]

@@ -1,0 +1,244 @@
+"""A node's links: which interface gets which addresses."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fullmesh.model import addresses, stacks
+from fullmesh.model.faults import Fault
+
+FIELDS = frozenset(
+    {"interface", "addresses", "gateway", "dns", "search", "mtu", "routes", "vlan", "bond"}
+)
+# RFC 791: every host takes 576 octets; RFC 8200 5: IPv6 needs 1280. Ethernet's jumbo frames end at 9216,
+# InfiniBand's IPoIB connected mode at 65520.
+LOWEST_MTU, HIGHEST_MTU = 1280, 65520
+
+
+@dataclass(frozen=True)
+class Link:
+    """One interface of a node in the cluster.
+
+    Attributes:
+        interface: its name, "" when the node has to be asked.
+        mac: lower case, "" when it was not chosen by MAC.
+        addresses: with prefix; the first one is what peers use.
+        mtu: bytes; 0 leaves it as it is.
+        routes: ``{"to": network, "via": address}``.
+        vlan: what it is a VLAN of.
+        bond: what it binds.
+    """
+
+    interface: str
+    mac: str
+    addresses: tuple[addresses.Interface, ...]
+    gateway: str = ""
+    dns: tuple[str, ...] = ()
+    search: tuple[str, ...] = ()
+    mtu: int = 0
+    routes: tuple[tuple[str, str], ...] = field(default=())
+    vlan: stacks.Vlan | None = None
+    bond: stacks.Bond | None = None
+
+    def as_plan(self) -> dict[str, Any]:
+        """The link as plain data."""
+        return {
+            "interface": self.interface,
+            "mac": self.mac,
+            "addresses": [str(value) for value in self.addresses],
+            "gateway": self.gateway,
+            "dns": list(self.dns),
+            "search": list(self.search),
+            "mtu": self.mtu,
+            "routes": [{"to": to, "via": via} for to, via in self.routes],
+            "vlan": self.vlan.as_plan() if self.vlan else {},
+            "bond": self.bond.as_plan() if self.bond else {},
+        }
+
+
+def node_links(host: str, chosen: Mapping[str, Any], faults: list[Fault]) -> list[Link]:
+    """The links that a host's settings describe; what is wrong goes to *faults*."""
+    raw: list[Any] = []
+    if chosen.get("fullmesh_address") is not None:
+        raw.append(
+            {
+                "interface": chosen.get("fullmesh_interface") or "",
+                "addresses": chosen["fullmesh_address"],
+            }
+        )
+    more = chosen.get("fullmesh_links")
+    if more is not None and not isinstance(more, list):
+        faults.append(
+            Fault("PL-117", f"{host}: fullmesh_links is {more!r}", "Give a list of links")
+        )
+    elif more:
+        raw += more
+    if not raw:
+        faults.append(
+            Fault(
+                "PL-103",
+                f"{host}: no cluster address",
+                "Set fullmesh_address, for example 10.0.0.11/24",
+            )
+        )
+    links = [_link(f"{host}: link {at}", entry, faults) for at, entry in enumerate(raw)]
+    usable = named_links([link for link in links if link is not None])
+    if len(usable) == len(raw):
+        faults += stacks.node_faults(host, usable)
+    named = [link.interface or link.mac for link in usable if link.interface or link.mac]
+    for name in sorted({name for name in named if named.count(name) > 1}):
+        faults.append(
+            Fault("PL-117", f"{host}: two links use {name}", "Give one link all its addresses")
+        )
+    return first_with_address(usable) if len(usable) == len(raw) else []
+
+
+def first_with_address(links: list[Link]) -> list[Link]:
+    """The links with the first one that has an address in front: it carries the cluster address. [] where none has."""
+    ordered = sorted(links, key=lambda link: not link.addresses)
+    return ordered if ordered and ordered[0].addresses else []
+
+
+def named_links(links: list[Link]) -> list[Link]:
+    """Give bonds and VLANs the names that the user left out: bond0, bond1 ... and parent.id.
+
+    A VLAN whose parent is chosen by MAC keeps "" until the node says how that card is called.
+    """
+    used = {link.interface for link in links}
+    free = (f"bond{n}" for n in range(len(links)) if f"bond{n}" not in used)
+    result = []
+    for link in links:
+        name = link.interface
+        if not name and link.bond:
+            name = next(free)
+        elif not name and link.vlan and not addresses.MAC.match(link.vlan.parent):
+            name = stacks.derived_name(link.vlan.parent, link.vlan.number)
+        result.append(replace(link, interface=name))
+    return result
+
+
+def _link(where: str, entry: Any, faults: list[Fault]) -> Link | None:
+    if not isinstance(entry, Mapping) or not entry.keys() <= FIELDS:
+        seen = sorted(entry.keys() - FIELDS) if isinstance(entry, Mapping) else repr(entry)
+        faults.append(
+            Fault("PL-117", f"{where}: cannot read {seen}", f"Known: {', '.join(sorted(FIELDS))}")
+        )
+        return None
+    before = len(faults)
+    # whether a link may do without, only the node's other links show
+    given = entry.get("addresses")
+    parsed = _addresses(where, given, faults) if given else []
+    interface, mac = _identity(where, str(entry.get("interface") or ""), faults)
+    vlan = stacks.read_vlan(where, entry.get("vlan"), faults)
+    bond = stacks.read_bond(where, entry.get("bond"), faults)
+    if (entry.get("vlan") and entry.get("bond")) or ((vlan or bond) and mac):
+        faults.append(
+            Fault(
+                "PL-117",
+                f"{where}: it is more than one of a card's MAC, a VLAN and a bond",
+                "Write one link for each",
+            )
+        )
+    mtu = _mtu(where, entry.get("mtu", 0), faults)
+    gateway = _gateway(where, entry.get("gateway") or "", parsed, faults)
+    dns = tuple(_each(where, "dns", entry.get("dns", []), faults))
+    routes = _routes(where, entry.get("routes", []), faults)
+    if len(faults) > before:
+        return None
+    search = tuple(str(name) for name in entry.get("search", []))
+    return Link(interface, mac, tuple(parsed), gateway, dns, search, mtu, tuple(routes), vlan, bond)
+
+
+def _addresses(where: str, value: Any, faults: list[Fault]) -> list[addresses.Interface]:
+    result = []
+    for entry in value if isinstance(value, list) else [value]:
+        try:
+            result.append(addresses.parse_interface(entry))
+        except ValueError as error:
+            faults.append(
+                Fault(
+                    "PL-104", f"{where}: {error}", "Write address and prefix, such as 10.0.0.11/24"
+                )
+            )
+    return result
+
+
+def _identity(where: str, text: str, faults: list[Fault]) -> tuple[str, str]:
+    """Tell a MAC from a name."""
+    if addresses.MAC.match(text):
+        return "", text.lower()
+    if text and not addresses.INTERFACE_NAME.match(text):
+        faults.append(
+            Fault(
+                "PL-117",
+                f"{where}: {text!r} is neither an interface name nor a MAC",
+                "See `ip -br link` on the node",
+            )
+        )
+    return text, ""
+
+
+def _mtu(where: str, value: Any, faults: list[Fault]) -> int:
+    text = str(value or 0)
+    if text == "0":
+        return 0
+    if not text.isdigit() or not LOWEST_MTU <= int(text) <= HIGHEST_MTU:
+        faults.append(
+            Fault(
+                "PL-123",
+                f"{where}: mtu {text!r} is not between {LOWEST_MTU} and {HIGHEST_MTU}",
+                "Leave it out, or use 1500 or 9000",
+            )
+        )
+        return 0
+    return int(text)
+
+
+def _gateway(where: str, value: Any, own: list[addresses.Interface], faults: list[Fault]) -> str:
+    if not value:
+        return ""
+    try:
+        gateway = addresses.parse_address(value)
+    except ValueError as error:
+        faults.append(Fault("PL-123", f"{where}: gateway {error}", "Give the router's address"))
+        return ""
+    if not any(gateway in one.network and gateway != one.ip for one in own):
+        faults.append(
+            Fault(
+                "PL-123",
+                f"{where}: gateway {gateway} is in none of {', '.join(map(str, own)) or 'its networks'}",
+                "A gateway is a neighbour: mend it or the prefix",
+            )
+        )
+    return str(gateway)
+
+
+def _each(where: str, what: str, values: Any, faults: list[Fault]) -> list[str]:
+    result = []
+    for value in values if isinstance(values, list) else [values]:
+        try:
+            result.append(str(addresses.parse_address(value)))
+        except ValueError as error:
+            faults.append(Fault("PL-123", f"{where}: {what} {error}", "Give a list of addresses"))
+    return result
+
+
+def _routes(where: str, values: Any, faults: list[Fault]) -> list[tuple[str, str]]:
+
+    result = []
+    for value in values if isinstance(values, list) else [values]:
+        try:
+            network = ipaddress.ip_network(str(value["to"]))
+            result.append((str(network), str(addresses.parse_address(value["via"]))))
+        except (KeyError, TypeError, ValueError) as error:
+            faults.append(
+                Fault(
+                    "PL-123",
+                    f"{where}: route {value!r}: {error}",
+                    "Write {to: 10.1.0.0/24, via: 10.0.0.1}",
+                )
+            )
+    return result

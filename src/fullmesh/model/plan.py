@@ -1,0 +1,579 @@
+"""The cluster plan: everything that must agree, derived once from the inventory.
+
+Pure functions. :func:`from_hostvars` is what the filter calls; :func:`derive` does the work on plain data. All
+input faults are collected and raised together, before any node is touched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fullmesh import settings
+from fullmesh.code_digest import code_digest
+from fullmesh.model import addresses, ports, stacks
+from fullmesh.model import batching as steering
+from fullmesh.model.faults import Fault, RefusedError
+from fullmesh.model.nics import Link, node_links
+
+SCHEMA = 1
+CODES = {
+    "PL-100": "the group torch_nodes is empty",
+    "PL-101": "an unknown setting with one of our prefixes",
+    "PL-102": "a setting that is derived from the plan was set by hand",
+    "PL-103": "a node without a cluster address",
+    "PL-104": "a malformed or unusable address",
+    "PL-105": "one address on two nodes",
+    "PL-106": "cluster addresses in different networks",
+    "PL-107": "IPv4 and IPv6 mixed",
+    "PL-108": "a cluster-wide setting that differs between hosts",
+    "PL-109": "a port that is no port, or privileged",
+    "PL-110": "a named port inside the data range",
+    "PL-111": "two named ports are equal",
+    "PL-112": "a malformed data range",
+    "PL-113": "a data range too small for the ranks",
+    "PL-114": "a malformed number of ranks or process groups",
+    "PL-115": "node ranks that do not count from 0",
+    "PL-116": "a master that is not in the group",
+    "PL-117": "a malformed link",
+    "PL-118": "a malformed controller address",
+    "PL-119": "a malformed or repeated host name",
+    "PL-120": "a choice that does not exist",
+    "PL-121": "a controller with an unsupported ansible-core",
+    "PL-123": "a malformed gateway, route, MTU or name server",
+    "PL-124": "a malformed VLAN",
+    "PL-125": "a malformed bond",
+    "PL-126": "a card that is a member of a bond and something else as well",
+    "PL-127": "a VLAN that cannot sit on its parent",
+    "PL-128": "a malformed number of nodes at a time",
+    "PL-129": "a malformed address for ssh",
+}
+LOWEST_ANSIBLE, HIGHEST_ANSIBLE = [2, 16], [2, 21]
+HostSettings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What was read from the settings, before it becomes the plan.
+
+    Attributes:
+        order: hosts by node rank.
+        links: host -> its links, the first one carries the cluster address.
+        counts: host -> local ranks.
+        hostnames: host -> ``fullmesh_hostname`` or "".
+        named: setting -> port.
+        data: the data range.
+        controllers: addresses and networks that must never be locked out.
+        leads_time: whether the nodes take their time from one of them (role time_sync), which opens NTP to peers.
+    """
+
+    order: Sequence[str]
+    links: Mapping[str, Sequence[Link]]
+    counts: Mapping[str, int]
+    hostnames: Mapping[str, str]
+    named: Mapping[str, int]
+    data: ports.PortRange
+    controllers: Sequence[str]
+    leads_time: bool
+
+
+def from_hostvars(
+    hostvars: Any, hosts: Sequence[str], root: Path = settings.ROOT
+) -> dict[str, Any]:
+    """Derive the plan from Ansible's ``hostvars``.
+
+    Args:
+        hostvars: host name -> its variables (values are read only for names of ours).
+        hosts: the members of ``torch_nodes`` in inventory order.
+        root: the checkout, for the roles' argument specs and the code's digest.
+
+    Raises:
+        RefusedError: with every fault of the inventory.
+    """
+    names = settings.known_names(root)
+    faults: list[Fault] = []
+    chosen: dict[str, dict[str, Any]] = {}
+    for host in hosts:
+        variables = hostvars[host]
+        faults += settings.name_faults(host, variables, names)
+        chosen[host] = {
+            name: _plain(variables[name])
+            for name in settings.ours(variables, names)
+            if name in names.settable
+        }
+    return derive(chosen, faults=faults, code=code_digest(root))
+
+
+def controller_faults(ansible_core: str) -> list[Fault]:
+    """A fault when the controller's ansible-core is not one that the roles are written for.
+
+    2.16 is the last that manages Python 3.6 and 2.7 nodes (EL 7 and 8); 2.21 the newest that was looked at.
+    """
+    numbers = [int(part) for part in re.findall(r"\d+", ansible_core)[:2]]
+    if LOWEST_ANSIBLE <= numbers <= HIGHEST_ANSIBLE:
+        return []
+    return [
+        Fault(
+            "PL-121",
+            f"ansible-core {ansible_core} is not supported",
+            "Use 2.16 to 2.21: pip install -r requirements.txt brings the right one",
+        )
+    ]
+
+
+def _plain(value: Any) -> Any:
+    """Ansible tags the values it hands out; the plan keeps plain data."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def derive(
+    hosts: Mapping[str, HostSettings], *, faults: Sequence[Fault] = (), code: str = ""
+) -> dict[str, Any]:
+    """Derive the plan (see docs/architecture.md for its shape).
+
+    Args:
+        hosts: host name -> its settings (``fullmesh_*`` and the roles'), in inventory order.
+        faults: what was already found wrong (unknown names).
+        code: digest of the code that will run.
+
+    Raises:
+        RefusedError: with every fault.
+    """
+    found = list(faults)
+    if not hosts:
+        found.append(
+            Fault("PL-100", "the group torch_nodes has no hosts", "Name the nodes in the inventory")
+        )
+        raise RefusedError(found)
+    common = _common(hosts, found)
+    links = {host: node_links(host, chosen, found) for host, chosen in hosts.items()}
+    counts = {host: _local_ranks(host, chosen, found) for host, chosen in hosts.items()}
+    order = _order(hosts, str(common["fullmesh_master"] or ""), found)
+    _check_addresses(links, _routed(common["fullmesh_routed"], found), found)
+    named_ports = _named_ports(common, found)
+    data = _data_range(common, max(counts.values()), found)
+    _check_overlap(named_ports, data, found)
+    controllers = _controllers(common["fullmesh_controllers"], found)
+    hostnames = _hostnames(hosts, found)
+    _check_choices(hosts, found)
+    batches = steering.serial(common["fullmesh_serial"], found)
+    steering.ssh_addresses(hosts, found)
+    if found or data is None:
+        raise RefusedError(sorted(set(found)))
+    leads_time = any(own.get("time_sync_source") == "leader" for own in hosts.values())
+    plan = _assemble(
+        Parts(order, links, counts, hostnames, named_ports, data, controllers, leads_time)
+    )
+    plan["digests"] = {host: _digest(plan, chosen, code) for host, chosen in hosts.items()}
+    # After the digests: how many go at a time says nothing about what a node is.
+    plan["serial"] = batches
+    return plan
+
+
+def _common(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> dict[str, Any]:
+    """The cluster-wide settings; hosts that disagree are a fault."""
+    result: dict[str, Any] = {}
+    for name in settings.CLUSTER_WIDE:
+        values = {
+            host: chosen.get(name, settings.PLAN_SETTINGS[name]) for host, chosen in hosts.items()
+        }
+        result[name] = next(iter(values.values()))
+        spellings = {json.dumps(value, sort_keys=True, default=str) for value in values.values()}
+        if len(spellings) > 1:
+            seen = ", ".join(f"{host}: {value!r}" for host, value in values.items())
+            faults.append(
+                Fault(
+                    "PL-108",
+                    f"{name} must be the same on every host ({seen})",
+                    "Set it once, for the group torch_nodes",
+                )
+            )
+    return result
+
+
+def _local_ranks(host: str, chosen: HostSettings, faults: list[Fault]) -> int:
+    value = chosen.get("fullmesh_local_ranks", settings.PLAN_SETTINGS["fullmesh_local_ranks"])
+    try:
+        return _whole(value, lowest=1, highest=1024)
+    except ValueError as error:
+        faults.append(
+            Fault(
+                "PL-114",
+                f"{host}: fullmesh_local_ranks {error}",
+                "Give the number of GPUs, 1 without",
+            )
+        )
+        return 1
+
+
+def _whole(value: Any, *, lowest: int, highest: int) -> int:
+    text = str(value)
+    digits = text.isascii() and text.isdigit() and not isinstance(value, bool)
+    if not digits or not lowest <= int(text) <= highest:
+        raise ValueError(f"{text!r} is not a whole number between {lowest} and {highest}")
+    return int(text)
+
+
+def _routed(value: Any, faults: list[Fault]) -> bool:
+    """Read ``fullmesh_routed``; Ansible's ``-e x=yes`` arrives as text."""
+    text = str(value).lower()
+    if text not in ("true", "yes", "1", "on", "false", "no", "0", "off"):
+        faults.append(Fault("PL-120", f"fullmesh_routed is {value!r}", "Use true or false"))
+    return text in ("true", "yes", "1", "on")
+
+
+def _check_choices(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> None:
+    for host, chosen in hosts.items():
+        converge = chosen.get("fullmesh_converge", "auto")
+        if converge not in ("auto", "always"):
+            faults.append(
+                Fault("PL-120", f"{host}: fullmesh_converge is {converge!r}", "Use auto or always")
+            )
+
+
+def _order(hosts: Mapping[str, HostSettings], master: str, faults: list[Fault]) -> list[str]:
+    """The hosts by node rank: given ranks, else the master first and the inventory's order."""
+    names = list(hosts)
+    if master and master not in hosts:
+        faults.append(
+            Fault(
+                "PL-116",
+                f"fullmesh_master is {master!r}, which is not in torch_nodes",
+                f"Name one of: {', '.join(names)}",
+            )
+        )
+        return names
+    given = {
+        host: chosen["fullmesh_node_rank"]
+        for host, chosen in hosts.items()
+        if chosen.get("fullmesh_node_rank") is not None
+    }
+    if not given:
+        return sorted(names, key=lambda host: host != (master or names[0]))
+    return _order_as_given(names, given, master, faults)
+
+
+def _order_as_given(
+    names: list[str], given: Mapping[str, Any], master: str, faults: list[Fault]
+) -> list[str]:
+    ranks = {host: str(rank) for host, rank in given.items()}
+    if sorted(ranks.values()) != sorted(str(rank) for rank in range(len(names))):
+        seen = ", ".join(f"{host}: {ranks.get(host, 'unset')}" for host in names)
+        faults.append(
+            Fault(
+                "PL-115",
+                f"the node ranks are not 0 to {len(names) - 1}, each once ({seen})",
+                "Set fullmesh_node_rank on every host or on none",
+            )
+        )
+        return names
+    order = sorted(names, key=lambda host: int(ranks[host]))
+    if master and order[0] != master:
+        faults.append(
+            Fault(
+                "PL-115",
+                f"fullmesh_master is {master}, but node rank 0 is {order[0]}",
+                "Rank 0 holds the master port: drop one of the two settings",
+            )
+        )
+    return order
+
+
+def _check_addresses(
+    links: Mapping[str, Sequence[Link]], routed: bool, faults: list[Fault]
+) -> None:
+    owners: dict[addresses.Address, list[str]] = {}
+    for host, own in links.items():
+        for link in own:
+            for value in link.addresses:
+                owners.setdefault(value.ip, []).append(host)
+    for address, names in owners.items():
+        if len(names) > 1:
+            faults.append(
+                Fault(
+                    "PL-105",
+                    f"{address} is given to {', '.join(names)}",
+                    "Give every node an address of its own",
+                )
+            )
+    primary = {host: own[0].addresses[0] for host, own in links.items() if own}
+    _check_primary(primary, routed, faults)
+
+
+def _check_primary(
+    primary: Mapping[str, addresses.Interface], routed: bool, faults: list[Fault]
+) -> None:
+    families = Counter(value.version for value in primary.values())
+    seen = ", ".join(f"{host}: {value}" for host, value in primary.items())
+    if len(families) > 1:
+        # Gloo stops at once with "ss1.ss_family == ss2.ss_family. 2 vs 10" (gloo device.cc:288).
+        faults.append(
+            Fault(
+                "PL-107",
+                f"some cluster addresses are IPv4 and some IPv6 ({seen})",
+                "Let the first address of every node have the same family",
+            )
+        )
+    elif not routed and len({value.network for value in primary.values()}) > 1:
+        faults.append(
+            Fault(
+                "PL-106",
+                f"the cluster addresses are not in one network ({seen})",
+                "Mend the address or prefix, or set fullmesh_routed: true when a router joins them",
+            )
+        )
+
+
+def _named_ports(common: Mapping[str, Any], faults: list[Fault]) -> dict[str, int]:
+    """The ports that have a name: master, rendezvous, and the site's other services."""
+    result: dict[str, int] = {}
+    wanted = {
+        "fullmesh_master_port": common["fullmesh_master_port"],
+        "fullmesh_rendezvous_port": common["fullmesh_rendezvous_port"],
+    }
+    services = common["fullmesh_service_ports"]
+    if isinstance(services, list):
+        wanted |= {f"fullmesh_service_ports[{at}]": port for at, port in enumerate(services)}
+    else:
+        faults.append(
+            Fault("PL-109", f"fullmesh_service_ports is {services!r}", "Give a list of ports")
+        )
+    for name, value in wanted.items():
+        try:
+            result[name] = ports.parse_port(value)
+        except ValueError as error:
+            faults.append(Fault("PL-109", f"{name}: {error}", "Choose a free port, such as 29500"))
+    for port, count in Counter(result.values()).items():
+        if count > 1:
+            names = ", ".join(name for name, value in result.items() if value == port)
+            faults.append(
+                Fault("PL-111", f"{names} are all {port}", "Give each service a port of its own")
+            )
+    return result
+
+
+def _data_range(
+    common: Mapping[str, Any], local_ranks: int, faults: list[Fault]
+) -> ports.PortRange | None:
+    try:
+        groups = _whole(common["fullmesh_process_groups"], lowest=1, highest=4096)
+    except ValueError as error:
+        faults.append(
+            Fault("PL-114", f"fullmesh_process_groups {error}", "Give the groups that a job makes")
+        )
+        return None
+    written = common["fullmesh_data_ports"]
+    try:
+        if str(written) == "auto":
+            return ports.default_range(local_ranks, groups)
+        chosen = ports.parse_range(written)
+    except ValueError as error:
+        code = "PL-113" if str(written) == "auto" else "PL-112"
+        faults.append(
+            Fault(code, f"fullmesh_data_ports: {error}", "Use auto, or a range like 50000-54095")
+        )
+        return None
+    need = ports.smallest_size(local_ranks, groups)
+    if len(chosen) < need:
+        faults.append(
+            Fault(
+                "PL-113",
+                f"fullmesh_data_ports {written} holds {len(chosen)} ports, {local_ranks} rank(s) on a node"
+                f" with {groups} process groups need {need}",
+                "Widen the range, use auto, or lower fullmesh_process_groups",
+            )
+        )
+    return chosen
+
+
+def _check_overlap(
+    named: Mapping[str, int], data: ports.PortRange | None, faults: list[Fault]
+) -> None:
+    for name, port in named.items():
+        if data is not None and port in data:
+            # The kernel would hand the port to an outgoing connection sooner or later: EADDRINUSE at random.
+            faults.append(
+                Fault(
+                    "PL-110",
+                    f"{name} {port} lies inside the data range {data.first}-{data.last}",
+                    "Move one of the two",
+                )
+            )
+
+
+def _controllers(value: Any, faults: list[Fault]) -> list[str]:
+    entries = value if isinstance(value, list) else [value]
+    result = []
+    for entry in entries:
+        try:
+            network = ipaddress.ip_network(str(entry), strict=False)
+        except ValueError:
+            faults.append(
+                Fault(
+                    "PL-118",
+                    f"fullmesh_controllers: {entry!r} is neither an address nor a network",
+                    "Give the addresses from which you manage the nodes",
+                )
+            )
+        else:
+            single = network.prefixlen == network.max_prefixlen
+            result.append(str(network.network_address) if single else str(network))
+    return result
+
+
+def _hostnames(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> dict[str, str]:
+    result = {host: str(chosen.get("fullmesh_hostname") or "") for host, chosen in hosts.items()}
+    for host, name in result.items():
+        if name and not addresses.is_host_name(name):
+            faults.append(
+                Fault(
+                    "PL-119",
+                    f"{host}: fullmesh_hostname {name!r} is not a host name",
+                    "Use letters, digits, '-' and '.', see RFC 1123",
+                )
+            )
+    for name, count in Counter(filter(None, result.values())).items():
+        if count > 1:
+            owners = ", ".join(host for host, own in result.items() if own == name)
+            faults.append(
+                Fault(
+                    "PL-119",
+                    f"fullmesh_hostname {name!r} is given to {owners}",
+                    "Give each its own",
+                )
+            )
+    return result
+
+
+def _nodes(parts: Parts) -> dict[str, Any]:
+    nodes: dict[str, Any] = {}
+    first = 0
+    for rank, host in enumerate(parts.order):
+        own = parts.links[host]
+        nodes[host] = {
+            "name": host,
+            "node_rank": rank,
+            "hostname": parts.hostnames[host],
+            "address": str(own[0].addresses[0].ip),
+            "local_ranks": parts.counts[host],
+            "first_rank": first,
+            "ranks": list(range(first, first + parts.counts[host])),
+            "interface": own[0].interface,
+            "links": [link.as_plan() for link in own],
+        }
+        first += parts.counts[host]
+    return nodes
+
+
+def _assemble(parts: Parts) -> dict[str, Any]:
+    nodes = _nodes(parts)
+    every = [
+        value.ip for host in parts.order for link in parts.links[host] for value in link.addresses
+    ]
+    master = parts.links[parts.order[0]][0].addresses[0].ip
+    store, rendezvous = parts.named["fullmesh_master_port"], parts.named["fullmesh_rendezvous_port"]
+    return {
+        "schema": SCHEMA,
+        "family": f"ipv{master.version}",
+        "world_size": sum(parts.counts.values()),
+        "nnodes": len(parts.order),
+        "master": {"node": parts.order[0], "address": str(master), "port": store},
+        "rendezvous": {
+            "endpoint": addresses.endpoint(master, rendezvous),
+            "port": rendezvous,
+        },
+        "data_ports": parts.data.as_plan(),
+        "open_ports": [
+            *(f"{port}/tcp" for port in sorted((store, rendezvous))),
+            f"{parts.data.first}-{parts.data.last}/tcp",
+            *(["123/udp"] if parts.leads_time else []),
+        ],
+        "reserved_ports": sorted(parts.named.values()),
+        "peers": [str(address) for address in every],
+        "controllers": list(parts.controllers),
+        "hosts": [_hosts_line(nodes[host]) for host in parts.order],
+        "nodes": nodes,
+    }
+
+
+def _hosts_line(node: Mapping[str, Any]) -> dict[str, Any]:
+    """One line for /etc/hosts. An inventory may use addresses as names: those are no names."""
+    names = [name for name in (node["name"], node["hostname"]) if name]
+    usable = list(dict.fromkeys(name for name in names if addresses.is_host_name(name)))
+    return {"address": node["address"], "names": usable or [f"node{node['node_rank']}"]}
+
+
+def _digest(plan: Mapping[str, Any], chosen: HostSettings, code: str) -> str:
+    """What a node is made from: the plan, its own settings, the code."""
+    state = {k: v for k, v in chosen.items() if not k.startswith(settings.NOT_STATE)}
+    text = json.dumps([plan, state, code], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def node_view(plan: Mapping[str, Any], host: str, observed: Mapping[str, Any]) -> dict[str, Any]:
+    """The plan's entry of *host*, each link with the name of the interface that is really there.
+
+    A bond's members and a VLAN's parent have names, too, whatever the inventory chose them by; a bond or VLAN itself
+    need not be there yet.
+
+    Args:
+        plan: the cluster plan.
+        host: inventory name.
+        observed: ``ansible_facts['fullmesh']`` of node_facts; only ``interfaces`` is read.
+    """
+    node: dict[str, Any] = json.loads(json.dumps(plan["nodes"][host]))
+    interfaces = observed.get("interfaces", [])
+    for link in node["links"]:
+        vlan, bond = link.get("vlan") or {}, link.get("bond") or {}
+        if vlan:
+            vlan["parent"] = found_card(vlan["parent"], interfaces) or vlan["parent"]
+            if not addresses.MAC.match(vlan["parent"]):
+                link["interface"] = link["interface"] or stacks.derived_name(
+                    vlan["parent"], vlan["id"]
+                )
+        elif bond:
+            names = [found_card(one, interfaces) or one for one in bond["members"]]
+            if "primary" in bond:
+                bond["primary"] = names[bond["members"].index(bond["primary"])]
+            bond["members"] = names
+        else:
+            link["interface"] = found_interface(link, interfaces)
+    node["interface"] = node["links"][0]["interface"]
+    return node
+
+
+# Devices that borrow the hardware address of another one.
+BORROWERS = ("vlan", "bond", "bridge", "macvlan")
+
+
+def found_card(wanted: str, interfaces: Sequence[Mapping[str, Any]]) -> str:
+    """Name the interface that has the name or MAC *wanted*; "" for none."""
+    for interface in interfaces:
+        if addresses.MAC.match(wanted):
+            match = (
+                interface["mac"].lower() == wanted.lower()
+                and interface.get("kind", "") not in BORROWERS
+            )
+        else:
+            match = interface["name"] == wanted
+        if match:
+            return str(interface["name"])
+    return ""
+
+
+def found_interface(link: Mapping[str, Any], interfaces: Sequence[Mapping[str, Any]]) -> str:
+    """Name the interface that *link* means: by name, by MAC, else the one that has its address now; "" for none."""
+    if link["interface"] or link["mac"]:
+        return found_card(link["interface"] or link["mac"], interfaces)
+    for interface in interfaces:
+        held = {str(entry).split("/", 1)[0] for entry in interface["addresses"]}
+        if any(str(entry).split("/", 1)[0] in held for entry in link["addresses"]):
+            return str(interface["name"])
+    return ""

@@ -1,0 +1,333 @@
+"""VLANs and bonds of a node: what a user may write, and what the links must be to each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from fullmesh.model import addresses
+from fullmesh.model.faults import Fault
+
+# IEEE 802.1Q: 0 is "no VLAN", 4095 is reserved.
+LOWEST_VLAN, HIGHEST_VLAN = 1, 4094
+LONGEST_NAME = 15  # IFNAMSIZ - 1
+# The kernel's Documentation/networking/bonding.rst. "broadcast" sends every frame on every card: no cluster wants it.
+MODES = (
+    "active-backup",
+    "802.3ad",
+    "balance-rr",
+    "balance-xor",
+    "balance-tlb",
+    "balance-alb",
+)
+WITH_PRIMARY = ("active-backup", "balance-tlb", "balance-alb")
+WITH_HASH = ("802.3ad", "balance-xor", "balance-tlb")
+WORDS = {
+    "lacp_rate": ("slow", "fast"),
+    "xmit_hash_policy": ("layer2", "layer2+3", "layer3+4", "encap2+3", "encap3+4"),
+    "ad_select": ("stable", "bandwidth", "count"),
+}
+ONLY_IN = {
+    "lacp_rate": ("802.3ad",),
+    "ad_select": ("802.3ad",),
+    "xmit_hash_policy": WITH_HASH,
+    "primary": WITH_PRIMARY,
+}
+MILLISECONDS = ("miimon", "updelay", "downdelay")
+# Without it a dead cable is never noticed (the kernel's default is 0, "off").
+MIIMON = 100
+SLOWEST_MIIMON = 10000
+BOND_FIELDS = frozenset({"mode", "members", "primary", *MILLISECONDS, *WORDS})
+VLAN_FIELDS = frozenset({"id", "parent"})
+
+
+class Linked(Protocol):
+    """What is read of a link here."""
+
+    @property
+    def interface(self) -> str:
+        """Its name."""
+
+    @property
+    def mac(self) -> str:
+        """Its hardware address where it was chosen by it."""
+
+    @property
+    def mtu(self) -> int:
+        """Bytes, 0 as it is."""
+
+    @property
+    def addresses(self) -> Sequence[addresses.Interface]:
+        """What it gets."""
+
+    @property
+    def vlan(self) -> Vlan | None:
+        """What it is a VLAN of."""
+
+    @property
+    def bond(self) -> Bond | None:
+        """What it binds."""
+
+
+@dataclass(frozen=True)
+class Vlan:
+    """IEEE 802.1Q: a tag on the frames of another interface.
+
+    Attributes:
+        number: the tag, 1-4094.
+        parent: name or MAC of the interface that carries it.
+    """
+
+    number: int
+    parent: str
+
+    def as_plan(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"id": self.number, "parent": self.parent}
+
+
+@dataclass(frozen=True)
+class Bond:
+    """Several cards as one interface.
+
+    Attributes:
+        mode: the kernel's name of it.
+        members: names or MACs, at least one.
+        options: the other options of the kernel's driver, (name, value).
+    """
+
+    mode: str
+    members: tuple[str, ...]
+    options: tuple[tuple[str, str | int], ...] = ()
+
+    def as_plan(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"mode": self.mode, "members": list(self.members), **dict(self.options)}
+
+
+def is_card(text: object) -> bool:
+    """Whether *text* is the name or the MAC of an interface."""
+    written = str(text)
+    return bool(addresses.MAC.match(written) or addresses.INTERFACE_NAME.match(written))
+
+
+def plain(text: object) -> str:
+    """One spelling: a MAC in lower case, a name as it is."""
+    written = str(text)
+    return written.lower() if addresses.MAC.match(written) else written
+
+
+def read_vlan(where: str, value: Any, faults: list[Fault]) -> Vlan | None:
+    """Read ``{id: 100, parent: eth1}``; what is wrong goes to *faults*."""
+    if not value:
+        return None
+    if not isinstance(value, Mapping) or not value.keys() <= VLAN_FIELDS:
+        faults.append(
+            Fault("PL-124", f"{where}: cannot read vlan {value!r}", "Write {id: 100, parent: eth1}")
+        )
+        return None
+    number, parent = str(value.get("id", "")), value.get("parent") or ""
+    good = number.isascii() and number.isdigit() and LOWEST_VLAN <= int(number) <= HIGHEST_VLAN
+    if not good:
+        faults.append(
+            Fault(
+                "PL-124",
+                f"{where}: vlan id {value.get('id')!r} is not between {LOWEST_VLAN} and {HIGHEST_VLAN}",
+                "Ask whoever set up the switch for the tag",
+            )
+        )
+    if not is_card(parent):
+        faults.append(
+            Fault(
+                "PL-124",
+                f"{where}: vlan parent {parent!r} is neither an interface name nor a MAC",
+                "Name the card or bond that carries the VLAN",
+            )
+        )
+        good = False
+    return Vlan(int(number), plain(parent)) if good else None
+
+
+def read_bond(where: str, value: Any, faults: list[Fault]) -> Bond | None:
+    """Read ``{mode: 802.3ad, members: [eth1, eth2]}``; what is wrong goes to *faults*."""
+    if not value:
+        return None
+    if not isinstance(value, Mapping) or not value.keys() <= BOND_FIELDS:
+        seen = sorted(value.keys() - BOND_FIELDS) if isinstance(value, Mapping) else repr(value)
+        known = ", ".join(sorted(BOND_FIELDS))
+        faults.append(Fault("PL-125", f"{where}: cannot read bond {seen}", f"Known: {known}"))
+        return None
+    before = len(faults)
+    mode = str(value.get("mode", ""))
+    if mode not in MODES:
+        faults.append(
+            Fault("PL-125", f"{where}: bond mode {mode!r}", f"Use one of {', '.join(MODES)}")
+        )
+    members = _members(where, value.get("members"), faults)
+    options: dict[str, str | int] = {"miimon": MIIMON}
+    for name in sorted(value.keys() - {"mode", "members"}):
+        options[name] = _option(where, name, value[name], faults)
+    if mode in MODES:
+        faults += _misplaced(where, mode, members, options)
+    return Bond(mode, members, tuple(options.items())) if len(faults) == before else None
+
+
+def _members(where: str, value: Any, faults: list[Fault]) -> tuple[str, ...]:
+    given = value if isinstance(value, list) else []
+    members = tuple(plain(one) for one in given)
+    if not members or not all(is_card(one) for one in given) or len(set(members)) < len(members):
+        faults.append(
+            Fault(
+                "PL-125",
+                f"{where}: bond members {value!r}",
+                "Give a list of different cards by name or MAC, such as [eth1, eth2]",
+            )
+        )
+    return members
+
+
+def _option(where: str, name: str, value: Any, faults: list[Fault]) -> str | int:
+    if name in MILLISECONDS:
+        text = str(value)
+        lowest = 1 if name == "miimon" else 0
+        if text.isascii() and text.isdigit() and lowest <= int(text) <= SLOWEST_MIIMON:
+            return int(text)
+        faults.append(
+            Fault(
+                "PL-125",
+                f"{where}: bond {name} {value!r} is not between {lowest} and {SLOWEST_MIIMON}",
+                "Give milliseconds, such as 100",
+            )
+        )
+        return 0
+    if name in WORDS and value not in WORDS[name]:
+        choices = ", ".join(WORDS[name])
+        faults.append(Fault("PL-125", f"{where}: bond {name} {value!r}", f"Use one of {choices}"))
+    return plain(value)
+
+
+def _misplaced(
+    where: str, mode: str, members: Sequence[str], options: Mapping[str, str | int]
+) -> list[Fault]:
+    """Options that the kernel would refuse, or silently round."""
+    faults = [
+        Fault("PL-125", f"{where}: bond mode {mode} has no {name}", f"It belongs to {words}")
+        for name, modes in ONLY_IN.items()
+        if name in options and mode not in modes
+        for words in [", ".join(modes)]
+    ]
+    if "primary" in options and options["primary"] not in members:
+        faults.append(
+            Fault(
+                "PL-125",
+                f"{where}: bond primary {options['primary']!r} is none of its members",
+                f"Use one of {', '.join(members)}, spelt as there",
+            )
+        )
+    beat = options["miimon"]
+    for name in ("updelay", "downdelay"):
+        delay = options.get(name, 0)
+        if isinstance(delay, int) and isinstance(beat, int) and beat and delay % beat:
+            faults.append(
+                Fault(
+                    "PL-125",
+                    f"{where}: bond {name} {delay} is no multiple of miimon {beat}",
+                    "The kernel would round it: give a multiple",
+                )
+            )
+    return faults
+
+
+# --- what the links of one node are to each other ---------------------------------------------
+
+
+def derived_name(parent: str, number: int) -> str:
+    """``eth1.100``; ``vlan100`` where that is too long for the kernel (15 bytes), as with ``enp129s0f0np0``."""
+    name = f"{parent}.{number}"
+    return name if len(name) <= LONGEST_NAME else f"vlan{number}"
+
+
+def node_faults(host: str, links: Sequence[Linked]) -> list[Fault]:
+    """Say what no single link shows: cards used twice, VLANs on VLANs, parents that are too small."""
+    return [*_shared_cards(host, links), *_vlan_faults(host, links), *_idle(host, links)]
+
+
+def _shared_cards(host: str, links: Sequence[Linked]) -> list[Fault]:
+    uses = Counter(one for link in links if link.bond for one in link.bond.members)
+    own = {name for link in links for name in (link.interface, link.mac) if name}
+    own |= {link.vlan.parent for link in links if link.vlan}
+    faults = [
+        Fault("PL-126", f"{host}: {one} is in {count} bonds", "A card belongs to one bond")
+        for one, count in sorted(uses.items())
+        if count > 1
+    ]
+    faults += [
+        Fault(
+            "PL-126",
+            f"{host}: {one} is a member of a bond and used by itself",
+            "Give its addresses and VLANs to the bond",
+        )
+        for one in sorted(uses.keys() & own)
+    ]
+    return faults
+
+
+def _vlan_faults(host: str, links: Sequence[Linked]) -> list[Fault]:
+    faults = []
+    vlans = {link.interface for link in links if link.vlan and link.interface}
+    tags = Counter((link.vlan.parent, link.vlan.number) for link in links if link.vlan)
+    for (parent, number), count in sorted(tags.items()):
+        if count > 1:
+            faults.append(
+                Fault(
+                    "PL-127",
+                    f"{host}: {count} links are VLAN {number} of {parent}",
+                    "Give one link all its addresses",
+                )
+            )
+    for link in links:
+        if not link.vlan:
+            continue
+        if link.vlan.parent in vlans:
+            faults.append(
+                Fault(
+                    "PL-127",
+                    f"{host}: VLAN {link.vlan.number} sits on the VLAN {link.vlan.parent}",
+                    "Let it sit on the card or bond below",
+                )
+            )
+        faults += _mtu_fault(host, link, links)
+    return faults
+
+
+def _mtu_fault(host: str, link: Linked, links: Sequence[Linked]) -> list[Fault]:
+    """The kernel refuses a VLAN with a larger MTU than its parent's (net/8021q/vlan_dev.c)."""
+    parent = link.vlan.parent if link.vlan else ""
+    below = [one.mtu or 1500 for one in links if parent in (one.interface, one.mac)]
+    # of a parent that is not ours only the node knows the MTU; 1500 is what a card has when nobody says anything
+    most = below[0] if below else 1500
+    if link.mtu <= most:
+        return []
+    return [
+        Fault(
+            "PL-127",
+            f"{host}: the VLAN on {parent} has MTU {link.mtu}, {parent} itself {most}",
+            f"Give {parent} a link of its own with mtu {link.mtu} (it needs no address)",
+        )
+    ]
+
+
+def _idle(host: str, links: Sequence[Linked]) -> list[Fault]:
+    """A link may lack addresses only where a VLAN sits on it."""
+    parents = {link.vlan.parent for link in links if link.vlan}
+    return [
+        Fault(
+            "PL-103",
+            f"{host}: {link.interface or link.mac or 'a link'} has no address",
+            "Give one, such as 10.0.0.11/24; only a card or bond that carries a VLAN needs none",
+        )
+        for link in links
+        if not link.addresses and not {link.interface, link.mac} & parents
+    ]

@@ -1,0 +1,1 @@
+"""What each role asks of its settings, one file a role."""

@@ -1,0 +1,124 @@
+"""What an air-gapped installation needs, for which machines it was gathered, and which nodes it does not fit."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fullmesh.cli import playbook
+from fullmesh.model.faults import Fault
+from fullmesh.roles.torch_runtime import python_of
+
+CODES: dict[str, str] = {
+    "BN-101": "there is no bundle, or the file is none",
+    "BN-102": "the bundle is damaged",
+    "BN-103": "the bundle was made for another system than a node has",
+    "BN-104": "the bundle has no wheels for a node's Python, machine or lock",
+    "BN-106": "the machine that the packages come from has some of them already (a warning)",
+    "BN-105": "a package manager could not fetch what goes into the bundle",
+    "BN-107": "others could write to where the bundle's packages are gathered",
+    "BN-108": "the key that signs a repository is not the one that is known",
+}
+
+
+def kind(facts: Mapping[str, Any]) -> str:
+    """Nodes of one kind take the same packages: distribution, release and machine."""
+    parts = (facts["distribution"], facts["distribution_major_version"], facts["architecture"])
+    return "-".join(str(part) for part in parts)
+
+
+def first_of_kind(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """One host of each kind, the first in the order given."""
+    found: dict[str, str] = {}
+    for host, known in facts.items():
+        found.setdefault(kind(known), host)
+    return list(found.values())
+
+
+def lock_name(text: str) -> str:
+    """A lock by its content."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def node_faults(
+    contents: Mapping[str, Any], node: str, facts: Mapping[str, Any], interpreter: str, lock: str
+) -> list[Fault]:
+    """Why a node cannot be installed from this bundle; *lock* is the text of its lock."""
+    found = []
+    if kind(facts) not in contents["kinds"]:
+        text = f"{node} is {kind(facts)}, the bundle was made for {', '.join(sorted(contents['kinds']))}"
+        step = "Make one with a machine like it: ./fullmesh bundle -i <inventory with one of each kind>"
+        found.append(Fault("BN-103", text, step))
+    wanted = {
+        "python": python_of(interpreter, ""),
+        "machine": facts["architecture"],
+        "lock": lock_name(lock),
+    }
+    if not wanted["python"]:
+        return found
+    if wanted not in contents["wheels"]:
+        there = sorted({f"Python {w['python']} {w['machine']}" for w in contents["wheels"]})
+        same = any({**w, "lock": ""} == {**wanted, "lock": ""} for w in contents["wheels"])
+        what = "this lock" if same else f"Python {wanted['python']} {wanted['machine']}"
+        text = f"{node} needs wheels for {what}, the bundle has {', '.join(there)}"
+        step = "Make the bundle with the same torch_runtime settings as the cluster"
+        found.append(Fault("BN-104", text, step))
+    return found
+
+
+def make(args: argparse.Namespace) -> int:
+    """Run the playbook that gathers and packs."""
+    target = Path(args.output).resolve()
+    return playbook(
+        "playbooks/bundle.yml", args.inventory, ["-e", f"__bundle_path={target}", *args.more]
+    )
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb."""
+    text = "gather all that an installation fetches into one archive, for nodes without internet"
+    parser = verbs.add_parser("bundle", help=text, description=text)
+    parser.add_argument(
+        "-i",
+        "--inventory",
+        default="inventory/prod",
+        help="hosts that reach their package sources, one of each kind of node (default: inventory/prod)",
+    )
+    parser.add_argument(
+        "-o", "--output", default="fullmesh-bundle.tar", help="the archive to write"
+    )
+    parser.add_argument(
+        "more", nargs=argparse.REMAINDER, help="after --: options for ansible-playbook"
+    )
+    parser.set_defaults(func=make)
+
+
+def hosts_of(facts: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:
+    """Like first_of_kind, from Ansible's hostvars."""
+    return first_of_kind({host: facts[host]["ansible_facts"] for host in hosts})
+
+
+def sources(
+    parts: Sequence[Mapping[str, Any]], controller: Mapping[str, Any], root: str, cache: str
+) -> list[dict[str, str]]:
+    """What goes where in the archive."""
+    files = f"{cache}/wheels/files"
+    wheels = sorted({name for part in parts for name in part["wheels"]})
+    found = [{"place": "project.tar", "project": root}]
+    found += [{"place": "wheels", "path": f"{files}/{name}"} for name in wheels]
+    found += [{"place": "controller", "path": f"{files}/{name}"} for name in controller["wheels"]]
+    for part in parts:
+        found.append({"place": f"packages/{part['kind']}.tar", "file": part["packages"]})
+    return found
+
+
+def contents(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """For which machines the archive is."""
+    wheels: list[Any] = []
+    for part in parts:
+        if part["target"] not in wheels:
+            wheels.append(part["target"])
+    return {"kinds": sorted(part["kind"] for part in parts), "wheels": wheels}

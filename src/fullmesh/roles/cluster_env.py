@@ -1,0 +1,190 @@
+"""The environment that every job on a node needs, worked out from the cluster plan.
+
+One file serves systemd (``EnvironmentFile=``) and shells (``set -a; . file``), so only values that
+both read alike are written.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fullmesh.model.faults import Fault, RefusedError
+
+CODES: dict[str, str] = {
+    "CE-101": "a name in cluster_env_extra is not a variable name",
+    "CE-102": "cluster_env_extra sets a variable that the cluster plan decides",
+    "CE-103": "a value cannot be written so that systemd and the shell read the same",
+    "CE-104": "the node's cluster interface is not known",
+}
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Read alike without quotes by sh and by systemd; '=' and ',' occur in NCCL_SOCKET_IFNAME.
+PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./\[\]-]*")
+# Inside single quotes both take everything literally, except these; systemd before 240 also
+# treated the backslash as an escape there.
+UNSAFE = re.compile(r"['\\\x00-\x1f\x7f]")
+PROXY_NAMES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+# Mbit/s from which one TCP connection does not fill a link.
+FAST = 100_000
+NO_PROXY_NAMES = ("no_proxy", "NO_PROXY")
+# What the plan decides -> the setting that changes it.
+DECIDED: dict[str, str] = {
+    "MASTER_ADDR": "fullmesh_master",
+    "MASTER_PORT": "fullmesh_master_port",
+    "WORLD_SIZE": "fullmesh_local_ranks",
+    "NNODES": "the hosts of the group torch_nodes",
+    "NODE_RANK": "fullmesh_node_rank",
+    "NPROC_PER_NODE": "fullmesh_local_ranks",
+    "GLOO_SOCKET_IFNAME": "fullmesh_interface",
+    "NCCL_SOCKET_IFNAME": "fullmesh_interface",
+    "NCCL_SOCKET_FAMILY": "fullmesh_address",
+    "FULLMESH_ADDRESS": "fullmesh_address",
+    "FULLMESH_RENDEZVOUS": "fullmesh_rendezvous_port",
+    "FULLMESH_TIMEOUT_SECONDS": "cluster_env_timeout_seconds",
+    "RANK": "nothing: the launcher gives every process its own",
+    "LOCAL_RANK": "nothing: the launcher gives every process its own",
+}
+
+
+def interfaces(node: Mapping[str, Any]) -> list[str]:
+    """The node's cluster interfaces, primary first, each once."""
+    names = [str(node.get("interface") or "")]
+    names += [str(link.get("interface") or "") for link in node.get("links") or []]
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def environment(
+    plan: Mapping[str, Any], node: Mapping[str, Any], facts: Mapping[str, Any]
+) -> dict[str, str]:
+    """The variables of one node, in the order in which they are written.
+
+    *facts*: ``hcas`` (names below /sys/class/infiniband), ``rdma`` (their ports), ``interfaces`` (name and speed in
+    Mbit/s) and ``proxy`` (proxy variables in force).
+    """
+    links = interfaces(node)
+    if not links:
+        raise RefusedError([_no_interface(node)])
+    env = {
+        "MASTER_ADDR": plan["master"]["address"],
+        "MASTER_PORT": plan["master"]["port"],
+        "WORLD_SIZE": plan["world_size"],
+        "NNODES": plan["nnodes"],
+        "NODE_RANK": node["node_rank"],
+        "NPROC_PER_NODE": node["local_ranks"],
+        "GLOO_SOCKET_IFNAME": links[0],
+        "NCCL_SOCKET_IFNAME": "=" + ",".join(links),
+        "NCCL_SOCKET_FAMILY": "AF_INET6" if plan["family"] == "ipv6" else "AF_INET",
+        "FULLMESH_ADDRESS": node["address"],
+        "FULLMESH_RENDEZVOUS": plan["rendezvous"]["endpoint"],
+    }
+    env |= fabric(plan, links, facts) if facts.get("hcas") else sockets(links, facts)
+    return {name: str(value) for name, value in env.items()} | no_proxy(plan, facts)
+
+
+def sockets(links: Sequence[str], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """NCCL over TCP: no look for verbs, and more threads and sockets where one of each cannot fill the link.
+
+    NCCL starts one thread with one socket; its documentation names 4 and 4 for generic 100 Gbit/s networks.
+    """
+    speed = {str(one["name"]): int(one.get("speed") or 0) for one in facts.get("interfaces") or []}
+    env: dict[str, Any] = {"NCCL_IB_DISABLE": 1}
+    if speed.get(links[0], 0) >= FAST:
+        env |= {"NCCL_SOCKET_NTHREADS": 4, "NCCL_NSOCKS_PERTHREAD": 4}
+    return env
+
+
+def fabric(
+    plan: Mapping[str, Any], links: Sequence[str], facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Which RDMA ports NCCL shall take, and the GID index where they speak RoCE.
+
+    InfiniBand before Ethernet; of Ethernet's ports those of the cluster's interfaces, else all that are up. EFA is none
+    of them: NCCL reaches it by its plugin only, which needs no variable.
+    """
+    up = [one for one in facts.get("rdma") or [] if one["active"] and one["driver"] != "efa"]
+    infiniband = [one for one in up if one["layer"] == "InfiniBand"]
+    ours = [one for one in up if any(gid["interface"] in links for gid in one["gids"])]
+    ports = infiniband or ours or up
+    if not ports:
+        return {}
+    env: dict[str, Any] = {
+        "NCCL_IB_HCA": "=" + ",".join(f"{one['device']}:{one['port']}" for one in ports)
+    }
+    indexes = {gid_index(plan["family"], one["gids"]) for one in ports}
+    # one variable for all ports: where they differ NCCL must choose itself (2.21 and newer do)
+    if not infiniband and len(indexes) == 1 and None not in indexes:
+        env["NCCL_IB_GID_INDEX"] = indexes.pop()
+    return env
+
+
+def gid_index(family: str, gids: Sequence[Mapping[str, Any]]) -> int | None:
+    """The first GID that is RoCE v2 and can be routed in *family*, None without one."""
+    for gid in gids:
+        address = ipaddress.IPv6Address(gid["gid"])
+        fits = address.ipv4_mapped is not None
+        if family == "ipv6":
+            fits = not fits and not address.is_link_local
+        if gid["type"] == "RoCE v2" and fits:
+            return int(gid["index"])
+    return None
+
+
+def no_proxy(plan: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, str]:
+    """Both spellings of NO_PROXY with every peer, when a proxy is in force; else nothing."""
+    proxy = {str(name): str(value) for name, value in (facts.get("proxy") or {}).items() if value}
+    if not any(name in proxy for name in PROXY_NAMES):
+        return {}
+    listed = [part.strip() for name in NO_PROXY_NAMES for part in proxy.get(name, "").split(",")]
+    peers = ["localhost", "127.0.0.1", "::1", *(str(peer) for peer in plan["peers"])]
+    names = [str(name) for host in plan.get("hosts", []) for name in host["names"]]
+    value = ",".join(dict.fromkeys(part for part in [*listed, *peers, *names] if part))
+    return dict.fromkeys(NO_PROXY_NAMES, value)
+
+
+def quoted(value: str) -> str:
+    """*value* as both readers take it literally."""
+    if PLAIN.fullmatch(value):
+        return value
+    if UNSAFE.search(value):
+        raise ValueError(f"{value!r} holds a quote, a backslash or a control character")
+    return f"'{value}'"
+
+
+def lines(env: Mapping[str, Any]) -> list[str]:
+    """``KEY=value`` lines."""
+    return [f"{name}={quoted(str(value))}" for name, value in env.items()]
+
+
+def faults(node: Mapping[str, Any], extra: Mapping[str, Any]) -> list[Fault]:
+    """What is wrong with the settings of one node."""
+    found = [] if interfaces(node) else [_no_interface(node)]
+    for name, value in extra.items():
+        found += _extra_faults(str(name), str(value))
+    return found
+
+
+def _extra_faults(name: str, value: str) -> list[Fault]:
+    if not NAME.fullmatch(name):
+        step = "Use letters, digits and underscores, like NCCL_NSOCKS_PERTHREAD"
+        return [Fault("CE-101", f"cluster_env_extra: {name!r} is not a variable name", step)]
+    if name in DECIDED:
+        step = f"Remove it; it follows from {DECIDED[name]}"
+        text = f"cluster_env_extra: {name} must agree on all nodes and was set to {value!r}"
+        return [Fault("CE-102", text, step)]
+    try:
+        quoted(value)
+    except ValueError as error:
+        step = "systemd and the shell would read it differently: write it without"
+        return [Fault("CE-103", f"cluster_env_extra: {name}: {error}", step)]
+    return []
+
+
+def _no_interface(node: Mapping[str, Any]) -> Fault:
+    return Fault(
+        "CE-104",
+        f"{node.get('name', 'this node')}: no interface is known for {node.get('address', '')!r}",
+        "Run the preflight, or set fullmesh_interface to a name or a MAC address",
+    )

@@ -1,0 +1,275 @@
+"""What a node's kernel is asked for, each value with its reason; and what makes no sense to ask."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fullmesh.model.faults import Fault
+from fullmesh.model.ports import parse_range
+
+CODES: dict[str, str] = {
+    "KT-101": "link speed or round trip time give no usable TCP buffer",
+    "KT-102": "kernel_tuning_sysctls names a key that the cluster plan decides",
+    "KT-103": "kernel_tuning_sysctls has a key or value that sysctl cannot read",
+    "KT-104": "kernel_tuning_nofile is too small for the world size, or is no number",
+    "KT-105": "the pinned ports or the reserved ports are not what the plan makes",
+    "KT-110": "the kernel did not take a value",
+    "KT-111": "kernel_tuning_nofile is above the node's fs.nr_open",
+    "KT-112": "another file that is read later overrides a value at boot",
+    "KT-113": "a key cannot be set on a real host, or a key that must be set cannot",
+    "KT-114": "somebody reserved ports inside the data range",
+    "KT-115": "a limit cannot be granted on a real host",
+    "KT-201": "a key cannot be set in this container (named, the rest is in force)",
+    "KT-202": "a limit cannot be granted in this container (left out, the rest is in force)",
+}
+
+BUFFER_FLOOR = 16777216  # 16 MiB: what one stream needs on 10 Gbit/s and 13 ms
+BUFFER_CEILING = 2147483647  # the kernel keeps buffer sizes in an int
+QUEUE_FLOOR = 4096
+NEIGHBOURS_ROOMY = 256  # the kernel's table holds 1024; a full mesh of 64 filled it (faults.md 42)
+FILES_PER_RANK = 4  # sockets per peer and process of Gloo, the store and NCCL (faults.md 47)
+LOCAL_PORTS = "net.ipv4.ip_local_port_range"
+RESERVED_PORTS = "net.ipv4.ip_local_reserved_ports"
+# As in sysctl.d(5), without globs: a glob cannot be read back.
+KEY = re.compile(r"[A-Za-z0-9_-]+([./][A-Za-z0-9_@:-]+)+\Z")
+
+
+def buffer_bytes(link_gbit: float, rtt_ms: float) -> int:
+    """Bytes that keep one stream going for a whole round trip, twice over, never under 16 MiB.
+
+    Twice, because the kernel counts its own bookkeeping against the buffer (tcp_adv_win_scale).
+    """
+    product = float(link_gbit) * 1e9 / 8 * float(rtt_ms) / 1e3
+    return max(BUFFER_FLOOR, -(-int(2 * product) // 4096) * 4096)
+
+
+def settings(
+    local_ports: str,
+    reserved_ports: Sequence[int],
+    world_size: int,
+    options: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """Every key with value, rule and reason, in the order of the drop-in.
+
+    Args:
+        local_ports: ``50000 54095``, the plan's data range.
+        reserved_ports: the plan's named ports.
+        world_size: ranks in the cluster.
+        options: ``link_gbit``, ``rtt_ms`` and ``sysctls`` (the user's own, which win).
+    """
+    found = _ports(local_ports, reserved_ports)
+    found += _buffers(buffer_bytes(float(options["link_gbit"]), float(options["rtt_ms"])), options)
+    found += _connections(max(QUEUE_FLOOR, int(world_size)))
+    if int(world_size) > NEIGHBOURS_ROOMY:
+        found += _neighbours(int(world_size))
+    own = {_dotted(key): str(value) for key, value in options["sysctls"].items()}
+    kept = [entry for entry in found if entry["key"] not in own]
+    return kept + [
+        _entry(key, value, "exact", "kernel_tuning_sysctls asks for it.")
+        for key, value in own.items()
+    ]
+
+
+def _entry(key: str, value: object, rule: str, reason: str, **flags: bool) -> dict[str, Any]:
+    return {"key": key, "value": str(value), "rule": rule, "reason": reason, **flags}
+
+
+def _ports(local: str, reserved: Sequence[int]) -> list[dict[str, Any]]:
+    return [
+        _entry(
+            LOCAL_PORTS,
+            " ".join(local.split()),
+            "exact",
+            "The firewall opens exactly this range to the peers. Gloo and NCCL listen on whatever port the\n"
+            "kernel picks from it, neither takes a port list (pytorch/gloo#54, NVIDIA/nccl#388).",
+            must=True,
+        ),
+        _entry(
+            RESERVED_PORTS,
+            ",".join(str(port) for port in sorted(int(port) for port in reserved)),
+            "ports",
+            "The store's and the rendezvous' port, so that no outgoing connection sits on them. Merged with\n"
+            "what this node had reserved: the value replaces the kernel's whole list.",
+            must=True,
+        ),
+    ]
+
+
+def _buffers(size: int, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    why = f"{options['link_gbit']} Gbit/s x {options['rtt_ms']} ms, twice, never under 16 MiB"
+    return [
+        _entry("net.core.rmem_max", size, "floor", f"Largest buffer a program may ask for: {why}."),
+        _entry("net.core.wmem_max", size, "floor", "The same for sending."),
+        _entry(
+            "net.ipv4.tcp_rmem",
+            f"4096 131072 {size}",
+            "floor",
+            "Smallest, first, largest buffer that the kernel tunes itself (tcp(7)); first two: its defaults.",
+        ),
+        _entry("net.ipv4.tcp_wmem", f"4096 16384 {size}", "floor", "The same for sending."),
+        _entry(
+            "net.ipv4.tcp_mtu_probing",
+            1,
+            "floor",
+            "A path whose MTU is smaller than ours and whose ICMP is lost passes init and hangs on the first\n"
+            "4 MB (RFC 4821 finds the size without ICMP).",
+        ),
+        _entry(
+            "net.ipv4.tcp_slow_start_after_idle",
+            0,
+            "exact",
+            "Collectives come in bursts; starting slowly after every pause costs each of them (tcp(7)).",
+        ),
+        _entry(
+            "net.core.netdev_max_backlog",
+            16384,
+            "floor",
+            "All peers answer at once; the kernel's 1000 packets overflow (column 2 of softnet_stat).",
+        ),
+    ]
+
+
+def _connections(queue: int) -> list[dict[str, Any]]:
+    return [
+        _entry(
+            "net.core.somaxconn",
+            queue,
+            "floor",
+            "All ranks call rank 0's store at once; a short queue cost init a factor of 11 (measured, 48 ranks).",
+        ),
+        _entry(
+            "net.ipv4.tcp_max_syn_backlog",
+            queue,
+            "floor",
+            "The same for handshakes that are not finished.",
+        ),
+        _entry(
+            "net.ipv4.tcp_fin_timeout",
+            30,
+            "exact",
+            "Half-closed sockets of the last job give their port back sooner.",
+        ),
+    ]
+
+
+def _neighbours(world: int) -> list[dict[str, Any]]:
+    top = max(8192, 4 * world)
+    reason = "A full mesh fills the neighbour table: with 1024 entries 1024 of 4032 links worked (measured)."
+    levels = ((1, top // 4), (2, top // 2), (3, top))
+    return [
+        _entry(
+            f"net.{family}.neigh.default.gc_thresh{level}",
+            value,
+            "floor",
+            reason,
+            if_present=family == "ipv6",
+        )
+        for family in ("ipv4", "ipv6")
+        for level, value in levels
+    ]
+
+
+def _dotted(key: object) -> str:
+    """``net/ipv4/x`` and ``net.ipv4.x`` are one key; the first separator decides, sysctl.d(5)."""
+    text = str(key).strip()
+    slash, dot = text.find("/"), text.find(".")
+    if slash != -1 and (dot == -1 or slash < dot):
+        return text.translate({ord("."): "/", ord("/"): "."})
+    return text
+
+
+def faults(
+    local_ports: object,
+    reserved_ports: Sequence[Any],
+    world_size: int,
+    options: Mapping[str, Any],
+) -> list[Fault]:
+    """Everything that is wrong with the input, at once."""
+    return [
+        *_buffer_faults(options),
+        *_sysctl_faults(options["sysctls"]),
+        *_limit_faults(world_size, options),
+        *_port_faults(local_ports, reserved_ports),
+    ]
+
+
+def _buffer_faults(options: Mapping[str, Any]) -> list[Fault]:
+    found = []
+    for name in ("link_gbit", "rtt_ms"):
+        value = options[name]
+        number = _number(value)
+        if number is None or number <= 0:
+            step = "Give a number above 0, such as 25 for the link or 0.2 for the round trip"
+            found.append(Fault("KT-101", f"kernel_tuning_{name} is {value!r}", step))
+    if not found:
+        size = buffer_bytes(float(options["link_gbit"]), float(options["rtt_ms"]))
+        if size > BUFFER_CEILING:
+            text = f"{options['link_gbit']} Gbit/s x {options['rtt_ms']} ms need buffers of {size} bytes"
+            step = f"The kernel takes {BUFFER_CEILING} at most; check both values (Gbit/s, milliseconds)"
+            found.append(Fault("KT-101", text, step))
+    return found
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool):
+        return None
+    try:
+        return float(str(value))
+    except ValueError:
+        return None
+
+
+def _sysctl_faults(sysctls: object) -> list[Fault]:
+    if not isinstance(sysctls, Mapping):
+        step = "Write a mapping, such as {net.ipv4.tcp_keepalive_time: 600}"
+        return [Fault("KT-103", f"kernel_tuning_sysctls is {sysctls!r}", step)]
+    found = []
+    for key, value in sysctls.items():
+        where = f"kernel_tuning_sysctls: {key}"
+        if not KEY.match(str(key)):
+            step = "Write it like net.ipv4.tcp_keepalive_time, without * or spaces"
+            found.append(Fault("KT-103", f"{where} is not a sysctl name", step))
+        elif _dotted(key) in (LOCAL_PORTS, RESERVED_PORTS):
+            step = (
+                "Set fullmesh_data_ports or fullmesh_service_ports: firewall and kernel must agree"
+            )
+            found.append(Fault("KT-102", f"{where} is decided by the cluster plan", step))
+        elif isinstance(value, bool) or value is None or not _one_line(value):
+            step = "Write numbers or words on one line, 1 and 0 instead of yes and no"
+            found.append(Fault("KT-103", f"{where} = {value!r} is not a sysctl value", step))
+    return found
+
+
+def _one_line(value: object) -> bool:
+    text = str(value)
+    return isinstance(value, (str, int, float)) and text.strip() != "" and text.isprintable()
+
+
+def _limit_faults(world_size: int, options: Mapping[str, Any]) -> list[Fault]:
+    found = []
+    nofile, memlock = options["nofile"], str(options["memlock"])
+    least = max(1024, FILES_PER_RANK * int(world_size))
+    if isinstance(nofile, bool) or not str(nofile).isdigit() or int(nofile) < least:
+        text = f"kernel_tuning_nofile is {nofile!r}"
+        step = f"{world_size} ranks need {least} at least ({FILES_PER_RANK} a rank)"
+        found.append(Fault("KT-104", text, step))
+    if memlock != "unlimited" and not memlock.isdigit():
+        text = f"kernel_tuning_memlock is {memlock!r}"
+        found.append(Fault("KT-104", text, "Write unlimited, or a number of KiB"))
+    return found
+
+
+def _port_faults(local_ports: object, reserved_ports: Sequence[Any]) -> list[Fault]:
+    try:
+        data = parse_range(local_ports)
+    except ValueError as error:
+        step = "It comes from the plan; load playbooks/vars/wiring.yml"
+        return [Fault("KT-105", f"kernel_tuning_local_ports: {error}", step)]
+    inside = sorted(int(port) for port in reserved_ports if int(port) in data)
+    if inside:
+        text = f"reserved port(s) {', '.join(map(str, inside))} lie inside the data range {local_ports}"
+        step = "Move them or fullmesh_data_ports: a reserved port is never given to Gloo or NCCL"
+        return [Fault("KT-105", text, step)]
+    return []

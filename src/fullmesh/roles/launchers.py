@@ -1,0 +1,120 @@
+"""What can be wrong with the settings of the launchers."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fullmesh.model.faults import Fault
+from fullmesh.settings import ROOT
+
+CODES: dict[str, str] = {
+    "LA-101": "a setting of the launchers cannot work",
+    "LA-102": "the node has no environment file",
+    "LA-103": "the node has no torchrun",
+    "LA-104": "the launcher was called without a script or with half an option",
+    "LA-105": "the launcher was asked for an unknown rendezvous",
+    "LA-106": "the launcher was asked to watch for something that is no number of seconds",
+    "LA-107": "a launcher's software is not installed",
+    "LA-108": "no etcd answers",
+    "LA-109": "an etcd without the interface that torch uses",
+    "LA-110": "the nodes cannot log in to each other for mpirun",
+    "LA-111": "no Slurm answers",
+    "LA-112": "the processes that were started do not fit the cluster plan",
+    "LA-113": "a node that is not among the nodes of the plan or of the job",
+    "LA-114": "mpirun was started by another account than the one whose key it is",
+    "LA-115": "different versions of Open MPI",
+}
+
+# useradd's own rule, so that nothing else gets into the unit file.
+USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\$?")
+LONGEST = 7 * 24 * 3600
+HEAD = "# Ansible managed (Fullmesh, role launchers)"
+# Commands of node_programs/fullmesh_launch.py that users, mpirun or Slurm start.
+RUN = ("mpirun", "orted", "rank", "sbatch", "srun")
+
+
+def who(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Who takes part in a job, for the watch and the launchers: names, addresses, ranks, master, ports, networks."""
+    named = {host["address"]: host["names"] for host in plan["hosts"]}
+    nodes, networks = [], []
+    for node in plan["nodes"].values():
+        written = [address for link in node.get("links", []) for address in link["addresses"]]
+        addresses = [node["address"], *(a.partition("/")[0] for a in written)]
+        kept = {key: node[key] for key in ("name", "address", "first_rank", "local_ranks")}
+        names = [str(name) for name in named.get(node["address"], [])]
+        nodes.append({**kept, "addresses": list(dict.fromkeys(addresses)), "names": names})
+        primary = [a for a in written if a.partition("/")[0] == node["address"]]
+        networks += [str(ipaddress.ip_interface(a).network) for a in primary]
+    ports = plan["data_ports"]
+    return {
+        "nodes": nodes,
+        "master": {key: plan["master"][key] for key in ("node", "address", "port")},
+        "data_ports": {"first": ports["first"], "last": ports["last"]},
+        "networks": list(dict.fromkeys(networks)),
+    }
+
+
+def hostfile(plan: Mapping[str, Any]) -> str:
+    """Open MPI's host file: every node's cluster address, and a slot for each of its ranks."""
+    lines = [f"{node['address']} slots={node['local_ranks']}" for node in plan["nodes"].values()]
+    return "\n".join([HEAD, *lines]) + "\n"
+
+
+def commands(folder: str, library: str, venv: str) -> list[dict[str, str]]:
+    """The small commands, as write_files wants them.
+
+    Args:
+        folder: where they go.
+        library: where the code lies that they run.
+        venv: the environment that runs it.
+    """
+    run = {
+        f"fullmesh-{name}": f'{venv}/bin/python -B {library}/fullmesh_launch.py {name} "$@"'
+        for name in RUN
+    }
+    run["fullmesh-launch"] = f'{folder}/fullmesh-torchrun --launch "$@"'
+    run["fullmesh-ssh"] = 'ssh -F /etc/fullmesh/ssh/config "$@"'
+    return [
+        {"path": f"{folder}/{name}", "content": f"#!/bin/sh\n{HEAD}\nexec {line}\n", "mode": "0755"}
+        for name, line in sorted(run.items())
+    ]
+
+
+def nodes(plan: Mapping[str, Any]) -> str:
+    """The same as a file."""
+    return json.dumps(who(plan), indent=1) + "\n"
+
+
+def library(modules: Sequence[str], folder: str) -> list[dict[str, str]]:
+    """The watch's own files, as write_files wants them."""
+    return [
+        {
+            "path": f"{folder}/{name}.py",
+            "content": (ROOT / "node_programs" / f"{name}.py").read_text(encoding="utf-8"),
+        }
+        for name in modules
+    ]
+
+
+def faults(user: str, join_seconds: Any, stop_seconds: Any, watch_seconds: Any = 60) -> list[Fault]:
+    """Every setting that cannot work."""
+    found = []
+    if not USER.fullmatch(user):
+        text = f"launchers_job_user is {user!r}, which is no user name"
+        found.append(Fault("LA-101", text, "Write it like root or train"))
+    named = {
+        "launchers_join_timeout_seconds": join_seconds,
+        "launchers_stop_timeout_seconds": stop_seconds,
+    }
+    for name, value in named.items():
+        if not str(value).isdigit() or not 1 <= int(value) <= LONGEST:
+            text = f"{name} is {value!r}, which is no number of seconds from 1 to {LONGEST}"
+            found.append(Fault("LA-101", text, "Write it like 300"))
+    if not str(watch_seconds).isdigit() or int(watch_seconds) > LONGEST:
+        text = f"launchers_watch_seconds is {watch_seconds!r}, which is no number of seconds from 0 to {LONGEST}"
+        found.append(Fault("LA-101", text, "Write it like 60, or 0 to go without"))
+    return found

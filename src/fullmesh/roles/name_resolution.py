@@ -1,0 +1,61 @@
+"""name_resolution: what is wrong with the names of a cluster, before a node is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fullmesh.model.addresses import is_host_name
+from fullmesh.model.faults import Fault
+
+CODES: dict[str, str] = {
+    "NR-101": "this node's address is not among the hosts",
+    "NR-102": "one name is wanted for two addresses",
+    "NR-103": "nsswitch.conf asks something else before /etc/hosts",
+    "NR-104": "a name does not resolve to its cluster address",
+    "NR-105": "warning: cloud-init overwrites /etc/hosts at boot",
+    "NR-106": "a name that cannot stand in /etc/hosts",
+}
+
+
+def faults(
+    hosts: Sequence[Mapping[str, Any]], address: str, own_names: Sequence[str]
+) -> list[Fault]:
+    """Say what is wrong with the lines and with this node's own names."""
+    owners: dict[str, str] = {}
+    found = []
+    for host in hosts:
+        for name in host["names"]:
+            if not is_host_name(name) or str(name).lower().startswith("localhost"):
+                found.append(_unusable(str(name)))
+            elif owners.setdefault(str(name).lower(), host["address"]) != host["address"]:
+                found.append(_twice(str(name), owners[str(name).lower()], host["address"]))
+    if address not in {host["address"] for host in hosts}:
+        found.append(
+            Fault(
+                "NR-101",
+                f"this node's address {address} is not among the hosts",
+                "name_resolution_address must be one of name_resolution_hosts",
+            )
+        )
+    for name in dict.fromkeys(own_names):
+        owner = owners.get(name.lower(), address)
+        if owner != address:
+            found.append(_twice(name, owner, address))
+    return found
+
+
+def _unusable(name: str) -> Fault:
+    return Fault(
+        "NR-106",
+        f"{name!r} cannot be a node's name in /etc/hosts",
+        "Use letters, digits, '-' and '.', and not localhost",
+    )
+
+
+def _twice(name: str, first: str, second: str) -> Fault:
+    return Fault(
+        "NR-102",
+        f"the name {name} is wanted for {first} and for {second}",
+        "Give every node its own name: hostnamectl set-hostname, or the inventory's names",
+    )

@@ -1,0 +1,119 @@
+"""The cluster's own key between the nodes: the key itself, who is known, and what cannot work.
+
+Pure: nothing is read or written here. The key is made in the controller's memory and handed to the nodes; it never
+lies on the controller's disk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from fullmesh.model.faults import Fault
+
+CODES: dict[str, str] = {
+    "NS-101": "an account for ssh between the nodes that cannot work",
+    "NS-102": "a node has no ssh host key",
+    "NS-103": "the account for ssh between the nodes cannot be made or removed",
+    "NS-104": "a node cannot log in to the next one with the cluster's key",
+    "NS-105": "something that is no plain folder or file is in the way of the account's keys",
+}
+
+# useradd's own rule, so that nothing else gets into a command or a file.
+USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
+COMMENT = "fullmesh-cluster"
+SSH_PORT, LAST_PORT = 22, 65535
+
+
+def faults(user: Any, port: Any) -> list[Fault]:
+    """What is wrong with the settings."""
+    found = []
+    if not USER.fullmatch(str(user)):
+        text = f"node_ssh_user is {user!r}, which is no user name"
+        found.append(Fault("NS-101", text, "Write it like fullmesh or train"))
+    elif user == "root":
+        text = "node_ssh_user is 'root': whoever gets into one node would own all, and mpirun refuses root"
+        found.append(
+            Fault(
+                "NS-101", text, "Name an account for jobs, like fullmesh; it is made where missing"
+            )
+        )
+    if not str(port).isdigit() or not 1 <= int(port) <= LAST_PORT:
+        text = f"node_ssh_port is {port!r}, which is no port"
+        found.append(Fault("NS-101", text, "Give sshd's port, such as 22"))
+    return found
+
+
+def make() -> str:
+    """A new ed25519 key, as OpenSSH keeps it, without a passphrase: jobs start with nobody there to type one."""
+    key = ed25519.Ed25519PrivateKey.generate()
+    form = serialization.PrivateFormat.OpenSSH
+    return key.private_bytes(
+        serialization.Encoding.PEM, form, serialization.NoEncryption()
+    ).decode()
+
+
+def public(private: str) -> str:
+    """The public half of *private* as a line of authorized_keys, without options.
+
+    Raises:
+        ValueError: when *private* is no key.
+    """
+    key = serialization.load_ssh_private_key(private.encode(), password=None)
+    form = serialization.PublicFormat.OpenSSH
+    raw = key.public_key().public_bytes(serialization.Encoding.OpenSSH, form)
+    return f"{raw.decode()} {COMMENT}"
+
+
+def choose(plan: Mapping[str, Any], kept: Mapping[str, str]) -> str:
+    """The key that all nodes get: the master's, else the first node's that has one, else a new one.
+
+    Args:
+        plan: the cluster plan.
+        kept: node -> its private key, "" where it has none.
+    """
+    order = [plan["master"]["node"], *plan["nodes"]]
+    for node in order:
+        try:
+            if kept.get(node) and public(kept[node]):
+                return kept[node]
+        except ValueError:  # a damaged file is no key
+            continue
+    return make()
+
+
+def known_hosts(
+    plan: Mapping[str, Any], keys: Mapping[str, Sequence[str]], port: int = SSH_PORT
+) -> str:
+    """known_hosts with every node's real host keys, under every address and name of the node.
+
+    Args:
+        plan: the cluster plan.
+        keys: node -> the lines of its /etc/ssh/ssh_host_*_key.pub, read over the connection that is already trusted.
+        port: sshd's port.
+    """
+    names = {host["address"]: [str(name) for name in host["names"]] for host in plan["hosts"]}
+    lines = []
+    for node, entry in plan["nodes"].items():
+        linked = [a.partition("/")[0] for link in entry["links"] for a in link["addresses"]]
+        known = [entry["address"], *linked, *names.get(entry["address"], []), node]
+        written = [one if port == SSH_PORT else f"[{one}]:{port}" for one in dict.fromkeys(known)]
+        for key in keys[node]:
+            kind, blob = key.split()[:2]
+            lines.append(f"{','.join(written)} {kind} {blob}")
+    return "\n".join(lines) + "\n"
+
+
+def authorized(public_key: str, peers: Sequence[str]) -> str:
+    """The line of authorized_keys: from the cluster's addresses only, and no forwarding of anything."""
+    return f'restrict,from="{",".join(peers)}" {public_key}'
+
+
+def next_node(plan: Mapping[str, Any], name: str) -> str:
+    """The address of the node after *name* in the order of ranks: each is asked by one, however many there are."""
+    nodes = list(plan["nodes"])
+    return str(plan["nodes"][nodes[(nodes.index(name) + 1) % len(nodes)]]["address"])

@@ -1,0 +1,236 @@
+"""The NVIDIA driver: which packages a node needs, and why it must not be touched now. Pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fullmesh.model.faults import Fault
+
+CODES: dict[str, str] = {
+    "ND-101": "nvidia_driver_branch is missing or no branch",
+    "ND-102": "this system has no driver of the kind that is asked for",
+    "ND-103": "the packages of the driver cannot be installed",
+    "ND-104": "Secure Boot would refuse the driver's modules",
+    "ND-105": "a job computes on the GPUs, so the driver stays as it is",
+    "ND-106": "no compiler or no kernel headers to build the driver's modules",
+    "ND-107": "no NVIDIA GPU on the node",
+    "ND-108": "the node is a container: its kernel is another machine's",
+    "ND-109": "a node did not come back from its reboot",
+    "ND-110": "a node before this one did not come back, so this one was not rebooted",
+    "ND-111": "the driver is installed and does not work",
+    "ND-112": "the driver takes effect at the next reboot (note)",
+}
+BRANCH = re.compile(r"[1-9][0-9]{2}")
+PRECOMPILED, DKMS = "precompiled", "dkms"
+NO_FABRIC = ("", "N/A")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked for.
+
+    Attributes:
+        branch: ``580``.
+        kind: ``precompiled`` or ``dkms``.
+        open: the open kernel modules, which Blackwell needs and Turing and later can have.
+        fabric: ``auto``, ``always`` or ``never``.
+        packages: names in place of ours, empty for ours.
+        key_enrolled: the key that signs the modules is known to the firmware.
+    """
+
+    branch: str
+    kind: str = PRECOMPILED
+    open: bool = True
+    fabric: str = "auto"
+    packages: tuple[str, ...] = ()
+    key_enrolled: bool = False
+
+
+def wish(options: Mapping[str, Any]) -> Wish:
+    """Read the role's settings."""
+    return Wish(
+        branch=str(options["nvidia_driver_branch"]),
+        kind=str(options["nvidia_driver_kind"]),
+        open=bool(options["nvidia_driver_open"]),
+        fabric=str(options["nvidia_driver_fabric_manager"]),
+        packages=tuple(str(name) for name in options["nvidia_driver_packages"]),
+        key_enrolled=bool(options["nvidia_driver_key_enrolled"]),
+    )
+
+
+def names(asked: Wish, offers: Mapping[str, Any]) -> list[str]:
+    """The packages, with ``KERNEL`` and ``FLAVOUR`` still in them; empty where there is no such driver.
+
+    *offers* is the platform's table: kind -> ``open`` or ``closed`` -> names with ``BRANCH``.
+    """
+    table = offers["packages"].get(asked.kind, {}).get("open" if asked.open else "closed", [])
+    return [str(name).replace("BRANCH", asked.branch) for name in asked.packages or table]
+
+
+def probes(asked: Wish, offers: Mapping[str, Any]) -> list[str]:
+    """The packages whose presence shows that the driver is installed: groups and streams cannot be asked for."""
+    given = offers.get("probes") or names(asked, offers)
+    return [str(name).replace("BRANCH", asked.branch) for name in given]
+
+
+def faults(asked: Wish, offers: Mapping[str, Any]) -> list[Fault]:
+    """What is wrong with the settings."""
+    found = []
+    if not BRANCH.fullmatch(asked.branch):
+        found.append(
+            Fault(
+                "ND-101",
+                f"nvidia_driver_branch is {asked.branch!r}",
+                "Give the driver branch as its number, like '580' (docs.nvidia.com lists which GPUs it supports)",
+            )
+        )
+    if not names(asked, offers):
+        kinds = [
+            f"{kind}, nvidia_driver_open: {'true' if which == 'open' else 'false'}"
+            for kind, held in offers["packages"].items()
+            for which, listed in held.items()
+            if listed
+        ]
+        what = f"{asked.kind} with {'open' if asked.open else 'closed'} modules"
+        step = f"Choose from: {'; '.join(kinds)}; or name the packages in nvidia_driver_packages"
+        found.append(Fault("ND-102", f"no driver is packaged for this system as {what}", step))
+    return found
+
+
+def branch_of(version: str) -> str:
+    """``580`` of ``3:580.95.05-1.el9`` and ``580.95.05-0ubuntu1``."""
+    return version.rpartition(":")[2].partition(".")[0]
+
+
+def installed(asked: Wish, packages: Mapping[str, str]) -> bool:
+    """Whether the packages are there, those that carry a version of the driver in the asked branch."""
+    drivers = [v for name, v in packages.items() if not name.startswith(("linux-", "kernel-"))]
+    return (
+        bool(packages)
+        and all(packages.values())
+        and {branch_of(v) for v in drivers} <= {asked.branch}
+    )
+
+
+def needs_fabric(asked: Wish, gpu: Mapping[str, Any]) -> bool:
+    """NVSwitches are on the bus, or the GPUs say that they wait for a fabric."""
+    if asked.fabric != "auto":
+        return asked.fabric == "always"
+    waiting = any(card.get("fabric", "") not in NO_FABRIC for card in gpu["smi"]["cards"])
+    return bool(gpu["pci"]["switches"]) or waiting
+
+
+def secure_boot_fault(
+    asked: Wish, offers: Mapping[str, Any], gpu: Mapping[str, Any]
+) -> list[Fault]:
+    """Whether the firmware would refuse the modules."""
+    signed = asked.kind in offers.get("signed", ())
+    if not gpu["secure_boot"] or signed or asked.key_enrolled:
+        return []
+    return [
+        Fault(
+            "ND-104",
+            f"Secure Boot is on and {asked.kind} modules are not signed by a key that the firmware knows",
+            "Enrol the key that signs them (mokutil --import, then at the console) and set nvidia_driver_key_enrolled; "
+            "or turn Secure Boot off"
+            + (
+                "; or set nvidia_driver_kind: precompiled"
+                if PRECOMPILED in offers.get("signed", ())
+                else ""
+            ),
+        )
+    ]
+
+
+def why_not(
+    asked: Wish, offers: Mapping[str, Any], gpu: Mapping[str, Any], packages: Mapping[str, str]
+) -> list[Fault]:
+    """Why this node's driver must not be touched; empty when it may, or need not."""
+    if gpu["container"]:
+        step = "Install the driver on the machine that runs it, and leave nvidia_driver_manage off here"
+        return [Fault("ND-108", "the node is a container, its kernel another machine's", step)]
+    if not gpu["pci"]["gpus"]:
+        step = "Set nvidia_driver_manage only for nodes with a GPU; lspci -d 10de: shows what is on the bus"
+        return [Fault("ND-107", "no NVIDIA GPU is on the PCI bus", step)]
+    if installed(asked, packages):
+        return []
+    found = secure_boot_fault(asked, offers, gpu)
+    jobs = gpu["smi"]["processes"]
+    if jobs:
+        shown = ", ".join(f"{job['name']} (pid {job['pid']})" for job in jobs[:5])
+        step = (
+            "Wait for it or end it; a new driver under a running job breaks it (version mismatch)"
+        )
+        found.append(Fault("ND-105", f"{shown} computes on the GPUs", step))
+    return found
+
+
+def may_build(asked: Wish, gpu: Mapping[str, Any]) -> list[Fault]:
+    """Whether modules can be built, asked once the packages for it had their chance."""
+    tools = gpu["tools"]
+    if asked.kind != DKMS or (tools["compiler"] and tools["headers"]):
+        return []
+    lacking = [
+        *([] if tools["compiler"] else ["a compiler"]),
+        *([] if tools["headers"] else [f"the headers of kernel {gpu['kernel']}"]),
+    ]
+    return [
+        Fault(
+            "ND-106",
+            f"{' and '.join(lacking)} to build the modules is missing",
+            "Bring the kernel up to one whose headers the repositories have and reboot into it, "
+            "or set nvidia_driver_kind: precompiled",
+        )
+    ]
+
+
+def reboot_due(asked: Wish, gpu: Mapping[str, Any]) -> str:
+    """Why the node must be rebooted before the driver works; empty when it need not."""
+    if gpu["nouveau"]:
+        return "nouveau holds the GPUs"
+    if gpu["loaded"] and branch_of(gpu["loaded"]) != asked.branch:
+        return f"the loaded driver is {gpu['loaded']}"
+    if not gpu["loaded"]:
+        return "the driver's module is not loaded"
+    return ""
+
+
+def plan(
+    options: Mapping[str, Any],
+    offers: Mapping[str, Any],
+    gpu: Mapping[str, Any],
+    packages: Mapping[str, str],
+) -> dict[str, Any]:
+    """What the role does on a node.
+
+    Returns:
+        ``faults`` (coded sentences), ``install`` and ``build`` (packages, empty when they are there), ``services``,
+        ``fabric`` and ``reboot`` (why, or empty).
+    """
+    asked = wish(options)
+    release = str(gpu["kernel"])
+
+    def full(listed: Sequence[Any]) -> list[str]:
+        flavour = release.rsplit("-", 1)[-1]
+        return [
+            str(n)
+            .replace("BRANCH", asked.branch)
+            .replace("KERNEL", release)
+            .replace("FLAVOUR", flavour)
+            for n in listed
+        ]
+
+    there = installed(asked, packages)
+    fabric = needs_fabric(asked, gpu)
+    persistence = [offers["persistence"]] if options["nvidia_driver_persistence"] else []
+    return {
+        "faults": [str(fault) for fault in why_not(asked, offers, gpu, packages)],
+        "install": [] if there else full(names(asked, offers)),
+        "fabric_packages": full(offers["fabric"]) if fabric else [],
+        "build": full(offers["build"]) if asked.kind == DKMS and not there else [],
+        "services": persistence + ([offers["fabric_service"]] if fabric else []),
+        "reboot": reboot_due(asked, gpu),
+    }

@@ -1,0 +1,195 @@
+"""What the peers' firewall is asked for, and what makes no sense to ask."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from fullmesh.model.faults import Fault
+
+CODES: dict[str, str] = {
+    "PF-101": "peer_firewall_mode is not one of the four",
+    "PF-102": "a peer or controller is not an address, or there are no peers",
+    "PF-103": "a port is not written like 123/udp or 50000-54095/tcp",
+    "PF-104": "peer_firewall_zone is not a name that firewalld can use",
+    "PF-105": "peer_firewall_rollback_seconds is too short to come back in",
+    "PF-106": "the firewall shall be off in a group named like production",
+    "PF-107": "peer_firewall_rdma, peer_firewall_ufw or peer_firewall_start is not one of its words",
+    "PF-110": "ufw is active on the node and shall not be taken over",
+    "PF-111": "another firewall service is active, which starting firewalld would stop",
+    "PF-112": "firewalld is masked",
+    "PF-113": "another zone claims a peer's address (mode peers_only)",
+    "PF-114": "others have runtime-only settings, which a reload would drop",
+    "PF-115": "starting firewalld would close sshd's port in the default zone",
+    "PF-116": "firewalld does not accept the configuration with our files in it",
+    "PF-117": "firewalld did not start, stop or reload",
+    "PF-118": "the kernel's rules are not what the files say",
+    "PF-119": "the timer that puts the firewall back could not be armed",
+    "PF-120": "nobody came back in time, the node has put its firewall back",
+    "PF-121": "no new connection could be made after the change",
+    "PF-122": "ufw has rules that firewalld cannot take over",
+    "PF-123": "another zone claims the cluster's interface (mode peers_only)",
+    "PF-124": "a rule beside firewalld drops the peers' traffic",
+    "PF-125": "ufw could not be switched off or on",
+    "PF-126": "firewalld's iptables backend would flush the rules of others",
+    "PF-127": "firewalld is too old to have policies",
+    "PF-128": "iptables rules of others that firewalld flushed could not be put back",
+    "PF-129": "starting firewalld would cut what others reach on the node",
+    "PF-201": "the firewall is off because it was asked for",
+    "PF-202": "the firewall is off and ufw is active all the same",
+    "PF-203": "ufw was taken over",
+    "PF-204": "a rule carried over from ufw opens the cluster's ports to others than peers",
+    "PF-205": "a rule beside firewalld drops forwarded traffic of peers",
+    "PF-206": "a rule beside firewalld may drop the peers' traffic",
+    "PF-207": "iptables' old tables are in use and cannot be read",
+    "PF-208": "what others had set at runtime only went with the undo's reload",
+    "PF-209": "the zone of the cluster's interface lets everybody to the cluster's ports",
+    "PF-210": "peers lose what they reached so far, as asked",
+    "PF-211": "the first start of firewalld shuts what was reached so far, as asked",
+}
+
+MODES = ("peers_range", "peers_only", "peers_trusted", "off")
+RDMA = ("auto", "true", "false")
+UFW = ("carry", "discard", "refuse")
+START = ("refuse", "carry", "cut")
+# one of these as a word of a group's name: prod, gpu-production, live_eu
+PRODUCTION = re.compile(r"(?:^|[_.-])(?:prod|production|live)(?:[_.-]|$)", re.IGNORECASE)
+# firewalld: chain names have 28 characters, which leaves 17; `-ssh` and `-job` of the policies take four of them
+ZONE = re.compile(r"[a-z][a-z0-9_-]{0,12}\Z")
+# As the kernel prints it, with which it is compared: 0123 comes back as 123, and so does 123-123.
+PORT = re.compile(r"([1-9][0-9]{0,4})(?:-([1-9][0-9]{0,4}))?/(tcp|udp|sctp|dccp)\Z")
+HIGHEST_PORT = 65535
+# a reload and a new ssh connection take 2 to 5 s on a loaded node
+SHORTEST_ROLLBACK = 20
+RESERVED_ZONES = frozenset(
+    [
+        "block",
+        "dmz",
+        "drop",
+        "external",
+        "home",
+        "internal",
+        "nm-shared",
+        "public",
+        "trusted",
+        "work",
+        "docker",
+        "libvirt",
+    ]
+)
+
+
+def mode_of(value: object) -> str:
+    """The mode by its name; YAML reads a bare ``off`` as false."""
+    return "off" if value is False else str(value).strip().lower()
+
+
+def word_of(value: object) -> str:
+    """A setting as one of its words; YAML reads a bare ``true`` as a boolean."""
+    return str(value).strip().lower()
+
+
+def faults(
+    peers: Sequence[Any],
+    controllers: Sequence[Any],
+    ports: Sequence[Any],
+    options: Mapping[str, Any],
+    groups: Sequence[str] = (),
+) -> list[Fault]:
+    """Everything that is wrong with the input of a host in *groups*, at once."""
+    found = _production_faults(groups, options)
+    if mode_of(options["mode"]) not in MODES:
+        step = f"Choose one of {', '.join(MODES)}"
+        found.append(Fault("PF-101", f"peer_firewall_mode is {options['mode']!r}", step))
+    if not peers:
+        step = "Load playbooks/vars/wiring.yml, it takes them from the plan"
+        found.append(Fault("PF-102", "peer_firewall_peers is empty", step))
+    found += _address_faults("peer_firewall_peers", peers)
+    found += _network_faults("peer_firewall_controllers", controllers)
+    found += _port_faults("peer_firewall_ports", ports)
+    found += _port_faults("peer_firewall_extra_ports", options["extra_ports"])
+    return found + _option_faults(options)
+
+
+def _address_faults(name: str, addresses: Sequence[Any]) -> list[Fault]:
+    found = []
+    for text in addresses:
+        try:
+            ip_address(str(text).split("%", maxsplit=1)[0])
+        except ValueError:
+            step = "Write single addresses without a prefix, such as 192.0.2.11 or fd00::11"
+            found.append(Fault("PF-102", f"{name}: {str(text)!r} is not an address", step))
+    return found
+
+
+def _network_faults(name: str, networks: Sequence[Any]) -> list[Fault]:
+    found = []
+    for text in networks:
+        try:
+            network = ip_network(str(text).split("%", maxsplit=1)[0])
+        except ValueError:
+            step = "Write addresses or networks, such as 192.0.2.7, 198.51.100.0/24 or fd00::7"
+            found.append(
+                Fault("PF-102", f"{name}: {str(text)!r} is no address and no network", step)
+            )
+        else:
+            if not network.prefixlen:
+                step = "Let ssh in through the default zone instead (firewall-cmd --permanent --add-service=ssh)"
+                found.append(Fault("PF-102", f"{name}: {str(text)!r} is everybody", step))
+    return found
+
+
+def _port_faults(name: str, ports: Sequence[Any]) -> list[Fault]:
+    step = (
+        "Write it like 123/udp or 50000-54095/tcp, the lower port first and without leading zeros"
+    )
+    return [
+        Fault("PF-103", f"{name}: {str(port)!r} is not a port with its protocol", step)
+        for port in ports
+        if not is_port(port)
+    ]
+
+
+def is_port(text: object) -> bool:
+    """Whether *text* is a port or range with its protocol; a protocol alone would open all of it."""
+    found = PORT.match(str(text))
+    if not found:
+        return False
+    first = int(found[1])
+    return first < int(found[2]) <= HIGHEST_PORT if found[2] else first <= HIGHEST_PORT
+
+
+def _production_faults(groups: Sequence[str], options: Mapping[str, Any]) -> list[Fault]:
+    named = [group for group in groups if PRODUCTION.search(group)]
+    if mode_of(options["mode"]) != "off" or options["off_confirmed"] is True or not named:
+        return []
+    text = f"peer_firewall_mode is off for a host in the group {named[0]}"
+    step = "Every port would be open to everybody; set peer_firewall_off_confirmed to true if that is meant"
+    return [Fault("PF-106", text, step)]
+
+
+def _word_faults(options: Mapping[str, Any]) -> list[Fault]:
+    return [
+        Fault(
+            "PF-107",
+            f"peer_firewall_{name} is {options[name]!r}",
+            f"Choose one of {', '.join(words)}",
+        )
+        for name, words in (("rdma", RDMA), ("ufw", UFW), ("start", START))
+        if word_of(options[name]) not in words
+    ]
+
+
+def _option_faults(options: Mapping[str, Any]) -> list[Fault]:
+    found = _word_faults(options)
+    zone, seconds = str(options["zone"]), options["rollback_seconds"]
+    if not ZONE.match(zone) or zone in RESERVED_ZONES:
+        step = "Use up to 13 letters, digits, - and _, and no zone of firewalld's own"
+        found.append(Fault("PF-104", f"peer_firewall_zone is {zone!r}", step))
+    number = int(seconds) if str(seconds).isdigit() else -1
+    if number != 0 and number < SHORTEST_ROLLBACK:
+        step = f"Give {SHORTEST_ROLLBACK} or more, or 0 to confirm nothing"
+        found.append(Fault("PF-105", f"peer_firewall_rollback_seconds is {seconds!r}", step))
+    return found

@@ -1,0 +1,261 @@
+"""What the nodes' observations say against the plan, before anything is changed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fullmesh.model.faults import Fault
+from fullmesh.model.plan import found_card, found_interface
+
+CODES = {
+    "PR-101": "a node cannot be reached",
+    "PR-102": "a node could be reached but not observed (no sudo, no Python, a broken module)",
+    "PR-103": "an operating system that is not supported",
+    "PR-104": "the interface that the inventory names is not on the node",
+    "PR-105": "no interface is named and none carries the address",
+    "PR-106": "another interface of the node carries the cluster address",
+    "PR-107": "the observation did not run as root",
+    "PR-109": "too little free space",
+    "PR-110": "the clock is far from the controller's",
+    "PR-111": "two inventory hosts are one machine",
+    "PR-112": "the node has no systemd",
+    "PR-113": "the node's Python is too old for this ansible-core",
+    "PR-114": "an inventory host's own name is another host's inventory name",
+}
+
+# What the roles have variables for; the README says what was tested where.
+SUPPORTED: Mapping[str, Sequence[str]] = {
+    "CentOS": ("9", "10"),
+    "RedHat": ("9", "10"),
+    "Rocky": ("9", "10"),
+    "AlmaLinux": ("9", "10"),
+    "Ubuntu": ("22", "24"),
+    "Debian": ("12",),
+}
+# ansible-core 2.19 needs Python 3.8 on managed nodes (its porting guide).
+LOWEST_PYTHON = (3, 9)  # EL 9's own
+# The venv with torch's CPU build takes 1.3 GB, with CUDA 7 GB; the wheels beside it as much again while installing.
+NEEDED_BYTES = 3 * 1000**3
+# The c10d rendezvous drops a node whose clock is 15 s off and trains on without it (measured); chrony mends what is
+# less, so only a clock that chrony would have to step by a lot is refused here.
+CLOCK_SECONDS = 3600
+
+
+def from_hostvars(
+    plan: Mapping[str, Any], hostvars: Any, hosts: Sequence[str], now: float
+) -> list[str]:
+    """Every fault of *hosts*, as coded sentences.
+
+    Args:
+        plan: the cluster plan.
+        hostvars: Ansible's; ``__preflight`` is the registered result of node_facts.
+        hosts: the hosts of this run (``--limit`` may leave some out).
+        now: the controller's clock, seconds since 1970.
+    """
+    results = {host: hostvars[host].get("__preflight") or {} for host in hosts}
+    faults = reach_faults(results)
+    observed = {
+        host: result["ansible_facts"]
+        for host, result in results.items()
+        if "ansible_facts" in result
+    }
+    for host, facts in observed.items():
+        faults += node_faults(plan, host, facts, now)
+    faults += twin_faults(observed)
+    faults += name_faults(plan, observed)
+    return [str(fault) for fault in sorted(set(faults))]
+
+
+def reach_faults(results: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
+    """Nodes that did not answer, all in one fault, and nodes that answered with a failure."""
+    away = {host: result for host, result in results.items() if result.get("unreachable")}
+    faults = []
+    if away:
+        seen = "; ".join(f"{host}: {_first_line(result)}" for host, result in away.items())
+        faults.append(
+            Fault(
+                "PR-101",
+                f"cannot reach {len(away)} of {len(results)} nodes ({seen})",
+                "Mend ssh to them (ssh -v), or leave them out with --limit",
+            )
+        )
+    for host, result in results.items():
+        if host in away or "ansible_facts" in result:
+            continue
+        faults.append(
+            Fault(
+                "PR-102",
+                f"{host}: cannot be observed: {_first_line(result)}",
+                "The user needs sudo (ansible_become_password or NOPASSWD) and Python 3.8 or newer",
+            )
+        )
+    return faults
+
+
+def _first_line(result: Mapping[str, Any]) -> str:
+    text = str(result.get("msg") or result.get("module_stderr") or "no answer").strip()
+    return text.splitlines()[0][:200] if text else "no answer"
+
+
+def node_faults(
+    plan: Mapping[str, Any], host: str, facts: Mapping[str, Any], now: float
+) -> list[Fault]:
+    """What one node's facts say against its entry in the plan."""
+    seen = facts["fullmesh"]
+    faults = [*_platform_faults(host, facts), *_link_faults(plan, host, seen)]
+    if not seen["root"]:
+        faults.append(
+            Fault(
+                "PR-107", f"{host}: observed without root", "Set ansible_become: true for the group"
+            )
+        )
+    for path, free in seen["free_bytes"].items():
+        if free < NEEDED_BYTES:
+            faults.append(
+                Fault(
+                    "PR-109",
+                    f"{host}: {free / 1e9:.1f} GB free for {path}, needs {NEEDED_BYTES / 1e9:.0f}",
+                    "Make room there",
+                )
+            )
+    offset = seen["epoch"] - now
+    if abs(offset) > CLOCK_SECONDS:
+        faults.append(
+            Fault(
+                "PR-110",
+                f"{host}: its clock is {offset:+.0f} s from the controller's",
+                "Set it (timedatectl set-time), chrony keeps it from then on",
+            )
+        )
+    return faults
+
+
+def _platform_faults(host: str, facts: Mapping[str, Any]) -> list[Fault]:
+    name, major = facts["distribution"], facts["distribution_major_version"]
+    faults = []
+    if major not in SUPPORTED.get(name, ()):
+        known = ", ".join(f"{n} {'/'.join(v)}" for n, v in SUPPORTED.items())
+        faults.append(
+            Fault(
+                "PR-103",
+                f"{host}: {name or 'unknown system'} {facts['distribution_version']} is not supported",
+                f"Supported: {known}",
+            )
+        )
+    if facts["service_mgr"] != "systemd":
+        faults.append(
+            Fault("PR-112", f"{host}: systemd does not run", "Boot the node with systemd")
+        )
+    version = facts["python"]["version"]
+    if (version["major"], version["minor"]) < LOWEST_PYTHON:
+        faults.append(
+            Fault(
+                "PR-113",
+                f"{host}: Python {facts['python_version']} is older than 3.9",
+                "Set ansible_python_interpreter to a newer one (EL 8: dnf install python39)",
+            )
+        )
+    return faults
+
+
+def _link_faults(plan: Mapping[str, Any], host: str, seen: Mapping[str, Any]) -> list[Fault]:
+    faults = []
+    interfaces = seen["interfaces"]
+    present = ", ".join(one["name"] for one in interfaces if one["name"] != "lo")
+    links = plan["nodes"][host]["links"]
+    for link in links:
+        if link.get("vlan") or link.get("bond"):
+            below = _below(link, links)
+            faults += [
+                Fault("PR-104", f"{host}: no interface {one}", f"The node has: {present}")
+                for one in below
+                if not found_card(one, interfaces)
+            ]
+            faults += _elsewhere(host, link["interface"], link, interfaces)
+            continue
+        name = found_interface(link, interfaces)
+        wanted = link["interface"] or link["mac"]
+        if not name and wanted:
+            faults.append(
+                Fault("PR-104", f"{host}: no interface {wanted}", f"The node has: {present}")
+            )
+        elif not name:
+            faults.append(
+                Fault(
+                    "PR-105",
+                    f"{host}: none of {present} carries {', '.join(link['addresses'])}",
+                    "Set fullmesh_interface to the one that shall have it",
+                )
+            )
+        else:
+            faults += _elsewhere(host, name, link, interfaces)
+    return faults
+
+
+def _below(link: Mapping[str, Any], links: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The cards that a bond or VLAN needs and that are not made by another link."""
+    if link.get("bond"):
+        return list(link["bond"]["members"])
+    made = {one["interface"] for one in links if one.get("bond")}
+    return [link["vlan"]["parent"]] if link["vlan"]["parent"] not in made else []
+
+
+def _elsewhere(
+    host: str, name: str, link: Mapping[str, Any], interfaces: Sequence[Mapping[str, Any]]
+) -> list[Fault]:
+    wanted = {str(entry).split("/", 1)[0] for entry in link["addresses"]}
+    # a card that goes into a bond hands its address over
+    free = {name, *(found_card(one, interfaces) for one in link.get("bond", {}).get("members", []))}
+    return [
+        Fault(
+            "PR-106",
+            f"{host}: {held} is on {one['name']}, the inventory puts it on {name}",
+            "Mend fullmesh_interface, or take the address away there",
+        )
+        for one in interfaces
+        if one["name"] not in free
+        for held in one["addresses"]
+        if str(held).split("/", 1)[0] in wanted
+    ]
+
+
+def twin_faults(observed: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
+    """Two inventory names for one machine: seen by the same hardware addresses."""
+    owners: dict[tuple[str, ...], list[str]] = {}
+    for host, facts in observed.items():
+        macs = sorted(
+            one["mac"]
+            for one in facts["fullmesh"]["interfaces"]
+            if one["mac"] not in ("", "00:00:00:00:00:00")
+        )
+        if macs:
+            owners.setdefault(tuple(macs), []).append(host)
+    return [
+        Fault(
+            "PR-111",
+            f"{' and '.join(hosts)} are one machine (MACs {', '.join(macs)})",
+            "Keep one of the names",
+        )
+        for macs, hosts in owners.items()
+        if len(hosts) > 1
+    ]
+
+
+def name_faults(plan: Mapping[str, Any], observed: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
+    """A node that calls itself by another node's name would resolve to the wrong address everywhere."""
+    owner = {
+        name: node
+        for node in plan["nodes"]
+        for name in (node, plan["nodes"][node]["hostname"])
+        if name
+    }
+    return [
+        Fault(
+            "PR-114",
+            f"{host}: calls itself {facts['nodename']}, which is {owner[facts['nodename']]} in the inventory",
+            "Mend the inventory, or rename one of the two (hostnamectl)",
+        )
+        for host, facts in observed.items()
+        if owner.get(facts["nodename"], host) != host
+    ]

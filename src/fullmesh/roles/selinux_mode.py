@@ -1,0 +1,51 @@
+"""What SELinux is asked for, and what makes no sense to ask."""
+
+from __future__ import annotations
+
+from fullmesh.model.faults import Fault
+
+CODES: dict[str, str] = {
+    "SE-101": "selinux_mode is not one of the four",
+    "SE-102": "selinux_mode_rollback_seconds is too short to come back in",
+    "SE-103": "selinux_mode_reboot_timeout_seconds is too short for a boot",
+    "SE-110": "the SELinux policy is not installed, the node would not boot",
+    "SE-111": "the kernel did not take the mode",
+    "SE-112": "the timer that switches back could not be armed",
+    "SE-113": "nobody came back in time, the node is permissive again",
+    "SE-114": "no new connection could be made after switching to enforcing",
+    "SE-115": "the node did not come back after its reboot",
+    "SE-116": "a node before this one did not come back, so this one was not rebooted",
+    "SE-117": "the node came back without the mode that was asked for",
+    "SE-201": "the system has no SELinux, nothing was done",
+    "SE-202": "SELinux is not enforcing and was left so, as asked",
+    "SE-203": "SELinux was made permissive or disabled, as asked",
+    "SE-204": "the mode comes with the next boot",
+    "SE-205": "the kernel of this container has no SELinux, only the file was set",
+    "SE-206": "the boot line switches SELinux off whatever the file says",
+}
+
+MODES = ("enforcing", "permissive", "disabled", "keep")
+SHORTEST_ROLLBACK = 20  # a new ssh connection takes 2 to 5 s on a loaded node
+
+
+# a server's firmware alone needs minutes, and files may be relabelled
+SHORTEST_REBOOT = 60
+
+
+def faults(mode: object, rollback_seconds: object, reboot_seconds: object = 1800) -> list[Fault]:
+    """Everything that is wrong with the input, at once."""
+    found = []
+    if mode not in MODES:
+        found.append(
+            Fault("SE-101", f"selinux_mode is {mode!r}", f"Choose one of {', '.join(MODES)}")
+        )
+    number = int(str(rollback_seconds)) if str(rollback_seconds).isdigit() else -1
+    if number != 0 and number < SHORTEST_ROLLBACK:
+        text = f"selinux_mode_rollback_seconds is {rollback_seconds!r}"
+        step = f"Give {SHORTEST_ROLLBACK} or more, or 0 to arm nothing"
+        found.append(Fault("SE-102", text, step))
+    number = int(str(reboot_seconds)) if str(reboot_seconds).isdigit() else -1
+    if number < SHORTEST_REBOOT:
+        text = f"selinux_mode_reboot_timeout_seconds is {reboot_seconds!r}"
+        found.append(Fault("SE-103", text, f"Give {SHORTEST_REBOOT} or more"))
+    return found

@@ -1,0 +1,109 @@
+"""static_ip: what is wrong with the links of one node, and what the manifest shall watch.
+
+The plan has checked every value by itself; here is what only shows once the interfaces are found on the node.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fullmesh.model.faults import Fault
+
+LONGEST_WAIT = 600
+# A change takes 2 to 5 s, a new ssh connection as much again on a loaded node.
+SHORTEST_ROLLBACK = 10
+LONGEST_ROLLBACK = 3600
+
+CODES: dict[str, str] = {
+    "IP-101": "the interface of a link is not on the node",
+    "IP-102": "nobody on the node can configure the interface",
+    "IP-103": "something that Fullmesh does not support owns the interface",
+    "IP-105": "another host on the link uses the address",
+    "IP-106": "the owner's own tool refuses the links; nothing was written",
+    "IP-107": "the kernel does not show an address, MTU or route after the deadline",
+    "IP-108": "the owner refused the configuration; the node has put everything back",
+    "IP-109": "no interface was found for a link",
+    "IP-110": "two links mean the same interface",
+    "IP-111": "two links have a gateway of the same family",
+    "IP-112": "static_ip_wait_seconds is out of range",
+    "IP-113": "the node did not come back on a new connection; it has put everything back",
+    "IP-114": "the node has put everything back before the change could be confirmed",
+    "IP-115": "with the new addresses the master, or every other node that is up, is out of reach",
+    "IP-116": "static_ip_rollback_seconds is out of range",
+    "IP-117": "the node does not answer at its old address either, after its deadline",
+    "IP-118": "a file of somebody else fights with the links and cannot be taken apart",
+    "IP-119": "an interface carries a default route that no link names; it would be gone",
+    "IP-120": "an interface that carries ssh or the default route is in no link any more; it would not survive a boot",
+}
+
+
+def faults(
+    links: Sequence[Mapping[str, Any]], wait_seconds: int, rollback_seconds: int = 60
+) -> list[Fault]:
+    """Say what is wrong with the links of one node."""
+    found = [_unnamed(link) for link in links if not link["interface"]]
+    names = Counter(link["interface"] for link in links if link["interface"])
+    for name in [name for name, count in names.items() if count > 1]:
+        found.append(
+            Fault(
+                "IP-110",
+                f"two links of this node are both the interface {name}",
+                "Give one link all its addresses",
+            )
+        )
+    found += _gateway_faults(links)
+    if not 1 <= wait_seconds <= LONGEST_WAIT:
+        found.append(
+            Fault(
+                "IP-112",
+                f"static_ip_wait_seconds is {wait_seconds}",
+                f"Choose 1 to {LONGEST_WAIT} seconds",
+            )
+        )
+    if not SHORTEST_ROLLBACK <= rollback_seconds <= LONGEST_ROLLBACK:
+        found.append(
+            Fault(
+                "IP-116",
+                f"static_ip_rollback_seconds is {rollback_seconds}",
+                f"Choose {SHORTEST_ROLLBACK} to {LONGEST_ROLLBACK} seconds; the change always undoes itself",
+            )
+        )
+    return found
+
+
+def _unnamed(link: Mapping[str, Any]) -> Fault:
+    wanted = link.get("mac") or ", ".join(link["addresses"])
+    return Fault(
+        "IP-109",
+        f"this node has no interface for {wanted}",
+        "Set fullmesh_interface to its name or MAC, see `ip -br link` on the node",
+    )
+
+
+def _gateway_faults(links: Sequence[Mapping[str, Any]]) -> list[Fault]:
+    """Two default routes of one family: the kernel would take one of them, and which is not ours to guess."""
+    gateways = [(str(link["gateway"]), link["interface"]) for link in links if link.get("gateway")]
+    families = Counter(ipaddress.ip_address(address).version for address, _ in gateways)
+    return [
+        Fault(
+            "IP-111",
+            "two links have an IPv{} gateway: {}".format(
+                family, ", ".join(f"{address} on {name}" for address, name in gateways)
+            ),
+            "Keep one; use routes for the other network",
+        )
+        for family, count in families.items()
+        if count > 1
+    ]
+
+
+def addresses(links: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """What the manifest watches: each address with its interface."""
+    return [
+        {"interface": str(link["interface"]), "address": str(address)}
+        for link in links
+        for address in link["addresses"]
+    ]

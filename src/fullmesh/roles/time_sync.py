@@ -1,0 +1,94 @@
+"""time_sync: what chrony is told on one node, and what is wrong with the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fullmesh.model.addresses import is_address, is_host_name
+from fullmesh.model.faults import Fault
+
+CODES: dict[str, str] = {
+    "TS-101": "time_sync_source is servers, but no server is given",
+    "TS-102": "servers are given, but time_sync_source is not servers",
+    "TS-103": "chrony cannot be started",
+    "TS-104": "the clock is not synchronised after the deadline",
+    "TS-105": "warning: the node may not set its clock; chronyd runs with -x",
+    "TS-106": "a time server that is neither a name nor an address",
+    "TS-107": "time_sync_wait_seconds is out of range",
+    "TS-108": "time_sync_only, but time_sync_source is distribution",
+}
+# Below any real time server: a node that hears one follows it rather than the leader's own clock.
+LOCAL_STRATUM = 10
+LONGEST_WAIT = 600
+
+
+def faults(
+    source: str, servers: Sequence[str], wait_seconds: int, only: bool = False
+) -> list[Fault]:
+    """Say what is wrong with the settings."""
+    found = []
+    if source == "servers" and not servers:
+        found.append(
+            Fault(
+                "TS-101",
+                "time_sync_source is servers, and time_sync_servers is empty",
+                "Name the servers, or use leader or distribution",
+            )
+        )
+    if source != "servers" and servers:
+        found.append(
+            Fault(
+                "TS-102",
+                f"time_sync_servers is {', '.join(servers)}, and time_sync_source is {source}",
+                "Set time_sync_source: servers, or drop the servers",
+            )
+        )
+    found += [
+        Fault(
+            "TS-106", f"{server!r} is neither a name nor an address", "Mend it in time_sync_servers"
+        )
+        for server in servers
+        if not (is_host_name(server) or is_address(server))
+    ]
+    if only and source == "distribution":
+        found.append(
+            Fault(
+                "TS-108",
+                "time_sync_only is true, and time_sync_source is distribution, so no source would be left",
+                "Set time_sync_source: servers or leader, or drop time_sync_only",
+            )
+        )
+    if not 1 <= wait_seconds <= LONGEST_WAIT:
+        found.append(
+            Fault(
+                "TS-107",
+                f"time_sync_wait_seconds is {wait_seconds}",
+                f"Choose 1 to {LONGEST_WAIT} seconds",
+            )
+        )
+    return found
+
+
+def lines(
+    source: str, servers: Sequence[str], leader: str, address: str, peers: Sequence[str]
+) -> list[str]:
+    """What chrony is told on the node *address*; nothing leaves the distribution's configuration alone.
+
+    prefer: the distribution's own pools stay (unless time_sync_only), and a cluster must agree with itself first.
+    """
+    if source == "servers":
+        return [f"server {server} iburst prefer" for server in servers]
+    if source == "leader" and address == leader:
+        # No orphan: it is for several leaders, and since chrony 4.6 it waits 300 s before it serves.
+        return [f"local stratum {LOCAL_STRATUM}", *(f"allow {peer}" for peer in sorted(peers))]
+    if source == "leader":
+        return [f"server {leader} iburst prefer"]
+    return []
+
+
+def expected(source: str, servers: Sequence[str], leader: str, address: str) -> list[str]:
+    """The addresses of which one must answer; names are only known as addresses to chronyc."""
+    if source == "servers":
+        known = [server for server in servers if is_address(server)]
+        return known if len(known) == len(servers) else []
+    return [leader] if source == "leader" and address != leader else []

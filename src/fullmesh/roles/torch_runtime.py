@@ -1,0 +1,307 @@
+"""Which wheels a cluster needs: the lock, the targets to download for, the room they take.
+
+The controller downloads once for each different target (lock, Python, machine), never once a node.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fullmesh.model.faults import Fault
+
+CODES: dict[str, str] = {
+    "TR-101": "there is no lock file for the torch that was asked for",
+    "TR-102": "the lock file has a line that is not pinned by version and hash",
+    "TR-103": "the node has no Python at torch_runtime_python",
+    "TR-104": "the node's Python cannot make virtual environments",
+    "TR-105": "the node has not enough disk space",
+    "TR-106": "the controller could not download the wheels",
+    "TR-107": "a wheel arrived damaged on the node",
+    "TR-108": "pip could not install the wheels on the node",
+    "TR-109": "the new environment's torch does not load, or is not the one that was asked for",
+    "TR-110": "something that is not ours is at torch_runtime_path",
+    "TR-111": "nodes could not get the wheels from each other, so the controller gave them (a warning)",
+    "TR-113": "the new environment's torch is made for another accelerator",
+    "TR-114": "the lock has no wheels for the node's Python or machine",
+    "TR-112": "torch_runtime_accelerator is none that we know",
+}
+
+GIB = 1 << 30
+PIN = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;*]+)\s*(;.*?)?$")
+HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})(?=\s|$)")
+# Tags from before the perennial manylinux scheme (PEP 600), which wheels still carry alone.
+LEGACY = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
+ACCELERATOR = re.compile(
+    r"^(?P<kind>cpu|cuda|rocm|cu(?=\d{3}$))(?P<version>(?<=cu)\d{3}|(?<!cpu)\d+\.\d+)?$"
+)
+PYTORCH = "https://download.pytorch.org/whl"
+OLDEST_GLIBC = {"x86_64": 5, "aarch64": 17}
+
+
+# The line of a lock that says for what it was resolved: hashes do not tell, and pip finds out when it downloads.
+SERVES = re.compile(
+    r"^# serves: CPython (?P<pythons>[\d., ]+) on (?P<machines>[\w, ]+)$", re.MULTILINE
+)
+PYTHON = re.compile(r"python(\d+\.\d+)$")
+
+
+@dataclass(frozen=True)
+class Serves:
+    """For which Pythons and machines a lock has wheels."""
+
+    pythons: tuple[str, ...]
+    machines: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """In words."""
+        return f"CPython {', '.join(self.pythons)} on {', '.join(self.machines)}"
+
+
+def serves(text: str) -> Serves | None:
+    """What a lock says of itself; None for one that says nothing, as a user's own may."""
+    found = SERVES.search(text)
+    if not found:
+        return None
+    pythons, machines = (
+        re.split(r"[, ]+", found[name].strip()) for name in ("pythons", "machines")
+    )
+    return Serves(tuple(pythons), tuple(machines))
+
+
+def python_of(interpreter: str, seen: str) -> str:
+    """The version of a node's Python: by its name, for it may not be installed yet; else what was seen."""
+    named = PYTHON.search(interpreter)
+    return named[1] if named else seen
+
+
+def python_faults(node: str, interpreter: str, seen: str, machine: str, lock: str) -> list[Fault]:
+    """Why no environment can be built on a node from a lock, known before anything is touched.
+
+    *seen*: the version that the interpreter gave itself, where somebody could ask it; *lock*: its path.
+    """
+    path = Path(lock)
+    held = serves(path.read_text(encoding="utf-8")) if path.is_file() else None
+    version = python_of(interpreter, seen)
+    if not held or ((not version or version in held.pythons) and machine in held.machines):
+        return []
+    shown = f"Python {version} ({interpreter})" if version else interpreter
+    step = (
+        "Set torch_runtime_python (and torch_runtime_packages, which bring it) to one that the lock serves, or "
+        "give a lock of your own by torch_runtime_requirements; the role's README has the command"
+    )
+    text = (
+        f"{node}: torch would be built on {shown} on {machine}, the lock {path.name} serves {held}"
+    )
+    return [Fault("TR-114", text, step)]
+
+
+def logical_lines(text: str) -> list[str]:
+    """The lines of a requirements file, continuations joined, comments and blanks left out."""
+    joined = re.sub(r"\\\s*\n", " ", text)
+    lines = (re.sub(r"(^|\s)#.*$", "", line).strip() for line in joined.splitlines())
+    return [line for line in lines if line]
+
+
+def lock_faults(path: str, text: str) -> list[Fault]:
+    """Every line that is not ``name==version`` with at least one SHA-256."""
+    faults = []
+    for line in logical_lines(text):
+        pin = line.split("--hash", 1)[0].strip()
+        if not PIN.match(pin) or not HASH.search(line):
+            step = "Write name==version --hash=sha256:…, as pip-compile --generate-hashes does"
+            faults.append(
+                Fault("TR-102", f"{path}: {pin!r} is not pinned by version and hash", step)
+            )
+    if not logical_lines(text):
+        faults.append(Fault("TR-102", f"{path} is empty", "Name at least torch"))
+    return faults
+
+
+def pinned(text: str) -> dict[str, str]:
+    """Name -> version of everything in a lock."""
+    pins = (PIN.match(line.split("--hash", 1)[0].strip()) for line in logical_lines(text))
+    return {re.sub(r"[-_.]+", "-", pin["name"]).lower(): pin["version"] for pin in pins if pin}
+
+
+def accelerator(text: str) -> tuple[str, str]:
+    """Kind and version of an accelerator: ``cuda13.0`` and ``cu130`` are ("cuda", "13.0"), ``rocm`` is ("rocm", "").
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    found = ACCELERATOR.match(str(text))
+    if not found:
+        raise ValueError(text)
+    kind = "cuda" if found["kind"] == "cu" else found["kind"]
+    number = found["version"] or ""
+    if found["kind"] == "cu":
+        number = f"{number[:-1]}.{number[-1]}"
+    return kind, number
+
+
+def there(files: str) -> list[str]:
+    """The committed locks as version and accelerator, like ``2.13.0-cuda13.0``."""
+    return sorted(path.stem.removeprefix("torch-") for path in Path(files).glob("torch-*.txt"))
+
+
+def lock_file(files: str, version: str, wanted: str, own: str) -> str:
+    """The path of the lock that the settings ask for; ``cuda`` alone takes the newest CUDA that there is a lock for."""
+    if own:
+        return own
+    try:
+        kind, number = accelerator(wanted)
+    except ValueError:
+        kind, number = wanted, ""
+    if kind != "cpu" and not number:
+        known = [
+            name.rpartition(kind)[2]
+            for name in there(files)
+            if name.startswith(f"{version}-{kind}")
+        ]
+        number = max(known, key=lambda n: [int(part) for part in n.split(".")], default="")
+    return f"{files}/torch-{version}-{kind}{number}.txt"
+
+
+def index(files: str, version: str, wanted: str, own: str) -> str:
+    """PyTorch's package index for an accelerator (https://pytorch.org/get-started); *own* wins, ``none`` is none."""
+    if own:
+        return "" if own == "none" else own
+    kind, number = accelerator(wanted)
+    if kind != "cpu" and not number:
+        number = Path(lock_file(files, version, wanted, "")).stem.rpartition(kind)[2]
+    if kind != "cpu" and not number:
+        return ""
+    folder = f"cu{number.replace('.', '')}" if kind == "cuda" else f"{kind}{number}"
+    return f"{PYTORCH}/{folder}"
+
+
+def faults(files: str, version: str, wanted: str, own: str) -> list[Fault]:
+    """What is wrong with the settings."""
+    try:
+        accelerator(wanted)
+    except ValueError:
+        step = "Write cpu, cuda, cuda13.0 (or cu130), rocm or rocm6.4"
+        return [Fault("TR-112", f"torch_runtime_accelerator is {wanted!r}", step)]
+    path = Path(lock_file(files, version, wanted, own))
+    if path.is_file():
+        return lock_faults(str(path), path.read_text(encoding="utf-8"))
+    what = f"{own} does not exist" if own else f"there is no lock for torch {version} ({wanted})"
+    step = (
+        f"Take one of {', '.join(there(files))}, or make your own with the command in the role's README and "
+        "give it by torch_runtime_requirements"
+    )
+    return [Fault("TR-101", what, step)]
+
+
+def platforms(machine: str, glibc: Sequence[int]) -> list[str]:
+    """pip's platform names that run on a machine with this glibc, newest first."""
+    tags = []
+    for minor in range(int(glibc[1]), OLDEST_GLIBC.get(machine, 17) - 1, -1):
+        tags.append(f"manylinux_2_{minor}_{machine}")
+        if minor in LEGACY:
+            tags.append(f"{LEGACY[minor]}_{machine}")
+    return [*tags, f"linux_{machine}"]
+
+
+def target_key(lock: str, seen: Mapping[str, Any]) -> str:
+    """A short name for (lock, Python, machine): nodes with the same key take the same wheels."""
+    text = "\0".join([lock, str(seen["python"]), str(seen["machine"])])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def targets(nodes: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """What must be downloaded, each once.
+
+    *nodes*: lock file and observation of each node. The oldest glibc of a group decides, so that one set of
+    wheels runs on all of it; a wheel that every node of the group has kept need not travel.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for lock, seen in nodes:
+        if not seen.get("needed") or not seen.get("python"):
+            continue
+        key = target_key(lock, seen)
+        new = {
+            "key": key,
+            "lock": lock,
+            "python": seen["python"],
+            "glibc": list(seen["glibc"]),
+            "machine": seen["machine"],
+            "have": set(seen.get("have", ())),
+        }
+        old = found.setdefault(key, new)
+        old["glibc"] = min(old["glibc"], new["glibc"])
+        old["have"] &= new["have"]
+    return [
+        target
+        | {
+            "have": sorted(target["have"]),
+            "platforms": platforms(target["machine"], target["glibc"]),
+        }
+        for target in found.values()
+    ]
+
+
+def space_faults(node: str, seen: Mapping[str, Any], wheels: Mapping[str, Any]) -> list[Fault]:
+    """Refuse a node whose disk cannot hold the bundle, its copy in transit and the environment."""
+    need = 2 * int(wheels["bundle_bytes"]) + int(wheels["installed_bytes"])
+    free = int(seen["free_bytes"])
+    if free >= need:
+        return []
+    text = f"{node}: {free / GIB:.2f} GiB free at {seen['store']}, {need / GIB:.2f} GiB needed"
+    return [Fault("TR-105", text, "Make room, or set torch_runtime_path to a larger disk")]
+
+
+FAN_OUT = 2
+
+
+def sources(place: int, count: int) -> list[int]:
+    """Whom the node at *place* asks, nearest first: its way up the tree, then its neighbours.
+
+    Place 0 has the file. Nobody serves more than FAN_OUT others unless some of them fail, and a node passes pieces
+    on while it still receives: the time is that of FAN_OUT copies and a few pieces, however many nodes there are.
+    """
+    way = []
+    here = place
+    while here:
+        here = (here - 1) // FAN_OUT
+        way.append(here)
+    beside = [n for n in (place - 1, place + 1) if 0 < n < count and n not in way]
+    return way + beside if place else []
+
+
+def handover(
+    nodes: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]], plan: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Who gets the bundle from the controller, who from which nodes.
+
+    *nodes*: name -> (observation, download that is meant for it). Without a plan, for a node that is not in it, and
+    where one node alone needs a bundle, it comes from the controller. A node that still has the whole bundle from
+    an interrupted run is the first, else the first in the plan's order.
+    """
+    groups: dict[str, list[str]] = {}
+    found: dict[str, dict[str, Any]] = {}
+    for name, (_, wheels) in nodes.items():
+        if not wheels["bundle"]:
+            continue
+        found[name] = {"sources": [], "shared": False}
+        if name in plan.get("nodes", {}):
+            groups.setdefault(str(wheels["bundle"]), []).append(name)
+    for bundle, members in groups.items():
+        if len(members) < 2:  # noqa: PLR2004 (nobody to share with)
+            continue
+        name = Path(bundle).name
+        members.sort(key=lambda node: int(plan["nodes"][node]["node_rank"]))
+        members.sort(
+            key=lambda node: (
+                nodes[node][0].get("bundles", {}).get(name) != nodes[node][1]["bundle_bytes"]
+            )
+        )
+        for place, node in enumerate(members):
+            asked = [members[n] for n in sources(place, len(members))]
+            found[node] = {"sources": asked, "shared": True}
+    return found

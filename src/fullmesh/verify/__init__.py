@@ -1,0 +1,1 @@
+"""Verification: what was observed becomes rungs, findings and a verdict."""

@@ -1,0 +1,501 @@
+"""Rungs L7 and L8, judged: GPUs, NCCL's bandwidth against the links, nccl-tests, training."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from fullmesh.verify.model import WARNING, Finding, Seen, in_words
+from fullmesh.verify.ranks import event_data, ranks_of
+from fullmesh.verify.survey import Card, Gpus
+
+# What NCCL reaches of a link on a healthy cluster: over RDMA nearly all of it, over TCP a third of a 100 Gbit/s link
+# with default settings and most of a slow one. Below this something is wrong, not merely untuned.
+SHARE_RDMA = 0.5
+SHARE_SOCKET = 0.2
+SHARE_OF_OTHERS = 0.5  # of what nccl-tests measures on the other nodes of the same cluster
+LARGE = 4 << 20  # bytes from which a message measures bandwidth and not latency
+NETWORK = re.compile(r"Using network ([A-Za-z0-9_ -]+?)\s*$")
+DEVICES = re.compile(r"NET/(?:IB|Socket) : Using (.*)$")
+OFI = re.compile(r"NET/OFI Selected [Pp]rovider is (\S+?),? ")
+RATE = re.compile(r"([0-9.]+) Gb/sec")
+TABLE_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\w+)\s+(\w+)\s+(.*)$")
+OUT_OF_BOUNDS = re.compile(r"# Out of bounds values : (\d+) (OK|FAILED)")
+AVERAGE = re.compile(r"# Avg bus bandwidth\s*: ([0-9.]+)")
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+GIB = 8.0  # Gbit/s of a GB/s
+
+
+def transport_of(said: Sequence[str]) -> dict[str, str]:
+    """Which network NCCL took, from its own lines (NCCL_DEBUG=INFO): name and devices."""
+    found = {"network": "", "devices": ""}
+    for line in said:
+        for name, pattern in (("network", NETWORK), ("devices", DEVICES), ("devices", OFI)):
+            match = pattern.search(line)
+            if match and not found[name]:
+                found[name] = match[1].strip()
+    return found
+
+
+def parse_nccl_tests(text: str) -> dict[str, Any]:
+    """Read what ``all_reduce_perf`` of nccl-tests prints.
+
+    Returns:
+        ``rows`` (``bytes``, ``bus_gb_s`` out of place), ``wrong`` (values out of bounds, None when it did not get to
+        its last line), ``average`` (GB/s, None as well). Before 2.13 the table has no ``root`` and the last column of
+        each half is the largest error instead of a count.
+    """
+    rows = []
+    for line in text.splitlines():
+        match = TABLE_ROW.match(line)
+        if not match:
+            continue
+        words = match[5].split()
+        half = words[-8:-4] if len(words) >= 8 else []  # noqa: PLR2004 (time algbw busbw wrong, twice)
+        try:
+            rows.append({"bytes": int(match[1]), "bus_gb_s": float(half[2])})
+        except (IndexError, ValueError):
+            continue
+    bounds, average = OUT_OF_BOUNDS.search(text), AVERAGE.search(text)
+    return {
+        "rows": rows,
+        "wrong": int(bounds[1]) if bounds else None,
+        "average": float(average[1]) if average else None,
+    }
+
+
+def gpu_rows(seen: Seen) -> dict[int, tuple[str, Mapping[str, Any]]]:
+    """Rank -> node and what its step ``gpus`` said."""
+    return {
+        rank: (name, data)
+        for name, rank, told, _ in ranks_of(seen)
+        if (data := event_data(told, "gpus"))
+    }
+
+
+def no_rank_has_one(seen: Seen) -> str:
+    """Why every rank that got that far said that it has no GPU; empty when one has."""
+    rows = gpu_rows(seen)
+    if not rows or any(data.get("applicable") for _, data in rows.values()):
+        return ""
+    return in_words(sorted({str(data.get("why", "")) for _, data in rows.values()}))
+
+
+def why_no_gpus(seen: Seen) -> str:
+    """Why rung L7 does not apply; empty when it does, or when GPUs are there and a rule says why nobody uses them."""
+    whys = no_rank_has_one(seen)
+    names = list(seen.plan["nodes"])
+    if not whys or any(has_gpus(seen, name) for name in names):
+        return ""
+    dark = [name for name in names if "present" not in gpus_of(seen, name)]
+    if dark:
+        return (
+            f"no rank has a GPU ({whys}); whether {in_words(dark)} has one could not be looked at"
+        )
+    return f"not applicable: no GPU on any node ({whys})"
+
+
+def measured(seen: Seen) -> list[dict[str, Any]]:
+    """all_reduce by message size, the slowest rank's figures."""
+    table: dict[int, dict[str, Any]] = {}
+    for _, _, told, _ in ranks_of(seen):
+        for row in event_data(told, "nccl_sizes").get("sizes", []):
+            held = table.get(int(row["bytes"]))
+            if held is None or row["bus_gbit_s"] < held["bus_gbit_s"]:
+                table[int(row["bytes"])] = dict(row)
+    return [table[size] for size in sorted(table)]
+
+
+def transports(seen: Seen) -> dict[str, dict[str, str]]:
+    """Node -> which network NCCL took there."""
+    found = {}
+    for name, _, told, _ in ranks_of(seen):
+        said = event_data(told, "nccl").get("said", [])
+        if said and name not in found:
+            found[name] = transport_of(said)
+    return found
+
+
+def rdma_speed(seen: Seen, name: str) -> float:
+    """Gbit/s of a node's active RDMA ports together, 0 without."""
+    ports = seen.survey(name).get("rdma", [])
+    rates = [RATE.search(str(port.get("rate", ""))) for port in ports if port["state"] == "ACTIVE"]
+    return sum(float(rate[1]) for rate in rates if rate)
+
+
+def link_speed(seen: Seen, name: str) -> float:
+    """Gbit/s of a node's cluster interface, 0 when the kernel does not say (virtual cards)."""
+    return max(0, int(seen.facts(name).get("interface", {}).get("speed", 0) or 0)) / 1000
+
+
+def expected_speed(seen: Seen) -> tuple[str, float, str]:
+    """The slowest node, its Gbit/s and the kind of link; RDMA counts where every node has it up."""
+    names = list(seen.plan["nodes"])
+    rdma = {name: rdma_speed(seen, name) for name in names}
+    kind, speeds = "RDMA ports", rdma
+    if not all(rdma.values()):
+        kind, speeds = "cluster interface", {name: link_speed(seen, name) for name in names}
+    slowest = min(names, key=lambda name: speeds[name])
+    return slowest, speeds[slowest], kind
+
+
+def rule_bandwidth(seen: Seen) -> Iterator[Finding]:
+    """The bus bandwidth of large messages is in keeping with the slowest link between the nodes."""
+    rates = [row["bus_gbit_s"] for row in measured(seen) if row["bytes"] >= LARGE]
+    name, speed, kind = expected_speed(seen)
+    if not rates or not speed or len(seen.plan["nodes"]) < 2:  # noqa: PLR2004 (one node has no link)
+        return
+    rdma = kind == "RDMA ports"
+    least = speed * (SHARE_RDMA if rdma else SHARE_SOCKET)
+    if max(rates) >= least:
+        return
+    over = {told["network"] for told in transports(seen).values() if told["network"]}
+    way = f" over {in_words(sorted(over))}" if over else ""
+    tcp = rdma and over == {"Socket"}
+    yield Finding(
+        "VC-714",
+        "L7",
+        f"NCCL reaches {max(rates):.1f} Gbit/s{way} where the {kind} of {name} do {speed:g}"
+        + (": it uses TCP although RDMA is up" if tcp else ""),
+        node=name,
+        peer=in_words([other for other in seen.plan["nodes"] if other != name]),
+        seen=f"{max(rates):.1f} Gbit/s",
+        expected=f"at least {least:.1f} Gbit/s",
+        fix=f"on {name}: {'unset NCCL_IB_DISABLE, look at ibv_devinfo and /dev/infiniband' if rdma else 'iperf3'}; "
+        f"nvidia-smi topo -m; run again with NCCL_DEBUG=INFO",
+        severity=WARNING,
+    )
+
+
+def tests_of(seen: Seen) -> dict[str, dict[str, Any]]:
+    """Node -> what nccl-tests printed there, read, with its exit code and last words."""
+    found = {}
+    for name, _, told, _ in ranks_of(seen):
+        data = event_data(told, "nccl_tests")
+        if data.get("applicable"):
+            text = str(data["text"])
+            lines = [line for line in text.splitlines() if line.strip()]
+            last = lines[-1][:300] if lines else ""
+            found[name] = {**parse_nccl_tests(text), "code": int(data["code"]), "last": last}
+    return found
+
+
+def rule_nccl_tests(seen: Seen) -> Iterator[Finding]:
+    """nccl-tests, where it is installed, gets through without a wrong value."""
+    for name, told in tests_of(seen).items():
+        if told["code"] == 0 and told["wrong"] == 0:
+            continue
+        wrong = told["wrong"]
+        why = (
+            f"{wrong} values out of bounds"
+            if wrong
+            else f"exit code {told['code']}, {told['last']}"
+        )
+        yield Finding(
+            "VC-715",
+            "L7",
+            f"nccl-tests over the GPUs of {name} failed: {why}",
+            node=name,
+            seen=why,
+            expected="0 values out of bounds",
+            fix=f"on {name}: NCCL_P2P_DISABLE=1 all_reduce_perf -g 2 (a fault of peer-to-peer goes away); "
+            f"dmesg | grep -i -E 'xid|iommu'",
+        )
+
+
+def rule_slow_node(seen: Seen) -> Iterator[Finding]:
+    """Within the nodes, nccl-tests measures about the same everywhere."""
+    best = {
+        name: max(row["bus_gb_s"] for row in told["rows"])
+        for name, told in tests_of(seen).items()
+        if told["rows"]
+    }
+    if len(best) < 2:  # noqa: PLR2004 (nothing to compare with)
+        return
+    usual = max(median(best.values()), 0.01) if len(best) > 2 else max(best.values())  # noqa: PLR2004 (a pair)
+    slow = [name for name, rate in best.items() if rate < usual * SHARE_OF_OTHERS]
+    for name in slow:
+        yield Finding(
+            "VC-716",
+            "L7",
+            f"the GPUs of {name} exchange {best[name]:.1f} GB/s among themselves, those of the others {usual:.1f}",
+            node=name,
+            peer=in_words([other for other in best if other not in slow]),
+            seen=f"{best[name]:.1f} GB/s",
+            expected=f"about {usual:.1f} GB/s",
+            fix=f"on {name}: nvidia-smi nvlink -s; nvidia-smi topo -m; systemctl status nvidia-fabricmanager",
+            severity=WARNING,
+        )
+
+
+def details(seen: Seen) -> dict[str, Any]:
+    """What rung L7 keeps."""
+    name, speed, kind = expected_speed(seen)
+    return {
+        "gpus": {
+            str(rank): data.get("name", data.get("device", ""))
+            for rank, (_, data) in gpu_rows(seen).items()
+        },
+        "sizes": measured(seen),
+        "transport": transports(seen),
+        "link": {"node": name, "gbit_s": speed, "kind": kind},
+        "nccl_tests": {
+            n: {k: v for k, v in t.items() if k != "rows"} for n, t in tests_of(seen).items()
+        },
+    }
+
+
+def training(seen: Seen) -> dict[str, Any]:
+    """What rung L8 keeps: each job's end, as the first rank saw it."""
+    for _, _, told, _ in ranks_of(seen):
+        jobs = {
+            step: {k: v for k, v in event_data(told, step).items() if k != "applicable"}
+            for step in (
+                "ddp",
+                "amp",
+                "subgroups",
+                "fsdp",
+                "gpu_ddp",
+                "gpu_amp",
+                "gpu_subgroups",
+                "gpu_fsdp",
+            )
+            if event_data(told, step).get("applicable")
+        }
+        return {"jobs": jobs}
+    return {}
+
+
+def gpus_of(seen: Seen, name: str) -> Gpus:
+    """What is known of a node's GPUs; {} where nobody could look."""
+    return seen.survey(name).get("gpus", {})
+
+
+def cards_of(seen: Seen, name: str) -> list[Card]:
+    """A node's GPUs, as nvidia-smi shows them."""
+    return gpus_of(seen, name).get("cards", [])
+
+
+def has_gpus(seen: Seen, name: str) -> bool:
+    """Whether the driver or the bus shows a GPU: one without a driver is one that is not used."""
+    held = gpus_of(seen, name)
+    return bool(held.get("present") or held.get("pci"))
+
+
+def gpu_words(seen: Seen, name: str) -> str:
+    """``8 x NVIDIA H100``, or what the bus shows where no driver works."""
+    models = Counter(card["name"] for card in cards_of(seen, name))
+    on_bus = len(gpus_of(seen, name).get("pci", []))
+    without = f"{on_bus} GPU(s) on the PCI bus" if on_bus else "GPUs that nvidia-smi does not show"
+    return in_words([f"{times} x {model}" for model, times in sorted(models.items())]) or without
+
+
+def torch_build(seen: Seen, name: str) -> str:
+    """What a node's torch is made for: cpu, cuda, hip, or "" where it does not say."""
+    return str(seen.facts(name).get("software", {}).get("torch_build", ""))
+
+
+def rule_torch_for_cpus(seen: Seen) -> Iterator[Finding]:
+    """Where there are GPUs torch is made for them."""
+    idle = [n for n in seen.plan["nodes"] if has_gpus(seen, n) and torch_build(seen, n) == "cpu"]
+    if idle:
+        yield Finding(
+            "VC-717",
+            "L7",
+            f"there are GPUs on {in_words(idle)} ({gpu_words(seen, idle[0])}) and torch there is built for CPUs: "
+            "no job can use them",
+            node=idle[0],
+            peer=in_words(idle[1:]),
+            seen=f"torch {seen.facts(idle[0]).get('versions', {}).get('torch', '')}",
+            expected="torch built for CUDA",
+            fix=f"torch_runtime_accelerator: cuda for {in_words(idle)}, in the inventory; {seen.apply('packages')}",
+        )
+
+
+def usable(seen: Seen, name: str) -> tuple[int, str]:
+    """How many GPUs a job on a node may use, 0 where that is not known, and what says so.
+
+    Under MIG a GPU is several devices that nobody counts here.
+    """
+    cards = cards_of(seen, name)
+    if any(card.get("mig") == "Enabled" for card in cards):
+        return 0, ""
+    given = seen.survey(name).get("environment", {}).get("values", {}).get(VISIBLE)
+    if given and has_gpus(seen, name):
+        named = [one for one in str(given["value"]).split(",") if one.strip() not in ("", "-1")]
+        return len(named), VISIBLE
+    return len(cards) or len(gpus_of(seen, name).get("pci", [])), "GPUs"
+
+
+def rule_ranks(seen: Seen) -> Iterator[Finding]:
+    """A node starts as many ranks as it has GPUs."""
+    groups: dict[tuple[int, int, str], list[str]] = {}
+    for name, node in seen.plan["nodes"].items():
+        count, source = usable(seen, name)
+        if count and count != int(node["local_ranks"]):
+            groups.setdefault((int(node["local_ranks"]), count, source), []).append(name)
+    for (ranks, count, source), names in groups.items():
+        said = f"{VISIBLE} names {count} GPUs" if source == VISIBLE else f"{count} GPUs are there"
+        idle = f"{count - ranks} of them idle" if ranks < count else "the others have none"
+        yield Finding(
+            "VC-718",
+            "L7",
+            f"a job starts {ranks} rank(s) on {in_words(names)} and {said}: {idle}",
+            node=names[0],
+            peer=in_words(names[1:]),
+            seen=f"fullmesh_local_ranks: {ranks}",
+            expected=f"fullmesh_local_ranks: {count}",
+            fix=f"fullmesh_local_ranks: {count} for {in_words(names)}, in the inventory (or, where jobs shall leave "
+            f"some alone, cluster_env_extra: {{{VISIBLE}: ...}}); {seen.apply('launch')}",
+        )
+
+
+def rule_unused(seen: Seen) -> Iterator[Finding]:
+    """GPUs that are there are seen by torch."""
+    why = no_rank_has_one(seen)
+    blind = [n for n in seen.plan["nodes"] if has_gpus(seen, n) and torch_build(seen, n) != "cpu"]
+    if why and blind:
+        yield Finding(
+            "VC-719",
+            "L7",
+            f"there are GPUs on {in_words(blind)} ({gpu_words(seen, blind[0])}) and no rank sees one: {why}",
+            node=blind[0],
+            peer=in_words(blind[1:]),
+            seen=why,
+            expected="a GPU for every rank",
+            fix=f"on {blind[0]}: nvidia-smi; ls -l /dev/nvidia*; echo ${VISIBLE}; role nvidia_driver brings a driver",
+        )
+
+
+def rule_same_cards(seen: Seen) -> Iterator[Finding]:
+    """All nodes have as many GPUs of one model, with one driver."""
+    table = {}
+    for name in seen.plan["nodes"]:
+        held = gpus_of(seen, name)
+        shown = gpu_words(seen, name) if has_gpus(seen, name) else "none"
+        if "present" in held:
+            driver = f", driver {held.get('driver') or 'none'}" if cards_of(seen, name) else ""
+            table[name] = shown + driver
+    if len(set(table.values())) < 2:  # noqa: PLR2004 (two that differ)
+        return
+    usual = Counter(table.values()).most_common(1)[0][0]
+    usual = max(table.values()) if usual == "none" else usual
+    odd = [name for name, row in table.items() if row != usual]
+    yield Finding(
+        "VC-111",
+        "L1",
+        f"the GPUs of {in_words(odd)} are {table[odd[0]]}; those of the others {usual}",
+        node=odd[0],
+        peer=in_words([name for name in table if name not in odd]),
+        seen=table[odd[0]],
+        expected=usual,
+        fix=f"on {odd[0]}: nvidia-smi -L; lspci -d 10de:; dmesg | grep NVRM; role nvidia_driver keeps one branch",
+        severity=WARNING,
+    )
+
+
+def rule_ecc(seen: Seen) -> Iterator[Finding]:
+    """No GPU has had a memory error since the driver was loaded that ECC could not mend."""
+    for name in seen.plan["nodes"]:
+        bad = [card for card in cards_of(seen, name) if card.get("ecc_volatile")]
+        if bad:
+            yield Finding(
+                "VC-112",
+                "L1",
+                f"{in_words([str(card['bus']) for card in bad])} of {name} had memory errors that ECC could not mend",
+                node=name,
+                seen=f"{sum(card['ecc_volatile'] for card in bad)} uncorrectable errors",
+                expected="0",
+                fix=f"on {name}: nvidia-smi -q -d ECC,ROW_REMAPPER; reboot it (rows are remapped then), replace the "
+                f"card when they come back",
+            )
+
+
+def rule_xids(seen: Seen) -> Iterator[Finding]:
+    """The driver reported no error of a GPU in the last minutes."""
+    for name in seen.plan["nodes"]:
+        events = [e for e in seen.survey(name).get("kernel_log", []) if e["kind"] == "gpu"]
+        if events:
+            yield Finding(
+                "VC-113",
+                "L1",
+                f"the driver of {name} reported an error: {events[-1]['text']}",
+                node=name,
+                seen=str(events[-1]["text"]),
+                expected="no Xid",
+                fix=f"on {name}: dmesg | grep -i nvrm; NVIDIA's list of Xids says whose fault it is",
+                severity=WARNING,
+            )
+
+
+def lanes_of(text: str) -> int:
+    """Lanes of a PCIe link, from ``16x``."""
+    text = text.removesuffix("x")
+    return int(text) if text.isdigit() else 0
+
+
+def rule_width(seen: Seen) -> Iterator[Finding]:
+    """A GPU has as many PCIe lanes as others of its model, and at least a quarter of what it can have.
+
+    Fewer than it can have is no fault: a T4 and an A10G on EC2 have 8 of 16 by design.
+    """
+    lanes: dict[str, int] = {}
+    for name in seen.plan["nodes"]:
+        for card in cards_of(seen, name):
+            lanes[card["name"]] = max(lanes.get(card["name"], 0), lanes_of(card.get("width", "")))
+    for name in seen.plan["nodes"]:
+        for card in cards_of(seen, name):
+            have, usual = lanes_of(card.get("width", "")), lanes[card["name"]]
+            least = max(usual, lanes_of(card.get("width_most", "")) // 4)
+            if 0 < have < least:
+                yield Finding(
+                    "VC-114",
+                    "L1",
+                    f"the GPU {card['bus']} of {name} has {have} PCIe lanes, others of its model {usual}",
+                    node=name,
+                    seen=f"{have} lanes",
+                    expected=f"{least} lanes",
+                    fix=f"on {name}: reseat the card or its riser; nvidia-smi -q -d PCIE; lspci -vv | grep LnkSta",
+                    severity=WARNING,
+                )
+
+
+def rule_persistence(seen: Seen) -> Iterator[Finding]:
+    """The driver stays loaded between jobs; a driver that has no such mode (WSL) says nothing."""
+    off = [
+        name
+        for name in seen.plan["nodes"]
+        if any(card.get("persistence") == "Disabled" for card in cards_of(seen, name))
+    ]
+    if off:
+        yield Finding(
+            "VC-115",
+            "L1",
+            f"persistence mode is off on {in_words(off)}: every job waits for the driver, its counters are lost",
+            node=off[0],
+            peer=in_words(off[1:]),
+            seen="Disabled",
+            expected="Enabled",
+            fix=f"on {off[0]}: systemctl enable --now nvidia-persistenced (role nvidia_driver does it)",
+            severity=WARNING,
+        )
+
+
+CARD_RULES = (
+    *(rule_same_cards, rule_ecc, rule_xids, rule_width, rule_persistence),
+    *(rule_torch_for_cpus, rule_ranks),
+)
+
+
+def card_findings(seen: Seen) -> list[Finding]:
+    """What the GPUs say of themselves: known before a job is started."""
+    return [finding for rule in CARD_RULES for finding in rule(seen)]
+
+
+def findings(seen: Seen) -> list[Finding]:
+    """All findings of rung L7 that need more than one rank to see."""
+    rules = (rule_unused, rule_bandwidth, rule_nccl_tests, rule_slow_node)
+    return [finding for rule in rules for finding in rule(seen)]

@@ -1,0 +1,334 @@
+"""The verification ladder: observations become rungs, findings and a verdict. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fullmesh.model.faults import Fault
+from fullmesh.verify import gpu as verify_gpu
+from fullmesh.verify import node as verify_node
+from fullmesh.verify import pairs as verify_links
+from fullmesh.verify import ranks as verify_ranks
+from fullmesh.verify.model import (
+    ERROR,
+    FAILED,
+    NOT_RUN,
+    PASSED,
+    RUNGS,
+    SKIPPED,
+    WARNING,
+    Finding,
+    Rung,
+    Seen,
+    in_words,
+)
+
+CODES: dict[str, str] = {
+    "VC-701": "verify_cluster_rungs names a rung that does not exist",
+    "VC-702": "a number among the settings of verify_cluster makes no sense",
+    "VC-121": "a node does not have its cluster address",
+    "VC-122": "the cluster address is on another interface than the plan says",
+    "VC-123": "the host name is not the plan's",
+    "VC-101": "a node name resolves to something else than the cluster address",
+    "VC-102": "a node's own name leads to loopback or nowhere",
+    "VC-103": "a clock differs too much",
+    "VC-104": "versions of torch, Python or NCCL differ",
+    "VC-105": "too few file descriptors for the world size",
+    "VC-106": "the cluster interface has no carrier",
+    "VC-107": "the pinned port range is not in force",
+    "VC-108": "the data range is reserved, so the kernel cannot give it out",
+    "VC-109": "the master or rendezvous port is taken",
+    "VC-110": "MTUs differ (warning)",
+    "VC-111": "number, model or driver of the GPUs differ (warning)",
+    "VC-112": "a GPU had memory errors that ECC could not mend",
+    "VC-113": "the NVIDIA driver reported an error, Xid (warning)",
+    "VC-114": "a GPU has fewer PCIe lanes than others of its model (warning)",
+    "VC-115": "persistence mode is off (warning)",
+    "VC-116": "kernel, glibc, NIC driver, CUDA, locale or time zone differ from those of most nodes (warning)",
+    "VC-117": "torch is built for a newer CUDA than the GPU driver runs",
+    "VC-118": "torch's own NCCL and the system's are different versions (warning)",
+    "VC-201": "a link drops packets",
+    "VC-202": "a link rejects connections",
+    "VC-203": "a link refuses connections although a listener is there",
+    "VC-204": "no route to a peer",
+    "VC-205": "connections are cut off after they were made",
+    "VC-206": "packets leave with another source address than the cluster's",
+    "VC-207": "something else answers at a peer's address",
+    "VC-208": "large packets are lost (MTU black hole)",
+    "VC-209": "a listener answered late (warning)",
+    "VC-210": "peers reach a port that the plan does not open",
+    "VC-211": "an outsider reaches the master or rendezvous port",
+    "VC-212": "the kernel gave out a port outside the data range",
+    "VC-213": "a listener could not be opened",
+    "VC-301": "the store or rendezvous port is not usable from a rank",
+    "VC-302": "torch cannot be imported",
+    "VC-303": "a rank died",
+    "VC-304": "a rank never started",
+    "VC-305": "the account of the ranks, which has no rights, cannot be had or cannot run torch's Python",
+    "VC-306": "the check's own deadline ended while the processors were overloaded",
+    "VC-401": "Gloo could not connect all ranks",
+    "VC-402": "a collective returned a wrong value",
+    "VC-403": "a collective failed or hung",
+    "VC-501": "a rank listened outside the data range",
+    "VC-502": "a rank listened on an address that is not the cluster's",
+    "VC-601": "NCCL announces another address than the cluster's",
+    "VC-602": "NCCL listens outside the data range",
+    "VC-603": "NCCL could not open its bootstrap listener",
+    "VC-604": "the NCCL library is missing on some nodes",
+    "VC-711": "a rank has no GPU of its own while others have one",
+    "VC-712": "NCCL could not connect all GPUs, or hung",
+    "VC-713": "NCCL returned a wrong value",
+    "VC-714": "NCCL's bandwidth is far below the link's speed (warning)",
+    "VC-715": "nccl-tests failed on a node",
+    "VC-716": "the GPUs of a node are slower among themselves than the others' (warning)",
+    "VC-717": "a node has GPUs and a torch that is built for CPUs",
+    "VC-718": "a node starts more or fewer ranks than it has GPUs",
+    "VC-719": "a node has GPUs and torch sees none",
+    "VC-801": "a rank starts training from other data or parameters",
+    "VC-802": "DistributedSampler gave a sample twice or lost one",
+    "VC-803": "loss or parameters differ between the ranks after training",
+    "VC-804": "training over all ranks gives another loss than one process alone",
+    "VC-805": "mixed precision does not train as it must",
+    "VC-806": "training in subgroups mixes or loses something",
+    "VC-807": "FSDP does not shard, or trains something else",
+    "VC-808": "a training step failed or hung",
+}
+JOB_RUNGS = ("L3", "L4", "L5", "L7", "L8")
+NOT_ASKED = "not asked for (verify_cluster_rungs)"
+LIMITS = {
+    "verify_cluster_deadline": (10, 3600),
+    "verify_cluster_init_timeout": (1, 600),
+    "verify_cluster_link_deadline": (0.5, 60),
+    "verify_cluster_payload_bytes": (0, 16777216),
+    "verify_cluster_sample_ports": (1, 64),
+    "verify_cluster_bandwidth_mib": (1, 4096),
+    "verify_cluster_clock_limit": (0.1, 3600),
+}
+
+
+def number(value: Any) -> float | None:
+    """Read a number, also as the text that ``-e name=8`` gives; None when it is none."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def faults(options: Mapping[str, Any]) -> list[Fault]:
+    """What is wrong with the role's settings."""
+    found = []
+    unknown = [str(rung) for rung in options["verify_cluster_rungs"] if rung not in RUNGS]
+    if unknown or not options["verify_cluster_rungs"]:
+        found.append(
+            Fault(
+                "VC-701",
+                f"verify_cluster_rungs has {unknown or 'nothing'}, which is no rung of the ladder",
+                f"Choose from {', '.join(RUNGS)}",
+            )
+        )
+    numbers = {name: number(options[name]) for name in LIMITS}
+    for name, (low, high) in LIMITS.items():
+        value = numbers[name]
+        if value is None or not low <= value <= high:
+            step = f"Give a number from {low:g} to {high:g}"
+            found.append(Fault("VC-702", f"{name} is {options[name]!r}", step))
+    init, deadline = (numbers[f"verify_cluster_{x}"] for x in ("init_timeout", "deadline"))
+    if not found and init is not None and deadline is not None and init >= deadline:
+        found.append(
+            Fault(
+                "VC-702",
+                f"verify_cluster_init_timeout ({options['verify_cluster_init_timeout']}) is not below "
+                f"verify_cluster_deadline ({options['verify_cluster_deadline']})",
+                "Raise the deadline; Gloo waits five times its timeout",
+            )
+        )
+    return found
+
+
+def asked(seen: Seen, found: Sequence[Finding]) -> list[Finding]:
+    """The findings of the rungs that were asked for."""
+    return [finding for finding in found if finding.rung in seen.rungs]
+
+
+def complete(seen: Seen) -> Seen:
+    """A rung of the job brings those below it: without them it would pass where the job broke off."""
+    last = max((JOB_RUNGS.index(rung) for rung in seen.rungs if rung in JOB_RUNGS), default=-1)
+    brought = [rung for rung in JOB_RUNGS[: last + 1] if rung not in seen.rungs]
+    return replace(seen, rungs=(*seen.rungs, *brought)) if brought else seen
+
+
+def errors(found: Sequence[Finding], rungs: Sequence[str]) -> list[Finding]:
+    """The findings that fail one of *rungs*."""
+    return [f for f in found if f.rung in rungs and f.severity == ERROR]
+
+
+def without_torch(seen: Seen) -> list[str]:
+    """The nodes whose interpreter of the jobs has no torch."""
+    return [n for n in seen.plan["nodes"] if not seen.facts(n).get("versions", {}).get("torch")]
+
+
+def why_not_start(seen: Seen, below: Sequence[Finding]) -> str:
+    """Why no Gloo job should be started now; empty when it should.
+
+    A job on a broken mesh only hangs: Gloo waits five times its timeout and names the wrong node.
+    """
+    if not any(rung in seen.rungs for rung in JOB_RUNGS):
+        return NOT_ASKED
+    broken = sorted({f.rung for f in errors(below, ("L0", "L2"))})
+    if broken:
+        return f"{' and '.join(broken)} failed, so Gloo would only hang"
+    taken = [f for f in below if f.code == "VC-109"]
+    if taken:
+        return f"L1 failed: {taken[0].cause}"
+    lacking = without_torch(seen)
+    if lacking and seen.check_mode:
+        return f"check mode: torch is not installed on {in_words(lacking)}"
+    return ""
+
+
+def below_job(seen: Seen) -> list[Finding]:
+    """The findings that are known before a job is started."""
+    rules = (verify_node.findings, verify_gpu.card_findings, verify_links.findings)
+    return asked(seen, [finding for rule in rules for finding in rule(seen)])
+
+
+def may_start(seen: Seen) -> dict[str, Any]:
+    """Say whether the ranks shall be started, which steps they take, and why not."""
+    seen = complete(seen)
+    reason = why_not_start(seen, below_job(seen))
+    factor = verify_ranks.patience(seen)
+    return {
+        "go": not reason,
+        "reason": reason,
+        "steps": verify_ranks.steps_for(seen.rungs),
+        "deadline": round(seen.deadline * factor),
+        "init_timeout": round(seen.init_timeout * factor),
+    }
+
+
+def slowest(seen: Seen, part: str, inner: str = "") -> float:
+    """The longest time that a call took on a node."""
+    found = 0.0
+    for node in seen.nodes.values():
+        answer = node.get(part, {})
+        answer = answer.get(inner, {}) if inner else answer
+        found = max(found, float(answer.get("seconds", 0.0) or 0.0))
+    return found
+
+
+def simple_rung(
+    seen: Seen, rung: str, found: Sequence[Finding], seconds: float, details: Mapping[str, Any]
+) -> Rung:
+    """A rung that was measured on all nodes."""
+    if rung not in seen.rungs:
+        return Rung(rung, SKIPPED, NOT_ASKED)
+    bad = errors(found, (rung,))
+    reason = bad[0].cause if bad else ""
+    return Rung(rung, FAILED if bad else PASSED, reason, seconds, details)
+
+
+def link_rung(seen: Seen, found: Sequence[Finding], why_not_outside: str) -> Rung:
+    """L2."""
+    rows = verify_links.matrix(seen)
+    wanted = len(seen.plan["nodes"]) * (len(seen.plan["nodes"]) - 1)
+    details = {
+        "pairs": len(rows),
+        "open": sum(row["verdict"] == verify_links.OPEN for row in rows),
+        "connections": sum(len(verify_links.records(seen, n)) for n in seen.plan["nodes"]),
+        "notes": verify_links.guard_notes(seen, why_not_outside),
+        "outsider": [
+            {"node": r["node"], "port": r["port"], "verdict": r["verdict"]}
+            for r in seen.outside.get("links", [])
+        ],
+    }
+    rung = simple_rung(seen, "L2", found, slowest(seen, "links"), details)
+    if rung.status == PASSED and not wanted:
+        return Rung("L2", SKIPPED, "one node has no links")
+    if rung.status == PASSED and len(rows) < wanted:
+        return Rung("L2", NOT_RUN, f"only {len(rows)} of {wanted} links were tried", 0.0, details)
+    return rung
+
+
+def details_of(seen: Seen, rung: str, table: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What is kept of a rung of the job."""
+    if rung == "L7":
+        return verify_gpu.details(seen)
+    if rung == "L8":
+        return verify_gpu.training(seen)
+    return {"ranks": list(table)} if rung == "L3" else {}
+
+
+def job_rungs(seen: Seen, found: Sequence[Finding], why_not: str) -> list[Rung]:
+    """L3 to L5, L7 and L8: in order, nothing above a broken one."""
+    rungs: list[Rung] = []
+    table = [] if why_not else verify_ranks.rank_table(seen)
+    for rung in JOB_RUNGS:
+        if rung not in seen.rungs:
+            rungs.append(Rung(rung, SKIPPED, NOT_ASKED))
+            continue
+        if why_not:
+            word = SKIPPED if seen.check_mode else NOT_RUN
+            rungs.append(Rung(rung, word, why_not))
+            continue
+        broken = next((r for r in rungs if r.status == FAILED), None)
+        if broken:
+            rungs.append(Rung(rung, NOT_RUN, f"{broken.id} failed"))
+            continue
+        absent = verify_gpu.why_no_gpus(seen) if rung == "L7" else ""
+        if absent:
+            rungs.append(Rung(rung, SKIPPED, absent))
+            continue
+        details = details_of(seen, rung, table)
+        seconds = verify_ranks.seconds_of(seen, rung)
+        rungs.append(simple_rung(seen, rung, found, seconds, details))
+    return rungs
+
+
+def nccl_rung(seen: Seen, found: Sequence[Finding]) -> Rung:
+    """L6."""
+    reason = verify_node.nccl_reason(seen)
+    if "L6" in seen.rungs and reason:
+        return Rung("L6", SKIPPED, reason)
+    details = {
+        name: {k: v for k, v in node.get("node", {}).get("nccl", {}).items() if v}
+        for name, node in seen.nodes.items()
+    }
+    return simple_rung(seen, "L6", found, slowest(seen, "node", "nccl"), details)
+
+
+def forgiving(rungs: Sequence[Rung], found: Sequence[Finding]) -> tuple[list[Rung], list[Finding]]:
+    """In check mode nothing was configured, so nothing is demanded; the findings stay, as warnings."""
+    mild = [replace(f, severity=WARNING) if f.severity == ERROR else f for f in found]
+    softened = [
+        Rung(r.id, SKIPPED, f"check mode: {r.reason}", r.seconds, r.details)
+        if r.status in (FAILED, NOT_RUN)
+        else r
+        for r in rungs
+    ]
+    return softened, mild
+
+
+def climb(seen: Seen, why_not_outside: str = "") -> tuple[list[Rung], list[Finding]]:
+    """Judge everything."""
+    seen = complete(seen)
+    below = below_job(seen)
+    why_not = why_not_start(seen, below)
+    job = [] if why_not else [*verify_ranks.findings(seen), *verify_gpu.findings(seen)]
+    found = [*below, *asked(seen, job)]
+    facts_seconds = slowest(seen, "node", "facts")
+    clocks = {n: round(v, 3) for n, v in verify_node.clock_offsets(seen).items()}
+    rungs = [
+        simple_rung(seen, "L0", found, facts_seconds, {}),
+        simple_rung(seen, "L1", found, facts_seconds, {"clock_offsets": clocks}),
+        link_rung(seen, found, why_not_outside),
+        *job_rungs(seen, found, why_not),
+        nccl_rung(seen, found),
+    ]
+    order = list(RUNGS)
+    rungs.sort(key=lambda rung: order.index(rung.id))
+    found = sorted(found, key=lambda f: (f.severity != ERROR, order.index(f.rung)))
+    return forgiving(rungs, found) if seen.check_mode else (rungs, found)

@@ -1,0 +1,157 @@
+"""What the rules of the ladder work with: observations in, rungs and findings out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from fullmesh.verify.survey import Survey, survey_of
+
+ERROR, WARNING = "error", "warning"
+PASSED, FAILED, SKIPPED, NOT_RUN = "passed", "failed", "skipped", "not_run"
+RUNGS = {
+    "L0": "nodes agree with the plan",
+    "L1": "names, clocks, versions, limits",
+    "L2": "every link, both directions",
+    "L3": "store reachable from every rank",
+    "L4": "Gloo collectives, values checked",
+    "L5": "bandwidth, latency, listeners in range",
+    "L6": "NCCL bootstrap without GPUs",
+    "L7": "NCCL over all GPUs, values and bandwidth",
+    "L8": "training: DDP, AMP, subgroups, FSDP",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, where, and the command that mends it.
+
+    Attributes:
+        code: ``VC-201``, see docs/errors.md.
+        rung: where on the ladder it was found.
+        cause: one sentence.
+        node: the node to act on.
+        peer: the other end, or several.
+        port: port or ports, as text.
+        direction: ``el1 -> ubuntu1``: who connects to whom.
+        seen: the value observed.
+        expected: the value it should have.
+        fix: a command to copy.
+        severity: an error fails the rung, a warning does not.
+        pairs: the ordered pairs of nodes that it is about.
+        kinds: the kinds of listeners that were hit: sample, range, master, rendezvous.
+        follows: findings that are explained by this one.
+    """
+
+    code: str
+    rung: str
+    cause: str
+    node: str = ""
+    peer: str = ""
+    port: str = ""
+    direction: str = ""
+    seen: str = ""
+    expected: str = ""
+    fix: str = ""
+    severity: str = ERROR
+    pairs: tuple[tuple[str, str], ...] = ()
+    kinds: tuple[str, ...] = ()
+    follows: tuple[Finding, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for the result."""
+        found = asdict(self)
+        found["pairs"] = [list(pair) for pair in self.pairs]
+        found["kinds"] = list(self.kinds)
+        found["page"] = page_of(self.code)
+        found["follows"] = [
+            {key: value for key, value in one.as_dict().items() if key != "follows"}
+            for one in self.follows
+        ]
+        return found
+
+
+@dataclass(frozen=True)
+class Rung:
+    """How far the ladder was climbed."""
+
+    id: str
+    status: str
+    reason: str = ""
+    seconds: float = 0.0
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for the result."""
+        return {
+            "id": self.id,
+            "name": RUNGS[self.id],
+            "status": self.status,
+            "reason": self.reason,
+            "seconds": round(self.seconds, 3),
+            "details": dict(self.details),
+        }
+
+
+@dataclass(frozen=True)
+class Seen:
+    """All that was observed.
+
+    Attributes:
+        plan: the cluster plan.
+        nodes: node -> ``node`` (ladder_node), ``links`` (ladder_links), ``started`` and ``gloo`` (ladder_gloo);
+            what was not run is missing or lacks its keys.
+        outside: what the controller could reach (ladder_links), empty when it was not tried.
+        rungs: the rungs asked for.
+        mode: firewall mode of the nodes.
+        check_mode: nothing was configured, so nothing can be demanded.
+        clock_limit: seconds that two clocks may differ.
+        deadline: seconds for the test job where every rank has a processor for itself.
+        init_timeout: seconds for one try of Gloo's, likewise.
+        inventory: how the user names the inventory, for the fixing commands.
+        planned: the inventory has a plan that site.yml takes.
+    """
+
+    plan: Mapping[str, Any]
+    nodes: Mapping[str, Mapping[str, Any]]
+    outside: Mapping[str, Any] = field(default_factory=dict)
+    rungs: Sequence[str] = tuple(RUNGS)
+    mode: str = "peers_range"
+    check_mode: bool = False
+    clock_limit: float = 5.0
+    deadline: float = 120.0
+    init_timeout: float = 10.0
+    inventory: str = "INVENTORY"
+    planned: bool = True
+
+    def facts(self, name: str) -> Mapping[str, Any]:
+        """What ladder_node saw on a node."""
+        found: Mapping[str, Any] = self.nodes.get(name, {}).get("node", {}).get("facts", {})
+        return found
+
+    def survey(self, name: str) -> Survey:
+        """What the survey of a node found; {} where there was none."""
+        return survey_of(self.nodes.get(name))
+
+    def address(self, name: str) -> str:
+        """The cluster address of a node."""
+        return str(self.plan["nodes"][name]["address"])
+
+    def apply(self, phase: str = "") -> str:
+        """The command that brings the nodes back to the plan."""
+        if not self.planned:
+            return "give Fullmesh a plan (inventory/prod), which then configures it"
+        tags = f" --tags {phase}" if phase else ""
+        return f"ansible-playbook site.yml -i {self.inventory}{tags} -e fullmesh_converge=always"
+
+
+def page_of(code: str) -> str:
+    """Where the page of a code stands: the causes of diagnosis have one each, the others a line in the list."""
+    return f"docs/causes/diagnose.md#{code.lower()}"
+
+
+def in_words(names: Sequence[str], most: int = 5) -> str:
+    """Join names, the rest as a number."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -1,0 +1,421 @@
+"""Rungs L0, L1 and L6: what each node says about itself."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from statistics import median
+from typing import Any
+
+from fullmesh.verify import software as verify_software
+from fullmesh.verify.model import WARNING, Finding, Seen, in_words
+
+FILES_PER_RANK = 4  # descriptors per peer and rank (faults.md 47)
+PAIR = 2
+RUN_RANGE = "net.ipv4.ip_local_port_range"
+RUN_RESERVED = "net.ipv4.ip_local_reserved_ports"
+
+
+def rule_address(seen: Seen) -> Iterator[Finding]:
+    """The cluster address sits on the interface of the plan."""
+    for name, node in seen.plan["nodes"].items():
+        held = seen.facts(name).get("addresses", {})
+        where = held.get(node["address"], "")
+        wanted = node.get("interface", "")
+        if not where:
+            yield Finding(
+                "VC-121",
+                "L0",
+                f"{name} does not have its cluster address",
+                node=name,
+                seen=in_words(sorted(a for a in held if a not in ("127.0.0.1", "::1"))),
+                expected=node["address"],
+                fix=seen.apply("network"),
+            )
+        elif wanted and where != wanted:
+            yield Finding(
+                "VC-122",
+                "L0",
+                f"{name} has its cluster address on another interface than the plan says",
+                node=name,
+                seen=where,
+                expected=wanted,
+                fix=seen.apply("network"),
+            )
+
+
+def rule_hostname(seen: Seen) -> Iterator[Finding]:
+    """The host name is the plan's, where the plan has one."""
+    for name, node in seen.plan["nodes"].items():
+        wanted = node.get("hostname", "")
+        found = seen.facts(name).get("names", {}).get("hostname", "")
+        if wanted and found != wanted:
+            yield Finding(
+                "VC-123",
+                "L0",
+                f"{name} calls itself something else than the plan does",
+                node=name,
+                seen=found,
+                expected=wanted,
+                fix=seen.apply("network"),
+            )
+
+
+def rule_names(seen: Seen) -> Iterator[Finding]:
+    """Every name of the plan leads to the cluster address, on every node."""
+    wanted = {n: h["address"] for h in seen.plan["hosts"] for n in h["names"]}
+    for name in seen.plan["nodes"]:
+        answers = seen.facts(name).get("names", {}).get("plan", {})
+        wrong = [n for n, a in wanted.items() if n in answers and (answers[n] or [""])[0] != a]
+        if wrong:
+            first = answers[wrong[0]]
+            said = "no answer in time" if first is None else in_words(first) or "unknown name"
+            yield Finding(
+                "VC-101",
+                "L1",
+                f"{name} resolves {in_words(wrong)} to something else than the cluster address",
+                node=name,
+                peer=in_words(wrong),
+                seen=f"{wrong[0]}: {said}",
+                expected=f"{wrong[0]}: {wanted[wrong[0]]}",
+                fix=f"{seen.apply('network')}; on {name}: getent ahosts {wrong[0]}",
+            )
+
+
+def is_loopback(address: str) -> bool:
+    """Whether peers could never reach it."""
+    try:
+        return ipaddress.ip_address(address.split("%", maxsplit=1)[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def rule_own_name(seen: Seen) -> Iterator[Finding]:
+    """The node's own name is not loopback: that is what Gloo announces when no interface is set."""
+    for name in seen.plan["nodes"]:
+        names = seen.facts(name).get("names")
+        if names is None:
+            continue
+        own = names["own"]
+        if own and not is_loopback(own[0]):
+            continue
+        yield Finding(
+            "VC-102",
+            "L1",
+            f"{name}'s own host name {names['hostname']} does not lead to an address that peers can reach",
+            node=name,
+            seen=in_words(own) if own else "no answer",
+            expected=seen.address(name),
+            fix=f"{seen.apply('network')}; on {name}: getent ahosts {names['hostname']}",
+        )
+
+
+def clock_offsets(seen: Seen) -> dict[str, float]:
+    """Each node's clock relative to the master's, as the handshakes measured it."""
+    reference = str(seen.plan["master"]["node"])
+    best: dict[str, tuple[float, float]] = {reference: (0.0, 0.0)}
+
+    def note(name: str, error: float, offset: float) -> None:
+        if name not in best or error < best[name][0]:
+            best[name] = (error, offset)
+
+    for name, node in seen.nodes.items():
+        for link in node.get("links", {}).get("links", []):
+            if link["offset"] is None:
+                continue
+            if name == reference:
+                note(link["node"], link["offset_error"], link["offset"])
+            elif link["node"] == reference:
+                note(name, link["offset_error"], -link["offset"])
+    return {name: value for name, (_, value) in best.items()}
+
+
+def rule_clocks(seen: Seen) -> Iterator[Finding]:
+    """Clocks agree: c10d compares wall clocks and drops a node that is 15 s behind, in silence."""
+    offsets = clock_offsets(seen)
+    reference = str(seen.plan["master"]["node"])
+    # With three nodes or more the majority is right; with two nobody knows, so the master is.
+    base = median(offsets.values()) if len(offsets) > PAIR else 0.0
+    for name, offset in offsets.items():
+        apart = offset - base
+        if abs(apart) > seen.clock_limit:
+            yield Finding(
+                "VC-103",
+                "L1",
+                f"the clock of {name} is {abs(apart):.1f} s {'ahead' if apart > 0 else 'behind'}",
+                node=name,
+                peer=reference if name != reference else "",
+                seen=f"{apart:+.1f} s",
+                expected=f"within {seen.clock_limit:g} s (torchrun drops a node at 15 s)",
+                fix=f"on {name}: chronyc makestep; then {seen.apply('network')}",
+            )
+
+
+def versions_of(seen: Seen, name: str) -> dict[str, str]:
+    """The versions that must agree."""
+    found = seen.facts(name).get("versions", {})
+    python = ".".join(str(found.get("python", "")).split(".")[:2])
+    system = seen.nodes.get(name, {}).get("node", {}).get("nccl", {}).get("version", "")
+    return {
+        "torch": str(found.get("torch", "")),
+        "python": python,
+        "nccl (system)": str(system),
+        "nccl (torch's own)": str(found.get("torch_nccl", "")),
+    }
+
+
+def rule_versions(seen: Seen) -> Iterator[Finding]:
+    """One version of torch, Python and NCCL; a mixture fails with 'message truncated' or not at all."""
+    table = {name: versions_of(seen, name) for name in seen.plan["nodes"]}
+    for what in ("torch", "python", "nccl (system)", "nccl (torch's own)"):
+        held = {name: row[what] for name, row in table.items() if row[what]}
+        if len(set(held.values())) < PAIR:
+            continue
+        usual = Counter(held.values()).most_common(1)[0][0]
+        odd = [name for name, value in held.items() if value != usual]
+        rest = [name for name, value in held.items() if value == usual]
+        yield Finding(
+            "VC-104",
+            "L1",
+            f"{what} is {held[odd[0]]} on {in_words(odd)} and {usual} on {in_words(rest)}",
+            node=odd[0],
+            peer=in_words(rest),
+            seen=held[odd[0]],
+            expected=usual,
+            fix=seen.apply("packages"),
+        )
+
+
+def rule_files(seen: Seen) -> Iterator[Finding]:
+    """Enough file descriptors: the symptom of too few never says so."""
+    need = FILES_PER_RANK * int(seen.plan["world_size"])
+    for name in seen.plan["nodes"]:
+        soft = seen.facts(name).get("limits", {}).get("nofile")
+        if soft is not None and 0 <= soft < need:
+            yield Finding(
+                "VC-105",
+                "L1",
+                f"a process on {name} may open {soft} files, {need} are needed",
+                node=name,
+                seen=str(soft),
+                expected=f"at least {need}",
+                fix=f"{seen.apply('tuning')} (a login from before the change keeps its limit)",
+            )
+
+
+def rule_interface(seen: Seen) -> Iterator[Finding]:
+    """The cluster interface is up, and as wide as the others."""
+    sizes: dict[str, int] = {}
+    for name in seen.plan["nodes"]:
+        card = seen.facts(name).get("interface", {})
+        if card.get("exists") and not card["up"]:
+            yield Finding(
+                "VC-106",
+                "L1",
+                f"the cluster interface of {name} has no carrier",
+                node=name,
+                seen=f"{card['name']} down",
+                expected=f"{card['name']} up",
+                fix=f"on {name}: ip link set {card['name']} up; check cable and switch port",
+            )
+        if card.get("mtu"):
+            sizes[name] = int(card["mtu"])
+    if len(set(sizes.values())) > 1:
+        usual = Counter(sizes.values()).most_common(1)[0][0]
+        odd = [name for name, size in sizes.items() if size != usual]
+        yield Finding(
+            "VC-110",
+            "L1",
+            f"the MTU of {in_words(odd)} differs from the others'",
+            node=odd[0],
+            seen=str(sizes[odd[0]]),
+            expected=str(usual),
+            fix="set mtu in fullmesh_links, alike on all nodes and switches",
+            severity=WARNING,
+        )
+
+
+def rule_pinned_range(seen: Seen) -> Iterator[Finding]:
+    """The kernel takes data ports from the planned range only: Gloo and NCCL have no say in it."""
+    wanted = str(seen.plan["data_ports"]["sysctl"])
+    for name in seen.plan["nodes"]:
+        sysctls = seen.facts(name).get("sysctls")
+        if sysctls is None:
+            continue
+        found = " ".join(sysctls.get("port_range", "").split())
+        if found != wanted:
+            yield Finding(
+                "VC-107",
+                "L1",
+                f"{name} takes its ports from another range than the plan's",
+                node=name,
+                port=found.replace(" ", "-"),
+                seen=found,
+                expected=wanted,
+                fix=f"{seen.apply('tuning')}; by hand: sysctl -w {RUN_RANGE}='{wanted}'",
+            )
+
+
+def ranges(text: str) -> list[tuple[int, int]]:
+    """Read ip_local_reserved_ports: ``29400,29500-29501``."""
+    found = []
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if first.isdigit():
+            found.append((int(first), int(last or first)))
+    return found
+
+
+def rule_reserved(seen: Seen) -> Iterator[Finding]:
+    """Named ports are reserved, the data range is not."""
+    data = seen.plan["data_ports"]
+    for name in seen.plan["nodes"]:
+        sysctls = seen.facts(name).get("sysctls")
+        if sysctls is None:
+            continue
+        held = ranges(sysctls.get("reserved_ports", ""))
+        taken = sum(max(0, min(b, data["last"]) - max(a, data["first"]) + 1) for a, b in held)
+        if taken * 2 > data["size"]:
+            yield Finding(
+                "VC-108",
+                "L1",
+                f"{taken} of {data['size']} data ports on {name} are reserved, so the kernel gives none of them out",
+                node=name,
+                port=str(data["firewalld"]),
+                seen=sysctls["reserved_ports"],
+                expected="nothing reserved inside the data range",
+                fix=f"on {name}: find the file that sets {RUN_RESERVED} (grep -r reserved_ports /etc/sysctl.d)",
+            )
+
+
+def rule_sample_ports_given(seen: Seen) -> Iterator[Finding]:
+    """The kernel gave a port to every listener that asked for any."""
+    for name in seen.plan["nodes"]:
+        ports = seen.nodes.get(name, {}).get("node", {}).get("ports", [])
+        failed = [p for p in ports if p["kind"] == "sample" and p["error"]]
+        # Without the address no bind can work, and VC-121 says so already.
+        if failed and seen.address(name) in seen.facts(name).get("addresses", {}):
+            yield Finding(
+                "VC-213",
+                "L2",
+                f"{name} gave no data port to {len(failed)} listeners on its cluster address",
+                node=name,
+                seen=failed[0]["error"],
+                expected=f"a port in {seen.plan['data_ports']['firewalld']}",
+                fix=f"on {name}: ss -tan | wc -l; sysctl {RUN_RANGE} {RUN_RESERVED}",
+            )
+
+
+def rule_free_ports(seen: Seen) -> Iterator[Finding]:
+    """Nobody else sits on the master and rendezvous ports."""
+    for name in seen.plan["nodes"]:
+        for port in seen.nodes.get(name, {}).get("node", {}).get("ports", []):
+            if not port["error"] or port["kind"] == "sample":
+                continue
+            holder = port["holder"] or port["error"]
+            yield Finding(
+                "VC-109",
+                "L1",
+                f"the {port['kind']} port {port['port']} on {name} is taken by {holder}",
+                node=name,
+                port=str(port["port"]),
+                seen=holder,
+                expected="free",
+                fix=f"on {name}: ss -ltnp 'sport = :{port['port']}'; end it, or choose another port",
+            )
+
+
+def rule_nccl(seen: Seen) -> Iterator[Finding]:
+    """NCCL, asked without a GPU, takes the cluster address and a port of the range."""
+    data = seen.plan["data_ports"]
+    for name in seen.plan["nodes"]:
+        said = seen.nodes.get(name, {}).get("node", {}).get("nccl", {})
+        if not said or said.get("reason") == "missing":
+            continue
+        if said["reason"]:
+            yield Finding(
+                "VC-603",
+                "L6",
+                f"NCCL on {name} could not open its bootstrap listener ({said['reason']})",
+                node=name,
+                seen=said["error"],
+                expected="an address and a port",
+                fix=f"on {name}: NCCL_DEBUG=INFO and look for 'Bootstrap'; {seen.apply('packages')}",
+            )
+        elif said["address"] != seen.address(name):
+            yield Finding(
+                "VC-601",
+                "L6",
+                f"NCCL on {name} announces another address than the cluster's",
+                node=name,
+                seen=said["address"],
+                expected=seen.address(name),
+                fix=f"{seen.apply('launch')} (it writes NCCL_SOCKET_IFNAME)",
+            )
+        elif not data["first"] <= said["port"] <= data["last"]:
+            yield Finding(
+                "VC-602",
+                "L6",
+                f"NCCL on {name} listens outside the data range",
+                node=name,
+                port=str(said["port"]),
+                seen=str(said["port"]),
+                expected=str(data["firewalld"]),
+                fix=seen.apply("tuning"),
+            )
+
+
+def nccl_reason(seen: Seen) -> str:
+    """Why L6 is skipped, empty when it is not."""
+    told: list[Mapping[str, Any]] = [
+        seen.nodes.get(name, {}).get("node", {}).get("nccl", {}) for name in seen.plan["nodes"]
+    ]
+    if not any(told):
+        return "NCCL was not asked: no node has its cluster address"
+    if all(not said or said.get("reason") == "missing" for said in told):
+        return "no system library libnccl.so.2 on any node"
+    return ""
+
+
+def rule_nccl_everywhere(seen: Seen) -> Iterator[Finding]:
+    """The library is on all nodes or on none."""
+    lacking = [
+        name
+        for name in seen.plan["nodes"]
+        if seen.nodes.get(name, {}).get("node", {}).get("nccl", {}).get("reason") == "missing"
+    ]
+    if lacking and not nccl_reason(seen):
+        yield Finding(
+            "VC-604",
+            "L6",
+            f"{in_words(lacking)} lack(s) the NCCL library that the others have",
+            node=lacking[0],
+            seen="no libnccl.so.2",
+            expected="the same library on every node",
+            fix=seen.apply("packages"),
+        )
+
+
+RULES = (
+    rule_address,
+    rule_hostname,
+    rule_names,
+    rule_own_name,
+    rule_clocks,
+    rule_versions,
+    *verify_software.RULES,
+    rule_files,
+    rule_interface,
+    rule_pinned_range,
+    rule_reserved,
+    rule_sample_ports_given,
+    rule_free_ports,
+    rule_nccl,
+    rule_nccl_everywhere,
+)
+
+
+def findings(seen: Seen) -> list[Finding]:
+    """All findings of these rungs."""
+    return [finding for rule in RULES for finding in rule(seen)]

@@ -1,0 +1,119 @@
+"""Rung L1, the software of the nodes: what differs from the majority, and what does not fit together within a node.
+
+torch, Python and NCCL have to be equal (``verify_node.rule_versions``, an error). Here is what may differ and then
+explains odd results: kernel, glibc, NIC driver, locale, time zone, CUDA. Warnings, but for a torch that the driver
+cannot run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fullmesh.verify.model import WARNING, Finding, Seen, in_words
+
+PAIR = 2
+# key of what a node says -> how it is called
+LOOKED_AT = {
+    "kernel": "the kernel",
+    "glibc": "glibc",
+    "nic_driver": "the driver of the cluster's network card",
+    "torch_cuda": "the CUDA that torch is built for",
+    "driver_cuda": "the CUDA of the GPU driver",
+    "locale": "the locale",
+    "time_zone": "the time zone",
+}
+STEPS = {
+    "kernel": "uname -r; bring the same kernel and reboot",
+    "glibc": "ldd --version; bring the same release of the distribution",
+    "nic_driver": "ethtool -i {interface}; bring the same driver",
+    "driver_cuda": "nvidia-smi; bring the same driver",
+    "locale": "localectl set-locale LANG={usual}",
+    "time_zone": "timedatectl set-timezone {usual}",
+}
+
+
+def software(seen: Seen, name: str) -> dict[str, str]:
+    """What a node says of its software, "" where it does not say."""
+    facts = seen.facts(name)
+    said: Mapping[str, Any] = facts.get("software", {})
+    gpus = seen.survey(name).get("gpus", {})
+    more = {"kernel": facts.get("kernel", ""), "driver_cuda": gpus.get("cuda", "")}
+    return {key: str({**said, **more}.get(key) or "") for key in LOOKED_AT}
+
+
+def rule_drift(seen: Seen) -> Iterator[Finding]:
+    """Whatever is not as on most nodes, with the names of the odd ones; with two nodes the first one's value counts."""
+    table = {name: software(seen, name) for name in seen.plan["nodes"]}
+    for key, words in LOOKED_AT.items():
+        held = {name: row[key] for name, row in table.items() if row[key]}
+        if len(set(held.values())) < PAIR:
+            continue
+        usual = Counter(held.values()).most_common(1)[0][0]
+        odd = [name for name, value in held.items() if value != usual]
+        values = ", ".join(dict.fromkeys(held[name] for name in odd))
+        rest = [name for name, value in held.items() if value == usual]
+        interface = str(seen.facts(odd[0]).get("interface", {}).get("name", "eth0"))
+        step = STEPS.get(key, "").format(usual=usual, interface=interface)
+        yield Finding(
+            "VC-116",
+            "L1",
+            f"{words} is {values} on {in_words(odd)} and {usual} on {in_words(rest)}",
+            node=odd[0],
+            peer=in_words(rest),
+            seen=values,
+            expected=usual,
+            fix=f"on {in_words(odd)}: {step}" if step else seen.apply("packages"),
+            severity=WARNING,
+        )
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """``13.0`` as numbers that can be compared."""
+    return tuple(int(part) for part in text.split(".") if part.isdigit())
+
+
+def rule_cuda(seen: Seen) -> Iterator[Finding]:
+    """A driver runs programs of its own CUDA's major version and older ones (CUDA's minor version compatibility)."""
+    for name in seen.plan["nodes"]:
+        row = software(seen, name)
+        built, runs = numbers(row["torch_cuda"]), numbers(row["driver_cuda"])
+        if built and runs and built[0] > runs[0]:
+            yield Finding(
+                "VC-117",
+                "L1",
+                f"torch on {name} is built for CUDA {row['torch_cuda']}, its driver runs up to {row['driver_cuda']}",
+                node=name,
+                seen=row["driver_cuda"],
+                expected=f"{built[0]}.0 or newer",
+                fix=f"a newer driver on {name}, or torch for CUDA {runs[0]} by a lock of your own "
+                "(torch_runtime_requirements, roles/torch_runtime/README.md)",
+            )
+
+
+def rule_two_nccls(seen: Seen) -> Iterator[Finding]:
+    """torch's wheels bring an NCCL of their own (pytorch#122571); nccl-tests and MPI programs use the other one."""
+    both = {}
+    for name in seen.plan["nodes"]:
+        own = str(seen.facts(name).get("versions", {}).get("torch_nccl", ""))
+        system = str(seen.nodes.get(name, {}).get("node", {}).get("nccl", {}).get("version", ""))
+        if own and system and own != system:
+            both[name] = (system, own)
+    if both:
+        first = next(iter(both))
+        system, own = both[first]
+        yield Finding(
+            "VC-118",
+            "L1",
+            f"torch brings NCCL {own} and the system has {system} ({in_words(list(both))}): jobs of torch use the "
+            "first, nccl-tests and MPI programs the second",
+            node=first,
+            seen=system,
+            expected=own,
+            fix=f"nccl_version: {own}, where the repository has it",
+            severity=WARNING,
+        )
+
+
+RULES = (rule_drift, rule_cuda, rule_two_nccls)

@@ -1,0 +1,1 @@
+"""A job that is watched while its ranks come together."""

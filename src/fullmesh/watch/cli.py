@@ -1,0 +1,333 @@
+"""``fullmesh watch``: start a job and say who is missing, and why, when its ranks do not come together."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from fullmesh.explain.cli import STARTED_IN
+from fullmesh.explain.model import clean
+from fullmesh.settings import ROOT
+from fullmesh.watch import remote as watch_remote
+from fullmesh.watch.remote import Node, Said
+
+OK, PROBLEM, USAGE = 0, 1, 2
+CODES = {
+    "WA-101": "a node or rank has not come to the store or rendezvous",
+    "WA-102": "a process cannot reach the store or rendezvous",
+    "WA-103": "a data connection between ranks gets no answer",
+    "WA-104": "ranks had come and have left before any data went between the nodes",
+    "WA-105": "watch was called without a command, or with waiting times that are none",
+    "WA-106": "the command to watch cannot be started",
+    "WA-107": "the nodes of the inventory cannot be reached in a way that watch knows",
+    "WA-108": "the job was ended because its ranks did not come together",
+}
+WITHIN = 60.0
+GATHER = 7.5  # seconds from the first problem to the sentence: the other ends probe for 5.5
+END_GRACE = 15.0  # seconds from the leash's end to SIGKILL
+DIAGNOSE_SECONDS = 120
+# The job itself holds the ports that a diagnosis would like to be free.
+OWN_DOING = ("VC-109", "DG-130")
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb."""
+    text = "start a job; say who is missing, and why, when its ranks do not come together"
+    parser = verbs.add_parser(
+        "watch",
+        help=text,
+        description=f"{text}. The exit code is the job's; with --probe the worst of all nodes.",
+    )
+    parser.add_argument(
+        "--within", type=float, default=WITHIN, metavar="SECONDS", help=f"default {WITHIN:g}"
+    )
+    parser.add_argument(
+        "--kill-after",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="end the job so long after the report (default: keep it)",
+    )
+    parser.add_argument(
+        "--probe",
+        metavar="INVENTORY",
+        default="",
+        help="start COMMAND on all nodes of an inventory and diagnose the links of who is missing",
+    )
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="after --: the job")
+    parser.set_defaults(func=run)
+
+
+def fail(code: str, text: str) -> int:
+    """Say a fault of usage."""
+    sys.stderr.write(f"fullmesh: [{code}] {clean(text, 1000)}\n")
+    return USAGE
+
+
+def options(args: argparse.Namespace) -> list[str]:
+    """The waiting times for the watch on a node."""
+    return ["--within", f"{args.within:g}", "--kill-after", f"{args.kill_after:g}"]
+
+
+def run(args: argparse.Namespace) -> int:
+    """``fullmesh watch``."""
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        return fail("WA-105", "no command was given. Usage: ./fullmesh watch -- COMMAND")
+    if args.within <= 0 or args.kill_after < 0:
+        return fail(
+            "WA-105",
+            f"--within {args.within:g} and --kill-after {args.kill_after:g} are no waiting times.",
+        )
+    if not args.probe:
+        return here(args, command)
+    inventory = STARTED_IN / args.probe
+    if not inventory.exists():
+        inventory = ROOT / args.probe
+    if not inventory.exists():
+        return fail("CL-106", f"no inventory at {args.probe}. Copy inventory/prod and name it.")
+    return everywhere(args, command, inventory)
+
+
+def here(args: argparse.Namespace, command: Sequence[str]) -> int:
+    """Become the watch of this machine."""
+    script = str(ROOT / "node_programs/fullmesh_watch.py")
+    os.chdir(STARTED_IN)
+    sys.stdout.flush()
+    argv = [sys.executable, script, *options(args), "--", *command]
+    os.execv(sys.executable, argv)  # noqa: S606 (the whole point: signals and the exit code are the job's)
+
+
+def who_takes_part(inventory: Path) -> dict[str, Any]:
+    """The plan and how each node is reached.
+
+    Raises:
+        ValueError: Ansible cannot read the inventory.
+    """
+    with tempfile.TemporaryDirectory(prefix="fullmesh-watch-") as folder:
+        path = Path(folder) / "nodes.json"
+        command = ["ansible-playbook", "playbooks/watch.yml", "-i", str(inventory.resolve())]
+        command += ["-e", json.dumps({"watch_file": str(path)})]
+        done = subprocess.run(
+            command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=120
+        )
+        if not path.is_file():
+            raise ValueError((done.stdout + done.stderr)[-2000:])
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+@dataclass
+class Job:
+    """A job on several nodes."""
+
+    inventory: Path
+    nodes: dict[str, Node]
+    said: queue.Queue[Said]
+    names: list[str]
+    diagnoses: bool = True
+    problems: list[dict[str, Any]] = field(default_factory=list)
+    known: list[dict[str, Any]] = field(default_factory=list)  # all of them, said or not
+    due: float = 0.0
+    together: bool = False
+    tried_beside: bool = False  # the diagnosis ran while the job held its ports
+    wants_another: bool = False
+    diagnosed: tuple[subprocess.Popen[bytes], IO[bytes]] | None = None
+
+    def tell(self, text: str) -> None:
+        """Print a line of ours."""
+        sys.stderr.write(f"fullmesh watch: {text}\n")
+        sys.stderr.flush()
+
+    def take(self, what: Said) -> None:
+        """Handle one thing that a node said."""
+        node = self.nodes[what.node]
+        if what.kind == "end":
+            node.code = int(what.data["code"])
+            if node.code == watch_remote.SSH_FAILED and not node.started:
+                self.tell(f"{node.name} cannot be reached by ssh: {clean(node.last, 300)}")
+        elif what.kind == "event":
+            self.event(node, what.data)
+        else:
+            node.last = what.text or node.last
+            stream = sys.stdout if what.kind == "stdout" else sys.stderr
+            stream.write(f"[{node.name}] {what.text}\n")
+            stream.flush()
+
+    def event(self, node: Node, data: Mapping[str, Any]) -> None:
+        """Handle what a node's watch found."""
+        node.started = True
+        kind = data.get("event")
+        if kind == "problem":
+            problem = dict(data["problem"], sentence=data.get("sentence", ""), at=node.name)
+            self.problems.append(problem)
+            self.known.append(problem)
+            self.together = False
+            self.due = self.due or time.monotonic() + GATHER
+        elif kind == "together":
+            self.together = True
+            self.tell(f"{node.name}: it came together after all")
+        elif kind == "killed":
+            self.tell(
+                f"[WA-108] {node.name}: the ranks did not come together, so the job is ended."
+            )
+
+    def report(self) -> None:
+        """Say who is missing, once both ends have had their say, and diagnose the links."""
+        if not self.due or time.monotonic() < self.due:
+            return
+        self.due = 0.0
+        for line in watch_remote.merged(self.problems, self.known, self.nodes):
+            self.tell(line)
+        self.problems.clear()
+        if self.diagnoses and self.diagnosed is None:
+            self.tried_beside = self.running()
+            self.diagnosed = diagnose(self.inventory)
+
+    def show_diagnosis(self) -> None:
+        """Print what the diagnosis found, when it is done."""
+        if self.diagnosed is None or self.diagnosed[0].poll() is None or not self.diagnoses:
+            return
+        self.diagnoses = False
+        self.diagnosed[1].seek(0)
+        found = findings(self.diagnosed[1].read().decode("utf-8", "replace"))
+        self.wants_another = not found and self.tried_beside and not self.together
+        self.tried_beside = False
+        for line in found or ["nothing is wrong that could be looked at"]:
+            self.tell(f"diagnose: {line}")
+
+    def finish_diagnosis(self) -> None:
+        """Wait for the diagnosis, if one runs."""
+        if self.diagnosed is not None and self.diagnoses:
+            try:
+                self.diagnosed[0].wait(DIAGNOSE_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.diagnosed[0].kill()
+            self.show_diagnosis()
+
+    def running(self) -> bool:
+        """Whether any node still has its share."""
+        return any(node.code is None for node in self.nodes.values())
+
+    def let_go(self) -> None:
+        """Close every leash: the watches end their jobs."""
+        for node in self.nodes.values():
+            if node.process.stdin is not None and not node.process.stdin.closed:
+                node.process.stdin.close()
+
+
+def diagnose(inventory: Path) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    """Start the diagnosis beside the job; its result goes to a file, a pipe would fill."""
+    out = tempfile.TemporaryFile()  # noqa: SIM115 (read when it has ended)
+    command = [sys.executable, "-m", "fullmesh", "diagnose", "-i", str(inventory.resolve())]
+    process = subprocess.Popen(
+        [*command, "--json", "--deadline", "60"],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=subprocess.DEVNULL,
+    )
+    return process, out
+
+
+def findings(text: str) -> list[str]:
+    """The causes of a diagnosis in a line each, without what the job itself does."""
+    try:
+        result = json.loads(text)
+    except json.JSONDecodeError:
+        return ["it ended without a result; ./fullmesh diagnose says why"]
+    kept = [f for f in result.get("findings", []) if f.get("code") not in OWN_DOING]
+    lines = [
+        clean(f"[{f['code']}] {str(f['cause']).rstrip('.')}. {f.get('fix', '')}", 2000)
+        for f in kept
+    ]
+    return lines
+
+
+def everywhere(args: argparse.Namespace, command: Sequence[str], inventory: Path) -> int:
+    """Run the job on all nodes."""
+    try:
+        found = who_takes_part(inventory)
+    except (ValueError, OSError, subprocess.TimeoutExpired) as error:
+        return fail(
+            "WA-107", f"{inventory} gives no nodes: {error}. ./fullmesh plan -i shows more."
+        )
+    strange = {
+        name: reach["connection"]
+        for name, reach in found["hosts"].items()
+        if reach.get("connection", "") not in watch_remote.KNOWN_CONNECTIONS
+    }
+    if strange:
+        return fail(
+            "WA-107",
+            f"connection {strange} is not ssh. Start the job with fullmesh-watch on the nodes themselves.",
+        )
+    said: queue.Queue[Said] = queue.Queue()
+    nodes = {}
+    for name, reach in found["hosts"].items():
+        text = watch_remote.script(
+            found["plan"], name, reach.get("python", ""), options(args), command
+        )
+        nodes[name] = watch_remote.start(name, watch_remote.ssh(reach, name, text), said)
+    return follow(Job(inventory, nodes, said, list(nodes)))
+
+
+def follow(job: Job) -> int:
+    """Follow a job to its end; a signal ends it on all nodes."""
+    caught: list[int] = []
+
+    def stop(number: int, _frame: object) -> None:
+        caught.append(number)
+        job.let_go()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    deadline = 0.0
+    try:
+        while job.running() or not job.said.empty():
+            with contextlib.suppress(queue.Empty):
+                job.take(job.said.get(timeout=0.2))
+            job.report()
+            job.show_diagnosis()
+            if caught and not deadline:
+                deadline = time.monotonic() + END_GRACE
+            if deadline and time.monotonic() > deadline:
+                for node in job.nodes.values():
+                    node.process.kill()
+    finally:
+        job.let_go()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    last_words(job)
+    if caught:
+        return 128 + caught[0]
+    return worst([node.code or 0 for node in job.nodes.values()])
+
+
+def last_words(job: Job) -> None:
+    """Say what was found although the job ended meanwhile."""
+    if job.problems:
+        job.due = 1.0
+        job.report()
+    job.finish_diagnosis()
+    if job.diagnosed is not None and job.wants_another:
+        # its ports are free now, so that they can be tried as well
+        job.tell("the job has ended, so its own ports are tried, too")
+        job.diagnosed, job.diagnoses = diagnose(job.inventory), True
+        job.finish_diagnosis()
+
+
+def worst(codes: Sequence[int]) -> int:
+    """The exit code of several: a signal's as a shell has it, else the largest."""
+    return max((128 - code if code < 0 else code for code in codes), default=0)

@@ -1,0 +1,257 @@
+"""A job on all nodes of an inventory, from the controller: one ssh for each node, our watch at its other end."""
+
+from __future__ import annotations
+
+import base64
+import json
+import queue
+import shlex
+import subprocess
+import threading
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from fullmesh.explain.model import clean
+from fullmesh.roles import launchers
+from fullmesh.settings import ROOT
+
+MODULES = ("fullmesh_sockets", "fullmesh_watch_look", "fullmesh_watch_judge", "fullmesh_watch")
+# The order matters: a module finds those before it. Nothing is written on the node.
+BOOT = """
+import base64, json, sys, types, zlib
+for name, text in json.loads(zlib.decompress(base64.b64decode(sys.argv.pop(1))).decode()):
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name, "exec"), module.__dict__)
+sys.exit(sys.modules["fullmesh_watch"].main(sys.argv[1:]))
+"""
+MARK = "\x1efullmesh-watch "
+PYTHONS = ("/usr/bin/python3", "python3", "/usr/libexec/platform-python")
+ENV_FILE = "/etc/fullmesh/env"
+REACHED_BY = {
+    "ansible_host": "host",
+    "ansible_port": "port",
+    "ansible_user": "user",
+    "ansible_ssh_private_key_file": "key",
+    "ansible_ssh_common_args": "common",
+    "ansible_ssh_extra_args": "extra",
+    "ansible_connection": "connection",
+    "ansible_python_interpreter": "python",
+}
+KNOWN_CONNECTIONS = ("", "ssh", "smart", "local")
+SSH = (
+    *("-o", "BatchMode=yes"),
+    *("-o", "ConnectTimeout=10"),
+    *("-o", "ServerAliveInterval=15"),
+    *("-o", "ControlPath=none"),
+)
+SSH_FAILED = 255
+LONGEST = 2000  # characters of a sentence from a node
+
+
+def reached_by(variables: Mapping[str, Any]) -> dict[str, str]:
+    """How a host is reached: the inventory's own settings for ssh."""
+    return {key: str(variables[name]) for name, key in REACHED_BY.items() if variables.get(name)}
+
+
+def bundle() -> str:
+    """The watch's own files, packed for a command line."""
+    held = [
+        (name, (ROOT / "node_programs" / f"{name}.py").read_text(encoding="utf-8"))
+        for name in MODULES
+    ]
+    return base64.b64encode(zlib.compress(json.dumps(held).encode(), 9)).decode()
+
+
+def environment(plan: Mapping[str, Any], name: str) -> dict[str, str]:
+    """What a job on a node has to know where Fullmesh has written no environment file."""
+    node, master = plan["nodes"][name], plan["master"]
+    made = {
+        "MASTER_ADDR": master["address"],
+        "MASTER_PORT": master["port"],
+        "WORLD_SIZE": plan["world_size"],
+        "NNODES": plan["nnodes"],
+        "NODE_RANK": node["node_rank"],
+        "NPROC_PER_NODE": node["local_ranks"],
+        "FULLMESH_ADDRESS": node["address"],
+        "FULLMESH_RENDEZVOUS": plan["rendezvous"]["endpoint"],
+    }
+    return {key: str(value) for key, value in made.items()}
+
+
+def rank_of_one(plan: Mapping[str, Any], name: str, command: Sequence[str]) -> dict[str, str]:
+    """The rank of a node that has one process and no launcher to number it."""
+    node = plan["nodes"][name]
+    if int(node["local_ranks"]) != 1 or any("torch" in word and "run" in word for word in command):
+        return {}
+    return {"RANK": str(node["first_rank"]), "LOCAL_RANK": "0"}
+
+
+def script(
+    plan: Mapping[str, Any],
+    name: str,
+    python: str,
+    options: Sequence[str],
+    command: Sequence[str],
+) -> str:
+    """What the shell on a node runs."""
+    given = environment(plan, name)
+    sets = " ".join(shlex.quote(f"{key}={value}") for key, value in given.items())
+    # the launcher would start a second watch of its own
+    always = {"FULLMESH_WATCH": "0", **rank_of_one(plan, name, command)}
+    ours = " ".join(shlex.quote(f"{key}={value}") for key, value in always.items())
+    who = json.dumps(launchers.who(plan), separators=(",", ":"))
+    arguments = [bundle(), "--json", "--leash", "--name", name, "--plan", who, *options, "--"]
+    call = shlex.join(["-c", BOOT, *arguments, *command])
+    pythons = " ".join(map(shlex.quote, [python, *PYTHONS] if python else PYTHONS))
+    return (
+        f"if [ -r {ENV_FILE} ]; then set -a; . {ENV_FILE}; set +a; else export {sets}; fi; export {ours}; "
+        f'for p in {pythons}; do command -v "$p" >/dev/null 2>&1 && exec "$p" {call}; done; '
+        "echo '[WA-107] no Python on this node. Install python3.' >&2; exit 127"
+    )
+
+
+def ssh(reach: Mapping[str, str], name: str, text: str) -> list[str]:
+    """The command that runs a shell script on a node."""
+    if reach.get("connection") == "local":
+        return ["sh", "-c", text]
+    made = ["ssh", *SSH]
+    made += ["-p", reach["port"]] if reach.get("port") else []
+    made += ["-l", reach["user"]] if reach.get("user") else []
+    made += ["-i", reach["key"]] if reach.get("key") else []
+    made += shlex.split(reach.get("common", "")) + shlex.split(reach.get("extra", ""))
+    return [*made, "--", reach.get("host") or name, text]
+
+
+@dataclass
+class Node:
+    """A node with its share of the job.
+
+    Attributes:
+        name: in the inventory.
+        process: the ssh.
+        code: how it ended, None while it runs.
+        started: whether the watch at its other end came up.
+        last: what it last said on stderr.
+    """
+
+    name: str
+    process: subprocess.Popen[str]
+    code: int | None = None
+    started: bool = False
+    last: str = ""
+
+
+@dataclass(frozen=True)
+class Said:
+    """One thing that came from a node: a line of the job, an event, or its end."""
+
+    node: str
+    kind: str
+    text: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+def event_of(line: str) -> dict[str, Any] | None:
+    """An event, when a line is one."""
+    if not line.startswith(MARK):
+        return None
+    try:
+        found = json.loads(line[len(MARK) :])
+    except json.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def listen(name: str, stream: IO[str], kind: str, said: queue.Queue[Said]) -> None:
+    """Hand on what a node says, line by line."""
+    for line in stream:
+        event = event_of(line) if kind == "stderr" else None
+        if event is None:
+            said.put(Said(name, kind, line.rstrip("\n")))
+        else:
+            said.put(Said(name, "event", data=event))
+
+
+def start(name: str, argv: Sequence[str], said: queue.Queue[Said]) -> Node:
+    """Start a node's share."""
+    # a leash: what runs at the other end is ended when this pipe closes, however we end
+    process = subprocess.Popen(  # noqa: S603 (the inventory's own ssh, no shell here)
+        argv,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+
+    def follow() -> None:
+        streams = ((process.stdout, "stdout"), (process.stderr, "stderr"))
+        threads = [
+            threading.Thread(target=listen, args=(name, stream, kind, said), daemon=True)
+            for stream, kind in streams
+            if stream is not None
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        said.put(Said(name, "end", data={"code": process.wait()}))
+
+    threading.Thread(target=follow, daemon=True).start()
+    return Node(name, process)
+
+
+def words(problem: Mapping[str, Any], key: str) -> str:
+    """A text from a node, harmless on a terminal."""
+    return clean(str(problem.get(key) or ""), LONGEST)
+
+
+def target(problem: Mapping[str, Any]) -> str:
+    """The endpoint of a problem."""
+    host, port = words(problem, "host"), words(problem, "port")
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def reasons(
+    missing: Mapping[str, Any], found: Sequence[Mapping[str, Any]], nodes: Mapping[str, Node]
+) -> str:
+    """Why a node has not come: what itself says, what the store's node says, whether it runs at all."""
+    name = missing.get("node")
+    told = [
+        f"{words(p, 'why')}" + (f" (it tries {target(p)})" if p["host"] != missing["host"] else "")
+        for p in found
+        if p["code"] == "WA-102" and p["at"] == name
+    ]
+    if missing.get("zone"):
+        told.append(words(missing, "why"))
+    node = nodes.get(str(name))
+    if not told and node is not None and node.code is not None:
+        end = "ssh failed" if node.code == SSH_FAILED and not node.started else f"exit {node.code}"
+        told.append(f"the job does not run there ({end}: {clean(node.last, 300)})")
+    return "; ".join(told) or words(missing, "why")
+
+
+def merged(
+    found: Sequence[Mapping[str, Any]],
+    known: Sequence[Mapping[str, Any]],
+    nodes: Mapping[str, Node],
+) -> list[str]:
+    """One sentence for each node that is missing, from what both ends say or have said before."""
+    lines, covered = [], set()
+    for problem in found:
+        if problem["code"] != "WA-101":
+            continue
+        covered.add(problem.get("node"))
+        place = f"{target(problem)} ({words(problem, 'at')})"
+        why = reasons(problem, known, nodes)
+        lines.append(f"[WA-101] {words(problem, 'who')} has not reached {place}: {why}.")
+    for problem in found:
+        if problem["code"] == "WA-101" or (
+            problem["code"] == "WA-102" and problem["at"] in covered
+        ):
+            continue
+        lines.append(words(problem, "sentence"))
+    return lines
