@@ -133,7 +133,7 @@ facts:
 nccl:
   description: What the system's NCCL answered; C(reason) is empty or one of missing, deadline, crashed, refused.
   type: dict
-  returned: always
+  returned: when it was asked and the plan's address is on an interface
 ports:
   description: >-
     The listeners, each with C(kind) (sample, range, master, rendezvous, outside), C(port), C(error), C(holder).
@@ -234,9 +234,10 @@ def main() -> None:
         with contextlib.suppress(ValueError):  # a name that no directory can have
             drop_run_directory(want["run"])
         module.fail_json(msg=f"[VC-213] the listeners could not be started: {exc}.")
-    asked = want["nccl"] and want["device"]
-    nccl = observe_nccl(want["device"], family_of(want["address"])) if asked else {}
-    module.exit_json(changed=False, facts=facts, nccl=nccl, **opened)
+    said: dict[str, Any] = {"facts": facts, **opened}
+    if want["nccl"] and want["device"]:
+        said["nccl"] = observe_nccl(want["device"], family_of(want["address"]))
+    module.exit_json(changed=False, **said)
 
 
 if __name__ == "__main__":

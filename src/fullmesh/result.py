@@ -78,7 +78,7 @@ def node_summary(seen: Seen, name: str, system: str) -> dict[str, Any]:
         "torch": str(versions.get("torch", "")),
         "torch_nccl": str(versions.get("torch_nccl", "")),
         "nccl": verify_node.versions_of(seen, name)["nccl (system)"],
-        "facts": {key: facts[key] for key in kept if key in facts}
+        "facts": {key: held for key, held in facts.items() if key in kept}
         | {"software": verify_software.software(seen, name)},
     }
 

@@ -71,7 +71,7 @@ def test_what_only_says_something_converges_no_node_again(checkout: Path, name: 
         "library/undo_point.py",
         "node_programs/fullmesh_watch.py",
         "module_utils/fullmesh/network/backends/netplan.py",
-        "filter_plugins/kernel_tuning.py",
+        "src/fullmesh/filters/kernel_tuning.py",
         "playbooks/vars/wiring.yml",
         "src/fullmesh/model/plan.py",
     ],

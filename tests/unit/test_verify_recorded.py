@@ -28,8 +28,8 @@ from gpu_samples import (
 )
 from test_verify_cluster import WRONG, judged, stop_rank, told
 
+from fullmesh.observed.survey import Survey
 from fullmesh.verify.model import Seen
-from fullmesh.verify.survey import Survey
 
 ON = {"persistence_mode": "Enabled"}
 A10G = Machine(smi(**ON), bus=1)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fullmesh.observed.ladder import Pair
+from fullmesh.observed.survey import Nic, Survey
 from fullmesh.verify.model import Finding, Seen
-from fullmesh.verify.survey import Survey
 
 LOOPBACKS = ("127.", "::1")
 
@@ -67,11 +68,11 @@ class Look:
         found = self.survey(name).get("environment", {}).get("values", {}).get(key)
         return (found["value"], found["source"]) if found else None
 
-    def cards(self, name: str) -> list[Mapping[str, Any]]:
+    def cards(self, name: str) -> list[Nic]:
         """The interfaces of a node, in the kernel's order."""
         return self.survey(name).get("interfaces", [])
 
-    def card(self, name: str, interface: str) -> Mapping[str, Any] | None:
+    def card(self, name: str, interface: str) -> Nic | None:
         """One interface."""
         return next((card for card in self.cards(name) if card["name"] == interface), None)
 
@@ -96,11 +97,9 @@ class Look:
             return None
         return int(words[0]), int(words[1])
 
-    def records(self, name: str) -> Sequence[Mapping[str, Any]]:
+    def records(self, name: str) -> Sequence[Pair]:
         """What a node saw when it connected to its peers."""
-        found: Sequence[Mapping[str, Any]] = (
-            self.seen.nodes.get(name, {}).get("links", {}).get("links", [])
-        )
+        found: Sequence[Pair] = self.seen.nodes.get(name, {}).get("links", {}).get("links", [])
         return found
 
 

@@ -1,8 +1,9 @@
 """What a node said, made safe: everything that is not whole is dropped before a rule sees it.
 
-Observations come from machines that are broken, half installed or hostile. A template says what a part must look
-like; text is cleaned of control characters and cut, numbers stay numbers, a dictionary that lacks a required key is
-no evidence and goes, as does a list's element that does not fit. So no rule ever meets a surprise.
+Observations come from machines that are broken, half installed or hostile. A template, made from the types that the
+modules are written with, says what a part must look like; text is cleaned of control characters and cut, numbers stay
+numbers, a dictionary that lacks a required key is no evidence and goes, as does a list's element that does not fit. So
+no rule ever meets a surprise.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
+
+from fullmesh.observed import ladder, survey
 
 CONTROL = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
@@ -138,206 +142,49 @@ def raw(value: Any, depth: int = 0) -> Any:
     return None
 
 
-PORT = {"kind": str, "port": int, "error": str, "holder": str}
-LINK = {
-    "node": str,
-    "address": str,
-    "port": int,
-    "kind": str,
-    "verdict": str,
-    "remark": str,
-    "errno": str,
-    "ms": float,
-    "rtt_ms": float,
-    "source?": str,
-    "device?": str,
-    "neighbour?": str,
-    "attempts?": int,
-    "reached?": str,
-    "lost?": int,
-    "segments?": int,
-    "offset": Maybe(float),
-    "offset_error": float,
+# How long a list may be, by its key; LIST_MOST for all others.
+MOST = {
+    "unknown": 100,
+    "interfaces": 1000,
+    "kernel_log": 100,
+    "range": 2,
+    "own_answers": 50,
+    "master_answers": 50,
+    "pci": 100,
+    "verbs": 100,
+    "domains": 100,
+    "strangers": 50,
 }
-CARD = {
-    "name": str,
-    "index": int,
-    "mac": str,
-    "mtu": int,
-    "carrier": bool,
-    "running": bool,
-    "state": str,
-    "speed": int,
-    "duplex": str,
-    "physical": bool,
-    "addresses": Each(str),
-    "rp_filter": str,
-    "errors": Table(int),
-}
-ZONE = {
-    "target": str,
-    "ports": Each(str),
-    "services": Each(str),
-    "sources": Each(str),
-    "interfaces": Each(str),
-    "rules": int,
-}
-POLICY = {
-    "target": str,
-    "ports": Each(str),
-    "services": Each(str),
-    "ingress": Each(str),
-    "egress": Each(str),
-    "rules": Each(str),
-}
-LISTENER = {
-    "address": str,
-    "port": int,
-    "pid": int,
-    "process": str,
-    "command": str,
-    "age": float,
-}
-EFA = {
-    "vendor": str,
-    "instance": str,
-    "pci": Each({"slot": str, "driver": str}, 100),
-    "verbs": Each({"name": str, "state": str}, 100),
-    "driver_version": str,
-    "libfabric": {
-        "fi_info?": str,
-        "version?": str,
-        "domains?": Each(str, 100),
-        "rc?": int,
-        "said?": str,
-    },
-    "plugin": {"path": str, "elsewhere": str, "error?": str},
-    "environment": Table(str),
-}
-NAMES = {"hostname": str, "own": Maybe(Each(str)), "plan": Table(Maybe(Each(str)))}
-LOOKED_UP = {
-    "reverse?": Table(Maybe({"name": str, "seconds": float})),
-    "own_answers?": Each(str, 50),
-    "master_answers?": Each(str, 50),
-}
-UNKNOWN = Each({"what": str, "why": str}, 100)
-SURVEY = {
-    "root": bool,
-    "range": Each(int, 2),
-    "manifest": bool,
-    "unknown": UNKNOWN,
-    "interfaces?": Each(CARD, 1000),
-    "routes?": Table({"via": str, "dev": str, "src": str, "kind": str, "found": str}),
-    "neighbours?": {"count": int, "entries": Table({"mac": str, "state": str, "dev": str})},
-    "sysctls?": Table(str),
-    "sockets?": {"listening": Each(LISTENER), "in_range": int, "time_wait": int, "total": int},
-    "nft?": {
-        "chains": Each(Raw()),
-        "rules": Each(Raw()),
-        "sets": Each(Raw()),
-        "cut": int,
-    },
-    "firewalld?": {
-        "default": str,
-        "active": Table(Table(Each(str))),
-        "zones": Table({"runtime": ZONE, "permanent": Maybe(ZONE)}),
-        "ipsets": Table(Each(str)),
-        "policies?": Table({"runtime": POLICY, "permanent": Maybe(POLICY)}),
-    },
-    "gpus?": {
-        "present": bool,
-        "driver?": str,
-        "cuda?": str,
-        "failed?": bool,
-        "cards": Each({"name": str, "uuid": str, "memory": str, "remap_failed?": str}),
-    },
-    "kernel_log?": Each({"kind": str, "age": float, "text": str}, 100),
-    "selinux?": {"mode": str, "denials": Each({"command": str, "age": float, "text": str})},
-    **LOOKED_UP,
-    "jobs?": Each({"pid": int, "command": str, "age": float, "environment": Table(str)}),
-    "environment?": {
-        "values": Table({"value": str, "source": str}),
-        "files": Table(Table(str)),
-    },
-    "limits?": Table(int),
-    "clock?": {"now": float, "synchronised": bool},
-    "rdma?": Each(
-        {
-            "device": str,
-            "port": int,
-            "state": str,
-            "physical": str,
-            "layer": str,
-            "rate": str,
-            "vendor": str,
-            "gids": Each({"index": int, "type": str, "gid": str}),
+
+
+def template(kind: Any, key: str = "") -> Any:
+    """What `fit` asks for, of a type of ``fullmesh.observed``; *key*: under which a value of it stands."""
+    if is_typeddict(kind):
+        hints = get_type_hints(kind)
+        optional = kind.__optional_keys__
+        return {
+            name + "?" * (name in optional): template(inner, name) for name, inner in hints.items()
         }
-    ),
-    "efa?": EFA,
-    "legacy_tables?": Each(str),
-    "namespaces?": Each({"pid": int, "commands": Each(str), "port_range": str}),
-    "duplicates?": Each(str),
-    "shm": {"size": int, "free": int},
-    "disk": {"size": int, "free": int},
-    "seconds": float,
-}
-BESIDE = {**LOOKED_UP, "unknown": UNKNOWN}
-FACTS = {
-    "addresses": Table(str),
-    "interface?": {"name": str, "exists": bool, "up": bool, "mtu": int, "speed": int},
-    "names?": NAMES,
-    "limits?": Table(int),
-    "sysctls?": {"port_range": str, "reserved_ports": str, "somaxconn": str},
-    "versions?": {"python": str, "torch": str, "torch_nccl": str},
-    "system_python?": str,
-    "kernel?": str,
-    "cpus?": int,
-    "load?": float,
-    "boot?": str,
-    "clock?": float,
-    "seconds?": float,
-    "survey?": SURVEY,
-}
-NCCL = {
-    "version?": str,
-    "path?": str,
-    "address": str,
-    "port": int,
-    "reason": str,
-    "error": str,
-    "seconds?": float,
-}
-FLOWS = Table(Each(int))
-LISTENERS = {
-    "proved": Table(int),
-    "refused": int,
-    "strangers": Each(str, 50),
-    "asked": FLOWS,
-    "answered": FLOWS,
-    "lost?": Table(Each(int, 2)),
-    "counters?": Table(int),
-}
-RATE = {
-    "node": str,
-    "bytes": int,
-    "seconds": float,
-    "mbit_s": float,
-    "complete": bool,
-    "lost?": int,
-}
-NEIGHBOURS = SURVEY["neighbours?"]
-VERDICTS = {
-    "open",
-    "refused",
-    "rejected",
-    "dropped",
-    "no_route",
-    "reset",
-    "wrong_source",
-    "someone_else",
-    "mtu_black_hole",
-}
-KINDS = {"sample", "range", "master", "rendezvous", "outside"}
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is list:
+        return Each(template(inner[0]), MOST.get(key, LIST_MOST))
+    if origin is dict:
+        return Table(template(inner[1]))
+    if origin is UnionType:  # X | None, the only one there is
+        return Maybe(template(inner[0], key))
+    return Raw() if kind is Any else kind
+
+
+PORT = template(ladder.Port)
+LINK = template(ladder.Pair)
+NAMES = template(ladder.Names)
+BESIDE = template(survey.Beside)
+FACTS = template(ladder.Facts)
+NCCL = template(ladder.Nccl)
+LISTENERS = template(ladder.Listeners)
+RATE = template(ladder.Rate)
+NEIGHBOURS = template(survey.Neighbours)
+EFA = template(survey.Efa)
 LAST_PORT = 65535
 
 
@@ -346,8 +193,8 @@ def whole_links(links: list[dict[str, Any]], names: set[str]) -> list[dict[str, 
     return [
         link
         for link in links
-        if link["verdict"] in VERDICTS
-        and link["kind"] in KINDS
+        if link["verdict"] in ladder.VERDICTS
+        and link["kind"] in ladder.KINDS
         and link["node"] in names
         and 0 < link["port"] <= LAST_PORT
     ]
@@ -363,16 +210,16 @@ def add_names(facts: dict[str, Any], answers: Any) -> None:
     """Put what was looked up beside the probe where it stands when it was looked up at once (ladder_node, beside)."""
     held = answers if isinstance(answers, Mapping) else {}
     asked, looked = attempt(NAMES, held.get("names")), attempt(BESIDE, held.get("survey"))
-    survey = facts.get("survey")
+    found = facts.get("survey")
     if asked is not None:
         facts["names"] = asked
-    if survey is None:
+    if found is None:
         return
     if looked is not None:
-        survey["unknown"] += looked.pop("unknown")
-        survey.update(looked)
+        found["unknown"] += looked.pop("unknown")
+        found.update(looked)
     if "names" not in facts:
-        survey["unknown"].append({"what": "names", "why": "no answer in time"})
+        found["unknown"].append({"what": "names", "why": "no answer in time"})
 
 
 def node(observed: Any, names: set[str]) -> dict[str, Any]:

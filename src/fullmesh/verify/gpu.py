@@ -6,11 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
+from fullmesh.observed.survey import Card, Gpus
 from fullmesh.verify.model import WARNING, Finding, Seen, in_words
 from fullmesh.verify.ranks import event_data, ranks_of
-from fullmesh.verify.survey import Card, Gpus
 
 # What NCCL reaches of a link on a healthy cluster: over RDMA nearly all of it, over TCP a third of a 100 Gbit/s link
 # with default settings and most of a slow one. Below this something is wrong, not merely untuned.
@@ -271,7 +271,7 @@ def training(seen: Seen) -> dict[str, Any]:
 
 def gpus_of(seen: Seen, name: str) -> Gpus:
     """What is known of a node's GPUs; {} where nobody could look."""
-    return seen.survey(name).get("gpus", {})
+    return cast("Gpus", seen.survey(name).get("gpus", {}))
 
 
 def cards_of(seen: Seen, name: str) -> list[Card]:

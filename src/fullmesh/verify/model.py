@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from fullmesh.verify.survey import Survey, survey_of
+from fullmesh.observed.ladder import Facts
+from fullmesh.observed.survey import Survey
+from fullmesh.verify.survey import survey_of
 
 ERROR, WARNING = "error", "warning"
 PASSED, FAILED, SKIPPED, NOT_RUN = "passed", "failed", "skipped", "not_run"
@@ -125,9 +127,9 @@ class Seen:
     inventory: str = "INVENTORY"
     planned: bool = True
 
-    def facts(self, name: str) -> Mapping[str, Any]:
-        """What ladder_node saw on a node."""
-        found: Mapping[str, Any] = self.nodes.get(name, {}).get("node", {}).get("facts", {})
+    def facts(self, name: str) -> Facts:
+        """What ladder_node saw on a node; {} where it did not answer."""
+        found: Facts = self.nodes.get(name, {}).get("node", {}).get("facts", {})
         return found
 
     def survey(self, name: str) -> Survey:

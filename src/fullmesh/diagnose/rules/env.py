@@ -236,7 +236,7 @@ def rule_running_ranks(look: Look) -> Iterator[Finding]:
     by_port: dict[str, list[tuple[str, Mapping[str, str]]]] = {}
     for name in look.nodes:
         for job in look.survey(name).get("jobs", []):
-            env = job["environment"]
+            env: Mapping[str, str] = job["environment"]
             if env.get("RANK", "").isdecimal() and env.get("WORLD_SIZE", "").isdecimal():
                 by_port.setdefault(env.get("MASTER_PORT", ""), []).append((name, env))
     for port, found in by_port.items():

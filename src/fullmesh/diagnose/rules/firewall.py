@@ -301,7 +301,7 @@ def in_zone(look: Look, wall: Wall) -> Finding | None:
             for side in (both["runtime"], both["permanent"])
         )
     ]
-    if opens(zones.get(zone, {}).get("runtime", {}).get("ports", []), wall.port):
+    if zone in zones and opens(zones[zone]["runtime"]["ports"], wall.port):
         return None
     passed = past_policy(look, wall, zone)
     if passed or not better:
@@ -466,21 +466,20 @@ def rule_runtime(look: Look) -> Iterator[Finding]:
         for zone, both in held.get("zones", {}).items():
             active = zone in held.get("active", {}) or zone == held.get("default")
             apart = differing(both, ZONE_PARTS) if active else []
-            if apart:
-                hit = [
-                    w for w in shut if here(w, name) and opens(both["permanent"]["ports"], w.port)
-                ]
+            if apart and both["permanent"]:
+                ports = both["permanent"]["ports"]
+                hit = [w for w in shut if here(w, name) and opens(ports, w.port)]
                 yield runtime_finding(look, (name, f"zone {zone}"), both, apart[0], hit)
-        for policy, both in held.get("policies", {}).items():
-            apart = differing(both, POLICY_PARTS)
-            if apart:
-                kept = both["permanent"]["rules"]
+        for policy, state in held.get("policies", {}).items():
+            apart = differing(state, POLICY_PARTS)
+            if apart and state["permanent"]:
+                kept = state["permanent"]["rules"]
                 hit = [
                     w
                     for w in shut
                     if here(w, name) and lets_in(kept, w.port, w.packet.source, sets)
                 ]
-                yield runtime_finding(look, (name, f"policy {policy}"), both, apart[0], hit)
+                yield runtime_finding(look, (name, f"policy {policy}"), state, apart[0], hit)
 
 
 def here(wall: Wall, node: str) -> bool:

@@ -40,7 +40,8 @@ def rule_master(look: Look) -> Iterator[Finding]:
         if name == look.master:
             continue
         answers = look.seen.facts(name).get("names", {}).get("plan", {})
-        wrong = [n for n in wanted if answers.get(n) and is_loopback(answers[n][0])]
+        astray = {n: found for n in wanted if (found := answers.get(n)) and is_loopback(found[0])}
+        wrong = list(astray)
         if wrong:
             yield Finding(
                 "DG-124",
@@ -49,7 +50,7 @@ def rule_master(look: Look) -> Iterator[Finding]:
                 f"for the store at home",
                 node=name,
                 peer=look.master,
-                seen=f"{wrong[0]}: {in_words(answers[wrong[0]])}",
+                seen=f"{wrong[0]}: {in_words(astray[wrong[0]])}",
                 expected=f"{wrong[0]}: {look.address(look.master)}",
                 fix=f"on {name}: take {wrong[0]} off the loopback line in /etc/hosts (getent ahosts {wrong[0]})",
             )

@@ -36,14 +36,15 @@ def rule_reverse_path(look: Look) -> Iterator[Finding]:
         }
         if not broken:
             continue
-        card, routes = look.cluster_card(name), look.survey(name).get("routes", {})
+        card = look.cluster_card(name)
+        routes = {to: one["dev"] for to, one in look.survey(name).get("routes", {}).items()}
         peers = sorted({end for pair in broken for end in pair} - {name})
-        astray = [p for p in peers if routes.get(look.address(p), {}).get("dev", card) != card]
+        astray = [p for p in peers if routes.get(look.address(p), card) != card]
         if not dropped and not astray:
             continue
         shown = astray or peers
         counted = f"{dropped} packets dropped" if dropped else "no packets let in"
-        device = routes.get(look.address(shown[0]), {}).get("dev", "")
+        device = routes.get(look.address(shown[0]), "")
         yield Finding(
             "DG-141",
             "L2",

@@ -5,10 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from fullmesh.roles import bundle as core
 from fullmesh.roles import torch_runtime

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from fullmesh.ec2 import findings as judge
 from fullmesh.ec2 import security_group as core

@@ -1,0 +1,219 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What ladder_node, ladder_links and ladder_gloo return: one look at a node, its probe of the peers, the ranks."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from .survey import Beside, Neighbours, Survey
+
+# What becomes of a connection, by the kernel's state of its socket.
+VERDICTS = (
+    "open",
+    "refused",
+    "rejected",
+    "dropped",
+    "no_route",
+    "reset",
+    "wrong_source",
+    "someone_else",
+    "mtu_black_hole",
+)
+# What a listener stands for: a port that the kernel picked, one of the data range, the plan's own two, one outside.
+KINDS = ("sample", "range", "master", "rendezvous", "outside")
+
+
+class PlannedNic(TypedDict):
+    """The interface of the plan's address; ``speed`` in Mbit/s, ``mtu`` in bytes, 0 where unknown."""
+
+    name: str
+    exists: bool
+    up: bool
+    mtu: int
+    speed: int
+
+
+class Names(TypedDict):
+    """What names resolve to on a node: its own host name, and those of the plan; None: no answer."""
+
+    hostname: str
+    own: list[str] | None
+    plan: dict[str, list[str] | None]
+
+
+class Sysctls(TypedDict):
+    """As /proc/sys has them."""
+
+    port_range: str
+    reserved_ports: str
+    somaxconn: str
+
+
+class Versions(TypedDict):
+    """Of the jobs' interpreter and its torch; empty where there is none."""
+
+    python: str
+    torch: str
+    torch_nccl: str
+
+
+class FactsAlways(TypedDict):
+    """Every address of the node and its interface."""
+
+    addresses: dict[str, str]
+
+
+class Facts(FactsAlways, total=False):
+    """A node as a distributed job sees it.
+
+    Attributes:
+        limits: nofile, nofile_hard, memlock of the process that looked.
+        software: what verify/software.py compares: glibc, locale, time zone, NIC driver, torch's build.
+        load: runnable processes on average over the last minute.
+        boot: the kernel's boot id.
+        clock: seconds since 1970 when the look ended.
+        seconds: how long it took.
+    """
+
+    interface: PlannedNic
+    names: Names
+    limits: dict[str, int]
+    sysctls: Sysctls
+    versions: Versions
+    software: dict[str, str]
+    system_python: str
+    kernel: str
+    cpus: int
+    load: float
+    boot: str
+    clock: float
+    seconds: float
+    survey: Survey
+
+
+class Port(TypedDict):
+    """A listener of the probe; ``error``: why it is not open, ``holder``: who has its port."""
+
+    kind: str
+    port: int
+    error: str
+    holder: str
+
+
+class NcclAlways(TypedDict):
+    """Where the system's NCCL would listen; ``reason``: empty, or missing, deadline, crashed, refused."""
+
+    address: str
+    port: int
+    reason: str
+    error: str
+
+
+class Nccl(NcclAlways, total=False):
+    """The library that was asked."""
+
+    version: str
+    path: str
+    family: str
+    seconds: float
+
+
+class LookAlways(TypedDict):
+    """ladder_node's answer."""
+
+    facts: Facts
+    ports: list[Port]
+    tapped: bool
+
+
+class Look(LookAlways, total=False):
+    """NCCL was asked where the plan's address is on an interface."""
+
+    nccl: Nccl
+
+
+class PairAlways(TypedDict):
+    """One try of one connection, from this node to a peer's listener.
+
+    Attributes:
+        node: the peer.
+        verdict: one of VERDICTS.
+        remark: what else the kernel says of it.
+        errno: its name, empty without one.
+        ms: until the connection stood; rtt_ms: the kernel's own smoothed round trip.
+        offset: seconds by which the peer's clock is ahead, None where it was not measured; offset_error: how sure.
+    """
+
+    node: str
+    address: str
+    port: int
+    kind: str
+    verdict: str
+    remark: str
+    errno: str
+    ms: float
+    rtt_ms: float
+    offset: float | None
+    offset_error: float
+
+
+class Pair(PairAlways, total=False):
+    """Where the packets went: own address and interface, neighbour entry, tries, who answered, retransmits."""
+
+    source: str
+    device: str
+    neighbour: str
+    attempts: int
+    reached: str
+    lost: int
+    segments: int
+
+
+class RateAlways(TypedDict):
+    """One measurement of the rate to a peer; ``complete``: all bytes came."""
+
+    node: str
+    bytes: int
+    seconds: float
+    mbit_s: float
+    complete: bool
+
+
+class Rate(RateAlways, total=False):
+    """Segments that were sent again."""
+
+    lost: int
+
+
+class Probe(TypedDict):
+    """ladder_links' answer."""
+
+    links: list[Pair]
+    bandwidth: list[Rate]
+    neighbours: Neighbours
+    seconds: float
+
+
+class ListenersAlways(TypedDict):
+    """What the listeners of a node saw: handshakes by peer, strangers, SYNs and answers by peer and port."""
+
+    proved: dict[str, int]
+    refused: int
+    strangers: list[str]
+    asked: dict[str, list[int]]
+    answered: dict[str, list[int]]
+
+
+class Listeners(ListenersAlways, total=False):
+    """Retransmits and segments by peer; counters of the kernel over the probe."""
+
+    lost: dict[str, list[int]]
+    counters: dict[str, int]
+
+
+class Answers(TypedDict):
+    """Names that ladder_node looked up beside the probe; ladder_gloo brings them."""
+
+    names: Names
+    survey: Beside

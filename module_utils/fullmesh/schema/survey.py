@@ -1,0 +1,390 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""The survey of a node (ladder_node with ``survey: true``): all that the rules of verification and diagnosis read.
+
+What could not be looked at is missing, and stands in ``unknown``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+
+class Unknown(TypedDict):
+    """What was not seen, and why: ``kernel log``, ``in a container the kernel's messages are the host's``."""
+
+    what: str
+    why: str
+
+
+class Nic(TypedDict):
+    """An interface of the kernel; ``speed`` in Mbit/s, 0 where the driver names none; ``mtu`` in bytes.
+
+    ``errors``: rx_errors and the like, from /sys/class/net/NAME/statistics. ``addresses``: with their prefix.
+    """
+
+    name: str
+    index: int
+    mac: str
+    mtu: int
+    carrier: bool
+    running: bool
+    state: str
+    speed: int
+    duplex: str
+    physical: bool
+    addresses: list[str]
+    rp_filter: str
+    errors: dict[str, int]
+
+
+class Route(TypedDict):
+    """What ``ip route get`` answers for an address; ``found``: ``yes``, ``no``, or why it could not be asked."""
+
+    via: str
+    dev: str
+    src: str
+    kind: str
+    found: str
+
+
+class Neighbour(TypedDict):
+    """An entry of the neighbour table (ip-neighbour(8))."""
+
+    mac: str
+    state: str
+    dev: str
+
+
+class Neighbours(TypedDict):
+    """The neighbour table: its size, and the entries of the peers."""
+
+    count: int
+    entries: dict[str, Neighbour]
+
+
+class Listener(TypedDict):
+    """A listening TCP socket and the process that holds it; ``age`` in seconds."""
+
+    address: str
+    port: int
+    pid: int
+    process: str
+    command: str
+    age: float
+
+
+class Sockets(TypedDict):
+    """TCP sockets of the node: how many hold a port of the data range, wait in TIME_WAIT, are there at all."""
+
+    listening: list[Listener]
+    in_range: int
+    time_wait: int
+    total: int
+
+
+class Nft(TypedDict):
+    """The kernel's packet filter as ``nft -j list ruleset`` has it; ``cut``: how many rules were left out."""
+
+    chains: list[Any]
+    rules: list[Any]
+    sets: list[Any]
+    cut: int
+
+
+class Zone(TypedDict):
+    """A zone of firewalld; ``rules``: how many rich rules it has."""
+
+    target: str
+    ports: list[str]
+    services: list[str]
+    sources: list[str]
+    interfaces: list[str]
+    rules: int
+
+
+class ZoneState(TypedDict):
+    """A zone now and in its file; None where the file is missing."""
+
+    runtime: Zone
+    permanent: Zone | None
+
+
+class Policy(TypedDict):
+    """A policy of firewalld with its rich rules."""
+
+    target: str
+    ports: list[str]
+    services: list[str]
+    ingress: list[str]
+    egress: list[str]
+    rules: list[str]
+
+
+class PolicyState(TypedDict):
+    """A policy now and in its file; None where the file is missing."""
+
+    runtime: Policy
+    permanent: Policy | None
+
+
+class FirewalldAlways(TypedDict):
+    """firewalld: default zone, active zones with their ``sources`` and ``interfaces``, zones, sets of addresses."""
+
+    default: str
+    active: dict[str, dict[str, list[str]]]
+    zones: dict[str, ZoneState]
+    ipsets: dict[str, list[str]]
+
+
+class Firewalld(FirewalldAlways, total=False):
+    """Policies came with firewalld 0.9."""
+
+    policies: dict[str, PolicyState]
+
+
+class CardAlways(TypedDict):
+    """A GPU as ``nvidia-smi -q -x`` names it; ``memory`` with its unit."""
+
+    name: str
+    uuid: str
+    memory: str
+
+
+class Card(CardAlways, total=False):
+    """What some drivers and cards do not tell; texts are empty where nvidia-smi says N/A."""
+
+    bus: str
+    persistence: str
+    ecc_mode: str
+    ecc: str
+    ecc_volatile: int
+    ecc_aggregate: int
+    remap_failed: str
+    remap_pending: str
+    width: str
+    width_most: str
+    generation: int
+    generation_most: int
+    mig: str
+    fabric: str
+
+
+class PciGpu(TypedDict):
+    """A GPU as the PCI bus shows it, with the driver that holds it, if any."""
+
+    bus: str
+    device: str
+    driver: str
+
+
+class GpusAlways(TypedDict):
+    """The GPUs of a node; ``present``: NVIDIA's driver is loaded."""
+
+    present: bool
+    cards: list[Card]
+
+
+class Gpus(GpusAlways, total=False):
+    """``failed``: the driver is loaded and nvidia-smi does not work."""
+
+    pci: list[PciGpu]
+    driver: str
+    cuda: str
+    failed: bool
+
+
+class KernelEvent(TypedDict):
+    """A message of the kernel that explains a failure; ``age`` in seconds."""
+
+    kind: str
+    age: float
+    text: str
+
+
+class Denial(TypedDict):
+    """What SELinux denied; ``age`` in seconds."""
+
+    command: str
+    age: float
+    text: str
+
+
+class Selinux(TypedDict):
+    """SELinux: ``enforcing``, ``permissive``, ``disabled``, or empty without it."""
+
+    mode: str
+    denials: list[Denial]
+
+
+class ReverseName(TypedDict):
+    """The name of an address, and how many seconds the answer took."""
+
+    name: str
+    seconds: float
+
+
+class LookedUp(TypedDict, total=False):
+    """What name servers answered; an address without a name, or a server without an answer, is None."""
+
+    reverse: dict[str, ReverseName | None]
+    own_answers: list[str]
+    master_answers: list[str]
+
+
+class Job(TypedDict):
+    """A process that looks like a rank of a job, with the variables that place it; ``age`` in seconds."""
+
+    pid: int
+    command: str
+    age: float
+    environment: dict[str, str]
+
+
+class Variable(TypedDict):
+    """A variable of the environment and the file that sets it."""
+
+    value: str
+    source: str
+
+
+class Environment(TypedDict):
+    """What a job's environment would be, and what every file alone says."""
+
+    values: dict[str, Variable]
+    files: dict[str, dict[str, str]]
+
+
+class SurveyClock(TypedDict):
+    """The node's clock, in seconds since 1970, and whether the kernel calls it synchronised."""
+
+    now: float
+    synchronised: bool
+
+
+class Gid(TypedDict):
+    """An entry of an RDMA port's GID table."""
+
+    index: int
+    type: str
+    gid: str
+
+
+class RdmaPort(TypedDict):
+    """A port of an RDMA device, as /sys/class/infiniband shows it."""
+
+    device: str
+    port: int
+    state: str
+    physical: str
+    layer: str
+    rate: str
+    vendor: str
+    gids: list[Gid]
+
+
+class EfaPci(TypedDict):
+    """An EFA on the PCI bus, with the driver that holds it, if any."""
+
+    slot: str
+    driver: str
+
+
+class EfaVerbs(TypedDict):
+    """An EFA as an RDMA device."""
+
+    name: str
+    state: str
+
+
+class Libfabric(TypedDict, total=False):
+    """What ``fi_info -p efa`` said: its path, version, domains, exit status."""
+
+    fi_info: str
+    version: str
+    domains: list[str]
+    rc: int
+    said: str
+
+
+class PluginAlways(TypedDict):
+    """NCCL's network plugin: the path that the loader finds, and where else one lies."""
+
+    path: str
+    elsewhere: str
+
+
+class Plugin(PluginAlways, total=False):
+    """Why it could not be loaded."""
+
+    error: str
+
+
+class Efa(TypedDict):
+    """EFA on a node: hardware, driver, libfabric, plugin, environment."""
+
+    vendor: str
+    instance: str
+    pci: list[EfaPci]
+    verbs: list[EfaVerbs]
+    driver_version: str
+    libfabric: Libfabric
+    plugin: Plugin
+    environment: dict[str, str]
+
+
+class Namespace(TypedDict):
+    """A network namespace beside the machine's own; ``port_range`` as in its sysctl."""
+
+    pid: int
+    commands: list[str]
+    port_range: str
+
+
+class Space(TypedDict):
+    """A file system, in bytes."""
+
+    size: int
+    free: int
+
+
+class SurveyAlways(TypedDict):
+    """What every survey has; ``range``: the first and last data port, ``manifest``: Fullmesh configured the node."""
+
+    root: bool
+    range: list[int]
+    manifest: bool
+    unknown: list[Unknown]
+    shm: Space
+    disk: Space
+    seconds: float
+
+
+class Survey(SurveyAlways, LookedUp, total=False):
+    """One look at a node; ``limits``: of the process that looked, ``sysctls``: by name."""
+
+    interfaces: list[Nic]
+    routes: dict[str, Route]
+    neighbours: Neighbours
+    sysctls: dict[str, str]
+    sockets: Sockets
+    nft: Nft
+    firewalld: Firewalld
+    gpus: Gpus
+    kernel_log: list[KernelEvent]
+    selinux: Selinux
+    jobs: list[Job]
+    environment: Environment
+    limits: dict[str, int]
+    clock: SurveyClock
+    rdma: list[RdmaPort]
+    efa: Efa
+    legacy_tables: list[str]
+    namespaces: list[Namespace]
+    duplicates: list[str]
+
+
+class Beside(LookedUp):
+    """Names that were looked up while listeners and probes were at work."""
+
+    unknown: list[Unknown]

@@ -1,0 +1,59 @@
+"""What modules return, read by the types that they are written with (``fullmesh.observed``).
+
+`read` is for answers that must be whole: it refuses an unknown, missing or ill-typed field and says where it stands.
+A diagnosis meets machines that are broken; its lenient reader (``diagnose/shape.py``) is made from the same types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+WHOLE = "$"
+
+
+class ContractError(ValueError):
+    """An answer is not what its type says.
+
+    Attributes:
+        paths: path -> what is wrong there, ``$.facts.limits`` -> ``unknown field``.
+    """
+
+    def __init__(self, paths: Mapping[str, str]) -> None:
+        self.paths = dict(paths)
+        super().__init__("; ".join(f"{path}: {what}" for path, what in self.paths.items()))
+
+
+def read(kind: type[T], value: object) -> T:
+    """The value, which is exactly what *kind* says.
+
+    Raises:
+        ContractError: a field is missing, of another type, or unknown; with its path.
+    """
+    try:
+        found: T = msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        text, _, path = str(error).partition(" - at `")
+        raise ContractError({path.rstrip("`") or WHOLE: text}) from error
+    # msgspec passes over the unknown keys of a TypedDict (its documentation, "Supported Types"), so they are what the
+    # value has and its reading lacks.
+    unknown = dict.fromkeys(lost(value, found), "unknown field")
+    if unknown:
+        raise ContractError(unknown)
+    return found
+
+
+def lost(value: object, found: object, path: str = WHOLE) -> Iterator[str]:
+    """The paths of what stands in *value* and not in *found*."""
+    if isinstance(value, Mapping) and isinstance(found, Mapping):
+        for key, one in value.items():
+            if key in found:
+                yield from lost(one, found[key], f"{path}.{key}")
+            else:
+                yield f"{path}.{key}"
+    elif isinstance(value, Sequence) and isinstance(found, Sequence) and not isinstance(value, str):
+        for number, (one, other) in enumerate(zip(value, found, strict=True)):
+            yield from lost(one, other, f"{path}[{number}]")

@@ -1,0 +1,88 @@
+"""What modules returned on lab nodes is what their types say, and the strict reader names what is not, by its path."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fullmesh import contract
+from fullmesh.observed import ladder, survey
+
+RECORDED = Path(__file__).parent / "recorded"
+# What Ansible itself adds to every answer.
+ANSIBLES = {"failed", "changed", "invocation", "warnings"}
+
+
+def answers() -> Iterator[Any]:
+    """(where it was kept, type, answer) of every answer that was recorded."""
+    for path in sorted((RECORDED / "ladder").glob("*.json")):
+        yield pytest.param(ladder.Look, json.loads(path.read_text()), id=path.stem)
+    for path in sorted((RECORDED / "diagnose").glob("*.json.gz")):
+        held = json.loads(gzip.decompress(path.read_bytes())).get("nodes", {})
+        for name, said in held.items():
+            for part, kind in (("node", ladder.Look), ("links", ladder.Probe)):
+                if part in said:
+                    answer = {k: v for k, v in said[part].items() if k not in ANSIBLES}
+                    yield pytest.param(kind, answer, id=f"{path.name}-{name}-{part}")
+            if "listeners" in said.get("started", {}):
+                answer = said["started"]["listeners"]
+                yield pytest.param(ladder.Listeners, answer, id=f"{path.name}-{name}-listeners")
+
+
+@pytest.mark.parametrize(("kind", "answer"), list(answers()))
+def test_a_recorded_answer_is_what_its_type_says(kind: Any, answer: Any) -> None:
+    assert contract.read(kind, answer) == answer
+
+
+def test_there_are_records_of_both_families_and_of_broken_links() -> None:
+    names = {str(one.id) for one in answers()}
+    assert {"el1", "ubuntu1"} <= names
+    assert sum(name.endswith("-links") for name in names) >= 16
+
+
+@pytest.fixture
+def look() -> Any:
+    return json.loads((RECORDED / "ladder/ubuntu1.json").read_text())
+
+
+def test_an_unknown_field_is_refused_wherever_it_stands(look: Any) -> None:
+    look["facts"]["survey"]["gpus"]["cardz"] = []
+    look["ports"][1]["prot"] = 1
+    with pytest.raises(contract.ContractError) as refused:
+        contract.read(ladder.Look, look)
+    assert refused.value.paths == {
+        "$.facts.survey.gpus.cardz": "unknown field",
+        "$.ports[1].prot": "unknown field",
+    }
+
+
+def test_a_missing_field_is_refused_with_its_place(look: Any) -> None:
+    del look["facts"]["survey"]["gpus"]["cards"]
+    with pytest.raises(contract.ContractError) as refused:
+        contract.read(ladder.Look, look)
+    assert refused.value.paths == {"$.facts.survey.gpus": "Object missing required field `cards`"}
+
+
+def test_a_field_of_another_type_is_refused_with_its_place(look: Any) -> None:
+    look["facts"]["cpus"] = "2"
+    with pytest.raises(
+        contract.ContractError, match=r"^\$\.facts\.cpus: Expected `int`, got `str`$"
+    ):
+        contract.read(ladder.Look, look)
+
+
+def test_no_answer_at_all_is_refused() -> None:
+    with pytest.raises(contract.ContractError, match=r"^\$: Expected `object`, got `null`$"):
+        contract.read(survey.Survey, None)
+
+
+def test_what_was_read_is_not_what_was_given(look: Any) -> None:
+    before = copy.deepcopy(look)
+    contract.read(ladder.Look, look)["ports"].clear()
+    assert look == before
