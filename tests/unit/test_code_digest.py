@@ -20,6 +20,7 @@ def checkout(tmp_path: Path) -> Path:
             ROOT / top,
             tmp_path / "lab/fullmesh" / top,
             ignore=shutil.ignore_patterns("__pycache__"),
+            symlinks=True,
         )
     return tmp_path / "lab/fullmesh"
 

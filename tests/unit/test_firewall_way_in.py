@@ -115,7 +115,7 @@ def test_our_session_is_found_behind_sudo() -> None:
         env={
             **os.environ,
             "SSH_CONNECTION": words,
-            "FOLDER": str(Path(way_in.__file__).parent),
+            "FOLDER": str(Path(__file__).parents[2] / "module_utils"),
         },
         capture_output=True,
         text=True,
