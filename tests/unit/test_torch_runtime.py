@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fullmesh.filters import torch_runtime as filters
 from fullmesh.roles import torch_runtime as core
 
 FILES = Path(__file__).resolve().parents[2] / "roles/torch_runtime/files"
@@ -216,3 +217,7 @@ def test_a_lock_of_ones_own_counts_and_may_say_nothing(tmp_path: Path) -> None:
     assert (
         core.python_faults("n1", "/usr/bin/python3.9", "", "x86_64", str(tmp_path / "none")) == []
     )
+
+
+def test_the_locks_lie_where_the_filters_look() -> None:
+    assert (Path(filters.torch_runtime_files("")) / "torch-2.13.0-cpu.txt").is_file()

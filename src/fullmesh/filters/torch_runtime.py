@@ -9,11 +9,12 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from fullmesh.roles import torch_runtime as core
+from fullmesh.settings import ROOT
 
 
 def torch_runtime_files(_: str) -> str:
     """Where the committed locks are, for playbooks as well: role_path is known only inside the role."""
-    return str(Path(__file__).resolve().parent.parent / "roles/torch_runtime/files")
+    return str(ROOT / "roles/torch_runtime/files")
 
 
 def torch_runtime_lock(version: str, files: str, wanted: str, own: str) -> str:
