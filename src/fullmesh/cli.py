@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fullmesh import __version__
-from fullmesh.settings import ROOT
+from fullmesh.settings import IN_CHECKOUT, ROOT
 
 OK, PROBLEM, USAGE = 0, 1, 2
 
@@ -31,6 +31,9 @@ MODULES = {
     "watch": "fullmesh.watch.cli",
 }
 
+# What an installed package can do by itself: it has no roles and no playbooks.
+ALONE = ("explain", "explain-log", "report")
+
 CODES = {
     "CL-101": "a system package is missing and cannot be installed from here",
     "CL-102": "apt-get failed",
@@ -44,6 +47,7 @@ CODES = {
     "CL-110": "a log that cannot be read",
     "CL-111": "a data range on the command line that is none",
     "CL-112": "a diagnosis that Ansible or the deadline ended",
+    "CL-113": "a verb that needs the roles and playbooks of a checkout",
 }
 
 
@@ -136,7 +140,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     # Before we leave the user's directory: a verb that takes file names remembers it when it is loaded.
     args = build_parser(words[0] if words else "").parse_args(words)
-    os.chdir(ROOT)
+    if IN_CHECKOUT:
+        os.chdir(ROOT)
+    elif args.verb not in ALONE:
+        sys.stderr.write(
+            f"fullmesh: [CL-113] {args.verb} needs roles and playbooks, which this installation in {ROOT} does not "
+            f"have; it can {', '.join(ALONE)}. Clone the project and run ./fullmesh {args.verb} there.\n"
+        )
+        return USAGE
     if getattr(args, "more", None) and args.more[0] == "--":
         args.more = args.more[1:]
     try:

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from fullmesh.settings import ROOT
+from fullmesh.settings import ROOT, RUNS
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -30,7 +30,7 @@ def _say(text: str) -> None:
 
 def results() -> set[Path]:
     """Every result; the link ``latest`` counts as what it points at."""
-    return {path.resolve() for path in (ROOT / "runs").glob("*/result.json")}
+    return {path.resolve() for path in RUNS.glob("*/result.json")}
 
 
 def run(args: argparse.Namespace) -> int:

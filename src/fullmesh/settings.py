@@ -17,6 +17,10 @@ import yaml
 from fullmesh.model.faults import Fault
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+# Roles and playbooks lie beside the package in a checkout only; an installed one explains and reports.
+IN_CHECKOUT = (ROOT / "site.yml").is_file()
+# Modules are imported before the command line leaves the user's directory.
+RUNS = (ROOT if IN_CHECKOUT else Path.cwd()) / "runs"
 PREFIX = "fullmesh_"
 
 # The plan's own settings and their defaults; None: must be set, or is worked out.

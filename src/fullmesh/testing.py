@@ -198,6 +198,8 @@ def parts() -> list[list[Part]]:
             Part("ec2", [*pytest, "-q", "-n", "2", "tests/ec2"], slow=True, less=WITHOUT_REST),
         ],
         [Part("unit", [*pytest, "-q", "-n", "2"])],
+        # setuptools comes from the package index
+        [Part("install", [*pytest, "-q", "tests/install"], slow=True)],
         # packages of the system's own (a browser), so not for --fast
         [Part("report in a browser", [*pytest, "-v", "tests/browser"], slow=True, rest=True)],
         on_lab(),

@@ -13,10 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fullmesh.diagnose import show
-from fullmesh.settings import ROOT
+from fullmesh.settings import ROOT, RUNS
 
 OK, PROBLEM, USAGE = 0, 1, 2
-RUNS = ROOT / "runs"
 DEADLINE = 60.0  # seconds for everything
 SSH_SHARE, SSH_LEAST, SSH_MOST = (
     0.25,

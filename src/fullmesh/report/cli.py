@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fullmesh.settings import ROOT
+from fullmesh.settings import RUNS
 
 if TYPE_CHECKING:  # rich and jinja2 are slow to import; other verbs go without
     from fullmesh.report.compare import Comparison
@@ -40,7 +40,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def all_runs() -> list[Path]:
     """Every result under ``runs``, oldest first; ``latest`` only points at one of them."""
-    found = (ROOT / "runs").glob("*/result.json")
+    found = RUNS.glob("*/result.json")
     return sorted(path for path in found if not path.parent.is_symlink())
 
 
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
     path = chosen(args.run)
     if path is None:
-        return missing(args.run or str(ROOT / "runs"))
+        return missing(args.run or str(RUNS))
     other, found = None, None
     if args.against is not None:
         other = before(path) if args.against == PREVIOUS else chosen(args.against)

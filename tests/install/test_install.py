@@ -1,0 +1,110 @@
+"""An installed package, outside of any checkout: what it can do alone it does, and says how to get the rest."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the package and nothing of the checkout; its dependencies are those of the tests' own."""
+    top = tmp_path_factory.mktemp("installed")
+    tree = top / "tree"
+    # git's files alone: what an earlier build left in the checkout must not help
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split("\0")
+    for name in filter(None, listed):
+        if (ROOT / name).exists():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tree / name, follow_symlinks=(ROOT / name).is_file())
+    subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, top / "env"], check=True)
+    install = ["uv", "pip", "install", "--quiet", "--no-deps", "--python", top / "env/bin/python"]
+    subprocess.run([*install, tree], check=True)
+    shutil.rmtree(tree)
+    (packages,) = (top / "env/lib").glob("python3.*/site-packages")
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return top / "env"
+
+
+def fullmesh(prefix: Path, where: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The installed command in another directory, without this checkout on its path."""
+    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    return subprocess.run(
+        [prefix / "bin/fullmesh", *words],
+        cwd=where,
+        env=env,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_it_runs_from_its_own_place(prefix: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            prefix / "bin/python",
+            "-c",
+            "import fullmesh.observed.ladder as one; print(one.__file__)",
+        ],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"]},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.startswith(str(prefix))
+
+
+def test_it_explains_a_code_and_a_log(prefix: Path, tmp_path: Path) -> None:
+    done = fullmesh(prefix, tmp_path, "explain", "DG-105")
+    assert done.returncode == 0, done.stderr
+    assert "DG-105" in done.stdout
+    (tmp_path / "job.log").write_text(
+        "Timed out after 1801 seconds waiting for clients. 1/2 clients joined.\n"
+    )
+    done = fullmesh(prefix, tmp_path, "explain-log", "job.log")
+    assert done.returncode == 1, done.stderr
+    assert "LG-201" in done.stdout
+
+
+def test_it_looks_for_runs_where_it_was_called(prefix: Path, tmp_path: Path) -> None:
+    done = fullmesh(prefix, tmp_path, "report")
+    assert (done.returncode, f"[CL-107] no result at {tmp_path}/runs" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("verb", ["apply", "verify", "diagnose", "demo", "undo"])
+def test_what_needs_playbooks_says_how_to_get_them(prefix: Path, tmp_path: Path, verb: str) -> None:
+    done = fullmesh(prefix, tmp_path, verb)
+    assert done.returncode == 2
+    assert f"[CL-113] {verb} needs roles and playbooks" in done.stderr
+    assert f"Clone the project and run ./fullmesh {verb} there" in done.stderr
+
+
+def test_its_dependencies_are_those_of_the_lock(prefix: Path) -> None:
+    (meta,) = prefix.glob("lib/python3.*/site-packages/fullmesh-*.dist-info/METADATA")
+    wanted = {
+        line.split()[0]
+        for line in (ROOT / "requirements.in").read_text().splitlines()
+        if line and not line.startswith("#")
+    }
+    said = {
+        line.removeprefix("Requires-Dist: ").replace(" ", "")
+        for line in meta.read_text().splitlines()
+        if line.startswith("Requires-Dist: ")
+    }
+    assert said == wanted
