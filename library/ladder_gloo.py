@@ -96,7 +96,7 @@ listeners:
     What the listeners saw: C(proved) probes per node, C(refused) and C(strangers), and the handshakes on the wire,
     C(asked) and C(answered), as ports per pair of addresses.
   type: dict
-  returned: state is started
+  returned: state is started, and listeners were there
 names:
   description: >-
     What ladder_node left to be looked up beside the probe: C(names) and C(survey), as its C(facts) have them otherwise.
@@ -132,7 +132,7 @@ def start(want: dict[str, Any]) -> dict[str, Any]:
     if want["ranks"]:
         make_run_directory(want["run"])
         start_ranks(dict(want, base=BASE))
-    return {"listeners": seen, **({"names": names} if names else {})}
+    return {**({"listeners": seen} if seen else {}), **({"names": names} if names else {})}
 
 
 def collect(want: dict[str, Any]) -> dict[str, Any]:

@@ -7,12 +7,15 @@ A diagnosis meets machines that are broken; its lenient reader (``diagnose/shape
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
 WHOLE = "$"
+# What Ansible adds to what a module returns (its documentation, "Return Values").
+ANSIBLES = {"failed", "changed", "invocation", "warnings", "deprecations", "diff", "attempts"}
+ENDED = ("failed", "unreachable", "skipped")
 
 
 class ContractError(ValueError):
@@ -57,3 +60,14 @@ def lost(value: object, found: object, path: str = WHOLE) -> Iterator[str]:
     elif isinstance(value, Sequence) and isinstance(found, Sequence) and not isinstance(value, str):
         for number, (one, other) in enumerate(zip(value, found, strict=True)):
             yield from lost(one, other, f"{path}[{number}]")
+
+
+def answer(kind: type[T], said: Mapping[str, Any]) -> T | None:
+    """What a module returned, of what Ansible registered; None where it did not run or did not end well.
+
+    Raises:
+        ContractError: it is not what *kind* says.
+    """
+    if any(said.get(word) for word in ENDED):
+        return None
+    return read(kind, {key: value for key, value in said.items() if key not in ANSIBLES})

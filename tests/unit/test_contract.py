@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.errors import AnsibleFilterError
 
 from fullmesh import contract
+from fullmesh.filters import verify_cluster
 from fullmesh.observed import ladder, survey
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -86,3 +88,25 @@ def test_what_was_read_is_not_what_was_given(look: Any) -> None:
     before = copy.deepcopy(look)
     contract.read(ladder.Look, look)["ports"].clear()
     assert look == before
+
+
+def node_vars(look: Any, **more: Any) -> dict[str, Any]:
+    """hostvars of one node, as the role registers them."""
+    skipped = {"changed": False, "skipped": True, "skip_reason": "Conditional result was False"}
+    said = {"node": look | {"failed": False, "changed": False}, "links": skipped} | more
+    return {f"__verify_cluster_{part}": answer for part, answer in said.items()}
+
+
+def test_a_task_that_did_not_run_has_said_nothing(look: Any) -> None:
+    found = verify_cluster.gathered({"ubuntu1": node_vars(look)}, {"nodes": ["ubuntu1"]})
+    assert found == {"ubuntu1": {"node": look}}
+
+
+def test_an_answer_of_another_version_is_refused_by_code_node_and_path(look: Any) -> None:
+    del look["facts"]["survey"]["disk"]["free"]
+    with pytest.raises(AnsibleFilterError) as refused:
+        verify_cluster.gathered({"ubuntu1": node_vars(look)}, {"nodes": ["ubuntu1"]})
+    assert str(refused.value).startswith(
+        "[VC-307] what ubuntu1 answered has another form than this version reads: $.facts.survey.disk: "
+        "Object missing required field `free`. Is a module of another version in its place?"
+    )

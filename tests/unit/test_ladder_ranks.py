@@ -27,7 +27,10 @@ from loaded import load
 from fullmesh.settings import ROOT
 from fullmesh.verify import ranks as verify_ranks
 
-WELL = "import json, os, sys; open(sys.argv[2], 'w').write(json.dumps({'step': os.environ['RANK']}) + '\\n')"
+WELL = (
+    "import json, os, sys; event = {'step': os.environ['RANK'], 'state': 'ok'};"
+    " open(sys.argv[2], 'w').write(json.dumps(event) + '\\n')"
+)
 CRASH = "import os, time; print('bang'); time.sleep(9 * (os.environ['RANK'] != '3')); raise SystemExit(4)"
 HANG = "import time; time.sleep(99)"
 
@@ -73,7 +76,10 @@ def test_ranks_run_and_report(tmp_path: Path) -> None:
     ranks.start_ranks(spec(tmp_path, WELL))
     found = collected(tmp_path)
     assert found["ended"]["codes"] == {"3": 0, "4": 0}
-    assert [found["ranks"][r]["events"] for r in "34"] == [[{"step": "3"}], [{"step": "4"}]]
+    assert [found["ranks"][r]["events"] for r in "34"] == [
+        [{"step": "3", "state": "ok"}],
+        [{"step": "4", "state": "ok"}],
+    ]
     assert ranks.current_step(found["ranks"]["3"]) == "3"
 
 
@@ -251,10 +257,12 @@ def test_a_node_that_has_no_such_account_is_refused(
         ("no json", "no event: no json"),
         ('{"step": 3}', 'no event: {"step": 3}'),
         ('{"step": "init", "state": "root"}', "no event"),
-        ('{"step": "init", "data": []}', "no event"),
-        ('{"step": "init", "seconds": "1"}', "no event"),
-        ('{"step": "init", "ranks": ["1"]}', "no event"),
-        (json.dumps({"step": "init", "text": "x" * 5000}), "no event"),
+        ('{"step": "init"}', "no event"),
+        ('{"step": "init", "state": "ok", "root": true}', "no event"),
+        ('{"step": "init", "state": "ok", "data": []}', "no event"),
+        ('{"step": "init", "state": "ok", "seconds": "1"}', "no event"),
+        ('{"step": "init", "state": "ok", "ranks": ["1"]}', "no event"),
+        (json.dumps({"step": "init", "state": "ok", "text": "x" * 5000}), "no event"),
         ("[" * 100000, "no event"),
     ],
 )
@@ -273,7 +281,7 @@ def test_results_that_are_no_plain_file_of_the_rank_are_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "rank-0.jsonl"
-    event = '{"step": "store"}\n'
+    event = '{"step": "store", "state": "ok"}\n'
     (tmp_path / "other").write_text(event)
     path.symlink_to(tmp_path / "other")
     assert ranks.read_events(str(path), os.getuid()) == []
@@ -286,7 +294,7 @@ def test_results_that_are_no_plain_file_of_the_rank_are_not_read(
     path.unlink()
     path.write_text(event)
     assert ranks.read_events(str(path), os.getuid() + 1) == []
-    assert ranks.read_events(str(path), os.getuid()) == [{"step": "store"}]
+    assert ranks.read_events(str(path), os.getuid()) == [{"step": "store", "state": "ok"}]
     monkeypatch.setattr(ranks, "LARGEST", len(event) + 3)
     path.write_text(event * 3)
     assert "more than" in ranks.read_events(str(path), os.getuid())[-1]["text"]

@@ -17,6 +17,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ..detach import detach, drop_run_directory, run_directory
+from ..schema.ranks import STATES, Event
 from .unprivileged import NAME, devices, pick, raise_limits, refuse, sweep
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ GRACE = 3.0  # between the first rank that died and the end of the others on thi
 KEEP = 180.0  # how long results wait for the controller
 TAIL = 1500
 LARGEST = 4 << 20  # bytes of a rank's events or words; a whole climb takes some thousand
-STATES = ("begin", "ok", "unsupported", "wrong", "failed")
 TEXTS = ("text", "seen", "expected", "check")
 LONGEST = 4000  # characters of a text
+FIELDS = frozenset(Event.__annotations__)
 
 
 def place(run: str, base: str, name: str) -> str:
@@ -216,7 +217,8 @@ def is_event(event: Any) -> bool:
     """Whether this is what a rank says of a step, and nothing that would surprise whoever judges it."""
     if not isinstance(event, dict) or not isinstance(event.get("step"), str):
         return False
-    fine = [event.get("state", "ok") in STATES, isinstance(event.get("data", {}), dict)]
+    fine = [event.get("state") in STATES, isinstance(event.get("data", {}), dict)]
+    fine.append(event.keys() <= FIELDS)
     fine += [isinstance(event.get(name, 0), (int, float)) for name in ("seconds", "at")]
     fine += [
         isinstance(event.get(name, ""), str) and len(event.get(name, "")) <= LONGEST

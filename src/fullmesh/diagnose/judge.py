@@ -13,7 +13,17 @@ from fullmesh.diagnose import fold, rules, shape
 from fullmesh.diagnose.model import Look, is_loopback
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs as verify_links
-from fullmesh.verify.model import ERROR, FAILED, PASSED, RUNGS, SKIPPED, Finding, Rung, Seen
+from fullmesh.verify.model import (
+    ERROR,
+    FAILED,
+    PASSED,
+    RUNGS,
+    SKIPPED,
+    Finding,
+    NodeSaid,
+    Rung,
+    Seen,
+)
 from fullmesh.verify.survey import survey_of
 
 JUDGED = ("L0", "L1", "L2")
@@ -76,7 +86,7 @@ def measured_range(
 def look_at(plan: Mapping[str, Any], observed: Mapping[str, Any], about: About) -> Look:
     """Make the observations safe and sort the nodes into those that spoke and those that did not."""
     names = set(plan["nodes"])
-    nodes: dict[str, dict[str, Any]] = {}
+    nodes: dict[str, NodeSaid] = {}
     silent: dict[str, tuple[str, str]] = {}
     for name in plan["nodes"]:
         told = observed.get(name, {})

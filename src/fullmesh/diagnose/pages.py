@@ -584,6 +584,11 @@ PAGES: dict[str, Page] = {
         "uptime; top",
         "Run the check again when less runs there, or give it more time: the message has the command.",
     ),
+    "VC-307": Page(
+        "Modules and rules are of one version and agree on every field; a module of another version answered.",
+        "ansible-config dump | grep -E 'MODULE_(PATH|UTILS_PATH)'",
+        "Take the other one out of the path, or run from a clean checkout.",
+    ),
     "VC-401": Page(
         "Ranks met at the store and not each other.",
         "./fullmesh diagnose -i INVENTORY",

@@ -12,9 +12,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 from fullmesh.observed import ladder, survey
+from fullmesh.verify.model import NodeSaid
 
 CONTROL = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
@@ -222,7 +223,7 @@ def add_names(facts: dict[str, Any], answers: Any) -> None:
         found["unknown"].append({"what": "names", "why": "no answer in time"})
 
 
-def node(observed: Any, names: set[str]) -> dict[str, Any]:
+def node(observed: Any, names: set[str]) -> NodeSaid:
     """All that one node said, made safe; {} when it said nothing that can be used."""
     held = observed if isinstance(observed, Mapping) else {}
     found: dict[str, Any] = {}
@@ -251,4 +252,4 @@ def node(observed: Any, names: set[str]) -> dict[str, Any]:
     listeners = attempt(LISTENERS, part(held, "started").get("listeners"))
     if listeners is not None:
         found["started"] = {"listeners": listeners}
-    return found
+    return cast("NodeSaid", found)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh import result
+from fullmesh import contract, result
+from fullmesh.observed.ladder import Look, Probe
+from fullmesh.observed.ranks import Collected, Started
 from fullmesh.report import terminal
 from fullmesh.verify import ladder as verify
 from fullmesh.verify import pairs as verify_links
-from fullmesh.verify.model import Seen
+from fullmesh.verify.model import NodeSaid, Seen
 
 
 def plain(value: Any) -> Any:
@@ -21,18 +23,29 @@ def plain(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str))
 
 
-def gathered(hostvars: Any, plan: dict[str, Any]) -> dict[str, dict[str, Any]]:
+# What is kept of a node -> the type that its module returns.
+PARTS: dict[str, Any] = {"node": Look, "links": Probe, "started": Started, "gloo": Collected}
+
+
+def gathered(hostvars: Any, plan: dict[str, Any]) -> dict[str, NodeSaid]:
     """What the modules registered on every node."""
     found: dict[str, dict[str, Any]] = {}
     for name in plan["nodes"]:
         variables = hostvars[name]
-        parts = {}
-        for part in ("node", "links", "started", "gloo"):
-            key = f"__verify_cluster_{part}"
-            if key in variables:
-                parts[part] = plain(variables[key])
-        found[name] = parts
-    return found
+        keys = {part: f"__verify_cluster_{part}" for part in PARTS}
+        try:
+            said = {
+                part: contract.answer(PARTS[part], plain(variables[key]))
+                for part, key in keys.items()
+                if key in variables
+            }
+        except contract.ContractError as error:
+            raise AnsibleFilterError(
+                f"[VC-307] what {name} answered has another form than this version reads: {error}. Is a module of "
+                "another version in its place? See `ansible-config dump | grep -E 'MODULE_(PATH|UTILS_PATH)'`."
+            ) from error
+        found[name] = {part: one for part, one in said.items() if one is not None}
+    return cast("dict[str, NodeSaid]", found)
 
 
 def opened_ports(hostvars: Any, plan: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from fullmesh.model.faults import Fault
 from fullmesh.verify import gpu as verify_gpu
@@ -68,6 +68,7 @@ CODES: dict[str, str] = {
     "VC-304": "a rank never started",
     "VC-305": "the account of the ranks, which has no rights, cannot be had or cannot run torch's Python",
     "VC-306": "the check's own deadline ended while the processors were overloaded",
+    "VC-307": "a module's answer has another form than this version reads",
     "VC-401": "Gloo could not connect all ranks",
     "VC-402": "a collective returned a wrong value",
     "VC-403": "a collective failed or hung",
@@ -213,8 +214,9 @@ def may_start(seen: Seen) -> dict[str, Any]:
 def slowest(seen: Seen, part: str, inner: str = "") -> float:
     """The longest time that a call took on a node."""
     found = 0.0
-    for node in seen.nodes.values():
-        answer = node.get(part, {})
+    for said in seen.nodes.values():
+        answers: Mapping[str, Any] = cast("Mapping[str, Any]", said)
+        answer = answers.get(part, {})
         answer = answer.get(inner, {}) if inner else answer
         found = max(found, float(answer.get("seconds", 0.0) or 0.0))
     return found

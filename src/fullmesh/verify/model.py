@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypedDict, cast
 
-from fullmesh.observed.ladder import Facts
+from fullmesh.observed.ladder import Facts, Look, Probe
+from fullmesh.observed.ranks import Collected, Started
 from fullmesh.observed.survey import Survey
 from fullmesh.verify.survey import survey_of
 
@@ -96,14 +97,28 @@ class Rung:
         }
 
 
+class Tried(Probe, total=False):
+    """What a node said of its peers; ``failed``: why it could not try them."""
+
+    failed: str
+
+
+class NodeSaid(TypedDict, total=False):
+    """What was kept of a node: the answers of ladder_node, ladder_links and, twice, ladder_gloo."""
+
+    node: Look
+    links: Tried
+    started: Started
+    gloo: Collected
+
+
 @dataclass(frozen=True)
 class Seen:
     """All that was observed.
 
     Attributes:
         plan: the cluster plan.
-        nodes: node -> ``node`` (ladder_node), ``links`` (ladder_links), ``started`` and ``gloo`` (ladder_gloo);
-            what was not run is missing or lacks its keys.
+        nodes: what each node said.
         outside: what the controller could reach (ladder_links), empty when it was not tried.
         rungs: the rungs asked for.
         mode: firewall mode of the nodes.
@@ -116,7 +131,7 @@ class Seen:
     """
 
     plan: Mapping[str, Any]
-    nodes: Mapping[str, Mapping[str, Any]]
+    nodes: Mapping[str, NodeSaid]
     outside: Mapping[str, Any] = field(default_factory=dict)
     rungs: Sequence[str] = tuple(RUNGS)
     mode: str = "peers_range"
@@ -129,8 +144,7 @@ class Seen:
 
     def facts(self, name: str) -> Facts:
         """What ladder_node saw on a node; {} where it did not answer."""
-        found: Facts = self.nodes.get(name, {}).get("node", {}).get("facts", {})
-        return found
+        return cast("Facts", self.nodes.get(name, {}).get("node", {}).get("facts", {}))
 
     def survey(self, name: str) -> Survey:
         """What the survey of a node found; {} where there was none."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
+from fullmesh.observed.ladder import Pair
 from fullmesh.verify.model import WARNING, Finding, Seen, in_words
 
 OPEN = "open"
@@ -85,10 +86,9 @@ class Blocked:
         return self.source if at_home else self.target
 
 
-def records(seen: Seen, source: str) -> list[Mapping[str, Any]]:
+def records(seen: Seen, source: str) -> list[Pair]:
     """What a node saw when it connected to its peers."""
-    found: list[Mapping[str, Any]] = seen.nodes.get(source, {}).get("links", {}).get("links", [])
-    return found
+    return seen.nodes.get(source, {}).get("links", {}).get("links", [])
 
 
 def worst(verdicts: Sequence[str]) -> str:
@@ -141,7 +141,9 @@ def rate_row(
     return row
 
 
-def on_wire(seen: Seen, watcher: str, what: str, pair: str, ports: Sequence[int]) -> bool | None:
+def on_wire(
+    seen: Seen, watcher: str, what: Literal["asked", "answered"], pair: str, ports: Sequence[int]
+) -> bool | None:
     """Whether a node's tap saw one of the handshakes; None when it was not watching."""
     if not seen.nodes.get(watcher, {}).get("node", {}).get("tapped"):
         return None

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fullmesh.observed.ranks import Ended, RankSaid
 from fullmesh.verify.model import Finding, Seen, in_words
 
 STEPS = {
@@ -114,27 +115,28 @@ def overloaded(seen: Seen) -> str:
     return in_words(found)
 
 
-def ranks_of(seen: Seen) -> Iterator[tuple[str, int, Mapping[str, Any], Mapping[str, Any]]]:
+def ranks_of(seen: Seen) -> Iterator[tuple[str, int, RankSaid, Ended]]:
     """Every rank of the plan with what is known of it."""
+    silent: RankSaid = {"events": [], "log": ""}
     for name, node in seen.plan["nodes"].items():
-        gloo = seen.nodes.get(name, {}).get("gloo", {})
+        gloo = seen.nodes.get(name, {}).get("gloo")
         for rank in node["ranks"]:
-            yield name, rank, gloo.get("ranks", {}).get(str(rank), {}), gloo.get("ended", {})
+            told = gloo["ranks"].get(str(rank), silent) if gloo else silent
+            yield name, rank, told, gloo["ended"] if gloo else {}
 
 
-def last_words(rank: Mapping[str, Any]) -> str:
+def last_words(rank: RankSaid) -> str:
     """The last line that a rank printed."""
-    lines = str(rank.get("log", "")).splitlines()
+    lines = rank["log"].splitlines()
     return lines[-1][:FIRST_LINE] if lines else ""
 
 
-def end_of(
-    name: str, rank: int, told: Mapping[str, Any], ended: Mapping[str, Any], wanted: Sequence[str]
-) -> RankEnd:
+def end_of(name: str, rank: int, told: RankSaid, ended: Ended, wanted: Sequence[str]) -> RankEnd:
     """Find out where one rank stopped."""
-    events = told.get("events", [])
+    # A rank has no rights and writes its own lines: a step that nobody asked for is none.
+    events = [event for event in told["events"] if event["step"] in (*STEPS, "done")]
     if not events:
-        code = ended.get("codes", {}).get(str(rank), "unknown")
+        code: int | str = ended.get("codes", {}).get(str(rank), "unknown")
         silent = f"it never wrote a line (exit code {code})"
         why = last_words(told) or str(ended.get("error", "")) or silent
         return RankEnd(rank, name, wanted[0], "absent", why)
@@ -156,7 +158,7 @@ def end_of(
         )
     if rank in ended.get("killed", []):
         return RankEnd(rank, name, last["step"], "hung", f"no end of step {last['step']}")
-    code = ended.get("codes", {}).get(str(rank))
+    code = ended.get("codes", {}).get(str(rank), "unknown")
     return RankEnd(rank, name, last["step"], "died", f"exit code {code}; {last_words(told)}")
 
 
@@ -318,12 +320,11 @@ def more_time(seen: Seen) -> str:
     )
 
 
-def event_data(told: Mapping[str, Any], step: str) -> Mapping[str, Any]:
+def event_data(told: RankSaid, step: str) -> Mapping[str, Any]:
     """What a step of a rank reported."""
-    for event in told.get("events", []):
+    for event in told["events"]:
         if event["step"] == step and event["state"] == "ok":
-            data: Mapping[str, Any] = event["data"]
-            return data
+            return event.get("data", {})
     return {}
 
 
@@ -366,11 +367,13 @@ def collectives(seen: Seen) -> dict[str, Any]:
     unsupported: set[str] = set()
     latency, bandwidth, mib = 0.0, 0.0, 0
     for _, _, told, _ in ranks_of(seen):
-        for event in told.get("events", []):
+        for event in told["events"]:
             if event["state"] == "unsupported":
                 unsupported.add(event["step"])
             if event["state"] == "ok" and event["step"] in STEPS:
-                slowest[event["step"]] = max(slowest.get(event["step"], 0.0), event["seconds"])
+                slowest[event["step"]] = max(
+                    slowest.get(event["step"], 0.0), event.get("seconds", 0.0)
+                )
         latency = max(latency, float(event_data(told, "latency").get("latency_us", 0.0)))
         rate = event_data(told, "bandwidth")
         if rate:
@@ -404,7 +407,7 @@ def rank_table(seen: Seen) -> list[dict[str, Any]]:
             "state": end.state,
             "text": end.text,
             "listeners": [f"{a}:{p}" for a, p in event_data(told, "sockets").get("listeners", [])],
-            "log": "" if end.state == "ok" else str(told.get("log", "")),
+            "log": "" if end.state == "ok" else told["log"],
         }
         for (name, rank, told, _), end in zip(ranks_of(seen), ends(seen), strict=True)
     ]

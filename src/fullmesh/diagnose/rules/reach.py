@@ -48,7 +48,7 @@ def rule_probe(look: Look) -> Iterator[Finding]:
             "L2",
             f"the probe could not be started on {name}, so no link from it was tried",
             node=name,
-            seen=str((links or {}).get("failed", "")) or "no answer",
+            seen=(links.get("failed", "") if links else "") or "no answer",
             expected="a probe",
             fix=f"ansible -i {look.seen.inventory} {name} -m ping; then run the diagnosis again",
         )
