@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from fullmesh.model.types import Plan
+
 CODES: dict[str, str] = {
     "TX-101": "another change of the node still waits for its confirmation",
     "TX-102": "what is there could not be saved; nothing was changed",
@@ -137,7 +139,7 @@ def up(
     there, turn = (set(groups.get(f"fullmesh_{word}", ())) for word in ("converged", "drifted"))
     heard = set(answered)
 
-    def stays(peer: str, plan: Mapping[str, Any] | None) -> bool:
+    def stays(peer: str, plan: Plan | None) -> bool:
         return peer not in turn if plan is None else not plan.get("needed")
 
     # Ansible's hostvars has an undefined value for a host that it does not know

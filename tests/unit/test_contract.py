@@ -13,7 +13,9 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from fullmesh import contract
+from fullmesh.diagnose import inventory
 from fullmesh.filters import verify_cluster
+from fullmesh.model.types import Plan
 from fullmesh.observed import ladder, survey
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -110,3 +112,33 @@ def test_an_answer_of_another_version_is_refused_by_code_node_and_path(look: Any
         "[VC-307] what ubuntu1 answered has another form than this version reads: $.facts.survey.disk: "
         "Object missing required field `free`. Is a module of another version in its place?"
     )
+
+
+PLANS = [
+    pytest.param(json.loads(gzip.decompress(path.read_bytes()))["plan"], id=path.name)
+    for path in sorted((RECORDED / "diagnose").glob("*.json.gz"))
+    if not path.name.startswith("policies")
+]
+
+
+@pytest.mark.parametrize("made", PLANS)
+def test_a_recorded_plan_is_what_its_type_says(made: Any) -> None:
+    assert contract.read(Plan, made) == made
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"fullmesh_address": "10.78.2.11/24", "time_sync_source": "leader"},
+        {
+            "fullmesh_links": [
+                {"vlan": {"id": 7, "parent": "eth1"}, "addresses": ["fd00::1/64"], "mtu": 9000}
+            ]
+        },
+        {"ansible_host": "10.78.2.11"},
+    ],
+    ids=["site.yml's", "VLAN", "guessed"],
+)
+def test_a_derived_plan_is_what_its_type_says(variables: dict[str, Any]) -> None:
+    made = inventory.tolerant({"n1": variables}, ["n1"])
+    assert contract.read(Plan, json.loads(json.dumps(made))) == made

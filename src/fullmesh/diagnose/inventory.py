@@ -15,6 +15,7 @@ from typing import Any
 
 from fullmesh.model import addresses, plan, ports
 from fullmesh.model.faults import Fault, RefusedError
+from fullmesh.model.types import HostsLine, Plan, PlanNode
 
 KERNEL_RANGE = ports.PortRange(32768, 60999)  # net/ipv4/af_inet.c, inet_init_net
 # Nodes -> ports of the data range that each node is tried on, besides three that its kernel chooses.
@@ -73,7 +74,7 @@ def address_of(host: str, variables: Mapping[str, Any]) -> str:
     return looked_up(str(variables.get("ansible_host") or host))
 
 
-def node_entry(host: str, rank: int, variables: Mapping[str, Any], address: str) -> dict[str, Any]:
+def node_entry(host: str, rank: int, variables: Mapping[str, Any], address: str) -> PlanNode:
     """A node of the plan, as far as the inventory says anything."""
     card = str(variables.get("fullmesh_interface") or "")
     name = card if addresses.INTERFACE_NAME.match(card) and not addresses.MAC.match(card) else ""
@@ -85,18 +86,22 @@ def node_entry(host: str, rank: int, variables: Mapping[str, Any], address: str)
         "address": address,
         "local_ranks": number(variables.get("fullmesh_local_ranks", 1), 1, high=1024),
         "interface": name,
+        "first_rank": 0,
+        "ranks": [],
+        "links": [],
     }
 
 
-def guessed(hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]) -> dict[str, Any]:
+def guessed(hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]) -> Plan:
     """A plan from addresses alone."""
     chief = str(hostvars[hosts[0]].get("fullmesh_master") or hosts[0]) if hosts else ""
     order = sorted(hosts, key=lambda host: host != chief)
-    nodes: dict[str, Any] = {}
+    nodes: dict[str, PlanNode] = {}
     first = 0
     for rank, host in enumerate(order):
         node = node_entry(host, rank, hostvars[host], address_of(host, hostvars[host]))
-        node |= {"first_rank": first, "ranks": list(range(first, first + node["local_ranks"]))}
+        node["first_rank"] = first
+        node["ranks"] = list(range(first, first + node["local_ranks"]))
         first += node["local_ranks"]
         nodes[host] = node
     master = next(iter(nodes.values()))
@@ -121,13 +126,13 @@ def guessed(hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]) -> 
     }
 
 
-def host_line(node: Mapping[str, Any]) -> dict[str, Any]:
+def host_line(node: PlanNode) -> HostsLine:
     """One address with its names."""
     names = [n for n in (node["name"], node["hostname"]) if n and addresses.is_host_name(n)]
     return {"address": node["address"], "names": list(dict.fromkeys(names))}
 
 
-def tolerant(hostvars: Any, hosts: Sequence[str], group: str = "torch_nodes") -> dict[str, Any]:
+def tolerant(hostvars: Any, hosts: Sequence[str], group: str = "torch_nodes") -> Plan:
     """The plan of *hosts*, whatever the inventory is like.
 
     Returns the cluster plan with three keys more: ``assumed`` (the inventory does not say which data ports jobs use, so
@@ -153,7 +158,7 @@ def tolerant(hostvars: Any, hosts: Sequence[str], group: str = "torch_nodes") ->
     return made
 
 
-def wants(made: Mapping[str, Any], host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+def wants(made: Plan, host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
     """What ladder_node is asked on a host."""
     node = made["nodes"][host]
     named = []
@@ -165,7 +170,7 @@ def wants(made: Mapping[str, Any], host: str, variables: Mapping[str, Any]) -> d
     venv = str(variables.get("torch_runtime_path") or "/opt/fullmesh/venv")
     return {
         "address": node["address"],
-        "interface": node.get("interface", ""),
+        "interface": node["interface"],
         "named": named,
         "range": []
         if made.get("guessed")

@@ -11,6 +11,8 @@ from fullmesh import __version__
 from fullmesh import result as results
 from fullmesh.diagnose import fold, rules, shape
 from fullmesh.diagnose.model import Look, is_loopback
+from fullmesh.model.ports import PortRange
+from fullmesh.model.types import DataPorts, Plan
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs as verify_links
 from fullmesh.verify.model import (
@@ -64,26 +66,17 @@ def why_silent(told: Any) -> tuple[str, str]:
     )
 
 
-def measured_range(
-    nodes: Mapping[str, Mapping[str, Any]], plan: Mapping[str, Any]
-) -> dict[str, Any]:
+def measured_range(nodes: Mapping[str, Mapping[str, Any]], plan: Plan) -> DataPorts:
     """The data range of nodes that nobody configured: the master's own, else the first that is known."""
     order = [plan["master"]["node"], *plan["nodes"]]
     for name in order:
         held = survey_of(nodes.get(name)).get("range", [])
         if len(held) == 2 and 0 < held[0] <= held[1]:  # noqa: PLR2004 (two ends)
-            first, last = held
-            return {
-                "first": first,
-                "last": last,
-                "size": last - first + 1,
-                "firewalld": f"{first}-{last}",
-                "sysctl": f"{first} {last}",
-            }
-    return dict(plan["data_ports"])
+            return PortRange(*held).as_plan()
+    return plan["data_ports"]
 
 
-def look_at(plan: Mapping[str, Any], observed: Mapping[str, Any], about: About) -> Look:
+def look_at(plan: Plan, observed: Mapping[str, Any], about: About) -> Look:
     """Make the observations safe and sort the nodes into those that spoke and those that did not."""
     names = set(plan["nodes"])
     nodes: dict[str, NodeSaid] = {}
@@ -97,12 +90,16 @@ def look_at(plan: Mapping[str, Any], observed: Mapping[str, Any], about: About) 
             silent[name] = why_silent(told.get("node") if isinstance(told, Mapping) else None)
     configured = any(survey_of(node).get("manifest") for node in nodes.values())
     assumed = bool(plan.get("guessed") or (plan.get("assumed") and not configured))
-    small = dict(plan, nodes={n: v for n, v in plan["nodes"].items() if n in nodes})
+    small: Plan = {**plan, "nodes": {n: v for n, v in plan["nodes"].items() if n in nodes}}
     if assumed:
         small["data_ports"] = measured_range(nodes, plan)
     if small["nodes"] and plan["master"]["node"] not in small["nodes"]:
         stand_in = next(iter(small["nodes"].values()))
-        small["master"] = dict(plan["master"], node=stand_in["name"], address=stand_in["address"])
+        small["master"] = {
+            **plan["master"],
+            "node": stand_in["name"],
+            "address": stand_in["address"],
+        }
     small["hosts"] = [h for h in plan["hosts"] if not assumed or h["names"]]
     seen = Seen(
         plan=small,
@@ -115,7 +112,7 @@ def look_at(plan: Mapping[str, Any], observed: Mapping[str, Any], about: About) 
     )
     return Look(
         seen=seen,
-        plan=dict(plan, data_ports=small["data_ports"]),
+        plan={**plan, "data_ports": small["data_ports"]},
         assumed=assumed,
         silent=silent,
         cloud=about.ec2,
@@ -238,7 +235,7 @@ def result_of(look: Look, about: About) -> dict[str, Any]:
     }
 
 
-def result(plan: Mapping[str, Any], observed: Mapping[str, Any], about: About) -> dict[str, Any]:
+def result(plan: Plan, observed: Mapping[str, Any], about: About) -> dict[str, Any]:
     """Judge the observations of all nodes.
 
     Raises:

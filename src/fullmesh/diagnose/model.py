@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fullmesh.model.types import Plan
 from fullmesh.observed.ladder import Pair
 from fullmesh.observed.survey import Nic, Survey
 from fullmesh.verify.model import Finding, Seen
@@ -27,7 +28,7 @@ class Look:
     """
 
     seen: Seen
-    plan: Mapping[str, Any]
+    plan: Plan
     assumed: bool = False
     silent: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     cloud: Mapping[str, Any] = field(default_factory=dict)

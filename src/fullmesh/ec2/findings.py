@@ -12,6 +12,7 @@ from fullmesh.ec2 import security_group as ec2
 from fullmesh.ec2.model import ALL, IN, OUT, Group, Need, Seen
 from fullmesh.ec2.rules import EFA, Member
 from fullmesh.model.faults import Fault
+from fullmesh.model.types import Plan
 from fullmesh.verify.model import ERROR, WARNING, Finding
 
 # where an answer to somebody's ssh goes: any port that a client may have (RFC 6335, and what every NAT uses)
@@ -46,7 +47,7 @@ def pairs_of(names: Sequence[str], node: str = "") -> Pairs:
 
 def findings(
     raw: Mapping[str, Any],
-    plan: Mapping[str, Any],
+    plan: Plan,
     own: ec2.Settings,
     ephemeral: Sequence[tuple[int, int]] = (),
 ) -> list[Finding]:
@@ -88,7 +89,7 @@ def _known(
     seen: Seen,
     place: ec2.Place,
     groups: Sequence[Group],
-    plan: Mapping[str, Any],
+    plan: Plan,
     own: ec2.Settings,
 ) -> list[Finding]:
     """The groups are named: every interface must have them, and they must hold every rule."""
@@ -148,9 +149,7 @@ def _command(group: str, rule: ec2_model.Rule, gap: Sequence[Need]) -> str:
     )
 
 
-def _unknown(
-    seen: Seen, place: ec2.Place, plan: Mapping[str, Any], own: ec2.Settings
-) -> list[Finding]:
+def _unknown(seen: Seen, place: ec2.Place, plan: Plan, own: ec2.Settings) -> list[Finding]:
     """No group is named: what do the groups that the nodes have let through, between every two?"""
     needs = ec2_rules.needs(ec2_rules.PORTS, plan["open_ports"], own.extra_ports)
     if own.mode == EFA or _has_efa(place):
@@ -227,7 +226,7 @@ def _apart(seen: Seen, pairs: Iterable[tuple[Member, Member]]) -> list[Finding]:
 def _acls(
     seen: Seen,
     place: ec2.Place,
-    plan: Mapping[str, Any],
+    plan: Plan,
     own: ec2.Settings,
     ephemeral: Sequence[tuple[int, int]],
 ) -> list[Finding]:

@@ -17,6 +17,7 @@ from fullmesh.ec2 import model as ec2_model
 from fullmesh.ec2 import rules as ec2_rules
 from fullmesh.ec2.model import Group, Interface, Need, Rule, Seen
 from fullmesh.model.faults import Fault
+from fullmesh.model.types import Plan
 from fullmesh.verify.survey import survey_of
 
 CODES: dict[str, str] = {
@@ -70,7 +71,7 @@ class Settings:
     tags: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], plan: Mapping[str, Any]) -> Settings:
+    def of(cls, given: Mapping[str, Any], plan: Plan) -> Settings:
         """Read the role's variables; the plan's controllers may use ssh as well."""
 
         def words(key: str) -> tuple[str, ...]:
@@ -90,7 +91,7 @@ class Settings:
             dict(given.get("tags") or {}),
         )
 
-    def needs(self, plan: Mapping[str, Any]) -> list[Need]:
+    def needs(self, plan: Plan) -> list[Need]:
         """What the members must let each other do."""
         return ec2_rules.needs(self.mode, plan["open_ports"], self.extra_ports)
 
@@ -148,7 +149,7 @@ def _form_faults(own: Settings) -> list[Fault]:
     return found
 
 
-def address_filters(plan: Mapping[str, Any]) -> list[dict[str, list[str]]]:
+def address_filters(plan: Plan) -> list[dict[str, list[str]]]:
     """The filters of ``ec2_eni_info`` that find every cluster address."""
     keys = {4: "addresses.private-ip-address", 6: "ipv6-addresses.ipv6-address"}
     result = []
@@ -221,7 +222,7 @@ def concerned(hosts: Iterable[Mapping[str, Any]]) -> bool:
     return False
 
 
-def locate(seen: Seen, plan: Mapping[str, Any], own: Settings) -> Place:
+def locate(seen: Seen, plan: Plan, own: Settings) -> Place:
     """Find the nodes' interfaces by their cluster addresses."""
     order = sorted(plan["nodes"].values(), key=lambda node: int(node["node_rank"]))
     held = {
@@ -342,7 +343,7 @@ def _existing(
     return None
 
 
-def todo(raw: Mapping[str, Any], plan: Mapping[str, Any], own: Settings) -> dict[str, Any]:
+def todo(raw: Mapping[str, Any], plan: Plan, own: Settings) -> dict[str, Any]:
     """What has to change in the account (docs: roles/ec2_security_group/README.md).
 
     Args:
@@ -509,7 +510,7 @@ def _check_room(
                 faults.append(Fault("EC-117", text, step))
 
 
-def undo(raw: Mapping[str, Any], plan: Mapping[str, Any], own: Settings) -> dict[str, Any]:
+def undo(raw: Mapping[str, Any], plan: Plan, own: Settings) -> dict[str, Any]:
     """What gives the account back as it was: our group, or our rules and our attachments.
 
     Args:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+from fullmesh.model.types import Plan
 from fullmesh.roles import cluster_env as core
 
 
@@ -16,7 +17,7 @@ def cluster_env_faults(node: dict[str, Any], extra: dict[str, Any]) -> list[str]
 
 
 def cluster_env_lines(
-    plan: dict[str, Any],
+    plan: Plan,
     node: dict[str, Any],
     facts: dict[str, Any],
     own: dict[str, Any],

@@ -10,10 +10,11 @@ from ansible.errors import AnsibleFilterError
 from fullmesh.model import batching as steering
 from fullmesh.model import plan as core
 from fullmesh.model.faults import RefusedError
+from fullmesh.model.types import Plan, PlanNode
 from fullmesh.roles import preflight as checks
 
 
-def cluster_plan(hostvars: Any, hosts: list[str]) -> dict[str, Any]:
+def cluster_plan(hostvars: Any, hosts: list[str]) -> Plan:
     """Derive the plan of *hosts* (group torch_nodes, inventory order) from *hostvars*."""
     try:
         return core.from_hostvars(hostvars, [str(host) for host in hosts])
@@ -31,14 +32,12 @@ def plan_faults(hostvars: Any, hosts: list[str], ansible_core: str) -> list[str]
     return [str(fault) for fault in faults]
 
 
-def node_view(plan: dict[str, Any], host: str, observed: dict[str, Any]) -> dict[str, Any]:
+def node_view(plan: Plan, host: str, observed: dict[str, Any]) -> PlanNode:
     """The plan's entry of *host* with the interfaces that *observed* (node_facts) names."""
     return core.node_view(plan, str(host), observed)
 
 
-def preflight_faults(
-    plan: dict[str, Any], hostvars: Any, hosts: list[str], now: float
-) -> list[str]:
+def preflight_faults(plan: Plan, hostvars: Any, hosts: list[str], now: float) -> list[str]:
     """Every fault that the nodes' observations show, as coded sentences."""
     return checks.from_hostvars(plan, hostvars, [str(host) for host in hosts], float(now))
 

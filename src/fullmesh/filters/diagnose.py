@@ -9,6 +9,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from fullmesh.diagnose import inventory, judge, show
+from fullmesh.model.types import Plan
 from fullmesh.verify import pairs as verify_links
 
 PARTS = {"node": "node", "links": "links", "started": "started_job"}
@@ -33,17 +34,17 @@ def diagnose_first(hostvars: Any, hosts: list[str]) -> str:
     return next((name for name in names if "__diagnose_run" in hostvars[name]), names[0])
 
 
-def diagnose_plan(hostvars: Any, hosts: list[str]) -> dict[str, Any]:
+def diagnose_plan(hostvars: Any, hosts: list[str]) -> Plan:
     """The plan of *hosts*, whatever the inventory is like."""
     return inventory.tolerant(hostvars, [str(host) for host in hosts])
 
 
-def diagnose_wants(plan: dict[str, Any], host: str, variables: Any) -> dict[str, Any]:
+def diagnose_wants(plan: Plan, host: str, variables: Any) -> dict[str, Any]:
     """What is asked of *host*."""
     return inventory.wants(plan, str(host), variables)
 
 
-def diagnose_targets(plan: dict[str, Any], hostvars: Any, host: str) -> list[dict[str, Any]]:
+def diagnose_targets(plan: Plan, hostvars: Any, host: str) -> list[dict[str, Any]]:
     """The listeners that *host* connects to: of all nodes that could open any."""
     opened = {}
     for name in plan["nodes"]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fullmesh.ec2 import findings as judge
 from fullmesh.ec2 import security_group as core
+from fullmesh.model.types import Plan
 
 
 def _plain(value: Any) -> Any:
@@ -19,12 +20,12 @@ def _settings(given: Any, plan: Any) -> core.Settings:
     return core.Settings.of(_plain(given), _plain(plan))
 
 
-def ec2_settings_faults(given: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str]:
+def ec2_settings_faults(given: Mapping[str, Any], plan: Plan) -> list[str]:
     """Coded sentences: what is wrong with the settings."""
     return [str(fault) for fault in core.settings_faults(_settings(given, plan))]
 
 
-def ec2_address_filters(plan: Mapping[str, Any]) -> list[dict[str, list[str]]]:
+def ec2_address_filters(plan: Plan) -> list[dict[str, list[str]]]:
     """Filters that find the interfaces with the cluster addresses."""
     return core.address_filters(_plain(plan))
 
@@ -39,22 +40,18 @@ def ec2_group_filters(interfaces: list[Any], vpc: str, name: str) -> dict[str, A
     return core.group_filters(_plain(interfaces), str(vpc or ""), str(name))
 
 
-def ec2_todo(
-    raw: Mapping[str, Any], plan: Mapping[str, Any], given: Mapping[str, Any]
-) -> dict[str, Any]:
+def ec2_todo(raw: Mapping[str, Any], plan: Plan, given: Mapping[str, Any]) -> dict[str, Any]:
     """What has to change in the account."""
     return core.todo(_plain(raw), _plain(plan), _settings(given, plan))
 
 
-def ec2_undo(
-    raw: Mapping[str, Any], plan: Mapping[str, Any], given: Mapping[str, Any]
-) -> dict[str, Any]:
+def ec2_undo(raw: Mapping[str, Any], plan: Plan, given: Mapping[str, Any]) -> dict[str, Any]:
     """What gives the account back."""
     return core.undo(_plain(raw), _plain(plan), _settings(given, plan))
 
 
 def ec2_findings(
-    raw: Mapping[str, Any], plan: Mapping[str, Any], given: Mapping[str, Any], mended: bool = False
+    raw: Mapping[str, Any], plan: Plan, given: Mapping[str, Any], mended: bool = False
 ) -> list[dict[str, Any]]:
     """What in the account keeps the nodes from each other; ``text`` is the coded sentence.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+from fullmesh.model.types import Plan
 from fullmesh.roles import node_ssh as core
 
 SEEN = "__node_ssh_seen"
@@ -26,14 +27,12 @@ def _seen(hostvars: Mapping[str, Any], hosts: Sequence[str], key: str) -> dict[s
         ) from error
 
 
-def node_ssh_key(plan: dict[str, Any], hostvars: Any, hosts: Sequence[str]) -> str:
+def node_ssh_key(plan: Plan, hostvars: Any, hosts: Sequence[str]) -> str:
     """The private key for all nodes, a new one where none has any. A secret: use no_log."""
     return core.choose(plan, _seen(hostvars, hosts, "private_key"))
 
 
-def node_ssh_known_hosts(
-    plan: dict[str, Any], hostvars: Any, hosts: Sequence[str], port: int
-) -> str:
+def node_ssh_known_hosts(plan: Plan, hostvars: Any, hosts: Sequence[str], port: int) -> str:
     """known_hosts with every node's real host keys."""
     return core.known_hosts(plan, _seen(hostvars, hosts, "host_keys"), int(port))
 

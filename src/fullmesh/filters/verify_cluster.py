@@ -10,6 +10,7 @@ from typing import Any, cast
 from ansible.errors import AnsibleFilterError
 
 from fullmesh import contract, result
+from fullmesh.model.types import Plan
 from fullmesh.observed.ladder import Look, Probe
 from fullmesh.observed.ranks import Collected, Started
 from fullmesh.report import terminal
@@ -27,7 +28,7 @@ def plain(value: Any) -> Any:
 PARTS: dict[str, Any] = {"node": Look, "links": Probe, "started": Started, "gloo": Collected}
 
 
-def gathered(hostvars: Any, plan: dict[str, Any]) -> dict[str, NodeSaid]:
+def gathered(hostvars: Any, plan: Plan) -> dict[str, NodeSaid]:
     """What the modules registered on every node."""
     found: dict[str, dict[str, Any]] = {}
     for name in plan["nodes"]:
@@ -48,7 +49,7 @@ def gathered(hostvars: Any, plan: dict[str, Any]) -> dict[str, NodeSaid]:
     return cast("dict[str, NodeSaid]", found)
 
 
-def opened_ports(hostvars: Any, plan: dict[str, Any]) -> dict[str, Any]:
+def opened_ports(hostvars: Any, plan: Plan) -> dict[str, Any]:
     """The listeners of every node."""
     key = "__verify_cluster_node"
     return {
@@ -56,7 +57,7 @@ def opened_ports(hostvars: Any, plan: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def seen_from(plan: dict[str, Any], hostvars: Any, options: dict[str, Any]) -> Seen:
+def seen_from(plan: Plan, hostvars: Any, options: dict[str, Any]) -> Seen:
     """Everything that was observed, as the rules want it."""
     return Seen(
         plan=plain(plan),
@@ -77,17 +78,17 @@ def ladder_faults(options: dict[str, Any]) -> list[str]:
     return [str(fault) for fault in verify.faults(plain(options))]
 
 
-def ladder_wants(plan: dict[str, Any], host: str, mode: str) -> dict[str, Any]:
+def ladder_wants(plan: Plan, host: str, mode: str) -> dict[str, Any]:
     """Which listeners *host* opens."""
     return verify_links.wants(plan, str(host), str(mode))
 
 
-def ladder_targets(plan: dict[str, Any], hostvars: Any, host: str) -> list[dict[str, Any]]:
+def ladder_targets(plan: Plan, hostvars: Any, host: str) -> list[dict[str, Any]]:
     """The listeners that *host* has to reach."""
     return verify_links.targets(plan, opened_ports(hostvars, plan), str(host))
 
 
-def ladder_outsider_targets(plan: dict[str, Any], hostvars: Any) -> list[dict[str, Any]]:
+def ladder_outsider_targets(plan: Plan, hostvars: Any) -> list[dict[str, Any]]:
     """The ports that the controller must not reach."""
     opened = opened_ports(hostvars, plan)
     reachable = {n: str(hostvars[n].get("ansible_host", n)) for n in opened}
@@ -107,15 +108,13 @@ def controller_is_peer(peers: list[str]) -> bool:
     return False
 
 
-def ladder_may_start(
-    plan: dict[str, Any], hostvars: Any, options: dict[str, Any]
-) -> dict[str, Any]:
+def ladder_may_start(plan: Plan, hostvars: Any, options: dict[str, Any]) -> dict[str, Any]:
     """Whether the Gloo job is to be started, and why not."""
     return verify.may_start(seen_from(plan, hostvars, options))
 
 
 def ladder_result(
-    plan: dict[str, Any], hostvars: Any, options: dict[str, Any], run: dict[str, Any]
+    plan: Plan, hostvars: Any, options: dict[str, Any], run: dict[str, Any]
 ) -> dict[str, Any]:
     """Judge everything; the result follows the schema."""
     about = result.Run(

@@ -9,6 +9,7 @@ from typing import Any
 
 from fullmesh.model import addresses, stacks
 from fullmesh.model.faults import Fault
+from fullmesh.model.types import PlanLink
 
 FIELDS = frozenset(
     {"interface", "addresses", "gateway", "dns", "search", "mtu", "routes", "vlan", "bond"}
@@ -43,7 +44,7 @@ class Link:
     vlan: stacks.Vlan | None = None
     bond: stacks.Bond | None = None
 
-    def as_plan(self) -> dict[str, Any]:
+    def as_plan(self) -> PlanLink:
         """The link as plain data."""
         return {
             "interface": self.interface,

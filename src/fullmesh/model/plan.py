@@ -22,6 +22,7 @@ from fullmesh.model import addresses, ports, stacks
 from fullmesh.model import batching as steering
 from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.model.nics import Link, node_links
+from fullmesh.model.types import HostsLine, Plan, PlanLink, PlanNode
 
 SCHEMA = 1
 CODES = {
@@ -84,9 +85,7 @@ class Parts:
     leads_time: bool
 
 
-def from_hostvars(
-    hostvars: Any, hosts: Sequence[str], root: Path = settings.ROOT
-) -> dict[str, Any]:
+def from_hostvars(hostvars: Any, hosts: Sequence[str], root: Path = settings.ROOT) -> Plan:
     """Derive the plan from Ansible's ``hostvars``.
 
     Args:
@@ -135,7 +134,7 @@ def _plain(value: Any) -> Any:
 
 def derive(
     hosts: Mapping[str, HostSettings], *, faults: Sequence[Fault] = (), code: str = ""
-) -> dict[str, Any]:
+) -> Plan:
     """Derive the plan (see docs/architecture.md for its shape).
 
     Args:
@@ -452,8 +451,8 @@ def _hostnames(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> dict[s
     return result
 
 
-def _nodes(parts: Parts) -> dict[str, Any]:
-    nodes: dict[str, Any] = {}
+def _nodes(parts: Parts) -> dict[str, PlanNode]:
+    nodes: dict[str, PlanNode] = {}
     first = 0
     for rank, host in enumerate(parts.order):
         own = parts.links[host]
@@ -472,7 +471,7 @@ def _nodes(parts: Parts) -> dict[str, Any]:
     return nodes
 
 
-def _assemble(parts: Parts) -> dict[str, Any]:
+def _assemble(parts: Parts) -> Plan:
     nodes = _nodes(parts)
     every = [
         value.ip for host in parts.order for link in parts.links[host] for value in link.addresses
@@ -503,21 +502,21 @@ def _assemble(parts: Parts) -> dict[str, Any]:
     }
 
 
-def _hosts_line(node: Mapping[str, Any]) -> dict[str, Any]:
+def _hosts_line(node: PlanNode) -> HostsLine:
     """One line for /etc/hosts. An inventory may use addresses as names: those are no names."""
     names = [name for name in (node["name"], node["hostname"]) if name]
     usable = list(dict.fromkeys(name for name in names if addresses.is_host_name(name)))
     return {"address": node["address"], "names": usable or [f"node{node['node_rank']}"]}
 
 
-def _digest(plan: Mapping[str, Any], chosen: HostSettings, code: str) -> str:
+def _digest(plan: Plan, chosen: HostSettings, code: str) -> str:
     """What a node is made from: the plan, its own settings, the code."""
     state = {k: v for k, v in chosen.items() if not k.startswith(settings.NOT_STATE)}
     text = json.dumps([plan, state, code], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def node_view(plan: Mapping[str, Any], host: str, observed: Mapping[str, Any]) -> dict[str, Any]:
+def node_view(plan: Plan, host: str, observed: Mapping[str, Any]) -> PlanNode:
     """The plan's entry of *host*, each link with the name of the interface that is really there.
 
     A bond's members and a VLAN's parent have names, too, whatever the inventory chose them by; a bond or VLAN itself
@@ -528,7 +527,7 @@ def node_view(plan: Mapping[str, Any], host: str, observed: Mapping[str, Any]) -
         host: inventory name.
         observed: ``ansible_facts['fullmesh']`` of node_facts; only ``interfaces`` is read.
     """
-    node: dict[str, Any] = json.loads(json.dumps(plan["nodes"][host]))
+    node: PlanNode = json.loads(json.dumps(plan["nodes"][host]))
     interfaces = observed.get("interfaces", [])
     for link in node["links"]:
         vlan, bond = link.get("vlan") or {}, link.get("bond") or {}
@@ -568,7 +567,7 @@ def found_card(wanted: str, interfaces: Sequence[Mapping[str, Any]]) -> str:
     return ""
 
 
-def found_interface(link: Mapping[str, Any], interfaces: Sequence[Mapping[str, Any]]) -> str:
+def found_interface(link: PlanLink, interfaces: Sequence[Mapping[str, Any]]) -> str:
     """Name the interface that *link* means: by name, by MAC, else the one that has its address now; "" for none."""
     if link["interface"] or link["mac"]:
         return found_card(link["interface"] or link["mac"], interfaces)

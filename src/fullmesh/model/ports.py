@@ -8,7 +8,8 @@ the kernel may use and the range that the firewall opens are therefore one numbe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from fullmesh.model.types import DataPorts
 
 LOWEST_PORT = 1024  # below it bind() needs CAP_NET_BIND_SERVICE, ip(7)
 HIGHEST_PORT = 65535
@@ -34,7 +35,7 @@ class PortRange:
     def __contains__(self, port: object) -> bool:
         return isinstance(port, int) and self.first <= port <= self.last
 
-    def as_plan(self) -> dict[str, Any]:
+    def as_plan(self) -> DataPorts:
         """The range in every spelling that a template needs (firewalld ``a-b``, sysctl ``a b``)."""
         return {
             "first": self.first,

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fullmesh.model.faults import Fault, RefusedError
+from fullmesh.model.types import Plan
 
 CODES: dict[str, str] = {
     "CE-101": "a name in cluster_env_extra is not a variable name",
@@ -56,9 +57,7 @@ def interfaces(node: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(name for name in names if name))
 
 
-def environment(
-    plan: Mapping[str, Any], node: Mapping[str, Any], facts: Mapping[str, Any]
-) -> dict[str, str]:
+def environment(plan: Plan, node: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, str]:
     """The variables of one node, in the order in which they are written.
 
     *facts*: ``hcas`` (names below /sys/class/infiniband), ``rdma`` (their ports), ``interfaces`` (name and speed in
@@ -96,9 +95,7 @@ def sockets(links: Sequence[str], facts: Mapping[str, Any]) -> dict[str, Any]:
     return env
 
 
-def fabric(
-    plan: Mapping[str, Any], links: Sequence[str], facts: Mapping[str, Any]
-) -> dict[str, Any]:
+def fabric(plan: Plan, links: Sequence[str], facts: Mapping[str, Any]) -> dict[str, Any]:
     """Which RDMA ports NCCL shall take, and the GID index where they speak RoCE.
 
     InfiniBand before Ethernet; of Ethernet's ports those of the cluster's interfaces, else all that are up. EFA is none
@@ -132,7 +129,7 @@ def gid_index(family: str, gids: Sequence[Mapping[str, Any]]) -> int | None:
     return None
 
 
-def no_proxy(plan: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, str]:
+def no_proxy(plan: Plan, facts: Mapping[str, Any]) -> dict[str, str]:
     """Both spellings of NO_PROXY with every peer, when a proxy is in force; else nothing."""
     proxy = {str(name): str(value) for name, value in (facts.get("proxy") or {}).items() if value}
     if not any(name in proxy for name in PROXY_NAMES):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fullmesh.model.faults import Fault
+from fullmesh.model.types import Plan
 from fullmesh.settings import ROOT
 
 CODES: dict[str, str] = {
@@ -37,7 +38,7 @@ HEAD = "# Ansible managed (Fullmesh, role launchers)"
 RUN = ("mpirun", "orted", "rank", "sbatch", "srun")
 
 
-def who(plan: Mapping[str, Any]) -> dict[str, Any]:
+def who(plan: Plan) -> dict[str, Any]:
     """Who takes part in a job, for the watch and the launchers: names, addresses, ranks, master, ports, networks."""
     named = {host["address"]: host["names"] for host in plan["hosts"]}
     nodes, networks = [], []
@@ -58,7 +59,7 @@ def who(plan: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def hostfile(plan: Mapping[str, Any]) -> str:
+def hostfile(plan: Plan) -> str:
     """Open MPI's host file: every node's cluster address, and a slot for each of its ranks."""
     lines = [f"{node['address']} slots={node['local_ranks']}" for node in plan["nodes"].values()]
     return "\n".join([HEAD, *lines]) + "\n"
@@ -84,7 +85,7 @@ def commands(folder: str, library: str, venv: str) -> list[dict[str, str]]:
     ]
 
 
-def nodes(plan: Mapping[str, Any]) -> str:
+def nodes(plan: Plan) -> str:
     """The same as a file."""
     return json.dumps(who(plan), indent=1) + "\n"
 

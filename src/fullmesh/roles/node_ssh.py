@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from fullmesh.model.faults import Fault
+from fullmesh.model.types import Plan
 
 CODES: dict[str, str] = {
     "NS-101": "an account for ssh between the nodes that cannot work",
@@ -69,7 +70,7 @@ def public(private: str) -> str:
     return f"{raw.decode()} {COMMENT}"
 
 
-def choose(plan: Mapping[str, Any], kept: Mapping[str, str]) -> str:
+def choose(plan: Plan, kept: Mapping[str, str]) -> str:
     """The key that all nodes get: the master's, else the first node's that has one, else a new one.
 
     Args:
@@ -86,9 +87,7 @@ def choose(plan: Mapping[str, Any], kept: Mapping[str, str]) -> str:
     return make()
 
 
-def known_hosts(
-    plan: Mapping[str, Any], keys: Mapping[str, Sequence[str]], port: int = SSH_PORT
-) -> str:
+def known_hosts(plan: Plan, keys: Mapping[str, Sequence[str]], port: int = SSH_PORT) -> str:
     """known_hosts with every node's real host keys, under every address and name of the node.
 
     Args:
@@ -113,7 +112,7 @@ def authorized(public_key: str, peers: Sequence[str]) -> str:
     return f'restrict,from="{",".join(peers)}" {public_key}'
 
 
-def next_node(plan: Mapping[str, Any], name: str) -> str:
+def next_node(plan: Plan, name: str) -> str:
     """The address of the node after *name* in the order of ranks: each is asked by one, however many there are."""
     nodes = list(plan["nodes"])
     return str(plan["nodes"][nodes[(nodes.index(name) + 1) % len(nodes)]]["address"])

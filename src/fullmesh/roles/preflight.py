@@ -7,6 +7,7 @@ from typing import Any
 
 from fullmesh.model.faults import Fault
 from fullmesh.model.plan import found_card, found_interface
+from fullmesh.model.types import Plan
 
 CODES = {
     "PR-101": "a node cannot be reached",
@@ -42,9 +43,7 @@ NEEDED_BYTES = 3 * 1000**3
 CLOCK_SECONDS = 3600
 
 
-def from_hostvars(
-    plan: Mapping[str, Any], hostvars: Any, hosts: Sequence[str], now: float
-) -> list[str]:
+def from_hostvars(plan: Plan, hostvars: Any, hosts: Sequence[str], now: float) -> list[str]:
     """Every fault of *hosts*, as coded sentences.
 
     Args:
@@ -98,9 +97,7 @@ def _first_line(result: Mapping[str, Any]) -> str:
     return text.splitlines()[0][:200] if text else "no answer"
 
 
-def node_faults(
-    plan: Mapping[str, Any], host: str, facts: Mapping[str, Any], now: float
-) -> list[Fault]:
+def node_faults(plan: Plan, host: str, facts: Mapping[str, Any], now: float) -> list[Fault]:
     """What one node's facts say against its entry in the plan."""
     seen = facts["fullmesh"]
     faults = [*_platform_faults(host, facts), *_link_faults(plan, host, seen)]
@@ -159,7 +156,7 @@ def _platform_faults(host: str, facts: Mapping[str, Any]) -> list[Fault]:
     return faults
 
 
-def _link_faults(plan: Mapping[str, Any], host: str, seen: Mapping[str, Any]) -> list[Fault]:
+def _link_faults(plan: Plan, host: str, seen: Mapping[str, Any]) -> list[Fault]:
     faults = []
     interfaces = seen["interfaces"]
     present = ", ".join(one["name"] for one in interfaces if one["name"] != "lo")
@@ -242,7 +239,7 @@ def twin_faults(observed: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
     ]
 
 
-def name_faults(plan: Mapping[str, Any], observed: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
+def name_faults(plan: Plan, observed: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
     """A node that calls itself by another node's name would resolve to the wrong address everywhere."""
     owner = {
         name: node

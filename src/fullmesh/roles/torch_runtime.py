@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fullmesh.model.faults import Fault
+from fullmesh.model.types import Plan
 
 CODES: dict[str, str] = {
     "TR-101": "there is no lock file for the torch that was asked for",
@@ -275,7 +276,7 @@ def sources(place: int, count: int) -> list[int]:
 
 
 def handover(
-    nodes: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]], plan: Mapping[str, Any]
+    nodes: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]], plan: Plan
 ) -> dict[str, dict[str, Any]]:
     """Who gets the bundle from the controller, who from which nodes.
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict, cast
 
+from fullmesh.model.types import Plan
 from fullmesh.observed.ladder import Facts, Look, Probe
 from fullmesh.observed.ranks import Collected, Started
 from fullmesh.observed.survey import Survey
@@ -130,7 +131,7 @@ class Seen:
         planned: the inventory has a plan that site.yml takes.
     """
 
-    plan: Mapping[str, Any]
+    plan: Plan
     nodes: Mapping[str, NodeSaid]
     outside: Mapping[str, Any] = field(default_factory=dict)
     rungs: Sequence[str] = tuple(RUNGS)

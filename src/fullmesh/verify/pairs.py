@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
+from fullmesh.model.types import Plan
 from fullmesh.observed.ladder import Pair
 from fullmesh.verify.model import WARNING, Finding, Seen, in_words
 
@@ -446,7 +447,7 @@ def findings(seen: Seen) -> list[Finding]:
     return [finding for rule in RULES for finding in rule(seen)]
 
 
-def wants(plan: Mapping[str, Any], name: str, mode: str) -> dict[str, Any]:
+def wants(plan: Plan, name: str, mode: str) -> dict[str, Any]:
     """Which listeners a node opens."""
     named = []
     if name == plan["master"]["node"]:
@@ -460,7 +461,7 @@ def wants(plan: Mapping[str, Any], name: str, mode: str) -> dict[str, Any]:
 
 
 def targets(
-    plan: Mapping[str, Any], opened: Mapping[str, Sequence[Mapping[str, Any]]], name: str
+    plan: Plan, opened: Mapping[str, Sequence[Mapping[str, Any]]], name: str
 ) -> list[dict[str, Any]]:
     """Every listener of every other node."""
     return [
@@ -478,7 +479,7 @@ def targets(
 
 
 def outsider_targets(
-    plan: Mapping[str, Any],
+    plan: Plan,
     opened: Mapping[str, Sequence[Mapping[str, Any]]],
     reachable: Mapping[str, str],
 ) -> list[dict[str, Any]]:

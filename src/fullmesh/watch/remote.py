@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from fullmesh.explain.model import clean
+from fullmesh.model.types import Plan
 from fullmesh.roles import launchers
 from fullmesh.settings import ROOT
 
@@ -64,7 +65,7 @@ def bundle() -> str:
     return base64.b64encode(zlib.compress(json.dumps(held).encode(), 9)).decode()
 
 
-def environment(plan: Mapping[str, Any], name: str) -> dict[str, str]:
+def environment(plan: Plan, name: str) -> dict[str, str]:
     """What a job on a node has to know where Fullmesh has written no environment file."""
     node, master = plan["nodes"][name], plan["master"]
     made = {
@@ -80,7 +81,7 @@ def environment(plan: Mapping[str, Any], name: str) -> dict[str, str]:
     return {key: str(value) for key, value in made.items()}
 
 
-def rank_of_one(plan: Mapping[str, Any], name: str, command: Sequence[str]) -> dict[str, str]:
+def rank_of_one(plan: Plan, name: str, command: Sequence[str]) -> dict[str, str]:
     """The rank of a node that has one process and no launcher to number it."""
     node = plan["nodes"][name]
     if int(node["local_ranks"]) != 1 or any("torch" in word and "run" in word for word in command):
@@ -89,7 +90,7 @@ def rank_of_one(plan: Mapping[str, Any], name: str, command: Sequence[str]) -> d
 
 
 def script(
-    plan: Mapping[str, Any],
+    plan: Plan,
     name: str,
     python: str,
     options: Sequence[str],

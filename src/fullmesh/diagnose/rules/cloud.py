@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from fullmesh.diagnose.model import Look
 from fullmesh.ec2 import efa
 from fullmesh.ec2 import findings as ec2_findings
 from fullmesh.ec2 import security_group as ec2
+from fullmesh.model.types import Plan
 from fullmesh.verify.model import Finding
 
 
-def plan_for_groups(look: Look) -> dict[str, Any]:
+def plan_for_groups(look: Look) -> Plan:
     """The plan with the ports that peers really use; where nobody planned any, those that the kernel gives out."""
-    plan = dict(look.plan)
-    data = plan["data_ports"]
+    plan, data = look.plan, look.plan["data_ports"]
     named = [f"{plan['master']['port']}/tcp", f"{plan['rendezvous']['port']}/tcp"]
-    more = [port for port in plan.get("open_ports") or [] if not str(port).endswith("/tcp")]
-    return plan | {"open_ports": [*named, f"{data['first']}-{data['last']}/tcp", *more]}
+    more = [port for port in plan["open_ports"] if not port.endswith("/tcp")]
+    return {**plan, "open_ports": [*named, f"{data['first']}-{data['last']}/tcp", *more]}
 
 
 def security_groups(look: Look) -> Iterator[Finding]:

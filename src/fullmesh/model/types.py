@@ -1,0 +1,115 @@
+"""The cluster plan as plain data: what ``plan.derive`` makes, Ansible hands on, and every rule reads."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+
+class DataPorts(TypedDict):
+    """The range from which nodes take ports for jobs, both ends included; in firewalld's and in the kernel's words."""
+
+    first: int
+    last: int
+    size: int
+    firewalld: str
+    sysctl: str
+
+
+class Master(TypedDict):
+    """The node of rank 0, its cluster address, and the port of the store."""
+
+    node: str
+    address: str
+    port: int
+
+
+class Rendezvous(TypedDict):
+    """Where torchrun's rendezvous listens: ``10.0.0.11:29400``."""
+
+    endpoint: str
+    port: int
+
+
+class HostsLine(TypedDict):
+    """A line of /etc/hosts."""
+
+    address: str
+    names: list[str]
+
+
+class Route(TypedDict):
+    """A network and the gateway to it."""
+
+    to: str
+    via: str
+
+
+class PlanLink(TypedDict):
+    """An interface of a node, by name or MAC, with what it gets; ``mtu`` in bytes, None: as it is.
+
+    ``vlan``: ``{id, parent}``; ``bond``: ``{mode, members}`` and the kernel's other options; {} where it is neither.
+    """
+
+    interface: str
+    mac: str
+    addresses: list[str]
+    gateway: str
+    dns: list[str]
+    search: list[str]
+    mtu: int | None
+    routes: list[Route]
+    vlan: dict[str, Any]
+    bond: dict[str, Any]
+
+
+class PlanNode(TypedDict):
+    """A node: its ranks, its cluster address without a prefix, the interface that has it, all its links."""
+
+    name: str
+    node_rank: int
+    hostname: str
+    address: str
+    local_ranks: int
+    first_rank: int
+    ranks: list[int]
+    interface: str
+    links: list[PlanLink]
+
+
+class CodedText(TypedDict):
+    """A fault or a note."""
+
+    code: str
+    text: str
+
+
+class Plan(TypedDict):
+    """The cluster plan (docs/architecture.md, "The plan").
+
+    Attributes:
+        family: ``ipv4`` or ``ipv6``.
+        open_ports: as firewalld writes them, ``50000-54095/tcp``.
+        peers: every cluster address; controllers: addresses and networks that must never be locked out.
+        nodes: by name, in the order of node ranks.
+        digests: by node, of all that it is made from; serial: how many nodes at a time.
+        guessed, assumed, faults: of a diagnosis alone, which does without a plan that site.yml takes.
+    """
+
+    schema: int
+    family: str
+    world_size: int
+    nnodes: int
+    master: Master
+    rendezvous: Rendezvous
+    data_ports: DataPorts
+    open_ports: list[str]
+    reserved_ports: list[int]
+    peers: list[str]
+    controllers: list[str]
+    hosts: list[HostsLine]
+    nodes: dict[str, PlanNode]
+    digests: NotRequired[dict[str, str]]
+    serial: NotRequired[list[int | str]]
+    guessed: NotRequired[bool]
+    assumed: NotRequired[bool]
+    faults: NotRequired[list[CodedText]]
