@@ -19,6 +19,7 @@ from ansible.module_utils.fullmesh.firewall import firewalld as core
 from ansible.module_utils.fullmesh.firewall import foreign as beside
 from ansible.module_utils.fullmesh.firewall import preserve as keep
 from ansible.module_utils.fullmesh.firewall import reached, ufw
+from ansible.module_utils.fullmesh.schema.ports import opens, parse_entry
 from ansible.module_utils.fullmesh.transaction import engine as rollback
 from ansible.module_utils.fullmesh.transaction import session as way_in
 
@@ -269,7 +270,7 @@ class Firewall:
         """List what listens here and is neither ssh nor the plan's."""
         ssh = [f"{port}/tcp" for port in want["ssh_ports"]]
         found = reached.listeners(self.root + "/proc")
-        return [one for one in found if not in_ports(one["port"], [*ssh, *want["ports"]])]
+        return [one for one in found if not opened(one["port"], [*ssh, *want["ports"]])]
 
     def lets(self, zone: str, one: Entry) -> bool:
         """Say whether a zone lets everybody to a listener."""
@@ -905,14 +906,10 @@ class RefusedError(Exception):
     """Coded sentences for the user."""
 
 
-def in_ports(port: str, ports: list[str]) -> bool:
-    """Say whether a port with its protocol is one of these, or in a range of them."""
-    number, _, protocol = port.partition("/")
-    for text in ports:
-        first, _, last = text.partition("/")[0].partition("-")
-        if text.endswith("/" + protocol) and int(first) <= int(number) <= int(last or first):
-            return True
-    return False
+def opened(port: str, ports: list[str]) -> bool:
+    """Say whether a port with its protocol (``22/tcp``) is one of these."""
+    one = parse_entry(port)
+    return one is not None and opens(ports, one[0].first, one[1])
 
 
 def core_error(faults: list[str]) -> RefusedError:

@@ -15,6 +15,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+import fullmesh_ports as ports
 import fullmesh_sockets as sockets
 
 if TYPE_CHECKING:
@@ -297,18 +298,9 @@ def opens(info: str, port: int) -> bool:
             held[name] = rest.strip()
     if held.get("target") == "ACCEPT":
         return True
-    for word in held.get("ports", "").split():
-        span, _, protocol = word.partition("/")
-        first, _, last = span.partition("-")
-        if protocol == "tcp" and int(first) <= port <= int(last or first):
-            return True
-    for span in re.findall(
-        r'port port="([0-9-]+)" protocol="tcp"', info.partition("rich rules:")[2]
-    ):
-        first, _, last = span.partition("-")
-        if int(first) <= port <= int(last or first):
-            return True
-    return False
+    rich = re.findall(r'port port="([0-9-]+)" protocol="tcp"', info.partition("rich rules:")[2])
+    entries = [*held.get("ports", "").split(), *(f"{span}/tcp" for span in rich)]
+    return bool(ports.opens(entries, port))
 
 
 def policy_opens(zone: str, port: int) -> bool:

@@ -9,6 +9,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from .schema.ports import PortRange, parse_spans
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -42,23 +44,18 @@ def normal(value: object) -> str:
 
 def ports_of(text: str) -> set[int]:
     """Read ``8080,30000-32767`` as the kernel prints it."""
-    found: set[int] = set()
-    for part in text.replace(" ", "").split(","):
-        if part:
-            first, _, last = part.partition("-")
-            found.update(range(int(first), int(last or first) + 1))
-    return found
+    return {port for span in parse_spans(text) for port in range(span.first, span.last + 1)}
 
 
 def ports_text(ports: set[int]) -> str:
     """Print ports in the kernel's own form, so that a read-back can be compared by eye."""
-    runs: list[list[int]] = []
+    runs: list[PortRange] = []
     for port in sorted(ports):
-        if runs and port == runs[-1][1] + 1:
-            runs[-1][1] = port
+        if runs and port == runs[-1].last + 1:
+            runs[-1] = PortRange(runs[-1].first, port)
         else:
-            runs.append([port, port])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+            runs.append(PortRange(port, port))
+    return ",".join(map(str, runs))
 
 
 def larger(values: list[str]) -> str:

@@ -22,7 +22,7 @@ from fullmesh.explain import cli as explain_cli
 from fullmesh.explain import judge, pages, reader
 from fullmesh.explain.derive import swapped
 from fullmesh.explain.model import ANY_CAUSE, CONTROL, Options, Severity, clean
-from fullmesh.model.ports import PortRange
+from fullmesh.observed.ports import PortRange
 from fullmesh.settings import ROOT
 
 RANGE = PortRange(50000, 54095)

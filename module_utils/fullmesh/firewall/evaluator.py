@@ -12,6 +12,7 @@ from __future__ import annotations
 import bisect
 from typing import TYPE_CHECKING
 
+from ..schema.ports import parse_span
 from .ruleset import PROTOCOLS, Values, interval
 
 if TYPE_CHECKING:
@@ -302,10 +303,11 @@ def all_intervals(item: Any) -> Spans:
 
 def ports_to_try(port: str, cuts: list[int]) -> list[int]:
     """Return one port out of each stretch of ``50000-54095`` that the rules tell apart."""
-    first, _, last = port.partition("-")
-    low, high = int(first), int(last or first)
-    inside = cuts[bisect.bisect_right(cuts, low) : bisect.bisect_right(cuts, high)]
-    return [low, *inside]
+    span = parse_span(port)
+    if span is None:
+        return []
+    inside = cuts[bisect.bisect_right(cuts, span.first) : bisect.bisect_right(cuts, span.last)]
+    return [span.first, *inside]
 
 
 def senders_to_try(peers: list[str], cuts: list[int]) -> list[str]:

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
 from ..files import look
+from ..schema.ports import parse_span
 from . import ruleset
 
 if TYPE_CHECKING:
@@ -207,12 +208,8 @@ def conf_value(root: str, key: str, default: str) -> str:
 def has_port(node: Any, port: int, protocol: str = "tcp") -> bool:
     """Say whether a zone's, service's or rule's <port> tags let a port in."""
     for tag in node.findall("port"):
-        first, _, last = tag.get("port", "").partition("-")
-        if (
-            tag.get("protocol") == protocol
-            and first.isdigit()
-            and int(first) <= port <= int(last or first)
-        ):
+        span = parse_span(tag.get("port", ""))
+        if span and port in span and tag.get("protocol") == protocol:
             return True
     return any(tag.get("value") == protocol for tag in node.findall("protocol"))
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ..facts import sockets
 from ..facts.node import parse_addresses
 from ..files import look
+from ..schema.ports import KERNEL_RANGE, PortRange, parse_span
 from . import firewalld
 
 if TYPE_CHECKING:
@@ -40,19 +41,18 @@ def rows(proc: str) -> list[Entry]:
     return found
 
 
-def handed_out(proc: str) -> tuple[int, int]:
+def handed_out(proc: str) -> PortRange:
     """Return the range of ports that the kernel gives to clients."""
-    words = look(proc + "/sys/net/ipv4/ip_local_port_range").split()
-    return (int(words[0]), int(words[1])) if len(words) > 1 else (32768, 60999)
+    return parse_span(look(proc + "/sys/net/ipv4/ip_local_port_range")) or KERNEL_RANGE
 
 
-def waits(row: Entry, ephemeral: tuple[int, int]) -> bool:
+def waits(row: Entry, ephemeral: PortRange) -> bool:
     """Say whether a socket waits for somebody from another machine."""
     if ipaddress.ip_address(row["address"]).is_loopback:
         return False
     if row["protocol"] == "tcp":
         return bool(row["state"] == sockets.LISTEN)
-    client = ephemeral[0] <= row["port"] <= ephemeral[1]
+    client = row["port"] in ephemeral
     return bool(row["state"] == sockets.CLOSE and not row["peer_port"] and not client)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
 from ..files import look
+from ..schema.ports import parse_entry, parse_spans
 from .firewalld import HEAD, by_family
 
 if TYPE_CHECKING:
@@ -199,15 +200,12 @@ def port_parts(one: Entry) -> list[list[str]]:
 
 def overlaps(one: Entry, ports: list[str]) -> bool:
     """Say whether a rule speaks of one of these ports (``50000-54095/tcp``)."""
-    for text in ports:
-        number, _, protocol = text.partition("/")
+    spans = parse_spans(one["port"])
+    for span, protocol in filter(None, map(parse_entry, ports)):
         if one["protocol"] not in ("any", protocol):
             continue
-        low, _, high = number.partition("-")
-        for port in one["port"].split(","):
-            first, _, last = port.partition(":")
-            if port == "any" or (int(first) <= int(high or low) and int(last or first) >= int(low)):
-                return True
+        if one["port"] == "any" or any(span.shared(other) for other in spans):
+            return True
     return False
 
 

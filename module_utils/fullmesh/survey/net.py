@@ -24,6 +24,8 @@ from ..facts.sockets import (
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..schema.ports import PortRange
+
 TIME_WAIT = 6
 PEERS_MOST = 256  # routes and neighbours that are looked at one by one
 LISTENERS_MOST = 200
@@ -211,7 +213,7 @@ def age_of(pid: int) -> float:
         return -1.0
 
 
-def sockets(first: int, last: int) -> dict[str, Any]:
+def sockets(span: PortRange) -> dict[str, Any]:
     """Who listens, and how full the range of local ports is."""
     rows = socket_table()
     held = owners()
@@ -228,7 +230,7 @@ def sockets(first: int, last: int) -> dict[str, Any]:
                 "age": age_of(pid) if pid else -1.0,
             }
         )
-    inside = [r for r in rows if first <= r["port"] <= last]
+    inside = [r for r in rows if r["port"] in span]
     return {
         "listening": listening,
         "in_range": len({r["port"] for r in inside}),

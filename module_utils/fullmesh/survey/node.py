@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ..facts import efa
+from ..schema.ports import KERNEL_RANGE, PortRange, parse_span
 from . import filters as wall
 from . import job, names, net
 
@@ -73,18 +74,17 @@ class Survey:
                 self.miss(name.replace("_", " "), "no answer in time")
 
 
-def range_of(want: dict[str, Any]) -> tuple[int, int]:
+def range_of(want: dict[str, Any]) -> PortRange:
     """The range whose ports matter: the plan's, else the one that this kernel gives out."""
     configured = os.path.exists(MANIFEST)
     if want.get("range") and (configured or not want.get("assumed")):
-        return int(want["range"][0]), int(want["range"][1])
+        return PortRange(int(want["range"][0]), int(want["range"][1]))
     return kernel_range()
 
 
-def kernel_range() -> tuple[int, int]:
+def kernel_range() -> PortRange:
     """The range from which this kernel takes ports."""
-    words = net.read("/proc/sys/net/ipv4/ip_local_port_range").split()
-    return (int(words[0]), int(words[1])) if len(words) == 2 else (32768, 60999)  # noqa: PLR2004
+    return parse_span(net.read("/proc/sys/net/ipv4/ip_local_port_range")) or KERNEL_RANGE
 
 
 def look_up(todo: list[tuple[str, Callable[[], Any], Any]]) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def begin_survey(want: dict[str, Any]) -> Survey:
         ("routes", lambda: net.routes(peers), {}),
         ("neighbours", lambda: net.neighbours(peers), {}),
         ("interfaces", net.cards, []),
-        ("sockets", lambda: net.sockets(*kernel_range()), {}),
+        ("sockets", lambda: net.sockets(kernel_range()), {}),
         ("kernel_log", job.kernel_log, []),
         ("selinux", job.selinux, {}),
         ("jobs", job.jobs, []),
@@ -148,9 +148,10 @@ def end_survey(look: Survey, want: dict[str, Any]) -> dict[str, Any]:
     look.ask("rdma", job.rdma, [])
     look.ask("legacy_tables", wall.legacy_tables, [])
     look.end()
+    span = range_of(want)
     look.found.update(
         root=os.geteuid() == 0,
-        range=list(range_of(want)),
+        range=[span.first, span.last],
         shm=job.room("/dev/shm"),  # noqa: S108 (only its size is read)
         disk=job.room("/"),
         manifest=os.path.exists(MANIFEST),

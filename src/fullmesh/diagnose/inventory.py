@@ -16,8 +16,8 @@ from typing import Any
 from fullmesh.model import addresses, plan, ports
 from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.model.types import HostsLine, Plan, PlanNode
+from fullmesh.observed.ports import KERNEL_RANGE
 
-KERNEL_RANGE = ports.PortRange(32768, 60999)  # net/ipv4/af_inet.c, inet_init_net
 # Nodes -> ports of the data range that each node is tried on, besides three that its kernel chooses.
 SPREADS = ((16, 16), (64, 8), (1 << 30, 4))
 MASTER_PORT, RENDEZVOUS_PORT = 29500, 29400
@@ -116,7 +116,7 @@ def guessed(hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]) -> 
         "nnodes": len(nodes),
         "master": {"node": master["name"], "address": master["address"], "port": port},
         "rendezvous": {"endpoint": f"{endpoint}:{second}", "port": second},
-        "data_ports": KERNEL_RANGE.as_plan(),
+        "data_ports": ports.as_plan(KERNEL_RANGE),
         "open_ports": [],
         "reserved_ports": sorted({port, second}),
         "peers": [n["address"] for n in nodes.values() if n["address"]],

@@ -11,8 +11,9 @@ from fullmesh import __version__
 from fullmesh import result as results
 from fullmesh.diagnose import fold, rules, shape
 from fullmesh.diagnose.model import Look, is_loopback
-from fullmesh.model.ports import PortRange
+from fullmesh.model.ports import as_plan
 from fullmesh.model.types import DataPorts, Plan
+from fullmesh.observed.ports import PortRange
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs as verify_links
 from fullmesh.verify.model import (
@@ -72,7 +73,7 @@ def measured_range(nodes: Mapping[str, Mapping[str, Any]], plan: Plan) -> DataPo
     for name in order:
         held = survey_of(nodes.get(name)).get("range", [])
         if len(held) == 2 and 0 < held[0] <= held[1]:  # noqa: PLR2004 (two ends)
-            return PortRange(*held).as_plan()
+            return as_plan(PortRange(*held))
     return plan["data_ports"]
 
 

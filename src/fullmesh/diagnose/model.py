@@ -8,6 +8,7 @@ from typing import Any
 
 from fullmesh.model.types import Plan
 from fullmesh.observed.ladder import Pair
+from fullmesh.observed.ports import PortRange, parse_span
 from fullmesh.observed.survey import Nic, Survey
 from fullmesh.verify.model import Finding, Seen
 
@@ -91,12 +92,9 @@ class Look:
         listeners = self.seen.nodes.get(name, {}).get("started", {}).get("listeners", {})
         return int(listeners.get("counters", {}).get(key, 0))
 
-    def port_range(self, name: str) -> tuple[int, int] | None:
+    def port_range(self, name: str) -> PortRange | None:
         """The range from which the node's kernel takes ports."""
-        words = self.sysctl(name, "net.ipv4.ip_local_port_range").split()
-        if len(words) != 2 or not all(word.isdecimal() for word in words):  # noqa: PLR2004 (two ends)
-            return None
-        return int(words[0]), int(words[1])
+        return parse_span(self.sysctl(name, "net.ipv4.ip_local_port_range"))
 
     def records(self, name: str) -> Sequence[Pair]:
         """What a node saw when it connected to its peers."""

@@ -21,6 +21,7 @@ from fullmesh.ec2.model import (
     subtract,
     within,
 )
+from fullmesh.observed.ports import parse_entry
 
 PORTS, EFA = "ports", "efa"
 SSH = Need("tcp", 22, 22)
@@ -36,15 +37,13 @@ def parse_need(text: object) -> Need:
     Raises:
         ValueError: anything else.
     """
-    ports, slash, protocol = str(text).strip().lower().partition("/")
-    ends = ports.split("-")
-    good = slash and protocol in ("tcp", "udp") and len(ends) in (1, 2)
-    if not good or not all(end.isascii() and end.isdigit() for end in ends):
-        raise ValueError(f"{str(text)!r} is not a port; write it like 22/tcp or 6000-6010/udp")
-    first, last = int(ends[0]), int(ends[-1])
-    if not 1 <= first <= last <= EVERY_PORT[1]:
-        raise ValueError(f"{str(text)!r} is not within 1-65535, lower end first")
-    return Need(protocol, first, last)
+    found = parse_entry(text)
+    if found is None or found[1] not in ("tcp", "udp") or not found[0].first:
+        raise ValueError(
+            f"{str(text)!r} is no port within 1-65535; write it like 22/tcp or 6000-6010/udp, lower end first"
+        )
+    span, protocol = found
+    return Need(protocol, span.first, span.last)
 
 
 def needs(mode: str, open_ports: Iterable[object], extra: Iterable[object] = ()) -> list[Need]:

@@ -13,7 +13,8 @@ from fullmesh.explain import pages
 from fullmesh.explain.judge import Tally, Verdict, judge
 from fullmesh.explain.model import Finding, Options, Severity, clean
 from fullmesh.explain.reader import MOST_FILES, Log, expand, read
-from fullmesh.model.ports import PortRange, parse_range
+from fullmesh.model.ports import parse_range
+from fullmesh.observed.ports import PortRange
 
 OK, PROBLEM, USAGE = 0, 1, 2
 SCHEMA = 1

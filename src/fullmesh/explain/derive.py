@@ -5,10 +5,8 @@ from __future__ import annotations
 import ipaddress
 
 from fullmesh.explain.model import Fields, Options
-from fullmesh.model.ports import HIGHEST_PORT, PortRange
+from fullmesh.observed.ports import HIGHEST_PORT, KERNEL_RANGE
 
-# Linux hands out 32768-60999 unless net.ipv4.ip_local_port_range says otherwise
-EPHEMERAL = PortRange(32768, 60999)
 STORE_PORT, RENDEZVOUS_PORT = 29500, 29400
 VERDICTS = {
     "113": (
@@ -71,7 +69,7 @@ def nccl_remote(fields: Fields, options: Options) -> Fields | None:
 def is_hidden_port(port: int, options: Options) -> bool:
     """Whether it is a port that the kernel gave out, so torchrun's own second store."""
     data = options.data_ports
-    return port in EPHEMERAL or (data is not None and port in data)
+    return port in KERNEL_RANGE or (data is not None and port in data)
 
 
 def fixed_store(fields: Fields, options: Options) -> Fields | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from fullmesh.model.ports import PortRange
+from fullmesh.observed.ports import PortRange
 
 ANY_CAUSE = "*"
 # what a terminal or a reader obeys instead of showing it: controls, directions, invisible characters

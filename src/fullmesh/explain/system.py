@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fullmesh.explain.derive import in_range
 from fullmesh.explain.model import Cause, Fields, Options, Pattern
-from fullmesh.model.ports import HIGHEST_PORT
+from fullmesh.observed.ports import HIGHEST_PORT
 
 
 def blocked_port(fields: Fields, options: Options) -> Fields | None:

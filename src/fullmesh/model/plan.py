@@ -23,6 +23,7 @@ from fullmesh.model import batching as steering
 from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.model.nics import Link, node_links
 from fullmesh.model.types import HostsLine, Plan, PlanLink, PlanNode
+from fullmesh.observed.ports import PortRange
 
 SCHEMA = 1
 CODES = {
@@ -80,7 +81,7 @@ class Parts:
     counts: Mapping[str, int]
     hostnames: Mapping[str, str]
     named: Mapping[str, int]
-    data: ports.PortRange
+    data: PortRange
     controllers: Sequence[str]
     leads_time: bool
 
@@ -360,7 +361,7 @@ def _named_ports(common: Mapping[str, Any], faults: list[Fault]) -> dict[str, in
 
 def _data_range(
     common: Mapping[str, Any], local_ranks: int, faults: list[Fault]
-) -> ports.PortRange | None:
+) -> PortRange | None:
     try:
         groups = _whole(common["fullmesh_process_groups"], lowest=1, highest=4096)
     except ValueError as error:
@@ -392,9 +393,7 @@ def _data_range(
     return chosen
 
 
-def _check_overlap(
-    named: Mapping[str, int], data: ports.PortRange | None, faults: list[Fault]
-) -> None:
+def _check_overlap(named: Mapping[str, int], data: PortRange | None, faults: list[Fault]) -> None:
     for name, port in named.items():
         if data is not None and port in data:
             # The kernel would hand the port to an outgoing connection sooner or later: EADDRINUSE at random.
@@ -488,7 +487,7 @@ def _assemble(parts: Parts) -> Plan:
             "endpoint": addresses.endpoint(master, rendezvous),
             "port": rendezvous,
         },
-        "data_ports": parts.data.as_plan(),
+        "data_ports": ports.as_plan(parts.data),
         "open_ports": [
             *(f"{port}/tcp" for port in sorted((store, rendezvous))),
             f"{parts.data.first}-{parts.data.last}/tcp",

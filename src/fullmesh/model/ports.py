@@ -7,12 +7,10 @@ the kernel may use and the range that the firewall opens are therefore one numbe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fullmesh.model.types import DataPorts
+from fullmesh.observed.ports import HIGHEST_PORT, PortRange, parse_span
 
 LOWEST_PORT = 1024  # below it bind() needs CAP_NET_BIND_SERVICE, ip(7)
-HIGHEST_PORT = 65535
 DEFAULT_FIRST = 50000  # above 29400/29500 and above Kubernetes' NodePorts (30000-32767)
 # NCCL over sockets between 8-GPU nodes opens a listener per channel and peer: 4000 and more.
 DEFAULT_SIZE = 4096
@@ -22,28 +20,15 @@ PORTS_PER_RANK_AND_GROUP = 16
 SMALLEST_RANGE = 64
 
 
-@dataclass(frozen=True)
-class PortRange:
-    """The ports ``first`` to ``last``, both included."""
-
-    first: int
-    last: int
-
-    def __len__(self) -> int:
-        return self.last - self.first + 1
-
-    def __contains__(self, port: object) -> bool:
-        return isinstance(port, int) and self.first <= port <= self.last
-
-    def as_plan(self) -> DataPorts:
-        """The range in every spelling that a template needs (firewalld ``a-b``, sysctl ``a b``)."""
-        return {
-            "first": self.first,
-            "last": self.last,
-            "size": len(self),
-            "firewalld": f"{self.first}-{self.last}",
-            "sysctl": f"{self.first} {self.last}",
-        }
+def as_plan(data: PortRange) -> DataPorts:
+    """The range in every spelling that a template needs (firewalld ``a-b``, sysctl ``a b``)."""
+    return {
+        "first": data.first,
+        "last": data.last,
+        "size": len(data),
+        "firewalld": f"{data.first}-{data.last}",
+        "sysctl": data.sysctl,
+    }
 
 
 def parse_range(text: object) -> PortRange:
@@ -52,15 +37,15 @@ def parse_range(text: object) -> PortRange:
     Raises:
         ValueError: not two ports, in the wrong order, or outside 1024-65535.
     """
-    parts = str(text).replace("-", " ").split()
-    if len(parts) != 2 or not all(part.isascii() and part.isdigit() for part in parts):  # noqa: PLR2004 (two ends)
-        raise ValueError(f"{str(text)!r} is not a port range; write it like 50000-54095")
-    first, last = int(parts[0]), int(parts[1])
-    if not LOWEST_PORT <= first <= last <= HIGHEST_PORT:
+    found = parse_span(text)
+    # one port is a range as well, but nobody means it
+    if found is None or str(text).strip().isdigit():
         raise ValueError(
-            f"{str(text)!r} is not a range within {LOWEST_PORT}-{HIGHEST_PORT}, lower end first"
+            f"{str(text)!r} is not a port range, lower end first; write it like 50000-54095"
         )
-    return PortRange(first, last)
+    if found.first < LOWEST_PORT:
+        raise ValueError(f"{str(text)!r} is not a range within {LOWEST_PORT}-{HIGHEST_PORT}")
+    return found
 
 
 def parse_port(value: object) -> int:

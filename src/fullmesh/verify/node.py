@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import Any
 
+from fullmesh.observed.ports import PortRange, parse_spans
 from fullmesh.verify import software as verify_software
 from fullmesh.verify.model import WARNING, Finding, Seen, in_words
 
@@ -257,16 +258,6 @@ def rule_pinned_range(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def ranges(text: str) -> list[tuple[int, int]]:
-    """Read ip_local_reserved_ports: ``29400,29500-29501``."""
-    found = []
-    for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        if first.isdigit():
-            found.append((int(first), int(last or first)))
-    return found
-
-
 def rule_reserved(seen: Seen) -> Iterator[Finding]:
     """Named ports are reserved, the data range is not."""
     data = seen.plan["data_ports"]
@@ -274,8 +265,8 @@ def rule_reserved(seen: Seen) -> Iterator[Finding]:
         sysctls = seen.facts(name).get("sysctls")
         if sysctls is None:
             continue
-        held = ranges(sysctls.get("reserved_ports", ""))
-        taken = sum(max(0, min(b, data["last"]) - max(a, data["first"]) + 1) for a, b in held)
+        held = parse_spans(sysctls.get("reserved_ports", ""))
+        taken = sum(span.shared(PortRange(data["first"], data["last"])) for span in held)
         if taken * 2 > data["size"]:
             yield Finding(
                 "VC-108",

@@ -18,7 +18,13 @@ from fullmesh.model.types import Plan
 from fullmesh.roles import launchers
 from fullmesh.settings import ROOT
 
-MODULES = ("fullmesh_sockets", "fullmesh_watch_look", "fullmesh_watch_judge", "fullmesh_watch")
+MODULES = (
+    "fullmesh_ports",
+    "fullmesh_sockets",
+    "fullmesh_watch_look",
+    "fullmesh_watch_judge",
+    "fullmesh_watch",
+)
 # The order matters: a module finds those before it. Nothing is written on the node.
 BOOT = """
 import base64, json, sys, types, zlib

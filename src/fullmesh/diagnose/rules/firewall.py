@@ -9,6 +9,7 @@ from typing import Any
 
 from fullmesh.diagnose import replay
 from fullmesh.diagnose.model import Look
+from fullmesh.observed.ports import KERNEL_RANGE, opens
 from fullmesh.verify.model import WARNING, Finding, in_words
 from fullmesh.verify.pairs import (
     CODES_OF,
@@ -80,7 +81,7 @@ def packets(look: Look, block: Blocked) -> list[tuple[str, replay.Packet]]:
     """The packets of connections that failed, at the nodes whose rules they meet, the likeliest first."""
     source, target = look.address(block.source), look.address(block.target)
     cards = {name: look.cluster_card(name) for name in (block.source, block.target)}
-    own = look.port_range(block.source) or (32768, 60999)
+    own = look.port_range(block.source) or KERNEL_RANGE
     found: dict[str, list[tuple[str, replay.Packet]]] = {
         "target": [],
         "leaving": [],
@@ -92,7 +93,7 @@ def packets(look: Look, block: Blocked) -> list[tuple[str, replay.Packet]]:
         found["target"].append((block.target, to_target))
         leaving = replay.Packet(source, target, port, cards[block.source], "output")
         found["leaving"].append((block.source, leaving))
-        for back in {own[0], (own[0] + own[1]) // 2, own[1]}:
+        for back in {own.first, (own.first + own.last) // 2, own.last}:
             answer = replay.Packet(
                 target, source, back, cards[block.target], "output", "established", port
             )
@@ -226,16 +227,6 @@ def second_table(look: Look, wall: Wall) -> Finding | None:
         text,
         f"{removal(wall)}; find who loads it: grep -r {wall.stop.table.split()[-1]} /etc",
     )
-
-
-def opens(ports: Sequence[str], port: int) -> bool:
-    """Whether firewalld's list of ports has a TCP port."""
-    for entry in ports:
-        numbers, _, protocol = entry.partition("/")
-        first, _, last = numbers.partition("-")
-        if protocol == "tcp" and first.isdecimal() and int(first) <= port <= int(last or first):
-            return True
-    return False
 
 
 def lets_in(

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from fullmesh.diagnose.model import Look
 from fullmesh.model.ports import smallest_size
+from fullmesh.observed.ports import KERNEL_RANGE, parse_span, parse_spans
 from fullmesh.verify.model import Finding, in_words
-from fullmesh.verify.node import ranges
 
 KEY = "net.ipv4.ip_local_port_range"
 JOB = re.compile(
@@ -26,11 +26,10 @@ def rule_alike(look: Look) -> Iterator[Finding]:
     if len(set(held.values())) < 2:  # noqa: PLR2004 (two that differ)
         return
     counts = Counter(held.values()).most_common()
-    default = (32768, 60999)
     usual = counts[0][0]
     if len(counts) > 1 and counts[0][1] == counts[1][1]:
         # As many of one as of the other: the kernel's default is the one that nobody chose.
-        usual = next((r for r, n in counts if n == counts[0][1] and r != default), usual)
+        usual = next((r for r, n in counts if n == counts[0][1] and r != KERNEL_RANGE), usual)
     odd = [name for name, value in held.items() if value != usual]
     yield Finding(
         "DG-107",
@@ -38,10 +37,10 @@ def rule_alike(look: Look) -> Iterator[Finding]:
         f"{in_words(odd)} takes its ports from another range than the other nodes",
         node=odd[0],
         peer=in_words([n for n in held if n not in odd]),
-        port=f"{held[odd[0]][0]}-{held[odd[0]][1]}",
-        seen=f"{held[odd[0]][0]} {held[odd[0]][1]}",
-        expected=f"{usual[0]} {usual[1]}",
-        fix=f"on {in_words(odd)}: sysctl -w {KEY}='{usual[0]} {usual[1]}', and the same in /etc/sysctl.d",
+        port=str(held[odd[0]]),
+        seen=held[odd[0]].sysctl,
+        expected=usual.sysctl,
+        fix=f"on {in_words(odd)}: sysctl -w {KEY}='{usual.sysctl}', and the same in /etc/sysctl.d",
     )
 
 
@@ -51,16 +50,15 @@ def rule_size(look: Look) -> Iterator[Finding]:
         held = look.port_range(name)
         ranks = int(look.plan["nodes"][name]["local_ranks"])
         need = smallest_size(ranks, 1)
-        if held is None or held[1] - held[0] + 1 >= need:
+        if held is None or len(held) >= need:
             continue
-        size = held[1] - held[0] + 1
         yield Finding(
             "DG-109",
             "L1",
-            f"{name} has {size} ports to give out, {ranks} rank(s) need {need}",
+            f"{name} has {len(held)} ports to give out, {ranks} rank(s) need {need}",
             node=name,
-            port=f"{held[0]}-{held[1]}",
-            seen=f"{held[0]} {held[1]}",
+            port=str(held),
+            seen=held.sysctl,
             expected=look.plan["data_ports"]["sysctl"]
             if not look.assumed
             else f"at least {need} ports",
@@ -71,7 +69,7 @@ def rule_size(look: Look) -> Iterator[Finding]:
 def widen(look: Look, name: str) -> str:
     """The command that gives a node its range back."""
     data = look.plan["data_ports"]
-    wanted = "32768 60999" if look.assumed else str(data["sysctl"])
+    wanted = KERNEL_RANGE.sysctl if look.assumed else str(data["sysctl"])
     by_hand = f"on {name}: sysctl -w {KEY}='{wanted}'"
     return by_hand if look.assumed else f"{by_hand}; {look.seen.apply('tuning')}"
 
@@ -82,7 +80,7 @@ def rule_full(look: Look) -> Iterator[Finding]:
         held, sockets = look.port_range(name), look.survey(name).get("sockets")
         if held is None or not sockets:
             continue
-        size = held[1] - held[0] + 1
+        size = len(held)
         if sockets["in_range"] < FULL * size:
             continue
         waiting = sockets["time_wait"]
@@ -91,7 +89,7 @@ def rule_full(look: Look) -> Iterator[Finding]:
             "L1",
             f"{sockets['in_range']} of {name}'s {size} ports are in use, so new listeners and connections fail",
             node=name,
-            port=f"{held[0]}-{held[1]}",
+            port=str(held),
             seen=f"{sockets['in_range']} in use, {waiting} sockets in TIME_WAIT",
             expected=f"less than {FULL:.0%} in use",
             fix=f"on {name}: ss -tan | awk '{{print $1}}' | sort | uniq -c; wait a minute, or {widen(look, name)}",
@@ -104,18 +102,11 @@ def rule_fixed(look: Look) -> Iterator[Finding]:
         return
     held = look.variable(look.master, "MASTER_PORT")
     pool = look.port_range(look.master)
-    if (
-        not held
-        or not held[0].isdecimal()
-        or pool is None
-        or not pool[0] <= int(held[0]) <= pool[1]
-    ):
+    if not held or not held[0].isdecimal() or pool is None or int(held[0]) not in pool:
         return
     port = int(held[0])
-    if any(
-        a <= port <= b
-        for a, b in ranges(look.sysctl(look.master, "net.ipv4.ip_local_reserved_ports"))
-    ):
+    reserved = parse_spans(look.sysctl(look.master, "net.ipv4.ip_local_reserved_ports"))
+    if any(port in span for span in reserved):
         return
     yield Finding(
         "DG-112",
@@ -123,7 +114,7 @@ def rule_fixed(look: Look) -> Iterator[Finding]:
         f"MASTER_PORT {port} on {look.master} lies inside the range that its kernel gives out, so anybody may have it",
         node=look.master,
         port=f"{port}/tcp",
-        seen=f"MASTER_PORT={port} from {held[1]}, range {pool[0]} {pool[1]}",
+        seen=f"MASTER_PORT={port} from {held[1]}, range {pool.sysctl}",
         expected="a port outside the range, such as 29500",
         fix=f"set MASTER_PORT=29500 in {held[1]} on every node, or on {look.master}: sysctl -w"
         f" net.ipv4.ip_local_reserved_ports={port}",
@@ -137,7 +128,7 @@ def rule_containers(look: Look) -> Iterator[Finding]:
         for space in look.survey(name).get("namespaces", []):
             job = next((c for c in space["commands"] if JOB.search(c)), "")
             theirs = space["port_range"]
-            if not job or mine is None or theirs.split() == [str(end) for end in mine]:
+            if not job or mine is None or parse_span(theirs) == mine:
                 continue
             yield Finding(
                 "DG-108",
@@ -146,8 +137,8 @@ def rule_containers(look: Look) -> Iterator[Finding]:
                 node=name,
                 port=theirs.replace(" ", "-"),
                 seen=f"{theirs} (pid {space['pid']}: {job[:80]})",
-                expected=f"{mine[0]} {mine[1]}",
-                fix=f"start the container with --network=host, or with --sysctl {KEY}='{mine[0]} {mine[1]}'",
+                expected=mine.sysctl,
+                fix=f"start the container with --network=host, or with --sysctl {KEY}='{mine.sysctl}'",
             )
 
 

@@ -1,0 +1,77 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Ranges of ports: one type and one reader for every spelling that nodes and controllers meet."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+HIGHEST_PORT = 65535
+# firewalld and the kernel's reserved ports write 1-2, ufw and iptables 1:2, ip_local_port_range "1<tab>2".
+SPAN = re.compile(r"(\d{1,5})(?:\s*[-:]\s*(\d{1,5})|\s+(\d{1,5}))?", re.ASCII)
+
+
+@dataclass(frozen=True, order=True)
+class PortRange:
+    """The ports ``first`` to ``last``, both included."""
+
+    first: int
+    last: int
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def __contains__(self, port: object) -> bool:
+        return isinstance(port, int) and self.first <= port <= self.last
+
+    def __str__(self) -> str:
+        """As firewalld and the kernel's list of reserved ports write it."""
+        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+
+    @property
+    def sysctl(self) -> str:
+        """As ``net.ipv4.ip_local_port_range`` takes it."""
+        return f"{self.first} {self.last}"
+
+    def shared(self, other: PortRange) -> int:
+        """How many ports are in both."""
+        return max(0, min(self.last, other.last) - max(self.first, other.first) + 1)
+
+
+KERNEL_RANGE = PortRange(
+    32768, 60999
+)  # where nobody set another: net/ipv4/af_inet.c, inet_init_net
+
+
+def parse_span(text: object) -> PortRange | None:
+    """Read ``50000-54095``, ``50000:54095``, ``50000 54095`` or ``29500``; None for anything else."""
+    found = SPAN.fullmatch(str(text).strip())
+    if not found:
+        return None
+    first = int(found[1])
+    last = int(found[2] or found[3] or first)
+    return PortRange(first, last) if first <= last <= HIGHEST_PORT else None
+
+
+def parse_spans(text: str) -> list[PortRange]:
+    """Read ``8080,30000-32767``, as ip_local_reserved_ports and ufw write it; what is no range is left out."""
+    found = (parse_span(part) for part in text.split(","))
+    return [one for one in found if one is not None]
+
+
+def parse_entry(text: object) -> tuple[PortRange, str] | None:
+    """Read ``50000-54095/tcp``, as firewalld writes it: the range and the protocol; None for anything else."""
+    numbers, _, protocol = str(text).strip().lower().partition("/")
+    span = parse_span(numbers)
+    return (span, protocol) if span and protocol else None
+
+
+def opens(entries: Iterable[str], port: int, protocol: str = "tcp") -> bool:
+    """Say whether a port is one of these (``50000-54095/tcp``)."""
+    found = (parse_entry(one) for one in entries)
+    return any(one is not None and port in one[0] and one[1] == protocol for one in found)
