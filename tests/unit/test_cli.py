@@ -97,6 +97,29 @@ def test_what_is_left_to_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert not nccl.env.keys() & testing.SELECTION.keys()
 
 
+@pytest.mark.parametrize(
+    ("names", "linted"),
+    [
+        (["README.md", "src/fullmesh/cli.py"], None),
+        (["roles/nccl/tasks/main.yml", "docs/x.md"], ["roles/nccl/tasks/main.yml"]),
+    ],
+)
+def test_fast_lints_what_changed(
+    monkeypatch: pytest.MonkeyPatch, names: list[str], linted: list[str] | None
+) -> None:
+    monkeypatch.setattr(testing, "changed", lambda: names)
+    args = argparse.Namespace(fast=True, all=False, part=[])
+    parts = {part.name: part for stage in testing.chosen(testing.parts(), args) for part in stage}
+    assert "ruff check" in parts
+    assert not any(part.slow for part in parts.values())
+    found = parts.get("ansible-lint")
+    assert (found and found.command[-len(linted or []) :]) == linted
+
+
+def test_what_changed_is_read_from_git() -> None:
+    assert all((ROOT / name).is_file() for name in testing.changed())
+
+
 def test_a_failing_part_is_shown_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
