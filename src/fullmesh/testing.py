@@ -120,14 +120,12 @@ def lint_parts() -> list[Part]:
 
 def git(*words: str) -> list[str]:
     """What git prints, a line each; nothing where it has nothing to say."""
-    done = subprocess.run(
-        ["git", *words], cwd=ROOT, check=False, capture_output=True, text=True
-    )
+    done = subprocess.run(["git", *words], cwd=ROOT, check=False, capture_output=True, text=True)
     return done.stdout.splitlines()
 
 
 def changed() -> list[str]:
-    """The files that differ from the branch that others build on, committed or not; without such a branch, from HEAD."""
+    """The files that differ from the branch that others build on, committed or not; without one, from HEAD."""
     base = git("merge-base", "HEAD", "@{upstream}") or git("merge-base", "HEAD", "main") or ["HEAD"]
     names = [*git("diff", "--name-only", base[0]), *git("ls-files", "-o", "--exclude-standard")]
     return sorted({name for name in names if (ROOT / name).is_file()})

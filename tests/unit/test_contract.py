@@ -16,9 +16,16 @@ from fullmesh import contract
 from fullmesh.diagnose import inventory
 from fullmesh.filters import verify_cluster
 from fullmesh.model.types import Plan
-from fullmesh.observed import ladder, survey
+from fullmesh.observed import ladder, ranks, survey
 
 RECORDED = Path(__file__).parent / "recorded"
+# The end of a record's name -> what is in it; see tests/support/record_ladder.yml.
+KINDS: dict[str, Any] = {
+    "": ladder.Look,
+    "links": ladder.Probe,
+    "started": ranks.Started,
+    "gloo": ranks.Collected,
+}
 # What Ansible itself adds to every answer.
 ANSIBLES = {"failed", "changed", "invocation", "warnings"}
 
@@ -26,7 +33,8 @@ ANSIBLES = {"failed", "changed", "invocation", "warnings"}
 def answers() -> Iterator[Any]:
     """(where it was kept, type, answer) of every answer that was recorded."""
     for path in sorted((RECORDED / "ladder").glob("*.json")):
-        yield pytest.param(ladder.Look, json.loads(path.read_text()), id=path.stem)
+        kind = KINDS[path.stem.partition("-")[2]]
+        yield pytest.param(kind, json.loads(path.read_text()), id=path.stem)
     for path in sorted((RECORDED / "diagnose").glob("*.json.gz")):
         held = json.loads(gzip.decompress(path.read_bytes())).get("nodes", {})
         for name, said in held.items():
