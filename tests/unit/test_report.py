@@ -399,7 +399,7 @@ def kept(runs: Path, result: dict[str, Any], name: str) -> Path:
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty place for runs."""
-    monkeypatch.setattr(report_cli, "ROOT", tmp_path)
+    monkeypatch.setattr(report_cli, "RUNS", tmp_path / "runs")
     return tmp_path / "runs"
 
 
