@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import static_ip_links as module
+from ansible.module_utils.fullmesh.network import change as module
 from ansible.module_utils.fullmesh.network import give_back
 from network_samples import Link, link
 

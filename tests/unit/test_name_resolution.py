@@ -7,8 +7,8 @@ from typing import Any
 
 import cluster_hosts as module
 import pytest
-import undo_point
 from ansible.module_utils.fullmesh import hosts_file as text
+from ansible.module_utils.fullmesh.state import undo as undo_point
 from hypothesis import given
 from hypothesis import strategies as st
 

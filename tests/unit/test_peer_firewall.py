@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import peer_zone
 import pytest
 from ansible.module_utils.fullmesh.firewall import denials as denied
 from ansible.module_utils.fullmesh.firewall import firewalld as fw
+from ansible.module_utils.fullmesh.firewall import peers as peer_zone
 from ansible.module_utils.fullmesh.firewall import preserve as keep
 from ansible.module_utils.fullmesh.firewall import ufw
 from ansible.module_utils.fullmesh.transaction import engine as rollback

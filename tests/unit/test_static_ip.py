@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import static_ip_links as module
 import yaml
+from ansible.module_utils.fullmesh.network import change as module
 from ansible.module_utils.fullmesh.network import reach
 from ansible.module_utils.fullmesh.network import static_ip as text
 from ansible.module_utils.fullmesh.network.backends import netplan, networkmanager

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import undo_point as up
 from ansible.module_utils.fullmesh.state import manifest
+from ansible.module_utils.fullmesh.state import undo as up
 
 HOSTS = "/etc/hosts"
 UNIT = "chrony.service"
