@@ -7,8 +7,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
-import kernel_tune
 import pytest
+from ansible.module_utils.fullmesh import kernel as kernel_tune
 from ansible.module_utils.fullmesh import sysctl
 from hypothesis import given
 from hypothesis import strategies as st

@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import cluster_ssh as module
 import pytest
+from ansible.module_utils.fullmesh import ssh_keys as module
 from ladder_samples import plan
 
 from fullmesh.roles import node_ssh as core

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import selinux_state as se
 import yaml
+from ansible.module_utils.fullmesh import selinux as se
 from ansible.module_utils.fullmesh.transaction import engine as rollback
 
 from fullmesh.roles import selinux_mode as core

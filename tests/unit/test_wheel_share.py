@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch_venv
 import wheel_share
 import wheelhouse
+from ansible.module_utils.fullmesh import torch_env as torch_venv
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,0 +1,260 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Kernel settings and limits of a node: judged, written, read back. Stdlib only."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+from typing import TYPE_CHECKING
+
+from . import sysctl as core
+from .files import settle
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+
+
+class Tuner:
+    """One run."""
+
+    def __init__(self, params: Entry, check: bool, node: core.Node, reload: Any) -> None:
+        self.params = params
+        self.check = check
+        self.node = node
+        self.reload = reload
+        self.container = node.is_container()
+        self.faults: list[str] = []
+        self.notes: list[Entry] = []
+        self.diff: list[Entry] = []
+        self.changed = False
+
+    # -- kernel values
+
+    def look(self) -> list[Entry]:
+        """Compare every key with the node."""
+        mine = core.parse_conf(self.node.text(self.params["path"]) or "")
+        others = core.Others(self.node, self.params["path"])
+        return [
+            core.look(self.node, setting, mine.get(core.slashed(setting["key"])), others)
+            for setting in self.params["settings"]
+        ]
+
+    def apply(self, founds: list[Entry]) -> None:
+        """Write what differs; everything goes back when one value was not taken."""
+        todo = [found for found in founds if found["status"] == "set"]
+        for found in todo:
+            core.apply(self.node, found)
+        self.judge(founds)
+        if self.faults:
+            for found in todo:
+                if found["before"] is not None and self.node.value(found["key"]) != found["before"]:
+                    self.node.write(found["key"], found["before"])
+
+    def judge(self, founds: list[Entry]) -> None:
+        """Turn what was seen into errors and warnings."""
+        for setting, found in zip(self.params["settings"], founds):
+            if found["status"] == "overridden":
+                self.faults.append(overridden(found, self.params["path"]))
+            elif found["status"] in ("refused", "clamped"):
+                self.faults.append(refused(found))
+            elif found["status"] == "cannot" and not (
+                setting["if_present"] and found["detail"] == "absent"
+            ):
+                self.cannot(setting, found)
+            if found["rule"] == "ports":
+                self.reserved(found)
+
+    def cannot(self, setting: Entry, found: Entry) -> None:
+        """A container that may not set a key is told apart from a host that should be able to."""
+        text = "{key} = {target} cannot be set: {detail}, the value seen is {seen}".format(**found)
+        if not self.container or setting["must"]:
+            self.faults.append(
+                f"[KT-113] {text}. Look at /proc/sys on this node: is the key misspelled, the module not loaded, "
+                "/proc/sys read-only?"
+            )
+        else:
+            step = "This is a container: set it on its host, or live with the value."
+            self.notes.append({"code": "KT-201", "text": f"{text}. {step}"})
+
+    def reserved(self, found: Entry) -> None:
+        """Ports that somebody reserved inside the data range are missing there (bind: EADDRNOTAVAIL)."""
+        first, last = [int(port) for port in self.params["data_ports"].split()]
+        taken = core.ports_of(found["target"]) & set(range(first, last + 1))
+        if taken:
+            self.faults.append(
+                "[KT-114] {} reserves {} inside the data range {}-{}: the kernel gives none of them to Gloo or NCCL. "
+                "Move fullmesh_data_ports, or give the reservation up where it is made.".format(
+                    found["key"], core.ports_text(taken), first, last
+                )
+            )
+
+    # -- limits
+
+    def limits(self) -> tuple[str, str]:
+        """Work out the two limit files; a limit that this node cannot grant would shut everybody out of ssh."""
+        soft = int(self.params["nofile"])
+        memlock = self.params["memlock"]
+        pages = -1 if memlock == "unlimited" else int(memlock) * 1024
+        ceiling = int(self.node.value("fs.nr_open") or soft)
+        if soft > ceiling:
+            self.faults.append(
+                f"[KT-111] kernel_tuning_nofile is {soft} and fs.nr_open of this node is "
+                f"{ceiling}: pam_limits would refuse every "
+                "login. Lower it, or raise fs.nr_open in kernel_tuning_sysctls by a run of its own first."
+            )
+            return "", ""
+        hard = max(soft, self.hard_before(soft))
+        pam, manager = [], []
+        if self.grantable("nofile", resource.RLIMIT_NOFILE, soft, hard):
+            pam += pam_lines("nofile", soft, hard)
+        if self.grantable("memlock", resource.RLIMIT_MEMLOCK, pages, pages):
+            pam += pam_lines("memlock", memlock, memlock)
+            manager.append("DefaultLimitMEMLOCK={}".format("infinity" if pages < 0 else pages))
+        header = self.params["header"] + "\n"
+        session = "".join(line + "\n" for line in [PAM_REASON, *pam]) if pam else ""
+        service = "".join(line + "\n" for line in [MANAGER_REASON, "[Manager]", *manager])
+        return header + session if pam else "", header + service if manager else ""
+
+    def hard_before(self, soft: int) -> int:
+        """Return the hard limit that must not be lowered; our own file's line once there is one."""
+        text = self.node.text(self.params["limits_path"]) or ""
+        ours = re.search(r"^root\s+hard\s+nofile\s+(\d+)$", text, re.MULTILINE)
+        if ours:
+            return int(ours.group(1))
+        now = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        return soft if now == resource.RLIM_INFINITY else now
+
+    def grantable(self, name: str, which: int, soft: int, hard: int) -> bool:
+        """Try the limit in a child, which is how pam_limits and systemd will set it."""
+        if is_fake(self.node) or try_limit(which, soft, hard):
+            return True
+        text = f"the limit {name} = {hard} cannot be granted here (setrlimit says EPERM)"
+        if self.container:
+            step = "This is a container: raise its own limit where it is started."
+            self.notes.append({"code": "KT-202", "text": f"{text}. {step}"})
+        else:
+            step = "Is the role running as root, with CAP_SYS_RESOURCE?"
+            self.faults.append(f"[KT-115] {text}. {step}")
+        return False
+
+    # -- files
+
+    def file(self, path: str, content: str) -> bool:
+        """Make a file what it shall be; empty content removes it."""
+        before = self.node.text(path)
+        if (before or "") == content:
+            return False
+        self.changed = True
+        header = {"before_header": path, "after_header": path}
+        self.diff.append(dict(header, before=before or "", after=content))
+        if not self.check:
+            settle(self.node.at(path), content)
+        return True
+
+    def run(self) -> Entry:
+        """Do it all."""
+        founds = self.look()
+        pam, manager = self.limits()
+        if self.check or self.faults or self.stopped(founds):
+            self.judge(founds)
+        else:
+            self.apply(founds)
+        keys = {str(found.pop("key")): found for found in [dict(found) for found in founds]}
+        if self.faults:
+            return {"failed": True, "msg": "\n".join(self.faults), "keys": keys}
+        moved = [found for found in founds if found["status"] == "set"]
+        if moved:
+            self.changed = True
+            self.diff.append(running_diff(moved))
+        self.file(
+            self.params["path"], core.render(self.params["header"], self.params["settings"], founds)
+        )
+        self.file(self.params["limits_path"], pam)
+        if self.file(self.params["manager_path"], manager) and not self.check:
+            self.reload()
+        return dict(self.answer(founds, pam, manager), keys=keys)
+
+    def stopped(self, founds: list[Entry]) -> bool:
+        """Say whether looking already shows an error: then nothing is written at all."""
+        probe = Tuner(self.params, True, self.node, self.reload)
+        probe.judge(founds)
+        return bool(probe.faults)
+
+    def answer(self, founds: list[Entry], pam: str, manager: str) -> Entry:
+        """Assemble what the role tells the manifest and the report."""
+        paths = ((self.params["path"], "x"), (self.params["limits_path"], pam))
+        files = [
+            path for path, content in (*paths, (self.params["manager_path"], manager)) if content
+        ]
+        return {
+            "changed": self.changed,
+            "notes": self.notes,
+            "diff": self.diff,
+            "files": files,
+            "sysctls": {f["key"]: f["target"] for f in founds if f["status"] != "cannot"},
+        }
+
+
+PAM_REASON = """\
+# One rank keeps a socket per peer and channel, and Gloo never says "too many open files" when they run out.
+# RDMA registers memory, which counts as locked (NVIDIA/nccl-tests#206: ibv_reg_mr: Cannot allocate memory).
+# pam_limits does not apply `*` to root, so root has its own lines. In force from the next login on."""
+MANAGER_REASON = """\
+# The same for services (slurmd, torchrun units), which do not pass pam_limits. Open files are left to each
+# unit: a soft limit above 1024 for every daemon breaks those that use select(), systemd-system.conf(5)."""
+
+
+def pam_lines(name: str, soft: object, hard: object) -> list[str]:
+    """Print one limit for everybody and for root."""
+    rows = [(who, kind) for who in ("*", "root") for kind in ("soft", "hard")]
+    values = {"soft": soft, "hard": hard}
+    return [f"{who} {kind} {name} {values[kind]}" for who, kind in rows]
+
+
+def overridden(found: Entry, own: str) -> str:
+    """Name the file that undoes our value at the next boot."""
+    return (
+        "[KT-112] {key} = {target} of {own} would be undone at boot: {detail} and is read later. "
+        "Remove that line, or make it {target}."
+    ).format(own=own, **found)
+
+
+def refused(found: Entry) -> str:
+    """Name a value that the kernel did not take."""
+    return (
+        "[KT-110] the kernel did not take {key} = {target}: {detail}, the value seen is {seen!r}. "
+        "Correct it in kernel_tuning_sysctls; for a congestion control see "
+        "net.ipv4.tcp_available_congestion_control."
+    ).format(**found)
+
+
+def running_diff(moved: list[Entry]) -> Entry:
+    """Show the running values that change."""
+    form = "{} = {}\n"
+    return {
+        "before_header": "running kernel",
+        "after_header": "running kernel",
+        "before": "".join(form.format(found["key"], found["before"]) for found in moved),
+        "after": "".join(form.format(found["key"], found["target"]) for found in moved),
+    }
+
+
+def is_fake(node: core.Node) -> bool:
+    """Say whether this is a test's directory: the machine's own limits say nothing about it."""
+    return bool(node.root)
+
+
+def try_limit(which: int, soft: int, hard: int) -> bool:
+    """Set a limit in a child process and say whether the kernel allowed it."""
+    child = os.fork()
+    if child == 0:
+        try:
+            resource.setrlimit(which, (soft, hard))
+        except (OSError, ValueError):
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0

@@ -1,0 +1,396 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Keys and known hosts of the account that nodes log in to each other with. Stdlib only."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import json
+import os
+import pwd
+import secrets
+import shutil
+import stat
+import subprocess
+from typing import TYPE_CHECKING
+
+from .account import AccountError, as_account
+from .files import put, read
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Params = dict[str, Any]
+
+FOLDER = "/etc/fullmesh/ssh"
+HOST_KEYS = "/etc/ssh/ssh_host_*_key.pub"
+# What was made here, so that exactly this is taken away again.
+NOTE = "/var/lib/fullmesh/node_ssh.json"
+MARK = " fullmesh-cluster"
+HOMES = "/home"
+DOT, KEYS = ".ssh", "authorized_keys"
+LARGEST = 4 << 20  # bytes of authorized_keys
+TRY_SECONDS = 15
+# useradd and userdel wait up to 15 s for the lock of /etc/passwd (lckpwdf(3)).
+COMMAND_SECONDS = 60
+
+
+class SshError(Exception):
+    """A coded sentence for the user."""
+
+
+def host_keys() -> list[str]:
+    """The public lines of sshd's keys; DSA is refused by every sshd of today."""
+    lines = [read(path).strip() for path in sorted(glob.glob(HOST_KEYS)) if "_dsa_" not in path]
+    if not any(lines):
+        raise SshError(
+            f"[NS-102] there is no ssh host key here: {HOST_KEYS}. Make them with ssh-keygen -A, and start sshd."
+        )
+    return [line for line in lines if line]
+
+
+def account(user: str) -> pwd.struct_passwd | None:
+    """The account, None where there is none."""
+    try:
+        return pwd.getpwnam(user)
+    except KeyError:
+        return None
+
+
+def command(argv: list[str]) -> None:
+    """Run a command of shadow-utils; its words are the error."""
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            timeout=COMMAND_SECONDS,
+        )
+        failed, said = done.returncode, done.stdout.decode(errors="replace").strip()
+    except subprocess.TimeoutExpired:
+        failed, said = 1, f"no end after {COMMAND_SECONDS} s"
+    if failed:
+        said = said or f"exit status {failed}"
+        raise SshError(
+            "[NS-103] {} failed: {}. End what runs in this account, or name another one in node_ssh_user.".format(
+                " ".join(argv), said.splitlines()[-1]
+            )
+        )
+
+
+def note() -> Params:
+    """What was made here before."""
+    try:
+        return dict(json.loads(read(NOTE) or "{}"))
+    except ValueError:
+        return {}
+
+
+def keep(made: Params) -> None:
+    """Remember what was made; written before it is made, so that an interrupted run can be undone."""
+    os.makedirs(os.path.dirname(NOTE), exist_ok=True)
+    put(NOTE, json.dumps(made) + "\n", 0o600, (0, 0))
+
+
+def wanted_keys(text: str, line: str) -> str:
+    """authorized_keys with our line in it once; *line* empty: without it."""
+    others = [one for one in text.splitlines() if not one.endswith(MARK)]
+    lines = others + ([line] if line else [])
+    return "".join(one + "\n" for one in lines)
+
+
+def ours(text: str) -> str:
+    """The lines that are ours: all that a diff may show of a file of the account's."""
+    return "".join(one + "\n" for one in text.splitlines() if one.endswith(MARK))
+
+
+def folder_of(home: str) -> int:
+    """Open the account's .ssh; raises where it is a link, because whoever made the link chose the place."""
+    base = os.open(
+        home, os.O_RDONLY | os.O_DIRECTORY
+    )  # the home itself may be a link: passwd names it, and that is root's
+    try:
+        info = os.stat(DOT, dir_fd=base, follow_symlinks=False)
+        if not stat.S_ISDIR(info.st_mode):
+            raise odd(os.path.join(home, DOT), base, DOT, "a directory")
+        return os.open(DOT, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=base)
+    finally:
+        os.close(base)
+
+
+def odd(path: str, folder: int, name: str, wanted: str) -> AccountError:
+    """Word what is in the way, with the target of a link."""
+    try:
+        what = f"a symbolic link to {os.readlink(name, dir_fd=folder)}"
+    except OSError:
+        what = "no link either"
+    return AccountError(
+        f"[NS-105] {path} is not {wanted}: {what}. Put {wanted} there, or name another account in node_ssh_user."
+    )
+
+
+def look(home: str) -> Params:
+    """As the account: what is in its .ssh."""
+    found: Params = {"folder": False, "keys": False, "text": "", "uid": -1}
+    try:
+        folder = folder_of(home)
+    except FileNotFoundError:
+        return found
+    found["folder"] = True
+    try:
+        info = os.stat(KEYS, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISREG(info.st_mode):
+            raise odd(os.path.join(home, DOT, KEYS), folder, KEYS, "a plain file")
+        # O_NONBLOCK: a fifo that was put in its place meanwhile must not hold us
+        handle = os.open(KEYS, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except FileNotFoundError:
+        return found
+    finally:
+        os.close(folder)
+    with os.fdopen(handle, "rb") as stream:
+        raw = stream.read(LARGEST + 1)
+    if len(raw) > LARGEST:
+        raise AccountError(
+            f"[NS-105] {os.path.join(home, DOT, KEYS)} has more than {LARGEST} bytes. Put a file "
+            "of keys there, or name another account in "
+            "node_ssh_user."
+        )
+    found.update({"keys": True, "text": raw.decode("utf-8", "surrogateescape"), "uid": info.st_uid})
+    return found
+
+
+def write_keys(home: str, line: str) -> None:
+    """As the account: bring our line; nobody else's line is lost, whoever reads meanwhile sees a whole file."""
+    seen = look(home)
+    if not seen["folder"]:
+        os.mkdir(os.path.join(home, DOT), 0o700)
+    folder = folder_of(home)
+    aside = ".fullmesh-" + secrets.token_hex(8)
+    try:
+        mode = 0o600
+        if seen["keys"]:
+            mode = stat.S_IMODE(os.stat(KEYS, dir_fd=folder, follow_symlinks=False).st_mode)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        handle = os.open(aside, flags, 0o600, dir_fd=folder)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(wanted_keys(seen["text"], line).encode("utf-8", "surrogateescape"))
+            stream.flush()
+            os.fchmod(handle, mode)
+            os.fsync(handle)
+        os.rename(aside, KEYS, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
+    except BaseException:
+        if os.path.lexists(os.path.join(home, DOT, aside)):
+            os.unlink(aside, dir_fd=folder)
+        raise
+    finally:
+        os.close(folder)
+    label(os.path.join(home, DOT))
+
+
+def forget_keys(home: str, made: Params) -> None:
+    """As the account: take our line away, the file when nobody else's line is in it and we made it, so the folder."""
+    seen = look(home)
+    if seen["keys"]:
+        rest = wanted_keys(seen["text"], "")
+        if rest or not made.get("keys"):
+            if rest != seen["text"]:
+                write_keys(home, "")
+        else:
+            folder = folder_of(home)
+            try:
+                os.unlink(KEYS, dir_fd=folder)
+            finally:
+                os.close(folder)
+    if made.get("folder") and seen["folder"]:
+        with contextlib.suppress(OSError):  # something of the account's is in it
+            os.rmdir(os.path.join(home, DOT))
+
+
+def differing(params: Params, owner: pwd.struct_passwd | None) -> list[Params]:
+    """What has to be written: path, before, after, mode, and whether it is the account's."""
+    home = owner.pw_dir if owner else os.path.join(HOMES, params["user"])
+    seen: Params = {"text": "", "uid": -1}
+    if owner and os.path.isdir(home):
+        seen = as_account(owner, lambda: look(home))
+    files: list[Params] = [
+        {
+            "path": FOLDER + "/id_ed25519",
+            "after": params["private_key"],
+            "mode": 0o600,
+            "own": True,
+        },
+        {"path": FOLDER + "/known_hosts", "after": params["known_hosts"], "mode": 0o644},
+        {"path": FOLDER + "/config", "after": params["config"], "mode": 0o644},
+    ]
+    found = []
+    for one in files:
+        one["before"] = read(one["path"])
+        uid = owner.pw_uid if owner and one.get("own") else 0
+        if one["before"] != one["after"] or not fits(one["path"], uid, one["mode"]):
+            found.append(one)
+    # a user's own authorized_keys keeps the mode it has, and only what is ours of it is shown
+    after = wanted_keys(seen["text"], params["authorized"])
+    if seen["text"] != after or not owner or seen["uid"] != owner.pw_uid:
+        path = os.path.join(home, DOT, KEYS)
+        found.append(
+            {"path": path, "before": ours(seen["text"]), "after": ours(after), "keys": True}
+        )
+    return found
+
+
+def fits(path: str, uid: int, mode: int) -> bool:
+    """Whether owner and mode are right."""
+    try:
+        info = os.stat(path)
+    except OSError:
+        return False
+    return info.st_uid == uid and stat.S_IMODE(info.st_mode) == mode
+
+
+def make_account(params: Params, made: Params) -> pwd.struct_passwd:
+    """The account, made where it is missing: no password ('*' is not 'locked', sshd lets keys in), an empty folder."""
+    user = params["user"]
+    found = account(user)
+    if found is None:
+        made.update({"user": user, "account": True})
+        keep(made)
+        home = os.path.join(HOMES, user)
+        options = ["--system", "--user-group", "--no-create-home", "--home-dir", home]
+        command(["useradd", *options, "--shell", "/bin/bash", "--password", "*", user])
+        found = pwd.getpwnam(user)
+    if made.get("account") and not os.path.isdir(found.pw_dir):
+        os.mkdir(found.pw_dir, 0o700)
+        handle = os.open(found.pw_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            os.fchown(handle, found.pw_uid, found.pw_gid)
+        finally:
+            os.close(handle)
+    return found
+
+
+def present(params: Params, check: bool) -> Params:
+    """Bring everything."""
+    made = note()
+    moved = bool(made.get("user")) and made["user"] != params["user"]
+    if moved and not check:
+        absent(check)
+        made = {}
+    owner = account(params["user"])
+    files = differing(params, owner)
+    changed = bool(files) or moved or owner is None
+    diff = [
+        {
+            "before_header": one["path"],
+            "after_header": one["path"],
+            "before": "" if one["after"] == params["private_key"] else one["before"],
+            "after": "a new key\n" if one["after"] == params["private_key"] else one["after"],
+        }
+        for one in files
+    ]
+    if changed and not check:
+        bring(params, made, files)
+    return {"changed": changed, "diff": diff}
+
+
+def bring(params: Params, made: Params, files: list[Params]) -> None:
+    """Make the account and write what differs."""
+    owner = make_account(params, made)
+    seen = as_account(owner, lambda: look(owner.pw_dir))
+    made.update({"user": params["user"], "folder": not seen["folder"] or made.get("folder", False)})
+    made["keys"] = made.get("keys", not seen["keys"])
+    keep(made)
+    os.makedirs(FOLDER, exist_ok=True)
+    for one in files:
+        if one.get("keys"):
+            as_account(owner, lambda: write_keys(owner.pw_dir, params["authorized"]))
+        else:
+            whose = (owner.pw_uid, owner.pw_gid) if one.get("own") else (0, 0)
+            put(one["path"], one["after"], one["mode"], whose)
+
+
+def label(path: str) -> None:
+    """Give SELinux's own context to what was made: sshd may not read keys of another type."""
+    if shutil.which("restorecon") and os.path.isdir("/sys/fs/selinux"):
+        command(["restorecon", "-RF", path])
+
+
+def absent(check: bool) -> Params:
+    """Take away what was made here: the line, the files, the account, its folder when nothing of anybody is in it."""
+    made = note()
+    changed = bool(made) or os.path.isdir(FOLDER)
+    if check or not changed:
+        return {"changed": changed, "left": ""}
+    owner = account(made.get("user", ""))
+    left = remove_login(owner, made) if owner else ""
+    for name in ("id_ed25519", "known_hosts", "config"):
+        if os.path.exists(os.path.join(FOLDER, name)):
+            os.unlink(os.path.join(FOLDER, name))
+    for path in (FOLDER, os.path.dirname(FOLDER)):
+        if os.path.isdir(path) and not os.listdir(path):
+            os.rmdir(path)
+    if os.path.exists(NOTE):
+        os.unlink(NOTE)
+    return {"changed": True, "left": left}
+
+
+def remove_login(owner: pwd.struct_passwd, made: Params) -> str:
+    """Our line, and the account when it is ours; returns its folder where it had to stay."""
+    if os.path.isdir(owner.pw_dir):
+        as_account(
+            owner, lambda: look(owner.pw_dir)
+        )  # what is refused is refused before anything is gone
+    if made.get("account"):
+        # first: it refuses while something runs in the account, and then everything must still be as it was
+        command(["userdel", owner.pw_name])
+    if os.path.isdir(owner.pw_dir):
+        as_account(owner, lambda: forget_keys(owner.pw_dir, made))
+    if not made.get("account") or not os.path.isdir(owner.pw_dir):
+        return ""
+    try:
+        os.rmdir(owner.pw_dir)
+    except OSError:  # somebody's files are in it
+        return str(owner.pw_dir)
+    return ""
+
+
+def tried(params: Params) -> Params:
+    """Log in to the peer as a job would."""
+    argv = [
+        "runuser",
+        "-u",
+        params["user"],
+        "--",
+        "ssh",
+        "-F",
+        FOLDER + "/config",
+        params["peer"],
+        "true",
+    ]
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=TRY_SECONDS,
+            check=False,
+            cwd="/",
+        )
+        said, failed = done.stdout.decode(errors="replace").strip(), done.returncode != 0
+    except subprocess.TimeoutExpired:
+        said, failed = f"no answer for {TRY_SECONDS} s", True
+    if failed:
+        raise SshError(
+            "[NS-104] no login from here to {} as {}: {}. "
+            "Look into that node's `journalctl -u sshd -u ssh`, and try: {}".format(
+                params["peer"],
+                params["user"],
+                (said.splitlines() or ["no words"])[-1],
+                " ".join(argv),
+            )
+        )
+    return {"changed": False}

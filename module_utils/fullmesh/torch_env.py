@@ -1,0 +1,363 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""torch's environment on a node: built aside from locked wheels, proved, switched to. Stdlib only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from typing import TYPE_CHECKING
+
+from .files import sha256
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+
+SCHEMA = "1"
+OWN_PIP = re.compile(r"^pip==", re.MULTILINE)
+MARKER = "fullmesh.json"
+LOOK = r"""
+import json, os, platform, sys
+libc = os.confstr("CS_GNU_LIBC_VERSION").split()[-1].split(".")
+said = {"python": "%d.%d" % sys.version_info[:2], "glibc": [int(n) for n in libc[:2]]}
+said["machine"] = platform.machine()
+said["missing"] = []
+for name in ("venv", "ensurepip"):
+    try:
+        __import__(name)
+    except ImportError:
+        said["missing"].append(name)
+print(json.dumps(said))
+"""
+PROBE = r"""
+import glob, json, os, platform, sys
+import torch, torch.distributed
+here = os.path.dirname(os.path.dirname(torch.__file__))
+libs = sorted(glob.glob(os.path.join(here, "nvidia", "nccl", "lib", "libnccl.so*")))
+said = {"torch": torch.__version__, "python": platform.python_version(), "cuda": torch.version.cuda or ""}
+said["rocm"] = getattr(torch.version, "hip", None) or ""
+said["gloo"] = bool(torch.distributed.is_available() and torch.distributed.is_gloo_available())
+said["nccl"] = ""
+if torch.distributed.is_nccl_available():
+    said["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
+said["nccl_library"] = libs[0] if libs else ""
+try:
+    import torch._dynamo  # what DDP imports: 818 modules, which accounts without rights could compile again each time
+except ImportError:
+    pass
+sys.stdout.write("\n" + json.dumps(said) + "\n")
+"""
+
+
+class VenvError(Exception):
+    """A coded sentence for the user."""
+
+
+def run(argv: list[str], seconds: int) -> tuple[int, str]:
+    """Run without anybody's Python or pip settings; both outputs in one text.
+
+    ``--isolated`` still reads the machine's pip.conf, whose constraints would argue with the lock; pip reads no file
+    at all where PIP_CONFIG_FILE is the null device (pip's user guide, "Configuration").
+    """
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "PYTHON"))}
+    clean["PIP_CONFIG_FILE"] = os.devnull
+    try:
+        done = subprocess.run(
+            argv,
+            check=False,
+            env=clean,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        return 124, f"no end after {seconds} s"
+    except OSError as error:
+        return 127, str(error)
+    return done.returncode, done.stdout.decode("utf-8", "replace")
+
+
+def last_json(text: str) -> Entry:
+    """The last line that is a JSON object; libraries print warnings before it."""
+    for line in reversed(text.splitlines()):
+        if line.startswith("{"):
+            answer = json.loads(line)
+            if isinstance(answer, dict):
+                return answer
+    raise ValueError("no answer")
+
+
+def look_at_python(path: str, own_pip: bool) -> Entry:
+    """Ask the interpreter what it is and whether it can make environments.
+
+    ensurepip is needed only by a lock without pip: Debian and Ubuntu keep it in a package of its own.
+    """
+    rc, text = run([path, "-I", "-c", LOOK], 60)
+    try:
+        said = last_json(text)
+    except ValueError:
+        words = text.strip().splitlines() or [f"rc {rc}"]
+        return {
+            "python": "",
+            "machine": "",
+            "glibc": [0, 0],
+            "fault": f"[TR-103] {path} cannot be used: {words[-1]}. "
+            "Set torch_runtime_python to a Python that the lock has wheels for, or torch_runtime_packages.",
+        }
+    fault = ""
+    missing = [name for name in said.pop("missing") if not (own_pip and name == "ensurepip")]
+    if missing:
+        fault = (
+            f"[TR-104] {path} cannot make virtual environments: it has no {' and no '.join(missing)}. "
+            "Name the package that brings it in torch_runtime_packages, like python3.12-venv, "
+            "or put pip into the lock."
+        )
+        said["python"] = ""
+    return dict(said, fault=fault)
+
+
+def free_bytes(path: str) -> int:
+    """Room at the first directory above *path* that exists."""
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    room = os.statvfs(path)
+    return room.f_bavail * room.f_frsize
+
+
+def read_marker(folder: str) -> Entry:
+    """What a finished build wrote last; nothing when it never finished."""
+    try:
+        with open(os.path.join(folder, MARKER)) as stream:
+            found = json.load(stream)
+    except (OSError, ValueError):
+        return {}
+    usable = os.access(os.path.join(folder, "bin", "python"), os.X_OK)
+    return dict(found) if usable and isinstance(found, dict) else {}
+
+
+def link_target(params: Entry) -> str:
+    """Where the link points; refuses what is not ours."""
+    path = params["path"]
+    if not os.path.lexists(path):
+        return ""
+    target = os.path.join(os.path.dirname(path), os.readlink(path)) if os.path.islink(path) else ""
+    if os.path.dirname(target) != params["store"]:
+        raise VenvError(
+            f"[TR-110] {path} is there and is not a link into {params['store']}. "
+            "Move it away, or set torch_runtime_path to another place."
+        )
+    return target
+
+
+def observe(params: Entry) -> Entry:
+    """Everything the controller needs to know, in one answer."""
+    seen = look_at_python(params["python"], bool(OWN_PIP.search(params["requirements"])))
+    parts = [SCHEMA, params["requirements"], params["python"], seen["python"], seen["machine"]]
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    folder = os.path.join(params["store"], digest)
+    marker = read_marker(folder) if seen["python"] else {}
+    seen.update(
+        {
+            "digest": digest,
+            "folder": folder,
+            "needed": not marker,
+            "linked": bool(marker) and link_target(params) == folder,
+            "current": link_target(params),
+            "versions": marker.get("versions", {}),
+            "store": params["store"],
+            "lock": params["lock"],
+            "free_bytes": free_bytes(params["store"]),
+            "have": [] if marker else kept(params["wheels"]),
+            "bundles": {} if marker else bundles(params["wheels"]),
+        }
+    )
+    return seen
+
+
+def kept(folder: str) -> list[str]:
+    """Checksums of the wheels that an earlier run left here on purpose."""
+    if not os.path.isdir(folder):
+        return []
+    names = sorted(name for name in os.listdir(folder) if name.endswith(".whl"))
+    return [sha256(os.path.join(folder, name)) for name in names]
+
+
+def bundles(folder: str) -> dict[str, int]:
+    """Whole bundles that an interrupted run left here, with their sizes: such a node gives them to the others."""
+    if not os.path.isdir(folder):
+        return {}
+    names = [name for name in sorted(os.listdir(folder)) if name.endswith(".tar")]
+    return {name: os.path.getsize(os.path.join(folder, name)) for name in names}
+
+
+def unpack(params: Entry) -> None:
+    """Take the wheels out of the bundle and prove each one."""
+    folder = params["wheels"]
+    os.makedirs(folder, exist_ok=True)
+    if params["bundle"]:
+        with tarfile.open(params["bundle"]) as tar:
+            for member in tar.getmembers():
+                # Only plain files with a wheel's name and no path: nothing can land elsewhere.
+                if member.isfile() and os.path.basename(member.name) in params["expected"]:
+                    member.name = os.path.basename(member.name)
+                    tar.extract(member, folder)
+    for name, wanted in params["expected"].items():
+        path = os.path.join(folder, name)
+        found = sha256(path) if os.path.isfile(path) else "nothing"
+        if found != wanted:
+            if os.path.isfile(path):
+                os.unlink(path)
+            raise VenvError(
+                f"[TR-107] {name} arrived damaged: SHA-256 {found}, expected {wanted}. "
+                "Run again; if it stays, check the disk and the memory of this node."
+            )
+
+
+def install(params: Entry, folder: str) -> None:
+    """Make the environment at its final place (its scripts hold that path) and fill it offline.
+
+    --no-compile: byte-compiling every module of torch costs more time than the installation itself,
+    and the import that proves the result compiles, as root, the modules that jobs import.
+    """
+    wheels = [name for name in params["expected"] if name.startswith("pip-")]
+    without = ["--without-pip"] if wheels else []
+    rc, text = run([params["python"], "-I", "-m", "venv", *without, folder], params["seconds"])
+    if rc:
+        raise VenvError(
+            f"[TR-104] python -m venv failed: {tail(text)}. See torch_runtime_packages."
+        )
+    lock = os.path.join(folder, "requirements.txt")
+    with open(lock, "w") as stream:
+        stream.write(params["requirements"])
+    python = os.path.join(folder, "bin", "python")
+    # A wheel of pip runs as it is: Python takes a path inside a zip file.
+    first = [os.path.join(params["wheels"], wheels[0], "pip")] if wheels else ["-m", "pip"]
+    options = ["--quiet", "--no-index", "--find-links", params["wheels"], "--require-hashes"]
+    options += ["--no-deps", "--no-compile", "--no-cache-dir", "--only-binary", ":all:"]
+    steps = {
+        "install": [*first, "install", *options, "--requirement", lock],
+        "check": ["-m", "pip", "check"],
+    }
+    for step, argv in steps.items():
+        quiet = ["--isolated", "--disable-pip-version-check"]
+        rc, text = run([python, "-I", *argv, *quiet], params["seconds"])
+        if rc:
+            raise VenvError(
+                f"[TR-108] pip {step} failed on this node: {tail(text)}. Nothing was switched; "
+                "make the lock complete (pip-compile --generate-hashes) and run again."
+            )
+
+
+def tail(text: str) -> str:
+    """The last words of a program."""
+    return (
+        " | ".join([line for line in text.splitlines() if line.strip()][-3:]).rstrip(".")
+        or "no output"
+    )
+
+
+def prove(folder: str, wanted: str, seconds: int) -> Entry:
+    """Import torch in the new environment and compare what it says with what was asked for."""
+    rc, text = run([os.path.join(folder, "bin", "python"), "-I", "-c", PROBE], seconds)
+    try:
+        said = last_json(text)
+    except ValueError:
+        raise VenvError(
+            f"[TR-109] torch cannot be imported (rc {rc}): {tail(text)}. Nothing was switched; check "
+            "that the wheels fit this machine."
+        ) from None
+    if wanted and wanted not in (said["torch"], said["torch"].split("+")[0]):
+        raise VenvError(
+            f"[TR-109] the environment has torch {said['torch']}, asked for was {wanted}. Nothing was switched."
+        )
+    return said
+
+
+def prove_accelerator(said: Entry, wanted: str) -> None:
+    """A wrong index brings a torch that imports and then finds no GPU: in every rank, at the first job."""
+    kind = "rocm" if wanted.startswith("rocm") else "cuda"
+    if not wanted.startswith(("cuda", "cu1", "rocm")):
+        return  # cpu: every build of torch computes on a CPU
+    number = wanted[len(kind) :] if wanted.startswith(kind) else f"{wanted[2:-1]}.{wanted[-1]}"
+    if not said[kind] or (number and not (said[kind] + ".").startswith(number + ".")):
+        found = said[kind] and f"{kind} {said[kind]}"
+        raise VenvError(
+            f"[TR-113] torch {said['torch']} is made for {found or 'no ' + kind}, asked for was {wanted}. Nothing was "
+            "switched; check torch_runtime_index and torch_runtime_requirements."
+        )
+
+
+def build(params: Entry, seen: Entry) -> Entry:
+    """Build at the final place, without anything pointing there until the marker is written."""
+    folder = seen["folder"]
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(params["store"], exist_ok=True)
+    try:
+        unpack(params)
+        install(params, folder)
+        versions = prove(folder, params["torch_version"], params["seconds"])
+        prove_accelerator(versions, params["accelerator"])
+        marker = {"digest": seen["digest"], "versions": versions}
+        with open(os.path.join(folder, MARKER), "w") as stream:
+            json.dump(marker, stream, indent=1, sort_keys=True)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        clear_wheels(params)
+        raise
+    return versions
+
+
+def switch(params: Entry, seen: Entry) -> None:
+    """Point the link to the new environment in one step; keep the one before for running jobs."""
+    aside = tempfile.mktemp(prefix=".venv-", dir=os.path.dirname(params["path"]))  # noqa: S306 (a link cannot be made over an existing name)
+    os.symlink(seen["folder"], aside)
+    os.replace(aside, params["path"])
+    keep = {os.path.basename(seen["folder"]), os.path.basename(seen["current"])}
+    for name in os.listdir(params["store"]):
+        if name not in keep:
+            shutil.rmtree(os.path.join(params["store"], name), ignore_errors=True)
+
+
+def clear_wheels(params: Entry) -> None:
+    """Remove the bundle, and the wheels unless they are to be kept."""
+    if os.path.isdir(params["wheels"]):
+        for name in os.listdir(params["wheels"]):
+            if not name.endswith(".whl"):  # bundles, what an interrupted hand-over left of them
+                os.unlink(os.path.join(params["wheels"], name))
+    if not params["keep_wheels"]:
+        shutil.rmtree(params["wheels"], ignore_errors=True)
+
+
+def apply(params: Entry, check: bool) -> Entry:
+    """Build what is missing and switch to it."""
+    seen = observe(params)
+    if seen["fault"] and not check:
+        raise VenvError(seen["fault"])
+    changed = seen["needed"] or not seen["linked"]
+    if changed and not check:
+        if seen["needed"]:
+            seen["versions"] = build(params, seen)
+        switch(params, seen)
+        clear_wheels(params)
+    pair = (seen["current"], seen["folder"] if changed else seen["current"])
+    return dict(
+        seen,
+        changed=changed,
+        diff={
+            "before": pair[0] + "\n" if pair[0] else "",
+            "after": pair[1] + "\n" if pair[1] else "",
+            "before_header": params["path"],
+            "after_header": params["path"],
+        },
+    )
