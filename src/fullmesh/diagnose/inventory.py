@@ -7,7 +7,6 @@ nothing here raises: what is wrong with the inventory becomes a note.
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
 import socket
 from collections.abc import Mapping, Sequence
@@ -17,15 +16,11 @@ from fullmesh.model import addresses, plan, ports
 from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.model.types import HostsLine, Plan, PlanNode
 from fullmesh.observed.ports import KERNEL_RANGE
+from fullmesh.plain import plain
 
 # Nodes -> ports of the data range that each node is tried on, besides three that its kernel chooses.
 SPREADS = ((16, 16), (64, 8), (1 << 30, 4))
 MASTER_PORT, RENDEZVOUS_PORT = 29500, 29400
-
-
-def plain(value: Any) -> Any:
-    """Ansible tags the values that it hands out."""
-    return json.loads(json.dumps(value, default=str))
 
 
 def number(value: Any, default: int, low: int = 1, high: int = 65535) -> int:

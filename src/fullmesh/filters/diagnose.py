@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,14 +9,10 @@ from ansible.errors import AnsibleFilterError
 
 from fullmesh.diagnose import inventory, judge, show
 from fullmesh.model.types import Plan
+from fullmesh.plain import plain
 from fullmesh.verify import pairs as verify_links
 
 PARTS = {"node": "node", "links": "links", "started": "started_job"}
-
-
-def plain(value: Any) -> Any:
-    """Ansible tags the values it hands out; the rules work on plain data."""
-    return json.loads(json.dumps(value, default=str))
 
 
 def diagnose_hosts(groups: Any) -> list[str]:

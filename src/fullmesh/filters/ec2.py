@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from fullmesh.ec2 import findings as judge
 from fullmesh.ec2 import security_group as core
 from fullmesh.model.types import Plan
-
-
-def _plain(value: Any) -> Any:
-    """Ansible tags the values it hands out; the core gets plain data."""
-    return json.loads(json.dumps(value, default=str))
+from fullmesh.plain import plain
 
 
 def _settings(given: Any, plan: Any) -> core.Settings:
-    return core.Settings.of(_plain(given), _plain(plan))
+    return core.Settings.of(plain(given), plain(plan))
 
 
 def ec2_settings_faults(given: Mapping[str, Any], plan: Plan) -> list[str]:
@@ -27,27 +22,27 @@ def ec2_settings_faults(given: Mapping[str, Any], plan: Plan) -> list[str]:
 
 def ec2_address_filters(plan: Plan) -> list[dict[str, list[str]]]:
     """Filters that find the interfaces with the cluster addresses."""
-    return core.address_filters(_plain(plan))
+    return core.address_filters(plain(plan))
 
 
 def ec2_instance_filters(interfaces: list[Any]) -> list[dict[str, list[str]]]:
     """Filters that find all interfaces of the same instances."""
-    return core.instance_filters(_plain(interfaces))
+    return core.instance_filters(plain(interfaces))
 
 
 def ec2_group_filters(interfaces: list[Any], vpc: str, name: str) -> dict[str, Any]:
     """The filter that finds the groups to look at."""
-    return core.group_filters(_plain(interfaces), str(vpc or ""), str(name))
+    return core.group_filters(plain(interfaces), str(vpc or ""), str(name))
 
 
 def ec2_todo(raw: Mapping[str, Any], plan: Plan, given: Mapping[str, Any]) -> dict[str, Any]:
     """What has to change in the account."""
-    return core.todo(_plain(raw), _plain(plan), _settings(given, plan))
+    return core.todo(plain(raw), plain(plan), _settings(given, plan))
 
 
 def ec2_undo(raw: Mapping[str, Any], plan: Plan, given: Mapping[str, Any]) -> dict[str, Any]:
     """What gives the account back."""
-    return core.undo(_plain(raw), _plain(plan), _settings(given, plan))
+    return core.undo(plain(raw), plain(plan), _settings(given, plan))
 
 
 def ec2_findings(
@@ -57,7 +52,7 @@ def ec2_findings(
 
     *mended* leaves out what a run of the role would have put right: a dry run asks so.
     """
-    found = judge.findings(_plain(raw), _plain(plan), _settings(given, plan))
+    found = judge.findings(plain(raw), plain(plan), _settings(given, plan))
     kept = [one for one in found if not (mended and one.code in judge.MENDED)]
     return [{**one.as_dict(), "text": judge.text(one)} for one in kept]
 
@@ -72,17 +67,17 @@ def ec2_concerned(hostvars: Any, hosts: list[str]) -> bool:
 
 
 def _told(variables: Any) -> Any:
-    return _plain(variables["__diagnose_node"]) if "__diagnose_node" in variables else {}
+    return plain(variables["__diagnose_node"]) if "__diagnose_node" in variables else {}
 
 
 def ec2_made_groups(groups: list[Any], name: str) -> list[str]:
     """Ids of the groups that Fullmesh made for the cluster *name*."""
-    return core.made_groups(_plain(groups), str(name))
+    return core.made_groups(plain(groups), str(name))
 
 
 def ec2_no_answer(result: Mapping[str, Any]) -> str:
     """The coded sentence for a question to AWS that failed."""
-    return str(core.no_answer(_plain(result)))
+    return str(core.no_answer(plain(result)))
 
 
 class FilterModule:

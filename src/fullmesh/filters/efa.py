@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from fullmesh.ec2 import efa as core
+from fullmesh.plain import plain
 
 
 def efa_findings(observations: Mapping[str, Any]) -> list[dict[str, str]]:
     """What is wrong with EFA on the nodes; ``text`` is the coded sentence."""
-    plain = json.loads(json.dumps(dict(observations), default=str))
+    observed = plain(dict(observations))
     return [
         {**one.as_dict(), "text": f"[{one.code}] {one.cause}. {one.fix}."}
-        for one in core.findings(plain)
+        for one in core.findings(observed)
     ]
 
 
 def efa_plugin_verdict(seen: Mapping[str, Any]) -> str:
     """What a missing libnccl-net.so means on a node; "" when it is there."""
-    code, text = core.plugin_verdict(json.loads(json.dumps(dict(seen), default=str)))
+    code, text = core.plugin_verdict(plain(dict(seen)))
     return f"[{code}] {text}." if code else ""
 
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
+from fullmesh.plain import plain
 from fullmesh.roles import nvidia_driver as core
-
-
-def plain(value: Any) -> Any:
-    """Ansible tags the values it hands out; the core works on plain data."""
-    return json.loads(json.dumps(value, default=str))
 
 
 def nvidia_driver_faults(options: Any, offers: Any) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Callable
 from typing import Any, cast
@@ -13,16 +12,11 @@ from fullmesh import contract, result
 from fullmesh.model.types import Plan
 from fullmesh.observed.ladder import Look, Probe
 from fullmesh.observed.ranks import Collected, Started
+from fullmesh.plain import plain
 from fullmesh.report import terminal
 from fullmesh.verify import ladder as verify
 from fullmesh.verify import pairs as verify_links
 from fullmesh.verify.model import NodeSaid, Seen
-
-
-def plain(value: Any) -> Any:
-    """Ansible tags the values it hands out; the rules work on plain data."""
-    return json.loads(json.dumps(value, default=str))
-
 
 # What is kept of a node -> the type that its module returns.
 PARTS: dict[str, Any] = {"node": Look, "links": Probe, "started": Started, "gloo": Collected}

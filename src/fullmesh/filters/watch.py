@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
 from fullmesh.diagnose import inventory
+from fullmesh.plain import plain
 from fullmesh.watch import remote as watch_remote
 
 
@@ -19,7 +19,7 @@ def watch_nodes(hostvars: Any, hosts: list[str]) -> dict[str, Any]:
         reach = {str(host): watch_remote.reached_by(hostvars[host]) for host in hosts}
     except (ValueError, KeyError, IndexError) as error:
         raise AnsibleFilterError(f"watch_nodes: {error}") from error
-    found: dict[str, Any] = json.loads(json.dumps({"plan": plan, "hosts": reach}, default=str))
+    found: dict[str, Any] = plain({"plan": plan, "hosts": reach})
     return found
 
 

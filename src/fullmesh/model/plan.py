@@ -24,6 +24,7 @@ from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.model.nics import Link, node_links
 from fullmesh.model.types import HostsLine, Plan, PlanLink, PlanNode
 from fullmesh.observed.ports import PortRange
+from fullmesh.plain import plain
 
 SCHEMA = 1
 CODES = {
@@ -104,7 +105,7 @@ def from_hostvars(hostvars: Any, hosts: Sequence[str], root: Path = settings.ROO
         variables = hostvars[host]
         faults += settings.name_faults(host, variables, names)
         chosen[host] = {
-            name: _plain(variables[name])
+            name: plain(variables[name])
             for name in settings.ours(variables, names)
             if name in names.settable
         }
@@ -126,11 +127,6 @@ def controller_faults(ansible_core: str) -> list[Fault]:
             "Use 2.16 to 2.21: pip install -r requirements.txt brings the right one",
         )
     ]
-
-
-def _plain(value: Any) -> Any:
-    """Ansible tags the values it hands out; the plan keeps plain data."""
-    return json.loads(json.dumps(value, default=str))
 
 
 def derive(
