@@ -7,16 +7,18 @@ import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from fullmesh import contract
+from fullmesh import contract, result
 from fullmesh.diagnose import inventory
 from fullmesh.filters import verify_cluster
 from fullmesh.model.types import Plan
 from fullmesh.observed import ladder, ranks, survey
+from fullmesh.report import model
+from fullmesh.verify import pairs
 
 RECORDED = Path(__file__).parent / "recorded"
 # The end of a record's name -> what is in it; see tests/support/record_ladder.yml.
@@ -150,3 +152,11 @@ def test_a_recorded_plan_is_what_its_type_says(made: Any) -> None:
 def test_a_derived_plan_is_what_its_type_says(variables: dict[str, Any]) -> None:
     made = inventory.tolerant({"n1": variables}, ["n1"])
     assert contract.read(Plan, json.loads(json.dumps(made))) == made
+
+
+def test_every_place_that_tells_of_a_verdict_knows_all_of_them() -> None:
+    words = set(get_args(ladder.Verdict))
+    schema = json.loads(result.SCHEMA_PATH.read_text())
+    assert set(pairs.VERDICTS) == words == set(schema["$defs"]["verdict"]["enum"])
+    assert set(pairs.CODES_OF) == set(pairs.SAID) == words - {"open"}
+    assert set(model.STATES) == words | {model.UNKNOWN}

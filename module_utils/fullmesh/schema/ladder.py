@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from .survey import Beside, Neighbours, Survey
 
 # What becomes of a connection, by the kernel's state of its socket.
-VERDICTS = (
+Verdict = Literal[
     "open",
     "refused",
     "rejected",
@@ -19,9 +19,9 @@ VERDICTS = (
     "wrong_source",
     "someone_else",
     "mtu_black_hole",
-)
+]
 # What a listener stands for: a port that the kernel picked, one of the data range, the plan's own two, one outside.
-KINDS = ("sample", "range", "master", "rendezvous", "outside")
+Kind = Literal["sample", "range", "master", "rendezvous", "outside"]
 
 
 class PlannedNic(TypedDict):
@@ -95,7 +95,7 @@ class Facts(FactsAlways, total=False):
 class Port(TypedDict):
     """A listener of the probe; ``error``: why it is not open, ``holder``: who has its port."""
 
-    kind: str
+    kind: Kind
     port: int
     error: str
     holder: str
@@ -138,7 +138,7 @@ class PairAlways(TypedDict):
 
     Attributes:
         node: the peer.
-        verdict: one of VERDICTS.
+        verdict: what became of it, by the kernel.
         remark: what else the kernel says of it.
         errno: its name, empty without one.
         ms: until the connection stood; rtt_ms: the kernel's own smoothed round trip.
@@ -148,8 +148,8 @@ class PairAlways(TypedDict):
     node: str
     address: str
     port: int
-    kind: str
-    verdict: str
+    kind: Kind
+    verdict: Verdict
     remark: str
     errno: str
     ms: float

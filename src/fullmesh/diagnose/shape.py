@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, cast, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 from fullmesh.observed import ladder, survey
 from fullmesh.verify.model import NodeSaid
@@ -50,6 +50,13 @@ class Maybe:
     """None, or the template."""
 
     of: Any
+
+
+@dataclass(frozen=True)
+class Word:
+    """One of these texts."""
+
+    of: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,11 @@ def fit_dict(template: Mapping[str, Any], value: Any) -> dict[str, Any]:
 
 
 def scalar(kind: Any, value: Any) -> Any:
-    """Text, a number or a truth value."""
+    """Text, a word, a number or a truth value."""
+    if isinstance(kind, Word):
+        if isinstance(value, str) and value in kind.of:
+            return value
+        raise Unfit(f"none of {', '.join(kind.of)}")
     if kind is str and isinstance(value, (str, int, float)):
         return clean(value)
     if kind is bool and isinstance(value, bool):
@@ -173,6 +184,8 @@ def template(kind: Any, key: str = "") -> Any:
         return Table(template(inner[1]))
     if origin is UnionType:  # X | None, the only one there is
         return Maybe(template(inner[0], key))
+    if origin is Literal:
+        return Word(inner)
     return Raw() if kind is Any else kind
 
 
@@ -190,15 +203,8 @@ LAST_PORT = 65535
 
 
 def whole_links(links: list[dict[str, Any]], names: set[str]) -> list[dict[str, Any]]:
-    """The records of links whose words are ours and whose peer is in the plan."""
-    return [
-        link
-        for link in links
-        if link["verdict"] in ladder.VERDICTS
-        and link["kind"] in ladder.KINDS
-        and link["node"] in names
-        and 0 < link["port"] <= LAST_PORT
-    ]
+    """The records of links whose peer is in the plan."""
+    return [link for link in links if link["node"] in names and 0 < link["port"] <= LAST_PORT]
 
 
 def part(held: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -8,13 +8,13 @@ from statistics import median
 from typing import Any, Literal
 
 from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import Pair
+from fullmesh.observed.ladder import Pair, Port, Verdict
 from fullmesh.verify.model import WARNING, Finding, Seen, in_words
 
-OPEN = "open"
+OPEN: Verdict = "open"
 ONLY_MODE = "peers_only"  # the one mode that promises what peers do not reach
 # Worst first: the word of a pair is the worst of its ports.
-VERDICTS = (
+VERDICTS: tuple[Verdict, ...] = (
     "someone_else",
     "wrong_source",
     "no_route",
@@ -25,7 +25,7 @@ VERDICTS = (
     "mtu_black_hole",
     OPEN,
 )
-CODES_OF = {
+CODES_OF: dict[Verdict, str] = {
     "dropped": "VC-201",
     "rejected": "VC-202",
     "refused": "VC-203",
@@ -35,7 +35,7 @@ CODES_OF = {
     "someone_else": "VC-207",
     "mtu_black_hole": "VC-208",
 }
-SAID = {
+SAID: dict[Verdict, str] = {
     "dropped": "gets no answer (packets are dropped)",
     "rejected": "is rejected (an ICMP answer says: prohibited)",
     "refused": "is refused (a reset comes back although a listener is there)",
@@ -48,7 +48,7 @@ SAID = {
 SHOWN_PORTS = 6
 NO_WAY_OUT = ("ENETUNREACH", "EADDRNOTAVAIL", "ENETDOWN")  # said by our own kernel, not by a router
 DATA_KINDS = ("sample", "range")  # given out by the kernel, and chosen by us over the whole range
-FIREWALLED = ("dropped", "rejected", "refused")
+FIREWALLED: tuple[Verdict, ...] = ("dropped", "rejected", "refused")
 # Who stops the packets of source -> target, by what the taps of both ends saw on the wire.
 STOPPED = {
     "leaving": "the packets never leave {source}, so its own firewall stops them on the way out",
@@ -71,7 +71,7 @@ class Blocked:
 
     source: str
     target: str
-    verdict: str
+    verdict: Verdict
     ports: str
     remark: str
     place: str  # a key of STOPPED, "" when it is not known
@@ -92,7 +92,7 @@ def records(seen: Seen, source: str) -> list[Pair]:
     return seen.nodes.get(source, {}).get("links", {}).get("links", [])
 
 
-def worst(verdicts: Sequence[str]) -> str:
+def worst(verdicts: Sequence[Verdict]) -> Verdict:
     """The word for a pair."""
     return min(verdicts, key=VERDICTS.index)
 
@@ -101,7 +101,7 @@ def matrix(seen: Seen) -> list[dict[str, Any]]:
     """One row for each ordered pair that was tried."""
     rows = []
     for source in seen.plan["nodes"]:
-        by_peer: dict[str, list[Mapping[str, Any]]] = {}
+        by_peer: dict[str, list[Pair]] = {}
         for record in records(seen, source):
             if record["kind"] != "outside":
                 by_peer.setdefault(record["node"], []).append(record)
@@ -128,9 +128,7 @@ def port_row(record: Mapping[str, Any]) -> dict[str, Any]:
     return row | {key: record[key] for key in ("errno", "reached") if record.get(key)}
 
 
-def rate_row(
-    seen: Seen, source: str, target: str, found: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
+def rate_row(seen: Seen, source: str, target: str, found: Sequence[Pair]) -> dict[str, Any]:
     """Share of segments that were lost on the way there, and the rate, where they were measured."""
     row: dict[str, Any] = {}
     sent = sum(record.get("segments", 0) for record in found)
@@ -174,9 +172,7 @@ def where_stopped(seen: Seen, source: str, target: str, ports: Sequence[int]) ->
     return "source" if back else "on_the_way_back"
 
 
-def place_of(
-    seen: Seen, source: str, target: str, verdict: str, found: Sequence[Mapping[str, Any]]
-) -> str:
+def place_of(seen: Seen, source: str, target: str, verdict: str, found: Sequence[Pair]) -> str:
     """Where the packets of a link end, a key of STOPPED."""
     if verdict in FIREWALLED:
         return where_stopped(seen, source, target, [r["port"] for r in found])
@@ -184,7 +180,7 @@ def place_of(
     return "no_way_out" if verdict == "no_route" and local else ""
 
 
-def ports_in_words(seen: Seen, found: Sequence[Mapping[str, Any]], tried: int) -> str:
+def ports_in_words(seen: Seen, found: Sequence[Pair], tried: int) -> str:
     """Say which ports are shut."""
     words = []
     samples = [str(r["port"]) for r in found if r["kind"] in DATA_KINDS]
@@ -195,7 +191,7 @@ def ports_in_words(seen: Seen, found: Sequence[Mapping[str, Any]], tried: int) -
     return ", ".join(words)
 
 
-def shown_ports(found: Sequence[Mapping[str, Any]]) -> str:
+def shown_ports(found: Sequence[Pair]) -> str:
     """What the kernel said for the first ports, and how far this end came on them."""
     words = []
     for record in found[:SHOWN_PORTS]:
@@ -207,8 +203,8 @@ def shown_ports(found: Sequence[Mapping[str, Any]]) -> str:
 
 
 def limited(
-    groups: Mapping[tuple[str, str], list[Mapping[str, Any]]],
-) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
+    groups: Mapping[tuple[str, Verdict], list[Pair]],
+) -> dict[tuple[str, Verdict], list[Pair]]:
     """Count silence as a rejection where the same peer rejects as well.
 
     Linux sends no more than a few ICMP answers a second to one address (icmp_ratelimit, icmp(7)): of many
@@ -225,7 +221,7 @@ def blocked_pairs(seen: Seen) -> list[Blocked]:
     """Everything that is not open, one entry per pair and verdict."""
     result = []
     for source in seen.plan["nodes"]:
-        groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+        groups: dict[tuple[str, Verdict], list[Pair]] = {}
         tried: dict[str, int] = {}
         for record in records(seen, source):
             if record["kind"] == "outside":
@@ -460,9 +456,7 @@ def wants(plan: Plan, name: str, mode: str) -> dict[str, Any]:
     return {"named": named, "outside": mode == ONLY_MODE, "allowed": allowed}
 
 
-def targets(
-    plan: Plan, opened: Mapping[str, Sequence[Mapping[str, Any]]], name: str
-) -> list[dict[str, Any]]:
+def targets(plan: Plan, opened: Mapping[str, Sequence[Port]], name: str) -> list[dict[str, Any]]:
     """Every listener of every other node."""
     return [
         {
@@ -480,7 +474,7 @@ def targets(
 
 def outsider_targets(
     plan: Plan,
-    opened: Mapping[str, Sequence[Mapping[str, Any]]],
+    opened: Mapping[str, Sequence[Port]],
     reachable: Mapping[str, str],
 ) -> list[dict[str, Any]]:
     """The named ports, by the address that the controller uses and by the cluster's."""

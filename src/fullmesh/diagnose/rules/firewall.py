@@ -9,6 +9,7 @@ from typing import Any
 
 from fullmesh.diagnose import replay
 from fullmesh.diagnose.model import Look
+from fullmesh.observed.ladder import Verdict
 from fullmesh.observed.ports import KERNEL_RANGE, opens
 from fullmesh.verify.model import WARNING, Finding, in_words
 from fullmesh.verify.pairs import (
@@ -400,7 +401,7 @@ def named_only(look: Look, wall: Wall) -> Finding | None:
     return told(wall, "DG-105", text, mending(look, wall))
 
 
-def met(wall: Wall) -> tuple[str, str]:
+def met(wall: Wall) -> tuple[Verdict, str]:
     """What a link meets, and how that is said.
 
     The kernel sends an address six ICMP answers at once and then one a second (icmp_ratelimit), and the answers to the

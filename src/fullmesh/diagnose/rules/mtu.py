@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fullmesh.diagnose.model import Look
+from fullmesh.observed.ladder import Verdict
 from fullmesh.verify.model import Finding, in_words
 from fullmesh.verify.pairs import CODES_OF, DATA_KINDS
 
-HOLE = "mtu_black_hole"
+HOLE: Verdict = "mtu_black_hole"
 FROM_THERE = "from there"  # in the remark of a record: what the listener sent is what was lost
 HEADERS = {"ipv4": 28, "ipv6": 48}  # bytes of IP and ICMP around ping's
 
