@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from ansible.errors import AnsibleFilterError
 
 from fullmesh import contract, result
 from fullmesh.diagnose import inventory
@@ -19,6 +18,8 @@ from fullmesh.model.types import Plan
 from fullmesh.observed import ladder, ranks, survey
 from fullmesh.report import model
 from fullmesh.verify import pairs
+from fullmesh.verify.model import Seen
+from fullmesh.verify.node import rule_form
 
 RECORDED = Path(__file__).parent / "recorded"
 # The end of a record's name -> what is in it; see tests/support/record_ladder.yml.
@@ -111,17 +112,17 @@ def node_vars(look: Any, **more: Any) -> dict[str, Any]:
 
 def test_a_task_that_did_not_run_has_said_nothing(look: Any) -> None:
     found = verify_cluster.gathered({"ubuntu1": node_vars(look)}, {"nodes": ["ubuntu1"]})
-    assert found == {"ubuntu1": {"node": look}}
+    assert found == ({"ubuntu1": {"node": look}}, {})
 
 
-def test_an_answer_of_another_version_is_refused_by_code_node_and_path(look: Any) -> None:
+def test_an_answer_of_another_form_is_named_and_judged_all_the_same(look: Any) -> None:
     del look["facts"]["survey"]["disk"]["free"]
-    with pytest.raises(AnsibleFilterError) as refused:
-        verify_cluster.gathered({"ubuntu1": node_vars(look)}, {"nodes": ["ubuntu1"]})
-    assert str(refused.value).startswith(
-        "[VC-307] what ubuntu1 answered has another form than this version reads: $.facts.survey.disk: "
-        "Object missing required field `free`. Is a module of another version in its place?"
-    )
+    nodes, odd = verify_cluster.gathered({"ubuntu1": node_vars(look)}, {"nodes": ["ubuntu1"]})
+    assert nodes["ubuntu1"]["node"]["facts"] == look["facts"]
+    assert odd == {"ubuntu1": ["$.facts.survey.disk: Object missing required field `free`"]}
+    [found] = rule_form(Seen(plan={}, nodes=nodes, odd=odd))
+    assert (found.code, found.node, found.severity) == ("VC-307", "ubuntu1", "warning")
+    assert found.seen == odd["ubuntu1"][0]
 
 
 PLANS = [

@@ -22,6 +22,9 @@ from ansible.module_utils.fullmesh.survey import node as survey
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fullmesh import contract
+from fullmesh.observed.survey import Survey
+
 WANT = {
     "address": "127.0.0.1",
     "interface": "lo",
@@ -44,7 +47,8 @@ def test_without_tools_nothing_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wall, "by_library", lambda: "")
     monkeypatch.setattr(job, "run", lambda _argv: (127, ""))
     found = survey.end_survey(survey.begin_survey(WANT), WANT)
-    assert found["nft"] == {}
+    assert "nft" not in found
+    assert contract.read(Survey, json.loads(json.dumps(found)))
     assert any(one["what"] == "nft" for one in found["unknown"])
 
 

@@ -43,18 +43,26 @@ class Survey:
         self.unknown.append({"what": what, "why": why})
 
     def ask(self, name: str, reader: Callable[[], Any], empty: Any) -> None:
-        """Take one observation; a reader that may not know returns a pair of answer and reason."""
+        """Take one observation; a reader that may not know returns a pair of answer and reason.
+
+        *empty* stands for an answer that there is none; None: then the observation is missing.
+        """
         try:
             answer = reader()
         except CALM as exc:
-            self.found[name] = empty
+            self.keep(name, empty)
             self.miss(name.replace("_", " "), f"{type(exc).__name__}: {exc}")
             return
         if isinstance(answer, tuple):
             answer, why = answer
             if why:
                 self.miss(name.replace("_", " "), why)
-        self.found[name] = answer
+        self.keep(name, answer or empty)
+
+    def keep(self, name: str, answer: Any) -> None:
+        """Keep an answer, if it is one."""
+        if answer is not None:
+            self.found[name] = answer
 
     def begin(self, todo: list[tuple[str, Callable[[], Any], Any]], seconds: float) -> None:
         """Start several at once; most of them wait for a command or a name server."""
@@ -70,7 +78,7 @@ class Survey:
         for thread, name, empty in self.running:
             thread.join(max(0.0, self.ends - time.monotonic()))
             if thread.is_alive():
-                self.found.setdefault(name, empty)
+                self.keep(name, self.found.get(name, empty))
                 self.miss(name.replace("_", " "), "no answer in time")
 
 
@@ -108,8 +116,10 @@ def begin_survey(want: dict[str, Any]) -> Survey:
     if os.geteuid() != 0:
         look.miss("processes of others, their ports and environments", "not root")
         look.miss("handshakes on the wire", "not root")
-    look.ask("environment", job.environment, {})
-    master = look.found["environment"].get("values", {}).get("MASTER_ADDR", {}).get("value", "")
+    look.ask("environment", job.environment, None)
+    master = (
+        look.found.get("environment", {}).get("values", {}).get("MASTER_ADDR", {}).get("value", "")
+    )
     asked = names.lookups(peers, master)
     if want.get("beside"):  # this and the namespaces fork, so before there are threads
         want["beside"](lambda: look_up(asked))
@@ -117,17 +127,17 @@ def begin_survey(want: dict[str, Any]) -> Survey:
     look.ask("namespaces", net.namespaces, [])
     todo: list[tuple[str, Callable[[], Any], Any]] = [
         *asked,
-        ("nft", wall.ruleset, {}),
-        ("firewalld", wall.firewalld, {}),
-        ("gpus", job.gpus, {}),
+        ("nft", wall.ruleset, None),
+        ("firewalld", wall.firewalld, None),
+        ("gpus", job.gpus, None),
         ("routes", lambda: net.routes(peers), {}),
-        ("neighbours", lambda: net.neighbours(peers), {}),
+        ("neighbours", lambda: net.neighbours(peers), None),
         ("interfaces", net.cards, []),
-        ("sockets", lambda: net.sockets(kernel_range()), {}),
+        ("sockets", lambda: net.sockets(kernel_range()), None),
         ("kernel_log", job.kernel_log, []),
-        ("selinux", job.selinux, {}),
+        ("selinux", job.selinux, None),
         ("jobs", job.jobs, []),
-        ("efa", lambda: efa.observe(efa.read_environment()), {}),
+        ("efa", lambda: efa.observe(efa.read_environment()), None),
     ]
     if os.geteuid() == 0 and ":" not in own:
         todo.append(("duplicates", lambda: net.duplicates(own), []))
@@ -144,7 +154,7 @@ def end_survey(look: Survey, want: dict[str, Any]) -> dict[str, Any]:
     """
     look.ask("sysctls", net.sysctls, {})
     look.ask("limits", job.limits, {})
-    look.ask("clock", job.clock, {})
+    look.ask("clock", job.clock, None)
     look.ask("rdma", job.rdma, [])
     look.ask("legacy_tables", wall.legacy_tables, [])
     look.end()

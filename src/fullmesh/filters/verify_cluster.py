@@ -22,25 +22,26 @@ from fullmesh.verify.model import NodeSaid, Seen
 PARTS: dict[str, Any] = {"node": Look, "links": Probe, "started": Started, "gloo": Collected}
 
 
-def gathered(hostvars: Any, plan: Plan) -> dict[str, NodeSaid]:
-    """What the modules registered on every node."""
+def gathered(hostvars: Any, plan: Plan) -> tuple[dict[str, NodeSaid], dict[str, list[str]]]:
+    """What the modules registered on every node; and by node, what of it has another form than its type says.
+
+    A field of another form costs its own rule at most: the others judge what they know.
+    """
     found: dict[str, dict[str, Any]] = {}
+    odd: dict[str, list[str]] = {}
     for name in plan["nodes"]:
         variables = hostvars[name]
-        keys = {part: f"__verify_cluster_{part}" for part in PARTS}
-        try:
-            said = {
-                part: contract.answer(PARTS[part], plain(variables[key]))
-                for part, key in keys.items()
-                if key in variables
-            }
-        except contract.ContractError as error:
-            raise AnsibleFilterError(
-                f"[VC-307] what {name} answered has another form than this version reads: {error}. Is a module of "
-                "another version in its place? See `ansible-config dump | grep -E 'MODULE_(PATH|UTILS_PATH)'`."
-            ) from error
-        found[name] = {part: one for part, one in said.items() if one is not None}
-    return cast("dict[str, NodeSaid]", found)
+        found[name] = {}
+        for part, kind in PARTS.items():
+            said = plain(variables.get(f"__verify_cluster_{part}", {"skipped": True}))
+            try:
+                answer = contract.answer(kind, said)
+            except contract.ContractError as error:
+                odd.setdefault(name, []).append(str(error))
+                answer = said
+            if answer is not None:
+                found[name][part] = answer
+    return cast("dict[str, NodeSaid]", found), odd
 
 
 def opened_ports(hostvars: Any, plan: Plan) -> dict[str, Any]:
@@ -53,9 +54,11 @@ def opened_ports(hostvars: Any, plan: Plan) -> dict[str, Any]:
 
 def seen_from(plan: Plan, hostvars: Any, options: dict[str, Any]) -> Seen:
     """Everything that was observed, as the rules want it."""
+    nodes, odd = gathered(hostvars, plan)
     return Seen(
         plan=plain(plan),
-        nodes=gathered(hostvars, plan),
+        nodes=nodes,
+        odd=odd,
         outside=plain(options.get("outside") or {}),
         rungs=tuple(options["rungs"]),
         mode=str(options["mode"]),

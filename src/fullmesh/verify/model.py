@@ -129,6 +129,7 @@ class Seen:
         init_timeout: seconds for one try of Gloo's, likewise.
         inventory: how the user names the inventory, for the fixing commands.
         planned: the inventory has a plan that site.yml takes.
+        odd: node -> what of its answers has another form than their types say.
     """
 
     plan: Plan
@@ -142,6 +143,7 @@ class Seen:
     init_timeout: float = 10.0
     inventory: str = "INVENTORY"
     planned: bool = True
+    odd: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def facts(self, name: str) -> Facts:
         """What ladder_node saw on a node; {} where it did not answer."""

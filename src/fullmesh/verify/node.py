@@ -46,6 +46,22 @@ def rule_address(seen: Seen) -> Iterator[Finding]:
             )
 
 
+def rule_form(seen: Seen) -> Iterator[Finding]:
+    """Modules and rules agree on every field: what a rule reads elsewhere it never sees."""
+    for name, faults in seen.odd.items():
+        yield Finding(
+            "VC-307",
+            "L0",
+            f"what {name} answered has another form than this version reads, so a rule may have missed something",
+            node=name,
+            seen=in_words(faults, 2),
+            expected="the types in module_utils/fullmesh/schema",
+            fix="ansible-config dump | grep -E 'MODULE_(PATH|UTILS_PATH)': is a module of another version there? Else "
+            "report it with result.json",
+            severity=WARNING,
+        )
+
+
 def rule_hostname(seen: Seen) -> Iterator[Finding]:
     """The host name is the plan's, where the plan has one."""
     for name, node in seen.plan["nodes"].items():
@@ -389,6 +405,7 @@ def rule_nccl_everywhere(seen: Seen) -> Iterator[Finding]:
 
 
 RULES = (
+    rule_form,
     rule_address,
     rule_hostname,
     rule_names,
