@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import undo_point
 from ansible.module_utils.fullmesh.state import manifest
 from ansible.module_utils.fullmesh.state import undo as up
 
@@ -687,10 +688,10 @@ def test_the_module_warns_of_each(
     put(node, HOSTS, "theirs\n")
     role_runs(node)
     put(node, HOSTS, "mine\n")
-    monkeypatch.setattr(up, "AnsibleModule", Module)
-    monkeypatch.setattr(up, "Node", lambda *_: node)
+    monkeypatch.setattr(undo_point, "AnsibleModule", Module)
+    monkeypatch.setattr(undo_point, "Node", lambda *_: node)
     with pytest.raises(SystemExit, match='"kept"'):
-        up.main()
+        undo_point.main()
     assert len(told) == 1
     assert told[0].startswith("[UN-105] /etc/hosts was changed since Fullmesh wrote it: ")
     assert "fullmesh-kept-" in told[0]
