@@ -101,7 +101,7 @@ class BundleError(Exception):
 
 def project_files(root: str) -> list[str]:
     """What git keeps of a checkout; without git all but what is made on the spot."""
-    if os.path.isdir(os.path.join(root, ".git")):
+    if os.path.exists(os.path.join(root, ".git")):  # a file in a worktree
         said = subprocess.run(
             ["git", "-C", root, "ls-files", "-z"], check=True, stdout=subprocess.PIPE
         ).stdout
@@ -110,7 +110,9 @@ def project_files(root: str) -> list[str]:
     found = []
     for folder, inside, names in os.walk(root):
         inside[:] = [name for name in inside if name not in LEFT_OUT and not name.startswith(".")]
-        found += [os.path.relpath(os.path.join(folder, name), root) for name in names]
+        # os.walk has links to folders among the folders, and does not follow them
+        links = [name for name in inside if os.path.islink(os.path.join(folder, name))]
+        found += [os.path.relpath(os.path.join(folder, name), root) for name in [*names, *links]]
     return sorted(found)
 
 

@@ -9,7 +9,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from .schema.ports import PortRange, parse_spans
+from .schema.ports import PortRange, parse_span, parse_spans
 
 if TYPE_CHECKING:
     from typing import Any
@@ -203,8 +203,8 @@ def target_of(setting: Entry, running: str | None, mine: Entry | None, others: l
 
 
 def valid_ports(text: str) -> bool:
-    """Say whether ports_of can read it: other people's files hold anything."""
-    return bool(re.match(r"^[0-9,\s-]*$", text))
+    """Say whether the kernel would take it, and ports_of reads it: other people's files hold anything."""
+    return all(parse_span(part) for part in text.split(",") if part.strip())
 
 
 def usable(rule: str, texts: list[str]) -> list[str]:

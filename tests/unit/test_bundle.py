@@ -36,6 +36,7 @@ def packed(tmp_path: Path) -> dict[str, Any]:
     (project / ".venv").mkdir()
     for name in ("site.yml", "roles/main.yml", ".venv/python"):
         (project / name).write_text(name)
+    (project / "same").symlink_to("roles")
     for name in ("a.whl", "el.tar"):
         (tmp_path / name).write_bytes(name.encode() * 1000)
     order = {
@@ -57,7 +58,12 @@ def test_what_was_packed_comes_out(packed: dict[str, Any]) -> None:
     assert opened["contents"] == CONTENTS
     assert (folder / "wheels/a.whl").read_bytes() == b"a.whl" * 1000
     with tarfile.open(folder / "project.tar") as tar:
-        assert sorted(tar.getnames()) == ["fullmesh/roles/main.yml", "fullmesh/site.yml"]
+        assert sorted(tar.getnames()) == [
+            "fullmesh/roles/main.yml",
+            "fullmesh/same",
+            "fullmesh/site.yml",
+        ]
+        assert tar.getmember("fullmesh/same").linkname == "roles"
     before = (folder / "wheels/a.whl").stat().st_mtime_ns
     assert archive.unlock(packed) == opened
     assert (folder / "wheels/a.whl").stat().st_mtime_ns == before

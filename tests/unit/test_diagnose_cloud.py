@@ -82,6 +82,18 @@ def test_efa_comes_through_the_sieve() -> None:
     assert shape.attempt(shape.EFA, {"pci": "x"}) is None
 
 
+def test_a_pair_of_numbers_of_a_hostile_node_stays_a_pair() -> None:
+    empty: dict[str, Any] = {
+        "proved": {},
+        "refused": 0,
+        "strangers": [],
+        "asked": {},
+        "answered": {},
+    }
+    told = shape.attempt(shape.LISTENERS, {**empty, "lost": {"a": [1] * 1000}})
+    assert told["lost"] == {"a": [1, 1]}
+
+
 def test_who_is_asked() -> None:
     def told(vendor: str) -> dict[str, Any]:
         return {"__diagnose_node": {"facts": {"survey": {"efa": {"vendor": vendor}}}}}

@@ -90,6 +90,12 @@ def test_forwarded_traffic_is_told_apart() -> None:
     assert [one["chain"] for one in found if one["hook"] == "forward"] == ["thru"]
 
 
+@pytest.mark.parametrize("port", ["x/tcp", "54095-50000/tcp", "/tcp"])
+def test_ports_that_cannot_be_read_are_no_free_passage(port: str) -> None:
+    with pytest.raises(ValueError, match="is no range of ports"):
+        packet.findings(rules(), asked(port, peers="10.78.2.11"))
+
+
 def test_docker_is_no_fault() -> None:
     found = packet.findings(rules(), asked("29500/tcp", "50000-54095/tcp"))
     assert not {one["chain"] for one in found} & {"DOCKER", "FORWARD", "PREROUTING"}

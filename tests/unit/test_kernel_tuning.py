@@ -256,6 +256,15 @@ def test_reserved_ports_are_merged_and_only_ours_leave_again(node: Fake) -> None
     assert node.value(key) == "8080,29600,30000-30002"
 
 
+@pytest.mark.parametrize("text", ["1-2-3", "9-8", "70000", "100,x"])
+def test_a_file_that_the_kernel_would_not_take_either_is_left_out(node: Fake, text: str) -> None:
+    key = "net.ipv4.ip_local_reserved_ports"
+    node.put("/proc/sys/" + sysctl.slashed(key), "8080\n")
+    node.put("/etc/sysctl.d/50-own.conf", f"{key} = {text}\n")
+    tune(node, [setting(key, "29500", "ports")])
+    assert node.value(key) == "8080,29500"
+
+
 def test_a_foreign_reservation_inside_the_data_range_is_an_error(node: Fake) -> None:
     key = "net.ipv4.ip_local_reserved_ports"
     node.put("/proc/sys/" + sysctl.slashed(key), "50005\n")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import ansible.module_utils
 import pytest
+from pythons import interpreter
 
 ROOT = Path(__file__).parents[2]
 # EL 9's own, and the newest that ansible-core's modules were looked at with.
@@ -33,23 +34,6 @@ for path in sys.argv[1:]:
 print(sys.version_info[:2], *failed, sep="\\n")
 sys.exit(bool(failed))
 """
-
-
-def interpreter(version: str) -> str:
-    """An interpreter of that version on this machine; '' where there is none.
-
-    A pyenv shim exists for versions that are not switched on: only running it tells.
-    """
-    places = [f"python{version}", *Path.home().glob(f".pyenv/versions/{version}.*/bin/python")]
-    for place in places:
-        found = shutil.which(str(place))
-        ask = "import sys; print('%d.%d' % sys.version_info[:2])"
-        done = found and subprocess.run(
-            [found, "-Ic", ask], capture_output=True, text=True, check=False
-        )
-        if found and done and done.stdout.strip() == version:
-            return found
-    return ""
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fullmesh.model.ports import parse_range
 from fullmesh.observed.ports import PortRange, opens, parse_entry, parse_span, parse_spans
 
 PORTS = st.integers(0, 65535)
@@ -60,6 +61,12 @@ def test_ranges(one: list[int], other: list[int]) -> None:
     )
     assert all(end in a for end in one)
     assert one[1] + 1 not in a
+
+
+@pytest.mark.parametrize("text", ["x", "29500", "50000", "60000-50000", "80-50000", "50000-70000"])
+def test_a_users_range_is_refused_with_all_that_it_must_be(text: str) -> None:
+    with pytest.raises(ValueError, match=rf"'{text}' is not .* within 1024-65535, lower end first"):
+        parse_range(text)
 
 
 def test_lists_leave_out_what_is_no_range() -> None:

@@ -302,10 +302,14 @@ def all_intervals(item: Any) -> Spans:
 
 
 def ports_to_try(port: str, cuts: list[int]) -> list[int]:
-    """Return one port out of each stretch of ``50000-54095`` that the rules tell apart."""
+    """Return one port out of each stretch of ``50000-54095`` that the rules tell apart.
+
+    Raises:
+        ValueError: no range of ports; an answer without it would say that nothing stops the peers.
+    """
     span = parse_span(port)
     if span is None:
-        return []
+        raise ValueError(f"{port!r} is no range of ports")
     inside = cuts[bisect.bisect_right(cuts, span.first) : bisect.bisect_right(cuts, span.last)]
     return [span.first, *inside]
 

@@ -154,10 +154,11 @@ def raw(value: Any, depth: int = 0) -> Any:
     return None
 
 
-# How long a list may be, by its key; LIST_MOST for all others.
+# How long a list may be, by its key, or by the key of the table that it stands in; LIST_MOST for all others.
 MOST = {
     "unknown": 100,
     "interfaces": 1000,
+    "lost": 2,
     "kernel_log": 100,
     "range": 2,
     "own_answers": 50,
@@ -181,7 +182,7 @@ def template(kind: Any, key: str = "") -> Any:
     if origin is list:
         return Each(template(inner[0]), MOST.get(key, LIST_MOST))
     if origin is dict:
-        return Table(template(inner[1]))
+        return Table(template(inner[1], key))
     if origin is UnionType:  # X | None, the only one there is
         return Maybe(template(inner[0], key))
     if origin is Literal:

@@ -372,9 +372,7 @@ def _data_range(
         chosen = ports.parse_range(written)
     except ValueError as error:
         code = "PL-113" if str(written) == "auto" else "PL-112"
-        faults.append(
-            Fault(code, f"fullmesh_data_ports: {error}", "Use auto, or a range like 50000-54095")
-        )
+        faults.append(Fault(code, f"fullmesh_data_ports: {error}", "Use auto, or another range"))
         return None
     need = ports.smallest_size(local_ranks, groups)
     if len(chosen) < need:

@@ -39,12 +39,11 @@ def parse_range(text: object) -> PortRange:
     """
     found = parse_span(text)
     # one port is a range as well, but nobody means it
-    if found is None or str(text).strip().isdigit():
+    if found is None or str(text).strip().isdigit() or found.first < LOWEST_PORT:
         raise ValueError(
-            f"{str(text)!r} is not a port range, lower end first; write it like 50000-54095"
+            f"{str(text)!r} is not a range of ports within {LOWEST_PORT}-{HIGHEST_PORT}, lower end first;"
+            " write it like 50000-54095"
         )
-    if found.first < LOWEST_PORT:
-        raise ValueError(f"{str(text)!r} is not a range within {LOWEST_PORT}-{HIGHEST_PORT}")
     return found
 
 

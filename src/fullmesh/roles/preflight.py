@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ CODES = {
     "PR-110": "the clock is far from the controller's",
     "PR-111": "two inventory hosts are one machine",
     "PR-112": "the node has no systemd",
-    "PR-113": "the node's Python is too old for this ansible-core",
+    "PR-113": "the node's Python is too old for what runs on nodes",
     "PR-114": "an inventory host's own name is another host's inventory name",
 }
 
@@ -34,8 +35,10 @@ SUPPORTED: Mapping[str, Sequence[str]] = {
     "Ubuntu": ("22", "24"),
     "Debian": ("12",),
 }
-# ansible-core 2.19 needs Python 3.8 on managed nodes (its porting guide).
-LOWEST_PYTHON = (3, 9)  # EL 9's own
+# EL 9's own. ansible-core 2.19 goes down to 3.8 on managed nodes (its porting guide); older ones fail in its wrapper.
+LOWEST_PYTHON = (3, 9)
+NEEDED_PYTHON = ".".join(map(str, LOWEST_PYTHON))
+NEWER_PYTHON = "Set ansible_python_interpreter to a newer one (EL 8: dnf install python39)"
 # The venv with torch's CPU build takes 1.3 GB, with CUDA 7 GB; the wheels beside it as much again while installing.
 NEEDED_BYTES = 3 * 1000**3
 # The c10d rendezvous drops a node whose clock is 15 s off and trains on without it (measured); chrony mends what is
@@ -48,16 +51,16 @@ def from_hostvars(plan: Plan, hostvars: Any, hosts: Sequence[str], now: float) -
 
     Args:
         plan: the cluster plan.
-        hostvars: Ansible's; ``__preflight`` is the registered result of node_facts.
+        hostvars: Ansible's; ``__preflight`` is the registered result of node_facts, ``__preflight_python`` what the
+            interpreter of a node says of itself that could not give one.
         hosts: the hosts of this run (``--limit`` may leave some out).
         now: the controller's clock, seconds since 1970.
     """
     results = {host: hostvars[host].get("__preflight") or {} for host in hosts}
-    faults = reach_faults(results)
+    pythons = {host: hostvars[host].get("__preflight_python") or {} for host in hosts}
+    faults = reach_faults(results, pythons)
     observed = {
-        host: result["ansible_facts"]
-        for host, result in results.items()
-        if "ansible_facts" in result
+        host: result["ansible_facts"] for host, result in results.items() if _observed(result)
     }
     for host, facts in observed.items():
         faults += node_faults(plan, host, facts, now)
@@ -66,7 +69,9 @@ def from_hostvars(plan: Plan, hostvars: Any, hosts: Sequence[str], now: float) -
     return [str(fault) for fault in sorted(set(faults))]
 
 
-def reach_faults(results: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
+def reach_faults(
+    results: Mapping[str, Mapping[str, Any]], pythons: Mapping[str, Mapping[str, Any]]
+) -> list[Fault]:
     """Nodes that did not answer, all in one fault, and nodes that answered with a failure."""
     away = {host: result for host, result in results.items() if result.get("unreachable")}
     faults = []
@@ -80,16 +85,32 @@ def reach_faults(results: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
             )
         )
     for host, result in results.items():
-        if host in away or "ansible_facts" in result:
+        if host in away or _observed(result):
             continue
-        faults.append(
-            Fault(
-                "PR-102",
-                f"{host}: cannot be observed: {_first_line(result)}",
-                "The user needs sudo (ansible_become_password or NOPASSWD) and Python 3.8 or newer",
-            )
-        )
+        faults.append(_unobserved(host, result, pythons[host]))
     return faults
+
+
+def _observed(result: Mapping[str, Any]) -> bool:
+    """A failed module has facts as well: Ansible adds the interpreter that it discovered."""
+    return "fullmesh" in result.get("ansible_facts", {})
+
+
+def _unobserved(host: str, result: Mapping[str, Any], python: Mapping[str, Any]) -> Fault:
+    """A Python that is too old fails in Ansible's wrapper or in ours, with another error in each version."""
+    version = str(python.get("stdout", "")).strip()
+    numbers = re.match(r"(\d+)\.(\d+)\.\d", version)
+    if numbers and tuple(map(int, numbers.groups())) < LOWEST_PYTHON:
+        return _old_python(host, version)
+    return Fault(
+        "PR-102",
+        f"{host}: cannot be observed: {_first_line(result)}",
+        f"The user needs sudo (ansible_become_password or NOPASSWD) and Python {NEEDED_PYTHON} or newer",
+    )
+
+
+def _old_python(host: str, version: str) -> Fault:
+    return Fault("PR-113", f"{host}: Python {version} is older than {NEEDED_PYTHON}", NEWER_PYTHON)
 
 
 def _first_line(result: Mapping[str, Any]) -> str:
@@ -146,13 +167,7 @@ def _platform_faults(host: str, facts: Mapping[str, Any]) -> list[Fault]:
         )
     version = facts["python"]["version"]
     if (version["major"], version["minor"]) < LOWEST_PYTHON:
-        faults.append(
-            Fault(
-                "PR-113",
-                f"{host}: Python {facts['python_version']} is older than 3.9",
-                "Set ansible_python_interpreter to a newer one (EL 8: dnf install python39)",
-            )
-        )
+        faults.append(_old_python(host, facts["python_version"]))
     return faults
 
 
