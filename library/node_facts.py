@@ -39,6 +39,10 @@ drift:
   description: One sentence for each difference from the manifest; empty when the node is what it converged to.
   type: list
   returned: always
+resolved:
+  description: What the plan that the node converged to had worked out from the nodes; empty when it never did.
+  type: dict
+  returned: always
 """
 
 import os
@@ -46,15 +50,19 @@ import platform
 import socket
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.facts import node
+from ansible.module_utils.fullmesh.facts import accelerators, node
 from ansible.module_utils.fullmesh.state import manifest
 
+if TYPE_CHECKING:
+    from ansible.module_utils.fullmesh.schema.node import Observations
 
-def observations() -> dict[str, Any]:
+
+def observations() -> Observations:
     """What Fullmesh looks at on a node; sizes in bytes, times in seconds."""
+    seen = accelerators.observe()
     return {
         "epoch": time.time(),
         "root": os.geteuid() == 0,
@@ -64,9 +72,11 @@ def observations() -> dict[str, Any]:
         "free_bytes": {
             path: node.free_bytes(path) for path in ("/opt/fullmesh", "/var/lib/fullmesh")
         },
+        "torch_there": os.path.exists("/opt/fullmesh/venv/fullmesh.json"),
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "container": node.container(),
-        "gpus": node.gpu_count(),
+        "gpus": seen["nvidia_shown"],
+        "accelerators": seen,
         "hcas": node.hca_names(),
         "rdma": node.rdma_ports(),
         "selinux": manifest.selinux_state({"mode": ""}).get("mode", ""),
@@ -108,7 +118,13 @@ def main() -> None:
     digest = module.params["digest"]
     drift = manifest.drift(digest) if digest else []
     notes = manifest.notes() if digest and not drift else []
-    module.exit_json(changed=False, ansible_facts=facts(), drift=drift, notes=notes)
+    module.exit_json(
+        changed=False,
+        ansible_facts=facts(),
+        drift=drift,
+        notes=notes,
+        resolved=manifest.resolved(),
+    )
 
 
 if __name__ == "__main__":

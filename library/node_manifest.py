@@ -21,6 +21,10 @@ options:
     type: list
     elements: dict
     default: []
+  resolved:
+    description: What the plan had worked out from the nodes (ranks and accelerators left to V(auto)); kept as it is.
+    type: dict
+    default: {}
   state:
     description:
       - Whether the manifest is kept or removed. V(undone) takes it out of force before an undo, which still reads in it
@@ -99,6 +103,7 @@ def main() -> None:
             "digest": {"type": "str"},
             "owned": {"type": "dict"},
             "notes": {"type": "list", "elements": "dict", "default": []},
+            "resolved": {"type": "dict", "default": {}},
             "state": {
                 "type": "str",
                 "choices": ["present", "absent", "undone"],
@@ -138,6 +143,7 @@ def main() -> None:
         "owned": owned,
         "state": state,
         "notes": module.params["notes"],
+        "resolved": module.params["resolved"],
     }
     old = manifest.load(path)[0]
     changed = old != new

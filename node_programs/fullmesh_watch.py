@@ -64,14 +64,22 @@ def load_plan(path: str) -> dict[str, Any]:
     """Read who takes part; without a plan nobody can be named, only counted."""
     try:
         if path.startswith("{"):  # from the controller, which writes no file here
-            text = path
-        else:
-            with open(path) as stream:
-                text = stream.read()
-        plan: dict[str, Any] = json.loads(text)
+            plan = json.loads(path)
+            return with_known_ranks(plan, load_plan(PLAN))
+        with open(path) as stream:
+            plan = json.loads(stream.read())
     except (OSError, ValueError):
         return {}
     return plan if isinstance(plan, dict) else {}
+
+
+def with_known_ranks(plan: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
+    """Ranks that the inventory leaves to auto are those that this node was configured with."""
+    known = {node["name"]: node for node in kept.get("nodes", [])}
+    for node in plan.get("nodes", []):
+        if node.pop("auto", False) and node["name"] in known:
+            node.update({key: known[node["name"]][key] for key in ("first_rank", "local_ranks")})
+    return plan
 
 
 def own_name(plan: dict[str, Any], given: str) -> str:

@@ -43,7 +43,6 @@ NOT_COUNTED = (
     "src/fullmesh/report/*",
     "src/fullmesh/result.py",
     "src/fullmesh/schema/*",
-    "src/fullmesh/contract.py",
     # src/fullmesh/observed is a link to it
     "module_utils/fullmesh/schema/ladder.py",
     "module_utils/fullmesh/schema/ranks.py",

@@ -28,7 +28,7 @@ PLAN_SETTINGS: dict[str, Any] = {
     "fullmesh_address": None,
     "fullmesh_interface": "",
     "fullmesh_links": None,
-    "fullmesh_local_ranks": 1,
+    "fullmesh_local_ranks": "auto",
     "fullmesh_node_rank": None,
     "fullmesh_hostname": "",
     "fullmesh_master": "",
@@ -111,6 +111,17 @@ def known_names(root: Path = ROOT) -> Names:
         prefixes=(PREFIX, *(f"{role}_" for role in sorted(roles))),
         roles=frozenset(roles),
     )
+
+
+@cache
+def role_defaults(root: Path = ROOT) -> Mapping[str, Any]:
+    """The default of every setting of a role that has one."""
+    found: dict[str, Any] = {}
+    for spec in sorted(root.glob("roles/*/meta/argument_specs.yml")):
+        for name, option in _yaml(spec)["argument_specs"]["main"].get("options", {}).items():
+            if "default" in option:
+                found[name] = option["default"]
+    return found
 
 
 def ours(variables: Iterable[str], names: Names) -> list[str]:

@@ -15,7 +15,7 @@ from fullmesh import contract, result
 from fullmesh.diagnose import inventory
 from fullmesh.filters import verify_cluster
 from fullmesh.model.types import Plan
-from fullmesh.observed import ladder, ranks, survey
+from fullmesh.observed import ladder, node, ranks, survey
 from fullmesh.report import model
 from fullmesh.verify import pairs
 from fullmesh.verify.model import Seen
@@ -25,6 +25,7 @@ RECORDED = Path(__file__).parent / "recorded"
 # The end of a record's name -> what is in it; see tests/support/record_ladder.yml.
 KINDS: dict[str, Any] = {
     "": ladder.Look,
+    "facts": node.NodeFacts,
     "links": ladder.Probe,
     "started": ranks.Started,
     "gloo": ranks.Collected,

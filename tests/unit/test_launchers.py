@@ -13,6 +13,7 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from ladder_samples import plan
 
+from fullmesh.model.types import Plan
 from fullmesh.roles import launchers as core
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "roles/launchers/templates"
@@ -212,7 +213,8 @@ def test_a_job_is_watched_unless_told_otherwise(tmp_path: Path, mode: str) -> No
 
 
 def test_the_watch_knows_who_takes_part() -> None:
-    made = json.loads(core.nodes(plan(2)))
+    looked: Plan = {**plan(2), "resolved": {"local_ranks": 1}}
+    made = json.loads(core.nodes(looked))
     assert made["nodes"][1] == {
         "name": "ubuntu1",
         "address": "10.78.0.12",
@@ -223,6 +225,11 @@ def test_the_watch_knows_who_takes_part() -> None:
     }
     assert made["master"] == {"node": "el1", "address": "10.78.0.11", "port": 29500}
     assert made["data_ports"]["first"] < made["data_ports"]["last"]
+
+
+def test_ranks_that_nobody_has_looked_up_are_marked() -> None:
+    """./fullmesh watch contacts no node before it starts the job there."""
+    assert [one["auto"] for one in core.who(plan(2))["nodes"]] == [True, True]
 
 
 def test_the_watch_needs_no_file_that_is_not_brought(tmp_path: Path) -> None:

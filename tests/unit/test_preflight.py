@@ -1,122 +1,388 @@
-"""Preflight: every fault that a node's observation can show."""
+"""Preflight: every fault that a node's first answer can show, of answers of lab nodes, changed by their types."""
 
 from __future__ import annotations
 
-import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fullmesh import contract
 from fullmesh.model import plan
+from fullmesh.model.types import Plan
+from fullmesh.observed.node import Accelerator, NodeFacts, Observations
 from fullmesh.roles import preflight
 
-NOW = 1_800_000_000.0
-PLAN = plan.derive(
-    {
-        "a": {"fullmesh_address": "10.0.0.11/24", "fullmesh_interface": "eth1"},
-        "b": {"fullmesh_address": "10.0.0.12/24"},
+RECORDED = Path(__file__).parent / "recorded/ladder"
+ADDRESSES = {"el1": "10.78.1.11/24", "ubuntu1": "10.78.1.12/24"}
+Change = Callable[[NodeFacts], None]
+
+
+def derived(common: dict[str, Any] | None = None, **own: dict[str, Any]) -> Plan:
+    """The plan of the two recorded nodes; the second names no interface."""
+    hosts: dict[str, dict[str, Any]] = {
+        host: {"fullmesh_address": address, **(common or {}), **own.get(host, {})}
+        for host, address in ADDRESSES.items()
     }
-)
+    hosts["el1"].setdefault("fullmesh_interface", "eth1")
+    return plan.derive(hosts)
 
 
-def facts(number: int, **changes: Any) -> dict[str, Any]:
-    """A healthy node's facts; *changes* with two underscores reach into ``fullmesh``."""
-    good: dict[str, Any] = {
-        "distribution": "Rocky",
-        "distribution_version": "9.4",
-        "distribution_major_version": "9",
-        "service_mgr": "systemd",
-        "nodename": f"gpu{number}",
-        "python": {"version": {"major": 3, "minor": 9}},
-        "python_version": "3.9.18",
-        "fullmesh": {
-            "epoch": NOW + 1,
-            "root": True,
-            "free_bytes": {"/opt/fullmesh": 50_000_000_000},
-            "interfaces": [
-                {"name": "lo", "mac": "00:00:00:00:00:00", "addresses": ["127.0.0.1/8"]},
-                {"name": "eth0", "mac": f"02:00:00:00:00:0{number}", "addresses": []},
-                {
-                    "name": "eth1",
-                    "mac": f"02:00:00:00:01:0{number}",
-                    "addresses": [f"10.0.0.1{number}/24"],
-                },
-            ],
-        },
-    }
-    for name, value in changes.items():
-        if name.startswith("seen__"):
-            good["fullmesh"][name.removeprefix("seen__")] = value
-        else:
-            good[name] = value
-    return good
+PLAN = derived()
 
 
-def run(a: dict[str, Any], b: dict[str, Any] | None = None) -> list[str]:
-    hostvars = {
-        "a": {"__preflight": {"ansible_facts": a}},
-        "b": {"__preflight": {"ansible_facts": b or facts(2)}},
-    }
-    return preflight.from_hostvars(PLAN, hostvars, ["a", "b"], NOW)
+def answer(host: str, *changes: Change) -> NodeFacts:
+    """What the node said in the lab, changed; still what its type says."""
+    said = contract.read(NodeFacts, json.loads((RECORDED / f"{host}-facts.json").read_text()))
+    for change in changes:
+        change(said)
+    return contract.read(NodeFacts, said)
+
+
+def registered(said: NodeFacts) -> dict[str, Any]:
+    """As Ansible keeps it."""
+    return {"__preflight": {**said, "changed": False, "failed": False, "warnings": []}}
+
+
+def run(
+    *el1: Change, ubuntu1: tuple[Change, ...] = (), made: Plan = PLAN, only: str = ""
+) -> list[str]:
+    """The faults of both, or of one alone (--limit)."""
+    said = {"el1": answer("el1", *el1), "ubuntu1": answer("ubuntu1", *ubuntu1)}
+    hosts = [only] if only else list(said)
+    now = said["el1"]["ansible_facts"]["fullmesh"]["epoch"]
+    near = {host: registered(one) for host, one in said.items()}
+    near["ubuntu1"]["__preflight"]["ansible_facts"]["fullmesh"]["epoch"] = now
+    if any(change is far_clock for change in el1):
+        now -= 90_000
+        near["ubuntu1"]["__preflight"]["ansible_facts"]["fullmesh"]["epoch"] = now
+    return preflight.from_hostvars(made, near, hosts, now)
+
+
+def codes(faults: list[str]) -> list[str]:
+    return [fault[1:7] for fault in faults]
+
+
+def seen(said: NodeFacts) -> Observations:
+    return said["ansible_facts"]["fullmesh"]
+
+
+def interface(said: NodeFacts, name: str) -> Any:
+    return next(one for one in seen(said)["interfaces"] if one["name"] == name)
 
 
 def test_healthy_nodes_have_no_fault() -> None:
-    assert run(facts(1)) == []
+    assert run() == []
 
 
-def interfaces(**addresses: list[str]) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "mac": f"02:00:00:00:02:0{at}", "addresses": held}
-        for at, (name, held) in enumerate(addresses.items())
-    ]
+def other_system(said: NodeFacts) -> None:
+    said["ansible_facts"]["distribution"] = "Gentoo"
+
+
+def old_system(said: NodeFacts) -> None:
+    said["ansible_facts"]["distribution_major_version"] = "8"
+
+
+def no_card(said: NodeFacts) -> None:
+    seen(said)["interfaces"] = [one for one in seen(said)["interfaces"] if one["name"] != "eth1"]
+
+
+def address_elsewhere(said: NodeFacts) -> None:
+    interface(said, "eth0")["addresses"] += interface(said, "eth1")["addresses"]
+    interface(said, "eth1")["addresses"] = []
+
+
+def bare(said: NodeFacts) -> None:
+    interface(said, "eth1")["addresses"] = []
+
+
+def no_root(said: NodeFacts) -> None:
+    seen(said)["root"] = False
+
+
+def full_disk(said: NodeFacts) -> None:
+    seen(said)["free_bytes"]["/var/lib/fullmesh"] = 10
+
+
+def far_clock(said: NodeFacts) -> None:
+    """`run` puts the controller's clock elsewhere."""
+
+
+def no_systemd(said: NodeFacts) -> None:
+    said["ansible_facts"]["service_mgr"] = ""
+
+
+def old_python(said: NodeFacts) -> None:
+    said["ansible_facts"]["python"]["version"] = {"major": 3, "minor": 8}
+    said["ansible_facts"]["python_version"] = "3.8.18"
+
+
+def others_name(said: NodeFacts) -> None:
+    said["ansible_facts"]["nodename"] = "ubuntu1"
+
+
+def little_memory(said: NodeFacts) -> None:
+    seen(said)["memory_bytes"] = 200_000_000
+
+
+def gpus(
+    count: int,
+    driver: str = "580.95.05",
+    *,
+    shown: int | None = None,
+    vendor: str = "nvidia",
+    held: str = "",
+) -> Change:
+    """A node with so many devices; the lab has none."""
+
+    def change(said: NodeFacts) -> None:
+        holder = held or ("nvidia" if driver else "")
+        devices: list[Accelerator] = [
+            {
+                "vendor": vendor,
+                "bus": f"0000:{at:02x}:00.0",
+                "device": "0x2330",
+                "driver": holder,
+            }
+            for at in range(0x10, 0x10 + count)
+        ]
+        there = count if driver else 0
+        told = there if shown is None else shown
+        seen(said)["accelerators"] = {
+            "devices": devices,
+            "nvidia_driver": driver if vendor == "nvidia" else "",
+            "nvidia_shown": told if vendor == "nvidia" else 0,
+        }
+
+    return change
 
 
 @pytest.mark.parametrize(
-    ("changes", "code"),
+    ("change", "code"),
     [
-        ({"distribution": "Gentoo"}, "PR-103"),
-        ({"distribution_major_version": "8"}, "PR-103"),
-        ({"seen__interfaces": interfaces(eth0=["10.0.0.11/24"])}, "PR-104"),
-        ({"seen__interfaces": interfaces(eth1=[], eth0=["10.0.0.11/24"])}, "PR-106"),
-        ({"seen__root": False}, "PR-107"),
-        ({"seen__free_bytes": {"/opt/fullmesh": 10}}, "PR-109"),
-        ({"seen__epoch": NOW - 90_000}, "PR-110"),
-        ({"service_mgr": ""}, "PR-112"),
-        ({"python": {"version": {"major": 3, "minor": 6}}}, "PR-113"),
-        ({"nodename": "b"}, "PR-114"),
+        (other_system, "PR-103"),
+        (old_system, "PR-103"),
+        (no_card, "PR-104"),
+        (address_elsewhere, "PR-106"),
+        (no_root, "PR-107"),
+        (full_disk, "PR-109"),
+        (far_clock, "PR-110"),
+        (no_systemd, "PR-112"),
+        (old_python, "PR-113"),
+        (others_name, "PR-114"),
+        (little_memory, "PR-119"),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_one_fault(changes: dict[str, Any], code: str) -> None:
-    faults = run(facts(1, **changes))
-    assert [fault[1:7] for fault in faults] == [code]
-    assert "a: " in faults[0]
+def test_one_fault(change: Change, code: str) -> None:
+    faults = run(change)
+    assert codes(faults) == [code]
+    assert "el1: " in faults[0]
 
 
 def test_an_interface_that_nobody_names() -> None:
-    faults = run(facts(1), facts(2, seen__interfaces=interfaces(eth0=[], eth1=[])))
-    assert [fault[1:7] for fault in faults] == ["PR-105"]
+    assert codes(run(ubuntu1=(bare,))) == ["PR-105"]
 
 
 def test_one_machine_under_two_names() -> None:
-    same = facts(1)
-    twin = copy.deepcopy(same)
-    twin["fullmesh"]["interfaces"][2]["addresses"] = ["10.0.0.12/24"]
-    assert "PR-111" in "".join(run(same, twin))
+    macs = {one["name"]: one["mac"] for one in seen(answer("el1"))["interfaces"]}
+
+    def twin(said: NodeFacts) -> None:
+        for one in seen(said)["interfaces"]:
+            one["mac"] = macs[one["name"]]
+
+    assert codes(run(ubuntu1=(twin,))) == ["PR-111"]
 
 
 def test_all_unreachable_nodes_are_in_one_fault() -> None:
     away = {"unreachable": True, "msg": "timed out\nsecond line"}
-    hostvars = {"a": {"__preflight": away}, "b": {"__preflight": dict(away)}}
-    faults = preflight.from_hostvars(PLAN, hostvars, ["a", "b"], NOW)
+    hostvars = {host: {"__preflight": dict(away)} for host in ADDRESSES}
+    faults = preflight.from_hostvars(PLAN, hostvars, list(ADDRESSES), 0)
     assert len(faults) == 1
-    assert faults[0].startswith("[PR-101] cannot reach 2 of 2 nodes (a: timed out; b: timed out)")
+    said = "[PR-101] cannot reach 2 of 2 nodes (el1: timed out; ubuntu1: timed out)"
+    assert faults[0].startswith(said)
+
+
+def with_failed(**result: Any) -> list[str]:
+    hostvars = {"el1": {"__preflight": result}, "ubuntu1": registered(answer("ubuntu1"))}
+    now = seen(answer("ubuntu1"))["epoch"]
+    return preflight.from_hostvars(PLAN, hostvars, ["el1", "ubuntu1"], now)
 
 
 def test_a_node_that_answers_with_a_failure() -> None:
-    hostvars = {
-        "a": {"__preflight": {"failed": True, "msg": "Missing sudo password"}},
-        "b": {"__preflight": {"ansible_facts": facts(2)}},
+    faults = with_failed(failed=True, msg="Missing sudo password")
+    assert codes(faults) == ["PR-102"]
+    assert "el1: cannot be observed: Missing sudo password" in faults[0]
+
+
+def test_an_answer_of_another_form_is_named_with_the_place() -> None:
+    said: Any = answer("el1")
+    del said["ansible_facts"]["fullmesh"]["accelerators"]
+    faults = with_failed(**said)
+    assert codes(faults) == ["PR-102"]
+    assert "$.ansible_facts.fullmesh: Object missing required field `accelerators`" in faults[0]
+
+
+# --- what is left to auto -------------------------------------------------------------------------
+
+
+def settled(*change: Change, made: Plan = PLAN) -> Plan:
+    """The plan after both nodes had the same look."""
+    observed = {host: answer(host, *change) for host in ADDRESSES}
+    found, faults = preflight.resolved(made, observed)
+    assert faults == []
+    return found
+
+
+def test_nodes_without_gpus_get_one_rank_and_torch_for_cpus() -> None:
+    found = settled()
+    assert found["resolved"] == {"accelerator": "cpu", "local_ranks": 1}
+    assert [node["accelerator"] for node in found["nodes"].values()] == ["cpu", "cpu"]
+    assert found["world_size"] == 2
+
+
+def test_gpus_get_a_rank_each_and_the_cuda_that_their_driver_runs() -> None:
+    found = settled(gpus(8))
+    assert found["resolved"] == {"accelerator": "cuda13.0", "local_ranks": 8}
+    assert found["world_size"] == 16
+    assert [node["ranks"] for node in found["nodes"].values()] == [
+        list(range(8)),
+        list(range(8, 16)),
+    ]
+    assert found["data_ports"] == PLAN["data_ports"]
+    assert found["digests"] == PLAN["digests"]
+
+
+def test_what_was_set_by_hand_stays() -> None:
+    found = settled(gpus(8), made=derived({"fullmesh_local_ranks": 2}))
+    assert found["resolved"] == {"accelerator": "cuda13.0"}
+    assert found["world_size"] == 4
+    by_hand = {"torch_runtime_accelerator": "cpu"}
+    found = settled(gpus(8, ""), made=derived(by_hand))
+    assert found["resolved"] == {"local_ranks": 1}
+    assert {node["accelerator"] for node in found["nodes"].values()} == {"cpu"}
+
+
+def test_a_driver_that_shall_be_installed_counts() -> None:
+    asked = {"nvidia_driver_manage": True, "nvidia_driver_branch": "580"}
+    assert settled(gpus(4, ""), made=derived(asked))["resolved"] == {
+        "accelerator": "cuda13.0",
+        "local_ranks": 4,
     }
-    faults = preflight.from_hostvars(PLAN, hostvars, ["a", "b"], NOW)
-    assert faults[0].startswith("[PR-102] a: cannot be observed: Missing sudo password")
+
+
+def test_gpus_that_jobs_shall_not_use_get_no_rank() -> None:
+    hidden = {"cluster_env_extra": {"CUDA_VISIBLE_DEVICES": "0,1"}}
+    assert settled(gpus(8), made=derived(hidden))["world_size"] == 4
+    assert settled(gpus(8, held="vfio-pci", shown=0))["resolved"]["accelerator"] == "cpu"
+
+
+def test_a_lock_of_the_users_own_says_what_it_is_for(tmp_path: Path) -> None:
+    lock = tmp_path / "torch.txt"
+    for pins, word in (
+        ("torch==2.9.0+cu128", "cu128"),
+        ("torch==2.9.0+rocm6.4", "rocm6.4"),
+        ("torch==2.9.0\nnvidia-cuda-runtime-cu12==12.8.90", "cuda12.8"),
+        ("torch==2.9.0", "cpu"),
+    ):
+        lock.write_text(pins + " --hash=sha256:" + "0" * 64 + "\n")
+        own = derived({"torch_runtime_requirements": str(lock), "fullmesh_local_ranks": 1})
+        assert settled(gpus(8, "535.183.01"), made=own)["resolved"] == {"accelerator": word}
+
+
+def test_amd_without_a_lock_is_for_cpus_and_said() -> None:
+    found = settled(gpus(8, vendor="amd"))
+    assert found["resolved"] == {"accelerator": "cpu", "local_ranks": 1}
+    observed = {host: answer(host, gpus(8, vendor="amd")) for host in ADDRESSES}
+    [note] = preflight.notes(found, observed)
+    assert "el1, ubuntu1" in note
+    assert "torch_runtime_requirements" in note
+    observed = {host: answer(host, gpus(8, vendor="ascend")) for host in ADDRESSES}
+    assert "HCCL" in preflight.notes(found, observed)[0]
+    assert preflight.notes(settled(gpus(8)), {h: answer(h, gpus(8)) for h in ADDRESSES}) == []
+
+
+@pytest.mark.parametrize(
+    ("el1", "ubuntu1", "code", "words"),
+    [
+        (gpus(8), gpus(0, ""), "PR-115", "el1: 8 nvidia, ubuntu1: none"),
+        (gpus(8, ""), gpus(8), "PR-116", "el1: 8 NVIDIA GPU(s) and no driver"),
+        (gpus(8, "535.183.01"), gpus(8), "PR-116", "el1: NVIDIA driver 535.183.01 runs none of"),
+        (gpus(8), gpus(7), "PR-117", "el1: 8, ubuntu1: 7"),
+        (gpus(8, shown=7), gpus(8), "PR-118", "el1: 8 NVIDIA GPU(s) on the PCI bus"),
+    ],
+)
+def test_what_cannot_be_decided_is_refused(
+    el1: Change, ubuntu1: Change, code: str, words: str
+) -> None:
+    faults = run(el1, ubuntu1=(ubuntu1,))
+    assert codes(faults) == [code]
+    assert words in faults[0]
+
+
+def test_two_locks_of_the_users_own_that_differ_are_refused(tmp_path: Path) -> None:
+    locks = {}
+    for host, word in (("el1", "cu128"), ("ubuntu1", "cu126")):
+        locks[host] = tmp_path / f"{word}.txt"
+        locks[host].write_text(f"torch==2.9.0+{word} --hash=sha256:{'0' * 64}\n")
+    made = derived(
+        el1={"torch_runtime_requirements": str(locks["el1"])},
+        ubuntu1={"torch_runtime_requirements": str(locks["ubuntu1"])},
+    )
+    faults = run(gpus(8), ubuntu1=(gpus(8),), made=made)
+    assert codes(faults) == ["PR-116"]
+    assert "el1: cu128, ubuntu1: cu126" in faults[0]
+
+
+def test_a_lock_whose_torch_is_for_nobody_we_know(tmp_path: Path) -> None:
+    lock = tmp_path / "torch.txt"
+    lock.write_text(f"torch==2.9.0+xpu --hash=sha256:{'0' * 64}\n")
+    faults = run(made=derived({"torch_runtime_requirements": str(lock)}))
+    assert set(codes(faults)) == {"PR-116"}
+    assert "torch.txt pins torch for 'xpu'" in faults[0]
+
+
+def test_a_node_that_a_run_leaves_out_is_like_the_others() -> None:
+    found, faults = preflight.resolved(PLAN, {"el1": answer("el1", gpus(8))})
+    assert (faults, found["world_size"]) == ([], 16)
+
+
+def test_a_run_that_looks_at_none_of_them_believes_what_nodes_remember() -> None:
+    made = derived(el1={"fullmesh_local_ranks": 8})
+    assert codes(run(gpus(8), made=made, only="el1")) == ["PR-120"]
+
+    def remembers(said: NodeFacts) -> None:
+        said["resolved"] = {"local_ranks": 4}
+
+    found, faults = preflight.resolved(made, {"el1": answer("el1", gpus(8), remembers)})
+    assert (faults, found["world_size"]) == ([], 12)
+
+
+def test_a_range_that_is_too_small_for_the_gpus_is_refused() -> None:
+    made = derived({"fullmesh_data_ports": "50000-50511"})
+    assert codes(run(made=made)) == []
+    assert codes(run(gpus(8), ubuntu1=(gpus(8),), made=made)) == ["PL-113"]
+
+
+def test_the_room_for_a_torch_with_cuda() -> None:
+    def little(said: NodeFacts) -> None:
+        seen(said)["free_bytes"]["/opt/fullmesh"] = 5_000_000_000
+        seen(said)["torch_there"] = False
+
+    assert codes(run(little)) == []
+    faults = run(gpus(8), little, ubuntu1=(gpus(8),))
+    assert codes(faults) == ["PR-109"]
+    assert "5.0 GB free for /opt/fullmesh, needs 14" in faults[0]
+
+
+def test_another_number_of_gpus_is_drift() -> None:
+    now = settled(gpus(8))
+    assert preflight.drift(now, {"accelerator": "cuda13.0", "local_ranks": 8}) == []
+    assert preflight.drift(now, {"accelerator": "cuda13.0", "local_ranks": 7}) == [
+        "plan: local_ranks is 8, was 7"
+    ]
+    assert preflight.drift(now, {}) == [
+        "plan: accelerator is cuda13.0, was not left to auto",
+        "plan: local_ranks is 8, was not left to auto",
+    ]

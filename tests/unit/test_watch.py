@@ -587,6 +587,20 @@ def watched(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_ranks_left_to_auto_are_those_that_the_node_was_configured_with() -> None:
+    inline = {
+        "nodes": [
+            {"name": "a", "first_rank": 0, "local_ranks": 1, "auto": True},
+            {"name": "b", "first_rank": 1, "local_ranks": 2},
+            {"name": "new", "first_rank": 3, "local_ranks": 1, "auto": True},
+        ]
+    }
+    kept = {"nodes": [{"name": name, "first_rank": 8, "local_ranks": 8} for name in ("a", "b")]}
+    found = watch_node.with_known_ranks(inline, kept)["nodes"]
+    assert [(one["name"], one["local_ranks"]) for one in found] == [("a", 8), ("b", 2), ("new", 1)]
+    assert not any("auto" in one for one in found)
+
+
 @pytest.mark.parametrize("code", [0, 1, 3, 77])
 def test_the_exit_code_is_the_jobs_and_a_healthy_job_hears_nothing(code: int) -> None:
     done = watched("--", "sh", "-c", f"echo out; echo err >&2; exit {code}")

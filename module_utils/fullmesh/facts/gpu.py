@@ -11,13 +11,13 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from .accelerators import PCI, devices
 from .node import read, run
 
 if TYPE_CHECKING:
     from typing import Any
 
 VENDOR = "0x10de"
-DISPLAY = ("0x0300", "0x0302")  # VGA and 3D controller: PCI class codes
 BRIDGE = "0x0680"  # an NVSwitch is a bridge of NVIDIA's
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 EMPTY = ("", "N/A", "[N/A]", "[Not Supported]", "None")
@@ -153,19 +153,17 @@ def parse_xids(text: str) -> list[dict[str, Any]]:
     return [found[key] for key in sorted(found)]
 
 
-def pci_devices(base: str = "/sys/bus/pci/devices") -> dict[str, Any]:
+def pci_devices(base: str = PCI) -> dict[str, Any]:
     """GPUs and NVSwitches on the bus, with the driver that each GPU has; true without any driver."""
-    gpus, switches = [], 0
-    for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
+    gpus = [
+        {"bus": one["bus"], "device": one["device"], "driver": one["driver"]}
+        for one in devices(base)
+        if one["vendor"] == "nvidia"
+    ]
+    switches = 0
+    for name in os.listdir(base) if os.path.isdir(base) else []:
         here = os.path.join(base, name)
-        if read(here + "/vendor") != VENDOR:
-            continue
-        kind = read(here + "/class")[:6]
-        if kind in DISPLAY:
-            driver = os.path.join(here, "driver")
-            held = os.path.basename(os.path.realpath(driver)) if os.path.exists(driver) else ""
-            gpus.append({"bus": name, "device": read(here + "/device"), "driver": held})
-        switches += kind == BRIDGE
+        switches += read(here + "/vendor") == VENDOR and read(here + "/class")[:6] == BRIDGE
     return {"gpus": gpus, "switches": switches}
 
 

@@ -10,7 +10,10 @@ import os
 import re
 import socket
 import subprocess
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..schema.node import Interface, Port, PortGid
 
 COMMAND_SECONDS = 20  # no command here takes longer on a healthy node
 
@@ -91,14 +94,14 @@ def parse_addresses(text: str) -> dict[str, list[str]]:
     return result
 
 
-def interfaces(sys_net: str = "/sys/class/net") -> list[dict[str, Any]]:
+def interfaces(sys_net: str = "/sys/class/net") -> list[Interface]:
     """Every interface: name, kind, mac, mtu, state, speed (Mbit/s, 0 unknown), addresses with prefix.
 
     kind is the kernel's DEVTYPE ("vlan", "bond", "bridge" ...; "" for a card). A member of a bond shows the bond's
     hardware address; mac is the card's own one.
     """
     addresses = parse_addresses(run(["ip", "-o", "addr", "show"])[1])
-    result = []
+    result: list[Interface] = []
     try:
         names = sorted(os.listdir(sys_net))
     except OSError:
@@ -170,13 +173,13 @@ def hca_names() -> list[str]:
         return []
 
 
-def rdma_ports(base: str = "/sys/class/infiniband") -> list[dict[str, Any]]:
+def rdma_ports(base: str = "/sys/class/infiniband") -> list[Port]:
     """Every port of every RDMA device, as the kernel's Documentation/ABI/stable/sysfs-class-infiniband has it.
 
     Each has device, port, driver, layer (``InfiniBand`` or ``Ethernet``), active, and the GIDs that are in use:
     index, type (``RoCE v2`` ...), gid, and the interface that it belongs to.
     """
-    found = []
+    found: list[Port] = []
     devices = hca_names() if base == "/sys/class/infiniband" else sorted(os.listdir(base))
     for device in devices:
         ports = os.path.join(base, device, "ports")
@@ -196,10 +199,10 @@ def rdma_ports(base: str = "/sys/class/infiniband") -> list[dict[str, Any]]:
     return found
 
 
-def port_gids(port: str) -> list[dict[str, Any]]:
+def port_gids(port: str) -> list[PortGid]:
     """The GIDs of a port that are not empty; reading the type of an empty one is an error (EINVAL)."""
     folder = port + "/gids"
-    found = []
+    found: list[PortGid] = []
     for index in sorted(os.listdir(folder), key=int)[:64] if os.path.isdir(folder) else []:
         gid = read(os.path.join(folder, index))
         if gid.strip("0:"):

@@ -237,6 +237,12 @@ def notes(path: str = PATH) -> list[dict[str, str]]:
     return list(manifest.get("notes", [])) if manifest else []
 
 
+def resolved(path: str = PATH) -> dict[str, Any]:
+    """What the plan had worked out from the nodes when this one converged; {} where nothing is kept."""
+    held = (load(path)[0] or {}).get("resolved", {})
+    return dict(held) if isinstance(held, dict) else {}
+
+
 def write(manifest: dict[str, Any], path: str = PATH) -> None:
     """Put the manifest in place in one step, so that a cut never leaves half of it."""
     put(path, json.dumps(manifest, indent=1, sort_keys=True) + "\n", 0o644)

@@ -12,7 +12,7 @@ from fullmesh import result as results
 from fullmesh.diagnose import fold, rules, shape
 from fullmesh.diagnose.model import Look, is_loopback
 from fullmesh.model.ports import as_plan
-from fullmesh.model.types import DataPorts, Plan
+from fullmesh.model.types import DataPorts, Plan, PlanNode
 from fullmesh.observed.ports import PortRange
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs as verify_links
@@ -77,6 +77,17 @@ def measured_range(nodes: Mapping[str, Mapping[str, Any]], plan: Plan) -> DataPo
     return plan["data_ports"]
 
 
+def with_ranks(plan: Plan, nodes: Mapping[str, NodeSaid]) -> Plan:
+    """The plan of the nodes that spoke; ranks left to auto are as many as the GPUs that a node showed."""
+    left = {name for name, asked in plan.get("auto", {}).items() if asked["ranks"]}
+    held: dict[str, PlanNode] = {n: {**v} for n, v in plan["nodes"].items() if n in nodes}
+    for name, node in held.items():
+        gpus = survey_of(nodes[name]).get("gpus")
+        if name in left and gpus:
+            node["local_ranks"] = max(1, len(gpus["cards"]) or len(gpus.get("pci", [])))
+    return {**plan, "nodes": held}
+
+
 def look_at(plan: Plan, observed: Mapping[str, Any], about: About) -> Look:
     """Make the observations safe and sort the nodes into those that spoke and those that did not."""
     names = set(plan["nodes"])
@@ -91,7 +102,7 @@ def look_at(plan: Plan, observed: Mapping[str, Any], about: About) -> Look:
             silent[name] = why_silent(told.get("node") if isinstance(told, Mapping) else None)
     configured = any(survey_of(node).get("manifest") for node in nodes.values())
     assumed = bool(plan.get("guessed") or (plan.get("assumed") and not configured))
-    small: Plan = {**plan, "nodes": {n: v for n, v in plan["nodes"].items() if n in nodes}}
+    small = with_ranks(plan, nodes)
     if assumed:
         small["data_ports"] = measured_range(nodes, plan)
     if small["nodes"] and plan["master"]["node"] not in small["nodes"]:

@@ -42,6 +42,21 @@ def preflight_faults(plan: Plan, hostvars: Any, hosts: list[str], now: float) ->
     return checks.from_hostvars(plan, hostvars, [str(host) for host in hosts], float(now))
 
 
+def plan_resolved(plan: Plan, hostvars: Any, hosts: list[str]) -> Plan:
+    """The plan with all that was left to the first look at the nodes; preflight_faults has refused what cannot be."""
+    return checks.resolved(plan, checks.answers(hostvars, [str(host) for host in hosts])[0])[0]
+
+
+def plan_notes(plan: Plan, hostvars: Any, hosts: list[str]) -> list[str]:
+    """What the look at the nodes leaves to be said of a resolved plan."""
+    return checks.notes(plan, checks.answers(hostvars, [str(host) for host in hosts])[0])
+
+
+def plan_drift(plan: Plan, held: dict[str, Any]) -> list[str]:
+    """Why a node whose manifest kept *held* has to converge again, where its own state does not say so."""
+    return checks.drift(plan, held)
+
+
 def plan_serial(hostvars: Any, hosts: list[str]) -> list[int | str]:
     """How many nodes change at a time, as a play's ``serial`` takes it."""
     return steering.of_plan(hostvars, [str(host) for host in hosts])
@@ -56,6 +71,9 @@ class FilterModule:
             "cluster_plan": cluster_plan,
             "plan_faults": plan_faults,
             "node_view": node_view,
+            "plan_resolved": plan_resolved,
+            "plan_notes": plan_notes,
+            "plan_drift": plan_drift,
             "plan_serial": plan_serial,
             "preflight_faults": preflight_faults,
         }

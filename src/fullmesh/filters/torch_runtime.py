@@ -8,6 +8,9 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+from fullmesh.model.auto import AUTO
+from fullmesh.plain import plain
+from fullmesh.roles import accelerators
 from fullmesh.roles import torch_runtime as core
 from fullmesh.settings import ROOT
 
@@ -15,6 +18,26 @@ from fullmesh.settings import ROOT
 def torch_runtime_files(_: str) -> str:
     """Where the committed locks are, for playbooks as well: role_path is known only inside the role."""
     return str(ROOT / "roles/torch_runtime/files")
+
+
+def torch_runtime_made_for(asked: str, plan: Any, host: str, facts: Any, options: Any) -> str:
+    """What torch on *host* is made for; auto is what the plan says, or the machine itself where none looked at it.
+
+    Args:
+        asked: torch_runtime_accelerator.
+        plan: the cluster plan, {} without.
+        host: inventory name.
+        facts: what node_facts saw there.
+        options: ``torch`` and ``lock``, as model.types.Asked has them.
+    """
+    node = plain(plan).get("nodes", {}).get(str(host), {}) if asked == AUTO and plan else {}
+    if asked != AUTO or node.get("accelerator"):
+        return str(node.get("accelerator") or asked)
+    seen = plain(facts)["fullmesh"]["accelerators"]
+    try:
+        return accelerators.alone(str(host), str(options["torch"]), str(options["lock"]), seen)
+    except accelerators.Undecided as why:
+        raise AnsibleFilterError(str(why)) from why
 
 
 def torch_runtime_lock(version: str, files: str, wanted: str, own: str) -> str:
@@ -108,6 +131,7 @@ class FilterModule:
         return {
             "torch_runtime_files": torch_runtime_files,
             "torch_runtime_lock": torch_runtime_lock,
+            "torch_runtime_made_for": torch_runtime_made_for,
             "torch_runtime_index": torch_runtime_index,
             "torch_runtime_faults": torch_runtime_faults,
             "torch_runtime_pinned": torch_runtime_pinned,

@@ -30,12 +30,11 @@ def host_lines(node: Node, gateway: str = "") -> list[str]:
         link = f"interface: {CLUSTER_INTERFACE}, addresses: [{quoted(node.cluster_address)}]"
         lines.append("          fullmesh_links:")
         lines.append(f"            - {{{link}, gateway: {quoted(gateway)}}}")
-        return [*lines, "          fullmesh_local_ranks: 1"]
+        return lines
     return [
         *lines,
         f"          fullmesh_address: {quoted(node.cluster_address)}",
         f"          fullmesh_interface: {CLUSTER_INTERFACE}",
-        "          fullmesh_local_ranks: 1",
     ]
 
 

@@ -18,11 +18,11 @@ from typing import Any
 
 from fullmesh import settings
 from fullmesh.code_digest import code_digest
-from fullmesh.model import addresses, ports, stacks
+from fullmesh.model import addresses, auto, ports, stacks
 from fullmesh.model import batching as steering
 from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.model.nics import Link, node_links
-from fullmesh.model.types import HostsLine, Plan, PlanLink, PlanNode
+from fullmesh.model.types import Asked, HostsLine, Plan, PlanLink, PlanNode
 from fullmesh.observed.ports import PortRange
 from fullmesh.plain import plain
 
@@ -58,6 +58,7 @@ CODES = {
     "PL-128": "a malformed number of nodes at a time",
     "PL-129": "a malformed address for ssh",
 }
+ACCELERATOR = "torch_runtime_accelerator"
 LOWEST_ANSIBLE, HIGHEST_ANSIBLE = [2, 16], [2, 21]
 HostSettings = Mapping[str, Any]
 
@@ -69,7 +70,10 @@ class Parts:
     Attributes:
         order: hosts by node rank.
         links: host -> its links, the first one carries the cluster address.
-        counts: host -> local ranks.
+        counts: host -> local ranks, 1 where they are left to auto.
+        asked: host -> what is left to the first look at it.
+        made_for: host -> what its torch is made for, or auto.
+        groups: process groups that a job makes.
         hostnames: host -> ``fullmesh_hostname`` or "".
         named: setting -> port.
         data: the data range.
@@ -80,6 +84,9 @@ class Parts:
     order: Sequence[str]
     links: Mapping[str, Sequence[Link]]
     counts: Mapping[str, int]
+    asked: Mapping[str, Asked]
+    made_for: Mapping[str, str]
+    groups: int
     hostnames: Mapping[str, str]
     named: Mapping[str, int]
     data: PortRange
@@ -109,7 +116,8 @@ def from_hostvars(hostvars: Any, hosts: Sequence[str], root: Path = settings.ROO
             for name in settings.ours(variables, names)
             if name in names.settable
         }
-    return derive(chosen, faults=faults, code=code_digest(root))
+    defaults = settings.role_defaults(root)
+    return derive(chosen, faults=faults, code=code_digest(root), defaults=defaults)
 
 
 def controller_faults(ansible_core: str) -> list[Fault]:
@@ -130,7 +138,11 @@ def controller_faults(ansible_core: str) -> list[Fault]:
 
 
 def derive(
-    hosts: Mapping[str, HostSettings], *, faults: Sequence[Fault] = (), code: str = ""
+    hosts: Mapping[str, HostSettings],
+    *,
+    faults: Sequence[Fault] = (),
+    code: str = "",
+    defaults: Mapping[str, Any] | None = None,
 ) -> Plan:
     """Derive the plan (see docs/architecture.md for its shape).
 
@@ -138,6 +150,7 @@ def derive(
         hosts: host name -> its settings (``fullmesh_*`` and the roles'), in inventory order.
         faults: what was already found wrong (unknown names).
         code: digest of the code that will run.
+        defaults: the roles' own settings; None reads them from this checkout.
 
     Raises:
         RefusedError: with every fault.
@@ -151,10 +164,15 @@ def derive(
     common = _common(hosts, found)
     links = {host: node_links(host, chosen, found) for host, chosen in hosts.items()}
     counts = {host: _local_ranks(host, chosen, found) for host, chosen in hosts.items()}
+    given = settings.role_defaults() if defaults is None else defaults
+    asked = _asked(hosts, given)
+    made_for = {host: str(own.get(ACCELERATOR, given[ACCELERATOR])) for host, own in hosts.items()}
     order = _order(hosts, str(common["fullmesh_master"] or ""), found)
     _check_addresses(links, _routed(common["fullmesh_routed"], found), found)
     named_ports = _named_ports(common, found)
-    data = _data_range(common, max(counts.values()), found)
+    groups = _process_groups(common, found)
+    unknown = any(one["ranks"] for one in asked.values())
+    data = _data_range(common, max(counts.values()), groups, found, unknown=unknown)
     _check_overlap(named_ports, data, found)
     controllers = _controllers(common["fullmesh_controllers"], found)
     hostnames = _hostnames(hosts, found)
@@ -165,7 +183,19 @@ def derive(
         raise RefusedError(sorted(set(found)))
     leads_time = any(own.get("time_sync_source") == "leader" for own in hosts.values())
     plan = _assemble(
-        Parts(order, links, counts, hostnames, named_ports, data, controllers, leads_time)
+        Parts(
+            order,
+            links,
+            counts,
+            asked,
+            made_for,
+            groups,
+            hostnames,
+            named_ports,
+            data,
+            controllers,
+            leads_time,
+        )
     )
     plan["digests"] = {host: _digest(plan, chosen, code) for host, chosen in hosts.items()}
     # After the digests: how many go at a time says nothing about what a node is.
@@ -194,8 +224,25 @@ def _common(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> dict[str,
     return result
 
 
+def _asked(hosts: Mapping[str, HostSettings], defaults: Mapping[str, Any]) -> dict[str, Asked]:
+    """The hosts whose settings leave something to the first look at them."""
+    found = {
+        host: auto.asked(chosen, defaults, ranks=_ranks_setting(chosen) == auto.AUTO)
+        for host, chosen in hosts.items()
+    }
+    return {
+        host: one for host, one in found.items() if one["ranks"] or one["accelerator"] == auto.AUTO
+    }
+
+
+def _ranks_setting(chosen: HostSettings) -> Any:
+    return chosen.get("fullmesh_local_ranks", settings.PLAN_SETTINGS["fullmesh_local_ranks"])
+
+
 def _local_ranks(host: str, chosen: HostSettings, faults: list[Fault]) -> int:
-    value = chosen.get("fullmesh_local_ranks", settings.PLAN_SETTINGS["fullmesh_local_ranks"])
+    value = _ranks_setting(chosen)
+    if value == auto.AUTO:
+        return 1
     try:
         return _whole(value, lowest=1, highest=1024)
     except ValueError as error:
@@ -203,7 +250,7 @@ def _local_ranks(host: str, chosen: HostSettings, faults: list[Fault]) -> int:
             Fault(
                 "PL-114",
                 f"{host}: fullmesh_local_ranks {error}",
-                "Give the number of GPUs, 1 without",
+                "Use auto, or give the number of GPUs, 1 without",
             )
         )
         return 1
@@ -355,36 +402,68 @@ def _named_ports(common: Mapping[str, Any], faults: list[Fault]) -> dict[str, in
     return result
 
 
-def _data_range(
-    common: Mapping[str, Any], local_ranks: int, faults: list[Fault]
-) -> PortRange | None:
+def _process_groups(common: Mapping[str, Any], faults: list[Fault]) -> int:
+    """The groups that a job makes; 0 with a fault."""
     try:
-        groups = _whole(common["fullmesh_process_groups"], lowest=1, highest=4096)
+        return _whole(common["fullmesh_process_groups"], lowest=1, highest=4096)
     except ValueError as error:
         faults.append(
             Fault("PL-114", f"fullmesh_process_groups {error}", "Give the groups that a job makes")
         )
+        return 0
+
+
+def _data_range(
+    common: Mapping[str, Any], local_ranks: int, groups: int, faults: list[Fault], *, unknown: bool
+) -> PortRange | None:
+    """The range for at most *local_ranks* on a node, or for any machine there is where they are *unknown*."""
+    if not groups:
         return None
     written = common["fullmesh_data_ports"]
     try:
         if str(written) == "auto":
-            return ports.default_range(local_ranks, groups)
+            return (
+                _widest(local_ranks, groups)
+                if unknown
+                else ports.default_range(local_ranks, groups)
+            )
         chosen = ports.parse_range(written)
     except ValueError as error:
         code = "PL-113" if str(written) == "auto" else "PL-112"
         faults.append(Fault(code, f"fullmesh_data_ports: {error}", "Use auto, or another range"))
         return None
-    need = ports.smallest_size(local_ranks, groups)
-    if len(chosen) < need:
-        faults.append(
-            Fault(
-                "PL-113",
-                f"fullmesh_data_ports {written} holds {len(chosen)} ports, {local_ranks} rank(s) on a node"
-                f" with {groups} process groups need {need}",
-                "Widen the range, use auto, or lower fullmesh_process_groups",
-            )
-        )
+    faults += too_few_ports(chosen, local_ranks, groups)
     return chosen
+
+
+def _widest(local_ranks: int, groups: int) -> PortRange:
+    """The range for the largest machine that still fits; the look at the nodes says whether that was enough.
+
+    Raises:
+        ValueError: not even *local_ranks* fit.
+    """
+    for most in (auto.MOST_GPUS, auto.MOST_GPUS // 2, auto.MOST_GPUS // 4):
+        if most > local_ranks:
+            try:
+                return ports.default_range(most, groups)
+            except ValueError:
+                continue
+    return ports.default_range(local_ranks, groups)
+
+
+def too_few_ports(data: PortRange, local_ranks: int, groups: int) -> list[Fault]:
+    """A fault where the ranks of a node need more ports than the range has."""
+    need = ports.smallest_size(local_ranks, groups)
+    if len(data) >= need:
+        return []
+    return [
+        Fault(
+            "PL-113",
+            f"fullmesh_data_ports {data} holds {len(data)} ports, {local_ranks} rank(s) on a node"
+            f" with {groups} process groups need {need}",
+            "Widen the range, use auto, or lower fullmesh_process_groups",
+        )
+    ]
 
 
 def _check_overlap(named: Mapping[str, int], data: PortRange | None, faults: list[Fault]) -> None:
@@ -457,6 +536,7 @@ def _nodes(parts: Parts) -> dict[str, PlanNode]:
             "local_ranks": parts.counts[host],
             "first_rank": first,
             "ranks": list(range(first, first + parts.counts[host])),
+            "accelerator": "" if parts.made_for[host] == auto.AUTO else parts.made_for[host],
             "interface": own[0].interface,
             "links": [link.as_plan() for link in own],
         }
@@ -492,6 +572,8 @@ def _assemble(parts: Parts) -> Plan:
         "controllers": list(parts.controllers),
         "hosts": [_hosts_line(nodes[host]) for host in parts.order],
         "nodes": nodes,
+        "process_groups": parts.groups,
+        "auto": dict(parts.asked),
     }
 
 

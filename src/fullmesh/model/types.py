@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
+from fullmesh.observed.node import Choice
+
 
 class DataPorts(TypedDict):
     """The range from which nodes take ports for jobs, both ends included; in firewalld's and in the kernel's words."""
@@ -62,8 +64,27 @@ class PlanLink(TypedDict):
     bond: dict[str, Any]
 
 
+class Asked(TypedDict):
+    """What a host's settings say where something is left to ``auto``.
+
+    ``ranks``: the number of local ranks is; ``accelerator``: ``auto``, or what was set; ``torch``: its version;
+    ``lock``: the user's own; ``driver_branch``: what nvidia_driver will install, empty where it is not asked to;
+    ``visible``: GPUs that CUDA_VISIBLE_DEVICES leaves to jobs, 0: all.
+    """
+
+    ranks: bool
+    accelerator: str
+    torch: str
+    lock: str
+    driver_branch: str
+    visible: int
+
+
 class PlanNode(TypedDict):
-    """A node: its ranks, its cluster address without a prefix, the interface that has it, all its links."""
+    """A node: its ranks, its cluster address without a prefix, the interface that has it, all its links.
+
+    ``accelerator``: what its torch is made for, ``cpu``, ``cuda13.0``; empty where nobody could look.
+    """
 
     name: str
     node_rank: int
@@ -72,6 +93,7 @@ class PlanNode(TypedDict):
     local_ranks: int
     first_rank: int
     ranks: list[int]
+    accelerator: NotRequired[str]
     interface: str
     links: list[PlanLink]
 
@@ -91,6 +113,7 @@ class Plan(TypedDict):
         open_ports: as firewalld writes them, ``50000-54095/tcp``.
         peers: every cluster address; controllers: addresses and networks that must never be locked out.
         nodes: by name, in the order of node ranks.
+        auto: by node, what is left to the first look at it; resolved: what that look decided.
         digests: by node, of all that it is made from; serial: how many nodes at a time.
         guessed, assumed, faults: of a diagnosis alone, which does without a plan that site.yml takes.
     """
@@ -108,6 +131,9 @@ class Plan(TypedDict):
     controllers: list[str]
     hosts: list[HostsLine]
     nodes: dict[str, PlanNode]
+    process_groups: NotRequired[int]
+    auto: NotRequired[dict[str, Asked]]
+    resolved: NotRequired[Choice]
     digests: NotRequired[dict[str, str]]
     serial: NotRequired[list[int | str]]
     guessed: NotRequired[bool]

@@ -42,11 +42,18 @@ def who(plan: Plan) -> dict[str, Any]:
     """Who takes part in a job, for the watch and the launchers: names, addresses, ranks, master, ports, networks."""
     named = {host["address"]: host["names"] for host in plan["hosts"]}
     nodes, networks = [], []
+    unknown = {} if "resolved" in plan else plan.get("auto", {})
     for node in plan["nodes"].values():
         written = [address for link in node.get("links", []) for address in link["addresses"]]
         addresses = [node["address"], *(a.partition("/")[0] for a in written)]
-        kept = {key: node[key] for key in ("name", "address", "first_rank", "local_ranks")}
+        kept: dict[str, Any] = {
+            key: node[key] for key in ("name", "address", "first_rank", "local_ranks")
+        }
         names = [str(name) for name in named.get(node["address"], [])]
+        if node["name"] in unknown and unknown[node["name"]]["ranks"]:
+            kept["auto"] = (
+                True  # nobody has looked at the node: what it remembers itself counts more
+            )
         nodes.append({**kept, "addresses": list(dict.fromkeys(addresses)), "names": names})
         primary = [a for a in written if a.partition("/")[0] == node["address"]]
         networks += [str(ipaddress.ip_interface(a).network) for a in primary]

@@ -6,9 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fullmesh import contract
+from fullmesh.model import auto
 from fullmesh.model.faults import Fault
-from fullmesh.model.plan import found_card, found_interface
-from fullmesh.model.types import Plan
+from fullmesh.model.plan import found_card, found_interface, too_few_ports
+from fullmesh.model.types import Plan, PlanLink
+from fullmesh.observed.node import Accelerators, Choice, Facts, Interface, NodeFacts, Observations
+from fullmesh.observed.ports import PortRange
+from fullmesh.plain import plain
+from fullmesh.roles import accelerators
 
 CODES = {
     "PR-101": "a node cannot be reached",
@@ -24,6 +30,12 @@ CODES = {
     "PR-112": "the node has no systemd",
     "PR-113": "the node's Python is too old for what runs on nodes",
     "PR-114": "an inventory host's own name is another host's inventory name",
+    "PR-115": "some nodes have GPUs and some have none, so auto cannot choose a torch",
+    "PR-116": "NVIDIA GPUs and no driver, or none that a torch with a lock can run on",
+    "PR-117": "the nodes have different numbers of GPUs, so auto cannot choose the ranks",
+    "PR-118": "NVIDIA's driver shows another number of GPUs than the PCI bus",
+    "PR-119": "too little memory for the ranks",
+    "PR-120": "ranks left to auto on a node that this run does not look at",
 }
 
 # What the roles have variables for; the README says what was tested where.
@@ -41,6 +53,10 @@ NEEDED_PYTHON = ".".join(map(str, LOWEST_PYTHON))
 NEWER_PYTHON = "Set ansible_python_interpreter to a newer one (EL 8: dnf install python39)"
 # The venv with torch's CPU build takes 1.3 GB, with CUDA 7 GB; the wheels beside it as much again while installing.
 NEEDED_BYTES = 3 * 1000**3
+VENVS = "/opt/fullmesh"
+NEEDED_FOR_GPUS = 14 * 1000**3
+# A rank that has only loaded torch holds 229 MB (CPU build, VmHWM); the system and a first tensor need some as well.
+RANK_BYTES = 400 * 1000**2
 # The c10d rendezvous drops a node whose clock is 15 s off and trains on without it (measured); chrony mends what is
 # less, so only a clock that chrony would have to step by a lot is refused here.
 CLOCK_SECONDS = 3600
@@ -56,44 +72,107 @@ def from_hostvars(plan: Plan, hostvars: Any, hosts: Sequence[str], now: float) -
         hosts: the hosts of this run (``--limit`` may leave some out).
         now: the controller's clock, seconds since 1970.
     """
-    results = {host: hostvars[host].get("__preflight") or {} for host in hosts}
-    pythons = {host: hostvars[host].get("__preflight_python") or {} for host in hosts}
-    faults = reach_faults(results, pythons)
-    observed = {
-        host: result["ansible_facts"] for host, result in results.items() if _observed(result)
-    }
+    observed, faults = answers(hostvars, hosts)
+    made, undecided = resolved(plan, observed)
+    faults += undecided
     for host, facts in observed.items():
-        faults += node_faults(plan, host, facts, now)
+        faults += node_faults(made, host, facts["ansible_facts"], now)
     faults += twin_faults(observed)
     faults += name_faults(plan, observed)
     return [str(fault) for fault in sorted(set(faults))]
 
 
+def answers(hostvars: Any, hosts: Sequence[str]) -> tuple[dict[str, NodeFacts], list[Fault]]:
+    """What the nodes said, whole or not at all, and why some said nothing.
+
+    Args:
+        hostvars: Ansible's, with what node_facts registered.
+        hosts: the hosts of this run.
+    """
+    results = {host: plain(hostvars[host].get("__preflight") or {}) for host in hosts}
+    observed: dict[str, NodeFacts] = {}
+    silent = {}
+    for host, result in results.items():
+        # Ansible adds the interpreter that it discovered, to the result of a module that failed as well
+        result.get("ansible_facts", {}).pop("discovered_interpreter_python", None)
+        try:
+            said = contract.answer(NodeFacts, result)
+        except contract.ContractError as error:
+            result["msg"] = f"node_facts' answer is not what it should be, {error}"
+            said = None
+        if said is None:
+            silent[host] = result
+        else:
+            observed[host] = said
+    pythons = {host: hostvars[host].get("__preflight_python") or {} for host in silent}
+    return observed, reach_faults(silent, pythons, len(hosts))
+
+
+def resolved(plan: Plan, observed: Mapping[str, NodeFacts]) -> tuple[Plan, list[Fault]]:
+    """The plan with all that was left to ``auto``, and why some of it cannot be decided.
+
+    Args:
+        plan: as the inventory alone makes it.
+        observed: host -> what node_facts said, for the hosts of this run that answered.
+    """
+    looked = looked_at(observed)
+    nothing: Choice = {}
+    kept = next((said["resolved"] for said in observed.values() if said["resolved"]), nothing)
+    choice, faults = accelerators.resolve(plan, looked, kept)
+    made = auto.with_choice(plan, choice)
+    most = max(node["local_ranks"] for node in made["nodes"].values())
+    if "process_groups" in plan and choice:
+        data = PortRange(plan["data_ports"]["first"], plan["data_ports"]["last"])
+        faults += too_few_ports(data, most, plan["process_groups"])
+    return made, faults
+
+
+def drift(plan: Plan, held: Mapping[str, Any]) -> list[str]:
+    """Sentences for what the look at the nodes decides otherwise than when a node converged."""
+    now: Mapping[str, Any] = plan.get("resolved", {})
+    then = plain(held)
+    return [
+        f"plan: {name} is {now.get(name, 'not left to auto')}, was {then.get(name, 'not left to auto')}"
+        for name in sorted({*now, *then})
+        if now.get(name) != then.get(name)
+    ]
+
+
+def looked_at(observed: Mapping[str, NodeFacts]) -> dict[str, Accelerators]:
+    """The accelerators of the nodes that answered."""
+    return {
+        host: said["ansible_facts"]["fullmesh"]["accelerators"] for host, said in observed.items()
+    }
+
+
+def notes(plan: Plan, observed: Mapping[str, NodeFacts]) -> list[str]:
+    """What the user should know of accelerators that stay unused."""
+    return accelerators.unused(looked_at(observed), plan)
+
+
 def reach_faults(
-    results: Mapping[str, Mapping[str, Any]], pythons: Mapping[str, Mapping[str, Any]]
+    silent: Mapping[str, Mapping[str, Any]],
+    pythons: Mapping[str, Mapping[str, Any]],
+    count: int,
 ) -> list[Fault]:
-    """Nodes that did not answer, all in one fault, and nodes that answered with a failure."""
-    away = {host: result for host, result in results.items() if result.get("unreachable")}
+    """Nodes that did not answer, all in one fault, and nodes that answered with a failure; *count*: of all nodes."""
+    away = {host: result for host, result in silent.items() if result.get("unreachable")}
     faults = []
     if away:
         seen = "; ".join(f"{host}: {_first_line(result)}" for host, result in away.items())
         faults.append(
             Fault(
                 "PR-101",
-                f"cannot reach {len(away)} of {len(results)} nodes ({seen})",
+                f"cannot reach {len(away)} of {count} nodes ({seen})",
                 "Mend ssh to them (ssh -v), or leave them out with --limit",
             )
         )
-    for host, result in results.items():
-        if host in away or _observed(result):
-            continue
-        faults.append(_unobserved(host, result, pythons[host]))
+    faults += [
+        _unobserved(host, result, pythons[host])
+        for host, result in silent.items()
+        if host not in away
+    ]
     return faults
-
-
-def _observed(result: Mapping[str, Any]) -> bool:
-    """A failed module has facts as well: Ansible adds the interpreter that it discovered."""
-    return "fullmesh" in result.get("ansible_facts", {})
 
 
 def _unobserved(host: str, result: Mapping[str, Any], python: Mapping[str, Any]) -> Fault:
@@ -118,7 +197,7 @@ def _first_line(result: Mapping[str, Any]) -> str:
     return text.splitlines()[0][:200] if text else "no answer"
 
 
-def node_faults(plan: Plan, host: str, facts: Mapping[str, Any], now: float) -> list[Fault]:
+def node_faults(plan: Plan, host: str, facts: Facts, now: float) -> list[Fault]:
     """What one node's facts say against its entry in the plan."""
     seen = facts["fullmesh"]
     faults = [*_platform_faults(host, facts), *_link_faults(plan, host, seen)]
@@ -128,15 +207,7 @@ def node_faults(plan: Plan, host: str, facts: Mapping[str, Any], now: float) -> 
                 "PR-107", f"{host}: observed without root", "Set ansible_become: true for the group"
             )
         )
-    for path, free in seen["free_bytes"].items():
-        if free < NEEDED_BYTES:
-            faults.append(
-                Fault(
-                    "PR-109",
-                    f"{host}: {free / 1e9:.1f} GB free for {path}, needs {NEEDED_BYTES / 1e9:.0f}",
-                    "Make room there",
-                )
-            )
+    faults += _room_faults(plan, host, seen)
     offset = seen["epoch"] - now
     if abs(offset) > CLOCK_SECONDS:
         faults.append(
@@ -149,7 +220,35 @@ def node_faults(plan: Plan, host: str, facts: Mapping[str, Any], now: float) -> 
     return faults
 
 
-def _platform_faults(host: str, facts: Mapping[str, Any]) -> list[Fault]:
+def _room_faults(plan: Plan, host: str, seen: Observations) -> list[Fault]:
+    """Disk and memory. An environment that is there was paid for; TR-105 weighs exactly what a new one would take."""
+    node = plan["nodes"][host]
+    for_cpus = node.get("accelerator", "cpu") in ("cpu", "") or seen["torch_there"]
+    faults = []
+    for path, free in seen["free_bytes"].items():
+        needed = NEEDED_BYTES if for_cpus or path != VENVS else NEEDED_FOR_GPUS
+        if free < needed:
+            faults.append(
+                Fault(
+                    "PR-109",
+                    f"{host}: {free / 1e9:.1f} GB free for {path}, needs {needed / 1e9:.0f}",
+                    "Make room there",
+                )
+            )
+    ranks = node["local_ranks"]
+    if seen["memory_bytes"] < ranks * RANK_BYTES:
+        held = f"{seen['memory_bytes'] / 1e9:.1f} GB of memory"
+        faults.append(
+            Fault(
+                "PR-119",
+                f"{host}: {held} for {ranks} rank(s), which hold {ranks * RANK_BYTES / 1e9:.1f} before any model",
+                "Add memory, or lower fullmesh_local_ranks",
+            )
+        )
+    return faults
+
+
+def _platform_faults(host: str, facts: Facts) -> list[Fault]:
     name, major = facts["distribution"], facts["distribution_major_version"]
     faults = []
     if major not in SUPPORTED.get(name, ()):
@@ -171,7 +270,7 @@ def _platform_faults(host: str, facts: Mapping[str, Any]) -> list[Fault]:
     return faults
 
 
-def _link_faults(plan: Plan, host: str, seen: Mapping[str, Any]) -> list[Fault]:
+def _link_faults(plan: Plan, host: str, seen: Observations) -> list[Fault]:
     faults = []
     interfaces = seen["interfaces"]
     present = ", ".join(one["name"] for one in interfaces if one["name"] != "lo")
@@ -205,7 +304,7 @@ def _link_faults(plan: Plan, host: str, seen: Mapping[str, Any]) -> list[Fault]:
     return faults
 
 
-def _below(link: Mapping[str, Any], links: Sequence[Mapping[str, Any]]) -> list[str]:
+def _below(link: PlanLink, links: Sequence[PlanLink]) -> list[str]:
     """The cards that a bond or VLAN needs and that are not made by another link."""
     if link.get("bond"):
         return list(link["bond"]["members"])
@@ -214,7 +313,7 @@ def _below(link: Mapping[str, Any], links: Sequence[Mapping[str, Any]]) -> list[
 
 
 def _elsewhere(
-    host: str, name: str, link: Mapping[str, Any], interfaces: Sequence[Mapping[str, Any]]
+    host: str, name: str, link: PlanLink, interfaces: Sequence[Interface]
 ) -> list[Fault]:
     wanted = {str(entry).split("/", 1)[0] for entry in link["addresses"]}
     # a card that goes into a bond hands its address over
@@ -232,13 +331,13 @@ def _elsewhere(
     ]
 
 
-def twin_faults(observed: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
+def twin_faults(observed: Mapping[str, NodeFacts]) -> list[Fault]:
     """Two inventory names for one machine: seen by the same hardware addresses."""
     owners: dict[tuple[str, ...], list[str]] = {}
-    for host, facts in observed.items():
+    for host, said in observed.items():
         macs = sorted(
             one["mac"]
-            for one in facts["fullmesh"]["interfaces"]
+            for one in said["ansible_facts"]["fullmesh"]["interfaces"]
             if one["mac"] not in ("", "00:00:00:00:00:00")
         )
         if macs:
@@ -254,7 +353,7 @@ def twin_faults(observed: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
     ]
 
 
-def name_faults(plan: Plan, observed: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
+def name_faults(plan: Plan, observed: Mapping[str, NodeFacts]) -> list[Fault]:
     """A node that calls itself by another node's name would resolve to the wrong address everywhere."""
     owner = {
         name: node
@@ -262,12 +361,13 @@ def name_faults(plan: Plan, observed: Mapping[str, Mapping[str, Any]]) -> list[F
         for name in (node, plan["nodes"][node]["hostname"])
         if name
     }
+    names = {host: said["ansible_facts"]["nodename"] for host, said in observed.items()}
     return [
         Fault(
             "PR-114",
-            f"{host}: calls itself {facts['nodename']}, which is {owner[facts['nodename']]} in the inventory",
+            f"{host}: calls itself {name}, which is {owner[name]} in the inventory",
             "Mend the inventory, or rename one of the two (hostnamectl)",
         )
-        for host, facts in observed.items()
-        if owner.get(facts["nodename"], host) != host
+        for host, name in names.items()
+        if owner.get(name, host) != host
     ]

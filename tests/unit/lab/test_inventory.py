@@ -28,13 +28,11 @@ def test_hosts_and_their_variables() -> None:
                     "ansible_host": "10.77.3.11",
                     "fullmesh_address": "10.78.3.11/24",
                     "fullmesh_interface": "eth1",
-                    "fullmesh_local_ranks": 1,
                 },
                 "ubuntu1": {
                     "ansible_host": "10.77.3.12",
                     "fullmesh_address": "10.78.3.12/24",
                     "fullmesh_interface": "eth1",
-                    "fullmesh_local_ranks": 1,
                 },
             }
         }

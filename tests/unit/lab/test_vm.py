@@ -70,7 +70,6 @@ def test_the_inventory_is_what_the_plan_reads(tmp_path: Path) -> None:
         "ansible_host": "10.79.1.15",
         "fullmesh_address": "10.80.0.12/24",
         "fullmesh_interface": "eth1",
-        "fullmesh_local_ranks": 1,
     }
     assert found["all"]["vars"]["fullmesh_controllers"] == ["10.79.0.2", "10.79.1.2"]
 

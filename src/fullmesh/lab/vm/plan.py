@@ -191,6 +191,5 @@ def inventory(machines: Sequence[Machine], config: Path) -> str:
             f"          ansible_host: {quoted(machine.dhcp_address)}",
             f"          fullmesh_address: {quoted(machine.cluster_address)}",
             "          fullmesh_interface: eth1",
-            "          fullmesh_local_ranks: 1",
         ]
     return "\n".join(lines) + "\n"

@@ -1,0 +1,46 @@
+"""Which accelerators are on a node's PCI bus; true without any driver.
+
+Runs on nodes: standard library only. Vendors and classes are those of the PCI ID repository (pci.ids).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from .node import gpu_count, read
+
+if TYPE_CHECKING:
+    from ..schema.node import Accelerator, Accelerators
+
+# PCI vendor -> our word and its classes. 0x0300 is VGA, 0x0302 a 3D controller, 0x0380 another display controller,
+# 0x1200 a processing accelerator. AMD's VGA devices are left out: most are the graphics of a processor, which ROCm
+# does not take.
+VENDORS = {
+    "0x10de": ("nvidia", ("0x0300", "0x0302")),
+    "0x1002": ("amd", ("0x0380", "0x1200")),
+    "0x19e5": ("ascend", ("0x1200",)),
+    "0x1da3": ("gaudi", ("0x1200",)),
+}
+PCI = "/sys/bus/pci/devices"
+LOADED = "/sys/module/nvidia/version"
+
+
+def devices(base: str = PCI) -> list[Accelerator]:
+    """Every accelerator on the bus, in the bus's order, with the driver that holds it."""
+    found: list[Accelerator] = []
+    for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
+        here = os.path.join(base, name)
+        vendor, classes = VENDORS.get(read(here + "/vendor"), ("", ()))
+        if not vendor or read(here + "/class")[:6] not in classes:
+            continue
+        link = os.path.join(here, "driver")
+        driver = os.path.basename(os.path.realpath(link)) if os.path.exists(link) else ""
+        device = read(here + "/device")
+        found.append({"vendor": vendor, "bus": name, "device": device, "driver": driver})
+    return found
+
+
+def observe() -> Accelerators:
+    """The bus, and what NVIDIA's driver says where it is loaded."""
+    return {"devices": devices(), "nvidia_driver": read(LOADED), "nvidia_shown": gpu_count()}

@@ -1,0 +1,135 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What node_facts says: the first look at a node, before anything is decided or touched."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class Interface(TypedDict):
+    """An interface; ``kind``: the kernel's DEVTYPE, empty for a card; ``speed`` in Mbit/s, 0 where unknown.
+
+    ``addresses``: with their prefix, link-local IPv6 left out.
+    """
+
+    name: str
+    kind: str
+    mac: str
+    mtu: int
+    state: str
+    carrier: bool
+    speed: int
+    addresses: list[str]
+
+
+class PortGid(TypedDict):
+    """An entry of an RDMA port's GID table that is in use, and the interface that it belongs to."""
+
+    index: int
+    type: str
+    gid: str
+    interface: str
+
+
+class Port(TypedDict):
+    """A port of an RDMA device; ``layer``: ``InfiniBand`` or ``Ethernet``."""
+
+    device: str
+    port: int
+    driver: str
+    layer: str
+    active: bool
+    gids: list[PortGid]
+
+
+class Accelerator(TypedDict):
+    """A device on the PCI bus; ``vendor``: nvidia, amd, ascend, gaudi; ``driver``: what holds it, empty for nothing."""
+
+    vendor: str
+    bus: str
+    device: str
+    driver: str
+
+
+class Accelerators(TypedDict):
+    """The bus; the loaded NVIDIA driver (``580.95.05``, empty without) and how many GPUs it shows."""
+
+    devices: list[Accelerator]
+    nvidia_driver: str
+    nvidia_shown: int
+
+
+class Observations(TypedDict):
+    """What Fullmesh looks at; sizes in bytes, ``epoch`` in seconds since 1970.
+
+    ``free_bytes``: by path; ``torch_there``: an environment of ours is installed.
+    """
+
+    epoch: float
+    root: bool
+    ssh_connection: str
+    interfaces: list[Interface]
+    listening_ports: list[int]
+    free_bytes: dict[str, int]
+    torch_there: bool
+    memory_bytes: int
+    container: str
+    gpus: int
+    accelerators: Accelerators
+    hcas: list[str]
+    rdma: list[Port]
+    selinux: str
+    proxy: dict[str, str]
+    systemd: bool
+
+
+class PythonVersion(TypedDict):
+    """The first two numbers."""
+
+    major: int
+    minor: int
+
+
+class Python(TypedDict):
+    """The interpreter that modules run with."""
+
+    executable: str
+    version: PythonVersion
+
+
+class Facts(TypedDict):
+    """Ansible's own names for the platform, and ``fullmesh``."""
+
+    distribution: str
+    distribution_version: str
+    distribution_major_version: str
+    distribution_release: str
+    os_family: str
+    os_name: str
+    pkg_mgr: str
+    service_mgr: str
+    hostname: str
+    nodename: str
+    fqdn: str
+    architecture: str
+    kernel: str
+    python: Python
+    python_version: str
+    fullmesh: Observations
+
+
+class Choice(TypedDict, total=False):
+    """What a plan had worked out from the nodes, of what the inventory leaves to ``auto``."""
+
+    local_ranks: int
+    accelerator: str
+
+
+class NodeFacts(TypedDict):
+    """node_facts' answer; ``resolved``: of the plan that the node converged to last."""
+
+    ansible_facts: Facts
+    notes: list[dict[str, str]]
+    drift: list[str]
+    resolved: Choice
