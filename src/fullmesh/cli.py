@@ -48,6 +48,7 @@ CODES = {
     "CL-111": "a data range on the command line that is none",
     "CL-112": "a diagnosis that Ansible or the deadline ended",
     "CL-113": "a verb that needs the roles and playbooks of a checkout",
+    "CL-114": "a file that is no result of this version",
 }
 
 

@@ -1,4 +1,4 @@
-"""What modules return, read by the types that they are written with (``fullmesh.observed``).
+"""What modules return, read by the types that they are written with (``fullmesh.observed``); results, likewise.
 
 `read` is for answers that must be whole: it refuses an unknown, missing or ill-typed field and says where it stands.
 A diagnosis meets machines that are broken; its lenient reader (``diagnose/shape.py``) is made from the same types.
@@ -6,6 +6,7 @@ A diagnosis meets machines that are broken; its lenient reader (``diagnose/shape
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -41,6 +42,11 @@ def read(kind: type[T], value: object) -> T:
     except msgspec.ValidationError as error:
         text, _, path = str(error).partition(" - at `")
         raise ContractError({path.rstrip("`") or WHOLE: text}) from error
+    except UnicodeEncodeError:
+        # Half a pair of surrogates, which JSON may have, in a key: msgspec stops there, whether it is known or not.
+        return read(
+            kind, json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+        )
     # msgspec passes over the unknown keys of a TypedDict (its documentation, "Supported Types"), so they are what the
     # value has and its reading lacks.
     unknown = dict.fromkeys(lost(value, found), "unknown field")

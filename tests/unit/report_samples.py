@@ -8,13 +8,13 @@ from typing import Any
 
 from ladder_samples import healthy
 
-from fullmesh import result
+from fullmesh.result import build
 
 
 def built(seen: Any = None, name: str = "20260102T030405Z-abcd") -> dict[str, Any]:
     """A result as the ladder makes it."""
-    about = result.Run(name, "2026-01-02T03:04:05.5+00:00", "2026-01-02T03:04:15+00:00")
-    return result.build(seen or healthy(), about)
+    about = build.Run(name, "2026-01-02T03:04:05.5+00:00", "2026-01-02T03:04:15+00:00")
+    return build.build(seen or healthy(), about)
 
 
 def dropped() -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import pytest
 
-from fullmesh import contract, result
+from fullmesh import contract
 from fullmesh.diagnose import inventory
 from fullmesh.filters import verify_cluster
 from fullmesh.model.types import Plan
@@ -158,7 +158,6 @@ def test_a_derived_plan_is_what_its_type_says(variables: dict[str, Any]) -> None
 
 def test_every_place_that_tells_of_a_verdict_knows_all_of_them() -> None:
     words = set(get_args(ladder.Verdict))
-    schema = json.loads(result.SCHEMA_PATH.read_text())
-    assert set(pairs.VERDICTS) == words == set(schema["$defs"]["verdict"]["enum"])
+    assert set(pairs.VERDICTS) == words
     assert set(pairs.CODES_OF) == set(pairs.SAID) == words - {"open"}
     assert set(model.STATES) == words | {model.UNKNOWN}

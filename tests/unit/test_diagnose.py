@@ -14,11 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fullmesh import cli, codes, result
+from fullmesh import cli, codes, contract
 from fullmesh.diagnose import catalogue, fold, inventory, judge, pages, replay, rules, show
 from fullmesh.diagnose import cli as diagnose_cli
 from fullmesh.diagnose.codes import CODES
 from fullmesh.diagnose.rules import firewall as firewall_rules
+from fullmesh.model.types import Plan
+from fullmesh.result import read
 from fullmesh.settings import ROOT
 
 RECORDED = ROOT / "tests/unit/recorded/diagnose"
@@ -954,7 +956,7 @@ def test_an_inventory_with_addresses_is_enough() -> None:
     assert [n["address"] for n in made["nodes"].values()] == ["10.0.0.1", "10.0.0.2"]
     assert made["assumed"] is True
     assert made["faults"] == []
-    assert result.validator().evolve(schema={"type": "object"}).is_valid(made)
+    assert contract.read(Plan, made) == made
 
 
 def test_a_planned_inventory_keeps_its_plan() -> None:
@@ -1065,7 +1067,7 @@ def test_no_observation_crashes_a_rule(changes: list[tuple[tuple[Any, ...], Any,
     for path, value, drop in changes:
         place(world, path, value, drop)
     found = judged(world)
-    assert result.complaints(found) == []
+    assert read.complaints(found) == []
     text = json.dumps(found)
     assert "\\u001b" not in text
 

@@ -493,5 +493,4 @@ def test_results_of_before_the_new_keys_are_shown() -> None:
     for key in ("kind", "not_looked_at"):
         old.pop(key, None)
     assert Page(page.render(old)).stack == []
-    assert model.followers({"follows": ["VC-301"]})[0]["cause"] == "VC-301"
     assert link("a", "b", 1.0)["verdict"] == model.OPEN

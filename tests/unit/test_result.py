@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 from ladder_samples import NAMES, healthy
 
-from fullmesh import result
 from fullmesh.report import terminal, write
+from fullmesh.result import build as builder
+from fullmesh.result import read, schema
 from fullmesh.settings import ROOT
 from fullmesh.verify.model import Seen
 
@@ -24,7 +24,7 @@ def build(seen: Seen | None = None, **change: Any) -> dict[str, Any]:
         "started": "2026-01-02T03:04:05.5+00:00",
         "finished": "2026-01-02T03:04:15+00:00",
     }
-    return result.build(seen or healthy(), result.Run(**{**about, **change}))
+    return builder.build(seen or healthy(), builder.Run(**{**about, **change}))
 
 
 def broken() -> Seen:
@@ -35,13 +35,9 @@ def broken() -> Seen:
     return seen
 
 
-def test_the_schema_is_a_schema() -> None:
-    Draft202012Validator.check_schema(json.loads(result.SCHEMA_PATH.read_text()))
-
-
 def test_results_follow_the_schema() -> None:
     for seen in (healthy(), broken(), healthy(1), healthy(check_mode=True)):
-        assert result.complaints(build(seen)) == []
+        assert read.complaints(build(seen)) == []
 
 
 @pytest.mark.parametrize(
@@ -57,25 +53,24 @@ def test_results_follow_the_schema() -> None:
     ],
 )
 def test_what_does_not_follow_the_schema_is_refused(key: str, value: Any) -> None:
-    assert result.complaints({**build(), key: value})
+    assert read.complaints({**build(), key: value})
 
 
 def test_a_rung_that_did_not_pass_has_a_reason() -> None:
     found = build()
     found["rungs"][0].update(status="skipped", reason="")
-    assert result.complaints(found)
+    assert read.complaints(found)
 
 
 def test_a_defect_of_ours_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(result, "SCHEMA", 99)
-    with pytest.raises(ValueError, match="does not follow"):
+    monkeypatch.setattr(builder, "SCHEMA", 99)
+    with pytest.raises(ValueError, match=r"does not follow .* \$\.schema: Invalid enum value 99"):
         build()
 
 
 def test_every_key_of_the_schema_is_documented() -> None:
     text = (ROOT / "docs/result.md").read_text()
-    schema = json.loads(result.SCHEMA_PATH.read_text())
-    for key in schema["properties"]:
+    for key in schema.made()["properties"]:
         assert re.search(rf"^\| `{key}`", text, re.MULTILINE), key
 
 
@@ -138,7 +133,16 @@ def test_what_is_no_result_gives_exit_code_2(
     if content is not None:
         path.write_text(content)
     assert terminal.print_summary(path) == 2
-    assert "result.json" in capsys.readouterr().err
+    assert f"[CL-114] {path} " in capsys.readouterr().err
+
+
+def test_what_is_wrong_in_a_file_is_said_with_its_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = build(broken())
+    found["links"][1]["verdict"] = "lost"
+    assert terminal.print_summary(written(tmp_path, found)) == 2
+    assert "schema 1: $.links[1].verdict: Invalid enum value 'lost'" in capsys.readouterr().err
 
 
 def test_the_failure_names_rungs_and_causes() -> None:

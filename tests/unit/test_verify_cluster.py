@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ladder_samples import NAMES, healthy, plan
 
-from fullmesh import result
+from fullmesh.result import build
 from fullmesh.verify import ladder as verify
 from fullmesh.verify import pairs as verify_links
 from fullmesh.verify import ranks as verify_ranks
@@ -253,10 +253,10 @@ WARNINGS = (
 
 
 def judged(seen: Seen) -> dict[str, Any]:
-    run = result.Run(
+    run = build.Run(
         "20260102T030405Z-abcd", "2026-01-02T03:04:05+00:00", "2026-01-02T03:04:15+00:00"
     )
-    return result.build(seen, run)
+    return build.build(seen, run)
 
 
 def test_a_healthy_cluster_has_no_findings() -> None:

@@ -21,7 +21,10 @@ Verdict = Literal[
     "mtu_black_hole",
 ]
 # What a listener stands for: a port that the kernel picked, one of the data range, the plan's own two, one outside.
-Kind = Literal["sample", "range", "master", "rendezvous", "outside"]
+PeerKind = Literal["sample", "range", "master", "rendezvous"]
+Kind = Literal[PeerKind, "outside"]
+# How far the asking end came.
+Reached = Literal["asked", "connected", "greeted", "proved", "uploaded", "complete"]
 
 
 class PlannedNic(TypedDict):
@@ -165,7 +168,7 @@ class Pair(PairAlways, total=False):
     device: str
     neighbour: str
     attempts: int
-    reached: str
+    reached: Reached
     lost: int
     segments: int
 

@@ -150,9 +150,13 @@ def report(folder: Path, log: Path, *, as_json: bool, in_time: bool) -> int:
             f"fullmesh: [CL-112] no diagnosis: {why}. See {log}; raise --deadline, or mend the inventory.\n"
         )
         return USAGE
-    found = json.loads(
-        path.read_text(encoding="utf-8")
-    )  # compared with its schema when it was written
+    from fullmesh.result import read  # noqa: PLC0415 (msgspec is slow to import; other verbs go without)
+
+    try:
+        found = read.load(path)
+    except ValueError as error:
+        sys.stderr.write(f"fullmesh: {error}\n")
+        return USAGE
     if as_json:
         sys.stdout.write(path.read_text(encoding="utf-8"))
     else:

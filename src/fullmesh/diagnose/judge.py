@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fullmesh import __version__
-from fullmesh import result as results
 from fullmesh.diagnose import fold, rules, shape
 from fullmesh.diagnose.model import Look, is_loopback
 from fullmesh.model.ports import as_plan
 from fullmesh.model.types import DataPorts, Plan, PlanNode
 from fullmesh.observed.ports import PortRange
+from fullmesh.result import build as results
+from fullmesh.result.types import MissedRow, NodeSummary, Result, RungId
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs as verify_links
 from fullmesh.verify.model import (
@@ -29,7 +29,7 @@ from fullmesh.verify.model import (
 )
 from fullmesh.verify.survey import survey_of
 
-JUDGED = ("L0", "L1", "L2")
+JUDGED: tuple[RungId, ...] = ("L0", "L1", "L2")
 # What only a plan can demand: on nodes that nobody configured these would be findings about nothing.
 OF_A_PLAN = frozenset({"VC-107", "VC-108", "VC-122", "VC-123", "VC-212", "VC-602", "VC-604"})
 
@@ -162,9 +162,9 @@ def findings(look: Look) -> list[Finding]:
     return fold.fold([*deeper, *rules.of_ladder(look, ladder, deeper)])
 
 
-def missed(look: Look) -> list[dict[str, str]]:
+def missed(look: Look) -> list[MissedRow]:
     """What could not be looked at, and why."""
-    found = [
+    found: list[MissedRow] = [
         {"node": name, "what": "everything", "why": f"{kind}: {text}"}
         for name, (kind, text) in look.silent.items()
     ]
@@ -211,13 +211,13 @@ def rungs_of(look: Look, found: Sequence[Finding]) -> list[Rung]:
     return made
 
 
-def node_rows(look: Look) -> dict[str, Any]:
+def node_rows(look: Look) -> dict[str, NodeSummary]:
     """What is kept of every node, of the silent ones their address alone."""
     whole = replace(look.seen, plan=look.plan)
     return {name: results.node_summary(whole, name, "") for name in look.plan["nodes"]}
 
 
-def result_of(look: Look, about: About) -> dict[str, Any]:
+def result_of(look: Look, about: About) -> Result:
     """The result in the shape of the schema."""
     found = findings(look)
     rungs = rungs_of(look, found)
@@ -247,12 +247,10 @@ def result_of(look: Look, about: About) -> dict[str, Any]:
     }
 
 
-def result(plan: Plan, observed: Mapping[str, Any], about: About) -> dict[str, Any]:
+def result(plan: Plan, observed: Mapping[str, Any], about: About) -> Result:
     """Judge the observations of all nodes.
 
     Raises:
         ValueError: the result does not follow its own schema, which is a defect of Fullmesh.
     """
-    made: dict[str, Any] = json.loads(json.dumps(result_of(look_at(plan, observed, about), about)))
-    results.check(made)
-    return made
+    return results.as_kept(result_of(look_at(plan, observed, about), about))

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Literal
+
+from fullmesh.result.types import FindingRow, Result
 
 MISSED_SHOWN = 12
+Told = Literal["node", "direction", "port", "seen", "expected", "fix", "page"]
+TOLD: tuple[tuple[str, Told], ...] = (
+    ("node", "node"),
+    ("link", "direction"),
+    ("port", "port"),
+    ("seen", "seen"),
+    ("expected", "expected"),
+    ("mend", "fix"),
+    ("page", "page"),
+)
 
 
-def headline(result: Mapping[str, Any]) -> str:
+def headline(result: Result) -> str:
     """The verdict in one line."""
     nodes, links = len(result["plan"]["nodes"]), result["links"]
     good = sum(link["verdict"] == "open" for link in links)
@@ -21,19 +32,11 @@ def headline(result: Mapping[str, Any]) -> str:
     return f"{bad} CAUSE{'S' if bad != 1 else ''}{warned}: {size}"
 
 
-def finding_lines(number: int, finding: Mapping[str, Any]) -> list[str]:
+def finding_lines(number: int, finding: FindingRow) -> list[str]:
     """A finding with its evidence, its cure and what follows from it."""
     mark = " (warning)" if finding["severity"] == "warning" else ""
     lines = [f"{number}. [{finding['code']}]{mark} {finding['cause']}."]
-    for label, key in (
-        ("node", "node"),
-        ("link", "direction"),
-        ("port", "port"),
-        ("seen", "seen"),
-        ("expected", "expected"),
-        ("mend", "fix"),
-        ("page", "page"),
-    ):
+    for label, key in TOLD:
         if finding.get(key):
             lines.append(f"     {label + ':':<10}{finding[key]}")
     for child in finding.get("follows", []):
@@ -41,7 +44,7 @@ def finding_lines(number: int, finding: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def missed_lines(result: Mapping[str, Any]) -> list[str]:
+def missed_lines(result: Result) -> list[str]:
     """What was not looked at, the same for several nodes in one line."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for one in result.get("not_looked_at", []):
@@ -57,7 +60,7 @@ def missed_lines(result: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def lines(result: Mapping[str, Any]) -> list[str]:
+def lines(result: Result) -> list[str]:
     """Everything, line by line."""
     found = [headline(result)]
     for number, finding in enumerate(result["findings"], 1):

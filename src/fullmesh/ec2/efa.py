@@ -8,7 +8,7 @@ it: then NCCL talks TCP over a device that could do several hundred Gbit/s.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fullmesh.verify.model import WARNING, Finding, in_words
 
@@ -23,7 +23,7 @@ CODES: dict[str, str] = {
     "EF-108": "the job's environment keeps NCCL off EFA",
     "EF-109": "harmless: no plugin for NCCL, and no EFA to use it with",
 }
-RUNG = "L1"
+RUNG: Final = "L1"
 INSTALL = "Install Amazon's EFA installer (1.39 or newer brings the plugin), and reboot where it brought a driver"
 
 

@@ -10,6 +10,7 @@ from ansible.errors import AnsibleFilterError
 from fullmesh.diagnose import inventory, judge, show
 from fullmesh.model.types import Plan
 from fullmesh.plain import plain
+from fullmesh.result.types import Result
 from fullmesh.verify import pairs as verify_links
 
 PARTS = {"node": "node", "links": "links", "started": "started_job"}
@@ -49,7 +50,7 @@ def diagnose_targets(plan: Plan, hostvars: Any, host: str) -> list[dict[str, Any
     return verify_links.targets(plan, opened, str(host))
 
 
-def diagnose_result(hostvars: Any, hosts: list[str], about: dict[str, Any]) -> dict[str, Any]:
+def diagnose_result(hostvars: Any, hosts: list[str], about: dict[str, Any]) -> Result:
     """Everything that was observed, judged."""
     names = [str(host) for host in hosts]
     observed = {}
@@ -64,7 +65,7 @@ def diagnose_result(hostvars: Any, hosts: list[str], about: dict[str, Any]) -> d
         raise AnsibleFilterError(f"diagnose_result: {error}") from error
 
 
-def diagnose_summary(result: dict[str, Any]) -> list[str]:
+def diagnose_summary(result: Result) -> list[str]:
     """The result as lines of text."""
     return show.lines(plain(result))
 

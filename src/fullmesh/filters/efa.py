@@ -7,10 +7,17 @@ from typing import Any
 
 from fullmesh.ec2 import efa as core
 from fullmesh.plain import plain
+from fullmesh.result.types import FindingRow
 
 
-def efa_findings(observations: Mapping[str, Any]) -> list[dict[str, str]]:
-    """What is wrong with EFA on the nodes; ``text`` is the coded sentence."""
+class Told(FindingRow):
+    """A finding with its coded sentence."""
+
+    text: str
+
+
+def efa_findings(observations: Mapping[str, Any]) -> list[Told]:
+    """What is wrong with EFA on the nodes."""
     observed = plain(dict(observations))
     return [
         {**one.as_dict(), "text": f"[{one.code}] {one.cause}. {one.fix}."}

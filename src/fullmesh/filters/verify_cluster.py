@@ -8,12 +8,14 @@ from typing import Any, cast
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh import contract, result
+from fullmesh import contract
 from fullmesh.model.types import Plan
 from fullmesh.observed.ladder import Look, Probe
 from fullmesh.observed.ranks import Collected, Started
 from fullmesh.plain import plain
 from fullmesh.report import terminal
+from fullmesh.result import build as results
+from fullmesh.result.types import Result
 from fullmesh.verify import ladder as verify
 from fullmesh.verify import pairs as verify_links
 from fullmesh.verify.model import NodeSaid, Seen
@@ -112,9 +114,9 @@ def ladder_may_start(plan: Plan, hostvars: Any, options: dict[str, Any]) -> dict
 
 def ladder_result(
     plan: Plan, hostvars: Any, options: dict[str, Any], run: dict[str, Any]
-) -> dict[str, Any]:
+) -> Result:
     """Judge everything; the result follows the schema."""
-    about = result.Run(
+    about = results.Run(
         name=str(run["name"]),
         started=str(run["started"]),
         finished=str(run["finished"]),
@@ -124,7 +126,7 @@ def ladder_result(
         why_not_outside=str(options.get("why_not_outside", "")),
     )
     try:
-        return result.build(seen_from(plan, hostvars, options), about)
+        return results.build(seen_from(plan, hostvars, options), about)
     except ValueError as error:
         raise AnsibleFilterError(f"ladder_result: {error}") from error
 
@@ -135,12 +137,12 @@ def system_of(facts: dict[str, Any]) -> str:
     return " ".join(str(word) for word in words if word)
 
 
-def ladder_summary(value: dict[str, Any]) -> list[str]:
+def ladder_summary(value: Result) -> list[str]:
     """The result as lines of text."""
     return terminal.summary_lines(plain(value))
 
 
-def ladder_failure(value: dict[str, Any]) -> str:
+def ladder_failure(value: Result) -> str:
     """The failed rungs by name, and every cause."""
     return terminal.failure(plain(value))
 

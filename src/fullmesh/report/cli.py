@@ -72,10 +72,10 @@ def compared(path: Path, other: Path) -> Comparison:
     Raises:
         ValueError: one of both is no result.
     """
-    from fullmesh import result as results  # noqa: PLC0415 (see above)
     from fullmesh.report import compare  # noqa: PLC0415 (see above)
+    from fullmesh.result import read  # noqa: PLC0415 (see above)
 
-    return compare.compare(results.load(other), results.load(path))
+    return compare.compare(read.load(other), read.load(path))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Literal, TypeVar
 
 from fullmesh.report import model, view
+from fullmesh.result.types import FindingRow, LinkRow, Result
 
 WORSE, BETTER, OTHER = "worse", "better", "other"
 MARKS = {WORSE: "↓", BETTER: "↑", OTHER: "·"}
@@ -20,6 +21,11 @@ COLLECTIVE_RATIO = 2.0
 SPREADS = 3.0  # a link stands out when it moved this many spreads further than its cluster
 RANKED = {"passed": 0, "skipped": 1, "not_run": 2, "failed": 3}
 MOST = 200
+K = TypeVar("K", bound=Hashable)
+RATES: tuple[tuple[Literal["bus_gbit_s", "latency_us"], str, str, bool], ...] = (
+    ("bus_gbit_s", "all_reduce, bus bandwidth", "Gbit/s", True),
+    ("latency_us", "all_reduce, smallest", "µs", False),
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ class Comparison:
         return any(change.kind == WORSE for change in self.changes)
 
 
-def rung_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+def rung_changes(old: Result, new: Result) -> list[Change]:
     """Rungs with another status."""
     before = {rung["id"]: rung for rung in old["rungs"]}
     found = []
@@ -77,12 +83,12 @@ def rung_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]
     return found
 
 
-def identity(finding: Mapping[str, Any]) -> tuple[str, ...]:
+def identity(finding: FindingRow) -> tuple[str, ...]:
     """What makes two findings the same one: not their words, which hold figures."""
-    return tuple(str(finding.get(key, "")) for key in ("code", "node", "peer", "direction"))
+    return finding["code"], finding["node"], finding["peer"], finding["direction"]
 
 
-def finding_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+def finding_changes(old: Result, new: Result) -> list[Change]:
     """Findings that are new or gone."""
     before = {identity(finding): finding for finding in old["findings"]}
     after = {identity(finding): finding for finding in new["findings"]}
@@ -104,9 +110,7 @@ def spread(ratios: Sequence[float]) -> float:
     return 1.4826 * median(abs(ratio - middle) for ratio in ratios)
 
 
-def moved(
-    before: Mapping[Any, float], after: Mapping[Any, float], least: float
-) -> dict[Any, float]:
+def moved(before: Mapping[K, float], after: Mapping[K, float], least: float) -> dict[K, float]:
     """Links whose figure changed beyond the noise, as the logarithm of after/before."""
     both = {k: (before[k], after[k]) for k in after if before.get(k, 0) > 0 and after[k] > 0}
     ratios = {key: math.log(new / old) for key, (old, new) in both.items()}
@@ -116,7 +120,7 @@ def moved(
     return {key: ratio for key, ratio in ratios.items() if abs(ratio) > limit}
 
 
-def link_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+def link_changes(old: Result, new: Result) -> list[Change]:
     """Links with another state, latency or bandwidth."""
     before, after = model.by_pair(old), model.by_pair(new)
     found = []
@@ -129,14 +133,13 @@ def link_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]
     return found + latency_changes(before, after) + rate_changes(before, after)
 
 
-Links = Mapping[tuple[str, str], Mapping[str, Any]]
+Links = Mapping[tuple[str, str], LinkRow]
 
 
 def latency_changes(before: Links, after: Links) -> list[Change]:
     """Round trips that changed beyond the noise."""
     old, new = (
-        {p: float(x["rtt_ms"]) for p, x in links.items() if x["rtt_ms"]}
-        for links in (before, after)
+        {p: x["rtt_ms"] for p, x in links.items() if x["rtt_ms"]} for links in (before, after)
     )
     found = []
     for pair, ratio in moved(old, new, LATENCY_RATIO).items():
@@ -161,13 +164,10 @@ def rate_changes(before: Links, after: Links) -> list[Change]:
     return found
 
 
-def collective_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+def collective_changes(old: Result, new: Result) -> list[Change]:
     """all_reduce's figures, when both runs have them."""
     found = []
-    for key, what, unit, high_is_good in (
-        ("bus_gbit_s", "all_reduce, bus bandwidth", "Gbit/s", True),
-        ("latency_us", "all_reduce, smallest", "µs", False),
-    ):
+    for key, what, unit, high_is_good in RATES:
         was, now = old["collectives"].get(key), new["collectives"].get(key)
         if not was or not now or max(was / now, now / was) <= COLLECTIVE_RATIO:
             continue
@@ -177,7 +177,7 @@ def collective_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[C
     return found
 
 
-def node_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+def node_changes(old: Result, new: Result) -> list[Change]:
     """Nodes that came or went, and versions and settings of those that stayed."""
     found = [
         Change(OTHER, "node", name, "", "new") for name in new["nodes"] if name not in old["nodes"]
@@ -189,11 +189,12 @@ def node_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]
     ]
     stayed = [name for name in new["nodes"] if name in old["nodes"]]
     by_change: dict[tuple[str, str, str], list[str]] = {}
-    for group, key, label in [("", name, label) for name, label in view.VERSIONS] + list(
-        view.FACTS
-    ):
+    was_held, is_held = (
+        {name: view.properties(held["nodes"][name]) for name in stayed} for held in (old, new)
+    )
+    for label in view.LABELS:
         for name in stayed:
-            was, now = (view.value_of(held["nodes"][name], group, key) for held in (old, new))
+            was, now = was_held[name][label], is_held[name][label]
             if was != now:
                 by_change.setdefault((label, was or "none", now or "none"), []).append(name)
     return found + [
@@ -202,7 +203,7 @@ def node_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]
     ]
 
 
-def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Comparison:
+def compare(old: Result, new: Result) -> Comparison:
     """What changed from an older run to a newer one."""
     old, new = model.scrub(old), model.scrub(new)
     found = [

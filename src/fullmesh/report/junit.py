@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Literal
 
 from fullmesh.report import model
 from fullmesh.report.model import scrub
+from fullmesh.result.types import FindingRow, Result
 
-PROPERTIES = ("fullmesh", "run", "verdict", "firewall_mode", "lab")
+PROPERTIES: tuple[Literal["fullmesh", "run", "verdict", "firewall_mode", "lab"], ...] = (
+    "fullmesh",
+    "run",
+    "verdict",
+    "firewall_mode",
+    "lab",
+)
 
 
 def case(suite: ET.Element, group: str, name: str, seconds: float = 0.0) -> ET.Element:
@@ -23,19 +30,19 @@ def fail(parent: ET.Element, kind: str, message: str, text: str = "") -> None:
     ET.SubElement(parent, "failure", {"type": kind, "message": message}).text = text or message
 
 
-def told(result: Mapping[str, Any], rung: str) -> str:
+def told(result: Result, rung: str) -> str:
     """The findings of a rung as text."""
-    return "\n".join(_text(f) for f in result["findings"] if f.get("rung") == rung)
+    return "\n".join(_text(f) for f in result["findings"] if f["rung"] == rung)
 
 
-def _text(finding: Mapping[str, Any]) -> str:
+def _text(finding: FindingRow) -> str:
     lines = [model.sentence(finding)]
     lines += [f"{label}: {value}" for label, value in model.evidence(finding)]
-    lines += [f"follows: {model.sentence(child)}" for child in model.followers(finding)]
+    lines += [f"follows: {model.sentence(child)}" for child in finding.get("follows", [])]
     return "\n".join(lines)
 
 
-def rungs(suite: ET.Element, result: Mapping[str, Any]) -> None:
+def rungs(suite: ET.Element, result: Result) -> None:
     """A case for each rung."""
     for rung in result["rungs"]:
         made = case(suite, "ladder", f"{rung['id']} {rung['name']}", rung["seconds"])
@@ -46,7 +53,7 @@ def rungs(suite: ET.Element, result: Mapping[str, Any]) -> None:
             ET.SubElement(made, "skipped", {"message": message})
 
 
-def links(suite: ET.Element, result: Mapping[str, Any]) -> None:
+def links(suite: ET.Element, result: Result) -> None:
     """A case for each ordered pair of nodes."""
     for link in result["links"]:
         name = f"{link['from']} -> {link['to']}"
@@ -56,10 +63,10 @@ def links(suite: ET.Element, result: Mapping[str, Any]) -> None:
             fail(made, link["verdict"], f"{name} is {link['verdict'].replace('_', ' ')}", ports)
 
 
-def findings(suite: ET.Element, result: Mapping[str, Any]) -> None:
+def findings(suite: ET.Element, result: Result) -> None:
     """A case for each finding; a warning passes and says what it is."""
     for finding in result["findings"]:
-        place = finding.get("direction") or finding.get("node") or "cluster"
+        place = finding["direction"] or finding["node"] or "cluster"
         made = case(suite, "findings", f"{finding['code']} {place}")
         if finding["severity"] == "warning":
             ET.SubElement(made, "system-out").text = _text(finding)
@@ -67,18 +74,17 @@ def findings(suite: ET.Element, result: Mapping[str, Any]) -> None:
             fail(made, finding["code"], model.sentence(finding), _text(finding))
 
 
-def suite(root: ET.Element, name: str, result: Mapping[str, Any]) -> ET.Element:
+def suite(root: ET.Element, name: str, result: Result) -> ET.Element:
     """An empty suite."""
     about = {
         "name": f"fullmesh.{name}",
-        "timestamp": str(result["started"])[:19],
+        "timestamp": result["started"][:19],
         "hostname": "controller",
     }
     made = ET.SubElement(root, "testsuite", about)
     properties = ET.SubElement(made, "properties")
     for key in PROPERTIES:
-        value = str(result.get(key, ""))
-        ET.SubElement(properties, "property", {"name": key, "value": value})
+        ET.SubElement(properties, "property", {"name": key, "value": result[key]})
     return made
 
 
@@ -97,7 +103,7 @@ def count(made: ET.Element, seconds: float) -> dict[str, int]:
     return numbers
 
 
-def render(raw: Mapping[str, Any]) -> str:
+def render(raw: Result) -> str:
     """The whole file."""
     result = scrub(raw)
     root = ET.Element("testsuites", {"name": f"fullmesh {result['run']}"})

@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -16,6 +14,7 @@ from markupsafe import Markup
 from fullmesh.report import model, view
 from fullmesh.report.compare import Comparison
 from fullmesh.report.model import scrub
+from fullmesh.result.types import Result
 
 HERE = Path(__file__).parent
 
@@ -30,7 +29,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(evidence=model.evidence, followers=model.followers)
+    made.globals.update(evidence=model.evidence)
     made.filters["figure"] = view.number
     return made
 
@@ -43,7 +42,7 @@ def asset(name: str) -> tuple[Markup, str]:
     return Markup(text), f"sha256-{digest}"  # noqa: S704 (our own file, not a value)
 
 
-def embedded(data: Mapping[str, Any]) -> Markup:
+def embedded(data: view.Detail) -> Markup:
     """JSON inside a script element: no character of it can end the element or start a comment."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
     for character in "<>&":
@@ -51,7 +50,7 @@ def embedded(data: Mapping[str, Any]) -> Markup:
     return Markup(text)  # noqa: S704 (no <, > or & is left)
 
 
-def render(raw: Mapping[str, Any], against: Comparison | None = None) -> str:
+def render(raw: Result, against: Comparison | None = None) -> str:
     """The page of a result, with what changed against another run when it is given."""
     result = scrub(raw)
     word, more = model.verdict_words(result)
@@ -93,7 +92,7 @@ def render(raw: Mapping[str, Any], against: Comparison | None = None) -> str:
     )
 
 
-def _log_lines(raw: Mapping[str, Any]) -> dict[int, list[str]]:
+def _log_lines(raw: Result) -> dict[int, list[str]]:
     """Logs keep their lines; everything else in a result is one line."""
     return {
         rank.get("rank", -1): [scrub(line) for line in str(rank["log"]).splitlines()]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fullmesh import result as results
 from fullmesh.report import model
 from fullmesh.report.model import headline, loud_notes, scrub
+from fullmesh.result import read
+from fullmesh.result.types import FindingRow, LinkRow, Result
 
 OK, PROBLEM, USAGE = 0, 1, 2
 COLOURS = {"passed": "green", "failed": "bold red", "skipped": "yellow", "not_run": "dim"}
@@ -22,14 +22,14 @@ PLAIN_WIDTH = 120
 MATRIX_NODES = 8  # a wider matrix does not fit 80 columns; report.html has it
 
 
-def finding_lines(finding: Mapping[str, Any]) -> list[str]:
+def finding_lines(finding: FindingRow) -> list[str]:
     """A finding as text, with what follows from it."""
     lines = [model.sentence(finding)]
     lines += [f"    {label:<9}{value}" for label, value in model.evidence(finding)]
-    return lines + [f"    follows  {model.sentence(child)}" for child in model.followers(finding)]
+    return lines + [f"    follows  {model.sentence(child)}" for child in finding.get("follows", [])]
 
 
-def summary_lines(result: Mapping[str, Any]) -> list[str]:
+def summary_lines(result: Result) -> list[str]:
     """The whole summary without any decoration; Ansible shows this."""
     result = scrub(result)
     lines = [headline(result)]
@@ -44,7 +44,7 @@ def summary_lines(result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def failure(result: Mapping[str, Any]) -> str:
+def failure(result: Result) -> str:
     """Name the failed rungs and every cause, a line each."""
     result = scrub(result)
     names = [f"{r['id']} ({r['name']})" for r in result["rungs"] if r["status"] == "failed"]
@@ -52,7 +52,7 @@ def failure(result: Mapping[str, Any]) -> str:
     return "\n".join([f"failed: {', '.join(names)}", *causes])
 
 
-def ladder(result: Mapping[str, Any]) -> Table:
+def ladder(result: Result) -> Table:
     """The rungs as a table."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("rung", "what", "status"):
@@ -71,7 +71,7 @@ def ladder(result: Mapping[str, Any]) -> Table:
     return table
 
 
-def cell(link: Mapping[str, Any] | None) -> str:
+def cell(link: LinkRow | None) -> str:
     """One link of the matrix: its letter and its round trip, or what is wrong with it."""
     if link is None:
         return "[dim]?[/]"
@@ -83,7 +83,7 @@ def cell(link: Mapping[str, Any] | None) -> str:
     return " ".join(parts) or "open"
 
 
-def matrix(result: Mapping[str, Any]) -> Table | None:
+def matrix(result: Result) -> Table | None:
     """Every ordered pair, for few nodes; None when nothing was tried or there are many."""
     links = model.by_pair(result)
     nodes = list(result["plan"].get("nodes") or result["nodes"])
@@ -99,7 +99,7 @@ def matrix(result: Mapping[str, Any]) -> Table | None:
     return table
 
 
-def figures(result: Mapping[str, Any]) -> list[str]:
+def figures(result: Result) -> list[str]:
     """Links and collectives in a line each."""
     lines = []
     links = result["links"]
@@ -116,7 +116,7 @@ def figures(result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def draw(raw: Mapping[str, Any], console: Console) -> None:
+def draw(raw: Result, console: Console) -> None:
     """Print everything."""
     result = scrub(raw)
     colour = "bold green" if result["verdict"] == "ok" else "bold red"
@@ -130,12 +130,11 @@ def draw(raw: Mapping[str, Any], console: Console) -> None:
         console.print(table)
     for text in figures(result):
         console.print(escape(text))
-    unseen = model.could_not_look(result)
-    for row in unseen:
+    for row in result.get("not_looked_at", []):
         console.print(escape(f"not looked at: {row['node']}: {row['what']}: {row['why']}"))
     for finding in result["findings"]:
         first, *rest = finding_lines(finding)
-        console.print(f"[{SEVERITIES.get(finding['severity'], 'bold')}]{escape(first)}[/]")
+        console.print(f"[{SEVERITIES[finding['severity']]}]{escape(first)}[/]")
         for line in rest:
             console.print(escape(line), highlight=False, soft_wrap=True)
 
@@ -150,7 +149,7 @@ def make_console(stream: TextIO) -> Console:
 def print_summary(path: Path | str, stream: TextIO | None = None) -> int:
     """Print the result at *path*; returns 0 when all is well, 1 for a problem, 2 when it cannot be read."""
     try:
-        result = results.load(Path(path))
+        result = read.load(Path(path))
     except ValueError as error:
         sys.stderr.write(f"fullmesh: {error}\n")
         return USAGE

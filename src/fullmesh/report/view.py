@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from fullmesh.report import model
 from fullmesh.report.heat import Heat, bounds, heat, level_of
 from fullmesh.report.model import OPEN, SELF, UNKNOWN, rate, state_of
+from fullmesh.result.types import Inner, LinkRow, NodeSummary, Result, RungId, RungRow
 
 TABLE_NODES = 8  # up to here the matrix is a table with its figures in it
 MOST_BROKEN = 400  # links listed one by one
@@ -22,7 +23,8 @@ STATUS = {
     "skipped": ("○", "skipped", "mild"),
     "not_run": ("-", "not run", "mild"),
 }
-VERSIONS = (
+Property = Literal["os", "kernel", "python", "torch", "torch_nccl", "nccl"]
+VERSIONS: tuple[tuple[Property, str], ...] = (
     ("os", "operating system"),
     ("kernel", "kernel"),
     ("python", "Python"),
@@ -44,6 +46,26 @@ FACTS = (
     ("limits", "nofile", "open files"),
     ("limits", "memlock", "locked memory"),
 )
+
+
+LABELS = tuple(row[-1] for row in (*VERSIONS, *FACTS))
+
+
+class ShownRung(RungRow):
+    """A rung, with its symbol, its word, its CSS class and its share of the time in percent."""
+
+    letter: str
+    word: str
+    kind: str
+    width: float
+
+
+class Detail(TypedDict, total=False):
+    """What the page's script shows of a link: rows of numbers, short since there may be 40,000."""
+
+    nodes: list[str]
+    words: list[str]
+    rows: list[list[Any]]
 
 
 @dataclass(frozen=True)
@@ -85,7 +107,7 @@ class Version:
         return bool(self.others)
 
 
-def nodes_of(result: Mapping[str, Any]) -> list[str]:
+def nodes_of(result: Result) -> list[str]:
     """The nodes in the plan's order."""
     return list(result["plan"].get("nodes") or result["nodes"])
 
@@ -102,7 +124,7 @@ def short(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")
 
 
-def cell_of(link: Mapping[str, Any] | None) -> Cell:
+def cell_of(link: LinkRow | None) -> Cell:
     """One link as the table shows it."""
     if link is None:
         return Cell(UNKNOWN, "?", "not tried", [])
@@ -118,7 +140,7 @@ def cell_of(link: Mapping[str, Any] | None) -> Cell:
     return Cell(OPEN, state.letter, "open", [line for line in lines if line])
 
 
-def table(result: Mapping[str, Any]) -> list[tuple[str, list[Cell | None]]]:
+def table(result: Result) -> list[tuple[str, list[Cell | None]]]:
     """The matrix as rows of cells; None on the diagonal."""
     links, nodes = model.by_pair(result), nodes_of(result)
     return [
@@ -127,7 +149,7 @@ def table(result: Mapping[str, Any]) -> list[tuple[str, list[Cell | None]]]:
     ]
 
 
-def state_heat(nodes: Sequence[str], links: Mapping[tuple[str, str], Mapping[str, Any]]) -> Heat:
+def state_heat(nodes: Sequence[str], links: Mapping[tuple[str, str], LinkRow]) -> Heat:
     """The matrix by state."""
 
     def kind(row: int, column: int) -> str:
@@ -182,13 +204,13 @@ def level_heat(
     return heat(scale.name, scale.title, nodes, kind, legend)
 
 
-def heats(result: Mapping[str, Any]) -> list[Heat]:
+def heats(result: Result) -> list[Heat]:
     """The pictures of a matrix that is too wide for a table."""
     nodes, links = nodes_of(result), model.by_pair(result)
     if not links or len(nodes) <= TABLE_NODES:
         return []
     good = {pair: link for pair, link in links.items() if link["verdict"] == OPEN}
-    rtt = {p: float(link["rtt_ms"]) for p, link in good.items() if link["rtt_ms"] is not None}
+    rtt = {p: link["rtt_ms"] for p, link in good.items() if link["rtt_ms"] is not None}
     rates = {pair: value for pair, link in good.items() if (value := rate(link)) is not None}
     drawn = [
         state_heat(nodes, links),
@@ -198,7 +220,7 @@ def heats(result: Mapping[str, Any]) -> list[Heat]:
     return [one for one in drawn if one is not None]
 
 
-def detail_data(result: Mapping[str, Any]) -> dict[str, Any]:
+def detail_data(result: Result) -> Detail:
     """The figures of every link in short form, for the pointer and the keyboard; empty for a table."""
     nodes, links = nodes_of(result), model.by_pair(result)
     if not links or len(nodes) <= TABLE_NODES:
@@ -223,17 +245,17 @@ def detail_data(result: Mapping[str, Any]) -> dict[str, Any]:
     return {"nodes": nodes, "words": words, "rows": rows}
 
 
-def _share(held: Sequence[Mapping[str, Any]], wanted: int) -> str:
+def _share(held: Sequence[LinkRow], wanted: int) -> str:
     good = sum(link["verdict"] == OPEN for link in held)
     return f"{good} of {wanted}"
 
 
-def node_rows(result: Mapping[str, Any]) -> list[NodeRow]:
+def node_rows(result: Result) -> list[NodeRow]:
     """The matrix by node, those with trouble first."""
     nodes = nodes_of(result)
-    out: dict[str, list[Mapping[str, Any]]] = {name: [] for name in nodes}
-    into: dict[str, list[Mapping[str, Any]]] = {name: [] for name in nodes}
-    for link in result.get("links") or []:
+    out: dict[str, list[LinkRow]] = {name: [] for name in nodes}
+    into: dict[str, list[LinkRow]] = {name: [] for name in nodes}
+    for link in result["links"]:
         out.setdefault(link["from"], []).append(link)
         into.setdefault(link["to"], []).append(link)
     found = [_node_row(result, name, out[name], into[name], len(nodes) - 1) for name in nodes]
@@ -241,10 +263,10 @@ def node_rows(result: Mapping[str, Any]) -> list[NodeRow]:
 
 
 def _node_row(
-    result: Mapping[str, Any],
+    result: Result,
     name: str,
-    out: Sequence[Mapping[str, Any]],
-    into: Sequence[Mapping[str, Any]],
+    out: Sequence[LinkRow],
+    into: Sequence[LinkRow],
     wanted: int,
 ) -> NodeRow:
     trouble = Counter(x["verdict"] for x in (*out, *into) if x["verdict"] != OPEN)
@@ -252,7 +274,7 @@ def _node_row(
     rtts = [link["rtt_ms"] for link in (*out, *into) if link["rtt_ms"] is not None]
     return NodeRow(
         name=name,
-        address=str(result["nodes"].get(name, {}).get("address", "")),
+        address=result["nodes"][name]["address"] if name in result["nodes"] else "",
         out=_share(out, wanted),
         into=_share(into, wanted),
         worst=words,
@@ -262,32 +284,33 @@ def _node_row(
     )
 
 
-def broken_links(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def broken_links(result: Result) -> list[LinkRow]:
     """Links that are not open, worst first."""
     order = {word: index for index, word in enumerate(model.WORST)}
-    found = [link for link in result.get("links") or [] if link["verdict"] != OPEN]
+    found = [link for link in result["links"] if link["verdict"] != OPEN]
     return sorted(found, key=lambda link: order.get(link["verdict"], len(order)))
 
 
-def slow_links(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def slow_links(result: Result) -> list[LinkRow]:
     """The open links with the longest round trips."""
-    found = [link for link in result.get("links") or [] if link["rtt_ms"] is not None]
-    return sorted(found, key=lambda link: -float(link["rtt_ms"]))[:MOST_SLOW]
+    found = [link for link in result["links"] if link["rtt_ms"] is not None]
+    return sorted(found, key=lambda link: -(link["rtt_ms"] or 0.0))[:MOST_SLOW]
 
 
-def value_of(node: Mapping[str, Any], group: str, name: str) -> str:
-    """A version or an observed setting of a node, as text."""
-    held = node.get(name) if not group else (node.get("facts", {}).get(group) or {}).get(name)
-    return "" if held is None else " ".join(str(held).split())
+def properties(node: NodeSummary) -> dict[str, str]:
+    """What is compared of a node, by its label: its versions and observed settings, as text."""
+    found: dict[str, object] = {label: node[key] for key, label in VERSIONS}
+    for group, key, label in FACTS:
+        found[label] = (node["facts"].get(group) or {}).get(key)
+    return {k: "" if held is None else " ".join(str(held).split()) for k, held in found.items()}
 
 
-def versions(result: Mapping[str, Any]) -> list[Version]:
+def versions(result: Result) -> list[Version]:
     """Every property that at least one node has, with what most nodes have and who differs."""
-    wanted = [("", name, label) for name, label in VERSIONS] + list(FACTS)
     found = []
-    nodes = result["nodes"]
-    for group, name, label in wanted:
-        values = {node: value_of(held, group, name) for node, held in nodes.items()}
+    held_by = {name: properties(node) for name, node in result["nodes"].items()}
+    for label in LABELS:
+        values = {name: held[label] for name, held in held_by.items()}
         if not any(values.values()):
             continue
         common = Counter(values.values()).most_common(1)[0][0]
@@ -307,12 +330,12 @@ def names(held: Sequence[str]) -> str:
     return shown if len(held) <= MOST_NAMES else f"{shown} and {len(held) - MOST_NAMES} more"
 
 
-def rungs(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+def rungs(result: Result) -> list[ShownRung]:
     """The ladder with symbols, and each rung's share of the time."""
     longest = max([rung["seconds"] for rung in result["rungs"]] or [0.0]) or 1.0
-    found = []
+    found: list[ShownRung] = []
     for rung in result["rungs"]:
-        letter, word, kind = STATUS.get(rung["status"], ("?", rung["status"], "mild"))
+        letter, word, kind = STATUS[rung["status"]]
         width = max(1.0, 100 * rung["seconds"] / longest)
         found.append(
             {**rung, "letter": letter, "word": word, "kind": kind, "width": round(width, 1)}
@@ -320,11 +343,11 @@ def rungs(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def looked_at(result: Mapping[str, Any]) -> list[str]:
+def looked_at(result: Result) -> list[str]:
     """What this run measured, in sentences."""
     lines = []
     size, links = len(nodes_of(result)), result.get("links") or []
-    held = sum(1 for node in result["nodes"].values() if node.get("facts"))
+    held = sum(1 for node in result["nodes"].values() if node["facts"])
     if held:
         lines.append(
             f"{held} of {size} nodes were looked at: addresses, names, clocks, versions, limits."
@@ -345,14 +368,14 @@ def looked_at(result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _detail(result: Mapping[str, Any], rung: str, key: str) -> Any:
+def _detail(result: Result, rung: RungId, key: str) -> Any:
     for held in result["rungs"]:
         if held["id"] == rung:
             return held["details"].get(key)
     return None
 
 
-def logs(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+def logs(result: Result) -> list[Inner]:
     """The last words of ranks that did not come to the end."""
     ranks = _detail(result, "L3", "ranks") or []
     return [rank for rank in ranks if rank.get("log") and rank.get("step") != "done"]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from fullmesh import result as results
 from fullmesh.report import junit, page
 from fullmesh.report.compare import Comparison
+from fullmesh.result import read
+from fullmesh.result.types import Result
 
 HTML, JUNIT = "report.html", "junit.xml"
 
@@ -37,7 +36,7 @@ def keep(runs: Path, run: str, text: str) -> Path:
     return folder / "result.json"
 
 
-def write(folder: Path, result: Mapping[str, Any], against: Comparison | None = None) -> list[Path]:
+def write(folder: Path, result: Result, against: Comparison | None = None) -> list[Path]:
     """Write both files of a result into a directory; returns their paths."""
     replace(folder / JUNIT, junit.render(result))
     replace(folder / HTML, page.render(result, against))
@@ -50,4 +49,4 @@ def write_beside(path: Path, against: Comparison | None = None) -> list[Path]:
     Raises:
         ValueError: it is no result.
     """
-    return write(path.parent, results.load(path), against)
+    return write(path.parent, read.load(path), against)

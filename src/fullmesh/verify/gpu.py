@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 from fullmesh.observed.survey import Card, Gpus
 from fullmesh.verify.model import WARNING, Finding, Seen, in_words
@@ -40,15 +40,39 @@ def transport_of(said: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def parse_nccl_tests(text: str) -> dict[str, Any]:
+class TestSize(TypedDict):
+    """A size of nccl-tests with its bus bandwidth out of place, GB/s."""
+
+    bytes: int
+    bus_gb_s: float
+
+
+class NcclTests(TypedDict):
+    """What nccl-tests printed.
+
+    Attributes:
+        wrong: values out of bounds, None when it did not get to its last line.
+        average: GB/s, None as well.
+    """
+
+    rows: list[TestSize]
+    wrong: int | None
+    average: float | None
+
+
+class NcclTestsEnd(NcclTests):
+    """The same, with its exit code and last words."""
+
+    code: int
+    last: str
+
+
+def parse_nccl_tests(text: str) -> NcclTests:
     """Read what ``all_reduce_perf`` of nccl-tests prints.
 
-    Returns:
-        ``rows`` (``bytes``, ``bus_gb_s`` out of place), ``wrong`` (values out of bounds, None when it did not get to
-        its last line), ``average`` (GB/s, None as well). Before 2.13 the table has no ``root`` and the last column of
-        each half is the largest error instead of a count.
+    Before 2.13 the table has no ``root`` and the last column of each half is the largest error instead of a count.
     """
-    rows = []
+    rows: list[TestSize] = []
     for line in text.splitlines():
         match = TABLE_ROW.match(line)
         if not match:
@@ -170,9 +194,9 @@ def rule_bandwidth(seen: Seen) -> Iterator[Finding]:
     )
 
 
-def tests_of(seen: Seen) -> dict[str, dict[str, Any]]:
+def tests_of(seen: Seen) -> dict[str, NcclTestsEnd]:
     """Node -> what nccl-tests printed there, read, with its exit code and last words."""
-    found = {}
+    found: dict[str, NcclTestsEnd] = {}
     for name, _, told, _ in ranks_of(seen):
         data = event_data(told, "nccl_tests")
         if data.get("applicable"):
@@ -231,7 +255,7 @@ def rule_slow_node(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def details(seen: Seen) -> dict[str, Any]:
+def details(seen: Seen) -> Mapping[str, object]:
     """What rung L7 keeps."""
     name, speed, kind = expected_speed(seen)
     return {
@@ -248,7 +272,7 @@ def details(seen: Seen) -> dict[str, Any]:
     }
 
 
-def training(seen: Seen) -> dict[str, Any]:
+def training(seen: Seen) -> Mapping[str, object]:
     """What rung L8 keeps: each job's end, as the first rank saw it."""
     for _, _, told, _ in ranks_of(seen):
         jobs = {

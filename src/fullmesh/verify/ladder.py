@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from fullmesh.model.faults import Fault
+from fullmesh.result.types import RankRow, RungId, Status
 from fullmesh.verify import gpu as verify_gpu
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs as verify_links
@@ -96,7 +97,7 @@ CODES: dict[str, str] = {
     "VC-807": "FSDP does not shard, or trains something else",
     "VC-808": "a training step failed or hung",
 }
-JOB_RUNGS = ("L3", "L4", "L5", "L7", "L8")
+JOB_RUNGS: tuple[RungId, ...] = ("L3", "L4", "L5", "L7", "L8")
 NOT_ASKED = "not asked for (verify_cluster_rungs)"
 LIMITS = {
     "verify_cluster_deadline": (10, 3600),
@@ -223,7 +224,11 @@ def slowest(seen: Seen, part: str, inner: str = "") -> float:
 
 
 def simple_rung(
-    seen: Seen, rung: str, found: Sequence[Finding], seconds: float, details: Mapping[str, Any]
+    seen: Seen,
+    rung: RungId,
+    found: Sequence[Finding],
+    seconds: float,
+    details: Mapping[str, object],
 ) -> Rung:
     """A rung that was measured on all nodes."""
     if rung not in seen.rungs:
@@ -255,7 +260,7 @@ def link_rung(seen: Seen, found: Sequence[Finding], why_not_outside: str) -> Run
     return rung
 
 
-def details_of(seen: Seen, rung: str, table: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def details_of(seen: Seen, rung: str, table: Sequence[RankRow]) -> Mapping[str, object]:
     """What is kept of a rung of the job."""
     if rung == "L7":
         return verify_gpu.details(seen)
@@ -273,7 +278,7 @@ def job_rungs(seen: Seen, found: Sequence[Finding], why_not: str) -> list[Rung]:
             rungs.append(Rung(rung, SKIPPED, NOT_ASKED))
             continue
         if why_not:
-            word = SKIPPED if seen.check_mode else NOT_RUN
+            word: Status = SKIPPED if seen.check_mode else NOT_RUN
             rungs.append(Rung(rung, word, why_not))
             continue
         broken = next((r for r in rungs if r.status == FAILED), None)

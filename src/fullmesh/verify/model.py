@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypedDict, cast
+from dataclasses import dataclass, field
+from typing import Any, Final, TypedDict, cast
 
 from fullmesh.model.types import Plan
 from fullmesh.observed.ladder import Facts, Look, Probe
 from fullmesh.observed.ranks import Collected, Started
 from fullmesh.observed.survey import Survey
+from fullmesh.result.types import (
+    FindingRow,
+    FoldedRow,
+    RungId,
+    RungRow,
+    Severity,
+    Status,
+)
 from fullmesh.verify.survey import survey_of
 
-ERROR, WARNING = "error", "warning"
-PASSED, FAILED, SKIPPED, NOT_RUN = "passed", "failed", "skipped", "not_run"
-RUNGS = {
+ERROR: Final = "error"
+WARNING: Final = "warning"
+PASSED: Final = "passed"
+FAILED: Final = "failed"
+SKIPPED: Final = "skipped"
+NOT_RUN: Final = "not_run"
+RUNGS: dict[RungId, str] = {
     "L0": "nodes agree with the plan",
     "L1": "names, clocks, versions, limits",
     "L2": "every link, both directions",
@@ -49,7 +61,7 @@ class Finding:
     """
 
     code: str
-    rung: str
+    rung: RungId
     cause: str
     node: str = ""
     peer: str = ""
@@ -58,35 +70,46 @@ class Finding:
     seen: str = ""
     expected: str = ""
     fix: str = ""
-    severity: str = ERROR
+    severity: Severity = ERROR
     pairs: tuple[tuple[str, str], ...] = ()
     kinds: tuple[str, ...] = ()
     follows: tuple[Finding, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
+    def folded(self) -> FoldedRow:
+        """Plain data for the result, without what follows."""
+        return {
+            "code": self.code,
+            "rung": self.rung,
+            "cause": self.cause,
+            "node": self.node,
+            "peer": self.peer,
+            "port": self.port,
+            "direction": self.direction,
+            "seen": self.seen,
+            "expected": self.expected,
+            "fix": self.fix,
+            "severity": self.severity,
+            "pairs": [list(pair) for pair in self.pairs],
+            "kinds": list(self.kinds),
+            "page": page_of(self.code),
+        }
+
+    def as_dict(self) -> FindingRow:
         """Plain data for the result."""
-        found = asdict(self)
-        found["pairs"] = [list(pair) for pair in self.pairs]
-        found["kinds"] = list(self.kinds)
-        found["page"] = page_of(self.code)
-        found["follows"] = [
-            {key: value for key, value in one.as_dict().items() if key != "follows"}
-            for one in self.follows
-        ]
-        return found
+        return {**self.folded(), "follows": [one.folded() for one in self.follows]}
 
 
 @dataclass(frozen=True)
 class Rung:
     """How far the ladder was climbed."""
 
-    id: str
-    status: str
+    id: RungId
+    status: Status
     reason: str = ""
     seconds: float = 0.0
-    details: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, object] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> RungRow:
         """Plain data for the result."""
         return {
             "id": self.id,

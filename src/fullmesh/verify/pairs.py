@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import Pair, Port, Verdict
+from fullmesh.observed.ladder import Pair, PeerKind, Port, Verdict
+from fullmesh.result.types import LinkRow, PortRow
 from fullmesh.verify.model import WARNING, Finding, Seen, in_words
 
 OPEN: Verdict = "open"
@@ -97,7 +98,7 @@ def worst(verdicts: Sequence[Verdict]) -> Verdict:
     return min(verdicts, key=VERDICTS.index)
 
 
-def matrix(seen: Seen) -> list[dict[str, Any]]:
+def matrix(seen: Seen) -> list[LinkRow]:
     """One row for each ordered pair that was tried."""
     rows = []
     for source in seen.plan["nodes"]:
@@ -108,36 +109,38 @@ def matrix(seen: Seen) -> list[dict[str, Any]]:
         for target, found in by_peer.items():
             verdict = worst([record["verdict"] for record in found])
             good = [record for record in found if record["verdict"] == OPEN]
-            rows.append(
-                {
-                    "from": source,
-                    "to": target,
-                    "verdict": verdict,
-                    "ms": round(median(r["ms"] for r in good), 3) if good else None,
-                    "rtt_ms": round(min(r["rtt_ms"] for r in good), 3) if good else None,
-                    "ports": [port_row(r) for r in found if r["verdict"] != OPEN],
-                    **rate_row(seen, source, target, found),
-                }
-            )
+            row: LinkRow = {
+                "from": source,
+                "to": target,
+                "verdict": verdict,
+                "ms": round(median(r["ms"] for r in good), 3) if good else None,
+                "rtt_ms": round(min(r["rtt_ms"] for r in good), 3) if good else None,
+                "ports": [port_row(r) for r in found if r["verdict"] != OPEN],
+            }
+            add_rates(row, seen, found)
+            rows.append(row)
     return rows
 
 
-def port_row(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A port that is not open."""
-    row = {"port": record["port"], "kind": record["kind"], "verdict": record["verdict"]}
-    return row | {key: record[key] for key in ("errno", "reached") if record.get(key)}
+def port_row(record: Pair) -> PortRow:
+    """A port of the plan that is not open."""
+    kind = cast("PeerKind", record["kind"])
+    row: PortRow = {"port": record["port"], "kind": kind, "verdict": record["verdict"]}
+    if errno := record.get("errno"):
+        row["errno"] = errno
+    if reached := record.get("reached"):
+        row["reached"] = reached
+    return row
 
 
-def rate_row(seen: Seen, source: str, target: str, found: Sequence[Pair]) -> dict[str, Any]:
-    """Share of segments that were lost on the way there, and the rate, where they were measured."""
-    row: dict[str, Any] = {}
+def add_rates(row: LinkRow, seen: Seen, found: Sequence[Pair]) -> None:
+    """Add the share of segments that were lost on the way there, and the rate, where they were measured."""
     sent = sum(record.get("segments", 0) for record in found)
     if sent:
         row["loss"] = round(sum(record.get("lost", 0) for record in found) / sent, 5)
-    for rate in seen.nodes.get(source, {}).get("links", {}).get("bandwidth", []):
-        if rate["node"] == target:
+    for rate in seen.nodes.get(row["from"], {}).get("links", {}).get("bandwidth", []):
+        if rate["node"] == row["to"]:
             row["mbit_s"] = rate["mbit_s"]
-    return row
 
 
 def on_wire(

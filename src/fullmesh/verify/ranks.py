@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fullmesh.observed.ranks import Ended, RankSaid
+from fullmesh.result.types import Collectives, RankRow, RungId
 from fullmesh.verify.model import Finding, Seen, in_words
 
-STEPS = {
+STEPS: dict[str, RungId] = {
     "import": "L3",
     "store": "L3",
     "rendezvous": "L3",
@@ -361,7 +362,7 @@ def rule_listeners(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def collectives(seen: Seen) -> dict[str, Any]:
+def collectives(seen: Seen) -> Collectives:
     """Times and rates over all ranks: the slowest counts."""
     slowest: dict[str, float] = {}
     unsupported: set[str] = set()
@@ -397,7 +398,7 @@ def seconds_of(seen: Seen, rung: str) -> float:
     return float(sum(value for step, value in spent.items() if STEPS[step] == rung))
 
 
-def rank_table(seen: Seen) -> list[dict[str, Any]]:
+def rank_table(seen: Seen) -> list[RankRow]:
     """Every rank in one line, with its last words when it did not get through."""
     return [
         {

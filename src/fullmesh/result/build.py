@@ -1,4 +1,4 @@
-"""The result of a verification: one dictionary, written as ``runs/<time>/result.json`` (docs/result.md)."""
+"""Puts the result of a verification together, as ``runs/<time>/result.json`` has it (docs/result.md)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import Final
 
-from fullmesh import __version__
+from fullmesh import __version__, contract
 from fullmesh.diagnose.deepen import deepened
+from fullmesh.result import read
+from fullmesh.result.types import NodeSummary, NoteRow, Result, RungId
 from fullmesh.verify import ladder as verify
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs as verify_links
@@ -19,9 +19,8 @@ from fullmesh.verify import ranks as verify_ranks
 from fullmesh.verify import software as verify_software
 from fullmesh.verify.model import FAILED, Finding, Rung, Seen
 
-SCHEMA = 1
-SCHEMA_PATH = Path(__file__).parent / "schema" / f"result-{SCHEMA}.json"
-COLLECTIVES = ("L3", "L4", "L5", "L7", "L8")
+SCHEMA: Final = 1
+COLLECTIVES: tuple[RungId, ...] = ("L3", "L4", "L5", "L7", "L8")
 
 
 @dataclass(frozen=True)
@@ -47,24 +46,7 @@ class Run:
     why_not_outside: str = ""
 
 
-@cache
-def validator() -> Any:
-    """The schema, read once."""
-    # Slow to import (0.2 s), and every fork of Ansible that uses a filter imports this file.
-    from jsonschema import Draft202012Validator  # noqa: PLC0415 (see above)
-
-    return Draft202012Validator(json.loads(SCHEMA_PATH.read_text(encoding="utf-8")))
-
-
-def complaints(result: Any) -> list[str]:
-    """Where a result does not follow the schema."""
-    return [
-        f"{'/'.join(map(str, error.absolute_path)) or 'result'}: {error.message}"
-        for error in validator().iter_errors(result)
-    ]
-
-
-def node_summary(seen: Seen, name: str, system: str) -> dict[str, Any]:
+def node_summary(seen: Seen, name: str, system: str) -> NodeSummary:
     """What is worth keeping of one node."""
     facts = seen.facts(name)
     versions = facts.get("versions", {})
@@ -83,7 +65,7 @@ def node_summary(seen: Seen, name: str, system: str) -> dict[str, Any]:
     }
 
 
-def flat_notes(notes: Mapping[str, Sequence[Mapping[str, str]]]) -> list[dict[str, str]]:
+def flat_notes(notes: Mapping[str, Sequence[Mapping[str, str]]]) -> list[NoteRow]:
     """Notes of all nodes, each with its node."""
     return [
         {"node": node, "code": str(note["code"]), "text": str(note["text"])}
@@ -98,9 +80,7 @@ def seconds_between(started: str, finished: str) -> float:
     return round(max(0.0, spent.total_seconds()), 3)
 
 
-def assemble(
-    seen: Seen, run: Run, rungs: Sequence[Rung], found: Sequence[Finding]
-) -> dict[str, Any]:
+def assemble(seen: Seen, run: Run, rungs: Sequence[Rung], found: Sequence[Finding]) -> Result:
     """Put everything into the shape of the schema."""
     failed = [rung.id for rung in rungs if rung.status == FAILED]
     climbed = any(r.id in COLLECTIVES and r.status in ("passed", FAILED) for r in rungs)
@@ -128,7 +108,7 @@ def assemble(
     }
 
 
-def build(seen: Seen, run: Run) -> dict[str, Any]:
+def build(seen: Seen, run: Run) -> Result:
     """Judge the observations and return the result.
 
     Raises:
@@ -136,35 +116,16 @@ def build(seen: Seen, run: Run) -> dict[str, Any]:
     """
     rungs, found = verify.climb(seen, run.why_not_outside)
     found = deepened(seen, found)
-    result: dict[str, Any] = json.loads(json.dumps(assemble(seen, run, rungs, found)))
-    check(result)
-    return result
+    return as_kept(assemble(seen, run, rungs, found))
 
 
-def check(result: Mapping[str, Any]) -> None:
-    """Compare a result with its schema before it is kept.
+def as_kept(result: Result) -> Result:
+    """The result as its file will have it.
 
     Raises:
-        ValueError: it does not follow it, which is a defect of Fullmesh.
-    """
-    wrong = complaints(result)
-    if wrong:
-        raise ValueError(f"the result does not follow {SCHEMA_PATH.name}: {'; '.join(wrong[:5])}")
-
-
-def load(path: Path) -> dict[str, Any]:
-    """Read a result.
-
-    Raises:
-        ValueError: it is no result of this version.
+        ValueError: it does not follow its schema, which is a defect of Fullmesh.
     """
     try:
-        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is no JSON: {error}") from error
-    wrong = complaints(result)
-    if wrong:
-        raise ValueError(f"{path} is no result of schema {SCHEMA}: {'; '.join(wrong[:3])}")
-    return result
+        return read.checked(json.loads(json.dumps(result)))
+    except contract.ContractError as error:
+        raise ValueError(f"the result does not follow schema {SCHEMA}: {error}") from error

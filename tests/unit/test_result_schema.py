@@ -1,0 +1,202 @@
+"""The schema of result.json is what its types say, and takes and refuses what the first one, written by hand, did."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from report_samples import built, dropped, large, link
+
+from fullmesh.diagnose import judge
+from fullmesh.result import read, schema
+
+HERE = Path(__file__).parent
+# As version 0.1.0 came with it; nothing that follows schema 1 may be refused later, nor the reverse.
+PUBLISHED = Draft202012Validator(json.loads((HERE / "data/result-1-as-published.json").read_text()))
+MADE = Draft202012Validator(schema.made())
+DROP, UNKNOWN = object(), object()
+# What is put everywhere: each kind of JSON, the ends of ranges, words that are no one's.
+VALUES = (None, True, -1, 0, 1, 65536, 0.5, "", "word", "open", [], ["a"], ["a", "b"], {}, DROP)
+# Open objects, whose inside no schema looks at.
+OPEN = ("plan", "facts", "details")
+ABOUT = judge.About("20260102T030405Z-abcd", "2026-01-02T03:04:05Z", "2026-01-02T03:04:15Z")
+
+
+def whole() -> dict[str, Any]:
+    """A small result that has every key."""
+    made = dropped()
+    made["kind"] = "diagnose"
+    made["links"] = [link("el1", "ubuntu1", 1.0), link("ubuntu1", "el1", 1.0, "dropped")]
+    made["links"][1]["ports"][0] |= {"errno": "ETIMEDOUT", "reached": "asked"}
+    made["nodes"] = {"el1": made["nodes"]["el1"]}
+    [finding] = made["findings"][:1]
+    inner = {key: value for key, value in finding.items() if key != "follows"}
+    made["findings"] = [{**finding, "follows": [inner]}]
+    made["notes"] = [{"node": "el1", "code": "PF-201", "text": "odd"}]
+    made["not_looked_at"] = [{"node": "el1", "what": "nftables", "why": "needs root"}]
+    made["collectives"]["unsupported"] = ["all_to_all"]
+    return made
+
+
+def recorded() -> Iterator[Any]:
+    """Results of what lab nodes said, healthy and broken."""
+    for path in sorted((HERE / "recorded/diagnose").glob("*.json.gz")):
+        world = json.loads(gzip.decompress(path.read_bytes()))
+        if "nodes" in world:
+            yield pytest.param(judge.result(world["plan"], world["nodes"], ABOUT), id=path.name)
+
+
+RESULTS = [
+    pytest.param(built(), id="verification"),
+    pytest.param(dropped(), id="failed verification"),
+    pytest.param(large(12), id="twelve nodes"),
+    pytest.param(whole(), id="every key"),
+    *recorded(),
+]
+
+
+@pytest.mark.parametrize("result", RESULTS)
+def test_results_follow_the_schema_and_are_read(result: dict[str, Any]) -> None:
+    for validator in (PUBLISHED, MADE):
+        assert [error.message for error in validator.iter_errors(result)] == []
+    assert read.checked(result) == result
+
+
+def test_the_file_is_what_the_types_say() -> None:
+    Draft202012Validator.check_schema(schema.made())
+    assert schema.PATH.read_text() == schema.text()
+    assert schema.main(["--check"]) == 0
+
+
+def test_a_file_that_lags_behind_the_types_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(schema, "PATH", tmp_path / "result-1.json")
+    assert schema.main([]) == 0
+    assert schema.main(["--check"]) == 0
+    schema.PATH.write_text(schema.text().replace("sample", "simple"))
+    assert schema.main(["--check"]) == 1
+    assert "python -m fullmesh.result.schema" in capsys.readouterr().err
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place of a document; of a list those elements that differ in their keys, of open objects the first key."""
+    yield path
+    if isinstance(value, dict):
+        for key in list(value)[: 1 if path and path[-1] in OPEN[1:] else None]:
+            inner = {} if path and path[-1] == "plan" else value[key]
+            yield from places(inner, (*path, key))
+    elif isinstance(value, list):
+        seen: set[str] = set()
+        for index, one in enumerate(value):
+            shape = str(sorted(one)) if isinstance(one, dict) else ""
+            if shape not in seen:
+                seen.add(shape)
+                yield from places(one, (*path, index))
+
+
+def changed(document: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any] | None:
+    """A copy with another value at a place, with one key less, or with one more; None where that cannot be."""
+    made = copy.deepcopy(document)
+    holder: Any = made
+    for key in path[:-1]:
+        holder = holder[key]
+    if value is UNKNOWN:
+        inner = holder[path[-1]] if path else made
+        if not isinstance(inner, dict):
+            return None
+        inner["surprise"] = {}
+    elif not path:
+        return None
+    elif value is DROP:
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = copy.deepcopy(value)
+    return made
+
+
+def small() -> dict[str, Any]:
+    """The same, with a plan of which only the keys are looked at."""
+    made = whole()
+    made["plan"] = {key: {} for key in made["plan"]}
+    return made
+
+
+WORDS = {
+    "verdict": ("ok", "failed", "maybe", "open", "mtu_black_hole"),
+    "kind": ("verify", "outside", "rendezvous"),
+    "status": ("passed", "skipped", "not_run"),
+    "severity": ("warning", "fatal"),
+    "id": ("L8", "L9"),
+    "rung": ("L8", "L9"),
+    "reached": ("complete", "nowhere"),
+    "code": ("VC-201", "VC-20", "vc-201", "XVC-201"),
+    "run": ("../../etc", "a_B-1"),
+}
+
+
+def test_whatever_is_changed_old_and_new_schema_and_the_reader_agree() -> None:
+    document = small()
+    told = {True: 0, False: 0}
+    for path in places(document):
+        name = path[-1] if path else ""
+        for value in (*VALUES, UNKNOWN, *WORDS.get(name, ())):
+            made = changed(document, path, value)
+            if made is None:
+                continue
+            good = PUBLISHED.is_valid(made)
+            assert MADE.is_valid(made) == good, (path, value)
+            assert (not read.complaints(made)) == good, (path, value)
+            told[good] += 1
+    assert min(told.values()) > 200
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ((), UNKNOWN, "$.surprise: unknown field"),
+        (("findings", 0, "follows", 0), UNKNOWN, "$.findings[0].follows[0].surprise: unknown"),
+        (("links", 0, "rtt_ms"), DROP, "$.links[0]: Object missing required field `rtt_ms`"),
+        (("plan", "master"), DROP, "$.plan: Object missing required field `master`"),
+        (("links", 1, "verdict"), "lost", "$.links[1].verdict: Invalid enum value 'lost'"),
+        (("verdict",), "maybe", "$.verdict: Invalid enum value 'maybe'"),
+        (("schema",), 2, "$.schema: Invalid enum value 2"),
+        (("rungs", 2, "reason"), "", "$.rungs[2].reason: empty, where the status is failed"),
+        (("nodes", "el1", "facts"), [], "$.nodes[...].facts: Expected `object`, got `array`"),
+    ],
+)
+def test_what_is_refused_is_named_with_its_path(
+    path: tuple[Any, ...], value: Any, said: str
+) -> None:
+    made = changed(whole(), path, value)
+    assert not PUBLISHED.is_valid(made)
+    assert not MADE.is_valid(made)
+    assert any(text.startswith(said) for text in read.complaints(made)), read.complaints(made)
+
+
+def test_results_of_before_the_newer_keys_are_read() -> None:
+    old = whole()
+    for key in ("kind", "not_looked_at"):
+        del old[key]
+    for key in ("page", "pairs", "kinds", "follows"):
+        del old["findings"][0][key]
+    for row in old["links"]:
+        for key in ("loss", "mbit_s"):
+            row.pop(key, None)
+    old["rungs"] = old["rungs"][:7]
+    assert PUBLISHED.is_valid(old)
+    assert read.checked(old) == old
+
+
+def test_half_a_pair_of_surrogates_is_read_in_a_text_and_refused_in_a_key() -> None:
+    """JSON may have it (a log's odd bytes); it must not stop the reader."""
+    made = changed(whole(), ("findings", 0, "cause"), "odd byte \udcff")
+    assert PUBLISHED.is_valid(made)
+    assert read.checked(made) == made
+    assert read.complaints({**made, "\udcff": 1}) == ["$.?: unknown field"]
