@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import bundle_archive as archive
-import bundle_packages as packages
 import pytest
 from ansible.module_utils.fullmesh import openpgp
+from ansible.module_utils.fullmesh.bundle import packages
 
 from fullmesh.roles import bundle as core
 
