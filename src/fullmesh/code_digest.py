@@ -53,6 +53,7 @@ NOT_COUNTED = (
     # EC2's side, which is no node
     "roles/ec2_security_group/*",
     "library/ec2_*.py",
+    "module_utils/fullmesh/ec2_rules.py",
     "library/efa_facts.py",
     "module_utils/fullmesh/facts/efa.py",
     "src/fullmesh/filters/ec2.py",
