@@ -4,19 +4,15 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh import chrony as text
-from ansible.module_utils.fullmesh.files import look, read, settle
+from ansible.module_utils.fullmesh.time_sync import Sync, SyncError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     Entry = dict[str, Any]
-    Runner = Callable[[list[str]], tuple[int, str, str]]
 
 DOCUMENTATION = r"""
 ---
@@ -106,155 +102,6 @@ clock_is_set:
   type: bool
   returned: when chrony runs
 """
-
-POLL_SECONDS = 0.5
-AGAIN_SECONDS = (
-    10  # iburst gives up after 8 requests in 16 s: ask again for a leader that started later
-)
-
-
-class SyncError(Exception):
-    """A coded sentence for the user."""
-
-
-class Sync:
-    """One call of the module."""
-
-    def __init__(self, run: Runner, params: Entry, check: bool) -> None:
-        self.run = run
-        self.params = params
-        self.check = check
-        self.unit: str = params["unit"]
-
-    def units(self) -> dict[str, dict[str, str]]:
-        """All units' properties, one call."""
-        names = [self.unit, *self.params["displaced"]]
-        keys = "LoadState,ActiveState,UnitFileState,MainPID,CapabilityBoundingSet"
-        _, out, _ = self.run(
-            ["systemctl", "show", "--no-pager", "--property=" + keys, "--", *names]
-        )
-        blocks = [block for block in out.strip().split("\n\n") if block.strip()]
-        pairs = [dict(row.split("=", 1) for row in b.splitlines() if "=" in row) for b in blocks]
-        return dict(zip(names, pairs))
-
-    def wanted(self, unit: dict[str, str]) -> dict[str, str]:
-        """Everything that shall stand on disk: {path: content, empty for absent}."""
-        config = self.params["config"]
-        files = text.wanted_files(
-            config,
-            read(config),
-            self.params["drop_ins"],
-            self.params["lines"],
-            self.params["only"],
-        )
-        drop_in = self.params["unit_drop_in"]
-        files[drop_in] = read(drop_in)
-        bounding = unit.get("CapabilityBoundingSet", "")
-        allowed = text.may_set_clock(look("/proc/1/status"), look("/proc/1/uid_map"), bounding)
-        if allowed:
-            files[drop_in] = ""
-        elif not files[drop_in]:
-            command = text.start_command(self.run(["systemctl", "cat", "--no-pager", self.unit])[1])
-            files[drop_in] = text.unit_drop_in(command) if command else ""
-        return dict(files)
-
-    def converge(self) -> Entry:
-        """Write, start, read back."""
-        units = self.units()
-        own = units.get(self.unit, {})
-        old_displaced = [
-            name for name in self.params["displaced"] if self.in_the_way(units.get(name, {}))
-        ]
-        wanted = self.wanted(own)
-        old = {path: read(path) for path in wanted}
-        paths = sorted(path for path in wanted if wanted[path] != old[path])
-        running = own.get("ActiveState") == "active" and own.get("UnitFileState") in (
-            "enabled",
-            "alias",
-        )
-        result: Entry = {
-            "changed": bool(paths or old_displaced or not running),
-            "files": sorted(path for path in wanted if self.ours(path, wanted[path])),
-            "diff": [
-                {"before": old[p], "after": wanted[p], "before_header": p, "after_header": p}
-                for p in paths
-            ],
-        }
-        if not running:
-            result["diff"].append(self.unit_diff(own))
-        if not self.check:
-            self.apply(old_displaced, {path: wanted[path] for path in paths}, running)
-        elif result["changed"]:
-            return result
-        result.update(self.read_back())
-        return result
-
-    def ours(self, path: str, content: str) -> bool:
-        """Whether a file carries something of ours; the main configuration may be all the distribution's."""
-        marks = (text.BEGIN, text.MUTED)
-        return bool(content) and (
-            path != self.params["config"] or any(mark in content for mark in marks)
-        )
-
-    def unit_diff(self, unit: dict[str, str]) -> Entry:
-        """Show the unit's state, also where chrony has yet to be installed."""
-        keys = ("LoadState", "ActiveState", "UnitFileState")
-        before = " ".join(unit.get(key, "") for key in keys).strip()
-        head = {"before_header": self.unit, "after_header": self.unit}
-        return dict(head, before=before + "\n", after="loaded active enabled\n")
-
-    def in_the_way(self, unit: dict[str, str]) -> bool:
-        """Whether another time service runs or would at the next boot."""
-        return unit.get("ActiveState") == "active" or unit.get("UnitFileState") == "enabled"
-
-    def apply(self, displaced: list[str], files: dict[str, str], running: bool) -> None:
-        """Make it so."""
-        for path, content in files.items():
-            settle(path, content)
-        if self.params["unit_drop_in"] in files:
-            self.must(["systemctl", "daemon-reload"])
-        if displaced:
-            self.must(["systemctl", "disable", "--now", *displaced])
-        if not running:
-            self.must(["systemctl", "enable", self.unit])
-        if files or not running:
-            self.must(["systemctl", "restart", self.unit])
-
-    def must(self, command: list[str]) -> None:
-        """Run a command that has to succeed."""
-        rc, out, err = self.run(command)
-        if rc != 0:
-            raise SyncError(
-                "[TS-103] chrony cannot be started: {}: {}. See `journalctl -u {}` on the node.".format(
-                    " ".join(command), (err or out).strip(), self.unit
-                )
-            )
-
-    def read_back(self) -> Entry:
-        """Wait until the clock follows a source."""
-        start = asked = time.monotonic()
-        while True:
-            tracking = text.parse_tracking(self.run(["chronyc", "-n", "-c", "tracking"])[1])
-            sources = text.parse_sources(self.run(["chronyc", "-n", "-c", "sources"])[1])
-            why = text.unsynchronised(tracking, sources, self.params["expected"])
-            now = time.monotonic()
-            if not why:
-                return {"tracking": tracking, "sources": sources, "clock_is_set": self.sets_clock()}
-            if now - start >= self.params["wait_seconds"]:
-                raise SyncError(
-                    f"[TS-104] the clock is not synchronised after {self.params['wait_seconds']} "
-                    f"s: {why}. Open 123/udp to the source, or choose another one: "
-                    "time_sync_source (distribution, servers, leader)."
-                )
-            if now - asked >= AGAIN_SECONDS:
-                asked = now
-                self.run(["chronyc", "-n", "burst", "2/4"])
-            time.sleep(POLL_SECONDS)
-
-    def sets_clock(self) -> bool:
-        """Whether the running chronyd was started without -x."""
-        pid = self.units().get(self.unit, {}).get("MainPID", "0")
-        return "-x" not in look("/proc/" + pid + "/cmdline").split("\0")
 
 
 def main() -> None:

@@ -4,13 +4,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.detach import BASE, drop_run_directory, make_run_directory
-from ansible.module_utils.fullmesh.probe.listeners import stop_listeners
-from ansible.module_utils.fullmesh.probe.ranks import collect_ranks, current_step, start_ranks
-from ansible.module_utils.fullmesh.survey.names import take_answers
+from ansible.module_utils.fullmesh.probe.job import collect, start
 
 DOCUMENTATION = r"""
 ---
@@ -119,36 +114,6 @@ doing:
   type: dict
   returned: state is collected
 """
-
-if TYPE_CHECKING:
-    from typing import Any
-
-
-def start(want: dict[str, Any]) -> dict[str, Any]:
-    """End the listeners first: the job needs their ports."""
-    seen = stop_listeners(want["run"], BASE)
-    names = take_answers(want["run"], BASE)
-    drop_run_directory(want["run"])
-    if want["ranks"]:
-        make_run_directory(want["run"])
-        start_ranks(dict(want, base=BASE))
-    return {**({"listeners": seen} if seen else {}), **({"names": names} if names else {})}
-
-
-def collect(want: dict[str, Any]) -> dict[str, Any]:
-    """Collect, and clean up after the last rank."""
-    found: dict[str, Any] = collect_ranks(want["run"], BASE, want["wait"])
-    if not found["done"]:
-        # It kills at the deadline whatever runs, so only its own death keeps it from writing the end.
-        raise TimeoutError(
-            "what started its ranks said nothing for {:.0f} s, longer than the job's deadline; "
-            "it was killed, or the node stood still. On the node: dmesg | grep -i -E 'oom|killed'".format(
-                want["wait"]
-            )
-        )
-    drop_run_directory(want["run"])
-    found["doing"] = {name: current_step(rank) for name, rank in found["ranks"].items()}
-    return found
 
 
 def main() -> None:

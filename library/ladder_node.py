@@ -8,13 +8,13 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.detach import BASE, drop_run_directory, make_run_directory
+from ansible.module_utils.fullmesh.detach import drop_run_directory, make_run_directory
 from ansible.module_utils.fullmesh.facts.sockets import family_of
-from ansible.module_utils.fullmesh.probe.listeners import spread_over, start_listeners
-from ansible.module_utils.fullmesh.probe.observe import observe, observe_nccl
-from ansible.module_utils.fullmesh.survey.filters import port_borders
-from ansible.module_utils.fullmesh.survey.names import ask_beside
-from ansible.module_utils.fullmesh.survey.node import begin_survey, end_survey
+from ansible.module_utils.fullmesh.probe.first_call import look, open_ports
+from ansible.module_utils.fullmesh.probe.observe import observe_nccl
+
+if TYPE_CHECKING:
+    from typing import Any
 
 DOCUMENTATION = r"""
 ---
@@ -145,57 +145,6 @@ tapped:
   type: bool
   returned: always
 """
-
-if TYPE_CHECKING:
-    from typing import Any
-
-
-def chosen_ports(want: dict[str, Any]) -> list[int]:
-    """Say which ports of the data range get a listener of their own."""
-    seen = want.get("seen", {})
-    first, last = seen.get("range") or want["range"] or (0, -1)
-    if not want["spread"] or first > last:
-        return []
-    borders = port_borders(seen.get("nft", {}), first, last)
-    chosen: list[int] = spread_over(first, last, want["spread"], borders)
-    return chosen
-
-
-def open_ports(want: dict[str, Any]) -> dict[str, Any]:
-    """Open the listeners, or say that none were wanted."""
-    if not want["listen"]:
-        return {"ports": [], "tapped": False}
-    opened: dict[str, Any] = start_listeners(
-        {
-            "run": want["run"],
-            "base": BASE,
-            "token": want["token"],
-            "node": want["node"],
-            "address": want["address"],
-            "interface": want["device"],
-            "samples": want["samples"],
-            "named": want["named"],
-            "outside": want["outside"],
-            "allowed": want["allowed"],
-            "lifetime": want["lifetime"],
-            "spread": chosen_ports(want),
-            "peers": [str(host["address"]) for host in want["hosts"]],
-        }
-    )
-    return opened
-
-
-def look(want: dict[str, Any]) -> dict[str, Any]:
-    """Look at the node; what the listeners need to know of it goes into *want*."""
-    if want["beside"]:
-        run = want["run"]
-        want["beside"] = lambda survey: ask_beside(run, BASE, survey, want)
-    looking = begin_survey(want) if want["survey"] else None
-    facts: dict[str, Any] = observe(want)
-    want["device"] = facts["addresses"].get(want["address"], "")
-    if looking:
-        want["seen"] = facts["survey"] = end_survey(looking, want)
-    return facts
 
 
 def main() -> None:

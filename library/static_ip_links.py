@@ -7,7 +7,8 @@ from __future__ import annotations
 import json
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.network.change import LinkError, Links, Node
+from ansible.module_utils.fullmesh.network.links import Links
+from ansible.module_utils.fullmesh.network.machine import LinkError, Node
 from ansible.module_utils.fullmesh.transaction import engine as rollback
 
 DOCUMENTATION = r"""

@@ -4,14 +4,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import stat
-import tempfile
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.urls import open_url
+from ansible.module_utils.fullmesh.file_set import (
+    carry_out,
+    difference,
+    missing_directories,
+    plan_files,
+)
 
 if TYPE_CHECKING:
     from typing import Any
@@ -90,109 +92,6 @@ paths:
   elements: str
   returned: always
 """
-
-
-LARGEST = 1 << 20  # a key, a list: nothing large belongs here
-
-
-def observe(path: str) -> Entry:
-    """Describe a file: its bytes and mode, or that it is not there."""
-    try:
-        info = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return {"exists": False, "content": b"", "mode": None}
-    if not stat.S_ISREG(info.st_mode):
-        raise ValueError(f"{path} is there and is no regular file; move it away")
-    with open(path, "rb") as stream:
-        content = stream.read()
-    return {"exists": True, "content": content, "mode": stat.S_IMODE(info.st_mode)}
-
-
-def show(entry: Entry) -> str:
-    """Print a state for a diff."""
-    if not entry["exists"]:
-        return ""
-    content = bytes(entry["content"])
-    head = "mode {:04o}\n".format(entry["mode"])
-    if b"\0" in content:
-        return head + f"{len(content)} bytes, sha256 {hashlib.sha256(content).hexdigest()}\n"
-    return head + content.decode("utf-8", "replace")
-
-
-def fetch(url: str) -> bytes:
-    """Read a small file from the network or this machine."""
-    try:
-        return bytes(open_url(url, timeout=30, http_agent="fullmesh").read(LARGEST))
-    except OSError as error:  # URLError is one
-        raise ValueError(f"{url} cannot be fetched: {error}") from error
-
-
-def plan_files(files: list[Entry], absent: list[str]) -> list[Entry]:
-    """List the steps that are needed, each with the state before and after."""
-    steps = []
-    for item in files:
-        before = observe(item["path"])
-        if item.get("url"):
-            content = before["content"] if before["exists"] else fetch(item["url"])
-        else:
-            content = item["content"].encode("utf-8")
-        wanted: Entry = {"exists": True, "content": content, "mode": int(item["mode"], 8)}
-        steps.append({"path": item["path"], "before": before, "after": wanted})
-    gone: Entry = {"exists": False, "content": b"", "mode": None}
-    for path in absent:
-        steps.append({"path": path, "before": observe(path), "after": gone})
-    return [step for step in steps if step["before"] != step["after"]]
-
-
-def missing_directories(paths: list[str]) -> list[str]:
-    """The directories that do not exist yet, parents first."""
-    missing: list[str] = []
-    for path in paths:
-        chain = []
-        while path not in ("", "/") and not os.path.isdir(path):
-            chain.append(path)
-            path = os.path.dirname(path)  # noqa: PLW2901 (walks up)
-        missing += [name for name in reversed(chain) if name not in missing]
-    return missing
-
-
-def write(module: AnsibleModule, step: Entry) -> None:
-    """Carry out one step; the rename keeps the SELinux context that the place calls for."""
-    path, after = step["path"], step["after"]
-    if not after["exists"]:
-        os.unlink(path)
-        return
-    handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=os.path.dirname(path))
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(after["content"])
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, after["mode"])
-        module.atomic_move(temporary, path)
-        os.chmod(path, after["mode"])  # atomic_move gives the old file's mode back
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-
-
-def carry_out(module: AnsibleModule, folders: list[str], steps: list[Entry]) -> None:
-    """Make the directories, then the files."""
-    for folder in folders:
-        os.mkdir(folder)
-        os.chmod(folder, 0o755)  # noqa: S103 (jobs of every user read here; whatever the umask)
-    for step in steps:
-        write(module, step)
-
-
-def difference(step: Entry) -> dict[str, str]:
-    """One file for Ansible's diff."""
-    return {
-        "before": show(step["before"]),
-        "after": show(step["after"]),
-        "before_header": step["path"],
-        "after_header": step["path"],
-    }
 
 
 def main() -> None:

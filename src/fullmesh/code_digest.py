@@ -52,6 +52,7 @@ NOT_COUNTED = (
     # EC2's side, which is no node
     "roles/ec2_security_group/*",
     "library/ec2_*.py",
+    "module_utils/fullmesh/ec2_rules.py",
     "library/efa_facts.py",
     "module_utils/fullmesh/facts/efa.py",
     "src/fullmesh/filters/ec2.py",
@@ -61,6 +62,7 @@ NOT_COUNTED = (
     "src/fullmesh/ec2/*",
     # where a package comes from; which one it is the roles say
     "library/bundle_*.py",
+    "module_utils/fullmesh/bundle/*",
     "src/fullmesh/filters/bundle.py",
     "playbooks/bundle.yml",
     "playbooks/phases/bundle*.yml",

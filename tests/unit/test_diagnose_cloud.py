@@ -10,7 +10,7 @@ from test_ec2 import CLUSTER, eni, group, permission, plan, raw
 
 from fullmesh.diagnose import fold, judge, shape
 from fullmesh.diagnose.rules import cloud
-from fullmesh.ec2 import security_group as ec2
+from fullmesh.ec2 import place
 from fullmesh.verify.model import Finding
 
 
@@ -98,7 +98,7 @@ def test_who_is_asked() -> None:
     def told(vendor: str) -> dict[str, Any]:
         return {"__diagnose_node": {"facts": {"survey": {"efa": {"vendor": vendor}}}}}
 
-    assert ec2.concerned([told("QEMU"), told("Amazon EC2")])
-    assert ec2.concerned([{"ec2_security_group_mode": "efa"}])
-    assert not ec2.concerned([told("QEMU"), {}, {"__diagnose_node": {"facts": None}}])
-    assert not ec2.concerned([{"__diagnose_node": {"unreachable": True, "msg": "x"}}])
+    assert place.concerned([told("QEMU"), told("Amazon EC2")])
+    assert place.concerned([{"ec2_security_group_mode": "efa"}])
+    assert not place.concerned([told("QEMU"), {}, {"__diagnose_node": {"facts": None}}])
+    assert not place.concerned([{"__diagnose_node": {"unreachable": True, "msg": "x"}}])

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from fullmesh.ec2 import acl as ec2_acl
 from fullmesh.ec2 import findings as ec2_findings
 from fullmesh.ec2 import model as ec2_model
+from fullmesh.ec2 import place as ec2_place
 from fullmesh.ec2 import rules as ec2_rules
 from fullmesh.ec2 import security_group as ec2
 from fullmesh.ec2.model import Acl, AclEntry, Need
-from fullmesh.ec2.security_group import Settings
+from fullmesh.ec2.settings import Settings, settings_faults
 from fullmesh.model.plan import derive
 
 VPC, SG = "vpc-0a0a0a0a", "sg-0123456789abcdef0"
@@ -142,7 +143,7 @@ def refused(seen: dict[str, Any], own: dict[str, Any], **settings: Any) -> str:
     ],
 )
 def test_settings_are_refused(settings: dict[str, Any], code: str) -> None:
-    assert [one.code for one in ec2.settings_faults(Settings.of(settings, plan()))] == [code]
+    assert [one.code for one in settings_faults(Settings.of(settings, plan()))] == [code]
 
 
 def test_good_settings_pass() -> None:
@@ -156,7 +157,7 @@ def test_good_settings_pass() -> None:
         },
         own,
     )
-    assert ec2.settings_faults(settings) == []
+    assert settings_faults(settings) == []
     # the plan's controllers may log in as well
     assert settings.ssh_from == ("198.51.100.9/32", "203.0.113.0/24", "2001:db8::1/128")
 
@@ -446,7 +447,7 @@ def test_ipv6() -> None:
     assert codes(raw(nodes), own) == ["EC-112"] * 3
     out = [ALL_OUT, permission("-1", None, None, "::/0")]
     assert codes(raw(nodes, [group(CLUSTER, out)]), own) == []
-    assert ec2.address_filters(own) == [
+    assert ec2_place.address_filters(own) == [
         {"ipv6-addresses.ipv6-address": ["2001:db8:1::1", "2001:db8:1::2"]}
     ]
     four_only = [permission("tcp", 0, 65535, "0.0.0.0/0")]
@@ -458,7 +459,11 @@ def test_ipv6() -> None:
 
 def test_filters_are_cut_where_aws_takes_no_more_values() -> None:
     own = plan(*(f"10.0.{at // 200}.{at % 200 + 1}/16" for at in range(250)))
-    assert [len(next(iter(one.values()))) for one in ec2.address_filters(own)] == [100, 100, 50]
+    assert [len(next(iter(one.values()))) for one in ec2_place.address_filters(own)] == [
+        100,
+        100,
+        50,
+    ]
 
 
 def test_undo_takes_back_what_is_ours() -> None:
@@ -496,7 +501,7 @@ def test_undo_refuses_to_cut_others_off() -> None:
 def test_undo_without_any_node_left_finds_its_group() -> None:
     seen = {"interfaces": [], "groups": [group(CLUSTER)], "acls": []}
     assert ec2.undo(seen, plan(), Settings())["delete"] == SG
-    assert ec2.group_filters([], "", "fullmesh") == {"tag:fullmesh-cluster": "fullmesh"}
+    assert ec2_place.group_filters([], "", "fullmesh") == {"tag:fullmesh-cluster": "fullmesh"}
 
 
 def test_no_answer_names_the_cause_and_shows_no_secret() -> None:

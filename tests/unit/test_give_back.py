@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils.fullmesh.network import change as module
 from ansible.module_utils.fullmesh.network import give_back
+from ansible.module_utils.fullmesh.network import links as module
 from network_samples import Link, link
 
 tx = module.rollback
@@ -174,7 +174,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     monkeypatch.setattr(tx, "SETTLE_SECONDS", 0)
     monkeypatch.setattr(tx, "POLL_SECONDS", 0)
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
-    monkeypatch.setattr(module, "our_session", "10.9.0.1 5 10.9.0.7 22".split)
+    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.9.0.1", "5", "10.9.0.7", "22"])
     arm, apply = tx.arm, tx.apply
     monkeypatch.setattr(
         tx, "arm", lambda r, n, s, p, *more, **by: arm(r, n, s, [root + i for i in p], *more, **by)
@@ -264,7 +264,7 @@ def test_a_card_that_we_moved_goes_back_with_its_own_addresses(
 ) -> None:
     kernel.converge(link(interface="eth0", addresses=["10.9.0.77/24"], gateway="10.9.0.1"))
     kernel.cards["eth0"]["addresses"].append("10.9.0.99/32")
-    monkeypatch.setattr(module, "our_session", "10.9.0.1 5 10.9.0.77 22".split)
+    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.9.0.1", "5", "10.9.0.77", "22"])
     assert kernel.undo()["moves_to"] == "10.9.0.7"
     assert sorted(kernel.cards["eth0"]["addresses"]) == ["10.9.0.7/24", "10.9.0.99/32"]
     assert [one[2] for one in kernel.routes] == ["default via 10.9.0.1 proto static"]
@@ -275,7 +275,7 @@ def test_a_connection_to_an_address_of_others_stays_where_it_is(
 ) -> None:
     kernel.converge(link(interface="eth0", addresses=["10.9.0.77/24"], gateway="10.9.0.1"))
     kernel.cards["eth0"]["addresses"].append("10.9.0.99/32")
-    monkeypatch.setattr(module, "our_session", "10.9.0.1 5 10.9.0.99 22".split)
+    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.9.0.1", "5", "10.9.0.99", "22"])
     assert kernel.undo()["moves_to"] == ""
 
 

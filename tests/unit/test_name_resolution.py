@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import cluster_hosts as module
 import pytest
 from ansible.module_utils.fullmesh import hosts_file as text
+from ansible.module_utils.fullmesh import name_resolution as module
 from ansible.module_utils.fullmesh.state import undo as undo_point
 from hypothesis import given
 from hypothesis import strategies as st

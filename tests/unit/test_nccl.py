@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import nccl_packages as packages
 import nccl_probe as probe
 import pytest
 from ansible.module_utils.fullmesh.facts import nccl as util
+from ansible.module_utils.fullmesh.packages import nccl as packages
 
 from fullmesh.roles import nccl as core
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import bundle_packages
 import jinja2
-import nccl_packages as packages
 import node_manifest
 import package_source
 import pytest
+from ansible.module_utils.fullmesh.bundle import packages as bundle_packages
+from ansible.module_utils.fullmesh.packages import nccl as packages
 from ansible.module_utils.fullmesh.packages import sources as util
 from ansible.module_utils.fullmesh.state import manifest
 from ansible.plugins.filter.core import to_bool

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import nccl_packages as packages
 import node_manifest
 import pytest
 import version_lock
+from ansible.module_utils.fullmesh.packages import nccl as packages
 from ansible.module_utils.fullmesh.packages import versionlock as util
 from ansible.module_utils.fullmesh.state import manifest
 from hypothesis import given

@@ -17,6 +17,8 @@ from xml.etree import ElementTree
 import pytest
 from ansible.module_utils.fullmesh.firewall import denials as denied
 from ansible.module_utils.fullmesh.firewall import firewalld as fw
+from ansible.module_utils.fullmesh.firewall import firewalld_files as fw_files
+from ansible.module_utils.fullmesh.firewall import firewalld_others as fw_others
 from ansible.module_utils.fullmesh.firewall import peers as peer_zone
 from ansible.module_utils.fullmesh.firewall import preserve as keep
 from ansible.module_utils.fullmesh.firewall import ufw
@@ -150,7 +152,7 @@ def test_a_bare_true_is_a_word(value: object, word: str) -> None:
 
 
 def rendered(**change: Any) -> dict[str, str]:
-    return {path: text for path, text in fw.files(WANT | change).items() if text}
+    return {path: text for path, text in fw_files.files(WANT | change).items() if text}
 
 
 ZONE_FILE = "/etc/firewalld/zones/fullmesh.xml"
@@ -215,20 +217,22 @@ def test_families_without_addresses_have_no_files() -> None:
 
 
 def test_names_fit_firewalld() -> None:
-    for path in fw.paths("x" * 13).values():
+    for path in fw_files.paths("x" * 13).values():
         limit = 31 if "/ipsets/" in path else 17  # firewalld: max_zone_name_len, IPSET_MAXNAMELEN
         assert len(Path(path).stem) <= limit
 
 
 def test_addresses_are_sorted_joined_and_cleaned() -> None:
-    found = fw.by_family(
+    found = fw_files.by_family(
         ["10.0.0.12", "::ffff:10.0.0.11", "fe80::1%eth0", "127.0.0.1", "10.0.0.12"]
     )
     assert found == {"4": ["10.0.0.11", "10.0.0.12"], "6": ["fe80::1"]}
 
 
 def test_what_lies_in_another_network_is_left_out() -> None:
-    found = fw.by_family(["10.9.1.1", "10.9.0.0/16", "10.9.2.0/24", "198.51.100.7", "fd00:9::/32"])
+    found = fw_files.by_family(
+        ["10.9.1.1", "10.9.0.0/16", "10.9.2.0/24", "198.51.100.7", "fd00:9::/32"]
+    )
     assert found == {"4": ["10.9.0.0/16", "198.51.100.7"], "6": ["fd00:9::/32"]}
 
 
@@ -251,7 +255,7 @@ NETWORKS = st.builds(
 @given(st.lists(NETWORKS | st.ip_addresses().map(str), max_size=8))
 def test_a_set_never_overlaps_and_covers_what_was_asked(networks: list[str]) -> None:
     asked = [ip_network(one) for one in networks]
-    held = [ip_network(one) for family in fw.by_family(networks).values() for one in family]
+    held = [ip_network(one) for family in fw_files.by_family(networks).values() for one in family]
     assert not any(one.overlaps(other) for one, other in combinations(held, 2))
     for one in asked:
         mapped = one.version == 6 and one.num_addresses == 1 and one.network_address.ipv4_mapped
@@ -265,7 +269,7 @@ def test_what_is_rendered_is_well_formed(addresses: list[str]) -> None:
     for text in rendered(peers=addresses, controllers=addresses).values():
         ElementTree.fromstring(text)  # noqa: S314 (ours)
         assert "<protocol" not in text
-        assert fw.MARK in text
+        assert fw_files.MARK in text
 
 
 # --- other people's configuration -----------------------------------------------------------------
@@ -300,12 +304,12 @@ def root(tmp_path: Path) -> Path:
     ],
 )
 def test_what_a_zone_lets_in(root: Path, zone: str, port: int, open_: bool) -> None:
-    assert fw.zone_allows(str(root), zone, port) is open_
+    assert fw_others.zone_allows(str(root), zone, port) is open_
 
 
 def test_a_file_in_etc_beats_the_package(root: Path) -> None:
     put(root, "/etc/firewalld/zones/public.xml", "<zone/>")
-    assert not fw.zone_allows(str(root), "public", 22)
+    assert not fw_others.zone_allows(str(root), "public", 22)
 
 
 @pytest.mark.parametrize(
@@ -321,7 +325,7 @@ def test_a_file_in_etc_beats_the_package(root: Path) -> None:
 def test_another_zone_that_claims_a_peer_is_named(root: Path, source: str, claimed: bool) -> None:
     put(root, "/etc/firewalld/ipsets/office.xml", "<ipset><entry>10.0.0.11</entry></ipset>")
     put(root, "/etc/firewalld/zones/work.xml", f"<zone>{source}</zone>")
-    found = fw.claims(str(root), "fullmesh", PEERS)
+    found = fw_others.claims(str(root), "fullmesh", PEERS)
     assert bool(found) is claimed
     assert all("zone work" in text for text in found)
 
@@ -340,10 +344,10 @@ public (active)
 
 def test_what_is_runtime_only_is_named() -> None:
     kept = ZONES.replace("eth0", "")
-    assert fw.unsaved(ZONES, kept, "fullmesh") == []
+    assert fw_others.unsaved(ZONES, kept, "fullmesh") == []
     ran = ZONES.replace("  ports:\n", "  ports: 8443/tcp\n")
-    assert fw.unsaved(ran, kept, "fullmesh") == ["zone public, ports: 8443/tcp"]
-    assert fw.unsaved(ran, kept, "public") == []
+    assert fw_others.unsaved(ran, kept, "fullmesh") == ["zone public, ports: 8443/tcp"]
+    assert fw_others.unsaved(ran, kept, "public") == []
 
 
 BOUND = ZONES.replace("public", "{0}") + "\n" + ZONES.replace("eth0", "")
@@ -373,7 +377,7 @@ def test_an_interface_that_only_the_daemon_knows_would_move(
         return 0, "profile\n" if "device" in argv else nmcli + "\n"
 
     text = BOUND.format(zone)
-    found = fw.unbound(run, text, text.replace("eth0", permanent), ["fullmesh", "public"])
+    found = fw_others.unbound(run, text, text.replace("eth0", permanent), ["fullmesh", "public"])
     assert found == ["zone work, interfaces: eth0"] * lost
 
 
@@ -393,7 +397,7 @@ fullmesh-ssh (active)
 
 def test_policies_of_others_are_compared_and_ours_are_not() -> None:
     ran, kept = POLICIES.format("http", "http"), POLICIES.format("", "")
-    found = fw.unsaved(ran, kept, "fullmesh", "policy")
+    found = fw_others.unsaved(ran, kept, "fullmesh", "policy")
     assert found == ["policy allow-host-ipv6, services: http"]
 
 
@@ -413,7 +417,7 @@ def test_entries_and_direct_rules_of_others_are_compared() -> None:
         line = " ".join(argv[1:])
         return (0, runtime[line]) if line in runtime else (34, "Error: IPSET_WITH_TIMEOUT")
 
-    assert fw.only_now(run, "fullmesh") == [
+    assert fw_others.only_now(run, "fullmesh") == [
         "direct rule: ipv4 filter INPUT 0 -s 192.0.2.7 -j DROP",
         "ipset blocked: 192.0.2.2, 192.0.2.3, 192.0.2.4 and 1 more",
     ]
@@ -802,7 +806,9 @@ def refused(machine: Machine, **change: Any) -> str:
 
 def ours(machine: Machine) -> list[str]:
     return sorted(
-        path for path in fw.paths("fullmesh").values() if os.path.exists(str(machine.root) + path)
+        path
+        for path in fw_files.paths("fullmesh").values()
+        if os.path.exists(str(machine.root) + path)
     )
 
 
@@ -843,13 +849,13 @@ def test_where_a_reload_keeps_old_entries_they_are_taken_out_and_on_the_way_back
     machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
     machine.table = without("29500")
     firewall(machine).present()
-    assert fw.tidy("fullmesh") not in armed[0]
+    assert fw_files.tidy("fullmesh") not in armed[0]
     assert "/bin/sh" not in machine.commands()
     put(machine.root, "/etc/firewalld/firewalld.conf", "FlushAllOnReload=no\n")
     machine.table = without("29500")
     machine.calls.clear()
     firewall(machine).present()
-    assert armed[1][1] == fw.tidy("fullmesh")
+    assert armed[1][1] == fw_files.tidy("fullmesh")
     calls = machine.commands()
     assert calls.index("firewall-cmd --reload") < calls.index("/bin/sh -c for s in fullmesh-peers4")
 
@@ -871,7 +877,7 @@ def test_what_is_taken_out_is_what_no_file_of_ours_has(tmp_path: Path) -> None:
     tool.write_text(FIREWALL_CMD, encoding="utf-8")
     tool.chmod(0o755)
     where = {"PATH": f"{tmp_path}:/usr/bin:/bin", "LOG": str(log)}
-    subprocess.run(["/bin/sh", "-c", fw.tidy("fullmesh")], env=where, check=True)
+    subprocess.run(["/bin/sh", "-c", fw_files.tidy("fullmesh")], env=where, check=True)
     assert log.read_text(encoding="utf-8").splitlines() == [
         "--ipset=fullmesh-peers4 --remove-entry=10.0.0.11",
         "--ipset=fullmesh-peers4 --remove-entry=10.0.0.13",
@@ -1202,7 +1208,7 @@ def test_a_zone_of_ours_that_is_about_to_go_is_nobodys(machine: Machine) -> None
 
 
 OLD_ZONE = f"""<?xml version="1.0" encoding="utf-8"?>
-<!-- {fw.MARK} -->
+<!-- {fw_files.MARK} -->
 <zone>
   <short>fullmesh</short>
   <source ipset="fullmesh-peers4"/>
@@ -1427,7 +1433,7 @@ def test_the_iptables_backend_is_not_reloaded_over_others(
     said = refused(machine)
     assert "[PF-126] firewalld uses the iptables backend, whose reload flushes" in said
     assert "--dport 7000 -j DROP" in said
-    for path, text in fw.files(WANT).items():
+    for path, text in fw_files.files(WANT).items():
         if text:
             put(machine.root, path, text)
     assert not firewall(machine).present()["changed"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible.module_utils.fullmesh.network import change as module
+from ansible.module_utils.fullmesh.network import links as module
 from ansible.module_utils.fullmesh.network import reach
 from ansible.module_utils.fullmesh.network import static_ip as text
 from ansible.module_utils.fullmesh.network.backends import netplan, networkmanager
@@ -246,7 +246,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tx, "wait_gone", lambda process: None)
     monkeypatch.setattr(tx, "runtime", lambda names: {"links": {}, "routes": []})
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
-    monkeypatch.setattr(module, "our_session", list)
+    monkeypatch.setattr(module.way_in, "session", lambda *_: [])
     arm, apply = tx.arm, tx.apply
 
     def rooted_arm(
@@ -373,7 +373,7 @@ def test_name_servers_that_come_or_go_are_tried_and_not_adopted(
 def test_our_connection_moves_from_an_address_that_the_files_drop(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "our_session", "10.0.0.1 5 10.0.0.15 22".split)
+    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.0.0.1", "5", "10.0.0.15", "22"])
     machine.kernel = [kernel(OURS, {"local": "10.0.0.15", "dynamic": True})]
     assert machine.call(check=True)["moves_to"] == "10.0.0.11"
 
@@ -416,7 +416,7 @@ def test_an_interface_that_carries_ssh_is_not_let_go(
     """It would work until the next boot, which would bring nothing up there."""
     machine = with_a_second_card(made(tmp_path, backend, monkeypatch), link())
     ours = {path: Path(path).read_text() for path in machine.ours()}
-    monkeypatch.setattr(module, "our_session", "10.0.0.1 5 10.0.0.11 22".split)
+    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"])
     words = r"IP-120\] eth1 carries this connection, to 10\.0\.0\.11: .*fullmesh_links.*undo\.yml"
     with pytest.raises(module.LinkError, match=words):
         machine.call(links=[ELSEWHERE], check=check)
@@ -424,7 +424,7 @@ def test_an_interface_that_carries_ssh_is_not_let_go(
     # where the other one has that address from now on, or ssh comes in elsewhere, it may go
     moved = ELSEWHERE | {"addresses": ["10.1.0.11/24", "10.0.0.11/24"]}
     assert machine.call(links=[moved], check=True)["changed"]
-    monkeypatch.setattr(module, "our_session", "10.0.0.1 5 10.9.0.11 22".split)
+    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.0.0.1", "5", "10.9.0.11", "22"])
     assert machine.call(links=[ELSEWHERE], check=True)["changed"]
 
 
@@ -445,7 +445,7 @@ def test_what_somebody_else_configured_may_be_let_go(
 ) -> None:
     """No file of ours gives eth1 its address, and none takes it away."""
     with_a_second_card(machine)
-    monkeypatch.setattr(module, "our_session", "10.0.0.1 5 10.0.0.11 22".split)
+    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"])
     assert machine.call(links=[ELSEWHERE], check=True)["changed"]
 
 
@@ -668,9 +668,13 @@ def test_an_old_connection_proves_nothing(
 ) -> None:
     monkeypatch.setattr(module.rollback, "connections", lambda: [[22, 50001]])
     machine.call()
-    monkeypatch.setattr(module, "our_session", "10.0.0.1 50001 10.0.0.11 22".split)
+    monkeypatch.setattr(
+        module.way_in, "session", lambda *_: ["10.0.0.1", "50001", "10.0.0.11", "22"]
+    )
     assert machine.call("proved")["fresh"] is False
-    monkeypatch.setattr(module, "our_session", "10.0.0.1 50002 10.0.0.11 22".split)
+    monkeypatch.setattr(
+        module.way_in, "session", lambda *_: ["10.0.0.1", "50002", "10.0.0.11", "22"]
+    )
     assert machine.call("proved")["fresh"] is True
 
 
@@ -721,7 +725,7 @@ def test_an_interface_that_is_not_there_is_named(machine: Machine) -> None:
 def test_our_own_connection_moves_with_its_address(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "our_session", "10.0.0.1 5 10.0.0.50 22".split)
+    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.0.0.1", "5", "10.0.0.50", "22"])
     machine.kernel = [kernel({"local": "10.0.0.50"})]
     assert machine.call(check=True)["moves_to"] == "10.0.0.11"
     machine.kernel = [kernel({"local": "10.0.0.50"}, name="eth0"), kernel()]
@@ -776,7 +780,7 @@ def test_undo_is_a_transaction_too(machine: Machine, monkeypatch: pytest.MonkeyP
     machine.kernel = [kernel(OURS)]
     (point / "point.json").write_text(json.dumps({"files": {p: {"kind": "absent"} for p in paths}}))
     assert machine.call(check=True)["remembered"] is True
-    monkeypatch.setattr(module, "our_session", "10.0.0.1 5 10.0.0.11 22".split)
+    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"])
     result = machine.call("absent")
     assert (result["paths"], result["moves_to"], result["armed"]) == (paths, "10.0.0.7", True)
     assert machine.ours() == []
@@ -807,14 +811,16 @@ def test_an_undo_does_not_take_a_lease_that_another_host_has_by_now(
     (point / "point.json").write_text(json.dumps({"files": {p: {"kind": "absent"} for p in paths}}))
     if owner:
         # our connection would have to come back there
-        monkeypatch.setattr(module, "our_session", "10.0.0.1 5 10.0.0.11 22".split)
+        monkeypatch.setattr(
+            module.way_in, "session", lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"]
+        )
         for check in (True, False):
             with pytest.raises(
                 module.LinkError, match=r"IP-105\] 10\.0\.0\.7, the lease that eth1.*00:99"
             ):
                 machine.call("absent", check=check)
         assert [path[len(str(machine.root)) :] for path in machine.ours()] == paths
-        monkeypatch.setattr(module, "our_session", list)
+        monkeypatch.setattr(module.way_in, "session", lambda *_: [])
     machine.call("absent")
     assert set(asked) == {"10.0.0.7"}
     last = json.loads((machine.root / "store/static_ip/plan.json").read_text())["last"]
@@ -911,7 +917,7 @@ def test_undo_after_two_changes_finds_the_way_back_of_the_second(
     kept = json.loads((point / "before.json").read_text())
     assert sorted(name for names in kept["names"].values() for name in names) == ["eth0", "eth1"]
     machine.kernel = [kernel(OURS), kernel({"local": "10.9.0.77"}, name="eth0")]
-    monkeypatch.setattr(module, "our_session", "10.9.0.1 5 10.9.0.77 22".split)
+    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.9.0.1", "5", "10.9.0.77", "22"])
     assert machine.call("absent", check=True)["moves_to"] == "10.9.0.7"
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import chrony_sync as module
 import pytest
 from ansible.module_utils.fullmesh import chrony as text
+from ansible.module_utils.fullmesh import time_sync as module
 
 from fullmesh.roles import time_sync
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import wheelhouse as house
 from ansible.module_utils.fullmesh import torch_env as venv
+from ansible.module_utils.fullmesh import wheelhouse as house
 
 TORCH = "class version:\n    cuda = None\n__version__ = '{}'\n"
 DISTRIBUTED = "is_available = is_gloo_available = lambda: True\nis_nccl_available = lambda: False\n"

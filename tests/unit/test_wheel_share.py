@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 import wheel_share
-import wheelhouse
 from ansible.module_utils.fullmesh import torch_env as torch_venv
+from ansible.module_utils.fullmesh import wheelhouse
 from hypothesis import given
 from hypothesis import strategies as st
 

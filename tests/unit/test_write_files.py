@@ -1,4 +1,4 @@
-"""library/write_files.py: what it decides to write."""
+"""The module write_files: what it decides to write."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-import write_files as module
+from ansible.module_utils.fullmesh import file_set as module
 
 
 def item(path: Path, content: str = "x\n", mode: str = "0644") -> dict[str, str]:

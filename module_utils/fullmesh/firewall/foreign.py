@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..facts.node import parse_addresses, read
 from . import evaluator as packet
-from . import firewalld, ruleset
+from . import firewalld, firewalld_files, ruleset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ VERBS = {"drop": "drops", "divert": "leads elsewhere"}
 
 def own_links(run: Runner, peers: list[str]) -> list[Entry]:
     """Return this node's cluster addresses: interface, family, address, network; empty where it has none yet."""
-    wanted = firewalld.by_family(peers)
+    wanted = firewalld_files.by_family(peers)
     found = []
     for name, addresses in sorted(parse_addresses(run(["ip", "-o", "addr", "show"])[1]).items()):
         for text in addresses:
@@ -47,7 +47,7 @@ def senders(links: list[Entry], peers: list[str]) -> list[Entry]:
     interface is then not sure. Our own addresses, of all links, send nothing here.
     """
     asked = []
-    for family, addresses in sorted(firewalld.by_family(peers).items()):
+    for family, addresses in sorted(firewalld_files.by_family(peers).items()):
         mine = [link for link in links if link["family"] == family]
         own = {link["address"] for link in mine}
         left = [ipaddress.ip_address(one) for one in addresses if one not in own]

@@ -18,6 +18,8 @@ from ..transaction import engine as rollback
 from ..transaction import session as way_in
 from . import denials as denied
 from . import firewalld as core
+from . import firewalld_files as own_files
+from . import firewalld_others as theirs
 from . import foreign as beside
 from . import preserve as keep
 from . import reached, ufw
@@ -102,7 +104,7 @@ class Firewall:
             want["ports"] = [*want["ports"], core.ROCE_PORT]
         want["controllers"] = [*self.params["controllers"], *way_in.clients(os.environ, pid)]
         want["ssh_ports"] = way_in.ssh_ports(os.environ, pid) or [22]
-        want["default_zone"] = core.conf_value(self.root, "DefaultZone", "public")
+        want["default_zone"] = theirs.conf_value(self.root, "DefaultZone", "public")
         want["ufw_policy"] = self.ufw_policy(want)
         want["own_service"] = self.own_service(want)
         self.carried = self.carry(want)
@@ -111,8 +113,8 @@ class Firewall:
 
     def first_start(self) -> bool:
         """Say whether this run starts a firewall where none judged before: firewalld off and never ours, no ufw."""
-        place = core.paths(self.params["zone"])
-        mine = any(core.MARK in look(self.root + place[name]) for name in ("job", "zone"))
+        place = own_files.paths(self.params["zone"])
+        mine = any(own_files.MARK in look(self.root + place[name]) for name in ("job", "zone"))
         return not (self.running() or self.takes_ufw() or mine)
 
     def loses(self, want: Entry) -> list[Entry]:
@@ -135,7 +137,7 @@ class Firewall:
     def lets(self, zone: str, one: Entry) -> bool:
         """Say whether a zone lets everybody to a listener."""
         number, _, protocol = one["port"].partition("/")
-        return bool(core.zone_allows(self.root, zone, int(number), protocol))
+        return bool(theirs.zone_allows(self.root, zone, int(number), protocol))
 
     def carry(self, want: Entry) -> list[str]:
         """List the ports of other listeners that the peers keep, from the first start on."""
@@ -165,8 +167,8 @@ class Firewall:
 
     def own_service(self, want: Entry) -> bool:
         """Say whether the service ``ssh`` needs our file: sshd listens elsewhere, and it is us who shut the door."""
-        path = self.root + core.paths(want["zone"])["service"]
-        if core.MARK in look(path):
+        path = self.root + own_files.paths(want["zone"])["service"]
+        if own_files.MARK in look(path):
             return True
         # Under ufw it was ufw's rules that let anybody in, and they go on: a door for all would be a new one.
         starts = not self.running() and not self.takes_ufw()
@@ -175,9 +177,9 @@ class Firewall:
     def shut(self, want: Entry) -> list[int]:
         """List the ssh ports that the default zone would not let in."""
         zone, ports = want["default_zone"], list(want["ssh_ports"])
-        if not self.installed() and core.tree(self.root, "zones", zone) is None:
+        if not self.installed() and theirs.tree(self.root, "zones", zone) is None:
             return [port for port in ports if port != 22]  # noqa: PLR2004 (every distribution's public zone has ssh)
-        return [port for port in ports if not core.zone_allows(self.root, zone, port)]
+        return [port for port in ports if not theirs.zone_allows(self.root, zone, port)]
 
     # -- refusing
 
@@ -195,8 +197,8 @@ class Firewall:
                 "[PF-112] firewalld.service is masked: somebody decided against it. "
                 "Run `systemctl unmask firewalld`, or set peer_firewall_mode to off."
             )
-        binds = want["mode"] in core.BINDING
-        for claim in core.claims(self.root, want["zone"], want["peers"]) if binds else ():
+        binds = want["mode"] in own_files.BINDING
+        for claim in theirs.claims(self.root, want["zone"], want["peers"]) if binds else ():
             self.faults.append(
                 "[PF-113] {}: firewalld asks one zone only, and it would not be {}. "
                 "Take the source out of that zone.".format(claim, want["zone"])
@@ -259,11 +261,11 @@ class Firewall:
         links = beside.own_links(self.run, want["peers"])
         found: dict[tuple[str, str], str] = {}
         for interface in sorted({link["interface"] for link in links}):
-            said = core.interface_zones(self.root, self.run, interface, self.running())
+            said = theirs.interface_zones(self.root, self.run, interface, self.running())
             for zone, who in said or [(want["default_zone"], "the default zone")]:
                 found.setdefault((interface, zone), who)
         for (interface, zone), who in found.items():
-            binds = want["mode"] in core.BINDING
+            binds = want["mode"] in own_files.BINDING
             fine = (want["default_zone"], want["zone"]) if binds else ()
             if not binds and zone != want["zone"]:  # ours, which there is in `peers_only` alone
                 self.remark_zone(interface, zone)
@@ -282,7 +284,7 @@ class Firewall:
         wide = [
             f"{number}/{protocol}"
             for number, protocol in known
-            if core.zone_allows(self.root, zone, number, protocol)
+            if theirs.zone_allows(self.root, zone, number, protocol)
         ]
         if wide:
             text = (
@@ -312,8 +314,8 @@ class Firewall:
 
     def remark_loss(self, want: Entry) -> None:
         """Say what peers reached so far and lose to a zone of their own."""
-        place = self.root + core.paths(want["zone"])["zone"]
-        if want["mode"] not in core.BINDING or core.MARK in look(place):
+        place = self.root + own_files.paths(want["zone"])["zone"]
+        if want["mode"] not in own_files.BINDING or own_files.MARK in look(place):
             return
         held = reached.cards(self.run)
         zones = reached.zones_of(self.run, self.root, self.running(), want["default_zone"])
@@ -342,7 +344,7 @@ class Firewall:
             return
         shut, zone = self.shut(want), want["default_zone"]
         by_service = want["own_service"] and (
-            not self.installed() or core.zone_has_service(self.root, zone, "ssh")
+            not self.installed() or theirs.zone_has_service(self.root, zone, "ssh")
         )
         if shut and not by_service:
             self.faults.append(
@@ -355,17 +357,17 @@ class Firewall:
         """List what others set at runtime only, and a reload would drop."""
         zone = str(self.params["zone"])
         found: list[str] = []
-        flush = core.flushes_all(self.root)
+        flush = theirs.flushes_all(self.root)
         for kind, word in (("zone", "--list-all-zones"), ("policy", "--list-all-policies")):
             ran = self.run(["firewall-cmd", word])
             kept = self.run(["firewall-cmd", "--permanent", word])
             if ran[0] != 0 or kept[0] != 0:
                 continue
-            found += core.unsaved(ran[1], kept[1], zone, kind)
+            found += theirs.unsaved(ran[1], kept[1], zone, kind)
             if kind == "zone" and flush:
-                passed = [zone, core.conf_value(self.root, "DefaultZone", "public")]
-                found += core.unbound(self.run, ran[1], kept[1], passed)
-        return found + (core.only_now(self.run, zone) if flush else [])
+                passed = [zone, theirs.conf_value(self.root, "DefaultZone", "public")]
+                found += theirs.unbound(self.run, ran[1], kept[1], passed)
+        return found + (theirs.only_now(self.run, zone) if flush else [])
 
     def refuse_reload(self) -> None:
         """Refuse a reload that would drop what others set at runtime only."""
@@ -389,7 +391,7 @@ class Firewall:
         want = self.want()
         self.refuse(want)
         self.stop_on_faults()
-        wanted = core.files(want)
+        wanted = own_files.files(want)
         moved = {path: text for path, text in wanted.items() if self.differs(path, text)}
         result = self.describe(want, wanted)
         if not self.installed():
@@ -496,9 +498,9 @@ class Firewall:
     def reload(self) -> None:
         """Make firewalld read its files again, and only them."""
         self.must(["firewall-cmd", "--reload"], "PF-117", "firewalld did not take the reload")
-        if not core.flushes_all(self.root):
+        if not theirs.flushes_all(self.root):
             # What it cannot take out is seen by the proof.
-            self.run(["/bin/sh", "-c", core.tidy(self.params["zone"])])
+            self.run(["/bin/sh", "-c", own_files.tidy(self.params["zone"])])
 
     def must(self, command: list[str], code: str, sentence: str) -> None:
         """Run a command that has to work."""
@@ -565,9 +567,9 @@ class Firewall:
         copy = tempfile.mkdtemp(prefix="fullmesh-firewalld-")
         try:
             target = copy + "/firewalld"
-            shutil.copytree(self.root + core.ETC, target, symlinks=True)
+            shutil.copytree(self.root + own_files.ETC, target, symlinks=True)
             for path, text in moved.items():
-                settle(target + path[len(core.ETC) :], text)
+                settle(target + path[len(own_files.ETC) :], text)
             rc, out = self.run(
                 ["firewall-offline-cmd", "--system-config", target, "--check-config"]
             )
@@ -583,7 +585,7 @@ class Firewall:
     def differs(self, path: str, text: str) -> bool:
         """Say whether a file of ours has to change, and keep the diff."""
         before = look(self.root + path)
-        mine = core.MARK in before or path != core.paths(self.params["zone"])["service"]
+        mine = own_files.MARK in before or path != own_files.paths(self.params["zone"])["service"]
         if before == text or not (text or mine):
             return False
         self.show(path, before, text)
@@ -603,10 +605,10 @@ class Firewall:
         """Arm the way back."""
         seconds = int(self.params["rollback_seconds"])
         seconds = seconds if seconds > 0 else ALONE_SECONDS
-        paths = [*sorted(core.paths(want["zone"]).values()), *LINKS, CARRIED]
+        paths = [*sorted(own_files.paths(want["zone"]).values()), *LINKS, CARRIED]
         commands = ["firewall-cmd --reload || systemctl restart " + UNIT]
-        if not core.flushes_all(self.root):
-            commands.append(core.tidy(want["zone"]))
+        if not theirs.flushes_all(self.root):
+            commands.append(own_files.tidy(want["zone"]))
         boot: list[str] = []
         if not self.running():
             # It would be started all the same at that boot: systemd has the job already.
@@ -641,7 +643,7 @@ class Firewall:
 
     def describe(self, want: Entry, wanted: dict[str, str]) -> Entry:
         """Assemble what the role tells the manifest and the report."""
-        controllers = core.by_family(want["controllers"])
+        controllers = own_files.by_family(want["controllers"])
         return {
             "files": sorted(path for path, text in wanted.items() if text),
             "ssh_ports": want["ssh_ports"],

@@ -16,7 +16,7 @@ from ..facts import sockets
 from ..facts.node import parse_addresses
 from ..files import look
 from ..schema.ports import KERNEL_RANGE, PortRange, parse_span
-from . import firewalld
+from . import firewalld_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +110,7 @@ def zones_of(run: Runner, root: str, running: bool, default: str) -> dict[str, s
     """Return {interface: the zone that judges what comes in there}."""
     found = {}
     for name in cards(run):
-        said = firewalld.interface_zones(root, run, name, running)
+        said = firewalld_others.interface_zones(root, run, name, running)
         found[name] = said[0][0] if said else default
     return found
 

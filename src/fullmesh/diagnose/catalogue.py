@@ -2,6 +2,7 @@
 
 The numbers are those of the list of causes that the project was built on; a number is never reused. A row with several
 cases has one code for each. Everything here is about *findings*; the sentences of the codes are in ``codes.py``.
+A table, so longer than other files.
 
 How to read ``node`` of a case: ``victim`` is where the harness breaks something; ``peer`` is another node;
 ``first`` the first node of the plan. ``fields`` are the fields of the primary finding that are never empty.

@@ -1,4 +1,7 @@
-"""Pages of the diagnosis' codes: docs/causes/diagnose.md (``python -m fullmesh.diagnose.pages``), ``explain``."""
+"""Pages of the diagnosis' codes: docs/causes/diagnose.md (``python -m fullmesh.diagnose.pages``), ``explain``.
+
+One text a code and nothing that decides anything, so longer than other files.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,9 @@ from fullmesh.ec2 import model as ec2_model
 from fullmesh.ec2 import rules as ec2_rules
 from fullmesh.ec2 import security_group as ec2
 from fullmesh.ec2.model import ALL, IN, OUT, Group, Need, Seen
+from fullmesh.ec2.place import Place, groups_of, locate
 from fullmesh.ec2.rules import EFA, Member
+from fullmesh.ec2.settings import Settings
 from fullmesh.model.faults import Fault
 from fullmesh.model.types import Plan
 from fullmesh.verify.model import ERROR, WARNING, Finding
@@ -48,7 +50,7 @@ def pairs_of(names: Sequence[str], node: str = "") -> Pairs:
 def findings(
     raw: Mapping[str, Any],
     plan: Plan,
-    own: ec2.Settings,
+    own: Settings,
     ephemeral: Sequence[tuple[int, int]] = (),
 ) -> list[Finding]:
     """Everything that is wrong in the account, [] when nothing is.
@@ -60,9 +62,9 @@ def findings(
         ephemeral: the ports that the nodes take for outgoing connections; default: the plan's data range.
     """
     seen = ec2_model.read(raw["interfaces"], raw["groups"], raw["acls"])
-    place = ec2.locate(seen, plan, own)
+    place = locate(seen, plan, own)
     faults: list[Fault] = []
-    groups = ec2.groups_of(seen, own, place.vpc, faults)
+    groups = groups_of(seen, own, place.vpc, faults)
     names = list(plan["nodes"])
     found = [
         of_fault(fault, node, pairs_of(names, node))
@@ -87,10 +89,10 @@ def findings(
 
 def _known(
     seen: Seen,
-    place: ec2.Place,
+    place: Place,
     groups: Sequence[Group],
     plan: Plan,
-    own: ec2.Settings,
+    own: Settings,
 ) -> list[Finding]:
     """The groups are named: every interface must have them, and they must hold every rule."""
     found = []
@@ -149,7 +151,7 @@ def _command(group: str, rule: ec2_model.Rule, gap: Sequence[Need]) -> str:
     )
 
 
-def _unknown(seen: Seen, place: ec2.Place, plan: Plan, own: ec2.Settings) -> list[Finding]:
+def _unknown(seen: Seen, place: Place, plan: Plan, own: Settings) -> list[Finding]:
     """No group is named: what do the groups that the nodes have let through, between every two?"""
     needs = ec2_rules.needs(ec2_rules.PORTS, plan["open_ports"], own.extra_ports)
     if own.mode == EFA or _has_efa(place):
@@ -225,9 +227,9 @@ def _apart(seen: Seen, pairs: Iterable[tuple[Member, Member]]) -> list[Finding]:
 
 def _acls(
     seen: Seen,
-    place: ec2.Place,
+    place: Place,
     plan: Plan,
-    own: ec2.Settings,
+    own: Settings,
     ephemeral: Sequence[tuple[int, int]],
 ) -> list[Finding]:
     """Requests and answers between nodes of different subnets, and of those who come by ssh."""
@@ -310,7 +312,7 @@ def _acl_pairs(
     return tuple(found)
 
 
-def _ssh(seen: Seen, place: ec2.Place, own: ec2.Settings) -> list[Finding]:
+def _ssh(seen: Seen, place: Place, own: Settings) -> list[Finding]:
     """Other people's rules stay, and are named."""
     used = dict.fromkeys(
         one for member in place.members for one in member.interface.groups if one in seen.groups
@@ -328,11 +330,11 @@ def _ssh(seen: Seen, place: ec2.Place, own: ec2.Settings) -> list[Finding]:
     ]
 
 
-def _has_efa(place: ec2.Place) -> bool:
+def _has_efa(place: Place) -> bool:
     return any(one.efa for interfaces in place.interfaces.values() for one in interfaces)
 
 
-def _efa(place: ec2.Place, own: ec2.Settings) -> list[Finding]:
+def _efa(place: Place, own: Settings) -> list[Finding]:
     """EFA traffic does not cross availability zones (AWS EFA guide), and needs the interface."""
     if own.mode != EFA and not _has_efa(place):
         return []

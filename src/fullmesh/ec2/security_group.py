@@ -1,24 +1,22 @@
-"""ec2_security_group: settings, where the nodes are in EC2, and what has to be done or undone there.
+"""ec2_security_group: what has to be done or undone in EC2.
 
 Pure: Ansible reads the account through ``amazon.aws`` and does what :func:`todo` and :func:`undo` say. What is wrong
-with what was read is in :mod:`fullmesh.ec2_findings`.
+with what was read is in :mod:`fullmesh.ec2.findings`.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fullmesh.ec2 import model as ec2_model
 from fullmesh.ec2 import rules as ec2_rules
 from fullmesh.ec2.model import Group, Interface, Need, Rule, Seen
+from fullmesh.ec2.place import Place, groups_of, locate
+from fullmesh.ec2.settings import Settings
 from fullmesh.model.faults import Fault
 from fullmesh.model.types import Plan
-from fullmesh.verify.survey import survey_of
 
 CODES: dict[str, str] = {
     "EC-101": "a mode that does not exist",
@@ -47,129 +45,8 @@ CODES: dict[str, str] = {
     "EC-124": "undo: the group is still used by something else",
     "EC-125": "mode efa, and a node without an EFA interface",
 }
-GROUP_ID = re.compile(r"sg-[0-9a-f]{8,17}\Z")
-VPC_ID = re.compile(r"vpc-[0-9a-f]{8,17}\Z")
-# CreateSecurityGroup: these characters, and no name that looks like an id; shorter, so that descriptions fit into 255
-GROUP_NAME = re.compile(r"(?!sg-)[A-Za-z0-9][A-Za-z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{0,99}\Z")
-VENDOR = "Amazon EC2"  # /sys/class/dmi/id/sys_vendor of every Nitro instance
-CHUNK = 100  # DescribeNetworkInterfaces takes 200 values in a filter
+
 DESCRIPTION = "PyTorch-distributed cluster {name}, kept by Fullmesh"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The role's settings, see its README."""
-
-    mode: str = ec2_rules.PORTS
-    name: str = "fullmesh"
-    groups: tuple[str, ...] = ()
-    ssh_from: tuple[str, ...] = ()
-    extra_ports: tuple[str, ...] = ()
-    vpc_id: str = ""
-    interface_limit: object = 5
-    rule_limit: object = 60
-    tags: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any], plan: Plan) -> Settings:
-        """Read the role's variables; the plan's controllers may use ssh as well."""
-
-        def words(key: str) -> tuple[str, ...]:
-            value = given.get(key) or []
-            return tuple(str(one) for one in (value if isinstance(value, list) else [value]))
-
-        sources = dict.fromkeys([*map(str, plan.get("controllers") or []), *words("ssh_from")])
-        return cls(
-            str(given.get("mode", ec2_rules.PORTS)),
-            str(given.get("name", "fullmesh")),
-            words("groups"),
-            tuple(_network(one) for one in sources),
-            words("extra_ports"),
-            str(given.get("vpc_id") or ""),
-            given.get("interface_limit", 5),
-            given.get("rule_limit", 60),
-            dict(given.get("tags") or {}),
-        )
-
-    def needs(self, plan: Plan) -> list[Need]:
-        """What the members must let each other do."""
-        return ec2_rules.needs(self.mode, plan["open_ports"], self.extra_ports)
-
-
-def _network(text: str) -> str:
-    """The network as EC2 writes it, or what was given when it is none."""
-    try:
-        return str(ipaddress.ip_network(text.strip(), strict=False))
-    except ValueError:
-        return text
-
-
-def settings_faults(own: Settings) -> list[Fault]:
-    """Say what is wrong with the settings, before AWS is asked anything."""
-    found = []
-    if own.mode not in (ec2_rules.PORTS, ec2_rules.EFA):
-        text = f"ec2_security_group_mode is {own.mode!r}"
-        found.append(Fault("EC-101", text, "Use ports, or efa for instances with EFA"))
-    for source in own.ssh_from:
-        if "/" not in _network(source) or source in ec2_rules.EVERYBODY:
-            text = f"ssh from {source!r} is refused"
-            found.append(Fault("EC-102", text, "Name the addresses or networks that you work from"))
-    for port in own.extra_ports:
-        try:
-            ec2_rules.parse_need(port)
-        except ValueError as error:
-            text = f"ec2_security_group_extra_ports: {error}"
-            found.append(Fault("EC-103", text, "Mend it"))
-    for one in own.groups:
-        tag, equals, _value = one.partition("=")
-        if not GROUP_ID.match(one) and not (equals and tag):
-            text = f"ec2_security_group_groups names {one!r}"
-            found.append(Fault("EC-104", text, "Give an id (sg-…) or a tag (Name=my-group)"))
-    return found + _form_faults(own)
-
-
-def _form_faults(own: Settings) -> list[Fault]:
-    found = []
-    if not GROUP_NAME.match(own.name):
-        text = f"ec2_security_group_name is {own.name!r}"
-        step = (
-            "Use up to 100 letters, digits and . _ - : / and begin with a letter or digit, not sg-"
-        )
-        found.append(Fault("EC-120", text, step))
-    if own.vpc_id and not VPC_ID.match(own.vpc_id):
-        text = f"ec2_security_group_vpc_id is {own.vpc_id!r}"
-        found.append(Fault("EC-120", text, "Give an id like vpc-0a1b2c3d, or leave it empty"))
-    for name, value in (
-        ("interface_limit", own.interface_limit),
-        ("rule_limit", own.rule_limit),
-    ):
-        if not str(value).isdigit() or not 1 <= int(str(value)) <= 1000:  # noqa: PLR2004 (AWS: their product)
-            text = f"ec2_security_group_{name} is {value!r}"
-            found.append(Fault("EC-120", text, "Give your account's quota, 1 to 1000"))
-    return found
-
-
-def address_filters(plan: Plan) -> list[dict[str, list[str]]]:
-    """The filters of ``ec2_eni_info`` that find every cluster address."""
-    keys = {4: "addresses.private-ip-address", 6: "ipv6-addresses.ipv6-address"}
-    result = []
-    for version, key in keys.items():
-        own = [one for one in plan["peers"] if ipaddress.ip_address(one).version == version]
-        result += [{key: own[at : at + CHUNK]} for at in range(0, len(own), CHUNK)]
-    return result
-
-
-def instance_filters(interfaces: Iterable[Mapping[str, Any]]) -> list[dict[str, list[str]]]:
-    """The filters that find every other interface of the instances: a p5 has 32 EFA interfaces, without addresses."""
-    own = sorted({ec2_model.interface(one).instance for one in interfaces} - {""})
-    return [{"attachment.instance-id": own[at : at + CHUNK]} for at in range(0, len(own), CHUNK)]
-
-
-def made_groups(groups: Iterable[Mapping[str, Any]], name: str) -> list[str]:
-    """Ids of the groups that we made for the cluster *name*."""
-    known = map(ec2_model.group, groups)
-    return [group.id for group in known if group.tags.get(ec2_rules.TAG) == name]
-
 
 # ids of access keys (IAM user guide, "unique identifiers"), and whatever is as long as a secret or a token
 SECRET = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b|[A-Za-z0-9/+=]{40,}")
@@ -189,158 +66,6 @@ def no_answer(result: Mapping[str, Any]) -> Fault:
         return Fault("EC-121", f"AWS cannot be asked: {text}", step)
     step = "Check `aws sts get-caller-identity`, the rights in docs/ec2.md, and AWS_REGION"
     return Fault("EC-122", f"AWS gave no answer: {text}", step)
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the cluster is.
-
-    Attributes:
-        vpc: its VPC.
-        members: nodes that were found there, by rank.
-        interfaces: node -> every interface that cluster traffic uses.
-        faults: nodes that are not there, by name.
-    """
-
-    vpc: str
-    members: tuple[ec2_rules.Member, ...]
-    interfaces: Mapping[str, tuple[Interface, ...]]
-    faults: tuple[Fault, ...]
-
-
-def concerned(hosts: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a diagnosis has to ask AWS: a node is an EC2 instance, or the inventory speaks of security groups.
-
-    Args:
-        hosts: every host's variables, ``__diagnose_node`` (what the node said of itself) among them.
-    """
-    for own in hosts:
-        efa = survey_of({"node": own.get("__diagnose_node")}).get("efa")
-        vendor = efa.get("vendor") if isinstance(efa, Mapping) else ""
-        if vendor == VENDOR or any(str(name).startswith("ec2_security_group_") for name in own):
-            return True
-    return False
-
-
-def locate(seen: Seen, plan: Plan, own: Settings) -> Place:
-    """Find the nodes' interfaces by their cluster addresses."""
-    order = sorted(plan["nodes"].values(), key=lambda node: int(node["node_rank"]))
-    held = {
-        str(node["name"]): [one for one in seen.interfaces if str(node["address"]) in one.addresses]
-        for node in order
-    }
-    home = own.vpc_id or _home(seen, own, held)
-    faults: list[Fault] = []
-    members, interfaces = [], {}
-    for node in order:
-        name, address = str(node["name"]), str(node["address"])
-        chosen = _chosen(name, address, held[name], home, faults)
-        if chosen:
-            members.append(ec2_rules.Member(name, address, chosen))
-            interfaces[name] = _used(seen, chosen, node)
-    return Place(home, tuple(members), interfaces, tuple(faults))
-
-
-def _home(seen: Seen, own: Settings, held: Mapping[str, Sequence[Interface]]) -> str:
-    """The VPC of the cluster: that of an existing group, else the one that has most nodes (then the lowest rank)."""
-    for one in own.groups:
-        if one in seen.groups:
-            return seen.groups[one].vpc
-    counts: Counter[str] = Counter()
-    for interfaces in held.values():
-        counts.update({one.vpc for one in interfaces})
-    if counts:
-        return counts.most_common(1)[0][0]
-    # no node is left: undo still finds what was made for them
-    ours = [group for group in seen.groups.values() if group.tags.get(ec2_rules.TAG) == own.name]
-    return ours[0].vpc if ours else ""
-
-
-def group_filters(
-    interfaces: Iterable[Mapping[str, Any]], vpc: str, name: str
-) -> dict[str, str | list[str]]:
-    """The filter of ``ec2_security_group_info``: the nodes' VPCs, or without nodes the group made for them."""
-    vpcs = {ec2_model.interface(one).vpc for one in interfaces} | {vpc}
-    vpcs -= {""}
-    return {"vpc-id": sorted(vpcs)} if vpcs else {f"tag:{ec2_rules.TAG}": name}
-
-
-def _chosen(
-    name: str, address: str, held: Sequence[Interface], home: str, faults: list[Fault]
-) -> Interface | None:
-    inside = [one for one in held if one.vpc == home]
-    if len(inside) == 1:
-        return inside[0]
-    if len(inside) > 1:
-        text = f"{name}: {', '.join(one.id for one in inside)} all have {address}"
-        faults.append(Fault("EC-109", text, "Give each node an address of its own"))
-    elif held:
-        where = f"{held[0].instance or held[0].id} in {held[0].vpc}"
-        text = f"{name} ({address}) is {where}, and the cluster's VPC is {home}"
-        step = "A security group ends with its VPC: launch the node there, or set ec2_security_group_vpc_id"
-        faults.append(Fault("EC-110", text, step))
-    else:
-        text = f"{name}: no network interface has the cluster address {address}"
-        step = "Compare it with the instance's private address, and AWS_REGION or ec2_security_group_region"
-        faults.append(Fault("EC-108", text, step))
-    return None
-
-
-def _used(seen: Seen, chosen: Interface, node: Mapping[str, Any]) -> tuple[Interface, ...]:
-    """Interfaces of the instance with any address of the plan, and every EFA interface; the cluster's first."""
-    planned = {
-        str(address).split("/", maxsplit=1)[0]
-        for link in node.get("links")
-        or []  # the plan of a diagnosis may know no more than an address
-        for address in link["addresses"]
-    }
-    others = [
-        one
-        for one in seen.interfaces
-        if one.id != chosen.id
-        and one.instance
-        and one.instance == chosen.instance
-        and (one.efa or planned & set(one.addresses))
-    ]
-    return (chosen, *sorted(others, key=lambda one: one.id))
-
-
-def groups_of(seen: Seen, own: Settings, home: str, faults: list[Fault]) -> list[Group]:
-    """The groups that every member shall have, the one that gets our rules first; [] when it is still to be made."""
-    inside = [group for group in seen.groups.values() if group.vpc == home]
-    if own.groups:
-        found = [_existing(seen, one, inside, home, faults) for one in own.groups]
-        return [group for group in found if group]
-    named = [group for group in inside if group.name == own.name]
-    if named and named[0].tags.get(ec2_rules.TAG) != own.name:
-        text = f"{named[0]} is there already, and Fullmesh did not make it"
-        step = (
-            "Choose another ec2_security_group_name, or name the group in ec2_security_group_groups"
-        )
-        faults.append(Fault("EC-107", text, step))
-    return named
-
-
-def _existing(
-    seen: Seen, wanted: str, inside: Sequence[Group], home: str, faults: list[Fault]
-) -> Group | None:
-    if GROUP_ID.match(wanted):
-        matching = [group for group in seen.groups.values() if group.id == wanted]
-    else:
-        tag, _equals, value = wanted.partition("=")
-        matching = [group for group in inside if group.tags.get(tag) == value]
-    if len(matching) == 1 and matching[0].vpc == home:
-        return matching[0]
-    if len(matching) == 1:
-        text = f"the group {matching[0]} is in {matching[0].vpc}, and the nodes are in {home}"
-        faults.append(Fault("EC-110", text, "Name a group of the nodes' VPC"))
-    elif matching:
-        text = f"{wanted} is the tag of {', '.join(map(str, matching))}"
-        faults.append(Fault("EC-106", text, "Name the group by its id"))
-    else:
-        text = f"there is no security group {wanted} in {home or 'the VPC of the nodes'}"
-        faults.append(Fault("EC-105", text, "Compare it with `aws ec2 describe-security-groups`"))
-    return None
 
 
 def todo(raw: Mapping[str, Any], plan: Plan, own: Settings) -> dict[str, Any]:

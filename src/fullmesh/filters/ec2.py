@@ -6,33 +6,35 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fullmesh.ec2 import findings as judge
+from fullmesh.ec2 import place
 from fullmesh.ec2 import security_group as core
+from fullmesh.ec2.settings import Settings, settings_faults
 from fullmesh.model.types import Plan
 from fullmesh.plain import plain
 
 
-def _settings(given: Any, plan: Any) -> core.Settings:
-    return core.Settings.of(plain(given), plain(plan))
+def _settings(given: Any, plan: Any) -> Settings:
+    return Settings.of(plain(given), plain(plan))
 
 
 def ec2_settings_faults(given: Mapping[str, Any], plan: Plan) -> list[str]:
     """Coded sentences: what is wrong with the settings."""
-    return [str(fault) for fault in core.settings_faults(_settings(given, plan))]
+    return [str(fault) for fault in settings_faults(_settings(given, plan))]
 
 
 def ec2_address_filters(plan: Plan) -> list[dict[str, list[str]]]:
     """Filters that find the interfaces with the cluster addresses."""
-    return core.address_filters(plain(plan))
+    return place.address_filters(plain(plan))
 
 
 def ec2_instance_filters(interfaces: list[Any]) -> list[dict[str, list[str]]]:
     """Filters that find all interfaces of the same instances."""
-    return core.instance_filters(plain(interfaces))
+    return place.instance_filters(plain(interfaces))
 
 
 def ec2_group_filters(interfaces: list[Any], vpc: str, name: str) -> dict[str, Any]:
     """The filter that finds the groups to look at."""
-    return core.group_filters(plain(interfaces), str(vpc or ""), str(name))
+    return place.group_filters(plain(interfaces), str(vpc or ""), str(name))
 
 
 def ec2_todo(raw: Mapping[str, Any], plan: Plan, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,7 +65,7 @@ def ec2_concerned(hostvars: Any, hosts: list[str]) -> bool:
         {**dict.fromkeys(map(str, hostvars[host])), "__diagnose_node": _told(hostvars[host])}
         for host in hosts
     ]
-    return core.concerned(own)
+    return place.concerned(own)
 
 
 def _told(variables: Any) -> Any:
@@ -72,7 +74,7 @@ def _told(variables: Any) -> Any:
 
 def ec2_made_groups(groups: list[Any], name: str) -> list[str]:
     """Ids of the groups that Fullmesh made for the cluster *name*."""
-    return core.made_groups(plain(groups), str(name))
+    return place.made_groups(plain(groups), str(name))
 
 
 def ec2_no_answer(result: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from fullmesh.model.faults import Fault
 from fullmesh.result.types import RankRow, RungId, Status
+from fullmesh.verify import cards as verify_cards
 from fullmesh.verify import gpu as verify_gpu
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs as verify_links
@@ -194,7 +195,7 @@ def why_not_start(seen: Seen, below: Sequence[Finding]) -> str:
 
 def below_job(seen: Seen) -> list[Finding]:
     """The findings that are known before a job is started."""
-    rules = (verify_node.findings, verify_gpu.card_findings, verify_links.findings)
+    rules = (verify_node.findings, verify_cards.card_findings, verify_links.findings)
     return asked(seen, [finding for rule in rules for finding in rule(seen)])
 
 

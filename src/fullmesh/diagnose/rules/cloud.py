@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from fullmesh.diagnose.model import Look
 from fullmesh.ec2 import efa
 from fullmesh.ec2 import findings as ec2_findings
-from fullmesh.ec2 import security_group as ec2
+from fullmesh.ec2.settings import Settings
 from fullmesh.model.types import Plan
 from fullmesh.verify.model import Finding
 
@@ -26,7 +26,7 @@ def security_groups(look: Look) -> Iterator[Finding]:
     if not isinstance(raw, Mapping) or not {"interfaces", "groups", "acls"} <= raw.keys():
         return
     plan = plan_for_groups(look)
-    settings = ec2.Settings.of(look.cloud.get("settings") or {}, plan)
+    settings = Settings.of(look.cloud.get("settings") or {}, plan)
     yield from ec2_findings.findings(raw, plan, settings)
 
 

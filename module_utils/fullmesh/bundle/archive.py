@@ -1,0 +1,173 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Everything that an installation fetches in one checksummed archive, and out of it again: on the controller."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from typing import TYPE_CHECKING
+
+from ..files import sha256
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+
+SCHEMA = 1
+INDEX = "bundle.json"
+LEFT_OUT = (".venv", ".venv.lock", ".cache", ".git", ".ansible", "runs", "build", "__pycache__")
+
+
+class BundleError(Exception):
+    """A coded sentence for the user."""
+
+
+def project_files(root: str) -> list[str]:
+    """What git keeps of a checkout; without git all but what is made on the spot."""
+    if os.path.exists(os.path.join(root, ".git")):  # a file in a worktree
+        said = subprocess.run(
+            ["git", "-C", root, "ls-files", "-z"], check=True, stdout=subprocess.PIPE
+        ).stdout
+        names = [name for name in said.decode().split("\0") if name]
+        return [name for name in names if os.path.lexists(os.path.join(root, name))]
+    found = []
+    for folder, inside, names in os.walk(root):
+        inside[:] = [name for name in inside if name not in LEFT_OUT and not name.startswith(".")]
+        # os.walk has links to folders among the folders, and does not follow them
+        links = [name for name in inside if os.path.islink(os.path.join(folder, name))]
+        found += [os.path.relpath(os.path.join(folder, name), root) for name in [*names, *links]]
+    return sorted(found)
+
+
+def pack_project(root: str, path: str) -> None:
+    """The project as one tar in the archive."""
+    with tarfile.open(path, "w") as tar:
+        for name in project_files(root):
+            tar.add(os.path.join(root, name), arcname="fullmesh/" + name, recursive=False)
+
+
+def gather(sources: list[Entry], private: str) -> dict[str, str]:
+    """Place in the archive -> file on this machine."""
+    files = {}
+    for source in sources:
+        if source.get("project"):
+            files[source["place"]] = os.path.join(private, "project.tar")
+            pack_project(source["project"], files[source["place"]])
+        elif source.get("file"):
+            files[source["place"]] = source["file"]
+        else:
+            files[os.path.join(source["place"], os.path.basename(source["path"]))] = source["path"]
+    return files
+
+
+def pack(params: Entry) -> Entry:
+    """Write aside, then move: an interrupted run leaves no archive that looks like one."""
+    path = params["path"]
+    private = tempfile.mkdtemp(prefix=".fullmesh-bundle-", dir=os.path.dirname(path) or ".")
+    try:
+        files = gather(params["sources"], private)
+        index = {
+            "schema": SCHEMA,
+            "contents": params["contents"],
+            "files": {place: sha256(file) for place, file in sorted(files.items())},
+        }
+        aside = os.path.join(private, "bundle.tar")
+        with tarfile.open(aside, "w") as tar:
+            text = (json.dumps(index, indent=1, sort_keys=True) + "\n").encode()
+            info = tarfile.TarInfo(INDEX)
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text))
+            for place, file in sorted(files.items()):
+                tar.add(os.path.realpath(file), arcname=place, recursive=False)
+        digest = sha256(aside)
+        with open(path + ".sha256", "w") as stream:
+            stream.write(f"{digest}  {os.path.basename(path)}\n")
+        os.replace(aside, path)
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
+    return {"changed": True, "sha256": digest, "bytes": os.path.getsize(path)}
+
+
+def damaged(path: str, what: str) -> BundleError:
+    """Word a bundle that is not what was packed."""
+    return BundleError(
+        f"[BN-102] {path} is damaged: {what}. Copy it again together with {os.path.basename(path)}.sha256; "
+        "nothing was changed on any node."
+    )
+
+
+def expected(path: str) -> str:
+    """The checksum that lies beside the archive."""
+    if not os.path.isfile(path):
+        raise BundleError(
+            f"[BN-101] there is no bundle at {path}. Make one with ./fullmesh bundle where there is a network."
+        )
+    try:
+        with open(path + ".sha256") as stream:
+            return stream.read().split()[0]
+    except (OSError, IndexError):
+        raise BundleError(
+            f"[BN-101] the checksum {path}.sha256 is not there. Copy it together with the bundle."
+        ) from None
+
+
+def unpack(path: str, folder: str) -> Entry:
+    """Take out plain files with the names and checksums of the index, and nothing else."""
+    with tarfile.open(path) as tar:
+        first = tar.next()
+        text = tar.extractfile(first) if first is not None and first.name == INDEX else None
+        if text is None:
+            raise damaged(path, f"{INDEX} is not its first file")
+        index = json.loads(text.read().decode())
+        if index["schema"] != SCHEMA:
+            raise BundleError(
+                f"[BN-101] {path} was made by another version of Fullmesh (schema {index['schema']}, this one "
+                f"reads {SCHEMA}). Use the project that is in the bundle."
+            )
+        left = dict(index["files"])
+        for member in tar.getmembers()[1:]:
+            wanted = left.pop(member.name, None)
+            place = os.path.normpath(os.path.join(folder, member.name))
+            source = tar.extractfile(member) if member.isfile() and wanted else None
+            if source is None or not place.startswith(folder + os.sep):
+                raise damaged(path, f"{member.name} does not belong there")
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            with open(place, "wb") as stream:
+                shutil.copyfileobj(source, stream, 1 << 20)
+            if sha256(place) != wanted:
+                raise damaged(path, f"{member.name} is not what was packed")
+    if left:
+        raise damaged(path, f"{min(left)} is missing")
+    return dict(index["contents"])
+
+
+def unlock(params: Entry) -> Entry:
+    """Prove the archive, then have it unpacked; a folder that is there was finished by an earlier run."""
+    path = params["path"]
+    wanted, found = expected(path), sha256(path) if os.path.isfile(path) else ""
+    if wanted != found:
+        raise damaged(path, f"SHA-256 {found}, expected {wanted}")
+    folder = os.path.join(params["folder"], found[:16])
+    record = os.path.join(folder, "opened.json")
+    if not os.path.exists(record):
+        os.makedirs(params["folder"], exist_ok=True)
+        aside = tempfile.mkdtemp(prefix=".new-", dir=params["folder"])
+        try:
+            contents = unpack(path, aside)
+            with open(os.path.join(aside, "opened.json"), "w") as stream:
+                json.dump(contents, stream)
+            shutil.rmtree(folder, ignore_errors=True)
+            os.chmod(aside, 0o755)  # noqa: S103 (packages and wheels are no secret)
+            os.rename(aside, folder)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    with open(record) as stream:
+        contents = json.load(stream)
+    return {"changed": False, "folder": folder, "contents": contents, "sha256": found}

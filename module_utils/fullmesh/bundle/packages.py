@@ -1,0 +1,326 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Fetch packages with what they need, and make a repository of them: on a machine that reaches its repositories."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import tarfile
+import tempfile
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape, quoteattr
+
+from ansible.module_utils.urls import open_url
+
+from ..files import sha256
+from ..openpgp import BEGIN, fingerprints
+from ..packages import sources
+
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    Entry = dict[str, Any]
+    Runner = Callable[..., tuple[int, str, str]]
+
+# "Inst chrony [4.2-1] (4.3-2 Ubuntu:24.04 [amd64])"
+APT_CHOSEN = re.compile(r"^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ", re.MULTILINE)
+APT_FIELDS = re.compile(r"^(Filename|Size|SHA256|MD5sum|SHA1):.*\n", re.MULTILINE)
+# rpm's flags for <, > and = (RPMSENSE_LESS, _GREATER, _EQUAL in lib/rpmds.h), and for what only rpm itself can provide
+SENSE = {2: "LT", 4: "GT", 8: "EQ", 10: "LE", 12: "GE"}
+SENSE_BITS = 14
+RPMLIB = "rpmlib("
+RELATIONS = ("provides", "requires", "conflicts", "obsoletes")
+NAMESPACE = "http://linux.duke.edu/metadata/"
+
+LARGEST = 1 << 20  # bytes of a key
+
+
+class FetchError(Exception):
+    """A coded sentence for the user."""
+
+
+def refused(what: str, said: str) -> FetchError:
+    """Word the failure of a package manager."""
+    words = [line.strip() for line in said.splitlines() if line.strip()][-3:]
+    return FetchError(
+        "[BN-105] {}: {}. Check the package sources of this machine, and the names and versions that are "
+        "asked for.".format(what, " | ".join(words).rstrip(".") or "no output")
+    )
+
+
+def private_folder(base: str) -> str:
+    """A folder with a name that nobody could know before, 0700: a fixed one may have been made by somebody else."""
+    try:
+        info = os.stat(base)
+    except OSError as exc:
+        raise FetchError(
+            f"[BN-107] {base} cannot be used: {exc}. Name a folder of root's."
+        ) from exc
+    mode = stat.S_IMODE(info.st_mode)
+    others = mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX
+    if info.st_uid not in (0, os.geteuid()) or others:
+        raise FetchError(
+            f"[BN-107] {base} belongs to user {info.st_uid} and has mode {mode:04o}: somebody else could put packages "
+            f"or a key of his own in there. Make it root's: chown root {base} && chmod 1777 {base}"
+        )
+    return tempfile.mkdtemp(prefix="fullmesh-bundle-", dir=base)
+
+
+def bring_key(params: Entry) -> str:
+    """Fetch the key that signs the repository, every time anew, and compare its fingerprint with what is known."""
+    if not params["key"]:
+        return ""
+    try:
+        raw = bytes(open_url(params["key"], timeout=30, http_agent="fullmesh").read(LARGEST))
+    except OSError as error:  # URLError is one
+        raise refused("the key {} cannot be fetched".format(params["key"]), str(error)) from error
+    try:
+        found = fingerprints(raw)
+    except ValueError as error:
+        raise FetchError(
+            "[BN-108] {} is no key: {}. Check that address (nccl_repository_key).".format(
+                params["key"], error
+            )
+        ) from error
+    wanted = [one.replace(" ", "").upper() for one in params["fingerprints"]]
+    if wanted and not set(found) <= set(wanted):
+        raise FetchError(
+            "[BN-108] {} has the fingerprint {}, expected is {}. Nothing was fetched. If the vendor has a new key, "
+            "compare it with what he publishes and name it in nccl_repository_key.".format(
+                params["key"], ", ".join(found), " or ".join(wanted)
+            )
+        )
+    # apt tells armored from binary keys by the suffix
+    path = os.path.join(params["work"], "key.asc" if BEGIN in raw else "key.gpg")
+    with open(path, "wb") as stream:
+        stream.write(raw)
+    return path
+
+
+def named_by_others(url: str, root: str = "/") -> bool:
+    """Say whether a source of apt's that is not ours names the repository."""
+    named = [one for one in sources.naming(url, root) if one["enabled"]]
+    return any(not os.path.basename(one["path"]).startswith("fullmesh-") for one in named)
+
+
+def fetch_apt(run: Runner, params: Entry) -> None:
+    """Lists and archives in a folder of our own; apt checks all signatures while it fetches."""
+    private = os.path.join(params["folder"], ".apt")
+    os.makedirs(os.path.join(private, "lists/partial"))
+    parts = os.path.join(private, "parts")
+    # an earlier run's file for NCCL names the same repository with another key
+    shutil.copytree("/etc/apt/sources.list.d", parts, ignore=shutil.ignore_patterns("fullmesh-*"))
+    # so may somebody else's, and that one serves
+    if params["url"] and not named_by_others(params["url"]):
+        with open(os.path.join(parts, "fullmesh-bundle.list"), "w") as stream:
+            # trusted only where the user says that his repository is not signed (nccl_repository_key: none)
+            trust = "signed-by=" + params["key_path"] if params["key_path"] else "trusted=yes"
+            stream.write("deb [{}] {} /\n".format(trust, params["url"]))
+    options = {
+        "Dir::Etc::sourceparts": parts,
+        "Dir::State::lists": os.path.join(private, "lists"),
+        "Dir::Cache::pkgcache": "",
+        "Dir::Cache::srcpkgcache": "",
+        "APT::Sandbox::User": "root",
+        "APT::Install-Recommends": "false",
+    }
+    flags = [part for key, value in options.items() for part in ("-o", key + "=" + value)]
+    update = ["apt-get", *flags, "-o", "APT::Update::Error-Mode=any", "update"]
+    rc, out, err = run(update)
+    if rc:
+        raise refused("apt-get update", err or out)
+    more = ["--simulate", "--reinstall", "--allow-downgrades", "--allow-change-held-packages"]
+    rc, out, err = run(["apt-get", *flags, *more, "install", *params["names"]])
+    if rc:
+        raise refused("apt-get install", err or out)
+    chosen = ["{}={}".format(*found) for found in APT_CHOSEN.findall(out)]
+    # Not --download-only: apt leaves what comes from a file: source where it is.
+    rc, out, err = run(["apt-get", *flags, "download", *chosen], cwd=params["folder"])
+    if rc:
+        raise refused("apt-get download", err or out)
+    for name in os.listdir(params["folder"]):
+        if "%" in name:  # an epoch as %3a; a file: address would be decoded once more
+            where = os.path.join(params["folder"], name.replace("%3a", "_"))
+            os.rename(os.path.join(params["folder"], name), where)
+    shutil.rmtree(private)
+
+
+def index_apt(run: Runner, folder: str, files: list[str]) -> None:
+    """A flat repository's ``Packages``: each package's own control fields, its place, size and checksum."""
+    entries = []
+    for name in files:
+        path = os.path.join(folder, name)
+        rc, out, err = run(["dpkg-deb", "--field", path])
+        if rc:
+            raise refused(f"dpkg-deb {name}", err)
+        fields = APT_FIELDS.sub("", out.rstrip("\n") + "\n")
+        place = f"Filename: ./{name}\nSize: {os.path.getsize(path)}\nSHA256: {sha256(path)}\n"
+        entries.append(fields + place)
+    with open(os.path.join(folder, "Packages"), "w") as stream:
+        stream.write("\n".join(entries))
+
+
+def fetch_dnf(run: Runner, params: Entry) -> None:
+    """dnf fetches and checks signatures; what is installed already it gives only as a reinstallation."""
+    flags = ["--assumeyes", "--downloadonly", "--downloaddir=" + params["folder"]]
+    flags += ["--setopt=install_weak_deps=False", "--setopt=keepcache=False"]
+    if params["url"]:
+        flags.append("--repofrompath=fullmesh-bundle," + params["url"])
+        # unchecked only where the user says that his repository is not signed (nccl_repository_key: none)
+        flags += ["--setopt=fullmesh-bundle.gpgcheck={:d}".format(bool(params["key_path"]))]
+        if params["key_path"]:
+            flags += ["--setopt=fullmesh-bundle.gpgkey=file://" + params["key_path"]]
+        # our own file shows one version only and may be there from an earlier run
+        flags.append("--disablerepo=fullmesh-nccl")
+    there = [name for name in params["names"] if run(["rpm", "--query", name])[0] == 0]
+    for verb, names in (
+        ("install", [n for n in params["names"] if n not in there]),
+        ("reinstall", there),
+    ):
+        if names:
+            rc, out, err = run(["dnf", *flags, verb, *names])
+            if rc:
+                raise refused(f"dnf {verb} --downloadonly", err or out)
+
+
+def relations(run: Runner, path: str, kind: str) -> str:
+    """One kind of relation of a package as primary.xml has it."""
+    tag = kind.upper().rstrip("S")
+    form = f"[%{{{tag}NAME}}\\t%{{{tag}FLAGS}}\\t%{{{tag}VERSION}}\\n]"
+    _, out, _ = run(["rpm", "--query", "--nosignature", "--queryformat", form, "--package", path])
+    found = []
+    for line in out.splitlines():
+        name, flags, version = [*line.split("\t"), "", ""][:3]
+        if name in ("", "(none)") or name.startswith(RPMLIB):
+            continue
+        sense = SENSE.get(int(flags or 0) & SENSE_BITS, "")
+        text = f"<rpm:entry name={quoteattr(name)}"
+        if sense and version:
+            epoch, colon, rest = version.partition(":")
+            ver, _, rel = (rest if colon else version).partition("-")
+            text += f' flags="{sense}" epoch="{epoch if colon else 0}" ver={quoteattr(ver)}'
+            text += f" rel={quoteattr(rel)}" if rel else ""
+        found.append(text + "/>")
+    inside = "".join(sorted(set(found)))
+    return f"<rpm:{kind}>{inside}</rpm:{kind}>" if inside else ""
+
+
+def describe_rpm(run: Runner, folder: str, name: str) -> tuple[str, str]:
+    """A package's entry in primary.xml and in filelists.xml."""
+    path = os.path.join(folder, name)
+    form = "%{NAME}\\t%{ARCH}\\t%{EPOCHNUM}\\t%{VERSION}\\t%{RELEASE}\\t%{SIZE}\\t%{SUMMARY}\\n[%{FILENAMES}\\n]"
+    rc, out, err = run(
+        ["rpm", "--query", "--nosignature", "--queryformat", form, "--package", path]
+    )
+    if rc:
+        raise refused(f"rpm {name}", err)
+    head, *files = out.splitlines()
+    pkg, arch, epoch, version, release, size, summary = head.split("\t")
+    digest, when = sha256(path), int(os.path.getmtime(path))
+    evr = f'<version epoch="{epoch}" ver="{version}" rel="{release}"/>'
+    listed = "".join(f"<file>{escape(f)}</file>" for f in files if f.startswith("/"))
+    primary = (
+        f'<package type="rpm"><name>{pkg}</name><arch>{arch}</arch>{evr}'
+        f'<checksum type="sha256" pkgid="YES">{digest}</checksum><summary>{escape(summary)}</summary>'
+        f'<description/><packager/><url/><time file="{when}" build="{when}"/>'
+        f'<size package="{os.path.getsize(path)}" installed="{size}" archive="{size}"/>'
+        f"<location href={quoteattr(name)}/><format><rpm:license/><rpm:vendor/>"
+        + "".join(relations(run, path, kind) for kind in RELATIONS)
+        + f"{listed}</format></package>"
+    )
+    lists = f'<package pkgid="{digest}" name="{pkg}" arch="{arch}">{evr}{listed}</package>'
+    return primary, lists
+
+
+def index_dnf(run: Runner, folder: str, files: list[str]) -> None:
+    """repodata as dnf reads it: primary and filelists, uncompressed, and repomd with their checksums."""
+    repodata = os.path.join(folder, "repodata")
+    os.makedirs(repodata)
+    entries = [describe_rpm(run, folder, name) for name in files]
+    data = []
+    for number, (kind, root, more) in enumerate(
+        (
+            ("primary", "metadata", f'xmlns="{NAMESPACE}common" xmlns:rpm="{NAMESPACE}rpm"'),
+            ("filelists", "filelists", f'xmlns="{NAMESPACE}filelists"'),
+        )
+    ):
+        path = os.path.join(repodata, kind + ".xml")
+        with open(path, "w") as stream:
+            stream.write(
+                f'<?xml version="1.0" encoding="UTF-8"?>\n<{root} {more} packages="{len(files)}">\n'
+            )
+            stream.write("\n".join(entry[number] for entry in entries) + f"\n</{root}>\n")
+        data.append(
+            f'<data type="{kind}"><checksum type="sha256">{sha256(path)}</checksum>'
+            f'<location href="repodata/{kind}.xml"/><timestamp>1</timestamp>'
+            f"<size>{os.path.getsize(path)}</size></data>"
+        )
+    with open(os.path.join(repodata, "repomd.xml"), "w") as stream:
+        stream.write(
+            f'<?xml version="1.0" encoding="UTF-8"?>\n<repomd xmlns="{NAMESPACE}repo">'
+            f"<revision>1</revision>{''.join(data)}</repomd>\n"
+        )
+
+
+FETCH = {"apt": fetch_apt, "dnf": fetch_dnf}
+INDEX = {"apt": index_apt, "dnf": index_dnf}
+SUFFIX = {"apt": ".deb", "dnf": ".rpm"}
+
+
+def installed(run: Runner, params: Entry) -> list[str]:
+    """The named packages that this machine has already: what they brought with them is not fetched."""
+    if params["manager"] == "dnf":
+        return [name for name in params["names"] if run(["rpm", "--query", name])[0] == 0]
+    names = [name.partition("=")[0] for name in params["names"]]
+    _, out, _ = run(
+        ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n", *names]
+    )
+    return [line.split()[0] for line in out.splitlines() if line.endswith(" installed")]
+
+
+def not_bare(names: list[str]) -> str:
+    """The warning that the folder may lack what these packages need."""
+    return (
+        f"[BN-106] installed here already: {', '.join(names)}. What they need and is installed too did not go "
+        "into the bundle; it suits nodes that have it as well. Take a machine as bare as the nodes."
+    )
+
+
+def gather(run: Runner, params: Entry) -> Entry:
+    """Fetch and index in a folder of our own, which is gone again unless all of it worked."""
+    work = private_folder(params["base"])
+    try:
+        result = fill(run, dict(params, work=work, folder=os.path.join(work, "packages")))
+        # It is whole now. Others may read it, the account that ssh uses among them, and never write.
+        os.chmod(work, 0o755)  # noqa: S103 (packages are no secret)
+        return result
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+
+
+def fill(run: Runner, params: Entry) -> Entry:
+    """Key, packages, index, archive."""
+    params = dict(params, key_path=bring_key(params))
+    os.mkdir(params["folder"], 0o755)
+    already = installed(run, params)
+    FETCH[params["manager"]](run, params)
+    suffix = SUFFIX[params["manager"]]
+    files = sorted(name for name in os.listdir(params["folder"]) if name.endswith(suffix))
+    if len(files) < len(params["names"]):
+        raise refused(f"{params['manager']} gave {len(files)} files", ", ".join(files))
+    INDEX[params["manager"]](run, params["folder"], files)
+    path = os.path.join(params["work"], "packages.tar")
+    with tarfile.open(path, "w") as tar:
+        tar.add(params["folder"], arcname=".")
+    os.chmod(path, 0o644)
+    return {
+        "changed": True,
+        "files": files,
+        "already": already,
+        "folder": params["work"],
+        "tar": path,
+    }

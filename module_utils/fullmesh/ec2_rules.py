@@ -1,0 +1,87 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Single rules of a security group: which of those that are to go are there, and how they go. On the controller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+
+SOURCES = (
+    ("IpRanges", "CidrIp"),
+    ("Ipv6Ranges", "CidrIpv6"),
+    ("UserIdGroupPairs", "GroupId"),
+)
+
+
+def identity(direction: str, permission: Entry, target: str) -> tuple[Any, ...]:
+    """What EC2 tells rules apart by."""
+    protocol = str(permission["IpProtocol"])
+    ports = (permission.get("FromPort"), permission.get("ToPort"))
+    return (direction, protocol, None if protocol == "-1" else ports, target)
+
+
+def present(group: Entry) -> dict[tuple[Any, ...], str]:
+    """Every rule of a group: identity -> its description."""
+    found = {}
+    for direction, key in (("in", "IpPermissions"), ("out", "IpPermissionsEgress")):
+        for permission in group.get(key, []):
+            for kind, name in SOURCES:
+                for source in permission.get(kind, []):
+                    ident = identity(direction, permission, str(source.get(name)))
+                    found[ident] = str(source.get("Description") or "")
+    return found
+
+
+def rule_ids(answer: list[Entry]) -> dict[tuple[Any, ...], str]:
+    """Identity -> id, from DescribeSecurityGroupRules."""
+    found = {}
+    for rule in answer:
+        other = rule.get("ReferencedGroupInfo") or {}
+        target = rule.get("CidrIpv4") or rule.get("CidrIpv6") or other.get("GroupId")
+        direction = "out" if rule.get("IsEgress") else "in"
+        found[identity(direction, rule, str(target))] = str(rule["SecurityGroupRuleId"])
+    return found
+
+
+def wanted_gone(rule: Entry) -> tuple[Any, ...]:
+    """The identity of a rule as it was given."""
+    head = {"IpProtocol": rule["protocol"], "FromPort": rule["first"], "ToPort": rule["last"]}
+    return identity(rule["direction"], head, rule["target"])
+
+
+def choose(group: Entry, rules: list[Entry]) -> list[tuple[Any, ...]]:
+    """The rules that are there and are still described as we described them."""
+    there = present(group)
+    return [
+        key
+        for key, text in ((wanted_gone(rule), rule["description"]) for rule in rules)
+        if there.get(key) == text
+    ]
+
+
+def words(key: tuple[Any, ...]) -> str:
+    """A rule in words, for the diff."""
+    direction, protocol, ports, target = key
+    if ports is None:
+        return f"{direction} all traffic {target}"
+    return f"{direction} {ports[0]}-{ports[1]}/{protocol} {target}"
+
+
+def revoke(client: Any, group_id: str, chosen: list[tuple[Any, ...]]) -> None:
+    """One call for each direction, by the rules' ids: nothing else can be meant."""
+    pages = client.get_paginator("describe_security_group_rules").paginate(
+        Filters=[{"Name": "group-id", "Values": [group_id]}]
+    )
+    known = rule_ids([rule for page in pages for rule in page["SecurityGroupRules"]])
+    for direction, call in (
+        ("in", client.revoke_security_group_ingress),
+        ("out", client.revoke_security_group_egress),
+    ):
+        own = [known[key] for key in chosen if key[0] == direction and key in known]
+        if own:
+            call(GroupId=group_id, SecurityGroupRuleIds=own)

@@ -1,0 +1,180 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Our files in firewalld's configuration: zone, policies, ipsets, services. Stdlib only."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import quoteattr
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+
+ETC = "/etc/firewalld"
+LIB = "/usr/lib/firewalld"
+MARK = "Written by Fullmesh (role peer_firewall); changes here are overwritten."
+HEAD = '<?xml version="1.0" encoding="utf-8"?>\n<!-- ' + MARK + " -->\n"
+# Before every policy of the user and of firewalld itself (allow-host-ipv6 has -15000): ssh always stays open.
+SSH_PRIORITY = -20000
+# After ssh; before every zone, which a policy with a negative priority is (firewalld.policy(5)).
+JOB_PRIORITY = -19000
+# Modes in which the peers are bound to a zone of ours, and so lose what the zone that judged them let in.
+BINDING = ("peers_only",)
+
+FAMILIES = (("4", "ipv4", "inet"), ("6", "ipv6", "inet6"))
+
+
+def by_family(addresses: list[str]) -> dict[str, list[str]]:
+    """Sort addresses and networks into families; no doubles, no loopback, no scope, mapped v4 addresses as v4.
+
+    What lies in another network is left out: nftables refuses a set whose intervals overlap.
+    """
+    found: dict[str, set[Any]] = {"4": set(), "6": set()}
+    for text in addresses:
+        network: Any = ipaddress.ip_network(text.split("%")[0], strict=False)
+        mapped = network.version == 6 and network.network_address.ipv4_mapped  # noqa: PLR2004 (IP version)
+        if mapped and network.prefixlen == network.max_prefixlen:
+            network = ipaddress.ip_network(mapped)
+        if not network.is_loopback:
+            found[str(network.version)].add(network)
+    return {family: [written(one) for one in sorted(outermost(found[family]))] for family in found}
+
+
+def outermost(networks: set[Any]) -> list[Any]:
+    """Leave out the networks that lie in another one of the same family."""
+    return [
+        one
+        for one in networks
+        if not any(one != other and one.subnet_of(other) for other in networks)
+    ]
+
+
+def written(network: Any) -> str:
+    """Write a network; one of a single address as that address."""
+    single = network.prefixlen == network.max_prefixlen
+    return str(network.network_address if single else network)
+
+
+def ipset_xml(short: str, family: str, entries: list[str]) -> str:
+    """Print a set of addresses, or of networks where one is among them."""
+    inet = {number: name for number, _, name in FAMILIES}[family]
+    kind = "net" if any("/" in entry for entry in entries) else "ip"
+    lines = [f'<ipset type="hash:{kind}">', f"  <short>{short}</short>"]
+    lines.append(f'  <option name="family" value="{inet}"/>')
+    lines += [f"  <entry>{entry}</entry>" for entry in entries]
+    return HEAD + "\n".join([*lines, "</ipset>"]) + "\n"
+
+
+def port_tag(port: str, indent: str) -> str:
+    """Print ``50000-54095/tcp``; always a port with its protocol, a protocol alone would open all of it."""
+    number, protocol = port.split("/")
+    return f"{indent}<port port={quoteattr(number)} protocol={quoteattr(protocol)}/>"
+
+
+def zone_xml(zone: str, families: list[str]) -> str:
+    """Print the peers' zone of `peers_only`: it opens nothing, so all that no policy lets in is rejected, but ICMP."""
+    lines = ["<zone>", f"  <short>{zone}</short>"]
+    lines.append("  <description>The nodes of the cluster, by their addresses.</description>")
+    lines += [f'  <source ipset="{zone}-peers{family}"/>' for family in families]
+    return HEAD + "\n".join([*lines, "</zone>"]) + "\n"
+
+
+def policy_xml(zone: str, who: str, families: list[str], ports: list[str]) -> str:
+    """Print the policy that opens ports to the controllers or to the peers, whatever zone they come through.
+
+    A policy only adds: a zone of their own would take away what they may reach today. Without ports it opens all.
+    """
+    name, priority = {"controllers": ("ssh", SSH_PRIORITY), "peers": ("job", JOB_PRIORITY)}[who]
+    lines = [f'<policy target="CONTINUE" priority="{priority}">']
+    lines.append(f"  <short>{zone}-{name}</short>")
+    lines += ['  <ingress-zone name="ANY"/>', '  <egress-zone name="HOST"/>']
+    names = {number: name for number, name, _ in FAMILIES}
+    for family in families:
+        for port in ports or [""]:
+            lines.append(f'  <rule family="{names[family]}">')
+            lines.append(f'    <source ipset="{zone}-{who}{family}"/>')
+            lines += [port_tag(port, "    ")] if port else []
+            lines += ["    <accept/>", "  </rule>"]
+    return HEAD + "\n".join([*lines, "</policy>"]) + "\n"
+
+
+def service_xml(ssh_ports: list[int]) -> str:
+    """Print what the service ``ssh`` means on this node."""
+    lines = ["<service>", "  <short>SSH</short>"]
+    lines += [port_tag(f"{port}/tcp", "  ") for port in ssh_ports]
+    return HEAD + "\n".join([*lines, "</service>"]) + "\n"
+
+
+def paths(zone: str) -> dict[str, str]:
+    """Name every file that can be ours."""
+    found = {"zone": f"{ETC}/zones/{zone}.xml"}
+    found["policy"] = f"{ETC}/policies/{zone}-ssh.xml"
+    found["job"] = f"{ETC}/policies/{zone}-job.xml"
+    found["ufw"] = f"{ETC}/policies/{zone}-ufw.xml"
+    found["service"] = ETC + "/services/ssh.xml"
+    for family, _, _ in FAMILIES:
+        for who in ("peers", "controllers"):
+            found[who + family] = f"{ETC}/ipsets/{zone}-{who}{family}.xml"
+    return found
+
+
+def files(want: Entry) -> dict[str, str]:
+    """Render every file; empty content means that it shall not exist.
+
+    *want*: zone, mode, peers, controllers, ports, ssh_ports, own_service, ufw_policy.
+    """
+    zone, ssh = want["zone"], sorted(set(want["ssh_ports"]))
+    place = paths(zone)
+    result = dict.fromkeys(place.values(), "")
+    peers, controllers = by_family(want["peers"]), by_family(want["controllers"])
+    for family, _, _ in FAMILIES:
+        for who, entries in (("peers", peers[family]), ("controllers", controllers[family])):
+            if entries:
+                short = f"{zone} {who}"
+                result[place[who + family]] = ipset_xml(short, family, entries)
+    doors = [f"{port}/tcp" for port in ssh]
+    with_peers = [family for family in sorted(peers) if peers[family]]
+    if want["mode"] in BINDING:
+        result[place["zone"]] = zone_xml(zone, with_peers)
+    result[place["job"]] = policy_xml(zone, "peers", with_peers, job_ports(want))
+    with_controllers = [family for family in sorted(controllers) if controllers[family]]
+    if with_controllers:
+        result[place["policy"]] = policy_xml(zone, "controllers", with_controllers, doors)
+    if want["own_service"]:
+        result[place["service"]] = service_xml(ssh)
+    result[place["ufw"]] = want["ufw_policy"]
+    return result
+
+
+def job_ports(want: Entry) -> list[str]:
+    """List what the peers' policy opens: ssh and the plan's ports; empty where it opens everything."""
+    if want["mode"] == "peers_trusted":
+        return []
+    doors = [f"{port}/tcp" for port in sorted(set(want["ssh_ports"]))]
+    return doors + [port for port in want["ports"] if port not in doors]
+
+
+def own_names(zone: str) -> set[str]:
+    """Name our zone, policies and ipsets: what is at runtime only there is what a reload shall drop."""
+    return {os.path.basename(path)[:-4] for path in paths(zone).values()} - {"ssh"}
+
+
+def tidy(zone: str) -> str:
+    """Return the command, for sh, that takes out of our sets at runtime what their files do not have.
+
+    With FlushAllOnReload=no firewalld adds every old entry again after a reload (its own reload(), 1.3.3).
+    """
+    names = [
+        f"{zone}-{who}{family}" for family, _, _ in FAMILIES for who in ("peers", "controllers")
+    ]
+    return (
+        "for s in {}; do "
+        'k=" $(firewall-cmd --permanent --ipset=$s --get-entries 2>/dev/null | tr "\\n" " ") "; '
+        "firewall-cmd --ipset=$s --get-entries 2>/dev/null | while read -r e; do "
+        'case "$k" in *" $e "*) ;; *) firewall-cmd --ipset=$s --remove-entry="$e" </dev/null ;; esac; '
+        "done; done"
+    ).format(" ".join(names))

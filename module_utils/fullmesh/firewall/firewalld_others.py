@@ -1,0 +1,232 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What others have in firewalld: zones, services, settings, and what is there at runtime only. Stdlib only."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from ..files import look
+from ..schema.ports import parse_span
+from .firewalld_files import ETC, LIB, by_family, own_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Entry = dict[str, Any]
+    Runner = Callable[[list[str]], tuple[int, str]]
+
+
+def tree(root: str, kind: str, name: str) -> Any:
+    """Parse one object's file as firewalld would find it; None where there is none or it is broken."""
+    for base in (ETC, LIB):
+        text = look(f"{root}{base}/{kind}/{name}.xml")
+        if text:
+            try:
+                return ElementTree.fromstring(text)  # noqa: S314 (root's own files on this node)
+            except ElementTree.ParseError:
+                return None
+    return None
+
+
+def object_names(root: str, kind: str) -> list[str]:
+    """Name every zone (service, ipset ...) that has a file."""
+    names: set[str] = set()
+    for base in (ETC, LIB):
+        try:
+            entries = os.listdir(f"{root}{base}/{kind}")
+        except OSError:
+            continue
+        names.update(entry[:-4] for entry in entries if entry[-4:] == ".xml")
+    return sorted(names)
+
+
+def conf_value(root: str, key: str, default: str) -> str:
+    """Read one setting of firewalld.conf."""
+    found = re.search(rf"^\s*{key}\s*=\s*(\S+)", look(root + ETC + "/firewalld.conf"), re.M)
+    return found.group(1) if found else default
+
+
+def has_port(node: Any, port: int, protocol: str = "tcp") -> bool:
+    """Say whether a zone's, service's or rule's <port> tags let a port in."""
+    for tag in node.findall("port"):
+        span = parse_span(tag.get("port", ""))
+        if span and port in span and tag.get("protocol") == protocol:
+            return True
+    return any(tag.get("value") == protocol for tag in node.findall("protocol"))
+
+
+def service_has(root: str, name: str, port: int, protocol: str, depth: int = 0) -> bool:
+    """Say whether a service, or one that it includes, has a port."""
+    node = tree(root, "services", name)
+    if node is None or depth > 5:  # noqa: PLR2004 (a service that includes itself)
+        return False
+    inside = [tag.get("service", "") for tag in node.findall("include")]
+    return has_port(node, port, protocol) or any(
+        service_has(root, one, port, protocol, depth + 1) for one in inside
+    )
+
+
+def zone_allows(root: str, zone: str, port: int, protocol: str = "tcp") -> bool:
+    """Say whether a zone, as it stands on disk, lets everybody who comes through it to a port."""
+    node = tree(root, "zones", zone)
+    if node is None:
+        return False
+    if node.get("target") == "ACCEPT":
+        return True
+    open_to_all = [
+        rule
+        for rule in node.findall("rule")
+        if rule.find("accept") is not None
+        and rule.find("source") is None
+        and rule.find("destination") is None
+    ]
+    for one in [node, *open_to_all]:
+        names = [tag.get("name", "") for tag in one.findall("service")]
+        if has_port(one, port, protocol) or any(
+            service_has(root, name, port, protocol) for name in names
+        ):
+            return True
+    return False
+
+
+def zone_has_service(root: str, zone: str, name: str) -> bool:
+    """Say whether a zone lists a service."""
+    node = tree(root, "zones", zone)
+    return node is not None and any(tag.get("name") == name for tag in node.findall("service"))
+
+
+def zone_sources(root: str, zone: str) -> list[str]:
+    """List the networks a zone claims, ipsets resolved; MAC addresses are left out."""
+    node = tree(root, "zones", zone)
+    found: list[str] = []
+    for tag in [] if node is None else node.findall("source"):
+        if tag.get("address"):
+            found.append(tag.get("address"))
+        elif tag.get("ipset"):
+            ipset = tree(root, "ipsets", tag.get("ipset"))
+            entries = [] if ipset is None else ipset.findall("entry")
+            found += [str(entry.text).strip() for entry in entries]
+    return found
+
+
+def claims(root: str, own: str, peers: list[str]) -> list[str]:
+    """Say which other zones claim a peer's address: firewalld asks only one zone, so they would decide."""
+    addresses = [ipaddress.ip_address(one) for both in by_family(peers).values() for one in both]
+    found = []
+    for zone in object_names(root, "zones"):
+        for source in zone_sources(root, zone) if zone != own else []:
+            try:
+                network = ipaddress.ip_network(source, strict=False)
+            except ValueError:
+                continue
+            inside = [str(one) for one in addresses if one in network]
+            if inside:
+                found.append("zone {} claims {} ({})".format(zone, source, ", ".join(inside[:3])))
+    return found
+
+
+def interface_zones(root: str, run: Runner, interface: str, running: bool) -> list[tuple[str, str]]:
+    """Return (zone, who says so) for an interface: firewalld's files, the daemon, NetworkManager, ifcfg files."""
+    found = []
+    for zone in object_names(root, "zones"):
+        node = tree(root, "zones", zone)
+        tags = [] if node is None else node.findall("interface")
+        if any(tag.get("name") == interface for tag in tags):
+            found.append((zone, "its file"))
+    if running:
+        rc, out = run(["firewall-cmd", "--get-zone-of-interface=" + interface])
+        found += [(out.strip(), "firewalld at runtime")] if rc == 0 and out.strip() else []
+    found += networkmanager_zone(run, interface)
+    text = look(f"{root}/etc/sysconfig/network-scripts/ifcfg-{interface}")
+    named = re.search(r"^ZONE=[\"']?([^\s\"']+)", text, re.M)
+    return found + ([(named.group(1), "ifcfg-" + interface)] if named else [])
+
+
+def networkmanager_zone(run: Runner, interface: str) -> list[tuple[str, str]]:
+    """Ask NetworkManager for connection.zone of the profile that an interface has; empty without NetworkManager."""
+    rc, name = run(["nmcli", "-g", "GENERAL.CONNECTION", "device", "show", interface])
+    if rc != 0 or not name.strip():
+        return []
+    rc, zone = run(["nmcli", "-g", "connection.zone", "connection", "show", name.strip()])
+    text = f"connection.zone of NetworkManager's profile {name.strip()!r}"
+    return [(zone.strip(), text)] if rc == 0 and zone.strip() else []
+
+
+def parse_zones(text: str) -> dict[str, Entry]:
+    """Read ``firewall-cmd --list-all-zones`` or ``--list-all-policies``."""
+    zones: dict[str, Entry] = {}
+    now: Entry = {}
+    key = ""
+    for line in text.splitlines():
+        if line and not line[0].isspace():
+            now = zones.setdefault(line.split()[0], {})
+        elif line.startswith("\t") and key:
+            now[key] = sorted([*now.get(key, []), line.strip()])
+        elif ":" in line:
+            key, _, value = line.strip().partition(":")
+            now[key] = sorted(value.split())
+    return zones
+
+
+def unsaved(runtime: str, permanent: str, own: str, kind: str = "zone") -> list[str]:
+    """Say what other zones (policies) allow at runtime only: a reload would drop it. Interfaces: see `unbound`."""
+    ran, kept = parse_zones(runtime), parse_zones(permanent)
+    found = []
+    for name in sorted(set(ran) - own_names(own)):
+        for key in sorted(set(ran[name]) - {"interfaces"}):
+            if ran[name][key] != kept.get(name, {}).get(key, []):
+                found.append(
+                    "{} {}, {}: {}".format(kind, name, key, " ".join(ran[name][key]) or "none")
+                )
+    return found
+
+
+# Their owners hear of a reload (the signal Reloaded) and bind them again: moby's firewalld.go, libvirt's network
+# driver, NetworkManager for shared connections.
+REBOUND = frozenset(["docker", "docker-forwarding", "libvirt", "libvirt-routed", "nm-shared"])
+
+
+def unbound(run: Runner, runtime: str, permanent: str, passed: list[str]) -> list[str]:
+    """Say which interfaces a reload would move to the default zone.
+
+    They come back from the files and from NetworkManager only (firewalld's own reload(), 1.3.3). *passed*: zones that
+    do not matter, the default one among them.
+    """
+    ran, kept = parse_zones(runtime), parse_zones(permanent)
+    found = []
+    for zone in sorted(set(ran) - set(passed) - REBOUND):
+        for interface in ran[zone].get("interfaces", []):
+            if interface in kept.get(zone, {}).get("interfaces", []):
+                continue
+            if zone not in [name for name, _ in networkmanager_zone(run, interface)]:
+                found.append(f"zone {zone}, interfaces: {interface}")
+    return found
+
+
+def flushes_all(root: str) -> bool:
+    """Say whether a reload drops interfaces, direct rules and ipset entries, too, as it does unless told otherwise."""
+    return conf_value(root, "FlushAllOnReload", "yes").lower() not in ("no", "false")
+
+
+def only_now(run: Runner, own: str) -> list[str]:
+    """Say which entries of others' ipsets and which direct rules are there at runtime only."""
+    asked = [("direct rule", ["--direct", "--get-all-rules"])]
+    names = run(["firewall-cmd", "--get-ipsets"])[1].split()
+    for name in sorted(set(names) - own_names(own)):
+        asked.append(("ipset " + name, ["--ipset=" + name, "--get-entries"]))
+    found = []
+    for what, words in asked:
+        rc, ran = run(["firewall-cmd", *words])
+        kept_rc, kept = run(["firewall-cmd", "--permanent", *words])
+        # A set with a timeout has no entries to ask for.
+        lost = sorted(set(ran.splitlines()) - set(kept.splitlines())) if rc == kept_rc == 0 else []
+        if lost:
+            more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""  # noqa: PLR2004 (examples)
+            found.append("{}: {}{}".format(what, ", ".join(lost[:3]), more))
+    return found

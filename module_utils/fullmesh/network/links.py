@@ -1,0 +1,404 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""The links of a node, one call of static_ip_links: changed, proved over a new connection, given back. Stdlib only."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from ..transaction import engine as rollback
+from ..transaction import session as way_in
+from . import give_back, reach
+from . import owner as backends
+from . import static_ip as text
+from .change import UNDO, Change, at_boot, file_diff, original_files, watched, way_back
+from .checks import (
+    parent_of,
+    providers,
+    refuse_dropped,
+    refuse_duplicates,
+    refuse_lacking,
+    refuse_lost_default,
+    refuse_missing,
+)
+from .machine import LinkError, Node, our_session
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+
+POLL_SECONDS = 0.3
+# What confirming takes after the last look at the kernel.
+RESERVE_SECONDS = 2.0
+# Before the engine ends the command: the owner's own words say more than that.
+OWNER_SECONDS = rollback.APPLY_SECONDS - 5
+NAME = "static_ip"
+
+
+class Links:
+    """One call of the module."""
+
+    def __init__(self, node: Node, params: Entry, check: bool) -> None:
+        self.node = node
+        self.links: list[Entry] = params["links"]
+        self.params = params
+        self.check = check
+
+    def present(self) -> Entry:
+        """Work the change out, refuse what cannot work, arm and start."""
+        seen = self.node.links()
+        refuse_missing(self.links, seen)
+        faulty = [link for link in self.links if self.node.lacking([link])]
+        owners = providers(self.node, self.links, self.params["provider"])
+        if self.params["check_duplicates"]:
+            refuse_duplicates(faulty, seen, fresh=True)
+        change = Change(self.node, self.links, owners)
+        change.dropped = text.dropped(change.old.values(), self.links, seen)
+        if change.dropped:
+            refuse_dropped(change.dropped, self.links, self.node.every_route())
+        stirred, words = self.stirred(change, faulty, seen)
+        change.validate()
+        faults = self.node.lacking(faulty)
+        changed = bool(faulty or change.changes)
+        moves = self.moves(stirred, seen)
+        heard: dict[str, list[str]] = {"answered": [], "silent": []}
+        if changed and not self.check:
+            heard = self.heard()
+            self.start(change, stirred)
+        names = [link["interface"] for link in self.links]
+        brought = {link["interface"] for link in stirred}
+        return {
+            "changed": changed,
+            "needed": changed,
+            "remembered": os.path.exists(self.node.root + UNDO + "/point.json"),
+            "armed": changed and not self.check,
+            "providers": owners,
+            "files": sorted(change.ours),
+            "paths": sorted(change.changes),
+            "interfaces": change.touched(),
+            "adopted": [name for name in names if changed and name not in brought],
+            "lacking": faults,
+            "moves_to": moves,
+            "tried": change.words(),
+            "diff": file_diff(change.before_text, change.changes, faults + words),
+            **heard,
+        }
+
+    def stirred(
+        self, change: Change, faulty: list[Entry], seen: dict[str, Entry]
+    ) -> tuple[list[Entry], list[str]]:
+        """The links that are brought up anew, and what else than *faulty* says speaks for it.
+
+        What is adopted is confirmed without being tried. So a link is adopted only where its new files give all that
+        the kernel has: what they drop would work until the next boot, and lock us out then.
+        """
+        if not faulty and not change.changes:
+            return [], []
+        routes = self.node.every_route()
+        rewritten = [link for link in self.links if change.rewritten(link)]
+        refuse_lost_default(self.links, rewritten, seen, routes)
+        found, words = list(faulty), []
+        # a bond that is made anew takes its VLANs with it
+        bonds = [link["interface"] for link in faulty if link.get("bond")]
+        found += [link for link in self.links if parent_of(link) in bonds and link not in faulty]
+        for link in rewritten:
+            why = [] if link in found else change.untried(link, seen, routes)
+            found += [link] if why else []
+            words += why
+        return found, words
+
+    def heard(self) -> dict[str, list[str]]:
+        """Ask the other nodes before the change: who answers now has to answer afterwards."""
+        peers = self.params["peers"]
+        why = reach.silent(peers, self.node.run, reach.BEFORE_SECONDS) if peers else {}
+        return {"answered": [one for one in peers if one not in why], "silent": sorted(why)}
+
+    def moves(self, stirred: list[Entry], seen: dict[str, Entry]) -> str:
+        """Say where our own connection has to come back."""
+        server = way_in.server_of(our_session())
+        for link in stirred:
+            to = reach.moves_to(link, list(backends.touched([link])), server, seen)
+            if to:
+                return str(to)
+        return ""
+
+    def start(self, change: Change, stirred: list[Entry]) -> None:
+        """Arm, and let the node do it once we are gone."""
+        before = change.snapshot()
+        self.keep_original(before)
+        rollback.arm(
+            self.node.short,
+            NAME,
+            self.params["rollback_seconds"],
+            sorted(change.changes),
+            way_back(before),
+            boot=at_boot(before),
+            links=change.watched(),
+            what=change.words(),
+        )
+        patience = min(self.params["wait_seconds"], OWNER_SECONDS)
+        steps = change.steps(before, patience, [link["interface"] for link in stirred])
+        rollback.apply(self.node.short, NAME, change.files(), steps, leave=os.getpid())
+
+    def keep_original(self, before: Entry) -> None:
+        """Keep the run-time state of each interface's first time beside the undo point, which knows files."""
+        path = self.node.root + UNDO + "/before.json"
+        if not os.path.isdir(os.path.dirname(path)):
+            return
+        kept = rollback.read_json(path)
+        before = backends.counted(before)
+        whole = backends.together(kept, before) if kept else before
+        if whole != kept:
+            rollback.write_json(path, whole)
+
+    def verified(self) -> Entry:
+        """Only look."""
+        faults = self.node.lacking(self.links)
+        refuse_lacking(faults, 0)
+        return {
+            "changed": False,
+            "needed": False,
+            "armed": False,
+            "files": [],
+            "paths": [],
+            "interfaces": [],
+            "lacking": faults,
+            "moves_to": "",
+        }
+
+    # -- the way back over a new connection
+
+    def proved(self) -> Entry:
+        """Prove the change over a new connection; what cannot be proved is put back at once."""
+        journal = rollback.read_json(rollback.folder(NAME) + "/journal.json")
+        if not journal:
+            raise LinkError(too_late())
+        left = rollback.seconds_left(journal) - RESERVE_SECONDS
+        applied = rollback.wait_applied(NAME, max(left, 0))
+        if not rollback.fresh(our_session(), applied):
+            return {"changed": False, "fresh": False, "ballast": ""}
+        try:
+            self.refuse_unapplied(applied)
+            self.prove(left)
+        except LinkError as exc:
+            rollback.fire(self.node.short, NAME, str(exc), os.getpid())
+            raise
+        # A link with a black hole for large packets lets a login and short answers pass.
+        largest = max([state["mtu"] for state in self.node.links().values()] or [0])
+        return {"changed": False, "fresh": True, "ballast": os.urandom(largest + 2048).hex()}
+
+    def confirmed(self) -> Entry:
+        """Disarm: the controller has the proof in its hands."""
+        why = too_late()
+        word = rollback.disarm(self.node.short, NAME)
+        if word != "disarmed":
+            raise LinkError(why)
+        return {"changed": True}
+
+    def refuse_unapplied(self, applied: Entry) -> None:
+        """Say what the node could not do."""
+        if applied.get("state") == "failed":
+            raise LinkError(
+                "[IP-108] the new configuration could not be applied: `{}` says {!r}. "
+                "See `journalctl -u NetworkManager -u systemd-networkd` on the node.".format(
+                    applied["step"], applied["words"]
+                )
+            )
+        if rollback.state_of(rollback.folder(NAME)) in ("restoring", "fired"):
+            raise LinkError(too_late())
+
+    def prove(self, left: float) -> None:
+        """Ask the kernel, the link and the peers."""
+        if not self.links:
+            return
+        begun = time.monotonic()
+        seconds = max(min(self.params["wait_seconds"], left - reach.REACH_SECONDS), 0)
+        faults = wait_for(self.node, self.links, seconds)
+        refuse_lacking(faults, seconds)
+        if self.params["check_duplicates"]:
+            # an interface that was down could not be asked before
+            refuse_duplicates(self.links, self.node.links(), fresh=False)
+        self.refuse_unheard(left - (time.monotonic() - begun))
+
+    def refuse_unheard(self, left: float) -> None:
+        """Reach the master and one of the other nodes that are up; each of them may need as long as we do."""
+        peers, master = self.params["peers"], self.params["master"]
+        if not peers:
+            return
+        patience = max(min(self.params["wait_seconds"], left), 1.0)
+        why = reach.unheard(master, peers, self.node.run, patience)
+        lost = reach.lost(master, peers, why)
+        if lost:
+            raise LinkError(
+                "[IP-115] with the new addresses this node does not reach {}, asked for {:.0f} "
+                "s; before the change they "
+                "answered, or they are known to be up. Compare prefix, routes, VLAN and interface with theirs.".format(
+                    ", nor ".join(lost), patience
+                )
+            )
+
+    def restored(self) -> Entry:
+        """Wait until the node has put itself back, or let it do so now; say what it did."""
+        report: Entry = {}
+        if not self.check:
+            report = rollback.undone(self.node.short, NAME, "its run could not confirm it")
+        return {"changed": False, "report": report}
+
+    # -- undo
+
+    def absent(self) -> Entry:
+        """Arm and start the undo: the files and the state of before the first change."""
+        before = backends.counted(rollback.read_json(self.node.root + UNDO + "/before.json"))
+        files, stand = original_files(self.node), backends.present(self.node.read, self.node.listed)
+        for path in stand:
+            files.setdefault(path, None)
+        differing = {path: then for path, then in files.items() if self.differs(path, then)}
+        seen = self.node.links()
+        names = [name for one in before.get("names", {}).values() for name in one]
+        kernel = self.given_back(before, names, seen, stand)
+        changed = bool(before and (differing or rollback.unsettled(kernel)))
+        moves = self.moves_back(before, names, seen, kernel) if changed else ""
+        taken = taken_leases(kernel, seen) if changed else {}
+        refuse_taken(taken, moves)
+        if changed and not self.check:
+            self.start_undo(before, differing, names, without(kernel, taken))
+        old = {path: self.node.read(path) for path in differing}
+        new = {path: then and then["text"] for path, then in differing.items()}
+        return {
+            "changed": changed,
+            "needed": changed,
+            "armed": changed and not self.check,
+            "paths": sorted(differing),
+            "moves_to": moves,
+            "tried": "undo of " + ", ".join(names),
+            "diff": file_diff(old, new, []),
+        }
+
+    def given_back(
+        self, before: Entry, names: list[str], seen: Entry, stand: dict[str, str]
+    ) -> Entry:
+        """What the kernel shall show after the undo."""
+        if not before.get("runtime", {}).get("links"):
+            return {}
+        shall: Entry = give_back.goal(
+            before["runtime"], rollback.runtime(names), seen, stand.values(), names
+        )
+        return shall
+
+    def moves_back(self, before: Entry, names: list[str], seen: Entry, kernel: Entry) -> str:
+        """Say where our connection has to come back after the undo; nothing where its address stays."""
+        server = way_in.server_of(our_session())
+        carrier = reach.carrier_of(server, seen)
+        shall = kernel.get("links", {}).get(carrier, {})
+        if server in [one.split("/")[0] for one in shall.get("addresses", [])]:
+            return ""
+        links = before.get("runtime", {}).get("links", {})
+        # those of the interface that carries us; a bond that goes leaves its members'
+        own = links.get(carrier)
+        kept = [one for link in ([own] if own else links.values()) for one in link["addresses"]]
+        return str(reach.moves_to({"addresses": kept}, names, server, seen)) if kept else ""
+
+    def differs(self, path: str, then: Entry | None) -> bool:
+        """Say whether a file is another one than it was."""
+        there = os.path.lexists(self.node.root + path)
+        return there if then is None else not there or self.node.read(path) != then["text"]
+
+    def start_undo(self, before: Entry, files: Entry, names: list[str], last: Entry) -> None:
+        """The undo is a change like any other: what stands now comes back when nobody confirms it."""
+        owners = sorted(before["owners"])
+        now = {
+            "owners": {
+                one: backends.backend(one).snapshot(self.node.run, before["names"][one])
+                for one in owners
+            },
+            "names": before["names"],
+        }
+        if last:
+            before = dict(before, owners=give_back.owners(before["owners"], now["owners"], last))
+        # What is a device of another shape now is made anew, on the way and on the way back.
+        for one in owners:
+            anew = backends.unlike(before["owners"][one], now["owners"][one])
+            before["owners"][one]["remade"] = now["owners"][one]["remade"] = anew
+        rollback.arm(
+            self.node.short,
+            NAME,
+            self.params["rollback_seconds"],
+            sorted(files),
+            way_back(now),
+            boot=at_boot(now),
+            links=watched(self.node, names),
+            what="undo of " + ", ".join(names),
+        )
+        steps = way_back(before)
+        rollback.apply(self.node.short, NAME, files, steps, leave=os.getpid(), last=last)
+
+
+def taken_leases(kernel: Entry, seen: dict[str, Entry]) -> dict[str, tuple[str, str]]:
+    """The IPv4 leases of before that another host has by now: {interface: (address, its MAC)}.
+
+    A lease that ended may have been given to somebody else; the link knows.
+    """
+    have = {one["address"].split("/")[0] for state in seen.values() for one in state["addresses"]}
+    found = {}
+    for name, link in sorted(kernel.get("links", {}).items()):
+        state = seen.get(name, {})
+        for value in text.of_family(link.get("leases", []), 4):
+            address = value.split("/")[0]
+            # a bond's member does not speak for itself
+            if address in have or not state.get("up") or state.get("master"):
+                continue
+            owner = reach.duplicate_of(name, state["mac"], address)
+            if owner:
+                found[name] = (address, str(owner))
+    return found
+
+
+def refuse_taken(taken: dict[str, tuple[str, str]], moves: str) -> None:
+    """Refuse an undo after which this node would be looked for at an address of somebody else."""
+    for name, (address, owner) in sorted(taken.items()):
+        if address == moves:
+            raise LinkError(
+                f"[IP-105] {address}, the lease that {name} had before, is used by the host with "
+                f"MAC {owner} by now, so nobody would "
+                "find this node after the undo. Take it from that host, let the DHCP server keep it for this node, "
+                "and run the undo again."
+            )
+
+
+def without(kernel: Entry, names: Entry) -> Entry:
+    """The kernel's view without some interfaces: what their owner makes of the old files is right."""
+    if not kernel:
+        return kernel
+    left = {name: one for name, one in kernel["links"].items() if name not in names}
+    routes = {
+        kind: [one for one in kernel[kind] if one[1] not in names]
+        for kind in ("routes", "connected")
+    }
+    return dict(kernel, links=left, **routes)
+
+
+def too_late() -> str:
+    """Say that the node was faster."""
+    report = rollback.report_of(NAME)
+    if not os.path.isdir(rollback.folder(NAME)):
+        return (
+            "[IP-114] no change of this node waits for a confirmation: somebody else has ended it. "
+            f"See {rollback.STORE}/log on the node, and run again."
+        )
+    return (
+        "[IP-114] the node has put everything back before it could be confirmed: {}. Raise static_ip_rollback_seconds "
+        "if it is only slow, and run again.".format(report.get("why", f"see {rollback.STORE}/log"))
+    )
+
+
+def wait_for(node: Node, links: list[Entry], seconds: float) -> list[str]:
+    """Wait until the kernel lacks nothing; return what it lacks at the deadline."""
+    end = time.monotonic() + seconds
+    while True:
+        faults = node.lacking(links)
+        if not faults or time.monotonic() >= end:
+            return faults
+        time.sleep(POLL_SECONDS)

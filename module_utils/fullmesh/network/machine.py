@@ -1,0 +1,81 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""The node as its links are seen: files, what the kernel says, and the connection that carries us. Stdlib only."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import TYPE_CHECKING
+
+from ..transaction import session as way_in
+from . import static_ip as text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Entry = dict[str, Any]
+    Runner = Callable[[list[str]], tuple[int, str, str]]
+
+
+class LinkError(Exception):
+    """A coded sentence for the user."""
+
+
+class Node:
+    """The machine: a root directory and a way to run commands, so that tests bring their own."""
+
+    def __init__(self, run: Runner, root: str = "") -> None:
+        self.run = run
+        self.root = root
+
+    def read(self, path: str) -> str:
+        """Return a file's text, empty where there is none."""
+        try:
+            with open(self.root + path) as stream:
+                return stream.read()
+        except OSError:
+            return ""
+
+    def listed(self, pattern: str) -> list[str]:
+        """Return the paths that match a pattern."""
+        return [path[len(self.root) :] for path in sorted(glob.glob(self.root + pattern))]
+
+    def links(self) -> dict[str, Entry]:
+        """Ask the kernel for its interfaces."""
+        links: dict[str, Entry] = text.parse_links(self.run(text.SHOW)[1])
+        return links
+
+    def routes(self) -> list[dict[str, str]]:
+        """Ask the kernel for its routes, both families."""
+        found: list[dict[str, str]] = []
+        for family in ("-4", "-6"):
+            found += text.parse_routes(self.run(["ip", "-j", family, "route", "show"])[1])
+        return found
+
+    def every_route(self) -> list[Entry]:
+        """The same with those that have no next hop, and who made each."""
+        found: list[Entry] = []
+        for family in (4, 6):
+            out = self.run(["ip", "-j", f"-{family}", "route", "show"])[1]
+            found += text.parse_every_route(out, family)
+        return found
+
+    def lacking(self, links: list[Entry]) -> list[str]:
+        """Say what the kernel lacks of all links."""
+        seen = self.links()
+        # Two commands less where nobody asked for a route.
+        routes = self.routes() if any(text.wanted_routes(link) for link in links) else []
+        return [fault for link in links for fault in text.lacks(link, seen, routes)]
+
+    def short(self, command: list[str]) -> tuple[int, str]:
+        """Run a command for the transaction, which wants one text."""
+        rc, out, err = self.run(command)
+        return rc, out + err
+
+
+def our_session() -> list[str]:
+    """Return the SSH_CONNECTION that carries this call: client, port, server, port."""
+    words: list[str] = way_in.session(os.environ, os.getppid())
+    return words

@@ -1,0 +1,223 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Download hash-pinned wheels for another Python once, and bundle them: on the controller."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from typing import TYPE_CHECKING
+
+from .files import sha256
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+
+# Small enough that a node passes on the first piece early, large enough that asking for it costs nothing.
+PIECE = 4 << 20
+
+
+class DownloadError(Exception):
+    """A coded sentence for the user."""
+
+
+def command(params: Entry, dest: str, index: str) -> list[str]:
+    """pip's command line for the nodes' Python, whatever runs here."""
+    line = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-deps"]
+    line += ["--require-hashes", "--only-binary", ":all:", "--dest", dest]
+    line += ["--implementation", "cp", "--python-version", params["python"]]
+    for name in params["platforms"]:
+        line += ["--platform", name]
+    if params.get("wheels"):
+        line += ["--isolated", "--no-index", "--find-links", params["wheels"]]
+    elif index:
+        line += ["--extra-index-url", index]
+    return [*line, "--requirement", params["requirements"]]
+
+
+def download(params: Entry, dest: str) -> None:
+    """Run pip with its own settings, then with the index too; its last words explain a failure.
+
+    A site's mirror or a directory of wheels (pip config) may have everything: then nobody outside is asked.
+    """
+    words = attempt(params, dest, "")
+    if words and params["index"] and not params.get("wheels"):
+        words = attempt(params, dest, params["index"])
+    if words:
+        raise DownloadError(
+            "[TR-106] pip could not download {} for Python {}: {}. Check torch_runtime_index and "
+            "the controller's pip settings (pip config list).".format(
+                params["requirements"], params["python"], " | ".join(words[-4:])
+            )
+        )
+
+
+def attempt(params: Entry, dest: str, index: str) -> list[str]:
+    """One run of pip: what it said when it failed, [] when all is there.
+
+    The lock names every version with its hash: a constraint of this machine could only stop it. Its pip.conf may
+    name the only index that answers, so it is read, except where the wheels are already here.
+    """
+    own = {"PIP_CONSTRAINT": os.devnull}
+    if params.get("wheels"):
+        own["PIP_CONFIG_FILE"] = os.devnull
+    try:
+        done = subprocess.run(
+            command(params, dest, index),
+            check=False,
+            env=dict(os.environ, **own),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=params["seconds"],
+        )
+    except subprocess.TimeoutExpired:
+        raise DownloadError(
+            "[TR-106] the download took longer than {} s. Run again: what pip has cached is not "
+            "fetched twice.".format(params["seconds"])
+        ) from None
+    words = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line]
+    return (words or ["no output"]) if done.returncode else []
+
+
+def recorded(record: str, wheels: str) -> dict[str, str] | None:
+    """The set that an earlier run downloaded, if every file is still what it was."""
+    try:
+        with open(record) as stream:
+            files = json.load(stream)
+        if all(sha256(os.path.join(wheels, name)) == digest for name, digest in files.items()):
+            return dict(files)
+    except (OSError, ValueError, AttributeError):
+        return None
+    return None
+
+
+def fetch(params: Entry, record: str, wheels: str) -> dict[str, str]:
+    """Download aside, then move into the cache: an interrupted run leaves no half file there."""
+    aside = tempfile.mkdtemp(prefix=".new-", dir=params["cache"])
+    try:
+        download(params, aside)
+        files = {name: sha256(os.path.join(aside, name)) for name in sorted(os.listdir(aside))}
+        for name in files:
+            os.replace(os.path.join(aside, name), os.path.join(wheels, name))
+        with open(record + ".new", "w") as stream:
+            json.dump(files, stream)
+        os.replace(record + ".new", record)
+        return files
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def unpacked_bytes(path: str) -> int:
+    """What a wheel takes on disk, from its table of contents."""
+    with zipfile.ZipFile(path) as archive:
+        return sum(info.file_size for info in archive.infolist())
+
+
+def pack(files: dict[str, str], wheels: str, bundle: str) -> None:
+    """Write the tar of *files*; uncompressed, wheels are compressed already."""
+    handle, aside = tempfile.mkstemp(prefix=".new-", dir=os.path.dirname(bundle))
+    try:
+        with os.fdopen(handle, "wb") as raw, tarfile.open(fileobj=raw, mode="w") as tar:
+            for name in sorted(files):
+                tar.add(os.path.join(wheels, name), arcname=name)
+        os.replace(aside, bundle)
+    finally:
+        if os.path.exists(aside):
+            os.unlink(aside)
+
+
+def set_name(params: Entry) -> str:
+    """Name a download by all that decides it."""
+    parts = [sha256(params["requirements"]), params["python"], *params["platforms"]]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def bundle_of(files: dict[str, str], params: Entry, wheels: str) -> str:
+    """The path of the tar with what the nodes lack, made when it is not there."""
+    missing = {name: digest for name, digest in files.items() if digest not in params["have"]}
+    if not missing:
+        return ""
+    name = hashlib.sha256(json.dumps(missing, sort_keys=True).encode()).hexdigest()[:16]
+    folder = os.path.join(params["cache"], "bundles", params["key"])
+    path = os.path.join(folder, name + ".tar")
+    if not os.path.exists(path):
+        # One bundle a set is kept: the wheels themselves are what is worth keeping.
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        pack(missing, wheels, path)
+    return path
+
+
+def manifest_of(bundle: str) -> Entry:
+    """What nodes need to prove every piece of the bundle by itself, before they pass it on."""
+    if not bundle:
+        return {}
+    pieces = []
+    with open(bundle, "rb") as stream:
+        for block in iter(lambda: stream.read(PIECE), b""):
+            pieces.append(hashlib.sha256(block).hexdigest())
+    return {"size": os.path.getsize(bundle), "piece": PIECE, "pieces": pieces}
+
+
+def provide(params: Entry) -> Entry:
+    """Have the wheels and their bundle in the cache."""
+    wheels = os.path.join(params["cache"], "files")
+    os.makedirs(wheels, exist_ok=True)
+    record = os.path.join(params["cache"], set_name(params) + ".json")
+    with open(os.path.join(params["cache"], ".lock"), "w") as lock:
+        wait_for(lock, params["seconds"])
+        files = recorded(record, wheels)
+        fresh = files is None
+        if files is None:
+            files = fetch(params, record, wheels)
+        bundle = bundle_of(files, params, wheels)
+    return {
+        "changed": fresh,
+        "key": params["key"],
+        "wheels": files,
+        "bundle": bundle,
+        "bundle_bytes": os.path.getsize(bundle) if bundle else 0,
+        "manifest": manifest_of(bundle),
+        "installed_bytes": sum(unpacked_bytes(os.path.join(wheels, name)) for name in files),
+    }
+
+
+def foresee(params: Entry) -> Entry:
+    """For check mode: whether something would be downloaded; there may be no wheels to speak of."""
+    record = os.path.join(params["cache"], set_name(params) + ".json")
+    files = recorded(record, os.path.join(params["cache"], "files"))
+    nothing: Entry = {
+        "bundle": "",
+        "bundle_bytes": 0,
+        "manifest": {},
+        "installed_bytes": 0,
+        "wheels": files or {},
+    }
+    return dict(nothing, changed=files is None, key=params["key"])
+
+
+def wait_for(lock: Any, seconds: int) -> None:
+    """Take the cache's lock; another run that downloads is waited for, not for ever."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise DownloadError(
+                    f"[TR-106] another run has used the cache for {seconds} s. Wait for it or end it."
+                ) from None
+            time.sleep(0.5)

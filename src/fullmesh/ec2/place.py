@@ -1,0 +1,194 @@
+"""Where the cluster is in EC2: what has to be read of the account, the nodes' interfaces and their groups."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fullmesh.ec2 import model as ec2_model
+from fullmesh.ec2 import rules as ec2_rules
+from fullmesh.ec2.model import Group, Interface, Seen
+from fullmesh.ec2.settings import GROUP_ID, Settings
+from fullmesh.model.faults import Fault
+from fullmesh.model.types import Plan
+from fullmesh.verify.survey import survey_of
+
+VENDOR = "Amazon EC2"  # /sys/class/dmi/id/sys_vendor of every Nitro instance
+CHUNK = 100  # DescribeNetworkInterfaces takes 200 values in a filter
+
+
+def address_filters(plan: Plan) -> list[dict[str, list[str]]]:
+    """The filters of ``ec2_eni_info`` that find every cluster address."""
+    keys = {4: "addresses.private-ip-address", 6: "ipv6-addresses.ipv6-address"}
+    result = []
+    for version, key in keys.items():
+        own = [one for one in plan["peers"] if ipaddress.ip_address(one).version == version]
+        result += [{key: own[at : at + CHUNK]} for at in range(0, len(own), CHUNK)]
+    return result
+
+
+def instance_filters(interfaces: Iterable[Mapping[str, Any]]) -> list[dict[str, list[str]]]:
+    """The filters that find every other interface of the instances: a p5 has 32 EFA interfaces, without addresses."""
+    own = sorted({ec2_model.interface(one).instance for one in interfaces} - {""})
+    return [{"attachment.instance-id": own[at : at + CHUNK]} for at in range(0, len(own), CHUNK)]
+
+
+def made_groups(groups: Iterable[Mapping[str, Any]], name: str) -> list[str]:
+    """Ids of the groups that we made for the cluster *name*."""
+    known = map(ec2_model.group, groups)
+    return [group.id for group in known if group.tags.get(ec2_rules.TAG) == name]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the cluster is.
+
+    Attributes:
+        vpc: its VPC.
+        members: nodes that were found there, by rank.
+        interfaces: node -> every interface that cluster traffic uses.
+        faults: nodes that are not there, by name.
+    """
+
+    vpc: str
+    members: tuple[ec2_rules.Member, ...]
+    interfaces: Mapping[str, tuple[Interface, ...]]
+    faults: tuple[Fault, ...]
+
+
+def concerned(hosts: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a diagnosis has to ask AWS: a node is an EC2 instance, or the inventory speaks of security groups.
+
+    Args:
+        hosts: every host's variables, ``__diagnose_node`` (what the node said of itself) among them.
+    """
+    for own in hosts:
+        efa = survey_of({"node": own.get("__diagnose_node")}).get("efa")
+        vendor = efa.get("vendor") if isinstance(efa, Mapping) else ""
+        if vendor == VENDOR or any(str(name).startswith("ec2_security_group_") for name in own):
+            return True
+    return False
+
+
+def locate(seen: Seen, plan: Plan, own: Settings) -> Place:
+    """Find the nodes' interfaces by their cluster addresses."""
+    order = sorted(plan["nodes"].values(), key=lambda node: int(node["node_rank"]))
+    held = {
+        str(node["name"]): [one for one in seen.interfaces if str(node["address"]) in one.addresses]
+        for node in order
+    }
+    home = own.vpc_id or _home(seen, own, held)
+    faults: list[Fault] = []
+    members, interfaces = [], {}
+    for node in order:
+        name, address = str(node["name"]), str(node["address"])
+        chosen = _chosen(name, address, held[name], home, faults)
+        if chosen:
+            members.append(ec2_rules.Member(name, address, chosen))
+            interfaces[name] = _used(seen, chosen, node)
+    return Place(home, tuple(members), interfaces, tuple(faults))
+
+
+def _home(seen: Seen, own: Settings, held: Mapping[str, Sequence[Interface]]) -> str:
+    """The VPC of the cluster: that of an existing group, else the one that has most nodes (then the lowest rank)."""
+    for one in own.groups:
+        if one in seen.groups:
+            return seen.groups[one].vpc
+    counts: Counter[str] = Counter()
+    for interfaces in held.values():
+        counts.update({one.vpc for one in interfaces})
+    if counts:
+        return counts.most_common(1)[0][0]
+    # no node is left: undo still finds what was made for them
+    ours = [group for group in seen.groups.values() if group.tags.get(ec2_rules.TAG) == own.name]
+    return ours[0].vpc if ours else ""
+
+
+def group_filters(
+    interfaces: Iterable[Mapping[str, Any]], vpc: str, name: str
+) -> dict[str, str | list[str]]:
+    """The filter of ``ec2_security_group_info``: the nodes' VPCs, or without nodes the group made for them."""
+    vpcs = {ec2_model.interface(one).vpc for one in interfaces} | {vpc}
+    vpcs -= {""}
+    return {"vpc-id": sorted(vpcs)} if vpcs else {f"tag:{ec2_rules.TAG}": name}
+
+
+def _chosen(
+    name: str, address: str, held: Sequence[Interface], home: str, faults: list[Fault]
+) -> Interface | None:
+    inside = [one for one in held if one.vpc == home]
+    if len(inside) == 1:
+        return inside[0]
+    if len(inside) > 1:
+        text = f"{name}: {', '.join(one.id for one in inside)} all have {address}"
+        faults.append(Fault("EC-109", text, "Give each node an address of its own"))
+    elif held:
+        where = f"{held[0].instance or held[0].id} in {held[0].vpc}"
+        text = f"{name} ({address}) is {where}, and the cluster's VPC is {home}"
+        step = "A security group ends with its VPC: launch the node there, or set ec2_security_group_vpc_id"
+        faults.append(Fault("EC-110", text, step))
+    else:
+        text = f"{name}: no network interface has the cluster address {address}"
+        step = "Compare it with the instance's private address, and AWS_REGION or ec2_security_group_region"
+        faults.append(Fault("EC-108", text, step))
+    return None
+
+
+def _used(seen: Seen, chosen: Interface, node: Mapping[str, Any]) -> tuple[Interface, ...]:
+    """Interfaces of the instance with any address of the plan, and every EFA interface; the cluster's first."""
+    planned = {
+        str(address).split("/", maxsplit=1)[0]
+        for link in node.get("links")
+        or []  # the plan of a diagnosis may know no more than an address
+        for address in link["addresses"]
+    }
+    others = [
+        one
+        for one in seen.interfaces
+        if one.id != chosen.id
+        and one.instance
+        and one.instance == chosen.instance
+        and (one.efa or planned & set(one.addresses))
+    ]
+    return (chosen, *sorted(others, key=lambda one: one.id))
+
+
+def groups_of(seen: Seen, own: Settings, home: str, faults: list[Fault]) -> list[Group]:
+    """The groups that every member shall have, the one that gets our rules first; [] when it is still to be made."""
+    inside = [group for group in seen.groups.values() if group.vpc == home]
+    if own.groups:
+        found = [_existing(seen, one, inside, home, faults) for one in own.groups]
+        return [group for group in found if group]
+    named = [group for group in inside if group.name == own.name]
+    if named and named[0].tags.get(ec2_rules.TAG) != own.name:
+        text = f"{named[0]} is there already, and Fullmesh did not make it"
+        step = (
+            "Choose another ec2_security_group_name, or name the group in ec2_security_group_groups"
+        )
+        faults.append(Fault("EC-107", text, step))
+    return named
+
+
+def _existing(
+    seen: Seen, wanted: str, inside: Sequence[Group], home: str, faults: list[Fault]
+) -> Group | None:
+    if GROUP_ID.match(wanted):
+        matching = [group for group in seen.groups.values() if group.id == wanted]
+    else:
+        tag, _equals, value = wanted.partition("=")
+        matching = [group for group in inside if group.tags.get(tag) == value]
+    if len(matching) == 1 and matching[0].vpc == home:
+        return matching[0]
+    if len(matching) == 1:
+        text = f"the group {matching[0]} is in {matching[0].vpc}, and the nodes are in {home}"
+        faults.append(Fault("EC-110", text, "Name a group of the nodes' VPC"))
+    elif matching:
+        text = f"{wanted} is the tag of {', '.join(map(str, matching))}"
+        faults.append(Fault("EC-106", text, "Name the group by its id"))
+    else:
+        text = f"there is no security group {wanted} in {home or 'the VPC of the nodes'}"
+        faults.append(Fault("EC-105", text, "Compare it with `aws ec2 describe-security-groups`"))
+    return None

@@ -1,0 +1,112 @@
+"""What the user says of the security group (role ec2_security_group), and what is wrong with it."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fullmesh.ec2 import rules as ec2_rules
+from fullmesh.ec2.model import Need
+from fullmesh.model.faults import Fault
+from fullmesh.model.types import Plan
+
+GROUP_ID = re.compile(r"sg-[0-9a-f]{8,17}\Z")
+VPC_ID = re.compile(r"vpc-[0-9a-f]{8,17}\Z")
+# CreateSecurityGroup: these characters, and no name that looks like an id; shorter, so that descriptions fit into 255
+GROUP_NAME = re.compile(r"(?!sg-)[A-Za-z0-9][A-Za-z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{0,99}\Z")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The role's settings, see its README."""
+
+    mode: str = ec2_rules.PORTS
+    name: str = "fullmesh"
+    groups: tuple[str, ...] = ()
+    ssh_from: tuple[str, ...] = ()
+    extra_ports: tuple[str, ...] = ()
+    vpc_id: str = ""
+    interface_limit: object = 5
+    rule_limit: object = 60
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], plan: Plan) -> Settings:
+        """Read the role's variables; the plan's controllers may use ssh as well."""
+
+        def words(key: str) -> tuple[str, ...]:
+            value = given.get(key) or []
+            return tuple(str(one) for one in (value if isinstance(value, list) else [value]))
+
+        sources = dict.fromkeys([*map(str, plan.get("controllers") or []), *words("ssh_from")])
+        return cls(
+            str(given.get("mode", ec2_rules.PORTS)),
+            str(given.get("name", "fullmesh")),
+            words("groups"),
+            tuple(_network(one) for one in sources),
+            words("extra_ports"),
+            str(given.get("vpc_id") or ""),
+            given.get("interface_limit", 5),
+            given.get("rule_limit", 60),
+            dict(given.get("tags") or {}),
+        )
+
+    def needs(self, plan: Plan) -> list[Need]:
+        """What the members must let each other do."""
+        return ec2_rules.needs(self.mode, plan["open_ports"], self.extra_ports)
+
+
+def _network(text: str) -> str:
+    """The network as EC2 writes it, or what was given when it is none."""
+    try:
+        return str(ipaddress.ip_network(text.strip(), strict=False))
+    except ValueError:
+        return text
+
+
+def settings_faults(own: Settings) -> list[Fault]:
+    """Say what is wrong with the settings, before AWS is asked anything."""
+    found = []
+    if own.mode not in (ec2_rules.PORTS, ec2_rules.EFA):
+        text = f"ec2_security_group_mode is {own.mode!r}"
+        found.append(Fault("EC-101", text, "Use ports, or efa for instances with EFA"))
+    for source in own.ssh_from:
+        if "/" not in _network(source) or source in ec2_rules.EVERYBODY:
+            text = f"ssh from {source!r} is refused"
+            found.append(Fault("EC-102", text, "Name the addresses or networks that you work from"))
+    for port in own.extra_ports:
+        try:
+            ec2_rules.parse_need(port)
+        except ValueError as error:
+            text = f"ec2_security_group_extra_ports: {error}"
+            found.append(Fault("EC-103", text, "Mend it"))
+    for one in own.groups:
+        tag, equals, _value = one.partition("=")
+        if not GROUP_ID.match(one) and not (equals and tag):
+            text = f"ec2_security_group_groups names {one!r}"
+            found.append(Fault("EC-104", text, "Give an id (sg-…) or a tag (Name=my-group)"))
+    return found + _form_faults(own)
+
+
+def _form_faults(own: Settings) -> list[Fault]:
+    found = []
+    if not GROUP_NAME.match(own.name):
+        text = f"ec2_security_group_name is {own.name!r}"
+        step = (
+            "Use up to 100 letters, digits and . _ - : / and begin with a letter or digit, not sg-"
+        )
+        found.append(Fault("EC-120", text, step))
+    if own.vpc_id and not VPC_ID.match(own.vpc_id):
+        text = f"ec2_security_group_vpc_id is {own.vpc_id!r}"
+        found.append(Fault("EC-120", text, "Give an id like vpc-0a1b2c3d, or leave it empty"))
+    for name, value in (
+        ("interface_limit", own.interface_limit),
+        ("rule_limit", own.rule_limit),
+    ):
+        if not str(value).isdigit() or not 1 <= int(str(value)) <= 1000:  # noqa: PLR2004 (AWS: their product)
+            text = f"ec2_security_group_{name} is {value!r}"
+            found.append(Fault("EC-120", text, "Give your account's quota, 1 to 1000"))
+    return found

@@ -1,0 +1,221 @@
+"""The GPUs of the nodes, judged before a job is started: whole, of one kind, all used, with a torch made for them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import cast
+
+from fullmesh.observed.survey import Card, Gpus
+from fullmesh.verify.model import WARNING, Finding, Seen, in_words
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+def gpus_of(seen: Seen, name: str) -> Gpus:
+    """What is known of a node's GPUs; {} where nobody could look."""
+    return cast("Gpus", seen.survey(name).get("gpus", {}))
+
+
+def cards_of(seen: Seen, name: str) -> list[Card]:
+    """A node's GPUs, as nvidia-smi shows them."""
+    return gpus_of(seen, name).get("cards", [])
+
+
+def has_gpus(seen: Seen, name: str) -> bool:
+    """Whether the driver or the bus shows a GPU: one without a driver is one that is not used."""
+    held = gpus_of(seen, name)
+    return bool(held.get("present") or held.get("pci"))
+
+
+def gpu_words(seen: Seen, name: str) -> str:
+    """``8 x NVIDIA H100``, or what the bus shows where no driver works."""
+    models = Counter(card["name"] for card in cards_of(seen, name))
+    on_bus = len(gpus_of(seen, name).get("pci", []))
+    without = f"{on_bus} GPU(s) on the PCI bus" if on_bus else "GPUs that nvidia-smi does not show"
+    return in_words([f"{times} x {model}" for model, times in sorted(models.items())]) or without
+
+
+def torch_build(seen: Seen, name: str) -> str:
+    """What a node's torch is made for: cpu, cuda, hip, or "" where it does not say."""
+    return str(seen.facts(name).get("software", {}).get("torch_build", ""))
+
+
+def rule_torch_for_cpus(seen: Seen) -> Iterator[Finding]:
+    """Where there are GPUs torch is made for them."""
+    idle = [n for n in seen.plan["nodes"] if has_gpus(seen, n) and torch_build(seen, n) == "cpu"]
+    if idle:
+        yield Finding(
+            "VC-717",
+            "L7",
+            f"there are GPUs on {in_words(idle)} ({gpu_words(seen, idle[0])}) and torch there is built for CPUs: "
+            "no job can use them",
+            node=idle[0],
+            peer=in_words(idle[1:]),
+            seen=f"torch {seen.facts(idle[0]).get('versions', {}).get('torch', '')}",
+            expected="torch built for CUDA",
+            fix=f"torch_runtime_accelerator: cuda for {in_words(idle)}, in the inventory; {seen.apply('packages')}",
+        )
+
+
+def usable(seen: Seen, name: str) -> tuple[int, str]:
+    """How many GPUs a job on a node may use, 0 where that is not known, and what says so.
+
+    Under MIG a GPU is several devices that nobody counts here.
+    """
+    cards = cards_of(seen, name)
+    if any(card.get("mig") == "Enabled" for card in cards):
+        return 0, ""
+    given = seen.survey(name).get("environment", {}).get("values", {}).get(VISIBLE)
+    if given and has_gpus(seen, name):
+        named = [one for one in str(given["value"]).split(",") if one.strip() not in ("", "-1")]
+        return len(named), VISIBLE
+    return len(cards) or len(gpus_of(seen, name).get("pci", [])), "GPUs"
+
+
+def rule_ranks(seen: Seen) -> Iterator[Finding]:
+    """A node starts as many ranks as it has GPUs."""
+    groups: dict[tuple[int, int, str], list[str]] = {}
+    for name, node in seen.plan["nodes"].items():
+        count, source = usable(seen, name)
+        if count and count != int(node["local_ranks"]):
+            groups.setdefault((int(node["local_ranks"]), count, source), []).append(name)
+    for (ranks, count, source), names in groups.items():
+        said = f"{VISIBLE} names {count} GPUs" if source == VISIBLE else f"{count} GPUs are there"
+        idle = f"{count - ranks} of them idle" if ranks < count else "the others have none"
+        yield Finding(
+            "VC-718",
+            "L7",
+            f"a job starts {ranks} rank(s) on {in_words(names)} and {said}: {idle}",
+            node=names[0],
+            peer=in_words(names[1:]),
+            seen=f"fullmesh_local_ranks: {ranks}",
+            expected=f"fullmesh_local_ranks: {count}",
+            fix=f"fullmesh_local_ranks: {count} for {in_words(names)}, in the inventory (or, where jobs shall leave "
+            f"some alone, cluster_env_extra: {{{VISIBLE}: ...}}); {seen.apply('launch')}",
+        )
+
+
+def rule_same_cards(seen: Seen) -> Iterator[Finding]:
+    """All nodes have as many GPUs of one model, with one driver."""
+    table = {}
+    for name in seen.plan["nodes"]:
+        held = gpus_of(seen, name)
+        shown = gpu_words(seen, name) if has_gpus(seen, name) else "none"
+        if "present" in held:
+            driver = f", driver {held.get('driver') or 'none'}" if cards_of(seen, name) else ""
+            table[name] = shown + driver
+    if len(set(table.values())) < 2:  # noqa: PLR2004 (two that differ)
+        return
+    usual = Counter(table.values()).most_common(1)[0][0]
+    usual = max(table.values()) if usual == "none" else usual
+    odd = [name for name, row in table.items() if row != usual]
+    yield Finding(
+        "VC-111",
+        "L1",
+        f"the GPUs of {in_words(odd)} are {table[odd[0]]}; those of the others {usual}",
+        node=odd[0],
+        peer=in_words([name for name in table if name not in odd]),
+        seen=table[odd[0]],
+        expected=usual,
+        fix=f"on {odd[0]}: nvidia-smi -L; lspci -d 10de:; dmesg | grep NVRM; role nvidia_driver keeps one branch",
+        severity=WARNING,
+    )
+
+
+def rule_ecc(seen: Seen) -> Iterator[Finding]:
+    """No GPU has had a memory error since the driver was loaded that ECC could not mend."""
+    for name in seen.plan["nodes"]:
+        bad = [card for card in cards_of(seen, name) if card.get("ecc_volatile")]
+        if bad:
+            yield Finding(
+                "VC-112",
+                "L1",
+                f"{in_words([str(card['bus']) for card in bad])} of {name} had memory errors that ECC could not mend",
+                node=name,
+                seen=f"{sum(card['ecc_volatile'] for card in bad)} uncorrectable errors",
+                expected="0",
+                fix=f"on {name}: nvidia-smi -q -d ECC,ROW_REMAPPER; reboot it (rows are remapped then), replace the "
+                f"card when they come back",
+            )
+
+
+def rule_xids(seen: Seen) -> Iterator[Finding]:
+    """The driver reported no error of a GPU in the last minutes."""
+    for name in seen.plan["nodes"]:
+        events = [e for e in seen.survey(name).get("kernel_log", []) if e["kind"] == "gpu"]
+        if events:
+            yield Finding(
+                "VC-113",
+                "L1",
+                f"the driver of {name} reported an error: {events[-1]['text']}",
+                node=name,
+                seen=str(events[-1]["text"]),
+                expected="no Xid",
+                fix=f"on {name}: dmesg | grep -i nvrm; NVIDIA's list of Xids says whose fault it is",
+                severity=WARNING,
+            )
+
+
+def lanes_of(text: str) -> int:
+    """Lanes of a PCIe link, from ``16x``."""
+    text = text.removesuffix("x")
+    return int(text) if text.isdigit() else 0
+
+
+def rule_width(seen: Seen) -> Iterator[Finding]:
+    """A GPU has as many PCIe lanes as others of its model, and at least a quarter of what it can have.
+
+    Fewer than it can have is no fault: a T4 and an A10G on EC2 have 8 of 16 by design.
+    """
+    lanes: dict[str, int] = {}
+    for name in seen.plan["nodes"]:
+        for card in cards_of(seen, name):
+            lanes[card["name"]] = max(lanes.get(card["name"], 0), lanes_of(card.get("width", "")))
+    for name in seen.plan["nodes"]:
+        for card in cards_of(seen, name):
+            have, usual = lanes_of(card.get("width", "")), lanes[card["name"]]
+            least = max(usual, lanes_of(card.get("width_most", "")) // 4)
+            if 0 < have < least:
+                yield Finding(
+                    "VC-114",
+                    "L1",
+                    f"the GPU {card['bus']} of {name} has {have} PCIe lanes, others of its model {usual}",
+                    node=name,
+                    seen=f"{have} lanes",
+                    expected=f"{least} lanes",
+                    fix=f"on {name}: reseat the card or its riser; nvidia-smi -q -d PCIE; lspci -vv | grep LnkSta",
+                    severity=WARNING,
+                )
+
+
+def rule_persistence(seen: Seen) -> Iterator[Finding]:
+    """The driver stays loaded between jobs; a driver that has no such mode (WSL) says nothing."""
+    off = [
+        name
+        for name in seen.plan["nodes"]
+        if any(card.get("persistence") == "Disabled" for card in cards_of(seen, name))
+    ]
+    if off:
+        yield Finding(
+            "VC-115",
+            "L1",
+            f"persistence mode is off on {in_words(off)}: every job waits for the driver, its counters are lost",
+            node=off[0],
+            peer=in_words(off[1:]),
+            seen="Disabled",
+            expected="Enabled",
+            fix=f"on {off[0]}: systemctl enable --now nvidia-persistenced (role nvidia_driver does it)",
+            severity=WARNING,
+        )
+
+
+CARD_RULES = (
+    *(rule_same_cards, rule_ecc, rule_xids, rule_width, rule_persistence),
+    *(rule_torch_for_cpus, rule_ranks),
+)
+
+
+def card_findings(seen: Seen) -> list[Finding]:
+    """What the GPUs say of themselves: known before a job is started."""
+    return [finding for rule in CARD_RULES for finding in rule(seen)]
