@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import glob
-import json
 import os
 import socket
 from typing import TYPE_CHECKING
@@ -14,6 +13,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh import hosts_file as text
 from ansible.module_utils.fullmesh.files import put, read
 from ansible.module_utils.fullmesh.state import written
+from ansible.module_utils.fullmesh.state.errors import UndoError
+from ansible.module_utils.fullmesh.state.record import Point
 
 if TYPE_CHECKING:
     from typing import Any
@@ -152,14 +153,11 @@ def diff(before: str, after: str) -> dict[str, str]:
 
 def original() -> tuple[str, str]:
     """What the undo point has of the file: its kind (empty without a point), and its text."""
-    folder = written.STORE + "/" + ROLE
-    try:
-        with open(folder + "/point.json") as stream:
-            then = json.load(stream)["files"].get(HOSTS, {})
-        saved = read(folder + "/blobs/" + then["sha256"]) if then.get("kind") == "file" else ""
-    except (OSError, ValueError, KeyError):
+    point = Point("", ROLE)
+    then = point.load()["files"].get(HOSTS)
+    if then is None:
         return "", ""
-    return str(then.get("kind", "")), saved
+    return then["kind"], point.blob(then).decode("utf-8", "surrogateescape")
 
 
 def give_back(check: bool) -> Entry:
@@ -197,7 +195,7 @@ def main() -> None:
             result = give_back(module.check_mode)
         else:
             result = converge(module.params, module.check_mode)
-    except (HostsError, OSError) as exc:
+    except (HostsError, UndoError, OSError) as exc:
         module.fail_json(msg=str(exc))
     if result.get("cloud_init"):
         module.warn(

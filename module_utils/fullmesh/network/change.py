@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import glob
+import io
 import os
 import re
 import time
 from typing import TYPE_CHECKING
 
+from ..state.record import Point
 from ..transaction import engine as rollback
 from ..transaction import session as way_in
 from . import give_back, reach
@@ -30,7 +32,6 @@ RESERVE_SECONDS = 2.0
 # Before the engine ends the command: the owner's own words say more than that.
 OWNER_SECONDS = rollback.APPLY_SECONDS - 5
 NAME = "static_ip"
-UNDO = "/var/lib/fullmesh/undo/static_ip"
 
 
 # A line about name servers or search domains, in the words of any owner.
@@ -430,15 +431,19 @@ def at_boot(before: Entry) -> list[list[str]]:
     return steps
 
 
+def as_text(content: bytes) -> str:
+    """The bytes of a file as `Node.read` returns them: with its line ends, so that the two can be compared."""
+    with io.TextIOWrapper(io.BytesIO(content), encoding="utf-8") as stream:
+        return stream.read()
+
+
 def original_files(node: Node) -> Entry:
     """What the undo point of the role has kept: {path: {text, mode}, None where there was none}."""
-    base = node.root + UNDO
-    found = rollback.read_json(base + "/point.json").get("files", {})
+    point = Point(node.root, NAME)
     result: Entry = {}
-    for path, then in found.items():
+    for path, then in point.load()["files"].items():
         if then["kind"] == "file":
-            with open("{}/blobs/{}".format(base, then["sha256"])) as stream:
-                result[path] = {"text": stream.read(), "mode": then["mode"]}
+            result[path] = {"text": as_text(point.blob(then)), "mode": then["mode"]}
         if then["kind"] not in ("file", "link"):
             result[path] = None
     return result
@@ -482,7 +487,7 @@ class Links:
         return {
             "changed": changed,
             "needed": changed,
-            "remembered": os.path.exists(self.node.root + UNDO + "/point.json"),
+            "remembered": Point(self.node.root, NAME).exists(),
             "armed": changed and not self.check,
             "providers": owners,
             "files": sorted(change.ours),
@@ -553,15 +558,21 @@ class Links:
         rollback.apply(self.node.short, NAME, change.files(), steps, leave=os.getpid())
 
     def keep_original(self, before: Entry) -> None:
-        """Keep the run-time state of each interface's first time beside the undo point, which knows files."""
-        path = self.node.root + UNDO + "/before.json"
-        if not os.path.isdir(os.path.dirname(path)):
+        """Keep the run-time state of each interface's first time, where the role has remembered its files."""
+        point = Point(self.node.root, NAME)
+        if not os.path.isdir(point.directory):
             return
-        kept = rollback.read_json(path)
-        before = backends.counted(before)
-        whole = backends.together(kept, before) if kept else before
+        point.settle()
+        record = point.load()
+        kept, before = record["part"].get("network"), backends.counted(before)
+        whole = backends.together(dict(kept), before) if kept else before
         if whole != kept:
-            rollback.write_json(path, whole)
+            record["part"]["network"] = {
+                "owners": whole["owners"],
+                "names": whole["names"],
+                "runtime": whole["runtime"],
+            }
+            point.save(record, {})
 
     def verified(self) -> Entry:
         """Only look."""
@@ -660,7 +671,10 @@ class Links:
 
     def absent(self) -> Entry:
         """Arm and start the undo: the files and the state of before the first change."""
-        before = backends.counted(rollback.read_json(self.node.root + UNDO + "/before.json"))
+        point = Point(self.node.root, NAME)
+        if not self.check:
+            point.settle()
+        before = backends.counted(dict(point.load()["part"].get("network", {})))
         files, stand = original_files(self.node), backends.present(self.node.read, self.node.listed)
         for path in stand:
             files.setdefault(path, None)
