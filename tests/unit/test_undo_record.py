@@ -155,7 +155,8 @@ UNDO: dict[tuple[str, str], Callable[[Path], Any]] = {
     ("peer_firewall", "ufw"): takeover,
     ("node_ssh", "point"): node_ssh,
 }
-# What the code of those versions made of the same files.
+# What the code of those versions made of the same files (run over them), but for one thing: 2e7304f would have rewound
+# eth0 as well, which its run had only watched.
 EFFECT: dict[tuple[str, str], Any] = {
     ("time_sync", "point"): (
         [
