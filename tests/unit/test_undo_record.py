@@ -402,3 +402,29 @@ def test_node_ssh_forgets_its_record_with_the_store(tmp_path: Path) -> None:
     ssh_keys.absent(check=False)
     assert not Path(str(tmp_path) + written.STORE).exists()
     assert not ssh_keys.absent(check=False)["changed"]
+
+
+def test_a_takeover_that_nobody_confirms_forgets_what_it_kept(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way back puts back the record of ufw, and what an older version had kept of an earlier take-over."""
+    armed: list[list[str]] = []
+    monkeypatch.setattr(
+        engine, "arm", lambda run, name, seconds, paths, *_, **__: armed.append(paths)
+    )
+    firewall = peers.Firewall({"ufw": "carry", "rollback_seconds": 60}, False, short, str(node))
+    firewall.ufw_on = True
+    monkeypatch.setattr(peers.keep, "PLACE", str(node / "kept"))
+    store = written.STORE + "/peer_firewall/"
+    firewall.arm({"zone": "fullmesh"})
+    kept = [path for path in armed[0] if path.startswith(store) or path == ufw.CONF]
+    assert {store + "ufw.json", store + "ufw", store + "ufw.conf", ufw.CONF} <= {*kept}
+    journal = [engine.remember(str(node) + path, n, str(node)) for n, path in enumerate(kept)]
+    firewall.take_ufw()
+    assert not (node / (store[1:] + "ufw")).exists()
+    assert (node / (store[1:] + "ufw.json")).exists()
+    for entry in journal:
+        engine.as_before(entry, str(node))
+    assert not (node / (store[1:] + "ufw.json")).exists()
+    assert (node / (store[1:] + "ufw")).read_text() == "loaded\n"
+    assert UNDO["peer_firewall", "ufw"](node) == EFFECT["peer_firewall", "ufw"]
