@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.name_resolution import HOSTS, HostsError, converge, give_back
+from ansible.module_utils.fullmesh.state.errors import UndoError
 
 DOCUMENTATION = r"""
 ---
@@ -81,7 +82,7 @@ def main() -> None:
             result = give_back(module.check_mode)
         else:
             result = converge(module.params, module.check_mode)
-    except (HostsError, OSError) as exc:
+    except (HostsError, UndoError, OSError) as exc:
         module.fail_json(msg=str(exc))
     if result.get("cloud_init"):
         module.warn(

@@ -17,6 +17,7 @@ from ansible.module_utils.fullmesh.ssh_keys import (
     present,
     tried,
 )
+from ansible.module_utils.fullmesh.state.errors import UndoError
 
 if TYPE_CHECKING:
     from typing import Any
@@ -119,7 +120,7 @@ def main() -> None:
             result = {} if module.check_mode else tried(params)
         else:
             result = absent(module.check_mode)
-    except (SshError, AccountError) as error:
+    except (SshError, AccountError, UndoError) as error:
         module.fail_json(msg=str(error))
     except OSError as error:
         module.fail_json(

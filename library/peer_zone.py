@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.firewall.peers import Firewall, RefusedError
+from ansible.module_utils.fullmesh.state.errors import UndoError
 
 if TYPE_CHECKING:
     from typing import Any
@@ -190,7 +191,7 @@ def main() -> None:
     firewall = Firewall(module.params, module.check_mode, run)
     try:
         result = getattr(firewall, module.params["state"])()
-    except RefusedError as exc:
+    except (RefusedError, UndoError) as exc:
         module.fail_json(msg=str(exc))
     for note in firewall.notes:
         module.warn("[{code}] {text}".format(**note))

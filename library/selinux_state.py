@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.selinux import Node, RefusedError, Switch
+from ansible.module_utils.fullmesh.state.errors import UndoError
 
 DOCUMENTATION = r"""
 ---
@@ -113,7 +114,7 @@ def main() -> None:
     switch = Switch(Node("", run), module.params, module.check_mode)
     try:
         result = getattr(switch, module.params["state"])()
-    except RefusedError as exc:
+    except (RefusedError, UndoError) as exc:
         module.fail_json(msg=str(exc))
     for entry in result["notes"]:
         if entry["code"] in ("SE-203", "SE-206"):

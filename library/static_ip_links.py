@@ -9,6 +9,7 @@ import json
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.network.links import Links
 from ansible.module_utils.fullmesh.network.machine import LinkError, Node
+from ansible.module_utils.fullmesh.state.errors import UndoError
 from ansible.module_utils.fullmesh.transaction import engine as rollback
 
 DOCUMENTATION = r"""
@@ -198,7 +199,7 @@ def main() -> None:
     call = Links(Node(run), module.params, module.check_mode)
     try:
         result = getattr(call, module.params["state"])()
-    except (LinkError, rollback.RollbackError, OSError, ValueError, KeyError) as exc:
+    except (LinkError, UndoError, rollback.RollbackError, OSError, ValueError, KeyError) as exc:
         module.fail_json(msg=str(exc))
     module.exit_json(**json.loads(json.dumps(result)))
 

@@ -8,7 +8,6 @@ Runs on nodes: standard library only.
 from __future__ import annotations
 
 import glob
-import json
 import os
 import socket
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from . import hosts_file as text
 from .files import put, read
 from .state import written
+from .state.record import Point
 
 if TYPE_CHECKING:
     from typing import Any
@@ -98,14 +98,11 @@ def diff(before: str, after: str) -> dict[str, str]:
 
 def original() -> tuple[str, str]:
     """What the undo point has of the file: its kind (empty without a point), and its text."""
-    folder = written.STORE + "/" + ROLE
-    try:
-        with open(folder + "/point.json") as stream:
-            then = json.load(stream)["files"].get(HOSTS, {})
-        saved = read(folder + "/blobs/" + then["sha256"]) if then.get("kind") == "file" else ""
-    except (OSError, ValueError, KeyError):
+    point = Point("", ROLE)
+    then = point.load()["files"].get(HOSTS)
+    if then is None:
         return "", ""
-    return str(then.get("kind", "")), saved
+    return then["kind"], point.blob(then).decode("utf-8", "surrogateescape")
 
 
 def give_back(check: bool) -> Entry:

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from .files import put, read
+from .state.record import Point
 from .transaction import engine as rollback
 from .transaction import session as way_in
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 CONFIG = "/etc/selinux/config"
 ENFORCE = "/sys/fs/selinux/enforce"
 RELABEL = "/.autorelabel"
-BEFORE = "/var/lib/fullmesh/undo/selinux_mode/runtime"
 NAME = "selinux_mode"
 NUMBERS = {"enforcing": "1", "permissive": "0"}
 
@@ -52,6 +52,7 @@ class Node:
     def __init__(self, root: str, run: Runner) -> None:
         self.root = root
         self.run = run
+        self.point = Point(root, NAME)
 
     def at(self, path: str) -> str:
         """Say where a path of the node is for us."""
@@ -172,9 +173,12 @@ class Switch:
         return self.answer(seen, plan, bool(plan["config"] or plan["runtime"] or relabel))
 
     def remember(self, seen: Entry) -> None:
-        """Keep the runtime mode of before, also that there was none, beside the undo point, which knows files only."""
-        if seen["installed"] and not os.path.exists(self.node.at(BEFORE)):
-            put(self.node.at(BEFORE), seen["runtime"] + "\n", 0o600)
+        """Keep the runtime mode of before, also that there was none."""
+        self.node.point.settle()
+        record = self.node.point.load()
+        if seen["installed"] and "selinux" not in record["part"]:
+            record["part"]["selinux"] = {"runtime": seen["runtime"]}
+            self.node.point.save(record, {})
 
     def act(self, config: str, runtime: str) -> None:
         """Change what differs; enforcing is armed to undo itself."""
@@ -230,7 +234,10 @@ class Switch:
 
     def restored(self) -> Entry:
         """Set the runtime mode of before."""
-        seen, before = self.node.observe(), read(self.node.at(BEFORE)).strip()
+        if not self.check:
+            self.node.point.settle()
+        part = self.node.point.load()["part"]
+        seen, before = self.node.observe(), part["selinux"]["runtime"] if "selinux" in part else ""
         moved = bool(before and seen["runtime"] and seen["runtime"] != before)
         if moved:
             self.show("SELinux now", seen["runtime"], before)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import json
 import os
 import pwd
 import secrets
@@ -17,16 +16,20 @@ from typing import TYPE_CHECKING
 
 from .account import AccountError, as_account
 from .files import put, read
+from .state.record import Point
 
 if TYPE_CHECKING:
     from typing import Any
+
+    from .state.record import AccountBefore
 
     Params = dict[str, Any]
 
 FOLDER = "/etc/fullmesh/ssh"
 HOST_KEYS = "/etc/ssh/ssh_host_*_key.pub"
-# What was made here, so that exactly this is taken away again.
-NOTE = "/var/lib/fullmesh/node_ssh.json"
+ROLE = "node_ssh"
+# Where the node's / is for us.
+ROOT = ""
 MARK = " fullmesh-cluster"
 HOMES = "/home"
 DOT, KEYS = ".ssh", "authorized_keys"
@@ -81,18 +84,23 @@ def command(argv: list[str]) -> None:
         )
 
 
-def note() -> Params:
-    """What was made here before."""
-    try:
-        return dict(json.loads(read(NOTE) or "{}"))
-    except ValueError:
-        return {}
+def note() -> AccountBefore:
+    """What was made here before, so that exactly this is taken away again."""
+    return Point(ROOT, ROLE).load()["part"].get("account", {})
 
 
-def keep(made: Params) -> None:
+def keep(made: AccountBefore) -> None:
     """Remember what was made; written before it is made, so that an interrupted run can be undone."""
-    os.makedirs(os.path.dirname(NOTE), exist_ok=True)
-    put(NOTE, json.dumps(made) + "\n", 0o600, (0, 0))
+    point = Point(ROOT, ROLE)
+    record = point.load()
+    record["part"]["account"] = made
+    point.save(record, {})
+
+
+def settle(check: bool) -> None:
+    """Write anew what an older version noted."""
+    if not check:
+        Point(ROOT, ROLE).settle()
 
 
 def wanted_keys(text: str, line: str) -> str:
@@ -191,7 +199,7 @@ def write_keys(home: str, line: str) -> None:
     label(os.path.join(home, DOT))
 
 
-def forget_keys(home: str, made: Params) -> None:
+def forget_keys(home: str, made: AccountBefore) -> None:
     """As the account: take our line away, the file when nobody else's line is in it and we made it, so the folder."""
     seen = look(home)
     if seen["keys"]:
@@ -251,7 +259,7 @@ def fits(path: str, uid: int, mode: int) -> bool:
     return info.st_uid == uid and stat.S_IMODE(info.st_mode) == mode
 
 
-def make_account(params: Params, made: Params) -> pwd.struct_passwd:
+def make_account(params: Params, made: AccountBefore) -> pwd.struct_passwd:
     """The account, made where it is missing: no password ('*' is not 'locked', sshd lets keys in), an empty folder."""
     user = params["user"]
     found = account(user)
@@ -274,6 +282,7 @@ def make_account(params: Params, made: Params) -> pwd.struct_passwd:
 
 def present(params: Params, check: bool) -> Params:
     """Bring everything."""
+    settle(check)
     made = note()
     moved = bool(made.get("user")) and made["user"] != params["user"]
     if moved and not check:
@@ -296,7 +305,7 @@ def present(params: Params, check: bool) -> Params:
     return {"changed": changed, "diff": diff}
 
 
-def bring(params: Params, made: Params, files: list[Params]) -> None:
+def bring(params: Params, made: AccountBefore, files: list[Params]) -> None:
     """Make the account and write what differs."""
     owner = make_account(params, made)
     seen = as_account(owner, lambda: look(owner.pw_dir))
@@ -320,6 +329,7 @@ def label(path: str) -> None:
 
 def absent(check: bool) -> Params:
     """Take away what was made here: the line, the files, the account, its folder when nothing of anybody is in it."""
+    settle(check)
     made = note()
     changed = bool(made) or os.path.isdir(FOLDER)
     if check or not changed:
@@ -332,12 +342,11 @@ def absent(check: bool) -> Params:
     for path in (FOLDER, os.path.dirname(FOLDER)):
         if os.path.isdir(path) and not os.listdir(path):
             os.rmdir(path)
-    if os.path.exists(NOTE):
-        os.unlink(NOTE)
+    Point(ROOT, ROLE).forget()
     return {"changed": True, "left": left}
 
 
-def remove_login(owner: pwd.struct_passwd, made: Params) -> str:
+def remove_login(owner: pwd.struct_passwd, made: AccountBefore) -> str:
     """Our line, and the account when it is ours; returns its folder where it had to stay."""
     if os.path.isdir(owner.pw_dir):
         as_account(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.fullmesh.network import give_back
 from ansible.module_utils.fullmesh.network import links as module
+from ansible.module_utils.fullmesh.state import record
 from network_samples import Link, link
 
 tx = module.rollback
@@ -142,10 +143,9 @@ class Kernel:
 
     def converge(self, *links: Link) -> None:
         """What the role does, with the files of the undo point that its task `Remember` makes."""
-        point = self.root / "var/lib/fullmesh/undo/static_ip"
-        (point / "blobs").mkdir(parents=True, exist_ok=True)
+        point = record.Point(str(self.root), "static_ip")
         ours = {"/etc/netplan/90-fullmesh.yaml": {"kind": "absent"}}
-        (point / "point.json").write_text(json.dumps({"files": ours}))
+        point.save(point.load() | {"files": ours}, {})
         assert self.call("present", links=list(links))["armed"]
         assert self.call("proved", links=list(links))["fresh"]
         assert self.call("confirmed")["changed"]
@@ -159,9 +159,8 @@ class Kernel:
         return result
 
     def record(self) -> dict[str, Any]:
-        path = self.root / "var/lib/fullmesh/undo/static_ip/before.json"
-        found: dict[str, Any] = json.loads(path.read_text())
-        return found
+        point = record.Point(str(self.root), "static_ip")
+        return dict(point.load()["part"]["network"])
 
 
 @pytest.fixture
@@ -204,7 +203,7 @@ def later(kernel: Kernel) -> None:
 
 def as_2e7304f(kernel: Kernel) -> None:
     """The record as 2e7304f wrote it: with the cards that were only watched."""
-    path = kernel.root / "var/lib/fullmesh/undo/static_ip/before.json"
+    point = record.Point(str(kernel.root), "static_ip")
     kept = kernel.record()
     kept["runtime"] = {
         "links": {
@@ -220,7 +219,12 @@ def as_2e7304f(kernel: Kernel) -> None:
         "routes": [["-4", "eth0", "default via 10.9.0.1 proto static"]],
         "connected": [["-4", "eth0", "10.9.0.0/24 proto kernel scope link src 10.9.0.7"]],
     }
-    path.write_text(json.dumps(kept))
+    data = point.load()
+    del data["part"]["network"]
+    Path(point.path).write_text(
+        json.dumps({key: data[key] for key in record.KINDS} | {"schema": 1, "role": "static_ip"})
+    )
+    (Path(point.directory) / "before.json").write_text(json.dumps(kept))
 
 
 @pytest.mark.parametrize("older", [False, True])

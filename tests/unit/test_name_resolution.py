@@ -243,9 +243,7 @@ def point(node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A node with an undo point and a record, made by the module that makes them."""
     store = str(tmp_path / "undo")
     (node / "hosts").write_text(ODD)
-    monkeypatch.setattr(undo_point, "STORE", store)
-    for written in (undo_point.written, module.written):
-        monkeypatch.setattr(written, "STORE", store)
+    monkeypatch.setattr(module.written, "STORE", store)
     wanted = {kind: [] for kind in undo_point.KINDS} | {"files": [str(node / "hosts")]}
     there = undo_point.Node("", lambda command: (0, "", ""))
     undo_point.remember(there, "name_resolution", wanted, check=False)

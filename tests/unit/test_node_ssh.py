@@ -93,20 +93,14 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "home/.ssh").mkdir(parents=True)
     (tmp_path / "etc").mkdir()
     monkeypatch.setattr(module, "FOLDER", str(tmp_path / "etc/fullmesh/ssh"))
-    monkeypatch.setattr(module, "NOTE", str(tmp_path / "var/node_ssh.json"))
+    monkeypatch.setattr(module, "ROOT", str(tmp_path))
     monkeypatch.setattr(module, "HOST_KEYS", str(tmp_path / "etc/ssh_host_*_key.pub"))
     me = pwd.getpwuid(os.getuid())
     found = pwd.struct_passwd(
         (me.pw_name, "x", me.pw_uid, me.pw_gid, "", str(tmp_path / "home"), "/bin/sh")
     )
     monkeypatch.setattr(module, "account", lambda _user: found)
-    monkeypatch.setattr(module, "keep", lambda made: _keep(Path(module.NOTE), made))
     return tmp_path
-
-
-def _keep(path: Path, made: dict[str, Any]) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(module.json.dumps(made))
 
 
 PARAMS: dict[str, Any] = {
@@ -138,7 +132,7 @@ def test_an_account_of_the_users_keeps_what_it_has(node: Path) -> None:
     assert module.absent(check=False) == {"changed": True, "left": ""}
     assert keys.read_text().splitlines() == [ALIEN, "ssh-rsa CCCC later"]
     assert not (node / "etc/fullmesh").exists()
-    assert not Path(module.NOTE).exists()
+    assert not (node / "var/lib/fullmesh/undo").exists()
     assert module.absent(check=False)["changed"] is False
 
 

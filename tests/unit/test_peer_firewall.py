@@ -22,6 +22,7 @@ from ansible.module_utils.fullmesh.firewall import firewalld_others as fw_others
 from ansible.module_utils.fullmesh.firewall import peers as peer_zone
 from ansible.module_utils.fullmesh.firewall import preserve as keep
 from ansible.module_utils.fullmesh.firewall import ufw
+from ansible.module_utils.fullmesh.state import record
 from ansible.module_utils.fullmesh.transaction import engine as rollback
 from ansible.module_utils.fullmesh.transaction import session as way_in
 from hypothesis import given
@@ -1035,7 +1036,8 @@ def test_ufw_goes_before_firewalld_starts_and_behind_a_gate(machine: Machine) ->
     assert places == sorted(places)
     policy = fw.look(str(machine.root) + "/etc/firewalld/policies/fullmesh-ufw.xml")
     assert '<port port="8080" protocol="tcp"/>' in policy
-    assert fw.look(str(machine.root) + ufw.TAKEN) == "loaded\n"
+    assert ufw.taken(str(machine.root))
+    assert ufw.was_loaded(str(machine.root))
 
 
 @pytest.mark.parametrize("seconds", [0, 60])
@@ -1115,6 +1117,13 @@ def test_ufw_that_does_not_stop_is_an_error(
     assert not any("start firewalld" in call for call in machine.calls)
 
 
+def remembered(machine: Machine, *, active: bool) -> None:
+    """The role's own record: whether firewalld ran when it came."""
+    unit = {"found": True, "active": active, "enabled": ""}
+    before = record.empty("peer_firewall") | {"services": {peer_zone.UNIT: unit}}
+    record.Point(str(machine.root), "peer_firewall").save(before, {})
+
+
 def test_after_the_takeover_the_policy_stays_and_the_undo_gives_ufw_back(machine: Machine) -> None:
     taken_over(machine).present()
     firewall(machine).confirmed()
@@ -1122,7 +1131,7 @@ def test_after_the_takeover_the_policy_stays_and_the_undo_gives_ufw_back(machine
     machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
     machine.answers["/usr/sbin/ufw"] = "Status: inactive\n"
     assert not firewall(machine).present()["changed"]
-    put(machine.root, peer_zone.POINT, '{"services": {"firewalld.service": {"active": false}}}')
+    remembered(machine, active=False)
     machine.calls.clear()
     assert firewall(machine).leaving()["changed"]
     calls = machine.commands()
@@ -1137,7 +1146,7 @@ def test_where_firewalld_ran_before_ufw_comes_back_after_the_undo(machine: Machi
     firewall(machine).confirmed()
     machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
     machine.answers["/usr/sbin/ufw"] = "Status: inactive\n"
-    put(machine.root, peer_zone.POINT, '{"services": {"firewalld.service": {"active": true}}}')
+    remembered(machine, active=True)
     assert not firewall(machine).leaving()["changed"]
     assert firewall(machine, check=True).left()["changed"]
     machine.calls.clear()

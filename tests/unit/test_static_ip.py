@@ -17,6 +17,7 @@ from ansible.module_utils.fullmesh.network import links as module
 from ansible.module_utils.fullmesh.network import reach
 from ansible.module_utils.fullmesh.network import static_ip as text
 from ansible.module_utils.fullmesh.network.backends import netplan, networkmanager
+from ansible.module_utils.fullmesh.state import record
 from hypothesis import given
 from hypothesis import strategies as st
 from jinja2.nativetypes import NativeEnvironment
@@ -764,6 +765,12 @@ def test_a_reboot_in_between_gives_a_card_its_mtu_back(machine: Machine) -> None
     assert subprocess.run([*steps[1][:3], "no-such-card", "1400"], check=False).returncode == 0
 
 
+def remembered(root: Path, paths: list[str]) -> None:
+    """What the role's task `Remember` makes: there were no such files."""
+    point = record.Point(str(root), "static_ip")
+    point.save(point.load() | {"files": {path: {"kind": "absent"} for path in paths}}, {})
+
+
 def test_undo_is_a_transaction_too(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {
         "links": {"eth1": {"addresses": ["10.0.0.7/24"], "mtu": 1400, "up": True}},
@@ -771,14 +778,12 @@ def test_undo_is_a_transaction_too(machine: Machine, monkeypatch: pytest.MonkeyP
     }
     monkeypatch.setattr(module.rollback, "runtime", lambda names: before)
     assert machine.call("absent")["changed"] is False
+    assert machine.call(check=True)["remembered"] is False
     point = machine.root / "var/lib/fullmesh/undo/static_ip"
     (point / "blobs").mkdir(parents=True)
     machine.run()
     paths = [path[len(str(machine.root)) :] for path in machine.ours()]
-    machine.kernel = [kernel()]
-    assert machine.call(check=True)["remembered"] is False
-    machine.kernel = [kernel(OURS)]
-    (point / "point.json").write_text(json.dumps({"files": {p: {"kind": "absent"} for p in paths}}))
+    remembered(machine.root, paths)
     assert machine.call(check=True)["remembered"] is True
     monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"])
     result = machine.call("absent")
@@ -808,7 +813,7 @@ def test_an_undo_does_not_take_a_lease_that_another_host_has_by_now(
 
     monkeypatch.setattr(module.reach, "duplicate_of", duplicate_of)
     paths = [path[len(str(machine.root)) :] for path in machine.ours()]
-    (point / "point.json").write_text(json.dumps({"files": {p: {"kind": "absent"} for p in paths}}))
+    remembered(machine.root, paths)
     if owner:
         # our connection would have to come back there
         monkeypatch.setattr(
@@ -882,7 +887,6 @@ def test_a_device_that_a_change_or_an_undo_makes_anew_is_made_anew_on_the_way_ba
     assert [one.split()[-1] for one in armed[-1] if "delete" in one] == deleted
     module.rollback.restore(module.rollback.folder("static_ip"), "nobody came back")
     machine.call("restored")
-    (point / "point.json").write_text("{}")
     machine.kernel = stack("active-backup")
     (tmp_path / "etc/netplan/90-fullmesh.yaml").write_text(module.backends.common.HEAD)
     assert machine.call("absent")["armed"]
@@ -914,7 +918,7 @@ def test_undo_after_two_changes_finds_the_way_back_of_the_second(
     machine.takes = False
     ssh = link(interface="eth0", addresses=["10.9.0.77/24"])
     assert machine.call(links=[link(), ssh])["armed"]
-    kept = json.loads((point / "before.json").read_text())
+    kept = record.Point(str(machine.root), "static_ip").load()["part"]["network"]
     assert sorted(name for names in kept["names"].values() for name in names) == ["eth0", "eth1"]
     machine.kernel = [kernel(OURS), kernel({"local": "10.9.0.77"}, name="eth0")]
     monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.9.0.1", "5", "10.9.0.77", "22"])

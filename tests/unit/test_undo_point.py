@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 import undo_point
-from ansible.module_utils.fullmesh.state import manifest
+from ansible.module_utils.fullmesh.state import manifest, observe, written
+from ansible.module_utils.fullmesh.state import restore as restoration
 from ansible.module_utils.fullmesh.state import undo as up
 
 HOSTS = "/etc/hosts"
@@ -178,7 +179,7 @@ def test_check_mode_says_what_it_would_save_and_writes_nothing(node: up.Node) ->
 def test_the_store_is_private(node: up.Node) -> None:
     put(node, HOSTS, "theirs\n")
     up.remember(node, "demo", wanted(files=[HOSTS]), check=False)
-    store = Path(node.at(up.STORE))
+    store = Path(node.at(written.STORE))
     modes = {stat.S_IMODE(path.stat().st_mode) for path in [store, *store.rglob("*")]}
     assert modes == {0o700, 0o600}
 
@@ -193,7 +194,7 @@ def test_a_mounted_file_is_written_in_place(node: up.Node, monkeypatch: pytest.M
     def busy(*_: object) -> None:
         raise OSError(16, "Device or resource busy")
 
-    monkeypatch.setattr(up.os, "rename", busy)
+    monkeypatch.setattr(os, "rename", busy)
     restore(node)
     assert (file.read_text(), file.stat().st_ino) == ("theirs\n", inode)
     assert [path.name for path in file.parent.iterdir()] == ["hosts"]
@@ -224,18 +225,18 @@ def test_an_unclear_role_is_refused(node: up.Node, role: str) -> None:
     ],
 )
 def test_sysctl_names(key: str, path: str) -> None:
-    assert up.sysctl_path(key) == path
+    assert observe.sysctl_path(key) == path
 
 
 @pytest.mark.parametrize("key", ["net..ipv4", "../x", "a b", ""])
 def test_an_unclear_sysctl_is_refused(key: str) -> None:
     with pytest.raises(up.UndoError, match="UN-102"):
-        up.sysctl_path(key)
+        observe.sysctl_path(key)
 
 
 def test_sysctls_come_back_and_unknown_ones_are_left(node: up.Node) -> None:
     key = "net.ipv4.ip_local_port_range"
-    file = put(node, up.sysctl_path(key), "32768\t60999\n")
+    file = put(node, observe.sysctl_path(key), "32768\t60999\n")
     up.remember(node, "demo", wanted(sysctls=[key, "net.ipv4.none"]), check=False)
     file.write_text("50000\t54095\n")
     result = restore(node)
@@ -348,7 +349,7 @@ def test_rpm_is_asked_where_dpkg_has_no_database(node: up.Node) -> None:
         return 1, "package chrony is not installed\nsystemd installed\n", ""
 
     node.run = rpm
-    assert up.observe_packages(node, ["chrony", "systemd"]) == {
+    assert observe.observe_packages(node, ["chrony", "systemd"]) == {
         "chrony": "absent",
         "systemd": "installed",
     }
@@ -378,7 +379,7 @@ def not_ours(point: Path) -> None:
 
 
 def from_the_future(point: Path) -> None:
-    point.write_text(json.dumps({**json.loads(point.read_text()), "schema": 2}))
+    point.write_text(json.dumps({**json.loads(point.read_text()), "schema": 3}))
 
 
 def incomplete(point: Path) -> None:
@@ -400,7 +401,7 @@ def test_a_broken_point_changes_nothing(node: up.Node, damage: Callable[[Path], 
     file = put(node, HOSTS, "theirs\n")
     up.remember(node, "demo", wanted(files=[HOSTS]), check=False)
     file.write_text("ours\n")
-    damage(Path(node.at(up.STORE), "demo/point.json"))
+    damage(Path(node.at(written.STORE), "demo/point.json"))
     with pytest.raises(up.UndoError, match="UN-101"):
         restore(node)
     assert file.read_text() == "ours\n"
@@ -417,9 +418,9 @@ def test_forgetting_removes_the_store_with_its_last_point(node: up.Node) -> None
         up.remember(node, role, wanted(files=[HOSTS]), check=False)
     assert up.forget(node, "demo", check=True) == {"changed": True, "exists": True, "swept": []}
     up.forget(node, "demo", check=False)
-    assert [path.name for path in Path(node.at(up.STORE)).iterdir()] == ["other"]
+    assert [path.name for path in Path(node.at(written.STORE)).iterdir()] == ["other"]
     up.forget(node, "other", check=False)
-    assert not Path(node.at(up.STORE)).exists()
+    assert not Path(node.at(written.STORE)).exists()
 
 
 def test_what_apt_brought_along_goes_with_the_point(node: up.Node, systemd: Systemd) -> None:
@@ -444,12 +445,13 @@ def test_a_purge_that_fails_keeps_the_point(node: up.Node, systemd: Systemd) -> 
 
     with pytest.raises(up.UndoError, match=r"\[UN-104\].*Could not get lock"):
         up.forget(up.Node(node.root, locked), "demo", check=False)
-    assert Path(node.at(up.STORE + "/demo")).exists()
+    assert Path(node.at(written.STORE + "/demo")).exists()
 
 
 def test_a_broken_package_list_is_an_error(node: up.Node, systemd: Systemd) -> None:
     up.remember(node, "demo", wanted(packages=["firewalld"]), check=False)
-    Path(node.at(up.STORE + "/demo/installed.json")).write_text("{")
+    point = Path(node.at(written.STORE + "/demo/point.json"))
+    point.write_text(json.dumps({**json.loads(point.read_text()), "installed": "{"}))
     with pytest.raises(up.UndoError, match=r"\[UN-101\]"):
         up.forget(node, "demo", check=False)
 
@@ -586,9 +588,9 @@ def test_a_link_that_somebody_made_is_kept_as_a_link(node: up.Node) -> None:
 
 def as_2e7304f(node: up.Node, *, put_aside: bool) -> None:
     """A node of that version: no record, a manifest, which an undo has put aside by the time that roles are undone."""
-    Path(node.at(up.STORE + "/demo/written.json")).unlink()
+    Path(node.at(written.STORE + "/demo/written.json")).unlink()
     states = {path: manifest.file_state(node.at(path)) for path in (HOSTS, OURS)}
-    aside, stands = up.written.MANIFESTS
+    aside, stands = written.MANIFESTS
     put(node, aside if put_aside else stands, json.dumps({"state": {"file": states}}))
 
 
@@ -604,7 +606,7 @@ def test_a_node_of_before_is_known_by_its_manifest(
         put(node, path, "mine\n")
     assert [one["path"] for one in restore(node)["kept"]] == edited
     up.forget(node, "demo", check=False)
-    assert not Path(node.at(up.written.MANIFESTS[0])).exists()
+    assert not Path(node.at(written.MANIFESTS[0])).exists()
 
 
 def test_what_nobody_knows_is_kept_where_it_was_somebody_elses(node: up.Node) -> None:
@@ -649,7 +651,7 @@ def test_what_cannot_be_kept_is_not_overwritten(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(up, "put", full)
+    monkeypatch.setattr(restoration, "put", full)
     with pytest.raises(up.UndoError, match=r"UN-104\].*/etc/hosts was changed.*No space left"):
         restore(node)
     assert Path(node.at(HOSTS)).read_text() == "mine\n"
@@ -664,8 +666,8 @@ def test_what_cannot_be_kept_is_not_overwritten(
     ],
 )
 def test_a_kept_file_has_a_name_that_nobody_reads(path: str, name: str) -> None:
-    assert up.written.kept_name(path, "2026-11-22") == name
-    assert up.written.kept_name(path, "2026-11-22", 1) == name[:-1] + "-2~"
+    assert written.kept_name(path, "2026-11-22") == name
+    assert written.kept_name(path, "2026-11-22", 1) == name[:-1] + "-2~"
 
 
 def test_the_module_warns_of_each(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..files import look, put, settle
 from ..schema.ports import opens, parse_entry
+from ..state.record import Point
 from ..transaction import engine as rollback
 from ..transaction import session as way_in
 from . import denials as denied
@@ -45,8 +46,6 @@ LINKS = (
 OLDEST = (0, 9)
 # What listened before the first start and is open to the peers since; lies beside the undo point and goes with it.
 CARRIED = "/var/lib/fullmesh/undo/peer_firewall/listeners.json"
-# Where undo_point keeps what was here before the role.
-POINT = "/var/lib/fullmesh/undo/peer_firewall/point.json"
 # Where nobody has to confirm, for the change itself: systemd gives a start 90 s, D-Bus 25 s an answer.
 ALONE_SECONDS = 300
 
@@ -73,6 +72,8 @@ class Firewall:
 
     def look(self) -> None:
         """Ask systemd about firewalld and what would fight with it, in one call."""
+        if not self.check:
+            ufw.point(self.root).settle()
         names = (UNIT, *RIVALS)
         command = ["systemctl", "show", "--property=LoadState,ActiveState,UnitFileState", "--"]
         blocks = self.run([*command, *names])[1].strip().split("\n\n")
@@ -548,8 +549,7 @@ class Firewall:
         """Switch ufw off, now that firewalld has the rules: at no moment is the node without a firewall."""
         if not self.takes_ufw():
             return
-        put(self.root + ufw.TAKEN, "loaded\n" if ufw.loaded(self.run) else "enabled\n")
-        shutil.copy2(self.root + ufw.CONF, self.root + ufw.KEPT)
+        ufw.remember(self.root, ufw.loaded(self.run))
         self.must([ufw.COMMAND, "disable"], "PF-125", "ufw could not be switched off")
 
     def validate(self, moved: dict[str, str]) -> None:
@@ -615,7 +615,10 @@ class Firewall:
             boot = ["systemctl --no-block stop " + UNIT]
             commands = ["systemctl stop " + UNIT, "systemctl daemon-reload"]
         if self.takes_ufw():
-            paths += [ufw.CONF, ufw.TAKEN, ufw.KEPT]
+            before = ufw.point(self.root)
+            # and what an older version had kept of an earlier take-over
+            kept = [before.path, *before.found().paths]
+            paths += [ufw.CONF, *(path[len(self.root) :] for path in kept)]
         if not core.with_iptables(self.root):
             commands += keep.save(self.run, keep.dump(self.run))
         if self.takes_ufw():
@@ -738,29 +741,25 @@ class Firewall:
 
     def ran_before(self) -> bool:
         """Say whether firewalld ran before the role came, by the undo point; without one nothing is known."""
-        try:
-            point = json.loads(look(self.root + POINT))
-            return bool(point["services"][UNIT]["active"])
-        except (ValueError, KeyError, TypeError):
-            return True
+        services = Point(self.root, NAME).load()["services"]
+        return services[UNIT]["active"] if UNIT in services else True
 
     def waits_for_ufw(self) -> bool:
         """Say whether ufw was on before the role came and is not now."""
         if not (ufw.taken(self.root) and ufw.installed(self.root)):
             return False
-        wanted = look(self.root + ufw.TAKEN).strip() == "loaded"
-        same = look(self.root + ufw.KEPT) == look(self.root + ufw.CONF)
-        return not same or (wanted and not ufw.loaded(self.run))
+        same = ufw.conf_is_of_before(self.root)
+        return not same or (ufw.was_loaded(self.root) and not ufw.loaded(self.run))
 
     def ufw_on_again(self) -> Entry:
         """Give ufw its configuration and its rules back."""
-        wanted = look(self.root + ufw.TAKEN).strip() == "loaded"
+        wanted = ufw.was_loaded(self.root)
         self.show("ufw", "disabled\n", "active\n" if wanted else "enabled at boot\n")
         if not self.check:
             if wanted and not ufw.loaded(self.run):
                 command = [ufw.COMMAND, "--force", "enable"]
                 self.must(command, "PF-125", "ufw could not be switched on")
-            shutil.copy2(self.root + ufw.KEPT, self.root + ufw.CONF)
+            ufw.give_conf_back(self.root)
         return {"changed": True}
 
 

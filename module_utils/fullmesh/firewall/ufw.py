@@ -14,8 +14,11 @@ import re
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
-from ..files import look
+from ..files import look, put
 from ..schema.ports import parse_entry, parse_spans
+from ..state.observe import describe
+from ..state.older import read_bytes
+from ..state.record import Point, empty
 from .firewalld import HEAD, by_family
 
 if TYPE_CHECKING:
@@ -27,9 +30,7 @@ if TYPE_CHECKING:
 
 CONF = "/etc/ufw/ufw.conf"
 COMMAND = "/usr/sbin/ufw"
-# Says that ufw was on when the role came; lies beside the undo point and goes with it.
-TAKEN = "/var/lib/fullmesh/undo/peer_firewall/ufw"
-KEPT = TAKEN + ".conf"
+ROLE = "peer_firewall"
 # Before firewalld's zones, as ufw came before everything; after the controllers' ssh (SSH_PRIORITY).
 PRIORITY = -10000
 VERDICTS = {"allow": "<accept/>", "limit": "<accept/>", "deny": "<drop/>", "reject": "<reject/>"}
@@ -52,7 +53,48 @@ def installed(root: str = "") -> bool:
 
 def taken(root: str = "") -> bool:
     """Say whether we took over from ufw earlier."""
-    return os.path.exists(root + TAKEN)
+    return point(root).exists()
+
+
+def point(root: str = "") -> Point:
+    """The record of ufw as it was when the role came: it was on. Goes with the role's own."""
+    return Point(root, ROLE, "ufw")
+
+
+def remember(root: str, in_kernel: bool) -> None:
+    """Keep ufw.conf and whether the rules are in the kernel; a take-over after a later `ufw enable` begins anew."""
+    before, conf = point(root), os.path.realpath(root + CONF)
+    record = empty(ROLE)
+    record["files"][CONF] = describe(conf, CONF)
+    record["part"]["ufw"] = {"loaded": in_kernel, "modified_ns": os.stat(conf).st_mtime_ns}
+    before.save(record, {CONF: read_bytes(conf)})
+
+
+def was_loaded(root: str = "") -> bool:
+    """Say whether its rules were in the kernel when the role came."""
+    part = point(root).load()["part"]
+    return "ufw" in part and part["ufw"]["loaded"]
+
+
+def conf_is_of_before(root: str = "") -> bool:
+    """Say whether ufw.conf has what it had when the role came."""
+    before = point(root)
+    then = before.load()["files"].get(CONF)
+    if then is None:
+        return True
+    return os.path.isfile(root + CONF) and before.blob(then) == read_bytes(root + CONF)
+
+
+def give_conf_back(root: str = "") -> None:
+    """Write ufw.conf of before, with its mode and time."""
+    before = point(root)
+    record, conf = before.load(), os.path.realpath(root + CONF)
+    then = record["files"].get(CONF)
+    if then is None:
+        return
+    put(conf, before.blob(then), then["mode"])
+    when = record["part"]["ufw"]["modified_ns"]
+    os.utime(conf, ns=(when, when))
 
 
 def loaded(run: Runner) -> bool:

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from typing import TYPE_CHECKING
 
+from ..state.record import Point
 from ..transaction import engine as rollback
 from ..transaction import session as way_in
 from . import owner as backends
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     Entry = dict[str, Any]
 
-UNDO = "/var/lib/fullmesh/undo/static_ip"
+NAME = "static_ip"
 
 # A line about name servers or search domains, in the words of any owner.
 RESOLVER = re.compile(r"^\s*(dns|nameservers|domains?\b)", re.IGNORECASE | re.MULTILINE)
@@ -203,15 +205,19 @@ def at_boot(before: Entry) -> list[list[str]]:
     return steps
 
 
+def as_text(content: bytes) -> str:
+    """The bytes of a file as `Node.read` returns them: with its line ends, so that the two can be compared."""
+    with io.TextIOWrapper(io.BytesIO(content), encoding="utf-8") as stream:
+        return stream.read()
+
+
 def original_files(node: Node) -> Entry:
     """What the undo point of the role has kept: {path: {text, mode}, None where there was none}."""
-    base = node.root + UNDO
-    found = rollback.read_json(base + "/point.json").get("files", {})
+    point = Point(node.root, NAME)
     result: Entry = {}
-    for path, then in found.items():
+    for path, then in point.load()["files"].items():
         if then["kind"] == "file":
-            with open("{}/blobs/{}".format(base, then["sha256"])) as stream:
-                result[path] = {"text": stream.read(), "mode": then["mode"]}
+            result[path] = {"text": as_text(point.blob(then)), "mode": then["mode"]}
         if then["kind"] not in ("file", "link"):
             result[path] = None
     return result

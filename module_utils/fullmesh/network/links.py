@@ -8,12 +8,13 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from ..state.record import Point
 from ..transaction import engine as rollback
 from ..transaction import session as way_in
 from . import give_back, reach
 from . import owner as backends
 from . import static_ip as text
-from .change import UNDO, Change, at_boot, file_diff, original_files, watched, way_back
+from .change import NAME, Change, at_boot, file_diff, original_files, watched, way_back
 from .checks import (
     parent_of,
     providers,
@@ -35,7 +36,6 @@ POLL_SECONDS = 0.3
 RESERVE_SECONDS = 2.0
 # Before the engine ends the command: the owner's own words say more than that.
 OWNER_SECONDS = rollback.APPLY_SECONDS - 5
-NAME = "static_ip"
 
 
 class Links:
@@ -73,7 +73,7 @@ class Links:
         return {
             "changed": changed,
             "needed": changed,
-            "remembered": os.path.exists(self.node.root + UNDO + "/point.json"),
+            "remembered": Point(self.node.root, NAME).exists(),
             "armed": changed and not self.check,
             "providers": owners,
             "files": sorted(change.ours),
@@ -144,15 +144,21 @@ class Links:
         rollback.apply(self.node.short, NAME, change.files(), steps, leave=os.getpid())
 
     def keep_original(self, before: Entry) -> None:
-        """Keep the run-time state of each interface's first time beside the undo point, which knows files."""
-        path = self.node.root + UNDO + "/before.json"
-        if not os.path.isdir(os.path.dirname(path)):
+        """Keep the run-time state of each interface's first time, where the role has remembered its files."""
+        point = Point(self.node.root, NAME)
+        if not os.path.isdir(point.directory):
             return
-        kept = rollback.read_json(path)
-        before = backends.counted(before)
-        whole = backends.together(kept, before) if kept else before
+        point.settle()
+        record = point.load()
+        kept, before = record["part"].get("network"), backends.counted(before)
+        whole = backends.together(dict(kept), before) if kept else before
         if whole != kept:
-            rollback.write_json(path, whole)
+            record["part"]["network"] = {
+                "owners": whole["owners"],
+                "names": whole["names"],
+                "runtime": whole["runtime"],
+            }
+            point.save(record, {})
 
     def verified(self) -> Entry:
         """Only look."""
@@ -251,7 +257,10 @@ class Links:
 
     def absent(self) -> Entry:
         """Arm and start the undo: the files and the state of before the first change."""
-        before = backends.counted(rollback.read_json(self.node.root + UNDO + "/before.json"))
+        point = Point(self.node.root, NAME)
+        if not self.check:
+            point.settle()
+        before = backends.counted(dict(point.load()["part"].get("network", {})))
         files, stand = original_files(self.node), backends.present(self.node.read, self.node.listed)
         for path in stand:
             files.setdefault(path, None)

@@ -14,6 +14,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     Entry = dict[str, Any]
@@ -28,9 +29,9 @@ SUFFIX = ".fullmesh-kept-"
 EVERY_FILE_IS_READ = ("/etc/network/interfaces.d",)
 
 
-def content(entry: Entry) -> str:
+def content(entry: Mapping[str, object]) -> str:
     """What stands in a path, of its description by undo_point: mode and owner are no work of anybody's."""
-    return " ".join([entry["kind"], str(entry.get("sha256", entry.get("target", "")))]).strip()
+    return " ".join([str(entry["kind"]), str(entry.get("sha256", entry.get("target", "")))]).strip()
 
 
 def sum_of(text: str) -> str:

@@ -1,0 +1,209 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What is on this node now, in the words of the undo record. Stdlib only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+from typing import TYPE_CHECKING
+
+from ..files import read_context
+from .errors import UndoError
+from .older import read_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .record import FileBefore, InterfaceBefore, Kind, State, UnitBefore
+
+    Runner = Callable[[list[str]], tuple[int, str, str]]
+    Names = dict[Kind, list[str]]
+
+UNIT_PROPERTIES = ("LoadState", "ActiveState", "UnitFileState")
+RUNNING = ("active", "activating", "reloading")
+
+
+class Node:
+    """The machine: a root directory and a way to run commands; tests bring their own."""
+
+    def __init__(self, root: str, run: Runner) -> None:
+        self.root = root.rstrip("/")
+        self.run = run
+
+    def at(self, path: str) -> str:
+        """Say where *path* of the node is for us."""
+        return self.root + path
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+def clean_path(path: str) -> str:
+    """Refuse what is not one exact place."""
+    if not path.startswith("/") or os.path.normpath(path) != path or path == "/":
+        raise UndoError(
+            f"[UN-102] {path!r} cannot be remembered: it is not a plain absolute path. "
+            "Write it like /etc/sysctl.d/60-fullmesh.conf."
+        )
+    return path
+
+
+def observe_file(node: Node, path: str) -> FileBefore:
+    """Describe a path of the node."""
+    return describe(node.at(path), path)
+
+
+def describe(here: str, path: str) -> FileBefore:
+    """Describe what lies *here*, which the node calls *path*; a regular file by its checksum."""
+    try:
+        info = os.lstat(here)
+    except (FileNotFoundError, NotADirectoryError):
+        return {"kind": "absent"}
+    if stat.S_ISLNK(info.st_mode):
+        return {"kind": "link", "target": os.readlink(here)}
+    if not stat.S_ISREG(info.st_mode):
+        raise UndoError(
+            f"[UN-102] {path} cannot be remembered: it is neither a file nor a link. "
+            "Name the files in it, or list a directory under `directories`."
+        )
+    return {
+        "kind": "file",
+        "sha256": hashlib.sha256(read_bytes(here)).hexdigest(),
+        "mode": stat.S_IMODE(info.st_mode),
+        "uid": info.st_uid,
+        "gid": info.st_gid,
+        "context": read_context(here),
+    }
+
+
+def missing_parents(node: Node, path: str) -> list[str]:
+    """Name the directories above *path* that somebody has yet to make."""
+    missing = []
+    parent = os.path.dirname(path)
+    while parent != "/" and not os.path.lexists(node.at(parent)):
+        missing.append(parent)
+        parent = os.path.dirname(parent)
+    return missing
+
+
+# --- sysctls ----------------------------------------------------------------------------------
+
+
+def sysctl_path(key: str) -> str:
+    """Find a key's file; ``net.ipv4.conf.eth0/1.x`` is the interface eth0.1, as in sysctl.d(5)."""
+    if not re.match(r"^[A-Za-z0-9_./@:-]+$", key) or ".." in key:
+        raise UndoError(
+            f"[UN-102] {key!r} is not a sysctl name. Write it like net.ipv4.tcp_fin_timeout."
+        )
+    slashed = key.translate({ord("."): "/", ord("/"): "."})
+    return "/proc/sys/" + slashed
+
+
+def observe_sysctl(node: Node, key: str) -> str | None:
+    """Return the value with single blanks, nothing where this kernel has no such key."""
+    try:
+        return " ".join(read_bytes(node.at(sysctl_path(key))).decode().split())
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+# --- units and packages -----------------------------------------------------------------------
+
+
+def observe_units(node: Node, units: list[str]) -> dict[str, UnitBefore]:
+    """Ask systemd about all units in one call; it answers in the order asked, a block each."""
+    if not units:
+        return {}
+    command = ["systemctl", "show", "--no-pager", "--property=" + ",".join(UNIT_PROPERTIES)]
+    rc, out, err = node.run([*command, "--", *units])
+    blocks = [block for block in out.strip().split("\n\n") if block.strip()]
+    if rc != 0 or len(blocks) != len(units):
+        raise UndoError(
+            f"[UN-103] systemctl could not describe {', '.join(units)}: "
+            f"rc {rc}, {(err or out).strip()!r}. "
+            "Fullmesh needs systemd as init; look at `systemctl status` on this node."
+        )
+    return {unit: parse_unit(block) for unit, block in zip(units, blocks)}
+
+
+def parse_unit(block: str) -> UnitBefore:
+    """Read one block of ``systemctl show``."""
+    pairs = dict(line.split("=", 1) for line in block.strip().splitlines() if "=" in line)
+    return {
+        "found": pairs.get("LoadState") not in ("not-found", None),
+        "active": pairs.get("ActiveState") in RUNNING,
+        "enabled": pairs.get("UnitFileState", ""),
+    }
+
+
+def observe_packages(node: Node, names: list[str]) -> dict[str, str]:
+    """Say of each package whether it is installed, in one call to the system's own database."""
+    if not names:
+        return {}
+    if is_dpkg(node):
+        form = "--showformat=${Package} ${db:Status-Status}\\n"
+        _, out, _ = node.run(["dpkg-query", "--show", form, "--", *names])
+    else:
+        _, out, _ = node.run(
+            ["rpm", "--query", "--queryformat", "%{NAME} installed\\n", "--", *names]
+        )
+    return parse_packages(out, names)
+
+
+def parse_packages(out: str, names: list[str]) -> dict[str, str]:
+    """Keep the lines that are an answer; ``package x is not installed`` is none."""
+    found = dict.fromkeys(names, "absent")
+    for line in out.splitlines():
+        words = line.split()
+        if len(words) == 2 and words[0] in found and words[1] in ("installed", "config-files"):  # noqa: PLR2004 (a name and a state)
+            found[words[0]] = words[1]
+    return found
+
+
+def is_dpkg(node: Node) -> bool:
+    """Say whether dpkg keeps the packages here; EPEL brings it as a tool with an empty database."""
+    status = node.at("/var/lib/dpkg/status")
+    return os.path.isfile(status) and os.path.getsize(status) > 0
+
+
+def all_packages(node: Node) -> list[str]:
+    """Name every package that dpkg has installed."""
+    _, out, _ = node.run(["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\\n"])
+    return [line.split()[0] for line in out.splitlines() if line.endswith(" installed")]
+
+
+def observe_interfaces(node: Node, names: list[str]) -> dict[str, InterfaceBefore]:
+    """Describe interfaces in one call; leases and link-local addresses come by themselves."""
+    if not names:
+        return {}
+    _, out, _ = node.run(["ip", "-j", "addr", "show"])
+    found = {one["ifname"]: one for one in json.loads(out or "[]") if one.get("ifname") in names}
+    return {name: parse_interface(found.get(name, {})) for name in names}
+
+
+def parse_interface(one: dict[str, Any]) -> InterfaceBefore:
+    """Read one entry of ``ip -j addr show``."""
+    lasting = [
+        info
+        for info in one.get("addr_info", [])
+        if info.get("scope") == "global" and not info.get("dynamic")
+    ]
+    addresses = ["{}/{}".format(info["local"], info["prefixlen"]) for info in lasting]
+    return {"addresses": addresses, "mtu": one.get("mtu", 0)}
+
+
+def observe(node: Node, names: Names) -> State:
+    """Describe everything that is named, as it is now."""
+    return {
+        "files": {path: observe_file(node, path) for path in names["files"]},
+        "directories": {path: os.path.lexists(node.at(path)) for path in names["directories"]},
+        "sysctls": {key: observe_sysctl(node, key) for key in names["sysctls"]},
+        "services": observe_units(node, names["services"]),
+        "packages": observe_packages(node, names["packages"]),
+        "interfaces": observe_interfaces(node, names["interfaces"]),
+    }

@@ -1,0 +1,335 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""The undo record: what was on this node before a role's first change. One form, one reader, one writer. Stdlib only.
+
+A role has its record in ``/var/lib/fullmesh/undo/<role>/point.json``, and the bytes of files beside it in ``blobs/``,
+by checksum. What files, sysctls, units and packages cannot say stands in the ``part`` of its role: the run-time mode of
+SELinux, the snapshots of the network's owners, the account that node_ssh made, whether ufw was loaded.
+
+peer_firewall has a second one, ``ufw.json``: a take-over that nobody confirms puts that file back to what it was
+(mostly to nothing), while the role's own record has to outlive it.
+
+What lies there and is no record of before, and so has a form of its own: ``written.json`` (what the role wrote, renewed
+by every run; broken it knows nothing, where a broken record is refused) and peer_firewall's ``listeners.json`` (ports
+that the next run opens again). The transactions in ``/var/lib/fullmesh/rollback`` are journals and have their own saver
+of files: their engine works alone, at a boot without Ansible and without this package; it lives for minutes and gives
+back times and every extended attribute, where an undo compares contents months later.
+
+Forms of older versions (`older`) are read in place. They are written anew on the first read of a run that may write:
+the new file is on the disk before an old one goes, and wins where both lie there. A schema that is not ours is refused:
+an older checkout never takes a new record for none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+
+from ..files import put, sync_directory
+from . import older, written
+from .errors import UndoError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .older import Found
+
+SCHEMA = 2
+POINT = "point"
+# Where the transactions' engine has its own; a constant, for the engine is long and would travel with every call.
+TRANSACTIONS = "/var/lib/fullmesh/rollback"
+Kind = Literal["files", "directories", "sysctls", "services", "packages", "interfaces"]
+KINDS: tuple[Kind, ...] = (
+    "files",
+    "directories",
+    "sysctls",
+    "services",
+    "packages",
+    "interfaces",
+)
+
+
+class FileBefore(TypedDict, total=False):
+    """A path: ``kind`` is absent, link (with ``target``) or file (with all others)."""
+
+    kind: str
+    target: str
+    sha256: str
+    mode: int
+    uid: int
+    gid: int
+    context: str
+
+
+class UnitBefore(TypedDict):
+    """A unit of systemd; ``enabled`` in systemctl's word."""
+
+    found: bool
+    active: bool
+    enabled: str
+
+
+class InterfaceBefore(TypedDict):
+    """An interface: its lasting addresses."""
+
+    addresses: list[str]
+    mtu: int
+
+
+class SelinuxBefore(TypedDict):
+    """The mode that ran, "" for off."""
+
+    runtime: str
+
+
+class NetworkBefore(TypedDict):
+    """The network: each owner's own snapshot and its interfaces, and the kernel's view of them."""
+
+    owners: dict[str, dict[str, Any]]
+    names: dict[str, list[str]]
+    runtime: dict[str, Any]
+
+
+class UfwBefore(TypedDict):
+    """ufw: whether its rules were in the kernel, and the time of its ufw.conf."""
+
+    loaded: bool
+    modified_ns: int
+
+
+class AccountBefore(TypedDict, total=False):
+    """What node_ssh made of an account: itself, its .ssh, its authorized_keys. Grows while it is made."""
+
+    user: str
+    account: bool
+    folder: bool
+    keys: bool
+
+
+class Part(TypedDict, total=False):
+    """What only one role has."""
+
+    selinux: SelinuxBefore
+    network: NetworkBefore
+    ufw: UfwBefore
+    account: AccountBefore
+
+
+class State(TypedDict):
+    """What undo_point observes, by its kinds."""
+
+    files: dict[str, FileBefore]
+    directories: dict[str, bool]
+    sysctls: dict[str, str | None]
+    services: dict[str, UnitBefore]
+    packages: dict[str, str]
+    interfaces: dict[str, InterfaceBefore]
+
+
+class Record(State):
+    """The whole; ``installed``: every package that dpkg had, None where nobody asked."""
+
+    schema: int
+    role: str
+    installed: list[str] | None
+    part: Part
+
+
+def empty(role: str) -> Record:
+    """A record that knows nothing."""
+    return {
+        "schema": SCHEMA,
+        "role": role,
+        "files": {},
+        "directories": {},
+        "sysctls": {},
+        "services": {},
+        "packages": {},
+        "interfaces": {},
+        "installed": None,
+        "part": {},
+    }
+
+
+def checked(data: Any, role: str) -> Record:
+    """A record of ours, whole.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is none.
+    """
+    if data["schema"] != SCHEMA or data["role"] != role:
+        raise ValueError(f"schema {data['schema']!r}, role {data['role']!r}")
+    wrong = [key for key in (*KINDS, "part") if not isinstance(data[key], dict)]
+    installed = data["installed"]
+    if not (installed is None or isinstance(installed, list)):
+        wrong.append("installed")
+    wrong += [path for path, one in data["files"].items() if "kind" not in one]
+    if wrong:
+        raise ValueError(f"not of the right form: {', '.join(wrong)}")
+    return cast("Record", data)
+
+
+class Point:
+    """One record on disk; *root* is where the node's / is for us."""
+
+    def __init__(self, root: str, role: str, name: str = POINT) -> None:
+        if not re.match(r"^[a-z][a-z0-9_]*$", role):
+            raise UndoError(f"[UN-102] {role!r} is not a role name. Write it like kernel_tuning.")
+        self.root = root.rstrip("/")
+        self.role = role
+        self.name = name
+        self.store = self.root + written.STORE
+        self.directory = f"{self.store}/{role}"
+        self.path = f"{self.directory}/{name}.json"
+
+    # -- reading
+
+    def exists(self) -> bool:
+        """Say whether there is a record, of whatever version."""
+        return os.path.lexists(self.path) or bool(self.found().paths)
+
+    def found(self) -> Found:
+        """What older versions have left here."""
+        return older.find(self.root, self.directory, self.role, self.name)
+
+    def load(self) -> Record:
+        """Read it, in whatever form it lies there; a broken one is never guessed at."""
+        try:
+            return self.merged(self.found())[0]
+        except (OSError, ValueError, KeyError, TypeError) as exc:
+            raise self.broken(f"{exc.__class__.__name__}: {exc}") from exc
+
+    def merged(self, found: Found) -> tuple[Record, dict[str, bytes]]:
+        """The record with what older files add to it, and the files' contents that no blob has yet.
+
+        A new record knows what was first: of an older file that lies beside it (a run was killed before it could take
+        that away) only what the record lacks is taken.
+        """
+        result, fresh = empty(self.role), {}
+        if os.path.lexists(self.path):
+            data = older.read_json(self.path)
+            if data["schema"] == older.SCHEMA and self.name == POINT:
+                data = older.upgraded(data, SCHEMA)
+            result = checked(data, self.role)
+        parts = cast("dict[str, Any]", result["part"])
+        for key, part in found.parts().items():
+            if key not in parts:
+                parts[key] = part
+                files, contents = found.files()
+                result["files"].update(cast("dict[str, FileBefore]", files))
+                fresh.update(contents)
+        if result["installed"] is None:
+            result["installed"] = found.installed()
+        return checked(result, self.role), fresh
+
+    def broken(self, why: str) -> UndoError:
+        """Word the one error that needs a person."""
+        place = f"{written.STORE}/{self.role}"
+        return UndoError(
+            f"[UN-101] the undo point of {self.role} cannot be read: {place}: {why}. "
+            f"Put the files back by hand from {place}/blobs (or your backup), then remove that directory."
+        )
+
+    def blob(self, then: FileBefore) -> bytes:
+        """Return a saved file's bytes, proved by their checksum."""
+        if then["kind"] != "file":
+            return b""
+        try:
+            content = older.read_bytes(f"{self.directory}/blobs/{then['sha256']}")
+        except FileNotFoundError as exc:
+            # not written anew yet
+            kept = self.found().files()[1]
+            content = next((one for one in kept.values() if digest(one) == then["sha256"]), b"")
+            if digest(content) != then["sha256"]:
+                raise self.broken(str(exc)) from exc
+        except OSError as exc:
+            raise self.broken(str(exc)) from exc
+        if digest(content) != then["sha256"]:
+            raise self.broken(f"blob {then['sha256']} was changed")
+        return content
+
+    # -- writing
+
+    def save(self, record: Record, contents: Mapping[str, bytes]) -> None:
+        """Write the contents of files first, then the record, which never names one that is not there.
+
+        What older versions left is taken away last, when all of it is in the record and on the disk.
+        """
+        blobs = self.directory + "/blobs"
+        self.make_folders(blobs)
+        owner = (os.getuid(), os.getgid())
+        for content in contents.values():
+            put(f"{blobs}/{digest(content)}", content, 0o600, owner)
+        text = json.dumps(record, indent=1, sort_keys=True) + "\n"
+        put(self.path, text, 0o600, owner)
+        for path in self.found().paths:
+            os.unlink(path)
+
+    def make_folders(self, blobs: str) -> None:
+        """The folders, for root alone; their names reach the disk before anything relies on them."""
+        missing, place = [], blobs
+        while not os.path.isdir(place):
+            missing.append(place)
+            place = os.path.dirname(place)
+        os.makedirs(blobs, 0o700, exist_ok=True)
+        for path in (self.store, self.directory, blobs):
+            os.chmod(path, 0o700)
+        for path in missing:
+            sync_directory(os.path.dirname(path))
+
+    def settle(self) -> None:
+        """Write anew what an older version left, unless it is in the hands of a transaction that has not ended.
+
+        Its way back knows the old paths alone. A full disk is no reason to give nothing back: what is old stays
+        readable.
+
+        Raises:
+            UndoError: it is broken.
+        """
+        if self.in_transaction():
+            return
+        try:
+            found = self.found()
+            if found.paths or self.is_old():
+                record, contents = self.merged(found)
+                with contextlib.suppress(OSError):
+                    self.save(record, contents)
+        except (OSError, ValueError, KeyError, TypeError) as exc:
+            raise self.broken(f"{exc.__class__.__name__}: {exc}") from exc
+
+    def in_transaction(self) -> bool:
+        """Say whether a change of this role is neither confirmed nor put back."""
+        place = f"{self.root}{TRANSACTIONS}/{self.role}/"
+        waits, begun, ended = (
+            os.path.exists(place + word) for word in ("armed", "restoring", "fired")
+        )
+        return waits or (begun and not ended)
+
+    def is_old(self) -> bool:
+        """Say whether the record itself is of an older schema."""
+        there = os.path.lexists(self.path)
+        return there and older.read_json(self.path)["schema"] == older.SCHEMA
+
+    def forget(self) -> None:
+        """Drop the role's records; the store goes with its last one, and what an undo had put aside for them."""
+        for path in (self.path, *self.found().paths):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self.directory)
+        try:
+            os.rmdir(self.store)
+        except OSError:
+            return
+        if os.path.lexists(self.root + written.MANIFESTS[0]):
+            os.unlink(self.root + written.MANIFESTS[0])
+
+
+def digest(content: bytes) -> str:
+    """The name of a blob."""
+    return hashlib.sha256(content).hexdigest()

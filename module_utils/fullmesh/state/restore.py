@@ -1,0 +1,312 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Putting back what an undo record has, in the order that systemd needs. Stdlib only."""
+
+from __future__ import annotations
+
+import functools
+import os
+import stat
+import time
+from typing import TYPE_CHECKING
+
+from ..files import put
+from . import written
+from .errors import UndoError
+from .observe import observe, observe_file, observe_units, sysctl_path
+from .older import read_bytes
+from .record import KINDS, Point
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from .observe import Names, Node
+    from .record import FileBefore, Record, State, UnitBefore
+
+    Entry = dict[str, Any]
+    Action = Callable[[], None]
+
+UNIT_DIRECTORIES = (
+    "/etc/systemd/",
+    "/run/systemd/",
+    "/usr/lib/systemd/",
+    "/usr/local/lib/systemd/",
+)
+NOTHING: Names = {kind: [] for kind in KINDS}
+
+
+def put_like(path: str, content: bytes, like: FileBefore) -> None:
+    """Write a file with the owner, mode and context of another one."""
+    put(path, content, like["mode"], (like["uid"], like["gid"]), like.get("context", ""))
+
+
+def put_back_file(node: Node, path: str, then: FileBefore, content: bytes) -> None:
+    """Make a path what it was."""
+    here = node.at(path)
+    if then["kind"] == "file":
+        if os.path.islink(here):
+            os.unlink(here)
+        put_like(here, content, then)
+        return
+    if os.path.lexists(here):
+        os.unlink(here)
+    if then["kind"] == "link":
+        os.makedirs(os.path.dirname(here), 0o755, exist_ok=True)
+        os.symlink(str(then["target"]), here)
+
+
+def put_back_sysctl(node: Node, key: str, value: str) -> None:
+    """Write one value."""
+    with open(node.at(sysctl_path(key)), "w") as stream:
+        stream.write(value + "\n")
+
+
+def unit_steps(then: dict[str, UnitBefore], now: dict[str, UnitBefore]) -> dict[str, list[str]]:
+    """List, by verb of systemctl, the units that need it."""
+    steps: dict[str, list[str]] = {}
+
+    def add(verb: str, unit: str) -> None:
+        steps.setdefault(verb, []).append(unit)
+
+    for unit in sorted(then):
+        if not now[unit]["found"]:
+            continue
+        was, state = str(then[unit]["enabled"]), str(now[unit]["enabled"])
+        wanted = was if then[unit]["found"] else "disabled"
+        if now[unit]["active"] and not then[unit]["active"]:
+            add("stop", unit)
+        if state.startswith("masked") and not wanted.startswith("masked"):
+            add("unmask", unit)
+        if wanted == "masked" and state != "masked":
+            add("mask", unit)
+        if wanted == "disabled" and state in ("enabled", "enabled-runtime"):
+            add("disable", unit)
+        if wanted == "enabled" and state != "enabled":
+            add("enable", unit)
+        if then[unit]["active"] and not now[unit]["active"]:
+            add("start", unit)
+    return steps
+
+
+def show(entry: FileBefore, content: bytes) -> str:
+    """Print a file for a diff, without handing secrets to the log."""
+    if entry["kind"] == "absent":
+        return ""
+    if entry["kind"] == "link":
+        return f"link to {entry['target']}\n"
+    head = f"mode {entry['mode']:04o} owner {entry['uid']}:{entry['gid']}\n"
+    if not entry["mode"] & stat.S_IROTH or b"\0" in content:
+        return head + f"{len(content)} bytes, sha256 {entry['sha256']}\n"
+    return head + content.decode("utf-8", "replace")
+
+
+class Restoration:
+    """Puts one point back, in the order that systemd needs: stop, files, reload, start."""
+
+    def __init__(
+        self,
+        node: Node,
+        role: str,
+        check: bool,
+        restart: list[str],
+        leave: Sequence[str] = (),
+    ) -> None:
+        self.node = node
+        self.point = Point(node.root, role)
+        self.check = check
+        self.restart = restart
+        self.leave = leave
+        self.kept: list[dict[str, str]] = []
+        self.done: list[str] = []
+        self.faults: list[str] = []
+        self.diff: list[dict[str, str]] = []
+
+    def run(self) -> Entry:
+        """Do it, and say what differed."""
+        then = self.load()
+        now = observe(self.node, {kind: sorted(then[kind]) for kind in KINDS})
+        contents = {path: self.point.blob(entry) for path, entry in then["files"].items()}
+        changed = self.differing(then, now)
+        self.keep(then, now)
+        steps = unit_steps(then["services"], now["services"])
+        self.units("stop", steps)
+        self.units("disable", steps)
+        for path in changed:
+            self.file(path, then["files"][path], now["files"][path], contents[path])
+        self.directories(
+            then["directories"], {path for path in changed if self.removes(then, path)}
+        )
+        self.sysctls(then["sysctls"], now["sysctls"])
+        if any(path.startswith(UNIT_DIRECTORIES) for path in changed):
+            self.systemctl("daemon-reload", [])
+            # A unit whose file came back exists only now.
+            now["services"] = observe_units(self.node, sorted(then["services"]))
+            steps = unit_steps(then["services"], now["services"])
+        for verb in ("unmask", "enable", "mask", "start"):
+            self.units(verb, steps)
+        if changed:
+            self.units("restart", {"restart": self.stale(then, now)})
+        return self.result(then, now)
+
+    def load(self) -> Record:
+        """The record, written anew where an older version left it."""
+        if not self.check:
+            self.point.settle()
+        return self.point.load()
+
+    def only_keep(self) -> Entry:
+        """Keep what somebody has changed, for a role that puts its files back by itself."""
+        then = self.load()
+        self.keep(then, observe(self.node, {**NOTHING, "files": sorted(then["files"])}))
+        self.refuse_faults()
+        return {"changed": bool(self.kept), "exists": self.point.exists(), "kept": self.kept}
+
+    def differing(self, then: State, now: State) -> list[str]:
+        """The files that are not as they were, without those that the role has given back."""
+        paths = [path for path in sorted(then["files"]) if path not in self.leave]
+        return [path for path in paths if then["files"][path] != now["files"][path]]
+
+    def keep(self, then: State, now: State) -> None:
+        """Keep each file that is another one than the role wrote, before the one of before takes its place."""
+        ours = written.known(self.node.root, self.point.role)
+        for path in self.differing(then, now):
+            was, stands = then["files"][path], now["files"][path]
+            if stands["kind"] == "absent" or written.content(stands) == written.content(was):
+                continue
+            # Of a file that nobody saw us write, and that was not there before, we are the author.
+            last = ours.get(path, written.content(stands) if was["kind"] == "absent" else "")
+            if written.content(stands) != last:
+                self.set_aside(path, stands)
+
+    def set_aside(self, path: str, stands: FileBefore) -> None:
+        """Copy a file beside itself, under a name that its readers leave out."""
+        name = self.free_name(path, stands)
+        data = read_bytes(self.node.at(path)) if stands["kind"] == "file" else b""
+        try:
+            if not self.check and not os.path.lexists(self.node.at(name)):
+                put_back_file(self.node, name, stands, data)
+        except OSError as exc:
+            raise UndoError(
+                f"[UN-104] not everything of {self.point.role} could be put back: {path} was changed by somebody, and "
+                f"that version could not be kept as {name}: {exc}. Nothing was put back. Make room, or move "
+                "the file away, and run the undo again: the point is kept."
+            ) from exc
+        self.kept.append({"path": path, "kept": name})
+
+    def free_name(self, path: str, stands: FileBefore) -> str:
+        """A name that is free, or has the same version already, of an undo that did not end."""
+        date, taken = time.strftime("%Y-%m-%d", time.gmtime()), 0
+        name = str(written.kept_name(path, date))
+        while os.path.lexists(self.node.at(name)):
+            if written.content(observe_file(self.node, name)) == written.content(stands):
+                return name
+            taken += 1
+            name = str(written.kept_name(path, date, taken))
+        return name
+
+    def removes(self, then: State, path: str) -> bool:
+        """Say whether putting *path* back means that it goes."""
+        return bool(then["files"][path]["kind"] == "absent")
+
+    def stale(self, then: State, now: State) -> list[str]:
+        """List the units that ran then and run now: they still have our files in memory."""
+        both = (then["services"], now["services"])
+        return [u for u in self.restart if all(u in side and side[u]["active"] for side in both)]
+
+    def file(self, path: str, then: FileBefore, now: FileBefore, content: bytes) -> None:
+        """Put one path back and keep its diff."""
+        present = read_bytes(self.node.at(path)) if now["kind"] == "file" else b""
+        entry = {"before": show(now, present), "after": show(then, content)}
+        self.diff.append(dict(entry, before_header=path, after_header=path))
+        self.attempt("file:" + path, lambda: put_back_file(self.node, path, then, content))
+
+    def directories(self, then: dict[str, bool], gone: set[str]) -> None:
+        """Remove those we made, deepest first, as far as they are empty without what is *gone*."""
+        for path in sorted(then, key=len, reverse=True):
+            here = self.node.at(path)
+            if then[path] or os.path.islink(here) or not os.path.isdir(here):
+                continue
+            # in check mode nothing has been kept there yet
+            if any(os.path.dirname(one["kept"]) == path for one in self.kept):
+                continue
+            if all(path + "/" + name in gone for name in os.listdir(here)):
+                gone.add(path)
+                self.attempt("directory:" + path, functools.partial(os.rmdir, here))
+
+    def sysctls(self, then: dict[str, str | None], now: dict[str, str | None]) -> None:
+        """Write the values that differ; a key that left the kernel needs nothing."""
+        for key in sorted(then):
+            value = then[key]
+            if value is None or now[key] is None or now[key] == value:
+                continue
+            self.diff.append(
+                {
+                    "before": f"{now[key]}\n",
+                    "after": f"{value}\n",
+                    "before_header": key,
+                    "after_header": key,
+                }
+            )
+            action = functools.partial(put_back_sysctl, self.node, key, value)
+            self.attempt("sysctl:" + key, action)
+
+    def units(self, verb: str, steps: dict[str, list[str]]) -> None:
+        """Run one verb of systemctl over all units that need it."""
+        units = steps.get(verb, [])
+        if units:
+            self.done += [f"service:{unit} {verb}" for unit in units]
+            self.systemctl(verb, units)
+
+    def systemctl(self, verb: str, units: list[str]) -> None:
+        """Run it unless we only look; a failure is kept for the end."""
+        if self.check:
+            return
+        rc, out, err = self.node.run(["systemctl", verb, *units])
+        if rc != 0:
+            self.faults.append(f"systemctl {verb} {' '.join(units)}: {(err or out).strip()}")
+
+    def attempt(self, what: str, action: Action) -> None:
+        """Go on after a failure: all faults named beats a stop at the first."""
+        self.done.append(what)
+        if self.check:
+            return
+        try:
+            action()
+        except OSError as exc:
+            self.done.remove(what)
+            self.faults.append(f"{what}: {exc}")
+
+    def refuse_faults(self) -> None:
+        """Raise the one error with every fault in it."""
+        if self.faults:
+            raise UndoError(
+                f"[UN-104] not everything of {self.point.role} could be put back: "
+                f"{'; '.join(self.faults)}. "
+                "Mend what is named and run the undo again: the point is kept."
+            )
+
+    def result(self, then: State, now: State) -> Entry:
+        """Assemble the answer."""
+        self.refuse_faults()
+        before, after = then["packages"], now["packages"]
+        units = [
+            u
+            for u, entry in then["services"].items()
+            if entry["found"] and not now["services"][u]["found"]
+        ]
+        return {
+            "changed": bool(self.done),
+            "restored": self.done,
+            "kept": self.kept,
+            "exists": self.point.exists(),
+            "missing_units": sorted(units),
+            "remove_packages": sorted(
+                n for n in before if before[n] != "installed" and after[n] != before[n]
+            ),
+            "install_packages": sorted(
+                n for n in before if before[n] == "installed" and after[n] != "installed"
+            ),
+            "interfaces": then["interfaces"],
+            "diff": self.diff,
+        }

@@ -1,0 +1,430 @@
+"""The undo record: what older versions stored is read, undone to the same effect, and never lost on its way here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.fullmesh import selinux, ssh_keys
+from ansible.module_utils.fullmesh.firewall import peers, ufw
+from ansible.module_utils.fullmesh.network import change
+from ansible.module_utils.fullmesh.state import older, record, undo, written
+from ansible.module_utils.fullmesh.transaction import engine
+
+RECORDED = Path(__file__).parent / "recorded/undo"
+VERSIONS = ["2e7304f", "faa894c"]
+POINTS = [
+    ("time_sync", "point"),
+    ("static_ip", "point"),
+    ("selinux_mode", "point"),
+    ("peer_firewall", "point"),
+    ("peer_firewall", "ufw"),
+    ("node_ssh", "point"),
+]
+CHRONY = "# theirs\npool 2.pool.ntp.org iburst\n"
+UFW_CONF = "# /etc/ufw/ufw.conf\nENABLED=yes\nLOGLEVEL=low\n"
+WHEN = 1_700_000_000_000_000_000
+# What the roles have left on the node by the time that it is undone.
+OURS = {
+    "/etc/chrony.conf": "ours\n",
+    "/etc/chrony/conf.d/60-fullmesh.conf": "ours\n",
+    "/etc/netplan/90-fullmesh.yaml": "ours\n",
+    "/etc/selinux/config": "SELINUX=enforcing\nSELINUXTYPE=targeted\n",
+    "/etc/ufw/ufw.conf": UFW_CONF.replace("yes", "no"),
+    "/proc/sys/net/ipv4/tcp_fin_timeout": "30\n",
+    "/sys/fs/selinux/enforce": "1",
+    "/usr/sbin/ufw": "",
+    "/var/lib/dpkg/status": "Package: base\n",
+}
+
+
+def answers(command: list[str]) -> tuple[int, str, str]:
+    """The tools of that node; ufw's rules are not loaded."""
+    if command[:2] == ["systemctl", "show"]:
+        names = command[command.index("--") + 1 :]
+        block = "LoadState=loaded\nActiveState=active\nUnitFileState=enabled\n"
+        return 0, "\n".join(block for _ in names), ""
+    if command[0] == "dpkg-query":
+        return 0, "base installed\nchrony installed\nlibfw installed\n", ""
+    if command[0] == "apt-get":
+        return 0, "Remv libfw [1.2]\nRemv base [1.2]\n", ""
+    return 0, "", ""
+
+
+def short(command: list[str]) -> tuple[int, str]:
+    rc, out, err = answers(command)
+    return rc, out + err
+
+
+def node_of(version: str, root: Path) -> Path:
+    """A node that a version has configured, with what it has stored for an undo."""
+    for path, text in OURS.items():
+        file = Path(str(root) + path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    store = root / "var/lib/fullmesh"
+    shutil.copytree(RECORDED / version, store)
+    for file in store.rglob("*"):
+        file.chmod(0o700 if file.is_dir() else 0o600)
+    for file in store.rglob("point.json"):
+        # who is not root can give a file to nobody else
+        mine = f'"uid": {os.getuid()}', f'"gid": {os.getgid()}'
+        file.write_text(file.read_text().replace('"uid": 0', mine[0]).replace('"gid": 0', mine[1]))
+    kept = store / "undo/peer_firewall/ufw.conf"
+    kept.chmod(0o644)
+    os.utime(kept, ns=(WHEN, WHEN))
+    return root
+
+
+@pytest.fixture(params=VERSIONS)
+def node(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return node_of(request.param, tmp_path)
+
+
+# --- the undo of each, as its role's undo does it ---------------------------------------------
+
+
+def time_sync(root: Path) -> Any:
+    there = undo.Node(str(root), answers)
+    back = undo.Restoration(there, "time_sync", False, []).run()
+    swept = undo.forget(there, "time_sync", check=False)["swept"]
+    file = root / "etc/chrony.conf"
+    return (
+        back["restored"],
+        back["remove_packages"],
+        back["install_packages"],
+        swept,
+        file.read_text(),
+        stat.S_IMODE(file.stat().st_mode),
+        os.readlink(root / "etc/localtime"),
+        (root / "etc/chrony").exists(),
+        (root / "proc/sys/net/ipv4/tcp_fin_timeout").read_text(),
+    )
+
+
+def static_ip(root: Path) -> Any:
+    there = change.Node(answers, str(root))
+    before = record.Point(str(root), "static_ip").load()["part"]["network"]
+    return change.original_files(there), change.backends.counted(before)
+
+
+def selinux_mode(root: Path) -> Any:
+    there = selinux.Node(str(root), short)
+    switch = selinux.Switch(there, {"mode": "keep", "staged": False}, False)
+    return switch.restored()["changed"], (root / "sys/fs/selinux/enforce").read_text()
+
+
+def peer_firewall(root: Path) -> Any:
+    there = undo.Node(str(root), answers)
+    return (
+        peers.Firewall({"ufw": "carry"}, False, short, str(root)).ran_before(),
+        undo.Restoration(there, "peer_firewall", False, []).run()["remove_packages"],
+    )
+
+
+def takeover(root: Path) -> Any:
+    firewall = peers.Firewall({"ufw": "carry"}, False, short, str(root))
+    said = firewall.waits_for_ufw(), firewall.ufw_on_again()["changed"]
+    file = root / "etc/ufw/ufw.conf"
+    info = file.stat()
+    return (
+        *said,
+        firewall.diff[0]["after"],
+        file.read_text(),
+        info.st_mode & 0o777,
+        info.st_mtime_ns,
+    )
+
+
+def node_ssh(root: Path) -> Any:
+    return ssh_keys.note(), ssh_keys.absent(check=False)
+
+
+UNDO: dict[tuple[str, str], Callable[[Path], Any]] = {
+    ("time_sync", "point"): time_sync,
+    ("static_ip", "point"): static_ip,
+    ("selinux_mode", "point"): selinux_mode,
+    ("peer_firewall", "point"): peer_firewall,
+    ("peer_firewall", "ufw"): takeover,
+    ("node_ssh", "point"): node_ssh,
+}
+# What the code of those versions made of the same files (run over them), but for one thing: 2e7304f would have rewound
+# eth0 as well, which its run had only watched.
+EFFECT: dict[tuple[str, str], Any] = {
+    ("time_sync", "point"): (
+        [
+            "service:chrony.service stop",
+            "service:chrony.service disable",
+            "file:/etc/chrony.conf",
+            "file:/etc/chrony/conf.d/60-fullmesh.conf",
+            "file:/etc/localtime",
+            "directory:/etc/chrony/conf.d",
+            "directory:/etc/chrony",
+            "sysctl:net.ipv4.tcp_fin_timeout",
+        ],
+        ["chrony"],
+        ["systemd-timesyncd"],
+        ["libfw"],
+        CHRONY,
+        0o640,
+        "/usr/share/zoneinfo/UTC",
+        False,
+        "60\n",
+    ),
+    ("static_ip", "point"): (
+        {
+            "/etc/netplan/50-cloud-init.yaml": {"text": "network: {version: 2}\n", "mode": 0o600},
+            "/etc/netplan/90-fullmesh.yaml": None,
+        },
+        {
+            "names": {"netplan": ["eth1"]},
+            "owners": {
+                "netplan": {
+                    "links": {
+                        "eth1": {
+                            "addresses": ["10.0.0.5/24"],
+                            "managed": True,
+                            "mtu": 1400,
+                            "up": True,
+                        }
+                    },
+                    "routes": [
+                        {"dev": "eth1", "family": "-4", "to": "10.7.0.0/16", "via": "10.0.0.1"}
+                    ],
+                }
+            },
+            "runtime": {
+                "connected": [["-4", "eth1", "10.0.0.0/24 proto kernel scope link src 10.0.0.5"]],
+                "links": {
+                    "eth1": {"addresses": ["10.0.0.5/24"], "leases": [], "mtu": 1400, "up": True}
+                },
+                "routes": [["-4", "eth1", "10.7.0.0/16 via 10.0.0.1 proto static"]],
+            },
+        },
+    ),
+    ("selinux_mode", "point"): (True, "0"),
+    ("peer_firewall", "point"): (False, []),
+    ("peer_firewall", "ufw"): (True, True, "active\n", UFW_CONF, 0o644, WHEN),
+    ("node_ssh", "point"): (
+        {"user": "train", "account": True, "folder": True, "keys": True},
+        {"changed": True, "left": ""},
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _a_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(ssh_keys, "ROOT", str(tmp_path))
+    monkeypatch.setattr(ssh_keys, "FOLDER", str(tmp_path / "etc/fullmesh/ssh"))
+    monkeypatch.setattr(ssh_keys, "account", lambda _user: None)
+
+
+@pytest.mark.parametrize("which", POINTS)
+@pytest.mark.parametrize("settled", [False, True])
+def test_what_an_older_version_stored_is_undone(
+    node: Path, which: tuple[str, str], settled: bool
+) -> None:
+    if settled:
+        record.Point(str(node), *which).settle()
+    assert UNDO[which](node) == EFFECT[which]
+
+
+def test_reading_writes_nothing(node: Path) -> None:
+    """--check, and a run that may not write."""
+
+    def stored() -> dict[str, bytes]:
+        return {str(one): one.read_bytes() for one in node.rglob("*") if one.is_file()}
+
+    before = stored()
+    for role, name in POINTS:
+        record.Point(str(node), role, name).load()
+        undo.Restoration(undo.Node(str(node), answers), role, True, []).run()
+    change.Links(change.Node(answers, str(node)), {"links": []}, True).absent()
+    assert stored() == before
+
+
+def test_all_of_them_are_one_form_afterwards(node: Path) -> None:
+    for role, name in POINTS:
+        record.Point(str(node), role, name).settle()
+    store = node / "var/lib/fullmesh"
+    left = {str(one.relative_to(store)) for one in store.rglob("*") if one.is_file()}
+    left = {one for one in left if "/blobs/" not in one and not one.endswith("/written.json")}
+    assert left == {f"undo/{role}/{name}.json" for role, name in POINTS}
+    for role, name in POINTS:
+        data = json.loads((store / f"undo/{role}/{name}.json").read_text())
+        assert (data["schema"], data["role"]) == (record.SCHEMA, role)
+    modes = {stat.S_IMODE(one.stat().st_mode) for one in (store / "undo").rglob("*")}
+    assert modes == {0o700, 0o600}
+
+
+# --- a run that is killed on the way ------------------------------------------------------------
+
+
+class KilledError(BaseException):
+    """The process is gone: nothing of it runs any more."""
+
+
+CALLS = ["open", "mkdir", "rename", "unlink", "chmod", "chown", "fsync", "setxattr", "close"]
+
+
+@contextmanager
+def killed_at(number: int) -> Iterator[list[str]]:
+    """Die at the call of this number, before it is done; what would still clean up finds no kernel."""
+    made: list[str] = []
+    real = {name: getattr(os, name) for name in CALLS}
+
+    def counted(name: str) -> Callable[..., Any]:
+        def call(*words: Any, **more: Any) -> Any:
+            if len(made) >= number and name != "close":
+                raise KilledError
+            if name != "close":
+                made.append(name)
+            return real[name](*words, **more)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in CALLS:
+            patch.setattr(os, name, counted(name))
+        yield made
+
+
+@pytest.mark.parametrize("which", POINTS)
+def test_a_run_that_is_killed_anywhere_loses_nothing(
+    tmp_path: Path, which: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number, done = 0, False
+    while not done:
+        root = node_of("2e7304f", tmp_path / str(number))
+        monkeypatch.setattr(ssh_keys, "ROOT", str(root))
+        with killed_at(number) as made:
+            try:
+                record.Point(str(root), *which).settle()
+                done = True
+            except KilledError:
+                pass
+        # as it was left, and after the next run has gone over it
+        again = tmp_path / f"{number}-again"
+        shutil.copytree(root, again, symlinks=True)
+        assert UNDO[which](root) == EFFECT[which], made
+        monkeypatch.setattr(ssh_keys, "ROOT", str(again))
+        point = record.Point(str(again), *which)
+        point.settle()
+        assert (point.found().paths, point.is_old()) == ([], False)
+        assert UNDO[which](again) == EFFECT[which], made
+        number += 1
+    assert number > 5
+
+
+# --- what must not happen -----------------------------------------------------------------------
+
+
+def test_what_a_transaction_may_still_put_back_stays_where_its_engine_knows_it(node: Path) -> None:
+    pending = Path(str(node) + record.TRANSACTIONS, "peer_firewall")
+    pending.mkdir(parents=True)
+    (pending / "armed").touch()
+    point = record.Point(str(node), "peer_firewall", "ufw")
+    point.settle()
+    assert len(point.found().paths) == 2
+    assert ufw.was_loaded(str(node))
+    (pending / "armed").rename(pending / "restoring")
+    point.settle()
+    assert len(point.found().paths) == 2
+    (pending / "fired").touch()
+    point.settle()
+    assert point.found().paths == []
+
+
+def test_the_place_of_transactions_is_the_engines() -> None:
+    assert engine.STORE == record.TRANSACTIONS
+
+
+def test_a_record_of_the_new_form_wins_over_what_lies_beside_it(node: Path) -> None:
+    """An older checkout has run on the node once more, and took what stood there for what was before."""
+    point = record.Point(str(node), "selinux_mode")
+    point.settle()
+    Path(point.directory, "runtime").write_text("enforcing\n")
+    assert point.load()["part"] == {"selinux": {"runtime": "permissive"}}
+    point.settle()
+    assert point.found().paths == []
+
+
+def test_an_older_version_refuses_the_new_form(node: Path) -> None:
+    """It compares the schema with its own, 1; one that took the record for none would remember our files as theirs."""
+    point = record.Point(str(node), "time_sync")
+    point.settle()
+    assert json.loads(Path(point.path).read_text())["schema"] != older.SCHEMA
+
+
+def test_a_full_disk_keeps_the_old_form_and_the_undo(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(record, "put", full)
+        for which in POINTS:
+            record.Point(str(node), *which).settle()
+    for role, name in POINTS:
+        if (role, name) != ("peer_firewall", "point"):
+            assert UNDO[role, name](node) == EFFECT[role, name]
+
+
+@pytest.mark.parametrize("name", ["before.json", "installed.json"])
+def test_a_broken_old_file_is_an_error(node: Path, name: str) -> None:
+    role = "static_ip" if name == "before.json" else "time_sync"
+    Path(str(node) + written.STORE, role, name).write_text("{")
+    point = record.Point(str(node), role)
+    for call in (point.load, point.settle):
+        with pytest.raises(undo.UndoError, match=r"\[UN-101\]"):
+            call()
+
+
+def test_an_empty_note_of_node_ssh_was_none(node: Path) -> None:
+    Path(str(node) + older.NODE_SSH).write_text("")
+    assert ssh_keys.note() == {}
+    ssh_keys.settle(check=False)
+    assert ssh_keys.note() == {}
+
+
+def test_node_ssh_forgets_its_record_with_the_store(tmp_path: Path) -> None:
+    ssh_keys.keep({"user": "train", "account": True})
+    assert ssh_keys.note() == {"user": "train", "account": True}
+    assert ssh_keys.absent(check=True)["changed"]
+    ssh_keys.absent(check=False)
+    assert not Path(str(tmp_path) + written.STORE).exists()
+    assert not ssh_keys.absent(check=False)["changed"]
+
+
+def test_a_takeover_that_nobody_confirms_forgets_what_it_kept(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way back puts back the record of ufw, and what an older version had kept of an earlier take-over."""
+    armed: list[list[str]] = []
+    monkeypatch.setattr(
+        engine, "arm", lambda run, name, seconds, paths, *_, **__: armed.append(paths)
+    )
+    firewall = peers.Firewall({"ufw": "carry", "rollback_seconds": 60}, False, short, str(node))
+    firewall.ufw_on = True
+    monkeypatch.setattr(peers.keep, "PLACE", str(node / "kept"))
+    store = written.STORE + "/peer_firewall/"
+    firewall.arm({"zone": "fullmesh"})
+    kept = [path for path in armed[0] if path.startswith(store) or path == ufw.CONF]
+    assert {store + "ufw.json", store + "ufw", store + "ufw.conf", ufw.CONF} <= {*kept}
+    journal = [engine.remember(str(node) + path, n, str(node)) for n, path in enumerate(kept)]
+    firewall.take_ufw()
+    assert not (node / (store[1:] + "ufw")).exists()
+    assert (node / (store[1:] + "ufw.json")).exists()
+    for entry in journal:
+        engine.as_before(entry, str(node))
+    assert not (node / (store[1:] + "ufw.json")).exists()
+    assert (node / (store[1:] + "ufw")).read_text() == "loaded\n"
+    assert UNDO["peer_firewall", "ufw"](node) == EFFECT["peer_firewall", "ufw"]
