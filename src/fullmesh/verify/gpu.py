@@ -488,6 +488,7 @@ CARD_RULES = (
     *(rule_same_cards, rule_ecc, rule_xids, rule_width, rule_persistence),
     *(rule_torch_for_cpus, rule_ranks),
 )
+JOB_RULES = (rule_unused, rule_bandwidth, rule_nccl_tests, rule_slow_node)
 
 
 def card_findings(seen: Seen) -> list[Finding]:
@@ -497,5 +498,4 @@ def card_findings(seen: Seen) -> list[Finding]:
 
 def findings(seen: Seen) -> list[Finding]:
     """All findings of rung L7 that need more than one rank to see."""
-    rules = (rule_unused, rule_bandwidth, rule_nccl_tests, rule_slow_node)
-    return [finding for rule in rules for finding in rule(seen)]
+    return [finding for rule in JOB_RULES for finding in rule(seen)]
