@@ -1,67 +1,23 @@
-"""Two nodes as ladder_node returned them to a verification in the lab, and GPUs put there by the readers themselves.
+"""GPUs and RDMA for the recorded nodes (records.py), put there by the readers themselves.
 
-``recorded/ladder/*.json`` is what tests/support/record_ladder.yml kept. The lab has no GPU and no RDMA device: theirs
-are what the readers of the survey make of recorded nvidia-smi output (``recorded/gpu``) and of files as the kernel's
-Documentation/ABI/stable/sysfs-class-infiniband describes them.
+The lab has no GPU and no RDMA device: theirs are what the readers of the survey make of recorded nvidia-smi output
+(``recorded/gpu``) and of files as the kernel's Documentation/ABI/stable/sysfs-class-infiniband describes them.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import ladder_samples
 from ansible.module_utils.fullmesh.facts import gpu as fullmesh_gpu
 from ansible.module_utils.fullmesh.survey import job
+from records import EL1, RECORDED, UBUNTU1
 
-from fullmesh.model.plan import derive
 from fullmesh.verify.model import Seen
 
-RECORDED = Path(__file__).parent / "recorded"
-EL1, UBUNTU1 = "el1", "ubuntu1"
 XID = "4,71,995000000,-;NVRM: Xid (PCI:0000:44:00): 79, pid=1234, GPU has fallen off the bus."
-
-
-def said(name: str) -> dict[str, Any]:
-    """What ladder_node returned on a node of the lab."""
-    found: dict[str, Any] = json.loads((RECORDED / f"ladder/{name}.json").read_text())
-    return found
-
-
-def cluster(ranks: int = 1) -> Seen:
-    """The two nodes, verified; their links, the job's ranks and nothing else are the samples' own."""
-    held = {name: said(name) for name in (EL1, UBUNTU1)}
-    hosts = {}
-    for name, told in held.items():
-        (address,) = (
-            one
-            for one, card in told["facts"]["addresses"].items()
-            if card == told["facts"]["interface"]["name"] and ":" not in one
-        )
-        hosts[name] = {
-            "fullmesh_address": f"{address}/24",
-            "fullmesh_interface": told["facts"]["interface"]["name"],
-            "fullmesh_local_ranks": ranks,
-        }
-    made = derive(hosts)
-    nodes = {}
-    for name, told in held.items():
-        links = [
-            ladder_samples.link(peer, made["nodes"][peer]["address"], port["port"], port["kind"])
-            for peer in made["nodes"]
-            if peer != name
-            for port in held[peer]["ports"]
-        ]
-        sample = ladder_samples.node(made, name)
-        found = told["facts"]["survey"]
-        # what follows from the number of ranks, and a container's 64 MB of shared memory, which no GPU box has
-        found["environment"]["values"]["WORLD_SIZE"]["value"] = str(made["world_size"])
-        found["shm"] = {"size": 64 << 30, "free": 64 << 30}
-        nodes[name] = {**sample, "node": told, "links": {"links": links, "seconds": 0.05}}
-    return Seen(plan=made, nodes=nodes, inventory="inv")
 
 
 @dataclass(frozen=True)

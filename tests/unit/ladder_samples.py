@@ -139,12 +139,19 @@ def node(made: dict[str, Any], name: str) -> dict[str, Any]:
             "ports": ports(made, name),
             "tapped": True,
         },
-        "links": {"links": links, "seconds": 0.05},
+        "links": {
+            "links": links,
+            "bandwidth": [],
+            "neighbours": {"count": 0, "entries": {}},
+            "seconds": 0.05,
+        },
         "started": {
             "listeners": {"proved": {}, "refused": 0, "strangers": [], "asked": {}, "answered": {}}
         },
         "gloo": {
             "done": True,
+            "started": True,
+            "doing": {},
             "ended": {"codes": {str(r): 0 for r in ranks}, "killed": [], "seconds": 3.0},
             "ranks": {str(r): {"events": rank_events(made, name, r), "log": ""} for r in ranks},
         },

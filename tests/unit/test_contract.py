@@ -22,13 +22,14 @@ from fullmesh.verify.model import Seen
 from fullmesh.verify.node import rule_form
 
 RECORDED = Path(__file__).parent / "recorded"
-# The end of a record's name -> what is in it; see tests/support/record_ladder.yml.
+# The end of a record's name -> what is in it; see tests/support/record_ladder.yml and record_ranks.py.
 KINDS: dict[str, Any] = {
     "": ladder.Look,
     "facts": node.NodeFacts,
     "links": ladder.Probe,
     "started": ranks.Started,
     "gloo": ranks.Collected,
+    "gpus": ranks.Collected,
 }
 # What Ansible itself adds to every answer.
 ANSIBLES = {"failed", "changed", "invocation", "warnings"}

@@ -3,442 +3,49 @@
 from __future__ import annotations
 
 import copy
-import gzip
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import records
+from diagnose_changes import (
+    CHANGES,
+    REAL,
+    Break,
+    gpus,
+    listener,
+    node,
+    other_family,
+    put,
+    running,
+    shut,
+    survey,
+    wrong_master_name,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from records import ABOUT, World
+from records import EL1 as EL
+from records import UBUNTU1 as UB
+from records import diagnosed as judged
+from records import diagnosis as load
 
 from fullmesh import cli, codes, contract
 from fullmesh.diagnose import catalogue, fold, inventory, judge, pages, replay, rules, show
 from fullmesh.diagnose import cli as diagnose_cli
-from fullmesh.diagnose.codes import CODES
 from fullmesh.diagnose.rules import firewall as firewall_rules
 from fullmesh.model.types import Plan
 from fullmesh.result import read
 from fullmesh.settings import ROOT
 
-RECORDED = ROOT / "tests/unit/recorded/diagnose"
-EL, UB = "el1", "ubuntu1"
-ABOUT = judge.About(
-    run="20260102T030405Z-abcd",
-    started="2026-01-02T03:04:05+00:00",
-    finished="2026-01-02T03:04:08+00:00",
-    inventory="inv",
-)
-World = dict[str, Any]
-Break = Callable[[World], None]
+HEALTHY = records.diagnosis("healthy")
 
 
-def load(name: str) -> World:
-    """What real nodes said, and the plan of that run."""
-    data: World = json.loads(gzip.decompress((RECORDED / f"{name}.json.gz").read_bytes()))
-    return data
-
-
-HEALTHY = load("healthy")
-
-
-def judged(world: World) -> dict[str, Any]:
+def leniently(world: World) -> dict[str, Any]:
+    """Judged without the strict reader: what a broken or hostile machine says."""
     return judge.result(world["plan"], world["nodes"], ABOUT)
-
-
-def node(world: World, name: str = UB) -> dict[str, Any]:
-    found: dict[str, Any] = world["nodes"][name]
-    return found
-
-
-def survey(world: World, name: str = UB) -> dict[str, Any]:
-    found: dict[str, Any] = world["nodes"][name]["node"]["facts"]["survey"]
-    return found
-
-
-def variable(name: str, value: str, *nodes: str) -> Break:
-    def change(world: World) -> None:
-        for one in nodes or (UB,):
-            survey(world, one)["environment"]["values"][name] = {"value": value, "source": "/etc/x"}
-
-    return change
-
-
-def master_addr(value: str, *answers: str) -> Break:
-    def change(world: World) -> None:
-        variable("MASTER_ADDR", value)(world)
-        survey(world)["master_answers"] = list(answers)
-
-    return change
-
-
-def setting(key: str, value: str, name: str = UB) -> Break:
-    def change(world: World) -> None:
-        survey(world, name)["sysctls"][key] = value
-        facts = node(world, name)["node"]["facts"]["sysctls"]
-        if key.endswith("port_range"):
-            facts["port_range"] = value
-
-    return change
-
-
-def unplanned(change: Break) -> Break:
-    """Nodes that nobody configured."""
-
-    def both(world: World) -> None:
-        for name in (EL, UB):
-            survey(world, name)["manifest"] = False
-        change(world)
-
-    return both
-
-
-def put(part: str, value: Any, *nodes: str) -> Break:
-    def change(world: World) -> None:
-        for one in nodes or (UB,):
-            survey(world, one)[part] = copy.deepcopy(value)
-
-    return change
-
-
-def together(*changes: Break) -> Break:
-    def change(world: World) -> None:
-        for one in changes:
-            one(world)
-
-    return change
-
-
-def shut(
-    verdict: str = "dropped", place: str = "target", kinds: tuple[str, ...] = ("sample", "range")
-) -> Break:
-    """el1 does not get through to ubuntu1."""
-
-    def change(world: World) -> None:
-        pair = "{}>{}".format(*(world["plan"]["nodes"][n]["address"] for n in (EL, UB)))
-        ports = []
-        for record in node(world, EL)["links"]["links"]:
-            if record["kind"] in kinds and record["node"] == UB:
-                record.update(verdict=verdict, reached="asked", lost=0)
-                ports.append(record["port"])
-        for name in (EL, UB):
-            listeners = node(world, name)["started"]["listeners"]
-            for what in ("asked", "answered"):
-                listeners[what][pair] = []
-        if place in ("target", "on_the_way"):
-            node(world, EL)["started"]["listeners"]["asked"][pair] = ports
-        if place == "target":
-            node(world, UB)["started"]["listeners"]["asked"][pair] = ports
-
-    return change
-
-
-def rule(table: str, *expr: dict[str, Any], hook: str = "input", prio: int = 10) -> Break:
-    """A table of one chain with one rule on ubuntu1."""
-
-    def change(world: World) -> None:
-        nft = survey(world)["nft"]
-        chain = {"family": "inet", "table": table, "name": "c", "handle": 1}
-        nft["chains"].append(
-            {**chain, "type": "filter", "hook": hook, "prio": prio, "policy": "accept"}
-        )
-        nft["rules"].append(
-            {"family": "inet", "table": table, "chain": "c", "handle": 7, "expr": list(expr)}
-        )
-
-    return change
-
-
-def dport(first: int, last: int) -> dict[str, Any]:
-    left = {"payload": {"protocol": "tcp", "field": "dport"}}
-    return {"match": {"op": "==", "left": left, "right": {"range": [first, last]}}}
-
-
-DROP_RANGE = (dport(50000, 54095), {"drop": None})
-NEW = {"match": {"op": "in", "left": {"ct": {"key": "state"}}, "right": "new"}}
-
-
-def only_table(world: World) -> None:
-    """No firewalld: one table with one rule."""
-    survey(world).update(nft={"chains": [], "rules": [], "sets": [], "cut": 0}, firewalld={})
-
-
-def half(world: World) -> None:
-    """The upper half of the range is shut."""
-    shut()(world)
-    for record in node(world, EL)["links"]["links"]:
-        if (
-            record["node"] == UB
-            and record["kind"] in ("sample", "range")
-            and record["port"] < 52000
-        ):
-            record.update(verdict="open")
-    only_table(world)
-    rule("filter", NEW, dport(52000, 54095), {"drop": None})(world)
-
-
-def store_shut(world: World) -> None:
-    """ubuntu1 does not get through to the master's ports."""
-    for name in (EL, UB):
-        node(world, name)["node"]["tapped"] = False
-    for record in node(world, UB)["links"]["links"]:
-        if record["kind"] in ("master", "rendezvous"):
-            record.update(verdict="dropped", reached="asked")
-
-
-def rdma(
-    state: str = "ACTIVE", vendor: str = "0x15b3", types: tuple[str, ...] = ("RoCE v2",)
-) -> list[dict[str, Any]]:
-    gids = [{"index": i, "type": kind, "gid": "fe80::1"} for i, kind in enumerate(types)]
-    return [
-        {
-            "device": "mlx5_0",
-            "port": 1,
-            "state": state,
-            "physical": "LinkUp",
-            "layer": "Ethernet",
-            "rate": "100",
-            "vendor": vendor,
-            "gids": gids,
-        }
-    ]
-
-
-def gpus(count: int, driver: str = "550.1") -> dict[str, Any]:
-    cards = [{"name": "H100", "uuid": f"GPU-{i}", "memory": "80"} for i in range(count)]
-    return {"present": count > 0, "driver": driver if count else "", "cuda": "12", "cards": cards}
-
-
-def event(kind: str, text: str) -> list[dict[str, Any]]:
-    return [{"kind": kind, "age": 12.0, "text": text}]
-
-
-def killed(text: str = "Out of memory: Killed process 77 (python3)") -> Break:
-    return put("kernel_log", event("out of memory", text))
-
-
-def listener(command: str) -> Break:
-    def change(world: World) -> None:
-        held = {"address": "0.0.0.0", "port": 29500, "pid": 9, "process": "python3"}  # noqa: S104 (recorded)
-        survey(world, EL)["sockets"]["listening"].append(
-            {**held, "command": command, "age": 7200.0}
-        )
-        for port in node(world, EL)["node"]["ports"]:
-            if port["kind"] == "master":
-                port.update(error="EADDRINUSE", holder="python3 (pid 9)")
-        links = node(world, UB)["links"]
-        links["links"] = [r for r in links["links"] if r["kind"] != "master"]
-
-    return change
-
-
-def job_in_namespace(command: str) -> Break:
-    space = {"pid": 5, "commands": [command], "port_range": "32768 60999"}
-    return put("namespaces", [space])
-
-
-def lossy(world: World) -> None:
-    for record in node(world, EL)["links"]["links"]:
-        record.update(lost=4, segments=60)
-
-
-def slow(world: World) -> None:
-    rate = {"bytes": 100000, "seconds": 1.0, "complete": False, "lost": 0}
-    node(world, EL)["links"]["bandwidth"] = [{**rate, "node": UB, "mbit_s": 9000.0}]
-    node(world, UB)["links"]["bandwidth"] = [{**rate, "node": EL, "mbit_s": 8.1}]
-
-
-def reverse_path(world: World) -> None:
-    shut()(world)
-    for card in survey(world)["interfaces"]:
-        card["rp_filter"] = "1"
-    survey(world)["routes"]["10.78.5.11"]["dev"] = "eth0"
-    node(world)["started"]["listeners"]["counters"]["TcpExt.IPReversePathFilter"] = 9
-
-
-def physical(speed: int, name: str) -> Break:
-    def change(world: World) -> None:
-        for card in survey(world, name)["interfaces"]:
-            card.update(physical=True, speed=speed)
-
-    return change
-
-
-def wrong_master_name(world: World) -> None:
-    answers = node(world)["node"]["facts"]["names"]["plan"]
-    answers["el1"] = ["127.0.0.1"]
-
-
-def other_family(world: World) -> None:
-    survey(world)["environment"]["values"].pop("GLOO_SOCKET_IFNAME")
-    node(world)["node"]["facts"]["addresses"]["fd99::1"] = "eth1"
-    survey(world)["own_answers"] = ["fd99::1"]
-
-
-def unreachable(world: World) -> None:
-    world["nodes"][UB] = {"node": {"unreachable": True, "msg": "Connection timed out"}}
-
-
-def no_python(world: World) -> None:
-    world["nodes"][UB] = {"node": {"failed": True, "msg": "python3: not found"}}
-
-
-def no_probe(world: World) -> None:
-    node(world)["links"] = {"failed": True, "msg": "no space left"}
-
-
-BREAKS: dict[str, tuple[str, str, Break]] = {
-    "half open": ("DG-101", UB, half),
-    "store shut": ("DG-105", EL, store_shut),
-    "other range": (
-        "DG-107",
-        UB,
-        unplanned(setting("net.ipv4.ip_local_port_range", "20000 30000")),
-    ),
-    "container": ("DG-108", UB, job_in_namespace("/usr/bin/torchrun train.py")),
-    "range small": ("DG-109", UB, setting("net.ipv4.ip_local_port_range", "50000 50009")),
-    "range full": (
-        "DG-110",
-        UB,
-        lambda w: survey(w)["sockets"].update(in_range=4000, time_wait=3900),
-    ),
-    "port in range": ("DG-112", EL, variable("MASTER_PORT", "50004", EL, UB)),
-    "second table": ("DG-113", UB, together(shut(), rule("extra", NEW, *DROP_RANGE))),
-    "between": ("DG-115", UB, shut(place="on_the_way")),
-    "efa": (
-        "DG-116",
-        UB,
-        together(
-            shut(place="on_the_way"),
-            put("rdma", rdma(vendor="0x1d0f"), EL, UB),
-            put("limits", {"memlock": -1}, EL, UB),
-        ),
-    ),
-    "rdma beside": (
-        "DG-117",
-        UB,
-        together(shut(), put("rdma", rdma(), EL, UB), put("limits", {"memlock": -1}, EL, UB)),
-    ),
-    "gids": (
-        "DG-118",
-        UB,
-        together(
-            put("rdma", rdma(), EL),
-            put("rdma", rdma(types=())),
-            put("limits", {"memlock": -1}, EL, UB),
-        ),
-    ),
-    "ifname everywhere": ("DG-119", EL, variable("GLOO_SOCKET_IFNAME", "eth9", EL, UB)),
-    "ifname one": ("DG-120", UB, variable("NCCL_SOCKET_IFNAME", "=eth9")),
-    "ifname lo": ("DG-121", UB, variable("GLOO_SOCKET_IFNAME", "lo")),
-    "own foreign": ("DG-123", UB, put("own_answers", ["203.0.113.9"])),
-    "master loopback": ("DG-124", UB, wrong_master_name),
-    "master loopback by variable": ("DG-124", UB, master_addr("el1", "127.0.0.1")),
-    "localhost": ("DG-125", UB, master_addr("localhost", "127.0.0.1")),
-    "nobody": ("DG-126", UB, master_addr("10.78.5.99", "10.78.5.99")),
-    "another node": ("DG-126", UB, master_addr("10.78.5.12", "10.78.5.12")),
-    "unknown": ("DG-127", UB, master_addr("no-such-node")),
-    "master port": ("DG-128", UB, variable("MASTER_PORT", "29999")),
-    "stale job": ("DG-130", EL, listener("python3 -m torch.distributed.run train.py")),
-    "world size": ("DG-131", UB, variable("WORLD_SIZE", "3")),
-    "nnodes": ("DG-131", EL, variable("NNODES", "4", EL, UB)),
-    "node rank": ("DG-132", UB, variable("NODE_RANK", "0")),
-    "oom": ("DG-133", UB, killed()),
-    "nccl interface": (
-        "DG-134",
-        UB,
-        together(
-            variable("NCCL_SOCKET_IFNAME", "docker"),
-            lambda w: survey(w)["interfaces"].append(
-                {
-                    **survey(w)["interfaces"][-1],
-                    "name": "docker0",
-                    "index": 99,
-                    "addresses": ["172.17.0.1/16"],
-                }
-            ),
-        ),
-    ),
-    "family": ("DG-136", UB, other_family),
-    "loss": ("DG-138", EL, lossy),
-    "slow": ("DG-139", UB, slow),
-    "duplicate": ("DG-140", UB, put("duplicates", ["02:00:00:00:00:99"])),
-    "rp filter": ("DG-141", UB, reverse_path),
-    "neighbours": (
-        "DG-142",
-        UB,
-        put(
-            "kernel_log", event("neighbour table", "neighbour: arp_cache: neighbor table overflow!")
-        ),
-    ),
-    "conntrack": (
-        "DG-143",
-        UB,
-        together(
-            setting("net.netfilter.nf_conntrack_max", "65536"),
-            setting("net.netfilter.nf_conntrack_count", "65500"),
-        ),
-    ),
-    "backlog": ("DG-144", UB, setting("net.core.somaxconn", "1")),
-    "dns": ("DG-145", UB, put("reverse", {"10.78.5.11": None})),
-    "memlock": (
-        "DG-148",
-        UB,
-        together(
-            put("rdma", rdma(), EL, UB),
-            put("limits", {"memlock": -1}, EL),
-            put("limits", {"memlock": 65536}),
-        ),
-    ),
-    "gpu count": ("DG-149", UB, together(put("gpus", gpus(8), EL), put("gpus", gpus(7)))),
-    "gpu driver": ("DG-149", UB, together(put("gpus", gpus(8), EL), put("gpus", gpus(8, "535.2")))),
-    "xid": ("DG-149", UB, put("kernel_log", event("gpu", "NVRM: Xid (PCI:0000:01:00): 79"))),
-    "proxy": ("DG-150", UB, variable("https_proxy", "http://proxy:3128")),
-    "selinux": (
-        "DG-151",
-        UB,
-        put(
-            "selinux",
-            {
-                "mode": "enforcing",
-                "denials": [{"command": "python3", "age": 3.0, "text": "avc: denied"}],
-            },
-        ),
-    ),
-    "unreachable": ("DG-201", UB, unreachable),
-    "no python": ("DG-202", UB, no_python),
-    "no probe": ("DG-203", UB, no_probe),
-    "runtime": (
-        "DG-214",
-        UB,
-        lambda w: survey(w)["firewalld"]["zones"]["fullmesh"]["runtime"]["ports"].append("7/tcp"),
-    ),
-    "speed": ("DG-239", UB, together(physical(100000, EL), physical(1000, UB))),
-    "shm": ("DG-248", UB, put("shm", {"size": 16 << 20, "free": 15 << 20})),
-    "rdma port": (
-        "DG-249",
-        UB,
-        together(
-            put("rdma", rdma(), EL),
-            put("rdma", rdma("DOWN")),
-            put("limits", {"memlock": -1}, EL, UB),
-        ),
-    ),
-}
-WARNINGS = {"DG-150", "DG-239", "DG-214"}
-# Made by recording a real fault: what no change of a healthy recording tells.
-REAL = {
-    "zone-reject": ("VC-202", UB),
-    "wrong-zone": ("DG-114", UB),
-    "range-drop": ("DG-113", UB),
-    "rp-filter": ("DG-141", UB),
-    "stale-job": ("DG-130", EL),
-    "netns": ("DG-108", UB),
-    "mtu": ("VC-208", UB),
-    "loss": ("DG-138", EL),
-}
 
 
 def test_a_healthy_cluster_has_no_finding() -> None:
@@ -505,7 +112,7 @@ def bigger(count: int, family: str = "ipv4") -> World:
         )
         one = json.loads(text.replace("02:e4:6c:8b:af:90", f"02:00:00:00:00:{index:02x}"))
         one["node"]["facts"]["names"]["plan"] = {n: [address[n]] for n in names}
-        one["node"]["facts"]["survey"]["firewalld"] = {}
+        one["node"]["facts"]["survey"].pop("firewalld")
         one["node"]["facts"]["survey"]["environment"] = {"values": {}, "files": {}}
         one["links"]["neighbours"]["entries"] = {}
         one["links"]["links"] = [
@@ -521,21 +128,6 @@ def bigger(count: int, family: str = "ipv4") -> World:
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 12])
 def test_healthy_clusters_of_any_size_have_no_finding(count: int, family: str) -> None:
     assert judged(bigger(count, family))["findings"] == []
-
-
-@pytest.mark.parametrize(("code", "where", "broken"), BREAKS.values(), ids=BREAKS)
-def test_one_fault_is_one_finding(code: str, where: str, broken: Break) -> None:
-    world = copy.deepcopy(HEALTHY)
-    broken(world)
-    found = judged(world)
-    assert [f["code"] for f in found["findings"]] == [code]
-    (finding,) = found["findings"]
-    assert finding["node"] == where
-    assert finding["seen"]
-    assert finding["fix"]
-    mild = code in WARNINGS
-    assert found["exit_code"] == (0 if mild else 1)
-    assert finding["severity"] == ("warning" if mild else "error")
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -643,11 +235,6 @@ def test_reverse_path_filter_is_named_when_nothing_came_to_be_counted() -> None:
     assert "no packets let in" in found["seen"]
 
 
-def test_every_code_is_made_by_a_test() -> None:
-    made = {code for code, _, _ in BREAKS.values()} | {code for code, _ in REAL.values()}
-    assert set(CODES) <= made
-
-
 def test_two_faults_on_two_nodes_are_both_named() -> None:
     found = judged(load("two"))
     assert {f["code"] for f in found["findings"]} == {"VC-108", "DG-113"}
@@ -661,8 +248,8 @@ def test_two_faults_on_two_nodes_are_both_named() -> None:
 def test_faults_of_different_kinds_do_not_hide_each_other(one: str, other: str) -> None:
     world = copy.deepcopy(HEALTHY)
     for name in (one, other):
-        BREAKS[name][2](world)
-    assert {f["code"] for f in judged(world)["findings"]} == {BREAKS[one][0], BREAKS[other][0]}
+        CHANGES[name][2](world)
+    assert {f["code"] for f in judged(world)["findings"]} == {CHANGES[one][0], CHANGES[other][0]}
 
 
 def test_an_unreachable_node_does_not_hide_a_fault_of_another() -> None:
@@ -679,7 +266,7 @@ def test_a_failure_that_nothing_explains_says_all_that_is_known() -> None:
     world = copy.deepcopy(HEALTHY)
     shut()(world)
     for name in (EL, UB):
-        survey(world, name)["nft"] = {}
+        survey(world, name).pop("nft")
         node(world, name)["node"]["tapped"] = False
     (finding,) = judged(world)["findings"]
     assert finding["code"] == "VC-201"
@@ -699,24 +286,14 @@ def test_a_job_that_runs_on_two_nodes_holds_its_port_rightly() -> None:
     world = copy.deepcopy(HEALTHY)
     listener("python3 -m torch.distributed.run train.py")(world)
     for rank, name in enumerate((EL, UB)):
-        env = {
-            "RANK": str(rank),
-            "WORLD_SIZE": "2",
-            "MASTER_PORT": "29500",
-            "MASTER_ADDR": "10.78.5.11",
-        }
-        survey(world, name)["jobs"] = [
-            {"pid": 9, "command": "python3", "age": 9.0, "environment": env}
-        ]
+        running(rank, name)(world)
     assert judged(world)["findings"] == []
 
 
 def test_a_missing_rank_of_a_running_job_is_named() -> None:
     world = copy.deepcopy(HEALTHY)
-    env = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "29500", "MASTER_ADDR": "10.78.5.11"}
-    survey(world, EL)["jobs"] = [{"pid": 9, "command": "python3", "age": 9.0, "environment": env}]
+    running(0, EL)(world)
     (finding,) = judged(world)["findings"]
-    assert (finding["code"], finding["severity"]) == ("DG-132", "warning")
     assert "rank 1 runs nowhere" in finding["cause"]
 
 
@@ -773,7 +350,7 @@ def test_every_family_of_rules_is_used() -> None:
 
 def test_the_text_has_everything_that_the_finding_has() -> None:
     world = copy.deepcopy(HEALTHY)
-    BREAKS["second table"][2](world)
+    CHANGES["second table"][2](world)
     text = "\n".join(show.lines(judged(world)))
     for word in (
         "1 CAUSE",
@@ -827,11 +404,11 @@ def test_the_exit_code_and_the_text(
 ) -> None:
     world = copy.deepcopy(HEALTHY)
     if broken:
-        BREAKS[broken][2](world)
+        CHANGES[broken][2](world)
     (tmp_path / "result.json").write_text(json.dumps(judged(world)))
     assert diagnose_cli.report(tmp_path, tmp_path / "log", as_json=False, in_time=True) == code
     text = capsys.readouterr().out
-    assert (BREAKS[broken][0] if broken else "NOTHING WRONG FOUND") in text
+    assert (CHANGES[broken][0] if broken else "NOTHING WRONG FOUND") in text
     assert diagnose_cli.report(tmp_path, tmp_path / "log", as_json=True, in_time=True) == code
     assert json.loads(capsys.readouterr().out)["kind"] == "diagnose"
 
@@ -1066,7 +643,7 @@ def test_no_observation_crashes_a_rule(changes: list[tuple[tuple[Any, ...], Any,
     world = copy.deepcopy(HEALTHY)
     for path, value, drop in changes:
         place(world, path, value, drop)
-    found = judged(world)
+    found = leniently(world)
     assert read.complaints(found) == []
     text = json.dumps(found)
     assert "\\u001b" not in text
@@ -1077,7 +654,7 @@ def test_no_observation_crashes_a_rule(changes: list[tuple[tuple[Any, ...], Any,
 def test_no_answer_crashes_the_judge(answer: Any) -> None:
     world = copy.deepcopy(HEALTHY)
     world["nodes"][UB] = answer
-    found = judged(world)
+    found = leniently(world)
     assert [f["code"] for f in found["findings"] if f["code"] in ("DG-201", "DG-202")]
 
 

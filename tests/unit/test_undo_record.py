@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.fullmesh import selinux, ssh_keys
 from ansible.module_utils.fullmesh.firewall import peers, ufw
-from ansible.module_utils.fullmesh.network import change
+from ansible.module_utils.fullmesh.network import change, links
 from ansible.module_utils.fullmesh.state import older, record, undo, written
 from ansible.module_utils.fullmesh.transaction import engine
 
@@ -246,7 +246,7 @@ def test_reading_writes_nothing(node: Path) -> None:
     for role, name in POINTS:
         record.Point(str(node), role, name).load()
         undo.Restoration(undo.Node(str(node), answers), role, True, []).run()
-    change.Links(change.Node(answers, str(node)), {"links": []}, True).absent()
+    links.Links(change.Node(answers, str(node)), {"links": []}, True).absent()
     assert stored() == before
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,253 +9,29 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ladder_samples import NAMES, healthy, plan
+from records import EL1, UBUNTU1
+from records import verified as judged
+from verify_changes import (
+    WRONG,
+    block,
+    busy,
+    facts,
+    hold_port,
+    links,
+    nccl,
+    no_sample,
+    open_outside,
+    outside,
+    stop_rank,
+    told,
+)
 
-from fullmesh.result import build
 from fullmesh.verify import ladder as verify
 from fullmesh.verify import pairs as verify_links
 from fullmesh.verify import ranks as verify_ranks
-from fullmesh.verify.model import RUNGS, Seen
+from fullmesh.verify.model import RUNGS
 
-Break = Callable[[Seen], Any]
-EL1, UBUNTU1, UBUNTU2 = NAMES
-
-
-def facts(seen: Seen, name: str = UBUNTU1) -> dict[str, Any]:
-    return seen.nodes[name]["node"]["facts"]  # type: ignore[no-any-return]
-
-
-def links(seen: Seen, source: str, target: str, *kinds: str) -> list[dict[str, Any]]:
-    found = seen.nodes[source]["links"]["links"]
-    wanted = kinds or ("sample", "master", "rendezvous")
-    return [r for r in found if r["node"] == target and r["kind"] in wanted]
-
-
-def block(
-    seen: Seen, source: str, target: str, word: str, *kinds: str, taps: str = "asked"
-) -> None:
-    """Block a direction; *taps*: how far the packets come (left, asked, answered, back)."""
-    for record in links(seen, source, target, *kinds):
-        record.update(verdict=word, errno="", ms=0.0, rtt_ms=0.0, offset=None)
-        pair = f"{seen.address(source)}>{seen.address(target)}"
-        for watcher, what, needs in (
-            (source, "asked", "left asked answered back"),
-            (target, "asked", "asked answered back"),
-            (target, "answered", "answered back"),
-            (source, "answered", "back"),
-        ):
-            if taps in needs.split():
-                report = seen.nodes[watcher]["started"]["listeners"][what]
-                report.setdefault(pair, []).append(record["port"])
-
-
-def stop_rank(seen: Seen, step: str, state: str, name: str = UBUNTU1, /, **more: Any) -> None:
-    """Let the rank of a node end at a step; *more* goes into its last line."""
-    rank = str(seen.plan["nodes"][name]["ranks"][0])
-    gloo = seen.nodes[name]["gloo"]
-    told = gloo["ranks"][rank]
-    at = next(i for i, e in enumerate(told["events"]) if e["step"] == step)
-    told["events"] = told["events"][: at + 1]
-    gloo["ended"]["codes"] = {} if state == "hung" else {rank: -11 if state == "died" else 1}
-    if state == "hung":
-        gloo["ended"]["killed"] = [int(rank)]
-    elif state != "died":
-        event = {"step": step, "state": state, "seconds": 1.0, "text": "", "data": {}}
-        told["events"].append({**event, **more})
-
-
-def hold_port(seen: Seen) -> None:
-    for port in seen.nodes[EL1]["node"]["ports"]:
-        if port["kind"] == "master":
-            port.update(error="EADDRINUSE", holder="python3 (pid 7)")
-
-
-def no_sample(seen: Seen) -> None:
-    seen.nodes[EL1]["node"]["ports"][0].update(port=0, error="EADDRINUSE")
-
-
-def sample_elsewhere(seen: Seen) -> None:
-    seen.nodes[EL1]["node"]["ports"][0]["port"] = 40000
-
-
-def listeners(seen: Seen, name: str, value: list[list[Any]]) -> None:
-    rank = str(seen.plan["nodes"][name]["ranks"][0])
-    for event in seen.nodes[name]["gloo"]["ranks"][rank]["events"]:
-        if event["step"] == "sockets" and event["state"] == "ok":
-            event["data"]["listeners"] = value
-
-
-def move_clock(seen: Seen, seconds: float) -> None:
-    for record in links(seen, EL1, UBUNTU1) + links(seen, UBUNTU2, UBUNTU1):
-        record["offset"] = seconds
-    for record in links(seen, UBUNTU1, EL1) + links(seen, UBUNTU1, UBUNTU2):
-        record["offset"] = -seconds
-
-
-def lose_rank(seen: Seen) -> None:
-    seen.nodes[UBUNTU1]["gloo"]["ranks"]["1"] = {"events": [], "log": "No such file: python"}
-
-
-def nccl(seen: Seen, **change: Any) -> None:
-    seen.nodes[UBUNTU1]["node"]["nccl"].update(change)
-
-
-def open_outside(seen: Seen) -> None:
-    links(seen, EL1, UBUNTU1, "outside")[0].update(verdict="open")
-
-
-def late(seen: Seen) -> None:
-    links(seen, EL1, UBUNTU1)[0].update(remark="connected, but the answer was late")
-
-
-def told(seen: Seen, step: str, name: str = UBUNTU1) -> dict[str, Any]:
-    """What a step of a node's rank reported, to be changed."""
-    rank = str(seen.plan["nodes"][name]["ranks"][0])
-    events = seen.nodes[name]["gloo"]["ranks"][rank]["events"]
-    found: dict[str, Any] = next(e for e in events if e["step"] == step and e["state"] == "ok")
-    data: dict[str, Any] = found["data"]
-    return data
-
-
-def nccl_tests(text: str, code: int = 0) -> dict[str, Any]:
-    return {"applicable": True, "command": ["all_reduce_perf"], "code": code, "text": text}
-
-
-def slow_gpus(seen: Seen) -> None:
-    for name, rate in ((EL1, "370.1"), (UBUNTU2, "371.0"), (UBUNTU1, "24.9")):
-        row = f"67108864 16777216 float sum -1 190.1 200.0 {rate} 0 190.0 200.1 {rate} 0"
-        text = f"{row}\n# Out of bounds values : 0 OK\n# Avg bus bandwidth    : {rate}\n"
-        told(seen, "nccl_tests", name).update(nccl_tests(text))
-
-
-def software(seen: Seen, **values: str) -> None:
-    for name in seen.plan["nodes"]:
-        facts(seen, name)["software"] = {"glibc": "2.36", "time_zone": "UTC", "locale": ""}
-    facts(seen)["software"].update(values)
-
-
-def two_nccls(seen: Seen) -> None:
-    for name in seen.plan["nodes"]:
-        facts(seen, name)["versions"]["torch_nccl"] = "2.29.7"
-
-
-BAD_TESTS = "# Out of bounds values : 50 FAILED\n# Avg bus bandwidth    : 0.4\n"
-WRONG = {"text": "got 1", "seen": "1", "expected": "2"}
-BREAKS: dict[str, tuple[str, Break]] = {
-    "address gone": ("VC-121", lambda s: facts(s)["addresses"].pop(s.address(UBUNTU1))),
-    "address elsewhere": (
-        "VC-122",
-        lambda s: facts(s)["addresses"].update({s.address(UBUNTU1): "eth0"}),
-    ),
-    "other host name": ("VC-123", lambda s: s.plan["nodes"][UBUNTU1].update(hostname="gpu7")),
-    "stale name": ("VC-101", lambda s: facts(s)["names"]["plan"].update(el1=["10.9.9.9"])),
-    "unknown name": ("VC-101", lambda s: facts(s)["names"]["plan"].update(el1=[])),
-    "silent name server": ("VC-101", lambda s: facts(s)["names"]["plan"].update(el1=None)),
-    "127.0.1.1": ("VC-102", lambda s: facts(s)["names"].update(own=["127.0.1.1"])),
-    "own name unknown": ("VC-102", lambda s: facts(s)["names"].update(own=[])),
-    "clock behind": ("VC-103", lambda s: move_clock(s, -20.0)),
-    "clock ahead": ("VC-103", lambda s: move_clock(s, 6.0)),
-    "other torch": ("VC-104", lambda s: facts(s)["versions"].update(torch="2.12.0+cpu")),
-    "other python": ("VC-104", lambda s: facts(s)["versions"].update(python="3.12.1")),
-    "other system nccl": ("VC-104", lambda s: nccl(s, version="2.27.3")),
-    "other kernel": ("VC-116", lambda s: facts(s).update(kernel="6.2.0")),
-    "other zone": ("VC-116", lambda s: software(s, time_zone="Europe/Berlin")),
-    "two nccls": ("VC-118", two_nccls),
-    "few files": ("VC-105", lambda s: facts(s)["limits"].update(nofile=8)),
-    "no carrier": ("VC-106", lambda s: facts(s)["interface"].update(up=False)),
-    "no pin": ("VC-107", lambda s: facts(s)["sysctls"].update(port_range="32768\t60999")),
-    "range reserved": (
-        "VC-108",
-        lambda s: facts(s)["sysctls"].update(reserved_ports="29400,50000-60000"),
-    ),
-    "master port taken": ("VC-109", hold_port),
-    "other mtu": ("VC-110", lambda s: facts(s)["interface"].update(mtu=9000)),
-    "drop": ("VC-201", lambda s: block(s, EL1, UBUNTU1, "dropped")),
-    "reject": ("VC-202", lambda s: block(s, EL1, UBUNTU1, "rejected", "sample")),
-    "reset by firewall": ("VC-203", lambda s: block(s, UBUNTU1, EL1, "refused", "sample")),
-    "no route": ("VC-204", lambda s: block(s, EL1, UBUNTU1, "no_route")),
-    "cut off": ("VC-205", lambda s: block(s, EL1, UBUNTU1, "reset")),
-    "other source": ("VC-206", lambda s: block(s, EL1, UBUNTU1, "wrong_source")),
-    "stranger": ("VC-207", lambda s: block(s, EL1, UBUNTU1, "someone_else")),
-    "mtu hole": ("VC-208", lambda s: block(s, EL1, UBUNTU1, "mtu_black_hole")),
-    "late answer": ("VC-209", late),
-    "pin not real": ("VC-212", sample_elsewhere),
-    "no port given": ("VC-213", no_sample),
-    "store away": (
-        "VC-301",
-        lambda s: stop_rank(s, "store", "failed", text="DistNetworkError: timed out"),
-    ),
-    "rendezvous away": (
-        "VC-301",
-        lambda s: stop_rank(s, "rendezvous", "failed", text="timed out"),
-    ),
-    "no torch": (
-        "VC-302",
-        lambda s: stop_rank(s, "import", "failed", text="ModuleNotFoundError: torch"),
-    ),
-    "segfault": ("VC-303", lambda s: stop_rank(s, "all_reduce", "died")),
-    "no interpreter": ("VC-304", lose_rank),
-    "gloo fails": (
-        "VC-401",
-        lambda s: stop_rank(s, "init", "failed", text="connectFullMesh failed"),
-    ),
-    "gloo hangs": ("VC-401", lambda s: stop_rank(s, "init", "hung")),
-    "wrong sum": (
-        "VC-402",
-        lambda s: stop_rank(s, "all_reduce", "wrong", **WRONG),
-    ),
-    "barrier fails": (
-        "VC-403",
-        lambda s: stop_rank(s, "barrier", "failed", text="RuntimeError"),
-    ),
-    "collective hangs": ("VC-403", lambda s: stop_rank(s, "bandwidth", "hung")),
-    "listener outside": ("VC-501", lambda s: listeners(s, UBUNTU1, [["10.78.0.12", 40001]])),
-    "listener on lo": ("VC-502", lambda s: listeners(s, UBUNTU1, [["127.0.0.1", 50001]])),
-    "nccl address": ("VC-601", lambda s: nccl(s, address="172.17.0.1")),
-    "nccl port": ("VC-602", lambda s: nccl(s, port=40000)),
-    "nccl fails": (
-        "VC-603",
-        lambda s: nccl(s, reason="refused", error="no socket interface found"),
-    ),
-    "nccl missing": ("VC-604", lambda s: nccl(s, version="", reason="missing")),
-    "no gpu": ("VC-711", lambda s: stop_rank(s, "gpus", "wrong", check="gpus", ranks=[1], **WRONG)),
-    "nccl aborts": ("VC-712", lambda s: stop_rank(s, "nccl", "died")),
-    "nccl hangs": ("VC-712", lambda s: stop_rank(s, "nccl_sizes", "hung")),
-    "nccl sums wrong": (
-        "VC-713",
-        lambda s: stop_rank(s, "nccl_sizes", "wrong", check="values", **WRONG),
-    ),
-    "nccl slow": ("VC-714", lambda s: told(s, "nccl_sizes")["sizes"][1].update(bus_gbit_s=1.9)),
-    "nccl-tests fail": ("VC-715", lambda s: told(s, "nccl_tests").update(nccl_tests(BAD_TESTS))),
-    "nccl-tests break off": (
-        "VC-715",
-        lambda s: told(s, "nccl_tests").update(nccl_tests("Test NCCL failure", 3)),
-    ),
-    "nccl-tests hang": (
-        "VC-715",
-        lambda s: stop_rank(s, "nccl_tests", "failed", text="TimeoutExpired: 40 seconds"),
-    ),
-    "slow gpus": ("VC-716", slow_gpus),
-    "other seed": ("VC-801", lambda s: stop_rank(s, "ddp", "wrong", check="start", **WRONG)),
-    "sampler": ("VC-802", lambda s: stop_rank(s, "ddp", "wrong", check="sampler", **WRONG)),
-    "other loss": ("VC-803", lambda s: stop_rank(s, "gpu_ddp", "wrong", check="ranks", **WRONG)),
-    "not as alone": ("VC-804", lambda s: stop_rank(s, "ddp", "wrong", check="reference", **WRONG)),
-    "amp": ("VC-805", lambda s: stop_rank(s, "gpu_amp", "wrong", check="amp", **WRONG)),
-    "groups": ("VC-806", lambda s: stop_rank(s, "subgroups", "wrong", check="reference", **WRONG)),
-    "fsdp": ("VC-807", lambda s: stop_rank(s, "fsdp", "wrong", check="sharding", **WRONG)),
-    "training hangs": ("VC-808", lambda s: stop_rank(s, "subgroups", "hung")),
-    "training fails": ("VC-808", lambda s: stop_rank(s, "fsdp", "failed", text="RuntimeError")),
-}
-WARNINGS = (
-    *("VC-110", "VC-116", "VC-118"),
-    *("VC-209", "VC-714", "VC-716"),
-)
-
-
-def judged(seen: Seen) -> dict[str, Any]:
-    run = build.Run(
-        "20260102T030405Z-abcd", "2026-01-02T03:04:05+00:00", "2026-01-02T03:04:15+00:00"
-    )
-    return build.build(seen, run)
+UBUNTU2 = NAMES[2]
 
 
 def test_a_healthy_cluster_has_no_findings() -> None:
@@ -265,37 +40,6 @@ def test_a_healthy_cluster_has_no_findings() -> None:
     assert [r["status"] for r in found["rungs"]] == ["passed"] * 9
     assert len(found["links"]) == 6
     assert found["collectives"]["bus_gbit_s"] == 5.5
-
-
-@pytest.mark.parametrize(("code", "broken"), BREAKS.values(), ids=list(BREAKS))
-def test_one_broken_thing_gives_exactly_its_code(code: str, broken: Break) -> None:
-    seen = healthy()
-    broken(seen)
-    found = judged(seen)
-    assert {f["code"] for f in found["findings"]} == {code}
-    finding = found["findings"][0]
-    assert finding["node"]
-    assert finding["fix"]
-    if code in WARNINGS:
-        assert found["verdict"] == "ok"
-        assert finding["severity"] == "warning"
-    else:
-        assert found["verdict"] == "failed"
-        assert found["failed_rungs"][0] == finding["rung"]
-
-
-def test_every_code_is_provoked() -> None:
-    elsewhere = {"VC-701", "VC-702", "VC-210", "VC-211", "VC-305", "VC-306", "VC-307"}  # below
-    elsewhere |= {
-        "VC-111",
-        "VC-112",
-        "VC-113",
-        "VC-114",
-        "VC-115",
-        "VC-117",
-    }  # test_verify_recorded.py
-    elsewhere |= {"VC-717", "VC-718", "VC-719"}
-    assert {code for code, _ in BREAKS.values()} | elsewhere == set(verify.CODES)
 
 
 @pytest.mark.parametrize(
@@ -416,21 +160,14 @@ def test_the_port_that_gloo_prints_is_put_right(text: str, said: str) -> None:
 )
 def test_the_controller_must_not_reach_the_master_port(mode: str, expected: list[str]) -> None:
     seen = healthy()
-    record = {**links(seen, UBUNTU1, EL1, "master")[0], "kind": "outside"}
-    found = judged(replace(seen, mode=mode, outside={"links": [record]}))
+    found = judged(replace(seen, mode=mode, outside=outside(seen)))
     assert [f["code"] for f in found["findings"]] == expected
 
 
 @pytest.mark.parametrize("verdict", ["open", "someone_else"])
 def test_a_proxy_that_answers_the_controller_is_no_finding(verdict: str) -> None:
     seen = healthy()
-    record = {
-        **links(seen, UBUNTU1, EL1, "master")[0],
-        "kind": "outside",
-        "verdict": verdict,
-        "offset": None,
-    }
-    found = judged(replace(seen, outside={"links": [record]}))
+    found = judged(replace(seen, outside=outside(seen, verdict=verdict, offset=None)))
     assert found["findings"] == []
     assert any("something else answered" in note for note in found["rungs"][2]["details"]["notes"])
 
@@ -494,12 +231,6 @@ def test_without_a_gpu_nccl_does_not_apply_and_training_does() -> None:
 # What eight ranks on two processors said (./fullmesh demo --nodes 8), each of another peer and port.
 WAITED = "RuntimeError: [x/unbound_buffer.cc:78] Timed out waiting 10000ms for recv operation to complete"
 GONE = "RuntimeError: [x/pair.cc:547] Connection closed by peer [10.78.0.1{}]:5061{}"
-
-
-def busy(seen: Seen, load: float) -> None:
-    """Every node was this busy when its ranks had ended."""
-    for name in NAMES:
-        seen.nodes[name]["gloo"]["ended"].update(load=load, cpus=2)
 
 
 def test_one_deadline_that_ended_is_one_finding() -> None:
@@ -589,7 +320,7 @@ def test_a_missing_address_is_said_once() -> None:
 def test_nccl_that_was_not_asked_is_no_missing_library() -> None:
     seen = healthy()
     for name in NAMES:
-        seen.nodes[name]["node"]["nccl"] = {}
+        seen.nodes[name]["node"].pop("nccl")
     assert "not asked" in judged(seen)["rungs"][6]["reason"]
 
 

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..files import look
 from . import ruleset
-from .firewalld_files import BINDING, job_ports, own_names, paths, written
-from .firewalld_files import HEAD as HEAD  # noqa: PLC0414 (ufw.py takes it from here)
-from .firewalld_files import by_family as by_family  # noqa: PLC0414 (ufw.py takes it from here)
+from .firewalld_files import BINDING, by_family, job_ports, own_names, paths, written
 from .firewalld_others import conf_value, parse_zones
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from ..schema.ports import parse_entry, parse_spans
 from ..state.observe import describe
 from ..state.older import read_bytes
 from ..state.record import Point, empty
-from .firewalld import HEAD, by_family
+from .firewalld_files import HEAD, by_family
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -309,7 +309,9 @@ def rule_unused(seen: Seen) -> Iterator[Finding]:
         )
 
 
+JOB_RULES = (rule_unused, rule_bandwidth, rule_nccl_tests, rule_slow_node)
+
+
 def findings(seen: Seen) -> list[Finding]:
     """All findings of rung L7 that need more than one rank to see."""
-    rules = (rule_unused, rule_bandwidth, rule_nccl_tests, rule_slow_node)
-    return [finding for rule in rules for finding in rule(seen)]
+    return [finding for rule in JOB_RULES for finding in rule(seen)]

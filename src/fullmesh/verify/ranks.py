@@ -414,6 +414,9 @@ def rank_table(seen: Seen) -> list[RankRow]:
     ]
 
 
+RULES = (rule_climb, rule_listeners)
+
+
 def findings(seen: Seen) -> list[Finding]:
     """All findings of these rungs."""
-    return [*rule_climb(seen), *rule_listeners(seen)]
+    return [finding for rule in RULES for finding in rule(seen)]

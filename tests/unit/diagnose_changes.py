@@ -1,0 +1,476 @@
+"""Typed changes of what the nodes of a recorded, healthy diagnosis said, one for each way in which a rule fires.
+
+A change edits the answers as the strict reader gave them; `records.diagnosed` reads them again, so a shape that no
+module returns is refused (ContractError) and proves nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from records import EL1 as EL
+from records import UBUNTU1 as UB
+from records import World
+
+from fullmesh.observed.survey import Efa, Job, Survey
+from fullmesh.verify.model import NodeSaid
+
+Break = Callable[[World], Any]
+
+
+def node(world: World, name: str = UB) -> NodeSaid:
+    found: NodeSaid = world["nodes"][name]
+    return found
+
+
+def survey(world: World, name: str = UB) -> Survey:
+    found: Survey = world["nodes"][name]["node"]["facts"]["survey"]
+    return found
+
+
+def variable(name: str, value: str, *nodes: str) -> Break:
+    def change(world: World) -> None:
+        for one in nodes or (UB,):
+            survey(world, one)["environment"]["values"][name] = {"value": value, "source": "/etc/x"}
+
+    return change
+
+
+def master_addr(value: str, *answers: str) -> Break:
+    def change(world: World) -> None:
+        variable("MASTER_ADDR", value)(world)
+        survey(world)["master_answers"] = list(answers)
+
+    return change
+
+
+def setting(key: str, value: str, name: str = UB) -> Break:
+    def change(world: World) -> None:
+        survey(world, name)["sysctls"][key] = value
+        facts = node(world, name)["node"]["facts"]["sysctls"]
+        if key.endswith("port_range"):
+            facts["port_range"] = value
+
+    return change
+
+
+def unplanned(change: Break) -> Break:
+    """Nodes that nobody configured."""
+
+    def both(world: World) -> None:
+        for name in (EL, UB):
+            survey(world, name)["manifest"] = False
+        change(world)
+
+    return both
+
+
+def put(part: str, value: Any, *nodes: str) -> Break:
+    def change(world: World) -> None:
+        for one in nodes or (UB,):
+            survey(world, one)[part] = copy.deepcopy(value)
+
+    return change
+
+
+def together(*changes: Break) -> Break:
+    def change(world: World) -> None:
+        for one in changes:
+            one(world)
+
+    return change
+
+
+def shut(
+    verdict: str = "dropped", place: str = "target", kinds: tuple[str, ...] = ("sample", "range")
+) -> Break:
+    """el1 does not get through to ubuntu1."""
+
+    def change(world: World) -> None:
+        pair = "{}>{}".format(*(world["plan"]["nodes"][n]["address"] for n in (EL, UB)))
+        ports = []
+        for record in node(world, EL)["links"]["links"]:
+            if record["kind"] in kinds and record["node"] == UB:
+                record.update(verdict=verdict, reached="asked", lost=0)
+                ports.append(record["port"])
+        for name in (EL, UB):
+            listeners = node(world, name)["started"]["listeners"]
+            for what in ("asked", "answered"):
+                listeners[what][pair] = []
+        if place in ("target", "on_the_way"):
+            node(world, EL)["started"]["listeners"]["asked"][pair] = ports
+        if place == "target":
+            node(world, UB)["started"]["listeners"]["asked"][pair] = ports
+
+    return change
+
+
+def rule(table: str, *expr: dict[str, Any], hook: str = "input", prio: int = 10) -> Break:
+    """A table of one chain with one rule on ubuntu1."""
+
+    def change(world: World) -> None:
+        nft = survey(world)["nft"]
+        chain = {"family": "inet", "table": table, "name": "c", "handle": 1}
+        nft["chains"].append(
+            {**chain, "type": "filter", "hook": hook, "prio": prio, "policy": "accept"}
+        )
+        nft["rules"].append(
+            {"family": "inet", "table": table, "chain": "c", "handle": 7, "expr": list(expr)}
+        )
+
+    return change
+
+
+def dport(first: int, last: int) -> dict[str, Any]:
+    left = {"payload": {"protocol": "tcp", "field": "dport"}}
+    return {"match": {"op": "==", "left": left, "right": {"range": [first, last]}}}
+
+
+DROP_RANGE = (dport(50000, 54095), {"drop": None})
+NEW = {"match": {"op": "in", "left": {"ct": {"key": "state"}}, "right": "new"}}
+
+
+def only_table(world: World) -> None:
+    """No firewalld: one table with one rule."""
+    survey(world)["nft"] = {"chains": [], "rules": [], "sets": [], "cut": 0}
+    survey(world).pop("firewalld")
+
+
+def half(world: World) -> None:
+    """The upper half of the range is shut."""
+    shut()(world)
+    for record in node(world, EL)["links"]["links"]:
+        if (
+            record["node"] == UB
+            and record["kind"] in ("sample", "range")
+            and record["port"] < 52000
+        ):
+            record.update(verdict="open")
+    only_table(world)
+    rule("filter", NEW, dport(52000, 54095), {"drop": None})(world)
+
+
+def store_shut(world: World) -> None:
+    """ubuntu1 does not get through to the master's ports."""
+    for name in (EL, UB):
+        node(world, name)["node"]["tapped"] = False
+    for record in node(world, UB)["links"]["links"]:
+        if record["kind"] in ("master", "rendezvous"):
+            record.update(verdict="dropped", reached="asked")
+
+
+def rdma(
+    state: str = "ACTIVE", vendor: str = "0x15b3", types: tuple[str, ...] = ("RoCE v2",)
+) -> list[dict[str, Any]]:
+    gids = [{"index": i, "type": kind, "gid": "fe80::1"} for i, kind in enumerate(types)]
+    return [
+        {
+            "device": "mlx5_0",
+            "port": 1,
+            "state": state,
+            "physical": "LinkUp",
+            "layer": "Ethernet",
+            "rate": "100",
+            "vendor": vendor,
+            "gids": gids,
+        }
+    ]
+
+
+def gpus(count: int, driver: str = "550.1") -> dict[str, Any]:
+    cards = [{"name": "H100", "uuid": f"GPU-{i}", "memory": "80"} for i in range(count)]
+    return {"present": count > 0, "driver": driver if count else "", "cuda": "12", "cards": cards}
+
+
+def event(kind: str, text: str) -> list[dict[str, Any]]:
+    return [{"kind": kind, "age": 12.0, "text": text}]
+
+
+def killed(text: str = "Out of memory: Killed process 77 (python3)") -> Break:
+    return put("kernel_log", event("out of memory", text))
+
+
+def listener(command: str) -> Break:
+    def change(world: World) -> None:
+        held = {"address": "0.0.0.0", "port": 29500, "pid": 9, "process": "python3"}  # noqa: S104 (recorded)
+        survey(world, EL)["sockets"]["listening"].append(
+            {**held, "command": command, "age": 7200.0}
+        )
+        for port in node(world, EL)["node"]["ports"]:
+            if port["kind"] == "master":
+                port.update(error="EADDRINUSE", holder="python3 (pid 9)")
+        links = node(world, UB)["links"]
+        links["links"] = [r for r in links["links"] if r["kind"] != "master"]
+
+    return change
+
+
+def job_in_namespace(command: str) -> Break:
+    space = {"pid": 5, "commands": [command], "port_range": "32768 60999"}
+    return put("namespaces", [space])
+
+
+def lossy(world: World) -> None:
+    for record in node(world, EL)["links"]["links"]:
+        record.update(lost=4, segments=60)
+
+
+def slow(world: World) -> None:
+    rate = {"bytes": 100000, "seconds": 1.0, "complete": False, "lost": 0}
+    node(world, EL)["links"]["bandwidth"] = [{**rate, "node": UB, "mbit_s": 9000.0}]
+    node(world, UB)["links"]["bandwidth"] = [{**rate, "node": EL, "mbit_s": 8.1}]
+
+
+def reverse_path(world: World) -> None:
+    shut()(world)
+    for card in survey(world)["interfaces"]:
+        card["rp_filter"] = "1"
+    survey(world)["routes"]["10.78.5.11"]["dev"] = "eth0"
+    node(world)["started"]["listeners"]["counters"]["TcpExt.IPReversePathFilter"] = 9
+
+
+def physical(speed: int, name: str) -> Break:
+    def change(world: World) -> None:
+        for card in survey(world, name)["interfaces"]:
+            card.update(physical=True, speed=speed)
+
+    return change
+
+
+def wrong_master_name(world: World) -> None:
+    answers = node(world)["node"]["facts"]["names"]["plan"]
+    answers["el1"] = ["127.0.0.1"]
+
+
+def other_family(world: World) -> None:
+    survey(world)["environment"]["values"].pop("GLOO_SOCKET_IFNAME")
+    node(world)["node"]["facts"]["addresses"]["fd99::1"] = "eth1"
+    survey(world)["own_answers"] = ["fd99::1"]
+
+
+def unreachable(world: World) -> None:
+    world["nodes"][UB] = {"node": {"unreachable": True, "msg": "Connection timed out"}}
+
+
+def no_python(world: World) -> None:
+    world["nodes"][UB] = {"node": {"failed": True, "msg": "python3: not found"}}
+
+
+def no_probe(world: World) -> None:
+    node(world)["links"] = {"failed": True, "msg": "no space left"}
+
+
+EFA: Efa = {
+    "vendor": "Amazon EC2",
+    "instance": "i-0123456789abcdef0",
+    "pci": [{"slot": "0000:00:06.0", "driver": "efa"}],
+    "verbs": [{"name": "rdmap0s6", "state": "ACTIVE"}],
+    "driver_version": "2.13.0g",
+    "libfabric": {
+        "fi_info": "/opt/amazon/efa/bin/fi_info",
+        "version": "1.22.0amzn4.0",
+        "domains": ["rdmap0s6-rdm"],
+        "rc": 0,
+        "said": "",
+    },
+    "plugin": {"path": "/opt/amazon/ofi-nccl/lib64/libnccl-net.so", "elsewhere": "", "error": ""},
+    "environment": {},
+}
+
+
+def efa(**change: Any) -> Break:
+    """EFA on both nodes (what efa.observe makes of a whole one: test_efa.py), with a difference on one."""
+    return together(put("efa", EFA, EL, UB), lambda w: survey(w)["efa"].update(change))
+
+
+CHANGES: dict[str, tuple[str, str, Break]] = {
+    "half open": ("DG-101", UB, half),
+    "store shut": ("DG-105", EL, store_shut),
+    "other range": (
+        "DG-107",
+        UB,
+        unplanned(setting("net.ipv4.ip_local_port_range", "20000 30000")),
+    ),
+    "container": ("DG-108", UB, job_in_namespace("/usr/bin/torchrun train.py")),
+    "range small": ("DG-109", UB, setting("net.ipv4.ip_local_port_range", "50000 50009")),
+    "range full": (
+        "DG-110",
+        UB,
+        lambda w: survey(w)["sockets"].update(in_range=4000, time_wait=3900),
+    ),
+    "port in range": ("DG-112", EL, variable("MASTER_PORT", "50004", EL, UB)),
+    "second table": ("DG-113", UB, together(shut(), rule("extra", NEW, *DROP_RANGE))),
+    "between": ("DG-115", UB, shut(place="on_the_way")),
+    "efa": (
+        "DG-116",
+        UB,
+        together(
+            shut(place="on_the_way"),
+            put("rdma", rdma(vendor="0x1d0f"), EL, UB),
+            put("limits", {"memlock": -1}, EL, UB),
+        ),
+    ),
+    "rdma beside": (
+        "DG-117",
+        UB,
+        together(shut(), put("rdma", rdma(), EL, UB), put("limits", {"memlock": -1}, EL, UB)),
+    ),
+    "gids": (
+        "DG-118",
+        UB,
+        together(
+            put("rdma", rdma(), EL),
+            put("rdma", rdma(types=())),
+            put("limits", {"memlock": -1}, EL, UB),
+        ),
+    ),
+    "ifname everywhere": ("DG-119", EL, variable("GLOO_SOCKET_IFNAME", "eth9", EL, UB)),
+    "ifname one": ("DG-120", UB, variable("NCCL_SOCKET_IFNAME", "=eth9")),
+    "ifname lo": ("DG-121", UB, variable("GLOO_SOCKET_IFNAME", "lo")),
+    "own foreign": ("DG-123", UB, put("own_answers", ["203.0.113.9"])),
+    "master loopback": ("DG-124", UB, wrong_master_name),
+    "master loopback by variable": ("DG-124", UB, master_addr("el1", "127.0.0.1")),
+    "localhost": ("DG-125", UB, master_addr("localhost", "127.0.0.1")),
+    "nobody": ("DG-126", UB, master_addr("10.78.5.99", "10.78.5.99")),
+    "another node": ("DG-126", UB, master_addr("10.78.5.12", "10.78.5.12")),
+    "unknown": ("DG-127", UB, master_addr("no-such-node")),
+    "master port": ("DG-128", UB, variable("MASTER_PORT", "29999")),
+    "stale job": ("DG-130", EL, listener("python3 -m torch.distributed.run train.py")),
+    "world size": ("DG-131", UB, variable("WORLD_SIZE", "3")),
+    "nnodes": ("DG-131", EL, variable("NNODES", "4", EL, UB)),
+    "node rank": ("DG-132", UB, variable("NODE_RANK", "0")),
+    "oom": ("DG-133", UB, killed()),
+    "nccl interface": (
+        "DG-134",
+        UB,
+        together(
+            variable("NCCL_SOCKET_IFNAME", "docker"),
+            lambda w: survey(w)["interfaces"].append(
+                {
+                    **survey(w)["interfaces"][-1],
+                    "name": "docker0",
+                    "index": 99,
+                    "addresses": ["172.17.0.1/16"],
+                }
+            ),
+        ),
+    ),
+    "family": ("DG-136", UB, other_family),
+    "loss": ("DG-138", EL, lossy),
+    "slow": ("DG-139", UB, slow),
+    "duplicate": ("DG-140", UB, put("duplicates", ["02:00:00:00:00:99"])),
+    "rp filter": ("DG-141", UB, reverse_path),
+    "neighbours": (
+        "DG-142",
+        UB,
+        put(
+            "kernel_log", event("neighbour table", "neighbour: arp_cache: neighbor table overflow!")
+        ),
+    ),
+    "conntrack": (
+        "DG-143",
+        UB,
+        together(
+            setting("net.netfilter.nf_conntrack_max", "65536"),
+            setting("net.netfilter.nf_conntrack_count", "65500"),
+        ),
+    ),
+    "backlog": ("DG-144", UB, setting("net.core.somaxconn", "1")),
+    "dns": ("DG-145", UB, put("reverse", {"10.78.5.11": None})),
+    "memlock": (
+        "DG-148",
+        UB,
+        together(
+            put("rdma", rdma(), EL, UB),
+            put("limits", {"memlock": -1}, EL),
+            put("limits", {"memlock": 65536}),
+        ),
+    ),
+    "gpu count": ("DG-149", UB, together(put("gpus", gpus(8), EL), put("gpus", gpus(7)))),
+    "gpu driver": ("DG-149", UB, together(put("gpus", gpus(8), EL), put("gpus", gpus(8, "535.2")))),
+    "xid": ("DG-149", UB, put("kernel_log", event("gpu", "NVRM: Xid (PCI:0000:01:00): 79"))),
+    "proxy": ("DG-150", UB, variable("https_proxy", "http://proxy:3128")),
+    "selinux": (
+        "DG-151",
+        UB,
+        put(
+            "selinux",
+            {
+                "mode": "enforcing",
+                "denials": [{"command": "python3", "age": 3.0, "text": "avc: denied"}],
+            },
+        ),
+    ),
+    "unreachable": ("DG-201", UB, unreachable),
+    "no python": ("DG-202", UB, no_python),
+    "no probe": ("DG-203", UB, no_probe),
+    "runtime": (
+        "DG-214",
+        UB,
+        lambda w: survey(w)["firewalld"]["zones"]["fullmesh"]["runtime"]["ports"].append("7/tcp"),
+    ),
+    "speed": ("DG-239", UB, together(physical(100000, EL), physical(1000, UB))),
+    "shm": ("DG-248", UB, put("shm", {"size": 16 << 20, "free": 15 << 20})),
+    "rdma port": (
+        "DG-249",
+        UB,
+        together(
+            put("rdma", rdma(), EL),
+            put("rdma", rdma("DOWN")),
+            put("limits", {"memlock": -1}, EL, UB),
+        ),
+    ),
+}
+
+
+def running(rank: int, name: str) -> Break:
+    """A rank of a job of two runs on a node."""
+    job: Job = {
+        "pid": 9,
+        "command": "python3",
+        "age": 9.0,
+        "environment": {
+            "RANK": str(rank),
+            "WORLD_SIZE": "2",
+            "MASTER_PORT": "29500",
+            "MASTER_ADDR": "10.78.5.11",
+        },
+    }
+    return put("jobs", [job], name)
+
+
+CHANGES |= {
+    "rank missing": ("DG-132", EL, running(0, EL)),
+    "efa driver": ("EF-101", UB, efa(pci=[{"slot": "0000:00:06.0", "driver": ""}])),
+    "efa libfabric": ("EF-102", UB, efa(libfabric={})),
+    "efa provider": (
+        "EF-103",
+        UB,
+        efa(libfabric={"fi_info": "/usr/bin/fi_info", "rc": 61, "said": "fi_getinfo: -61"}),
+    ),
+    "efa plugin": ("EF-104", UB, efa(plugin={"path": "", "elsewhere": ""})),
+    "efa plugin broken": (
+        "EF-105",
+        UB,
+        efa(plugin={"path": "/x.so", "elsewhere": "", "error": "undefined symbol"}),
+    ),
+    "efa on one": ("EF-106", UB, efa(pci=[], verbs=[])),
+    "efa version": ("EF-107", EL, efa(driver_version="2.10.0")),
+    "efa switched off": ("EF-108", UB, efa(environment={"FI_PROVIDER": "tcp"})),
+}
+# By code, or by the name of a change where the code is an error as a rule.
+WARNINGS = {"rank missing", "DG-150", "DG-239", "DG-214", "EF-107"}
+WITHOUT_A_VALUE = {"EF-102", "EF-104", "EF-106"}  # what is wrong is that nothing is there
+# Made by recording a real fault: what no change of a healthy recording tells.
+REAL = {
+    "zone-reject": ("VC-202", UB),
+    "wrong-zone": ("DG-114", UB),
+    "range-drop": ("DG-113", UB),
+    "rp-filter": ("DG-141", UB),
+    "stale-job": ("DG-130", EL),
+    "netns": ("DG-108", UB),
+    "mtu": ("VC-208", UB),
+    "loss": ("DG-138", EL),
+}

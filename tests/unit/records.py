@@ -1,0 +1,169 @@
+"""What modules returned on lab nodes, read by their types; and the way back: whatever a test changes is read again.
+
+``recorded/ladder/NAME.json`` is what ladder_node returned (tests/support/record_ladder.yml), ``NAME-gpus.json`` what
+ladder_gloo collected of ranks that got to the top (tests/support/record_ranks.py), ``recorded/diagnose`` what whole
+diagnoses were made of.
+"""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from fullmesh import contract
+from fullmesh.diagnose import judge
+from fullmesh.filters.verify_cluster import PARTS
+from fullmesh.model.plan import derive
+from fullmesh.model.types import Plan
+from fullmesh.observed.ladder import Look, Probe
+from fullmesh.observed.ranks import Collected
+from fullmesh.result import build as builder
+from fullmesh.verify.model import NodeSaid, Seen
+
+RECORDED = Path(__file__).parent / "recorded"
+EL1, UBUNTU1 = "el1", "ubuntu1"
+# Both sets of records are of nodes with these names; their networks differ in one number.
+DIAGNOSED, VERIFIED = "10.78.5.", "10.78.2."
+
+
+def diagnosis(name: str) -> dict[str, Any]:
+    """What real nodes said, and the plan of that run."""
+    held: dict[str, Any] = json.loads(
+        gzip.decompress((RECORDED / f"diagnose/{name}.json.gz").read_bytes())
+    )
+    return held
+
+
+def said(name: str) -> Look:
+    """What ladder_node returned on a node of the lab."""
+    return contract.read(Look, json.loads((RECORDED / f"ladder/{name}.json").read_text()))
+
+
+def climbed(name: str, ranks: list[int]) -> Collected:
+    """What ladder_gloo collected: the one rank that was recorded, as often as the plan has ranks."""
+    found = contract.read(
+        Collected, json.loads((RECORDED / f"ladder/{name}-gpus.json").read_text())
+    )
+    (rank,) = found["ranks"].values()
+    found["ranks"] = {str(number): copy.deepcopy(rank) for number in ranks}
+    found["ended"]["codes"] = dict.fromkeys(found["ranks"], 0)
+    found["ended"]["load"] = 0.5  # of the machine that recorded it, which had other work as well
+    found["doing"] = dict.fromkeys(found["ranks"], "done")
+    return found
+
+
+def mac(node: Look) -> str:
+    """The hardware address of the cluster interface."""
+    facts = node["facts"]
+    cards = facts["survey"]["interfaces"]
+    return next(card["mac"] for card in cards if card["name"] == facts["interface"]["name"])
+
+
+def probes(nodes: dict[str, Look]) -> dict[str, Any]:
+    """The links and listeners of the healthy diagnosis, as if these nodes had been its nodes."""
+    recorded = diagnosis("healthy")["nodes"]
+    text = json.dumps(recorded).replace(DIAGNOSED, VERIFIED)
+    for name, node in nodes.items():
+        text = text.replace(mac(recorded[name]["node"]), mac(node))
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def cluster(ranks: int = 1) -> Seen:
+    """The two recorded nodes, verified. Links and listeners are those of the healthy diagnosis."""
+    held = {name: said(name) for name in (EL1, UBUNTU1)}
+    probed = probes(held)
+    hosts = {}
+    for name, told in held.items():
+        (address,) = (
+            one
+            for one, card in told["facts"]["addresses"].items()
+            if card == told["facts"]["interface"]["name"] and ":" not in one
+        )
+        hosts[name] = {
+            "fullmesh_address": f"{address}/24",
+            "fullmesh_interface": told["facts"]["interface"]["name"],
+            "fullmesh_local_ranks": ranks,
+        }
+    made = derive(hosts)
+    nodes: dict[str, Any] = {}
+    for name, told in held.items():
+        survey = told["facts"]["survey"]
+        # what follows from the number of ranks, and a container's 64 MB of shared memory, which no GPU box has
+        survey["environment"]["values"]["WORLD_SIZE"]["value"] = str(made["world_size"])
+        survey["shm"] = {"size": 64 << 30, "free": 64 << 30}
+        nodes[name] = {
+            "node": told,
+            **{
+                part: contract.answer(PARTS[part], probed[name][part])
+                for part in ("links", "started")
+            },
+            "gloo": climbed(name, made["nodes"][name]["ranks"]),
+        }
+    return read_again(Seen(plan=made, nodes=nodes, inventory="inv"))
+
+
+def read_again(seen: Seen) -> Seen:
+    """The same, as the strict reader reads it.
+
+    Raises:
+        ContractError: a change made of it what no module returns.
+    """
+    nodes = {
+        name: {part: contract.read(PARTS[part], value) for part, value in node.items()}
+        for name, node in seen.nodes.items()
+    }
+    plan = contract.read(Plan, json.loads(json.dumps(seen.plan)))
+    outside = contract.read(Probe, seen.outside) if seen.outside else {}
+    return replace(
+        seen, plan=plan, nodes=cast("dict[str, NodeSaid]", nodes), outside=cast("Any", outside)
+    )
+
+
+def verified(seen: Seen) -> dict[str, Any]:
+    """The result of a verification that saw this."""
+    run = builder.Run(
+        "20260102T030405Z-abcd", "2026-01-02T03:04:05+00:00", "2026-01-02T03:04:15+00:00"
+    )
+    return builder.build(read_again(seen), run)
+
+
+World = dict[
+    str, Any
+]  # the plan of a diagnosis, and what each node said: {"plan": ..., "nodes": {NAME: {PART: ...}}}
+
+
+def world(name: str) -> World:
+    """A recorded diagnosis, read by its types."""
+    held = diagnosis(name)
+    return {"plan": contract.read(Plan, held["plan"]), "nodes": answers(held["nodes"])}
+
+
+def answers(nodes: dict[str, Any]) -> dict[str, Any]:
+    """What modules returned, read by their types; where one did not end well, Ansible's own words."""
+    return {
+        name: {part: contract.answer(PARTS[part], told) or told for part, told in parts.items()}
+        for name, parts in nodes.items()
+    }
+
+
+ABOUT = judge.About(
+    run="20260102T030405Z-abcd",
+    started="2026-01-02T03:04:05+00:00",
+    finished="2026-01-02T03:04:08+00:00",
+    inventory="inv",
+)
+
+
+def diagnosed(held: World) -> dict[str, Any]:
+    """The result of a diagnosis that saw this.
+
+    Raises:
+        ContractError: a change made of it what no module returns.
+    """
+    plan = contract.read(Plan, json.loads(json.dumps(held["plan"])))
+    return judge.result(plan, answers(held["nodes"]), ABOUT)

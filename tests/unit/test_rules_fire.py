@@ -1,0 +1,149 @@
+"""Every rule of verification and of diagnosis fires for what modules really return.
+
+A recorded answer, or a typed change of one (verify_changes.py, diagnose_changes.py), makes exactly one code; a rule
+that none of them makes fire, or a code that none of them gives, fails here. So does a rule that reads a field that no
+module writes: the change that would make it fire is refused by the strict reader.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import diagnose_changes
+import pytest
+import records
+import verify_changes
+from verify_changes import with_gpus
+
+from fullmesh import contract
+from fullmesh.diagnose import codes as diagnose_codes
+from fullmesh.diagnose import judge, rules
+from fullmesh.diagnose.rules import cloud
+from fullmesh.ec2 import efa
+from fullmesh.verify import cards, gpu, ladder, node, pairs, ranks
+from fullmesh.verify.model import Seen
+
+# What no answer of a node makes, and why.
+ELSEWHERE = {
+    "VC-305": "ladder_gloo refuses by itself (test_ladder_ranks.py)",
+    "VC-307": "made of an answer that its type refuses (test_contract.py)",
+    "VC-701": "a setting of the role (test_verify_cluster.py)",
+    "VC-702": "a setting of the role (test_verify_cluster.py)",
+    "EF-109": "explain-log's word for a line that is harmless (test_efa.py)",
+}
+OTHER_RULES = {
+    node.rule_form: "an answer that its type refuses (test_contract.py)",
+    cloud.security_groups: "AWS's answers, not a node's (test_diagnose_cloud.py)",
+}
+VERIFICATION = (*node.RULES, *pairs.RULES, *cards.CARD_RULES, *gpu.JOB_RULES, *ranks.RULES)
+
+
+@cache
+def nodes_with_gpus() -> Seen:
+    with TemporaryDirectory() as folder:
+        return with_gpus(Path(folder))
+
+
+def changed(name: str) -> Seen:
+    seen = copy.deepcopy(nodes_with_gpus())
+    verify_changes.CHANGES[name][1](seen)
+    return records.read_again(seen)
+
+
+@cache
+def healthy() -> records.World:
+    return records.world("healthy")
+
+
+def broken(name: str) -> records.World:
+    world = copy.deepcopy(healthy())
+    diagnose_changes.CHANGES[name][2](world)
+    return world
+
+
+def test_records_that_nobody_changed_have_no_finding() -> None:
+    found = records.verified(nodes_with_gpus())
+    assert (found["verdict"], found["findings"]) == ("ok", [])
+    assert {rung["status"] for rung in found["rungs"]} == {"passed"}
+    assert records.diagnosed(healthy())["findings"] == []
+
+
+@pytest.mark.parametrize("name", verify_changes.CHANGES)
+def test_one_change_gives_exactly_its_code(name: str) -> None:
+    code, _ = verify_changes.CHANGES[name]
+    found = records.verified(changed(name))
+    assert {finding["code"] for finding in found["findings"]} == {code}
+    finding = found["findings"][0]
+    assert finding["node"]
+    assert finding["fix"]
+    if code in verify_changes.WARNINGS:
+        assert (found["verdict"], finding["severity"]) == ("ok", "warning")
+    else:
+        assert found["verdict"] == "failed"
+        assert found["failed_rungs"][0] == finding["rung"]
+
+
+@pytest.mark.parametrize("name", diagnose_changes.CHANGES)
+def test_one_fault_is_one_finding(name: str) -> None:
+    code, where, _ = diagnose_changes.CHANGES[name]
+    found = records.diagnosed(broken(name))
+    assert [f["code"] for f in found["findings"]] == [code]
+    (finding,) = found["findings"]
+    assert finding["node"] == where
+    assert finding["seen"] or code in diagnose_changes.WITHOUT_A_VALUE
+    assert finding["fix"]
+    mild = not diagnose_changes.WARNINGS.isdisjoint((code, name))
+    assert found["exit_code"] == (0 if mild else 1)
+    assert finding["severity"] == ("warning" if mild else "error")
+
+
+def test_every_code_is_given_by_a_record() -> None:
+    given = {code for code, _ in verify_changes.CHANGES.values()}
+    given |= {code for code, _, _ in diagnose_changes.CHANGES.values()}
+    given |= {code for code, _ in diagnose_changes.REAL.values()}
+    listed = ladder.CODES.keys() | diagnose_codes.CODES.keys() | efa.CODES.keys()
+    assert listed - given == ELSEWHERE.keys()
+
+
+def silent(rules_: Iterable[Callable[..., Any]], worlds: Iterable[Any]) -> set[str]:
+    """The rules that fire for none of these."""
+    quiet = set(rules_)
+    for one in worlds:
+        quiet -= {rule for rule in quiet if any(True for _ in rule(one))}
+    return {f"{rule.__module__}.{rule.__qualname__}" for rule in quiet - OTHER_RULES.keys()}
+
+
+def test_every_rule_of_verification_fires() -> None:
+    assert silent(VERIFICATION, map(changed, verify_changes.CHANGES)) == set()
+
+
+def test_every_rule_of_diagnosis_fires() -> None:
+    worlds = itertools.chain(
+        map(broken, diagnose_changes.CHANGES), map(records.world, diagnose_changes.REAL)
+    )
+    looks = (
+        judge.look_at(one["plan"], records.answers(one["nodes"]), records.ABOUT) for one in worlds
+    )
+    assert silent(rules.RULES, looks) == set()
+
+
+def test_a_rule_that_reads_what_no_module_writes_is_found() -> None:
+    """What this file is for: the survey once stood elsewhere, and no GPU rule ever saw a GPU."""
+
+    def rule_elsewhere(seen: Seen) -> Any:
+        yield from seen.nodes["el1"]["node"].get("gpus", {}).get("cards", [])  # type: ignore[call-overload]
+
+    assert silent([rule_elsewhere], [nodes_with_gpus()]) != set()
+
+
+def test_a_change_that_no_module_could_return_is_refused() -> None:
+    seen = copy.deepcopy(nodes_with_gpus())
+    seen.nodes["el1"]["node"]["gpus"] = {"cards": []}  # type: ignore[typeddict-unknown-key]
+    with pytest.raises(contract.ContractError, match=r"\$\.gpus: unknown field"):
+        records.verified(seen)

@@ -1,0 +1,337 @@
+"""Typed changes of what recorded nodes said, one for each way in which a rule of verification fires.
+
+A change edits the answers as the strict reader gave them; `records.verified` reads them again, so a shape that no
+module returns is refused (ContractError) and proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from ansible.module_utils.fullmesh.survey import job
+from gpu_samples import XID, Machine, give, gpus_of, rdma, smi, survey, torch_for, without_gpus
+from records import EL1, UBUNTU1, cluster
+
+from fullmesh.observed.ladder import Facts, Pair, Probe, Verdict
+from fullmesh.verify.model import Seen
+
+Change = Callable[[Seen], Any]
+ON = {"persistence_mode": "Enabled"}
+A10G = Machine(smi(**ON), bus=1)
+WRONG = {"text": "got 1", "seen": "1", "expected": "2"}
+BAD_TESTS = "# Out of bounds values : 50 FAILED\n# Avg bus bandwidth    : 0.4\n"
+
+
+def with_gpus(folder: Path, ranks: int = 1, **machines: Machine) -> Seen:
+    """The recorded nodes with a GPU each, or with those given, and torch for CUDA."""
+    seen = cluster(ranks)
+    give(seen, folder, **{EL1: A10G, UBUNTU1: A10G, **machines})
+    torch_for(seen, "cuda", "11.7")
+    return seen
+
+
+# --- what is changed --------------------------------------------------------------------------------
+
+
+def facts(seen: Seen, name: str = UBUNTU1) -> Facts:
+    return seen.nodes[name]["node"]["facts"]
+
+
+def links(seen: Seen, source: str, target: str, *kinds: str) -> list[Pair]:
+    wanted = kinds or ("sample", "range", "master", "rendezvous")
+    found = seen.nodes[source]["links"]["links"]
+    return [r for r in found if r["node"] == target and r["kind"] in wanted]
+
+
+def block(
+    seen: Seen, source: str, target: str, word: Verdict, *kinds: str, taps: str = "asked"
+) -> None:
+    """Block a direction; *taps*: how far the packets come (left, asked, answered, back)."""
+    pair = f"{seen.address(source)}>{seen.address(target)}"
+    watched: tuple[tuple[str, Literal["asked", "answered"], str], ...] = (
+        (source, "asked", "left asked answered back"),
+        (target, "asked", "asked answered back"),
+        (target, "answered", "answered back"),
+        (source, "answered", "back"),
+    )
+    shut = links(seen, source, target, *kinds)
+    for record in shut:
+        record.update(verdict=word, errno="", ms=0.0, rtt_ms=0.0, offset=None)
+    for watcher, what, needs in watched:
+        report = seen.nodes[watcher]["started"]["listeners"][what]
+        open_ = set(report.get(pair, [])) - {record["port"] for record in shut}
+        came = {record["port"] for record in shut} if taps in needs.split() else set()
+        report[pair] = sorted(open_ | came)
+
+
+def stop_rank(seen: Seen, step: str, state: str, name: str = UBUNTU1, /, **more: Any) -> None:
+    """Let the rank of a node end at a step; *more* goes into its last line."""
+    rank = str(seen.plan["nodes"][name]["ranks"][0])
+    gloo = seen.nodes[name]["gloo"]
+    held = gloo["ranks"][rank]
+    at = next(i for i, e in enumerate(held["events"]) if e["step"] == step)
+    held["events"] = held["events"][: at + 1]
+    gloo["ended"]["codes"] = {} if state == "hung" else {rank: -11 if state == "died" else 1}
+    if state == "hung":
+        gloo["ended"]["killed"] = [int(rank)]
+    elif state != "died":
+        event: dict[str, Any] = {
+            "step": step,
+            "state": state,
+            "seconds": 1.0,
+            "text": "",
+            "data": {},
+        }
+        held["events"].append({**event, **more})  # type: ignore[typeddict-item]
+
+
+def told(seen: Seen, step: str, name: str = UBUNTU1) -> dict[str, Any]:
+    """What a step of a node's rank reported, to be changed."""
+    rank = str(seen.plan["nodes"][name]["ranks"][0])
+    events = seen.nodes[name]["gloo"]["ranks"][rank]["events"]
+    return next(e for e in events if e["step"] == step and e["state"] == "ok")["data"]
+
+
+def hold_port(seen: Seen) -> None:
+    for port in seen.nodes[EL1]["node"]["ports"]:
+        if port["kind"] == "master":
+            port.update(error="EADDRINUSE", holder="python3 (pid 7)")
+
+
+def no_sample(seen: Seen) -> None:
+    seen.nodes[EL1]["node"]["ports"][0].update(port=0, error="EADDRINUSE")
+
+
+def sample_elsewhere(seen: Seen) -> None:
+    seen.nodes[EL1]["node"]["ports"][0]["port"] = 40000
+
+
+def move_clock(seen: Seen, seconds: float) -> None:
+    """Peers measure that the last node's clock is ahead."""
+    for name in seen.plan["nodes"]:
+        for record in links(seen, name, UBUNTU1):
+            record["offset"] = seconds
+        for record in links(seen, UBUNTU1, name):
+            record["offset"] = -seconds
+
+
+def lose_rank(seen: Seen) -> None:
+    seen.nodes[UBUNTU1]["gloo"]["ranks"]["1"] = {"events": [], "log": "No such file: python"}
+
+
+def nccl(seen: Seen, **change: Any) -> None:
+    seen.nodes[UBUNTU1]["node"]["nccl"].update(change)  # type: ignore[typeddict-item]
+
+
+def outside_record(seen: Seen, verdict: Verdict = "open") -> Pair:
+    """A try of a port that the plan does not open, like the recorded ones of the others."""
+    return {**links(seen, EL1, UBUNTU1)[0], "kind": "outside", "port": 8193, "verdict": verdict}
+
+
+def open_outside(seen: Seen) -> None:
+    seen.nodes[EL1]["links"]["links"].append(outside_record(seen))
+
+
+def outside(seen: Seen, **change: Any) -> Probe:
+    """What the controller says that tried the master port and got through."""
+    record: Pair = {**links(seen, UBUNTU1, EL1, "master")[0], "kind": "outside", **change}  # type: ignore[typeddict-item]
+    return {**seen.nodes[EL1]["links"], "links": [record]}
+
+
+def outsider(seen: Seen) -> None:
+    object.__setattr__(seen, "outside", outside(seen))
+
+
+def late(seen: Seen) -> None:
+    links(seen, EL1, UBUNTU1)[0].update(remark="connected, but the answer was late")
+
+
+def nccl_tests(text: str, code: int = 0) -> dict[str, Any]:
+    return {"applicable": True, "command": ["all_reduce_perf"], "code": code, "text": text}
+
+
+def slow_gpus(seen: Seen) -> None:
+    for name, rate in ((EL1, "370.1"), (UBUNTU1, "24.9")):
+        row = f"67108864 16777216 float sum -1 190.1 200.0 {rate} 0 190.0 200.1 {rate} 0"
+        text = f"{row}\n# Out of bounds values : 0 OK\n# Avg bus bandwidth    : {rate}\n"
+        told(seen, "nccl_tests", name).update(nccl_tests(text))
+
+
+def two_nccls(seen: Seen) -> None:
+    for name in seen.plan["nodes"]:
+        facts(seen, name)["versions"]["torch_nccl"] = "2.29.7"
+
+
+def busy(seen: Seen, load: float = 7.5) -> None:
+    """Every node was this busy when its ranks had ended."""
+    for node in seen.nodes.values():
+        node["gloo"]["ended"].update(load=load, cpus=2)
+
+
+def waited(seen: Seen) -> None:
+    busy(seen)
+    stop_rank(seen, "fsdp", "hung")
+
+
+def swap(**change: str) -> Change:
+    """Another field in what the second node's nvidia-smi prints."""
+    return machines(ubuntu1=Machine(smi(**{**ON, **change}), bus=1))
+
+
+def machines(**given: Machine) -> Change:
+    """Other hardware, as the survey's own reader sees it."""
+
+    def change(seen: Seen) -> None:
+        with TemporaryDirectory() as folder:
+            for name, machine in given.items():
+                survey(seen, name)["gpus"] = gpus_of(machine, Path(folder) / name)
+
+    return change
+
+
+def xid(seen: Seen) -> None:
+    survey(seen, UBUNTU1)["kernel_log"] = job.parse_kernel_log([XID], 1000.0)
+
+
+def infiniband(seen: Seen) -> None:
+    with TemporaryDirectory() as folder:
+        for name in (EL1, UBUNTU1):
+            survey(seen, name)["rdma"] = rdma(Path(folder) / name)
+            told(seen, "nccl", name)["said"] = [
+                "n:1:9 [0] NCCL INFO NET/Socket : Using [0]eth1:10.78.2.11<0>",
+                "n:1:9 [0] NCCL INFO Using network Socket",
+            ]
+
+
+def no_driver(seen: Seen, count: int = 1) -> None:
+    """GPUs on the bus that no driver has: the ranks see none."""
+    machines(el1=Machine(bus=count), ubuntu1=Machine(bus=count))(seen)
+    without_gpus(seen, "torch sees no GPU")
+
+
+def listeners(value: list[list[Any]]) -> Change:
+    return lambda s: told(s, "sockets").update(listeners=value)
+
+
+def stopped(step: str, state: str, **more: Any) -> Change:
+    return lambda s: stop_rank(s, step, state, **more)
+
+
+def wrong(step: str, **more: Any) -> Change:
+    return stopped(step, "wrong", **WRONG, **more)
+
+
+def verdict(word: Verdict, source: str = EL1, target: str = UBUNTU1) -> Change:
+    return lambda s: block(s, source, target, word)
+
+
+CHANGES: dict[str, tuple[str, Change]] = {
+    "address gone": ("VC-121", lambda s: facts(s)["addresses"].pop(s.address(UBUNTU1))),
+    "address elsewhere": (
+        "VC-122",
+        lambda s: facts(s)["addresses"].update({s.address(UBUNTU1): "eth0"}),
+    ),
+    "other host name": ("VC-123", lambda s: s.plan["nodes"][UBUNTU1].update(hostname="gpu7")),
+    "stale name": ("VC-101", lambda s: facts(s)["names"]["plan"].update(el1=["10.9.9.9"])),
+    "unknown name": ("VC-101", lambda s: facts(s)["names"]["plan"].update(el1=[])),
+    "silent name server": ("VC-101", lambda s: facts(s)["names"]["plan"].update(el1=None)),
+    "127.0.1.1": ("VC-102", lambda s: facts(s)["names"].update(own=["127.0.1.1"])),
+    "own name unknown": ("VC-102", lambda s: facts(s)["names"].update(own=[])),
+    "clock behind": ("VC-103", lambda s: move_clock(s, -20.0)),
+    "clock ahead": ("VC-103", lambda s: move_clock(s, 6.0)),
+    "other torch": ("VC-104", lambda s: facts(s)["versions"].update(torch="2.12.0+cpu")),
+    "other python": ("VC-104", lambda s: facts(s)["versions"].update(python="3.12.1")),
+    "other system nccl": ("VC-104", lambda s: nccl(s, version="2.27.3")),
+    "few files": ("VC-105", lambda s: facts(s)["limits"].update(nofile=4)),
+    "no carrier": ("VC-106", lambda s: facts(s)["interface"].update(up=False)),
+    "no pin": ("VC-107", lambda s: facts(s)["sysctls"].update(port_range="32768\t60999")),
+    "range reserved": (
+        "VC-108",
+        lambda s: facts(s)["sysctls"].update(reserved_ports="29400,50000-60000"),
+    ),
+    "master port taken": ("VC-109", hold_port),
+    "other mtu": ("VC-110", lambda s: facts(s)["interface"].update(mtu=9000)),
+    "a gpu less": ("VC-111", machines(ubuntu1=Machine())),
+    "other model": ("VC-111", machines(ubuntu1=Machine(smi("tesla-t4", **ON), bus=1))),
+    "other driver": ("VC-111", swap(driver_version="570.1")),
+    "ecc": ("VC-112", swap(dram_uncorrectable="2")),
+    "xid": ("VC-113", xid),
+    "few lanes": ("VC-114", swap(current_link_width="4x")),
+    "persistence": ("VC-115", swap(persistence_mode="Disabled")),
+    "other kernel": ("VC-116", lambda s: facts(s).update(kernel="6.2.0")),
+    "other zone": ("VC-116", lambda s: facts(s)["software"].update(time_zone="Europe/Berlin")),
+    "other cuda of the driver": ("VC-116", swap(cuda_version="11.8")),
+    "torch too new": ("VC-117", lambda s: torch_for(s, "cuda", "13.0")),
+    "two nccls": ("VC-118", two_nccls),
+    "drop": ("VC-201", verdict("dropped")),
+    "reject": ("VC-202", lambda s: block(s, EL1, UBUNTU1, "rejected", "sample", "range")),
+    "reset by firewall": (
+        "VC-203",
+        lambda s: block(s, UBUNTU1, EL1, "refused", "sample", "range"),
+    ),
+    "no route": ("VC-204", verdict("no_route")),
+    "cut off": ("VC-205", verdict("reset")),
+    "other source": ("VC-206", verdict("wrong_source")),
+    "stranger": ("VC-207", verdict("someone_else")),
+    "mtu hole": ("VC-208", verdict("mtu_black_hole")),
+    "late answer": ("VC-209", late),
+    "outside port": (
+        "VC-210",
+        lambda s: (object.__setattr__(s, "mode", "peers_only"), open_outside(s)),
+    ),
+    "outsider": ("VC-211", outsider),
+    "pin not real": ("VC-212", sample_elsewhere),
+    "no port given": ("VC-213", no_sample),
+    "store away": ("VC-301", stopped("store", "failed", text="DistNetworkError: timed out")),
+    "rendezvous away": ("VC-301", stopped("rendezvous", "failed", text="timed out")),
+    "no torch": ("VC-302", stopped("import", "failed", text="ModuleNotFoundError: torch")),
+    "segfault": ("VC-303", stopped("all_reduce", "died")),
+    "no interpreter": ("VC-304", lose_rank),
+    "processors": ("VC-306", waited),
+    "gloo fails": ("VC-401", stopped("init", "failed", text="connectFullMesh failed")),
+    "gloo hangs": ("VC-401", stopped("init", "hung")),
+    "wrong sum": ("VC-402", wrong("all_reduce")),
+    "barrier fails": ("VC-403", stopped("barrier", "failed", text="RuntimeError")),
+    "collective hangs": ("VC-403", stopped("bandwidth", "hung")),
+    "listener outside": ("VC-501", listeners([["10.78.2.12", 40001]])),
+    "listener on lo": ("VC-502", listeners([["127.0.0.1", 50001]])),
+    "nccl address": ("VC-601", lambda s: nccl(s, address="172.17.0.1")),
+    "nccl port": ("VC-602", lambda s: nccl(s, port=40000)),
+    "nccl fails": ("VC-603", lambda s: nccl(s, reason="refused", error="no socket interface")),
+    "nccl missing": ("VC-604", lambda s: nccl(s, version="", reason="missing")),
+    "no gpu": ("VC-711", wrong("gpus", check="gpus", ranks=[1])),
+    "nccl aborts": ("VC-712", stopped("nccl", "died")),
+    "nccl hangs": ("VC-712", stopped("nccl_sizes", "hung")),
+    "nccl sums wrong": ("VC-713", wrong("nccl_sizes", check="values")),
+    "nccl slow": ("VC-714", lambda s: told(s, "nccl_sizes")["sizes"][-1].update(bus_gbit_s=1.9)),
+    "slow for infiniband": ("VC-714", infiniband),
+    "nccl-tests fail": ("VC-715", lambda s: told(s, "nccl_tests").update(nccl_tests(BAD_TESTS))),
+    "nccl-tests break off": (
+        "VC-715",
+        lambda s: told(s, "nccl_tests").update(nccl_tests("Test NCCL failure", 3)),
+    ),
+    "nccl-tests hang": ("VC-715", stopped("nccl_tests", "failed", text="TimeoutExpired")),
+    "slow gpus": ("VC-716", slow_gpus),
+    "torch for cpus": ("VC-717", lambda s: torch_for(s, "cpu", "")),
+    "idle gpus": (
+        "VC-718",
+        machines(**{n: Machine(smi(count=4, **ON), bus=4) for n in (EL1, UBUNTU1)}),
+    ),
+    "no driver": ("VC-719", no_driver),
+    "other seed": ("VC-801", wrong("ddp", check="start")),
+    "sampler": ("VC-802", wrong("ddp", check="sampler")),
+    "other loss": ("VC-803", wrong("gpu_ddp", check="ranks")),
+    "not as alone": ("VC-804", wrong("ddp", check="reference")),
+    "amp": ("VC-805", wrong("gpu_amp", check="amp")),
+    "groups": ("VC-806", wrong("subgroups", check="reference")),
+    "fsdp": ("VC-807", wrong("fsdp", check="sharding")),
+    "training hangs": ("VC-808", stopped("subgroups", "hung")),
+    "training fails": ("VC-808", stopped("fsdp", "failed", text="RuntimeError")),
+}
+WARNINGS = {
+    *("VC-110", "VC-111", "VC-113", "VC-114", "VC-115", "VC-116", "VC-118"),
+    *("VC-209", "VC-714", "VC-716"),
+}
