@@ -223,7 +223,7 @@ def parts() -> list[list[Part]]:
             # amazon.aws against a mock of EC2 on 127.0.0.1
             Part("ec2", [*pytest, "-q", "-n", "2", "tests/ec2"], slow=True, less=WITHOUT_REST),
         ],
-        [Part("unit", [*pytest, "-q", "-n", "2"])],
+        [Part("unit", [*pytest, "-q", "-n", "2"], less=WITHOUT_REST)],
         # setuptools comes from the package index
         [Part("install", [*pytest, "-q", "tests/install"], slow=True)],
         # packages of the system's own (a browser), so not for --fast

@@ -252,12 +252,30 @@ def test_the_packages_of_a_branch(system: str, kind: str, is_open: bool, names: 
     ],
 )
 def test_settings_that_cannot_work(system: str, change: dict[str, Any], codes: list[str]) -> None:
-    found = core.faults(core.wish({**OPTIONS, **change}), offers(system))
+    found = core.faults(core.wish({**OPTIONS, **change}, offers(system)), offers(system))
     assert [fault.code for fault in found] == codes
 
 
+@pytest.mark.parametrize(
+    ("system", "is_open", "kind"),
+    [
+        (UBUNTU, True, "precompiled"),
+        (UBUNTU, False, "precompiled"),
+        (EL9, True, "dkms"),
+        (EL9, False, "precompiled"),
+        (EL10, True, "dkms"),
+        (EL10, False, "dkms"),
+    ],
+)
+def test_auto_is_a_kind_that_the_system_has(system: str, is_open: bool, kind: str) -> None:
+    options = {**OPTIONS, "nvidia_driver_kind": "auto", "nvidia_driver_open": is_open}
+    asked = core.wish(options, offers(system))
+    assert asked.kind == kind
+    assert core.faults(asked, offers(system)) == []
+
+
 def test_what_there_is_instead_is_said() -> None:
-    (fault,) = core.faults(core.wish(OPTIONS), offers(EL9))
+    (fault,) = core.faults(core.wish(OPTIONS, offers(EL9)), offers(EL9))
     assert "precompiled, nvidia_driver_open: false" in fault.step
     assert "dkms, nvidia_driver_open: true" in fault.step
 
@@ -371,7 +389,7 @@ def test_the_fabric_manager_runs_where_there_are_switches(
     ],
 )
 def test_dkms_without_tools(tools: dict[str, Any], words: str) -> None:
-    asked = core.wish({**OPTIONS, "nvidia_driver_kind": "dkms"})
+    asked = core.wish({**OPTIONS, "nvidia_driver_kind": "dkms"}, offers(UBUNTU))
     (fault,) = core.may_build(asked, node(tools=tools))
     assert (fault.code, words in fault.text) == ("ND-106", True)
-    assert core.may_build(core.wish(OPTIONS), node(tools=tools)) == []
+    assert core.may_build(core.wish(OPTIONS, offers(UBUNTU)), node(tools=tools)) == []

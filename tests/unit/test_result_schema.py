@@ -141,6 +141,7 @@ WORDS = {
 }
 
 
+@pytest.mark.rest  # 30 s of a processor, for a schema that rarely changes
 def test_whatever_is_changed_old_and_new_schema_and_the_reader_agree() -> None:
     document = small()
     told = {True: 0, False: 0}

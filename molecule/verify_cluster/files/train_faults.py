@@ -1,4 +1,4 @@
-"""Break one thing in rung L7 or L8 and print what the ranks say of it: ``train_faults.py``.
+"""Break one thing in rung L7 or L8 and print what the ranks say of it: ``train_faults.py [CASE...]``.
 
 The ranks' own program, which lies beside this file, with one function of it replaced on one rank (or on
 all). torch is imported once, then every case forks its ranks: a case costs tenths of a second.
@@ -265,10 +265,11 @@ def telling(lines: list[Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Every case, as JSON."""
+    """The cases that are named, or all, as JSON."""
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     os.environ["STORE_PORT"] = str(store.port)
-    found = {name: telling(case(name, *how)) for name, how in CASES.items()}
+    wanted = sys.argv[1:] or list(CASES)
+    found = {name: telling(case(name, *CASES[name])) for name in wanted}
     found["gpus"] = telling(case("gpus", 2, [], lambda: None))
     found["a pickle ran"] = RAN.exists()
     pickle.loads(pickle.dumps(Weapon()))  # noqa: S301 (our own, to show that it is one)

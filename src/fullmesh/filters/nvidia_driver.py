@@ -11,17 +11,20 @@ from fullmesh.roles import nvidia_driver as core
 
 def nvidia_driver_faults(options: Any, offers: Any) -> list[str]:
     """Coded sentences: what is wrong with the settings."""
-    return [str(fault) for fault in core.faults(core.wish(plain(options)), plain(offers))]
+    there = plain(offers)
+    return [str(fault) for fault in core.faults(core.wish(plain(options), there), there)]
 
 
-def nvidia_driver_may_build(options: Any, gpu: Any) -> list[str]:
+def nvidia_driver_may_build(options: Any, offers: Any, gpu: Any) -> list[str]:
     """Coded sentences: what is missing to build the modules."""
-    return [str(fault) for fault in core.may_build(core.wish(plain(options)), plain(gpu))]
+    asked = core.wish(plain(options), plain(offers))
+    return [str(fault) for fault in core.may_build(asked, plain(gpu))]
 
 
 def nvidia_driver_probes(options: Any, offers: Any) -> list[str]:
     """The packages whose versions show what is installed."""
-    return core.probes(core.wish(plain(options)), plain(offers))
+    there = plain(offers)
+    return core.probes(core.wish(plain(options), there), there)
 
 
 def nvidia_driver_plan(options: Any, offers: Any, gpu: Any, packages: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ CODES: dict[str, str] = {
     "ND-112": "the driver takes effect at the next reboot (note)",
 }
 BRANCH = re.compile(r"[1-9][0-9]{2}")
-PRECOMPILED, DKMS = "precompiled", "dkms"
+AUTO, PRECOMPILED, DKMS = "auto", "precompiled", "dkms"
 NO_FABRIC = ("", "N/A")
 
 
@@ -49,11 +49,21 @@ class Wish:
     key_enrolled: bool = False
 
 
-def wish(options: Mapping[str, Any]) -> Wish:
-    """Read the role's settings."""
+def kind_of(options: Mapping[str, Any], offers: Mapping[str, Any]) -> str:
+    """What ``auto`` stands for: modules that are built and signed, where the system has them for what is asked."""
+    kind = str(options["nvidia_driver_kind"])
+    if kind != AUTO:
+        return kind
+    which = "open" if options["nvidia_driver_open"] else "closed"
+    ready = offers["packages"].get(PRECOMPILED, {}).get(which)
+    return PRECOMPILED if ready or options["nvidia_driver_packages"] else DKMS
+
+
+def wish(options: Mapping[str, Any], offers: Mapping[str, Any]) -> Wish:
+    """Read the role's settings, on a system that has *offers*."""
     return Wish(
         branch=str(options["nvidia_driver_branch"]),
-        kind=str(options["nvidia_driver_kind"]),
+        kind=kind_of(options, offers),
         open=bool(options["nvidia_driver_open"]),
         fabric=str(options["nvidia_driver_fabric_manager"]),
         packages=tuple(str(name) for name in options["nvidia_driver_packages"]),
@@ -210,7 +220,7 @@ def plan(
         ``faults`` (coded sentences), ``install`` and ``build`` (packages, empty when they are there), ``services``,
         ``fabric`` and ``reboot`` (why, or empty).
     """
-    asked = wish(options)
+    asked = wish(options, offers)
     release = str(gpu["kernel"])
 
     def full(listed: Sequence[Any]) -> list[str]:
