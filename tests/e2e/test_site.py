@@ -228,6 +228,7 @@ def test_settings_of_all_roles_are_refused_at_once_before_any_node_is_touched(
         "selinux_mode=strict",
         "kernel_tuning_nofile=12",
         "nvidia_driver_manage=true",  # and no branch named
+        "nvidia_driver_kind=precompiled",  # EL has no open modules of this kind
         "monitoring_tools_manage=true",
         "monitoring_tools_packages=htop",
         "torch_runtime_accelerator=rocm6.4",
