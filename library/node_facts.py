@@ -15,6 +15,10 @@ options:
     description: The digest of the inputs that this run has for the node. Empty skips the comparison.
     type: str
     default: ""
+  venv:
+    description: Where the role torch_runtime links its environment; the room beside it is looked at.
+    type: path
+    default: /opt/fullmesh/venv
 author: [Fullmesh]
 attributes:
   check_mode: {support: full, description: Only reads.}
@@ -60,8 +64,8 @@ if TYPE_CHECKING:
     from ansible.module_utils.fullmesh.schema.node import Observations
 
 
-def observations() -> Observations:
-    """What Fullmesh looks at on a node; sizes in bytes, times in seconds."""
+def observations(venv: str) -> Observations:
+    """What Fullmesh looks at on a node; sizes in bytes, times in seconds; *venv*: where the environment is linked."""
     seen = accelerators.observe()
     return {
         "epoch": time.time(),
@@ -70,9 +74,10 @@ def observations() -> Observations:
         "interfaces": node.interfaces(),
         "listening_ports": node.listening_ports(),
         "free_bytes": {
-            path: node.free_bytes(path) for path in ("/opt/fullmesh", "/var/lib/fullmesh")
+            path: node.free_bytes(path) for path in (os.path.dirname(venv), "/var/lib/fullmesh")
         },
-        "torch_there": os.path.exists("/opt/fullmesh/venv/fullmesh.json"),
+        "venv": venv,
+        "torch_there": os.path.exists(venv + "/fullmesh.json"),
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "container": node.container(),
         "gpus": seen["nvidia_shown"],
@@ -87,7 +92,7 @@ def observations() -> Observations:
     }
 
 
-def facts() -> dict[str, Any]:
+def facts(venv: str) -> dict[str, Any]:
     """The facts that the roles use, by Ansible's names."""
     system: dict[str, Any] = dict(node.parse_os_release(node.read("/etc/os-release")))
     system.update(
@@ -104,7 +109,7 @@ def facts() -> dict[str, Any]:
                 "version": {"major": sys.version_info[0], "minor": sys.version_info[1]},
             },
             "python_version": platform.python_version(),
-            "fullmesh": observations(),
+            "fullmesh": observations(venv),
         }
     )
     return system
@@ -113,14 +118,18 @@ def facts() -> dict[str, Any]:
 def main() -> None:
     """Read, compare, return."""
     module = AnsibleModule(
-        argument_spec={"digest": {"type": "str", "default": ""}}, supports_check_mode=True
+        argument_spec={
+            "digest": {"type": "str", "default": ""},
+            "venv": {"type": "path", "default": "/opt/fullmesh/venv"},
+        },
+        supports_check_mode=True,
     )
     digest = module.params["digest"]
     drift = manifest.drift(digest) if digest else []
     notes = manifest.notes() if digest and not drift else []
     module.exit_json(
         changed=False,
-        ansible_facts=facts(),
+        ansible_facts=facts(module.params["venv"]),
         drift=drift,
         notes=notes,
         resolved=manifest.resolved(),

@@ -5,6 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+TRUE, FALSE = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
+
+
+def truth(value: object) -> bool | None:
+    """A switch of an inventory, which arrives as text from ``-e`` and INI files; None for what is none."""
+    text = str(value).lower()
+    return text in TRUE if text in TRUE + FALSE else None
+
 
 def plain(value: Any) -> Any:
     """The value as JSON has it; whatever JSON does not know becomes its text."""

@@ -61,7 +61,14 @@ def test_a_role_asks_the_plan_and_else_the_machine() -> None:
 
 @pytest.mark.parametrize(
     ("extra", "count"),
-    [({}, 0), (None, 0), ({auto.VISIBLE: "0,1"}, 2), ({auto.VISIBLE: ""}, 0), ("text", 0)],
+    [
+        ({}, None),
+        (None, None),
+        ("text", None),
+        ({auto.VISIBLE: "0,1"}, 2),
+        ({auto.VISIBLE: ""}, 0),
+        ({auto.VISIBLE: "-1"}, 0),
+    ],
 )
-def test_how_many_gpus_are_left_to_jobs(extra: object, count: int) -> None:
+def test_how_many_gpus_are_left_to_jobs(extra: object, count: int | None) -> None:
     assert auto.visible(extra) == count

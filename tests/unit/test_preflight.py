@@ -275,6 +275,9 @@ def test_a_driver_that_shall_be_installed_counts() -> None:
 def test_gpus_that_jobs_shall_not_use_get_no_rank() -> None:
     hidden = {"cluster_env_extra": {"CUDA_VISIBLE_DEVICES": "0,1"}}
     assert settled(gpus(8), made=derived(hidden))["world_size"] == 4
+    for none in ("", "-1"):
+        left = derived({"cluster_env_extra": {"CUDA_VISIBLE_DEVICES": none}})
+        assert settled(gpus(8), made=left)["world_size"] == 2
     assert settled(gpus(8, held="vfio-pci", shown=0))["resolved"]["accelerator"] == "cpu"
 
 
@@ -288,7 +291,24 @@ def test_a_lock_of_the_users_own_says_what_it_is_for(tmp_path: Path) -> None:
     ):
         lock.write_text(pins + " --hash=sha256:" + "0" * 64 + "\n")
         own = derived({"torch_runtime_requirements": str(lock), "fullmesh_local_ranks": 1})
-        assert settled(gpus(8, "535.183.01"), made=own)["resolved"] == {"accelerator": word}
+        assert settled(gpus(8), made=own)["resolved"] == {"accelerator": word}
+
+
+def test_a_lock_of_the_users_own_is_held_against_the_driver_too(tmp_path: Path) -> None:
+    lock = tmp_path / "torch.txt"
+    lock.write_text(f"torch==2.9.0+cu128 --hash=sha256:{'0' * 64}\n")
+    made = derived({"torch_runtime_requirements": str(lock)})
+    faults = run(gpus(8, "470.256.02"), ubuntu1=(gpus(8),), made=made)
+    assert codes(faults) == ["PR-116"]
+    assert "el1: NVIDIA driver 470.256.02 does not run CUDA 12.8" in faults[0]
+    assert "Bring the driver to branch 525" in faults[0]
+
+
+def test_a_version_of_torch_that_no_lock_for_cuda_is_for() -> None:
+    faults = run(gpus(8), ubuntu1=(gpus(8),), made=derived({"torch_runtime_version": "1.0.0"}))
+    assert codes(faults) == ["PR-116", "PR-116"]
+    assert "no lock of torch 1.0.0 for CUDA" in faults[0]
+    assert "nvidia_driver_manage" not in faults[0]
 
 
 def test_amd_without_a_lock_is_for_cpus_and_said() -> None:
@@ -308,7 +328,12 @@ def test_amd_without_a_lock_is_for_cpus_and_said() -> None:
     [
         (gpus(8), gpus(0, ""), "PR-115", "el1: 8 nvidia, ubuntu1: none"),
         (gpus(8, ""), gpus(8), "PR-116", "el1: 8 NVIDIA GPU(s) and no driver"),
-        (gpus(8, "535.183.01"), gpus(8), "PR-116", "el1: NVIDIA driver 535.183.01 runs none of"),
+        (
+            gpus(8, "535.183.01"),
+            gpus(8),
+            "PR-116",
+            "el1: NVIDIA driver 535.183.01 does not run CUDA 13.0",
+        ),
         (gpus(8), gpus(7), "PR-117", "el1: 8, ubuntu1: 7"),
         (gpus(8, shown=7), gpus(8), "PR-118", "el1: 8 NVIDIA GPU(s) on the PCI bus"),
     ],
@@ -350,13 +375,29 @@ def test_a_node_that_a_run_leaves_out_is_like_the_others() -> None:
 
 def test_a_run_that_looks_at_none_of_them_believes_what_nodes_remember() -> None:
     made = derived(el1={"fullmesh_local_ranks": 8})
-    assert codes(run(gpus(8), made=made, only="el1")) == ["PR-120"]
+
+    def forgets(said: NodeFacts) -> None:
+        said["resolved"] = {}
+
+    assert codes(run(gpus(8), forgets, made=made, only="el1")) == ["PR-120"]
 
     def remembers(said: NodeFacts) -> None:
         said["resolved"] = {"local_ranks": 4}
 
     found, faults = preflight.resolved(made, {"el1": answer("el1", gpus(8), remembers)})
     assert (faults, found["world_size"]) == ([], 12)
+
+
+def test_a_run_that_looks_at_no_node_left_to_auto_keeps_what_was_chosen_for_torch() -> None:
+    made = derived(el1={"fullmesh_local_ranks": 8, "torch_runtime_accelerator": "cuda13.0"})
+    chosen = {"accelerator": "cuda13.0", "local_ranks": 4}
+
+    def remembers(said: NodeFacts) -> None:
+        said["resolved"] = {"accelerator": "cuda13.0", "local_ranks": 4}
+
+    found, faults = preflight.resolved(made, {"el1": answer("el1", gpus(8), remembers)})
+    assert (faults, found["resolved"]) == ([], chosen)
+    assert preflight.drift(found, chosen) == []
 
 
 def test_a_range_that_is_too_small_for_the_gpus_is_refused() -> None:
@@ -374,6 +415,17 @@ def test_the_room_for_a_torch_with_cuda() -> None:
     faults = run(gpus(8), little, ubuntu1=(gpus(8),))
     assert codes(faults) == ["PR-109"]
     assert "5.0 GB free for /opt/fullmesh, needs 14" in faults[0]
+
+
+def test_the_room_beside_an_environment_that_lies_elsewhere() -> None:
+    def elsewhere(said: NodeFacts) -> None:
+        seen(said)["venv"] = "/scratch/torch"
+        seen(said)["free_bytes"] = {"/scratch": 5_000_000_000, "/var/lib/fullmesh": 5_000_000_000}
+        seen(said)["torch_there"] = False
+
+    faults = run(gpus(8), elsewhere, ubuntu1=(gpus(8),))
+    assert codes(faults) == ["PR-109"]
+    assert "5.0 GB free for /scratch, needs 14" in faults[0]
 
 
 def test_another_number_of_gpus_is_drift() -> None:

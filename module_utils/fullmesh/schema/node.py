@@ -63,7 +63,7 @@ class Accelerators(TypedDict):
 class Observations(TypedDict):
     """What Fullmesh looks at; sizes in bytes, ``epoch`` in seconds since 1970.
 
-    ``free_bytes``: by path; ``torch_there``: an environment of ours is installed.
+    ``free_bytes``: by path; ``venv``: where jobs find their environment; ``torch_there``: there is one of ours.
     """
 
     epoch: float
@@ -72,6 +72,7 @@ class Observations(TypedDict):
     interfaces: list[Interface]
     listening_ports: list[int]
     free_bytes: dict[str, int]
+    venv: str
     torch_there: bool
     memory_bytes: int
     container: str

@@ -12,6 +12,7 @@ from typing import Any
 
 from fullmesh.model.types import Asked, Plan
 from fullmesh.observed.node import Choice
+from fullmesh.plain import truth
 
 AUTO = "auto"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -20,10 +21,16 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 MOST_GPUS = 16
 
 
-def visible(extra: object) -> int:
-    """How many GPUs ``cluster_env_extra`` leaves to jobs; 0: all."""
-    named = extra.get(VISIBLE) if isinstance(extra, Mapping) else None
-    return len([one for one in str(named or "").split(",") if one.strip() not in ("", "-1")])
+def named_devices(text: object) -> list[str]:
+    """The devices that a value of CUDA_VISIBLE_DEVICES leaves to a job."""
+    return [one for one in str(text).split(",") if one.strip() not in ("", "-1")]
+
+
+def visible(extra: object) -> int | None:
+    """How many GPUs ``cluster_env_extra`` leaves to jobs; None where it says nothing of them."""
+    if not isinstance(extra, Mapping) or VISIBLE not in extra:
+        return None
+    return len(named_devices(extra[VISIBLE]))
 
 
 def asked(chosen: Mapping[str, Any], defaults: Mapping[str, Any], *, ranks: bool) -> Asked:
@@ -38,13 +45,14 @@ def asked(chosen: Mapping[str, Any], defaults: Mapping[str, Any], *, ranks: bool
     def setting(name: str) -> Any:
         return chosen.get(name, defaults[name])
 
-    manages = str(setting("nvidia_driver_manage")).lower() in ("true", "yes", "1", "on")
     return {
         "ranks": ranks,
         "accelerator": str(setting("torch_runtime_accelerator")),
         "torch": str(setting("torch_runtime_version")),
         "lock": str(setting("torch_runtime_requirements")),
-        "driver_branch": str(setting("nvidia_driver_branch")) if manages else "",
+        "driver_branch": str(setting("nvidia_driver_branch"))
+        if truth(setting("nvidia_driver_manage"))
+        else "",
         "visible": visible(chosen.get("cluster_env_extra")),
     }
 

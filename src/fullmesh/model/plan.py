@@ -24,7 +24,7 @@ from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.model.nics import Link, node_links
 from fullmesh.model.types import Asked, HostsLine, Plan, PlanLink, PlanNode
 from fullmesh.observed.ports import PortRange
-from fullmesh.plain import plain
+from fullmesh.plain import plain, truth
 
 SCHEMA = 1
 CODES = {
@@ -265,11 +265,11 @@ def _whole(value: Any, *, lowest: int, highest: int) -> int:
 
 
 def _routed(value: Any, faults: list[Fault]) -> bool:
-    """Read ``fullmesh_routed``; Ansible's ``-e x=yes`` arrives as text."""
-    text = str(value).lower()
-    if text not in ("true", "yes", "1", "on", "false", "no", "0", "off"):
+    """Read ``fullmesh_routed``."""
+    found = truth(value)
+    if found is None:
         faults.append(Fault("PL-120", f"fullmesh_routed is {value!r}", "Use true or false"))
-    return text in ("true", "yes", "1", "on")
+    return bool(found)
 
 
 def _check_choices(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> None:

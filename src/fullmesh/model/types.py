@@ -69,7 +69,7 @@ class Asked(TypedDict):
 
     ``ranks``: the number of local ranks is; ``accelerator``: ``auto``, or what was set; ``torch``: its version;
     ``lock``: the user's own; ``driver_branch``: what nvidia_driver will install, empty where it is not asked to;
-    ``visible``: GPUs that CUDA_VISIBLE_DEVICES leaves to jobs, 0: all.
+    ``visible``: GPUs that CUDA_VISIBLE_DEVICES leaves to jobs, None: all.
     """
 
     ranks: bool
@@ -77,7 +77,7 @@ class Asked(TypedDict):
     torch: str
     lock: str
     driver_branch: str
-    visible: int
+    visible: int | None
 
 
 class PlanNode(TypedDict):

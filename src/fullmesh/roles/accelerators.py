@@ -68,7 +68,7 @@ def of_own_lock(host: str, path: Path) -> str:
     Raises:
         Undecided: it says something that we don't know.
     """
-    # TR-101 says so where there is none
+    # role torch_runtime refuses a lock that is not there (TR-101)
     made_for = of_lock(path.read_text(encoding="utf-8")) if path.is_file() else "cpu"
     try:
         torch_runtime.accelerator(made_for)
@@ -87,26 +87,34 @@ def cuda_locks(locks: str, version: str) -> list[str]:
     return sorted(found, key=lambda number: [int(part) for part in number.split(".")], reverse=True)
 
 
-def runs(cuda: str, branch: int) -> bool:
-    """Whether a driver branch runs programs for a CUDA version."""
-    major = int(cuda.split(".", maxsplit=1)[0])
-    return branch >= LOWEST_BRANCH.get(major, max(LOWEST_BRANCH.values()))
+def lowest_branch(number: str) -> int:
+    """The oldest driver branch that runs programs for a CUDA version; one that is not known needs the newest."""
+    major = number.split(".", maxsplit=1)[0]
+    return LOWEST_BRANCH.get(int(major or 0), max(LOWEST_BRANCH.values()))
 
 
 def fitting(host: str, asked: Asked, seen: Accelerators, locks: str) -> list[str]:
-    """The CUDA builds that a node's driver runs, or will run, newest first; ``cpu`` where it has no NVIDIA GPU.
+    """The builds of torch that a node's driver runs, or will run, newest first; ``cpu`` where it has no NVIDIA GPU.
 
     Raises:
-        Undecided: no driver, or none that any lock fits.
+        Undecided: no driver, no lock, or none that fits.
     """
-    if asked["lock"]:
-        return [of_own_lock(host, Path(asked["lock"]))]
+    own = of_own_lock(host, Path(asked["lock"])) if asked["lock"] else ""
     cards = usable(seen, "nvidia")
-    if not cards:
-        return ["cpu"]
-    known = cuda_locks(locks, asked["torch"])
+    if not cards or (own and torch_runtime.accelerator(own)[0] != "cuda"):
+        return [own or "cpu"]
+    held = [own] if own else [f"cuda{number}" for number in cuda_locks(locks, asked["torch"])]
+    numbers = {one: torch_runtime.accelerator(one)[1] for one in held}
+    cuda = ", ".join(numbers.values())
+    by_hand = "or set torch_runtime_accelerator (with cpu, the verification names the idle GPUs)"
+    if not held:
+        raise Undecided(
+            "PR-116",
+            f"{host}: {cards} NVIDIA GPU(s), and no lock of torch {asked['torch']} for CUDA",
+            f"Take a version that has one ({', '.join(torch_runtime.there(locks))}), give your own "
+            f"(torch_runtime_requirements), {by_hand}",
+        )
     driver = asked["driver_branch"] or seen["nvidia_driver"]
-    by_hand = "or set torch_runtime_accelerator (cpu leaves the GPUs alone)"
     branch = re.match(r"\d+", driver)
     if not branch:
         raise Undecided(
@@ -114,14 +122,13 @@ def fitting(host: str, asked: Asked, seen: Accelerators, locks: str) -> list[str
             f"{host}: {cards} NVIDIA GPU(s) and no driver",
             f"Set nvidia_driver_manage: true and nvidia_driver_branch, install a driver, {by_hand}",
         )
-    found = [f"cuda{number}" for number in known if runs(number, int(branch[0]))]
+    found = [one for one in held if int(branch[0]) >= lowest_branch(numbers[one])]
     if found:
         return found
-    needed = min((LOWEST_BRANCH.get(int(one.split(".")[0]), 0) for one in known), default=0)
+    needed = min(lowest_branch(number) for number in numbers.values())
     raise Undecided(
         "PR-116",
-        f"{host}: NVIDIA driver {driver} runs none of CUDA {', '.join(known) or '(none)'}, for which there are locks of"
-        f" torch {asked['torch']}",
+        f"{host}: NVIDIA driver {driver} does not run CUDA {cuda}, which the lock of torch is for",
         f"Bring the driver to branch {needed} or newer (nvidia_driver_manage), give a lock of torch for an older CUDA "
         f"(torch_runtime_requirements), {by_hand}",
     )
@@ -139,7 +146,7 @@ def alone(host: str, torch: str, lock: str, seen: Accelerators, locks: str = LOC
         "torch": torch,
         "lock": lock,
         "driver_branch": "",
-        "visible": 0,
+        "visible": None,
     }
     return fitting(host, asked, seen, locks)[0]
 
@@ -163,7 +170,8 @@ def ranks(host: str, asked: Asked, seen: Accelerators, made_for: str) -> int:
             "Look for Xid in its kernel log (a card that fell off comes back with a reset or a reboot), or set "
             "fullmesh_local_ranks",
         )
-    return max(1, min(count, asked["visible"] or count))
+    left = count if asked["visible"] is None else asked["visible"]
+    return max(1, min(count, left))
 
 
 def resolve(
@@ -183,9 +191,12 @@ def resolve(
     asked = plan.get("auto", {})
     faults: list[Fault] = []
     found: Choice = {}
-    torch = {h: one for h, one in asked.items() if one["accelerator"] == AUTO and h in looked}
-    if torch:
-        found["accelerator"] = _torch(torch, looked, locks, faults)
+    torch = {h: one for h, one in asked.items() if one["accelerator"] == AUTO}
+    here = {h: one for h, one in torch.items() if h in looked}
+    if here:
+        found["accelerator"] = _torch(here, looked, locks, faults)
+    elif torch and "accelerator" in kept:
+        found["accelerator"] = kept["accelerator"]
     starting = {h: one for h, one in asked.items() if one["ranks"] and h in looked}
     if starting and not faults:
         counts = _counts(starting, looked, found.get("accelerator", ""), faults)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from fullmesh import contract
@@ -53,7 +54,6 @@ NEEDED_PYTHON = ".".join(map(str, LOWEST_PYTHON))
 NEWER_PYTHON = "Set ansible_python_interpreter to a newer one (EL 8: dnf install python39)"
 # The venv with torch's CPU build takes 1.3 GB, with CUDA 7 GB; the wheels beside it as much again while installing.
 NEEDED_BYTES = 3 * 1000**3
-VENVS = "/opt/fullmesh"
 NEEDED_FOR_GPUS = 14 * 1000**3
 # A rank that has only loaded torch holds 229 MB (CPU build, VmHWM); the system and a first tensor need some as well.
 RANK_BYTES = 400 * 1000**2
@@ -225,8 +225,9 @@ def _room_faults(plan: Plan, host: str, seen: Observations) -> list[Fault]:
     node = plan["nodes"][host]
     for_cpus = node.get("accelerator", "cpu") in ("cpu", "") or seen["torch_there"]
     faults = []
+    venvs = str(Path(seen["venv"]).parent)
     for path, free in seen["free_bytes"].items():
-        needed = NEEDED_BYTES if for_cpus or path != VENVS else NEEDED_FOR_GPUS
+        needed = NEEDED_BYTES if for_cpus or path != venvs else NEEDED_FOR_GPUS
         if free < needed:
             faults.append(
                 Fault(

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import cast
 
+from fullmesh.model.auto import VISIBLE, named_devices
 from fullmesh.observed.survey import Card, Gpus
 from fullmesh.verify.model import WARNING, Finding, Seen, in_words
-
-VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def gpus_of(seen: Seen, name: str) -> Gpus:
@@ -68,8 +67,7 @@ def usable(seen: Seen, name: str) -> tuple[int, str]:
         return 0, ""
     given = seen.survey(name).get("environment", {}).get("values", {}).get(VISIBLE)
     if given and has_gpus(seen, name):
-        named = [one for one in str(given["value"]).split(",") if one.strip() not in ("", "-1")]
-        return len(named), VISIBLE
+        return len(named_devices(given["value"])), VISIBLE
     return len(cards) or len(gpus_of(seen, name).get("pci", [])), "GPUs"
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, TypedDict
 
-from fullmesh.verify.cards import VISIBLE, gpu_words, gpus_of, has_gpus, torch_build
+from fullmesh.model.auto import VISIBLE
+from fullmesh.verify.cards import gpu_words, gpus_of, has_gpus, torch_build
 from fullmesh.verify.model import WARNING, Finding, Seen, in_words
 from fullmesh.verify.ranks import event_data, ranks_of
 
