@@ -1,16 +1,20 @@
 """Every way in which the harness breaks a node: one entry each, what it does, what undoes it, what must be said.
 
-The scripts are ``sh -eu``. They know ``$VICTIM $PEER`` (inventory names), ``$V_ADDR $P_ADDR`` (cluster addresses),
-``$V_HOST $P_HOST`` (host names), ``$V_MGMT $P_MGMT``, ``$V_CABLE $P_CABLE`` (this machine's ends of their cluster
-cables), ``$BRIDGE`` and ``$INDEX`` (of the lab's cluster network), ``$NFT`` (nft in this machine's network),
+The scripts are ``sh -eu``. They know ``$LAB``, ``$VICTIM $PEER`` (inventory names), ``$V_ADDR $P_ADDR`` (cluster
+addresses), ``$V_HOST $P_HOST`` (host names), ``$V_MGMT $P_MGMT``, ``$V_CABLE $P_CABLE`` (this machine's ends of their
+cluster cables), ``$BRIDGE`` and ``$INDEX`` (of the lab's cluster network), ``$NFT`` (nft in this machine's network),
 ``$FIRST $MIDDLE $LAST`` (the range from which jobs take ports), ``$SILENT`` (an address that never answers).
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from fullmesh.lab import paths
+from fullmesh.settings import ROOT
 
 VICTIM, PEER, ALL, OUTSIDE = "victim", "peer", "all", "outside"
 TUNED, BARE = "tuned", "bare"  # configured by site.yml; only addresses, set by hand
@@ -627,23 +631,22 @@ mount --bind /run/fault.class /sys/class
 
 NO_RDMA = f"""umount /sys/class || true; umount /run/fault.class || true; rmdir /run/fault.class
 {NOT_IN_PYTHON}"""
-SMI = """
-cat > /usr/bin/nvidia-smi <<'END'
-#!/bin/sh
-echo '<nvidia_smi_log><driver_version>{driver}</driver_version><cuda_version>13.0</cuda_version>'
-for n in {cards}; do echo "<gpu><product_name>NVIDIA H200</product_name><uuid>GPU-$n</uuid></gpu>"; done
-echo '</nvidia_smi_log>'
-END
-chmod +x /usr/bin/nvidia-smi"""
 
-# No container has these things; files say that it has.
+
+def gpus(play: str, *victim: str) -> tuple[Step, ...]:
+    """GPUs on both nodes: the real nvidia-smi over the lab's stand-in; *victim*: what differs on the broken one."""
+    settings = f"PYTHONPATH={ROOT}/src FULLMESH_LAB_HOME={paths.find().home}"
+    command = f"env {settings} {sys.executable} -m fullmesh.lab gpus --name $LAB"
+    return at(
+        OUTSIDE,
+        f"{command} $PEER {play} && {command} $VICTIM {play} {' '.join(victim)}",
+        f"{command} $VICTIM none; {command} $PEER none",
+    )
+
+
+# No container has these things; files and a stand-in for NVML say that it has.
 FAKES = (
-    Fault(
-        "gpus",
-        BARE,
-        at(VICTIM, SMI.format(driver="580.95", cards="1 2"), "rm /usr/bin/nvidia-smi")
-        + at(PEER, SMI.format(driver="580.95", cards="3 4 5"), "rm /usr/bin/nvidia-smi"),
-    ),
+    Fault("gpus", BARE, gpus("h200x8", "gpus=7")),
     Fault(
         "rdma-port", BARE, at(VICTIM, rdma(state="1: DOWN"), NO_RDMA) + at(PEER, rdma(), NO_RDMA)
     ),

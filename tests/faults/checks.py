@@ -72,6 +72,7 @@ def settings(where: Bench, victim: str, peer: str) -> str:
     here, there = where.nodes[victim], where.nodes[peer]
     first, last = where.ports
     values = {
+        "LAB": where.name,
         "VICTIM": victim,
         "PEER": peer,
         "V_ADDR": here.address,

@@ -29,7 +29,8 @@ silent. *Seconds* is from the command to the answer, on {cores} cores that two l
 of Fullmesh.
 """
 TAIL = """\
-Of GPUs, RDMA devices and the clock only files were faked: a container has none of its own. Causes that not even
+A container has no GPU, no RDMA device and no clock of its own: GPUs were the lab's stand-in below the real nvidia-smi,
+RDMA devices and the clock were files. Causes that not even
 files can make (SELinux, the kernel's log, its tables) are tested from recorded observations, in `tests/unit`; they
 stand in the table as *recorded*.
 """

@@ -184,6 +184,14 @@ def gpus(count: int, driver: str = "550.1") -> dict[str, Any]:
     return {"present": count > 0, "driver": driver if count else "", "cuda": "12", "cards": cards}
 
 
+MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
+
+
+def no_fabric() -> dict[str, Any]:
+    held = gpus(2)
+    return {**held, "cards": [{**card, "fabric": "Not Started"} for card in held["cards"]]}
+
+
 def event(kind: str, text: str) -> list[dict[str, Any]]:
     return [{"kind": kind, "age": 12.0, "text": text}]
 
@@ -390,6 +398,15 @@ CHANGES: dict[str, tuple[str, str, Break]] = {
     ),
     "gpu count": ("DG-149", UB, together(put("gpus", gpus(8), EL), put("gpus", gpus(7)))),
     "gpu driver": ("DG-149", UB, together(put("gpus", gpus(8), EL), put("gpus", gpus(8, "535.2")))),
+    "driver changed under its module": (
+        "VC-131",
+        UB,
+        together(
+            put("gpus", gpus(8), EL),
+            put("gpus", {**gpus(0), "present": True, "failed": True, "said": MISMATCH}),
+        ),
+    ),
+    "fabric not up": ("VC-136", UB, together(put("gpus", gpus(2), EL), put("gpus", no_fabric()))),
     "xid": ("DG-149", UB, put("kernel_log", event("gpu", "NVRM: Xid (PCI:0000:01:00): 79"))),
     "proxy": ("DG-150", UB, variable("https_proxy", "http://proxy:3128")),
     "selinux": (

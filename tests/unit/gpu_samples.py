@@ -30,6 +30,7 @@ class Machine:
         bus: how many GPUs are on the PCI bus.
         container: the node is one.
         device: the driver has device files here.
+        nvlink: what ``nvidia-smi nvlink -s`` prints.
     """
 
     smi: str = ""
@@ -37,6 +38,7 @@ class Machine:
     bus: int = 0
     container: bool = False
     device: bool = False
+    nvlink: str = ""
 
 
 def smi(name: str = "a10g", count: int = 1, **change: str) -> str:
@@ -48,6 +50,13 @@ def smi(name: str = "a10g", count: int = 1, **change: str) -> str:
         text = f"{before}<{tag}>{value}{rest[rest.index(f'</{tag}>') :]}"
     first, last = text.index("<gpu "), text.rindex("</gpu>") + len("</gpu>")
     return text[:first] + text[first:last] * count + text[last:]
+
+
+def nvlink(up: int, down: int) -> str:
+    """``nvidia-smi nvlink -s`` of a card, as it printed it over the lab's stand-in."""
+    active = [f"\t Link {at}: 26.562 GB/s" for at in range(up)]
+    dead = [f"\t Link {at}: <inactive>" for at in range(up, up + down)]
+    return "\n".join(["GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0)", *active, *dead, ""])
 
 
 def bus(folder: Path, count: int) -> str:
@@ -70,8 +79,12 @@ def gpus_of(machine: Machine, folder: Path) -> Any:
         (devices / "nvidia0").touch()
     on_bus = fullmesh_gpu.pci_devices(bus(folder / "pci", machine.bus))
     code = machine.code if machine.smi or machine.code else 127
+
+    def run(argv: list[str]) -> tuple[int, str]:
+        return (0, machine.nvlink) if "nvlink" in argv else (code, machine.smi)
+
     with (
-        mock.patch.object(job, "run", return_value=(code, machine.smi)),
+        mock.patch.object(job, "run", run),
         mock.patch.object(job, "in_container", return_value=machine.container),
         mock.patch.object(job, "pci_devices", return_value=on_bus),
         mock.patch.multiple(job, DRIVER=str(driver), DEVICES=str(devices)),

@@ -137,7 +137,7 @@ def test_what_real_machines_say(name: str, wanted: tuple[Any, ...]) -> None:
 
 
 def test_all_recorded_machines_are_read() -> None:
-    assert len(list(RECORDED.glob("*.xml"))) == 6
+    assert len(list(RECORDED.glob("*.xml"))) == 7
     for path in RECORDED.glob("*.xml"):
         assert gpu.parse_smi(path.read_text())["cards"]
 

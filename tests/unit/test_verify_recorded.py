@@ -12,7 +12,16 @@ import pytest
 from gpu_samples import Machine, gpus_of, smi, survey, torch_for, without_gpus
 from records import EL1, UBUNTU1, cluster, said
 from records import verified as judged
-from verify_changes import ON, WRONG, infiniband, no_driver, stop_rank, told, with_gpus
+from verify_changes import (
+    ON,
+    WRONG,
+    infiniband,
+    left_to_auto,
+    no_driver,
+    stop_rank,
+    told,
+    with_gpus,
+)
 
 from fullmesh.observed.survey import Survey
 
@@ -100,18 +109,31 @@ def test_one_node_whose_torch_is_for_cpus_explains_the_ranks_words(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("ranks", "gpus", "words"), [(1, 8, "7 of them idle"), (8, 4, "the others have none")]
+    ("ranks", "gpus", "auto", "severity"),
+    [
+        (1, 8, True, "error"),
+        (1, 8, False, "warning"),
+        (8, 4, True, "error"),
+        (8, 4, False, "error"),
+    ],
 )
-def test_ranks_and_gpus_are_as_many(tmp_path: Path, ranks: int, gpus: int, words: str) -> None:
+def test_ranks_and_gpus_are_as_many(
+    tmp_path: Path, ranks: int, gpus: int, auto: bool, severity: str
+) -> None:
     machine = Machine(smi(count=gpus, **ON), bus=gpus)
-    found = judged(with_gpus(tmp_path, ranks, el1=machine, ubuntu1=machine))
+    seen = with_gpus(tmp_path, ranks, el1=machine, ubuntu1=machine)
+    if auto:
+        left_to_auto(seen)
+    found = judged(seen)
     (finding,) = found["findings"]
-    assert (found["verdict"], found["failed_rungs"]) == ("failed", ["L7"])
-    assert (finding["code"], finding["severity"]) == ("VC-718", "error")
-    assert finding["seen"] == f"fullmesh_local_ranks: {ranks}"
+    wanted = ("failed", ["L7"]) if severity == "error" else ("ok", [])
+    assert (found["verdict"], found["failed_rungs"]) == wanted
+    assert (finding["code"], finding["severity"]) == ("VC-718", severity)
+    by_hand = "" if auto else ", set by hand"
+    assert finding["seen"] == f"fullmesh_local_ranks: {ranks}{by_hand}"
     assert finding["expected"] == f"fullmesh_local_ranks: {gpus}"
     assert f"fullmesh_local_ranks: {gpus} for el1, ubuntu1" in finding["fix"]
-    assert words in finding["cause"]
+    assert ("7 of them idle" if ranks < gpus else "the others have none") in finding["cause"]
 
 
 def test_a_torch_for_cpus_does_not_hide_the_ranks(tmp_path: Path) -> None:
@@ -136,7 +158,7 @@ def test_whoever_leaves_gpus_alone_says_which(tmp_path: Path, named: str, found:
 def test_parts_of_a_gpu_are_not_counted(tmp_path: Path) -> None:
     """The recorded A100 is under MIG: one card, up to seven devices."""
     mig = Machine(smi("a100-sxm4-v12", **ON), bus=1)
-    assert judged(with_gpus(tmp_path, 4, el1=mig, ubuntu1=mig))["findings"] == []
+    assert codes(judged(with_gpus(tmp_path, 4, el1=mig, ubuntu1=mig))) == {"VC-139"}
 
 
 def test_gpus_that_no_rank_sees_are_no_success(tmp_path: Path) -> None:
@@ -165,7 +187,8 @@ def test_the_driver_that_fails_explains_what_the_ranks_say(tmp_path: Path) -> No
     without_gpus(seen, "torch sees no GPU")
     found = judged(seen)
     assert found["verdict"] == "failed"
-    assert "VC-719" in codes(found)
+    assert codes(found) == {"VC-131"}
+    assert "VC-719" in {one["code"] for row in found["findings"] for one in row["follows"]}
 
 
 @pytest.mark.parametrize(

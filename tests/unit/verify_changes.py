@@ -7,20 +7,35 @@ module returns is refused (ContractError) and proves nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from ansible.module_utils.fullmesh.survey import job
-from gpu_samples import XID, Machine, give, gpus_of, rdma, smi, survey, torch_for, without_gpus
+from gpu_samples import (
+    XID,
+    Machine,
+    give,
+    gpus_of,
+    nvlink,
+    rdma,
+    smi,
+    survey,
+    torch_for,
+    without_gpus,
+)
 from records import EL1, UBUNTU1, cluster
 
+from fullmesh.model.types import Asked
 from fullmesh.observed.ladder import Facts, Pair, Probe, Verdict
+from fullmesh.observed.survey import PciPath
 from fullmesh.verify.model import Seen
 
 Change = Callable[[Seen], Any]
 ON = {"persistence_mode": "Enabled"}
 A10G = Machine(smi(**ON), bus=1)
+H100 = Machine(smi("h100-stand-in"), bus=1, nvlink=nvlink(18, 0))
 WRONG = {"text": "got 1", "seen": "1", "expected": "2"}
 BAD_TESTS = "# Out of bounds values : 50 FAILED\n# Avg bus bandwidth    : 0.4\n"
 
@@ -181,6 +196,17 @@ def swap(**change: str) -> Change:
     return machines(ubuntu1=Machine(smi(**{**ON, **change}), bus=1))
 
 
+def h100(**change: str) -> Change:
+    """Two nodes with an H100 each (the lab's stand-in below the real nvidia-smi), the second one's field changed."""
+    other = Machine(smi("h100-stand-in", **change), bus=1, nvlink=nvlink(18, 0))
+    return machines(el1=H100, ubuntu1=other)
+
+
+def broken_smi(said: str, code: int) -> Change:
+    """nvidia-smi fails in these words, which are the real one's over the stand-in."""
+    return machines(el1=H100, ubuntu1=Machine(said, code, bus=1, device=True))
+
+
 def machines(**given: Machine) -> Change:
     """Other hardware, as the survey's own reader sees it."""
 
@@ -190,6 +216,54 @@ def machines(**given: Machine) -> Change:
                 survey(seen, name)["gpus"] = gpus_of(machine, Path(folder) / name)
 
     return change
+
+
+def left_to_auto(seen: Seen) -> None:
+    """The number of ranks came from an earlier look at the nodes."""
+    one: Asked = {
+        "ranks": True,
+        "accelerator": "cuda",
+        "torch": "",
+        "lock": "",
+        "driver_branch": "",
+        "visible": None,
+    }
+    seen.plan["auto"] = dict.fromkeys(seen.plan["nodes"], one)
+
+
+def idle(seen: Seen) -> None:
+    """Four GPUs on each node, and a rank, as it was worked out when there was one."""
+    machines(**{n: Machine(smi(count=4, **ON), bus=4) for n in (EL1, UBUNTU1)})(seen)
+    left_to_auto(seen)
+
+
+def on_the_way(**change: Any) -> Change:
+    """Two GPUs of the second node on a machine of its own, whose way through PCIe is as the reader of sysfs says it."""
+
+    def apply(seen: Seen) -> None:
+        way: PciPath = {
+            "bus": "0000:1b:00.0",
+            "kind": "gpu",
+            "numa": 0,
+            "iommu": "identity",
+            "redirecting": [],
+        }
+        held = survey(seen, UBUNTU1)["gpus"]
+        held["paths"] = [{**way, **change}, {**way, "bus": "0000:43:00.0"}]
+        held["direct"] = "dma_buf"
+
+    return apply
+
+
+def no_gpudirect(seen: Seen) -> None:
+    survey(seen, UBUNTU1)["gpus"].update(direct="")
+    with TemporaryDirectory() as folder:
+        survey(seen, UBUNTU1)["rdma"] = rdma(Path(folder))
+
+
+def nccl_tuned(seen: Seen) -> None:
+    row = {"value": "Ring", "source": "/etc/environment"}
+    survey(seen, UBUNTU1)["environment"]["values"]["NCCL_ALGO"] = row
 
 
 def xid(seen: Seen) -> None:
@@ -266,6 +340,36 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "other cuda of the driver": ("VC-116", swap(cuda_version="11.8")),
     "torch too new": ("VC-117", lambda s: torch_for(s, "cuda", "13.0")),
     "two nccls": ("VC-118", two_nccls),
+    "driver changed under its module": (
+        "VC-131",
+        broken_smi("Failed to initialize NVML: Driver/library version mismatch\n", 18),
+    ),
+    "gpu lost": (
+        "VC-131",
+        broken_smi("Unable to determine the device handle for GPU1: GPU is lost.  Reboot\n", 15),
+    ),
+    "module not loaded": (
+        "VC-131",
+        broken_smi("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA\n", 9),
+    ),
+    "no gpu started": ("VC-131", broken_smi("No devices were found\n", 6)),
+    "smi says nothing": ("VC-131", broken_smi("", 1)),
+    "gpu not shown": ("VC-132", machines(ubuntu1=Machine(smi(**ON), bus=2))),
+    "worn memory": ("VC-133", h100(remapped_row_failure="Yes")),
+    "memory to be remapped": ("VC-134", h100(remapped_row_pending="Yes")),
+    "nvlinks down": (
+        "VC-135",
+        machines(el1=H100, ubuntu1=replace(H100, nvlink=nvlink(16, 2))),
+    ),
+    "fabric not up": ("VC-136", h100(state="In Progress")),
+    "hot": ("VC-137", h100(clocks_event_reason_hw_thermal_slowdown="Active")),
+    "nobody may compute": ("VC-138", h100(compute_mode="Prohibited")),
+    "mig": ("VC-139", h100(current_mig="Enabled")),
+    "acs": ("VC-141", on_the_way(redirecting=["0000:00:01.0"])),
+    "iommu": ("VC-142", on_the_way(iommu="DMA-FQ")),
+    "no gpudirect": ("VC-143", no_gpudirect),
+    "nccl tuned": ("VC-144", nccl_tuned),
+    "memory held": ("VC-140", h100(used="28610 MiB")),
     "drop": ("VC-201", verdict("dropped")),
     "reject": ("VC-202", lambda s: block(s, EL1, UBUNTU1, "rejected", "sample", "range")),
     "reset by firewall": (
@@ -316,10 +420,7 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "nccl-tests hang": ("VC-715", stopped("nccl_tests", "failed", text="TimeoutExpired")),
     "slow gpus": ("VC-716", slow_gpus),
     "torch for cpus": ("VC-717", lambda s: torch_for(s, "cpu", "")),
-    "idle gpus": (
-        "VC-718",
-        machines(**{n: Machine(smi(count=4, **ON), bus=4) for n in (EL1, UBUNTU1)}),
-    ),
+    "idle gpus": ("VC-718", idle),
     "no driver": ("VC-719", no_driver),
     "other seed": ("VC-801", wrong("ddp", check="start")),
     "sampler": ("VC-802", wrong("ddp", check="sampler")),
@@ -333,5 +434,7 @@ CHANGES: dict[str, tuple[str, Change]] = {
 }
 WARNINGS = {
     *("VC-110", "VC-111", "VC-113", "VC-114", "VC-115", "VC-116", "VC-118"),
+    *("VC-134", "VC-135", "VC-137", "VC-139", "VC-140"),
+    *("VC-141", "VC-142", "VC-143", "VC-144"),
     *("VC-209", "VC-714", "VC-716"),
 }

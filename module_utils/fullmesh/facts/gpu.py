@@ -26,6 +26,9 @@ XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)")
 FALLEN = re.compile(r"NVRM: .*fallen off the bus", re.IGNORECASE)
 TOPOLOGY_WORDS = re.compile(r"^(X|SYS|NODE|PHB|PXB|PIX|NV\d+)$")
 MOST = 64
+# What holds clocks down although there is work: 535 and later say clocks_event_reasons, earlier ones throttle.
+# Idle, a power cap by software and clocks that somebody set are none of these.
+SLOWED = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
 
 
 def word(node: Any, *paths: str) -> str:
@@ -52,6 +55,15 @@ def uncorrectable(gpu: Any, kind: str) -> int:
     return total or count(word(gpu, base + "double_bit/total"))
 
 
+def slowed(gpu: Any) -> list[str]:
+    """What slows a card down at this moment, of ``SLOWED``."""
+    both = (
+        "clocks_event_reasons/clocks_event_reason_",
+        "clocks_throttle_reasons/clocks_throttle_reason_",
+    )
+    return [name for name in SLOWED if word(gpu, *(base + name for base in both)) == "Active"]
+
+
 def one_card(gpu: Any) -> dict[str, Any]:
     """One ``<gpu>`` of ``nvidia-smi -q -x``."""
     link = "pci/pci_gpu_link_info/"
@@ -60,6 +72,9 @@ def one_card(gpu: Any) -> dict[str, Any]:
         "uuid": word(gpu, "uuid"),
         "bus": word(gpu, "pci/pci_bus_id") or str(gpu.get("id", "")),
         "memory": word(gpu, "fb_memory_usage/total"),
+        "memory_used": word(gpu, "fb_memory_usage/used"),
+        "compute_mode": word(gpu, "compute_mode"),
+        "slowed": slowed(gpu),
         "persistence": word(gpu, "persistence_mode"),
         "ecc_mode": word(gpu, "ecc_mode/current_ecc"),
         "ecc": word(gpu, "ecc_errors/volatile/dram_uncorrectable"),

@@ -152,7 +152,10 @@ class CardAlways(TypedDict):
 
 
 class Card(CardAlways, total=False):
-    """What some drivers and cards do not tell; texts are empty where nvidia-smi says N/A."""
+    """What some drivers and cards do not tell; texts are empty where nvidia-smi says N/A.
+
+    ``slowed``: what holds the clocks down; ``links``: NVLinks, of which ``links_down`` are inactive.
+    """
 
     bus: str
     persistence: str
@@ -168,6 +171,11 @@ class Card(CardAlways, total=False):
     generation_most: int
     mig: str
     fabric: str
+    memory_used: str
+    compute_mode: str
+    slowed: list[str]
+    links: int
+    links_down: int
 
 
 class PciGpu(TypedDict):
@@ -178,6 +186,20 @@ class PciGpu(TypedDict):
     driver: str
 
 
+class PciPath(TypedDict):
+    """The way of a GPU or an RDMA card through PCIe.
+
+    ``kind``: gpu or rdma; ``numa``: -1 where it is not known; ``iommu``: what its IOMMU group does (DMA, DMA-FQ:
+    translates; identity), empty without one; ``redirecting``: bridges above it whose ACS sends peers up to the root.
+    """
+
+    bus: str
+    kind: str
+    numa: int
+    iommu: str
+    redirecting: list[str]
+
+
 class GpusAlways(TypedDict):
     """The GPUs of a node; ``present``: NVIDIA's driver is loaded."""
 
@@ -186,12 +208,20 @@ class GpusAlways(TypedDict):
 
 
 class Gpus(GpusAlways, total=False):
-    """``failed``: the driver is loaded and nvidia-smi does not work."""
+    """What is known where there is a driver, or was one.
+
+    ``failed``: the driver is loaded and nvidia-smi does not work; ``said``: its words; ``loaded``: the module.
+    ``paths`` and ``direct`` (how RDMA reaches a GPU's memory) are known on a machine of its own only.
+    """
 
     pci: list[PciGpu]
     driver: str
     cuda: str
     failed: bool
+    said: str
+    loaded: str
+    paths: list[PciPath]
+    direct: str
 
 
 class KernelEvent(TypedDict):

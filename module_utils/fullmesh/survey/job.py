@@ -11,7 +11,9 @@ import struct
 import time
 from typing import TYPE_CHECKING
 
-from ..facts.gpu import in_container, parse_smi, pci_devices
+from ..facts.accelerators import LOADED
+from ..facts.gpu import in_container, parse_nvlinks, parse_smi, pci_devices
+from . import pci_paths
 from .filters import run
 from .net import age_of, command_of, number, read
 
@@ -24,6 +26,7 @@ JOBS_MOST = 64
 EVENTS_MOST = 20
 AUDIT_TAIL = 262144
 DRIVER, DEVICES = "/proc/driver/nvidia/gpus", "/dev"
+MISSING = 127  # of a shell, for a command that is not there
 STA_UNSYNC = 0x40  # adjtimex(2)
 NAMES = re.compile(
     r"(MASTER_|WORLD_SIZE|RANK|NODE_RANK|NNODES|NPROC|GROUP_RANK|LOCAL_|GLOO_|NCCL_|TORCH_|TP_|UCX_|FI_|FULLMESH_"
@@ -161,12 +164,27 @@ def driver_holds_gpus() -> bool:
     return os.path.isdir(DRIVER) and (here or not in_container())
 
 
+def add_links(cards: list[dict[str, Any]]) -> None:
+    """Count each card's NVLinks; cards without any say nothing."""
+    for row in parse_nvlinks(run(["nvidia-smi", "nvlink", "-s"])[1]):
+        links = len(row["speeds"]) + row["down"]
+        if row["gpu"] < len(cards) and links:
+            cards[row["gpu"]].update(links=links, links_down=row["down"])
+
+
 def gpus() -> tuple[dict[str, Any], str]:
     """What the NVIDIA driver says, or why nothing is known; no driver at all is an answer."""
     code, text = run(["nvidia-smi", "-q", "-x"])
     seen: dict[str, Any] = {"present": False, "cards": [], "pci": on_the_bus()}
+    if seen["pci"] and pci_paths.physical():
+        seen.update(paths=pci_paths.paths(), direct=pci_paths.direct())
     if code == 0 and text:
-        return dict(seen, present=True, **parse_gpus(text)), ""
+        seen.update(parse_gpus(text), present=True)
+        add_links(seen["cards"])
+        return seen, ""
+    words = [line.strip() for line in text.splitlines() if line.strip()]
+    if code not in (0, MISSING) and (seen["pci"] or driver_holds_gpus()):
+        seen.update(said=shown(words[0]) if words else "", loaded=read(LOADED))
     if not driver_holds_gpus():
         return seen, ""
     why = "nvidia-smi failed although the driver is loaded"

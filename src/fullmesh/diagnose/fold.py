@@ -141,6 +141,9 @@ ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
     ("VC-601", ("DG-134",), same_node),
     ("DG-139", ("VC-209",), same_links),
     # The diagnosis and the ladder look at the same cards; and who has no card, or no torch for it, has none for a rank.
+    ("VC-131", ("VC-719", "VC-711"), same_node),
+    ("VC-136", ("VC-719", "VC-711", "VC-712"), same_node),
+    ("VC-138", ("VC-719", "VC-711", "VC-712"), same_node),
     ("DG-149", ("VC-111", "VC-113", "VC-719", "VC-711"), same_node),
     ("VC-117", ("VC-719", "VC-711"), same_node),
     ("VC-717", ("VC-711",), same_node),

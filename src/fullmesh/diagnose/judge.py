@@ -14,6 +14,7 @@ from fullmesh.model.types import DataPorts, Plan, PlanNode
 from fullmesh.observed.ports import PortRange
 from fullmesh.result import build as results
 from fullmesh.result.types import MissedRow, NodeSummary, Result, RungId
+from fullmesh.verify import cards as verify_cards
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs as verify_links
 from fullmesh.verify.model import (
@@ -135,7 +136,12 @@ def ladder_findings(look: Look) -> list[Finding]:
     """What the rules of the verification's lower rungs say."""
     if not look.nodes:
         return []
-    found = [*verify_node.findings(look.seen), *verify_links.findings(look.seen)]
+    rules_of_it = (
+        verify_node.findings,
+        verify_cards.health_findings,
+        verify_links.findings,
+    )
+    found = [finding for rule in rules_of_it for finding in rule(look.seen)]
     return [f for f in found if not (look.assumed and (f.code in OF_A_PLAN or unplanned(look, f)))]
 
 

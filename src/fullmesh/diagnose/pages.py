@@ -487,6 +487,101 @@ PAGES: dict[str, Page] = {
     "VC-123": Page(
         "torchrun announces the host name to the peers.", "hostname", APPLY + " network."
     ),
+    "VC-131": Page(
+        "nvidia-smi fails: the libraries are of another version than the module in the kernel (an update changed them "
+        "under it), the module is not loaded, a card fell off the bus, or no card could be started. CUDA fails alike.",
+        "nvidia-smi; cat /proc/driver/nvidia/version; dmesg | grep -i nvrm",
+        "Reboot after an update; a module that is not there: Secure Boot, DKMS, nouveau; a card that is gone: Xid 79. "
+        "Role nvidia_driver holds driver and libraries together.",
+        "NVML API reference, nvmlReturn_t",
+    ),
+    "VC-132": Page(
+        "A card on the PCI bus that the driver could not start, or that fell off the bus: the ranks of that node that "
+        "count on it fail with `invalid device ordinal`.",
+        "lspci -d 10de:; nvidia-smi -L; dmesg | grep -i -E 'nvrm|xid'",
+        "Switch the machine off and on; look at the card's power and seat; replace it.",
+    ),
+    "VC-133": Page(
+        "A GPU replaces rows of memory that break by spare ones, as long as there are any. Where that failed (Xid 64) "
+        "it goes on with broken memory, and jobs end with errors that ECC cannot mend.",
+        "nvidia-smi -q -d ROW_REMAPPER",
+        "Leave the GPU out of jobs and have the card replaced.",
+        "NVIDIA, GPU Memory Error Management",
+    ),
+    "VC-134": Page(
+        "Broken rows of a GPU's memory are replaced at its next reset; until then it works around them.",
+        "nvidia-smi -q -d ROW_REMAPPER",
+        "nvidia-smi --gpu-reset without any program on the GPUs, or a reboot.",
+        "NVIDIA, GPU Memory Error Management",
+    ),
+    "VC-135": Page(
+        "NCCL finds the way between GPUs once, by what is up: links that are down make rings slower, or lead them "
+        "through PCIe and the processor.",
+        "nvidia-smi nvlink -s; nvidia-smi nvlink -e; NCCL_DEBUG=INFO shows the channels",
+        "Reboot; then the baseboard or the bridge is what is broken.",
+    ),
+    "VC-136": Page(
+        "On machines with NVSwitch the fabric manager sets the switches up before CUDA can start; without it, or with "
+        "one of another version than the driver, every CUDA program fails with error 802, system not yet initialized.",
+        "nvidia-smi -q | grep -A2 Fabric; systemctl status nvidia-fabricmanager",
+        "systemctl enable --now nvidia-fabricmanager, of exactly the driver's version: role nvidia_driver.",
+        "NVIDIA, Fabric Manager User Guide",
+    ),
+    "VC-137": Page(
+        "Heat, the power supply's brake or the board itself hold a GPU's clocks down. A collective waits for the "
+        "slowest rank, so one such card sets the pace of the whole job.",
+        "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
+        "Fans, air flow, power cables and supplies of that machine.",
+        "NVML API reference, nvmlClocksEventReasons",
+    ),
+    "VC-138": Page(
+        "Compute mode Prohibited lets no program make a CUDA context: `CUDA-capable device(s) is/are busy or "
+        "unavailable`.",
+        "nvidia-smi -q -d COMPUTE",
+        "nvidia-smi --compute-mode=DEFAULT",
+    ),
+    "VC-139": Page(
+        "With MIG a process sees one slice of one GPU, and slices have no direct way to each other: neither NVLink "
+        "nor PCIe peer-to-peer.",
+        "nvidia-smi -L",
+        "nvidia-smi --multi-instance-gpu=0 for nodes that train over several GPUs; MIG is for small jobs side by side.",
+        "NVIDIA, Multi-Instance GPU User Guide",
+    ),
+    "VC-140": Page(
+        "A program that was left behind, or another user's, holds memory: the next job ends with CUDA out of memory.",
+        "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv; fuser -v /dev/nvidia*",
+        "End it. Where several people share the machine, let a scheduler hand out the GPUs.",
+    ),
+    "VC-141": Page(
+        "ACS (access control services) of PCIe bridges sends requests between two devices below them up to the root "
+        "and down again. GPUs and RDMA cards that could talk in their switch then share the way to the processor; with "
+        "an IOMMU that translates, peer-to-peer may hang as well.",
+        "lspci -vvv | grep ACSCtl (ReqRedir+ and CmpltRedir+); nvidia-smi topo -m",
+        "ACS off in the firmware, or setpci -s BRIDGE ECAP_ACS+0x6.w=0000 after each boot. Leave it on where virtual "
+        "machines are given devices.",
+        "NCCL documentation, Troubleshooting, PCI Access Control Services",
+    ),
+    "VC-142": Page(
+        "An IOMMU that translates stands between GPUs, and between GPUs and RDMA cards.",
+        "cat /sys/bus/pci/devices/GPU/iommu_group/type; dmesg | grep -i -E 'iommu|dmar'",
+        "iommu=pt on the kernel's command line: devices of the machine itself are then passed through.",
+        "NCCL documentation, Troubleshooting; kernel-parameters, iommu=",
+    ),
+    "VC-143": Page(
+        "Without GPUDirect RDMA each message is copied through the host's memory: NCCL prints GDR 0, and bandwidth is "
+        "a fraction of the link's.",
+        "NCCL_DEBUG=INFO shows `GPU Direct RDMA Disabled`; cat /proc/driver/nvidia/version; lsmod | grep peermem",
+        "The open modules of NVIDIA's driver with Linux 5.12 or newer (dma_buf): nvidia_driver_open: true. "
+        "nvidia_peermem is for older ones.",
+        "NVIDIA, GPUDirect RDMA; NCCL documentation, Troubleshooting",
+    ),
+    "VC-144": Page(
+        "NCCL works algorithm, protocol and channels out of the machine that it finds. A value from somebody's recipe "
+        "keeps it from doing so, for every job and every size.",
+        "env | grep NCCL_; NCCL_DEBUG=INFO prints what environment set",
+        "Take it out; keep it only where a measurement on these nodes says so.",
+        "NCCL documentation, Environment Variables: debug and tuning ones are not for production",
+    ),
     "VC-201": Page(
         "Silence: the kernel sent a SYN, and again, and nothing came back. Gloo waits 539 s on one "
         "side and hours on the other; the"
@@ -640,7 +735,7 @@ PAGES: dict[str, Page] = {
     "VC-714": Page(
         "NCCL took a slower way than there is: TCP beside RDMA, a NIC far from the GPU, one of several NICs.",
         "NCCL_DEBUG=INFO (`via NET/…`); nvidia-smi topo -m",
-        "NCCL_SOCKET_IFNAME and NCCL_IB_HCA as role cluster_env writes them; nvidia-peermem for GPUDirect.",
+        "NCCL_SOCKET_IFNAME and NCCL_IB_HCA as role cluster_env writes them; for GPUDirect RDMA see VC-143.",
         "nccl-tests, PERFORMANCE.md",
     ),
     "VC-715": Page(

@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Callable
 
+from fullmesh.lab import gpus as lab_gpus
 from fullmesh.lab import host, lifecycle, plan, source, state
 from fullmesh.lab.build import Builder
 from fullmesh.lab.console import out, say
@@ -118,6 +119,17 @@ def execute(args: argparse.Namespace) -> int:
     return podman.passthrough(node.container, command)
 
 
+def gpus(args: argparse.Namespace) -> int:
+    """Let a node seem to have GPUs."""
+    paths = find()
+    lab_gpus.check_play(args.play)
+    lab_gpus.check_lines(args.line)
+    lab = lifecycle.require(Store(paths, plan.check_name(args.name)))
+    node = lifecycle.node_of(lab, args.node)
+    lab_gpus.set_up(lifecycle.open_podman(paths), paths, node.container, args.play, args.line)
+    return 0
+
+
 def build(_args: argparse.Namespace) -> int:
     """Build images and repositories only."""
     paths = find()
@@ -127,6 +139,10 @@ def build(_args: argparse.Namespace) -> int:
     for stage in plan.IMAGES.values():
         out(builder.image(stage))
     out(str(builder.folder("repo")))
+    try:
+        out(str(lab_gpus.ensure(paths)))
+    except StepError as error:  # nodes do without: only `lab gpus` needs it, and says the same
+        say(str(error))
     return 0
 
 
@@ -169,6 +185,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     one.add_argument("--name", default=plan.DEFAULT_NAME)
     one.add_argument("node", metavar="NODE")
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD")
+    one = add("gpus", gpus, "Let a node seem to have GPUs: the real nvidia-smi over a stand-in.")
+    one.add_argument("--name", default=plan.DEFAULT_NAME)
+    one.add_argument("node", metavar="NODE")
+    one.add_argument("play", metavar="GPUS", help=", ".join([*lab_gpus.PLAYS, lab_gpus.NONE]))
+    one.add_argument("line", nargs="*", metavar="KEY=VALUE", help="what differs, like 3.ecc_lost=2")
     add("build", build, "Build images and repositories only.")
     add("packages", packages, "Print the packages that this machine needs.")
     vm_cli.register(commands, guarded)

@@ -8,7 +8,8 @@ from typing import cast
 
 from fullmesh.model.auto import VISIBLE, named_devices
 from fullmesh.observed.survey import Card, Gpus
-from fullmesh.verify.model import WARNING, Finding, Seen, in_words
+from fullmesh.verify import card_faults
+from fullmesh.verify.model import ERROR, WARNING, Finding, Seen, in_words
 
 
 def gpus_of(seen: Seen, name: str) -> Gpus:
@@ -71,14 +72,22 @@ def usable(seen: Seen, name: str) -> tuple[int, str]:
     return len(cards) or len(gpus_of(seen, name).get("pci", [])), "GPUs"
 
 
+def set_by_hand(seen: Seen, name: str) -> bool:
+    """Whether the inventory itself says how many ranks a node starts; a plan of before it could be left to auto did."""
+    asked = seen.plan.get("auto")
+    return asked is not None and not (name in asked and asked[name]["ranks"])
+
+
 def rule_ranks(seen: Seen) -> Iterator[Finding]:
-    """A node starts as many ranks as it has GPUs."""
-    groups: dict[tuple[int, int, str], list[str]] = {}
+    """A node starts as many ranks as it has GPUs; where somebody wants fewer it is only said."""
+    groups: dict[tuple[int, int, str, bool], list[str]] = {}
     for name, node in seen.plan["nodes"].items():
         count, source = usable(seen, name)
-        if count and count != int(node["local_ranks"]):
-            groups.setdefault((int(node["local_ranks"]), count, source), []).append(name)
-    for (ranks, count, source), names in groups.items():
+        ranks = int(node["local_ranks"])
+        if count and count != ranks:
+            key = (ranks, count, source, set_by_hand(seen, name))
+            groups.setdefault(key, []).append(name)
+    for (ranks, count, source, by_hand), names in groups.items():
         said = f"{VISIBLE} names {count} GPUs" if source == VISIBLE else f"{count} GPUs are there"
         idle = f"{count - ranks} of them idle" if ranks < count else "the others have none"
         yield Finding(
@@ -87,10 +96,11 @@ def rule_ranks(seen: Seen) -> Iterator[Finding]:
             f"a job starts {ranks} rank(s) on {in_words(names)} and {said}: {idle}",
             node=names[0],
             peer=in_words(names[1:]),
-            seen=f"fullmesh_local_ranks: {ranks}",
+            seen=f"fullmesh_local_ranks: {ranks}" + (", set by hand" if by_hand else ""),
             expected=f"fullmesh_local_ranks: {count}",
-            fix=f"fullmesh_local_ranks: {count} for {in_words(names)}, in the inventory (or, where jobs shall leave "
+            fix=f"fullmesh_local_ranks: {count} for {in_words(names)}, or auto, in the inventory (or, where jobs leave "
             f"some alone, cluster_env_extra: {{{VISIBLE}: ...}}); {seen.apply('launch')}",
+            severity=WARNING if by_hand and ranks < count else ERROR,
         )
 
 
@@ -100,7 +110,7 @@ def rule_same_cards(seen: Seen) -> Iterator[Finding]:
     for name in seen.plan["nodes"]:
         held = gpus_of(seen, name)
         shown = gpu_words(seen, name) if has_gpus(seen, name) else "none"
-        if "present" in held:
+        if "present" in held and not held.get("failed") and not card_faults.hides(held):
             driver = f", driver {held.get('driver') or 'none'}" if cards_of(seen, name) else ""
             table[name] = shown + driver
     if len(set(table.values())) < 2:  # noqa: PLR2004 (two that differ)
@@ -208,12 +218,71 @@ def rule_persistence(seen: Seen) -> Iterator[Finding]:
         )
 
 
+def rule_card_faults(seen: Seen) -> Iterator[Finding]:
+    """No GPU says of itself that something is wrong."""
+    boxes = {
+        name: card_faults.Box(
+            held,
+            busy=bool(seen.survey(name).get("jobs")),
+            rdma=any(port["state"] == "ACTIVE" for port in seen.survey(name).get("rdma", [])),
+        )
+        for name in seen.plan["nodes"]
+        if "present" in (held := gpus_of(seen, name))
+    }
+    for one in card_faults.faults(boxes):
+        yield Finding(
+            one.code,
+            "L1",
+            one.cause,
+            node=one.node,
+            seen=one.seen,
+            expected=one.expected,
+            fix=one.fix,
+            severity=one.severity,
+        )
+
+
+# NCCL works these out from what it finds; a value that helped on one machine once is a brake on the next.
+TUNED = (
+    *("NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_NTHREADS"),
+    *("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE", "NCCL_NET_GDR_LEVEL"),
+)
+
+
+def rule_nccl_tuning(seen: Seen) -> Iterator[Finding]:
+    """Nobody took NCCL's choices away from it."""
+    for name in seen.plan["nodes"]:
+        values = seen.survey(name).get("environment", {}).get("values", {})
+        held = {one: values[one] for one in TUNED if one in values}
+        if held and has_gpus(seen, name):
+            words = [f"{one}={row['value']} ({row['source']})" for one, row in held.items()]
+            yield Finding(
+                "VC-144",
+                "L1",
+                f"every job on {name} gets {in_words(words)}: NCCL does not choose for itself there",
+                node=name,
+                seen=in_words(list(held)),
+                expected="not set",
+                fix=f"take them out of {in_words(sorted({row['source'] for row in held.values()}))} on {name}, measure "
+                f"with and without: ./fullmesh verify -i {seen.inventory}",
+                severity=WARNING,
+            )
+
+
+# What a diagnosis asks too: it compares the nodes' cards and reads their kernels' logs by rules of its own.
+HEALTH_RULES = (rule_ecc, rule_width, rule_persistence, rule_card_faults, rule_nccl_tuning)
 CARD_RULES = (
-    *(rule_same_cards, rule_ecc, rule_xids, rule_width, rule_persistence),
+    *(rule_same_cards, rule_xids),
+    *HEALTH_RULES,
     *(rule_torch_for_cpus, rule_ranks),
 )
 
 
+def health_findings(seen: Seen) -> list[Finding]:
+    """What the GPUs of each node say of themselves."""
+    return [finding for rule in HEALTH_RULES for finding in rule(seen)]
+
+
 def card_findings(seen: Seen) -> list[Finding]:
-    """What the GPUs say of themselves: known before a job is started."""
+    """What the GPUs say of themselves and beside each other: known before a job is started."""
     return [finding for rule in CARD_RULES for finding in rule(seen)]

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from fullmesh.diagnose.model import Look
+from fullmesh.observed.survey import Gpus
+from fullmesh.verify import card_faults
 from fullmesh.verify.model import ERROR, WARNING, Finding, in_words
 
 UP = "ACTIVE"
 
 
 def gpu_row(look: Look, name: str) -> dict[str, str]:
-    """What must be alike."""
-    held = look.survey(name).get("gpus", {})
-    if "present" not in held:
+    """What must be alike; nothing where GPUs are hidden or nvidia-smi fails, faults of their own (VC-131, VC-132)."""
+    held = cast("Gpus", look.survey(name).get("gpus", {}))
+    if "present" not in held or held.get("failed") or card_faults.hides(held):
         return {}
     return {
-        "GPUs": str(len(held["cards"])) if not held.get("failed") else "nvidia-smi fails",
+        "GPUs": str(len(held["cards"])),
         "driver": held.get("driver", "") if held["present"] else "",
         "model": in_words(sorted({card["name"] for card in held["cards"]})),
     }
@@ -52,21 +54,19 @@ def rule_gpus(look: Look) -> Iterator[Finding]:
 
 
 def rule_gpu_faults(look: Look) -> Iterator[Finding]:
-    """The driver has no complaint: Xid errors, memory that could not be mended."""
+    """The driver has no complaint in the kernel's log; what the cards say of themselves is the ladder's (VC-131 on)."""
     for name in look.nodes:
         said = next(
             (e for e in look.survey(name).get("kernel_log", []) if e["kind"] == "gpu"), None
         )
-        cards = look.survey(name).get("gpus", {}).get("cards", [])
-        broken = [card["uuid"] for card in cards if card.get("remap_failed", "").lower() == "yes"]
-        if said or broken:
+        if said:
             yield Finding(
                 "DG-149",
                 "L1",
                 f"a GPU of {name} has an error that NCCL cannot survive",
                 node=name,
-                seen=said["text"] if said else f"row remapping failed on {in_words(broken)}",
-                expected="no Xid, no failed row remapping",
+                seen=said["text"],
+                expected="no Xid",
                 fix=f"on {name}: nvidia-smi -q | grep -i -A3 remap; dmesg | grep -i xid; see NVIDIA's list of Xids",
             )
 

@@ -1,0 +1,99 @@
+"""The ways of GPUs and RDMA cards through PCIe: ACS, IOMMU and NUMA, which decide how they reach each other.
+
+Runs on nodes: standard library only. Offsets and bits are those of the PCI Express Base Specification (as Linux' own
+include/uapi/linux/pci_regs.h names them). A container and a virtual machine have no say in this: nothing is read there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from typing import TYPE_CHECKING
+
+from ..facts.accelerators import PCI, devices
+from ..facts.node import read, run
+
+if TYPE_CHECKING:
+    from ..schema.survey import PciPath
+
+RDMA = "/sys/class/infiniband"
+EXTENDED, EXTENDED_END = (
+    0x100,
+    0x1000,
+)  # where the list of extended capabilities begins and what a config space has
+ACS, ACS_CONTROL = 0x000D, 0x06  # PCI_EXT_CAP_ID_ACS, PCI_ACS_CTRL
+# PCI_ACS_RR and PCI_ACS_CR: requests and completions between two devices below go up to the root and down again.
+REDIRECT = 0x04 | 0x08
+ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+OPEN_MODULE = "Open Kernel Module"
+DMA_BUF_KERNEL = (5, 12)
+VERSION = "/proc/driver/nvidia/version"
+
+
+def acs_control(config: bytes) -> int | None:
+    """The ACS control register of a config space; None without ACS, or where only its head could be read (not root)."""
+    at, seen = EXTENDED, 0
+    while at >= EXTENDED and at + 8 <= len(config) and seen < EXTENDED_END // 8:
+        (head,) = struct.unpack_from("<I", config, at)
+        if head in (0, 0xFFFFFFFF):
+            return None
+        if head & 0xFFFF == ACS:
+            return int(struct.unpack_from("<H", config, at + ACS_CONTROL)[0])
+        at, seen = head >> 20, seen + 1
+    return None
+
+
+def config_of(folder: str) -> bytes:
+    """The config space of a device; empty where it cannot be read."""
+    try:
+        with open(os.path.join(folder, "config"), "rb") as stream:
+            return stream.read(EXTENDED_END)
+    except OSError:
+        return b""
+
+
+def bridges_above(folder: str) -> list[str]:
+    """The folders of the bridges from the root down to a device."""
+    parts = os.path.realpath(folder).split("/")
+    return ["/".join(parts[: at + 1]) for at, one in enumerate(parts[:-1]) if ADDRESS.match(one)]
+
+
+def one(folder: str, kind: str) -> PciPath:
+    """The way of one device."""
+    bridges = bridges_above(folder)
+    redirecting = [b for b in bridges if (acs_control(config_of(b)) or 0) & REDIRECT]
+    numa = read(os.path.join(folder, "numa_node"))
+    return {
+        "bus": os.path.basename(os.path.realpath(folder)),
+        "kind": kind,
+        "numa": int(numa) if re.match(r"-?\d+$", numa) else -1,
+        "iommu": read(os.path.join(folder, "iommu_group/type")),
+        "redirecting": [os.path.basename(bridge) for bridge in redirecting],
+    }
+
+
+def physical() -> bool:
+    """Whether this is a machine, and neither a virtual one nor a container."""
+    return bool(run(["systemd-detect-virt", "--quiet"])[0] != 0)
+
+
+def paths(base: str = PCI, rdma: str = RDMA) -> list[PciPath]:
+    """The ways of all NVIDIA GPUs, and of the RDMA cards where there are GPUs."""
+    gpus = [held["bus"] for held in devices(base) if held["vendor"] == "nvidia"]
+    cards = sorted(os.listdir(rdma)) if gpus and os.path.isdir(rdma) else []
+    found = [one(os.path.join(base, bus), "gpu") for bus in gpus]
+    return found + [one(os.path.join(rdma, card, "device"), "rdma") for card in cards]
+
+
+def direct(version: str = VERSION, modules: str = "/proc/modules", release: str = "") -> str:
+    """How an RDMA card can reach a GPU's memory: ``dma_buf``, ``nvidia_peermem``, or "" through the host's memory only.
+
+    dma_buf needs NVIDIA's open modules and Linux 5.12 (NVIDIA, GPUDirect RDMA guide; NCCL asks for it since 2.12).
+    """
+    numbers = re.match(r"(\d+)\.(\d+)", release or os.uname().release)
+    new = numbers is not None and (int(numbers.group(1)), int(numbers.group(2))) >= DMA_BUF_KERNEL
+    if new and OPEN_MODULE in read(version):
+        return "dma_buf"
+    loaded = any(line.startswith("nvidia_peermem ") for line in read(modules).splitlines())
+    return "nvidia_peermem" if loaded else ""

@@ -1,0 +1,302 @@
+"""What single GPUs say of themselves that stops a job or slows it down; for a verification and a diagnosis alike.
+
+Sources: NVML's API reference (return codes, compute modes, clock event reasons, fabric states), NVIDIA's deployment
+guides on memory error management (row remapping) and fabric manager, the MIG user guide.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from fullmesh.observed.survey import Card, Gpus
+from fullmesh.result.types import Severity
+from fullmesh.verify.model import ERROR, WARNING, in_words
+
+# What a driver keeps for itself on an idle card is below this.
+IDLE_MIB = 512
+MISMATCH, LOST, SILENT, EMPTY = (
+    "version mismatch",
+    "is lost",
+    "couldn't communicate",
+    "No devices were found",
+)
+SLOWED = {
+    "hw_slowdown": "the hardware",
+    "hw_thermal_slowdown": "heat",
+    "hw_power_brake_slowdown": "the power supply's brake",
+    "sw_thermal_slowdown": "heat (held by the driver)",
+}
+
+
+@dataclass(frozen=True)
+class CardFault:
+    """A fault of a node's GPUs.
+
+    Attributes:
+        code: of a verification.
+        node: whose.
+        cause: one sentence.
+        seen: the value observed.
+        expected: the value it should have.
+        fix: a command to copy.
+        severity: an error stops jobs.
+    """
+
+    code: str
+    node: str
+    cause: str
+    seen: str
+    expected: str
+    fix: str
+    severity: Severity = ERROR
+
+
+@dataclass(frozen=True)
+class Box:
+    """What is known of a node with GPUs.
+
+    Attributes:
+        gpus: as the survey has them.
+        busy: a distributed job runs there.
+        rdma: a port of an RDMA card is up.
+    """
+
+    gpus: Gpus
+    busy: bool = False
+    rdma: bool = False
+
+
+def mib(text: str) -> int:
+    """MiB of ``28610 MiB``; 0 where nothing is said."""
+    found = re.match(r"(\d+) MiB$", text)
+    return int(found[1]) if found else 0
+
+
+def places(cards: list[Card]) -> str:
+    """The PCI addresses of cards, in words."""
+    return in_words([card.get("bus", "") or card["uuid"] for card in cards])
+
+
+def silent_driver(node: str, held: Gpus) -> Iterator[CardFault]:
+    """nvidia-smi is there and does not work."""
+    said, loaded = held.get("said", ""), held.get("loaded", "") or "unknown"
+    if "said" not in held:
+        return
+    if MISMATCH in said:
+        why = f"the libraries of NVIDIA's driver on {node} are of another version than its module in the kernel"
+        why += f" ({loaded}): they were changed under it"
+        fix = "reboot it, or without any program on the GPUs: modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia; "
+        fix += "modprobe nvidia. Role nvidia_driver holds the packages together"
+    elif LOST in said:
+        why = f"a GPU of {node} fell off the bus: {said}"
+        fix = "dmesg | grep -i xid (79 says the same); switch it off and on; reseat or replace the card"
+    elif SILENT in said:
+        why = f"NVIDIA's driver is installed on {node} and its module is not in the kernel"
+        fix = "modprobe nvidia; dmesg | grep -i -E 'nvrm|nvidia'; dkms status; mokutil --sb-state; lsmod | grep nouveau"
+    elif EMPTY in said:
+        why = f"NVIDIA's driver on {node} could start none of its GPUs"
+        fix = "dmesg | grep -i nvrm (RmInitAdapter failed); the cards' power cables; a driver that knows them"
+    else:
+        why = f"nvidia-smi does not work on {node}: {said or 'it says nothing'}"
+        fix = "nvidia-smi; dmesg | grep -i nvrm"
+    yield CardFault(
+        "VC-131", node, why, said or "no answer", "nvidia-smi lists the GPUs", f"on {node}: {fix}"
+    )
+
+
+def hides(held: Gpus) -> bool:
+    """Whether a driver that works shows fewer GPUs than the bus has."""
+    return 0 < len(held["cards"]) < len(held.get("pci", []))
+
+
+def hidden(node: str, held: Gpus) -> Iterator[CardFault]:
+    """The bus has more GPUs than the driver shows."""
+    shown = {card.get("bus", "").lower()[-12:] for card in held["cards"]}
+    dark = [one["bus"] for one in held.get("pci", []) if one["bus"].lower()[-12:] not in shown]
+    if dark and hides(held):
+        yield CardFault(
+            "VC-132",
+            node,
+            f"the driver of {node} shows {len(held['cards'])} of {len(held['pci'])} GPUs: {in_words(dark)} is missing",
+            f"{len(held['cards'])} GPUs",
+            f"{len(held['pci'])} GPUs",
+            f"on {node}: dmesg | grep -i -E 'nvrm|xid'; lspci -vs {dark[0]} (rev ff: it fell off the bus)",
+        )
+
+
+def memory(node: str, held: Gpus) -> Iterator[CardFault]:
+    """Rows of memory that could not be remapped, or that wait for a reset to be."""
+    bad = [card for card in held["cards"] if card.get("remap_failed") == "Yes"]
+    if bad:
+        yield CardFault(
+            "VC-133",
+            node,
+            f"broken memory of {places(bad)} on {node} could not be replaced by spare rows: the card is worn out",
+            "remapped_row_failure: Yes",
+            "No",
+            f"on {node}: nvidia-smi -q -d ROW_REMAPPER; leave the GPU out (CUDA_VISIBLE_DEVICES), return the card",
+        )
+    due = [card for card in held["cards"] if card.get("remap_pending") == "Yes"]
+    if due:
+        yield CardFault(
+            "VC-134",
+            node,
+            f"broken memory of {places(due)} on {node} is replaced by spare rows at the next reset only",
+            "remapped_row_pending: Yes",
+            "No",
+            f"on {node}, without any program on the GPUs: nvidia-smi --gpu-reset, or reboot",
+            WARNING,
+        )
+
+
+def fabric(node: str, held: Gpus) -> Iterator[CardFault]:
+    """GPUs behind NVSwitches work only once the fabric manager has set the switches up."""
+    late = [card for card in held["cards"] if card.get("fabric") in ("In Progress", "Not Started")]
+    if late:
+        yield CardFault(
+            "VC-136",
+            node,
+            f"the NVLink fabric of {node} is not set up: CUDA starts on none of its GPUs (error 802, system not yet "
+            "initialized)",
+            f"fabric state: {late[0].get('fabric', '')} on {len(late)} GPU(s)",
+            "Completed",
+            f"on {node}: systemctl status nvidia-fabricmanager (it must be of the driver's own version, "
+            f"{held.get('driver', '')}); role nvidia_driver installs both together",
+        )
+
+
+def slowness(node: str, held: Gpus) -> Iterator[CardFault]:
+    """Clocks that something holds down."""
+    slow = [card for card in held["cards"] if card.get("slowed")]
+    if slow:
+        why = sorted({SLOWED.get(one, one) for card in slow for one in card.get("slowed", [])})
+        yield CardFault(
+            "VC-137",
+            node,
+            f"the clocks of {places(slow)} on {node} are held down by {in_words(why)}: every rank waits for it",
+            in_words(sorted({one for card in slow for one in card.get("slowed", [])})),
+            "none",
+            f"on {node}: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER; fans, air, power cables and supplies",
+            WARNING,
+        )
+
+
+def modes(node: str, held: Gpus) -> Iterator[CardFault]:
+    """Modes that keep jobs out, or apart."""
+    shut = [card for card in held["cards"] if card.get("compute_mode") == "Prohibited"]
+    if shut:
+        yield CardFault(
+            "VC-138",
+            node,
+            f"no program may compute on {places(shut)} of {node}",
+            "compute mode: Prohibited",
+            "Default",
+            f"on {node}: nvidia-smi --compute-mode=DEFAULT",
+        )
+    parted = [card for card in held["cards"] if card.get("mig") == "Enabled"]
+    if parted:
+        yield CardFault(
+            "VC-139",
+            node,
+            f"MIG is on for {places(parted)} of {node}: a process sees one slice of a GPU, and slices have no way to "
+            "each other but through the host",
+            "MIG mode: Enabled",
+            "Disabled, for jobs over several GPUs",
+            f"on {node}, without any program on the GPUs: nvidia-smi --multi-instance-gpu=0",
+            WARNING,
+        )
+
+
+def occupied(node: str, held: Gpus) -> Iterator[CardFault]:
+    """Memory in use although no job of ours runs."""
+    full = [card for card in held["cards"] if mib(card.get("memory_used", "")) > IDLE_MIB]
+    if full:
+        used = max(mib(card.get("memory_used", "")) for card in full)
+        yield CardFault(
+            "VC-140",
+            node,
+            f"programs hold memory of {places(full)} on {node} (up to {used} MiB) and no distributed job runs there",
+            f"{used} MiB",
+            f"less than {IDLE_MIB} MiB",
+            f"on {node}: nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv; fuser -v /dev/nvidia*",
+            WARNING,
+        )
+
+
+def ways(node: str, box: Box) -> Iterator[CardFault]:
+    """GPUs and RDMA cards reach each other without a detour through the processor or the host's memory."""
+    paths = box.gpus.get("paths", [])
+    bridges = sorted({bridge for path in paths for bridge in path["redirecting"]})
+    if len(paths) > 1 and bridges:
+        yield CardFault(
+            "VC-141",
+            node,
+            f"PCIe bridges above GPUs and RDMA cards of {node} send what these say to each other up to the processor: "
+            f"ACS is on for {in_words(bridges)}",
+            f"ACS redirects on {len(bridges)} bridge(s)",
+            "none",
+            f"on {node}: ACS off in the firmware, or after each boot for every bridge: setpci -s {bridges[0]} "
+            "ECAP_ACS+0x6.w=0000 (virtual machines that are given devices need ACS)",
+            WARNING,
+        )
+    translated = [path["bus"] for path in paths if path["iommu"].startswith("DMA")]
+    if translated:
+        yield CardFault(
+            "VC-142",
+            node,
+            f"the IOMMU of {node} translates every access of {in_words(translated)}: peer-to-peer is slow or hangs",
+            f"IOMMU group type {next(p['iommu'] for p in paths if p['iommu'].startswith('DMA'))}",
+            "identity, or no IOMMU",
+            f"on {node}: iommu=pt on the kernel's command line (or the IOMMU off in the firmware); reboot",
+            WARNING,
+        )
+    if box.rdma and box.gpus.get("direct") == "" and box.gpus["cards"]:
+        yield CardFault(
+            "VC-143",
+            node,
+            f"RDMA cards of {node} reach the GPUs' memory through the host's only: neither dma_buf nor nvidia_peermem",
+            "no GPUDirect RDMA",
+            "dma_buf",
+            f"on {node}: the driver's open modules with Linux 5.12 or newer (role nvidia_driver: "
+            "nvidia_driver_open: true); older ones: modprobe nvidia_peermem",
+            WARNING,
+        )
+
+
+def links(table: Mapping[str, Gpus]) -> Iterator[CardFault]:
+    """A card has fewer NVLinks up than the best of its model: all of them may be unused by design."""
+    least: dict[str, int] = {}
+    for held in table.values():
+        for card in held["cards"]:
+            if "links" in card:
+                down = card.get("links_down", 0)
+                least[card["name"]] = min(least.get(card["name"], down), down)
+    for node, held in table.items():
+        bad = [c for c in held["cards"] if c.get("links_down", 0) > least.get(c["name"], 0)]
+        if bad:
+            down = max(card.get("links_down", 0) for card in bad)
+            yield CardFault(
+                "VC-135",
+                node,
+                f"{down} of {bad[0].get('links', 0)} NVLinks of {places(bad)} on {node} are down: NCCL goes round them",
+                f"{down} inactive",
+                f"{least[bad[0]['name']]} inactive",
+                f"on {node}: nvidia-smi nvlink -s; nvidia-smi nvlink -e; dmesg | grep -i nvlink; reboot, then reseat",
+                WARNING,
+            )
+
+
+ALONE = (silent_driver, hidden, memory, fabric, slowness, modes)
+
+
+def faults(boxes: Mapping[str, Box]) -> Iterator[CardFault]:
+    """All faults of the GPUs of nodes, for those that could be looked at."""
+    for node, box in boxes.items():
+        for one in ALONE:
+            yield from one(node, box.gpus)
+        if not box.busy:
+            yield from occupied(node, box.gpus)
+        yield from ways(node, box)
+    yield from links({node: box.gpus for node, box in boxes.items()})
