@@ -18,6 +18,7 @@ import zipfile
 from typing import TYPE_CHECKING
 
 from .files import sha256
+from .schema import wheel_locks
 
 if TYPE_CHECKING:
     from typing import Any
@@ -46,14 +47,29 @@ def command(params: Entry, dest: str, index: str) -> list[str]:
     return [*line, "--requirement", params["requirements"]]
 
 
+def for_nodes(params: Entry, folder: str) -> Entry:
+    """The parameters with the lock's lines for the nodes' Python and machine alone, where it has some for others."""
+    with open(params["requirements"], encoding="utf-8") as stream:
+        text = stream.read()
+    if not any(";" in line for line in wheel_locks.logical_lines(text)):
+        return params
+    machine = params["platforms"][-1].replace("linux_", "", 1)
+    path = os.path.join(folder, "requirements.txt")
+    with open(path, "w", encoding="utf-8") as out:
+        out.write("\n".join(wheel_locks.for_target(text, params["python"], machine)) + "\n")
+    return dict(params, requirements=path)
+
+
 def download(params: Entry, dest: str) -> None:
     """Run pip with its own settings, then with the index too; its last words explain a failure.
 
     A site's mirror or a directory of wheels (pip config) may have everything: then nobody outside is asked.
     """
-    words = attempt(params, dest, "")
-    if words and params["index"] and not params.get("wheels"):
-        words = attempt(params, dest, params["index"])
+    with tempfile.TemporaryDirectory() as folder:
+        wanted = for_nodes(params, folder)
+        words = attempt(wanted, dest, "")
+        if words and params["index"] and not params.get("wheels"):
+            words = attempt(wanted, dest, params["index"])
     if words:
         raise DownloadError(
             "[TR-106] pip could not download {} for Python {}: {}. Check torch_runtime_index and "

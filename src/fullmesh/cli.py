@@ -28,6 +28,7 @@ MODULES = {
     "diagnose": "fullmesh.diagnose.cli",
     "report": "fullmesh.report.cli",
     "bundle": "fullmesh.roles.bundle",
+    "torch-lock": "fullmesh.roles.torch_locks",
     "watch": "fullmesh.watch.cli",
 }
 
@@ -49,6 +50,7 @@ CODES = {
     "CL-112": "a diagnosis that Ansible or the deadline ended",
     "CL-113": "a verb that needs the roles and playbooks of a checkout",
     "CL-114": "a file that is no result of this version",
+    "CL-115": "a lock of torch that cannot be made",
 }
 
 

@@ -334,6 +334,12 @@ def test_amd_without_a_lock_is_for_cpus_and_said() -> None:
             "PR-116",
             "el1: NVIDIA driver 535.183.01 does not run CUDA 13.0",
         ),
+        (
+            gpus(8, "535.183.01"),
+            gpus(8),
+            "PR-116",
+            "version of torch that has one (2.10.0-cuda12.8, 2.7.1-",
+        ),
         (gpus(8), gpus(7), "PR-117", "el1: 8, ubuntu1: 7"),
         (gpus(8, shown=7), gpus(8), "PR-118", "el1: 8 NVIDIA GPU(s) on the PCI bus"),
     ],

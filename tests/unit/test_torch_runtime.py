@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fullmesh.filters import torch_runtime as filters
+from fullmesh.observed.wheel_locks import for_target
 from fullmesh.roles import torch_runtime as core
 
 FILES = Path(__file__).resolve().parents[2] / "roles/torch_runtime/files"
@@ -27,7 +29,11 @@ def test_every_committed_lock_is_whole_and_named_after_its_torch(path: Path) -> 
     if "+" in version:
         assert path.stem == f"torch-{version.replace('+', '-')}"
     else:  # PyPI's build has no local version: its CUDA is that of the runtime it brings
-        runtime = core.pinned(text)["nvidia-cuda-runtime"]
+        (runtime,) = (
+            version
+            for name, version in core.pinned(text).items()
+            if name.startswith("nvidia-cuda-runtime")
+        )
         assert path.stem == f"torch-{version}-cuda{'.'.join(runtime.split('.')[:2])}"
 
 
@@ -155,9 +161,22 @@ def test_an_unknown_accelerator_is_refused(wanted: str) -> None:
 
 @pytest.mark.parametrize("path", sorted(FILES.glob("*.txt")), ids=lambda path: path.stem)
 def test_every_committed_lock_says_for_what_it_is(path: Path) -> None:
-    held = core.serves(path.read_text())
+    text = path.read_text()
+    held = core.serves(text)
     assert held
-    assert str(held) == "CPython 3.11, 3.12 on x86_64"
+    assert (
+        str(held)
+        == {
+            "torch-2.13.0-cpu": "CPython 3.11, 3.12 on x86_64",
+            "torch-2.13.0-cuda13.0": "CPython 3.10, 3.11, 3.12, 3.13 on x86_64, aarch64",
+            "torch-2.10.0-cuda12.8": "CPython 3.10, 3.11, 3.12, 3.13 on x86_64",
+            "torch-2.7.1-cuda12.6": "CPython 3.10, 3.11, 3.12, 3.13 on x86_64",
+        }[path.stem]
+    )
+    for python, machine in itertools.product(held.pythons, held.machines):
+        names = [line.partition("==")[0] for line in for_target(text, python, machine)]
+        assert {"torch", "numpy", "pip"} <= set(names)
+        assert len(names) == len(set(names))  # one version of each
 
 
 def platform_pythons() -> dict[str, str]:
@@ -173,10 +192,11 @@ def platform_pythons() -> dict[str, str]:
 def test_a_system_whose_python_no_lock_serves_is_refused(
     system: str, interpreter: str, accelerator: str
 ) -> None:
-    """By the Python alone: a lock that serves 3.10 lets Ubuntu 22.04 through without a change here."""
+    """By the Python alone: the lock for CUDA serves 3.10 and lets Ubuntu 22.04 through, the one for CPUs does not."""
     lock = core.lock_file(str(FILES), "2.13.0", accelerator, "")
     found = core.python_faults("n1", interpreter, "", "x86_64", lock)
-    assert [fault.code for fault in found] == (["TR-114"] if system == "Ubuntu_22" else [])
+    refused = system == "Ubuntu_22" and accelerator == "cpu"
+    assert [fault.code for fault in found] == (["TR-114"] if refused else [])
     for fault in found:
         assert (
             "n1: torch would be built on Python 3.10 (/usr/bin/python3.10) on x86_64" in fault.text

@@ -93,6 +93,12 @@ def lowest_branch(number: str) -> int:
     return LOWEST_BRANCH.get(int(major or 0), max(LOWEST_BRANCH.values()))
 
 
+def runs_on(lock: str, branch: int) -> bool:
+    """Whether a committed lock (``2.10.0-cuda12.8``) is for a CUDA that a driver branch runs."""
+    kind, _, number = lock.partition("-")[2].partition("cuda")
+    return not kind and number != "" and branch >= lowest_branch(number)
+
+
 def fitting(host: str, asked: Asked, seen: Accelerators, locks: str) -> list[str]:
     """The builds of torch that a node's driver runs, or will run, newest first; ``cpu`` where it has no NVIDIA GPU.
 
@@ -126,11 +132,15 @@ def fitting(host: str, asked: Asked, seen: Accelerators, locks: str) -> list[str
     if found:
         return found
     needed = min(lowest_branch(number) for number in numbers.values())
+    older = [name for name in torch_runtime.there(locks) if runs_on(name, int(branch[0]))]
+    other = (
+        f"take a version of torch that has one ({', '.join(older)}), " if older and not own else ""
+    )
     raise Undecided(
         "PR-116",
         f"{host}: NVIDIA driver {driver} does not run CUDA {cuda}, which the lock of torch is for",
-        f"Bring the driver to branch {needed} or newer (nvidia_driver_manage), give a lock of torch for an older CUDA "
-        f"(torch_runtime_requirements), {by_hand}",
+        f"Bring the driver to branch {needed} or newer (nvidia_driver_manage), {other}give a lock of torch for an "
+        f"older CUDA (torch_runtime_requirements; ./fullmesh torch-lock makes one), {by_hand}",
     )
 
 

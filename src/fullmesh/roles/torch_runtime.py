@@ -14,6 +14,7 @@ from typing import Any
 
 from fullmesh.model.faults import Fault
 from fullmesh.model.types import Plan
+from fullmesh.observed.wheel_locks import logical_lines
 
 CODES: dict[str, str] = {
     "TR-101": "there is no lock file for the torch that was asked for",
@@ -93,19 +94,12 @@ def python_faults(node: str, interpreter: str, seen: str, machine: str, lock: st
     shown = f"Python {version} ({interpreter})" if version else interpreter
     step = (
         "Set torch_runtime_python (and torch_runtime_packages, which bring it) to one that the lock serves, or "
-        "give a lock of your own by torch_runtime_requirements; the role's README has the command"
+        "give a lock of your own by torch_runtime_requirements (./fullmesh torch-lock makes one)"
     )
     text = (
         f"{node}: torch would be built on {shown} on {machine}, the lock {path.name} serves {held}"
     )
     return [Fault("TR-114", text, step)]
-
-
-def logical_lines(text: str) -> list[str]:
-    """The lines of a requirements file, continuations joined, comments and blanks left out."""
-    joined = re.sub(r"\\\s*\n", " ", text)
-    lines = (re.sub(r"(^|\s)#.*$", "", line).strip() for line in joined.splitlines())
-    return [line for line in lines if line]
 
 
 def lock_faults(path: str, text: str) -> list[Fault]:
@@ -193,7 +187,7 @@ def faults(files: str, version: str, wanted: str, own: str) -> list[Fault]:
         return lock_faults(str(path), path.read_text(encoding="utf-8"))
     what = f"{own} does not exist" if own else f"there is no lock for torch {version} ({wanted})"
     step = (
-        f"Take one of {', '.join(there(files))}, or make your own with the command in the role's README and "
+        f"Take one of {', '.join(there(files))}, or make your own with ./fullmesh torch-lock and "
         "give it by torch_runtime_requirements"
     )
     return [Fault("TR-101", what, step)]

@@ -1,0 +1,231 @@
+"""``fullmesh torch-lock``: one lock of torch for every Python and machine that has wheels for it, resolved by uv.
+
+A node may be a DGX Spark with Python 3.12 on aarch64, its neighbour an EL 9 box with 3.11 on x86-64. uv resolves for
+all of them at once; what differs stands behind a marker (PEP 508) in the line, which pip on the node reads, and which
+the role reads for it where the wheels are downloaded: pip download judges markers by the Python that runs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from fullmesh.observed.wheel_locks import for_target, holds, logical_lines
+from fullmesh.roles import torch_runtime
+from fullmesh.settings import ROOT
+
+FILES = ROOT / "roles/torch_runtime/files"
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+MACHINES = ("x86_64", "aarch64")
+# torch, accelerator: builds that PyPI itself has. PyTorch's index has more, for those who reach it.
+COMMITTED = (("2.13.0", "cuda13.0"), ("2.10.0", "cuda12.8"), ("2.7.1", "cuda12.6"))
+# What every training script has beside it; pip, so that nodes need no ensurepip.
+BESIDE = ("numpy", "pip")
+SECONDS = 600.0
+GLIBC = "manylinux_2_28"
+Target = tuple[str, str]
+
+
+class LockError(Exception):
+    """uv could not; in its words."""
+
+
+def uv(*words: str, cwd: Path | None = None) -> str:
+    """Run uv, which must not fetch a Python of its own; its standard output."""
+    # Beside our own interpreter: a virtual environment need not be activated.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    env = dict(os.environ, UV_PYTHON_DOWNLOADS="never", PATH=path)
+    try:
+        done = subprocess.run(
+            ["uv", *words],
+            cwd=cwd,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=SECONDS,
+        )
+    except FileNotFoundError:
+        raise LockError("uv is not installed (pip install uv)") from None
+    except subprocess.TimeoutExpired:
+        raise LockError(f"uv took longer than {SECONDS:.0f} s") from None
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        raise LockError(" | ".join(lines[-6:]))
+    return done.stdout
+
+
+def source_words(index: str) -> list[str]:
+    """Options of uv for an index besides the one it is set up with."""
+    return ["--extra-index-url", index, "--index-strategy", "unsafe-best-match"] if index else []
+
+
+def resolved(wanted: Sequence[str], index: str, python: str) -> str:
+    """uv's universal resolution from *python* on, for Linux, with the hashes of every file."""
+    with tempfile.TemporaryDirectory() as folder:
+        lines = "\n".join(f"{one} ; sys_platform == 'linux'" for one in wanted)
+        (Path(folder) / "torch.in").write_text(lines + "\n")
+        return uv(
+            *("pip", "compile", "torch.in", "--universal", "--generate-hashes", "--quiet"),
+            *("--python-version", python, "--no-annotate", "--no-header"),
+            *source_words(index),
+            cwd=Path(folder),
+        )
+
+
+def subset(marker: str, served: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """For which Pythons and which of the served machines a line is, where every such pair is meant; else None."""
+    meant = {one for one in itertools.product(PYTHONS, served) if holds(marker, *one)}
+    pythons = [p for p in PYTHONS if any(p == one[0] for one in meant)]
+    machines = [m for m in served if any(m == one[1] for one in meant)]
+    whole = set(itertools.product(pythons, machines)) == meant
+    start = PYTHONS.index(pythons[0]) if pythons else 0
+    together = pythons == list(PYTHONS[start : start + len(pythons)])
+    return (pythons, machines) if whole and together else None
+
+
+def short(marker: str, served: Sequence[str]) -> str | None:
+    """The marker for our targets alone: uv's names every system that there is. None: the line is for none of them."""
+    found = subset(marker, served)
+    if found is None:
+        return marker
+    pythons, machines = found
+    if not pythons:
+        return None
+    words = []
+    if len(pythons) == 1:
+        words.append(f"python_version == '{pythons[0]}'")
+    elif pythons[0] != PYTHONS[0]:
+        words.append(f"python_version >= '{pythons[0]}'")
+    elif pythons[-1] != PYTHONS[-1]:
+        words.append(f"python_version <= '{pythons[-1]}'")
+    if len(machines) < len(served):
+        words.append(f"platform_machine == '{machines[0]}'")
+    return " and ".join(words)
+
+
+def entries(text: str, served: Sequence[str] = MACHINES) -> str:
+    """The lock's entries with short markers; hashes below, as pip-compile writes them."""
+    found = []
+    for line in logical_lines(text):
+        pin, *hashes = line.split(" --hash=")
+        name, _, marker = (part.strip() for part in pin.partition(";"))
+        kept = short(marker, served)
+        if kept is not None:
+            head = f"{name} ; {kept}" if kept else name
+            found.append(" \\\n    --hash=".join([head, *(one.strip() for one in hashes)]))
+    return "\n".join(found)
+
+
+def installs(lock: Path, target: Target, index: str) -> bool:
+    """Whether uv finds a wheel for every line, without downloading them."""
+    python, machine = target
+    try:
+        uv(
+            *("pip", "install", "--dry-run", "--quiet", "--target", str(lock.parent / "nowhere")),
+            *("--python-version", python, "--python-platform", f"{machine}-{GLIBC}"),
+            *("--only-binary", ":all:", "--require-hashes", "-r", str(lock)),
+            *source_words(index),
+        )
+    except LockError:
+        return False
+    return True
+
+
+def made_for(text: str, target: Target) -> str:
+    """What torch is made for on a target, by the CUDA runtime beside it; ``cpu`` without one."""
+    for line in for_target(text, *target):
+        name, _, version = line.split(" ")[0].partition("==")
+        if name.startswith("nvidia-cuda-runtime"):
+            return "cuda" + ".".join(version.split(".")[:2])
+    return "cpu"
+
+
+def lock(torch: str, accelerator: str, index: str = "", more: Sequence[str] = ()) -> str:
+    """A whole lock, with the line that says for what it serves.
+
+    Args:
+        torch: its version; a local one (``2.13.0+cu126``) where the index has such.
+        accelerator: ``cpu``, ``cuda12.8``, ``rocm6.4``: machines on which the torch that comes is made for something
+            else are left out (PyPI's torch 2.10 on aarch64 is for CPUs).
+        index: besides the one that uv is set up with.
+        more: packages beside it.
+
+    Raises:
+        LockError: nothing can be resolved, or no Python and machine has wheels for all of it.
+    """
+    try:
+        kind, number = torch_runtime.accelerator(accelerator)
+    except ValueError:
+        raise LockError("that is no accelerator; write cpu, cuda13.0 or rocm6.4") from None
+    text = resolved([f"torch=={torch}", *BESIDE, *more], index, PYTHONS[0])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "torch.txt"
+        path.write_text(entries(text) + "\n")
+        served = [
+            target
+            for target in itertools.product(PYTHONS, MACHINES)
+            if (kind != "cuda" or made_for(text, target) == f"cuda{number}")
+            and installs(path, target, index)
+        ]
+    machines = [m for m in MACHINES if any(m == one[1] for one in served)]
+    pythons = [p for p in PYTHONS if machines and all((p, m) in served for m in machines)]
+    if not pythons:
+        raise LockError(
+            f"no Python of {', '.join(PYTHONS)} has wheels of all of it for {accelerator}"
+        )
+    head = [
+        f"# torch {torch} for {accelerator}, resolved by uv with the hashes of every file of these versions.",
+        f"# serves: CPython {', '.join(pythons)} on {', '.join(machines)}",
+        "# ./fullmesh torch-lock makes and renews it.",
+    ]
+    return "\n".join([*head, entries(text, machines), ""])
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write one lock, or renew those of the role."""
+    wanted = COMMITTED if args.committed else ((args.torch, args.accelerator),)
+    for torch, accelerator in wanted:
+        path = FILES / f"torch-{torch}-{accelerator}.txt" if args.committed else Path(args.output)
+        try:
+            text = lock(torch, accelerator, args.index, args.with_packages)
+        except LockError as error:
+            print(
+                f"fullmesh: [CL-115] no lock of torch {torch} for {accelerator}: {error}",
+                file=sys.stderr,
+            )
+            return 1
+        path.write_text(text)
+        print(f"{path}: {text.splitlines()[1].removeprefix('# ')}")
+    if not args.committed:
+        print(f"set torch_runtime_requirements: {Path(args.output).resolve()}")
+        print(f"and torch_runtime_accelerator: {args.accelerator}, or leave it to auto")
+    return 0
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb ``torch-lock``."""
+    text = "make a lock of torch for every Python and machine that has wheels for it"
+    parser = verbs.add_parser("torch-lock", help=text, description=text)
+    parser.add_argument("--torch", default=COMMITTED[0][0], help="version, default %(default)s")
+    parser.add_argument("--accelerator", default="cuda13.0", help="cpu, cuda12.8, rocm6.4 …")
+    parser.add_argument(
+        "--index", default="", help="an index besides the one that uv is set up with"
+    )
+    parser.add_argument(
+        "--with",
+        dest="with_packages",
+        action="append",
+        default=[],
+        metavar="PACKAGE",
+        help="torchvision, torchaudio …",
+    )
+    parser.add_argument("-o", "--output", default="torch.txt", help="default %(default)s")
+    parser.add_argument("--committed", action="store_true", help="renew those that the role has")
+    parser.set_defaults(func=run)

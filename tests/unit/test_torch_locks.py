@@ -1,0 +1,96 @@
+"""Locks of torch for many Pythons and machines: whose line is whose, and what the controller downloads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.fullmesh import wheelhouse
+
+from fullmesh import cli
+from fullmesh.observed import wheel_locks
+from fullmesh.roles import torch_locks
+
+SHA = "0" * 64
+LINUX = "sys_platform == 'linux'"
+# As uv pip compile --universal writes it.
+RESOLVED = f"""\
+filelock==4.1.0 ; python_full_version < '3.11' and {LINUX} \\
+    --hash=sha256:{SHA} \\
+    --hash=sha256:{SHA[1:]}1
+filelock==4.2.12 ; python_full_version >= '3.11' and {LINUX} \\
+    --hash=sha256:{SHA}
+networkx==3.6.1 ; python_full_version == '3.11.*' and {LINUX} \\
+    --hash=sha256:{SHA}
+nvidia-cuda-runtime-cu12==12.8.90 ; platform_machine == 'x86_64' and {LINUX} \\
+    --hash=sha256:{SHA}
+colorama==0.4.6 ; sys_platform == 'win32' \\
+    --hash=sha256:{SHA}
+setuptools==84.2.1 ; (python_full_version >= '3.12' and {LINUX}) or (platform_machine == 'x86_64' and {LINUX}) \\
+    --hash=sha256:{SHA}
+torch==2.10.0 ; {LINUX} \\
+    --hash=sha256:{SHA}
+"""
+
+
+def heads(text: str) -> list[str]:
+    return [line.split(" --hash")[0].rstrip() for line in wheel_locks.logical_lines(text)]
+
+
+def test_markers_say_what_differs_between_our_targets_and_nothing_else() -> None:
+    assert heads(torch_locks.entries(RESOLVED)) == [
+        "filelock==4.1.0 ; python_version == '3.10'",
+        "filelock==4.2.12 ; python_version >= '3.11'",
+        "networkx==3.6.1 ; python_version == '3.11'",
+        "nvidia-cuda-runtime-cu12==12.8.90 ; platform_machine == 'x86_64'",
+        "setuptools==84.2.1 ; (python_full_version >= '3.12' and sys_platform == 'linux') or "
+        "(platform_machine == 'x86_64' and sys_platform == 'linux')",
+        "torch==2.10.0",
+    ]
+    alone = heads(torch_locks.entries(RESOLVED, ["x86_64"]))
+    assert "nvidia-cuda-runtime-cu12==12.8.90" in alone
+    assert "setuptools==84.2.1" in alone
+
+
+@pytest.mark.parametrize("served", [torch_locks.MACHINES, ("x86_64",)])
+@pytest.mark.parametrize("python", torch_locks.PYTHONS)
+def test_a_short_marker_means_what_the_long_one_did(python: str, served: list[str]) -> None:
+    short = torch_locks.entries(RESOLVED, served)
+    for machine in served:
+        before = wheel_locks.for_target(RESOLVED, python, machine)
+        assert wheel_locks.for_target(short, python, machine) == before
+
+
+def test_a_build_for_cpus_is_told_by_what_is_not_beside_it() -> None:
+    assert torch_locks.made_for(RESOLVED, ("3.12", "x86_64")) == "cuda12.8"
+    assert torch_locks.made_for(RESOLVED, ("3.12", "aarch64")) == "cpu"
+
+
+def params(path: Path, machine: str) -> dict[str, object]:
+    names = [f"manylinux_2_28_{machine}", f"linux_{machine}"]
+    return {"requirements": str(path), "python": "3.10", "platforms": names}
+
+
+def test_the_controller_downloads_what_the_node_needs(tmp_path: Path) -> None:
+    """With another Python than its own: pip would judge the markers by the one that runs it."""
+    path = tmp_path / "lock.txt"
+    path.write_text(RESOLVED)
+    wanted = wheelhouse.for_nodes(params(path, "aarch64"), str(tmp_path))
+    assert wanted["requirements"] != str(path)
+    lines = Path(wanted["requirements"]).read_text().splitlines()
+    assert [line.split(" --hash")[0] for line in lines] == ["filelock==4.1.0", "torch==2.10.0"]
+    assert lines[0].count("--hash=sha256:") == 2
+
+
+def test_a_lock_without_markers_is_used_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "lock.txt"
+    path.write_text(f"# one; for all\ntorch==2.10.0 --hash=sha256:{SHA}\n")
+    given = params(path, "x86_64")
+    assert wheelhouse.for_nodes(given, str(tmp_path)) == given
+
+
+def test_an_accelerator_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["torch-lock", "--accelerator", "gpu"]) == 1
+    assert "[CL-115] no lock of torch 2.13.0 for gpu: that is no accelerator" in (
+        capsys.readouterr().err
+    )
