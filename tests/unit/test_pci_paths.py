@@ -64,14 +64,15 @@ def device(folder: Path, vendor: str, kind: str, iommu: str = "", numa: int = 0)
 
 def test_gpus_and_rdma_cards_with_what_is_above_them(tmp_path: Path) -> None:
     root = tmp_path / "devices/pci0000:17"
-    switch = root / "0000:17:01.0/0000:18:00.0"
+    port = root / "0000:17:01.0"
+    switch = port / "0000:18:00.0/0000:19:00.0"
     device(switch / "0000:1b:00.0", "0x10de", "0x030200", "DMA-FQ", 1)
     device(switch / "0000:1c:00.0", "0x15b3", "0x020000", "identity")
     device(root / "0000:17:05.0", "0x1af4", "0x020000")
-    (root / "0000:17:01.0/config").write_bytes(config((AER, 0), (ACS, 0x1D)))
-    (switch / "config").write_bytes(
-        config((ACS, 0x01))
-    )  # source validation alone sends nothing round
+    # the root port sends nothing on a detour; source validation alone does not either
+    (port / "config").write_bytes(config((ACS, 0x1D)))
+    (port / "0000:18:00.0/config").write_bytes(config((ACS, 0x01)))
+    (switch / "config").write_bytes(config((AER, 0), (ACS, 0x1D)))
     bus = tmp_path / "bus"
     bus.mkdir()
     for one in (switch / "0000:1b:00.0", switch / "0000:1c:00.0", root / "0000:17:05.0"):
@@ -80,7 +81,7 @@ def test_gpus_and_rdma_cards_with_what_is_above_them(tmp_path: Path) -> None:
     card.mkdir(parents=True)
     (card / "device").symlink_to(switch / "0000:1c:00.0")
     found = pci_paths.paths(str(bus), str(card.parent))
-    above = ["0000:17:01.0"]
+    above = ["0000:19:00.0"]
     assert found == [
         {"bus": "0000:1b:00.0", "kind": "gpu", "numa": 1, "iommu": "DMA-FQ", "redirecting": above},
         {

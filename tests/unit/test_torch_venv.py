@@ -120,6 +120,15 @@ def test_it_is_built_aside_proved_switched_and_left_alone(tmp_path: Path) -> Non
     assert len(venv.kept(str(tmp_path / "wheels"))) == 2
 
 
+def test_of_a_lock_for_several_pythons_the_nodes_own_lines_are_installed(tmp_path: Path) -> None:
+    asked = order(tmp_path, "1.0")
+    now = f"{sys.version_info.major}.{sys.version_info.minor}"
+    torch, _, rest = asked["requirements"].partition(" ")
+    others = f"numpy==9.9 ; python_version == '3.4' --hash=sha256:{'0' * 64}\n"
+    asked["requirements"] = f"{others}{torch} ; python_version >= '{now}' {rest}"
+    assert venv.apply(asked, False)["versions"]["torch"] == "1.0"
+
+
 @pytest.fixture
 def before(tmp_path: Path) -> tuple[str, list[str], bool]:
     """A node with a working environment (building a real one costs seconds)."""

@@ -365,7 +365,7 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "hot": ("VC-137", h100(clocks_event_reason_hw_thermal_slowdown="Active")),
     "nobody may compute": ("VC-138", h100(compute_mode="Prohibited")),
     "mig": ("VC-139", h100(current_mig="Enabled")),
-    "acs": ("VC-141", on_the_way(redirecting=["0000:00:01.0"])),
+    "acs": ("VC-141", on_the_way(redirecting=["0000:19:00.0"])),
     "iommu": ("VC-142", on_the_way(iommu="DMA-FQ")),
     "no gpudirect": ("VC-143", no_gpudirect),
     "nccl tuned": ("VC-144", nccl_tuned),

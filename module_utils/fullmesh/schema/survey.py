@@ -190,7 +190,7 @@ class PciPath(TypedDict):
     """The way of a GPU or an RDMA card through PCIe.
 
     ``kind``: gpu or rdma; ``numa``: -1 where it is not known; ``iommu``: what its IOMMU group does (DMA, DMA-FQ:
-    translates; identity), empty without one; ``redirecting``: bridges above it whose ACS sends peers up to the root.
+    translates; identity), empty without one; ``redirecting``: ports of switches above it whose ACS sends peers up.
     """
 
     bus: str

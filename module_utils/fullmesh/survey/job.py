@@ -20,6 +20,8 @@ from .net import age_of, command_of, number, read
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..schema.survey import Card
+
 WINDOW = 900.0  # seconds of log that are looked at: what is older was of another job
 VALUE_MOST = 500
 JOBS_MOST = 64
@@ -164,12 +166,13 @@ def driver_holds_gpus() -> bool:
     return os.path.isdir(DRIVER) and (here or not in_container())
 
 
-def add_links(cards: list[dict[str, Any]]) -> None:
+def add_links(cards: list[Card]) -> None:
     """Count each card's NVLinks; cards without any say nothing."""
     for row in parse_nvlinks(run(["nvidia-smi", "nvlink", "-s"])[1]):
         links = len(row["speeds"]) + row["down"]
         if row["gpu"] < len(cards) and links:
-            cards[row["gpu"]].update(links=links, links_down=row["down"])
+            cards[row["gpu"]]["links"] = links
+            cards[row["gpu"]]["links_down"] = row["down"]
 
 
 def gpus() -> tuple[dict[str, Any], str]:

@@ -61,8 +61,10 @@ def bridges_above(folder: str) -> list[str]:
 
 def one(folder: str, kind: str) -> PciPath:
     """The way of one device."""
-    bridges = bridges_above(folder)
-    redirecting = [b for b in bridges if (acs_control(config_of(b)) or 0) & REDIRECT]
+    # Not the first, a root port: what it sends up is at the root already, and Linux switches ACS on there itself
+    # wherever an IOMMU is on.
+    switched = bridges_above(folder)[1:]
+    redirecting = [b for b in switched if (acs_control(config_of(b)) or 0) & REDIRECT]
     numa = read(os.path.join(folder, "numa_node"))
     return {
         "bus": os.path.basename(os.path.realpath(folder)),

@@ -553,7 +553,7 @@ PAGES: dict[str, Page] = {
         "End it. Where several people share the machine, let a scheduler hand out the GPUs.",
     ),
     "VC-141": Page(
-        "ACS (access control services) of PCIe bridges sends requests between two devices below them up to the root "
+        "ACS (access control services) of PCIe switches sends requests between two devices below them up to the root "
         "and down again. GPUs and RDMA cards that could talk in their switch then share the way to the processor; with "
         "an IOMMU that translates, peer-to-peer may hang as well.",
         "lspci -vvv | grep ACSCtl (ReqRedir+ and CmpltRedir+); nvidia-smi topo -m",
@@ -564,8 +564,8 @@ PAGES: dict[str, Page] = {
     "VC-142": Page(
         "An IOMMU that translates stands between GPUs, and between GPUs and RDMA cards.",
         "cat /sys/bus/pci/devices/GPU/iommu_group/type; dmesg | grep -i -E 'iommu|dmar'",
-        "iommu=pt on the kernel's command line: devices of the machine itself are then passed through.",
-        "NCCL documentation, Troubleshooting; kernel-parameters, iommu=",
+        "iommu.passthrough=1 (x86: iommu=pt) on the kernel's command line passes the machine's own devices through.",
+        "NCCL documentation, Troubleshooting; kernel-parameters, iommu.passthrough=",
     ),
     "VC-143": Page(
         "Without GPUDirect RDMA each message is copied through the host's memory: NCCL prints GDR 0, and bandwidth is "

@@ -11,8 +11,9 @@ from fullmesh.lab import host, lifecycle, plan, source, state
 from fullmesh.lab.build import Builder
 from fullmesh.lab.console import out, say
 from fullmesh.lab.errors import LabError, StepError
-from fullmesh.lab.paths import find
-from fullmesh.lab.state import Store
+from fullmesh.lab.paths import Paths, find
+from fullmesh.lab.podman import Podman
+from fullmesh.lab.state import Lab, Store
 from fullmesh.lab.vm import cli as vm_cli
 from fullmesh.lab.vm import store as vm_store
 
@@ -91,6 +92,18 @@ def status(args: argparse.Namespace) -> int:
     return 0
 
 
+def running(paths: Paths, lab: Lab, node: plan.Node) -> Podman:
+    """Podman for a node that runs; LB-107 for one that does not."""
+    podman = lifecycle.open_podman(paths)
+    if podman.containers().get(node.container) != "running":
+        raise LabError(
+            "LB-107",
+            f"{node.name} of lab {lab.name!r} does not run",
+            f"Start it: fullmesh lab up --name {lab.name}",
+        )
+    return podman
+
+
 def execute(args: argparse.Namespace) -> int:
     """Run a command in a node and return its exit code."""
     paths = find()
@@ -109,14 +122,7 @@ def execute(args: argparse.Namespace) -> int:
             f"{command[0]} is an option, not a command",
             f"Options go before the node: fullmesh lab exec --name {lab.name} {node.name} -- ip address",
         )
-    podman = lifecycle.open_podman(paths)
-    if podman.containers().get(node.container) != "running":
-        raise LabError(
-            "LB-107",
-            f"{node.name} of lab {lab.name!r} does not run",
-            f"Start it: fullmesh lab up --name {lab.name}",
-        )
-    return podman.passthrough(node.container, command)
+    return running(paths, lab, node).passthrough(node.container, command)
 
 
 def gpus(args: argparse.Namespace) -> int:
@@ -126,7 +132,8 @@ def gpus(args: argparse.Namespace) -> int:
     lab_gpus.check_lines(args.line)
     lab = lifecycle.require(Store(paths, plan.check_name(args.name)))
     node = lifecycle.node_of(lab, args.node)
-    lab_gpus.set_up(lifecycle.open_podman(paths), paths, node.container, args.play, args.line)
+    podman = running(paths, lab, node)
+    lab_gpus.set_up(podman, paths, node.container, args.play, args.line)
     return 0
 
 

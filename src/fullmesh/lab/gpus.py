@@ -87,7 +87,7 @@ set -eu
 for place in /sys/module /sys/bus/pci/devices /proc/driver /run/lab-gpus/kept; do
     while umount "$place" 2>/dev/null; do :; done
 done
-rm -rf /run/lab-gpus /dev/nvidia[0-9]* /dev/nvidiactl
+rm -rf --one-file-system /run/lab-gpus /dev/nvidia[0-9]* /dev/nvidiactl
 [ "$#" -gt 0 ] || { rm -f /usr/bin/nvidia-smi /usr/lib*/libnvidia-ml.so.1 /usr/lib/*/libnvidia-ml.so.1; exit 0; }
 device=$1 driver=$2 shown=$3
 shift 3

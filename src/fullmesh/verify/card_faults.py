@@ -233,23 +233,23 @@ def ways(node: str, box: Box) -> Iterator[CardFault]:
         yield CardFault(
             "VC-141",
             node,
-            f"PCIe bridges above GPUs and RDMA cards of {node} send what these say to each other up to the processor: "
+            f"PCIe switches above GPUs and RDMA cards of {node} send what these say to each other up to the processor: "
             f"ACS is on for {in_words(bridges)}",
-            f"ACS redirects on {len(bridges)} bridge(s)",
+            f"ACS redirects on {len(bridges)} port(s)",
             "none",
-            f"on {node}: ACS off in the firmware, or after each boot for every bridge: setpci -s {bridges[0]} "
+            f"on {node}: ACS off in the firmware, or after each boot for every port: setpci -s {bridges[0]} "
             "ECAP_ACS+0x6.w=0000 (virtual machines that are given devices need ACS)",
             WARNING,
         )
     translated = [path["bus"] for path in paths if path["iommu"].startswith("DMA")]
-    if translated:
+    if len(paths) > 1 and translated:
         yield CardFault(
             "VC-142",
             node,
             f"the IOMMU of {node} translates every access of {in_words(translated)}: peer-to-peer is slow or hangs",
             f"IOMMU group type {next(p['iommu'] for p in paths if p['iommu'].startswith('DMA'))}",
             "identity, or no IOMMU",
-            f"on {node}: iommu=pt on the kernel's command line (or the IOMMU off in the firmware); reboot",
+            f"on {node}: iommu.passthrough=1 on the kernel's command line (or the IOMMU off in the firmware); reboot",
             WARNING,
         )
     if box.rdma and box.gpus.get("direct") == "" and box.gpus["cards"]:

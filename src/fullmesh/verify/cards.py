@@ -249,6 +249,10 @@ TUNED = (
 )
 
 
+# What role cluster_env writes from cluster_env_extra, and would write again.
+OURS = "/etc/fullmesh/env"
+
+
 def rule_nccl_tuning(seen: Seen) -> Iterator[Finding]:
     """Nobody took NCCL's choices away from it."""
     for name in seen.plan["nodes"]:
@@ -256,6 +260,12 @@ def rule_nccl_tuning(seen: Seen) -> Iterator[Finding]:
         held = {one: values[one] for one in TUNED if one in values}
         if held and has_gpus(seen, name):
             words = [f"{one}={row['value']} ({row['source']})" for one, row in held.items()]
+            places = {
+                "cluster_env_extra in the inventory"
+                if row["source"] == OURS
+                else f"{row['source']} on {name}"
+                for row in held.values()
+            }
             yield Finding(
                 "VC-144",
                 "L1",
@@ -263,8 +273,8 @@ def rule_nccl_tuning(seen: Seen) -> Iterator[Finding]:
                 node=name,
                 seen=in_words(list(held)),
                 expected="not set",
-                fix=f"take them out of {in_words(sorted({row['source'] for row in held.values()}))} on {name}, measure "
-                f"with and without: ./fullmesh verify -i {seen.inventory}",
+                fix=f"take them out of {in_words(sorted(places))}, measure with and without: "
+                f"./fullmesh verify -i {seen.inventory}",
                 severity=WARNING,
             )
 
