@@ -226,7 +226,7 @@ def parts() -> list[list[Part]]:
         # many tests wait for clocks and children: four workers fill two processors (150 s; two need 183)
         [Part("unit", [*pytest, "-q", "-n", "4"], less=WITHOUT_REST)],
         # setuptools comes from the package index
-        [Part("install", [*pytest, "-q", "tests/install"], slow=True)],
+        [Part("install", [*pytest, "-q", "tests/install"], slow=True, less=WITHOUT_REST)],
         # packages of the system's own (a browser), so not for --fast
         [Part("report in a browser", [*pytest, "-v", "tests/browser"], slow=True, rest=True)],
         on_lab(),

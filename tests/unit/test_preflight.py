@@ -308,6 +308,7 @@ def test_a_version_of_torch_that_no_lock_for_cuda_is_for() -> None:
     faults = run(gpus(8), ubuntu1=(gpus(8),), made=derived({"torch_runtime_version": "1.0.0"}))
     assert codes(faults) == ["PR-116", "PR-116"]
     assert "no lock of torch 1.0.0 for CUDA" in faults[0]
+    assert "(2.10.0-cuda12.8, 2.13.0-cuda13.0, 2.7.1-cuda12.6)" in faults[0]
     assert "nvidia_driver_manage" not in faults[0]
 
 

@@ -22,6 +22,8 @@ filelock==4.2.12 ; python_full_version >= '3.11' and {LINUX} \\
     --hash=sha256:{SHA}
 networkx==3.6.1 ; python_full_version == '3.11.*' and {LINUX} \\
     --hash=sha256:{SHA}
+sympy==1.13.0 ; python_full_version >= '3.11' and python_full_version < '3.13' and {LINUX} \\
+    --hash=sha256:{SHA}
 nvidia-cuda-runtime-cu12==12.8.90 ; platform_machine == 'x86_64' and {LINUX} \\
     --hash=sha256:{SHA}
 colorama==0.4.6 ; sys_platform == 'win32' \\
@@ -42,6 +44,7 @@ def test_markers_say_what_differs_between_our_targets_and_nothing_else() -> None
         "filelock==4.1.0 ; python_version == '3.10'",
         "filelock==4.2.12 ; python_version >= '3.11'",
         "networkx==3.6.1 ; python_version == '3.11'",
+        "sympy==1.13.0 ; python_version >= '3.11' and python_version <= '3.12'",
         "nvidia-cuda-runtime-cu12==12.8.90 ; platform_machine == 'x86_64'",
         "setuptools==84.2.1 ; (python_full_version >= '3.12' and sys_platform == 'linux') or "
         "(platform_machine == 'x86_64' and sys_platform == 'linux')",

@@ -117,8 +117,8 @@ def fitting(host: str, asked: Asked, seen: Accelerators, locks: str) -> list[str
         raise Undecided(
             "PR-116",
             f"{host}: {cards} NVIDIA GPU(s), and no lock of torch {asked['torch']} for CUDA",
-            f"Take a version that has one ({', '.join(torch_runtime.there(locks))}), give your own "
-            f"(torch_runtime_requirements), {by_hand}",
+            f"Take a version that has one ({', '.join(one for one in torch_runtime.there(locks) if 'cuda' in one)}), "
+            f"give your own (torch_runtime_requirements; ./fullmesh torch-lock makes one), {by_hand}",
         )
     driver = asked["driver_branch"] or seen["nvidia_driver"]
     branch = re.match(r"\d+", driver)

@@ -101,10 +101,11 @@ def short(marker: str, served: Sequence[str]) -> str | None:
     words = []
     if len(pythons) == 1:
         words.append(f"python_version == '{pythons[0]}'")
-    elif pythons[0] != PYTHONS[0]:
-        words.append(f"python_version >= '{pythons[0]}'")
-    elif pythons[-1] != PYTHONS[-1]:
-        words.append(f"python_version <= '{pythons[-1]}'")
+    else:
+        if pythons[0] != PYTHONS[0]:
+            words.append(f"python_version >= '{pythons[0]}'")
+        if pythons[-1] != PYTHONS[-1]:
+            words.append(f"python_version <= '{pythons[-1]}'")
     if len(machines) < len(served):
         words.append(f"platform_machine == '{machines[0]}'")
     return " and ".join(words)
@@ -171,7 +172,8 @@ def lock(torch: str, accelerator: str, index: str = "", more: Sequence[str] = ()
         served = [
             target
             for target in itertools.product(PYTHONS, MACHINES)
-            if (kind != "cuda" or made_for(text, target) == f"cuda{number}")
+            # what ROCm's torch is for stands in no package beside it
+            if (kind == "rocm" or made_for(text, target).startswith(kind + number))
             and installs(path, target, index)
         ]
     machines = [m for m in MACHINES if any(m == one[1] for one in served)]
