@@ -39,7 +39,7 @@ options:
   provider:
     description: Who shall own the interfaces; V(auto) asks the node.
     type: str
-    choices: [auto, networkmanager, netplan, networkd, ifupdown, ifcfg]
+    choices: [auto, networkmanager, netplan, networkd, ifupdown]
     default: auto
   check_duplicates:
     description: Ask the link for a duplicate of each new IPv4 address first (RFC 5227).
@@ -175,7 +175,7 @@ def main() -> None:
                 "default": "present",
             },
             "provider": {
-                "choices": ["auto", "networkmanager", "netplan", "networkd", "ifupdown", "ifcfg"],
+                "choices": ["auto", "networkmanager", "netplan", "networkd", "ifupdown"],
                 "default": "auto",
             },
             "check_duplicates": {"type": "bool", "default": True},

@@ -1,4 +1,4 @@
-"""The five owners of an interface: what is written for each, whose it is, and what becomes of others' files."""
+"""The four owners of an interface: what is written for each, whose it is, and what becomes of others' files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from ansible.module_utils.fullmesh.network import owner as backends
 from ansible.module_utils.fullmesh.network import static_ip as text
 from ansible.module_utils.fullmesh.network.backends import (
     common,
-    ifcfg,
     ifupdown,
     netplan,
     networkd,
@@ -191,79 +190,11 @@ def test_networkd_marks_the_primary() -> None:
 
 
 def sourced(content: str) -> dict[str, str]:
-    """What sh makes of an ifcfg file: that is how network-scripts read it."""
+    """What sh makes of an ifcfg file: NetworkManager's plugin reads it likewise."""
     script = f"set -eu\n{content}\nset"
     done = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True, env={})
     found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     return {key: value.strip("'") for key, value in found.items() if key + "=" in content}
-
-
-def test_ifcfg_of_a_full_link_as_a_shell_reads_it() -> None:
-    files = ifcfg.files([FULL])
-    values = sourced(files["/etc/sysconfig/network-scripts/ifcfg-eth1"])
-    assert values.pop("UUID") == ifcfg.profile_uuid("eth1")
-    assert values == {
-        "TYPE": "Ethernet",
-        "DEVICE": "eth1",
-        "NAME": "fullmesh-eth1",
-        "ONBOOT": "yes",
-        "BOOTPROTO": "none",
-        "HWADDR": MAC.upper(),
-        "MTU": "9000",
-        "IPADDR": "10.0.0.11",
-        "PREFIX": "24",
-        "IPADDR1": "10.0.1.11",
-        "PREFIX1": "24",
-        "GATEWAY": "10.0.0.1",
-        "DEFROUTE": "yes",
-        "IPV6INIT": "yes",
-        "IPV6_AUTOCONF": "no",
-        "IPV6ADDR": "fd00::11/64",
-        "IPV6ADDR_SECONDARIES": "fd01::11/64 fd02::11/64",
-        "IPV6_DEFROUTE": "no",
-        "PEERDNS": "no",
-        "DNS1": "10.0.0.53",
-        "DNS2": "fd00::53",
-        "DOMAIN": "lab.example b.example",
-    }
-    route = files["/etc/sysconfig/network-scripts/route-eth1"]
-    assert route.splitlines()[-1] == "10.9.0.0/16 via 10.0.0.2 dev eth1"
-    assert files["/etc/sysconfig/network-scripts/route6-eth1"].endswith(
-        "fd09::/48 via fd00::2 dev eth1\n"
-    )
-
-
-def test_ifcfg_of_a_vlan_over_a_bond() -> None:
-    whole = ifcfg.files(ALL)
-    files = {
-        path.rsplit("/", 1)[1]: sourced(one) for path, one in whole.items() if "ifcfg-" in path
-    }
-    bond = files["ifcfg-bond0"]
-    options = "mode=802.3ad miimon=100 lacp_rate=fast xmit_hash_policy=layer3+4"
-    assert (bond["TYPE"], bond["BONDING_MASTER"], bond["BONDING_OPTS"]) == ("Bond", "yes", options)
-    member = files["ifcfg-eth2"]
-    assert (member["MASTER"], member["SLAVE"], member["BOOTPROTO"]) == ("bond0", "yes", "none")
-    vlan = files["ifcfg-vlan7"]
-    assert (vlan["VLAN"], vlan["PHYSDEV"], vlan["VLAN_ID"], vlan["VID"]) == (
-        "yes",
-        "eth0",
-        "7",
-        "7",
-    )
-    assert "mode=active-backup miimon=100 primary=eth5" in files["ifcfg-bond1"]["BONDING_OPTS"]
-
-
-def test_every_ifcfg_key_is_one_that_el7_or_el8_knows() -> None:
-    known = set(recorded("ifcfg-keys").split())
-    every = [dict(one, unmanaged=True) for one in ALL]
-    used = {
-        key
-        for path, one in ifcfg.files(every).items()
-        if "/ifcfg-" in path
-        for key, _ in pairs(one)
-    }
-    assert used <= known
-    assert "NM_CONTROLLED" in used
 
 
 def test_ifupdown_of_a_full_link() -> None:
@@ -356,10 +287,7 @@ def test_every_backend_carries_every_address(found: list[Any], tagged: bool) -> 
     for name in EVERY:
         content = "".join(backends.backend(name).files([one]).values())
         for value in written:
-            if name == "ifcfg" and ":" not in value:
-                assert "=" + value.split("/")[0] + "\n" in content
-            else:
-                assert value in content
+            assert value in content
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -382,19 +310,15 @@ def test_a_file_of_others_beside_ours_is_not_ours() -> None:
 # --- whose it is ------------------------------------------------------------------------------
 
 STATE = "nmcli *GENERAL.STATE device show "
-NM = {"nmcli*FILENAME*": (0, recorded("nmcli-filenames"))}
 NETPLAN = {"netplan info": (0, "")}
 NETWORKD = {"systemctl is-active *systemd-networkd.service": (0, "")}
 IFUPDOWN = {"ifquery --version": (0, "ifquery version 0.8.41\n")}
 MAIN = {"/etc/network/interfaces": recorded("interfaces-debian")}
-EL7 = {
-    "/etc/sysconfig/network-scripts/ifcfg-ens33": recorded("ifcfg-ens33-el7"),
-    "/etc/sysconfig/network-scripts/ifup-eth": "#!/bin/bash\n",
-}
+IFCFG = {"/etc/sysconfig/network-scripts/ifcfg-ens33": recorded("ifcfg-ens33-el7")}
 
 
 def nm(word: str) -> dict[str, tuple[int, str]]:
-    return NM | {STATE + "*": (0, recorded("nmcli-" + word))}
+    return {STATE + "*": (0, recorded("nmcli-" + word))}
 
 
 def networkd_state(name: str, interface: str = "eth1") -> dict[str, str]:
@@ -415,7 +339,8 @@ def networkd_state(name: str, interface: str = "eth1") -> dict[str, str]:
         ("eth1", {}, nm("unmanaged") | NETPLAN, "netplan"),
         ("eth1", {}, nm("unmanaged") | NETWORKD, "networkd"),
         ("eth1", MAIN, nm("unmanaged") | IFUPDOWN, "ifupdown"),
-        ("ens33", EL7, nm("unmanaged"), "ifcfg"),
+        # NM_CONTROLLED=no: EL9 has nobody else who would bring it up
+        ("ens33", IFCFG, nm("unmanaged"), ""),
         # a stanza without ifupdown is a leftover of the upgrade to netplan
         ("eth1", MAIN, NETPLAN, "netplan"),
         ("eth1", MAIN, IFUPDOWN | NETPLAN, "ifupdown"),
@@ -425,23 +350,9 @@ def networkd_state(name: str, interface: str = "eth1") -> dict[str, str]:
         ("eth1", networkd_state("networkd-link-netplan"), NETPLAN | NETWORKD, "netplan"),
         ("eth1", {}, NETPLAN | NETWORKD, "netplan"),
         ("eth1", {}, NETWORKD, "networkd"),
-        # EL7 and EL8: from an ifcfg file, through NetworkManager or without it
-        (
-            "ens33",
-            EL7,
-            nm("connected") | {"nmcli*FILENAME*": (0, recorded("nmcli-filenames-el8"))},
-            "ifcfg",
-        ),
-        (
-            "ens33",
-            EL7,
-            {STATE + "*": (0, "100 (connected)\n"), "nmcli*FILENAME*": (2, "")},
-            "ifcfg",
-        ),
-        ("ens33", EL7, {}, "ifcfg"),
-        ("eth9", EL7, {}, "ifcfg"),
-        # EL10: the plugin is gone, the old file means nothing
-        ("ens33", EL7, nm("connected"), "networkmanager"),
+        # EL9: the profile may come from such a file; EL10 has no plugin for them
+        ("ens33", IFCFG, nm("connected"), "networkmanager"),
+        ("ens33", IFCFG, {}, ""),
         ("eth1", {}, {}, ""),
     ],
 )
@@ -451,12 +362,6 @@ def test_the_owner_is_asked_not_guessed(
     assert Machine(files, says).owner(interface) == owner
 
 
-def test_ours_does_not_change_hands_when_an_ifcfg_file_turns_up() -> None:
-    says = nm("connected") | {"nmcli*FILENAME*": (0, recorded("nmcli-filenames-el8"))}
-    files = EL7 | networkmanager.files([link(interface="ens33")])
-    assert Machine(files, says).owner("ens33") == "networkmanager"
-
-
 @pytest.mark.parametrize("name", EVERY)
 def test_what_we_wrote_keeps_its_owner(name: str) -> None:
     says = {
@@ -464,14 +369,12 @@ def test_what_we_wrote_keeps_its_owner(name: str) -> None:
         "netplan": NETPLAN | NETWORKD,
         "networkd": NETWORKD,
         "ifupdown": IFUPDOWN,
-        "ifcfg": {},
     }[name]
     files = backends.backend(name).files([link()])
     files |= {
         "networkd": networkd_state("networkd-link"),
         "netplan": networkd_state("networkd-link-netplan"),
         "ifupdown": MAIN,
-        "ifcfg": {"/etc/sysconfig/network-scripts/ifup-eth": "x"},
     }.get(name, {})
     assert Machine(files, says).owner("eth1") == name
 
@@ -498,14 +401,6 @@ def test_a_bond_of_two_owners_is_refused_in_words() -> None:
 
 def test_an_interface_without_an_owner_is_named() -> None:
     assert "nobody on this node configures eth1" in owners_of(Machine(), [link()])[1]["eth1"]
-
-
-def test_networkmanager_goes_on_keeping_off() -> None:
-    machine = Machine(EL7, {STATE + "*": (0, recorded("nmcli-unmanaged"))})
-    (one,) = backends.prepared(machine.run, machine.read, machine.listed, [link(interface="ens33")])
-    assert "NM_CONTROLLED=no\n" in next(iter(ifcfg.files([one]).values()))
-    commands = ifcfg.apply([one], {"links": {"ens33": {"kind": "", "data": {}}}, "nm": True})
-    assert commands == [["ifdown", "ens33"], ["ifup", "ens33"]]
 
 
 # --- files of others --------------------------------------------------------------------------
@@ -675,24 +570,25 @@ def test_the_installers_ifcfg_file_goes_quiet_where_ours_is_a_keyfile() -> None:
     assert machine.settle("networkmanager", [link(interface="ens33")]) == {}
 
 
-def test_an_ifcfg_file_of_another_name_for_our_card_goes_quiet() -> None:
+def test_an_ifcfg_file_of_another_name_for_our_card_goes_quiet_and_cloud_init_is_told() -> None:
     path = "/etc/sysconfig/network-scripts/ifcfg-Wired_connection_1"
-    text_of = recorded("ifcfg-eth0-el8-cloud").replace("DEVICE=eth0\n", "")
-    stale = "/etc/sysconfig/network-scripts/route-eth1"
-    machine = Machine({path: text_of, stale: "default via 10.9.0.1\n", **ADDRESS})
-    changes = machine.foreign("ifcfg", [link()])
-    assert set(changes) == {path, stale, CLOUD}
-    assert changes[stale] is None
-    assert machine.settle("ifcfg", [link()]) == {}
+    before = recorded("ifcfg-eth0-el8-cloud").replace("DEVICE=eth0\n", "")
+    route = "/etc/sysconfig/network-scripts/route-eth1"  # only read when its profile is brought up
+    machine = Machine({path: before, route: "default via 10.9.0.1\n", **ADDRESS})
+    changes = machine.foreign("networkmanager", [link()])
+    assert set(changes) == {path, CLOUD}
+    assert sourced(str(changes[path]))["ONBOOT"] == "no"
+    assert machine.settle("networkmanager", [link()]) == {}
 
 
-def test_an_ifcfg_file_of_our_name_is_replaced_and_cloud_init_told() -> None:
-    path = "/etc/sysconfig/network-scripts/ifcfg-eth0"
-    machine = Machine({path: recorded("ifcfg-eth0-el8-cloud")})
-    one = link(interface="eth0")
-    assert path in ifcfg.files([one])
-    assert set(machine.foreign("ifcfg", [one])) == {CLOUD}
-    assert machine.settle("ifcfg", [one]) == {}
+def test_ifcfg_files_that_an_older_version_wrote_are_ours_and_their_owner_is_networkmanager() -> (
+    None
+):
+    path = "/etc/sysconfig/network-scripts/ifcfg-eth1"
+    machine = Machine({path: common.HEAD + "DEVICE=eth1\nONBOOT=yes\n"})
+    assert backends.present(machine.read, machine.listed) == machine.files
+    assert machine.foreign("networkmanager", [link()]) == {}
+    assert backends.backend("ifcfg") is networkmanager
 
 
 def test_backups_and_other_cards_ifcfg_files_are_left_alone() -> None:
@@ -700,7 +596,7 @@ def test_backups_and_other_cards_ifcfg_files_are_left_alone() -> None:
     machine = Machine(
         {base + "ens33": recorded("ifcfg-ens33-el7"), base + "eth1.bak": "DEVICE=eth1\n"}
     )
-    assert machine.foreign("ifcfg", [link()]) == {}
+    assert machine.foreign("networkmanager", [link()]) == {}
 
 
 def test_debians_main_file_loses_our_stanzas_alone() -> None:
@@ -802,7 +698,7 @@ def test_netplan_leaves_a_parent_that_no_file_knows_its_addresses(
     files: dict[str, str], entry: dict[str, Any]
 ) -> None:
     machine = Machine(files)
-    (one,) = backends.prepared(machine.run, machine.read, machine.listed, [BARE])
+    (one,) = backends.prepared(machine.read, machine.listed, [BARE])
     network = yaml.safe_load(netplan.files([one])[netplan.PATH])["network"]
     assert network["ethernets"]["eth0"] == entry
 
@@ -1006,7 +902,7 @@ def test_the_way_back_makes_a_bond_of_another_mode_anew_and_what_stands_on_it(na
     after = lines[last + 1 :]
     assert name not in ("networkd", "netplan") or "networkctl reload" in after
     up = "nmcli --wait 20 connection up uuid a-uuid"
-    assert name not in ("networkmanager", "ifcfg") or up in after
+    assert name != "networkmanager" or up in after
     # neither can be named before its owner has made it
     assert not [one for one in lines if "flush dev bond0" in one]
     assert not [one for one in lines if "networkctl reconfigure" in one and "bond0" in one]
@@ -1028,7 +924,7 @@ def test_the_way_back_leaves_a_device_alone_that_nobody_made_anew(name: str) -> 
     assert not [one for one in lines if "link delete" in one or "link add" in one]
 
 
-@pytest.mark.parametrize("name", ["networkd", "netplan", "ifupdown", "ifcfg"])
+@pytest.mark.parametrize("name", ["networkd", "netplan", "ifupdown"])
 def test_what_goes_with_a_bond_is_neither_named_nor_emptied(name: str) -> None:
     """A command for a device that is gone fails, and would undo the change."""
     other = LACP | {"bond": {"mode": "active-backup", "members": ["eth1", "eth2"], "miimon": 100}}
@@ -1103,18 +999,17 @@ esac
 """
 
 
-@pytest.mark.parametrize("name", ["networkmanager", "ifcfg"])
 @pytest.mark.parametrize(
     ("leases", "fails"),
     [(["10.0.0.5/24"], 1), (["10.0.0.5/24"], 2), (["10.0.0.5/24"], 0), ([], 1)],
 )
 def test_a_client_that_gets_no_lease_on_the_way_back_goes_on_asking(
-    tmp_path: Path, leases: list[str], fails: int, name: str
+    tmp_path: Path, leases: list[str], fails: int
 ) -> None:
     """And the failure is still told."""
     there = {"up": True, "mtu": 1500, "master": "", "addresses": [], "leases": leases}
     before = {"links": {"eth1": there}, "routes": [], "profiles": {"eth1": "a-uuid"}}
-    (step,) = [one for one in backends.backend(name).restore(["eth1"], before) if "a-uuid" in one]
+    (step,) = [one for one in networkmanager.restore(["eth1"], before) if "a-uuid" in one]
     tool = tmp_path / "nmcli"
     tool.write_text(NMCLI)
     tool.chmod(0o755)
@@ -1134,17 +1029,6 @@ def test_a_client_that_gets_no_lease_on_the_way_back_goes_on_asking(
         calls += ["ip addr add fe80::5/64 dev eth1"]
         calls += ["ip -6 route add fe80::/64 dev eth1 proto kernel metric 256"]
     assert log.read_text().splitlines() == calls
-
-
-def test_ifcfg_goes_through_networkmanager_where_that_reads_the_files() -> None:
-    lines = flat(ifcfg.apply([BOND], {"links": {}, "nm": True}, 30))
-    assert lines[1].startswith("nmcli connection load /etc/sysconfig/network-scripts/ifcfg-bond0")
-    ups = [line.split("uuid ")[1] for line in lines if " up " in line]
-    assert ups == [
-        ifcfg.profile_uuid("eth2") + " ifname eth2",
-        ifcfg.profile_uuid("eth3") + " ifname eth3",
-        ifcfg.profile_uuid("bond0"),
-    ]
 
 
 def test_ifupdown_stops_a_dhcp_client_that_the_new_file_no_longer_knows() -> None:
@@ -1174,14 +1058,12 @@ def test_ifupdown_gives_routers_their_say_back_before_the_old_stanza_has_its_own
     assert not [one for one in bare if conf in one]
 
 
-@pytest.mark.parametrize(("name", "says"), [("ifupdown", (0, "eth1=eth1\n")), ("ifcfg", (1, ""))])
-def test_a_dhcp_client_outlives_the_unit_in_which_the_way_back_started_it(
-    name: str, says: tuple[int, str]
-) -> None:
+def test_a_dhcp_client_outlives_the_unit_in_which_the_way_back_started_it() -> None:
     """systemd ends every process of a unit with it; the address would go when its lease ends."""
-    tools = {"ifquery --state": says, "nmcli*--active": says}
-    before = snapshot(name, [link(interface="eth1")], **tools)
-    ups = [one for one in flat(backends.backend(name).restore(["eth1"], before)) if "ifup" in one]
+    before = snapshot(
+        "ifupdown", [link(interface="eth1")], **{"ifquery --state": (0, "eth1=eth1\n")}
+    )
+    ups = [one for one in flat(ifupdown.restore(["eth1"], before)) if "ifup" in one]
     assert [one.rpartition(" ifup ")[0] for one in ups] == ["systemd-run --scope --quiet"]
 
 
@@ -1196,19 +1078,17 @@ def test_ifupdown_drops_an_ipv6_route_that_would_outlive_its_address() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["ifcfg", "networkmanager"])
-def test_a_default_route_among_the_routes_is_a_gateway(name: str) -> None:
-    """In words of their own: both would keep it from being the default route otherwise."""
+def test_a_default_route_among_the_routes_is_a_gateway() -> None:
+    """In words of its own: NetworkManager would keep it from being the default route otherwise."""
     one = link(
         addresses=["10.0.0.11/24", "fd00::11/64"],
         gateway="10.0.0.1",
         routes=[{"to": "::/0", "via": "fd00::1"}],
     )
-    content = "".join(backends.backend(name).files([one]).values())
+    content = "".join(networkmanager.files([one]).values())
     assert "::/0" not in content
-    assert ("gateway=fd00::1" if name == "networkmanager" else "IPV6_DEFAULTGW=fd00::1") in content
+    assert "gateway=fd00::1" in content
     assert "never-default" not in content
-    assert "DEFROUTE=no" not in content
 
 
 @pytest.mark.parametrize("name", ["networkd", "netplan"])
@@ -1257,7 +1137,7 @@ def test_netplan_reads_ours_together_with_the_others_as_they_will_be() -> None:
     }
 
 
-@pytest.mark.parametrize("call", [networkd.validate, ifcfg.validate, networkmanager.validate])
+@pytest.mark.parametrize("call", [networkd.validate, networkmanager.validate])
 def test_where_no_tool_can_be_asked_nothing_is_said(call: Callable[..., str]) -> None:
     assert call(refused, {}) == ""
 

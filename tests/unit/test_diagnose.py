@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import records
+from ansible.module_utils.fullmesh.firewall import blocking
 from diagnose_changes import (
     CHANGES,
     REAL,
@@ -33,10 +34,12 @@ from records import diagnosed as judged
 from records import diagnosis as load
 
 from fullmesh import cli, codes, contract
-from fullmesh.diagnose import catalogue, fold, inventory, judge, pages, replay, rules, show
+from fullmesh.diagnose import catalogue, fold, inventory, judge, packet_filter, pages, rules, show
 from fullmesh.diagnose import cli as diagnose_cli
 from fullmesh.diagnose.rules import firewall as firewall_rules
 from fullmesh.model.types import Plan
+from fullmesh.netfilter.evaluator import Packet
+from fullmesh.netfilter.ruleset import Ruleset, from_lists
 from fullmesh.result import read
 from fullmesh.settings import ROOT
 
@@ -413,13 +416,19 @@ def test_the_exit_code_and_the_text(
     assert json.loads(capsys.readouterr().out)["kind"] == "diagnose"
 
 
-# --- the replay of packets through rules -----------------------------------------------------------
+# --- packets through a node's rules -----------------------------------------------------------
 
 
-def packet(**change: Any) -> replay.Packet:
-    return replay.Packet(
-        **{"source": "10.0.0.1", "target": "10.0.0.2", "port": 50001, "interface": "eth1", **change}
-    )
+def packet(**change: Any) -> Packet:
+    return packet_filter.tcp("10.0.0.1", "10.0.0.2", 50001, "eth1")._replace(**change)
+
+
+def sent(held: dict[str, Any], one: Packet | None = None) -> packet_filter.Stop:
+    return packet_filter.send(as_read(held), one or packet())
+
+
+def as_read(held: dict[str, Any]) -> Ruleset:
+    return from_lists(held["chains"], held["rules"], held["sets"])
 
 
 def ruleset(
@@ -485,7 +494,7 @@ DROP, ACCEPT = {"drop": None}, {"accept": None}
     ],
 )
 def test_a_packet_meets_the_rule(held: dict[str, Any], verdict: str) -> None:
-    assert replay.send(held, packet()).verdict == verdict
+    assert sent(held).verdict == verdict
 
 
 def test_chains_jump_and_come_back() -> None:
@@ -493,14 +502,77 @@ def test_chains_jump_and_come_back() -> None:
     held["rules"].append(
         {"family": "inet", "table": "t", "chain": "deep", "handle": 9, "expr": [{"return": None}]}
     )
-    assert replay.send(held, packet()).handle == 2
+    assert sent(held).handle == 2
     held["rules"][-1]["expr"] = [{"jump": {"target": "deep"}}]  # a circle that nft would refuse
-    assert replay.send(held, packet()).verdict in ("drop", "accept")
+    assert sent(held).verdict in ("drop", "accept")
 
 
 def test_a_doubtful_rule_is_remembered() -> None:
     held = ruleset([match({"numgen": {"mode": "random", "mod": 100}}, 20, "<"), DROP])
-    assert replay.send(held, packet()).doubts
+    assert sent(held).doubts
+
+
+def hooked(hook: str, *rules_: list[dict[str, Any]], kind: str = "filter") -> dict[str, Any]:
+    held = ruleset(*rules_)
+    held["chains"][0].update(hook=hook, type=kind)
+    return held
+
+
+STATE = {"ct": {"key": "state"}}
+SPORT = {"payload": {"protocol": "tcp", "field": "sport"}}
+REDIRECT = {"redirect": {"port": 1}}
+
+
+@pytest.mark.parametrize(
+    ("held", "first", "back"),
+    [
+        (hooked("output", [match(SPORT, 50001), DROP]), "accept", "drop"),
+        (hooked("input", [match(SPORT, 50001), DROP]), "accept", "accept"),
+        (hooked("output", [match(DPORT, 40000), DROP]), "accept", "drop"),
+        (hooked("output", [match(STATE, ["established"], "in"), DROP]), "accept", "drop"),
+        (hooked("postrouting", [DROP]), "accept", "drop"),
+        (hooked("prerouting", [DROP]), "drop", "accept"),
+        (hooked("forward", [DROP]), "accept", "accept"),
+        (
+            hooked("output", [match({"meta": {"key": "oifname"}}, "eth1"), DROP]),
+            "accept",
+            "drop",
+        ),
+        # nat chains see the first packet of a connection only, nft(8)
+        (hooked("prerouting", [match(DPORT, 50001), REDIRECT], kind="nat"), "divert", "accept"),
+        (hooked("output", [DROP], kind="nat"), "accept", "accept"),
+    ],
+)
+def test_an_answer_meets_rules_of_its_own(held: dict[str, Any], first: str, back: str) -> None:
+    assert sent(held).verdict == first
+    assert sent(held, packet_filter.answer(packet(), 40000)).verdict == back
+
+
+@pytest.mark.parametrize("perhaps", [[{"limit": {"rate": 1}}, ACCEPT], [{"queue": {"num": 0}}]])
+def test_what_lets_some_pass_is_named_only_where_peers_are_stopped(
+    perhaps: list[dict[str, Any]],
+) -> None:
+    """A link that is shut has met the drop; before anything was tried nobody can say that it will."""
+    held = ruleset(perhaps, [match(DPORT, 50001), DROP])
+    assert sent(held).handle == 2
+    want = {"peers": {"4": ["10.0.0.1"]}, "own": {"4": "10.0.0.2"}, "interface": "eth1"}
+    found = blocking.findings(as_read(held), {**want, "ports": ["50001/tcp"]})
+    assert [(one["handle"], one["sure"]) for one in found] == [(2, False)]
+
+
+def test_the_zone_is_the_last_whose_chain_the_packet_certainly_came_through() -> None:
+    held = ruleset(
+        [match(DPORT, 1), {"jump": {"target": "filter_IN_other"}}],
+        [{"jump": {"target": "filter_IN_policy_mine"}}],
+        [{"goto": {"target": "filter_IN_public"}}],
+    )
+    for number, name in enumerate(("other", "policy_mine", "public", "public_allow"), 10):
+        place = {"family": "inet", "table": "t"}
+        chain = f"filter_IN_{name}"
+        held["chains"].append({**place, "name": chain})
+        deeper = [{"jump": {"target": f"{chain}_allow"}}] if name == "public" else [{"log": None}]
+        held["rules"].append({**place, "chain": chain, "handle": number, "expr": deeper})
+    assert sent(held).zone == "public"
 
 
 def test_an_accept_in_one_table_does_not_save_from_another() -> None:
@@ -517,10 +589,10 @@ def test_an_accept_in_one_table_does_not_save_from_another() -> None:
     held["rules"].append(
         {"family": "inet", "table": "late", "chain": "c", "handle": 3, "expr": [DROP]}
     )
-    stop = replay.send(held, packet())
+    stop = sent(held)
     assert (stop.verdict, stop.table, stop.handle) == ("drop", "inet late", 3)
-    assert replay.accepts(held, packet(), "inet t")
-    assert not replay.accepts(held, packet(), "inet late")
+    assert packet_filter.accepts(as_read(held), packet(), "inet t")
+    assert not packet_filter.accepts(as_read(held), packet(), "inet late")
 
 
 # --- inventories ------------------------------------------------------------------------------------
@@ -670,4 +742,4 @@ def test_rules_of_noise_stop_nothing(noise: bytes) -> None:
         "rules": [held, {"expr": held}],
         "sets": [held],
     }
-    assert replay.send(garbled, packet()).verdict == "accept"
+    assert sent(garbled).verdict == "accept"

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils.fullmesh.firewall import evaluator as packet
+from ansible.module_utils.fullmesh.firewall import blocking
 from ansible.module_utils.fullmesh.firewall import foreign as beside
-from ansible.module_utils.fullmesh.firewall import ruleset
+from ansible.module_utils.fullmesh.netfilter import ruleset
 
 DATA = Path(__file__).parent / "data/firewall"
 OWN = {"4": "10.78.2.12", "6": "fd00::12"}
@@ -39,33 +39,33 @@ def named(found: list[dict[str, Any]], sure: bool = True) -> set[tuple[str, str,
 
 def test_a_drop_of_a_few_ports_for_one_peer_is_found() -> None:
     """Of 4096 ports and two peers one stretch is dropped for one of them; the rest passes."""
-    found = packet.findings(rules(), asked("50000-52000/tcp", peers="10.78.2.11 10.78.2.13"))
+    found = blocking.findings(rules(), asked("50000-52000/tcp", peers="10.78.2.11 10.78.2.13"))
     assert named([one for one in found if one["hook"] == "input"]) == {
         ("other", "50100/tcp", "10.78.2.13")
     }
 
 
 def test_every_rule_is_named_once_with_its_place() -> None:
-    found = packet.findings(rules(), asked("29400/tcp", peers="fd00::11 fd00::13"))
+    found = blocking.findings(rules(), asked("29400/tcp", peers="fd00::11 fd00::13"))
     places = {(one["hook"], one["chain"], one["word"]) for one in found if one["hook"] != "forward"}
     assert places == {("input", "first", "drop"), ("input", "second", "drop")}
 
 
 def test_a_redirect_before_the_input_hook_is_found() -> None:
-    found = packet.findings(rules(), asked("29500/tcp", peers="10.78.2.11"))
+    found = blocking.findings(rules(), asked("29500/tcp", peers="10.78.2.11"))
     seen = [(one["chain"], one["hook"], one["word"]) for one in found if one["hook"] != "forward"]
     assert seen == [("pre", "prerouting", "divert")]
 
 
 def test_a_verdict_map_leads_on() -> None:
-    one = named(packet.findings(rules(), asked("54000-54095/tcp", peers="10.78.2.99")))
+    one = named(blocking.findings(rules(), asked("54000-54095/tcp", peers="10.78.2.99")))
     assert ("other2", "54000/tcp", "10.78.2.99") in one
-    other = named(packet.findings(rules(), asked("54000-54095/tcp", peers="10.78.2.11")))
+    other = named(blocking.findings(rules(), asked("54000-54095/tcp", peers="10.78.2.11")))
     assert not {place for place in other if place[0] == "other2"}
 
 
 def test_iptables_multiport_is_understood() -> None:
-    found = packet.findings(rules(), asked("53000-53200/tcp", peers="10.78.2.12"))
+    found = blocking.findings(rules(), asked("53000-53200/tcp", peers="10.78.2.12"))
     one = next(one for one in found if one["table"] == "filter" and one["chain"] == "INPUT")
     assert one["port"] == "53000/tcp"
     assert one["line"].startswith("-A INPUT -s 10.78.2.12/32")
@@ -74,30 +74,30 @@ def test_iptables_multiport_is_understood() -> None:
 
 def test_without_iptables_save_its_rules_are_not_sure() -> None:
     bare = ruleset.parse_json(recorded("nft-1.0.6-beside.json"))
-    found = packet.findings(bare, asked("53000-53200/tcp", peers="10.78.2.12"))
+    found = blocking.findings(bare, asked("53000-53200/tcp", peers="10.78.2.12"))
     told = [one["sure"] for one in found if one["table"] == "filter" and one["chain"] == "INPUT"]
     assert told == [False]
 
 
 def test_a_rate_is_not_sure_and_marks_interfaces_and_states_do_not_matter() -> None:
-    found = packet.findings(rules(), asked("4791/udp", peers="10.78.2.11"))
+    found = blocking.findings(rules(), asked("4791/udp", peers="10.78.2.11"))
     assert named(found, sure=False) == {("other", "4791/udp", "10.78.2.11")}
     assert not {one["chain"] for one in found if one["sure"] and one["hook"] == "input"}
 
 
 def test_forwarded_traffic_is_told_apart() -> None:
-    found = packet.findings(rules(), asked("29500/tcp", peers="10.78.2.11"))
+    found = blocking.findings(rules(), asked("29500/tcp", peers="10.78.2.11"))
     assert [one["chain"] for one in found if one["hook"] == "forward"] == ["thru"]
 
 
 @pytest.mark.parametrize("port", ["x/tcp", "54095-50000/tcp", "/tcp"])
 def test_ports_that_cannot_be_read_are_no_free_passage(port: str) -> None:
     with pytest.raises(ValueError, match="is no range of ports"):
-        packet.findings(rules(), asked(port, peers="10.78.2.11"))
+        blocking.findings(rules(), asked(port, peers="10.78.2.11"))
 
 
 def test_docker_is_no_fault() -> None:
-    found = packet.findings(rules(), asked("29500/tcp", "50000-54095/tcp"))
+    found = blocking.findings(rules(), asked("29500/tcp", "50000-54095/tcp"))
     assert not {one["chain"] for one in found} & {"DOCKER", "FORWARD", "PREROUTING"}
 
 
@@ -107,6 +107,7 @@ def test_docker_is_no_fault() -> None:
 def chain(*expressions: list[dict[str, Any]], policy: str = "accept") -> dict[str, Any]:
     listed = [{"expr": parts, "handle": 9, "line": "x"} for parts in expressions]
     base = {"hook": "input", "prio": 0, "policy": policy, "dev": None, "rules": listed}
+    base["type"] = "filter"
     return {"chains": {("inet", "t", "c"): base}, "sets": {}}
 
 
@@ -150,7 +151,7 @@ DROP: dict[str, Any] = {"drop": None}
     ],
 )
 def test_one_condition(match: dict[str, Any], drops: bool) -> None:
-    found = packet.findings(chain([match, DROP]), asked("29500/tcp", peers="10.78.2.11"))
+    found = blocking.findings(chain([match, DROP]), asked("29500/tcp", peers="10.78.2.11"))
     assert bool(named(found)) is drops
 
 
@@ -168,7 +169,7 @@ def test_one_condition(match: dict[str, Any], drops: bool) -> None:
     ],
 )
 def test_one_chain(rules_: list[list[dict[str, Any]]], policy: str, drops: bool) -> None:
-    found = packet.findings(chain(*rules_, policy=policy), asked("29500/tcp", peers="10.78.2.11"))
+    found = blocking.findings(chain(*rules_, policy=policy), asked("29500/tcp", peers="10.78.2.11"))
     assert bool(named(found)) is drops
 
 
@@ -177,7 +178,9 @@ def test_an_ingress_chain_of_another_card_does_not_matter() -> None:
     base = dict(chain([DROP])["chains"]["inet", "t", "c"], hook="ingress")
     for device in ("eth0", ["eth1", "eth2"]):
         found["chains"]["netdev", "t", str(device)] = dict(base, dev=device)
-    assert {one[0] for one in named(packet.findings(found, asked("1/tcp")))} == {"['eth1', 'eth2']"}
+    assert {one[0] for one in named(blocking.findings(found, asked("1/tcp")))} == {
+        "['eth1', 'eth2']"
+    }
 
 
 def test_a_thousand_peers_and_a_set_of_ten_thousand_are_few_packets() -> None:
@@ -186,9 +189,9 @@ def test_a_thousand_peers_and_a_set_of_ten_thousand_are_few_packets() -> None:
     found = chain([when("saddr", "@blocked", protocol="ip"), DROP])
     found["sets"]["inet", "t", "blocked"] = ruleset.Values(blocked)
     want = asked("50000-54095/tcp", peers=peers)
-    cuts = packet.spans_of(found, list(found["chains"]))
-    assert len(packet.packets(want, "4", cuts)) == 1
-    assert packet.findings(found, want) == []
+    cuts = blocking.spans_of(found, list(found["chains"]))
+    assert len(blocking.packets(want, "4", cuts)) == 1
+    assert blocking.findings(found, want) == []
 
 
 def test_a_rule_that_logs_is_read_like_any_other() -> None:
@@ -196,9 +199,9 @@ def test_a_rule_that_logs_is_read_like_any_other() -> None:
     log = {"log": {"prefix": "peers: ", "level": "info"}}
     drop = [when("saddr", "10.1.0.1", protocol="ip"), DROP]
     want = asked("50000-54095/tcp", peers="10.1.0.1")
-    told = named(packet.findings(chain([log, *drop]), want))
+    told = named(blocking.findings(chain([log, *drop]), want))
     assert told
-    assert told == named(packet.findings(chain(drop), want))
+    assert told == named(blocking.findings(chain(drop), want))
 
 
 # --- iptables' own words --------------------------------------------------------------------------
@@ -219,11 +222,11 @@ COMMIT
 
 def test_the_old_tables_are_read_like_the_new_ones() -> None:
     found = ruleset.parse_save(SAVED, "ip")
-    told = packet.findings(found, asked("29400/tcp", "29500/tcp", peers="10.78.2.11"))
+    told = blocking.findings(found, asked("29400/tcp", "29500/tcp", peers="10.78.2.11"))
     assert [(one["line"], one["port"]) for one in told] == [("policy drop", "29400/tcp")]
     for table in ("good", "other"):
         found["sets"]["ip", "filter", table] = ruleset.Values(["10.78.2.11"])
-    one = named(packet.findings(found, asked("50000-54095/tcp", peers="10.78.2.11 10.78.2.13")))
+    one = named(blocking.findings(found, asked("50000-54095/tcp", peers="10.78.2.11 10.78.2.13")))
     assert one == {("GUARD", "50000/tcp", "10.78.2.13")}
 
 
@@ -374,13 +377,13 @@ def test_a_policy_has_a_next_step_of_its_own(proc: Path) -> None:
 def test_ufw_is_left_out_when_it_is_about_to_go(proc: Path) -> None:
     text = "*filter\n:INPUT DROP [0:0]\n:ufw-before-input - [0:0]\n-A INPUT -j ufw-before-input\nCOMMIT\n"
     found = ruleset.parse_save(text, "ip")
-    assert named(packet.findings(found, asked("29500/tcp")))
+    assert named(blocking.findings(found, asked("29500/tcp")))
     beside.without_ufw(found)
-    assert not named(packet.findings(found, asked("29500/tcp")))
+    assert not named(blocking.findings(found, asked("29500/tcp")))
 
 
 def test_firewallds_own_iptables_rules_are_not_others() -> None:
     found = ruleset.parse_save(recorded("firewalld-1.3.3-iptables-save.txt"), "ip")
-    assert named(packet.findings(found, asked("29501/tcp")))
+    assert named(blocking.findings(found, asked("29501/tcp")))
     beside.without_firewalld(found)
-    assert not named(packet.findings(found, asked("29501/tcp")))
+    assert not named(blocking.findings(found, asked("29501/tcp")))

@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..files import look
-from . import ruleset
+from ..netfilter import ruleset
 from .firewalld_files import BINDING, by_family, job_ports, own_names, paths, written
 from .firewalld_others import conf_value, parse_zones
 
@@ -64,7 +64,7 @@ def iptables_table(run: Runner, family: str) -> list[Entry]:
     """Return what firewalld's iptables backend has in the kernel for a family, in the words of the other backend."""
     save = {"4": "iptables-save", "6": "ip6tables-save"}[family]
     rc, out = run([save, "-t", "filter"])
-    told = ruleset.parse_save(out, family) if rc == 0 else {"chains": {}}
+    told = ruleset.parse_save(out if rc == 0 else "", family)
     items: list[Entry] = []
     for key in told["chains"]:
         name = "filter_" + key[2]

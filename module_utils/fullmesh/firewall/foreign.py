@@ -12,12 +12,14 @@ import ipaddress
 from typing import TYPE_CHECKING
 
 from ..facts.node import parse_addresses, read
-from . import evaluator as packet
-from . import firewalld, firewalld_files, ruleset
+from ..netfilter import ruleset
+from . import blocking, firewalld, firewalld_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    from ..netfilter.ruleset import Rule, Ruleset
 
     Entry = dict[str, Any]
     Runner = Callable[[list[str]], tuple[int, str]]
@@ -63,16 +65,16 @@ def senders(links: list[Entry], peers: list[str]) -> list[Entry]:
 
 
 def question(family: str, peers: list[Any], interface: str, address: str) -> Entry:
-    """Say who sends over which interface to which address, as `packet.findings` wants it."""
+    """Say who sends over which interface to which address, as `blocking.findings` wants it."""
     own = {family: address} if address else {}
     return {"peers": {family: [str(one) for one in peers]}, "own": own, "interface": interface}
 
 
-def nftables(run: Runner) -> Entry:
+def nftables(run: Runner) -> Ruleset:
     """Return every rule that nftables has but firewalld's own, iptables-nft's included and explained."""
     rc, out = run(["nft", "-j", "list", "ruleset"])
     text = out if rc == 0 and out.strip() else firewalld.binding("list ruleset")
-    rules: Entry = ruleset.parse_json(text)
+    rules = ruleset.parse_json(text)
     for key in [key for key in rules["chains"] if key[1] == "firewalld"]:
         del rules["chains"][key]
     if ruleset.has_xt(rules):
@@ -83,15 +85,15 @@ def nftables(run: Runner) -> Entry:
     return rules
 
 
-def without_ufw(rules: Entry) -> None:
+def without_ufw(rules: Ruleset) -> None:
     """Leave ufw's part out: it is about to go, and its policies with it."""
     for chain in rules["chains"].values():
         kept = [rule for rule in chain["rules"] if not target(rule).startswith("ufw")]
         if len(kept) < len(chain["rules"]):
-            chain.update(rules=kept, policy="accept")
+            chain["rules"], chain["policy"] = kept, "accept"
 
 
-def without_firewalld(rules: Entry) -> None:
+def without_firewalld(rules: Ruleset) -> None:
     """Leave out what firewalld's iptables backend has in the shared chains: its dispatch and what follows it."""
     for chain in rules["chains"].values():
         for number, rule in enumerate(chain["rules"]):
@@ -100,7 +102,7 @@ def without_firewalld(rules: Entry) -> None:
                 break
 
 
-def target(rule: Entry) -> str:
+def target(rule: Rule) -> str:
     """Return the chain that a rule leads to."""
     found = [
         part[word]["target"] for part in rule["expr"] for word in ("jump", "goto") if word in part
@@ -108,7 +110,7 @@ def target(rule: Entry) -> str:
     return str(found[0]) if found else ""
 
 
-def legacy(run: Runner, proc: str = "/proc") -> tuple[list[Entry], list[str]]:
+def legacy(run: Runner, proc: str = "/proc") -> tuple[list[Ruleset], list[str]]:
     """Return the rules in iptables' old tables, which nftables does not show, and the tables that nobody can read.
 
     /proc/net/ip_tables_names lists the tables in use.
@@ -143,7 +145,7 @@ def look(run: Runner, want: Entry, ufw_goes: bool) -> tuple[list[str], list[Entr
     found: list[Entry] = []
     for tool, ruleset_ in [("nft", rules), *(("iptables-legacy", one) for one in old)]:
         for question_ in asked:
-            told = [dict(one, tool=tool) for one in packet.findings(ruleset_, question_)]
+            told = [dict(one, tool=tool) for one in blocking.findings(ruleset_, question_)]
             found += [one for one in told if not any(same(one, other) for other in found)]
     with_lines(run, found)
     return worded(found, unread)

@@ -13,7 +13,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from . import firewalld, ruleset
+from ..netfilter import ruleset
+from . import firewalld
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -48,7 +48,7 @@ class Change:
 
     def __init__(self, node: Node, links: list[Entry], owners: dict[str, str]) -> None:
         self.node = node
-        self.links = backends.prepared(node.run, node.read, node.listed, links)
+        self.links = backends.prepared(node.read, node.listed, links)
         self.owners = owners
         self.old: dict[str, str] = backends.present(node.read, node.listed)
         self.ours: dict[str, str] = {}

@@ -1,9 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Profiles brought up through nmcli(1): what keyfiles and NetworkManager's ifcfg-rh plugin have in common.
-
-Stdlib only.
-"""
+"""Profiles brought up through nmcli(1), whatever file they stand in. Stdlib only."""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from .backends.common import Changes, Files, Link, Lister, Reader, Runner, State
 
-BACKENDS: dict[str, Any] = {
-    one.NAME: one for one in (networkmanager, netplan, networkd, ifupdown, ifcfg)
-}
+BACKENDS: dict[str, Any] = {one.NAME: one for one in (networkmanager, netplan, networkd, ifupdown)}
+# Up to 0.1.0 ifcfg files were written where NetworkManager had its profile from one; undo records name that owner.
+RETIRED = {"ifcfg": networkmanager.NAME}
 ForeignError = common.ForeignError
 touched = common.touched
 with_remade = common.with_remade
@@ -39,8 +39,8 @@ unlike = common.unlike
 
 
 def backend(name: str) -> Any:
-    """The backend called *name*."""
-    return BACKENDS[name]
+    """The backend called *name*, by its name of today or of an older record."""
+    return BACKENDS[RETIRED.get(name, name)]
 
 
 def together(first: State, later: State) -> State:
@@ -107,7 +107,8 @@ def device_of(entry: Any) -> str:
 
 def present(read: Reader, listed: Lister) -> Files:
     """The files of ours that stand there now, of every backend: what begins with our head."""
-    paths = {path for one in BACKENDS.values() for pattern in one.OURS for path in listed(pattern)}
+    patterns = [pattern for one in BACKENDS.values() for pattern in one.OURS] + ifcfg.WRITTEN
+    paths = {path for pattern in patterns for path in listed(pattern)}
     texts = {path: read(path) for path in sorted(paths)}
     return {path: text for path, text in texts.items() if text.startswith(common.HEAD)}
 
@@ -136,19 +137,6 @@ def networkd_file(read: Reader, interface: str) -> str:
     return networkd.file_of(read, interface)
 
 
-def from_ifcfg(run: Runner, read: Reader, listed: Lister, interface: str) -> bool:
-    """Say whether NetworkManager knows the interface from an ifcfg file rather than from a keyfile.
-
-    FILENAME came with NetworkManager 1.16; before (EL7 up to 7.6) the ifcfg-rh plugin is always there. Where the
-    plugin is gone (EL10) no connection comes from such a file, and an old one says nothing.
-    """
-    path = ifcfg.file_of(read, listed, interface)
-    if not path or read(networkmanager.keyfile_path(interface)):
-        return False
-    rc, out, _ = run(["nmcli", "--terse", "--fields", "FILENAME", "connection", "show"])
-    return rc != 0 or path in out.splitlines()
-
-
 def owner_of(run: Runner, read: Reader, listed: Lister, interface: str) -> str:
     """The backend that owns *interface* now, never guessed from the distribution's name; "" for none.
 
@@ -157,8 +145,6 @@ def owner_of(run: Runner, read: Reader, listed: Lister, interface: str) -> str:
     """
     state = network_manager_state(run, interface)
     if state and not state.startswith("10 "):
-        if from_ifcfg(run, read, listed, interface):
-            return ifcfg.NAME
         return networkmanager.NAME
     if interface in ifupdown.configured(read, listed) and run(["ifquery", "--version"])[0] == 0:
         return ifupdown.NAME
@@ -166,13 +152,10 @@ def owner_of(run: Runner, read: Reader, listed: Lister, interface: str) -> str:
     if native:
         # netplan(8): /run/systemd/network/10-netplan-*; systemd-network-generator and dracut write there, too
         return netplan.NAME if "/10-netplan-" in native else networkd.NAME
-    scripts = bool(listed(ifcfg.SCRIPTS + "/ifup-eth"))
-    if scripts and ifcfg.file_of(read, listed, interface):
-        return ifcfg.NAME
-    return running(run, read, scripts)
+    return running(run, read)
 
 
-def running(run: Runner, read: Reader, scripts: bool) -> str:
+def running(run: Runner, read: Reader) -> str:
     """What the node runs, for an interface that nobody has configured; NetworkManager has refused it by then."""
     if run(["netplan", "info"])[0] == 0:
         return netplan.NAME
@@ -180,7 +163,7 @@ def running(run: Runner, read: Reader, scripts: bool) -> str:
         return networkd.NAME
     if read(ifupdown.MAIN) and run(["ifquery", "--version"])[0] == 0:
         return ifupdown.NAME
-    return ifcfg.NAME if scripts else ""
+    return ""
 
 
 def owners(
@@ -210,18 +193,13 @@ def owners(
     return found, why
 
 
-def prepared(run: Runner, read: Reader, listed: Lister, links: list[Link]) -> list[Link]:
+def prepared(read: Reader, listed: Lister, links: list[Link]) -> list[Link]:
     """The links with what a backend has to know of the node to write them down.
 
-    ``unmanaged``: NetworkManager keeps off the card, and shall (ifcfg). ``alone``: no other netplan file knows the
-    parent of the VLAN (netplan).
+    ``alone``: no other netplan file knows the parent of the VLAN (netplan).
     """
     result = []
     for link in links:
         parent = common.vlan_of(link).get("parent", "")
-        below = list(common.bond_of(link).get("members", [])) or [parent or link["interface"]]
-        states = [network_manager_state(run, one) for one in below]
-        unmanaged = any(one.startswith("10 ") for one in states)
-        alone = bool(parent) and not netplan.known(read, listed, parent)
-        result.append(dict(link, unmanaged=unmanaged, alone=alone))
+        result.append(dict(link, alone=bool(parent) and not netplan.known(read, listed, parent)))
     return result

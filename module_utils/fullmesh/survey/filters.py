@@ -1,6 +1,6 @@
 """The firewalls of one node: what the kernel enforces (nftables), what firewalld runs and what it keeps on disk.
 
-Nothing is judged here; the judge replays packets through these rules on the controller.
+Nothing is judged here; the judge sends packets through these rules on the controller.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ def missed(look: Look) -> list[MissedRow]:
                 {
                     "node": name,
                     "what": f"iptables-legacy ({words})",
-                    "why": "only nftables is replayed",
+                    "why": "only rules of nftables are evaluated",
                 }
             )
     return found

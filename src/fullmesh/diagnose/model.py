@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fullmesh.model.types import Plan
+from fullmesh.netfilter.ruleset import Ruleset, from_lists
 from fullmesh.observed.ladder import Pair
 from fullmesh.observed.ports import PortRange, parse_span
 from fullmesh.observed.survey import Nic, Survey
@@ -26,6 +27,7 @@ class Look:
         silent: node -> why it could not be looked at: ``unreachable`` or ``failed``, and the message.
         given: nodes of the group, in the plan's order.
         cloud: what AWS said of the nodes' security groups (``raw``, ``settings``, and ``why`` where it said nothing).
+        rulesets: packet filter rules that were read so far, by node.
     """
 
     seen: Seen
@@ -33,6 +35,7 @@ class Look:
     assumed: bool = False
     silent: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     cloud: Mapping[str, Any] = field(default_factory=dict)
+    rulesets: dict[str, Ruleset] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def nodes(self) -> list[str]:
@@ -55,6 +58,14 @@ class Look:
     def survey(self, name: str) -> Survey:
         """What the survey of a node found; {} where there was none."""
         return self.seen.survey(name)
+
+    def ruleset(self, name: str) -> Ruleset:
+        """The rules of a node's packet filter; without chains where they are not known."""
+        if name not in self.rulesets:
+            nft = self.survey(name).get("nft", {})
+            parts = (nft.get("chains", []), nft.get("rules", []), nft.get("sets", []))
+            self.rulesets[name] = from_lists(*parts)
+        return self.rulesets[name]
 
     def sysctl(self, name: str, key: str) -> str:
         """A kernel setting, "" where it is not known."""

@@ -26,7 +26,10 @@ if [ ! -e "$ready" ]; then
       install -d -m 755 /etc/netplan
       printf '%s\nnetwork:\n  version: 2\n  ethernets:\n    eth1:\n      dhcp%s: true\n' "$mark" "$5" > /etc/netplan/50-cloud-init.yaml
       chmod 600 /etc/netplan/50-cloud-init.yaml
-      netplan apply
+      # As at boot. `netplan apply` reloads networkd and reconfigures the card in one breath; where the first lease
+      # comes in between, networkd 252 never sets the second one's address (1 of 275 tries on a busy machine).
+      netplan generate
+      networkctl reload
     else
       profile=/etc/NetworkManager/system-connections/cloud-init-eth1.nmconnection
       install -d -m 755 "${profile%/*}"

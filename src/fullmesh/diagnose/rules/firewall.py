@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fullmesh.diagnose import replay
+from fullmesh.diagnose import packet_filter
 from fullmesh.diagnose.model import Look
+from fullmesh.diagnose.packet_filter import ACCEPT, REJECT, VERBS, Stop, answer, tcp
+from fullmesh.netfilter.evaluator import Packet
+from fullmesh.netfilter.ruleset import Values
 from fullmesh.observed.ladder import Verdict
 from fullmesh.observed.ports import KERNEL_RANGE, opens
 from fullmesh.verify.model import WARNING, Finding, in_words
@@ -40,7 +43,6 @@ class Wall:
     Attributes:
         group: the links whose first packet is stopped; the finding's direction.
         node: who stops them.
-        hook: on the way in or out.
         stop: the rule; an accepting one when none of the two nodes' rules does it.
         packet: that was stopped.
         answers: links the other way round whose answers the same rule stops.
@@ -48,9 +50,8 @@ class Wall:
 
     group: tuple[Blocked, ...]
     node: str
-    hook: str
-    stop: replay.Stop
-    packet: replay.Packet
+    stop: Stop
+    packet: Packet
     answers: tuple[Blocked, ...] = ()
 
     @property
@@ -66,7 +67,7 @@ class Wall:
     @property
     def port(self) -> int:
         """The port of a listener that could not be reached."""
-        return self.packet.origin or self.packet.port
+        return self.packet.sport or self.packet.dport
 
 
 def shut_ports(look: Look, block: Blocked) -> list[int]:
@@ -78,29 +79,25 @@ def shut_ports(look: Look, block: Blocked) -> list[int]:
     ]
 
 
-def packets(look: Look, block: Blocked) -> list[tuple[str, replay.Packet]]:
+def packets(look: Look, block: Blocked) -> list[tuple[str, Packet]]:
     """The packets of connections that failed, at the nodes whose rules they meet, the likeliest first."""
     source, target = look.address(block.source), look.address(block.target)
     cards = {name: look.cluster_card(name) for name in (block.source, block.target)}
     own = look.port_range(block.source) or KERNEL_RANGE
-    found: dict[str, list[tuple[str, replay.Packet]]] = {
+    found: dict[str, list[tuple[str, Packet]]] = {
         "target": [],
         "leaving": [],
         "back": [],
         "source": [],
     }
     for port in shut_ports(look, block)[:PORTS_TRIED]:
-        to_target = replay.Packet(source, target, port, cards[block.target], "input")
+        to_target = tcp(source, target, port, cards[block.target])
         found["target"].append((block.target, to_target))
-        leaving = replay.Packet(source, target, port, cards[block.source], "output")
+        leaving = tcp(source, target, port, cards[block.source], outgoing=True)
         found["leaving"].append((block.source, leaving))
         for back in {own.first, (own.first + own.last) // 2, own.last}:
-            answer = replay.Packet(
-                target, source, back, cards[block.target], "output", "established", port
-            )
-            found["back"].append((block.target, answer))
-            home = replace(answer, interface=cards[block.source], hook="input")
-            found["source"].append((block.source, home))
+            found["back"].append((block.target, answer(to_target, back)))
+            found["source"].append((block.source, answer(leaving, back)))
     first = block.place if block.place in found else "target"
     return [one for key in (first, *(k for k in found if k != first)) for one in found[key]]
 
@@ -110,11 +107,11 @@ def stop_of(look: Look, block: Blocked) -> Wall:
     tried = packets(look, block)
     if not block.place.startswith("on_the_way"):  # then the taps have seen that no node does it
         for node, packet in tried:
-            stop = replay.send(look.survey(node).get("nft", {}), packet)
-            if stop.verdict != replay.ACCEPT:
-                return Wall((block,), node, packet.hook, stop, packet)
-    packet = tried[0][1] if tried else replay.Packet("", "", 0, "")
-    return Wall((block,), block.culprit, "input", replay.Stop(replay.ACCEPT), packet)
+            stop = packet_filter.send(look.ruleset(node), packet)
+            if stop.verdict != ACCEPT:
+                return Wall((block,), node, stop, packet)
+    packet = tried[0][1] if tried else tcp("", "", 0, "")
+    return Wall((block,), block.culprit, Stop(ACCEPT), packet)
 
 
 def asked_in_vain(look: Look, block: Blocked, wall: Wall) -> list[Wall]:
@@ -123,9 +120,9 @@ def asked_in_vain(look: Look, block: Blocked, wall: Wall) -> list[Wall]:
         return []
     for node, packet in packets(look, block):
         if packet.state == "new" and node != wall.node:
-            stop = replay.send(look.survey(node).get("nft", {}), packet)
-            if stop.verdict != replay.ACCEPT and stop.table:
-                return [Wall((block,), node, packet.hook, stop, packet)]
+            stop = packet_filter.send(look.ruleset(node), packet)
+            if stop.verdict != ACCEPT and stop.table:
+                return [Wall((block,), node, stop, packet)]
     return []
 
 
@@ -207,9 +204,9 @@ def beside(look: Look, wall: Wall) -> str:
     """The table that accepts the packet beside the one that stops it, "" when there is none."""
     if not wall.stop.table:
         return ""
-    rules = look.survey(wall.node).get("nft", {})
-    names = [name for name in replay.tables(rules, wall.packet) if name != wall.stop.table]
-    return next((name for name in names if replay.accepts(rules, wall.packet, name)), "")
+    rules = look.ruleset(wall.node)
+    names = [name for name in packet_filter.tables(rules, wall.packet) if name != wall.stop.table]
+    return next((name for name in names if packet_filter.accepts(rules, wall.packet, name)), "")
 
 
 def second_table(look: Look, wall: Wall) -> Finding | None:
@@ -217,9 +214,9 @@ def second_table(look: Look, wall: Wall) -> Finding | None:
     other = beside(look, wall)
     if not other or wall.stop.table.endswith(" firewalld"):
         return None
-    verb = "drops" if wall.stop.verdict == replay.DROP else "rejects"
+    verb, ports = VERBS[wall.stop.verdict], wall.group[0].ports
     text = (
-        f"the table {wall.stop.table} on {wall.node} {verb} what {direction(wall)} sends to {wall.group[0].ports},"
+        f"the table {wall.stop.table} on {wall.node} {verb} what {direction(wall)} sends to {ports},"
         f" although {other} is the node's firewall"
     )
     return told(
@@ -243,15 +240,9 @@ def lets_in(
         if not what and re.search(r"\b(?:port|service|protocol|icmp-type) ", rule):
             continue
         named = sets.get(who["ipset"] or "", [who["address"] or ""]) if who else [source]
-        if any(replay.same_address(source, network(one)) for one in named):
+        if Values(list(named)).holds(source):
             return True
     return False
-
-
-def network(text: str) -> Any:
-    """An address, or a network as nft writes it."""
-    address, _, length = text.partition("/")
-    return {"prefix": {"addr": address, "len": length}} if length else text
 
 
 def past_policy(look: Look, wall: Wall, zone: str) -> tuple[str, Finding] | None:
@@ -260,7 +251,7 @@ def past_policy(look: Look, wall: Wall, zone: str) -> tuple[str, Finding] | None
     for name, both in held.get("policies", {}).items():
         now = both["runtime"]
         fits = {"ANY", zone} & set(now["ingress"]) and "HOST" in now["egress"]
-        wanted = lets_in(now["rules"], wall.port, wall.packet.source, held.get("ipsets", {}))
+        wanted = lets_in(now["rules"], wall.port, wall.packet.saddr, held.get("ipsets", {}))
         if wanted and not fits:
             bound = in_words(now["ingress"]) or "none"
             text = (
@@ -409,7 +400,7 @@ def met(wall: Wall) -> tuple[Verdict, str]:
     """
     verdict, stop = wall.group[0].verdict, wall.stop
     silent = verdict == "dropped" and wall.packet.state == "new" and stop.table
-    if silent and stop.verdict == replay.REJECT and not stop.reset:
+    if silent and stop.verdict == REJECT and not stop.reset:
         return "rejected", "is rejected, although no ICMP answer came (the kernel limits them)"
     return verdict, SAID[verdict]
 
@@ -467,16 +458,14 @@ def rule_runtime(look: Look) -> Iterator[Finding]:
             if apart and state["permanent"]:
                 kept = state["permanent"]["rules"]
                 hit = [
-                    w
-                    for w in shut
-                    if here(w, name) and lets_in(kept, w.port, w.packet.source, sets)
+                    w for w in shut if here(w, name) and lets_in(kept, w.port, w.packet.saddr, sets)
                 ]
                 yield runtime_finding(look, (name, f"policy {policy}"), state, apart[0], hit)
 
 
 def here(wall: Wall, node: str) -> bool:
     """Whether a node stops what comes in."""
-    return wall.node == node and wall.hook == "input"
+    return wall.node == node and not wall.packet.outgoing
 
 
 def differing(both: Both, parts: Sequence[str]) -> list[str]:

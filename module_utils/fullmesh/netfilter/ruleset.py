@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Packet filter rules as data: what ``nft -j`` and ``iptables-save`` print, in one shape. Stdlib only.
 
-A rule set is ``{"chains": {(family, table, name): chain}, "sets": {(family, table, name): Values}}``; a chain has
-``hook``, ``prio``, ``policy``, ``dev`` and ``rules``; a rule has ``expr`` (libnftables-json(5)), ``handle``, ``line``.
+A rule set is ``{"chains": {(family, table, name): Chain}, "sets": {(family, table, name): Values}}``.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ import ipaddress
 import json
 import re
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     Entry = dict[str, Any]
@@ -27,10 +27,41 @@ SILENT = frozenset(["-m", "--comment", "--reject-with", "--log-prefix", "--log-l
 NETWORK = re.compile(r"[0-9a-fA-F.:]+(/[0-9a-fA-F.:]+)?\Z")
 
 
+class Rule(TypedDict):
+    """A rule: its statements after libnftables-json(5), its handle, and the line that a person would write."""
+
+    expr: list[Entry]
+    handle: int | None
+    line: str
+
+
+class Chain(TypedDict):
+    """A chain; ``type``, ``hook``, ``prio``, ``policy`` and ``dev`` are None where it is no base chain."""
+
+    type: str | None
+    hook: str | None
+    prio: int | None
+    policy: str | None
+    dev: Any
+    rules: list[Rule]
+
+
+class Ruleset(TypedDict):
+    """Every chain and every named set or map."""
+
+    chains: dict[Key, Chain]
+    sets: dict[Key, Values]
+
+
 class Values:
-    """What the right side of a match can hold: addresses and numbers as intervals, the rest as words."""
+    """What the right side of a match can hold: addresses and numbers as intervals, the rest as words.
+
+    Attributes:
+        items: as they were given; of a map, pairs.
+    """
 
     def __init__(self, items: list[Any]) -> None:
+        self.items = items
         self.words: set[str] = set()
         self.odd = (
             False  # something that is not understood: concatenations, timeouts with conditions
@@ -105,34 +136,53 @@ def network_of(text: str) -> Any:
 # --- nftables -----------------------------------------------------------------------------------
 
 
-def parse_json(text: str) -> Entry:
+def parse_json(text: str) -> Ruleset:
     """Read ``nft -j list ruleset``; an empty rule set where it is not readable."""
     try:
         items = json.loads(text)["nftables"]
     except (ValueError, KeyError, TypeError):
         items = []
-    result: Entry = {"chains": {}, "sets": {}}
+    kinds: dict[str, list[Any]] = {"chain": [], "rule": [], "set": [], "map": []}
     for item in items:
-        kind = next(iter(item))
-        one = item[kind]
-        key = (one.get("family", ""), one.get("table", ""), one.get("name", one.get("chain", "")))
-        if kind == "chain":
-            names = ("hook", "prio", "policy", "dev")
-            result["chains"][key] = dict({name: one.get(name) for name in names}, rules=[])
-        elif kind in ("set", "map"):
-            result["sets"][key] = Values(one.get("elem", [])) if kind == "set" else one
-    for item in items:
-        if "rule" in item:
-            add_rule(result, item["rule"])
+        for kind in item:
+            kinds.setdefault(kind, []).append(item[kind])
+    return from_lists(kinds["chain"], kinds["rule"], kinds["set"] + kinds["map"])
+
+
+def from_lists(chains: Iterable[Any], rules: Iterable[Any], sets: Iterable[Any]) -> Ruleset:
+    """Make a rule set of libnftables' objects; what is no object, or has no chain, is left out."""
+    result: Ruleset = {"chains": {}, "sets": {}}
+    for one in chains:
+        if isinstance(one, dict):
+            result["chains"][key_of(one, "name")] = {
+                "type": one.get("type"),
+                "hook": one.get("hook"),
+                "prio": one["prio"] if isinstance(one.get("prio"), int) else None,
+                "policy": one.get("policy"),
+                "dev": one.get("dev"),
+                "rules": [],
+            }
+    for one in sets:
+        if isinstance(one, dict):
+            elements = one.get("elem")
+            values = Values(elements if isinstance(elements, list) else [])
+            result["sets"][key_of(one, "name")] = values
+    for one in rules:
+        chain = result["chains"].get(key_of(one, "chain")) if isinstance(one, dict) else None
+        if chain is not None:
+            statements = one.get("expr")
+            parts = [
+                part
+                for part in (statements if isinstance(statements, list) else ())
+                if isinstance(part, dict)
+            ]
+            chain["rules"].append({"expr": parts, "handle": one.get("handle"), "line": ""})
     return result
 
 
-def add_rule(ruleset: Entry, rule: Entry) -> None:
-    """Put one rule into its chain."""
-    chain = ruleset["chains"].get((rule["family"], rule["table"], rule["chain"]))
-    if chain is not None:
-        entry = {"expr": rule.get("expr", []), "handle": rule.get("handle"), "line": ""}
-        chain["rules"].append(entry)
+def key_of(one: Entry, name: str) -> Key:
+    """Return (family, table, name) of an object of libnftables."""
+    return str(one.get("family", "")), str(one.get("table", "")), str(one.get(name, ""))
 
 
 def lines_of(text: str) -> dict[tuple[str, str, int], str]:
@@ -150,7 +200,7 @@ def lines_of(text: str) -> dict[tuple[str, str, int], str]:
     return found
 
 
-def has_xt(ruleset: Entry) -> bool:
+def has_xt(ruleset: Ruleset) -> bool:
     """Say whether there are rules whose meaning only iptables knows (libnftables prints ``xt`` for them)."""
     return any(
         "xt" in part
@@ -160,37 +210,42 @@ def has_xt(ruleset: Entry) -> bool:
     )
 
 
-def explain_xt(ruleset: Entry, family: str, text: str) -> None:
+def explain_xt(ruleset: Ruleset, family: str, text: str) -> None:
     """Replace what libnftables could not say by what ``iptables-nft-save`` prints, rule by rule."""
     told = parse_save(text, family)
     for key, chain in told["chains"].items():
         mine = ruleset["chains"].get(key)
         if mine is not None and len(mine["rules"]) == len(chain["rules"]):
             for rule, other in zip(mine["rules"], chain["rules"]):
-                rule.update(expr=other["expr"], line=other["line"])
+                rule["expr"], rule["line"] = other["expr"], other["line"]
 
 
 # --- iptables -----------------------------------------------------------------------------------
 
 
-def parse_save(text: str, family: str) -> Entry:
+def parse_save(text: str, family: str) -> Ruleset:
     """Read ``iptables-save``; *family* is ``ip`` or ``ip6``."""
-    result: Entry = {"chains": {}, "sets": {}}
+    result: Ruleset = {"chains": {}, "sets": {}}
     table = ""
     for line in text.splitlines():
         if line[:1] == "*":
             table = line[1:].strip()
         elif line[:1] == ":":
             name, policy = line[1:].split()[:2]
-            hook = name.lower() if policy != "-" else None
-            chain = {"hook": hook, "policy": policy.lower(), "prio": PRIORITIES.get(table, 0)}
-            result["chains"][(family, table, name)] = dict(chain, dev=None, rules=[])
+            result["chains"][(family, table, name)] = {
+                "type": "nat" if table == "nat" else "filter",
+                "hook": name.lower() if policy != "-" else None,
+                "prio": PRIORITIES.get(table, 0),
+                "policy": policy.lower(),
+                "dev": None,
+                "rules": [],
+            }
         elif line.startswith("-A "):
-            chain = result["chains"].get((family, table, line.split()[1]))
+            to = result["chains"].get((family, table, line.split()[1]))
             names = {key[2] for key in result["chains"]}
-            if chain is not None:
-                entry = {"handle": None, "line": line.strip()}
-                chain["rules"].append(dict(entry, expr=save_rule(line, family, names)))
+            if to is not None:
+                parts = save_rule(line, family, names)
+                to["rules"].append({"expr": parts, "handle": None, "line": line.strip()})
     return result
 
 

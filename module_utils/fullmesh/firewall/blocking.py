@@ -1,0 +1,152 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Which rules keep peers from the ports of the plan: the packets that they may send are tried on paper. Stdlib only.
+
+Between two bounds that the rules know all packets are alike: one out of each stretch is enough.
+"""
+
+from __future__ import annotations
+
+import bisect
+from typing import TYPE_CHECKING
+
+from ..netfilter.evaluator import FAMILIES, FORWARDED, Packet, Walk, base_chains, speaks
+from ..netfilter.ruleset import interval
+from ..schema.ports import parse_span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..netfilter.ruleset import Rule, Ruleset
+
+    Entry = dict[str, Any]
+    Key = tuple[str, str, str]
+    Spans = Iterator[tuple[str, int, int]]
+
+
+def spans_of(ruleset: Ruleset, chains: list[Key]) -> dict[str, list[int]]:
+    """Collect every bound of an address or number that the rules know: between two of them all packets are alike."""
+    cuts: dict[str, set[int]] = {"4": set(), "6": set(), "n": set()}
+
+    def note(spans: Any) -> None:
+        for kind, low, high in spans:
+            cuts[kind].update((low, high + 1))
+
+    for key in chains:
+        for rule in ruleset["chains"][key]["rules"]:
+            for part in rule["expr"]:
+                note(all_intervals(part))
+    for values in ruleset["sets"].values():
+        note((kind, low, high) for kind in values.spans for low, high in values.spans[kind])
+        if values.odd:  # a map's pairs
+            note(all_intervals(values.items))
+    return {kind: sorted(cuts[kind]) for kind in cuts}
+
+
+def all_intervals(item: Any) -> Spans:
+    """Find every interval in an expression, however deep."""
+    span = interval(item)
+    if span:
+        yield span
+        return
+    inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+    for one in inner:
+        yield from all_intervals(one)
+
+
+def ports_to_try(port: str, cuts: list[int]) -> list[int]:
+    """Return one port out of each stretch of ``50000-54095`` that the rules tell apart.
+
+    Raises:
+        ValueError: no range of ports; an answer without it would say that nothing stops the peers.
+    """
+    span = parse_span(port)
+    if span is None:
+        raise ValueError(f"{port!r} is no range of ports")
+    inside = cuts[bisect.bisect_right(cuts, span.first) : bisect.bisect_right(cuts, span.last)]
+    return [span.first, *inside]
+
+
+def senders_to_try(peers: list[str], cuts: list[int]) -> list[str]:
+    """Return one address out of each stretch that the rules tell apart."""
+    chosen: dict[int, str] = {}
+    for peer in peers:
+        span = interval(peer)
+        if span:
+            chosen.setdefault(bisect.bisect_right(cuts, span[1]), peer)
+    return list(chosen.values())
+
+
+# --- the answer ---------------------------------------------------------------------------------
+
+
+def packets(want: Entry, family: str, cuts: dict[str, list[int]]) -> list[Packet]:
+    """Make the first packets that peers may send to this node.
+
+    *want*: peers ({"4": [...], "6": [...]}), ports (``29500/tcp``), own ({"4": address}), interface.
+    """
+    found = []
+    own = want["own"].get(family, "")
+    for port in want["ports"]:
+        numbers, _, protocol = port.partition("/")
+        for number in ports_to_try(numbers, cuts["n"]):
+            for sender in senders_to_try(want["peers"].get(family, []), cuts[family]):
+                found.append(Packet(family, sender, own, protocol, number, want["interface"]))
+    return found
+
+
+def findings(ruleset: Ruleset, want: Entry) -> list[Entry]:
+    """Say which rules keep peers from the ports of the plan: one entry a rule, with an example.
+
+    Each has table, chain, hook, handle, line, word (``drop``, ``divert``), sure, port, sender, and family.
+    """
+    found: dict[Any, Entry] = {}
+    for family in sorted(FAMILIES):
+        reach = [key for key in ruleset["chains"] if key[0] in FAMILIES[family]]
+        cuts = spans_of(ruleset, reach)
+        for packet in packets(want, family, cuts):
+            for base, key, rule, word in stops(ruleset, packet):
+                note(found, (ruleset["chains"][base]["hook"], key, rule), word, packet)
+    return list(found.values())
+
+
+def stops(ruleset: Ruleset, packet: Packet) -> Iterator[tuple[Key, Key, Rule, tuple[str, bool]]]:
+    """Say which rules stop a packet, and which may: (base chain, chain, rule, (word, sure))."""
+    walk = Walk(ruleset, packet)
+    for base in base_chains(ruleset, packet, FORWARDED):
+        end = walk.base(base)
+        if end.word in ("", "accept") or end.rule is None:
+            continue
+        if end.sure:
+            yield base, end.key, end.rule, ("divert" if end.word == "divert" else "drop", True)
+        else:
+            yield end.key, end.key, end.rule, ("drop", False)
+    for key, rule in walk.maybe:
+        if speaks(key, rule, walk):
+            yield key, key, rule, ("drop", False)
+
+
+def note(
+    found: dict[Any, Entry],
+    where: tuple[str | None, Key, Rule],
+    verdict: tuple[str, bool],
+    packet: Packet,
+) -> None:
+    """Keep the first example for each rule."""
+    hook, key, rule = where
+    identity = (key, id(rule) if rule["expr"] else "policy", verdict[1])
+    if identity in found:
+        return
+    found[identity] = {
+        "family": key[0],
+        "table": key[1],
+        "chain": key[2],
+        "hook": hook,
+        "handle": rule["handle"],
+        "line": rule["line"],
+        "word": verdict[0],
+        "sure": verdict[1],
+        "port": f"{packet.dport}/{packet.protocol}",
+        "sender": packet.saddr,
+    }

@@ -1,0 +1,338 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What a rule set does with the first packet of a connection, or with the answer to it. Stdlib only.
+
+The order is nft(8)'s ("Chains"): base chains of a hook by priority. An accept in one base chain does not save a packet
+from a drop in another (measured), so every chain is asked. A rule only ends the packet's way when each of its
+conditions is known to hold; what is not known (marks, rates, queues to a program) is kept apart.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from .ruleset import PROTOCOLS, Values
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .ruleset import Chain, Rule, Ruleset
+
+    Entry = dict[str, Any]
+    Key = tuple[str, str, str]
+
+# What a packet meets that comes in, or that leaves; with the forward hook, what one to a container meets.
+INPUT = ("ingress", "prerouting", "input")
+OUTPUT = ("output", "postrouting", "egress")
+FORWARDED = (*INPUT, "forward")
+STOPS = {"drop": "drop", "reject": "reject"}
+STOPS.update({"dnat": "divert", "redirect": "divert", "tproxy": "divert"})
+STOPPING = frozenset(STOPS.values())
+# A rate, a counter of connections: nobody can say what it does with one packet.
+UNSURE = frozenset(["limit", "quota", "meter", "unknown", "ct count", "osf", "socket"])
+FAMILIES = {"4": ("ip", "inet", "netdev"), "6": ("ip6", "inet", "netdev")}
+FLAGS = {"new": frozenset(["syn"]), "established": frozenset(["syn", "ack"])}
+DEPTH = 32  # nft allows 16 jumps
+STEPS_MOST = 20000  # chains that lead in circles, which only a garbled rule set has
+UNKNOWN = object()
+NEVER = object()
+
+
+class Packet(NamedTuple):
+    """One packet at a node.
+
+    Attributes:
+        family: ``4`` or ``6``.
+        saddr: address that it comes from.
+        daddr: address that it goes to; "" where that is not known.
+        protocol: ``tcp`` or ``udp``.
+        dport: port that it goes to.
+        interface: over which it comes or leaves; "" where that is not known.
+        outgoing: it leaves the node.
+        sport: port that it comes from; 0 where that is not known.
+        state: what connection tracking says: ``new``, or ``established`` for an answer.
+    """
+
+    family: str
+    saddr: str
+    daddr: str
+    protocol: str
+    dport: int
+    interface: str
+    outgoing: bool = False
+    sport: int = 0
+    state: str = "new"
+
+
+class End(NamedTuple):
+    """How a packet leaves a base chain.
+
+    Attributes:
+        word: ``drop``, ``reject``, ``divert``, ``accept``; "" where nothing minds it.
+        key: the chain of the rule, or the base chain itself.
+        rule: that decides; None where nothing does.
+        sure: no rule before it may have let the packet pass.
+    """
+
+    word: str
+    key: Key
+    rule: Rule | None
+    sure: bool
+
+
+class Walk:
+    """One packet through one rule set.
+
+    Attributes:
+        maybe: rules that would stop some packets, of which nobody can say whether this one is among them.
+        entered: chains that the packet certainly came through, in order.
+    """
+
+    def __init__(self, ruleset: Ruleset, packet: Packet) -> None:
+        self.ruleset = ruleset
+        self.packet = packet
+        self.maybe: list[tuple[Key, Rule]] = []
+        self.entered: list[Key] = []
+        self.guesses = 0  # rules on the way here whose conditions may not hold
+        self.steps = 0
+
+    def base(self, key: Key) -> End:
+        """Go through a base chain, its policy included."""
+        end = self.chain(key, True, 0)
+        if not end.word and self.ruleset["chains"][key]["policy"] == "drop":
+            return End("drop", key, {"expr": [], "handle": None, "line": "policy drop"}, end.sure)
+        return end
+
+    def chain(self, key: Key, sure: bool, depth: int) -> End:
+        """Go through one chain."""
+        chain = self.ruleset["chains"].get(key)
+        if chain and not self.guesses:
+            self.entered.append(key)
+        for rule in chain["rules"] if chain and depth < DEPTH else ():
+            self.steps += 1
+            if self.steps > STEPS_MOST:
+                break
+            holds, verdict, target = self.rule(key, rule)
+            if holds is False or not verdict:
+                continue
+            self.guesses += holds is None
+            end, ends = self.follow((key, rule), (verdict, target), sure, depth)
+            self.guesses -= holds is None
+            if holds is None:
+                if end.word in STOPPING and end.rule is not None:
+                    self.maybe.append((end.key, end.rule))
+                # What may end here is not sure to come further.
+                sure = sure and end.sure and end.word != "accept" and verdict != "return"
+                continue
+            if ends:
+                return end
+            sure = end.sure
+        return End("", key, None, sure)
+
+    def follow(
+        self, where: tuple[Key, Rule], verdict: tuple[str, str], sure: bool, depth: int
+    ) -> tuple[End, bool]:
+        """Carry out a verdict: how that ends, and whether it ends this chain."""
+        key, rule = where
+        word, target = verdict
+        if word in ("jump", "goto"):
+            end = self.chain((key[0], key[1], target), sure, depth + 1)
+            return end, bool(end.word) or word == "goto"
+        if word == "return":
+            return End("", key, None, sure), True
+        return End(STOPS.get(word, word), key, rule, sure), True
+
+    def rule(self, key: Key, rule: Rule) -> tuple[bool | None, str, str]:
+        """Say whether a rule's conditions hold (nothing: cannot be known), and its verdict."""
+        holds: bool | None = True
+        for part in rule["expr"]:
+            kind = next(iter(part), "")
+            if kind == "match":
+                answer = self.matches(key, part["match"])
+            elif kind in UNSURE or (kind == "xt" and xt_kind(part) == "match"):
+                answer = None
+            elif kind == "never":
+                answer = False
+            elif kind == "queue":
+                return None, "accept", ""  # a program decides
+            elif kind == "vmap":
+                found = self.vmap(key, part["vmap"])
+                if found:
+                    return (None if found[0] == "?" else holds), found[0].strip("?"), found[1]
+                continue
+            else:
+                verdict = verdict_of(part)
+                if verdict[0]:
+                    return holds, verdict[0], verdict[1]
+                continue
+            if answer is False:
+                return False, "", ""
+            holds = None if answer is None else holds
+        return holds, "", ""
+
+    def matches(self, key: Key, one: Entry) -> bool | None:
+        """Compare one field of the packet."""
+        value, right, op = self.value(one.get("left")), one.get("right"), one.get("op", "==")
+        if value is NEVER:
+            return False
+        if value is UNKNOWN:
+            return None
+        if isinstance(value, frozenset):
+            wanted = set(flat(right))
+            return (value == wanted) == (op == "==") if op in ("==", "!=") else bool(value & wanted)
+        if op in ("<", ">", "<=", ">="):
+            return compare(value, op, right)
+        if value in PROTOCOLS.values() and isinstance(right, int):
+            right = PROTOCOLS.get(right, "another")
+        values = self.values(key, right)
+        found = None if values is None else values.holds(value)
+        return found if found is None or op != "!=" else not found
+
+    def values(self, key: Key, right: Any) -> Values | None:
+        """Resolve the right side; named sets come from the same table."""
+        if isinstance(right, str) and right[:1] == "@":
+            return self.ruleset["sets"].get((key[0], key[1], right[1:]))
+        if isinstance(right, dict) and "set" in right:
+            right = right["set"]
+        return Values(right if isinstance(right, list) else [right])
+
+    def vmap(self, key: Key, one: Entry) -> tuple[str, str] | None:
+        """Look the packet up in a verdict map; ``?`` where that cannot be known."""
+        value, data = self.value(one.get("key")), one.get("data")
+        if isinstance(data, str):
+            held = self.ruleset["sets"].get((key[0], key[1], data[1:]))
+            pairs = held.items if held else []
+        else:
+            pairs = data.get("set", []) if isinstance(data, dict) else []
+        for left, verdict in (pair for pair in pairs if isinstance(pair, list)):
+            values = self.values(key, left)
+            found = None if value is UNKNOWN or values is None else values.holds(value)
+            if found is not False and value is not NEVER:
+                word, target = verdict_of(verdict)
+                return ("?" + word if found is None else word), target
+        return None
+
+    def value(self, left: Any) -> Any:
+        """Return what the packet has in a field; UNKNOWN, or NEVER where it has no such field."""
+        readers: Entry = {"meta": self.meta, "payload": self.payload, "ct": self.conntrack}
+        readers.update({"fib": route, "&": self.masked})
+        kind = next(iter(left), "") if isinstance(left, dict) else ""
+        return readers[kind](left[kind]) if kind in readers else UNKNOWN
+
+    def masked(self, one: list[Any]) -> Any:
+        """Return a field's bits under a mask; only tcp's flags are known by their bits."""
+        value = self.value(one[0])
+        return frozenset(value & set(flat(one[1:]))) if isinstance(value, frozenset) else UNKNOWN
+
+    def meta(self, field: Entry) -> Any:
+        """Return what the kernel knows about the packet."""
+        packet = self.packet
+        told = {
+            "l4proto": packet.protocol,
+            "nfproto": "ipv" + packet.family,
+            "protocol": ip(packet),
+            "pkttype": "host",
+        }
+        side = "o" if packet.outgoing else "i"
+        told[side + "ifname"] = told[side + "if"] = packet.interface
+        return told.get(str(field.get("key"))) or UNKNOWN
+
+    def payload(self, field: Entry) -> Any:
+        """Return what stands in the packet's headers."""
+        protocol, name = field.get("protocol"), str(field.get("field"))
+        packet = self.packet
+        if protocol in ("ip", "ip6"):
+            if protocol != ip(packet):
+                return NEVER
+            told = {"saddr": packet.saddr, "daddr": packet.daddr}
+            told.update(protocol=packet.protocol, nexthdr=packet.protocol)
+            return told.get(name) or UNKNOWN
+        if protocol not in ("th", "tcp", "udp"):
+            return NEVER if protocol in ("icmp", "icmpv6", "sctp", "dccp", "esp", "ah") else UNKNOWN
+        if protocol not in ("th", packet.protocol):
+            return NEVER
+        known = {"flags": FLAGS[packet.state], "dport": packet.dport, "sport": packet.sport}
+        return known.get(name) or UNKNOWN
+
+    def conntrack(self, field: Entry) -> Any:
+        """Return what connection tracking says of the packet."""
+        direction = "original" if self.packet.state == "new" else "reply"
+        told = {"state": self.packet.state, "direction": direction, "status": "confirmed"}
+        return told.get(str(field.get("key")), UNKNOWN)
+
+
+def ip(packet: Packet) -> str:
+    """Name the packet's family as nft does."""
+    return {"4": "ip", "6": "ip6"}[packet.family]
+
+
+def route(field: Entry) -> Any:
+    """Return what the routing table says of a packet that comes in: it is for this node."""
+    asked = field.get("result") == "type" and field.get("flags") in ("daddr", ["daddr"])
+    return "local" if asked else UNKNOWN
+
+
+def xt_kind(part: Entry) -> str:
+    """Return what an expression of iptables is; old libnftables print nothing about it."""
+    return str((part["xt"] or {}).get("type", "match"))
+
+
+def verdict_of(part: Any) -> tuple[str, str]:
+    """Return a statement's verdict and where it leads."""
+    kind = next(iter(part), "") if isinstance(part, dict) else str(part)
+    if kind in ("jump", "goto"):
+        return kind, str(part[kind]["target"])
+    if kind == "xt":
+        name = str((part["xt"] or {}).get("name", ""))
+        return {"REJECT": ("reject", ""), "DROP": ("drop", ""), "DNAT": ("dnat", "")}.get(
+            name, ("", "")
+        )
+    if kind in STOPS or kind in ("accept", "return"):
+        return kind, ""
+    return "", ""
+
+
+def flat(item: Any) -> list[str]:
+    """Return the words of a list, a set or ``a | b``."""
+    if isinstance(item, dict):
+        return [word for value in item.values() for word in flat(value)]
+    if isinstance(item, list):
+        return [word for value in item for word in flat(value)]
+    return [str(item)]
+
+
+def compare(value: Any, op: str, right: Any) -> bool | None:
+    """Compare two numbers."""
+    if not (isinstance(value, int) and isinstance(right, int)):
+        return None
+    return {"<": value < right, ">": value > right, "<=": value <= right, ">=": value >= right}[op]
+
+
+def speaks(key: Key, rule: Rule, walk: Walk) -> bool:
+    """Say whether a rule names the packet's port or sender: only then is a perhaps worth a word."""
+    for part in rule["expr"]:
+        left = part.get("match", {}).get("left", {})
+        field = left.get("payload", {}).get("field") if isinstance(left, dict) else ""
+        if field in ("saddr", "dport") and walk.matches(key, part["match"]) is True:
+            return True
+    return False
+
+
+def base_chains(ruleset: Ruleset, packet: Packet, hooks: tuple[str, ...]) -> list[Key]:
+    """Name the base chains of these hooks that a packet meets, in the order in which it meets them.
+
+    Chains of type nat see the first packet of a connection only (nft(8)).
+    """
+    found = []
+    for key, chain in ruleset["chains"].items():
+        if chain["hook"] not in hooks or key[0] not in FAMILIES[packet.family]:
+            continue
+        first = chain["type"] != "nat" or packet.state == "new"
+        if first and (key[0] != "netdev" or packet.interface in devices(chain)):
+            found.append((hooks.index(chain["hook"]), chain["prio"] or 0, key))
+    return [key for _, _, key in sorted(found)]
+
+
+def devices(chain: Chain) -> list[Any]:
+    """Return the interfaces of a chain of family netdev."""
+    return chain["dev"] if isinstance(chain["dev"], list) else [chain["dev"]]
