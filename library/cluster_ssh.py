@@ -124,7 +124,7 @@ def main() -> None:
         module.fail_json(msg=str(error))
     except OSError as error:
         module.fail_json(
-            msg=f"[NS-103] the account's files cannot be written: {error}. Mend that path and run it again."
+            msg=f"[NS-103] the account's files cannot be written: {error}. Fix that path and run it again."
         )
     module.exit_json(**dict({"changed": False}, **result))
 

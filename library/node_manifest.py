@@ -125,7 +125,7 @@ def main() -> None:
     try:
         owned = manifest.merge(module.params["owned"])
     except ValueError as error:
-        module.fail_json(msg=f"[MF-102] {error}. Mend the role's __<role>_owned.")
+        module.fail_json(msg=f"[MF-102] {error}. Fix the role's __<role>_owned.")
     state = manifest.observe(owned)
     wrong = untrue(owned, state)
     if wrong and not module.check_mode:

@@ -122,7 +122,7 @@ def main() -> None:
         module.fail_json(msg=str(error))
     except OSError as error:
         what = "dnf's list of locked packages cannot be read or written"
-        module.fail_json(msg=f"[NC-107] {what}: {error}. Mend that and run again.")
+        module.fail_json(msg=f"[NC-107] {what}: {error}. Fix that and run again.")
     diff = {
         "before": show(step["before"]),
         "after": show(step["after"]),

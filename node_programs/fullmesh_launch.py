@@ -4,6 +4,8 @@
 
 Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_launch.py COMMAND ...`` (stdlib only). Every
 refusal has a code and comes within seconds: nothing here waits longer than ``DEADLINE``.
+
+One file, so longer than others: it is installed and run as it is, beside whatever else lies in its folder.
 """
 
 from __future__ import annotations

@@ -219,7 +219,7 @@ class Switch:
             )
 
     def confirmed(self) -> Entry:
-        """Disarm the way back over a connection that came in under the new mode."""
+        """Disarm the rollback over a connection that came in under the new mode."""
         words = way_in.session(os.environ, os.getppid())
         if not self.check and rollback.proves_nothing(NAME, words):
             raise RefusedError(rollback.OLDER)
@@ -227,7 +227,7 @@ class Switch:
         if word == "fired":
             raise RefusedError(
                 "[SE-113] nobody came back in time, so this node is permissive again. Look for denials with "
-                "`ausearch -m avc -ts recent`, mend them, and run again."
+                "`ausearch -m avc -ts recent`, fix them, and run again."
             )
         seen = self.node.observe()
         return self.answer(seen, decide(seen, "keep"), word == "disarmed")

@@ -10,7 +10,7 @@ import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fullmesh import __version__
@@ -20,9 +20,9 @@ OK, PROBLEM, USAGE = 0, 1, 2
 
 # Verb -> the module that adds it. A diagnosis takes seconds, and loading all of them takes a tenth of one.
 MODULES = {
-    "demo": "fullmesh.demo",
-    "test": "fullmesh.testing",
-    "lab": "fullmesh.lab.cli",
+    "demo": "devtools.demo",
+    "test": "devtools.testing",
+    "lab": "devtools.lab.cli",
     "explain": "fullmesh.explain.cli",
     "explain-log": "fullmesh.explain.cli",
     "diagnose": "fullmesh.diagnose.cli",
@@ -32,7 +32,7 @@ MODULES = {
     "watch": "fullmesh.watch.cli",
 }
 
-# What an installed package can do by itself: it has no roles and no playbooks.
+# What an installed package can do by itself: it has no roles, no playbooks and no developers' tools.
 ALONE = ("explain", "explain-log", "report")
 
 CODES = {
@@ -123,9 +123,16 @@ def build_parser(verb: str = "") -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"fullmesh {__version__}")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    wanted = [MODULES[verb]] if verb in MODULES else dict.fromkeys(MODULES.values())
-    for module in wanted:
-        importlib.import_module(module).register(verbs)
+    wanted: dict[str, Callable[[argparse._SubParsersAction[argparse.ArgumentParser]], None]] = {}
+    for name in [verb] if verb in MODULES else MODULES:
+        if IN_CHECKOUT or not MODULES[name].startswith("devtools."):
+            register = importlib.import_module(MODULES[name]).register
+            wanted.setdefault(MODULES[name], register)
+        else:
+            absent = verbs.add_parser(name, help="needs a checkout", add_help=False)
+            absent.add_argument("more", nargs=argparse.REMAINDER)
+    for register in wanted.values():
+        register(verbs)
     for name, text, func in (
         ("apply", "run site.yml: configure and verify the nodes", _apply),
         ("verify", "run only the verification ladder; changes nothing", _verify),

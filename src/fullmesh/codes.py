@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ CODE = re.compile(r"\b[A-Z]{2}-[1-9][0-9]{2}\b")
 # owner -> (module with its CODES, title)
 OWNERS = {
     "CL": ("fullmesh.cli", "the command line"),
-    "LB": ("fullmesh.lab.errors", "the lab"),
+    "LB": ("devtools.lab.errors", "the lab"),
     "PL": ("fullmesh.model.plan", "the cluster plan"),
     "PR": ("fullmesh.roles.preflight", "preflight"),
     "IP": ("fullmesh.roles.static_ip", "role static_ip"),
@@ -65,7 +66,9 @@ def all_codes() -> dict[str, str]:
     """Code -> what it means, sorted."""
     result = dict(NODE_CODES)
     for module, _title in OWNERS.values():
-        result |= importlib.import_module(module).CODES
+        # an installed package has no developers' tools
+        if importlib.util.find_spec(module.partition(".")[0]):
+            result |= importlib.import_module(module).CODES
     return dict(sorted(result.items()))
 
 

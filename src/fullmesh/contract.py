@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
+
+from fullmesh.observed.ranks import Collected, RankSaid, StepsSaid
 
 T = TypeVar("T")
 WHOLE = "$"
@@ -52,7 +54,29 @@ def read(kind: type[T], value: object) -> T:
     unknown = dict.fromkeys(lost(value, found), "unknown field")
     if unknown:
         raise ContractError(unknown)
+    if kind is Collected:
+        read_steps(cast("Collected", found))
     return found
+
+
+def steps_of(told: RankSaid) -> StepsSaid:
+    """What each step of a rank found that ended well."""
+    ended = [one for one in told["events"] if one["state"] == "ok" and "data" in one]
+    return cast("StepsSaid", {one["step"]: one["data"] for one in ended})
+
+
+def read_steps(found: Collected) -> None:
+    """Hold what the steps of every rank found against their types.
+
+    Raises:
+        ContractError: a step is not known, or found something else than its type says.
+    """
+    for rank, told in found["ranks"].items():
+        try:
+            read(StepsSaid, steps_of(told))
+        except ContractError as error:
+            paths = {f"$.ranks.{rank}{path[1:]}": what for path, what in error.paths.items()}
+            raise ContractError(paths) from error
 
 
 def lost(value: object, found: object, path: str = WHOLE) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Transactions on nodes (module_utils/fullmesh/transaction): codes, the way back to a node, how a failure is told.
+"""Transactions on nodes (module_utils/fullmesh/transaction): codes, the rollback to a node, how a failure is told.
 
 Pure: data in, data or text out.
 """

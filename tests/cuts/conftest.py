@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 from plays import CAPTURED
 
-from fullmesh.lab.paths import find
-from fullmesh.lab.podman import Podman
+from devtools.lab.paths import find
+from devtools.lab.podman import Podman
 from fullmesh.settings import ROOT
 
 LABS = {"ipv4": "cuts", "ipv6": "cuts6"}

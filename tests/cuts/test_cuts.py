@@ -146,7 +146,7 @@ def test_route_that_leads_past_the_master(lab: Lab, cut: MakeCut) -> None:
     subprocess.run(["ip", "netns", "delete", space], check=False, capture_output=True, timeout=30)
     lab.host("ip", "netns", "add", space)
     try:
-        # The lowest hardware address that a cable can have: the bridge must not take it (fullmesh.lab.nodes.fix_macs).
+        # The lowest hardware address that a cable can have: the bridge must not take it (devtools.lab.nodes.fix_macs).
         cable = ["fm-cuts", "address", "02:00:00:00:00:01", "type", "veth"]
         lab.host("ip", "link", "add", *cable, "peer", "eth1", "netns", space)
         lab.host("ip", "link", "set", "fm-cuts", "master", lab.bridge, "up")
@@ -176,7 +176,7 @@ def test_route_that_leads_past_the_master(lab: Lab, cut: MakeCut) -> None:
 # The later the moment, the longer the deadline: a busy machine has to get there before the node goes back.
 LATE, LATER = 25, 35
 KILLS = {
-    "while it arms": (r"TASK .*Arm the way back", 0.4, 10),
+    "while it arms": (r"TASK .*Arm the rollback", 0.4, 10),
     "after arm": (r"^changed: \[el1\]", 0.0, 10),
     "during apply": (r"^changed: \[(el1|ubuntu1)\]", 1.2, 10),
     "after apply, before it is back": (r"TASK .*confirm \| Make a new one", 0.0, 10),
@@ -193,7 +193,7 @@ def test_controller_killed(lab: Lab, cut: MakeCut, moment: str) -> None:
     pattern, delay, seconds = KILLS[moment]
     with cut(f"controller killed {moment}"):
         play = lab.start(lab.link, cut_seconds=seconds)
-        play.until(r"TASK .*Arm the way back")
+        play.until(r"TASK .*Arm the rollback")
         play.until(pattern)
         time.sleep(delay)
         play.kill()
@@ -227,12 +227,12 @@ def test_network_down_during_confirm(lab: Lab, cut: MakeCut) -> None:
             lab.host("ip", "link", "set", port, "up")
         words = play.end()
     says(words, "failed=1")
-    # Only this task's own answers: the way back has tasks that end well.
+    # Only this task's own answers: the rollback has tasks that end well.
     disarmed = [one.split(" TASK [")[0] for one in words.split("Disarm it] ***")[1:]]
     assert not any("ok: [" in one for one in disarmed), disarmed
 
 
-# NetworkManager gives up 45 s after it was told to bring the card up, 20 of which the way back has waited.
+# NetworkManager gives up 45 s after it was told to bring the card up, 20 of which the rollback has waited.
 GIVES_UP = 30
 
 
@@ -245,7 +245,7 @@ def test_dhcp_server_silent_on_the_way_back(lab: Lab, cut: MakeCut) -> None:
     server = lab.dhcp_server()
     # Nobody needs it before the node goes back; stopped later, it might be too late on a busy machine.
     os.kill(server, signal.SIGSTOP)
-    with cut("DHCP server silent on the way back") as made:
+    with cut("DHCP server silent on the rollback") as made:
 
         def same() -> bool:
             for node in lab.nodes:

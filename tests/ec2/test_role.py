@@ -1,4 +1,4 @@
-"""The role against the mock: what is made, kept, named, mended and given back."""
+"""The role against the mock: what is made, kept, named, fixed and given back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PORTS = {
 
 
 def test_ports_from_bare_to_undone(cloud: Cloud) -> None:
-    """One story: dry run, made, unchanged, broken by hand and mended, others' rules kept, given back."""
+    """One story: dry run, made, unchanged, broken by hand and fixed, others' rules kept, given back."""
     before = cloud.groups_of("gpu1")
     dry = cloud.play("ec2", "--check", "--diff").ok()
     assert "EC-111] gpu2" in dry.text

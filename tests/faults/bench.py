@@ -18,10 +18,10 @@ from typing import Any
 
 import yaml
 
+from devtools.lab import lifecycle, paths
+from devtools.lab.podman import WITHOUT_HOST_CAPABILITIES
+from devtools.lab.state import Store
 from fullmesh.diagnose import cli
-from fullmesh.lab import lifecycle, paths
-from fullmesh.lab.podman import WITHOUT_HOST_CAPABILITIES
-from fullmesh.lab.state import Store
 from fullmesh.settings import ROOT
 
 WORK = ROOT / ".fullmesh/faults"
@@ -108,7 +108,7 @@ class Bench:
         inventory: a folder; ``chosen`` makes smaller ones.
         ports: first and last port of the range from which jobs take theirs.
         index: the lab's number.
-        repairs: how many faults have been mended on it.
+        repairs: how many faults have been fixed on it.
         bridge: this machine's bridge of the cluster network.
     """
 

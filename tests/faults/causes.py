@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fullmesh.lab import paths
+from devtools.lab import paths
 from fullmesh.settings import ROOT
 
 VICTIM, PEER, ALL, OUTSIDE = "victim", "peer", "all", "outside"
@@ -636,7 +636,7 @@ NO_RDMA = f"""umount /sys/class || true; umount /run/fault.class || true; rmdir 
 def gpus(play: str, *victim: str) -> tuple[Step, ...]:
     """GPUs on both nodes: the real nvidia-smi over the lab's stand-in; *victim*: what differs on the broken one."""
     settings = f"PYTHONPATH={ROOT}/src FULLMESH_LAB_HOME={paths.find().home}"
-    command = f"env {settings} {sys.executable} -m fullmesh.lab gpus --name $LAB"
+    command = f"env {settings} {sys.executable} -m devtools.lab gpus --name $LAB"
     return at(
         OUTSIDE,
         f"{command} $PEER {play} && {command} $VICTIM {play} {' '.join(victim)}",

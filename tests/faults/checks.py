@@ -172,7 +172,7 @@ def fault_is_named(where: Bench, fault: Fault, every: int) -> None:
 
 
 def after_repair(where: Bench, every: int) -> str:
-    """What a diagnosis finds on the mended nodes; empty when it is silent, as it must be, or when it is not asked."""
+    """What a diagnosis finds on the fixed nodes; empty when it is silent, as it must be, or when it is not asked."""
     where.repairs += 1
     if where.repairs % every:
         return ""

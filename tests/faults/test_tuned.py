@@ -65,7 +65,7 @@ def test_the_command_as_a_user_types_it(tuned: Bench) -> None:
             assert [f["code"] for f in json.loads(done.stdout)["findings"]] == ["DG-113"]
         shown = fullmesh("diagnose", "-i", inventory)
     assert shown.returncode == 1
-    for word in ("[DG-113]", victim, peer, "fault", "mend:"):
+    for word in ("[DG-113]", victim, peer, "fault", "fix:"):
         assert word in shown.stdout
     whole, ping = statistics.median(took), statistics.median(pings)
     table.row(

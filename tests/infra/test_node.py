@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import Any
 
 
@@ -54,6 +55,12 @@ def test_torch_has_gloo(host: Any) -> None:
 
 def test_the_manifest_is_true(host: Any, manifest: dict[str, Any]) -> None:
     assert manifest["schema"] == 1
-    for path, state in manifest["state"]["file"].items():
-        if len(state.split()[0]) == 64:
-            assert host.file(path).sha256sum == state.split()[0], path
+    digests = {
+        path: state.split()[0]
+        for path, state in manifest["state"]["file"].items()
+        if len(state.split()[0]) == 64
+    }
+    # one question for all: each costs a login
+    said = host.check_output("sha256sum -- " + " ".join(shlex.quote(path) for path in digests))
+    seen = dict(reversed(line.split(None, 1)) for line in said.splitlines())
+    assert seen == digests

@@ -87,12 +87,18 @@ def test_it_looks_for_runs_where_it_was_called(prefix: Path, tmp_path: Path) -> 
     assert (done.returncode, f"[CL-107] no result at {tmp_path}/runs" in done.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("verb", ["apply", "verify", "diagnose", "demo", "undo"])
+@pytest.mark.parametrize("verb", ["apply", "verify", "diagnose", "demo", "lab", "test", "undo"])
 def test_what_needs_playbooks_says_how_to_get_them(prefix: Path, tmp_path: Path, verb: str) -> None:
     done = fullmesh(prefix, tmp_path, verb)
     assert done.returncode == 2
     assert f"[CL-113] {verb} needs roles and playbooks" in done.stderr
     assert f"Clone the project and run ./fullmesh {verb} there" in done.stderr
+
+
+def test_it_brings_no_developers_tools(prefix: Path) -> None:
+    (packages,) = prefix.glob("lib/python3.*/site-packages")
+    assert (packages / "fullmesh").is_dir()
+    assert not (packages / "devtools").exists()
 
 
 def test_its_dependencies_are_those_of_the_lock(prefix: Path) -> None:

@@ -99,6 +99,8 @@ def gpu_data(rank: int) -> dict[str, Any]:
 def rank_events(made: dict[str, Any], name: str, rank: int) -> list[dict[str, Any]]:
     address, first = made["nodes"][name]["address"], made["data_ports"]["first"]
     data: dict[str, Any] = {
+        "import": {"torch": "2.13.0", "gloo": True},
+        "groups": {"groups": [[0, 1]]},
         "latency": {"latency_us": 210.0},
         "bandwidth": {"mib": 64, "seconds_best": 0.1, "bus_gbit_s": max(5.5, 7.5 - rank)},
         "sockets": {"listeners": [[address, first + 77]], "connections": 3},

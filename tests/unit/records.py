@@ -1,4 +1,4 @@
-"""What modules returned on lab nodes, read by their types; and the way back: whatever a test changes is read again.
+"""What modules returned on lab nodes, read by their types; and the rollback: whatever a test changes is read again.
 
 ``recorded/ladder/NAME.json`` is what ladder_node returned (tests/support/record_ladder.yml), ``NAME-gpus.json`` what
 ladder_gloo collected of ranks that got to the top (tests/support/record_ranks.py), ``recorded/diagnose`` what whole

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fullmesh import cli, testing
+from devtools import testing
+from fullmesh import cli
 from fullmesh.settings import ROOT
 
 LAUNCHER = ROOT / "fullmesh"

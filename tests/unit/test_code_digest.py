@@ -47,7 +47,6 @@ def test_where_the_checkout_lies_makes_no_difference(checkout: Path) -> None:
         "src/fullmesh/report/page.html.j2",
         "src/fullmesh/explain/gloo.py",
         "src/fullmesh/diagnose/pages.py",
-        "src/fullmesh/lab/provision.sh",
         "src/fullmesh/verify/pairs.py",
         "roles/kernel_tuning/README.md",
         "library/ladder_node.py",

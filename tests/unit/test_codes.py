@@ -1,14 +1,17 @@
-"""Every code is listed, documented and provoked."""
+"""Every code is listed, documented and named by a test."""
 
 from __future__ import annotations
 
+import ast
+
+import provoked
 import pytest
 
 from fullmesh import codes
 from fullmesh.settings import ROOT
 
 ALL = codes.all_codes()
-PROVOKED = codes.codes_in(ROOT, ("tests", "molecule"))
+NAMED = provoked.named(provoked.UNIT, *provoked.NODES)
 
 
 def test_every_code_that_is_said_is_listed() -> None:
@@ -21,8 +24,26 @@ def test_every_owner_keeps_to_its_letters() -> None:
 
 
 @pytest.mark.parametrize("code", ALL)
-def test_every_code_is_provoked_by_a_test(code: str) -> None:
-    assert code in PROVOKED
+def test_every_code_is_named_by_a_test(code: str) -> None:
+    """Whether its sentence is made while the tests run, ``./fullmesh test codes`` says."""
+    assert code in NAMED
+
+
+def test_a_name_in_a_comment_or_a_docstring_is_none() -> None:
+    tree = ast.parse(
+        '"""PL-101"""\ndef f():\n    """PL-102"""\n    # PL-103\n    return f"[PL-104] {f}"\n'
+    )
+    assert [one.value for one in provoked.texts(tree, provoked.docstrings(tree))] == ["[PL-104] "]
+    assert list(provoked.statements(tree)) == [(5, {"PL-104"})]
+
+
+def test_a_code_whose_sentence_nobody_makes_is_not_seen() -> None:
+    code, (place, *_) = next(
+        (c, p) for c, p in provoked.sites().items() if len(p) == 1 and c in NAMED
+    )
+    ran = {path: {line} for places in provoked.sites().values() for path, line in places}
+    assert code in provoked.unseen({}) or code in provoked.named(*provoked.NODES)
+    assert code not in provoked.unseen({**ran, place[0]: {place[1]}})
 
 
 def test_the_page_is_up_to_date() -> None:

@@ -17,7 +17,7 @@ from fullmesh.filters import verify_cluster
 from fullmesh.model.types import Plan
 from fullmesh.observed import ladder, node, ranks, survey
 from fullmesh.report import model
-from fullmesh.verify import pairs
+from fullmesh.verify import blocked
 from fullmesh.verify.model import Seen
 from fullmesh.verify.node import rule_form
 
@@ -159,6 +159,6 @@ def test_a_derived_plan_is_what_its_type_says(variables: dict[str, Any]) -> None
 
 def test_every_place_that_tells_of_a_verdict_knows_all_of_them() -> None:
     words = set(get_args(ladder.Verdict))
-    assert set(pairs.VERDICTS) == words
-    assert set(pairs.CODES_OF) == set(pairs.SAID) == words - {"open"}
+    assert set(blocked.VERDICTS) == words
+    assert set(blocked.CODES_OF) == set(blocked.SAID) == words - {"open"}
     assert set(model.STATES) == words | {model.UNKNOWN}

@@ -1065,7 +1065,7 @@ def test_efa_that_is_silent_after_pattern_4_names_the_security_group() -> None:
     efa, pattern = RECORDED["seed 5: pattern 4 beside EFA"][0].split("\n")
     (head,) = verdict_of(pattern, efa).heads
     assert "security group" in head.where
-    assert "from and to the group itself" in head.mend
+    assert "from and to the group itself" in head.fix
     assert {line.file for line in head.evidence} == {"rank0.log", "rank1.log"}
 
 
@@ -1394,7 +1394,7 @@ def test_values_from_a_log_cannot_command_the_terminal() -> None:
 def test_values_from_a_log_do_not_become_commands() -> None:
     head = verdict_of(c10d_timeout("x;reboot", 29500)).heads[0]
     assert "x;reboot" in head.sentence
-    assert "reboot" not in head.prove + head.mend
+    assert "reboot" not in head.prove + head.fix
     assert "on HOST while the job starts" in head.prove
 
 
@@ -1434,7 +1434,7 @@ def test_every_cause_has_a_whole_page() -> None:
             "What it is:",
             "How it looks:",
             "How to prove it:",
-            "How to mend it:",
+            "How to fix it:",
             "Source:",
         ):
             assert heading in text
@@ -1465,7 +1465,7 @@ def test_every_command_and_code_in_the_advice_exists() -> None:
     parser = cli.build_parser()
     verbs = next(iter(parser._subparsers._group_actions)).choices  # type: ignore[union-attr]
     for cause in judge.CAUSES.values():
-        text = f"{cause.says} {cause.where} {cause.prove} {cause.mend}"
+        text = f"{cause.says} {cause.where} {cause.prove} {cause.fix}"
         assert {
             found for found in codes.CODE.findall(text) if found[:2] in codes.PREFIXES
         } <= known.keys()

@@ -335,7 +335,7 @@ def test_whose_the_mtu_is(text: str, mtu: int, ours: bool) -> None:
 
 
 def test_an_owner_is_given_what_is_there_of_a_card_that_is_left_alone() -> None:
-    """NetworkManager would activate the profile of then, netplan's way back put the old address on the card."""
+    """NetworkManager would activate the profile of then, netplan's rollback put the old address on the card."""
 
     def snapshot(profile: str, address: str) -> dict[str, Any]:
         one = {"mtu": 1500, "up": True, "addresses": [address], "leases": []}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh.facts.sockets import CLOSE, ESTABLISHED, SYN_SENT
-from ansible.module_utils.fullmesh.probe import listeners
+from ansible.module_utils.fullmesh.probe import bound, listeners, verdicts
 from ansible.module_utils.fullmesh.probe import pairs as links
 
 TOKEN = "t0ken"  # noqa: S105 (of a test)
@@ -68,18 +68,18 @@ GREETED = {"greeted": True, "proved": True}
     ],
 )
 def test_the_kernel_s_answer_becomes_one_word(change: dict[str, Any], word: str) -> None:
-    assert links.classify({**QUIET, **change})[0] == word
+    assert verdicts.classify({**QUIET, **change})[0] == word
 
 
 def test_a_late_answer_is_open_with_a_remark() -> None:
-    assert links.classify(QUIET) == ("open", "connected, but the answer was late")
+    assert verdicts.classify(QUIET) == ("open", "connected, but the answer was late")
 
 
 class Peer:
     """A server of listeners in a thread."""
 
     def __init__(self, node: str = "peer", token: str = TOKEN, lifetime: float = 30.0) -> None:
-        self.sock = listeners.bind_one(HOME, 0)
+        self.sock = bound.bind_one(HOME, 0)
         self.port = self.sock.getsockname()[1]
         spec = {"token": token, "node": node, "lifetime": lifetime, "peers": [HOME]}
         self.control = socket.socket(socket.AF_UNIX)

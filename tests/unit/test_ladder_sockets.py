@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from ansible.module_utils.fullmesh.facts import sockets
-from ansible.module_utils.fullmesh.probe import handshake, listeners, observe
+from ansible.module_utils.fullmesh.probe import bound, handshake, observe, tap
 
 TABLE = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0B064E0A:C351 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 1 0
@@ -152,7 +152,7 @@ SYN, SYN_ACK, ACK_ONLY = 0x02, 0x12, 0x10
     ],
 )
 def test_handshakes_are_read_from_packets(packet: bytes, seen: object) -> None:
-    assert listeners.parse_handshake(packet) == seen
+    assert tap.parse_handshake(packet) == seen
 
 
 def run_filter(program: tuple[tuple[int, int, int, int], ...], packet: bytes) -> bool:
@@ -193,14 +193,14 @@ def run_filter(program: tuple[tuple[int, int, int, int], ...], packet: bytes) ->
     ],
 )
 def test_the_tap_takes_handshakes_only(family: int, packet: bytes, taken: bool) -> None:
-    assert run_filter(listeners.SYN_FILTERS[family], packet) is taken
+    assert run_filter(tap.SYN_FILTERS[family], packet) is taken
 
 
 def test_ports_of_other_uses_are_never_candidates() -> None:
-    found = listeners.outside_candidates([[1, 40000], [50000, 65535]], 7)
+    found = bound.outside_candidates([[1, 40000], [50000, 65535]], 7)
     assert found
     assert all(40000 < port < 50000 for port in found)
-    assert listeners.outside_candidates([[1, 65535]], 7) == []
+    assert bound.outside_candidates([[1, 65535]], 7) == []
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fullmesh.model import addresses, plan, stacks
 from fullmesh.model import nics as links
 from fullmesh.model.faults import Fault, RefusedError
+from fullmesh.model.node_view import node_view
 from fullmesh.roles import preflight
 
 MAC = "02:00:00:00:00:0a"
@@ -239,7 +240,7 @@ def test_the_node_says_what_the_cards_are_called() -> None:
             "addresses": "10.0.0.11/24",
         }
     )
-    node = plan.node_view(whole, "a", facts(*TWO))
+    node = node_view(whole, "a", facts(*TWO))
     assert node["links"][0]["bond"]["members"] == ["ens1", "ens2"]
     assert node["links"][0]["bond"]["primary"] == "ens2"
     assert node["interface"] == "bond0"
@@ -247,10 +248,10 @@ def test_the_node_says_what_the_cards_are_called() -> None:
 
 def test_a_vlan_is_named_after_the_card_with_the_mac() -> None:
     whole = derived({"vlan": {"id": 7, "parent": MAC}, "addresses": "10.0.0.11/24"})
-    assert plan.node_view(whole, "a", facts(*TWO))["interface"] == "ens1.7"
+    assert node_view(whole, "a", facts(*TWO))["interface"] == "ens1.7"
     # the VLAN that then exists has its parent's address, and must not be taken for it
     later = facts(("ens1.7", MAC, "vlan", ["10.0.0.11/24"]), *TWO)
-    assert plan.node_view(whole, "a", later)["links"][0]["vlan"]["parent"] == "ens1"
+    assert node_view(whole, "a", later)["links"][0]["vlan"]["parent"] == "ens1"
 
 
 def missing(whole: dict[str, Any], *cards: tuple[str, str, str, list[str]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The peers' firewall: files, refusals, the kernel's rules, the way in and the way back."""
+"""The peers' firewall: files, refusals, the kernel's rules, the way in and the rollback."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ansible.module_utils.fullmesh.firewall import denials as denied
 from ansible.module_utils.fullmesh.firewall import firewalld as fw
 from ansible.module_utils.fullmesh.firewall import firewalld_files as fw_files
 from ansible.module_utils.fullmesh.firewall import firewalld_others as fw_others
+from ansible.module_utils.fullmesh.firewall import opening, ufw
 from ansible.module_utils.fullmesh.firewall import peers as peer_zone
 from ansible.module_utils.fullmesh.firewall import preserve as keep
-from ansible.module_utils.fullmesh.firewall import ufw
 from ansible.module_utils.fullmesh.state import record
 from ansible.module_utils.fullmesh.transaction import engine as rollback
 from ansible.module_utils.fullmesh.transaction import session as way_in
@@ -1045,7 +1045,7 @@ def test_ufw_goes_before_firewalld_starts_and_behind_a_gate(machine: Machine) ->
 def test_a_takeover_that_fails_goes_back_before_the_gate_opens(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, seconds: int, fails: str
 ) -> None:
-    """Whatever is asked for: without the way back the node would be left without any firewall."""
+    """Whatever is asked for: without the rollback the node would be left without any firewall."""
     armed: list[list[Any]] = []
     undone: list[str] = []
     monkeypatch.setattr(rollback, "undone", lambda run, name, why: undone.append(name))
@@ -1081,7 +1081,7 @@ def test_where_nobody_has_to_confirm_the_change_is_armed_until_it_is_proved(
     assert result["changed"]
     assert not result["armed"]
     calls = machine.commands()
-    assert f"--on-active={peer_zone.ALONE_SECONDS}" in calls
+    assert f"--on-active={opening.ALONE_SECONDS}" in calls
     assert calls.index("systemd-run") < calls.index("start firewalld")
     assert calls.index("start firewalld") < calls.rindex("stop fullmesh-rollback-peer-firewall")
     assert not (Path(rollback.STORE) / "peer_firewall").exists()
@@ -1229,7 +1229,7 @@ OLD_ZONE = f"""<?xml version="1.0" encoding="utf-8"?>
 def test_a_node_of_an_earlier_version_is_moved_over_in_one_reload_and_goes_back_whole(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its zone goes and the policy comes between one reload and the next; the way back knows both files."""
+    """Its zone goes and the policy comes between one reload and the next; the rollback knows both files."""
     armed: list[list[str]] = []
     arm = rollback.arm
 
@@ -1673,7 +1673,7 @@ def test_off_says_so_and_names_ufw(machine: Machine) -> None:
     assert "systemctl disable --now firewalld.service" in machine.commands()
 
 
-# --- the way back ---------------------------------------------------------------------------------
+# --- the rollback ---------------------------------------------------------------------------------
 
 
 def test_a_confirmed_change_stays(machine: Machine) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fullmesh.model import plan, ports
 from fullmesh.model.faults import RefusedError
+from fullmesh.model.node_view import node_view
 
 Hosts = dict[str, dict[str, Any]]
 
@@ -234,7 +235,7 @@ INTERFACES = [
 )
 def test_node_view_names_the_interface(interface: str | None, found: str) -> None:
     derived = plan.derive(with_b(fullmesh_interface=interface))
-    node = plan.node_view(derived, "b", {"interfaces": INTERFACES})
+    node = node_view(derived, "b", {"interfaces": INTERFACES})
     assert node["interface"] == node["links"][0]["interface"] == found
 
 

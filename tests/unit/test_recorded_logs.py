@@ -74,7 +74,7 @@ def test_the_cause_is_named(job: str) -> None:
     verdict = verdict_of(*logs_of(job))
     assert (heads(verdict), sorted(set(folded(verdict)))) == EXPECTED[job]
     assert verdict.bad is (job != "healthy")
-    assert all(head.prove and head.mend for head in verdict.heads)
+    assert all(head.prove and head.fix for head in verdict.heads)
 
 
 @pytest.mark.parametrize("job", sorted(set(EXPECTED) - {"healthy"}))

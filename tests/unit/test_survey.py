@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.fullmesh import detach
 from ansible.module_utils.fullmesh.facts import sockets
-from ansible.module_utils.fullmesh.probe import listeners
+from ansible.module_utils.fullmesh.probe import bound
 from ansible.module_utils.fullmesh.probe import pairs as links
 from ansible.module_utils.fullmesh.survey import filters as wall
 from ansible.module_utils.fullmesh.survey import job, names, net
@@ -209,7 +209,7 @@ def test_both_sides_of_a_border_are_tried() -> None:
 )
 def test_a_shut_stretch_cannot_hide(first: int, width: int, count: int, borders: list[int]) -> None:
     last = min(65535, first + width)
-    ports = listeners.spread_over(first, last, count, borders)
+    ports = bound.spread_over(first, last, count, borders)
     assert all(first <= port <= last for port in ports)
     if count > 1:
         assert {first, last} <= set(ports)

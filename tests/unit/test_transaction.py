@@ -1,4 +1,4 @@
-"""The way back to a node that has moved, whom it has to reach, and how a failure is told."""
+"""The rollback to a node that has moved, whom it has to reach, and how a failure is told."""
 
 from __future__ import annotations
 

@@ -407,7 +407,7 @@ def test_node_ssh_forgets_its_record_with_the_store(tmp_path: Path) -> None:
 def test_a_takeover_that_nobody_confirms_forgets_what_it_kept(
     node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The way back puts back the record of ufw, and what an older version had kept of an earlier take-over."""
+    """The rollback puts back the record of ufw, and what an older version had kept of an earlier take-over."""
     armed: list[list[str]] = []
     monkeypatch.setattr(
         engine, "arm", lambda run, name, seconds, paths, *_, **__: armed.append(paths)

@@ -26,8 +26,8 @@ from verify_changes import (
     told,
 )
 
+from fullmesh.verify import blocked, probe_wants
 from fullmesh.verify import ladder as verify
-from fullmesh.verify import pairs as verify_links
 from fullmesh.verify import ranks as verify_ranks
 from fullmesh.verify.model import RUNGS
 
@@ -402,22 +402,22 @@ def test_settings_that_make_no_sense_are_refused(change: dict[str, Any], codes: 
 
 def test_only_the_master_listens_on_the_named_ports() -> None:
     made = plan()
-    kinds = [p["kind"] for p in verify_links.wants(made, EL1, "peers_only")["named"]]
+    kinds = [p["kind"] for p in probe_wants.wants(made, EL1, "peers_only")["named"]]
     assert kinds == ["master", "rendezvous"]
-    assert verify_links.wants(made, UBUNTU1, "off")["named"] == []
-    assert verify_links.wants(made, UBUNTU1, "off")["outside"] is False
-    assert verify_links.wants(made, UBUNTU1, "peers_range")["outside"] is False
-    assert verify_links.wants(made, UBUNTU1, "peers_only")["outside"] is True
+    assert probe_wants.wants(made, UBUNTU1, "off")["named"] == []
+    assert probe_wants.wants(made, UBUNTU1, "off")["outside"] is False
+    assert probe_wants.wants(made, UBUNTU1, "peers_range")["outside"] is False
+    assert probe_wants.wants(made, UBUNTU1, "peers_only")["outside"] is True
 
 
 def test_a_node_is_sent_to_every_listener_but_its_own() -> None:
     seen = healthy()
     hold_port(seen)
     opened = {name: seen.nodes[name]["node"]["ports"] for name in NAMES}
-    wanted = verify_links.targets(seen.plan, opened, UBUNTU1)
+    wanted = probe_wants.targets(seen.plan, opened, UBUNTU1)
     assert {t["node"] for t in wanted} == {EL1, UBUNTU2}
     assert 29500 not in {t["port"] for t in wanted}  # taken by somebody else, so nothing to learn
-    outside = verify_links.outsider_targets(seen.plan, opened, dict.fromkeys(NAMES, "10.77.0.9"))
+    outside = probe_wants.outsider_targets(seen.plan, opened, dict.fromkeys(NAMES, "10.77.0.9"))
     assert {(t["address"], t["port"]) for t in outside} == {
         ("10.77.0.9", 29400),
         ("10.78.0.11", 29400),
@@ -425,7 +425,7 @@ def test_a_node_is_sent_to_every_listener_but_its_own() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from(verify_links.VERDICTS), min_size=6, max_size=6))
+@given(st.lists(st.sampled_from(blocked.VERDICTS), min_size=6, max_size=6))
 # One node has a hole both ways with one peer and a hole of one way with the other.
 @example(["someone_else", "mtu_black_hole"] * 3)
 def test_any_mesh_gives_a_valid_result(words: list[str]) -> None:

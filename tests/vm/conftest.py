@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 import pytest
 from plays import Done, run
 
-from fullmesh.lab.errors import StepError
-from fullmesh.lab.paths import find
-from fullmesh.lab.vm import lifecycle, plan
-from fullmesh.lab.vm.machine import Vm
-from fullmesh.lab.vm.store import VmStore, names
+from devtools.lab.errors import StepError
+from devtools.lab.paths import find
+from devtools.lab.vm import lifecycle, plan
+from devtools.lab.vm.machine import Vm
+from devtools.lab.vm.store import VmStore, names
 from fullmesh.settings import ROOT
 
 T = TypeVar("T")

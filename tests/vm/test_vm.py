@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from fullmesh.lab.vm import plan
+from devtools.lab.vm import plan
 
 from .conftest import Machines, play
 

@@ -47,7 +47,7 @@ def count(text: str) -> int:
 
 
 def uncorrectable(gpu: Any, kind: str) -> int:
-    """ECC errors that could not be mended, of all memories: each age of the driver has its own fields."""
+    """ECC errors that could not be fixed, of all memories: each age of the driver has its own fields."""
     base = "ecc_errors/" + kind + "/"
     new = ("dram_uncorrectable", "sram_uncorrectable")
     newer = ("sram_uncorrectable_parity", "sram_uncorrectable_secded")

@@ -89,7 +89,7 @@ def write(path: str, text: str) -> None:
 
 
 def save(run: Runner, before: dict[str, str]) -> list[str]:
-    """Write dumps for the way back; return the commands that make the tables exactly what they were."""
+    """Write dumps for the rollback; return the commands that make the tables exactly what they were."""
     commands = []
     real = chains_of(run(["nft", "list", "chains"])[1])
     for family, tool in TOOLS:
@@ -189,7 +189,7 @@ def open_gate(run: Runner) -> None:
 
 
 def opening() -> str:
-    """Return the command that opens the gate on the way back; it is well where there is none."""
+    """Return the command that opens the gate on the rollback; it is well where there is none."""
     python = sys.executable or "/usr/bin/python3"
     return (
         f"if command -v nft; then ! nft list table inet {GATE} || nft delete table inet {GATE}; else "

@@ -127,7 +127,7 @@ class Change:
             if said:
                 raise LinkError(
                     f"[IP-106] {name} refuses the links, nothing was written: {said}. "
-                    "Mend the links, or the file that it names."
+                    "Fix the links, or the file that it names."
                 )
 
     def touched(self, links: list[Entry] | None = None) -> list[str]:

@@ -189,7 +189,7 @@ def reachable(line: str, addresses: list[str], routes: list[Route]) -> bool:
 
 
 def owners(before: Entry, now: Entry, shall: Entry) -> Entry:
-    """Each owner's snapshot for the way back: as it was before, of interfaces to be left alone as it is now.
+    """Each owner's snapshot for the rollback: as it was before, of interfaces to be left alone as it is now.
 
     Args:
         before: {backend: snapshot}, before the first change.

@@ -59,17 +59,17 @@ class Links:
         change.dropped = text.dropped(change.old.values(), self.links, seen)
         if change.dropped:
             refuse_dropped(change.dropped, self.links, self.node.every_route())
-        stirred, words = self.stirred(change, faulty, seen)
+        to_reactivate, words = self.to_reactivate(change, faulty, seen)
         change.validate()
         faults = self.node.lacking(faulty)
         changed = bool(faulty or change.changes)
-        moves = self.moves(stirred, seen)
+        moves = self.moves(to_reactivate, seen)
         heard: dict[str, list[str]] = {"answered": [], "silent": []}
         if changed and not self.check:
             heard = self.heard()
-            self.start(change, stirred)
+            self.start(change, to_reactivate)
         names = [link["interface"] for link in self.links]
-        brought = {link["interface"] for link in stirred}
+        brought = {link["interface"] for link in to_reactivate}
         return {
             "changed": changed,
             "needed": changed,
@@ -87,7 +87,7 @@ class Links:
             **heard,
         }
 
-    def stirred(
+    def to_reactivate(
         self, change: Change, faulty: list[Entry], seen: dict[str, Entry]
     ) -> tuple[list[Entry], list[str]]:
         """The links that are brought up anew, and what else than *faulty* says speaks for it.
@@ -116,16 +116,16 @@ class Links:
         why = reach.silent(peers, self.node.run, reach.BEFORE_SECONDS) if peers else {}
         return {"answered": [one for one in peers if one not in why], "silent": sorted(why)}
 
-    def moves(self, stirred: list[Entry], seen: dict[str, Entry]) -> str:
+    def moves(self, to_reactivate: list[Entry], seen: dict[str, Entry]) -> str:
         """Say where our own connection has to come back."""
         server = way_in.server_of(our_session())
-        for link in stirred:
+        for link in to_reactivate:
             to = reach.moves_to(link, list(backends.touched([link])), server, seen)
             if to:
                 return str(to)
         return ""
 
-    def start(self, change: Change, stirred: list[Entry]) -> None:
+    def start(self, change: Change, to_reactivate: list[Entry]) -> None:
         """Arm, and let the node do it once we are gone."""
         before = change.snapshot()
         self.keep_original(before)
@@ -140,7 +140,7 @@ class Links:
             what=change.words(),
         )
         patience = min(self.params["wait_seconds"], OWNER_SECONDS)
-        steps = change.steps(before, patience, [link["interface"] for link in stirred])
+        steps = change.steps(before, patience, [link["interface"] for link in to_reactivate])
         rollback.apply(self.node.short, NAME, change.files(), steps, leave=os.getpid())
 
     def keep_original(self, before: Entry) -> None:
@@ -175,7 +175,7 @@ class Links:
             "moves_to": "",
         }
 
-    # -- the way back over a new connection
+    # -- the rollback over a new connection
 
     def proved(self) -> Entry:
         """Prove the change over a new connection; what cannot be proved is put back at once."""
@@ -327,7 +327,7 @@ class Links:
         }
         if last:
             before = dict(before, owners=give_back.owners(before["owners"], now["owners"], last))
-        # What is a device of another shape now is made anew, on the way and on the way back.
+        # What is a device of another shape now is made anew, on the way and on the rollback.
         for one in owners:
             anew = backends.unlike(before["owners"][one], now["owners"][one])
             before["owners"][one]["remade"] = now["owners"][one]["remade"] = anew

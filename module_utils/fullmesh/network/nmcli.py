@@ -11,7 +11,7 @@ from .backends import common
 if TYPE_CHECKING:
     from .backends.common import Runner, State
 
-# How long the way back waits for a profile, in seconds.
+# How long the rollback waits for a profile, in seconds.
 BACK_SECONDS = 20
 
 
@@ -41,7 +41,7 @@ def up(profile: str, wait: int, device: str = "") -> list[str]:
 
 
 def back(name: str, names: list[str], before: State) -> list[str]:
-    """The command of the way back that activates the profile that was active on *name*, one of *names*."""
+    """The command of the rollback that activates the profile that was active on *name*, one of *names*."""
     there = name in common.staying(names, before)
     step = up(before["profiles"][name], BACK_SECONDS, name if there else "")
     return enduring(step) if there and before["links"][name].get("leases") else step

@@ -11,7 +11,7 @@ A backend is a module with NAME and
                                           Raises ForeignError.
   validate(run, scratch) -> ""            or what the tool says against them; *scratch* as `scratch()` gives it
   snapshot(run, names) -> before          run-time state of the interfaces `touched(links)`, JSON. The caller adds
-                                          "remade": devices that the way back has to make anew (`with_remade`)
+                                          "remade": devices that the rollback has to make anew (`with_remade`)
   apply(links, before, wait, names) -> [argv]   commands once the files stand; *names*: only these are brought up.
                                           The first one that fails ends it.
   restore(names, before) -> [argv]        commands once the old files stand again. Each is tried, whatever the others

@@ -13,7 +13,8 @@ from ..detach import BASE
 from ..survey.filters import port_borders
 from ..survey.names import ask_beside
 from ..survey.node import begin_survey, end_survey
-from .listeners import spread_over, start_listeners
+from .bound import spread_over
+from .listeners import start_listeners
 from .observe import observe
 
 if TYPE_CHECKING:

@@ -8,11 +8,8 @@ its say, what leaves after it. From the taps of both ends follows who stops a pa
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import errno
 import json
 import os
-import random
 import secrets
 import selectors
 import socket
@@ -22,19 +19,19 @@ from typing import TYPE_CHECKING
 
 from ..detach import detach, drop_run_directory, run_directory
 from ..facts.sockets import (
-    errno_name,
     family_of,
     lost_segments,
-    owner_of_port,
     tcp_info,
 )
 from ..survey.net import counters
+from .bound import open_named, open_outside, open_samples, open_spread
 from .handshake import (
     LINE_LIMIT,
     hello_line,
     ok_line,
     read_client,
 )
+from .tap import by_pair, open_tap, parse_handshake
 
 if TYPE_CHECKING:
     from typing import Any
@@ -42,186 +39,12 @@ if TYPE_CHECKING:
     Spec = dict[str, Any]
     Port = dict[str, Any]
 
-BACKLOG = 4096
 CONNECTION_SECONDS = 15.0
 CHUNK = 65536
-OUTSIDE_TRIES = 20
-BORDERS_MOST = 48  # borders of rules inside the data range that get listeners on both sides
-PORT_FLOOR = 1024
-PORT_TOP = 65535
 CONTROL = "listeners.sock"
 STRANGERS_NAMED = 20
 
-SO_ATTACH_FILTER = 26  # asm-generic/socket.h; the socket module has no name for it
-ETHER_ALL = (
-    3  # a tap for one protocol is not shown what leaves (net/core/dev.c, dev_queue_xmit_nit)
-)
-# Classic BPF: "IP of our version, TCP, SYN set", counted from the IP header (SOCK_DGRAM packet socket).
-SYN_FILTERS: dict[int, tuple[tuple[int, int, int, int], ...]] = {
-    socket.AF_INET: (
-        (0x30, 0, 0, 0),  # ldb version
-        (0x54, 0, 0, 0xF0),
-        (0x15, 0, 6, 0x40),
-        (0x30, 0, 0, 9),  # ldb protocol
-        (0x15, 0, 4, 6),  # TCP?
-        (0xB1, 0, 0, 0),  # x = header length
-        (0x50, 0, 0, 13),  # ldb flags
-        (0x45, 0, 1, 0x02),  # SYN?
-        (0x06, 0, 0, 0xFFFF),
-        (0x06, 0, 0, 0),
-    ),
-    socket.AF_INET6: (
-        (0x30, 0, 0, 0),
-        (0x54, 0, 0, 0xF0),
-        (0x15, 0, 5, 0x60),
-        (0x30, 0, 0, 6),
-        (0x15, 0, 3, 6),
-        (0x30, 0, 0, 53),
-        (0x45, 0, 1, 0x02),
-        (0x06, 0, 0, 0xFFFF),
-        (0x06, 0, 0, 0),
-    ),
-}
-ACK = 0x10
 FLOWS_KEPT = 200000  # a scan must not fill the memory
-
-
-def bind_one(address: str, port: int) -> socket.socket:
-    """Listen on one address and port."""
-    sock = socket.socket(family_of(address), socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if sock.family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.bind((address, port))
-        sock.listen(BACKLOG)
-    except OSError:
-        sock.close()
-        raise
-    sock.setblocking(False)
-    return sock
-
-
-def failed_port(kind: str, port: int, exc: OSError) -> Port:
-    """Describe a port that could not be listened on, and who holds it."""
-    holder = owner_of_port(port) if exc.errno == errno.EADDRINUSE and port else ""
-    return {"kind": kind, "port": port, "error": errno_name(exc.errno or 0), "holder": holder}
-
-
-def open_samples(address: str, count: int) -> tuple[list[socket.socket], list[Port]]:
-    """Let the kernel choose, exactly as it does for Gloo and NCCL."""
-    socks, ports = [], []
-    for _ in range(count):
-        try:
-            sock = bind_one(address, 0)
-        except OSError as exc:
-            ports.append(failed_port("sample", 0, exc))
-            continue
-        socks.append(sock)
-        ports.append({"kind": "sample", "port": sock.getsockname()[1], "error": "", "holder": ""})
-    return socks, ports
-
-
-def spread_over(first: int, last: int, count: int, borders: list[int]) -> list[int]:
-    """Choose ports of a range: both ends, evenly between them, and both sides of every border of a rule.
-
-    With *count* ports spread evenly, no shut stretch longer than a (count - 1)th of the range stays unseen.
-    """
-    steps = max(1, count - 1)
-    even = [first + (last - first) * i // steps for i in range(count)] if count else []
-    near = [port for port in borders if first <= port <= last][:BORDERS_MOST]
-    return sorted({*even, *near}) if count else []
-
-
-def open_spread(address: str, wanted: list[int]) -> tuple[list[socket.socket], list[Port]]:
-    """Listen on chosen ports of the data range; one that is taken is passed over, its neighbour tells as much."""
-    socks, ports = [], []
-    for port in wanted:
-        try:
-            sock = bind_one(address, port)
-        except OSError:
-            continue
-        socks.append(sock)
-        ports.append({"kind": "range", "port": port, "error": "", "holder": ""})
-    return socks, ports
-
-
-def open_named(address: str, named: list[dict[str, Any]]) -> tuple[list[socket.socket], list[Port]]:
-    """Listen on every address, as TCPStore does, so that a test from outside means something."""
-    anywhere = "::" if family_of(address) == socket.AF_INET6 else "0.0.0.0"  # noqa: S104 (see above)
-    socks, ports = [], []
-    for want in named:
-        kind, port = str(want["kind"]), int(want["port"])
-        try:
-            socks.append(bind_one(anywhere, port))
-        except OSError as exc:
-            ports.append(failed_port(kind, port, exc))
-        else:
-            ports.append({"kind": kind, "port": port, "error": "", "holder": ""})
-    return socks, ports
-
-
-def outside_candidates(allowed: list[list[int]], seed: int) -> list[int]:
-    """Return ports that no peer has any business with, in an order that differs per run."""
-    free = [p for p in range(PORT_FLOOR, PORT_TOP + 1) if not any(a <= p <= b for a, b in allowed)]
-    chooser = random.Random(seed)  # noqa: S311 (a spread, not a secret)
-    return chooser.sample(free, min(OUTSIDE_TRIES, len(free)))
-
-
-def open_outside(address: str, allowed: list[list[int]]) -> tuple[list[socket.socket], list[Port]]:
-    """Listen on one port that peers must not reach."""
-    for port in outside_candidates(allowed, secrets.randbits(32)):
-        try:
-            sock = bind_one(address, port)
-        except OSError:
-            continue
-        return [sock], [{"kind": "outside", "port": port, "error": "", "holder": ""}]
-    return [], []
-
-
-def open_tap(interface: str, family: int) -> socket.socket | None:
-    """Tap the handshakes; None where the kernel or a sandbox forbids it."""
-    steps = SYN_FILTERS[family]
-    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
-    pointer = struct.pack("HL", len(steps), ctypes.addressof(program))
-    try:
-        tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)  # deaf until it is bound
-    except OSError:
-        return None
-    try:
-        tap.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, pointer)
-        tap.bind((interface, ETHER_ALL))
-    except OSError:
-        tap.close()
-        return None
-    tap.setblocking(False)
-    return tap
-
-
-def parse_handshake(packet: bytes) -> tuple[str, str, int, bool] | None:
-    """Return who asked whom on which port, and whether this is the answer to it."""
-    if not packet:
-        return None
-    four = packet[0] >> 4 == 4  # noqa: PLR2004 (the protocol's own number)
-    start, width, places = (20, 4, (12, 16)) if four else (40, 16, (8, 24))
-    if four:
-        start = (packet[0] & 0x0F) * 4
-    try:
-        family = socket.AF_INET if four else socket.AF_INET6
-        near, far = (socket.inet_ntop(family, packet[p : p + width]) for p in places)
-        ports = struct.unpack_from(">HH", packet, start)
-        answer = bool(packet[start + 13] & ACK)
-    except (struct.error, ValueError, IndexError):
-        return None
-    return (far, near, ports[0], True) if answer else (near, far, ports[1], False)
-
-
-def by_pair(flows: set[tuple[str, str, int]]) -> dict[str, list[int]]:
-    """Group ports by ``asking>asked``."""
-    found: dict[str, list[int]] = {}
-    for near, far, port in sorted(flows):
-        found.setdefault(near + ">" + far, []).append(port)
-    return found
 
 
 class Visitor:

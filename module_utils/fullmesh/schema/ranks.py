@@ -12,6 +12,141 @@ from .ladder import Answers, Listeners
 STATES = ("begin", "ok", "unsupported", "wrong", "failed")
 
 
+class Nothing(TypedDict):
+    """A step that found nothing but that it works."""
+
+
+class ImportSaid(TypedDict):
+    """torch's version, and whether it has Gloo."""
+
+    torch: str
+    gloo: bool
+
+
+class GroupsSaid(TypedDict):
+    """The ranks of each subgroup."""
+
+    groups: list[list[int]]
+
+
+class LatencySaid(TypedDict):
+    """The median of the smallest all_reduce, in microseconds."""
+
+    latency_us: float
+
+
+class BandwidthSaid(TypedDict):
+    """The fastest large all_reduce: its size in MiB, seconds, and bus bandwidth as nccl-tests defines it."""
+
+    mib: int
+    seconds_best: float
+    bus_gbit_s: float
+
+
+class SocketsSaid(TypedDict):
+    """Where the rank listens (address, port), and how many connections it has."""
+
+    listeners: list[tuple[str, int]]
+    connections: int
+
+
+class Applicable(TypedDict):
+    """Whether there was anything to do, such as a GPU; all else is missing where there was not."""
+
+    applicable: bool
+
+
+class GpusSaid(Applicable, total=False):
+    """The rank's GPU: device, backend, its name and NCCL's version; *why* it has none."""
+
+    why: str
+    device: str
+    backend: str
+    name: str
+    nccl: str
+
+
+class NcclSaid(Applicable, total=False):
+    """The first collective over the GPUs: seconds, and NCCL's own lines about the network that it took."""
+
+    seconds: float
+    said: list[str]
+
+
+class NcclSize(TypedDict):
+    """An all_reduce of so many bytes: microseconds, algorithm and bus bandwidth in Gbit/s."""
+
+    bytes: int
+    us: float
+    alg_gbit_s: float
+    bus_gbit_s: float
+
+
+class NcclSizesSaid(Applicable, total=False):
+    """all_reduce by message size."""
+
+    backend: str
+    sizes: list[NcclSize]
+
+
+class NcclTestsSaid(Applicable, total=False):
+    """nccl-tests' command, exit code, and the end of what it printed."""
+
+    command: list[str]
+    code: int
+    text: str
+
+
+class TrainingSaid(Applicable, total=False):
+    """A training job: what it ran on, its losses and the loss of the same job in one process."""
+
+    device: str
+    backend: str
+    dtype: str
+    samples: int
+    steps: int
+    first_loss: float
+    loss: float
+    reference: float
+    groups: list[list[int]]
+
+
+# Step -> what it says when it ends well. ``import`` is no name that a class could have.
+StepsSaid = TypedDict(
+    "StepsSaid",
+    {
+        "import": ImportSaid,
+        "store": Nothing,
+        "rendezvous": Nothing,
+        "init": Nothing,
+        "all_reduce": Nothing,
+        "broadcast": Nothing,
+        "all_gather": Nothing,
+        "reduce_scatter": Nothing,
+        "all_to_all": Nothing,
+        "barrier": Nothing,
+        "groups": GroupsSaid,
+        "latency": LatencySaid,
+        "bandwidth": BandwidthSaid,
+        "sockets": SocketsSaid,
+        "gpus": GpusSaid,
+        "nccl": NcclSaid,
+        "nccl_sizes": NcclSizesSaid,
+        "nccl_tests": NcclTestsSaid,
+        "ddp": TrainingSaid,
+        "amp": TrainingSaid,
+        "subgroups": TrainingSaid,
+        "fsdp": TrainingSaid,
+        "gpu_ddp": TrainingSaid,
+        "gpu_amp": TrainingSaid,
+        "gpu_subgroups": TrainingSaid,
+        "gpu_fsdp": TrainingSaid,
+        "done": Nothing,
+    },
+    total=False,
+)
+
+
 class EventAlways(TypedDict):
     """A line that a rank writes at the beginning and at the end of each step; ``done`` is the last. *state*: of
     STATES.
@@ -26,7 +161,7 @@ class Event(EventAlways, total=False):
 
     Attributes:
         at: seconds since the rank began; seconds: how long the step took.
-        text: the exception, if any; data: what the step found, its own form each.
+        text: the exception, if any; data: what the step found, of StepsSaid.
         seen, expected: values that differ; check: one word for what was checked; ranks: those at fault.
     """
 

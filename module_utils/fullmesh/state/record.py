@@ -285,7 +285,7 @@ class Point:
     def settle(self) -> None:
         """Write anew what an older version left, unless it is in the hands of a transaction that has not ended.
 
-        Its way back knows the old paths alone. A full disk is no reason to give nothing back: what is old stays
+        Its rollback knows the old paths alone. A full disk is no reason to give nothing back: what is old stays
         readable.
 
         Raises:

@@ -283,7 +283,7 @@ class Restoration:
             raise UndoError(
                 f"[UN-104] not everything of {self.point.role} could be put back: "
                 f"{'; '.join(self.faults)}. "
-                "Mend what is named and run the undo again: the point is kept."
+                "Fix what is named and run the undo again: the point is kept."
             )
 
     def result(self, then: State, now: State) -> Entry:

@@ -152,5 +152,5 @@ def purge(node: Node, role: str, names: list[str]) -> None:
         raise UndoError(
             f"[UN-104] not everything of {role} could be put back: apt-get purge "
             f"{' '.join(names)}: {(err or out).strip()[-300:]}. "
-            "Mend what is named and run the undo again: the point is kept."
+            "Fix what is named and run the undo again: the point is kept."
         )

@@ -3,7 +3,8 @@
 """A change that can cut us off is a transaction: armed, applied, confirmed, or undone by the node itself.
 
 Stdlib only, and without an import of ours: this very source is also the program that runs on the node
-(``engine.py`` in the store), started by a timer, at boot, or to apply the change detached from our connection.
+(``engine.py`` in the store), started by a timer, at boot, or to apply the change detached from our connection. One file
+for that reason, and longer than others.
 
 A transaction is a directory in /var/lib/fullmesh/rollback that only root can read. One file in it, ``armed``, decides
 who ends it: whoever renames it (to ``confirmed`` or ``restoring``) has won, since rename(2) succeeds once.
@@ -728,7 +729,7 @@ def launched(run: Runner, command: list[str]) -> tuple[int, str]:
 
 
 def keep(name: str, paths: list[str], journal: Entry) -> list[str]:
-    """Write everything that the way back needs; all of it or nothing."""
+    """Write everything that the rollback needs; all of it or nothing."""
     directory = folder(name)
     made: list[str] = []
     fresh = tempfile.mkdtemp(prefix=".new-", dir=STORE)
@@ -745,7 +746,7 @@ def keep(name: str, paths: list[str], journal: Entry) -> list[str]:
         write_json(fresh + "/journal.json", journal)
         write_file(
             fresh + "/lock", b"", 0o600
-        )  # the way back must not need a file that a full disk refuses
+        )  # the rollback must not need a file that a full disk refuses
         write_file(os.path.join(STORE, "engine.py"), engine, 0o600)
         write_file(fresh + "/armed", b"", 0o600)
         made = install_boot(STORE)
@@ -936,7 +937,7 @@ def restore(
         note(store, f"{name}: nothing to restore, {word}: {why}")
         return fired
     with contextlib.ExitStack() as held:
-        with contextlib.suppress(OSError):  # no lock is no reason for no way back
+        with contextlib.suppress(OSError):  # no lock is no reason for no rollback
             held.enter_context(locked(directory + "/lock", RESTORE_SECONDS))
         if state_of(directory) != "restoring":
             return True

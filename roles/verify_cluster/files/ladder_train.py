@@ -1,7 +1,8 @@
 """Rung L8: a short real training job, each of whose results is compared with what it must be.
 
 Data and first parameters are multiples of 1/64 and 1/256, drawn as integers, so that they are the same bits on every
-processor; training is in float64, so that the order of additions cannot hide or feign a fault.
+processor; training is in float64, so that the order of additions cannot hide or feign a fault. Longer than other files:
+its steps share one network and one set of samples.
 """
 
 from __future__ import annotations

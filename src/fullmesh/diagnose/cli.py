@@ -147,7 +147,7 @@ def report(folder: Path, log: Path, *, as_json: bool, in_time: bool) -> int:
         why = "Ansible failed" if in_time else "the deadline passed"
         sys.stderr.write("\n".join(words) + "\n")
         sys.stderr.write(
-            f"fullmesh: [CL-112] no diagnosis: {why}. See {log}; raise --deadline, or mend the inventory.\n"
+            f"fullmesh: [CL-112] no diagnosis: {why}. See {log}; raise --deadline, or fix the inventory.\n"
         )
         return USAGE
     from fullmesh.result import read  # noqa: PLC0415 (msgspec is slow to import; other verbs go without)

@@ -21,7 +21,7 @@ def involves(root: Finding, other: Finding) -> bool:
 
 
 def same_node(root: Finding, other: Finding) -> bool:
-    """Both ask for the same node to be mended."""
+    """Both ask for the same node to be fixed."""
     return bool(root.node) and root.node == other.node
 
 

@@ -22,13 +22,13 @@ class Page:
     Attributes:
         why: the mechanism, and what a job does under it.
         prove: a command that shows it without Fullmesh.
-        mend: what to do.
+        fix: what to do.
         source: where the mechanism was measured or read; empty for our own rules.
     """
 
     why: str
     prove: str
-    mend: str
+    fix: str
     source: str = ""
 
 
@@ -163,7 +163,7 @@ PAGES: dict[str, Page] = {
         "on the node it warns and"
         " takes loopback.",
         "getent ahosts $(hostname)",
-        "Put the node's own address and name into /etc/hosts; mend the DNS entry.",
+        "Put the node's own address and name into /etc/hosts; fix the DNS entry.",
         FAULTS,
     ),
     "DG-124": Page(
@@ -222,7 +222,7 @@ PAGES: dict[str, Page] = {
         "A rank that dies between the store and the first collective leaves the others waiting for "
         "it; its own log may be empty.",
         "journalctl -k --since -30min",
-        "Give the job less memory per rank, or mend what crashed.",
+        "Give the job less memory per rank, or fix what crashed.",
         FAULTS,
     ),
     "DG-134": Page(
@@ -249,7 +249,7 @@ PAGES: dict[str, Page] = {
     "DG-139": Page(
         "The slowest link sets the pace of every collective; nothing ever says so.",
         "ethtool INTERFACE; tc qdisc show dev INTERFACE; iperf3",
-        "Mend the negotiation, take the shaping away.",
+        "Fix the negotiation, take the shaping away.",
         FAULTS,
     ),
     "DG-140": Page(
@@ -264,7 +264,7 @@ PAGES: dict[str, Page] = {
         "interface. Several NICs in one network"
         " or a stray route are enough. It looks like a firewall that drops.",
         "nstat -az TcpExtIPReversePathFilter; ip route get PEER",
-        "Mend the route, or set rp_filter=2 on the cluster interface.",
+        "Fix the route, or set rp_filter=2 on the cluster interface.",
         "ip-sysctl.rst; " + FAULTS,
     ),
     "DG-142": Page(
@@ -291,7 +291,7 @@ PAGES: dict[str, Page] = {
         "name server costs seconds each:"
         " 'hostname of the client socket cannot be retrieved'.",
         "time getent hosts PEER",
-        "Put the peers into /etc/hosts; mend /etc/resolv.conf.",
+        "Put the peers into /etc/hosts; fix /etc/resolv.conf.",
         "pytorch#159007",
     ),
     "DG-148": Page(
@@ -323,7 +323,7 @@ PAGES: dict[str, Page] = {
     "DG-201": Page(
         "Nothing is known of this node; the others were diagnosed all the same, links to it were not tried.",
         "ansible -i INVENTORY NODE -m ping -vvv",
-        "Mend power, network, sshd, key or host key, then run the diagnosis again.",
+        "Fix power, network, sshd, key or host key, then run the diagnosis again.",
     ),
     "DG-202": Page(
         "ssh works and our module did not run: no Python, no space for it, no right.",
@@ -503,7 +503,7 @@ PAGES: dict[str, Page] = {
     ),
     "VC-133": Page(
         "A GPU replaces rows of memory that break by spare ones, as long as there are any. Where that failed (Xid 64) "
-        "it goes on with broken memory, and jobs end with errors that ECC cannot mend.",
+        "it goes on with broken memory, and jobs end with errors that ECC cannot fix.",
         "nvidia-smi -q -d ROW_REMAPPER",
         "Leave the GPU out of jobs and have the card replaced.",
         "NVIDIA, GPU Memory Error Management",
@@ -606,7 +606,7 @@ PAGES: dict[str, Page] = {
     "VC-204": Page(
         "The kernel has no route, or nobody answers ARP at the next hop.",
         "ip route get PEER; ip neigh show PEER",
-        "Mend the route or the address; is the other node up?",
+        "Fix the route or the address; is the other node up?",
         FAULTS,
     ),
     "VC-205": Page(
@@ -828,7 +828,7 @@ def section(code: str, meaning: str) -> list[str]:
         "",
         f"**Prove it:** `{page.prove}`",
         "",
-        f"**Mend it:** {page.mend}",
+        f"**Fix it:** {page.fix}",
     ]
     made = injected(code)
     if made:

@@ -14,7 +14,7 @@ TOLD: tuple[tuple[str, Told], ...] = (
     ("port", "port"),
     ("seen", "seen"),
     ("expected", "expected"),
-    ("mend", "fix"),
+    ("fix", "fix"),
     ("page", "page"),
 )
 

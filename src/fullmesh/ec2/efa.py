@@ -7,9 +7,11 @@ it: then NCCL talks TCP over a device that could do several hundred Gbit/s.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
+from fullmesh.diagnose import shape
+from fullmesh.observed.survey import Efa, Plugin
 from fullmesh.verify.model import WARNING, Finding, in_words
 
 CODES: dict[str, str] = {
@@ -27,41 +29,28 @@ RUNG: Final = "L1"
 INSTALL = "Install Amazon's EFA installer (1.39 or newer brings the plugin), and reboot where it brought a driver"
 
 
-def _dict(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def read(observed: object) -> Efa | None:
+    """What ``observe()`` of module_utils/fullmesh/facts/efa.py returned; None where it is not whole."""
+    found: Efa | None = shape.attempt(shape.EFA, observed)
+    return found
 
 
-def _list(value: object) -> Sequence[Any]:
-    return value if isinstance(value, list | tuple) else ()
-
-
-def has_efa(seen: Mapping[str, Any]) -> bool:
+def has_efa(seen: Efa) -> bool:
     """Whether the node has an EFA device, with a driver or without."""
-    return bool(_list(seen.get("pci")) or _list(seen.get("verbs")))
+    return bool(seen["pci"] or seen["verbs"])
 
 
-def findings(observations: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
-    """What is wrong, [] for nodes without EFA.
-
-    Args:
-        observations: node -> what ``observe()`` of module_utils/fullmesh/facts/efa.py returned; what is missing or
-            of another form is not judged.
-    """
-    seen = {node: _dict(own) for node, own in observations.items()}
-    found: list[Finding] = []
-    for node, own in seen.items():
-        if has_efa(own):
-            found += _node(node, own)
-    found += _mixed(seen)
-    return found + _versions({node: own for node, own in seen.items() if has_efa(own)})
+def findings(seen: Mapping[str, Efa]) -> list[Finding]:
+    """What is wrong, by node; [] for nodes without EFA."""
+    having = {node: own for node, own in seen.items() if has_efa(own)}
+    found = [one for node, own in having.items() for one in _node(node, own)]
+    return found + _mixed(seen) + _versions(having)
 
 
-def _node(node: str, own: Mapping[str, Any]) -> list[Finding]:
+def _node(node: str, own: Efa) -> list[Finding]:
     """The first thing that is wrong on a node: driver, libfabric and plugin stand on each other."""
-    bare = [
-        str(_dict(one).get("slot")) for one in _list(own.get("pci")) if not _dict(one).get("driver")
-    ]
-    fabric, plugin = _dict(own.get("libfabric")), _dict(own.get("plugin"))
+    bare = [one["slot"] for one in own["pci"] if not one["driver"]]
+    fabric = own["libfabric"]
     if bare:
         cause = f"{node}: no driver has the EFA device {in_words(bare)}"
         fix = f"modprobe efa, and read `dmesg | grep efa`. {INSTALL}"
@@ -69,36 +58,36 @@ def _node(node: str, own: Mapping[str, Any]) -> list[Finding]:
     if not fabric.get("fi_info"):
         cause = f"{node}: there is an EFA device, and no libfabric (fi_info) that could use it"
         return [_finding("EF-102", node, cause, "", INSTALL)]
-    if not _list(fabric.get("domains")):
-        said = str(fabric.get("said") or f"exit status {fabric.get('rc')}")
+    if not fabric.get("domains"):
+        said = fabric.get("said") or f"exit status {fabric.get('rc')}"
         cause = f"{node}: {fabric['fi_info']} -p efa finds no provider: {said}"
         fix = "fi_info -p efa; ls -l /dev/infiniband; a container needs --device=/dev/infiniband/uverbs*"
         return [_finding("EF-103", node, cause, said, fix)]
-    return _environment(node, own) or _plugin(node, plugin)
+    return _environment(node, own["environment"]) or _plugin(node, own["plugin"])
 
 
 def _finding(code: str, node: str, cause: str, seen: str, fix: str) -> Finding:
     return Finding(code, RUNG, cause, node=node, seen=seen, fix=fix)
 
 
-def _plugin(node: str, plugin: Mapping[str, Any]) -> list[Finding]:
-    if plugin.get("path") and not plugin.get("error"):
+def _plugin(node: str, plugin: Plugin) -> list[Finding]:
+    error = plugin.get("error", "")
+    if plugin["path"] and not error:
         return []
-    if plugin.get("path"):
-        cause = f"{node}: NCCL's plugin {plugin['path']} cannot be loaded: {plugin['error']}"
+    if plugin["path"]:
+        cause = f"{node}: NCCL's plugin {plugin['path']} cannot be loaded: {error}"
         fix = f"ldd {plugin['path']}; plugin, libfabric and CUDA must fit each other"
-        return [_finding("EF-105", node, cause, str(plugin["error"]), fix)]
+        return [_finding("EF-105", node, cause, error, fix)]
     cause = f"{node}: there is EFA, and NCCL finds no libnccl-net.so, so it talks TCP: far slower"
-    if plugin.get("elsewhere"):
-        place = str(plugin["elsewhere"])
+    if plugin["elsewhere"]:
+        place = plugin["elsewhere"]
         fix = f"echo {place.rpartition('/')[0]} > /etc/ld.so.conf.d/aws-ofi-nccl.conf; ldconfig"
         return [_finding("EF-104", node, f"{cause} ({place} is out of its sight)", place, fix)]
     return [_finding("EF-104", node, cause, "", INSTALL)]
 
 
-def _environment(node: str, own: Mapping[str, Any]) -> list[Finding]:
+def _environment(node: str, env: Mapping[str, str]) -> list[Finding]:
     """Variables that switch EFA off although everything is there."""
-    env = {str(key): str(value) for key, value in _dict(own.get("environment")).items()}
     off = {
         "NCCL_NET_PLUGIN": env.get("NCCL_NET_PLUGIN", "").lower() == "none",
         "NCCL_NET": env.get("NCCL_NET", "").lower() in ("socket", "ib"),
@@ -117,7 +106,7 @@ def _environment(node: str, own: Mapping[str, Any]) -> list[Finding]:
     ]
 
 
-def _mixed(seen: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+def _mixed(seen: Mapping[str, Efa]) -> list[Finding]:
     having = [node for node, own in seen.items() if has_efa(own)]
     lacking = [node for node in seen if node not in having]
     if not having or not lacking:
@@ -129,18 +118,15 @@ def _mixed(seen: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
     ]
 
 
-def _versions(seen: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+def _versions(seen: Mapping[str, Efa]) -> list[Finding]:
     """Different versions mostly work, and are the first question of every support case: a warning."""
     found = []
-    for name, part, key in (
-        ("libfabric", "libfabric", "version"),
-        ("the efa driver", "", "driver_version"),
-    ):
-        known = {}
-        for node, own in seen.items():
-            version = (_dict(own.get(part)) if part else own).get(key)
-            if version:
-                known[node] = str(version)
+    versions = {
+        "libfabric": {node: own["libfabric"].get("version", "") for node, own in seen.items()},
+        "the efa driver": {node: own["driver_version"] for node, own in seen.items()},
+    }
+    for name, said in versions.items():
+        known = {node: version for node, version in said.items() if version}
         if len(set(known.values())) > 1:
             words = ", ".join(f"{node}: {one}" for node, one in known.items())
             cause = f"{name} differs between the nodes ({words})"
@@ -152,13 +138,13 @@ def _versions(seen: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
     return found
 
 
-def plugin_verdict(seen: Mapping[str, Any]) -> tuple[str, str]:
+def plugin_verdict(seen: Efa) -> tuple[str, str]:
     """What ``libnccl-net.so: cannot open shared object file`` means on this node.
 
     Returns:
         A code and a sentence, or two blanks where the plugin is there.
     """
-    if _dict(seen.get("plugin")).get("path"):
+    if seen["plugin"]["path"]:
         return "", ""
     if has_efa(seen):
         return "EF-104", "NCCL's plugin for EFA is missing: this is why NCCL is slow"

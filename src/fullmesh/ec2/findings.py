@@ -20,7 +20,7 @@ from fullmesh.verify.model import ERROR, WARNING, Finding
 # where an answer to somebody's ssh goes: any port that a client may have (RFC 6335, and what every NAT uses)
 CLIENT_PORTS = Need("tcp", 1024, 65535)
 # what a run of the role puts right
-MENDED = ("EC-111", "EC-112", "EC-113")
+FIXED = ("EC-111", "EC-112", "EC-113")
 
 
 Pairs = tuple[tuple[str, str], ...]
@@ -135,7 +135,7 @@ def _lack(
 
 
 def _command(group: str, rule: ec2_model.Rule, gap: Sequence[Need]) -> str:
-    """The command that mends it, for those who do not use the role."""
+    """The command that fixes it, for those who do not use the role."""
     verb = "ingress" if rule.direction == IN else "egress"
     need = gap[0]
     ports = "" if need.protocol == ALL else f",FromPort={need.first},ToPort={need.last}"

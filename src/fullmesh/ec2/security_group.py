@@ -124,7 +124,7 @@ def _missing_words(
     lacks: Sequence[tuple[Rule, Sequence[Need]]],
     attach: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> list[str]:
-    """One line for each thing that will be mended, as a person says it."""
+    """One line for each thing that will be fixed, as a person says it."""
     if main is None:
         return [f"there is no security group {own.name} yet"]
     words = [str(lack_fault(main, rule, gap)) for rule, gap in lacks]

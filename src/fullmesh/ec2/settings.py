@@ -82,7 +82,7 @@ def settings_faults(own: Settings) -> list[Fault]:
             ec2_rules.parse_need(port)
         except ValueError as error:
             text = f"ec2_security_group_extra_ports: {error}"
-            found.append(Fault("EC-103", text, "Mend it"))
+            found.append(Fault("EC-103", text, "Fix it"))
     for one in own.groups:
         tag, equals, _value = one.partition("=")
         if not GROUP_ID.match(one) and not (equals and tag):

@@ -136,7 +136,7 @@ def _data(finding: Finding) -> dict[str, Any]:
         ],
         "count": finding.count,
         "prove": finding.prove,
-        "mend": finding.mend,
+        "mend": finding.fix,
         "page": pages.page_of(finding.code),
         "follows": [_data(child) for child in finding.follows],
     }
@@ -173,7 +173,7 @@ def _head(number: int, head: Finding) -> list[str]:
         )
     lines += [
         f"   prove: {head.prove}",
-        f"   mend:  {head.mend}",
+        f"   fix:  {head.fix}",
         f"   page:  {pages.page_of(head.code)}",
     ]
     lines += [

@@ -1,4 +1,7 @@
-"""What Gloo says, and what it means (measured with torch 2.13; sources: pytorch/gloo@70dc360)."""
+"""What Gloo says, and what it means (measured with torch 2.13; sources: pytorch/gloo@70dc360).
+
+A table, one entry a cause, so longer than other files.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,9 @@ CAUSES = (
         ),
         where="between two nodes; the node with the lower IP listens, so its firewall is the first suspect",
         prove=f"{LINKS}: VC-201 drop, VC-202 reject, VC-203 refused)",
-        mend=(
+        fix=(
             f"Only the master port is open in most cases: {FIREWALL}; on a node whose host name"
-            " resolves to 127.0.1.1 mend"
+            " resolves to 127.0.1.1 fix"
             " /etc/hosts (role name_resolution)."
         ),
         source="gloo 5ca057d (2025-02-25, object slicing); sgl-project/sglang#3226, gpustack/gpustack#2125",
@@ -53,7 +56,7 @@ CAUSES = (
         ),
         where=DIRECTION,
         prove=f"{LINKS}: VC-202); on the other node: ip neigh show {{peer}} (an entry proves that the host is there)",
-        mend=FIREWALL,
+        fix=FIREWALL,
         source=(
             "measured: nft reject with icmpx admin-prohibited, 0.3 s, the passive side hangs;"
             " sgl-project/sglang#3820"
@@ -84,7 +87,7 @@ CAUSES = (
             f"{LINKS}: VC-203 proves the firewall; without it read the log of the rank on"
             f" {{peer}}, it ended first)"
         ),
-        mend=FIREWALL,
+        fix=FIREWALL,
         source="measured: nft reject with tcp reset, 0.04 s; facebookresearch/PyTorch-BigGraph#119",
         looks=("timed out connecting: SO_ERROR: Connection refused, remote=[10.77.0.11]:10653$0",),
         patterns=(
@@ -105,7 +108,7 @@ CAUSES = (
             " outside: a counter that stays 0"
             " means a security group or switch)"
         ),
-        mend=f"{FIREWALL}; outside the host: open the data range in the cloud's security group, both directions.",
+        fix=f"{FIREWALL}; outside the host: open the data range in the cloud's security group, both directions.",
         source=(
             "measured: nft drop, active side ends after 539 s, passive side still hangs at 1900"
             " s; pytorch/pytorch#44544"
@@ -133,7 +136,7 @@ CAUSES = (
         ),
         where="the node of this log when no other error is found: it listened, and packets to it were lost",
         prove=f"{LINKS}), and give explain-log the logs of all ranks",
-        mend=FIREWALL,
+        fix=FIREWALL,
         source="measured; gloo/transport/tcp/pair.h waitUntil multiplies the timeout by 5 (1800 s become 2.5 hours)",
         looks=(
             "RuntimeError: Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.h:311]"
@@ -152,7 +155,7 @@ CAUSES = (
         ),
         where="the node with the lower address: with Gloo the higher IP always connects to the lower one",
         prove=f"{LINKS}: VC-201)",
-        mend=f"{FIREWALL}; outside the host: open the data range in the cloud's security group, both directions.",
+        fix=f"{FIREWALL}; outside the host: open the data range in the cloud's security group, both directions.",
         source="recorded: nft drop on the data range, timeout 4 s, both ends end after 20 s with the same line",
         looks=(),
         patterns=(),
@@ -164,7 +167,7 @@ CAUSES = (
         says="RANK is {number} and WORLD_SIZE is {size}: ranks count from 0 to WORLD_SIZE-1.",
         where="the node of this log: its RANK, node rank or WORLD_SIZE",
         prove="on that node: cat /etc/fullmesh/env; env | grep -E 'RANK|WORLD_SIZE' where the job starts",
-        mend="Start the job with fullmesh-torchrun on every node, or give every process its own RANK.",
+        fix="Start the job with fullmesh-torchrun on every node, or give every process its own RANK.",
         source="recorded: RANK=2 with WORLD_SIZE=2; gloo/context.cc",
         looks=("RuntimeError: [enforce fail at .../gloo/context.cc:23] rank < size. 2 vs 2",),
         patterns=(
@@ -182,7 +185,7 @@ CAUSES = (
         ),
         where="the node that announced {peer}: a peer of the node of this log (or that node itself)",
         prove='on every node: getent ahosts "$(hostname)"; ./fullmesh verify -i INVENTORY (VC-102)',
-        mend=(
+        fix=(
             "./fullmesh apply -i INVENTORY -- --tags network (role name_resolution), or export"
             " GLOO_SOCKET_IFNAME with the cluster interface."
         ),
@@ -206,7 +209,7 @@ CAUSES = (
         ),
         where="the node whose interface or host name gives the other family first",
         prove='on every node: getent ahosts "$(hostname)"; ip -brief addr; ./fullmesh verify -i INVENTORY (VC-101)',
-        mend=(
+        fix=(
             "One family for all: ./fullmesh apply -i INVENTORY -- --tags network, and the same"
             " GLOO_SOCKET_IFNAME kind of address everywhere."
         ),
@@ -227,7 +230,7 @@ CAUSES = (
         says="GLOO_SOCKET_IFNAME names {interface}, which this node does not have (or which has no address).",
         where="the node of this log",
         prove="on that node: ip -brief addr; env | grep SOCKET_IFNAME",
-        mend=(
+        fix=(
             "./fullmesh apply -i INVENTORY -- --tags launch (role cluster_env writes each node's"
             " own interface into the environment)."
         ),
@@ -256,7 +259,7 @@ CAUSES = (
         ),
         where="the node of this log",
         prove='on that node: getent ahosts "$(hostname)"; ./fullmesh verify -i INVENTORY (VC-102)',
-        mend="./fullmesh apply -i INVENTORY -- --tags network (role name_resolution), or export GLOO_SOCKET_IFNAME.",
+        fix="./fullmesh apply -i INVENTORY -- --tags network (role name_resolution), or export GLOO_SOCKET_IFNAME.",
         source="measured; vllm-project/vllm#7074, aws-samples/aws-do-eks#69",
         looks=(
             "[W ProcessGroupGloo.cpp:717] Warning: Unable to resolve hostname to a (local)"
@@ -279,7 +282,7 @@ CAUSES = (
             "on that node: sysctl net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports;"
             " ss -Htan state time-wait | wc -l"
         ),
-        mend=(
+        fix=(
             "Set fullmesh_process_groups and fullmesh_data_ports to what the job needs (16 ports"
             " per rank and group survive"
             " restarts), then ./fullmesh apply -i INVENTORY."
@@ -321,7 +324,7 @@ CAUSES = (
             "./fullmesh verify -i INVENTORY (VC-207: something else answers at a peer's"
             " address); arping -D -I INTERFACE ADDRESS"
         ),
-        mend="Give every node its own address and every process its own RANK.",
+        fix="Give every node its own address and every process its own RANK.",
         source="read: gloo device.cc:280-316",
         looks=("[enforce fail at .../gloo/transport/tcp/device.cc:312] Cannot connect to self",),
         patterns=(Pattern("Cannot connect to self"),),
@@ -333,7 +336,7 @@ CAUSES = (
         says="The peer {peer} ended in the middle of the job; why, stands in the log of that rank.",
         where="the rank at {peer}",
         prove="give explain-log the logs of all ranks; on that node: dmesg -T | tail; journalctl -k --since -1h",
-        mend="Mend what ended the other rank; this message is its echo.",
+        fix="Fix what ended the other rank; this message is its echo.",
         source="measured; gloo pair.cc:551-560",
         looks=(
             (
@@ -362,7 +365,7 @@ CAUSES = (
         ),
         where="the path between the ranks that name each other, or the rank that logs no such timeout",
         prove="./fullmesh verify -i INVENTORY (VC-208: MTU black hole); ping -M do -s 8972 PEER",
-        mend=(
+        fix=(
             "Give all nodes and switches one MTU (fullmesh_links: mtu); stuck peer: py-spy dump"
             " --pid PID on that rank."
         ),
@@ -387,7 +390,7 @@ CAUSES = (
         says="Gloo's connection to {peer} {port_note} failed: {reason}.",
         where=DIRECTION,
         prove=f"{LINKS}); ip route get {{peer}}",
-        mend="The routes and addresses of the two nodes: ./fullmesh apply -i INVENTORY -- --tags network.",
+        fix="The routes and addresses of the two nodes: ./fullmesh apply -i INVENTORY -- --tags network.",
         source="read: gloo helpers.h:138-228",
         looks=(
             "timed out connecting: SO_ERROR: Network is unreachable, remote=[10.77.0.11]:10653$0",

@@ -1,4 +1,7 @@
-"""What torchrun, torch.distributed's start and Lightning say."""
+"""What torchrun, torch.distributed's start and Lightning say.
+
+A table, one entry a cause, so longer than other files.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ CAUSES = (
         says="torchrun could not reach the rendezvous store; the line of the socket near it says why.",
         where="the node in --rdzv-endpoint",
         prove="./fullmesh verify -i INVENTORY (VC-301); on the rendezvous node: ss -ltn 'sport = :29400'",
-        mend="./fullmesh apply -i INVENTORY -- --tags firewall,launch; start the rendezvous node's torchrun, too.",
+        fix="./fullmesh apply -i INVENTORY -- --tags firewall,launch; start the rendezvous node's torchrun, too.",
         source="pytorch/pytorch#107021, #121944, #67581",
         looks=(
             "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection"
@@ -67,7 +70,7 @@ CAUSES = (
         ),
         where="the node without a torchrun, or with other options",
         prove="on each node: ps -C torchrun -o args; ./fullmesh verify -i INVENTORY (VC-301, VC-103)",
-        mend="Start all nodes with the same --nnodes, --rdzv-id and --rdzv-endpoint (fullmesh's launchers do).",
+        fix="Start all nodes with the same --nnodes, --rdzv-id and --rdzv-endpoint (fullmesh's launchers do).",
         source="read: dynamic_rendezvous.py, join timeout 600 s",
         looks=("torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",),
         patterns=(Pattern("RendezvousTimeoutError", r"RendezvousTimeoutError(?:\b(?!.*import))"),),
@@ -83,7 +86,7 @@ CAUSES = (
         ),
         where="the node that ended first; not the node of this log",
         prove="compare the first error's time in all nodes' logs",
-        mend="Start again on all nodes with a new --rdzv-id.",
+        fix="Start again on all nodes with a new --rdzv-id.",
         source="pytorch/pytorch#116974",
         looks=("torch.distributed.elastic.rendezvous.api.RendezvousClosedError",),
         patterns=(Pattern("RendezvousClosedError"),),
@@ -96,7 +99,7 @@ CAUSES = (
         says="torchrun saw rank {rank} on {host} end first, with exit code {exitcode}.",
         where=WHERE,
         prove="read that rank's own log (torchrun --log-dir DIR --tee 3); decorate main with torch's @record",
-        mend="Mend the error in that rank's own log.",
+        fix="Fix the error in that rank's own log.",
         source="read: torch/distributed/elastic/multiprocessing/errors",
         looks=(
             FAILED.format(
@@ -133,7 +136,7 @@ CAUSES = (
         ),
         where=WHERE,
         prove="on that node: journalctl -k --since -1d | grep -i -E 'oom|killed process'; systemd-cgtop; free -h",
-        mend="Fewer DataLoader workers or a smaller batch, more memory for the unit or container.",
+        fix="Fewer DataLoader workers or a smaller batch, more memory for the unit or container.",
         source="OpenBMB/MiniCPM-V#770, hpcaitech/ColossalAI#3514",
         looks=(FAILED.format(-9, "Signal 9 (SIGKILL) received by PID 14750"),),
         patterns=ended(9, "SIGKILL"),
@@ -150,7 +153,7 @@ CAUSES = (
         ),
         where=WHERE,
         prove="in the job's container: df -h /dev/shm",
-        mend=(
+        fix=(
             "Start the container with --shm-size=8g or --ipc=host; Kubernetes: an emptyDir with"
             " medium Memory at /dev/shm."
         ),
@@ -179,7 +182,7 @@ CAUSES = (
         ),
         where=WHERE,
         prove="python -X faulthandler; coredumpctl info; ./fullmesh verify -i INVENTORY (VC-104: versions differ)",
-        mend="One lock file for all nodes (role torch_runtime); rebuild extensions against the torch that runs.",
+        fix="One lock file for all nodes (role torch_runtime); rebuild extensions against the torch that runs.",
         source="read: torchrun's signal names",
         looks=(FAILED.format(-11, "Signal 11 (SIGSEGV) received by PID 14750"),),
         patterns=ended(11, "SIGSEGV"),
@@ -195,7 +198,7 @@ CAUSES = (
         ),
         where=WHERE,
         prove="read the last lines of that rank's own log",
-        mend="Mend the error above it.",
+        fix="Fix the error above it.",
         source="read: ProcessGroupNCCL.cpp watchdog",
         looks=(FAILED.format(-6, "Signal 6 (SIGABRT) received by PID 14750"),),
         patterns=ended(6, "SIGABRT"),
@@ -212,7 +215,7 @@ CAUSES = (
         ),
         where="the node of this log",
         prove="journalctl --since -1d | grep -i -E 'slurm|systemd.*stopp'; sacct -j JOB -o State,Timelimit",
-        mend="Start it under systemd (role launchers), tmux or the scheduler; raise the time limit.",
+        fix="Start it under systemd (role launchers), tmux or the scheduler; raise the time limit.",
         source="read: torch/distributed/elastic/multiprocessing/api.py SignalException",
         looks=(
             "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4242 got signal: 1",
@@ -235,7 +238,7 @@ CAUSES = (
         says="torchrun ended its other ranks because one had failed (or it was told to stop).",
         where="another rank than the ones that are stopped",
         prove="give explain-log the logs of all ranks",
-        mend="Nothing here; mend the rank that failed first.",
+        fix="Nothing here; fix the rank that failed first.",
         source="read: torch/distributed/elastic/multiprocessing/api.py",
         looks=(
             "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 2410413 closing signal SIGTERM",
@@ -250,7 +253,7 @@ CAUSES = (
         says="{variable} is not set: the script was started without torchrun, or without the cluster's environment.",
         where="the node of this log",
         prove="env | grep -E '^(RANK|WORLD_SIZE|LOCAL_RANK|MASTER_)'",
-        mend="Start it with the launcher of role launchers, or source /etc/fullmesh's environment file first.",
+        fix="Start it with the launcher of role launchers, or source /etc/fullmesh's environment file first.",
         source="read: torch/distributed/rendezvous.py _env_error",
         looks=(
             (
@@ -276,7 +279,7 @@ CAUSES = (
         ),
         where="the node of this log",
         prove="on that node: nvidia-smi -L | wc -l; echo $CUDA_VISIBLE_DEVICES",
-        mend="Set fullmesh_local_ranks (--nproc-per-node) to the number of visible GPUs.",
+        fix="Set fullmesh_local_ranks (--nproc-per-node) to the number of visible GPUs.",
         source="read: CUDA runtime; Lightning's accelerator check",
         looks=(
             "RuntimeError: CUDA error: invalid device ordinal",
@@ -301,7 +304,7 @@ CAUSES = (
         ),
         where="the node named there, or the clock of the node of this log",
         prove="on all nodes at once: date +%s.%N; chronyc tracking; ./fullmesh verify -i INVENTORY (VC-103)",
-        mend="./fullmesh apply -i INVENTORY -- --tags tuning (role time_sync).",
+        fix="./fullmesh apply -i INVENTORY -- --tags tuning (role time_sync).",
         source=(
             "measured: -20 s and -60 s lost a node silently (the line needs LOGLEVEL=DEBUG);"
             " dynamic_rendezvous.py"
@@ -328,7 +331,7 @@ CAUSES = (
         ),
         where="the launcher of every node: WORLD_SIZE, num_nodes or --nnodes",
         prove="on all nodes: env | grep -E '^(WORLD_SIZE|NODE_RANK|MASTER_)'; date +%s.%N (clocks, see LG-314)",
-        mend="Set num_nodes in the Trainer and start every node with the cluster's environment (role launchers).",
+        fix="Set num_nodes in the Trainer and start every node with the cluster's environment (role launchers).",
         source="measured with clocks 20 s apart: exit 0, trained alone; read: Lightning's start line",
         looks=(),
         patterns=(),
@@ -340,7 +343,7 @@ CAUSES = (
         says="At the start barrier {what}.",
         where="the missing ranks, or the old processes that still use the store",
         prove="on each node: pgrep -af torch; env | grep -E '^(RANK|WORLD_SIZE|MASTER_PORT)'",
-        mend="End left-over processes, use a fresh port or --rdzv-id, start each rank exactly once.",
+        fix="End left-over processes, use a fresh port or --rdzv-id, start each rank exactly once.",
         source="read: torch/distributed/distributed_c10d.py _store_based_barrier",
         looks=(
             "RuntimeError: Timed out initializing process group in store based barrier on rank: 0, for key:"
@@ -366,7 +369,7 @@ CAUSES = (
         says="An HTTP connection went to a proxy: the proxy variables are set and NO_PROXY does not name the peers.",
         where="the node of this log",
         prove="env | grep -i proxy",
-        mend="Put every peer's name and address into NO_PROXY (Gloo, NCCL and TCPStore never use a proxy).",
+        fix="Put every peer's name and address into NO_PROXY (Gloo, NCCL and TCPStore never use a proxy).",
         source="measured (Gloo and TCPStore unaffected); vllm-project/vllm#5779, modelscope/ms-swift#5545",
         looks=(
             "requests.exceptions.ProxyError: HTTPConnectionPool(host='10.77.0.11', port=8000): Max retries exceeded",
@@ -381,7 +384,7 @@ CAUSES = (
         says="Rank {rank} did not reach monitoredBarrier: it ended, hangs, or took another way through the code.",
         where="rank {rank}",
         prove="read that rank's log; py-spy dump --pid PID on it while it hangs",
-        mend="Every rank must call the same collectives in the same order.",
+        fix="Every rank must call the same collectives in the same order.",
         source="read: ProcessGroupGloo.cpp monitoredBarrier",
         looks=("RuntimeError: [Rank 0]: Rank 1 failed to pass monitoredBarrier in 30000 ms",),
         patterns=(
@@ -400,7 +403,7 @@ CAUSES = (
         says="The job's own code failed with {error}: {message}.",
         where="the rank of this log",
         prove="read the traceback above that line",
-        mend="Mend the program or its environment on that node; ranks that only waited for it failed later.",
+        fix="Fix the program or its environment on that node; ranks that only waited for it failed later.",
         source="Python's tracebacks",
         looks=("[rank1]: ModuleNotFoundError: No module named 'transformers'",),
         patterns=tuple(
@@ -445,7 +448,7 @@ CAUSES = (
         ),
         where="the node of this log; torchrun on the other nodes waits up to 300 s for it, deaf to SIGTERM",
         prove="look whether the job's last output is there; grep pt_gloo /proc/PID/task/*/comm before the end",
-        mend=(
+        fix=(
             "Let a rank that is done leave with os._exit(0) after destroy_process_group() and what atexit holds, as"
             " examples/ddp.py does; what keeps the model keeps Gloo's threads."
         ),
@@ -469,7 +472,7 @@ CAUSES = (
         ),
         where="the job's own code; every rank that runs it, the network has no part in it",
         prove="the traceback above it names the second call; grep -rn init_process_group in the job's code",
-        mend=(
+        fix=(
             "Keep one call: 'if not torch.distributed.is_initialized(): init_process_group(...)', none at all under a"
             " framework that makes the group itself; destroy_process_group() before a new try."
         ),
@@ -496,7 +499,7 @@ CAUSES = (
             " good run."
         ),
         prove="look whether the run's result is there",
-        mend="Call torch.distributed.destroy_process_group() at the end.",
+        fix="Call torch.distributed.destroy_process_group() at the end.",
         source="read: ProcessGroupNCCL.cpp destructor",
         looks=(
             "[rank0]:[W830 18:43:46.210410361 ProcessGroupNCCL.cpp:1250] Warning: WARNING:"
@@ -514,7 +517,7 @@ CAUSES = (
         title="harmless: barrier does not know the rank's GPU",
         says="barrier() guessed the rank's GPU; it matters only if a rank does not use the GPU of its local rank.",
         prove="torch.cuda.current_device() on each rank",
-        mend="Pass device_id to init_process_group or call torch.cuda.set_device(local_rank) first.",
+        fix="Pass device_id to init_process_group or call torch.cuda.set_device(local_rank) first.",
         source="read: ProcessGroupNCCL.cpp barrier",
         looks=(
             "[rank0]:[W1 ProcessGroupNCCL.cpp:4715] [PG ID 0 PG GUID 0 Rank 0]  using GPU 0 as"

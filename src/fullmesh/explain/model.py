@@ -69,7 +69,7 @@ class Cause:
         says: the sentence of a finding; {names} are fields.
         where: which node or rank is the broken end; {names} are fields.
         prove: the command or probe that proves it.
-        mend: what to do.
+        fix: what to do.
         source: where the meaning was measured or read.
         looks: real lines.
         follows: codes that explain this one when they are found as well; ANY_CAUSE for all.
@@ -83,7 +83,7 @@ class Cause:
     title: str
     says: str
     prove: str
-    mend: str
+    fix: str
     source: str
     looks: tuple[str, ...]
     patterns: tuple[Pattern, ...]
@@ -156,9 +156,9 @@ class Finding:
         return self._fill(self.cause.prove, command=True)
 
     @property
-    def mend(self) -> str:
+    def fix(self) -> str:
         """What to do."""
-        return self._fill(self.cause.mend, command=True)
+        return self._fill(self.cause.fix, command=True)
 
 
 class _Blank(dict[str, str]):

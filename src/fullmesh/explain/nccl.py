@@ -26,7 +26,7 @@ CAUSES = (
         ),
         where="the path to {peer}: switch, ACL or the GID that one side took",
         prove="show_gids on all nodes (same type and index?); ibv_rc_pingpong -g INDEX PEER; ibstat",
-        mend=(
+        fix=(
             "NCCL_IB_GID_INDEX of the RoCE v2 entry (or NCCL 2.21+ that finds it); open UDP 4791"
             " in switch ACLs and security groups."
         ),
@@ -62,7 +62,7 @@ CAUSES = (
         says="RDMA could not register memory: the limit for locked memory (memlock) is too small for this process.",
         where="the node of this log, in the job's own unit or container",
         prove="in the job's environment: ulimit -l (must say unlimited); systemctl show UNIT -p LimitMEMLOCK",
-        mend=(
+        fix=(
             "LimitMEMLOCK=infinity in the unit, --ulimit memlock=-1 for the container;"
             " ./fullmesh apply -- --tags tuning for logins."
         ),
@@ -84,7 +84,7 @@ CAUSES = (
         ),
         where="the node of this log, inside the job's container",
         prove="in the container: df -h /dev/shm; ls -l /dev/shm | head (files of dead jobs?)",
-        mend=(
+        fix=(
             "--shm-size=8g or --ipc=host; Kubernetes: emptyDir with medium Memory at /dev/shm;"
             " remove old nccl-* files."
         ),
@@ -120,8 +120,8 @@ CAUSES = (
             "give explain-log the logs of all ranks; TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and"
             " TORCH_NCCL_DUMP_ON_TIMEOUT=1 write what each rank did"
         ),
-        mend=(
-            "Mend the rank that is behind; a longer timeout only helps when one rank really"
+        fix=(
+            "Fix the rank that is behind; a longer timeout only helps when one rank really"
             " works longer (checkpoint, evaluation)."
         ),
         source="hiyouga/LlamaFactory#7396, pytorch/pytorch#118369",
@@ -149,7 +149,7 @@ CAUSES = (
         says="The ranks called different collectives as number {number}: {operations}.",
         where="the ranks that went another way through the program: {ranks}",
         prove="TORCH_DISTRIBUTED_DEBUG=DETAIL checks every collective and names the line",
-        mend=(
+        fix=(
             "No collective inside 'if rank == 0' or in a loop whose length differs (uneven data:"
             " use join or drop_last)."
         ),
@@ -167,7 +167,7 @@ CAUSES = (
             "the message stands in every rank's log; compare the lines of code they name with"
             " TORCH_SHOW_CPP_STACKTRACES=1"
         ),
-        mend="No collective inside 'if rank == 0'; the same order, shapes and types on every rank.",
+        fix="No collective inside 'if rank == 0'; the same order, shapes and types on every rank.",
         source="read: torch ProcessGroupWrapper.cpp (TORCH_DISTRIBUTED_DEBUG=DETAIL)",
         looks=(
             "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running collective:"
@@ -198,7 +198,7 @@ CAUSES = (
             "aws ec2 describe-security-groups: ingress AND egress with protocol -1 and its own"
             " group id (0.0.0.0/0 is not enough)"
         ),
-        mend="Add both self rules by group id.",
+        fix="Add both self rules by group id.",
         source="aws/aws-ofi-nccl#663, gardener/gardener-extension-provider-aws#1832",
         looks=(
             (
@@ -221,7 +221,7 @@ CAUSES = (
         ),
         where="the node of this log",
         prove="ldconfig -p | grep nccl-net; fi_info -p efa; NCCL_DEBUG=INFO must say NET/OFI",
-        mend="Install aws-ofi-nccl for the NCCL that torch loads and put it on LD_LIBRARY_PATH.",
+        fix="Install aws-ofi-nccl for the NCCL that torch loads and put it on LD_LIBRARY_PATH.",
         source="read: nccl plugin_open.cc:97-128; aws/aws-ofi-nccl",
         looks=(),
         patterns=(),
@@ -233,7 +233,7 @@ CAUSES = (
         says="A connection was closed by the other side ({detail}): another rank ended first.",
         where="the rank at the other end",
         prove="give explain-log the logs of all ranks; look for the rank whose log ends first",
-        mend="Mend what ended the other rank; this message is its echo.",
+        fix="Fix what ended the other rank; this message is its echo.",
         source="NVIDIA/nccl#1232",
         looks=(
             (
@@ -266,7 +266,7 @@ CAUSES = (
             "run again with NCCL_DEBUG=WARN (or INFO with NCCL_DEBUG_SUBSYS=INIT,NET,ENV) and"
             " give explain-log that log"
         ),
-        mend="What the NCCL WARN line says.",
+        fix="What the NCCL WARN line says.",
         source="read: ProcessGroupNCCL's error texts",
         looks=(
             (
@@ -290,7 +290,7 @@ CAUSES = (
         says="The logs show different NCCL versions: {versions}.",
         where="the node whose version differs",
         prove="./fullmesh verify -i INVENTORY (VC-104); python -c 'import torch; print(torch.cuda.nccl.version())'",
-        mend="One lock file and one NCCL for all nodes (roles torch_runtime, nccl).",
+        fix="One lock file and one NCCL for all nodes (roles torch_runtime, nccl).",
         source="NVIDIA/nccl#1328; pytorch/pytorch#122571 (the wheel uses its own NCCL)",
         looks=(),
         patterns=(),
@@ -302,7 +302,7 @@ CAUSES = (
         says="NCCL's nodes announce addresses of different kinds: {addresses}.",
         where="the node whose address is not of the cluster's network",
         prove="./fullmesh verify -i INVENTORY (VC-601)",
-        mend=(
+        fix=(
             "./fullmesh apply -i INVENTORY -- --tags launch (NCCL_SOCKET_IFNAME and"
             " NCCL_SOCKET_FAMILY for each node)."
         ),
@@ -321,7 +321,7 @@ CAUSES = (
         ),
         where="a node with an older process of the job, or other NCCL_ settings",
         prove="on all nodes: pgrep -af python; env | grep ^NCCL_ | sort (compare)",
-        mend="End left-over processes; one environment for all nodes.",
+        fix="End left-over processes; one environment for all nodes.",
         source="NVIDIA/nccl-tests#188",
         looks=(
             "user:16899:16961 [0] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3",
@@ -347,7 +347,7 @@ CAUSES = (
             "./fullmesh diagnose -i INVENTORY, or aws ec2 describe-security-groups: ingress AND egress with protocol -1"
             " and its own group id (0.0.0.0/0 is not enough)"
         ),
-        mend=(
+        fix=(
             "Allow all traffic from and to the group itself, both rules by group id: ansible-playbook playbooks/ec2.yml"
             " with ec2_security_group_mode: efa (docs/ec2.md)."
         ),
@@ -366,7 +366,7 @@ CAUSES = (
             " own; only EFA and some fabrics need one."
         ),
         prove="NCCL_DEBUG=INFO: the line 'Using network' says what is used instead",
-        mend="Nothing to do; on AWS with EFA install aws-ofi-nccl (then it is LG-420).",
+        fix="Nothing to do; on AWS with EFA install aws-ofi-nccl (then it is LG-420).",
         source="read: nccl plugin_open.cc:97-128",
         looks=(
             "node1:1:1 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
@@ -392,7 +392,7 @@ CAUSES = (
             " cost speed, it breaks nothing."
         ),
         prove="all_reduce_perf of nccl-tests, or ./fullmesh verify (rung L5) shows what the links give",
-        mend=(
+        fix=(
             "Nothing to do; on EFA or in a VM give NCCL the machine's topology (NCCL_TOPO_FILE). A job on EFA that"
             " hangs after it: LG-426."
         ),
@@ -419,7 +419,7 @@ CAUSES = (
             " such a card in the node it is worth a look."
         ),
         prove="ls /sys/class/infiniband; ibstat",
-        mend="Nothing without such a card; else install its driver and give the container /dev/infiniband.",
+        fix="Nothing without such a card; else install its driver and give the container /dev/infiniband.",
         source="read: nccl net_ib",
         looks=("node1:920:1145 [1] NCCL INFO NET/IB : No device found.",),
         patterns=(Pattern("NET/IB : No device found"),),
@@ -433,7 +433,7 @@ CAUSES = (
             " monitor) and was discarded."
         ),
         prove="ss -tnp on the node while it happens; who scans the data ports?",
-        mend="Nothing to do; role peer_firewall keeps strangers out of the data range.",
+        fix="Nothing to do; role peer_firewall keeps strangers out of the data range.",
         source="measured with the library 2.32.3, which survives it",
         looks=(
             "node1:1:2 [0] NCCL INFO socketFinalizeAccept: socket connected with magic mismatch, discarding",

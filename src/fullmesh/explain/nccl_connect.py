@@ -61,7 +61,7 @@ REJECTED = Cause(
         "the node that has the address {peer} (its firewall, or its rank ended), not the node of this log"
     ),
     prove=f"{LINKS}): VC-202; ip neigh show {{peer}} has an entry when the host is there",
-    mend=FIREWALL,
+    fix=FIREWALL,
     source="read: nccl os/linux.cc:277-306, socket.cc; sgl-project/sglang#3820, NVIDIA/nccl#388",
     looks=(
         "node5:240:240 [6] misc/socket.cc:533 NCCL WARN socketPollConnect: Connect to"
@@ -113,7 +113,7 @@ CAUSES = (
         ),
         where="the launcher of the node of this log",
         prove="on that node: env | grep -E '^(RANK|WORLD_SIZE|LOCAL_RANK|NODE_RANK)'",
-        mend=(
+        fix=(
             "WORLD_SIZE is nodes x processes per node; let torchrun or fullmesh's launchers set"
             " both, not the script."
         ),
@@ -141,7 +141,7 @@ CAUSES = (
         ),
         where="the node that has the address {peer}",
         prove=f"NCCL_DEBUG=INFO, and read the first error; {LINKS})",
-        mend=f"{FIREWALL}; NCCL 2.24 and newer say the reason.",
+        fix=f"{FIREWALL}; NCCL 2.24 and newer say the reason.",
         source="NVIDIA/nccl#1515",
         looks=(
             "ubuntu:39964:40075 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to"
@@ -167,7 +167,7 @@ CAUSES = (
             "on that node: ip -brief link; env | grep NCCL_SOCKET_IFNAME; ./fullmesh verify -i"
             " INVENTORY (VC-601, VC-603)"
         ),
-        mend="./fullmesh apply -i INVENTORY -- --tags launch (role cluster_env sets each node's own interface).",
+        fix="./fullmesh apply -i INVENTORY -- --tags launch (role cluster_env sets each node's own interface).",
         source="measured with the library 2.32.3; NVIDIA/nccl#1837 (before 2.28 a nonsense address family), #1267",
         looks=(
             "node1:1:1 [0] bootstrap.cc:94 NCCL WARN Bootstrap : no socket interface found",
@@ -186,7 +186,7 @@ CAUSES = (
         says="Rank {rank} of {size} checked in twice: two processes have the same RANK.",
         where="the two processes with RANK {rank}",
         prove="on all nodes: env | grep -E '^(RANK|NODE_RANK)'; pgrep -af torchrun",
-        mend="Every node needs its own node rank (fullmesh_node_rank); end processes of an earlier try.",
+        fix="Every node needs its own node rank (fullmesh_node_rank); end processes of an earlier try.",
         source="read: nccl bootstrap.cc:335",
         looks=(
             "node1:1:2 [0] bootstrap.cc:348 NCCL WARN Bootstrap Root : rank 1 of 4 ranks has already checked in",
@@ -206,7 +206,7 @@ CAUSES = (
         says="The ranks came with different world sizes ({detail}).",
         where="the node whose WORLD_SIZE differs",
         prove="on all nodes: env | grep -E '^(WORLD_SIZE|NNODES)'",
-        mend="One environment for all nodes: ./fullmesh apply -i INVENTORY -- --tags launch.",
+        fix="One environment for all nodes: ./fullmesh apply -i INVENTORY -- --tags launch.",
         source="read: nccl bootstrap.cc:348; the job hangs afterwards",
         looks=(
             "node1:1:2 [0] bootstrap.cc:335 NCCL WARN Bootstrap Root : mismatch in info from procs, nranks 4 vs 3",
@@ -234,7 +234,7 @@ CAUSES = (
             "NCCL_DEBUG=VERSION on all nodes; env | grep ^NCCL_ | sort (compare); ./fullmesh"
             " verify -i INVENTORY (VC-104)"
         ),
-        mend="One NCCL for all nodes (roles nccl, torch_runtime), one environment (role cluster_env).",
+        fix="One NCCL for all nodes (roles nccl, torch_runtime), one environment (role cluster_env).",
         source="NVIDIA/nccl#1328, #1176, #1273",
         looks=(
             (
@@ -257,7 +257,7 @@ CAUSES = (
         says="NCCL on {host} took {interface} ({address}), an interface of containers or of this host alone.",
         where="{host}",
         prove="./fullmesh verify -i INVENTORY (VC-601 asks the real library without a GPU)",
-        mend=(
+        fix=(
             "./fullmesh apply -i INVENTORY -- --tags launch, or export"
             " NCCL_SOCKET_IFNAME==INTERFACE (one = more means the exact name)."
         ),
@@ -286,7 +286,7 @@ CAUSES = (
             "on that node: nvidia-smi --query-compute-apps=pid,gpu_bus_id --format=csv; env |"
             " grep -E '^(LOCAL_RANK|CUDA_VISIBLE)'"
         ),
-        mend=(
+        fix=(
             "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) first; as many processes as"
             " GPUs; no fixed device in the script."
         ),

@@ -92,7 +92,7 @@ def section(code: str) -> list[str]:
         if _is_command(cause)
         else f"**How to prove it:** {plain(cause.prove)}",
     ]
-    lines += ["", f"**How to mend it:** {plain(cause.mend)}"]
+    lines += ["", f"**How to fix it:** {plain(cause.fix)}"]
     if cause.follows:
         lines += ["", f"**Folded under:** {_from(cause)}, when that is found, too."]
     return [*lines, "", f"**Source:** {cause.source}."]

@@ -1,4 +1,7 @@
-"""What c10d's TCPStore and its sockets say (measured with torch 2.13; sources: pytorch socket.cpp, TCPStore*.cpp)."""
+"""What c10d's TCPStore and its sockets say (measured with torch 2.13; sources: pytorch socket.cpp, TCPStore*.cpp).
+
+A table, one entry a cause, so longer than other files.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ CAUSES = (
             " rank that printed this"
         ),
         prove=f"{L3}; on each node: env | grep -E '^(MASTER_|RANK|WORLD_SIZE)'; on rank 0's node: ss -ltn",
-        mend=(
+        fix=(
             "./fullmesh apply -i INVENTORY -- --tags firewall,launch (opens the master port to"
             " the peers, one environment for all)."
         ),
@@ -92,7 +95,7 @@ CAUSES = (
             f"{L3}; on {{host}} while the job starts: ss -ltnp 'sport = :{{port}}'; without a"
             " listener read rank 0's log"
         ),
-        mend=(
+        fix=(
             "./fullmesh apply -i INVENTORY -- --tags firewall (opens it to the peers);"
             " MASTER_PORT must be the same on all nodes."
         ),
@@ -120,7 +123,7 @@ CAUSES = (
             "on {host}: sysctl net.ipv4.ip_local_port_range; ./fullmesh verify -i INVENTORY"
             " (VC-107, VC-201 to VC-203)"
         ),
-        mend=(
+        fix=(
             "./fullmesh apply -i INVENTORY -- --tags tuning,firewall (pins the range and opens"
             " it), or torchrun --master-addr/--master-port."
         ),
@@ -147,7 +150,7 @@ CAUSES = (
             'on that node: echo "$MASTER_ADDR"; getent ahosts "$MASTER_ADDR"; ./fullmesh verify'
             " -i INVENTORY (VC-101)"
         ),
-        mend=(
+        fix=(
             "MASTER_ADDR must be rank 0's cluster address on every node: ./fullmesh apply -i"
             " INVENTORY -- --tags network,launch."
         ),
@@ -165,7 +168,7 @@ CAUSES = (
         says="Connections to {target} are {verdict}.",
         where="the node of rank 0 (its firewall, or nothing listens there); the line '(host, port)' near it names it",
         prove=f"{L3}; on rank 0's node: ss -ltnp; ip neigh show tells an absent host (FAILED) from a rejecting one",
-        mend=(
+        fix=(
             "./fullmesh apply -i INVENTORY -- --tags network,firewall; an unused MASTER_ADDR:"
             " set it to rank 0's address."
         ),
@@ -201,7 +204,7 @@ CAUSES = (
         says="The name {host} cannot be resolved ({reason}).",
         where="the node of this log",
         prove="on that node: getent ahosts {host}; ./fullmesh verify -i INVENTORY (VC-101)",
-        mend="./fullmesh apply -i INVENTORY -- --tags network (writes every peer into /etc/hosts).",
+        fix="./fullmesh apply -i INVENTORY -- --tags network (writes every peer into /etc/hosts).",
         source="measured: gai error -3, the timeout stretches up to 2.5 times; modelscope/ms-swift#6368",
         looks=(
             "[W socket.cpp:601] [c10d] The IPv4 network addresses of (node1, 29500) cannot be"
@@ -231,7 +234,7 @@ CAUSES = (
         says="The ranks look for the store at different places: {places}.",
         where="the node whose MASTER_ADDR or MASTER_PORT differs",
         prove="on each node: env | grep ^MASTER_",
-        mend="./fullmesh apply -i INVENTORY -- --tags launch (one environment for all nodes).",
+        fix="./fullmesh apply -i INVENTORY -- --tags launch (one environment for all nodes).",
         source="measured",
         looks=(),
         patterns=(),
@@ -247,7 +250,7 @@ CAUSES = (
         ),
         where="rank {rank}",
         prove="read the log of rank {rank}; ./fullmesh verify -i INVENTORY (VC-303 died, VC-304 never started)",
-        mend="Start every rank from 0 to WORLD_SIZE-1 exactly once; no two nodes may have the same node rank.",
+        fix="Start every rank from 0 to WORLD_SIZE-1 exactly once; no two nodes may have the same node rank.",
         source="measured: the last number of the missing key is the rank",
         looks=(
             "torch.distributed.DistStoreError: wait timeout after 10000ms, keys: /default_pg/0//cpu//0/2",
@@ -282,7 +285,7 @@ CAUSES = (
         ),
         where="a rank without this line in its log",
         prove="give explain-log the logs of all ranks; ./fullmesh verify -i INVENTORY (VC-303, VC-304)",
-        mend="Mend the rank that is missing; give init_process_group a short timeout so that it shows earlier.",
+        fix="Fix the rank that is missing; give init_process_group a short timeout so that it shows earlier.",
         source="read: TCPStore.cpp",
         looks=(
             (
@@ -312,7 +315,7 @@ CAUSES = (
         ),
         where="rank {root}",
         prove="read the log of rank {root} from its end; py-spy dump --pid PID while it hangs",
-        mend="Mend rank {root}; each rank must use the same process group in the same order.",
+        fix="Fix rank {root}; each rank must use the same process group in the same order.",
         source="read: ProcessGroupNCCL.cpp broadcastUniqueNCCLID",
         looks=(
             "torch.distributed.DistBackendError: [1] is setting up NCCL communicator and"
@@ -341,7 +344,7 @@ CAUSES = (
         ),
         where="the node of this log (rank 0's node, or a node that wrongly believes to be it)",
         prove="on that node: ss -ltnp 'sport = :{port}' (names the process); sysctl net.ipv4.ip_local_reserved_ports",
-        mend=(
+        fix=(
             "End the old process or choose another port; ./fullmesh apply -- --tags tuning keeps"
             " named ports out of the kernel's hands."
         ),
@@ -371,7 +374,7 @@ CAUSES = (
         says="A foreign service answered on the store's port (expected {expected}, got {got}).",
         where="rank 0's node, or the address in MASTER_ADDR is another machine",
         prove="on rank 0's node: ss -ltnp (which process has the master port)",
-        mend="Choose a free MASTER_PORT, or end the service; check that MASTER_ADDR is rank 0's node.",
+        fix="Choose a free MASTER_PORT, or end the service; check that MASTER_ADDR is rank 0's node.",
         source="measured",
         looks=(
             "RuntimeError: Ping failed, invalid value returned from server. Expected: 16938, Got: 759714643",
@@ -393,7 +396,7 @@ CAUSES = (
         says="The store at rank 0 went away while a rank used it: rank 0 (or its agent) ended first.",
         where="rank 0's node",
         prove="read rank 0's log from its end; on its node: dmesg -T | tail; journalctl -k --since -1h",
-        mend="Mend what ended rank 0; this message is its echo.",
+        fix="Fix what ended rank 0; this message is its echo.",
         source="read: pytorch TCPStore.cpp, TCPStoreLibUvBackend.cpp; pytorch/pytorch#121944",
         looks=(
             "[W TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=3,"
@@ -418,7 +421,7 @@ CAUSES = (
         title="harmless: the node has no IPv6",
         says="c10d tried IPv6 first, which this node does not have (errno 97), and goes on with IPv4.",
         prove="cat /proc/sys/net/ipv6/conf/all/disable_ipv6",
-        mend="Nothing to do.",
+        fix="Nothing to do.",
         source="read: socket.cpp tries IPv6, then IPv4; pytorch/pytorch#74316",
         looks=(
             "[W socket.cpp:401] [c10d] The server socket cannot be initialized on [::]:29501"
@@ -436,7 +439,7 @@ CAUSES = (
             " IPv4 line stands there as well."
         ),
         prove="getent ahosts {host}",
-        mend="Nothing to do.",
+        fix="Nothing to do.",
         source="read: socket.cpp tries IPv6, then IPv4",
         looks=(
             "[W socket.cpp:601] [c10d] The IPv6 network addresses of (node1, 29500) cannot be"
@@ -461,7 +464,7 @@ CAUSES = (
             " c10d's messages are nonsense."
         ),
         prove="time getent hosts PEER-ADDRESS on each node",
-        mend="./fullmesh apply -i INVENTORY -- --tags network (peers in /etc/hosts): measured 10.2 s against 0.02 s.",
+        fix="./fullmesh apply -i INVENTORY -- --tags network (peers in /etc/hosts): measured 10.2 s against 0.02 s.",
         source="measured; pytorch/pytorch#159007",
         looks=(
             "[W socket.cpp:764] [c10d] The hostname of the client socket cannot be retrieved. err=-3",
@@ -479,7 +482,7 @@ CAUSES = (
         title="harmless but slow: the listen backlog (somaxconn) is small",
         says="somaxconn is {value}: with more ranks than that, the start takes many times longer.",
         prove="sysctl net.core.somaxconn; nstat -az TcpExtListenOverflows",
-        mend="./fullmesh apply -i INVENTORY -- --tags tuning.",
+        fix="./fullmesh apply -i INVENTORY -- --tags tuning.",
         source="measured: somaxconn 1 and 48 ranks, 9.4 s against 0.86 s",
         looks=("[W socket.cpp:464] [c10d] The listen backlog is capped: somaxconn is 1",),
         patterns=(Pattern("somaxconn", r"somaxconn (?:is|=) (?P<value>\d{1,9})"),),

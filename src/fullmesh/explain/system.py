@@ -20,7 +20,7 @@ CAUSES = (
         says="The out-of-memory killer ended a process ({detail}).",
         where="the node of this log",
         prove="journalctl -k --since -1d | grep -i -E 'oom|killed process'; systemctl show UNIT -p MemoryMax",
-        mend="More memory for the unit, pod or job; fewer DataLoader workers, smaller batches.",
+        fix="More memory for the unit, pod or job; fewer DataLoader workers, smaller batches.",
         source="kernel mm/oom_kill.c; Slurm's and Kubernetes' own words",
         looks=(
             "kernel: Out of memory: Killed process 14750 (python3) total-vm:81920000kB",
@@ -50,7 +50,7 @@ CAUSES = (
         says="The kernel drops new connections because its connection tracking table is full.",
         where="the node of this log",
         prove="sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max",
-        mend="Raise nf_conntrack_max (kernel_tuning_sysctls), or exempt the cluster's ports from tracking.",
+        fix="Raise nf_conntrack_max (kernel_tuning_sysctls), or exempt the cluster's ports from tracking.",
         source="kernel nf_conntrack_core.c",
         looks=("kernel: nf_conntrack: nf_conntrack: table full, dropping packet",),
         patterns=(
@@ -64,7 +64,7 @@ CAUSES = (
         says="The kernel's neighbour table overflows: more peers than net.ipv4.neigh.default.gc_thresh3 allows.",
         where="the node of this log",
         prove="ip neigh | wc -l; sysctl net.ipv4.neigh.default.gc_thresh3",
-        mend="Raise gc_thresh1, 2 and 3 (kernel_tuning_sysctls) to a multiple of the cluster's size.",
+        fix="Raise gc_thresh1, 2 and 3 (kernel_tuning_sysctls) to a multiple of the cluster's size.",
         source="measured: 64 hosts, exactly 1024 of 4032 connections worked with gc_thresh3=1024",
         looks=("kernel: neighbour: arp_cache: neighbor table overflow!",),
         patterns=(Pattern("neighbor table overflow"), Pattern("eighbour table overflow")),
@@ -76,7 +76,7 @@ CAUSES = (
         says="A process ran out of file descriptors (Too many open files).",
         where="the node of this log, in the job's unit or container",
         prove="in the job's environment: ulimit -n; ./fullmesh verify -i INVENTORY (VC-105)",
-        mend=(
+        fix=(
             "kernel_tuning_nofile; LimitNOFILE in the unit;"
             " torch.multiprocessing.set_sharing_strategy('file_system') for DataLoaders."
         ),
@@ -91,7 +91,7 @@ CAUSES = (
         says="A disk or quota is full ({detail}).",
         where="the node of this log",
         prove="df -h; df -i; quota -s",
-        mend="Free space, or write checkpoints and logs elsewhere.",
+        fix="Free space, or write checkpoints and logs elsewhere.",
         source="errno 28 and 122",
         looks=("OSError: [Errno 28] No space left on device",),
         patterns=(
@@ -109,7 +109,7 @@ CAUSES = (
         says="The driver reports a failing GPU ({detail}).",
         where="the node of this log",
         prove="journalctl -k | grep -i xid; nvidia-smi -q -d ECC,PAGE_RETIREMENT; dcgmi diag -r 2",
-        mend="Take the node out of the inventory, reset or replace the GPU.",
+        fix="Take the node out of the inventory, reset or replace the GPU.",
         source="NVIDIA's list of Xid errors",
         looks=("kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus.",),
         patterns=(
@@ -127,7 +127,7 @@ CAUSES = (
         says="SELinux denied {detail}.",
         where="the node of this log",
         prove="ausearch -m avc -ts recent | audit2why",
-        mend="Label the files or ports as the message of audit2why says; selinux_mode: permissive for a test only.",
+        fix="Label the files or ports as the message of audit2why says; selinux_mode: permissive for a test only.",
         source="read: kernel audit messages",
         looks=(
             'audit: type=1400 audit(1700000000.1:2): avc:  denied  { name_bind } for  pid=1 comm="python3" src=29500',
@@ -145,7 +145,7 @@ CAUSES = (
             "on that node: nft list ruleset; firewall-cmd --get-active-zones; ./fullmesh verify"
             " -i INVENTORY (VC-201, VC-202)"
         ),
-        mend=(
+        fix=(
             "./fullmesh apply -i INVENTORY -- --tags firewall; rules of another table still drop"
             " what firewalld accepts."
         ),
@@ -196,7 +196,7 @@ CAUSES = (
         says="A rank ran out of GPU memory{detail}.",
         where="the rank of this log",
         prove="nvidia-smi on that node (does another process hold memory?)",
-        mend="A smaller batch, activation checkpointing, sharding; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+        fix="A smaller batch, activation checkpointing, sharding; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
         source="read: c10's CUDACachingAllocator",
         looks=(
             (
@@ -219,7 +219,7 @@ CAUSES = (
         says="CUDA cannot work on this node: {detail}.",
         where="the node of this log",
         prove="on that node: nvidia-smi; python -c 'import torch; print(torch.version.cuda)'",
-        mend="Install a driver that is new enough for torch's CUDA, the same on all nodes.",
+        fix="Install a driver that is new enough for torch's CUDA, the same on all nodes.",
         source="read: CUDA runtime's messages",
         looks=(
             "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version",
@@ -247,7 +247,7 @@ CAUSES = (
         ),
         where="the node of this log",
         prove="ip route get {peer}; sysctl net.ipv4.conf.all.rp_filter; nstat -az TcpExtIPReversePathFilter",
-        mend="Both nodes on one network per interface (fullmesh_links: routes), or rp_filter=2.",
+        fix="Both nodes on one network per interface (fullmesh_links: routes), or rp_filter=2.",
         source="measured: two NICs and rp_filter=1 look like DROP; NVIDIA/nccl#1581",
         looks=("kernel: IPv4: martian source 10.77.0.11 from 10.77.0.12, on dev eth1",),
         patterns=(

@@ -7,9 +7,10 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh.model import batching as steering
+from fullmesh.model import batching
 from fullmesh.model import plan as core
 from fullmesh.model.faults import RefusedError
+from fullmesh.model.node_view import node_view as own_view
 from fullmesh.model.types import Plan, PlanNode
 from fullmesh.roles import preflight as checks
 
@@ -34,7 +35,7 @@ def plan_faults(hostvars: Any, hosts: list[str], ansible_core: str) -> list[str]
 
 def node_view(plan: Plan, host: str, observed: dict[str, Any]) -> PlanNode:
     """The plan's entry of *host* with the interfaces that *observed* (node_facts) names."""
-    return core.node_view(plan, str(host), observed)
+    return own_view(plan, str(host), observed)
 
 
 def preflight_faults(plan: Plan, hostvars: Any, hosts: list[str], now: float) -> list[str]:
@@ -59,7 +60,7 @@ def plan_drift(plan: Plan, held: dict[str, Any]) -> list[str]:
 
 def plan_serial(hostvars: Any, hosts: list[str]) -> list[int | str]:
     """How many nodes change at a time, as a play's ``serial`` takes it."""
-    return steering.of_plan(hostvars, [str(host) for host in hosts])
+    return batching.of_plan(hostvars, [str(host) for host in hosts])
 
 
 class FilterModule:

@@ -11,7 +11,7 @@ from fullmesh.diagnose import inventory, judge, show
 from fullmesh.model.types import Plan
 from fullmesh.plain import plain
 from fullmesh.result.types import Result
-from fullmesh.verify import pairs as verify_links
+from fullmesh.verify import probe_wants
 
 PARTS = {"node": "node", "links": "links", "started": "started_job"}
 
@@ -47,7 +47,7 @@ def diagnose_targets(plan: Plan, hostvars: Any, host: str) -> list[dict[str, Any
         told = hostvars[name].get("__diagnose_node", {})
         if "ports" in told:
             opened[name] = told["ports"]
-    return verify_links.targets(plan, opened, str(host))
+    return probe_wants.targets(plan, opened, str(host))
 
 
 def diagnose_result(hostvars: Any, hosts: list[str], about: dict[str, Any]) -> Result:

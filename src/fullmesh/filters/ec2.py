@@ -48,14 +48,14 @@ def ec2_undo(raw: Mapping[str, Any], plan: Plan, given: Mapping[str, Any]) -> di
 
 
 def ec2_findings(
-    raw: Mapping[str, Any], plan: Plan, given: Mapping[str, Any], mended: bool = False
+    raw: Mapping[str, Any], plan: Plan, given: Mapping[str, Any], fixed: bool = False
 ) -> list[dict[str, Any]]:
     """What in the account keeps the nodes from each other; ``text`` is the coded sentence.
 
-    *mended* leaves out what a run of the role would have put right: a dry run asks so.
+    *fixed* leaves out what a run of the role would have put right: a dry run asks so.
     """
     found = judge.findings(plain(raw), plain(plan), _settings(given, plan))
-    kept = [one for one in found if not (mended and one.code in judge.MENDED)]
+    kept = [one for one in found if not (fixed and one.code in judge.FIXED)]
     return [{**one.as_dict(), "text": judge.text(one)} for one in kept]
 
 

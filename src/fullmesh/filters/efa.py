@@ -18,16 +18,17 @@ class Told(FindingRow):
 
 def efa_findings(observations: Mapping[str, Any]) -> list[Told]:
     """What is wrong with EFA on the nodes."""
-    observed = plain(dict(observations))
+    read = {str(node): core.read(plain(own)) for node, own in observations.items()}
     return [
         {**one.as_dict(), "text": f"[{one.code}] {one.cause}. {one.fix}."}
-        for one in core.findings(observed)
+        for one in core.findings({node: own for node, own in read.items() if own})
     ]
 
 
 def efa_plugin_verdict(seen: Mapping[str, Any]) -> str:
     """What a missing libnccl-net.so means on a node; "" when it is there."""
-    code, text = core.plugin_verdict(plain(dict(seen)))
+    own = core.read(plain(seen))
+    code, text = core.plugin_verdict(own) if own else ("", "")
     return f"[{code}] {text}." if code else ""
 
 

@@ -17,7 +17,7 @@ from fullmesh.report import terminal
 from fullmesh.result import build as results
 from fullmesh.result.types import Result
 from fullmesh.verify import ladder as verify
-from fullmesh.verify import pairs as verify_links
+from fullmesh.verify import probe_wants
 from fullmesh.verify.model import NodeSaid, Seen
 
 # What is kept of a node -> the type that its module returns.
@@ -79,19 +79,19 @@ def ladder_faults(options: dict[str, Any]) -> list[str]:
 
 def ladder_wants(plan: Plan, host: str, mode: str) -> dict[str, Any]:
     """Which listeners *host* opens."""
-    return verify_links.wants(plan, str(host), str(mode))
+    return probe_wants.wants(plan, str(host), str(mode))
 
 
 def ladder_targets(plan: Plan, hostvars: Any, host: str) -> list[dict[str, Any]]:
     """The listeners that *host* has to reach."""
-    return verify_links.targets(plan, opened_ports(hostvars, plan), str(host))
+    return probe_wants.targets(plan, opened_ports(hostvars, plan), str(host))
 
 
 def ladder_outsider_targets(plan: Plan, hostvars: Any) -> list[dict[str, Any]]:
     """The ports that the controller must not reach."""
     opened = opened_ports(hostvars, plan)
     reachable = {n: str(hostvars[n].get("ansible_host", n)) for n in opened}
-    return verify_links.outsider_targets(plan, opened, reachable)
+    return probe_wants.outsider_targets(plan, opened, reachable)
 
 
 def controller_is_peer(peers: list[str]) -> bool:

@@ -211,7 +211,7 @@ def _gateway(where: str, value: Any, own: list[addresses.Interface], faults: lis
             Fault(
                 "PL-123",
                 f"{where}: gateway {gateway} is in none of {', '.join(map(str, own)) or 'its networks'}",
-                "A gateway is a neighbour: mend it or the prefix",
+                "A gateway is a neighbour: fix it or the prefix",
             )
         )
     return str(gateway)

@@ -18,11 +18,10 @@ from typing import Any
 
 from fullmesh import settings
 from fullmesh.code_digest import code_digest
-from fullmesh.model import addresses, auto, ports, stacks
-from fullmesh.model import batching as steering
+from fullmesh.model import addresses, auto, batching, plan_ports, ports
 from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.model.nics import Link, node_links
-from fullmesh.model.types import Asked, HostsLine, Plan, PlanLink, PlanNode
+from fullmesh.model.types import Asked, HostsLine, Plan, PlanNode
 from fullmesh.observed.ports import PortRange
 from fullmesh.plain import plain, truth
 
@@ -169,16 +168,16 @@ def derive(
     made_for = {host: str(own.get(ACCELERATOR, given[ACCELERATOR])) for host, own in hosts.items()}
     order = _order(hosts, str(common["fullmesh_master"] or ""), found)
     _check_addresses(links, _routed(common["fullmesh_routed"], found), found)
-    named_ports = _named_ports(common, found)
-    groups = _process_groups(common, found)
+    named_ports = plan_ports.named_ports(common, found)
+    groups = plan_ports.process_groups(common, found)
     unknown = any(one["ranks"] for one in asked.values())
-    data = _data_range(common, max(counts.values()), groups, found, unknown=unknown)
-    _check_overlap(named_ports, data, found)
+    data = plan_ports.data_range(common, max(counts.values()), groups, found, unknown=unknown)
+    plan_ports.check_overlap(named_ports, data, found)
     controllers = _controllers(common["fullmesh_controllers"], found)
     hostnames = _hostnames(hosts, found)
     _check_choices(hosts, found)
-    batches = steering.serial(common["fullmesh_serial"], found)
-    steering.ssh_addresses(hosts, found)
+    batches = batching.serial(common["fullmesh_serial"], found)
+    batching.ssh_addresses(hosts, found)
     if found or data is None:
         raise RefusedError(sorted(set(found)))
     leads_time = any(own.get("time_sync_source") == "leader" for own in hosts.values())
@@ -244,7 +243,7 @@ def _local_ranks(host: str, chosen: HostSettings, faults: list[Fault]) -> int:
     if value == auto.AUTO:
         return 1
     try:
-        return _whole(value, lowest=1, highest=1024)
+        return plan_ports.whole(value, lowest=1, highest=1024)
     except ValueError as error:
         faults.append(
             Fault(
@@ -254,14 +253,6 @@ def _local_ranks(host: str, chosen: HostSettings, faults: list[Fault]) -> int:
             )
         )
         return 1
-
-
-def _whole(value: Any, *, lowest: int, highest: int) -> int:
-    text = str(value)
-    digits = text.isascii() and text.isdigit() and not isinstance(value, bool)
-    if not digits or not lowest <= int(text) <= highest:
-        raise ValueError(f"{text!r} is not a whole number between {lowest} and {highest}")
-    return int(text)
 
 
 def _routed(value: Any, faults: list[Fault]) -> bool:
@@ -369,114 +360,9 @@ def _check_primary(
             Fault(
                 "PL-106",
                 f"the cluster addresses are not in one network ({seen})",
-                "Mend the address or prefix, or set fullmesh_routed: true when a router joins them",
+                "Fix the address or prefix, or set fullmesh_routed: true when a router joins them",
             )
         )
-
-
-def _named_ports(common: Mapping[str, Any], faults: list[Fault]) -> dict[str, int]:
-    """The ports that have a name: master, rendezvous, and the site's other services."""
-    result: dict[str, int] = {}
-    wanted = {
-        "fullmesh_master_port": common["fullmesh_master_port"],
-        "fullmesh_rendezvous_port": common["fullmesh_rendezvous_port"],
-    }
-    services = common["fullmesh_service_ports"]
-    if isinstance(services, list):
-        wanted |= {f"fullmesh_service_ports[{at}]": port for at, port in enumerate(services)}
-    else:
-        faults.append(
-            Fault("PL-109", f"fullmesh_service_ports is {services!r}", "Give a list of ports")
-        )
-    for name, value in wanted.items():
-        try:
-            result[name] = ports.parse_port(value)
-        except ValueError as error:
-            faults.append(Fault("PL-109", f"{name}: {error}", "Choose a free port, such as 29500"))
-    for port, count in Counter(result.values()).items():
-        if count > 1:
-            names = ", ".join(name for name, value in result.items() if value == port)
-            faults.append(
-                Fault("PL-111", f"{names} are all {port}", "Give each service a port of its own")
-            )
-    return result
-
-
-def _process_groups(common: Mapping[str, Any], faults: list[Fault]) -> int:
-    """The groups that a job makes; 0 with a fault."""
-    try:
-        return _whole(common["fullmesh_process_groups"], lowest=1, highest=4096)
-    except ValueError as error:
-        faults.append(
-            Fault("PL-114", f"fullmesh_process_groups {error}", "Give the groups that a job makes")
-        )
-        return 0
-
-
-def _data_range(
-    common: Mapping[str, Any], local_ranks: int, groups: int, faults: list[Fault], *, unknown: bool
-) -> PortRange | None:
-    """The range for at most *local_ranks* on a node, or for any machine there is where they are *unknown*."""
-    if not groups:
-        return None
-    written = common["fullmesh_data_ports"]
-    try:
-        if str(written) == "auto":
-            return (
-                _widest(local_ranks, groups)
-                if unknown
-                else ports.default_range(local_ranks, groups)
-            )
-        chosen = ports.parse_range(written)
-    except ValueError as error:
-        code = "PL-113" if str(written) == "auto" else "PL-112"
-        faults.append(Fault(code, f"fullmesh_data_ports: {error}", "Use auto, or another range"))
-        return None
-    faults += too_few_ports(chosen, local_ranks, groups)
-    return chosen
-
-
-def _widest(local_ranks: int, groups: int) -> PortRange:
-    """The range for the largest machine that still fits; the look at the nodes says whether that was enough.
-
-    Raises:
-        ValueError: not even *local_ranks* fit.
-    """
-    for most in (auto.MOST_GPUS, auto.MOST_GPUS // 2, auto.MOST_GPUS // 4):
-        if most > local_ranks:
-            try:
-                return ports.default_range(most, groups)
-            except ValueError:
-                continue
-    return ports.default_range(local_ranks, groups)
-
-
-def too_few_ports(data: PortRange, local_ranks: int, groups: int) -> list[Fault]:
-    """A fault where the ranks of a node need more ports than the range has."""
-    need = ports.smallest_size(local_ranks, groups)
-    if len(data) >= need:
-        return []
-    return [
-        Fault(
-            "PL-113",
-            f"fullmesh_data_ports {data} holds {len(data)} ports, {local_ranks} rank(s) on a node"
-            f" with {groups} process groups need {need}",
-            "Widen the range, use auto, or lower fullmesh_process_groups",
-        )
-    ]
-
-
-def _check_overlap(named: Mapping[str, int], data: PortRange | None, faults: list[Fault]) -> None:
-    for name, port in named.items():
-        if data is not None and port in data:
-            # The kernel would hand the port to an outgoing connection sooner or later: EADDRINUSE at random.
-            faults.append(
-                Fault(
-                    "PL-110",
-                    f"{name} {port} lies inside the data range {data.first}-{data.last}",
-                    "Move one of the two",
-                )
-            )
 
 
 def _controllers(value: Any, faults: list[Fault]) -> list[str]:
@@ -589,65 +475,3 @@ def _digest(plan: Plan, chosen: HostSettings, code: str) -> str:
     state = {k: v for k, v in chosen.items() if not k.startswith(settings.NOT_STATE)}
     text = json.dumps([plan, state, code], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def node_view(plan: Plan, host: str, observed: Mapping[str, Any]) -> PlanNode:
-    """The plan's entry of *host*, each link with the name of the interface that is really there.
-
-    A bond's members and a VLAN's parent have names, too, whatever the inventory chose them by; a bond or VLAN itself
-    need not be there yet.
-
-    Args:
-        plan: the cluster plan.
-        host: inventory name.
-        observed: ``ansible_facts['fullmesh']`` of node_facts; only ``interfaces`` is read.
-    """
-    node: PlanNode = json.loads(json.dumps(plan["nodes"][host]))
-    interfaces = observed.get("interfaces", [])
-    for link in node["links"]:
-        vlan, bond = link.get("vlan") or {}, link.get("bond") or {}
-        if vlan:
-            vlan["parent"] = found_card(vlan["parent"], interfaces) or vlan["parent"]
-            if not addresses.MAC.match(vlan["parent"]):
-                link["interface"] = link["interface"] or stacks.derived_name(
-                    vlan["parent"], vlan["id"]
-                )
-        elif bond:
-            names = [found_card(one, interfaces) or one for one in bond["members"]]
-            if "primary" in bond:
-                bond["primary"] = names[bond["members"].index(bond["primary"])]
-            bond["members"] = names
-        else:
-            link["interface"] = found_interface(link, interfaces)
-    node["interface"] = node["links"][0]["interface"]
-    return node
-
-
-# Devices that borrow the hardware address of another one.
-BORROWERS = ("vlan", "bond", "bridge", "macvlan")
-
-
-def found_card(wanted: str, interfaces: Sequence[Mapping[str, Any]]) -> str:
-    """Name the interface that has the name or MAC *wanted*; "" for none."""
-    for interface in interfaces:
-        if addresses.MAC.match(wanted):
-            match = (
-                interface["mac"].lower() == wanted.lower()
-                and interface.get("kind", "") not in BORROWERS
-            )
-        else:
-            match = interface["name"] == wanted
-        if match:
-            return str(interface["name"])
-    return ""
-
-
-def found_interface(link: PlanLink, interfaces: Sequence[Mapping[str, Any]]) -> str:
-    """Name the interface that *link* means: by name, by MAC, else the one that has its address now; "" for none."""
-    if link["interface"] or link["mac"]:
-        return found_card(link["interface"] or link["mac"], interfaces)
-    for interface in interfaces:
-        held = {str(entry).split("/", 1)[0] for entry in interface["addresses"]}
-        if any(str(entry).split("/", 1)[0] in held for entry in link["addresses"]):
-            return str(interface["name"])
-    return ""

@@ -114,7 +114,7 @@ def loud_notes(result: Result) -> list[str]:
 
 
 def not_looked_at(result: Result) -> list[MissedRow]:
-    """What could not be looked at, and the rungs that were not climbed, those with one reason together."""
+    """What could not be looked at, and the rungs that were not run, those with one reason together."""
     by_reason: dict[str, list[str]] = {}
     for rung in result["rungs"]:
         if rung["status"] in ("skipped", "not_run"):
@@ -157,7 +157,7 @@ def verdict_words(result: Result) -> tuple[str, str]:
         return "CHECK MODE", f"{held} of {len(rungs)} rungs hold already"
     if result["verdict"] == "ok":
         unsure = [r["id"] for r in rungs if r["status"] in ("skipped", "not_run")]
-        return "OK", f"not climbed: {', '.join(unsure)}" if unsure else ""
+        return "OK", f"not run: {', '.join(unsure)}" if unsure else ""
     if result.get("kind") == "diagnose" or not result["failed_rungs"]:
         causes = sum(f["severity"] != "warning" for f in result["findings"])
         return "FAILED", f"{causes} cause{'s' if causes != 1 else ''} found"

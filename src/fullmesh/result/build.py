@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from fullmesh import __version__, contract
-from fullmesh.diagnose.deepen import deepened
+from fullmesh.diagnose.root_cause import with_root_causes
 from fullmesh.result import read
 from fullmesh.result.types import NodeSummary, NoteRow, Result, RungId
 from fullmesh.verify import ladder as verify
@@ -115,7 +115,7 @@ def build(seen: Seen, run: Run) -> Result:
         ValueError: the result does not follow its own schema, which is a defect of Fullmesh.
     """
     rungs, found = verify.climb(seen, run.why_not_outside)
-    found = deepened(seen, found)
+    found = with_root_causes(seen, found)
     return as_kept(assemble(seen, run, rungs, found))
 
 

@@ -61,7 +61,7 @@ class NodeSummary(TypedDict):
 
 
 class RungRow(TypedDict):
-    """How far the ladder was climbed."""
+    """How far the ladder was run."""
 
     id: RungId
     name: str

@@ -10,7 +10,8 @@ from typing import Any
 from fullmesh import contract
 from fullmesh.model import auto
 from fullmesh.model.faults import Fault
-from fullmesh.model.plan import found_card, found_interface, too_few_ports
+from fullmesh.model.node_view import found_card, found_interface
+from fullmesh.model.plan_ports import too_few_ports
 from fullmesh.model.types import Plan, PlanLink
 from fullmesh.observed.node import Accelerators, Choice, Facts, Interface, NodeFacts, Observations
 from fullmesh.observed.ports import PortRange
@@ -57,7 +58,7 @@ NEEDED_BYTES = 3 * 1000**3
 NEEDED_FOR_GPUS = 14 * 1000**3
 # A rank that has only loaded torch holds 229 MB (CPU build, VmHWM); the system and a first tensor need some as well.
 RANK_BYTES = 400 * 1000**2
-# The c10d rendezvous drops a node whose clock is 15 s off and trains on without it (measured); chrony mends what is
+# The c10d rendezvous drops a node whose clock is 15 s off and trains on without it (measured); chrony fixes what is
 # less, so only a clock that chrony would have to step by a lot is refused here.
 CLOCK_SECONDS = 3600
 
@@ -164,7 +165,7 @@ def reach_faults(
             Fault(
                 "PR-101",
                 f"cannot reach {len(away)} of {count} nodes ({seen})",
-                "Mend ssh to them (ssh -v), or leave them out with --limit",
+                "Fix ssh to them (ssh -v), or leave them out with --limit",
             )
         )
     faults += [
@@ -323,7 +324,7 @@ def _elsewhere(
         Fault(
             "PR-106",
             f"{host}: {held} is on {one['name']}, the inventory puts it on {name}",
-            "Mend fullmesh_interface, or take the address away there",
+            "Fix fullmesh_interface, or take the address away there",
         )
         for one in interfaces
         if one["name"] not in free
@@ -367,7 +368,7 @@ def name_faults(plan: Plan, observed: Mapping[str, NodeFacts]) -> list[Fault]:
         Fault(
             "PR-114",
             f"{host}: calls itself {name}, which is {owner[name]} in the inventory",
-            "Mend the inventory, or rename one of the two (hostnamectl)",
+            "Fix the inventory, or rename one of the two (hostnamectl)",
         )
         for host, name in names.items()
         if owner.get(name, host) != host

@@ -45,7 +45,7 @@ def faults(
         )
     found += [
         Fault(
-            "TS-106", f"{server!r} is neither a name nor an address", "Mend it in time_sync_servers"
+            "TS-106", f"{server!r} is neither a name nor an address", "Fix it in time_sync_servers"
         )
         for server in servers
         if not (is_host_name(server) or is_address(server))

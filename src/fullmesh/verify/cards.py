@@ -132,14 +132,14 @@ def rule_same_cards(seen: Seen) -> Iterator[Finding]:
 
 
 def rule_ecc(seen: Seen) -> Iterator[Finding]:
-    """No GPU has had a memory error since the driver was loaded that ECC could not mend."""
+    """No GPU has had a memory error since the driver was loaded that ECC could not fix."""
     for name in seen.plan["nodes"]:
         bad = [card for card in cards_of(seen, name) if card.get("ecc_volatile")]
         if bad:
             yield Finding(
                 "VC-112",
                 "L1",
-                f"{in_words([str(card['bus']) for card in bad])} of {name} had memory errors that ECC could not mend",
+                f"{in_words([str(card['bus']) for card in bad])} of {name} had memory errors that ECC could not fix",
                 node=name,
                 seen=f"{sum(card['ecc_volatile'] for card in bad)} uncorrectable errors",
                 expected="0",

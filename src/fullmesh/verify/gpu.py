@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any, TypedDict
+from typing import TypedDict
 
+from fullmesh.contract import steps_of
 from fullmesh.model.auto import VISIBLE
+from fullmesh.observed.ranks import GpusSaid, NcclSize
 from fullmesh.verify.cards import gpu_words, gpus_of, has_gpus, torch_build
 from fullmesh.verify.model import WARNING, Finding, Seen, in_words
-from fullmesh.verify.ranks import event_data, ranks_of
+from fullmesh.verify.ranks import ranks_of
 
 # What NCCL reaches of a link on a healthy cluster: over RDMA nearly all of it, over TCP a third of a 100 Gbit/s link
 # with default settings and most of a slow one. Below this something is wrong, not merely untuned.
@@ -91,19 +93,19 @@ def parse_nccl_tests(text: str) -> NcclTests:
     }
 
 
-def gpu_rows(seen: Seen) -> dict[int, tuple[str, Mapping[str, Any]]]:
+def gpu_rows(seen: Seen) -> dict[int, tuple[str, GpusSaid]]:
     """Rank -> node and what its step ``gpus`` said."""
     return {
         rank: (name, data)
         for name, rank, told, _ in ranks_of(seen)
-        if (data := event_data(told, "gpus"))
+        if (data := steps_of(told).get("gpus"))
     }
 
 
 def no_rank_has_one(seen: Seen) -> str:
     """Why every rank that got that far said that it has no GPU; empty when one has."""
     rows = gpu_rows(seen)
-    if not rows or any(data.get("applicable") for _, data in rows.values()):
+    if not rows or any(data["applicable"] for _, data in rows.values()):
         return ""
     return in_words(sorted({str(data.get("why", "")) for _, data in rows.values()}))
 
@@ -122,14 +124,15 @@ def why_no_gpus(seen: Seen) -> str:
     return f"not applicable: no GPU on any node ({whys})"
 
 
-def measured(seen: Seen) -> list[dict[str, Any]]:
+def measured(seen: Seen) -> list[NcclSize]:
     """all_reduce by message size, the slowest rank's figures."""
-    table: dict[int, dict[str, Any]] = {}
+    table: dict[int, NcclSize] = {}
     for _, _, told, _ in ranks_of(seen):
-        for row in event_data(told, "nccl_sizes").get("sizes", []):
-            held = table.get(int(row["bytes"]))
+        said = steps_of(told).get("nccl_sizes")
+        for row in said.get("sizes", []) if said else []:
+            held = table.get(row["bytes"])
             if held is None or row["bus_gbit_s"] < held["bus_gbit_s"]:
-                table[int(row["bytes"])] = dict(row)
+                table[row["bytes"]] = row
     return [table[size] for size in sorted(table)]
 
 
@@ -137,7 +140,8 @@ def transports(seen: Seen) -> dict[str, dict[str, str]]:
     """Node -> which network NCCL took there."""
     found = {}
     for name, _, told, _ in ranks_of(seen):
-        said = event_data(told, "nccl").get("said", [])
+        connected = steps_of(told).get("nccl")
+        said = connected.get("said", []) if connected else []
         if said and name not in found:
             found[name] = transport_of(said)
     return found
@@ -198,12 +202,12 @@ def tests_of(seen: Seen) -> dict[str, NcclTestsEnd]:
     """Node -> what nccl-tests printed there, read, with its exit code and last words."""
     found: dict[str, NcclTestsEnd] = {}
     for name, _, told, _ in ranks_of(seen):
-        data = event_data(told, "nccl_tests")
-        if data.get("applicable"):
-            text = str(data["text"])
+        data = steps_of(told).get("nccl_tests")
+        if data and data["applicable"]:
+            text = data["text"]
             lines = [line for line in text.splitlines() if line.strip()]
             last = lines[-1][:300] if lines else ""
-            found[name] = {**parse_nccl_tests(text), "code": int(data["code"]), "last": last}
+            found[name] = {**parse_nccl_tests(text), "code": data["code"], "last": last}
     return found
 
 
@@ -275,21 +279,24 @@ def details(seen: Seen) -> Mapping[str, object]:
 def training(seen: Seen) -> Mapping[str, object]:
     """What rung L8 keeps: each job's end, as the first rank saw it."""
     for _, _, told, _ in ranks_of(seen):
+        said = steps_of(told)
         jobs = {
-            step: {k: v for k, v in event_data(told, step).items() if k != "applicable"}
-            for step in (
-                "ddp",
-                "amp",
-                "subgroups",
-                "fsdp",
-                "gpu_ddp",
-                "gpu_amp",
-                "gpu_subgroups",
-                "gpu_fsdp",
-            )
-            if event_data(told, step).get("applicable")
+            "ddp": said.get("ddp"),
+            "amp": said.get("amp"),
+            "subgroups": said.get("subgroups"),
+            "fsdp": said.get("fsdp"),
+            "gpu_ddp": said.get("gpu_ddp"),
+            "gpu_amp": said.get("gpu_amp"),
+            "gpu_subgroups": said.get("gpu_subgroups"),
+            "gpu_fsdp": said.get("gpu_fsdp"),
         }
-        return {"jobs": jobs}
+        return {
+            "jobs": {
+                step: {k: v for k, v in ended.items() if k != "applicable"}
+                for step, ended in jobs.items()
+                if ended and ended["applicable"]
+            }
+        }
     return {}
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from fullmesh.model.faults import Fault
 from fullmesh.result.types import RankRow, RungId, Status
+from fullmesh.verify import blocked
 from fullmesh.verify import cards as verify_cards
 from fullmesh.verify import gpu as verify_gpu
 from fullmesh.verify import node as verify_node
@@ -44,7 +45,7 @@ CODES: dict[str, str] = {
     "VC-109": "the master or rendezvous port is taken",
     "VC-110": "MTUs differ (warning)",
     "VC-111": "number, model or driver of the GPUs differ (warning)",
-    "VC-112": "a GPU had memory errors that ECC could not mend",
+    "VC-112": "a GPU had memory errors that ECC could not fix",
     "VC-113": "the NVIDIA driver reported an error, Xid (warning)",
     "VC-114": "a GPU has fewer PCIe lanes than others of its model (warning)",
     "VC-115": "persistence mode is off (warning)",
@@ -259,8 +260,8 @@ def link_rung(seen: Seen, found: Sequence[Finding], why_not_outside: str) -> Run
     wanted = len(seen.plan["nodes"]) * (len(seen.plan["nodes"]) - 1)
     details = {
         "pairs": len(rows),
-        "open": sum(row["verdict"] == verify_links.OPEN for row in rows),
-        "connections": sum(len(verify_links.records(seen, n)) for n in seen.plan["nodes"]),
+        "open": sum(row["verdict"] == blocked.OPEN for row in rows),
+        "connections": sum(len(blocked.records(seen, n)) for n in seen.plan["nodes"]),
         "notes": verify_links.guard_notes(seen, why_not_outside),
         "outsider": [
             {"node": r["node"], "port": r["port"], "verdict": r["verdict"]}

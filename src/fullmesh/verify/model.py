@@ -41,7 +41,7 @@ RUNGS: dict[RungId, str] = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, where, and the command that mends it.
+    """One thing that is wrong, where, and the command that fixes it.
 
     Attributes:
         code: ``VC-201``, see docs/errors.md.
@@ -101,7 +101,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rung:
-    """How far the ladder was climbed."""
+    """How far the ladder was run."""
 
     id: RungId
     status: Status

@@ -3,99 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
-from typing import Any, Literal, cast
+from typing import Any, cast
 
-from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import Pair, PeerKind, Port, Verdict
+from fullmesh.observed.ladder import Pair, PeerKind
 from fullmesh.result.types import LinkRow, PortRow
-from fullmesh.verify.model import WARNING, Finding, Seen, in_words
-
-OPEN: Verdict = "open"
-ONLY_MODE = "peers_only"  # the one mode that promises what peers do not reach
-# Worst first: the word of a pair is the worst of its ports.
-VERDICTS: tuple[Verdict, ...] = (
-    "someone_else",
-    "wrong_source",
-    "no_route",
-    "dropped",
-    "rejected",
-    "refused",
-    "reset",
-    "mtu_black_hole",
+from fullmesh.verify.blocked import (
+    CODES_OF,
     OPEN,
+    SAID,
+    blocked_pairs,
+    fix_of,
+    merged,
+    records,
+    where,
+    worst,
 )
-CODES_OF: dict[Verdict, str] = {
-    "dropped": "VC-201",
-    "rejected": "VC-202",
-    "refused": "VC-203",
-    "no_route": "VC-204",
-    "reset": "VC-205",
-    "wrong_source": "VC-206",
-    "someone_else": "VC-207",
-    "mtu_black_hole": "VC-208",
-}
-SAID: dict[Verdict, str] = {
-    "dropped": "gets no answer (packets are dropped)",
-    "rejected": "is rejected (an ICMP answer says: prohibited)",
-    "refused": "is refused (a reset comes back although a listener is there)",
-    "no_route": "finds no way there (no route, or nobody answers ARP)",
-    "reset": "is cut off after it was connected",
-    "wrong_source": "comes from another address than the cluster's",
-    "someone_else": "reaches something that is not this verification's listener",
-    "mtu_black_hole": "gets small packets through and loses large ones (MTU)",
-}
-SHOWN_PORTS = 6
-NO_WAY_OUT = ("ENETUNREACH", "EADDRNOTAVAIL", "ENETDOWN")  # said by our own kernel, not by a router
-DATA_KINDS = ("sample", "range")  # given out by the kernel, and chosen by us over the whole range
-FIREWALLED: tuple[Verdict, ...] = ("dropped", "rejected", "refused")
-# Who stops the packets of source -> target, by what the taps of both ends saw on the wire.
-STOPPED = {
-    "leaving": "the packets never leave {source}, so its own firewall stops them on the way out",
-    "on_the_way": "the packets leave {source} and never arrive at {target}, so something in between stops them",
-    "target": "the packets arrive at {target}, so its own firewall stops them",
-    "on_the_way_back": "{target} answers and the answers never arrive at {source}, so something in between stops them",
-    "no_way_back": "the packets arrive at {target}, which has no way to answer (see {target} -> {source})",
-    "no_carrier": "the cluster interface of {target} has no carrier",
-    "no_way_out": "the kernel of {source} knows no way there",
-    "source": "{target} answers, and {source}'s own firewall stops the answers",
-}
-
-
-UNTAPPED = " (how far the packets came could not be watched on {target})"
-
-
-@dataclass(frozen=True)
-class Blocked:
-    """What is wrong between two nodes in one direction."""
-
-    source: str
-    target: str
-    verdict: Verdict
-    ports: str
-    remark: str
-    place: str  # a key of STOPPED, "" when it is not known
-    shown: str
-    kinds: tuple[str, ...] = ()
-
-    @property
-    def culprit(self) -> str:
-        """The node to act on."""
-        at_home = (
-            self.place in ("leaving", "source", "no_way_out") or self.verdict == "wrong_source"
-        )
-        return self.source if at_home else self.target
-
-
-def records(seen: Seen, source: str) -> list[Pair]:
-    """What a node saw when it connected to its peers."""
-    return seen.nodes.get(source, {}).get("links", {}).get("links", [])
-
-
-def worst(verdicts: Sequence[Verdict]) -> Verdict:
-    """The word for a pair."""
-    return min(verdicts, key=VERDICTS.index)
+from fullmesh.verify.model import WARNING, Finding, Seen, in_words
+from fullmesh.verify.probe_wants import ONLY_MODE
 
 
 def matrix(seen: Seen) -> list[LinkRow]:
@@ -143,159 +68,6 @@ def add_rates(row: LinkRow, seen: Seen, found: Sequence[Pair]) -> None:
             row["mbit_s"] = rate["mbit_s"]
 
 
-def on_wire(
-    seen: Seen, watcher: str, what: Literal["asked", "answered"], pair: str, ports: Sequence[int]
-) -> bool | None:
-    """Whether a node's tap saw one of the handshakes; None when it was not watching."""
-    if not seen.nodes.get(watcher, {}).get("node", {}).get("tapped"):
-        return None
-    report = seen.nodes.get(watcher, {}).get("started", {}).get("listeners")
-    if not report:
-        return None
-    return any(port in report[what].get(pair, []) for port in ports)
-
-
-def where_stopped(seen: Seen, source: str, target: str, ports: Sequence[int]) -> str:
-    """Follow the packets from tap to tap until they are gone."""
-    pair = f"{seen.address(source)}>{seen.address(target)}"
-    came = on_wire(seen, target, "asked", pair, ports)
-    if came is None:
-        return ""
-    if seen.facts(target).get("interface", {}).get("up") is False:
-        return "no_carrier"
-    if not came:
-        left = on_wire(seen, source, "asked", pair, ports)
-        return "leaving" if left is False else "on_the_way"
-    if not on_wire(seen, target, "answered", pair, ports):
-        reverse = {r["verdict"] for r in records(seen, target) if r["node"] == source}
-        return "no_way_back" if "no_route" in reverse else "target"
-    back = on_wire(seen, source, "answered", pair, ports)
-    if back is None:
-        return ""
-    return "source" if back else "on_the_way_back"
-
-
-def place_of(seen: Seen, source: str, target: str, verdict: str, found: Sequence[Pair]) -> str:
-    """Where the packets of a link end, a key of STOPPED."""
-    if verdict in FIREWALLED:
-        return where_stopped(seen, source, target, [r["port"] for r in found])
-    local = all(r["errno"] in NO_WAY_OUT or not r.get("device") for r in found)
-    return "no_way_out" if verdict == "no_route" and local else ""
-
-
-def ports_in_words(seen: Seen, found: Sequence[Pair], tried: int) -> str:
-    """Say which ports are shut."""
-    words = []
-    samples = [str(r["port"]) for r in found if r["kind"] in DATA_KINDS]
-    if samples:
-        of = "" if len(samples) == tried else f" ({len(samples)} of {tried} tried)"
-        words.append(f"{seen.plan['data_ports']['firewalld']}/tcp{of}")
-    words += [f"{r['port']}/tcp ({r['kind']})" for r in found if r["kind"] not in DATA_KINDS]
-    return ", ".join(words)
-
-
-def shown_ports(found: Sequence[Pair]) -> str:
-    """What the kernel said for the first ports, and how far this end came on them."""
-    words = []
-    for record in found[:SHOWN_PORTS]:
-        reached = record.get("reached", "")
-        far = f" ({reached})" if reached and reached != "asked" else ""
-        words.append(f"{record['port']}: {record['errno'] or record['verdict']}{far}")
-    rest = len(found) - SHOWN_PORTS
-    return ", ".join([*words, *([f"and {rest} more"] if rest > 0 else [])])
-
-
-def limited(
-    groups: Mapping[tuple[str, Verdict], list[Pair]],
-) -> dict[tuple[str, Verdict], list[Pair]]:
-    """Count silence as a rejection where the same peer rejects as well.
-
-    Linux sends no more than a few ICMP answers a second to one address (icmp_ratelimit, icmp(7)): of many
-    rejected connections only the first ones are told so.
-    """
-    found = {key: list(records) for key, records in groups.items()}
-    for target, verdict in list(found):
-        if verdict == "dropped" and (target, "rejected") in found:
-            found[(target, "rejected")] += found.pop((target, verdict))
-    return found
-
-
-def blocked_pairs(seen: Seen) -> list[Blocked]:
-    """Everything that is not open, one entry per pair and verdict."""
-    result = []
-    for source in seen.plan["nodes"]:
-        groups: dict[tuple[str, Verdict], list[Pair]] = {}
-        tried: dict[str, int] = {}
-        for record in records(seen, source):
-            if record["kind"] == "outside":
-                continue
-            tried[record["node"]] = tried.get(record["node"], 0) + (record["kind"] in DATA_KINDS)
-            if record["verdict"] != OPEN:
-                groups.setdefault((record["node"], record["verdict"]), []).append(record)
-        for (target, verdict), found in limited(groups).items():
-            shown = shown_ports(found)
-            result.append(
-                Blocked(
-                    source,
-                    target,
-                    verdict,
-                    ports_in_words(seen, found, tried[target]),
-                    found[0]["remark"],
-                    place_of(seen, source, target, verdict, found),
-                    shown,
-                    tuple(sorted({str(r["kind"]) for r in found})),
-                )
-            )
-    return result
-
-
-def where(block: Blocked) -> str:
-    """Say who stops the packets, as far as it is known."""
-    if not block.place:
-        return UNTAPPED.format(target=block.target) if block.verdict in FIREWALLED else ""
-    return "; " + STOPPED[block.place].format(source=block.source, target=block.target)
-
-
-def mend(seen: Seen, block: Blocked) -> str:
-    """The command that mends a blocked link."""
-    data = seen.plan["data_ports"]["firewalld"]
-    here, peer = seen.address(block.source), seen.address(block.target)
-    if block.verdict in FIREWALLED and block.place.startswith("on_the_way"):
-        return (
-            f"allow tcp {data} and the named ports between {here} and {peer} in the network "
-            f"(switch ACL, security group), both ways; on {block.source}: ip route get {peer}"
-        )
-    if block.place in ("no_way_back", "no_carrier"):
-        return f"on {block.target}: ip route get {here}; ip link show; {seen.apply('network')}"
-    if block.verdict in FIREWALLED:
-        look = "firewall-cmd --get-active-zones; nft list ruleset"
-        return f"{seen.apply('firewall')}; look on {block.culprit}: {look}"
-    if block.verdict == "mtu_black_hole":
-        return (
-            f"on {block.source}: ping -M do -s 1472 {peer}; give both ends and the switches one MTU"
-        )
-    if block.verdict == "someone_else":
-        return f"on {block.source}: ip neigh show {peer}; look for a second host with {peer}"
-    return f"on {block.source}: ip route get {peer}; {seen.apply('network')}"
-
-
-def merged(blocks: Sequence[Blocked]) -> Iterator[list[Blocked]]:
-    """Put together what has one cause: many sources and one target, or one source and many targets."""
-    by_target: dict[tuple[Any, ...], list[Blocked]] = {}
-    for block in blocks:
-        key = (block.target, block.verdict, block.ports, block.place)
-        by_target.setdefault(key, []).append(block)
-    single: dict[tuple[Any, ...], list[Blocked]] = {}
-    for group in by_target.values():
-        if len(group) > 1:
-            yield group
-        else:
-            block = group[0]
-            key = (block.source, block.verdict, block.ports, block.place)
-            single.setdefault(key, []).append(block)
-    yield from single.values()
-
-
 def rule_links(seen: Seen) -> Iterator[Finding]:
     """Every peer reaches every peer, on the named ports and on ports that the kernel chose."""
     for group in merged(blocked_pairs(seen)):
@@ -316,7 +88,7 @@ def rule_links(seen: Seen) -> Iterator[Finding]:
             direction=direction,
             seen=block.shown,
             expected=OPEN,
-            fix=mend(seen, block),
+            fix=fix_of(seen, block),
             pairs=tuple((b.source, b.target) for b in group),
             kinds=tuple(sorted({kind for b in group for kind in b.kinds})),
         )
@@ -444,49 +216,3 @@ RULES = (rule_links, rule_late, rule_sample_ports, rule_outside_port, rule_outsi
 def findings(seen: Seen) -> list[Finding]:
     """All findings of this rung."""
     return [finding for rule in RULES for finding in rule(seen)]
-
-
-def wants(plan: Plan, name: str, mode: str) -> dict[str, Any]:
-    """Which listeners a node opens."""
-    named = []
-    if name == plan["master"]["node"]:
-        named = [
-            {"kind": "master", "port": plan["master"]["port"]},
-            {"kind": "rendezvous", "port": plan["rendezvous"]["port"]},
-        ]
-    data = plan["data_ports"]
-    allowed = [[data["first"], data["last"]], *([p, p] for p in plan["reserved_ports"])]
-    return {"named": named, "outside": mode == ONLY_MODE, "allowed": allowed}
-
-
-def targets(plan: Plan, opened: Mapping[str, Sequence[Port]], name: str) -> list[dict[str, Any]]:
-    """Every listener of every other node."""
-    return [
-        {
-            "node": peer,
-            "address": plan["nodes"][peer]["address"],
-            "port": port["port"],
-            "kind": port["kind"],
-        }
-        for peer, ports in opened.items()
-        if peer != name
-        for port in ports
-        if not port["error"]
-    ]
-
-
-def outsider_targets(
-    plan: Plan,
-    opened: Mapping[str, Sequence[Port]],
-    reachable: Mapping[str, str],
-) -> list[dict[str, Any]]:
-    """The named ports, by the address that the controller uses and by the cluster's."""
-    found = []
-    for name, ports in opened.items():
-        for address in dict.fromkeys((reachable[name], plan["nodes"][name]["address"])):
-            found += [
-                {"node": name, "address": address, "port": port["port"], "kind": "outside"}
-                for port in ports
-                if port["kind"] in ("master", "rendezvous") and not port["error"]
-            ]
-    return found

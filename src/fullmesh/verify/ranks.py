@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from fullmesh.contract import steps_of
 from fullmesh.observed.ranks import Ended, RankSaid
 from fullmesh.result.types import Collectives, RankRow, RungId
 from fullmesh.verify.model import Finding, Seen, in_words
@@ -240,7 +240,7 @@ def first_broken(found: Sequence[RankEnd]) -> list[RankEnd]:
     return [end for end in at_step if WORTH.index(end.state) == most]
 
 
-def mend(seen: Seen, end: RankEnd, node: str) -> str:
+def fix_of(seen: Seen, end: RankEnd, node: str) -> str:
     """The next step for where a rank stopped."""
     if end.step == "import" or end.state == "absent":
         return seen.apply("packages")
@@ -299,7 +299,7 @@ def rule_climb(seen: Seen) -> Iterator[Finding]:
             peer=seen.plan["master"]["node"] if STEPS[end.step] == "L3" else in_words(nodes[1:]),
             seen=busy or end.seen or end.state,
             expected=end.expected or "ok",
-            fix=more_time(seen) if busy else mend(seen, end, nodes[0]),
+            fix=more_time(seen) if busy else fix_of(seen, end, nodes[0]),
         )
 
 
@@ -321,12 +321,10 @@ def more_time(seen: Seen) -> str:
     )
 
 
-def event_data(told: RankSaid, step: str) -> Mapping[str, Any]:
-    """What a step of a rank reported."""
-    for event in told["events"]:
-        if event["step"] == step and event["state"] == "ok":
-            return event.get("data", {})
-    return {}
+def listeners_of(told: RankSaid) -> list[tuple[str, int]]:
+    """Where a rank really listened: (address, port)."""
+    said = steps_of(told).get("sockets")
+    return [(address, port) for address, port in said["listeners"]] if said else []
 
 
 def rule_listeners(seen: Seen) -> Iterator[Finding]:
@@ -335,8 +333,7 @@ def rule_listeners(seen: Seen) -> Iterator[Finding]:
     named = (seen.plan["master"]["port"], seen.plan["rendezvous"]["port"])
     for name, rank, told, _ in ranks_of(seen):
         own = seen.address(name)
-        listeners = [(str(a), int(p)) for a, p in event_data(told, "sockets").get("listeners", [])]
-        free = [(a, p) for a, p in listeners if p not in named]
+        free = [(a, p) for a, p in listeners_of(told) if p not in named]
         out = [f"{a}:{p}" for a, p in free if not data["first"] <= p <= data["last"]]
         if out:
             yield Finding(
@@ -375,10 +372,11 @@ def collectives(seen: Seen) -> Collectives:
                 slowest[event["step"]] = max(
                     slowest.get(event["step"], 0.0), event.get("seconds", 0.0)
                 )
-        latency = max(latency, float(event_data(told, "latency").get("latency_us", 0.0)))
-        rate = event_data(told, "bandwidth")
-        if rate:
-            mib = int(rate["mib"])
+        said = steps_of(told)
+        if smallest := said.get("latency"):
+            latency = max(latency, smallest["latency_us"])
+        if rate := said.get("bandwidth"):
+            mib = rate["mib"]
             bandwidth = min(bandwidth or rate["bus_gbit_s"], rate["bus_gbit_s"])
     if not slowest:
         return {}
@@ -407,7 +405,7 @@ def rank_table(seen: Seen) -> list[RankRow]:
             "step": end.step or "done",
             "state": end.state,
             "text": end.text,
-            "listeners": [f"{a}:{p}" for a, p in event_data(told, "sockets").get("listeners", [])],
+            "listeners": [f"{a}:{p}" for a, p in listeners_of(told)],
             "log": "" if end.state == "ok" else told["log"],
         }
         for (name, rank, told, _), end in zip(ranks_of(seen), ends(seen), strict=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fullmesh.lab.paths import Paths
+from devtools.lab.paths import Paths
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fullmesh.lab import dhcp, inventory, lifecycle, plan, source, state
-from fullmesh.lab.errors import LabError
-from fullmesh.lab.paths import Paths
+from devtools.lab import dhcp, inventory, lifecycle, plan, source, state
+from devtools.lab.errors import LabError
+from devtools.lab.paths import Paths
 
 
 def leased(ipv6: bool) -> state.Lab:

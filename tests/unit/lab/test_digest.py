@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fullmesh.lab import digest
+from devtools.lab import digest
 
 
 @pytest.fixture

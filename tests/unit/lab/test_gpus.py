@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fullmesh.lab import cli, gpus
-from fullmesh.lab.errors import LabError
+from devtools.lab import cli, gpus
+from devtools.lab.errors import LabError
 from fullmesh.settings import ROOT
 
 SOURCE = (ROOT / "lab/gpu/nvml.c").read_text()

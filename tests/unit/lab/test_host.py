@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fullmesh.lab import host
-from fullmesh.lab.errors import LabError
-from fullmesh.lab.paths import Paths
+from devtools.lab import host
+from devtools.lab.errors import LabError
+from devtools.lab.paths import Paths
 
 
 def test_not_root(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from fullmesh.lab import inventory, plan
+from devtools.lab import inventory, plan
 
 KEY, KNOWN = Path("/var/x/id_ed25519"), Path("/var/x/known_hosts")
 

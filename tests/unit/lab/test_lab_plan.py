@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fullmesh.lab import plan
-from fullmesh.lab.errors import LabError
+from devtools.lab import plan
+from devtools.lab.errors import LabError
 
 
 def test_families_alternate_and_are_numbered_by_family() -> None:

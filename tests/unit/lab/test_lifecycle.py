@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from fullmesh.lab import cli, lifecycle, locks, plan, source, state
-from fullmesh.lab import paths as lab_paths
-from fullmesh.lab.errors import LabError
-from fullmesh.lab.lifecycle import Wish
-from fullmesh.lab.paths import Paths
-from fullmesh.lab.state import Lab, Store
+from devtools.lab import cli, lifecycle, locks, plan, source, state
+from devtools.lab import paths as lab_paths
+from devtools.lab.errors import LabError
+from devtools.lab.lifecycle import Wish
+from devtools.lab.paths import Paths
+from devtools.lab.state import Lab, Store
 
 FOUND = source.Source("lookalike", "a note")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fullmesh.lab import nccl
-from fullmesh.lab.errors import StepError
+from devtools.lab import nccl
+from devtools.lab.errors import StepError
 
 HOST, DEVICE = b"NCCL version 2.28.9+cuda12.9\0", b"\xff" * 64
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from fullmesh.lab import console, nodes, podman
-from fullmesh.lab.errors import StepError
-from fullmesh.lab.paths import Paths
-from fullmesh.lab.plan import nodes as planned
-from fullmesh.lab.state import Lab
+from devtools.lab import console, nodes, podman
+from devtools.lab.errors import StepError
+from devtools.lab.paths import Paths
+from devtools.lab.plan import nodes as planned
+from devtools.lab.state import Lab
 
 
 def lab(kind: str = "lookalike") -> Lab:

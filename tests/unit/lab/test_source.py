@@ -9,8 +9,8 @@ from typing import Never
 
 import pytest
 
-from fullmesh.lab import source
-from fullmesh.lab.errors import LabError
+from devtools.lab import source
+from devtools.lab.errors import LabError
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fullmesh.lab import sources_list
+from devtools.lab import sources_list
 
 DEB822 = """\
 # a comment

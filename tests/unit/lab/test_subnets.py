@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fullmesh.lab import subnets
-from fullmesh.lab.errors import LabError
+from devtools.lab import subnets
+from devtools.lab.errors import LabError
 
 
 def used(network: str, interface: str = "eth0") -> tuple[subnets.Network, str]:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fullmesh.lab import uml
-from fullmesh.lab.errors import LabError
-from fullmesh.lab.paths import Paths
-from fullmesh.lab.plan import nodes
-from fullmesh.lab.state import Lab, Store
+from devtools.lab import uml
+from devtools.lab.errors import LabError
+from devtools.lab.paths import Paths
+from devtools.lab.plan import nodes
+from devtools.lab.state import Lab, Store
 
 
 def lab(index: int = 254) -> Lab:

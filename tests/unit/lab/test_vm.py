@@ -17,11 +17,11 @@ import pytest
 import yaml
 from loaded import load
 
-from fullmesh.lab.errors import LabError, StepError
-from fullmesh.lab.paths import Paths
-from fullmesh.lab.vm import build, lifecycle, plan, qmp, store
-from fullmesh.lab.vm.machine import Vm, free_port
-from fullmesh.lab.vm.plan import Machine
+from devtools.lab.errors import LabError, StepError
+from devtools.lab.paths import Paths
+from devtools.lab.vm import build, lifecycle, plan, qmp, store
+from devtools.lab.vm.machine import Vm, free_port
+from devtools.lab.vm.plan import Machine
 from fullmesh.settings import ROOT
 
 EL = Machine("el1", "el", 0, {"10.79.0.15": 2201, "10.79.0.77": 2202})

@@ -172,7 +172,7 @@ def cloud_init(read: Reader, changes: Changes) -> Changes:
     return {}
 
 
-# --- the kernel's state, and the way back to it -----------------------------------------------
+# --- the kernel's state, and the rollback to it -----------------------------------------------
 
 
 def kernel_state(run: Runner, names: Iterable[str]) -> State:
@@ -244,7 +244,7 @@ def remade(links: Iterable[Link], before: State) -> Commands:
 
 
 def with_remade(links: Iterable[Link], before: State) -> State:
-    """A snapshot that knows which devices the change makes anew, so that the way back makes them anew as well."""
+    """A snapshot that knows which devices the change makes anew, so that the rollback makes them anew as well."""
     return dict(before, remade=[step[-1] for step in remade(links, before)])
 
 
@@ -274,7 +274,7 @@ def made_as(there: State) -> list[str]:
 
 
 def removed(names: Iterable[str], before: State) -> list[str]:
-    """What the way back removes first, though it was there: it has another shape now, or stands on such a one.
+    """What the rollback removes first, though it was there: it has another shape now, or stands on such a one.
 
     Nobody changes a living device back: networkd leaves one that is there as it is (systemd#9627), and ifupdown's
     stanza makes none where one stands.
@@ -350,11 +350,11 @@ def runtime(names: Iterable[str], before: State) -> Commands:
 
 
 def outliving(command: list[str]) -> list[str]:
-    """A command whose daemon (a DHCP client) lives on when the unit ends in which the way back runs.
+    """A command whose daemon (a DHCP client) lives on when the unit ends in which the rollback runs.
 
     systemd ends what is left in a unit's group (KillMode=control-group), and the address goes with its lease later on.
     A scope is a group of its own; the command's exit status comes through (seen with systemd 252). Nothing is armed on
-    a node where systemd-run does not work (TX-103), and early in a boot no way back brings an interface up by itself.
+    a node where systemd-run does not work (TX-103), and early in a boot no rollback brings an interface up by itself.
     """
     return ["systemd-run", "--scope", "--quiet", *command]
 

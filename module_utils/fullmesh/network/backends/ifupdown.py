@@ -265,7 +265,7 @@ def apply(
     chosen = [link for link in common.ordered(links) if named(link, names)]
     for name in common.touched(chosen):
         if name in before.get("dhclient", {}):
-            # -x: stop without giving the lease back, the way back may need it
+            # -x: stop without giving the lease back, the rollback may need it
             steps.append(["dhclient", "-x", "-pf", before["dhclient"][name], name])
     steps += common.emptied(common.touched(chosen), before)
     # IPv4's go with the last address; one that the new stanza drops would stay until the next boot

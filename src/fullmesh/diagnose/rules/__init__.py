@@ -10,6 +10,7 @@ from fullmesh.diagnose.rules import (
     cloud,
     env,
     firewall,
+    firewalld_runtime,
     gpu,
     limits,
     mtu,
@@ -20,15 +21,15 @@ from fullmesh.diagnose.rules import (
     reach,
     routes,
 )
+from fullmesh.verify.blocked import CODES_OF, FIREWALLED
 from fullmesh.verify.model import Finding
-from fullmesh.verify.pairs import CODES_OF, FIREWALLED
 
 FAMILIES = {
     "reach": reach.RULES,
     "addresses": addresses.RULES,
     "names": names.RULES,
     "routes": routes.RULES,
-    "firewall": firewall.RULES,
+    "firewall": (*firewall.RULES, *firewalld_runtime.RULES),
     "ports": ports.RULES,
     "mtu": mtu.RULES,
     "quality": quality.RULES,
@@ -38,7 +39,7 @@ FAMILIES = {
     "processes": processes.RULES,
     "cloud": cloud.RULES,
 }
-SHUT = {CODES_OF[verdict] for verdict in FIREWALLED}  # rule_walls tells of every such link
+SHUT = {CODES_OF[verdict] for verdict in FIREWALLED}  # rule_blocked tells of every such link
 REPLACED = {*SHUT, CODES_OF[mtu.HOLE]}
 RULES: tuple[Rule, ...] = tuple(rule for rules in FAMILIES.values() for rule in rules)
 

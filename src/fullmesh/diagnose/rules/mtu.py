@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from fullmesh.diagnose.model import Look
 from fullmesh.observed.ladder import Verdict
+from fullmesh.verify.blocked import CODES_OF, DATA_KINDS
 from fullmesh.verify.model import Finding, in_words
-from fullmesh.verify.pairs import CODES_OF, DATA_KINDS
 
 HOLE: Verdict = "mtu_black_hole"
 FROM_THERE = "from there"  # in the remark of a record: what the listener sent is what was lost

@@ -73,7 +73,7 @@ def rule_reverse(look: Look) -> Iterator[Finding]:
             peer=in_words([n for n in look.plan["nodes"] if look.address(n) in slow]),
             seen=f"{slow[0]}: {took}",
             expected=f"an answer, also 'unknown', within {SLOW:g} s",
-            fix=f"on {name}: put the peers into /etc/hosts, or mend /etc/resolv.conf (getent hosts {slow[0]})"
+            fix=f"on {name}: put the peers into /etc/hosts, or fix /etc/resolv.conf (getent hosts {slow[0]})"
             + ("" if look.assumed else f"; {look.seen.apply('network')}"),
         )
 

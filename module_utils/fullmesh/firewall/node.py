@@ -1,0 +1,265 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What a node has of firewalld, ufw and listeners, and what the role wants of it. Stdlib only."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING
+
+from ..files import look
+from ..schema.ports import opens, parse_entry
+from ..state.record import Point
+from ..transaction import session as way_in
+from . import denials as denied
+from . import firewalld as core
+from . import firewalld_files as own_files
+from . import firewalld_others as theirs
+from . import reached, ufw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Entry = dict[str, Any]
+    Runner = Callable[[list[str]], tuple[int, str]]
+
+UNIT = "firewalld.service"
+# firewalld.service conflicts with them: starting it would stop them and with them the rules they hold.
+RIVALS = ("iptables.service", "ip6tables.service", "ebtables.service", "nftables.service")
+NAME = "peer_firewall"
+# What listened before the first start and is open to the peers since; lies beside the undo point and goes with it.
+CARRIED = "/var/lib/fullmesh/undo/peer_firewall/listeners.json"
+
+
+class RefusedError(Exception):
+    """Coded sentences for the user."""
+
+
+class FirewallNode:
+    """One node, looked at; nothing of it is changed here.
+
+    Attributes:
+        faults: coded sentences, why nothing is changed.
+        notes: coded remarks, for the report.
+        diff: what changes.
+        units: property -> value of each systemd unit that was asked about.
+        armed: the node puts everything back by itself unless somebody confirms.
+        ufw_on: ufw judges packets now.
+        carried: ports of other listeners that the peers keep.
+    """
+
+    def __init__(self, params: Entry, check: bool, run: Runner, root: str = "") -> None:
+        self.params = params
+        self.check = check
+        self.run = run
+        self.root = root
+        self.faults: list[str] = []
+        self.notes: list[Entry] = []
+        self.diff: list[Entry] = []
+        self.units: dict[str, Entry] = {}
+        self.armed = False
+        self.changed = False
+        self.ufw_on = False
+        self.begun = time.time()
+        self.carried: list[str] = []
+
+    def look(self) -> None:
+        """Ask systemd about firewalld and what would fight with it, in one call."""
+        if not self.check:
+            ufw.point(self.root).settle()
+        names = (UNIT, *RIVALS)
+        command = ["systemctl", "show", "--property=LoadState,ActiveState,UnitFileState", "--"]
+        blocks = self.run([*command, *names])[1].strip().split("\n\n")
+        for name, block in zip(names, blocks):
+            self.units[name] = dict(
+                line.split("=", 1) for line in block.splitlines() if "=" in line
+            )
+
+    def running(self) -> bool:
+        """Say whether firewalld runs."""
+        return self.units.get(UNIT, {}).get("ActiveState") in ("active", "reloading", "activating")
+
+    def enabled(self) -> bool:
+        """Say whether firewalld starts at boot."""
+        return self.units.get(UNIT, {}).get("UnitFileState") == "enabled"
+
+    def installed(self) -> bool:
+        """Say whether firewalld is there."""
+        return self.units.get(UNIT, {}).get("LoadState") not in (None, "not-found")
+
+    def want(self) -> Entry:
+        """Complete what was asked by what only the node knows: our way in."""
+        pid = os.getpid()
+        want = {name: self.params[name] for name in ("zone", "mode", "peers", "ports")}
+        roce = self.params["rdma"] == "true" or (
+            self.params["rdma"] == "auto" and core.has_roce(self.root)
+        )
+        if roce and core.ROCE_PORT not in want["ports"]:
+            want["ports"] = [*want["ports"], core.ROCE_PORT]
+        want["controllers"] = [*self.params["controllers"], *way_in.clients(os.environ, pid)]
+        want["ssh_ports"] = way_in.ssh_ports(os.environ, pid) or [22]
+        want["default_zone"] = theirs.conf_value(self.root, "DefaultZone", "public")
+        want["ufw_policy"] = self.ufw_policy(want)
+        want["own_service"] = self.own_service(want)
+        self.carried = self.carry(want)
+        want["ports"] = [*want["ports"], *self.carried]
+        return want
+
+    def first_start(self) -> bool:
+        """Say whether this run starts a firewall where none judged before: firewalld off and never ours, no ufw."""
+        place = own_files.paths(self.params["zone"])
+        mine = any(own_files.MARK in look(self.root + place[name]) for name in ("job", "zone"))
+        return not (self.running() or self.takes_ufw() or mine)
+
+    def loses(self, want: Entry) -> list[Entry]:
+        """List what listens and the default zone, or the zone of its interface, shuts once firewalld runs."""
+        held = reached.cards(self.run)
+        zones = reached.zones_of(self.run, self.root, self.running(), want["default_zone"])
+        return [
+            one
+            for one in self.listeners(want)
+            if not held
+            or any(not self.lets(zones[name], one) for name in reached.ways_to(one, held))
+        ]
+
+    def listeners(self, want: Entry) -> list[Entry]:
+        """List what listens here and is neither ssh nor the plan's."""
+        ssh = [f"{port}/tcp" for port in want["ssh_ports"]]
+        found = reached.listeners(self.root + "/proc")
+        return [one for one in found if not opened(one["port"], [*ssh, *want["ports"]])]
+
+    def lets(self, zone: str, one: Entry) -> bool:
+        """Say whether a zone lets everybody to a listener."""
+        number, _, protocol = one["port"].partition("/")
+        return bool(theirs.zone_allows(self.root, zone, int(number), protocol))
+
+    def carry(self, want: Entry) -> list[str]:
+        """List the ports of other listeners that the peers keep, from the first start on."""
+        if self.params["start"] != "carry":
+            return []
+        if self.first_start():
+            return [one["port"] for one in self.loses(want)]
+        try:
+            return [str(port) for port in json.loads(look(self.root + CARRIED))]
+        except (ValueError, TypeError):
+            return []
+
+    def ufw_policy(self, want: Entry) -> str:
+        """Render what ufw's user allowed; also later on, when ufw is off because of us."""
+        self.ufw_on = ufw.enabled(self.root) and ufw.installed(self.root)
+        if not (self.ufw_on or ufw.taken(self.root)) or self.params["ufw"] == "refuse":
+            return ""
+        rules = ufw.carried(self.root, *self.ours(want))
+        return str(ufw.policy(want["zone"], rules))
+
+    def ours(self, want: Entry) -> tuple[list[str], list[str]]:
+        """Return the senders that no rule of ufw's may keep from these ports."""
+        ports = [*want["ports"], *(f"{port}/tcp" for port in want["ssh_ports"])]
+        if self.params["mode"] == "peers_trusted":
+            ports = ["1-65535/tcp", "1-65535/udp"]
+        return [*want["peers"], *want["controllers"]], ports
+
+    def own_service(self, want: Entry) -> bool:
+        """Say whether the service ``ssh`` needs our file: sshd listens elsewhere, and it is us who shut the door."""
+        path = self.root + own_files.paths(want["zone"])["service"]
+        if own_files.MARK in look(path):
+            return True
+        # Under ufw it was ufw's rules that let anybody in, and they go on: a door for all would be a new one.
+        starts = not self.running() and not self.takes_ufw()
+        return starts and bool(self.shut(want)) and not os.path.exists(path)
+
+    def shut(self, want: Entry) -> list[int]:
+        """List the ssh ports that the default zone would not let in."""
+        zone, ports = want["default_zone"], list(want["ssh_ports"])
+        if not self.installed() and theirs.tree(self.root, "zones", zone) is None:
+            return [port for port in ports if port != 22]  # noqa: PLR2004 (every distribution's public zone has ssh)
+        return [port for port in ports if not theirs.zone_allows(self.root, zone, port)]
+
+    def takes_ufw(self) -> bool:
+        """Say whether this run takes over from ufw."""
+        return self.ufw_on and self.params["ufw"] != "refuse"
+
+    def lost(self, want: Entry) -> list[str]:
+        """Name what firewalld would not do as ufw did it: rules without words, and a door that its zone opens."""
+        open_ = [port for port in want["ssh_ports"] if port not in self.shut(want)]
+        rules = ufw.carried(self.root, *self.ours(want))
+        found: list[str] = ufw.left_out(self.root, *self.ours(want))
+        found += ufw.opened(self.root, want["default_zone"], open_, rules)
+        return found
+
+    def unsaved(self) -> list[str]:
+        """List what others set at runtime only, and a reload would drop."""
+        zone = str(self.params["zone"])
+        found: list[str] = []
+        flush = theirs.flushes_all(self.root)
+        for kind, word in (("zone", "--list-all-zones"), ("policy", "--list-all-policies")):
+            ran = self.run(["firewall-cmd", word])
+            kept = self.run(["firewall-cmd", "--permanent", word])
+            if ran[0] != 0 or kept[0] != 0:
+                continue
+            found += theirs.unsaved(ran[1], kept[1], zone, kind)
+            if kind == "zone" and flush:
+                passed = [zone, theirs.conf_value(self.root, "DefaultZone", "public")]
+                found += theirs.unbound(self.run, ran[1], kept[1], passed)
+        return found + (theirs.only_now(self.run, zone) if flush else [])
+
+    def runtime_faults(self, want: Entry) -> list[str]:
+        """Compare the kernel's rules with the files, whatever backend firewalld has."""
+        found: list[str] = core.runtime_faults(self.run, self.root, want)
+        return found
+
+    def ran_before(self) -> bool:
+        """Say whether firewalld ran before the role came, by the undo point; without one nothing is known."""
+        services = Point(self.root, NAME).load()["services"]
+        return services[UNIT]["active"] if UNIT in services else True
+
+    def differs(self, path: str, text: str) -> bool:
+        """Say whether a file of ours has to change, and keep the diff."""
+        before = look(self.root + path)
+        mine = own_files.MARK in before or path != own_files.paths(self.params["zone"])["service"]
+        if before == text or not (text or mine):
+            return False
+        self.show(path, before, text)
+        return True
+
+    def show(self, name: str, before: str, after: str) -> None:
+        """Keep one diff."""
+        headers = {"before_header": name, "after_header": name}
+        self.diff.append(dict(headers, before=before, after=after))
+
+    def stop_on_faults(self) -> None:
+        """End with every fault found so far."""
+        if self.faults:
+            raise core_error(self.faults)
+
+    def must(self, command: list[str], code: str, sentence: str) -> None:
+        """Run a command that has to work."""
+        rc, out = self.run(command)
+        if rc == 0:
+            return
+        denials = denied.to("firewalld", self.run, self.begun, self.root)
+        look = "See `journalctl -u firewalld`."
+        if denials:
+            look = (
+                "SELinux is in its way: {}. Label its files again (`restorecon -Rv /etc/firewalld /usr/lib/firewalld`) "
+                "or fix the policy; see `ausearch -m avc -ts recent`.".format(
+                    "; ".join(denials[:3])
+                )
+            )
+        said = "[{}] {}: `{}` says {!r}. {}{}"
+        back = "Everything was put back. " if self.armed else ""
+        raise core_error([said.format(code, sentence, " ".join(command), out.strip(), back, look)])
+
+
+def opened(port: str, ports: list[str]) -> bool:
+    """Say whether a port with its protocol (``22/tcp``) is one of these."""
+    one = parse_entry(port)
+    return one is not None and opens(ports, one[0].first, one[1])
+
+
+def core_error(faults: list[str]) -> RefusedError:
+    """Wrap sentences."""
+    return RefusedError("\n".join(faults))

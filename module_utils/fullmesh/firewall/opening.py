@@ -1,0 +1,259 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""The plan's ports opened to the peers: one transaction, proved in the kernel. Stdlib only."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import TYPE_CHECKING
+
+from ..files import put, settle
+from ..transaction import engine as rollback
+from ..transaction import session as way_in
+from . import firewalld as core
+from . import firewalld_files as own_files
+from . import firewalld_others as theirs
+from . import preserve as keep
+from . import ufw
+from .node import CARRIED, NAME, UNIT, core_error
+from .refusals import Refusals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    Entry = dict[str, Any]
+    Pause = Iterator[None]
+
+# What `systemctl enable` makes, by the [Install] section of the unit.
+LINKS = (
+    "/etc/systemd/system/multi-user.target.wants/firewalld.service",
+    "/etc/systemd/system/dbus-org.fedoraproject.FirewallD1.service",
+)
+# Where nobody has to confirm, for the change itself: systemd gives a start 90 s, D-Bus 25 s an answer.
+ALONE_SECONDS = 300
+
+
+class Opening(Refusals):
+    """The change of one node, its rollback and its proof."""
+
+    def present(self) -> Entry:
+        """Open the ports."""
+        self.look()
+        want = self.want()
+        self.refuse(want)
+        self.stop_on_faults()
+        wanted = own_files.files(want)
+        moved = {path: text for path, text in wanted.items() if self.differs(path, text)}
+        result = self.describe(want, wanted)
+        if not self.installed():
+            # Once firewalld is here the next call says all of this again.
+            self.notes = self.notes if self.check else []
+            self.show("package firewalld", "absent\n", "installed, running, enabled\n")
+            return dict(result, changed=True, needs_package=True)
+        stale = [] if moved or not self.running() else self.runtime_faults(want)
+        if self.takes_ufw():
+            self.show("ufw", "active\n", "disabled\n")
+            self.remark_ufw(want)
+        if moved or stale or self.takes_ufw() or not (self.running() and self.enabled()):
+            self.act(want, moved, stale)
+        return dict(result, changed=self.changed, armed=self.armed)
+
+    def act(self, want: Entry, moved: dict[str, str], stale: list[str]) -> None:
+        """Write, start or reload, and prove."""
+        self.changed = True
+        if stale:
+            self.show("firewalld at runtime", "\n".join(stale) + "\n", "as in the files\n")
+        reload = self.running() and bool(moved or stale)
+        if reload:
+            self.refuse_reload()
+        if moved or not self.running():
+            self.validate(moved)
+        self.stop_on_faults()
+        if self.check:
+            return
+        if reload or self.takes_ufw() or not self.running():
+            self.arm(want)
+        try:
+            self.change(want, moved, reload)
+        except Exception as exc:
+            self.go_back(exc)
+            raise
+        if self.armed and int(self.params["rollback_seconds"]) <= 0:
+            self.disarmed()
+            self.armed = False
+        elif self.armed:
+            rollback.changed(NAME)
+
+    def change(self, want: Entry, moved: dict[str, str], reload: bool) -> None:
+        """Do it: at no moment is the node open that was not, and nobody's rules get lost."""
+        if self.takes_ufw():
+            # ufw has to go first: firewalld's start would flush its rules and leave its INPUT DROP, which locks out.
+            self.shut_gate(want)
+            self.take_ufw()
+        if self.carried and self.first_start():
+            put(self.root + CARRIED, json.dumps(self.carried) + "\n")
+        self.write(moved)
+        with self.keeping():
+            self.start_or_reload(reload)
+        self.prove(want)
+        if self.takes_ufw():
+            keep.open_gate(self.run)
+        # Once more: what firewalld's direct rules bring is in the kernel only now.
+        self.refuse_beside(want, False)
+        self.stop_on_faults()
+
+    def write(self, moved: dict[str, str]) -> None:
+        """Write the files."""
+        for path in sorted(moved) if not self.check else ():
+            settle(self.root + path, moved[path])
+
+    def shut_gate(self, want: Entry) -> None:
+        """Let nothing new in but ssh; the rollback opens it last, after ufw's rules are in."""
+        said = keep.shut_gate(self.run, want["ssh_ports"])
+        if said:
+            raise core_error(
+                [
+                    f"[PF-125] ufw was left on: nothing could be put in its place until firewalld runs: {said!r}. "
+                    "Install nftables and run again."
+                ]
+            )
+
+    def take_ufw(self) -> None:
+        """Switch ufw off, now that firewalld has the rules: at no moment is the node without a firewall."""
+        if not self.takes_ufw():
+            return
+        ufw.remember(self.root, ufw.loaded(self.run))
+        self.must([ufw.COMMAND, "disable"], "PF-125", "ufw could not be switched off")
+
+    @contextlib.contextmanager
+    def keeping(self) -> Pause:
+        """Put back what firewalld flushes of other people's iptables rules; its own backend shares their chains."""
+        others = {} if core.with_iptables(self.root) else keep.dump(self.run)
+        yield
+        faults = keep.restore(self.run, others)
+        if faults:
+            raise core_error(
+                [
+                    "[PF-128] firewalld flushed the iptables rules of others and they could not be put back: {}. Load "
+                    "them again as you did before (`systemctl restart docker` for Docker's).".format(
+                        "; ".join(faults)
+                    )
+                ]
+            )
+
+    def start_or_reload(self, reload: bool) -> None:
+        """One reload, or the first start; a reload keeps established connections, firewall-cmd(1)."""
+        # A ruleset that somebody flushed cannot be reloaded: firewalld stumbles over the missing table.
+        lost = reload and not any(table for table, _ in core.kernel_tables(self.run, self.root))
+        if reload and not lost:
+            self.reload()
+        if lost or not self.running():
+            verb = "restart" if lost else "start"
+            self.must(["systemctl", verb, UNIT], "PF-117", f"firewalld did not {verb}")
+            # systemd calls it started once it has its D-Bus name; it answers there when the rules are loaded.
+            # On a busy node that takes longer than D-Bus waits (25 s, seen at a load of 20 on two cores).
+            if "Did not receive a reply" in self.run(["firewall-cmd", "--state"])[1]:
+                self.run(["firewall-cmd", "--state"])
+            self.must(["firewall-cmd", "--state"], "PF-117", "firewalld did not load its rules")
+        if not self.enabled():
+            self.must(["systemctl", "enable", UNIT], "PF-117", "firewalld could not be enabled")
+
+    def reload(self) -> None:
+        """Make firewalld read its files again, and only them."""
+        self.must(["firewall-cmd", "--reload"], "PF-117", "firewalld did not take the reload")
+        if not theirs.flushes_all(self.root):
+            # What it cannot take out is seen by the proof.
+            self.run(["/bin/sh", "-c", own_files.tidy(self.params["zone"])])
+
+    def prove(self, want: Entry) -> None:
+        """Compare the kernel's rules with the files."""
+        found = self.runtime_faults(want)
+        if found:
+            raise core_error(
+                [
+                    "[PF-118] firewalld runs, and the kernel's rules are not what its files say: {}. Everything was "
+                    "put back. See `journalctl -u firewalld` and `nft list table inet firewalld`.".format(
+                        "; ".join(found)
+                    )
+                ]
+            )
+
+    def arm(self, want: Entry) -> None:
+        """Arm the rollback."""
+        seconds = int(self.params["rollback_seconds"])
+        seconds = seconds if seconds > 0 else ALONE_SECONDS
+        paths = [*sorted(own_files.paths(want["zone"]).values()), *LINKS, CARRIED]
+        commands = ["firewall-cmd --reload || systemctl restart " + UNIT]
+        if not theirs.flushes_all(self.root):
+            commands.append(own_files.tidy(want["zone"]))
+        boot: list[str] = []
+        if not self.running():
+            # It would be started all the same at that boot: systemd has the job already.
+            boot = ["systemctl --no-block stop " + UNIT]
+            commands = ["systemctl stop " + UNIT, "systemctl daemon-reload"]
+        if self.takes_ufw():
+            before = ufw.point(self.root)
+            # and what an older version had kept of an earlier take-over
+            kept = [before.path, *before.found().paths]
+            paths += [ufw.CONF, *(path[len(self.root) :] for path in kept)]
+        if not core.with_iptables(self.root):
+            commands += keep.save(self.run, keep.dump(self.run))
+        if self.takes_ufw():
+            commands.append(keep.opening())
+        try:
+            what = "the peers' firewall"
+            rollback.arm(self.run, NAME, seconds, paths, commands, boot=boot, what=what)
+        except (rollback.RollbackError, OSError) as exc:
+            raise core_error(
+                [
+                    "[PF-119] the timer that would put the firewall back could not be armed: "
+                    f"{exc}. Nothing was changed. "
+                    "Look at `systemctl status` on this node."
+                ]
+            ) from exc
+        self.armed = True
+
+    def go_back(self, cause: Exception) -> None:
+        """Put everything back at once instead of waiting for the timer; say what could not be."""
+        report = rollback.undone(self.run, NAME, "the change failed") if self.armed else None
+        left = (report or {}).get("faults", [])
+        if left:
+            text = "{} But this could not be put back: {}.".format(cause, "; ".join(left))
+            raise core_error([text]) from cause
+
+    def confirmed(self) -> Entry:
+        """Disarm the rollback over a connection that the new rules let in; one from before passes them by."""
+        words = way_in.session(os.environ, os.getppid())
+        if not self.check and rollback.proves_nothing(NAME, words):
+            raise core_error([rollback.OLDER])
+        return self.disarmed()
+
+    def disarmed(self) -> Entry:
+        """Disarm the rollback."""
+        word = "idle" if self.check else rollback.disarm(self.run, NAME)
+        keep.forget()
+        if word == "fired":
+            raise core_error(
+                [
+                    "[PF-120] nobody came back in time, so this node has put its firewall back as it was. "
+                    "Raise peer_firewall_rollback_seconds if it is only slow, and run again."
+                ]
+            )
+        return {"changed": word == "disarmed", "rollback": word}
+
+    def describe(self, want: Entry, wanted: dict[str, str]) -> Entry:
+        """Assemble what the role tells the manifest and the report."""
+        controllers = own_files.by_family(want["controllers"])
+        return {
+            "files": sorted(path for path, text in wanted.items() if text),
+            "ssh_ports": want["ssh_ports"],
+            "controllers": [one for family in sorted(controllers) for one in controllers[family]],
+            "default_zone": want["default_zone"],
+            "ports": want["ports"],
+            "ufw": self.takes_ufw() or ufw.taken(self.root),
+            "needs_package": False,
+            "armed": False,
+        }

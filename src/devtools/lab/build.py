@@ -1,0 +1,214 @@
+"""Images and repositories, stage by stage; each named by the digest of what it is made of."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from devtools.lab import digest, host, nccl, sources_list
+from devtools.lab.console import say, step
+from devtools.lab.errors import StepError
+from devtools.lab.locks import held
+from devtools.lab.paths import Paths
+from devtools.lab.podman import Podman
+
+# Deadlines in seconds; a first build takes a few minutes on two cores.
+STAGE_SECONDS = 1200.0
+LOCK_SECONDS = 3600.0
+# A stage's latest images: two branches in turn do not rebuild each other's.
+KEEP_IMAGES = 3
+PREFIX = "localhost/fullmesh-lab"
+LISTS = {
+    "el9": ["packages/el-build.list", "packages/el-purge.list"],
+    "ubuntu24.04": ["packages/ubuntu-build.list"],
+}
+
+
+def package_list(file: Path) -> list[str]:
+    """Return the package names of a list, without comments and empty lines."""
+    lines = (line.split("#")[0].strip() for line in file.read_text().splitlines())
+    return [line for line in lines if line]
+
+
+class Builder:
+    """Builds what is missing; a second run finds everything and builds nothing."""
+
+    def __init__(self, paths: Paths, podman: Podman, kind: str) -> None:
+        """*kind* is ``lookalike`` or ``registry``."""
+        self.paths, self.podman, self.kind = paths, podman, kind
+        self.codename = host.os_release(Path("/etc/os-release").read_text()).get(
+            "VERSION_CODENAME", "bookworm"
+        )
+        self.digests = self._digests()
+
+    def _digest(self, inputs: list[str], *words: str) -> str:
+        root = self.paths.sources
+        return digest.stage(root, [root / name for name in inputs], words)
+
+    def _digests(self) -> dict[str, str]:
+        """Return the digest of every stage; a stage's parents are part of it."""
+        base = self._digest(["packages/base.list"], "mmdebstrap minbase", self.codename)
+        builder = self._digest(["packages/builder.list", "repo/Containerfile"], base)
+        wheels = self._digest(["nccl-wheels.txt"], "device code zeroed")
+        repo = self._digest(
+            ["repo/mkrepo.sh", "repo/deb2rpm.py", "repo/el.list", "repo/ubuntu.list"],
+            builder,
+            wheels,
+        )
+        images = {
+            "el9": self._node_digest("el9", base, repo),
+            "ubuntu24.04": self._node_digest("ubuntu24.04", base, ""),
+        }
+        return {"base": base, "builder": builder, "nccl": wheels, "repo": repo, **images}
+
+    def _node_digest(self, stage: str, base: str, repo: str) -> str:
+        """Return a node image's digest; real images depend on neither base nor repositories."""
+        if self.kind == "registry":
+            return self._digest(["common", f"real/{stage}"], stage)
+        lists = LISTS[stage]
+        inputs = ["common", "lookalike/base.sh", f"lookalike/{stage}", *lists]
+        return self._digest(inputs, stage, base, repo)
+
+    def image(self, stage: str) -> str:
+        """Return the full image name of a stage."""
+        kind = f"{self.kind}-" if stage in ("el9", "ubuntu24.04") else ""
+        return f"{PREFIX}/{kind}{stage}:{self.digests[stage]}"
+
+    def folder(self, stage: str) -> Path:
+        """Return the folder of a stage whose result is files."""
+        return self.paths.cache / f"{stage}-{self.digests[stage]}"
+
+    def missing(self) -> list[str]:
+        """Return the stages whose result a node needs and that are not there."""
+        images = [s for s in ("el9", "ubuntu24.04") if not self.podman.has_image(self.image(s))]
+        return images + ([] if self.folder("repo").is_dir() else ["repo"])
+
+    def ensure(self) -> None:
+        """Build what is missing; only one lab command builds at a time."""
+        if not self.missing():
+            return
+        with held(self.paths.home / "locks" / "build", "the image build", LOCK_SECONDS):
+            if not self.missing():
+                return
+            say(f"building images and repositories ({self.kind}), once; cache: {self.paths.home}")
+            with ThreadPoolExecutor(2) as pool:
+                both(pool, self._base_and_builder, self._nccl)
+                both(pool, self._repo, lambda: self._node_image("ubuntu24.04"))
+            self._node_image("el9")
+            self._forget_old()
+
+    def _forget_old(self) -> None:
+        """Remove images that several later ones have replaced; those in use stay."""
+        listed = json.loads(self.podman.must("images", "--format", "json") or "[]")
+        by_stage: dict[str, list[tuple[int, str]]] = {}
+        for image in listed:
+            for name in image.get("Names") or []:
+                if name.startswith(f"{PREFIX}/"):
+                    by_stage.setdefault(name.split(":")[0], []).append((image["Created"], name))
+        current = {self.image(stage) for stage in self.digests}
+        for found in by_stage.values():
+            for _, name in sorted(found, reverse=True)[KEEP_IMAGES:]:
+                if name not in current:
+                    self.podman.run("rmi", name)
+
+    def _log(self, stage: str) -> Path:
+        return self.paths.logs / f"{stage}.log"
+
+    def _build_image(self, stage: str, file: str, *options: str) -> None:
+        """Run podman build; packages come through this host's network and apt sources."""
+        if self.podman.has_image(self.image(stage)):
+            return
+        source = self.paths.sources
+        argv = self.podman.argv("build", "--layers=false", "--network=host", "--pull=missing")
+        # crun would load a device filter and raise its memlock limit for it, which a restricted
+        # host's root may not do; a chroot asks for neither
+        argv.append("--isolation=chroot")
+        argv += [*options, "-t", self.image(stage), "-f", str(source / file), str(source)]
+        step(f"image {stage}", argv, self._log(stage), STAGE_SECONDS)
+
+    def _base_and_builder(self) -> None:
+        if not self.folder("repo").is_dir() or self.kind == "lookalike":
+            self._base()
+        if not self.folder("repo").is_dir():
+            self._build_image(
+                "builder", "repo/Containerfile", "--build-arg", f"BASE={self.image('base')}"
+            )
+
+    def _base(self) -> None:
+        """Bootstrap the common root from this host's own distribution and sources."""
+        if self.podman.has_image(self.image("base")):
+            return
+        sources = sources_list.read(Path("/etc/apt"), self.codename)
+        if not sources:
+            raise StepError(f"/etc/apt has no source for {self.codename} with the component main")
+        work = self.paths.cache / "base.work"
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        (work / "sources.list").write_text("\n".join(sources) + "\n")
+        tar = work / "base.tar"
+        packages = ",".join(package_list(self.paths.sources / "packages/base.list"))
+        argv = ["mmdebstrap", "--variant=minbase", "--mode=root", f"--include={packages}"]
+        argv += [self.codename, str(tar), str(work / "sources.list")]
+        step("bootstrap the base system", argv, self._log("base"), STAGE_SECONDS)
+        load = self.podman.argv("import", "--quiet", str(tar), self.image("base"))
+        step("import the base system", load, self._log("base-import"), STAGE_SECONDS)
+        shutil.rmtree(work, ignore_errors=True)
+
+    def _nccl(self) -> None:
+        """Fetch NVIDIA's wheels one after the other (300 MB each) and keep the slim libraries."""
+        target = self.folder("nccl")
+        if target.is_dir() or self.folder("repo").is_dir():
+            return
+        work = self.paths.cache / "nccl.work"
+        shutil.rmtree(work, ignore_errors=True)
+        for number, line in enumerate(package_list(self.paths.sources / "nccl-wheels.txt")):
+            wheels = work / "wheel"
+            wheels.mkdir(parents=True)
+            (work / "requirement.txt").write_text(line + "\n")
+            argv = [sys.executable, "-m", "pip", "download", "--no-deps", "--require-hashes"]
+            argv += ["--only-binary=:all:", "-d", str(wheels), "-r", str(work / "requirement.txt")]
+            step(f"fetch {line.split()[0]}", argv, self._log(f"nccl-{number}"), STAGE_SECONDS)
+            version = nccl.unpack(next(wheels.glob("*.whl")), work / "out")
+            say(f"NCCL {version}: device code zeroed")
+            shutil.rmtree(wheels)
+        os.replace(work / "out", target)
+
+    def _repo(self) -> None:
+        """Build and sign the repositories in a container of the builder image."""
+        target = self.folder("repo")
+        if target.is_dir():
+            return
+        work = self.paths.cache / "repo.work"
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        argv = self.podman.argv("run", "--rm", "--network=host", "--privileged")
+        argv += ["-v", f"{work}:/out", "-v", f"{self.paths.sources}/repo:/lab:ro"]
+        argv += ["-v", f"{self.folder('nccl')}:/in/nccl:ro", self.image("builder")]
+        step(
+            "signed repositories",
+            [*argv, "bash", "/lab/mkrepo.sh"],
+            self._log("repo"),
+            STAGE_SECONDS,
+        )
+        os.replace(work, target)
+
+    def _node_image(self, stage: str) -> None:
+        folder = "real" if self.kind == "registry" else "lookalike"
+        options = ["-v", f"{self.folder('repo')}:/srv/repo:ro"] if stage == "el9" else []
+        if self.kind == "lookalike":
+            options += ["--build-arg", f"BASE={self.image('base')}"]
+        self._build_image(stage, f"{folder}/{stage}/Containerfile", *options)
+
+
+def both(pool: ThreadPoolExecutor, *jobs: Callable[[], None]) -> None:
+    """Run two jobs at once; the first failure is raised after both have ended."""
+    futures = [pool.submit(job) for job in jobs]
+    for future in futures:
+        future.exception()
+    for future in futures:
+        future.result()

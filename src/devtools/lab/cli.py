@@ -1,0 +1,202 @@
+"""``fullmesh lab``: up, down, status, exec, build, packages."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+
+from devtools.lab import gpus as lab_gpus
+from devtools.lab import host, lifecycle, plan, source, state
+from devtools.lab.build import Builder
+from devtools.lab.console import out, say
+from devtools.lab.errors import LabError, StepError
+from devtools.lab.paths import Paths, find
+from devtools.lab.podman import Podman
+from devtools.lab.state import Lab, Store
+from devtools.lab.vm import cli as vm_cli
+from devtools.lab.vm import store as vm_store
+
+# Exit codes of the whole project: 0 fine, 1 something failed, 2 usage or environment.
+FAILED, USAGE = 1, 2
+Command = Callable[[argparse.Namespace], int]
+
+
+def guarded(command: Command) -> Command:
+    """Turn the lab's errors into a sentence on standard error and an exit code."""
+
+    def run(args: argparse.Namespace) -> int:
+        try:
+            return command(args)
+        except LabError as error:
+            say(str(error))
+            return USAGE
+        except StepError as error:
+            say(str(error))
+            return FAILED
+
+    return run
+
+
+def up(args: argparse.Namespace) -> int:
+    """Bring a lab up."""
+    wish = lifecycle.Wish(
+        name=plan.check_name(args.name),
+        count=None if args.nodes is None else plan.check_count(args.nodes),
+        families=None if args.families is None else plan.check_families(args.families),
+        ipv6=True if args.ipv6 else None,
+        outsider=args.outsider,
+        dhcp=True if args.dhcp else None,
+    )
+    lab = lifecycle.up(find(), wish)
+    say(lab.note)
+    return 0
+
+
+def down(args: argparse.Namespace) -> int:
+    """Take one lab or all of them down."""
+    paths = find()
+    names = state.names(paths) if args.all else [plan.check_name(args.name)]
+    for name in names:
+        lifecycle.down(paths, name)
+    if args.purge:
+        left = [*state.names(paths), *vm_store.names(paths)]
+        if left:
+            raise LabError(
+                "LB-115", f"--purge with labs still up: {', '.join(left)}", "Add --all to it."
+            )
+        lifecycle.purge(paths)
+    return 0
+
+
+def status(args: argparse.Namespace) -> int:
+    """Print one lab, or all of them."""
+    paths = find()
+    names = state.names(paths) if args.name is None else [plan.check_name(args.name)]
+    for name in names:
+        lifecycle.require(Store(paths, name))
+    states = lifecycle.open_podman(paths).containers() if names else {}
+    found = [lifecycle.status(paths, name, states) for name in names]
+    if args.json:
+        out(json.dumps(found if args.name is None else found[0], indent=2))
+        return 0
+    if not found:
+        out("no lab; bring one up with: fullmesh lab up")
+    for lab in found:
+        out(f"{lab['name']}  ({lab['image_source']})  inventory: {lab['inventory']}")
+        for node in lab["nodes"]:
+            running = "running" if node["running"] else "STOPPED"
+            words = f"{node['name']:<10} {running}  {node['management_address']:<13}"
+            out(f"  {words} {node['cluster_address']:<20} {node['os']}  {node['hostname']}")
+        out(f"  {lab['note']}")
+    return 0
+
+
+def running(paths: Paths, lab: Lab, node: plan.Node) -> Podman:
+    """Podman for a node that runs; LB-107 for one that does not."""
+    podman = lifecycle.open_podman(paths)
+    if podman.containers().get(node.container) != "running":
+        raise LabError(
+            "LB-107",
+            f"{node.name} of lab {lab.name!r} does not run",
+            f"Start it: fullmesh lab up --name {lab.name}",
+        )
+    return podman
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Run a command in a node and return its exit code."""
+    paths = find()
+    lab = lifecycle.require(Store(paths, plan.check_name(args.name)))
+    node = lifecycle.node_of(lab, args.node)
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise LabError(
+            "LB-116",
+            "no command given",
+            f"For example: fullmesh lab exec {node.name} -- ip address",
+        )
+    if args.command[0] != "--" and command[0].startswith("-"):
+        raise LabError(
+            "LB-116",
+            f"{command[0]} is an option, not a command",
+            f"Options go before the node: fullmesh lab exec --name {lab.name} {node.name} -- ip address",
+        )
+    return running(paths, lab, node).passthrough(node.container, command)
+
+
+def gpus(args: argparse.Namespace) -> int:
+    """Let a node seem to have GPUs."""
+    paths = find()
+    lab_gpus.check_play(args.play)
+    lab_gpus.check_lines(args.line)
+    lab = lifecycle.require(Store(paths, plan.check_name(args.name)))
+    node = lifecycle.node_of(lab, args.node)
+    podman = running(paths, lab, node)
+    lab_gpus.set_up(podman, paths, node.container, args.play, args.line)
+    return 0
+
+
+def build(_args: argparse.Namespace) -> int:
+    """Build images and repositories only."""
+    paths = find()
+    podman = lifecycle.open_podman(paths)
+    builder = Builder(paths, podman, source.decide(paths.home / "image-source.json").kind)
+    builder.ensure()
+    for stage in plan.IMAGES.values():
+        out(builder.image(stage))
+    out(str(builder.folder("repo")))
+    try:
+        out(str(lab_gpus.ensure(paths)))
+    except StepError as error:  # nodes do without: only `lab gpus` needs it, and says the same
+        say(str(error))
+    return 0
+
+
+def packages(_args: argparse.Namespace) -> int:
+    """Print the Debian packages that the lab needs on this machine."""
+    for name in host.PACKAGES:
+        out(name)
+    return 0
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``lab`` and its commands to the command line."""
+    lab = subparsers.add_parser("lab", help="containers that stand for nodes, on this machine")
+    commands = lab.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, command: Command, text: str) -> argparse.ArgumentParser:
+        parser = commands.add_parser(name, help=text, description=text)
+        parser.set_defaults(func=guarded(command))
+        return parser
+
+    one = add("up", up, "Bring a lab up; what exists already is kept.")
+    one.add_argument("--name", default=plan.DEFAULT_NAME)
+    one.add_argument(
+        "--nodes", type=int, help=f"1 to {plan.MAX_NODES}; default {plan.DEFAULT_NODES}"
+    )
+    one.add_argument("--families", help="el, ubuntu or el,ubuntu (default), in this order")
+    one.add_argument("--ipv6", action="store_true", help="plan IPv6 cluster addresses")
+    one.add_argument("--outsider", action="store_true", help="add a node that is no peer")
+    one.add_argument(
+        "--dhcp", action="store_true", help="one card a node, with a lease, for ssh too"
+    )
+    one = add("down", down, "Remove a lab; images and repositories stay.")
+    one.add_argument("--name", default=plan.DEFAULT_NAME)
+    one.add_argument("--all", action="store_true", help="every lab")
+    one.add_argument("--purge", action="store_true", help="remove images and repositories too")
+    one = add("status", status, "Say which labs there are and what runs.")
+    one.add_argument("--name")
+    one.add_argument("--json", action="store_true")
+    one = add("exec", execute, "Run a command in a node; its exit code is ours.")
+    one.add_argument("--name", default=plan.DEFAULT_NAME)
+    one.add_argument("node", metavar="NODE")
+    one.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD")
+    one = add("gpus", gpus, "Let a node seem to have GPUs: the real nvidia-smi over a stand-in.")
+    one.add_argument("--name", default=plan.DEFAULT_NAME)
+    one.add_argument("node", metavar="NODE")
+    one.add_argument("play", metavar="GPUS", help=", ".join([*lab_gpus.PLAYS, lab_gpus.NONE]))
+    one.add_argument("line", nargs="*", metavar="KEY=VALUE", help="what differs, like 3.ecc_lost=2")
+    add("build", build, "Build images and repositories only.")
+    add("packages", packages, "Print the packages that this machine needs.")
+    vm_cli.register(commands, guarded)

@@ -1,0 +1,302 @@
+"""GPUs that a lab's node seems to have: the real nvidia-smi over a STAND-IN for NVML, and files for the PCI bus.
+
+A container has no GPU. Here a node gets NVIDIA's own ``nvidia-smi`` (Debian's package, from its component non-free)
+above a stand-in for the library that it asks (``lab/gpu/nvml.c``, built against NVIDIA's public header), and what the
+kernel would show: devices on the PCI bus, the driver's folder in /proc, its version in /sys, files in /dev. What is
+played stands in ``/etc/lab-gpus`` of the node, a line each. Nothing can compute on it: CUDA is not there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from devtools.lab import digest, host, sources_list
+from devtools.lab.console import say, step
+from devtools.lab.errors import LabError, StepError
+from devtools.lab.locks import held
+from devtools.lab.paths import Paths
+from devtools.lab.podman import Podman
+
+COMPILER = {"gcc": "gcc", "libc6-dev": "gencat"}
+FETCH_SECONDS = 300.0
+BUILD_SECONDS = 60.0
+LOCK_SECONDS = 600.0
+NONE = "none"
+DRIVER, CUDA = "580.95.05", "13000"
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Model:
+    """A GPU's data sheet.
+
+    Attributes:
+        name: as nvidia-smi prints it.
+        device: PCI device id, of pci.ids.
+        memory: MiB, as nvidia-smi prints it.
+        architecture: NVML's number: 8 Ada, 9 Hopper.
+        watts: its limit.
+        generation: of its PCIe.
+        links: NVLinks.
+        link_mbps: MB/s of a link, one way.
+    """
+
+    name: str
+    device: str
+    memory: int
+    architecture: int
+    watts: int
+    generation: int
+    links: int = 0
+    link_mbps: int = 0
+
+
+H100 = Model("NVIDIA H100 80GB HBM3", "0x2330", 81559, 9, 700, 5, 18, 26562)
+H200 = Model("NVIDIA H200", "0x2335", 143771, 9, 700, 5, 18, 26562)
+L40S = Model("NVIDIA L40S", "0x26b9", 46068, 8, 350, 4)
+PLAYS: Mapping[str, tuple[Model, int]] = {
+    "h100x8": (H100, 8),
+    "h100x2": (H100, 2),
+    "h200x8": (H200, 8),
+    "l40sx2": (L40S, 2),
+}
+# PCI buses of an HGX baseboard, as they come on machines of several makers.
+BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df")
+# What a line of the play can say of all (the first), and of one GPU (`3.KEY`) or each (`*.KEY`).
+WHOLE = ("driver", "cuda", "gpus", "pci", "error", "nvml")
+EACH = (
+    *("name", "uuid", "serial", "vbios", "brand", "architecture", "bus", "device"),
+    *("persistence", "compute_mode", "performance", "power", "power_limit", "temperature", "busy"),
+    *("width", "width_most", "generation", "generation_most", "memory", "memory_used"),
+    *("ecc", "ecc_mended", "ecc_lost", "ecc_mended_ever", "ecc_lost_ever"),
+    *("remapped", "remap_pending", "remap_failed", "mig", "fabric", "throttle", "throttle_known"),
+    *("links", "links_down", "link_speed", "lost"),
+)
+LINE = re.compile(r"(?P<key>(?:(?P<gpu>\d+|\*)\.)?(?P<word>[a-z_]+))=(?P<value>[^\n]{1,150})")
+
+# $1: PCI device id, $2: the driver's version, $3: how many GPUs it shows, the others: addresses on the bus. What an
+# earlier play left goes first; without arguments nothing comes after it.
+INSTALL = """\
+set -eu
+for place in /sys/module /sys/bus/pci/devices /proc/driver /run/lab-gpus/kept; do
+    while umount "$place" 2>/dev/null; do :; done
+done
+rm -rf --one-file-system /run/lab-gpus /dev/nvidia[0-9]* /dev/nvidiactl
+[ "$#" -gt 0 ] || { rm -f /usr/bin/nvidia-smi /usr/lib*/libnvidia-ml.so.1 /usr/lib/*/libnvidia-ml.so.1; exit 0; }
+device=$1 driver=$2 shown=$3
+shift 3
+mkdir -p /run/lab-gpus/pci /run/lab-gpus/kept /run/lab-gpus/module/nvidia /run/lab-gpus/driver/nvidia/gpus
+mkdir -p /run/lab-gpus/drivers/nvidia
+mount --bind /sys/module /run/lab-gpus/kept
+for one in /sys/module/*; do ln -s "/run/lab-gpus/kept/${one##*/}" "/run/lab-gpus/module/${one##*/}"; done
+echo "$driver" > /run/lab-gpus/module/nvidia/version
+echo "NVRM version: NVIDIA UNIX x86_64 Kernel Module  $driver (stand-in)" > /run/lab-gpus/driver/nvidia/version
+number=0
+for bus in "$@"; do
+    here=/run/lab-gpus/pci/$bus
+    mkdir -p "$here"
+    echo 0x10de > "$here/vendor"; echo 0x030200 > "$here/class"; echo "$device" > "$here/device"
+    ln -s /run/lab-gpus/drivers/nvidia "$here/driver"
+    number=$((number + 1))
+    [ "$number" -le "$shown" ] || continue
+    mkdir "/run/lab-gpus/driver/nvidia/gpus/$bus"
+    : > "/dev/nvidia$((number - 1))"
+done
+: > /dev/nvidiactl
+mount --bind /run/lab-gpus/pci /sys/bus/pci/devices
+mount --bind /run/lab-gpus/module /sys/module
+mount --bind /run/lab-gpus/driver /proc/driver
+ldconfig
+"""
+
+
+def check_play(name: str) -> str:
+    """Return the name of a play; LB-118 for another one."""
+    if name != NONE and name not in PLAYS:
+        raise LabError(
+            "LB-118", f"no GPUs are called {name!r}", f"Known: {', '.join([*PLAYS, NONE])}."
+        )
+    return name
+
+
+def check_lines(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a play; LB-119 for those that the stand-in does not know, all at once."""
+    wrong = []
+    for line in lines:
+        found = LINE.fullmatch(line)
+        if not found or found["word"] not in (EACH if found["gpu"] else WHOLE):
+            wrong.append(line)
+    if wrong:
+        raise LabError(
+            "LB-119",
+            f"the stand-in for GPUs does not know {', '.join(map(repr, wrong))}",
+            f"Lines: {'|'.join(WHOLE)}=VALUE for the node, N.KEY=VALUE or *.KEY=VALUE for GPUs with the keys "
+            f"{', '.join(EACH)}.",
+        )
+    return list(lines)
+
+
+def play(name: str, own: Sequence[str] = ()) -> list[str]:
+    """The lines that the stand-in reads, healthy GPUs first and *own* after them: the last line of a key counts."""
+    model, count = PLAYS[name]
+    lines = [f"driver={DRIVER}", f"cuda={CUDA}", f"gpus={count}", f"pci={count}"]
+    healthy = {
+        "name": model.name,
+        "device": model.device,
+        "brand": 2,
+        "architecture": model.architecture,
+        "memory": model.memory * MIB,
+        "persistence": 1,
+        "compute_mode": 0,
+        "performance": 0,
+        "power": 70_000,
+        "power_limit": model.watts * 1000,
+        "temperature": 31,
+        "busy": 0,
+        "width": 16,
+        "width_most": 16,
+        "generation": model.generation,
+        "generation_most": model.generation,
+        **dict.fromkeys(("ecc_mended", "ecc_lost", "ecc_mended_ever", "ecc_lost_ever"), 0),
+        **dict.fromkeys(("remapped", "remap_pending", "remap_failed", "mig"), 0),
+        "ecc": 1,
+        "throttle": 1,
+        "throttle_known": 0x1FF,
+    }
+    if model.links:
+        healthy |= {"links": model.links, "links_down": 0, "link_speed": model.link_mbps}
+        healthy["fabric"] = 3
+    lines += [f"*.{key}={value}" for key, value in healthy.items()]
+    for at in range(count):
+        lines += [
+            f"{at}.bus=0000:{BUSES[at]}:00.0",
+            f"{at}.uuid=GPU-5ba0d1e4-0000-4000-8000-{at:012d}",
+        ]
+    return [*lines, *check_lines(own)]
+
+
+def value(lines: Sequence[str], key: str) -> str:
+    """What the last line of a key says."""
+    return next(line.partition("=")[2] for line in reversed(lines) if line.startswith(f"{key}="))
+
+
+def folder(paths: Paths) -> Path:
+    """Where nvidia-smi and the stand-in lie once they are built."""
+    inputs = [paths.sources / "gpu"]
+    return paths.cache / f"gpu-{digest.stage(paths.sources, inputs)}"
+
+
+def ensure(paths: Paths) -> Path:
+    """Fetch nvidia-smi and the header, build the stand-in, and try one above the other; once."""
+    target = folder(paths)
+    if target.is_dir():
+        return target
+    with held(paths.home / "locks" / "gpu", "the stand-in for GPUs", LOCK_SECONDS):
+        if target.is_dir():
+            return target
+        host.ensure_packages(paths, COMPILER)
+        work = paths.cache / "gpu.work"
+        shutil.rmtree(work, ignore_errors=True)
+        (work / "out").mkdir(parents=True)
+        _fetch_smi(paths, work)
+        _fetch_header(paths, work)
+        _build(paths, work)
+        _try(paths, work / "out")
+        os.replace(work / "out", target)
+        shutil.rmtree(work)
+    return target
+
+
+def _fetch_smi(paths: Paths, work: Path) -> None:
+    """Debian's package of nvidia-smi, which apt checks; apt's own files on this machine are not touched."""
+    release = host.os_release(Path("/etc/os-release").read_text())
+    sources = sources_list.read(Path("/etc/apt"), release.get("VERSION_CODENAME", ""))
+    if not sources:
+        raise StepError("/etc/apt has no source for this release with the component main")
+    for name in ("lists/partial", "archives/partial"):
+        (work / name).mkdir(parents=True)
+    entries = [re.sub(r"(\s)main\b.*", r"\1non-free", line) for line in sources]
+    (work / "sources.list").write_text("\n".join(entries) + "\n")
+    apt = f"apt-get -q -o Dir::Etc::sourcelist={work}/sources.list -o Dir::Etc::sourceparts=- "
+    apt += f"-o Dir::State::lists={work}/lists -o Dir::Cache={work} -o APT::Sandbox::User=root"
+    script = f"cd {work} && {apt} update && {apt} download nvidia-smi && dpkg-deb -x nvidia-smi_*.deb deb"
+    script += f" && install -m 0755 deb/usr/lib/nvidia/current/nvidia-smi {work}/out/nvidia-smi"
+    step("fetch nvidia-smi", ["sh", "-ec", script], paths.logs / "gpu-smi.log", FETCH_SECONDS)
+
+
+def _fetch_header(paths: Paths, work: Path) -> None:
+    """NVIDIA's public header of NVML out of its wheel."""
+    argv = [sys.executable, "-m", "pip", "download", "--no-deps", "--require-hashes"]
+    argv += [
+        "--only-binary=:all:",
+        "-d",
+        str(work),
+        "-r",
+        str(paths.sources / "gpu/nvml-wheel.txt"),
+    ]
+    step("fetch NVML's header", argv, paths.logs / "gpu-header.log", FETCH_SECONDS)
+    shutil.unpack_archive(next(work.glob("*.whl")), work / "wheel", "zip")
+
+
+def _build(paths: Paths, work: Path) -> None:
+    include = next(work.glob("wheel/**/nvml.h")).parent
+    source = paths.sources / "gpu"
+    script = f"sh {source}/stubs.sh {include}/nvml.h {work}/out/nvidia-smi > {work}/stubs.c && "
+    script += "gcc -O2 -Wall -Wextra -Werror -shared -fPIC -Wl,-soname,libnvidia-ml.so.1 "
+    script += f"-I {include} -o {work}/out/libnvidia-ml.so.1 {source}/nvml.c {work}/stubs.c"
+    step(
+        "build the stand-in for NVML", ["sh", "-ec", script], paths.logs / "gpu.log", BUILD_SECONDS
+    )
+
+
+def _try(paths: Paths, built: Path) -> None:
+    """A later nvidia-smi may want more than the stand-in has: that is said here, not in a test."""
+    (built / "try").write_text("\n".join(play("h100x2")) + "\n")
+    env = ["env", f"LAB_GPUS={built}/try", f"LD_LIBRARY_PATH={built}"]
+    script = 'test "$("$@" -q -x | grep -c "<product_name>NVIDIA H100 80GB HBM3<")" = 2'
+    argv = [*env, "sh", "-ec", script, "sh", str(built / "nvidia-smi")]
+    step("try nvidia-smi over the stand-in", argv, paths.logs / "gpu.log", BUILD_SECONDS)
+    (built / "try").unlink()
+
+
+def install(podman: Podman, paths: Paths, container: str, lines: Sequence[str]) -> None:
+    """Let a running node have the GPUs that *lines* play."""
+    built = ensure(paths)
+    podman.must("exec", "-i", container, "sh", "-c", INSTALL, "sh")
+    where = podman.must(
+        "exec", container, "sh", "-c", "ls -d /usr/lib/x86_64-linux-gnu /usr/lib64 | head -n 1"
+    )
+    podman.must("cp", str(built / "nvidia-smi"), f"{container}:/usr/bin/nvidia-smi")
+    library = f"{where.strip()}/libnvidia-ml.so.1"
+    podman.must("cp", str(built / "libnvidia-ml.so.1"), f"{container}:{library}")
+    podman.must(
+        "exec", "-i", container, "sh", "-c", "cat > /etc/lab-gpus", stdin="\n".join(lines) + "\n"
+    )
+    buses = [value(lines, f"{at}.bus") for at in range(int(value(lines, "pci")))]
+    facts = [value(lines, key) for key in ("*.device", "driver", "gpus")]
+    podman.must("exec", "-i", container, "sh", "-c", INSTALL, "sh", *facts, *buses)
+
+
+def remove(podman: Podman, container: str) -> None:
+    """Take them away."""
+    podman.must("exec", container, "sh", "-c", INSTALL, "sh")
+
+
+def set_up(podman: Podman, paths: Paths, container: str, name: str, own: Sequence[str]) -> None:
+    """Let a running node have the GPUs of a play, changed by *own* lines; with ``none`` it has none."""
+    if check_play(name) == NONE:
+        remove(podman, container)
+        return
+    lines = play(name, own)
+    install(podman, paths, container, lines)
+    said = podman.run("exec", container, "nvidia-smi", "-L")
+    words = (said.stdout or said.stderr).strip().splitlines()
+    say(
+        f"{container}: STAND-IN GPUs, nvidia-smi says: {words[0] if words else 'nothing'} ({len(words)} lines)"
+    )

@@ -1,0 +1,89 @@
+"""The lab's inventory: a YAML text out of the plan, no library needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from devtools.lab.plan import CLUSTER_INTERFACE, Node
+
+HEAD = """\
+# Written by `fullmesh lab up`; the next one writes it again. Settings belong into group_vars.
+"""
+
+
+def quoted(value: str) -> str:
+    """Return *value* as a YAML double-quoted text (JSON's quoting is a part of YAML)."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def host_lines(node: Node, gateway: str = "") -> list[str]:
+    """Return the lines of one host; *gateway* where the only card carries our ssh as well.
+
+    An outsider has no variables of the project: it only stands on the cluster network.
+    """
+    lines = [f"        {node.name}:", f"          ansible_host: {quoted(node.management_address)}"]
+    if node.outsider:
+        return [*lines, f"          lab_cluster_address: {quoted(node.cluster_address)}"]
+    if gateway:
+        link = f"interface: {CLUSTER_INTERFACE}, addresses: [{quoted(node.cluster_address)}]"
+        lines.append("          fullmesh_links:")
+        lines.append(f"            - {{{link}, gateway: {quoted(gateway)}}}")
+        return lines
+    return [
+        *lines,
+        f"          fullmesh_address: {quoted(node.cluster_address)}",
+        f"          fullmesh_interface: {CLUSTER_INTERFACE}",
+    ]
+
+
+def ssh_options(known_hosts: Path) -> list[str]:
+    """Return ssh's options: only the recorded host keys are accepted, and no other identity tried."""
+    return [
+        f"-o UserKnownHostsFile={known_hosts}",
+        "-o StrictHostKeyChecking=yes",
+        "-o IdentitiesOnly=yes",
+    ]
+
+
+def render(  # noqa: PLR0913 (one text out of six values)
+    nodes: Sequence[Node],
+    controller: str,
+    key: Path,
+    known_hosts: Path,
+    note: str = "",
+    *,
+    gateway: str = "",
+) -> str:
+    """Return the text of hosts.yml.
+
+    *controller* is this host's address on the management network, *note* what the report says of the nodes,
+    *gateway* the router of a lab with DHCP: there ssh comes from the controller's address behind it.
+    """
+    options = ssh_options(known_hosts) + ([f"-b {controller}"] if gateway else [])
+    peers = [line for node in nodes if not node.outsider for line in host_lines(node, gateway)]
+    others = [line for node in nodes if node.outsider for line in host_lines(node)]
+    lines = [
+        "all:",
+        "  vars:",
+        "    ansible_user: root",
+        f"    ansible_ssh_private_key_file: {quoted(str(key))}",
+        "    ansible_ssh_common_args: >-",
+        *(f"      {option}" for option in options),
+        f"    fullmesh_controllers: [{quoted(controller)}]",
+        *([f"    verify_cluster_note: {quoted(note)}"] if note else []),
+        "  children:",
+        "    torch_nodes:",
+        "      hosts:",
+        *peers,
+    ]
+    if others:
+        lines += ["    outsiders:", "      hosts:", *others]
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def known_hosts_line(address: str, public_key: str) -> str:
+    """Return a known_hosts line out of the text of ssh_host_ed25519_key.pub."""
+    kind, key = public_key.split()[:2]
+    return f"{address} {kind} {key}"

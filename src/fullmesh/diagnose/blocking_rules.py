@@ -1,0 +1,159 @@
+"""Shut links, and the rule of one of their two nodes that stops their packets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fullmesh.diagnose import packet_filter
+from fullmesh.diagnose.model import Look
+from fullmesh.diagnose.packet_filter import ACCEPT, Stop, answer, tcp
+from fullmesh.netfilter.evaluator import Packet
+from fullmesh.observed.ports import KERNEL_RANGE
+from fullmesh.verify.blocked import (
+    FIREWALLED,
+    Blocked,
+    blocked_pairs,
+    merged,
+)
+from fullmesh.verify.model import in_words
+
+PORTS_TRIED = 6  # shut ports of a link that are sent through the rules on paper
+
+
+@dataclass(frozen=True)
+class BlockingRule:
+    """Links that are shut by one rule, or in one way when no rule is known.
+
+    Attributes:
+        group: the links whose first packet is stopped; the finding's direction.
+        node: who stops them.
+        stop: the rule; an accepting one when none of the two nodes' rules does it.
+        packet: that was stopped.
+        answers: links the other way round whose answers the same rule stops.
+    """
+
+    group: tuple[Blocked, ...]
+    node: str
+    stop: Stop
+    packet: Packet
+    answers: tuple[Blocked, ...] = ()
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Which links."""
+        return tuple((b.source, b.target) for b in (*self.group, *self.answers))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Which kinds of listeners."""
+        return tuple(sorted({k for b in (*self.group, *self.answers) for k in b.kinds}))
+
+    @property
+    def port(self) -> int:
+        """The port of a listener that could not be reached."""
+        return self.packet.sport or self.packet.dport
+
+
+def shut_ports(look: Look, block: Blocked) -> list[int]:
+    """The ports of a link that are shut in this way."""
+    return [
+        r["port"]
+        for r in look.records(block.source)
+        if r["node"] == block.target and r["verdict"] != "open" and r["kind"] != "outside"
+    ]
+
+
+def packets(look: Look, block: Blocked) -> list[tuple[str, Packet]]:
+    """The packets of connections that failed, at the nodes whose rules they meet, the likeliest first."""
+    source, target = look.address(block.source), look.address(block.target)
+    cards = {name: look.cluster_card(name) for name in (block.source, block.target)}
+    own = look.port_range(block.source) or KERNEL_RANGE
+    found: dict[str, list[tuple[str, Packet]]] = {
+        "target": [],
+        "leaving": [],
+        "back": [],
+        "source": [],
+    }
+    for port in shut_ports(look, block)[:PORTS_TRIED]:
+        to_target = tcp(source, target, port, cards[block.target])
+        found["target"].append((block.target, to_target))
+        leaving = tcp(source, target, port, cards[block.source], outgoing=True)
+        found["leaving"].append((block.source, leaving))
+        for back in {own.first, (own.first + own.last) // 2, own.last}:
+            found["back"].append((block.target, answer(to_target, back)))
+            found["source"].append((block.source, answer(leaving, back)))
+    first = block.place if block.place in found else "target"
+    return [one for key in (first, *(k for k in found if k != first)) for one in found[key]]
+
+
+def stop_of(look: Look, block: Blocked) -> BlockingRule:
+    """Who stops a link; an accepting rule when none of the two nodes' rules does."""
+    tried = packets(look, block)
+    if not block.place.startswith("on_the_way"):  # then the taps have seen that no node does it
+        for node, packet in tried:
+            stop = packet_filter.send(look.ruleset(node), packet)
+            if stop.verdict != ACCEPT:
+                return BlockingRule((block,), node, stop, packet)
+    packet = tried[0][1] if tried else tcp("", "", 0, "")
+    return BlockingRule((block,), block.culprit, Stop(ACCEPT), packet)
+
+
+def asked_in_vain(look: Look, block: Blocked, rule: BlockingRule) -> list[BlockingRule]:
+    """Where one rule stops the answers on a link, one of the other node may stop what is asked, on other ports."""
+    if not rule.stop.table or rule.packet.state == "new":
+        return []
+    for node, packet in packets(look, block):
+        if packet.state == "new" and node != rule.node:
+            stop = packet_filter.send(look.ruleset(node), packet)
+            if stop.verdict != ACCEPT and stop.table:
+                return [BlockingRule((block,), node, stop, packet)]
+    return []
+
+
+def blocking_rules(look: Look) -> list[BlockingRule]:
+    """All shut links, those of one rule together."""
+    shut = [b for b in blocked_pairs(look.seen) if b.verdict in FIREWALLED]
+    by_rule: dict[tuple[object, ...], list[BlockingRule]] = {}
+    found: list[BlockingRule] = []
+    unknown: list[Blocked] = []
+    for block in shut:
+        first = stop_of(look, block)
+        if not first.stop.table:
+            unknown.append(block)
+            continue
+        for rule in (first, *asked_in_vain(look, block, first)):
+            key = (rule.node, rule.stop.table, rule.stop.chain, rule.stop.handle)
+            by_rule.setdefault(key, []).append(rule)
+    for held in by_rule.values():
+        found.append(together(held))
+    for group in merged(unknown):
+        found.append(replace(stop_of(look, group[0]), group=tuple(group)))
+    return found
+
+
+def together(held: Sequence[BlockingRule]) -> BlockingRule:
+    """One rule of several links that one rule stops; answers that it stops as well come second."""
+    asked = [rule for rule in held if rule.packet.state == "new"]
+    first = (asked or held)[0]
+    group = tuple(rule.group[0] for rule in asked or held)
+    rest = tuple(rule.group[0] for rule in held if rule.group[0] not in group)
+    return replace(first, group=group, answers=rest)
+
+
+def direction(rule: BlockingRule) -> str:
+    """Who connects to whom."""
+    sources = sorted({b.source for b in rule.group})
+    targets = sorted({b.target for b in rule.group})
+    return f"{in_words(sources)} -> {in_words(targets)}"
+
+
+def others(rule: BlockingRule) -> str:
+    """The other ends."""
+    ends = {end for b in rule.group for end in (b.source, b.target)}
+    return in_words(sorted(ends - {rule.node}))
+
+
+def here(rule: BlockingRule, node: str) -> bool:
+    """Whether a node stops what comes in."""
+    return rule.node == node and not rule.packet.outgoing

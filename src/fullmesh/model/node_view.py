@@ -1,0 +1,72 @@
+"""A node's own view of the plan: its links with the interfaces that were found for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fullmesh.model import addresses, stacks
+from fullmesh.model.types import Plan, PlanLink, PlanNode
+
+
+def node_view(plan: Plan, host: str, observed: Mapping[str, Any]) -> PlanNode:
+    """The plan's entry of *host*, each link with the name of the interface that is really there.
+
+    A bond's members and a VLAN's parent have names, too, whatever the inventory chose them by; a bond or VLAN itself
+    need not be there yet.
+
+    Args:
+        plan: the cluster plan.
+        host: inventory name.
+        observed: ``ansible_facts['fullmesh']`` of node_facts; only ``interfaces`` is read.
+    """
+    node: PlanNode = json.loads(json.dumps(plan["nodes"][host]))
+    interfaces = observed.get("interfaces", [])
+    for link in node["links"]:
+        vlan, bond = link.get("vlan") or {}, link.get("bond") or {}
+        if vlan:
+            vlan["parent"] = found_card(vlan["parent"], interfaces) or vlan["parent"]
+            if not addresses.MAC.match(vlan["parent"]):
+                link["interface"] = link["interface"] or stacks.derived_name(
+                    vlan["parent"], vlan["id"]
+                )
+        elif bond:
+            names = [found_card(one, interfaces) or one for one in bond["members"]]
+            if "primary" in bond:
+                bond["primary"] = names[bond["members"].index(bond["primary"])]
+            bond["members"] = names
+        else:
+            link["interface"] = found_interface(link, interfaces)
+    node["interface"] = node["links"][0]["interface"]
+    return node
+
+
+# Devices that borrow the hardware address of another one.
+BORROWERS = ("vlan", "bond", "bridge", "macvlan")
+
+
+def found_card(wanted: str, interfaces: Sequence[Mapping[str, Any]]) -> str:
+    """Name the interface that has the name or MAC *wanted*; "" for none."""
+    for interface in interfaces:
+        if addresses.MAC.match(wanted):
+            match = (
+                interface["mac"].lower() == wanted.lower()
+                and interface.get("kind", "") not in BORROWERS
+            )
+        else:
+            match = interface["name"] == wanted
+        if match:
+            return str(interface["name"])
+    return ""
+
+
+def found_interface(link: PlanLink, interfaces: Sequence[Mapping[str, Any]]) -> str:
+    """Name the interface that *link* means: by name, by MAC, else the one that has its address now; "" for none."""
+    if link["interface"] or link["mac"]:
+        return found_card(link["interface"] or link["mac"], interfaces)
+    for interface in interfaces:
+        held = {str(entry).split("/", 1)[0] for entry in interface["addresses"]}
+        if any(str(entry).split("/", 1)[0] in held for entry in link["addresses"]):
+            return str(interface["name"])
+    return ""

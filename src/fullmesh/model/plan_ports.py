@@ -1,0 +1,122 @@
+"""Ports of the cluster plan: the named ones, the data range and how wide it has to be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from fullmesh.model import auto, ports
+from fullmesh.model.faults import Fault
+from fullmesh.observed.ports import PortRange
+
+
+def whole(value: Any, *, lowest: int, highest: int) -> int:
+    text = str(value)
+    digits = text.isascii() and text.isdigit() and not isinstance(value, bool)
+    if not digits or not lowest <= int(text) <= highest:
+        raise ValueError(f"{text!r} is not a whole number between {lowest} and {highest}")
+    return int(text)
+
+
+def named_ports(common: Mapping[str, Any], faults: list[Fault]) -> dict[str, int]:
+    """The ports that have a name: master, rendezvous, and the site's other services."""
+    result: dict[str, int] = {}
+    wanted = {
+        "fullmesh_master_port": common["fullmesh_master_port"],
+        "fullmesh_rendezvous_port": common["fullmesh_rendezvous_port"],
+    }
+    services = common["fullmesh_service_ports"]
+    if isinstance(services, list):
+        wanted |= {f"fullmesh_service_ports[{at}]": port for at, port in enumerate(services)}
+    else:
+        faults.append(
+            Fault("PL-109", f"fullmesh_service_ports is {services!r}", "Give a list of ports")
+        )
+    for name, value in wanted.items():
+        try:
+            result[name] = ports.parse_port(value)
+        except ValueError as error:
+            faults.append(Fault("PL-109", f"{name}: {error}", "Choose a free port, such as 29500"))
+    for port, count in Counter(result.values()).items():
+        if count > 1:
+            names = ", ".join(name for name, value in result.items() if value == port)
+            faults.append(
+                Fault("PL-111", f"{names} are all {port}", "Give each service a port of its own")
+            )
+    return result
+
+
+def process_groups(common: Mapping[str, Any], faults: list[Fault]) -> int:
+    """The groups that a job makes; 0 with a fault."""
+    try:
+        return whole(common["fullmesh_process_groups"], lowest=1, highest=4096)
+    except ValueError as error:
+        faults.append(
+            Fault("PL-114", f"fullmesh_process_groups {error}", "Give the groups that a job makes")
+        )
+        return 0
+
+
+def data_range(
+    common: Mapping[str, Any], local_ranks: int, groups: int, faults: list[Fault], *, unknown: bool
+) -> PortRange | None:
+    """The range for at most *local_ranks* on a node, or for any machine there is where they are *unknown*."""
+    if not groups:
+        return None
+    written = common["fullmesh_data_ports"]
+    try:
+        if str(written) == "auto":
+            return (
+                widest(local_ranks, groups) if unknown else ports.default_range(local_ranks, groups)
+            )
+        chosen = ports.parse_range(written)
+    except ValueError as error:
+        code = "PL-113" if str(written) == "auto" else "PL-112"
+        faults.append(Fault(code, f"fullmesh_data_ports: {error}", "Use auto, or another range"))
+        return None
+    faults += too_few_ports(chosen, local_ranks, groups)
+    return chosen
+
+
+def widest(local_ranks: int, groups: int) -> PortRange:
+    """The range for the largest machine that still fits; the look at the nodes says whether that was enough.
+
+    Raises:
+        ValueError: not even *local_ranks* fit.
+    """
+    for most in (auto.MOST_GPUS, auto.MOST_GPUS // 2, auto.MOST_GPUS // 4):
+        if most > local_ranks:
+            try:
+                return ports.default_range(most, groups)
+            except ValueError:
+                continue
+    return ports.default_range(local_ranks, groups)
+
+
+def too_few_ports(data: PortRange, local_ranks: int, groups: int) -> list[Fault]:
+    """A fault where the ranks of a node need more ports than the range has."""
+    need = ports.smallest_size(local_ranks, groups)
+    if len(data) >= need:
+        return []
+    return [
+        Fault(
+            "PL-113",
+            f"fullmesh_data_ports {data} holds {len(data)} ports, {local_ranks} rank(s) on a node"
+            f" with {groups} process groups need {need}",
+            "Widen the range, use auto, or lower fullmesh_process_groups",
+        )
+    ]
+
+
+def check_overlap(named: Mapping[str, int], data: PortRange | None, faults: list[Fault]) -> None:
+    for name, port in named.items():
+        if data is not None and port in data:
+            # The kernel would hand the port to an outgoing connection sooner or later: EADDRINUSE at random.
+            faults.append(
+                Fault(
+                    "PL-110",
+                    f"{name} {port} lies inside the data range {data.first}-{data.last}",
+                    "Move one of the two",
+                )
+            )

@@ -1,0 +1,156 @@
+"""Which codes a test really sees: those that a test names, and whose sentence was made while the tests ran.
+
+``python tests/support/provoked.py`` runs the unit tests under coverage and names every code of which that is not true.
+
+A name in a comment or a docstring is none. A code in a table (a cause of a log, the word of a verdict) is made when
+the module is read, so its line says nothing; such a code only has to be named by a test. What only nodes can raise
+is named by what looks at the node: a molecule scenario, or a test on the lab.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from fullmesh import codes
+from fullmesh.settings import ROOT
+
+UNIT = "tests/unit"
+# What runs on nodes, in containers or virtual machines, and against a mock of EC2.
+NODES = (
+    "molecule",
+    "tests/e2e",
+    "tests/cuts",
+    "tests/faults",
+    "tests/vm",
+    "tests/ec2",
+    "tests/infra",
+    "tests/install",
+)
+DATA = ROOT / ".fullmesh/coverage"
+
+
+def docstrings(tree: ast.AST) -> set[int]:
+    """The ids of the constants that are docstrings."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+
+
+def texts(tree: ast.AST, doc: set[int]) -> Iterator[ast.Constant]:
+    """Every text in a part of a program but the docstrings."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in doc:
+            yield node
+
+
+def said(text: str) -> set[str]:
+    """The codes in a text."""
+    return {code for code in codes.CODE.findall(text) if code[:2] in codes.PREFIXES}
+
+
+def in_yaml(path: Path) -> set[str]:
+    """The codes in a file of Ansible's, without its comments."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return said("\n".join(line for line in lines if not line.lstrip().startswith("#")))
+
+
+def named(*tops: str) -> set[str]:
+    """The codes that programs and playbooks below *tops* name."""
+    found: set[str] = set()
+    for path in (one for top in tops for one in sorted((ROOT / top).rglob("*"))):
+        if path.suffix == ".py":
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            found |= {
+                code for one in texts(tree, docstrings(tree)) for code in said(str(one.value))
+            }
+        elif path.suffix in (".yml", ".j2", ".sh"):
+            found |= in_yaml(path)
+    return found
+
+
+def statements(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
+    """(line, codes) of each statement inside a function that names some."""
+    doc = docstrings(tree)
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for statement in ast.walk(function):
+            if isinstance(statement, ast.stmt) and statement is not function:
+                nested = {
+                    id(part)
+                    for inner in ast.iter_child_nodes(statement)
+                    if isinstance(inner, ast.stmt)
+                    for part in ast.walk(inner)
+                }
+                own = [one for one in texts(statement, doc) if id(one) not in nested]
+                found = {code for one in own for code in said(str(one.value))}
+                if found:
+                    yield statement.lineno, found
+
+
+def sites() -> dict[str, list[tuple[str, int]]]:
+    """Code -> the statements that say it, as (path, line)."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for path in (one for top in codes.SOURCES for one in sorted((ROOT / top).rglob("*.py"))):
+        if path.is_symlink() or any(parent.is_symlink() for parent in path.parents):
+            continue
+        for line, names in statements(ast.parse(path.read_text(encoding="utf-8"))):
+            for code in names:
+                found.setdefault(code, []).append((str(path.relative_to(ROOT)), line))
+    return found
+
+
+def executed(words: list[str]) -> dict[str, set[int]]:
+    """Run the unit tests under coverage: path -> the lines that ran."""
+    DATA.mkdir(parents=True, exist_ok=True)
+    for old in DATA.iterdir():
+        old.unlink()
+    env = {**os.environ, "COVERAGE_RCFILE": str(ROOT / "pyproject.toml")}
+    env["COVERAGE_FILE"] = str(DATA / "data")
+    coverage = [sys.executable, "-m", "coverage"]
+    # tests that fail here for want of time say nothing about codes: they are the part "unit"
+    subprocess.run([*coverage, "run", "-m", "pytest", *words, UNIT], cwd=ROOT, env=env, check=False)
+    subprocess.run([*coverage, "combine", "--quiet"], cwd=ROOT, env=env, check=True)
+    report = DATA / "lines.json"
+    json_report = [*coverage, "json", "--quiet", "-o", str(report)]
+    subprocess.run(json_report, cwd=ROOT, env=env, check=True)
+    files = json.loads(report.read_text())["files"]
+    return {path: set(about["executed_lines"]) for path, about in files.items()}
+
+
+def unseen(ran: dict[str, set[int]]) -> dict[str, str]:
+    """Code -> why no test sees it."""
+    places, by_unit, by_nodes = sites(), named(UNIT), named(*NODES)
+    found = {}
+    for code in codes.all_codes():
+        if code in by_nodes:
+            continue
+        if code not in by_unit:
+            found[code] = "no test names it"
+        elif code in places and not any(line in ran.get(path, ()) for path, line in places[code]):
+            where = ", ".join(f"{path}:{line}" for path, line in places[code])
+            found[code] = f"a unit test names it, and none runs {where}"
+    return found
+
+
+def main() -> int:
+    """Name what no test sees."""
+    found = unseen(executed(sys.argv[1:] or ["-q", "-n", "4"]))
+    for code, why in found.items():
+        sys.stdout.write(f"{code}: {why}\n")
+    count = len(codes.all_codes())
+    sys.stdout.write(f"{count - len(found)} of {count} codes are seen by a test\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
