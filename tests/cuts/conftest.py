@@ -102,6 +102,17 @@ class Node:
             (one["valid_life_time"] for one in card["addr_info"] if one.get("dynamic")), default=0
         )
 
+    def reboot(self) -> None:
+        """Power off and on; where podman's own restart of the node (always) came in between, once more on."""
+        done = self.podman.run("restart", "--time", "1", self.container, timeout=120)
+        words = done.stderr.strip()
+        for _ in range(3):
+            state = self.podman.run("inspect", "--format", "{{.State.Running}}", self.container)
+            if state.stdout.strip() == "true":
+                return
+            words = self.podman.run("start", self.container, timeout=60).stderr.strip() or words
+        pytest.fail(f"{self.name} does not start again: {words}")
+
     def log(self) -> str:
         """The transaction's log."""
         return self.run(f"cat {STORE}/log 2> /dev/null || true")

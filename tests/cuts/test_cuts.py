@@ -293,7 +293,7 @@ def test_rebooted_before_the_confirmation(lab: Lab, cut: MakeCut) -> None:
         play.until(r"TASK .*Let the node prove")
         play.kill()
         for node in lab.nodes:
-            node.podman.run("restart", "--time", "1", node.container, timeout=120)
+            node.reboot()
         for node in lab.nodes:
             wait_for(lambda node=node: "started again before" in node.log())  # type: ignore[misc]
 

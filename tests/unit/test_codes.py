@@ -37,13 +37,24 @@ def test_a_name_in_a_comment_or_a_docstring_is_none() -> None:
     assert list(provoked.statements(tree)) == [(5, {"PL-104"})]
 
 
-def test_a_code_whose_sentence_nobody_makes_is_not_seen() -> None:
-    code, (place, *_) = next(
-        (c, p) for c, p in provoked.sites().items() if len(p) == 1 and c in NAMED
+def test_a_code_whose_sentence_nobody_makes_is_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_unit, by_nodes = {"CL-101", "CL-102", "CL-103"}, {"CL-104"}
+    monkeypatch.setattr(codes, "all_codes", lambda: dict.fromkeys((*by_unit, *by_nodes, "CL-105")))
+    monkeypatch.setattr(
+        provoked, "named", lambda *tops: by_unit if tops == ("tests/unit",) else by_nodes
     )
-    ran = {path: {line} for places in provoked.sites().values() for path, line in places}
-    assert code in provoked.unseen({}) or code in provoked.named(*provoked.NODES)
-    assert code not in provoked.unseen({**ran, place[0]: {place[1]}})
+    places = {
+        "CL-101": [("a.py", 7)],
+        "CL-102": [("a.py", 8), ("b.py", 9)],
+        "CL-104": [("a.py", 1)],
+    }
+    monkeypatch.setattr(provoked, "sites", lambda: places)
+    # CL-103 stands in a table
+    found = provoked.unseen({"a.py": {3}, "b.py": {9}})
+    assert found == {
+        "CL-101": "a unit test names it, and none runs a.py:7",
+        "CL-105": "no test names it",
+    }
 
 
 def test_the_page_is_up_to_date() -> None:

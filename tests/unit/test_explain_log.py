@@ -1223,6 +1223,7 @@ def lots(size: int) -> Iterator[str]:
         )
 
 
+@pytest.mark.rest
 def test_memory_is_bounded_whatever_the_size() -> None:
     tally = judge.Tally(Options())
     for block in reader.blocks(lots(1_000_000)):

@@ -21,7 +21,16 @@ from devtools.lab.paths import Paths, find
 from devtools.lab.podman import Podman
 from devtools.lab.state import Store
 
-NAMES = ("dpkg-dev", "meson", "ninja-build", "gcc", "libc6-dev", "pkg-config", "gettext")
+NAMES = (
+    "dpkg-dev",
+    "meson",
+    "ninja-build",
+    "gcc",
+    "libc6-dev",
+    "pkg-config",
+    "gettext",
+    "xsltproc",
+)
 LIBRARIES = ("glib2.0", "udev", "systemd", "ndp", "dbus-1")
 # A library's package brings no program by which its presence would show: apt is asked about all of them.
 PACKAGES = {
