@@ -4,7 +4,7 @@ CI's selection is what a landing waits for: linters, unit tests, every role on b
 cut per mechanism, one fault per family of rules. Whole parts are left to ``--all`` here (``rest``), single tests by
 the marker ``rest``.
 
-A runner of our own, since parts side by side are what makes 38 minutes of an hour: tox has no deadline for an
+A runner of our own, since parts side by side are what makes forty minutes of an hour: tox has no deadline for an
 environment, and nox runs sessions side by side only since 2026.08.17, as an experiment, with a session's output when it
 ends (wntrblm/nox#1131): half an hour of silence, and a hung one is never ended.
 """

@@ -1031,6 +1031,45 @@ def test_a_client_that_gets_no_lease_on_the_way_back_goes_on_asking(
     assert log.read_text().splitlines() == calls
 
 
+@pytest.mark.parametrize("name", ["networkd", "netplan"])
+@pytest.mark.parametrize(
+    ("seen", "calls"),
+    [
+        (("configured", "ADDRESS=10.0.0.5"), []),
+        # got, and never set
+        (
+            ("configuring", "ADDRESS=10.0.0.5"),
+            ["sleep 0.5"] * 10 + ["systemctl restart systemd-networkd.service"],
+        ),
+        (("configuring", ""), ["sleep 0.5"] * 3),  # a server that is silent
+    ],
+)
+def test_a_lease_that_networkd_got_and_does_not_use_is_not_left_to_run_out(
+    tmp_path: Path, name: str, seen: tuple[str, str], calls: list[str]
+) -> None:
+    there = {"up": True, "mtu": 1500, "master": "", "addresses": [], "leases": ["10.0.0.5/24"]}
+    before = {"links": {"eth1": there}, "routes": []}
+    *_, step = backends.backend(name).restore(["eth1"], before)
+    state, lease = seen
+    for path, line in (
+        ("sys/eth1/ifindex", "7"),
+        ("netif/links/7", f"ADMIN_STATE={state}"),
+        ("netif/leases/7", lease),
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(line and line + "\n")
+    for tool in ("sleep", "systemctl"):
+        (tmp_path / tool).write_text(f'#!/bin/sh\necho {tool} "$@" >> "{tmp_path}/log"\n')
+        (tmp_path / tool).chmod(0o755)
+    (tmp_path / "log").touch()
+    script = step[2].replace("/sys/class/net", f"{tmp_path}/sys")
+    argv = [*step[:2], script.replace("/run/systemd/netif", f"{tmp_path}/netif"), *step[3:]]
+    subprocess.run(argv, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True)
+    assert (tmp_path / "log").read_text().splitlines() == calls
+    without = {"links": {"eth1": {**there, "leases": []}}, "routes": []}
+    assert step not in backends.backend(name).restore(["eth1"], without)
+
+
 def test_ifupdown_stops_a_dhcp_client_that_the_new_file_no_longer_knows() -> None:
     before = snapshot("ifupdown", [link(interface="eth1")], **{"cat /run/dhclient.*": (0, "7\n")})
     lines = flat(ifupdown.apply([link()], before))

@@ -7,6 +7,7 @@ down (Azure/azhpc-diagnostics issue 73) and of a GB200 (NVIDIA/k8s-test-infra is
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ OPTIONS: dict[str, Any] = {
     "nvidia_driver_packages": [],
     "nvidia_driver_persistence": True,
     "nvidia_driver_key_enrolled": False,
+    "nvidia_driver_hold": True,
 }
 UBUNTU, EL9, EL10 = "Ubuntu_24", "RedHat_9", "RedHat_10"
 
@@ -378,6 +380,30 @@ def test_the_fabric_manager_runs_where_there_are_switches(
     assert ("nvidia-fabricmanager.service" in found["services"]) is wanted
     assert found["fabric_packages"] == (["nvidia-fabricmanager-580"] if wanted else [])
     assert "nvidia-persistenced.service" in found["services"]
+
+
+def test_unattended_upgrades_leave_the_driver_alone_and_the_kernel_of_its_modules() -> None:
+    """unattended-upgrades matches each name of the list from a package's beginning (its README)."""
+    packages = [
+        *(
+            "nvidia-driver-580-server-open",
+            "libnvidia-compute-580-server",
+            "nvidia-fabricmanager-580",
+        ),
+        "linux-modules-nvidia-580-server-open-generic",
+    ]
+    kernel = ["linux-image-generic", "linux-generic", "linux-modules-6.8.0-50-generic"]
+    ready = planned()["hold"]
+    built = planned(nvidia_driver_kind="dkms")["hold"]
+
+    def kept(hold: list[str], name: str) -> bool:
+        return any(re.match(one, name) for one in hold)
+
+    assert all(kept(ready, name) for name in (*packages, *kernel))
+    assert all(kept(built, name) for name in packages)
+    assert not any(kept(built, name) for name in kernel)
+    assert not any(kept(hold, "openssl") for hold in (ready, built))
+    assert planned(nvidia_driver_hold=False)["hold"] == planned(EL9)["hold"] == []
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..netfilter.ruleset import Rule, Ruleset
+    from .types import Blocker, Question
 
     Entry = dict[str, Any]
     Key = tuple[str, str, str]
@@ -81,7 +82,7 @@ def senders_to_try(peers: list[str], cuts: list[int]) -> list[str]:
 # --- the answer ---------------------------------------------------------------------------------
 
 
-def packets(want: Entry, family: str, cuts: dict[str, list[int]]) -> list[Packet]:
+def packets(want: Question, family: str, cuts: dict[str, list[int]]) -> list[Packet]:
     """Make the first packets that peers may send to this node.
 
     *want*: peers ({"4": [...], "6": [...]}), ports (``29500/tcp``), own ({"4": address}), interface.
@@ -96,12 +97,12 @@ def packets(want: Entry, family: str, cuts: dict[str, list[int]]) -> list[Packet
     return found
 
 
-def findings(ruleset: Ruleset, want: Entry) -> list[Entry]:
+def findings(ruleset: Ruleset, want: Question) -> list[Blocker]:
     """Say which rules keep peers from the ports of the plan: one entry a rule, with an example.
 
     Each has table, chain, hook, handle, line, word (``drop``, ``divert``), sure, port, sender, and family.
     """
-    found: dict[Any, Entry] = {}
+    found: dict[Any, Blocker] = {}
     for family in sorted(FAMILIES):
         reach = [key for key in ruleset["chains"] if key[0] in FAMILIES[family]]
         cuts = spans_of(ruleset, reach)
@@ -128,7 +129,7 @@ def stops(ruleset: Ruleset, packet: Packet) -> Iterator[tuple[Key, Key, Rule, tu
 
 
 def note(
-    found: dict[Any, Entry],
+    found: dict[Any, Blocker],
     where: tuple[str | None, Key, Rule],
     verdict: tuple[str, bool],
     packet: Packet,

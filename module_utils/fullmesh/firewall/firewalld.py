@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from .types import Want
+
     Entry = dict[str, Any]
     Runner = Callable[[list[str]], tuple[int, str]]
 
@@ -187,7 +189,7 @@ def jumps(table: list[Entry], chain: str) -> list[tuple[str, str]]:
     return found
 
 
-def runtime_faults(run: Runner, root: str, want: Entry) -> list[str]:
+def runtime_faults(run: Runner, root: str, want: Want) -> list[str]:
     """Compare the kernel's rules with our files, whatever backend firewalld uses."""
     found = []
     spoken = [*want["peers"], *want["controllers"]]
@@ -199,7 +201,7 @@ def runtime_faults(run: Runner, root: str, want: Entry) -> list[str]:
 
 
 def kernel_faults(
-    table: list[Entry], want: Entry, families: tuple[str, ...] = ("4", "6")
+    table: list[Entry], want: Want, families: tuple[str, ...] = ("4", "6")
 ) -> list[str]:
     """Compare the kernel's rules with our files: every difference in one sentence."""
     if not table:
@@ -261,7 +263,7 @@ def policy_rules(table: list[Entry], name: str, step: str) -> list[list[Entry]]:
     return rules or chain_rules(table, f"filter_IN_{name}_{step}")
 
 
-def ufw_faults(table: list[Entry], want: Entry, families: tuple[str, ...]) -> list[str]:
+def ufw_faults(table: list[Entry], want: Want, families: tuple[str, ...]) -> list[str]:
     """Say whether rules that we carried over from ufw are missing."""
     wanted = sum(want["ufw_policy"].count(f'<rule family="ipv{one}"') for one in families)
     seen = len(policy_rules(table, want["zone"] + "-ufw", "post"))
@@ -276,7 +278,7 @@ def dispatched(table: list[Entry], name: str, zone: str) -> bool:
     )
 
 
-def port_faults(table: list[Entry], want: Entry, families: list[str]) -> list[str]:
+def port_faults(table: list[Entry], want: Want, families: list[str]) -> list[str]:
     """Compare the ports that the peers' policy accepts with those it shall accept, no more and no less."""
     seen, found = opened(table, want["zone"] + "-job"), []
     for family in families:

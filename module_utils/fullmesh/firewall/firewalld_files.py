@@ -12,6 +12,8 @@ from xml.sax.saxutils import quoteattr
 if TYPE_CHECKING:
     from typing import Any
 
+    from .types import Want
+
     Entry = dict[str, Any]
 
 ETC = "/etc/firewalld"
@@ -122,7 +124,7 @@ def paths(zone: str) -> dict[str, str]:
     return found
 
 
-def files(want: Entry) -> dict[str, str]:
+def files(want: Want) -> dict[str, str]:
     """Render every file; empty content means that it shall not exist.
 
     *want*: zone, mode, peers, controllers, ports, ssh_ports, own_service, ufw_policy.
@@ -150,7 +152,7 @@ def files(want: Entry) -> dict[str, str]:
     return result
 
 
-def job_ports(want: Entry) -> list[str]:
+def job_ports(want: Want) -> list[str]:
     """List what the peers' policy opens: ssh and the plan's ports; empty where it opens everything."""
     if want["mode"] == "peers_trusted":
         return []

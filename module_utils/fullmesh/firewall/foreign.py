@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..netfilter.ruleset import Rule, Ruleset
+    from .types import Asked, FoundBlocker, Note, OwnLink, Question, Senders
 
     Entry = dict[str, Any]
     Runner = Callable[[list[str]], tuple[int, str]]
@@ -28,21 +29,27 @@ FAMILIES = (("ip", "iptables", "ip_tables_names"), ("ip6", "ip6tables", "ip6_tab
 VERBS = {"drop": "drops", "divert": "leads elsewhere"}
 
 
-def own_links(run: Runner, peers: list[str]) -> list[Entry]:
+def own_links(run: Runner, peers: list[str]) -> list[OwnLink]:
     """Return this node's cluster addresses: interface, family, address, network; empty where it has none yet."""
     wanted = firewalld_files.by_family(peers)
-    found = []
+    found: list[OwnLink] = []
     for name, addresses in sorted(parse_addresses(run(["ip", "-o", "addr", "show"])[1]).items()):
         for text in addresses:
             one = ipaddress.ip_interface(text)
             family, address = str(one.version), str(one.ip)
             if address in wanted[family]:
-                link = {"interface": name, "family": family, "address": address}
-                found.append(dict(link, network=one.network))
+                found.append(
+                    {
+                        "interface": name,
+                        "family": family,
+                        "address": address,
+                        "network": one.network,
+                    }
+                )
     return found
 
 
-def senders(links: list[Entry], peers: list[str]) -> list[Entry]:
+def senders(links: list[OwnLink], peers: list[str]) -> list[Senders]:
     """Return what to ask of the rules, link by link: which peers send there, to which address of ours.
 
     A peer of another network comes over the one link that there is, or over one that nobody can say: what names an
@@ -64,7 +71,7 @@ def senders(links: list[Entry], peers: list[str]) -> list[Entry]:
     return [one for one in asked if any(one["peers"].values())]
 
 
-def question(family: str, peers: list[Any], interface: str, address: str) -> Entry:
+def question(family: str, peers: list[Any], interface: str, address: str) -> Senders:
     """Say who sends over which interface to which address, as `blocking.findings` wants it."""
     own = {family: address} if address else {}
     return {"peers": {family: [str(one) for one in peers]}, "own": own, "interface": interface}
@@ -128,13 +135,13 @@ def legacy(run: Runner, proc: str = "/proc") -> tuple[list[Ruleset], list[str]]:
     return found, unread
 
 
-def look(run: Runner, want: Entry, ufw_goes: bool) -> tuple[list[str], list[Entry]]:
+def look(run: Runner, want: Asked, ufw_goes: bool) -> tuple[list[str], list[Note]]:
     """Say what keeps the peers out beside firewalld: coded faults, and notes on what is not sure.
 
     *want*: peers, ports. *ufw_goes*: ufw's rules are left out, because they are about to be taken away.
     """
-    asked = [
-        dict(one, ports=want["ports"])
+    asked: list[Question] = [
+        {**one, "ports": want["ports"]}
         for one in senders(own_links(run, want["peers"]), want["peers"])
     ]
     rules = nftables(run)
@@ -142,34 +149,37 @@ def look(run: Runner, want: Entry, ufw_goes: bool) -> tuple[list[str], list[Entr
         without_ufw(rules)
     without_firewalld(rules)
     old, unread = legacy(run)
-    found: list[Entry] = []
+    found: list[FoundBlocker] = []
     for tool, ruleset_ in [("nft", rules), *(("iptables-legacy", one) for one in old)]:
         for question_ in asked:
-            told = [dict(one, tool=tool) for one in blocking.findings(ruleset_, question_)]
+            told: list[FoundBlocker] = [
+                {**one, "tool": tool} for one in blocking.findings(ruleset_, question_)
+            ]
             found += [one for one in told if not any(same(one, other) for other in found)]
     with_lines(run, found)
     return worded(found, unread)
 
 
-def same(one: Entry, other: Entry) -> bool:
+def same(one: FoundBlocker, other: FoundBlocker) -> bool:
     """Say whether two findings are of one rule; each has an example of its own, and one is enough."""
-    return all(one[key] == other[key] for key in one if key not in ("port", "sender", "line")) and (
+    example = {"port": "", "sender": "", "line": ""}
+    return {**one, **example} == {**other, **example} and (
         one["handle"] is not None or one["line"] == other["line"]
     )
 
 
-def with_lines(run: Runner, found: list[Entry]) -> None:
+def with_lines(run: Runner, found: list[FoundBlocker]) -> None:
     """Write the rule as a person would into every finding that has only a handle."""
     if all(one["line"] for one in found):
         return
     rc, text = run(["nft", "-a", "list", "ruleset"])
     lines = ruleset.lines_of(text) if rc == 0 else {}
     for one in found:
-        known = (one["family"], one["table"], one["handle"])
+        known = (one["family"], one["table"], one["handle"] or 0)
         one["line"] = one["line"] or lines.get(known, "(no text)")
 
 
-def worded(found: list[Entry], unread: list[str]) -> tuple[list[str], list[Entry]]:
+def worded(found: list[FoundBlocker], unread: list[str]) -> tuple[list[str], list[Note]]:
     """Turn findings into faults and notes."""
     faults, notes = [], []
     for one in found:
@@ -190,12 +200,12 @@ def worded(found: list[Entry], unread: list[str]) -> tuple[list[str], list[Entry
     return faults, notes
 
 
-def remark(code: str, text: str) -> Entry:
+def remark(code: str, text: str) -> Note:
     """Make one note."""
     return {"code": code, "text": text}
 
 
-def sentence(one: Entry) -> str:
+def sentence(one: FoundBlocker) -> str:
     """Say what a rule does."""
     place = "table {family} {table}, chain {chain}".format(**one)
     place += " (hook {})".format(one["hook"]) if one["hook"] else ""
@@ -208,7 +218,7 @@ def sentence(one: Entry) -> str:
     )
 
 
-def step(one: Entry) -> str:
+def step(one: FoundBlocker) -> str:
     """Say what to do about it."""
     if one["line"].startswith("policy"):
         return (

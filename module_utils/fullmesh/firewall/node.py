@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from .types import Asked, Diff, Listener, Note, Want
+
     Entry = dict[str, Any]
     Runner = Callable[[list[str]], tuple[int, str]]
 
@@ -57,9 +59,9 @@ class FirewallNode:
         self.run = run
         self.root = root
         self.faults: list[str] = []
-        self.notes: list[Entry] = []
-        self.diff: list[Entry] = []
-        self.units: dict[str, Entry] = {}
+        self.notes: list[Note] = []
+        self.diff: list[Diff] = []
+        self.units: dict[str, dict[str, str]] = {}
         self.armed = False
         self.changed = False
         self.ufw_on = False
@@ -90,23 +92,26 @@ class FirewallNode:
         """Say whether firewalld is there."""
         return self.units.get(UNIT, {}).get("LoadState") not in (None, "not-found")
 
-    def want(self) -> Entry:
+    def want(self) -> Want:
         """Complete what was asked by what only the node knows: our way in."""
-        pid = os.getpid()
-        want = {name: self.params[name] for name in ("zone", "mode", "peers", "ports")}
+        pid, ports = os.getpid(), self.params["ports"]
         roce = self.params["rdma"] == "true" or (
             self.params["rdma"] == "auto" and core.has_roce(self.root)
         )
-        if roce and core.ROCE_PORT not in want["ports"]:
-            want["ports"] = [*want["ports"], core.ROCE_PORT]
-        want["controllers"] = [*self.params["controllers"], *way_in.clients(os.environ, pid)]
-        want["ssh_ports"] = way_in.ssh_ports(os.environ, pid) or [22]
-        want["default_zone"] = theirs.conf_value(self.root, "DefaultZone", "public")
-        want["ufw_policy"] = self.ufw_policy(want)
-        want["own_service"] = self.own_service(want)
-        self.carried = self.carry(want)
-        want["ports"] = [*want["ports"], *self.carried]
-        return want
+        asked: Asked = {
+            "zone": self.params["zone"],
+            "mode": self.params["mode"],
+            "peers": self.params["peers"],
+            "controllers": [*self.params["controllers"], *way_in.clients(os.environ, pid)],
+            "ports": [*ports, core.ROCE_PORT] if roce and core.ROCE_PORT not in ports else ports,
+            "ssh_ports": way_in.ssh_ports(os.environ, pid) or [22],
+            "default_zone": theirs.conf_value(self.root, "DefaultZone", "public"),
+        }
+        policy = self.ufw_policy(asked)  # who looks at ufw; what follows asks for that
+        service = self.own_service(asked)
+        self.carried = self.carry(asked)
+        more = [*asked["ports"], *self.carried]
+        return {**asked, "ports": more, "ufw_policy": policy, "own_service": service}
 
     def first_start(self) -> bool:
         """Say whether this run starts a firewall where none judged before: firewalld off and never ours, no ufw."""
@@ -114,7 +119,7 @@ class FirewallNode:
         mine = any(own_files.MARK in look(self.root + place[name]) for name in ("job", "zone"))
         return not (self.running() or self.takes_ufw() or mine)
 
-    def loses(self, want: Entry) -> list[Entry]:
+    def loses(self, want: Asked) -> list[Listener]:
         """List what listens and the default zone, or the zone of its interface, shuts once firewalld runs."""
         held = reached.cards(self.run)
         zones = reached.zones_of(self.run, self.root, self.running(), want["default_zone"])
@@ -125,18 +130,18 @@ class FirewallNode:
             or any(not self.lets(zones[name], one) for name in reached.ways_to(one, held))
         ]
 
-    def listeners(self, want: Entry) -> list[Entry]:
+    def listeners(self, want: Asked) -> list[Listener]:
         """List what listens here and is neither ssh nor the plan's."""
         ssh = [f"{port}/tcp" for port in want["ssh_ports"]]
         found = reached.listeners(self.root + "/proc")
         return [one for one in found if not opened(one["port"], [*ssh, *want["ports"]])]
 
-    def lets(self, zone: str, one: Entry) -> bool:
+    def lets(self, zone: str, one: Listener) -> bool:
         """Say whether a zone lets everybody to a listener."""
         number, _, protocol = one["port"].partition("/")
         return bool(theirs.zone_allows(self.root, zone, int(number), protocol))
 
-    def carry(self, want: Entry) -> list[str]:
+    def carry(self, want: Asked) -> list[str]:
         """List the ports of other listeners that the peers keep, from the first start on."""
         if self.params["start"] != "carry":
             return []
@@ -147,7 +152,7 @@ class FirewallNode:
         except (ValueError, TypeError):
             return []
 
-    def ufw_policy(self, want: Entry) -> str:
+    def ufw_policy(self, want: Asked) -> str:
         """Render what ufw's user allowed; also later on, when ufw is off because of us."""
         self.ufw_on = ufw.enabled(self.root) and ufw.installed(self.root)
         if not (self.ufw_on or ufw.taken(self.root)) or self.params["ufw"] == "refuse":
@@ -155,14 +160,14 @@ class FirewallNode:
         rules = ufw.carried(self.root, *self.ours(want))
         return str(ufw.policy(want["zone"], rules))
 
-    def ours(self, want: Entry) -> tuple[list[str], list[str]]:
+    def ours(self, want: Asked) -> tuple[list[str], list[str]]:
         """Return the senders that no rule of ufw's may keep from these ports."""
         ports = [*want["ports"], *(f"{port}/tcp" for port in want["ssh_ports"])]
         if self.params["mode"] == "peers_trusted":
             ports = ["1-65535/tcp", "1-65535/udp"]
         return [*want["peers"], *want["controllers"]], ports
 
-    def own_service(self, want: Entry) -> bool:
+    def own_service(self, want: Asked) -> bool:
         """Say whether the service ``ssh`` needs our file: sshd listens elsewhere, and it is us who shut the door."""
         path = self.root + own_files.paths(want["zone"])["service"]
         if own_files.MARK in look(path):
@@ -171,7 +176,7 @@ class FirewallNode:
         starts = not self.running() and not self.takes_ufw()
         return starts and bool(self.shut(want)) and not os.path.exists(path)
 
-    def shut(self, want: Entry) -> list[int]:
+    def shut(self, want: Asked) -> list[int]:
         """List the ssh ports that the default zone would not let in."""
         zone, ports = want["default_zone"], list(want["ssh_ports"])
         if not self.installed() and theirs.tree(self.root, "zones", zone) is None:
@@ -182,7 +187,7 @@ class FirewallNode:
         """Say whether this run takes over from ufw."""
         return self.ufw_on and self.params["ufw"] != "refuse"
 
-    def lost(self, want: Entry) -> list[str]:
+    def lost(self, want: Asked) -> list[str]:
         """Name what firewalld would not do as ufw did it: rules without words, and a door that its zone opens."""
         open_ = [port for port in want["ssh_ports"] if port not in self.shut(want)]
         rules = ufw.carried(self.root, *self.ours(want))
@@ -206,7 +211,7 @@ class FirewallNode:
                 found += theirs.unbound(self.run, ran[1], kept[1], passed)
         return found + (theirs.only_now(self.run, zone) if flush else [])
 
-    def runtime_faults(self, want: Entry) -> list[str]:
+    def runtime_faults(self, want: Want) -> list[str]:
         """Compare the kernel's rules with the files, whatever backend firewalld has."""
         found: list[str] = core.runtime_faults(self.run, self.root, want)
         return found
@@ -227,8 +232,9 @@ class FirewallNode:
 
     def show(self, name: str, before: str, after: str) -> None:
         """Keep one diff."""
-        headers = {"before_header": name, "after_header": name}
-        self.diff.append(dict(headers, before=before, after=after))
+        self.diff.append(
+            {"before": before, "after": after, "before_header": name, "after_header": name}
+        )
 
     def stop_on_faults(self) -> None:
         """End with every fault found so far."""

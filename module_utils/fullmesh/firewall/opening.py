@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from .types import Want
+
     Entry = dict[str, Any]
     Pause = Iterator[None]
 
@@ -61,7 +63,7 @@ class Opening(Refusals):
             self.act(want, moved, stale)
         return dict(result, changed=self.changed, armed=self.armed)
 
-    def act(self, want: Entry, moved: dict[str, str], stale: list[str]) -> None:
+    def act(self, want: Want, moved: dict[str, str], stale: list[str]) -> None:
         """Write, start or reload, and prove."""
         self.changed = True
         if stale:
@@ -87,7 +89,7 @@ class Opening(Refusals):
         elif self.armed:
             rollback.changed(NAME)
 
-    def change(self, want: Entry, moved: dict[str, str], reload: bool) -> None:
+    def change(self, want: Want, moved: dict[str, str], reload: bool) -> None:
         """Do it: at no moment is the node open that was not, and nobody's rules get lost."""
         if self.takes_ufw():
             # ufw has to go first: firewalld's start would flush its rules and leave its INPUT DROP, which locks out.
@@ -110,7 +112,7 @@ class Opening(Refusals):
         for path in sorted(moved) if not self.check else ():
             settle(self.root + path, moved[path])
 
-    def shut_gate(self, want: Entry) -> None:
+    def shut_gate(self, want: Want) -> None:
         """Let nothing new in but ssh; the rollback opens it last, after ufw's rules are in."""
         said = keep.shut_gate(self.run, want["ssh_ports"])
         if said:
@@ -168,7 +170,7 @@ class Opening(Refusals):
             # What it cannot take out is seen by the proof.
             self.run(["/bin/sh", "-c", own_files.tidy(self.params["zone"])])
 
-    def prove(self, want: Entry) -> None:
+    def prove(self, want: Want) -> None:
         """Compare the kernel's rules with the files."""
         found = self.runtime_faults(want)
         if found:
@@ -181,7 +183,7 @@ class Opening(Refusals):
                 ]
             )
 
-    def arm(self, want: Entry) -> None:
+    def arm(self, want: Want) -> None:
         """Arm the rollback."""
         seconds = int(self.params["rollback_seconds"])
         seconds = seconds if seconds > 0 else ALONE_SECONDS
@@ -244,7 +246,7 @@ class Opening(Refusals):
             )
         return {"changed": word == "disarmed", "rollback": word}
 
-    def describe(self, want: Entry, wanted: dict[str, str]) -> Entry:
+    def describe(self, want: Want, wanted: dict[str, str]) -> Entry:
         """Assemble what the role tells the manifest and the report."""
         controllers = own_files.by_family(want["controllers"])
         return {

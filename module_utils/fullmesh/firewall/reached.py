@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from .types import Listener
+
     Entry = dict[str, Any]
     Runner = Callable[[list[str]], tuple[int, str]]
 
@@ -56,17 +58,17 @@ def waits(row: Entry, ephemeral: PortRange) -> bool:
     return bool(row["state"] == sockets.CLOSE and not row["peer_port"] and not client)
 
 
-def listeners(proc: str = "/proc") -> list[Entry]:
+def listeners(proc: str = "/proc") -> list[Listener]:
     """Return what listens for other machines: port, addresses, process, clients; by port."""
     held, ephemeral = rows(proc), handed_out(proc)
-    found: dict[str, Entry] = {}
+    found: dict[str, Listener] = {}
     waiting = [row for row in held if waits(row, ephemeral)]
     names = owners(proc) if waiting else {}
     for row in waiting:
         port = "{port}/{protocol}".format(**row)
         if port in QUIET:
             continue
-        one = found.setdefault(port, {"port": port, "addresses": [], "process": ""})
+        one = found.setdefault(port, {"port": port, "addresses": [], "process": "", "clients": []})
         one["addresses"].append(row["address"])
         one["process"] = one["process"] or names.get(row["inode"], "")
         one["clients"] = clients(held, row)
@@ -115,14 +117,14 @@ def zones_of(run: Runner, root: str, running: bool, default: str) -> dict[str, s
     return found
 
 
-def ways_to(one: Entry, held: dict[str, list[str]]) -> list[str]:
+def ways_to(one: Listener, held: dict[str, list[str]]) -> list[str]:
     """Name the interfaces over which a listener is reached."""
     own = [name for name in held if set(held[name]) & set(one["addresses"])]
     wild = any(ipaddress.ip_address(text).is_unspecified for text in one["addresses"])
     return sorted(held) if wild or not own else own
 
 
-def told(found: list[Entry]) -> str:
+def told(found: list[Listener]) -> str:
     """Name listeners: ``8000/tcp (python3; 10.0.0.12 is connected)``."""
     texts = []
     for one in found:

@@ -19,6 +19,8 @@ from .node import RIVALS, UNIT, FirewallNode
 if TYPE_CHECKING:
     from typing import Any
 
+    from .types import Want
+
     Entry = dict[str, Any]
 
 # Policies came with it (firewalld 0.9.0, 2020); without them nothing keeps ssh open whatever zone it comes through.
@@ -28,7 +30,7 @@ OLDEST = (0, 9)
 class Refusals(FirewallNode):
     """Every reason not to touch this node's firewall."""
 
-    def refuse(self, want: Entry) -> None:
+    def refuse(self, want: Want) -> None:
         """Collect every reason not to touch this node's firewall."""
         self.refuse_ufw(want)
         for name in RIVALS if not self.running() else ():
@@ -55,7 +57,7 @@ class Refusals(FirewallNode):
         self.refuse_loss(want)
         self.remark_loss(want)
 
-    def refuse_ufw(self, want: Entry) -> None:
+    def refuse_ufw(self, want: Want) -> None:
         """Refuse to take over from ufw where that was not wanted, or where rules would get lost."""
         if not self.ufw_on:
             return
@@ -89,7 +91,7 @@ class Refusals(FirewallNode):
                 )
             )
 
-    def refuse_interface(self, want: Entry) -> None:
+    def refuse_interface(self, want: Want) -> None:
         """Refuse, or say, where a zone of the cluster's interface lets everybody to what shall be the peers'."""
         links = beside.own_links(self.run, want["peers"])
         found: dict[tuple[str, str], str] = {}
@@ -127,9 +129,10 @@ class Refusals(FirewallNode):
             text = text.format(interface, zone, ", ".join(wide), zone)
             self.notes.append({"code": "PF-209", "text": text})
 
-    def refuse_loss(self, want: Entry) -> None:
+    def refuse_loss(self, want: Want) -> None:
         """Refuse to start a firewall that would cut what others reach, or say what it cuts."""
-        lost = self.loses(dict(want, ports=self.params["ports"])) if self.first_start() else []
+        of_plan: Want = {**want, "ports": self.params["ports"]}
+        lost = self.loses(of_plan) if self.first_start() else []
         if not lost:
             return
         if self.params["start"] == "refuse":
@@ -145,7 +148,7 @@ class Refusals(FirewallNode):
         text = f"firewalld was off; its start shuts for {who}: {reached.told(lost)}."
         self.notes.append({"code": "PF-211", "text": text})
 
-    def remark_loss(self, want: Entry) -> None:
+    def remark_loss(self, want: Want) -> None:
         """Say what peers reached so far and lose to a zone of their own."""
         place = self.root + own_files.paths(want["zone"])["zone"]
         if want["mode"] not in own_files.BINDING or own_files.MARK in look(place):
@@ -163,13 +166,13 @@ class Refusals(FirewallNode):
             text = f"peers reached this so far and lose it (peer_firewall_mode: peers_only): {reached.told(lost)}."
             self.notes.append({"code": "PF-210", "text": text})
 
-    def refuse_beside(self, want: Entry, ufw_goes: bool) -> None:
+    def refuse_beside(self, want: Want, ufw_goes: bool) -> None:
         """Refuse where a rule beside firewalld would drop the peers' traffic all the same."""
         faults, notes = beside.look(self.run, want, ufw_goes)
         self.faults += faults
         self.notes += [note for note in notes if note not in self.notes]
 
-    def refuse_start(self, want: Entry) -> None:
+    def refuse_start(self, want: Want) -> None:
         """Refuse to start a firewall that shuts ssh for everybody but peers and controllers."""
         bare = not self.installed() and not want["own_service"]
         # Whom ufw let in comes in by its policy, and the controllers by theirs: the zone shuts nobody out.
@@ -195,7 +198,7 @@ class Refusals(FirewallNode):
                 "Keep it with `firewall-cmd --runtime-to-permanent`, or drop it with `firewall-cmd --reload`."
             )
 
-    def remark_ufw(self, want: Entry) -> None:
+    def remark_ufw(self, want: Want) -> None:
         """Say what becomes of ufw's rules."""
         rules = ufw.carried(self.root, *self.ours(want))
         lost = self.lost(want)

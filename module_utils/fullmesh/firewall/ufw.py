@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from .types import Note, UfwRule
+
     Entry = dict[str, Any]
     Runner = Callable[[list[str]], tuple[int, str]]
 
@@ -103,7 +105,7 @@ def loaded(run: Runner) -> bool:
     return rc == 0 and "Status: active" in out
 
 
-def tuples(root: str = "") -> list[Entry]:
+def tuples(root: str = "") -> list[UfwRule]:
     """Return the user's rules in ufw's order, v4 first."""
     found = []
     for family, name in RULES:
@@ -114,19 +116,27 @@ def tuples(root: str = "") -> list[Entry]:
     return found
 
 
-def parse(text: str) -> Entry:
+def parse(text: str) -> UfwRule:
     """Read one tuple; ``odd`` where it has a shape that we do not know."""
     words = [word for word in text.split() if not word.startswith("comment=")]
-    entry: Entry = {"text": text.partition(" comment=")[0], "odd": True}
+    entry: UfwRule = {"text": text.partition(" comment=")[0], "odd": True}
     if len(words) not in (FIELDS, WITH_APPLICATIONS):
         return entry
-    names = ("action", "protocol", "port", "to", "source_port", "from")
-    entry.update(dict(zip(names, words)), direction=words[-1], odd=False)
-    entry["action"] = entry["action"].partition("_")[0]
-    return entry
+    action, protocol, port, to, source_port, source = words[:6]
+    return {
+        "text": entry["text"],
+        "odd": False,
+        "action": action.partition("_")[0],
+        "protocol": protocol,
+        "port": port,
+        "to": to,
+        "source_port": source_port,
+        "from": source,
+        "direction": words[-1],
+    }
 
 
-def why_not(one: Entry) -> str:
+def why_not(one: UfwRule) -> str:
     """Say why a rule cannot be said in firewalld's words; empty when it can."""
     if one["odd"]:
         return "of a shape that is not known"
@@ -139,7 +149,7 @@ def why_not(one: Entry) -> str:
     return "by source port" if one["source_port"] != "any" else ""
 
 
-def shuts_out(one: Entry, ours: list[str], ports: list[str]) -> bool:
+def shuts_out(one: UfwRule, ours: list[str], ports: list[str]) -> bool:
     """Say whether a rule keeps one of our senders from one of our ports."""
     if one["action"] not in ("deny", "reject") or not overlaps(one, ports):
         return False
@@ -168,12 +178,12 @@ def left_out(root: str, ours: list[str], ports: list[str]) -> list[str]:
     return found
 
 
-def carried(root: str, ours: list[str], ports: list[str]) -> list[Entry]:
+def carried(root: str, ours: list[str], ports: list[str]) -> list[UfwRule]:
     """Return the rules that go on in firewalld."""
     return [one for one in tuples(root) if not why_not(one) and not shuts_out(one, ours, ports)]
 
 
-def opened(root: str, zone: str, doors: list[int], rules: list[Entry]) -> list[str]:
+def opened(root: str, zone: str, doors: list[int], rules: list[UfwRule]) -> list[str]:
     """Name the ssh ports that ufw, by its default deny, kept from some and firewalld's default zone opens to all.
 
     *doors*: what that zone lets in. *rules*: those carried over, in a policy that is asked before any zone: one for
@@ -193,13 +203,13 @@ def opened(root: str, zone: str, doors: list[int], rules: list[Entry]) -> list[s
     ]
 
 
-def for_all(one: Entry, port: int) -> bool:
+def for_all(one: UfwRule, port: int) -> bool:
     """Say whether a rule speaks of a TCP port, whoever asks and whichever address of the node."""
     everybody = one["from"].endswith("/0") and one["to"].endswith("/0")
     return everybody and overlaps(one, [f"{port}/tcp"])
 
 
-def policy(zone: str, rules: list[Entry]) -> str:
+def policy(zone: str, rules: list[UfwRule]) -> str:
     """Print the user's rules as a policy: first match wins, as in ufw (rich rules go by their priority)."""
     texts = [text for one in rules for text in rich_rules(one)]
     if not texts:
@@ -215,7 +225,7 @@ def policy(zone: str, rules: list[Entry]) -> str:
     return str(HEAD) + "\n".join([*lines, "</policy>"]) + "\n"
 
 
-def rich_rules(one: Entry) -> list[tuple[str, list[str]]]:
+def rich_rules(one: UfwRule) -> list[tuple[str, list[str]]]:
     """Turn one tuple into rich rules: one for each port and protocol."""
     ends = []
     if not one["from"].endswith("/0"):
@@ -226,7 +236,7 @@ def rich_rules(one: Entry) -> list[tuple[str, list[str]]]:
     return [(one["family"], [*ends, *part, verdict]) for part in port_parts(one)]
 
 
-def port_parts(one: Entry) -> list[list[str]]:
+def port_parts(one: UfwRule) -> list[list[str]]:
     """Return the elements for ports and protocol; ufw means tcp and udp where it has a port and no protocol."""
     if one["port"] == "any":
         name = one["protocol"]
@@ -240,7 +250,7 @@ def port_parts(one: Entry) -> list[list[str]]:
     ]
 
 
-def overlaps(one: Entry, ports: list[str]) -> bool:
+def overlaps(one: UfwRule, ports: list[str]) -> bool:
     """Say whether a rule speaks of one of these ports (``50000-54095/tcp``)."""
     spans = parse_spans(one["port"])
     for span, protocol in filter(None, map(parse_entry, ports)):
@@ -251,7 +261,7 @@ def overlaps(one: Entry, ports: list[str]) -> bool:
     return False
 
 
-def remarks(rules: list[Entry], ports: list[str], lost: list[str]) -> list[Entry]:
+def remarks(rules: list[UfwRule], ports: list[str], lost: list[str]) -> list[Note]:
     """Say what the user has to know of the change of hands."""
     text = (
         f"ufw was active; its {len(rules)} rule(s) for others go on in firewalld's policy and ufw is disabled "
@@ -262,7 +272,7 @@ def remarks(rules: list[Entry], ports: list[str], lost: list[str]) -> list[Entry
     limits = [one["text"] for one in rules if one["action"] == "limit"]
     if limits:
         text += ". Without their rate limit: " + "; ".join(f"`{one}`" for one in limits)
-    found = [{"code": "PF-203", "text": text + "."}]
+    found: list[Note] = [{"code": "PF-203", "text": text + "."}]
     open_ = [one for one in rules if one["action"] in ("allow", "limit")]
     wide = ["`{}`".format(one["text"]) for one in open_ if overlaps(one, ports)]
     if wide:

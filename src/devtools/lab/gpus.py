@@ -18,7 +18,7 @@ from pathlib import Path
 
 from devtools.lab import digest, host, sources_list
 from devtools.lab.console import say, step
-from devtools.lab.errors import LabError, StepError
+from devtools.lab.errors import LabError
 from devtools.lab.locks import held
 from devtools.lab.paths import Paths
 from devtools.lab.podman import Podman
@@ -215,16 +215,7 @@ def ensure(paths: Paths) -> Path:
 
 def _fetch_smi(paths: Paths, work: Path) -> None:
     """Debian's package of nvidia-smi, which apt checks; apt's own files on this machine are not touched."""
-    release = host.os_release(Path("/etc/os-release").read_text())
-    sources = sources_list.read(Path("/etc/apt"), release.get("VERSION_CODENAME", ""))
-    if not sources:
-        raise StepError("/etc/apt has no source for this release with the component main")
-    for name in ("lists/partial", "archives/partial"):
-        (work / name).mkdir(parents=True)
-    entries = [re.sub(r"(\s)main\b.*", r"\1non-free", line) for line in sources]
-    (work / "sources.list").write_text("\n".join(entries) + "\n")
-    apt = f"apt-get -q -o Dir::Etc::sourcelist={work}/sources.list -o Dir::Etc::sourceparts=- "
-    apt += f"-o Dir::State::lists={work}/lists -o Dir::Cache={work} -o APT::Sandbox::User=root"
+    apt = sources_list.own_apt(work, lambda line: re.sub(r"(\s)main\b.*", r"\1non-free", line))
     script = f"cd {work} && {apt} update && {apt} download nvidia-smi && dpkg-deb -x nvidia-smi_*.deb deb"
     script += f" && install -m 0755 deb/usr/lib/nvidia/current/nvidia-smi {work}/out/nvidia-smi"
     step("fetch nvidia-smi", ["sh", "-ec", script], paths.logs / "gpu-smi.log", FETCH_SECONDS)

@@ -103,16 +103,7 @@ def ensure(paths: Paths) -> Path:
 
 def _fetch(paths: Paths, work: Path) -> None:
     """Debian's source package, which apt checks; apt's own files on this machine are not touched."""
-    release = host.os_release(Path("/etc/os-release").read_text())
-    sources = sources_list.read(Path("/etc/apt"), release.get("VERSION_CODENAME", ""))
-    if not sources:
-        raise StepError("/etc/apt has no source for this release with the component main")
-    for name in ("lists/partial", "archives/partial"):
-        (work / name).mkdir(parents=True)
-    entries = [re.sub(r"^deb\b", "deb-src", line) for line in sources]
-    (work / "sources.list").write_text("\n".join(entries) + "\n")
-    apt = f"apt-get -q -o Dir::Etc::sourcelist={work}/sources.list -o Dir::Etc::sourceparts=- "
-    apt += f"-o Dir::State::lists={work}/lists -o Dir::Cache={work} -o APT::Sandbox::User=root"
+    apt = sources_list.own_apt(work, lambda line: re.sub(r"^deb\b", "deb-src", line))
     script = f"cd {work} && {apt} update && {apt} source --download-only network-manager"
     script += " && dpkg-source --extract network-manager_*.dsc source"
     step(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+
+from devtools.lab import host
+from devtools.lab.errors import StepError
 
 
 def wanted(suites: Iterable[str], components: Iterable[str], codename: str) -> bool:
@@ -57,3 +60,24 @@ def read(folder: Path, codename: str) -> list[str]:
             reader = from_deb822 if file.suffix == ".sources" else from_lines
             found += reader(file.read_text(), codename)
     return list(dict.fromkeys(found))
+
+
+def own_apt(work: Path, changed: Callable[[str], str]) -> str:
+    """Make apt's files below *work*, with this host's sources as *changed* makes them; return apt-get's words.
+
+    Apt checks what it fetches there as everywhere; its own files on this machine are not touched.
+
+    Raises:
+        StepError: /etc/apt has no source of this release.
+    """
+    release = host.os_release(Path("/etc/os-release").read_text())
+    sources = read(Path("/etc/apt"), release.get("VERSION_CODENAME", ""))
+    if not sources:
+        raise StepError("/etc/apt has no source for this release with the component main")
+    for name in ("lists/partial", "archives/partial"):
+        (work / name).mkdir(parents=True)
+    (work / "sources.list").write_text("\n".join(map(changed, sources)) + "\n")
+    apt = f"apt-get -q -o Dir::Etc::sourcelist={work}/sources.list -o Dir::Etc::sourceparts=- "
+    return (
+        apt + f"-o Dir::State::lists={work}/lists -o Dir::Cache={work} -o APT::Sandbox::User=root"
+    )

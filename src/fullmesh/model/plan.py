@@ -7,10 +7,8 @@ input faults are collected and raised together, before any node is touched.
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +16,10 @@ from typing import Any
 
 from fullmesh import settings
 from fullmesh.code_digest import code_digest
-from fullmesh.model import addresses, auto, batching, plan_ports, ports
+from fullmesh.model import addresses, auto, batching, plan_hosts, plan_ports, ports
 from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.model.nics import Link, node_links
+from fullmesh.model.plan_hosts import HostSettings
 from fullmesh.model.types import Asked, HostsLine, Plan, PlanNode
 from fullmesh.observed.ports import PortRange
 from fullmesh.plain import plain, truth
@@ -59,7 +58,6 @@ CODES = {
 }
 ACCELERATOR = "torch_runtime_accelerator"
 LOWEST_ANSIBLE, HIGHEST_ANSIBLE = [2, 16], [2, 21]
-HostSettings = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -166,15 +164,15 @@ def derive(
     given = settings.role_defaults() if defaults is None else defaults
     asked = _asked(hosts, given)
     made_for = {host: str(own.get(ACCELERATOR, given[ACCELERATOR])) for host, own in hosts.items()}
-    order = _order(hosts, str(common["fullmesh_master"] or ""), found)
-    _check_addresses(links, _routed(common["fullmesh_routed"], found), found)
+    order = plan_hosts.order(hosts, str(common["fullmesh_master"] or ""), found)
+    plan_hosts.check_addresses(links, _routed(common["fullmesh_routed"], found), found)
     named_ports = plan_ports.named_ports(common, found)
     groups = plan_ports.process_groups(common, found)
     unknown = any(one["ranks"] for one in asked.values())
     data = plan_ports.data_range(common, max(counts.values()), groups, found, unknown=unknown)
     plan_ports.check_overlap(named_ports, data, found)
-    controllers = _controllers(common["fullmesh_controllers"], found)
-    hostnames = _hostnames(hosts, found)
+    controllers = plan_hosts.controllers(common["fullmesh_controllers"], found)
+    hostnames = plan_hosts.hostnames(hosts, found)
     _check_choices(hosts, found)
     batches = batching.serial(common["fullmesh_serial"], found)
     batching.ssh_addresses(hosts, found)
@@ -270,143 +268,6 @@ def _check_choices(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> No
             faults.append(
                 Fault("PL-120", f"{host}: fullmesh_converge is {converge!r}", "Use auto or always")
             )
-
-
-def _order(hosts: Mapping[str, HostSettings], master: str, faults: list[Fault]) -> list[str]:
-    """The hosts by node rank: given ranks, else the master first and the inventory's order."""
-    names = list(hosts)
-    if master and master not in hosts:
-        faults.append(
-            Fault(
-                "PL-116",
-                f"fullmesh_master is {master!r}, which is not in torch_nodes",
-                f"Name one of: {', '.join(names)}",
-            )
-        )
-        return names
-    given = {
-        host: chosen["fullmesh_node_rank"]
-        for host, chosen in hosts.items()
-        if chosen.get("fullmesh_node_rank") is not None
-    }
-    if not given:
-        return sorted(names, key=lambda host: host != (master or names[0]))
-    return _order_as_given(names, given, master, faults)
-
-
-def _order_as_given(
-    names: list[str], given: Mapping[str, Any], master: str, faults: list[Fault]
-) -> list[str]:
-    ranks = {host: str(rank) for host, rank in given.items()}
-    if sorted(ranks.values()) != sorted(str(rank) for rank in range(len(names))):
-        seen = ", ".join(f"{host}: {ranks.get(host, 'unset')}" for host in names)
-        faults.append(
-            Fault(
-                "PL-115",
-                f"the node ranks are not 0 to {len(names) - 1}, each once ({seen})",
-                "Set fullmesh_node_rank on every host or on none",
-            )
-        )
-        return names
-    order = sorted(names, key=lambda host: int(ranks[host]))
-    if master and order[0] != master:
-        faults.append(
-            Fault(
-                "PL-115",
-                f"fullmesh_master is {master}, but node rank 0 is {order[0]}",
-                "Rank 0 holds the master port: drop one of the two settings",
-            )
-        )
-    return order
-
-
-def _check_addresses(
-    links: Mapping[str, Sequence[Link]], routed: bool, faults: list[Fault]
-) -> None:
-    owners: dict[addresses.Address, list[str]] = {}
-    for host, own in links.items():
-        for link in own:
-            for value in link.addresses:
-                owners.setdefault(value.ip, []).append(host)
-    for address, names in owners.items():
-        if len(names) > 1:
-            faults.append(
-                Fault(
-                    "PL-105",
-                    f"{address} is given to {', '.join(names)}",
-                    "Give every node an address of its own",
-                )
-            )
-    primary = {host: own[0].addresses[0] for host, own in links.items() if own}
-    _check_primary(primary, routed, faults)
-
-
-def _check_primary(
-    primary: Mapping[str, addresses.Interface], routed: bool, faults: list[Fault]
-) -> None:
-    families = Counter(value.version for value in primary.values())
-    seen = ", ".join(f"{host}: {value}" for host, value in primary.items())
-    if len(families) > 1:
-        # Gloo stops at once with "ss1.ss_family == ss2.ss_family. 2 vs 10" (gloo device.cc:288).
-        faults.append(
-            Fault(
-                "PL-107",
-                f"some cluster addresses are IPv4 and some IPv6 ({seen})",
-                "Let the first address of every node have the same family",
-            )
-        )
-    elif not routed and len({value.network for value in primary.values()}) > 1:
-        faults.append(
-            Fault(
-                "PL-106",
-                f"the cluster addresses are not in one network ({seen})",
-                "Fix the address or prefix, or set fullmesh_routed: true when a router joins them",
-            )
-        )
-
-
-def _controllers(value: Any, faults: list[Fault]) -> list[str]:
-    entries = value if isinstance(value, list) else [value]
-    result = []
-    for entry in entries:
-        try:
-            network = ipaddress.ip_network(str(entry), strict=False)
-        except ValueError:
-            faults.append(
-                Fault(
-                    "PL-118",
-                    f"fullmesh_controllers: {entry!r} is neither an address nor a network",
-                    "Give the addresses from which you manage the nodes",
-                )
-            )
-        else:
-            single = network.prefixlen == network.max_prefixlen
-            result.append(str(network.network_address) if single else str(network))
-    return result
-
-
-def _hostnames(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> dict[str, str]:
-    result = {host: str(chosen.get("fullmesh_hostname") or "") for host, chosen in hosts.items()}
-    for host, name in result.items():
-        if name and not addresses.is_host_name(name):
-            faults.append(
-                Fault(
-                    "PL-119",
-                    f"{host}: fullmesh_hostname {name!r} is not a host name",
-                    "Use letters, digits, '-' and '.', see RFC 1123",
-                )
-            )
-    for name, count in Counter(filter(None, result.values())).items():
-        if count > 1:
-            owners = ", ".join(host for host, own in result.items() if own == name)
-            faults.append(
-                Fault(
-                    "PL-119",
-                    f"fullmesh_hostname {name!r} is given to {owners}",
-                    "Give each its own",
-                )
-            )
-    return result
 
 
 def _nodes(parts: Parts) -> dict[str, PlanNode]:

@@ -208,6 +208,12 @@ def reboot_due(asked: Wish, gpu: Mapping[str, Any]) -> str:
     return ""
 
 
+def held(asked: Wish, offers: Mapping[str, Any]) -> list[str]:
+    """What unattended upgrades must leave alone; with modules that are built already the kernel that they are of."""
+    hold = offers["hold"]
+    return [*hold["family"], *(hold["kernel"] if asked.kind == PRECOMPILED else [])]
+
+
 def plan(
     options: Mapping[str, Any],
     offers: Mapping[str, Any],
@@ -218,7 +224,7 @@ def plan(
 
     Returns:
         ``faults`` (coded sentences), ``install`` and ``build`` (packages, empty when they are there), ``services``,
-        ``fabric`` and ``reboot`` (why, or empty).
+        ``fabric``, ``reboot`` (why, or empty) and ``hold`` (names that upgrades nobody asked for leave alone).
     """
     asked = wish(options, offers)
     release = str(gpu["kernel"])
@@ -243,4 +249,5 @@ def plan(
         "build": full(offers["build"]) if asked.kind == DKMS and not there else [],
         "services": persistence + ([offers["fabric_service"]] if fabric else []),
         "reboot": reboot_due(asked, gpu),
+        "hold": full(held(asked, offers)) if options["nvidia_driver_hold"] else [],
     }

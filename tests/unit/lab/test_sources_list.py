@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from devtools.lab import sources_list
+from devtools.lab.errors import StepError
 
 DEB822 = """\
 # a comment
@@ -60,3 +63,13 @@ def test_folder(tmp_path: Path) -> None:
     (tmp_path / "sources.list.d" / "other.list").write_text(LINES)
     assert len(sources_list.read(tmp_path, "bookworm")) == 4
     assert sources_list.read(tmp_path, "trixie") == []
+
+
+def test_apt_gets_files_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources_list, "read", lambda folder, codename: ["deb http://a b main"])
+    words = sources_list.own_apt(tmp_path, lambda line: line.replace("main", "non-free"))
+    assert (tmp_path / "sources.list").read_text() == "deb http://a b non-free\n"
+    assert f"sourcelist={tmp_path}/sources.list -o Dir::Etc::sourceparts=- " in words
+    monkeypatch.setattr(sources_list, "read", lambda folder, codename: [])
+    with pytest.raises(StepError, match="no source for this release"):
+        sources_list.own_apt(tmp_path / "none", str)

@@ -322,7 +322,8 @@ def apply(
 def restore(names: list[str], before: State) -> Commands:
     """Let networkd read what stands there now, then what only the kernel knew."""
     steps = [*common.gone(names, before), ["netplan", "generate"]]
-    return steps + common.reloaded(names, before) + common.runtime(names, before)
+    steps += common.reloaded(names, before) + common.runtime(names, before)
+    return steps + common.leased(names, before)
 
 
 def at_boot(names: list[str], before: State) -> Commands:

@@ -195,4 +195,4 @@ def restore(names: list[str], before: State) -> Commands:
         steps.append(["systemctl", "restart", "systemd-networkd.service"])
     else:
         steps += common.reloaded(names, before)
-    return steps + common.runtime(names, before)
+    return steps + common.runtime(names, before) + common.leased(names, before)

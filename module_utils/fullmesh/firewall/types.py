@@ -1,0 +1,124 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What the parts of the peers' firewall hand to each other. Stdlib only."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+
+class Note(TypedDict):
+    """A coded remark for the report."""
+
+    code: str
+    text: str
+
+
+class Diff(TypedDict):
+    """What Ansible shows of a change."""
+
+    before: str
+    after: str
+    before_header: str
+    after_header: str
+
+
+class Asked(TypedDict):
+    """What is asked for, with the ways in that only the node knows.
+
+    Attributes:
+        zone: our zone's name, with which our policies' and sets' names begin.
+        mode: ``peers_range``, ``peers_only`` or ``peers_trusted``.
+        peers: addresses; controllers: addresses or networks.
+        ports: ``29500/tcp``, ``50000-54095/tcp``.
+        ssh_ports: on which sshd listens.
+        default_zone: firewalld's.
+    """
+
+    zone: str
+    mode: str
+    peers: list[str]
+    controllers: list[str]
+    ports: list[str]
+    ssh_ports: list[int]
+    default_zone: str
+
+
+class Want(Asked):
+    """With what follows from the node: the policy of ufw's rules (XML, or empty); whether ``ssh`` needs our file."""
+
+    ufw_policy: str
+    own_service: bool
+
+
+class Listener(TypedDict):
+    """What listens for other machines on a port (``8000/tcp``): addresses, process, who is connected."""
+
+    port: str
+    addresses: list[str]
+    process: str
+    clients: list[str]
+
+
+class OwnLink(TypedDict):
+    """A cluster address of this node: family ``4`` or ``6``, network an ip_network."""
+
+    interface: str
+    family: str
+    address: str
+    network: Any
+
+
+class Senders(TypedDict):
+    """Which peers send to which address of ours, by family, over which interface (empty: nobody can say)."""
+
+    peers: dict[str, list[str]]
+    own: dict[str, str]
+    interface: str
+
+
+class Question(Senders):
+    """With the ports that they send to."""
+
+    ports: list[str]
+
+
+class Blocker(TypedDict):
+    """A rule that keeps peers out, with an example: port and sender. *word*: ``drop`` or ``divert``."""
+
+    family: str
+    table: str
+    chain: str
+    hook: str | None
+    handle: int | None
+    line: str
+    word: str
+    sure: bool
+    port: str
+    sender: str
+
+
+class FoundBlocker(Blocker):
+    """With the tool that shows it."""
+
+    tool: str
+
+
+# ``from`` is no name that a class could have.
+UfwRule = TypedDict(
+    "UfwRule",
+    {
+        "text": str,
+        "odd": bool,
+        "family": str,
+        "action": str,
+        "protocol": str,
+        "port": str,
+        "to": str,
+        "source_port": str,
+        "from": str,
+        "direction": str,
+    },
+    total=False,
+)
+"""A rule of ufw's user; of an ``odd`` one there is nothing but its text and family."""
