@@ -6,9 +6,10 @@ A diagnosis meets machines that are broken; its lenient reader (``diagnose/shape
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_type_hints
 
 import msgspec
 
@@ -59,10 +60,25 @@ def read(kind: type[T], value: object) -> T:
     return found
 
 
-def steps_of(told: RankSaid) -> StepsSaid:
-    """What each step of a rank found that ended well."""
+STEPS = get_type_hints(StepsSaid)
+
+
+def found_by(told: RankSaid) -> dict[str, Any]:
+    """Step -> what it found, of a rank's steps that ended well; as it was written down."""
     ended = [one for one in told["events"] if one["state"] == "ok" and "data" in one]
-    return cast("StepsSaid", {one["step"]: one["data"] for one in ended})
+    return {one["step"]: one["data"] for one in ended}
+
+
+def steps_of(told: RankSaid) -> StepsSaid:
+    """What each step of a rank found that ended well; a step that found something of another form found nothing.
+
+    That a form is not right is said once, where answers are read (VC-307); no rule has to look for it.
+    """
+    whole = {}
+    for step, data in found_by(told).items():
+        with contextlib.suppress(KeyError, msgspec.ValidationError):
+            whole[step] = msgspec.convert(data, STEPS[step])
+    return cast("StepsSaid", whole)
 
 
 def read_steps(found: Collected) -> None:
@@ -73,7 +89,7 @@ def read_steps(found: Collected) -> None:
     """
     for rank, told in found["ranks"].items():
         try:
-            read(StepsSaid, steps_of(told))
+            read(StepsSaid, found_by(told))
         except ContractError as error:
             paths = {f"$.ranks.{rank}{path[1:]}": what for path, what in error.paths.items()}
             raise ContractError(paths) from error

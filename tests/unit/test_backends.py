@@ -1035,13 +1035,13 @@ def test_a_client_that_gets_no_lease_on_the_way_back_goes_on_asking(
 @pytest.mark.parametrize(
     ("seen", "calls"),
     [
-        (("configured", "ADDRESS=10.0.0.5"), []),
+        (("10.0.0.5", "inet 10.0.0.5/24 brd"), []),
         # got, and never set
         (
-            ("configuring", "ADDRESS=10.0.0.5"),
+            ("10.0.0.5", "inet 10.0.0.50/24 brd"),
             ["sleep 0.5"] * 10 + ["systemctl restart systemd-networkd.service"],
         ),
-        (("configuring", ""), ["sleep 0.5"] * 3),  # a server that is silent
+        (("", "inet 10.0.0.9/24 brd"), ["sleep 0.5"] * 3),  # a server that is silent
     ],
 )
 def test_a_lease_that_networkd_got_and_does_not_use_is_not_left_to_run_out(
@@ -1050,17 +1050,18 @@ def test_a_lease_that_networkd_got_and_does_not_use_is_not_left_to_run_out(
     there = {"up": True, "mtu": 1500, "master": "", "addresses": [], "leases": ["10.0.0.5/24"]}
     before = {"links": {"eth1": there}, "routes": []}
     *_, step = backends.backend(name).restore(["eth1"], before)
-    state, lease = seen
+    lease, addresses = seen
     for path, line in (
         ("sys/eth1/ifindex", "7"),
-        ("netif/links/7", f"ADMIN_STATE={state}"),
-        ("netif/leases/7", lease),
+        ("netif/leases/7", lease and f"ADDRESS={lease}"),
     ):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(line and line + "\n")
     for tool in ("sleep", "systemctl"):
         (tmp_path / tool).write_text(f'#!/bin/sh\necho {tool} "$@" >> "{tmp_path}/log"\n')
         (tmp_path / tool).chmod(0o755)
+    (tmp_path / "ip").write_text(f'#!/bin/sh\necho "2: eth1    {addresses}"\n')
+    (tmp_path / "ip").chmod(0o755)
     (tmp_path / "log").touch()
     script = step[2].replace("/sys/class/net", f"{tmp_path}/sys")
     argv = [*step[:2], script.replace("/run/systemd/netif", f"{tmp_path}/netif"), *step[3:]]

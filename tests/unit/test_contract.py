@@ -7,9 +7,10 @@ import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import pytest
+import records
 
 from fullmesh import contract
 from fullmesh.diagnose import inventory
@@ -17,7 +18,8 @@ from fullmesh.filters import verify_cluster
 from fullmesh.model.types import Plan
 from fullmesh.observed import ladder, node, ranks, survey
 from fullmesh.report import model
-from fullmesh.verify import blocked
+from fullmesh.verify import blocked, gpu
+from fullmesh.verify import ranks as rank_rules
 from fullmesh.verify.model import Seen
 from fullmesh.verify.node import rule_form
 
@@ -55,6 +57,32 @@ def answers() -> Iterator[Any]:
 @pytest.mark.parametrize(("kind", "answer"), list(answers()))
 def test_a_recorded_answer_is_what_its_type_says(kind: Any, answer: Any) -> None:
     assert contract.read(kind, answer) == answer
+
+
+@pytest.mark.parametrize("step", ["sockets", "latency", "bandwidth", "gpus", "nccl_sizes", "ddp"])
+@pytest.mark.parametrize("data", [{}, "x", {"applicable": 1}, {"listeners": [[1]]}])
+def test_a_step_of_another_form_is_said_and_found_nothing(step: str, data: Any) -> None:
+    """A rank is somebody's process: whatever it writes, the other rules judge what they know."""
+    said = json.loads((RECORDED / "ladder/el1-gpus.json").read_text())
+    for event in said["ranks"]["0"]["events"]:
+        if event["step"] == step and event["state"] == "ok":
+            event["data"] = data
+    with pytest.raises(contract.ContractError) as refused:
+        contract.read(ranks.Collected, said)
+    assert [path for path in refused.value.paths if path.startswith("$.ranks")]
+    whole = contract.steps_of(said["ranks"]["0"])
+    assert step not in whole
+    assert "groups" in whole
+    seen = records.cluster()
+    seen.nodes["el1"]["gloo"] = cast("ranks.Collected", said)
+    assert len(rank_rules.rank_table(seen)) == 2
+    assert {one.code for one in (*rank_rules.findings(seen), *gpu.findings(seen))} <= {
+        "VC-717",
+        "VC-718",
+    }
+    assert rank_rules.collectives(seen)["world_size"] == 2
+    assert gpu.details(seen)
+    assert gpu.training(seen)
 
 
 def test_there_are_records_of_both_families_and_of_broken_links() -> None:

@@ -519,6 +519,7 @@ def hooked(hook: str, *rules_: list[dict[str, Any]], kind: str = "filter") -> di
 
 
 STATE = {"ct": {"key": "state"}}
+LOCAL = match({"fib": {"result": "type", "flags": ["daddr"]}}, "local")
 SPORT = {"payload": {"protocol": "tcp", "field": "sport"}}
 REDIRECT = {"redirect": {"port": 1}}
 
@@ -541,6 +542,8 @@ REDIRECT = {"redirect": {"port": 1}}
         # nat chains see the first packet of a connection only, nft(8)
         (hooked("prerouting", [match(DPORT, 50001), REDIRECT], kind="nat"), "divert", "accept"),
         (hooked("output", [DROP], kind="nat"), "accept", "accept"),
+        (hooked("prerouting", [LOCAL, DROP]), "drop", "accept"),
+        (hooked("output", [LOCAL, DROP]), "accept", "accept"),
     ],
 )
 def test_an_answer_meets_rules_of_its_own(held: dict[str, Any], first: str, back: str) -> None:
@@ -558,6 +561,26 @@ def test_what_lets_some_pass_is_named_only_where_peers_are_stopped(
     want = {"peers": {"4": ["10.0.0.1"]}, "own": {"4": "10.0.0.2"}, "interface": "eth1"}
     found = blocking.findings(as_read(held), {**want, "ports": ["50001/tcp"]})
     assert [(one["handle"], one["sure"]) for one in found] == [(2, False)]
+
+
+def test_docker_sends_its_own_packets_to_published_ports_not_those_to_peers() -> None:
+    """Its chain in the output hook begins with ``fib daddr type local``; a peer's address is not."""
+    docker = hooked(
+        "output", [LOCAL, match(DPORT, 50001), {"dnat": {"addr": "172.17.0.2"}}], kind="nat"
+    )
+    assert sent(docker, packet(outgoing=True)).verdict == "accept"
+
+
+def test_a_rule_behind_thirty_thousand_others_is_found() -> None:
+    held = ruleset(*([match(SADDR, f"192.0.2.{n % 250}"), DROP] for n in range(30000)), [DROP])
+    assert sent(held).handle == 30001
+
+
+def test_chains_in_circles_come_to_an_end_of_which_nothing_is_sure() -> None:
+    jumps: list[dict[str, Any]] = [{"jump": {"target": "in"}}]
+    held = ruleset(*([jumps] * 40), policy="drop")
+    want = {"peers": {"4": ["10.0.0.1"]}, "own": {}, "interface": "eth1", "ports": ["50001/tcp"]}
+    assert [one["sure"] for one in blocking.findings(as_read(held), want)] == [False]
 
 
 def test_the_zone_is_the_last_whose_chain_the_packet_certainly_came_through() -> None:

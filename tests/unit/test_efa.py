@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.errors import AnsibleFilterError
 from ansible.module_utils.fullmesh.facts import efa as node
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fullmesh import contract
 from fullmesh.ec2 import efa
 from fullmesh.filters import efa as filters
 from fullmesh.observed.survey import Efa
@@ -64,9 +66,7 @@ def root(tmp_path: Path) -> Path:
 def look(root: Path, **env: str) -> Efa:
     """Observe with a clean environment."""
     seen = node.observe({"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": "", **env}, str(root))
-    found = efa.read(seen)
-    assert found is not None
-    return found
+    return contract.read(Efa, seen)
 
 
 def codes(**nodes: Efa) -> list[str]:
@@ -182,9 +182,7 @@ def test_nodes_that_differ(root: Path, tmp_path_factory: pytest.TempPathFactory)
 def test_this_machine_can_be_looked_at() -> None:
     seen = node.observe()
     assert set(seen) >= {"pci", "verbs", "libfabric", "plugin", "environment"}
-    found = efa.read(seen)
-    assert found is not None
-    assert isinstance(efa.findings({"here": found}), list)
+    assert isinstance(efa.findings({"here": contract.read(Efa, seen)}), list)
 
 
 def test_the_environment_of_jobs_is_read(tmp_path: Path) -> None:
@@ -202,12 +200,16 @@ JUNK = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner),
     max_leaves=8,
 )
-WHOLE = efa.read(node.observe({}, "/nowhere"))
 KEYS = st.sampled_from(["pci", "verbs", "libfabric", "plugin", "environment", "driver_version"])
 
 
 @given(st.dictionaries(KEYS, JUNK))
-def test_hostile_observations_never_crash_a_rule(observed: dict[str, Any]) -> None:
-    for one in filters.efa_findings({"a": observed, "b": {**WHOLE, **observed}}):
-        assert one["code"] in efa.CODES
-    assert filters.efa_plugin_verdict({**WHOLE, **observed})[:3] in ("", "[EF")
+def test_an_answer_of_another_form_is_refused_with_its_path(observed: dict[str, Any]) -> None:
+    answer = {**node.observe({}, "/nowhere"), **observed}
+    try:
+        whole = contract.read(Efa, answer)
+    except contract.ContractError:
+        with pytest.raises(AnsibleFilterError, match=r"efa_facts on a answered .*: \$"):
+            filters.efa_findings({"a": answer})
+        return
+    assert {one.code for one in efa.findings({"a": whole})} <= efa.CODES.keys()

@@ -183,7 +183,7 @@ def find_plugin(root: str, env: dict[str, str], cache: list[str]) -> dict[str, s
 
 def observe_plugin(root: str, env: dict[str, str], cache: list[str]) -> dict[str, str]:
     """Find the plugin and load it in a child process: a missing libfabric shows only then."""
-    seen = dict(find_plugin(root, env, cache), error="", version="")
+    seen = dict(find_plugin(root, env, cache), error="")
     if not seen["path"]:
         return seen
     code, text = run([sys.executable, "-I", "-c", LOAD, root + seen["path"]], env, SECONDS)

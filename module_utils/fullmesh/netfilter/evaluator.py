@@ -33,7 +33,9 @@ UNSURE = frozenset(["limit", "quota", "meter", "unknown", "ct count", "osf", "so
 FAMILIES = {"4": ("ip", "inet", "netdev"), "6": ("ip6", "inet", "netdev")}
 FLAGS = {"new": frozenset(["syn"]), "established": frozenset(["syn", "ack"])}
 DEPTH = 32  # nft allows 16 jumps
-STEPS_MOST = 20000  # chains that lead in circles, which only a garbled rule set has
+# Rules that one packet is held against: each of the set so many times, as chains are jumped to from several places.
+# More is a rule set whose chains lead in circles, which the kernel refuses: then nothing of it is sure.
+TIMES, STEPS_LEAST = 16, 20000
 UNKNOWN = object()
 NEVER = object()
 
@@ -94,7 +96,8 @@ class Walk:
         self.maybe: list[tuple[Key, Rule]] = []
         self.entered: list[Key] = []
         self.guesses = 0  # rules on the way here whose conditions may not hold
-        self.steps = 0
+        every = sum(len(chain["rules"]) for chain in ruleset["chains"].values())
+        self.steps = max(STEPS_LEAST, TIMES * every)
 
     def base(self, key: Key) -> End:
         """Go through a base chain, its policy included."""
@@ -109,9 +112,9 @@ class Walk:
         if chain and not self.guesses:
             self.entered.append(key)
         for rule in chain["rules"] if chain and depth < DEPTH else ():
-            self.steps += 1
-            if self.steps > STEPS_MOST:
-                break
+            self.steps -= 1
+            if self.steps < 0:
+                return End("", key, None, False)
             holds, verdict, target = self.rule(key, rule)
             if holds is False or not verdict:
                 continue
@@ -215,7 +218,7 @@ class Walk:
     def value(self, left: Any) -> Any:
         """Return what the packet has in a field; UNKNOWN, or NEVER where it has no such field."""
         readers: Entry = {"meta": self.meta, "payload": self.payload, "ct": self.conntrack}
-        readers.update({"fib": route, "&": self.masked})
+        readers.update({"fib": self.fib, "&": self.masked})
         kind = next(iter(left), "") if isinstance(left, dict) else ""
         return readers[kind](left[kind]) if kind in readers else UNKNOWN
 
@@ -260,16 +263,16 @@ class Walk:
         told = {"state": self.packet.state, "direction": direction, "status": "confirmed"}
         return told.get(str(field.get("key")), UNKNOWN)
 
+    def fib(self, field: Entry) -> Any:
+        """Return what the routing table says of the target: what comes in is for this node, what leaves for another."""
+        if field.get("result") != "type" or field.get("flags") not in ("daddr", ["daddr"]):
+            return UNKNOWN
+        return "unicast" if self.packet.outgoing else "local"
+
 
 def ip(packet: Packet) -> str:
     """Name the packet's family as nft does."""
     return {"4": "ip", "6": "ip6"}[packet.family]
-
-
-def route(field: Entry) -> Any:
-    """Return what the routing table says of a packet that comes in: it is for this node."""
-    asked = field.get("result") == "type" and field.get("flags") in ("daddr", ["daddr"])
-    return "local" if asked else UNKNOWN
 
 
 def xt_kind(part: Entry) -> str:

@@ -8,7 +8,6 @@ played stands in ``/etc/lab-gpus`` of the node, a line each. Nothing can compute
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 from devtools.lab import digest, host, sources_list
 from devtools.lab.console import say, step
 from devtools.lab.errors import LabError
-from devtools.lab.locks import held
+from devtools.lab.once import built
 from devtools.lab.paths import Paths
 from devtools.lab.podman import Podman
 
@@ -194,23 +193,15 @@ def folder(paths: Paths) -> Path:
 
 def ensure(paths: Paths) -> Path:
     """Fetch nvidia-smi and the header, build the stand-in, and try one above the other; once."""
-    target = folder(paths)
-    if target.is_dir():
-        return target
-    with held(paths.home / "locks" / "gpu", "the stand-in for GPUs", LOCK_SECONDS):
-        if target.is_dir():
-            return target
+
+    def make(work: Path) -> None:
         host.ensure_packages(paths, COMPILER)
-        work = paths.cache / "gpu.work"
-        shutil.rmtree(work, ignore_errors=True)
-        (work / "out").mkdir(parents=True)
         _fetch_smi(paths, work)
         _fetch_header(paths, work)
         _build(paths, work)
         _try(paths, work / "out")
-        os.replace(work / "out", target)
-        shutil.rmtree(work)
-    return target
+
+    return built(paths, folder(paths), "the stand-in for GPUs", make, LOCK_SECONDS)
 
 
 def _fetch_smi(paths: Paths, work: Path) -> None:
@@ -246,26 +237,26 @@ def _build(paths: Paths, work: Path) -> None:
     )
 
 
-def _try(paths: Paths, built: Path) -> None:
+def _try(paths: Paths, parts: Path) -> None:
     """A later nvidia-smi may want more than the stand-in has: that is said here, not in a test."""
-    (built / "try").write_text("\n".join(play("h100x2")) + "\n")
-    env = ["env", f"LAB_GPUS={built}/try", f"LD_LIBRARY_PATH={built}"]
+    (parts / "try").write_text("\n".join(play("h100x2")) + "\n")
+    env = ["env", f"LAB_GPUS={parts}/try", f"LD_LIBRARY_PATH={parts}"]
     script = 'test "$("$@" -q -x | grep -c "<product_name>NVIDIA H100 80GB HBM3<")" = 2'
-    argv = [*env, "sh", "-ec", script, "sh", str(built / "nvidia-smi")]
+    argv = [*env, "sh", "-ec", script, "sh", str(parts / "nvidia-smi")]
     step("try nvidia-smi over the stand-in", argv, paths.logs / "gpu.log", BUILD_SECONDS)
-    (built / "try").unlink()
+    (parts / "try").unlink()
 
 
 def install(podman: Podman, paths: Paths, container: str, lines: Sequence[str]) -> None:
     """Let a running node have the GPUs that *lines* play."""
-    built = ensure(paths)
+    parts = ensure(paths)
     podman.must("exec", "-i", container, "sh", "-c", INSTALL, "sh")
     where = podman.must(
         "exec", container, "sh", "-c", "ls -d /usr/lib/x86_64-linux-gnu /usr/lib64 | head -n 1"
     )
-    podman.must("cp", str(built / "nvidia-smi"), f"{container}:/usr/bin/nvidia-smi")
+    podman.must("cp", str(parts / "nvidia-smi"), f"{container}:/usr/bin/nvidia-smi")
     library = f"{where.strip()}/libnvidia-ml.so.1"
-    podman.must("cp", str(built / "libnvidia-ml.so.1"), f"{container}:{library}")
+    podman.must("cp", str(parts / "libnvidia-ml.so.1"), f"{container}:{library}")
     podman.must(
         "exec", "-i", container, "sh", "-c", "cat > /etc/lab-gpus", stdin="\n".join(lines) + "\n"
     )

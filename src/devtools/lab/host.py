@@ -61,8 +61,12 @@ def os_release(text: str) -> dict[str, str]:
 
 
 def missing(packages: Mapping[str, str] = PACKAGES) -> list[str]:
-    """Return the packages whose program is not on this machine."""
-    return [name for name, program in packages.items() if shutil.which(program) is None]
+    """Return the packages whose program, or file where a path is given, is not on this machine."""
+    there = {
+        name: Path(sign).exists() if sign.startswith("/") else bool(shutil.which(sign))
+        for name, sign in packages.items()
+    }
+    return [name for name, found in there.items() if not found]
 
 
 def require_debian(needed: Sequence[str], release: Mapping[str, str]) -> None:

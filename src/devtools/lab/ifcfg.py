@@ -7,36 +7,37 @@ Debian's own source package with that plugin and little else, once, and takes th
 from __future__ import annotations
 
 import argparse
-import os
+import hashlib
 import re
-import shutil
 import sys
 from pathlib import Path
 
 from devtools.lab import host, lifecycle, plan, sources_list
 from devtools.lab.console import say, step
 from devtools.lab.errors import LabError, StepError
-from devtools.lab.locks import held
+from devtools.lab.once import built
 from devtools.lab.paths import Paths, find
 from devtools.lab.podman import Podman
 from devtools.lab.state import Store
 
-NAMES = (
-    "dpkg-dev",
-    "meson",
-    "ninja-build",
-    "gcc",
-    "libc6-dev",
-    "pkg-config",
-    "gettext",
-    "xsltproc",
-)
-LIBRARIES = ("glib2.0", "udev", "systemd", "ndp", "dbus-1")
-# A library's package brings no program by which its presence would show: apt is asked about all of them.
+# Each with a program, or a file, by which its presence shows.
+PKG_CONFIG = "/usr/lib/x86_64-linux-gnu/pkgconfig"
 PACKAGES = {
-    name: f"{name} is asked for" for name in (*NAMES, *(f"lib{one}-dev" for one in LIBRARIES))
+    "dpkg-dev": "dpkg-source",
+    "meson": "meson",
+    "ninja-build": "ninja",
+    "gcc": "gcc",
+    "libc6-dev": "gencat",
+    "pkg-config": "pkg-config",
+    "gettext": "msgfmt",
+    "xsltproc": "xsltproc",
+    "libglib2.0-dev": f"{PKG_CONFIG}/glib-2.0.pc",
+    "libudev-dev": f"{PKG_CONFIG}/libudev.pc",
+    "libsystemd-dev": f"{PKG_CONFIG}/libsystemd.pc",
+    "libndp-dev": f"{PKG_CONFIG}/libndp.pc",
+    "libdbus-1-dev": f"{PKG_CONFIG}/dbus-1.pc",
+    "uuid-dev": f"{PKG_CONFIG}/uuid.pc",
 }
-PACKAGES["uuid-dev"] = "uuid-dev is asked for"
 PLUGIN = "src/core/settings/plugins/ifcfg-rh/libnm-settings-plugin-ifcfg-rh.so"
 DAEMON = "src/core/NetworkManager"
 # Nothing that needs another library: no radio, no telephone, no documentation, no polkit.
@@ -67,7 +68,8 @@ LOCK_SECONDS = 1800.0
 # $1: version of NetworkManager.
 INSTALL = """\
 set -eu
-test "$(NetworkManager --version)" = "$1"
+have=$(NetworkManager --version)
+[ "$have" = "$1" ] || { echo "the node has NetworkManager $have, and $1 was built" >&2; exit 1; }
 install -m 0755 /tmp/lab-ifcfg/NetworkManager /usr/sbin/NetworkManager
 install -D -m 0644 /tmp/lab-ifcfg/plugin.so \\
     "/usr/lib/x86_64-linux-gnu/NetworkManager/$1/libnm-settings-plugin-ifcfg-rh.so"
@@ -78,27 +80,20 @@ mkdir -p /etc/sysconfig/network-scripts
 
 
 def folder(paths: Paths) -> Path:
-    """Where the program and the plugin lie once they are built."""
-    return paths.cache / "network-manager-ifcfg"
+    """Where the program and the plugin lie once they are built; another way to build them is another folder."""
+    way = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
+    return paths.cache / f"network-manager-{way}"
 
 
 def ensure(paths: Paths) -> Path:
     """Fetch Debian's source and build it; once."""
-    target = folder(paths)
-    if target.is_dir():
-        return target
-    with held(paths.home / "locks" / "ifcfg", "NetworkManager with ifcfg-rh", LOCK_SECONDS):
-        if target.is_dir():
-            return target
+
+    def make(work: Path) -> None:
         host.ensure_packages(paths, PACKAGES)
-        work = paths.cache / "network-manager.work"
-        shutil.rmtree(work, ignore_errors=True)
-        (work / "out").mkdir(parents=True)
         _fetch(paths, work)
         _build(paths, work)
-        os.replace(work / "out", target)
-        shutil.rmtree(work)
-    return target
+
+    return built(paths, folder(paths), "NetworkManager with ifcfg-rh", make, LOCK_SECONDS)
 
 
 def _fetch(paths: Paths, work: Path) -> None:
@@ -126,9 +121,9 @@ def _build(paths: Paths, work: Path) -> None:
 
 def install(podman: Podman, paths: Paths, container: str) -> None:
     """Give a running node the program and the plugin; the service is left to whoever has written its files."""
-    built = ensure(paths)
-    podman.must("cp", f"{built}/.", f"{container}:/tmp/lab-ifcfg")
-    version = (built / "version").read_text().strip()
+    parts = ensure(paths)
+    podman.must("cp", f"{parts}/.", f"{container}:/tmp/lab-ifcfg")
+    version = (parts / "version").read_text().strip()
     podman.must("exec", "-i", container, "sh", "-c", INSTALL, "sh", version)
 
 

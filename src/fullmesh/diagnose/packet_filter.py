@@ -154,7 +154,6 @@ def send(ruleset: Ruleset, packet: Packet) -> Stop:
     by = ""
     for base in met(ruleset, packet):
         end = walk.base(base)
-        doubts = tuple(in_words(rule) for _, rule in walk.maybe)
         if end.word in STOPPING and end.rule is not None:
             family, table, chain = end.key
             return Stop(
@@ -164,13 +163,17 @@ def send(ruleset: Ruleset, packet: Packet) -> Stop:
                 end.rule["handle"] or 0,
                 in_words(end.rule),
                 is_reset(end.rule),
-                doubts,
+                doubts_of(walk),
                 zone_of(walk),
             )
         if end.word == ACCEPT and at_its_hook(ruleset, base, packet):
             by = base[2]
-    doubts = tuple(in_words(rule) for _, rule in walk.maybe)
-    return Stop(ACCEPT, chain=by, doubts=doubts, zone=zone_of(walk))
+    return Stop(ACCEPT, chain=by, doubts=doubts_of(walk), zone=zone_of(walk))
+
+
+def doubts_of(walk: Walk) -> tuple[str, ...]:
+    """The rules of which nobody can say whether they stop the packet, in words."""
+    return tuple(in_words(rule) for _, rule in walk.maybe)
 
 
 def at_its_hook(ruleset: Ruleset, key: Key, packet: Packet) -> bool:

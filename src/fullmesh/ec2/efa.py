@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from fullmesh.diagnose import shape
 from fullmesh.observed.survey import Efa, Plugin
 from fullmesh.verify.model import WARNING, Finding, in_words
 
@@ -27,12 +26,6 @@ CODES: dict[str, str] = {
 }
 RUNG: Final = "L1"
 INSTALL = "Install Amazon's EFA installer (1.39 or newer brings the plugin), and reboot where it brought a driver"
-
-
-def read(observed: object) -> Efa | None:
-    """What ``observe()`` of module_utils/fullmesh/facts/efa.py returned; None where it is not whole."""
-    found: Efa | None = shape.attempt(shape.EFA, observed)
-    return found
 
 
 def has_efa(seen: Efa) -> bool:

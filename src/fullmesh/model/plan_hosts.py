@@ -39,6 +39,7 @@ def order(hosts: Mapping[str, HostSettings], master: str, faults: list[Fault]) -
 def order_as_given(
     names: list[str], given: Mapping[str, Any], master: str, faults: list[Fault]
 ) -> list[str]:
+    """The hosts by the node ranks that they were given; as they came, with a fault, where the ranks do not fit."""
     ranks = {host: str(rank) for host, rank in given.items()}
     if sorted(ranks.values()) != sorted(str(rank) for rank in range(len(names))):
         seen = ", ".join(f"{host}: {ranks.get(host, 'unset')}" for host in names)
@@ -63,6 +64,7 @@ def order_as_given(
 
 
 def check_addresses(links: Mapping[str, Sequence[Link]], routed: bool, faults: list[Fault]) -> None:
+    """Every address is one host's, and the first ones reach each other: one family, one network unless *routed*."""
     owners: dict[addresses.Address, list[str]] = {}
     for host, own in links.items():
         for link in own:
@@ -84,6 +86,7 @@ def check_addresses(links: Mapping[str, Sequence[Link]], routed: bool, faults: l
 def check_primary(
     primary: Mapping[str, addresses.Interface], routed: bool, faults: list[Fault]
 ) -> None:
+    """The first addresses reach each other: one family, and one network unless *routed*."""
     families = Counter(value.version for value in primary.values())
     seen = ", ".join(f"{host}: {value}" for host, value in primary.items())
     if len(families) > 1:
@@ -106,6 +109,7 @@ def check_primary(
 
 
 def controllers(value: Any, faults: list[Fault]) -> list[str]:
+    """The networks that controllers come from; what is none is a fault."""
     entries = value if isinstance(value, list) else [value]
     result = []
     for entry in entries:
@@ -126,6 +130,7 @@ def controllers(value: Any, faults: list[Fault]) -> list[str]:
 
 
 def hostnames(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> dict[str, str]:
+    """Host -> the name that the node shall have, empty where none is asked for; a host name, and one node's."""
     result = {host: str(chosen.get("fullmesh_hostname") or "") for host, chosen in hosts.items()}
     for host, name in result.items():
         if name and not addresses.is_host_name(name):

@@ -12,6 +12,11 @@ from fullmesh.observed.ports import PortRange
 
 
 def whole(value: Any, *, lowest: int, highest: int) -> int:
+    """Read a whole number.
+
+    Raises:
+        ValueError: *value* is none, or lies outside of *lowest* to *highest*.
+    """
     text = str(value)
     digits = text.isascii() and text.isdigit() and not isinstance(value, bool)
     if not digits or not lowest <= int(text) <= highest:
@@ -110,6 +115,7 @@ def too_few_ports(data: PortRange, local_ranks: int, groups: int) -> list[Fault]
 
 
 def check_overlap(named: Mapping[str, int], data: PortRange | None, faults: list[Fault]) -> None:
+    """No port with a name lies inside the data range."""
     for name, port in named.items():
         if data is not None and port in data:
             # The kernel would hand the port to an outgoing connection sooner or later: EADDRINUSE at random.

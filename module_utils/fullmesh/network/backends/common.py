@@ -408,10 +408,10 @@ def reloaded(names: list[str], before: State) -> Commands:
 
 LEASED = """for name in "$0" "$@"; do
   number=$(cat "/sys/class/net/$name/ifindex") || continue
-  lease=/run/systemd/netif/leases/$number
   for try in 1 2 3 4 5 6 7 8 9 10; do
-    ! grep -qx ADMIN_STATE=configured "/run/systemd/netif/links/$number" || continue 2
-    [ "$try" -lt 4 ] || [ -s "$lease" ] || continue 2
+    address=$(sed -n 's/^ADDRESS=//p' "/run/systemd/netif/leases/$number" 2> /dev/null)
+    case $(ip -4 -o addr show dev "$name") in *" ${address:-none}/"*) continue 2 ;; esac
+    [ -n "$address" ] || [ "$try" -lt 4 ] || continue 2
     sleep 0.5
   done
   exec systemctl restart systemd-networkd.service
@@ -422,8 +422,8 @@ def leased(names: list[str], before: State) -> Commands:
     """Have networkd use a lease that it has got.
 
     Where a lease comes between a reload and a reconfiguration, networkd 252 never sets the address of the next one, and
-    no further reconfiguration helps, only a restart (1 of 275 tries on a busy machine). The address that the kernel is
-    given back would go when its time runs out. A server that is silent is not waited for.
+    no further reconfiguration helps, only a restart (1 of 275 tries on a busy machine). The address that the engine
+    gives back would go when its time runs out. A server that is silent is not waited for.
     """
     there = [name for name in staying(names, before) if before["links"][name].get("leases")]
     return [["/bin/sh", "-c", LEASED, *there]] if there else []
