@@ -4,6 +4,11 @@
 # mount hugetlbfs and so on; and all nodes of one image must not share an identity.
 set -eu
 chmod 755 /usr/local/sbin/lab-procsys
+# read at the start of every Python (lab_compiled.py says what for)
+packages=$(python3 -c 'import site; print(site.getsitepackages()[0])')
+mkdir -p "$packages"
+mv /usr/local/share/lab_compiled.py "$packages/"
+echo 'import lab_compiled; lab_compiled.install()' > "$packages/lab-compiled.pth"
 systemctl enable lab-procsys.service lab-hostkeys.service
 # one by one: a distribution may lack some of them
 for unit in proc-sys-fs-binfmt_misc.automount proc-sys-fs-binfmt_misc.mount systemd-binfmt.service \

@@ -47,6 +47,7 @@ def up(args: argparse.Namespace) -> int:
         ipv6=True if args.ipv6 else None,
         outsider=args.outsider,
         dhcp=True if args.dhcp else None,
+        compiled=not args.no_compiled,
     )
     lab = lifecycle.up(find(), wish)
     say(lab.note)
@@ -180,6 +181,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     one.add_argument("--outsider", action="store_true", help="add a node that is no peer")
     one.add_argument(
         "--dhcp", action="store_true", help="one card a node, with a lease, for ssh too"
+    )
+    one.add_argument(
+        "--no-compiled",
+        action="store_true",
+        help="new nodes compile Ansible's modules at every call, as any other machine does (for timings)",
     )
     one = add("down", down, "Remove a lab; images and repositories stay.")
     one.add_argument("--name", default=plan.DEFAULT_NAME)

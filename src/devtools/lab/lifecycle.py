@@ -19,6 +19,7 @@ from devtools.lab.state import Lab, Store
 
 LOCK_SECONDS = 900.0
 ALLOCATION_SECONDS = 60.0
+KEEP_COMPILED_SECONDS = 7 * 86400.0
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Wish:
     ipv6: bool | None = None
     outsider: bool = False
     dhcp: bool | None = None
+    compiled: bool = True
 
 
 def open_podman(paths: Paths) -> Podman:
@@ -120,13 +122,26 @@ def up(paths: Paths, wish: Wish) -> Lab:
         store.save(lab)
         nodes.ensure_networks(podman, lab)
         images = {stage: builder.image(stage) for stage in plan.IMAGES.values()}
-        nodes.ensure_running(podman, lab, images, builder.folder("repo"))
+        volumes = {builder.folder("repo"): "/srv/repo:ro"}
+        if wish.compiled:
+            volumes[kept_code(paths)] = "/var/cache/lab-compiled"
+        nodes.ensure_running(podman, lab, images, volumes)
         if lab.dhcp:
             dhcp.serve(paths, lab, store.folder)
         nodes.ensure_ready(podman, store, lab)
         written = store.write_inventory(lab)
     say(f"lab {lab.name} is up after {time.monotonic() - begun:.1f} s; inventory: {written[-1]}")
     return lab
+
+
+def kept_code(paths: Paths) -> Path:
+    """Return the folder of compiled code, without what is a week old, of versions that are gone."""
+    paths.compiled.mkdir(exist_ok=True)
+    oldest = time.time() - KEEP_COMPILED_SECONDS
+    for file in paths.compiled.iterdir():
+        if file.stat().st_mtime < oldest:
+            file.unlink(missing_ok=True)
+    return paths.compiled
 
 
 def down(paths: Paths, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -55,8 +55,8 @@ def network_arguments(lab: Lab, node: Node) -> list[str]:
     ]
 
 
-def create_arguments(lab: Lab, node: Node, image: str, repo: Path) -> list[str]:
-    """Return podman's arguments for a node.
+def create_arguments(lab: Lab, node: Node, image: str, volumes: Mapping[Path, str]) -> list[str]:
+    """Return podman's arguments for a node; *volumes* are folders of this machine and where the node has them.
 
     The hosts file is the image's own, so that roles can replace it as on a real host; so is the resolver
     file of look-alikes, while nodes of real images need this host's resolvers to reach their archives.
@@ -74,14 +74,16 @@ def create_arguments(lab: Lab, node: Node, image: str, repo: Path) -> list[str]:
         "--no-hosts",
         *([] if lab.image_source == "registry" else ["--dns=none"]),
         *network_arguments(lab, node),
-        f"--volume={repo}:/srv/repo:ro",
+        *(f"--volume={folder}:{place}" for folder, place in volumes.items()),
         f"--label=fullmesh-lab={lab.name}",
         image,
         "/sbin/init",
     ]
 
 
-def ensure_running(podman: Podman, lab: Lab, images: dict[str, str], repo: Path) -> list[str]:
+def ensure_running(
+    podman: Podman, lab: Lab, images: dict[str, str], volumes: Mapping[Path, str]
+) -> list[str]:
     """Create missing nodes and start stopped ones; return the names of those that were touched."""
     states = podman.containers()
     touched = [node for node in lab.nodes if states.get(node.container) != "running"]
@@ -89,7 +91,7 @@ def ensure_running(podman: Podman, lab: Lab, images: dict[str, str], repo: Path)
     for node in touched:
         if node.container not in states:
             image = images[IMAGES[node.family]]
-            podman.must(*create_arguments(lab, node, image, repo))
+            podman.must(*create_arguments(lab, node, image, volumes))
     for_each(touched, lambda node: podman.must("start", node.container))
     if touched:
         fix_macs(lab)

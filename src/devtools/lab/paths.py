@@ -35,6 +35,11 @@ class Paths:
         return self.home / "cache"
 
     @property
+    def compiled(self) -> Path:
+        """What the nodes' Pythons keep of what Ansible sends them (lab/common/lab_compiled.py); of all labs."""
+        return self.home / "compiled"
+
+    @property
     def logs(self) -> Path:
         """One log file per build stage."""
         return self.home / "logs"

@@ -47,9 +47,10 @@ def test_limits_are_finite() -> None:
 
 @pytest.mark.parametrize(("kind", "expected"), [("lookalike", True), ("registry", False)])
 def test_only_real_images_get_resolvers(kind: str, expected: bool, tmp_path: Path) -> None:
-    argv = nodes.create_arguments(lab(kind), lab().nodes[0], "image", tmp_path)
+    argv = nodes.create_arguments(lab(kind), lab().nodes[0], "image", {tmp_path: "/srv/repo:ro"})
     assert ("--dns=none" in argv) is expected
     assert "--hostname" in argv
+    assert f"--volume={tmp_path}:/srv/repo:ro" in argv
     assert argv[-2:] == ["image", "/sbin/init"]
 
 

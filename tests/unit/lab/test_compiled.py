@@ -1,0 +1,108 @@
+"""A node's Python keeps what it compiled of a zip, and behaves as one that does not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from devtools.lab import lifecycle
+from devtools.lab.paths import Paths
+from fullmesh.settings import ROOT
+
+IMPORT = "import sys, lab_compiled; lab_compiled.install(sys.argv[1]); sys.path.insert(0, sys.argv[2]); import said"
+
+
+def imported(folder: Path, archive: Path) -> subprocess.CompletedProcess[str]:
+    """A Python that imports ``said`` from the archive, with *folder* to keep code in."""
+    return subprocess.run(
+        [sys.executable, "-c", IMPORT, str(folder), str(archive)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "lab/common")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def packed(place: Path, text: str) -> Path:
+    with zipfile.ZipFile(place, "w") as archive:
+        archive.writestr("said.py", text)
+    return place
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "compiled").mkdir()
+    return tmp_path / "compiled"
+
+
+def test_code_is_kept_once_and_used_from_then_on(tmp_path: Path, folder: Path) -> None:
+    archive = packed(tmp_path / "one.zip", "print('first')")
+    assert imported(folder, archive).stdout == "first\n"
+    (kept,) = folder.iterdir()
+    other = packed(tmp_path / "two.zip", "print('other')")
+    assert imported(folder, other).stdout == "other\n"
+    # what is kept is what runs
+    (swapped,) = set(folder.iterdir()) - {kept}
+    kept.write_bytes(swapped.read_bytes())
+    assert imported(folder, archive).stdout == "other\n"
+
+
+def test_a_traceback_names_the_place_of_this_call(tmp_path: Path, folder: Path) -> None:
+    text = "def run():\n    raise ValueError\nrun()"
+    for name in ("one.zip", "two.zip"):
+        said = imported(folder, packed(tmp_path / name, text)).stderr
+        assert said.count(f'File "{tmp_path / name}/said.py", line') == 2
+    assert len(list(folder.iterdir())) == 1
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\xe3\x00", b"not code at all", b"i\x01\x00\x00\x00"])
+def test_what_is_no_code_is_compiled_again(tmp_path: Path, folder: Path, garbage: bytes) -> None:
+    archive = packed(tmp_path / "one.zip", "print('right')")
+    imported(folder, archive)
+    (kept,) = folder.iterdir()
+    kept.write_bytes(garbage)
+    done = imported(folder, archive)
+    assert (done.stdout, done.stderr) == ("right\n", "")
+    assert kept.read_bytes() != garbage
+
+
+def test_a_folder_that_takes_nothing_costs_nothing_but_time(tmp_path: Path, folder: Path) -> None:
+    archive = packed(tmp_path / "one.zip", "print('right')")
+    imported(folder, archive)
+    (kept,) = folder.iterdir()
+    kept.unlink()
+    kept.mkdir()  # what a rename cannot replace
+    done = imported(folder, archive)
+    assert (done.stdout, done.stderr) == ("right\n", "")
+    assert [entry.name for entry in folder.iterdir()] == [kept.name]
+
+
+def test_without_the_folder_python_is_as_it_was(tmp_path: Path) -> None:
+    check = "import lab_compiled, zipimport as z; before = z._compile_source; lab_compiled.install('/nowhere')"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{check}; print(before is z._compile_source)"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "lab/common")},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == "True\n"
+
+
+def test_what_was_compiled_long_ago_is_dropped(paths: Paths) -> None:
+    paths.home.mkdir(parents=True, exist_ok=True)
+    folder = lifecycle.kept_code(paths)
+    for name, age in (("old", 8), ("new", 6)):
+        (folder / name).touch()
+        then = time.time() - age * 86400
+        os.utime(folder / name, (then, then))
+    lifecycle.kept_code(paths)
+    assert [file.name for file in folder.iterdir()] == ["new"]
