@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
-    Node = dict[str, Any]
+    from fullmesh.observed.watch import Who
+    from fullmesh.observed.watch import WhoNode as Node
 
 DEADLINE = 10
 BIN = "/opt/fullmesh/bin"
@@ -84,16 +84,17 @@ def read_env(path: str) -> dict[str, str]:
     return found
 
 
-def read_who() -> dict[str, Any]:
+def read_who() -> Who:
     """Who takes part: the role launchers wrote it from the plan."""
     path = FOLDER + "/nodes.json"
     try:
         with open(path, encoding="utf-8") as stream:
-            return dict(json.load(stream))
+            found: Who = json.load(stream)
     except (OSError, ValueError):
         raise LaunchError(
             f"[LA-102] {path} cannot be read. Run the role launchers on this node."
         ) from None
+    return found
 
 
 def merged(own: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
@@ -137,7 +138,7 @@ def last(said: str) -> str:
     return (said.splitlines() or ["no words"])[-1].strip()
 
 
-def chosen(who: Mapping[str, Any], names: Sequence[str]) -> list[Node]:
+def chosen(who: Who, names: Sequence[str]) -> list[Node]:
     """The nodes of a job in the plan's order; no names: all."""
     nodes = list(who["nodes"])
     if not names:
@@ -169,9 +170,7 @@ def refuse_misfit(nodes: Sequence[Node], node: Node, local: int, size: int) -> N
         )
 
 
-def place(
-    who: Mapping[str, Any], nodes: Sequence[Node], address: str, local: int, size: int
-) -> dict[str, str]:
+def place(who: Who, nodes: Sequence[Node], address: str, local: int, size: int) -> dict[str, str]:
     """The rank variables of the process that is number *local* on the node with *address*.
 
     Ranks count through *nodes* in the plan's order, so that they are the same whoever starts the job.
@@ -217,7 +216,7 @@ def nodes_of(env: Mapping[str, str]) -> list[str]:
     return said.split()
 
 
-def rank_env(env: Mapping[str, str], who: Mapping[str, Any]) -> dict[str, str]:
+def rank_env(env: Mapping[str, str], who: Who) -> dict[str, str]:
     """The whole environment of one process of a job."""
     result = merged(read_env(env_path(env)), env)
     for _name, local, sizes in STARTERS:
@@ -316,7 +315,7 @@ def judge(answers: Mapping[str, tuple[int, str]]) -> None:
         )
 
 
-def mpi_options(who: Mapping[str, Any], nodes: Sequence[Node], whole: bool) -> list[str]:
+def mpi_options(who: Who, nodes: Sequence[Node], whole: bool) -> list[str]:
     """mpirun's own options: where, through which network and ports, and by which login.
 
     The daemons' port is the kernel's choice, so it lies in the pinned range; oob_tcp_dynamic_ipv4_ports would make it
@@ -393,7 +392,7 @@ def slurm_answers() -> None:
         )
 
 
-def slurm_sizes(who: Mapping[str, Any], options: Sequence[str]) -> list[str]:
+def slurm_sizes(who: Who, options: Sequence[str]) -> list[str]:
     """Nodes and tasks as the plan has them, unless the caller asked for fewer nodes."""
     each = sorted({node["local_ranks"] for node in who["nodes"]})
     if len(each) > 1:

@@ -23,7 +23,15 @@ import fullmesh_watch_judge as judge
 import fullmesh_watch_look as look
 
 if TYPE_CHECKING:
-    from typing import Any
+    from fullmesh.observed.watch import (
+        Endpoint,
+        Event,
+        EventKind,
+        EventMore,
+        MaybeWho,
+        Picture,
+        Problem,
+    )
 
 PLAN = "/etc/fullmesh/nodes.json"
 WITHIN = 60.0
@@ -60,11 +68,11 @@ def parse(argv: list[str]) -> argparse.Namespace:
     return args
 
 
-def load_plan(path: str) -> dict[str, Any]:
+def load_plan(path: str) -> MaybeWho:
     """Read who takes part; without a plan nobody can be named, only counted."""
     try:
         if path.startswith("{"):  # from the controller, which writes no file here
-            plan = json.loads(path)
+            plan: MaybeWho = json.loads(path)
             return with_known_ranks(plan, load_plan(PLAN))
         with open(path) as stream:
             plan = json.loads(stream.read())
@@ -73,26 +81,27 @@ def load_plan(path: str) -> dict[str, Any]:
     return plan if isinstance(plan, dict) else {}
 
 
-def with_known_ranks(plan: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
+def with_known_ranks(plan: MaybeWho, kept: MaybeWho) -> MaybeWho:
     """Ranks that the inventory leaves to auto are those that this node was configured with."""
     known = {node["name"]: node for node in kept.get("nodes", [])}
     for node in plan.get("nodes", []):
         if node.pop("auto", False) and node["name"] in known:
-            node.update({key: known[node["name"]][key] for key in ("first_rank", "local_ranks")})
+            node["first_rank"] = known[node["name"]]["first_rank"]
+            node["local_ranks"] = known[node["name"]]["local_ranks"]
     return plan
 
 
-def own_name(plan: dict[str, Any], given: str) -> str:
+def own_name(plan: MaybeWho, given: str) -> str:
     """Name this node as the plan does."""
     address = os.environ.get("FULLMESH_ADDRESS", "")
-    named = judge.node_at(plan, address).get("name", "") if address else ""
+    named = judge.name_at(plan, address) if address else ""
     return str(given or named or os.uname()[1])
 
 
 class Watch:
     """A job and what is known of it."""
 
-    def __init__(self, args: argparse.Namespace, plan: dict[str, Any]) -> None:
+    def __init__(self, args: argparse.Namespace, plan: MaybeWho) -> None:
         """Remember the settings; nothing is started yet."""
         self.args = args
         self.plan = plan
@@ -120,16 +129,17 @@ class Watch:
             sys.stderr.write(f"fullmesh-watch: after {self.age():.0f} s: {text}\n")
             sys.stderr.flush()
 
-    def event(self, kind: str, **more: Any) -> None:
+    def event(self, kind: EventKind, more: EventMore | None = None) -> None:
         """Tell the controller."""
         if self.args.json:
-            data = dict(more, event=kind, node=self.me, after=round(self.age(), 1))
+            after = round(self.age(), 1)
+            data: Event = {**(more or {}), "event": kind, "node": self.me, "after": after}
             sys.stderr.write(MARK + json.dumps(data) + "\n")
             sys.stderr.flush()
 
-    def problems(self, picture: dict[str, Any]) -> list[dict[str, Any]]:
+    def problems(self, picture: Picture) -> list[Problem]:
         """Return everything that keeps the ranks apart now."""
-        found: list[dict[str, Any]] = []
+        found: list[Problem] = []
         known = set()
         for where in judge.endpoints(picture):
             most = self.most_of(picture, where)
@@ -143,7 +153,7 @@ class Watch:
         )
         return found + judge.blocked(self.plan, picture, self.me, known)
 
-    def most_of(self, picture: dict[str, Any], where: dict[str, Any]) -> dict[str, int] | None:
+    def most_of(self, picture: Picture, where: Endpoint) -> dict[str, int] | None:
         """Return the most connections that each node ever had to what this node hosts."""
         if not judge.hosted(picture, where["port"]):
             return None
@@ -152,7 +162,7 @@ class Watch:
             most[name] = max(count, most.get(name, 0))
         return most
 
-    def unreached(self, picture: dict[str, Any], where: dict[str, Any]) -> list[dict[str, Any]]:
+    def unreached(self, picture: Picture, where: Endpoint) -> list[Problem]:
         """Return the ranks here that have never reached their endpoint: one that has may leave it again."""
         found = judge.unreached(self.plan, picture, where, self.me, self.names.addresses)
         away = {problem["rank"] for problem in found}
@@ -161,14 +171,14 @@ class Watch:
                 self.reached.add((one["rank"], where["port"]))
         return [p for p in found if (p["rank"], where["port"]) not in self.reached]
 
-    def explain(self, problem: dict[str, Any]) -> None:
+    def explain(self, problem: Problem) -> None:
         """Find out why; this probes, so it is done once for each problem that is reported."""
         if problem["code"] == judge.UNREACHED:
             addresses = self.names.addresses(problem["host"], look.RESOLVE_SECONDS)
             verdict, own = "waiting" if addresses is None else "unresolved", False
             for address in addresses or []:
                 verdict = look.probe(address, problem["port"])
-                own = judge.node_at(self.plan, address).get("name") == self.me
+                own = judge.name_at(self.plan, address) == self.me
                 if verdict == "open":
                     break
                 if address.startswith("127.") or address == "::1":
@@ -180,25 +190,26 @@ class Watch:
             zone = look.shut_zone(address, problem["port"]) if address else ""
             judge.explain_missing(problem, verdict, zone, self.me)
 
-    def tell(self, problem: dict[str, Any]) -> None:
+    def tell(self, problem: Problem) -> None:
         """Find out why, and say it."""
         self.explain(problem)
         if (
-            problem.get("verdict") == "open"
+            problem["verdict"] == "open"
             and self.age() - self.started_waiting(problem) < PATIENT * self.args.within
         ):
             # nothing is wrong on the way: it still imports, or reads its data
             self.later[problem["key"]] = self.age() + self.args.within
             self.reported.pop(problem["key"], None)
             return
-        self.say(judge.sentence(problem))
-        self.event("problem", problem=problem, sentence=judge.sentence(problem))
+        problem["sentence"] = judge.sentence(problem)
+        self.say(problem["sentence"])
+        self.event("problem", {"problem": problem})
 
-    def started_waiting(self, problem: dict[str, Any]) -> float:
+    def started_waiting(self, problem: Problem) -> float:
         """Return when a problem was first seen."""
         return self.first_seen.get(problem["key"], 0.0)
 
-    def report(self, problem: dict[str, Any]) -> None:
+    def report(self, problem: Problem) -> None:
         """Do that aside: probes and firewalld take seconds, in which signals have to get through."""
         thread = threading.Thread(target=self.tell, args=(problem,))
         thread.daemon = True
@@ -211,7 +222,7 @@ class Watch:
         for thread in self.telling:
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def judge_now(self, picture: dict[str, Any]) -> None:
+    def judge_now(self, picture: Picture) -> None:
         """Report what has lasted too long, and that it is over."""
         found = {problem["key"]: problem for problem in self.problems(picture)}
         now = self.age()
@@ -350,10 +361,10 @@ def main(argv: list[str]) -> int:
         text = "[WA-106] {} cannot be started: {}. Give a program that is there.\n"
         sys.stderr.write(text.format(args.command[0], error.strerror))
         return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_START
-    watch.event("started", pid=job.pid)
+    watch.event("started", {"pid": job.pid})
     code = follow(watch, job)
     watch.finish()
-    watch.event("ended", code=code)
+    watch.event("ended", {"code": code})
     return PROBLEM if watch.killed else leave(code)
 
 

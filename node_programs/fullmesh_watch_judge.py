@@ -1,7 +1,6 @@
 """Who is missing in a job, and why: from a picture of it to sentences. Pure. Runs on nodes.
 
-A plan names the nodes: ``{"nodes": [{name, address, addresses, first_rank, local_ranks}], "master": {address, port},
-"data_ports": {first, last}}``; all of it may be missing.
+The types of what comes in and goes out are ``observed/watch.py``'s; a plan may lack all that it has.
 """
 
 from __future__ import annotations
@@ -11,7 +10,17 @@ from typing import TYPE_CHECKING
 import fullmesh_sockets as sockets
 
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Callable
+
+    from fullmesh.observed.watch import (
+        Endpoint,
+        Kind,
+        MaybeWho,
+        Picture,
+        Problem,
+        Process,
+        WhoNode,
+    )
 
     Resolve = Callable[[str], "list[str] | None"]
 
@@ -31,21 +40,26 @@ WHY = {
 FIREWALL = "firewall-cmd --get-active-zones; nft list ruleset"
 
 
-def nodes_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
+def nodes_of(plan: MaybeWho) -> list[WhoNode]:
     """Return the planned nodes, or none."""
-    found: list[dict[str, Any]] = plan.get("nodes") or []
-    return found
+    return plan.get("nodes") or []
 
 
-def node_at(plan: dict[str, Any], address: str) -> dict[str, Any]:
-    """Return the node that has an address; an empty one when none has."""
+def node_at(plan: MaybeWho, address: str) -> WhoNode | None:
+    """Return the node that has an address."""
     for node in nodes_of(plan):
         if address == node["address"] or address in (node.get("addresses") or []):
             return node
-    return {}
+    return None
 
 
-def ranks_of(node: dict[str, Any]) -> str:
+def name_at(plan: MaybeWho, address: str) -> str:
+    """Name the node that has an address; "" when none has."""
+    node = node_at(plan, address)
+    return node["name"] if node else ""
+
+
+def ranks_of(node: WhoNode) -> str:
     """Name a node's ranks by the plan: ``rank 3`` or ``ranks 4-7``."""
     first, count = int(node["first_rank"]), int(node["local_ranks"])
     return f"rank {first}" if count == 1 else f"ranks {first}-{first + count - 1}"
@@ -56,18 +70,18 @@ def place(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def endpoints(picture: dict[str, Any]) -> list[dict[str, Any]]:
+def endpoints(picture: Picture) -> list[Endpoint]:
     """Return where this node's processes have to go: the agents' rendezvous, the ranks' store."""
-    found: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
+    found: dict[tuple[str, int, Kind], list[Process]] = {}
     for one in picture["processes"]:
         if one["rank"] is not None and one["master"] and one["port"]:
             found.setdefault((one["master"], one["port"], "store"), []).append(one)
         elif one["agent"]:
-            kind = "static" if one["static"] else "rendezvous"
+            kind: Kind = "static" if one["static"] else "rendezvous"
             found.setdefault((one["agent"][0], one["agent"][1], kind), []).append(one)
-    made = [
-        {"host": host, "port": port, "kind": kind, "users": users}
-        for (host, port, kind), users in found.items()
+    made: list[Endpoint] = [
+        {"host": host, "port": port, "kind": of, "users": users}
+        for (host, port, of), users in found.items()
     ]
     # torchrun's static rendezvous and its ranks' store are one place: the ranks tell more
     stores = {(one["host"], one["port"]) for one in made if one["kind"] == "store"}
@@ -76,12 +90,12 @@ def endpoints(picture: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def hosted(picture: dict[str, Any], port: int) -> bool:
+def hosted(picture: Picture, port: int) -> bool:
     """Say whether the job listens on a port on this node."""
     return any(row["state"] == sockets.LISTEN and row["port"] == port for row in picture["sockets"])
 
 
-def came(picture: dict[str, Any], port: int) -> dict[str, int]:
+def came(picture: Picture, port: int) -> dict[str, int]:
     """Count the connections to a port that the job listens on, by peer address."""
     found: dict[str, int] = {}
     for row in picture["sockets"]:
@@ -90,7 +104,7 @@ def came(picture: dict[str, Any], port: int) -> dict[str, int]:
     return found
 
 
-def present(plan: dict[str, Any], picture: dict[str, Any], port: int) -> dict[str, int]:
+def present(plan: MaybeWho, picture: Picture, port: int) -> dict[str, int]:
     """Count them by node."""
     found: dict[str, int] = {}
     own = {row["address"] for row in picture["sockets"]}
@@ -102,8 +116,8 @@ def present(plan: dict[str, Any], picture: dict[str, Any], port: int) -> dict[st
 
 
 def missing(
-    plan: dict[str, Any], where: dict[str, Any], there: dict[str, int] | None, me: str
-) -> list[dict[str, Any]]:
+    plan: MaybeWho, where: Endpoint, there: dict[str, int] | None, me: str
+) -> list[Problem]:
     """Say who has never come to the store or rendezvous that this node hosts; None: it hosts none."""
     if there is None:
         return []
@@ -114,32 +128,34 @@ def missing(
         wanted = int(node["local_ranks"]) if where["kind"] == "store" else 1
         count = there.get(node["name"], 0)
         if node["name"] != me and count < wanted:
-            problem = base(MISSING, where, me)
-            problem.update(node=node["name"], address=node["address"], came=count, wanted=wanted)
+            problem = at(MISSING, where, me)
+            problem.update(
+                {"node": node["name"], "address": node["address"], "came": count, "wanted": wanted}
+            )
             problem["who"] = who_is_missing(node, where, count, wanted)
             problem["key"] = "{} {} {}".format(MISSING, where["port"], node["name"])
             found.append(problem)
     return found
 
 
-def size_of(where: dict[str, Any]) -> int:
+def size_of(where: Endpoint) -> int:
     """Return how many ranks, or nodes at a rendezvous, the job itself says that it has; 0 when it does not say."""
-    key = "world" if where["kind"] == "store" else "nnodes"
-    return max([int(one.get(key) or 0) for one in where["users"]] or [0])
+    store = where["kind"] == "store"
+    return max([one["world"] if store else one["nnodes"] for one in where["users"]] or [0])
 
 
-def smaller(plan: dict[str, Any], where: dict[str, Any]) -> bool:
+def smaller(plan: MaybeWho, where: Endpoint) -> bool:
     """Say whether the job is not one over the whole plan: on one node, say, or with fewer ranks on each."""
     size = size_of(where)
     whole = [int(node["local_ranks"]) for node in nodes_of(plan)]
     # as many ranks as the plan has may still be on fewer nodes: torchrun tells its ranks on how many
-    if any(int(one.get("groups") or len(whole)) != len(whole) for one in where["users"]):
+    if any((one["groups"] or len(whole)) != len(whole) for one in where["users"]):
         return True
     planned = sum(whole) if where["kind"] == "store" else len(whole)
     return bool(size) and size != planned
 
 
-def who_is_missing(node: dict[str, Any], where: dict[str, Any], count: int, wanted: int) -> str:
+def who_is_missing(node: WhoNode, where: Endpoint, count: int, wanted: int) -> str:
     """Name what is not there; ranks only where they are fixed by the plan."""
     if where["kind"] == "rendezvous":
         return "{} ({})".format(node["name"], node["address"])
@@ -148,15 +164,15 @@ def who_is_missing(node: dict[str, Any], where: dict[str, Any], count: int, want
     return "{} ({})".format(ranks_of(node), node["name"])
 
 
-def unnamed(where: dict[str, Any], there: dict[str, int], me: str) -> list[dict[str, Any]]:
+def unnamed(where: Endpoint, there: dict[str, int], me: str) -> list[Problem]:
     """Count ranks, or nodes at a rendezvous, where no plan names them."""
     store = where["kind"] == "store"
     world = size_of(where)
     count = sum(there.values()) if store else len(there)
     if count >= world:
         return []
-    problem = base(MISSING, where, me)
-    problem.update(node="", address="", came=count, wanted=world)
+    problem = at(MISSING, where, me)
+    problem.update({"node": "", "address": "", "came": count, "wanted": world})
     seen = ", ".join(sorted(there)) or "nobody"
     problem["who"] = "at least {} of {} {} (connected: {})".format(
         world - count, world, "ranks" if store else "nodes", seen
@@ -165,20 +181,36 @@ def unnamed(where: dict[str, Any], there: dict[str, int], me: str) -> list[dict[
     return [problem]
 
 
-def base(code: str, where: dict[str, Any], me: str) -> dict[str, Any]:
-    """Start a problem."""
+def base(code: str, host: str, port: int, kind: Kind, me: str) -> Problem:
+    """Start a problem at an endpoint."""
     return {
         "code": code,
+        "key": "",
         "at": me,
-        "host": where["host"],
-        "port": where["port"],
-        "kind": where["kind"],
+        "host": host,
+        "port": port,
+        "kind": kind,
+        "who": "",
+        "node": "",
+        "address": "",
+        "peer": "",
+        "rank": None,
+        "came": 0,
+        "wanted": 0,
+        "verdict": "",
+        "zone": "",
         "why": "",
         "next": "",
+        "sentence": "",
     }
 
 
-def arrived(picture: dict[str, Any], pids: set[int], addresses: list[str], port: int) -> bool:
+def at(code: str, where: Endpoint, me: str) -> Problem:
+    """Start a problem with what processes of this node, or their peers, have to reach."""
+    return base(code, where["host"], where["port"], where["kind"], me)
+
+
+def arrived(picture: Picture, pids: set[int], addresses: list[str], port: int) -> bool:
     """Say whether one of some processes has a connection to an endpoint, or is the endpoint."""
     for row in picture["sockets"]:
         if row["pid"] not in pids:
@@ -191,7 +223,7 @@ def arrived(picture: dict[str, Any], pids: set[int], addresses: list[str], port:
     return False
 
 
-def who_is_here(plan: dict[str, Any], where: dict[str, Any], one: dict[str, Any], me: str) -> str:
+def who_is_here(plan: MaybeWho, where: Endpoint, one: Process, me: str) -> str:
     """Name a process of this node: a rank, an agent that stands for fixed ranks, or just the agent."""
     if one["rank"] is not None:
         return "rank {}".format(one["rank"])
@@ -200,12 +232,12 @@ def who_is_here(plan: dict[str, Any], where: dict[str, Any], one: dict[str, Any]
 
 
 def unreached(
-    plan: dict[str, Any],
-    picture: dict[str, Any],
-    where: dict[str, Any],
+    plan: MaybeWho,
+    picture: Picture,
+    where: Endpoint,
     me: str,
     resolve: Resolve,
-) -> list[dict[str, Any]]:
+) -> list[Problem]:
     """Say which ranks of this node have not reached their endpoint.
 
     A rank is all processes that were told its number: shells around it and its data loaders as well, of which one has
@@ -217,17 +249,17 @@ def unreached(
         pids = {user["pid"] for user in where["users"] if user["rank"] == one["rank"]}
         if arrived(picture, pids, addresses, where["port"]):
             continue
-        problem = base(UNREACHED, where, me)
+        problem = at(UNREACHED, where, me)
         who = who_is_here(plan, where, one, me)
-        problem.update(who=f"{who} ({me}, this node)", node=me, rank=one["rank"])
+        problem.update({"who": f"{who} ({me}, this node)", "node": me, "rank": one["rank"]})
         problem["key"] = "{} {} {}".format(UNREACHED, who, place(where["host"], where["port"]))
         found.append(problem)
     return found
 
 
 def blocked(
-    plan: dict[str, Any], picture: dict[str, Any], me: str, known: set[tuple[str, int]]
-) -> list[dict[str, Any]]:
+    plan: MaybeWho, picture: Picture, me: str, known: set[tuple[str, int]]
+) -> list[Problem]:
     """Name data connections that get no answer: the kernel still sends SYNs."""
     by_pid = {one["pid"]: one for one in picture["processes"]}
     found = []
@@ -236,11 +268,12 @@ def blocked(
             continue
         if nodes_of(plan) and not node_at(plan, row["peer"]):
             continue  # a data set's server, a tracker: not what keeps the ranks apart
-        rank = by_pid.get(row["pid"], {}).get("rank")
+        holder = by_pid.get(row["pid"])
+        rank = holder["rank"] if holder else None
         who = "a process" if rank is None else f"rank {rank}"
-        there = node_at(plan, row["peer"]).get("name", "")
-        problem = base(BLOCKED, {"host": row["peer"], "port": row["peer_port"], "kind": "data"}, me)
-        problem.update(who=f"{who} ({me}, this node)", node=me, rank=rank, peer=there)
+        there = name_at(plan, row["peer"])
+        problem = base(BLOCKED, row["peer"], row["peer_port"], "data", me)
+        problem.update({"who": f"{who} ({me}, this node)", "node": me, "rank": rank, "peer": there})
         # a retry takes another local port, and another rank's listener another remote one: it stays one problem
         problem["key"] = "{} {} {}".format(BLOCKED, who, row["peer"])
         problem["why"] = WHY["dropped"] + in_range(plan, row["peer_port"])
@@ -249,7 +282,7 @@ def blocked(
     return list({problem["key"]: problem for problem in found}.values())
 
 
-def in_range(plan: dict[str, Any], port: int) -> str:
+def in_range(plan: MaybeWho, port: int) -> str:
     """Say whether a data port is one that the firewalls let in."""
     span = plan.get("data_ports")
     if not span:
@@ -260,15 +293,15 @@ def in_range(plan: dict[str, Any], port: int) -> str:
 
 
 def linked(
-    plan: dict[str, Any],
-    picture: dict[str, Any],
+    plan: MaybeWho,
+    picture: Picture,
     me: str,
     hosted_ports: set[int],
     known: set[tuple[str, int]],
 ) -> bool:
     """Say whether the job has a connection to another node that is not one to a store: the ranks talk."""
     for row in picture["sockets"]:
-        there = node_at(plan, row["peer"]).get("name", "")
+        there = name_at(plan, row["peer"])
         if row["state"] != sockets.ESTABLISHED or there in ("", me):
             continue
         if row["port"] not in hosted_ports and (row["peer"], row["peer_port"]) not in known:
@@ -277,12 +310,12 @@ def linked(
 
 
 def gone(
-    plan: dict[str, Any],
-    picture: dict[str, Any],
-    where: dict[str, Any],
+    plan: MaybeWho,
+    picture: Picture,
+    where: Endpoint,
     me: str,
     once: dict[str, int] | None,
-) -> list[dict[str, Any]]:
+) -> list[Problem]:
     """Name nodes that had come and are no longer there while this node's ranks wait on."""
     if once is None or where["kind"] != "store":
         return []
@@ -291,10 +324,10 @@ def gone(
     for name, most in once.items():
         if name in (me, "here") or there.get(name) or not most:
             continue
-        node = next((n for n in nodes_of(plan) if n["name"] == name), {})
-        problem = base(GONE, where, me)
+        node = next((n for n in nodes_of(plan) if n["name"] == name), None)
+        problem = at(GONE, where, me)
         label = f"{ranks_of(node)} ({name})" if node else "what came from " + name
-        problem.update(who=label, node=name, address=node.get("address", name))
+        problem.update({"who": label, "node": name, "address": node["address"] if node else name})
         problem["key"] = "{} {} {}".format(GONE, where["port"], name)
         problem["why"] = "it had connected and its connection is closed: the process there ended"
         problem["next"] = "./fullmesh explain-log on its log names the cause"
@@ -302,12 +335,10 @@ def gone(
     return found
 
 
-def explain_unreached(
-    problem: dict[str, Any], plan: dict[str, Any], verdict: str, own: bool
-) -> None:
+def explain_unreached(problem: Problem, plan: MaybeWho, verdict: str, own: bool) -> None:
     """Put the reason and the next step into a problem of a process that does not get through."""
-    master = plan.get("master") or {}
-    there = node_at(plan, problem["host"]).get("name", "")
+    master = plan.get("master")
+    there = name_at(plan, problem["host"])
     problem["verdict"] = verdict
     problem["peer"] = there
     problem["why"] = WHY.get(verdict, verdict)
@@ -321,15 +352,13 @@ def explain_unreached(
         "refused": "Is the job started on {}?".format(there or problem["host"]),
     }.get(verdict, "ip route get {}; getent ahosts {}".format(problem["host"], problem["host"]))
     if master and not there and verdict != "open":
-        problem["why"] += "; the plan's master is {} ({})".format(
-            master["address"], master.get("node", "")
-        )
+        problem["why"] += "; the plan's master is {} ({})".format(master["address"], master["node"])
         problem["next"] = "Set MASTER_ADDR={} here, or start the job with fullmesh-torchrun".format(
             master["address"]
         )
 
 
-def explain_missing(problem: dict[str, Any], verdict: str, zone: str, me: str) -> None:
+def explain_missing(problem: Problem, verdict: str, zone: str, me: str) -> None:
     """Put the reason and the next step into a problem of somebody who has not come."""
     name = problem["node"] or "the other nodes"
     problem["verdict"], problem["zone"] = verdict, zone
@@ -348,7 +377,7 @@ def explain_missing(problem: dict[str, Any], verdict: str, zone: str, me: str) -
         problem["next"] = f"On {name}: is the job started there, and what does its own watch say?"
 
 
-def sentence(problem: dict[str, Any]) -> str:
+def sentence(problem: Problem) -> str:
     """Write a problem as one line."""
     verb = {
         MISSING: "has not reached {place} here",
@@ -357,7 +386,7 @@ def sentence(problem: dict[str, Any]) -> str:
         GONE: "has left {place}",
     }[problem["code"]]
     target = place(problem["host"], problem["port"])
-    if problem.get("peer"):
+    if problem["peer"]:
         target += " ({})".format(problem["peer"])
     text = "[{}] {} {}: {}.".format(
         problem["code"], problem["who"], verb.format(place=target), problem["why"]

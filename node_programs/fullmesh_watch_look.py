@@ -19,7 +19,7 @@ import fullmesh_ports as ports
 import fullmesh_sockets as sockets
 
 if TYPE_CHECKING:
-    from typing import Any
+    from fullmesh.observed.watch import Picture, Process, Row
 
 # What mpirun and srun tell their processes; a torchrun below them tells its own.
 RANKS = (
@@ -122,7 +122,7 @@ def environment_of(pid: int) -> dict[str, str]:
     return found
 
 
-def process(pid: int) -> dict[str, Any]:
+def process(pid: int) -> Process:
     """Describe one process: a rank, torchrun's agent, or something else."""
     words, told = command_of(pid), environment_of(pid)
     endpoint = option(words, ENDPOINT)
@@ -139,7 +139,7 @@ def process(pid: int) -> dict[str, Any]:
         "world": int(told["WORLD_SIZE"]) if told.get("WORLD_SIZE", "").isdigit() else 0,
         "master": told.get("MASTER_ADDR", ""),
         "port": int(store_port) if store_port.isdigit() else 0,
-        "agent": [host, port] if port else None,
+        "agent": (host, port) if port else None,
         # of "1:4" the job goes on with one
         "nnodes": int(nodes) if nodes.isdigit() else 0,
         "groups": int(told["GROUP_WORLD_SIZE"])
@@ -151,7 +151,7 @@ def process(pid: int) -> dict[str, Any]:
     }
 
 
-def numbered(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def numbered(found: list[Process]) -> list[Process]:
     """Give processes the ranks that mpirun or srun told them, where nobody told RANK."""
     if any(one["rank"] is not None or one["agent"] for one in found):
         return found
@@ -164,9 +164,9 @@ def numbered(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def tables(pids: list[int]) -> dict[str, dict[str, Any]]:
+def tables(pids: list[int]) -> dict[str, sockets.SocketRow]:
     """Return inode -> socket of every network namespace that one of the processes is in."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, sockets.SocketRow] = {}
     seen = set()
     for pid in pids:
         try:
@@ -183,17 +183,18 @@ def tables(pids: list[int]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def look(root: int) -> dict[str, Any]:
+def look(root: int) -> Picture:
     """Take a picture of a job: its processes and their sockets."""
     pids = tree(root)
     rows = tables(pids)
-    found, shown = [], set()
+    found: list[Row] = []
+    shown = set()
     for pid in pids:
         for inode in sockets.inodes_of(pid):
             # a forked child holds its parent's sockets, too
             if inode in rows and inode not in shown:
                 shown.add(inode)
-                found.append(dict(rows[inode], pid=pid))
+                found.append({**rows[inode], "pid": pid})
     return {"processes": numbered([process(pid) for pid in pids]), "sockets": found}
 
 

@@ -22,18 +22,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fullmesh import cli
+from fullmesh.contract import read
 from fullmesh.explain.model import CONTROL
+from fullmesh.observed.watch import (
+    EventKind,
+    EventMore,
+    MaybeWho,
+    Picture,
+    Problem,
+    Process,
+    Row,
+    Who,
+)
 from fullmesh.settings import ROOT
 from fullmesh.watch import cli as watch
 from fullmesh.watch import remote as watch_remote
 
 SCRIPT = ROOT / "node_programs/fullmesh_watch.py"
-PLAN: dict[str, Any] = {
+PLAN: Who = {
     "nodes": [
         {
             "name": "el1",
             "address": "10.78.0.11",
             "addresses": ["10.78.0.11"],
+            "names": ["el1"],
             "first_rank": 0,
             "local_ranks": 2,
         },
@@ -41,43 +53,34 @@ PLAN: dict[str, Any] = {
             "name": "ub1",
             "address": "10.78.0.12",
             "addresses": ["10.78.0.12"],
+            "names": ["ub1"],
             "first_rank": 2,
             "local_ranks": 2,
         },
     ],
     "master": {"node": "el1", "address": "10.78.0.11", "port": 29500},
     "data_ports": {"first": 50000, "last": 54095},
+    "networks": ["10.78.0.0/24"],
 }
 ESTABLISHED, SYN_SENT, LISTEN = 1, 2, 10
 
 
-def rank(pid: int, number: int, master: str = "10.78.0.11", port: int = 29500) -> dict[str, Any]:
-    return {
-        "pid": pid,
-        "rank": number,
-        "world": 4,
-        "master": master,
-        "port": port,
-        "agent": None,
-        "static": False,
-    }
+def process(pid: int, **more: Any) -> Process:
+    """A process of a job that was told nothing, but for *more*; checked, so that no test makes one that cannot be."""
+    plain = {"rank": None, "world": 0, "groups": 0, "nnodes": 0, "master": "", "port": 0}
+    told = {"agent": None, "static": False, "command": "", "told": {}}
+    return read(Process, {"pid": pid, **plain, **told, **more})
 
 
-def agent(pid: int, host: str, port: int, static: bool = False) -> dict[str, Any]:
-    return {
-        "pid": pid,
-        "rank": None,
-        "world": 0,
-        "master": "",
-        "port": 0,
-        "agent": [host, port],
-        "static": static,
-    }
+def rank(pid: int, number: int, master: str = "10.78.0.11", port: int = 29500) -> Process:
+    return process(pid, rank=number, world=4, master=master, port=port)
 
 
-def row(
-    pid: int, state: int, here: tuple[str, int], there: tuple[str, int] = ("", 0)
-) -> dict[str, Any]:
+def agent(pid: int, host: str, port: int, static: bool = False) -> Process:
+    return process(pid, agent=(host, port), static=static)
+
+
+def row(pid: int, state: int, here: tuple[str, int], there: tuple[str, int] = ("", 0)) -> Row:
     return {
         "pid": pid,
         "state": state,
@@ -85,6 +88,7 @@ def row(
         "port": here[1],
         "peer": there[0],
         "peer_port": there[1],
+        "inode": "1",
     }
 
 
@@ -100,39 +104,39 @@ OWN = [
 FROM_UB1 = [row(1, ESTABLISHED, STORE, ("10.78.0.12", port)) for port in (50001, 50002)]
 
 
-def seen(processes: list[dict[str, Any]], sockets: list[dict[str, Any]]) -> dict[str, Any]:
+def seen(processes: list[Process], sockets: list[Row]) -> Picture:
     return {"processes": processes, "sockets": sockets}
 
 
 class Watched(watch_node.Watch):
     """A watch whose clock and probes are the test's."""
 
-    def __init__(self, me: str = "el1", plan: dict[str, Any] | None = None, **more: Any) -> None:
+    def __init__(self, me: str = "el1", plan: MaybeWho | None = None) -> None:
         args = watch_node.parse(["--name", me, "--within", "60", "--json", "--", "job"])
         super().__init__(args, PLAN if plan is None else plan)
         self.clock = 0.0
-        self.events: list[dict[str, Any]] = []
+        self.events: list[tuple[EventKind, EventMore]] = []
 
     def age(self) -> float:
         return self.clock
 
-    def event(self, kind: str, **more: Any) -> None:
-        self.events.append(dict(more, event=kind))
+    def event(self, kind: EventKind, more: EventMore | None = None) -> None:
+        self.events.append((kind, more or {}))
 
-    def report(self, problem: dict[str, Any]) -> None:
+    def report(self, problem: Problem) -> None:
         self.tell(problem)
 
-    def explain(self, problem: dict[str, Any]) -> None:
+    def explain(self, problem: Problem) -> None:
         if problem["code"] == judge.UNREACHED:
             judge.explain_unreached(problem, self.plan, "dropped", own=False)
         elif problem["code"] == judge.MISSING:
             judge.explain_missing(problem, "refused", "public", self.me)
 
-    def at(self, clock: float, picture: dict[str, Any]) -> list[str]:
+    def at(self, clock: float, picture: Picture) -> list[str]:
         """Look at a picture at some time; what is said then."""
         self.clock, self.events = clock, []
         self.judge_now(picture)
-        return [str(event.get("sentence", event["event"])) for event in self.events]
+        return [more["problem"]["sentence"] if more else kind for kind, more in self.events]
 
 
 def test_a_healthy_job_is_watched_without_a_word() -> None:
@@ -201,7 +205,7 @@ def test_as_many_ranks_as_the_plan_has_may_be_on_one_node() -> None:
 
 def test_a_rank_that_nothing_keeps_away_is_given_more_time() -> None:
     class Open(Watched):
-        def explain(self, problem: dict[str, Any]) -> None:
+        def explain(self, problem: Problem) -> None:
             judge.explain_unreached(problem, self.plan, "open", own=False)
 
     job = Open("ub1")
@@ -336,10 +340,8 @@ def test_every_why_is_a_sentence_and_every_verdict_has_one() -> None:
         "waiting",
         "loopback",
     ):
-        problem = judge.base(
-            judge.UNREACHED, {"host": "10.78.0.11", "port": 29500, "kind": "store"}, "ub1"
-        )
-        problem.update(who="rank 2", node="ub1", rank=2)
+        problem = judge.base(judge.UNREACHED, "10.78.0.11", 29500, "store", "ub1")
+        problem.update({"who": "rank 2", "node": "ub1", "rank": 2})
         judge.explain_unreached(problem, PLAN, verdict, own=False)
         assert problem["why"] == judge.WHY[verdict]
         assert judge.sentence(problem).startswith(
@@ -376,7 +378,7 @@ PICTURES = st.fixed_dictionaries(
 
 
 @given(st.lists(PICTURES, max_size=6), st.sampled_from([PLAN, {}, {"nodes": []}]))
-def test_no_picture_breaks_the_watch(pictures: list[dict[str, Any]], plan: dict[str, Any]) -> None:
+def test_no_picture_breaks_the_watch(pictures: list[Picture], plan: MaybeWho) -> None:
     job = Watched("el1", plan)
     for number, picture in enumerate(pictures):
         for said in job.at(61.0 * number, picture):
@@ -774,9 +776,10 @@ def test_who_is_missing_is_said_once_from_what_both_ends_know(
     assert started
 
 
-def problem(code: str, at: str, **more: Any) -> dict[str, Any]:
-    made = judge.base(code, {"host": "10.78.0.11", "port": 29500, "kind": "store"}, at)
-    return made | {"who": "rank 1 (ub1)", "node": "ub1", "sentence": "as it is", "zone": ""} | more
+def problem(code: str, at: str, **more: Any) -> Problem:
+    made = judge.base(code, "10.78.0.11", 29500, "store", at)
+    words = {"who": "rank 1 (ub1)", "node": "ub1", "sentence": "as it is"}
+    return read(Problem, {**made, **words, **more})
 
 
 def test_both_ends_in_one_sentence() -> None:
@@ -801,6 +804,18 @@ def test_what_a_node_says_cannot_command_the_terminal() -> None:
     assert not CONTROL.search(line)
     assert watch_remote.event_of("\x1efullmesh-watch {no json") is None
     assert watch_remote.event_of("\x1efullmesh-watch []") is None
+
+
+def test_an_event_is_exactly_what_its_type_says() -> None:
+    event = {"event": "problem", "node": "ub1", "after": 61.0, "problem": problem("WA-101", "el1")}
+    assert watch_remote.event_of(watch_remote.MARK + json.dumps(event)) == event
+    for spoiled in (
+        event | {"event": "joy"},
+        event | {"more": 1},
+        event | {"problem": {"code": "WA-101"}},
+        {key: value for key, value in event.items() if key != "node"},
+    ):
+        assert watch_remote.event_of(watch_remote.MARK + json.dumps(spoiled)) is None
 
 
 def test_ssh_is_called_as_the_inventory_says() -> None:

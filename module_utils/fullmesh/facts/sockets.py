@@ -11,10 +11,7 @@ import os
 import socket
 import struct
 import subprocess
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any
+from typing import TypedDict
 
 ESTABLISHED = 1
 SYN_SENT = 2
@@ -27,6 +24,17 @@ FIELDS = {"unacked": 4, "pmtu": 13, "rtt_us": 15, "total_retrans": 23}
 # Behind them, where the kernel has them: name -> (offset, format). The struct only ever grows.
 LATER = {"acked": (120, "Q"), "segs_out": (136, "I"), "dsack_dups": (216, "I")}
 INFO_ROOM = 256
+
+
+class SocketRow(TypedDict):
+    """A line of /proc/net/tcp or tcp6; ``state`` is the kernel's number."""
+
+    address: str
+    port: int
+    peer: str
+    peer_port: int
+    state: int
+    inode: str
 
 
 def tcp_info(sock: socket.socket) -> dict[str, int]:
@@ -64,9 +72,9 @@ def decode_address(text: str) -> str:
     return shown[7:] if shown.startswith("::ffff:") and "." in shown else shown
 
 
-def parse_table(text: str) -> list[dict[str, Any]]:
+def parse_table(text: str) -> list[SocketRow]:
     """Read one of /proc/net/tcp and tcp6."""
-    rows = []
+    rows: list[SocketRow] = []
     for line in text.splitlines()[1:]:
         part = line.split()
         (here, port), (there, peer_port) = part[1].split(":"), part[2].split(":")
@@ -83,9 +91,9 @@ def parse_table(text: str) -> list[dict[str, Any]]:
     return rows
 
 
-def socket_table() -> list[dict[str, Any]]:
+def socket_table() -> list[SocketRow]:
     """Return every TCP socket of this network namespace."""
-    rows: list[dict[str, Any]] = []
+    rows: list[SocketRow] = []
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             with open(path) as stream:

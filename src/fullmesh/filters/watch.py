@@ -12,14 +12,14 @@ from fullmesh.plain import plain
 from fullmesh.watch import remote as watch_remote
 
 
-def watch_nodes(hostvars: Any, hosts: list[str]) -> dict[str, Any]:
+def watch_nodes(hostvars: Any, hosts: list[str]) -> watch_remote.TakesPart:
     """The plan of *hosts* and how each of them is reached."""
     try:
         plan = inventory.tolerant(hostvars, hosts)
         reach = {str(host): watch_remote.reached_by(hostvars[host]) for host in hosts}
     except (ValueError, KeyError, IndexError) as error:
         raise AnsibleFilterError(f"watch_nodes: {error}") from error
-    found: dict[str, Any] = plain({"plan": plan, "hosts": reach})
+    found: watch_remote.TakesPart = plain({"plan": plan, "hosts": reach})
     return found
 
 

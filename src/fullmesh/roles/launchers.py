@@ -10,6 +10,7 @@ from typing import Any
 
 from fullmesh.model.faults import Fault
 from fullmesh.model.types import Plan
+from fullmesh.observed.watch import Who, WhoNode
 from fullmesh.settings import ROOT
 
 CODES: dict[str, str] = {
@@ -38,29 +39,33 @@ HEAD = "# Ansible managed (Fullmesh, role launchers)"
 RUN = ("mpirun", "orted", "rank", "sbatch", "srun")
 
 
-def who(plan: Plan) -> dict[str, Any]:
+def who(plan: Plan) -> Who:
     """Who takes part in a job, for the watch and the launchers: names, addresses, ranks, master, ports, networks."""
     named = {host["address"]: host["names"] for host in plan["hosts"]}
-    nodes, networks = [], []
+    nodes: list[WhoNode] = []
+    networks: list[str] = []
     unknown = {} if "resolved" in plan else plan.get("auto", {})
     for node in plan["nodes"].values():
         written = [address for link in node.get("links", []) for address in link["addresses"]]
         addresses = [node["address"], *(a.partition("/")[0] for a in written)]
-        kept: dict[str, Any] = {
-            key: node[key] for key in ("name", "address", "first_rank", "local_ranks")
+        one: WhoNode = {
+            "name": node["name"],
+            "address": node["address"],
+            "first_rank": node["first_rank"],
+            "local_ranks": node["local_ranks"],
+            "addresses": list(dict.fromkeys(addresses)),
+            "names": [str(name) for name in named.get(node["address"], [])],
         }
-        names = [str(name) for name in named.get(node["address"], [])]
         if node["name"] in unknown and unknown[node["name"]]["ranks"]:
-            kept["auto"] = (
-                True  # nobody has looked at the node: what it remembers itself counts more
-            )
-        nodes.append({**kept, "addresses": list(dict.fromkeys(addresses)), "names": names})
+            # nobody has looked at the node: what it remembers itself counts more
+            one["auto"] = True
+        nodes.append(one)
         primary = [a for a in written if a.partition("/")[0] == node["address"]]
         networks += [str(ipaddress.ip_interface(a).network) for a in primary]
-    ports = plan["data_ports"]
+    master, ports = plan["master"], plan["data_ports"]
     return {
         "nodes": nodes,
-        "master": {key: plan["master"][key] for key in ("node", "address", "port")},
+        "master": {"node": master["node"], "address": master["address"], "port": master["port"]},
         "data_ports": {"first": ports["first"], "last": ports["last"]},
         "networks": list(dict.fromkeys(networks)),
     }

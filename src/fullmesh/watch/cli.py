@@ -12,16 +12,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from fullmesh.explain.cli import STARTED_IN
 from fullmesh.explain.model import clean
+from fullmesh.observed.watch import Event, Problem
 from fullmesh.settings import ROOT
 from fullmesh.watch import remote as watch_remote
-from fullmesh.watch.remote import Node, Said
+from fullmesh.watch.remote import Node, Said, TakesPart
 
 OK, PROBLEM, USAGE = 0, 1, 2
 CODES = {
@@ -110,7 +111,7 @@ def here(args: argparse.Namespace, command: Sequence[str]) -> int:
     os.execv(sys.executable, argv)  # noqa: S606 (the whole point: signals and the exit code are the job's)
 
 
-def who_takes_part(inventory: Path) -> dict[str, Any]:
+def who_takes_part(inventory: Path) -> TakesPart:
     """The plan and how each node is reached.
 
     Raises:
@@ -125,7 +126,7 @@ def who_takes_part(inventory: Path) -> dict[str, Any]:
         )
         if not path.is_file():
             raise ValueError((done.stdout + done.stderr)[-2000:])
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found: TakesPart = json.loads(path.read_text(encoding="utf-8"))
     return found
 
 
@@ -138,8 +139,8 @@ class Job:
     said: queue.Queue[Said]
     names: list[str]
     diagnoses: bool = True
-    problems: list[dict[str, Any]] = field(default_factory=list)
-    known: list[dict[str, Any]] = field(default_factory=list)  # all of them, said or not
+    problems: list[Problem] = field(default_factory=list)
+    known: list[Problem] = field(default_factory=list)  # all of them, said or not
     due: float = 0.0
     together: bool = False
     tried_beside: bool = False  # the diagnosis ran while the job held its ports
@@ -155,23 +156,24 @@ class Job:
         """Handle one thing that a node said."""
         node = self.nodes[what.node]
         if what.kind == "end":
-            node.code = int(what.data["code"])
+            node.code = what.code
             if node.code == watch_remote.SSH_FAILED and not node.started:
                 self.tell(f"{node.name} cannot be reached by ssh: {clean(node.last, 300)}")
-        elif what.kind == "event":
-            self.event(node, what.data)
+        elif what.event is not None:
+            self.event(node, what.event)
         else:
             node.last = what.text or node.last
             stream = sys.stdout if what.kind == "stdout" else sys.stderr
             stream.write(f"[{node.name}] {what.text}\n")
             stream.flush()
 
-    def event(self, node: Node, data: Mapping[str, Any]) -> None:
+    def event(self, node: Node, event: Event) -> None:
         """Handle what a node's watch found."""
         node.started = True
-        kind = data.get("event")
-        if kind == "problem":
-            problem = dict(data["problem"], sentence=data.get("sentence", ""), at=node.name)
+        kind = event["event"]
+        if "problem" in event:
+            # a node may call itself otherwise than the inventory does
+            problem: Problem = {**event["problem"], "at": node.name}
             self.problems.append(problem)
             self.known.append(problem)
             self.together = False

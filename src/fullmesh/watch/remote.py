@@ -10,11 +10,13 @@ import subprocess
 import threading
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import IO, Any
+from dataclasses import dataclass
+from typing import IO, Any, TypedDict
 
+from fullmesh.contract import ContractError, read
 from fullmesh.explain.model import clean
 from fullmesh.model.types import Plan
+from fullmesh.observed.watch import Event, Problem
 from fullmesh.roles import launchers
 from fullmesh.settings import ROOT
 
@@ -150,25 +152,32 @@ class Node:
     last: str = ""
 
 
+class TakesPart(TypedDict):
+    """The plan and how each of its nodes is reached: by the inventory's own settings for ssh."""
+
+    plan: Plan
+    hosts: dict[str, dict[str, str]]
+
+
 @dataclass(frozen=True)
 class Said:
-    """One thing that came from a node: a line of the job, an event, or its end."""
+    """One thing that came from a node: a line of the job, an event, or its end with the exit code of ssh."""
 
     node: str
     kind: str
     text: str = ""
-    data: Mapping[str, Any] = field(default_factory=dict)
+    event: Event | None = None
+    code: int = 0
 
 
-def event_of(line: str) -> dict[str, Any] | None:
-    """An event, when a line is one."""
+def event_of(line: str) -> Event | None:
+    """An event, when a line is one; what has another form is a line like any other."""
     if not line.startswith(MARK):
         return None
     try:
-        found = json.loads(line[len(MARK) :])
-    except json.JSONDecodeError:
+        return read(Event, json.loads(line[len(MARK) :]))
+    except (json.JSONDecodeError, ContractError):
         return None
-    return found if isinstance(found, dict) else None
 
 
 def listen(name: str, stream: IO[str], kind: str, said: queue.Queue[Said]) -> None:
@@ -178,7 +187,7 @@ def listen(name: str, stream: IO[str], kind: str, said: queue.Queue[Said]) -> No
         if event is None:
             said.put(Said(name, kind, line.rstrip("\n")))
         else:
-            said.put(Said(name, "event", data=event))
+            said.put(Said(name, "event", event=event))
 
 
 def start(name: str, argv: Sequence[str], said: queue.Queue[Said]) -> Node:
@@ -205,45 +214,43 @@ def start(name: str, argv: Sequence[str], said: queue.Queue[Said]) -> Node:
             thread.start()
         for thread in threads:
             thread.join()
-        said.put(Said(name, "end", data={"code": process.wait()}))
+        said.put(Said(name, "end", code=process.wait()))
 
     threading.Thread(target=follow, daemon=True).start()
     return Node(name, process)
 
 
-def words(problem: Mapping[str, Any], key: str) -> str:
+def harmless(text: str) -> str:
     """A text from a node, harmless on a terminal."""
-    return clean(str(problem.get(key) or ""), LONGEST)
+    return clean(text, LONGEST)
 
 
-def target(problem: Mapping[str, Any]) -> str:
+def target(problem: Problem) -> str:
     """The endpoint of a problem."""
-    host, port = words(problem, "host"), words(problem, "port")
+    host, port = harmless(problem["host"]), problem["port"]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def reasons(
-    missing: Mapping[str, Any], found: Sequence[Mapping[str, Any]], nodes: Mapping[str, Node]
-) -> str:
+def reasons(missing: Problem, found: Sequence[Problem], nodes: Mapping[str, Node]) -> str:
     """Why a node has not come: what itself says, what the store's node says, whether it runs at all."""
-    name = missing.get("node")
+    name = missing["node"]
     told = [
-        f"{words(p, 'why')}" + (f" (it tries {target(p)})" if p["host"] != missing["host"] else "")
+        harmless(p["why"]) + (f" (it tries {target(p)})" if p["host"] != missing["host"] else "")
         for p in found
         if p["code"] == "WA-102" and p["at"] == name
     ]
-    if missing.get("zone"):
-        told.append(words(missing, "why"))
-    node = nodes.get(str(name))
+    if missing["zone"]:
+        told.append(harmless(missing["why"]))
+    node = nodes.get(name)
     if not told and node is not None and node.code is not None:
         end = "ssh failed" if node.code == SSH_FAILED and not node.started else f"exit {node.code}"
         told.append(f"the job does not run there ({end}: {clean(node.last, 300)})")
-    return "; ".join(told) or words(missing, "why")
+    return "; ".join(told) or harmless(missing["why"])
 
 
 def merged(
-    found: Sequence[Mapping[str, Any]],
-    known: Sequence[Mapping[str, Any]],
+    found: Sequence[Problem],
+    known: Sequence[Problem],
     nodes: Mapping[str, Node],
 ) -> list[str]:
     """One sentence for each node that is missing, from what both ends say or have said before."""
@@ -251,14 +258,14 @@ def merged(
     for problem in found:
         if problem["code"] != "WA-101":
             continue
-        covered.add(problem.get("node"))
-        place = f"{target(problem)} ({words(problem, 'at')})"
+        covered.add(problem["node"])
+        place = f"{target(problem)} ({harmless(problem['at'])})"
         why = reasons(problem, known, nodes)
-        lines.append(f"[WA-101] {words(problem, 'who')} has not reached {place}: {why}.")
+        lines.append(f"[WA-101] {harmless(problem['who'])} has not reached {place}: {why}.")
     for problem in found:
         if problem["code"] == "WA-101" or (
             problem["code"] == "WA-102" and problem["at"] in covered
         ):
             continue
-        lines.append(words(problem, "sentence"))
+        lines.append(harmless(problem["sentence"]))
     return lines
