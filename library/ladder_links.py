@@ -6,11 +6,15 @@ from __future__ import annotations
 
 import resource
 import time
+from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.probe.handshake import PAYLOAD_LIMIT
 from ansible.module_utils.fullmesh.probe.pairs import measure_all, probe_links
 from ansible.module_utils.fullmesh.survey.net import neighbours
+
+if TYPE_CHECKING:
+    from ansible.module_utils.fullmesh.schema.ladder import Me
 
 DOCUMENTATION = r"""
 ---
@@ -120,7 +124,12 @@ def main() -> None:
         supports_check_mode=True,
     )
     want = module.params
-    me = {name: want[name] for name in ("node", "address", "token", "payload")}
+    me: Me = {
+        "node": want["node"],
+        "address": want["address"],
+        "token": want["token"],
+        "payload": want["payload"],
+    }
     begun = time.monotonic()
     links = probe_links(want["targets"], me, want["seconds"], window())
     spent = round(time.monotonic() - begun, 3)

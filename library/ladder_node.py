@@ -14,7 +14,7 @@ from ansible.module_utils.fullmesh.probe.first_call import look, open_ports
 from ansible.module_utils.fullmesh.probe.observe import observe_nccl
 
 if TYPE_CHECKING:
-    from typing import Any
+    from ansible.module_utils.fullmesh.schema.ladder import Look, LookWant
 
 DOCUMENTATION = r"""
 ---
@@ -173,19 +173,20 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    want = dict(module.params)  # what the look adds is no argument, and is not sent back as one
+    want: LookWant = module.params
     try:
         if want["listen"] or want["beside"]:
             make_run_directory(want["run"])
         facts = look(want)
-        opened = open_ports(want)
+        opened = open_ports(want, facts)
     except (OSError, ValueError) as exc:
         with contextlib.suppress(ValueError):  # a name that no directory can have
             drop_run_directory(want["run"])
         module.fail_json(msg=f"[VC-213] the listeners could not be started: {exc}.")
-    said: dict[str, Any] = {"facts": facts, **opened}
-    if want["nccl"] and want["device"]:
-        said["nccl"] = observe_nccl(want["device"], family_of(want["address"]))
+    said: Look = {"facts": facts, "ports": opened["ports"], "tapped": opened["tapped"]}
+    device = facts["addresses"].get(want["address"])
+    if want["nccl"] and device:
+        said["nccl"] = observe_nccl(device, family_of(want["address"]))
     module.exit_json(changed=False, **said)
 
 

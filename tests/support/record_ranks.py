@@ -82,12 +82,9 @@ def main(python: str, folder: str) -> None:
     with tempfile.TemporaryDirectory() as base:
         for rank, name in enumerate(ADDRESSES):
             detach.make_run_directory(name, base)
-            ranks.start_ranks({**spec(name, rank, python, steps), "base": base})
+            ranks.start_ranks(spec(name, rank, python, steps), base)
         for name in ADDRESSES:
             found = ranks.collect_ranks(name, base, DEADLINE + 15)
-            found["doing"] = {
-                rank: ranks.current_step(said) for rank, said in found["ranks"].items()
-            }
             text = json.dumps(found, indent=1, sort_keys=True)
             (Path(folder) / f"{name}-gpus.json").write_text(text + "\n")
             detach.drop_run_directory(name, base)

@@ -209,7 +209,9 @@ def test_an_answer_of_another_form_is_refused_with_its_path(observed: dict[str, 
     try:
         whole = contract.read(Efa, answer)
     except contract.ContractError:
-        with pytest.raises(AnsibleFilterError, match=r"efa_facts on a answered .*: \$"):
+        with pytest.raises(
+            AnsibleFilterError, match=r"efa_facts on a has another form than expected: \$"
+        ):
             filters.efa_findings({"a": answer})
         return
     assert {one.code for one in efa.findings({"a": whole})} <= efa.CODES.keys()

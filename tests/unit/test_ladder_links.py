@@ -278,6 +278,7 @@ def spec(base: Path, **change: Any) -> dict[str, Any]:
         "outside": True,
         "allowed": [[1, 30000]],
         "lifetime": 30,
+        "spread": [],
         "peers": [HOME],
     }
     return {**made, **change}
@@ -291,7 +292,7 @@ def test_detached_listeners_serve_and_stop(tmp_path: Path) -> None:
         assert ask(port["port"])["verdict"] == "open"
     report = listeners.stop_listeners("run1", str(tmp_path))
     assert report["proved"] == {"me": 2}
-    assert listeners.stop_listeners("run1", str(tmp_path)) == {}
+    assert listeners.stop_listeners("run1", str(tmp_path)) is None
     deadline = time.monotonic() + 5
     while ask(opened["ports"][0]["port"])["verdict"] != "refused":
         assert time.monotonic() < deadline

@@ -24,6 +24,8 @@ from ansible.module_utils.fullmesh.probe import ranks
 from ansible.module_utils.fullmesh.probe import unprivileged as nobody
 from loaded import load
 
+from fullmesh.contract import read
+from fullmesh.observed.ranks import Collected, RanksWant
 from fullmesh.settings import ROOT
 from fullmesh.verify import ranks as verify_ranks
 
@@ -50,30 +52,38 @@ def open_place() -> Iterator[Path]:
     shutil.rmtree(place)
 
 
-def spec(base: Path, script: str, **change: Any) -> dict[str, Any]:
-    detach.make_run_directory("run1", str(base))
-    made = {
+def wanted(**change: Any) -> RanksWant:
+    """What the module is asked for."""
+    plain = {
         "run": "run1",
-        "base": str(base),
+        "state": "started",
         "ranks": [3, 4],
         "python": sys.executable,
-        "script": script,
+        "script": WELL,
+        "modules": {},
         "environment": {"MASTER_PORT": 1},
         "settings": {"deadline": 5},
         "deadline": 5,
+        "wait": 5.0,
     }
-    return {**made, **change}
+    return read(RanksWant, {**plain, **change})
 
 
-def collected(base: Path) -> dict[str, Any]:
-    found: dict[str, Any] = ranks.collect_ranks("run1", str(base), 20.0)
+def started(base: Path, script: str, **change: Any) -> None:
+    """Start the ranks of a run below *base*, as the module does."""
+    detach.make_run_directory("run1", str(base))
+    ranks.start_ranks(wanted(script=script, **change), str(base))
+
+
+def collected(base: Path) -> Collected:
+    found = ranks.collect_ranks("run1", str(base), 20.0)
     assert found["done"]
     return found
 
 
 @pytest.mark.usefixtures("same_account")
 def test_ranks_run_and_report(tmp_path: Path) -> None:
-    ranks.start_ranks(spec(tmp_path, WELL))
+    started(tmp_path, WELL)
     found = collected(tmp_path)
     assert found["ended"]["codes"] == {"3": 0, "4": 0}
     assert [found["ranks"][r]["events"] for r in "34"] == [
@@ -86,7 +96,7 @@ def test_ranks_run_and_report(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("same_account")
 def test_ranks_that_hang_are_killed_at_the_deadline(tmp_path: Path) -> None:
     begun = time.monotonic()
-    ranks.start_ranks(spec(tmp_path, HANG, deadline=5))
+    started(tmp_path, HANG, deadline=5)
     assert time.monotonic() - begun < 5
     found = collected(tmp_path)
     assert sorted(found["ended"]["killed"]) == [3, 4]
@@ -97,7 +107,7 @@ def test_a_dead_rank_takes_its_neighbours_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranks, "GRACE", 0.2)
-    ranks.start_ranks(spec(tmp_path, CRASH, deadline=30))
+    started(tmp_path, CRASH, deadline=30)
     found = collected(tmp_path)
     assert found["ended"]["codes"] == {"3": 4}
     assert found["ended"]["killed"] == [4]
@@ -106,7 +116,7 @@ def test_a_dead_rank_takes_its_neighbours_along(
 
 @pytest.mark.usefixtures("same_account")
 def test_an_interpreter_that_is_not_there_is_reported(tmp_path: Path) -> None:
-    ranks.start_ranks(spec(tmp_path, WELL, python="/nonexistent/python"))
+    started(tmp_path, WELL, python="/nonexistent/python")
     assert "nonexistent" in collected(tmp_path)["ended"]["error"]
 
 
@@ -119,7 +129,7 @@ def test_results_that_nobody_collects_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranks, "KEEP", 0.1)
-    ranks.start_ranks(spec(tmp_path, WELL))
+    started(tmp_path, WELL)
     deadline = time.monotonic() + 10
     while (tmp_path / "run1").exists():
         assert time.monotonic() < deadline
@@ -139,7 +149,7 @@ echo '{"step": "import", "state": "ok", "text": "'$said'", "data": {}}' >>"$2"
 
 
 def test_ranks_are_nobody_and_leave_nobody(open_place: Path) -> None:
-    ranks.start_ranks(spec(open_place, RIGHTS, python="/bin/sh", ranks=[0]))
+    started(open_place, RIGHTS, python="/bin/sh", ranks=[0])
     found = collected(open_place)
     assert found["ended"]["codes"] == {"0": 0}
     uid, gid, held, files, *homes = found["ranks"]["0"]["events"][0]["text"].split()
@@ -308,7 +318,7 @@ def test_a_rank_that_fills_the_memory_is_ended(
 ) -> None:
     monkeypatch.setattr(ranks, "LARGEST", 100000)
     begun = time.monotonic()
-    ranks.start_ranks(spec(open_place, FLOOD, python="/bin/sh", ranks=[0], deadline=60))
+    started(open_place, FLOOD, python="/bin/sh", ranks=[0], deadline=60)
     assert collected(open_place)["ended"]["killed"] == [0]
     assert time.monotonic() - begun < 15
 
@@ -388,7 +398,8 @@ def test_a_row_holds_json_and_nothing_else() -> None:
 def test_settings_of_this_shell_do_not_reach_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "docker0")
     monkeypatch.setenv("SSH_AUTH_SOCK", "roots-agent")
-    env = ranks.rank_environment({"environment": {"WORLD_SIZE": 2}}, 1, 0)
+    team = ranks.Team(wanted(environment={"WORLD_SIZE": 2}), "/nowhere")
+    env = ranks.rank_environment(team, 1, 0)
     assert "GLOO_SOCKET_IFNAME" not in env
     assert "SSH_AUTH_SOCK" not in env
     assert (env["RANK"], env["LOCAL_RANK"], env["WORLD_SIZE"]) == ("1", "0", "2")

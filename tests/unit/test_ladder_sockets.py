@@ -115,7 +115,7 @@ def test_a_silent_name_server_costs_one_deadline(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_interpreter_that_is_not_there_has_no_versions() -> None:
-    assert observe.observe_versions("/nonexistent/python")["torch"] == ""
+    assert observe.observe_versions("/nonexistent/python") == {}
 
 
 def test_an_interpreter_that_is_there_has_versions() -> None:

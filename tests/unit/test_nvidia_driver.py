@@ -13,8 +13,12 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible.errors import AnsibleFilterError
 from ansible.module_utils.fullmesh.facts import gpu
 
+from fullmesh.contract import read
+from fullmesh.filters import nvidia_driver as filters
+from fullmesh.observed.gpu import GpuFacts, Smi
 from fullmesh.roles import nvidia_driver as core
 from fullmesh.settings import ROOT
 
@@ -70,16 +74,16 @@ OPTIONS: dict[str, Any] = {
 UBUNTU, EL9, EL10 = "Ubuntu_24", "RedHat_9", "RedHat_10"
 
 
-def recorded(name: str) -> dict[str, Any]:
-    return gpu.parse_smi((RECORDED / f"{name}.xml").read_text())  # type: ignore[no-any-return]
+def recorded(name: str) -> Smi:
+    return read(Smi, gpu.parse_smi((RECORDED / f"{name}.xml").read_text()))
 
 
-def offers(system: str) -> dict[str, Any]:
+def offers(system: str) -> core.Offers:
     text = (ROOT / f"roles/nvidia_driver/vars/{system}.yml").read_text()
-    return dict(yaml.safe_load(text)["__nvidia_driver_offers"])
+    return read(core.Offers, yaml.safe_load(text)["__nvidia_driver_offers"])
 
 
-def node(**change: Any) -> dict[str, Any]:
+def node(**change: Any) -> GpuFacts:
     """A bare machine with one GPU that nouveau holds."""
     bare = {
         "kernel": "6.8.0-45-generic",
@@ -95,17 +99,17 @@ def node(**change: Any) -> dict[str, Any]:
         "xids": [],
         "tools": {"compiler": "/usr/bin/gcc", "headers": True},
     }
-    return {**bare, **change}
+    return read(GpuFacts, {**bare, **change})
 
 
 def planned(
     system: str = UBUNTU, packages: dict[str, str] | None = None, **change: Any
-) -> dict[str, Any]:
+) -> core.NodePlan:
     settings = {key: value for key, value in change.items() if key in OPTIONS}
     seen = node(**{key: value for key, value in change.items() if key not in OPTIONS})
-    return core.plan(
-        {**OPTIONS, **settings}, offers(system), seen, packages or {"nvidia-driver": ""}
-    )
+    there = offers(system)
+    asked = core.wish({**OPTIONS, **settings}, there)
+    return core.plan(asked, there, seen, packages or {"nvidia-driver": ""})
 
 
 # name -> driver, model, lanes of how many, ECC, persistence, who computes
@@ -282,6 +286,8 @@ def test_what_there_is_instead_is_said() -> None:
     assert "dkms, nvidia_driver_open: true" in fault.step
 
 
+GPU = {"bus": "1", "device": "0x20b2", "driver": ""}
+WAITING = {"name": "H100", "uuid": "GPU-1", "memory": "81559 MiB", "fabric": "In Progress"}
 JOB = {
     "driver": "535.1",
     "cuda": "",
@@ -361,12 +367,12 @@ def test_another_branch_is_replaced_and_wants_a_reboot() -> None:
     ("change", "wanted"),
     [
         ({}, False),
-        ({"pci": {"gpus": [{"bus": "1"}], "switches": 6}}, True),
-        ({"smi": {"cards": [{"fabric": "In Progress"}], "processes": []}}, True),
+        ({"pci": {"gpus": [GPU], "switches": 6}}, True),
+        ({"smi": {**JOB, "cards": [WAITING], "processes": []}}, True),
         ({"nvidia_driver_fabric_manager": "always"}, True),
         (
             {
-                "pci": {"gpus": [{"bus": "1"}], "switches": 6},
+                "pci": {"gpus": [GPU], "switches": 6},
                 "nvidia_driver_fabric_manager": "never",
             },
             False,
@@ -419,3 +425,27 @@ def test_dkms_without_tools(tools: dict[str, Any], words: str) -> None:
     (fault,) = core.may_build(asked, node(tools=tools))
     assert (fault.code, words in fault.text) == ("ND-106", True)
     assert core.may_build(core.wish(OPTIONS, offers(UBUNTU)), node(tools=tools)) == []
+
+
+def test_what_gpu_facts_says_here_is_what_the_role_reads() -> None:
+    assert read(GpuFacts, gpu.observe())
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [({"pci": {"gpus": []}}, "$.pci"), ({"smi": "none"}, "$.smi"), ({"new": 1}, "$.new")],
+)
+def test_an_answer_of_another_form_is_refused_with_its_path(
+    change: dict[str, Any], path: str
+) -> None:
+    with pytest.raises(
+        AnsibleFilterError, match=re.escape(f"gpu_facts has another form than expected: {path}")
+    ):
+        filters.nvidia_driver_plan(OPTIONS, offers(UBUNTU), {**node(), **change}, {})
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "roles/nvidia_driver/vars").glob("*_*.yml")), ids=lambda p: p.stem
+)
+def test_every_platforms_table_is_read(path: Path) -> None:
+    assert offers(path.stem)["persistence"].endswith(".service")

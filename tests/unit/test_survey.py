@@ -7,13 +7,15 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from ansible.module_utils.fullmesh import detach
 from ansible.module_utils.fullmesh.facts import sockets
+from ansible.module_utils.fullmesh.facts.gpu import parse_smi
 from ansible.module_utils.fullmesh.probe import bound
 from ansible.module_utils.fullmesh.probe import pairs as links
 from ansible.module_utils.fullmesh.survey import filters as wall
@@ -23,13 +25,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fullmesh import contract
-from fullmesh.observed.survey import Survey
+from fullmesh.observed.ladder import LookWant
+from fullmesh.observed.survey import Beside, Nft, Survey
 
-WANT = {
+WANT: LookWant = {
+    "run": "run1",
+    "token": "",
+    "node": "here",
     "address": "127.0.0.1",
     "interface": "lo",
     "hosts": [{"address": "127.0.0.1", "names": []}],
+    "python": "python3",
+    "samples": 0,
+    "named": [],
+    "outside": False,
+    "allowed": [],
+    "survey": True,
+    "beside": False,
     "range": [],
+    "assumed": False,
+    "spread": 0,
+    "listen": False,
+    "nccl": False,
+    "lifetime": 1,
 }
 
 
@@ -58,17 +76,15 @@ def test_names_are_looked_up_beside_the_probe(tmp_path: Path) -> None:
     detach.make_run_directory("run1", base)
     go = tmp_path / "go"
 
-    def slow(lookups: Any) -> dict[str, Any]:
+    def slow(lookups: Callable[[], Beside]) -> Beside:
         while not go.exists():
             time.sleep(0.01)
-        found: dict[str, Any] = lookups()
-        return found
+        return lookups()
 
-    want: dict[str, Any] = dict(WANT)
-    want["beside"] = lambda lookups: names.ask_beside(
-        "run1", base, lambda: slow(lookups), {"hosts": WANT["hosts"], "address": "127.0.0.1"}
-    )
-    found = survey.end_survey(survey.begin_survey(want), want)
+    def beside(lookups: Callable[[], Beside]) -> None:
+        names.ask_beside("run1", base, lambda: slow(lookups), WANT)
+
+    found = survey.end_survey(survey.begin_survey(WANT, beside), WANT)
     assert not {"reverse", "own_answers", "master_answers"} & set(found)
     taken: list[dict[str, Any]] = []
     waiter = threading.Thread(target=lambda: taken.append(names.take_answers("run1", base)))
@@ -85,9 +101,9 @@ def test_names_are_looked_up_beside_the_probe(tmp_path: Path) -> None:
 def test_a_lookup_that_dies_keeps_nobody_waiting(tmp_path: Path) -> None:
     base = str(tmp_path)
     detach.make_run_directory("run1", base)
-    names.ask_beside("run1", base, lambda: os._exit(1), {"hosts": [], "address": "127.0.0.1"})
-    assert names.take_answers("run1", base) == {}
-    assert names.take_answers("none", base) == {}
+    names.ask_beside("run1", base, lambda: os._exit(1), {**WANT, "hosts": []})
+    assert names.take_answers("run1", base) is None
+    assert names.take_answers("none", base) is None
 
 
 def test_a_reader_that_fails_becomes_an_unknown() -> None:
@@ -151,7 +167,7 @@ def test_gpus_are_read() -> None:
     text = """<nvidia_smi_log><driver_version>550.1</driver_version><cuda_version>12.4</cuda_version>
     <gpu><product_name>H100</product_name><uuid>GPU-1</uuid><fb_memory_usage><total>80 MiB</total></fb_memory_usage>
     <remapped_rows><remapped_row_failure>Yes</remapped_row_failure></remapped_rows></gpu></nvidia_smi_log>"""
-    found = job.parse_gpus(text)
+    found = parse_smi(text)
     assert (found["driver"], found["cuda"], len(found["cards"])) == ("550.1", "12.4", 1)
     assert found["cards"][0]["remap_failed"] == "Yes"
 
@@ -182,23 +198,41 @@ def test_only_chains_that_decide_about_this_host_are_kept() -> None:
         chain("fwd", type="filter", hook="forward", prio=0, policy="drop"),
         chain("nat", type="nat", hook="prerouting", prio=0),
         chain("deep"),
+        chain("published"),
         chain("lost"),
+        rule("nat", {"jump": {"target": "published"}}),
+        rule("published", {"redirect": {"port": 1}}),
         rule("in", {"jump": {"target": "deep"}}),
         rule("deep", {"drop": None}),
         rule("fwd", {"drop": None}),
         {"set": {"family": "inet", "table": "t", "name": "s", "elem": ["10.0.0.1"]}},
     ]
     found = wall.parse_ruleset(json.dumps({"nftables": held}))
-    assert {c["name"] for c in found["chains"]} == {"in", "deep"}
-    assert len(found["rules"]) == 2
+    assert {c["name"] for c in found["chains"]} == {"in", "deep", "nat", "published"}
+    assert [r["chain"] for r in found["rules"]] == ["in", "deep", "nat", "published"]
     assert found["sets"][0]["elem"] == ["10.0.0.1"]
     assert found["cut"] == 0
 
 
+def test_chains_that_send_elsewhere_are_kept_whole_or_not_at_all() -> None:
+    """A host with Kubernetes has tens of thousands of them; those that shut a port are what counts first."""
+    held = [
+        chain("in", type="filter", hook="input", prio=0, policy="accept"),
+        chain("nat", type="nat", hook="prerouting", prio=0),
+        *[rule("nat", {"redirect": {"port": n}}) for n in range(wall.RULES_MOST)],
+        rule("in", {"drop": None}),
+    ]
+    found = wall.parse_ruleset(json.dumps({"nftables": held}))
+    assert [c["name"] for c in found["chains"]] == ["in"]
+    assert [r["chain"] for r in found["rules"]] == ["in"]
+    assert found["cut"] == wall.RULES_MOST
+
+
 def test_both_sides_of_a_border_are_tried() -> None:
-    rules = {"rules": [{"expr": [{"match": {"right": {"range": [52000, 60000]}}}]}], "sets": []}
-    assert wall.port_borders(rules, 50000, 54095) == [51999, 52000, 52001]
-    assert wall.port_borders({}, 50000, 54095) == []
+    rule_ = {"expr": [{"match": {"right": {"range": [52000, 60000]}}}]}
+    nft: Nft = {"chains": [], "rules": [rule_], "sets": [], "cut": 0}
+    assert wall.port_borders(cast("Survey", {"nft": nft}), 50000, 54095) == [51999, 52000, 52001]
+    assert wall.port_borders(None, 50000, 54095) == []
 
 
 @given(

@@ -9,8 +9,8 @@ from typing import Any
 
 import ladder_samples
 import pytest
+from ansible.module_utils.fullmesh.facts.gpu import parse_smi
 from ansible.module_utils.fullmesh.probe import observe
-from ansible.module_utils.fullmesh.survey import job
 
 from fullmesh.verify import software as core
 from fullmesh.verify.model import ERROR, WARNING, Seen
@@ -29,7 +29,8 @@ def cluster(**values: dict[str, str]) -> Seen:
         }
         for key, value in values.get(name, {}).items():
             if key == "driver_cuda":
-                held = job.parse_gpus(f"<smi><cuda_version>{value}</cuda_version></smi>")
+                told = parse_smi(f"<smi><cuda_version>{value}</cuda_version></smi>")
+                held = {name: told[name] for name in ("driver", "cuda", "cards")}
                 own["survey"] = {"gpus": dict(held, present=True)}
             elif key in own:
                 own[key] = value

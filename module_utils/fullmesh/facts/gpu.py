@@ -17,6 +17,19 @@ from .node import read, run
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..schema.gpu import (
+        BuildTools,
+        Card,
+        GpuFacts,
+        GpuProcess,
+        NvLinks,
+        PciDevices,
+        PciGpu,
+        Smi,
+        SmiSeen,
+        Xid,
+    )
+
 VENDOR = "0x10de"
 BRIDGE = "0x0680"  # an NVSwitch is a bridge of NVIDIA's
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
@@ -64,7 +77,7 @@ def slowed(gpu: Any) -> list[str]:
     return [name for name in SLOWED if word(gpu, *(base + name for base in both)) == "Active"]
 
 
-def one_card(gpu: Any) -> dict[str, Any]:
+def one_card(gpu: Any) -> Card:
     """One ``<gpu>`` of ``nvidia-smi -q -x``."""
     link = "pci/pci_gpu_link_info/"
     return {
@@ -91,9 +104,9 @@ def one_card(gpu: Any) -> dict[str, Any]:
     }
 
 
-def processes(gpu: Any) -> list[dict[str, Any]]:
+def processes(gpu: Any) -> list[GpuProcess]:
     """The programs that compute on a card; a desktop's (type G) are none."""
-    found = []
+    found: list[GpuProcess] = []
     for process in gpu.findall("processes/process_info"):
         if "C" in word(process, "type"):
             found.append(
@@ -102,7 +115,7 @@ def processes(gpu: Any) -> list[dict[str, Any]]:
     return found
 
 
-def parse_smi(text: str) -> dict[str, Any]:
+def parse_smi(text: str) -> Smi:
     """Read ``nvidia-smi -q -x``: driver, CUDA, cards and who computes on them.
 
     Raises:
@@ -135,9 +148,9 @@ def parse_topology(text: str) -> dict[str, dict[str, str]]:
     return found
 
 
-def parse_nvlinks(text: str) -> list[dict[str, Any]]:
+def parse_nvlinks(text: str) -> list[NvLinks]:
     """Read ``nvidia-smi nvlink -s``: for every GPU the speeds (GB/s) of its links and how many are down."""
-    found: list[dict[str, Any]] = []
+    found: list[NvLinks] = []
     for line in text.splitlines():
         head = re.match(r"GPU (\d+):", line.strip())
         if head:
@@ -151,9 +164,9 @@ def parse_nvlinks(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def parse_xids(text: str) -> list[dict[str, Any]]:
+def parse_xids(text: str) -> list[Xid]:
     """The driver's error reports in a kernel log: each number once per card, with how often it came."""
-    found: dict[tuple[str, int], dict[str, Any]] = {}
+    found: dict[tuple[str, int], Xid] = {}
     for line in text.splitlines():
         match = XID.search(line)
         if match:
@@ -168,9 +181,9 @@ def parse_xids(text: str) -> list[dict[str, Any]]:
     return [found[key] for key in sorted(found)]
 
 
-def pci_devices(base: str = PCI) -> dict[str, Any]:
+def pci_devices(base: str = PCI) -> PciDevices:
     """GPUs and NVSwitches on the bus, with the driver that each GPU has; true without any driver."""
-    gpus = [
+    gpus: list[PciGpu] = [
         {"bus": one["bus"], "device": one["device"], "driver": one["driver"]}
         for one in devices(base)
         if one["vendor"] == "nvidia"
@@ -182,7 +195,7 @@ def pci_devices(base: str = PCI) -> dict[str, Any]:
     return {"gpus": gpus, "switches": switches}
 
 
-def secure_boot(path: str = SECURE_BOOT) -> Any:
+def secure_boot(path: str = SECURE_BOOT) -> bool | None:
     """True or False as the firmware says, None on a machine without EFI; the value's last byte, after four of flags."""
     try:
         with open(path, "rb") as stream:
@@ -204,7 +217,7 @@ def kernel_text() -> str:
     )
 
 
-def build_tools(release: str) -> dict[str, Any]:
+def build_tools(release: str) -> BuildTools:
     """What DKMS needs for the running kernel."""
     places = ("/usr/bin/gcc", "/usr/bin/cc")
     return {
@@ -213,13 +226,16 @@ def build_tools(release: str) -> dict[str, Any]:
     }
 
 
-def from_smi() -> dict[str, Any]:
+def from_smi() -> SmiSeen:
     """What ``nvidia-smi`` says; ``failed`` where it is there and does not work."""
     code, text = run(["nvidia-smi", "-q", "-x"])
-    found = {"driver": "", "cuda": "", "cards": [], "processes": [], "failed": code not in (0, 127)}
+    failed = code not in (0, 127)
+    found: SmiSeen = {"driver": "", "cuda": "", "cards": [], "processes": [], "failed": failed}
     if code == 0:
         try:
-            found.update(parse_smi(text))
+            told = parse_smi(text)
+            found["driver"], found["cuda"] = told["driver"], told["cuda"]
+            found["cards"], found["processes"] = told["cards"], told["processes"]
         except ElementTree.ParseError:
             found["failed"] = True
     if found["cards"]:
@@ -228,7 +244,7 @@ def from_smi() -> dict[str, Any]:
     return found
 
 
-def observe() -> dict[str, Any]:
+def observe() -> GpuFacts:
     """Everything, once."""
     release = os.uname().release
     modules = [line.split(" ", 1)[0] for line in read("/proc/modules").splitlines()]

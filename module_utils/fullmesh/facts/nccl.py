@@ -15,7 +15,7 @@ import socket
 import struct
 import subprocess
 import sys
-from typing import Any
+from typing import TypedDict
 
 LIBRARY = "libnccl.so.2"  # the name the dynamic linker knows
 SECONDS = 20.0
@@ -52,6 +52,31 @@ sys.stdout.write("\n" + sys.argv[3] + json.dumps(out) + "\n")
 """
 
 
+class Library(TypedDict):
+    """The library that loads, by its real path."""
+
+    version: str
+    path: str
+
+
+class Endpoint(TypedDict):
+    """Where NCCL listens; ``family``: ipv4 or ipv6."""
+
+    family: str
+    address: str
+    port: int
+
+
+class Answer(TypedDict):
+    """What the child printed: NCCL's number, its return code (-1: it could not be loaded), a unique id in hex."""
+
+    code: int
+    path: str
+    rc: int
+    id: str
+    error: str
+
+
 class NcclError(Exception):
     """A question without an answer.
 
@@ -70,7 +95,7 @@ def decode_version(code: int) -> str:
     return f"{major}.{rest // 100}.{rest % 100}"
 
 
-def decode_unique_id(raw: bytes) -> dict[str, Any]:
+def decode_unique_id(raw: bytes) -> Endpoint:
     """Read the listener's socket address out of a unique id.
 
     Since 2.14 the id starts with 8 random bytes, before that the address came first.
@@ -124,17 +149,16 @@ def child_environment(env: dict[str, str]) -> dict[str, str]:
     return base
 
 
-def parse_answer(stdout: str) -> dict[str, Any]:
+def parse_answer(stdout: str) -> Answer:
     """Find our marked line among what NCCL printed."""
     for line in reversed(stdout.splitlines()):
         if line.startswith(MARK):
-            answer = json.loads(line[len(MARK) :])
-            if isinstance(answer, dict):
-                return answer
+            answer: Answer = json.loads(line[len(MARK) :])
+            return answer
     raise NcclError("crashed", f"no answer from the library; it printed: {stdout[-200:]!r}")
 
 
-def ask(path: str, env: dict[str, str], want_id: bool, seconds: float) -> dict[str, Any]:
+def ask(path: str, env: dict[str, str], want_id: bool, seconds: float) -> Answer:
     """Load the library in a child process and return its raw answer."""
     command = [sys.executable, "-I", "-c", CHILD, path or LIBRARY, "1" if want_id else "0", MARK]
     try:
@@ -154,24 +178,24 @@ def ask(path: str, env: dict[str, str], want_id: bool, seconds: float) -> dict[s
         raise NcclError("crashed", f"the library died with signal {-done.returncode}")
     answer = parse_answer(text)
     if answer["rc"]:
-        raise NcclError("missing" if answer["rc"] < 0 else "refused", str(answer["error"]))
+        raise NcclError("missing" if answer["rc"] < 0 else "refused", answer["error"])
     return answer
 
 
-def nccl_library(path: str = "", seconds: float = SECONDS) -> dict[str, Any]:
-    """Version and real path of the library that loads: ``{"version": …, "path": …}``."""
+def nccl_library(path: str = "", seconds: float = SECONDS) -> Library:
+    """Version and real path of the library that loads."""
     answer = ask(path, {}, False, seconds)
-    return {"version": decode_version(answer["code"]), "path": str(answer["path"])}
+    return {"version": decode_version(answer["code"]), "path": answer["path"]}
 
 
 def nccl_version(path: str = "", seconds: float = SECONDS) -> str:
     """Version of the library at ``path`` (empty: the linker's choice), like ``2.28.9``."""
-    return str(nccl_library(path, seconds)["version"])
+    return nccl_library(path, seconds)["version"]
 
 
 def nccl_unique_id_endpoint(
     path: str = "", env: dict[str, str] | None = None, seconds: float = SECONDS
-) -> dict[str, Any]:
-    """Address and port NCCL listens on with ``env``: ``{"family", "address", "port"}``."""
+) -> Endpoint:
+    """Address and port NCCL listens on with ``env``."""
     answer = ask(path, env or {}, True, seconds)
     return decode_unique_id(bytes.fromhex(answer["id"]))

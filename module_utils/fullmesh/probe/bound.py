@@ -15,10 +15,7 @@ from ..facts.sockets import (
 )
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    Spec = dict[str, Any]
-    Port = dict[str, Any]
+    from ..schema.ladder import Kind, NamedPort, Port
 
 
 BACKLOG = 4096
@@ -44,7 +41,7 @@ def bind_one(address: str, port: int) -> socket.socket:
     return sock
 
 
-def failed_port(kind: str, port: int, exc: OSError) -> Port:
+def failed_port(kind: Kind, port: int, exc: OSError) -> Port:
     """Describe a port that could not be listened on, and who holds it."""
     holder = owner_of_port(port) if exc.errno == errno.EADDRINUSE and port else ""
     return {"kind": kind, "port": port, "error": errno_name(exc.errno or 0), "holder": holder}
@@ -52,7 +49,8 @@ def failed_port(kind: str, port: int, exc: OSError) -> Port:
 
 def open_samples(address: str, count: int) -> tuple[list[socket.socket], list[Port]]:
     """Let the kernel choose, exactly as it does for Gloo and NCCL."""
-    socks, ports = [], []
+    socks: list[socket.socket] = []
+    ports: list[Port] = []
     for _ in range(count):
         try:
             sock = bind_one(address, 0)
@@ -77,7 +75,8 @@ def spread_over(first: int, last: int, count: int, borders: list[int]) -> list[i
 
 def open_spread(address: str, wanted: list[int]) -> tuple[list[socket.socket], list[Port]]:
     """Listen on chosen ports of the data range; one that is taken is passed over, its neighbour tells as much."""
-    socks, ports = [], []
+    socks: list[socket.socket] = []
+    ports: list[Port] = []
     for port in wanted:
         try:
             sock = bind_one(address, port)
@@ -88,12 +87,13 @@ def open_spread(address: str, wanted: list[int]) -> tuple[list[socket.socket], l
     return socks, ports
 
 
-def open_named(address: str, named: list[dict[str, Any]]) -> tuple[list[socket.socket], list[Port]]:
+def open_named(address: str, named: list[NamedPort]) -> tuple[list[socket.socket], list[Port]]:
     """Listen on every address, as TCPStore does, so that a test from outside means something."""
     anywhere = "::" if family_of(address) == socket.AF_INET6 else "0.0.0.0"  # noqa: S104 (see above)
-    socks, ports = [], []
+    socks: list[socket.socket] = []
+    ports: list[Port] = []
     for want in named:
-        kind, port = str(want["kind"]), int(want["port"])
+        kind, port = want["kind"], int(want["port"])
         try:
             socks.append(bind_one(anywhere, port))
         except OSError as exc:

@@ -18,52 +18,52 @@ from .listeners import start_listeners
 from .observe import observe
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Callable
+
+    from ..schema.ladder import Facts, LookWant, Opened
+    from ..schema.survey import Beside, Survey
 
 
-def chosen_ports(want: dict[str, Any]) -> list[int]:
+def chosen_ports(want: LookWant, seen: Survey | None) -> list[int]:
     """Say which ports of the data range get a listener of their own."""
-    seen = want.get("seen", {})
-    first, last = seen.get("range") or want["range"] or (0, -1)
+    first, last = (seen["range"] if seen else want["range"]) or (0, -1)
     if not want["spread"] or first > last:
         return []
-    borders = port_borders(seen.get("nft", {}), first, last)
-    chosen: list[int] = spread_over(first, last, want["spread"], borders)
-    return chosen
+    return spread_over(first, last, want["spread"], port_borders(seen, first, last))
 
 
-def open_ports(want: dict[str, Any]) -> dict[str, Any]:
+def open_ports(want: LookWant, facts: Facts) -> Opened:
     """Open the listeners, or say that none were wanted."""
     if not want["listen"]:
         return {"ports": [], "tapped": False}
-    opened: dict[str, Any] = start_listeners(
+    return start_listeners(
         {
             "run": want["run"],
             "base": BASE,
             "token": want["token"],
             "node": want["node"],
             "address": want["address"],
-            "interface": want["device"],
+            "interface": facts["addresses"].get(want["address"], ""),
             "samples": want["samples"],
             "named": want["named"],
             "outside": want["outside"],
             "allowed": want["allowed"],
             "lifetime": want["lifetime"],
-            "spread": chosen_ports(want),
-            "peers": [str(host["address"]) for host in want["hosts"]],
+            "spread": chosen_ports(want, facts.get("survey")),
+            "peers": [host["address"] for host in want["hosts"]],
         }
     )
-    return opened
 
 
-def look(want: dict[str, Any]) -> dict[str, Any]:
-    """Look at the node; what the listeners need to know of it goes into *want*."""
-    if want["beside"]:
-        run = want["run"]
-        want["beside"] = lambda survey: ask_beside(run, BASE, survey, want)
-    looking = begin_survey(want) if want["survey"] else None
-    facts: dict[str, Any] = observe(want)
-    want["device"] = facts["addresses"].get(want["address"], "")
+def look(want: LookWant) -> Facts:
+    """Look at the node."""
+    run = want["run"]
+
+    def beside(survey: Callable[[], Beside]) -> None:
+        ask_beside(run, BASE, survey, want)
+
+    looking = begin_survey(want, beside if want["beside"] else None) if want["survey"] else None
+    facts = observe(want)
     if looking:
-        want["seen"] = facts["survey"] = end_survey(looking, want)
+        facts["survey"] = end_survey(looking, want)
     return facts

@@ -12,26 +12,31 @@ from typing import TYPE_CHECKING
 from ..detach import BASE, drop_run_directory, make_run_directory
 from ..survey.names import take_answers
 from .listeners import stop_listeners
-from .ranks import collect_ranks, current_step, start_ranks
+from .ranks import collect_ranks, start_ranks
 
 if TYPE_CHECKING:
-    from typing import Any
+    from ..schema.ranks import Collected, RanksWant, Started
 
 
-def start(want: dict[str, Any]) -> dict[str, Any]:
+def start(want: RanksWant) -> Started:
     """End the listeners first: the job needs their ports."""
     seen = stop_listeners(want["run"], BASE)
     names = take_answers(want["run"], BASE)
     drop_run_directory(want["run"])
     if want["ranks"]:
         make_run_directory(want["run"])
-        start_ranks(dict(want, base=BASE))
-    return {**({"listeners": seen} if seen else {}), **({"names": names} if names else {})}
+        start_ranks(want, BASE)
+    said: Started = {}
+    if seen:
+        said["listeners"] = seen
+    if names:
+        said["names"] = names
+    return said
 
 
-def collect(want: dict[str, Any]) -> dict[str, Any]:
+def collect(want: RanksWant) -> Collected:
     """Collect, and clean up after the last rank."""
-    found: dict[str, Any] = collect_ranks(want["run"], BASE, want["wait"])
+    found = collect_ranks(want["run"], BASE, want["wait"])
     if not found["done"]:
         # It kills at the deadline whatever runs, so only its own death keeps it from writing the end.
         raise TimeoutError(
@@ -41,5 +46,4 @@ def collect(want: dict[str, Any]) -> dict[str, Any]:
             )
         )
     drop_run_directory(want["run"])
-    found["doing"] = {name: current_step(rank) for name, rank in found["ranks"].items()}
     return found

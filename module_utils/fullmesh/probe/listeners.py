@@ -15,7 +15,7 @@ import selectors
 import socket
 import struct
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from ..detach import detach, drop_run_directory, run_directory
 from ..facts.sockets import (
@@ -34,10 +34,7 @@ from .handshake import (
 from .tap import by_pair, open_tap, parse_handshake
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    Spec = dict[str, Any]
-    Port = dict[str, Any]
+    from ..schema.ladder import Listeners, NamedPort, Opened, Port
 
 CONNECTION_SECONDS = 15.0
 CHUNK = 65536
@@ -45,6 +42,33 @@ CONTROL = "listeners.sock"
 STRANGERS_NAMED = 20
 
 FLOWS_KEPT = 200000  # a scan must not fill the memory
+
+
+class Spec(TypedDict):
+    """What is listened on, and for whom.
+
+    Attributes:
+        run: whose directory below *base* has the control socket; the run's token proves who belongs to it.
+        node: our name; *address* the plan's; *interface* where handshakes are seen, "" for nowhere.
+        samples: how many ports the kernel gives out; *named* ports of the plan; *spread* ports of the data range.
+        outside: one port that is in none of the *allowed* ranges as well.
+        peers: addresses whose handshakes count.
+        lifetime: seconds until all of it ends by itself.
+    """
+
+    run: str
+    base: str
+    token: str
+    node: str
+    address: str
+    interface: str
+    samples: int
+    named: list[NamedPort]
+    outside: bool
+    allowed: list[list[int]]
+    lifetime: float
+    spread: list[int]
+    peers: list[str]
 
 
 class Visitor:
@@ -67,9 +91,9 @@ class Server:
     """Serves the listeners until told to stop or until its time is over."""
 
     def __init__(self, spec: Spec, socks: list[socket.socket], control: socket.socket) -> None:
-        self.token = str(spec["token"])
-        self.node = str(spec["node"])
-        self.ends = time.monotonic() + float(spec["lifetime"])
+        self.token = spec["token"]
+        self.node = spec["node"]
+        self.ends = time.monotonic() + spec["lifetime"]
         self.proved: dict[str, int] = {}
         self.strangers: list[str] = []
         self.refused = 0
@@ -219,7 +243,7 @@ class Server:
             visitor.wanted = wanted
             self.selector.modify(visitor.sock, wanted, visitor)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Listeners:
         """Say what was seen."""
         return {
             "proved": self.proved,
@@ -253,20 +277,21 @@ def open_control(path: str) -> socket.socket:
     return control
 
 
-def start_listeners(spec: Spec) -> dict[str, Any]:
+def start_listeners(spec: Spec) -> Opened:
     """Open everything, leave a server behind, return the ports."""
-    address = str(spec["address"])
-    socks, ports = [], []
+    address = spec["address"]
+    socks: list[socket.socket] = []
+    ports: list[Port] = []
     for opened, described in (
-        open_samples(address, int(spec["samples"])),
+        open_samples(address, spec["samples"]),
         open_named(address, spec["named"]),
         open_outside(address, spec["allowed"]) if spec["outside"] else ([], []),
-        open_spread(address, spec.get("spread", [])),
+        open_spread(address, spec["spread"]),
     ):
         socks += opened
         ports += described
-    tap = open_tap(str(spec["interface"]), family_of(address)) if spec["interface"] else None
-    control = open_control(os.path.join(run_directory(str(spec["run"]), spec["base"]), CONTROL))
+    tap = open_tap(spec["interface"], family_of(address)) if spec["interface"] else None
+    control = open_control(os.path.join(run_directory(spec["run"], spec["base"]), CONTROL))
     kept = socks + [control] + ([tap] if tap else [])
 
     def work() -> None:
@@ -275,7 +300,7 @@ def start_listeners(spec: Spec) -> dict[str, Any]:
             server.add_tap(tap)
         server.serve()
         if server.running:  # nobody came to stop us
-            drop_run_directory(str(spec["run"]), spec["base"])
+            drop_run_directory(spec["run"], spec["base"])
 
     detach(work, [sock.fileno() for sock in kept])
     for sock in kept:
@@ -283,8 +308,8 @@ def start_listeners(spec: Spec) -> dict[str, Any]:
     return {"ports": ports, "tapped": tap is not None}
 
 
-def stop_listeners(run: str, base: str) -> dict[str, Any]:
-    """Stop the server and return what it saw; empty when it is not there any more."""
+def stop_listeners(run: str, base: str) -> Listeners | None:
+    """Stop the server and return what it saw; None when it is not there any more."""
     path = os.path.join(run_directory(run, base), CONTROL)
     caller = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     caller.settimeout(5.0)
@@ -302,5 +327,5 @@ def stop_listeners(run: str, base: str) -> dict[str, Any]:
         pass
     finally:
         caller.close()
-    report = json.loads(said.decode()) if said else {}
-    return report if isinstance(report, dict) else {}
+    report: Listeners | None = json.loads(said.decode()) if said else None
+    return report

@@ -16,14 +16,17 @@ from ..facts.nccl import NcclError, nccl_library, nccl_unique_id_endpoint
 from ..facts.sockets import family_of, run_ip
 
 if TYPE_CHECKING:
-    from typing import Any
+    from ..schema.ladder import (
+        Facts,
+        HostLine,
+        LookWant,
+        Names,
+        Nccl,
+        PlannedNic,
+        Versions,
+    )
 
 NAME_SECONDS = 3.0  # for all names together: a silent DNS server must not cost more
-SYSCTLS = {
-    "port_range": "net/ipv4/ip_local_port_range",
-    "reserved_ports": "net/ipv4/ip_local_reserved_ports",
-    "somaxconn": "net/core/somaxconn",
-}
 VERSIONS = """
 import json, os, platform, re
 cuda = build = ""
@@ -73,7 +76,7 @@ def read_text(path: str) -> str:
         return ""
 
 
-def observe_interface(name: str) -> dict[str, Any]:
+def observe_interface(name: str) -> PlannedNic:
     """Describe an interface."""
     base = os.path.join("/sys/class/net", name)
     if not name or not os.path.isdir(base):
@@ -121,9 +124,9 @@ def look_up_all(wanted: dict[str, int], seconds: float) -> dict[str, list[str] |
     return dict(results)
 
 
-def observe_names(hosts: list[dict[str, Any]], own: str) -> dict[str, Any]:
+def observe_names(hosts: list[HostLine], own: str) -> Names:
     """Resolve every name of the plan and our own."""
-    wanted = {str(n): family_of(str(h["address"])) for h in hosts for n in h["names"]}
+    wanted = {str(n): family_of(h["address"]) for h in hosts for n in h["names"]}
     mine = socket.gethostname()
     wanted.setdefault(mine, family_of(own))
     answers = look_up_all(wanted, NAME_SECONDS)
@@ -139,7 +142,6 @@ def observe_limits() -> dict[str, int]:
 
 def observe_versions(python: str) -> dict[str, str]:
     """Ask the environment of the jobs what it holds, without importing torch (that takes seconds)."""
-    empty = {"python": "", "torch": "", "torch_nccl": ""}
     try:
         done = subprocess.run(
             [python, "-I", "-c", VERSIONS],
@@ -151,8 +153,8 @@ def observe_versions(python: str) -> dict[str, str]:
         )
         said = json.loads(done.stdout.decode())
     except (OSError, ValueError, subprocess.TimeoutExpired):
-        return empty
-    return said if isinstance(said, dict) else empty
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def observe_software(interface: str, torch: dict[str, str]) -> dict[str, str]:
@@ -187,47 +189,64 @@ def observe_software(interface: str, torch: dict[str, str]) -> dict[str, str]:
     }
 
 
-def interpreter(want: dict[str, Any]) -> str:
+def interpreter(want: LookWant) -> str:
     """Return the interpreter of the jobs; a diagnosis of a node that is not ours asks whatever is there."""
-    python = str(want["python"])
-    return python if os.path.exists(python) or not want.get("survey") else "python3"
+    python = want["python"]
+    return python if os.path.exists(python) or not want["survey"] else "python3"
 
 
-def observe_nccl(interface: str, family: int) -> dict[str, Any]:
+def observe_nccl(interface: str, family: int) -> Nccl:
     """Let the system's NCCL choose address and port with the settings that jobs get."""
     begun = time.monotonic()
     env = {
         "NCCL_SOCKET_IFNAME": "=" + interface,
         "NCCL_SOCKET_FAMILY": "AF_INET6" if family == socket.AF_INET6 else "AF_INET",
     }
-    seen = {"version": "", "path": "", "address": "", "port": 0, "reason": "", "error": ""}
+    seen: Nccl = {
+        "version": "",
+        "path": "",
+        "address": "",
+        "port": 0,
+        "reason": "",
+        "error": "",
+    }
     try:
-        seen.update(nccl_library())
-        seen.update(nccl_unique_id_endpoint("", env))
+        library = nccl_library()
+        seen["version"], seen["path"] = library["version"], library["path"]
+        where = nccl_unique_id_endpoint("", env)
+        seen["family"] = where["family"]
+        seen["address"], seen["port"] = where["address"], where["port"]
     except NcclError as exc:
-        seen.update({"reason": exc.reason, "error": str(exc)})
+        seen["reason"], seen["error"] = exc.reason, str(exc)
     seen["seconds"] = round(time.monotonic() - begun, 3)
     return seen
 
 
-def observe(want: dict[str, Any]) -> dict[str, Any]:
+def observe(want: LookWant) -> Facts:
     """Look at everything once."""
     begun = time.monotonic()
-    address = str(want["address"])
+    address = want["address"]
     addresses = parse_addresses(run_ip("-o", "addr", "show"))
     interface = addresses.get(address, "")
     # A diagnosis looks names up beside the probe (survey/names.py).
-    versions = observe_versions(interpreter(want))
-    torch = {key: versions.pop(key, "") for key in ("torch_cuda", "torch_build")}
-    names = {} if want.get("beside") else {"names": observe_names(want["hosts"], address)}
-    return {
+    said = observe_versions(interpreter(want))
+    versions: Versions = {
+        "python": said.get("python", ""),
+        "torch": said.get("torch", ""),
+        "torch_nccl": said.get("torch_nccl", ""),
+    }
+    torch = {key: said.get(key, "") for key in ("torch_cuda", "torch_build")}
+    facts: Facts = {
         "addresses": addresses,
-        "interface": observe_interface(interface or str(want["interface"])),
-        **names,
+        "interface": observe_interface(interface or want["interface"]),
         "limits": observe_limits(),
-        "sysctls": {name: read_text("/proc/sys/" + path) for name, path in SYSCTLS.items()},
+        "sysctls": {
+            "port_range": read_text("/proc/sys/net/ipv4/ip_local_port_range"),
+            "reserved_ports": read_text("/proc/sys/net/ipv4/ip_local_reserved_ports"),
+            "somaxconn": read_text("/proc/sys/net/core/somaxconn"),
+        },
         "versions": versions,
-        "software": observe_software(interface or str(want["interface"]), torch),
+        "software": observe_software(interface or want["interface"], torch),
         "system_python": sys.version.split()[0],
         "kernel": os.uname().release,
         "cpus": os.cpu_count() or 0,
@@ -235,5 +254,8 @@ def observe(want: dict[str, Any]) -> dict[str, Any]:
         # containers of one machine share its processors, and its boot
         "boot": read_text("/proc/sys/kernel/random/boot_id"),
         "clock": time.time(),
-        "seconds": round(time.monotonic() - begun, 3),
     }
+    if not want["beside"]:
+        facts["names"] = observe_names(want["hosts"], address)
+    facts["seconds"] = round(time.monotonic() - begun, 3)
+    return facts

@@ -25,14 +25,12 @@ from .handshake import LINE_LIMIT, client_line, read_hello, read_ok
 from .verdicts import classify
 
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Callable
 
-    Target = dict[str, Any]
-    Result = dict[str, Any]
+    from ..schema.ladder import Me, Pair, Rate, Reached, Target
 
 DATA_KINDS = ("sample", "range")  # ports of one range, which one rule opens or shuts
 SHUT = ("dropped", "rejected", "refused")
-RATE = "rate"  # a probe that only measures how fast its payload goes there
 QUIET_SECONDS = 1.0  # as long as anything moves, somebody is only busy and nothing is decided
 AT_ONCE = 64  # connections in the making; more of them only wait for the same processors
 SILENT_SECONDS = 0.3  # whoever said nothing for so long keeps nobody waiting
@@ -45,10 +43,11 @@ CHUNK = 65536
 
 
 class Probe:
-    """One connection attempt."""
+    """One connection attempt; *rate*: it only measures how fast its payload goes there."""
 
-    def __init__(self, target: Target, seconds: float) -> None:
+    def __init__(self, target: Target, seconds: float, rate: bool = False) -> None:
         self.target = target
+        self.rate = rate
         self.seconds = seconds
         self.sock = socket.socket(family_of(target["address"]), socket.SOCK_STREAM)
         self.sock.setblocking(False)
@@ -110,13 +109,15 @@ class Mesh:
         self.open: set[Probe] = set()
         self.silent: set[Probe] = set()
 
-    def round(self, targets: list[Target], seconds: float) -> list[Probe]:
+    def round(self, targets: list[Target], seconds: float, rate: bool = False) -> list[Probe]:
         """Connect to all targets and wait until all are through or the deadline has come.
 
         The deadline waits for those who are late, not for those who are silent: on a busy machine the last of some
         hundred healthy connections got their turn after 3 s, and were called an MTU black hole (64 hosts, load 11).
         """
-        probes = [Probe(t, CLOSED_SECONDS if t["kind"] == "outside" else seconds) for t in targets]
+        probes = [
+            Probe(t, CLOSED_SECONDS if t["kind"] == "outside" else seconds, rate) for t in targets
+        ]
         waiting = probes[::-1]
         moved = swept = time.monotonic()
         while waiting or self.open:
@@ -160,7 +161,7 @@ class Mesh:
     def ends(probe: Probe, moved: float) -> float:
         """When a probe that is not through is given up."""
         due = probe.begun + probe.seconds
-        if probe.target["kind"] in ("outside", RATE):
+        if probe.rate or probe.target["kind"] == "outside":
             return due
         return min(max(due, moved + QUIET_SECONDS), probe.begun + PATIENCE * probe.seconds)
 
@@ -217,7 +218,7 @@ class Mesh:
             probe.download -= len(data)
             if not probe.turned:  # the other end sends nothing before it has all of ours
                 probe.turned = time.monotonic()
-                if probe.target["kind"] == RATE:
+                if probe.rate:
                     self.end(probe)
             return
         probe.inbox += data
@@ -246,7 +247,7 @@ class Mesh:
                 probe.proved = True  # that it could be reached at all is the answer
                 return
             # Ports beyond the first few only show whether they are open; what size passes is no matter of the port.
-            size = 0 if probe.target["kind"] == "range" else self.payload
+            size = self.payload if probe.rate or probe.target["kind"] != "range" else 0
             probe.outbox = client_line(self.token, self.node, probe.theirs, probe.nonce, size)
             probe.upload = probe.download = size
             self.watch(probe, selectors.EVENT_READ | selectors.EVENT_WRITE)
@@ -259,7 +260,7 @@ class Mesh:
         probe.proved, probe.seen_as = True, seen
 
 
-def describe(probe: Probe, own: str, attempts: int, route: Callable[[str], Any]) -> Result:
+def describe(probe: Probe, own: str, attempts: int, route: Callable[[str], dict[str, str]]) -> Pair:
     """Turn a finished probe into the record that leaves the node."""
     path = {} if probe.connected else route(probe.target["address"])
     word, remark = classify(
@@ -303,7 +304,7 @@ def describe(probe: Probe, own: str, attempts: int, route: Callable[[str], Any])
     }
 
 
-def reached(probe: Probe) -> str:
+def reached(probe: Probe) -> Reached:
     """How far this end came: asked, connected, greeted, proved, uploaded, complete."""
     if probe.complete:
         return "complete"
@@ -322,25 +323,23 @@ def settled(probe: Probe) -> bool:
     return bool(probe.error) and probe.error not in (errno.EHOSTUNREACH, errno.ETIMEDOUT)
 
 
-def doubtful(results: list[Result]) -> set[tuple[str, int]]:
+def doubtful(results: list[Pair]) -> set[tuple[str, int]]:
     """Name the data ports that were open at a peer of which others were shut: node and port."""
     data = [r for r in results if r["kind"] in DATA_KINDS]
     shut = {r["node"] for r in data if r["verdict"] in SHUT}
     return {(r["node"], r["port"]) for r in data if r["verdict"] == "open" and r["node"] in shut}
 
 
-def probe_links(
-    targets: list[Target], me: dict[str, Any], seconds: float, window: int
-) -> list[Result]:
+def probe_links(targets: list[Target], me: Me, seconds: float, window: int) -> list[Pair]:
     """Probe every target, at most *window* at a time; whatever got no answer is asked once more.
 
     So is a data port that was open where others are shut, and it does not count unless it is open from another source
     port, too. Of a range that firewalld rejected one port of 19 was open in two of some sixty diagnoses: seen, not
     explained; each time the nodes had been probed half a dozen times in the minute before.
     """
-    known: dict[str, Any] = {}
+    known: dict[str, dict[str, str]] = {}
 
-    def route(address: str) -> Any:
+    def route(address: str) -> dict[str, str]:
         if address not in known:
             known[address] = path_to(address)
         return known[address]
@@ -366,12 +365,12 @@ def probe_links(
     return without_chance(results, [r for r in described if r["verdict"] in SHUT])
 
 
-def without_chance(results: list[Result], denied: list[Result]) -> list[Result]:
+def without_chance(results: list[Pair], denied: list[Pair]) -> list[Pair]:
     """Leave out data ports that were open and then *denied*; the records of their shut neighbours say so."""
     chance: dict[str, list[int]] = {}
     for record in denied:
         chance.setdefault(record["node"], []).append(record["port"])
-    kept = []
+    kept: list[Pair] = []
     for record in results:
         ports = chance.get(record["node"], []) if record["kind"] in DATA_KINDS else []
         if record["port"] in ports:
@@ -380,14 +379,14 @@ def without_chance(results: list[Result], denied: list[Result]) -> list[Result]:
         if ports and record["verdict"] in SHUT and not remark:
             once = ", ".join(str(port) for port in ports)
             remark = f"open at first and shut when asked again, so not counted: {once}"
-        kept.append(dict(record, remark=remark))
+        kept.append({**record, "remark": remark})
     return kept
 
 
-def measure(target: Target, me: dict[str, Any], size: int, seconds: float) -> Result:
+def measure(target: Target, me: Me, size: int, seconds: float) -> Rate:
     """Send up to *size* bytes to one listener for at most *seconds*; bits per second from what was acknowledged."""
     mesh = Mesh(me["node"], me["address"], me["token"], size)
-    probe = mesh.round([dict(target, kind=RATE)], seconds)[0]
+    probe = mesh.round([target], seconds, rate=True)[0]
     spent = max((probe.turned or time.monotonic()) - probe.begun - probe.took, 1e-6)
     moved = (
         size if probe.turned else max(0, probe.info.get("acked", 0) - 1)
@@ -403,8 +402,8 @@ def measure(target: Target, me: dict[str, Any], size: int, seconds: float) -> Re
 
 
 def measure_all(
-    links: list[Result], targets: list[Target], me: dict[str, Any], size: int, seconds: float
-) -> list[Result]:
+    links: list[Pair], targets: list[Target], me: Me, size: int, seconds: float
+) -> list[Rate]:
     """One sample per peer that can be reached, one after the other, each node beginning with the one after it."""
     good = {
         (r["node"], r["port"]) for r in links if r["verdict"] == "open" and r["kind"] != "outside"

@@ -14,7 +14,7 @@ import signal
 import stat
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..detach import detach, drop_run_directory, run_directory
 from ..schema.ranks import STATES, Event
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pwd
     from typing import Any
 
-    Spec = dict[str, Any]
+    from ..schema.ranks import Collected, Ended, RankSaid, RanksWant
 
 GRACE = 3.0  # between the first rank that died and the end of the others on this node
 KEEP = 180.0  # how long results wait for the controller
@@ -33,6 +33,26 @@ LARGEST = 4 << 20  # bytes of a rank's events or words; a whole climb takes some
 TEXTS = ("text", "seen", "expected", "check")
 LONGEST = 4000  # characters of a text
 FIELDS = frozenset(Event.__annotations__)
+
+
+class Team(NamedTuple):
+    """The ranks of this node, and as whom they run.
+
+    Attributes:
+        want: what the module was asked for.
+        base: where directories of runs are.
+        account: the ranks' own; None where there is no root to give up.
+        groups: that the devices need.
+    """
+
+    want: RanksWant
+    base: str
+    account: pwd.struct_passwd | None = None
+    groups: tuple[int, ...] = ()
+
+    def place(self, name: str) -> str:
+        """Name a file of this run."""
+        return place(self.want["run"], self.base, name)
 
 
 def place(run: str, base: str, name: str) -> str:
@@ -47,37 +67,36 @@ def write_json(path: str, value: Any) -> None:
     os.replace(path + ".new", path)
 
 
-def rank_environment(spec: Spec, rank: int, local_rank: int) -> dict[str, str]:
+def rank_environment(team: Team, rank: int, local_rank: int) -> dict[str, str]:
     """Build the environment of one rank; nothing of torch's, or of root's own session, is inherited from this shell."""
     prefixes = ("GLOO_", "NCCL_", "MASTER_", "TORCH", "TRITON_", "CUDA_CACHE_")
     session = ("SUDO_", "SSH_", "XDG_", "DBUS_", "ANSIBLE_")
     env = {k: v for k, v in os.environ.items() if not k.startswith(prefixes + session)}
-    env.update({str(k): str(v) for k, v in spec["environment"].items()})
+    env.update({str(k): str(v) for k, v in team.want["environment"].items()})
     env.update({"RANK": str(rank), "LOCAL_RANK": str(local_rank)})
-    if spec.get("account"):
-        home = place(spec["run"], spec["base"], "home")
+    if team.account:
+        home = team.place("home")
         env.update({"HOME": home, "TMPDIR": home, "USER": NAME, "LOGNAME": NAME})
     return env
 
 
-def spawn(spec: Spec, rank: int, local_rank: int) -> subprocess.Popen[bytes]:
+def spawn(team: Team, rank: int, local_rank: int) -> subprocess.Popen[bytes]:
     """Start one rank, its output in a file; whatever the account, it is not root."""
-    run, base = spec["run"], spec["base"]
-    account = spec.get("account")
+    account = team.account
     who: Any = (
-        {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": spec["groups"]}
+        {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": team.groups}
         if account
         else {}
     )
-    with open(place(run, base, f"rank-{rank}.log"), "wb") as log:
+    with open(team.place(f"rank-{rank}.log"), "wb") as log:
         return subprocess.Popen(
             [
-                spec["python"],
-                place(run, base, "gloo_ladder.py"),
-                place(run, base, "settings.json"),
-                place(run, base, f"rank-{rank}.jsonl"),
+                team.want["python"],
+                team.place("gloo_ladder.py"),
+                team.place("settings.json"),
+                team.place(f"rank-{rank}.jsonl"),
             ],
-            env=rank_environment(spec, rank, local_rank),
+            env=rank_environment(team, rank, local_rank),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -85,10 +104,10 @@ def spawn(spec: Spec, rank: int, local_rank: int) -> subprocess.Popen[bytes]:
         )
 
 
-def too_much(spec: Spec, rank: int) -> bool:
+def too_much(team: Team, rank: int) -> bool:
     """Whether a rank fills the memory that /run is, instead of saying what it does."""
     names = (f"rank-{rank}.log", f"rank-{rank}.jsonl")
-    return any(os.stat(place(spec["run"], spec["base"], name)).st_size > LARGEST for name in names)
+    return any(os.stat(team.place(name)).st_size > LARGEST for name in names)
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
@@ -98,13 +117,12 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def supervise(spec: Spec) -> dict[str, Any]:
+def supervise(team: Team) -> Ended:
     """Run the ranks to their end or to the deadline."""
     raise_limits()
     begun = time.monotonic()
-    ends = begun + float(spec["deadline"])
-    ranks = list(spec["ranks"])
-    running = {rank: spawn(spec, rank, index) for index, rank in enumerate(ranks)}
+    ends = begun + team.want["deadline"]
+    running = {rank: spawn(team, rank, index) for index, rank in enumerate(team.want["ranks"])}
     codes: dict[str, int] = {}
     killed: list[int] = []
     while running:
@@ -114,7 +132,7 @@ def supervise(spec: Spec) -> dict[str, Any]:
             codes[str(rank)] = code
             if code:
                 ends = min(ends, time.monotonic() + GRACE)
-        if any(too_much(spec, rank) for rank in running):
+        if any(too_much(team, rank) for rank in running):
             ends = begun
         if time.monotonic() > ends:
             for rank, process in running.items():
@@ -131,57 +149,54 @@ def supervise(spec: Spec) -> dict[str, Any]:
     }
 
 
-def hand_over(spec: Spec, account: pwd.struct_passwd | None) -> None:
+def hand_over(team: Team) -> None:
     """Let the account read the run's folder and write its own events and temporary files, nothing else."""
-    run, base = spec["run"], spec["base"]
-    uid, gid = (account.pw_uid, account.pw_gid) if account else (-1, -1)
-    os.mkdir(place(run, base, "home"), 0o700)
-    os.chown(place(run, base, "home"), uid, gid)
-    for rank in spec["ranks"]:
+    folder = run_directory(team.want["run"], team.base)
+    uid, gid = (team.account.pw_uid, team.account.pw_gid) if team.account else (-1, -1)
+    os.mkdir(team.place("home"), 0o700)
+    os.chown(team.place("home"), uid, gid)
+    for rank in team.want["ranks"]:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        handle = os.open(place(run, base, f"rank-{rank}.jsonl"), flags, 0o600)
+        handle = os.open(team.place(f"rank-{rank}.jsonl"), flags, 0o600)
         try:
             os.fchown(handle, uid, gid)
         finally:
             os.close(handle)
-    os.chown(run_directory(run, base), -1, gid)
-    os.chmod(run_directory(run, base), 0o750)  # noqa: S103 (the group is the ranks' own, of this run)
+    os.chown(folder, -1, gid)
+    os.chmod(folder, 0o750)  # noqa: S103 (the group is the ranks' own, of this run)
 
 
-def start_ranks(spec: Spec) -> None:
+def start_ranks(want: RanksWant, base: str) -> None:
     """Write what the ranks need and leave a supervisor behind.
 
     Raises:
         PermissionError: there is no account that could be the ranks', or it may not run the interpreter.
     """
-    run, base = spec["run"], spec["base"]
-    account = pick()
+    run, account = want["run"], pick()
     groups, shut = devices() if account else ([], [])
     if account:
-        refuse(account, spec["python"])
-    spec = dict(spec, account=account, groups=groups)
+        refuse(account, want["python"])
+    team = Team(want, base, account, tuple(groups))
     mask = os.umask(0o022)  # the account reads the program as one of all
     try:
-        for name, text in dict(
-            spec.get("modules", {}), **{"gloo_ladder.py": spec["script"]}
-        ).items():
-            with open(place(run, base, os.path.basename(name)), "w") as stream:
+        for name, text in {**want["modules"], "gloo_ladder.py": want["script"]}.items():
+            with open(team.place(os.path.basename(name)), "w") as stream:
                 stream.write(text)
-        write_json(place(run, base, "settings.json"), dict(spec["settings"], shut=shut))
+        write_json(team.place("settings.json"), {**want["settings"], "shut": shut})
     finally:
         os.umask(mask)
-    held = {"ranks": spec["ranks"], "uid": account.pw_uid if account else os.geteuid()}
-    write_json(place(run, base, "ranks.json"), held)
-    hand_over(spec, account)
+    held = {"ranks": want["ranks"], "uid": account.pw_uid if account else os.geteuid()}
+    write_json(team.place("ranks.json"), held)
+    hand_over(team)
 
     def work() -> None:
         try:
-            ended = supervise(spec)
+            ended = supervise(team)
         except OSError as exc:
             ended = {"codes": {}, "killed": [], "seconds": 0.0, "error": str(exc)}
         if account:
             sweep(account)
-        write_json(place(run, base, "ended.json"), ended)
+        write_json(team.place("ended.json"), ended)
         forget_at = time.monotonic() + KEEP
         while os.path.isdir(run_directory(run, base)) and time.monotonic() < forget_at:
             time.sleep(1.0)
@@ -229,10 +244,10 @@ def is_event(event: Any) -> bool:
     return all(fine)
 
 
-def read_events(path: str, owner: int) -> list[dict[str, Any]]:
+def read_events(path: str, owner: int) -> list[Event]:
     """Return the complete lines that a rank has written so far, up to the first that is no event."""
     raw = read_foreign(path, owner) or b""
-    found: list[dict[str, Any]] = []
+    found: list[Event] = []
     for line in raw.split(b"\n")[:-1]:
         try:
             event = json.loads(line.decode())
@@ -262,31 +277,33 @@ def read_tail(path: str) -> str:
         return ""
 
 
-def collect_ranks(run: str, base: str, wait: float) -> dict[str, Any]:
+def collect_ranks(run: str, base: str, wait: float) -> Collected:
     """Return what every rank has said; done is false while some are still at it."""
     ended_path = place(run, base, "ended.json")
     until = time.monotonic() + wait
     while not os.path.exists(ended_path) and time.monotonic() < until:
         time.sleep(0.1)
-    ended = read_json(ended_path)
+    ended: Ended | None = read_json(ended_path)
     started = read_json(place(run, base, "ranks.json"))
     ranks = started["ranks"] if started else []
     owner = started["uid"] if started else -1
+    said: dict[str, RankSaid] = {
+        str(rank): {
+            "events": read_events(place(run, base, f"rank-{rank}.jsonl"), owner),
+            "log": read_tail(place(run, base, f"rank-{rank}.log")),
+        }
+        for rank in ranks
+    }
     return {
         "done": ended is not None or not started,
         "started": bool(started),
-        "ended": ended or {},
-        "ranks": {
-            str(rank): {
-                "events": read_events(place(run, base, f"rank-{rank}.jsonl"), owner),
-                "log": read_tail(place(run, base, f"rank-{rank}.log")),
-            }
-            for rank in ranks
-        },
+        "ended": ended if ended else {},
+        "ranks": said,
+        "doing": {rank: current_step(one) for rank, one in said.items()},
     }
 
 
-def current_step(rank: dict[str, Any]) -> str:
+def current_step(rank: RankSaid) -> str:
     """Say what a rank is doing, for the line that is shown while we wait."""
     events = rank["events"]
     return str(events[-1]["step"]) if events else "start"

@@ -8,14 +8,6 @@ from __future__ import annotations
 import ctypes
 import socket
 import struct
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    Spec = dict[str, Any]
-    Port = dict[str, Any]
-
 
 SO_ATTACH_FILTER = 26  # asm-generic/socket.h; the socket module has no name for it
 ETHER_ALL = (

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from ..facts.sockets import (
     SYN_SENT,
 )
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    Target = dict[str, Any]
-    Result = dict[str, Any]
+    from ..schema.ladder import Verdict
 
 
 REJECTED = (errno.EACCES, errno.EPERM, errno.ENOPROTOOPT, errno.EPROTO)
@@ -21,7 +18,35 @@ UNREACHABLE = (errno.ENETUNREACH, errno.EADDRNOTAVAIL, errno.ENETDOWN, errno.EHO
 RESET = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
 
 
-def classify_refusal(error: int, connected: bool, neighbour: str) -> str:
+class Connection(TypedDict):
+    """How a connection ended.
+
+    Attributes:
+        error: errno, 0 for none; state: of TCP_INFO.
+        connected: the handshake was through; closed: by the other side.
+        neighbour: the next hop as the kernel knows it: reachable, failed, unknown.
+        source: our address as the peer saw it, else as the kernel took it; own: the plan's.
+        greeted: by a listener of this run (False: by somebody else); proved: it let us in.
+        complete: the payload went there and came back; uploaded: it has arrived there.
+        unacked, retransmitted: segments, of TCP_INFO.
+    """
+
+    error: int
+    state: int
+    connected: bool
+    closed: bool
+    neighbour: str
+    source: str
+    own: str
+    greeted: bool | None
+    proved: bool
+    complete: bool
+    uploaded: bool
+    unacked: int
+    retransmitted: int
+
+
+def classify_refusal(error: int, connected: bool, neighbour: str) -> Verdict:
     """Name an error that the kernel reported; *neighbour* is the state of the next hop."""
     if error in RESET or (error == errno.ECONNREFUSED and connected):
         return "reset"
@@ -35,12 +60,8 @@ def classify_refusal(error: int, connected: bool, neighbour: str) -> str:
     return "rejected" if error in REJECTED else "dropped"
 
 
-def classify(seen: dict[str, Any]) -> tuple[str, str]:
-    """Return the word for one connection and, where the word is not the whole story, a remark.
-
-    Keys: error, state (TCP_INFO), connected, neighbour, source, own, greeted (None, True, False),
-    proved, complete, uploaded, unacked, retransmitted.
-    """
+def classify(seen: Connection) -> tuple[Verdict, str]:
+    """Return the word for one connection and, where the word is not the whole story, a remark."""
     word, remark = classify_connection(seen)
     source = seen["source"]
     if source and seen["own"] and source != seen["own"] and word in ("open", "dropped", "rejected"):
@@ -48,7 +69,7 @@ def classify(seen: dict[str, Any]) -> tuple[str, str]:
     return word, remark
 
 
-def classify_connection(seen: dict[str, Any]) -> tuple[str, str]:
+def classify_connection(seen: Connection) -> tuple[Verdict, str]:
     """Do it without looking at the source address."""
     if seen["complete"]:
         return "open", ""
@@ -61,14 +82,14 @@ def classify_connection(seen: dict[str, Any]) -> tuple[str, str]:
     return classify_stall(seen)
 
 
-def classify_silence(seen: dict[str, Any]) -> str:
+def classify_silence(seen: Connection) -> Verdict:
     """Name a handshake that never ended."""
     if seen["state"] != SYN_SENT:
         return "reset"
     return "no_route" if seen["neighbour"] == "failed" else "dropped"
 
 
-def classify_stall(seen: dict[str, Any]) -> tuple[str, str]:
+def classify_stall(seen: Connection) -> tuple[Verdict, str]:
     """Name a connection that was made and then did not get through."""
     if seen["closed"]:
         return "reset", "closed by the other side before it was done"

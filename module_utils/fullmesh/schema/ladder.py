@@ -27,6 +27,62 @@ Kind = Literal[PeerKind, "outside"]
 Reached = Literal["asked", "connected", "greeted", "proved", "uploaded", "complete"]
 
 
+class HostLine(TypedDict):
+    """A line of the plan's hosts file."""
+
+    address: str
+    names: list[str]
+
+
+class NamedPort(TypedDict):
+    """A port that the plan names."""
+
+    kind: PeerKind
+    port: int
+
+
+class LookWant(TypedDict):
+    """What ladder_node is asked for; its documentation says what each of them is."""
+
+    run: str
+    token: str
+    node: str
+    address: str
+    interface: str
+    hosts: list[HostLine]
+    python: str
+    samples: int
+    named: list[NamedPort]
+    outside: bool
+    allowed: list[list[int]]
+    survey: bool
+    beside: bool
+    range: list[int]
+    assumed: bool
+    spread: int
+    listen: bool
+    nccl: bool
+    lifetime: int
+
+
+class Target(TypedDict):
+    """A listener of a peer, which ladder_links connects to."""
+
+    node: str
+    address: str
+    port: int
+    kind: Kind
+
+
+class Me(TypedDict):
+    """Who connects: node and address, the run's token, how many bytes go there and back."""
+
+    node: str
+    address: str
+    token: str
+    payload: int
+
+
 class PlannedNic(TypedDict):
     """The interface of the plan's address; ``speed`` in Mbit/s, ``mtu`` in bytes, 0 where unknown."""
 
@@ -102,6 +158,13 @@ class Port(TypedDict):
     port: int
     error: str
     holder: str
+
+
+class Opened(TypedDict):
+    """The listeners of a node; ``tapped``: handshakes on the wire are seen."""
+
+    ports: list[Port]
+    tapped: bool
 
 
 class NcclAlways(TypedDict):

@@ -12,6 +12,21 @@ from .ladder import Answers, Listeners
 STATES = ("begin", "ok", "unsupported", "wrong", "failed")
 
 
+class RanksWant(TypedDict):
+    """What ladder_gloo is asked for; its documentation says what each of them is."""
+
+    run: str
+    state: str
+    ranks: list[int]
+    python: str
+    script: str
+    modules: dict[str, str]
+    environment: dict[str, Any]
+    settings: dict[str, Any]
+    deadline: int
+    wait: float
+
+
 class Nothing(TypedDict):
     """A step that found nothing but that it works."""
 

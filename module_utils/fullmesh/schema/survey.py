@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
+from .gpu import Card, PciGpu
+
 
 class Unknown(TypedDict):
     """What was not seen, and why: ``kernel log``, ``in a container the kernel's messages are the host's``."""
@@ -141,49 +143,6 @@ class Firewalld(FirewalldAlways, total=False):
     """Policies came with firewalld 0.9."""
 
     policies: dict[str, PolicyState]
-
-
-class CardAlways(TypedDict):
-    """A GPU as ``nvidia-smi -q -x`` names it; ``memory`` with its unit."""
-
-    name: str
-    uuid: str
-    memory: str
-
-
-class Card(CardAlways, total=False):
-    """What some drivers and cards do not tell; texts are empty where nvidia-smi says N/A.
-
-    ``slowed``: what holds the clocks down; ``links``: NVLinks, of which ``links_down`` are inactive.
-    """
-
-    bus: str
-    persistence: str
-    ecc_mode: str
-    ecc: str
-    ecc_volatile: int
-    ecc_aggregate: int
-    remap_failed: str
-    remap_pending: str
-    width: str
-    width_most: str
-    generation: int
-    generation_most: int
-    mig: str
-    fabric: str
-    memory_used: str
-    compute_mode: str
-    slowed: list[str]
-    links: int
-    links_down: int
-
-
-class PciGpu(TypedDict):
-    """A GPU as the PCI bus shows it, with the driver that holds it, if any."""
-
-    bus: str
-    device: str
-    driver: str
 
 
 class PciPath(TypedDict):

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from ..schema.survey import Firewalld, Nft, Policy, PolicyState, Survey, Zone, ZoneState
+
+    Chain = tuple[str, str, str]
     Runner = Callable[[list[str]], tuple[int, str]]
 
 SECONDS = 8
@@ -86,17 +89,18 @@ def ruleset_text() -> tuple[str, str]:
     return "", "neither nft nor libnftables is installed" if code == 127 else "nft gave no answer"  # noqa: PLR2004
 
 
-def reachable(chains: list[Any], rules: list[Any]) -> set[tuple[str, str, str]]:
-    """Chains that a packet to or from this host can come through: hooks, and what they jump to."""
-    by_chain: dict[tuple[str, str, str], list[Any]] = {}
+def chain_of(rule: dict[str, Any]) -> Chain:
+    """Name the chain of a rule."""
+    return (rule["family"], rule["table"], rule["chain"])
+
+
+def reachable(chains: list[Any], rules: list[Any]) -> set[Chain]:
+    """Say which chains a packet to or from this host can come through: some at hooks, and what they jump to."""
+    by_chain: dict[Chain, list[Any]] = {}
     for rule in rules:
-        by_chain.setdefault((rule["family"], rule["table"], rule["chain"]), []).append(rule)
-    todo = [
-        (c["family"], c["table"], c["name"])
-        for c in chains
-        if c.get("hook") in HOOKS and c.get("type") != "nat"
-    ]
-    seen: set[tuple[str, str, str]] = set()
+        by_chain.setdefault(chain_of(rule), []).append(rule)
+    todo = [(c["family"], c["table"], c["name"]) for c in chains if c.get("hook") in HOOKS]
+    seen: set[Chain] = set()
     while todo:
         key = todo.pop()
         if key in seen:
@@ -108,13 +112,24 @@ def reachable(chains: list[Any], rules: list[Any]) -> set[tuple[str, str, str]]:
     return seen
 
 
-def parse_ruleset(text: str) -> dict[str, Any]:
-    """Keep the chains, rules and sets that can decide about a packet to or from this host."""
+def parse_ruleset(text: str) -> Nft:
+    """Keep the chains, rules and sets that can decide about a packet to or from this host.
+
+    Those that send a packet elsewhere (type nat) are kept whole or not at all: Kubernetes has tens of thousands, and
+    of a part of them nobody could say what becomes of a packet.
+    """
     held = json.loads(text[:TEXT_MOST])["nftables"]
     chains = [item["chain"] for item in held if "chain" in item]
     rules = [item["rule"] for item in held if "rule" in item]
-    keep = reachable(chains, rules)
-    used = [r for r in rules if (r["family"], r["table"], r["chain"]) in keep]
+    keep = reachable([c for c in chains if c.get("type") != "nat"], rules)
+    used = [r for r in rules if chain_of(r) in keep]
+    cut = max(0, len(used) - RULES_MOST)
+    elsewhere = reachable([c for c in chains if c.get("type") == "nat"], rules) - keep
+    sending = [r for r in rules if chain_of(r) in elsewhere]
+    if len(used) + len(sending) <= RULES_MOST:
+        keep, used = keep | elsewhere, used + sending
+    else:
+        cut += len(sending)
     sets = [item[k] for item in held for k in ("set", "map") if k in item]
     for one in sets:
         one["elem"] = one.get("elem", [])[:ELEMENTS_MOST]
@@ -125,17 +140,17 @@ def parse_ruleset(text: str) -> dict[str, Any]:
             for r in used[:RULES_MOST]
         ],
         "sets": [{k: s.get(k) for k in ("family", "table", "name", "elem")} for s in sets],
-        "cut": max(0, len(used) - RULES_MOST),
+        "cut": cut,
     }
 
 
-def ruleset() -> tuple[dict[str, Any], str]:
+def ruleset() -> tuple[Nft | None, str]:
     """What nftables enforces, or why that is not known."""
     text, why = ruleset_text()
     if not text:
-        return {}, why
+        return None, why
     if len(text) > TEXT_MOST:
-        return {}, "there are more rules than can be read"
+        return None, "there are more rules than can be read"
     return parse_ruleset(text), ""
 
 
@@ -145,10 +160,11 @@ def legacy_tables() -> list[str]:
     return sorted(set(names.split()))
 
 
-def port_borders(rules: dict[str, Any], first: int, last: int) -> list[int]:
+def port_borders(seen: Survey | None, first: int, last: int) -> list[int]:
     """Ports on both sides of every border that the rules draw inside the range."""
-    text = json.dumps([rule.get("expr", []) for rule in rules.get("rules", [])])
-    text += json.dumps([one.get("elem", []) for one in rules.get("sets", [])])
+    held = seen["nft"] if seen and "nft" in seen else None
+    text = json.dumps([rule.get("expr", []) for rule in held["rules"]]) if held else ""
+    text += json.dumps([one.get("elem", []) for one in held["sets"]]) if held else ""
     found: set[int] = set()
     for digits in re.findall(r"(?<![\d.:/])\d{4,5}(?![\d.:/])", text):
         port = int(digits)
@@ -184,7 +200,7 @@ def ports_of(value: Any) -> list[str]:
     return sorted("/".join(map(str, pair)) for pair in pairs if isinstance(pair, (list, tuple)))
 
 
-def runtime_zone(name: str) -> dict[str, Any]:
+def runtime_zone(name: str) -> Zone:
     """Settings of a zone that are in force."""
     held = bus(BUS + ".zone", "getZoneSettings2", "s", name)
     held = plain(held) if held is not None else {}
@@ -198,7 +214,7 @@ def runtime_zone(name: str) -> dict[str, Any]:
     }
 
 
-def kept_zone(name: str) -> dict[str, Any] | None:
+def kept_zone(name: str) -> Zone | None:
     """Settings of a zone as they will be after a reload; None where there is no file."""
     for folder in ZONE_FOLDERS:
         text = read(os.path.join(folder, name + ".xml"))
@@ -219,7 +235,7 @@ def kept_zone(name: str) -> dict[str, Any] | None:
     return None
 
 
-def runtime_policy(name: str) -> dict[str, Any]:
+def runtime_policy(name: str) -> Policy:
     """Settings of a policy that are in force."""
     held = bus(BUS + ".policy", "getPolicySettings", "s", name)
     held = plain(held) if held is not None else {}
@@ -239,7 +255,7 @@ def words_of(node: Any) -> list[str]:
     return found + [word for child in node for word in words_of(child)]
 
 
-def kept_policy(name: str) -> dict[str, Any] | None:
+def kept_policy(name: str) -> Policy | None:
     """Settings of a policy as they will be after a reload; None where there is no file."""
     for folder in POLICY_FOLDERS:
         text = read(os.path.join(folder, name + ".xml"))
@@ -259,13 +275,13 @@ def kept_policy(name: str) -> dict[str, Any] | None:
     return None
 
 
-def policies() -> dict[str, Any]:
+def policies() -> dict[str, PolicyState]:
     """The policies in force and those with a file of this node's own; {} where firewalld knows none (before 0.9)."""
     active = bus(BUS + ".policy", "getActivePolicies")
     if active is None:
         return {}
     known = set(map(str, bus(BUS + ".policy", "getPolicies") or []))
-    found = {}
+    found: dict[str, PolicyState] = {}
     for name in sorted(known & {*map(str, active), *files_in(POLICY_FOLDERS[0])})[:20]:
         try:
             kept = kept_policy(name)
@@ -281,14 +297,14 @@ def files_in(folder: str) -> list[str]:
     return [name[: -len(".xml")] for name in names if name.endswith(".xml")]
 
 
-def firewalld() -> tuple[dict[str, Any], str]:
-    """Zones and policies in force beside those on disk; {} where firewalld does not run, and why it is not known."""
+def firewalld() -> tuple[Firewalld | None, str]:
+    """Zones and policies in force beside those on disk; None where firewalld does not run, and why it is not known."""
     active = bus(BUS + ".zone", "getActiveZones")
     if active is None:
-        return {}, "" if os.geteuid() == 0 else "it does not run, or tells its zones to root only"
+        return None, "" if os.geteuid() == 0 else "it does not run, or tells its zones to root only"
     default = bus("" + BUS, "getDefaultZone")
     names = sorted({*map(str, active), str(default or "public"), *files_in(ZONE_FOLDERS[0])})
-    found = {}
+    found: dict[str, ZoneState] = {}
     for name in names[:20]:
         try:
             kept = kept_zone(name)
@@ -298,5 +314,11 @@ def firewalld() -> tuple[dict[str, Any], str]:
     sets = {}
     for one in (bus(BUS + ".ipset", "getIPSets") or [])[:20]:
         sets[str(one)] = sorted(map(str, bus(BUS + ".ipset", "getEntries", "s", str(one)) or []))
-    held = {"default": str(default or ""), "active": plain(active), "zones": found, "ipsets": sets}
-    return dict(held, policies=policies()), ""
+    held: Firewalld = {
+        "default": str(default or ""),
+        "active": plain(active),
+        "zones": found,
+        "ipsets": sets,
+        "policies": policies(),
+    }
+    return held, ""

@@ -18,9 +18,20 @@ from .filters import run
 from .net import age_of, command_of, number, read
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    from ..schema.survey import Card
+    from ..schema.gpu import Card, PciGpu
+    from ..schema.survey import (
+        Denial,
+        Environment,
+        Gid,
+        Gpus,
+        Job,
+        KernelEvent,
+        RdmaPort,
+        Selinux,
+        Space,
+        SurveyClock,
+        Variable,
+    )
 
 WINDOW = 900.0  # seconds of log that are looked at: what is older was of another job
 VALUE_MOST = 500
@@ -100,14 +111,14 @@ def files_of(path: str, ending: str) -> list[str]:
         return []
 
 
-def environment() -> dict[str, Any]:
+def environment() -> Environment:
     """The environment as a job would see it, with the file that each value comes from."""
     sources = []
     for place in SYSTEMD:
         sources += [(p, systemd_defaults(read(p))) for p in files_of(place, ".conf")]
     for place in FILES:
         sources += [(p, assignments(read(p))) for p in files_of(place, ".sh")]
-    values = {}
+    values: dict[str, Variable] = {}
     for path, held in sources:
         for name, value in held.items():
             values[name] = {"value": value, "source": path}
@@ -131,7 +142,7 @@ def limits() -> dict[str, int]:
     return found
 
 
-def room(path: str) -> dict[str, int]:
+def room(path: str) -> Space:
     """Size and free bytes of a file system; zeros where there is none."""
     try:
         stat = os.statvfs(path)
@@ -140,7 +151,7 @@ def room(path: str) -> dict[str, int]:
     return {"size": stat.f_blocks * stat.f_frsize, "free": stat.f_bavail * stat.f_frsize}
 
 
-def clock() -> dict[str, Any]:
+def clock() -> SurveyClock:
     """The kernel's own opinion of its clock, adjtimex(2)."""
     buffer = ctypes.create_string_buffer(512)
     state = ctypes.CDLL(None, use_errno=True).adjtimex(buffer)
@@ -148,16 +159,9 @@ def clock() -> dict[str, Any]:
     return {"now": time.time(), "synchronised": state >= 0 and not status & STA_UNSYNC}
 
 
-def parse_gpus(text: str) -> dict[str, Any]:
-    """Read ``nvidia-smi -q -x``; who computes on the cards is told by the jobs themselves."""
-    seen = parse_smi(text)
-    return {name: seen[name] for name in ("driver", "cuda", "cards")}
-
-
-def on_the_bus() -> list[dict[str, Any]]:
+def on_the_bus() -> list[PciGpu]:
     """The GPUs on the PCI bus, with or without a driver; a container sees its host's bus, which says nothing of it."""
-    found: list[dict[str, Any]] = [] if in_container() else pci_devices()["gpus"]
-    return found
+    return [] if in_container() else pci_devices()["gpus"]
 
 
 def driver_holds_gpus() -> bool:
@@ -175,35 +179,39 @@ def add_links(cards: list[Card]) -> None:
             cards[row["gpu"]]["links_down"] = row["down"]
 
 
-def gpus() -> tuple[dict[str, Any], str]:
+def gpus() -> tuple[Gpus, str]:
     """What the NVIDIA driver says, or why nothing is known; no driver at all is an answer."""
     code, text = run(["nvidia-smi", "-q", "-x"])
-    seen: dict[str, Any] = {"present": False, "cards": [], "pci": on_the_bus()}
+    seen: Gpus = {"present": False, "cards": [], "pci": on_the_bus()}
     if seen["pci"] and pci_paths.physical():
-        seen.update(paths=pci_paths.paths(), direct=pci_paths.direct())
+        seen["paths"], seen["direct"] = pci_paths.paths(), pci_paths.direct()
     if code == 0 and text:
-        seen.update(parse_gpus(text), present=True)
+        # who computes on the cards is told by the jobs themselves
+        told = parse_smi(text)
+        seen["driver"], seen["cuda"], seen["cards"] = told["driver"], told["cuda"], told["cards"]
+        seen["present"] = True
         add_links(seen["cards"])
         return seen, ""
     words = [line.strip() for line in text.splitlines() if line.strip()]
     if code not in (0, MISSING) and (seen["pci"] or driver_holds_gpus()):
-        seen.update(said=shown(words[0]) if words else "", loaded=read(LOADED))
+        seen["said"], seen["loaded"] = shown(words[0]) if words else "", read(LOADED)
     if not driver_holds_gpus():
         return seen, ""
     why = "nvidia-smi failed although the driver is loaded"
-    return dict(seen, present=True, failed=True), why
+    seen["present"] = seen["failed"] = True
+    return seen, why
 
 
-def rdma(base: str = "/sys/class/infiniband") -> list[dict[str, Any]]:
+def rdma(base: str = "/sys/class/infiniband") -> list[RdmaPort]:
     """RDMA ports with their states and the types of their GIDs."""
-    found = []
+    found: list[RdmaPort] = []
     devices = sorted(os.listdir(base))[:32] if os.path.isdir(base) else []
     for device in devices:
         ports = f"{base}/{device}/ports"
         for port in sorted(os.listdir(ports))[:8] if os.path.isdir(ports) else []:
             here = f"{ports}/{port}"
             types = here + "/gid_attrs/types"
-            held = []
+            held: list[Gid] = []
             for index in sorted(os.listdir(types), key=number)[:16] if os.path.isdir(types) else []:
                 kind = read(types + "/" + index)
                 gid = read(here + "/gids/" + index)
@@ -224,9 +232,9 @@ def rdma(base: str = "/sys/class/infiniband") -> list[dict[str, Any]]:
     return found
 
 
-def parse_kernel_log(lines: list[str], uptime: float) -> list[dict[str, Any]]:
+def parse_kernel_log(lines: list[str], uptime: float) -> list[KernelEvent]:
     """Pick the events of the last minutes that explain failures: ``6,1234,5678901,-;text``."""
-    found = []
+    found: list[KernelEvent] = []
     for line in lines:
         head, _, text = line.partition(";")
         stamp = head.split(",")[2:3]
@@ -239,7 +247,7 @@ def parse_kernel_log(lines: list[str], uptime: float) -> list[dict[str, Any]]:
     return found[-EVENTS_MOST:]
 
 
-def kernel_log() -> tuple[list[dict[str, Any]], str]:
+def kernel_log() -> tuple[list[KernelEvent], str]:
     """Recent kernel messages, or why they are not known: in a container they are the host's."""
     if run(["systemd-detect-virt", "--container"])[0] == 0:
         return [], "in a container the kernel's messages are the host's"
@@ -261,9 +269,9 @@ def kernel_log() -> tuple[list[dict[str, Any]], str]:
     return parse_kernel_log(lines, float(read("/proc/uptime").split()[0])), ""
 
 
-def parse_audit(text: str, now: float) -> list[dict[str, Any]]:
+def parse_audit(text: str, now: float) -> list[Denial]:
     """Denials of the last minutes in an audit log."""
-    found = []
+    found: list[Denial] = []
     for line in text.splitlines():
         match = re.search(r"type=AVC msg=audit\((\d+)\.\d+:\d+\).*?denied", line)
         if match and now - int(match.group(1)) <= WINDOW:
@@ -273,7 +281,7 @@ def parse_audit(text: str, now: float) -> list[dict[str, Any]]:
     return found[-EVENTS_MOST:]
 
 
-def selinux() -> tuple[dict[str, Any], str]:
+def selinux() -> tuple[Selinux, str]:
     """Mode and recent denials; an empty mode means that the kernel has no SELinux."""
     enforcing = read("/sys/fs/selinux/enforce")
     mode = {"1": "enforcing", "0": "permissive"}.get(enforcing, "")
@@ -289,9 +297,9 @@ def selinux() -> tuple[dict[str, Any], str]:
     return {"mode": mode, "denials": parse_audit(text, time.time())}, ""
 
 
-def jobs() -> list[dict[str, Any]]:
+def jobs() -> list[Job]:
     """Training processes that run now, with the environment that they really have."""
-    found = []
+    found: list[Job] = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         text = read(f"/proc/{pid}/environ", 131072)
         if "MASTER_ADDR=" not in text or "RANK=" not in text or int(pid) == os.getpid():

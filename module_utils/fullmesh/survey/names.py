@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from ..schema.ladder import Answers, LookWant
+    from ..schema.survey import Beside, ReverseName
+
     Todo = list[tuple[str, Callable[[], Any], Any]]
 
 NAME_SECONDS = 2.5  # a silent name server must not cost more; what took longer is said to be silent
@@ -36,9 +39,9 @@ LIFE_SECONDS = (
 ANSWERS = "names.json"
 
 
-def reverse_names(peers: list[str]) -> dict[str, Any]:
+def reverse_names(peers: list[str]) -> dict[str, ReverseName | None]:
     """Look all peers up at once; None for who got no answer in time."""
-    found: dict[str, Any] = dict.fromkeys(peers[:REVERSED_MOST])
+    found: dict[str, ReverseName | None] = dict.fromkeys(peers[:REVERSED_MOST])
 
     def work(peer: str) -> None:
         found[peer] = net.reverse_name(peer)
@@ -67,9 +70,7 @@ def lookups(peers: list[str], master: str) -> Todo:
     ]
 
 
-def ask_beside(
-    run: str, base: str, survey: Callable[[], dict[str, Any]], want: dict[str, Any]
-) -> None:
+def ask_beside(run: str, base: str, survey: Callable[[], Beside], want: LookWant) -> None:
     """Look names up in a process of its own, which holds a lock on its answers until they are there.
 
     Args:
@@ -85,7 +86,10 @@ def ask_beside(
 
     def work() -> None:
         signal.alarm(LIFE_SECONDS)
-        found = {"survey": survey(), "names": observe_names(want["hosts"], want["address"])}
+        found: Answers = {
+            "survey": survey(),
+            "names": observe_names(want["hosts"], want["address"]),
+        }
         with os.fdopen(handle, "wb") as stream:
             stream.write(json.dumps(found).encode())
 
@@ -98,17 +102,17 @@ def ask_beside(
         os.close(handle)
 
 
-def take_answers(run: str, base: str) -> dict[str, Any]:
-    """Wait for the answers, which end by themselves, and return them; {} where nobody was asked, or nobody answers."""
+def take_answers(run: str, base: str) -> Answers | None:
+    """Wait for the answers, which end by themselves, and return them; None where nobody was asked, or answers."""
     try:
         handle = os.open(os.path.join(run_directory(run, base), ANSWERS), os.O_RDONLY)
     except OSError:
-        return {}
+        return None
     with os.fdopen(handle, "rb") as stream:
         fcntl.flock(stream, fcntl.LOCK_SH)
         said = stream.read()
     try:
-        found = json.loads(said.decode())
+        found: Answers = json.loads(said.decode())
     except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+        return None
+    return found

@@ -22,9 +22,17 @@ from ..facts.sockets import (
 )
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from ..schema.ports import PortRange
+    from ..schema.survey import (
+        Listener,
+        Namespace,
+        Neighbour,
+        Neighbours,
+        Nic,
+        ReverseName,
+        Route,
+        Sockets,
+    )
 
 TIME_WAIT = 6
 PEERS_MOST = 256  # routes and neighbours that are looked at one by one
@@ -96,7 +104,7 @@ def addresses_by_card() -> dict[str, list[str]]:
     return found
 
 
-def one_card(name: str, held: dict[str, list[str]]) -> dict[str, Any]:
+def one_card(name: str, held: dict[str, list[str]]) -> Nic:
     """Describe an interface; errors and drops are counted since it came up."""
     base = "/sys/class/net/" + name
     flags = read(base + "/flags")
@@ -120,7 +128,7 @@ def one_card(name: str, held: dict[str, list[str]]) -> dict[str, Any]:
     }
 
 
-def cards() -> list[dict[str, Any]]:
+def cards() -> list[Nic]:
     """Every interface, in the kernel's order, which is the order in which Gloo and NCCL see them."""
     held = addresses_by_card()
     try:
@@ -128,26 +136,31 @@ def cards() -> list[dict[str, Any]]:
     except OSError:
         names = []
     found = [one_card(name, held) for name in names[:PEERS_MOST]]
-    return sorted(found, key=lambda card: int(card["index"]))
+    return sorted(found, key=lambda card: card["index"])
 
 
-def routes(peers: list[str]) -> dict[str, dict[str, str]]:
+def routes(peers: list[str]) -> dict[str, Route]:
     """Say how the kernel would reach each peer, and whether it knows the peer's neighbour entry."""
-    found = {}
+    found: dict[str, Route] = {}
     for peer in peers[:PEERS_MOST]:
         text = run_ip("-o", "route", "get", peer)
-        route = parse_route(text)
-        kind = text.split()[0] if text.split() else ""
-        route["kind"] = kind if kind in ("unreachable", "blackhole", "prohibit", "local") else ""
-        route["found"] = "yes" if text.strip() and not route["kind"] else ""
-        found[peer] = route
+        way = parse_route(text)
+        first = text.split()[0] if text.split() else ""
+        kind = first if first in ("unreachable", "blackhole", "prohibit", "local") else ""
+        found[peer] = {
+            "via": way["via"],
+            "dev": way["dev"],
+            "src": way["src"],
+            "kind": kind,
+            "found": "yes" if text.strip() and not kind else "",
+        }
     return found
 
 
-def neighbours(peers: list[str]) -> dict[str, Any]:
+def neighbours(peers: list[str]) -> Neighbours:
     """Read the neighbour table: how full it is, and the peers' entries."""
     wanted, count = set(peers), 0
-    entries: dict[str, Any] = {}
+    entries: dict[str, Neighbour] = {}
     for line in run_ip("neigh", "show").splitlines():
         words = line.split()
         if not words:
@@ -213,11 +226,11 @@ def age_of(pid: int) -> float:
         return -1.0
 
 
-def sockets(span: PortRange) -> dict[str, Any]:
+def sockets(span: PortRange) -> Sockets:
     """Who listens, and how full the range of local ports is."""
     rows = socket_table()
     held = owners()
-    listening = []
+    listening: list[Listener] = []
     for row in [r for r in rows if r["state"] == LISTEN][:LISTENERS_MOST]:
         pid = held.get(row["inode"], 0)
         listening.append(
@@ -264,10 +277,10 @@ def look_into(namespace: str) -> str:
         os.waitpid(child, 0)
 
 
-def namespaces() -> list[dict[str, Any]]:
+def namespaces() -> list[Namespace]:
     """Port ranges of the containers on this node: a new network namespace never inherits the pinned one."""
     mine = os.readlink("/proc/self/ns/net")
-    seen: dict[str, dict[str, Any]] = {}
+    seen: dict[str, Namespace] = {}
     for pid in sorted(filter(str.isdigit, os.listdir("/proc")), key=int):
         try:
             inode = os.readlink(f"/proc/{pid}/ns/net")
@@ -275,20 +288,17 @@ def namespaces() -> list[dict[str, Any]]:
             continue
         if inode == mine:
             continue
-        entry = seen.setdefault(inode, {"pid": int(pid), "commands": []})
+        entry = seen.setdefault(inode, {"pid": int(pid), "commands": [], "port_range": ""})
         if len(entry["commands"]) < 8:  # noqa: PLR2004 (enough to recognise a container)
             entry["commands"].append(command_of(int(pid)))
         if len(seen) >= NAMESPACES_MOST:
             break
-    found = []
     for entry in seen.values():
-        text = " ".join(look_into("/proc/{}/ns/net".format(entry["pid"])).split())
-        if text:
-            found.append(dict(entry, port_range=text))
-    return found
+        entry["port_range"] = " ".join(look_into(f"/proc/{entry['pid']}/ns/net").split())
+    return [entry for entry in seen.values() if entry["port_range"]]
 
 
-def reverse_name(address: str) -> dict[str, Any]:
+def reverse_name(address: str) -> ReverseName:
     """Look a peer's name up as TCPStore does for every client, and time it."""
     begun = time.monotonic()
     try:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ..facts import efa
 from ..schema.ports import KERNEL_RANGE, PortRange, parse_span
@@ -16,6 +16,12 @@ from . import job, names, net
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    from ..schema.ladder import LookWant
+    from ..schema.survey import Beside, Unknown
+    from ..schema.survey import Survey as Seen
+
+    Todo = list[tuple[str, Callable[[], Any], Any]]
 
 MANIFEST = "/var/lib/fullmesh/manifest.json"
 CALM = (
@@ -36,7 +42,7 @@ class Survey:
         self.begun = self.ends = time.monotonic()
         self.found: dict[str, Any] = {}
         self.running: list[tuple[threading.Thread, str, Any]] = []
-        self.unknown: list[dict[str, str]] = []
+        self.unknown: list[Unknown] = []
 
     def miss(self, what: str, why: str) -> None:
         """Say what was not looked at, and why."""
@@ -64,7 +70,7 @@ class Survey:
         if answer is not None:
             self.found[name] = answer
 
-    def begin(self, todo: list[tuple[str, Callable[[], Any], Any]], seconds: float) -> None:
+    def begin(self, todo: Todo, seconds: float) -> None:
         """Start several at once; most of them wait for a command or a name server."""
         self.running = []
         for one in todo:
@@ -82,11 +88,11 @@ class Survey:
                 self.miss(name.replace("_", " "), "no answer in time")
 
 
-def range_of(want: dict[str, Any]) -> PortRange:
+def range_of(want: LookWant) -> PortRange:
     """The range whose ports matter: the plan's, else the one that this kernel gives out."""
     configured = os.path.exists(MANIFEST)
-    if want.get("range") and (configured or not want.get("assumed")):
-        return PortRange(int(want["range"][0]), int(want["range"][1]))
+    if want["range"] and (configured or not want["assumed"]):
+        return PortRange(*want["range"])
     return kernel_range()
 
 
@@ -95,23 +101,25 @@ def kernel_range() -> PortRange:
     return parse_span(net.read("/proc/sys/net/ipv4/ip_local_port_range")) or KERNEL_RANGE
 
 
-def look_up(todo: list[tuple[str, Callable[[], Any], Any]]) -> dict[str, Any]:
+def look_up(todo: Todo) -> Beside:
     """Ask name servers, and nothing else."""
     look = Survey()
     look.begin(todo, names.NAME_SECONDS)
     look.end()
-    return dict(look.found, unknown=look.unknown)
+    return cast("Beside", {**look.found, "unknown": look.unknown})
 
 
-def begin_survey(want: dict[str, Any]) -> Survey:
+def begin_survey(
+    want: LookWant, beside: Callable[[Callable[[], Beside]], None] | None = None
+) -> Survey:
     """Start to look at everything that the rules of the diagnosis ask for.
 
     Args:
-        want: ``address`` of this node, ``hosts`` (the plan's lines), ``range`` of data ports or nothing, and
-            ``beside``: what asks for names while the probe goes on, given what is to be asked; None asks here.
+        want: what is known of the node.
+        beside: asks for names while the probe goes on, given what is to be asked; None: they are asked for here.
     """
-    own = str(want["address"])
-    peers = [str(host["address"]) for host in want["hosts"] if str(host["address"]) != own]
+    own = want["address"]
+    peers = [host["address"] for host in want["hosts"] if host["address"] != own]
     look = Survey()
     if os.geteuid() != 0:
         look.miss("processes of others, their ports and environments", "not root")
@@ -121,11 +129,11 @@ def begin_survey(want: dict[str, Any]) -> Survey:
         look.found.get("environment", {}).get("values", {}).get("MASTER_ADDR", {}).get("value", "")
     )
     asked = names.lookups(peers, master)
-    if want.get("beside"):  # this and the namespaces fork, so before there are threads
-        want["beside"](lambda: look_up(asked))
+    if beside:  # this and the namespaces fork, so before there are threads
+        beside(lambda: look_up(asked))
         asked = []
     look.ask("namespaces", net.namespaces, [])
-    todo: list[tuple[str, Callable[[], Any], Any]] = [
+    todo: Todo = [
         *asked,
         ("nft", wall.ruleset, None),
         ("firewalld", wall.firewalld, None),
@@ -145,7 +153,7 @@ def begin_survey(want: dict[str, Any]) -> Survey:
     return look
 
 
-def end_survey(look: Survey, want: dict[str, Any]) -> dict[str, Any]:
+def end_survey(look: Survey, want: LookWant) -> Seen:
     """Take the rest, wait for what was started, and return everything.
 
     Args:
@@ -168,4 +176,4 @@ def end_survey(look: Survey, want: dict[str, Any]) -> dict[str, Any]:
         unknown=look.unknown,
         seconds=round(time.monotonic() - look.begun, 3),
     )
-    return look.found
+    return cast("Seen", look.found)

@@ -5,31 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fullmesh.filters.border import answered
+from fullmesh.observed.gpu import GpuFacts
 from fullmesh.plain import plain
 from fullmesh.roles import nvidia_driver as core
 
 
+def asked_for(options: Any, offers: Any) -> tuple[core.Wish, core.Offers]:
+    """The role's settings, on a system that offers what its vars say."""
+    there = answered(core.Offers, offers, "__nvidia_driver_offers")
+    return core.wish(plain(options), there), there
+
+
 def nvidia_driver_faults(options: Any, offers: Any) -> list[str]:
     """Coded sentences: what is wrong with the settings."""
-    there = plain(offers)
-    return [str(fault) for fault in core.faults(core.wish(plain(options), there), there)]
+    return [str(fault) for fault in core.faults(*asked_for(options, offers))]
 
 
 def nvidia_driver_may_build(options: Any, offers: Any, gpu: Any) -> list[str]:
     """Coded sentences: what is missing to build the modules."""
-    asked = core.wish(plain(options), plain(offers))
-    return [str(fault) for fault in core.may_build(asked, plain(gpu))]
+    asked, _ = asked_for(options, offers)
+    return [str(fault) for fault in core.may_build(asked, answered(GpuFacts, gpu, "gpu_facts"))]
 
 
 def nvidia_driver_probes(options: Any, offers: Any) -> list[str]:
     """The packages whose versions show what is installed."""
-    there = plain(offers)
-    return core.probes(core.wish(plain(options), there), there)
+    return core.probes(*asked_for(options, offers))
 
 
-def nvidia_driver_plan(options: Any, offers: Any, gpu: Any, packages: Any) -> dict[str, Any]:
+def nvidia_driver_plan(options: Any, offers: Any, gpu: Any, packages: Any) -> core.NodePlan:
     """What is to be done on a node, or why not."""
-    return core.plan(plain(options), plain(offers), plain(gpu), plain(packages))
+    seen = answered(GpuFacts, gpu, "gpu_facts")
+    return core.plan(*asked_for(options, offers), seen, plain(packages))
 
 
 class FilterModule:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from fullmesh.model.faults import Fault
+from fullmesh.observed.gpu import GpuFacts
 
 CODES: dict[str, str] = {
     "ND-101": "nvidia_driver_branch is missing or no branch",
@@ -28,6 +29,54 @@ AUTO, PRECOMPILED, DKMS = "auto", "precompiled", "dkms"
 NO_FABRIC = ("", "N/A")
 
 
+class Held(TypedDict):
+    """What unattended upgrades leave alone: regular expressions of names, of the driver and of the kernel it needs."""
+
+    family: list[str]
+    kernel: list[str]
+
+
+class Offers(TypedDict):
+    """What a platform has (roles/nvidia_driver/vars); names may contain ``BRANCH``, ``KERNEL`` and ``FLAVOUR``.
+
+    Attributes:
+        packages: kind -> ``open`` or ``closed`` -> names.
+        probes: packages whose presence shows the driver, where names cannot be asked for; empty: the names themselves.
+        signed: kinds whose modules are signed by a key that the firmware knows.
+        build: what DKMS needs.
+        fabric: packages of the fabric manager; fabric_service and persistence: units.
+    """
+
+    packages: dict[str, dict[str, list[str]]]
+    probes: list[str]
+    signed: list[str]
+    build: list[str]
+    fabric: list[str]
+    fabric_service: str
+    persistence: str
+    hold: Held
+
+
+class NodePlan(TypedDict):
+    """What the role does on a node.
+
+    Attributes:
+        faults: coded sentences; where there are any, nothing else counts.
+        install: packages of the driver; build: those that its modules are built with; empty when they are there.
+        fabric_packages: of the fabric manager; services: units to start.
+        reboot: why the node has to be rebooted, or "".
+        hold: names that upgrades nobody asked for leave alone.
+    """
+
+    faults: list[str]
+    install: list[str]
+    fabric_packages: list[str]
+    build: list[str]
+    services: list[str]
+    reboot: str
+    hold: list[str]
+
+
 @dataclass(frozen=True)
 class Wish:
     """What is asked for.
@@ -39,6 +88,8 @@ class Wish:
         fabric: ``auto``, ``always`` or ``never``.
         packages: names in place of ours, empty for ours.
         key_enrolled: the key that signs the modules is known to the firmware.
+        persistence: the daemon that keeps the driver's state runs.
+        hold: unattended upgrades leave the driver alone.
     """
 
     branch: str
@@ -47,9 +98,11 @@ class Wish:
     fabric: str = "auto"
     packages: tuple[str, ...] = ()
     key_enrolled: bool = False
+    persistence: bool = True
+    hold: bool = True
 
 
-def kind_of(options: Mapping[str, Any], offers: Mapping[str, Any]) -> str:
+def kind_of(options: Mapping[str, Any], offers: Offers) -> str:
     """What ``auto`` stands for: modules that are built and signed, where the system has them for what is asked."""
     kind = str(options["nvidia_driver_kind"])
     if kind != AUTO:
@@ -59,7 +112,7 @@ def kind_of(options: Mapping[str, Any], offers: Mapping[str, Any]) -> str:
     return PRECOMPILED if ready or options["nvidia_driver_packages"] else DKMS
 
 
-def wish(options: Mapping[str, Any], offers: Mapping[str, Any]) -> Wish:
+def wish(options: Mapping[str, Any], offers: Offers) -> Wish:
     """Read the role's settings, on a system that has *offers*."""
     return Wish(
         branch=str(options["nvidia_driver_branch"]),
@@ -68,25 +121,24 @@ def wish(options: Mapping[str, Any], offers: Mapping[str, Any]) -> Wish:
         fabric=str(options["nvidia_driver_fabric_manager"]),
         packages=tuple(str(name) for name in options["nvidia_driver_packages"]),
         key_enrolled=bool(options["nvidia_driver_key_enrolled"]),
+        persistence=bool(options["nvidia_driver_persistence"]),
+        hold=bool(options["nvidia_driver_hold"]),
     )
 
 
-def names(asked: Wish, offers: Mapping[str, Any]) -> list[str]:
-    """The packages, with ``KERNEL`` and ``FLAVOUR`` still in them; empty where there is no such driver.
-
-    *offers* is the platform's table: kind -> ``open`` or ``closed`` -> names with ``BRANCH``.
-    """
+def names(asked: Wish, offers: Offers) -> list[str]:
+    """The packages, with ``KERNEL`` and ``FLAVOUR`` still in them; empty where there is no such driver."""
     table = offers["packages"].get(asked.kind, {}).get("open" if asked.open else "closed", [])
-    return [str(name).replace("BRANCH", asked.branch) for name in asked.packages or table]
+    return [name.replace("BRANCH", asked.branch) for name in asked.packages or table]
 
 
-def probes(asked: Wish, offers: Mapping[str, Any]) -> list[str]:
+def probes(asked: Wish, offers: Offers) -> list[str]:
     """The packages whose presence shows that the driver is installed: groups and streams cannot be asked for."""
-    given = offers.get("probes") or names(asked, offers)
-    return [str(name).replace("BRANCH", asked.branch) for name in given]
+    given = offers["probes"] or names(asked, offers)
+    return [name.replace("BRANCH", asked.branch) for name in given]
 
 
-def faults(asked: Wish, offers: Mapping[str, Any]) -> list[Fault]:
+def faults(asked: Wish, offers: Offers) -> list[Fault]:
     """What is wrong with the settings."""
     found = []
     if not BRANCH.fullmatch(asked.branch):
@@ -125,7 +177,7 @@ def installed(asked: Wish, packages: Mapping[str, str]) -> bool:
     )
 
 
-def needs_fabric(asked: Wish, gpu: Mapping[str, Any]) -> bool:
+def needs_fabric(asked: Wish, gpu: GpuFacts) -> bool:
     """NVSwitches are on the bus, or the GPUs say that they wait for a fabric."""
     if asked.fabric != "auto":
         return asked.fabric == "always"
@@ -133,11 +185,9 @@ def needs_fabric(asked: Wish, gpu: Mapping[str, Any]) -> bool:
     return bool(gpu["pci"]["switches"]) or waiting
 
 
-def secure_boot_fault(
-    asked: Wish, offers: Mapping[str, Any], gpu: Mapping[str, Any]
-) -> list[Fault]:
+def secure_boot_fault(asked: Wish, offers: Offers, gpu: GpuFacts) -> list[Fault]:
     """Whether the firmware would refuse the modules."""
-    signed = asked.kind in offers.get("signed", ())
+    signed = asked.kind in offers["signed"]
     if not gpu["secure_boot"] or signed or asked.key_enrolled:
         return []
     return [
@@ -148,16 +198,14 @@ def secure_boot_fault(
             "or turn Secure Boot off"
             + (
                 "; or set nvidia_driver_kind: precompiled"
-                if PRECOMPILED in offers.get("signed", ())
+                if PRECOMPILED in offers["signed"]
                 else ""
             ),
         )
     ]
 
 
-def why_not(
-    asked: Wish, offers: Mapping[str, Any], gpu: Mapping[str, Any], packages: Mapping[str, str]
-) -> list[Fault]:
+def why_not(asked: Wish, offers: Offers, gpu: GpuFacts, packages: Mapping[str, str]) -> list[Fault]:
     """Why this node's driver must not be touched; empty when it may, or need not."""
     if gpu["container"]:
         step = "Install the driver on the machine that runs it, and leave nvidia_driver_manage off here"
@@ -178,7 +226,7 @@ def why_not(
     return found
 
 
-def may_build(asked: Wish, gpu: Mapping[str, Any]) -> list[Fault]:
+def may_build(asked: Wish, gpu: GpuFacts) -> list[Fault]:
     """Whether modules can be built, asked once the packages for it had their chance."""
     tools = gpu["tools"]
     if asked.kind != DKMS or (tools["compiler"] and tools["headers"]):
@@ -197,7 +245,7 @@ def may_build(asked: Wish, gpu: Mapping[str, Any]) -> list[Fault]:
     ]
 
 
-def reboot_due(asked: Wish, gpu: Mapping[str, Any]) -> str:
+def reboot_due(asked: Wish, gpu: GpuFacts) -> str:
     """Why the node must be rebooted before the driver works; empty when it need not."""
     if gpu["nouveau"]:
         return "nouveau holds the GPUs"
@@ -208,40 +256,28 @@ def reboot_due(asked: Wish, gpu: Mapping[str, Any]) -> str:
     return ""
 
 
-def held(asked: Wish, offers: Mapping[str, Any]) -> list[str]:
+def held(asked: Wish, offers: Offers) -> list[str]:
     """What unattended upgrades must leave alone; with modules that are built already the kernel that they are of."""
     hold = offers["hold"]
     return [*hold["family"], *(hold["kernel"] if asked.kind == PRECOMPILED else [])]
 
 
-def plan(
-    options: Mapping[str, Any],
-    offers: Mapping[str, Any],
-    gpu: Mapping[str, Any],
-    packages: Mapping[str, str],
-) -> dict[str, Any]:
-    """What the role does on a node.
+def plan(asked: Wish, offers: Offers, gpu: GpuFacts, packages: Mapping[str, str]) -> NodePlan:
+    """What the role does on a node; *packages*: the version of each package that was probed, empty where it is not."""
+    release = gpu["kernel"]
 
-    Returns:
-        ``faults`` (coded sentences), ``install`` and ``build`` (packages, empty when they are there), ``services``,
-        ``fabric``, ``reboot`` (why, or empty) and ``hold`` (names that upgrades nobody asked for leave alone).
-    """
-    asked = wish(options, offers)
-    release = str(gpu["kernel"])
-
-    def full(listed: Sequence[Any]) -> list[str]:
+    def full(listed: Sequence[str]) -> list[str]:
         flavour = release.rsplit("-", 1)[-1]
         return [
-            str(n)
-            .replace("BRANCH", asked.branch)
+            name.replace("BRANCH", asked.branch)
             .replace("KERNEL", release)
             .replace("FLAVOUR", flavour)
-            for n in listed
+            for name in listed
         ]
 
     there = installed(asked, packages)
     fabric = needs_fabric(asked, gpu)
-    persistence = [offers["persistence"]] if options["nvidia_driver_persistence"] else []
+    persistence = [offers["persistence"]] if asked.persistence else []
     return {
         "faults": [str(fault) for fault in why_not(asked, offers, gpu, packages)],
         "install": [] if there else full(names(asked, offers)),
@@ -249,5 +285,5 @@ def plan(
         "build": full(offers["build"]) if asked.kind == DKMS and not there else [],
         "services": persistence + ([offers["fabric_service"]] if fabric else []),
         "reboot": reboot_due(asked, gpu),
-        "hold": full(held(asked, offers)) if options["nvidia_driver_hold"] else [],
+        "hold": full(held(asked, offers)) if asked.hold else [],
     }

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from fullmesh.observed.survey import Card, Gpus
+from fullmesh.observed.gpu import Card
+from fullmesh.observed.survey import Gpus
 from fullmesh.result.types import Severity
 from fullmesh.verify.model import ERROR, WARNING, in_words
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import cast
 
 from fullmesh.model.auto import VISIBLE, named_devices
-from fullmesh.observed.survey import Card, Gpus
+from fullmesh.observed.gpu import Card
+from fullmesh.observed.survey import Gpus
 from fullmesh.verify import card_faults
 from fullmesh.verify.model import ERROR, WARNING, Finding, Seen, in_words
 

@@ -1,0 +1,124 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""A node's GPUs and their driver: what gpu_facts returns, and what a survey shares with it."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class CardAlways(TypedDict):
+    """A GPU as ``nvidia-smi -q -x`` names it; ``memory`` with its unit."""
+
+    name: str
+    uuid: str
+    memory: str
+
+
+class Card(CardAlways, total=False):
+    """What some drivers and cards do not tell; texts are empty where nvidia-smi says N/A.
+
+    ``slowed``: what holds the clocks down; ``links``: NVLinks, of which ``links_down`` are inactive.
+    """
+
+    bus: str
+    persistence: str
+    ecc_mode: str
+    ecc: str
+    ecc_volatile: int
+    ecc_aggregate: int
+    remap_failed: str
+    remap_pending: str
+    width: str
+    width_most: str
+    generation: int
+    generation_most: int
+    mig: str
+    fabric: str
+    memory_used: str
+    compute_mode: str
+    slowed: list[str]
+    links: int
+    links_down: int
+
+
+class PciGpu(TypedDict):
+    """A GPU as the PCI bus shows it, with the driver that holds it, if any."""
+
+    bus: str
+    device: str
+    driver: str
+
+
+class PciDevices(TypedDict):
+    """NVIDIA's devices on the bus: GPUs, and how many NVSwitches."""
+
+    gpus: list[PciGpu]
+    switches: int
+
+
+class GpuProcess(TypedDict):
+    """A program that computes on a GPU."""
+
+    pid: int
+    name: str
+
+
+class Smi(TypedDict):
+    """What ``nvidia-smi -q -x`` says."""
+
+    driver: str
+    cuda: str
+    cards: list[Card]
+    processes: list[GpuProcess]
+
+
+class NvLinks(TypedDict):
+    """The NVLinks of a GPU: the speeds of those that are up, in GB/s, and how many are down."""
+
+    gpu: int
+    speeds: list[float]
+    down: int
+
+
+class SmiAsked(Smi):
+    """``failed``: nvidia-smi is there and does not work."""
+
+    failed: bool
+
+
+class SmiSeen(SmiAsked, total=False):
+    """What is asked of cards that are there: ``topology`` is from -> to -> NV18, PIX, PXB, PHB, NODE or SYS."""
+
+    topology: dict[str, dict[str, str]]
+    nvlinks: list[NvLinks]
+
+
+class Xid(TypedDict):
+    """An error report of the driver, with how often it came; ``bus`` is empty where the message names no card."""
+
+    bus: str
+    xid: int
+    times: int
+    text: str
+
+
+class BuildTools(TypedDict):
+    """What DKMS needs: a compiler's path, the running kernel's headers."""
+
+    compiler: str
+    headers: bool
+
+
+class GpuFacts(TypedDict):
+    """All of it. ``kernel``: its release; ``loaded``: the driver's module; ``secure_boot``: None without EFI."""
+
+    kernel: str
+    container: bool
+    pci: PciDevices
+    smi: SmiSeen
+    loaded: str
+    nouveau: bool
+    secure_boot: bool | None
+    xids: list[Xid]
+    tools: BuildTools

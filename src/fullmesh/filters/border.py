@@ -1,0 +1,30 @@
+"""Where Ansible's data becomes ours: read by its type, or refused with the path of what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from ansible.errors import AnsibleFilterError
+
+from fullmesh import contract
+from fullmesh.plain import plain
+
+T = TypeVar("T")
+
+
+def answered(kind: type[T], value: Any, who: str) -> T:
+    """What somebody answered, which is exactly what *kind* says.
+
+    Args:
+        kind: a type of ``fullmesh.observed``, or of a table in a role's vars.
+        value: as Ansible has it.
+        who: the module and node, or the variable, that it comes from.
+
+    Raises:
+        AnsibleFilterError: it is something else; with the path.
+    """
+    try:
+        return contract.read(kind, plain(value))
+    except contract.ContractError as error:
+        # Ansible shows a cause as well, which would say the same again
+        raise AnsibleFilterError(f"{who} has another form than expected: {error}") from None
