@@ -4,15 +4,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.time_sync import Sync, SyncError
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    Entry = dict[str, Any]
 
 DOCUMENTATION = r"""
 ---
@@ -106,7 +99,7 @@ clock_is_set:
 
 def main() -> None:
     """Read the parameters, call, answer."""
-    names: Entry = {"type": "list", "elements": "str", "default": []}
+    names: dict[str, object] = {"type": "list", "elements": "str", "default": []}
     module = AnsibleModule(
         argument_spec={
             "config": {"type": "str", "required": True},

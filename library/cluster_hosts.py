@@ -79,12 +79,11 @@ def main() -> None:
     )
     try:
         if module.params["state"] == "absent":
-            result = give_back(module.check_mode)
-        else:
-            result = converge(module.params, module.check_mode)
+            module.exit_json(**give_back(module.check_mode))
+        result = converge(module.params, module.check_mode)
     except (HostsError, UndoError, OSError) as exc:
         module.fail_json(msg=str(exc))
-    if result.get("cloud_init"):
+    if result["cloud_init"]:
         module.warn(
             "[NR-105] cloud-init will overwrite {} at the next boot ({}). Set manage_etc_hosts: false, "
             "or put these lines into its template in /etc/cloud/templates.".format(

@@ -56,13 +56,12 @@ untrue:
 """
 
 import os
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.state import manifest, written
 
 
-def untrue(owned: dict[str, Any], state: dict[str, dict[str, Any]]) -> list[str]:
+def untrue(owned: manifest.Owned, state: manifest.State) -> list[str]:
     """Sentences for what the roles said they wrote and is not there."""
     wrong = []
     for path, value in state["file"].items():
@@ -137,7 +136,7 @@ def main() -> None:
             path=path,
             untrue=wrong,
         )
-    new = {
+    new: manifest.Manifest = {
         "schema": manifest.SCHEMA,
         "digest": module.params["digest"],
         "owned": owned,

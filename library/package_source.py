@@ -5,14 +5,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.answer import diff
 from ansible.module_utils.fullmesh.files import look
 from ansible.module_utils.fullmesh.packages import sources
 
 if TYPE_CHECKING:
-    from typing import Any
+    from ansible.module_utils.fullmesh.answer import Diff
 
 DOCUMENTATION = r"""
 ---
@@ -51,12 +52,19 @@ beside:
 """
 
 
-def plan(path: str, root: str = "/") -> dict[str, Any]:
+class Plan(TypedDict):
+    """Whether the file goes, and beside which others."""
+
+    changed: bool
+    beside: list[str]
+    diff: Diff
+
+
+def plan(path: str, root: str = "/") -> Plan:
     """Whether the file goes, for whom, and what it held."""
     beside = sorted({one["path"] for one in sources.beside(path, root)})
     text = look(path) if beside else ""
-    diff = {"before": text, "after": "", "before_header": path, "after_header": path}
-    return {"changed": bool(beside), "beside": beside, "diff": diff}
+    return {"changed": bool(beside), "beside": beside, "diff": diff(path, text, "")}
 
 
 def main() -> None:

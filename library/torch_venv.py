@@ -148,9 +148,8 @@ def main() -> None:
     os.umask(0o022)  # jobs run as other users; a root umask of 077 would hide torch from them
     try:
         if module.params["state"] == "observed":
-            result = dict(observe(module.params), changed=False)
-        else:
-            result = apply(module.params, module.check_mode)
+            module.exit_json(changed=False, **observe(module.params))
+        result = apply(module.params, module.check_mode)
     except (VenvError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(**result)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.state.undo import (
-    KINDS,
     Node,
     Restoration,
     UndoError,
@@ -18,9 +17,9 @@ from ansible.module_utils.fullmesh.state.undo import (
 )
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    Entry = dict[str, Any]
+    from ansible.module_utils.fullmesh.state.observe import Names
+    from ansible.module_utils.fullmesh.state.restore import Aside, Kept, Restored
+    from ansible.module_utils.fullmesh.state.undo import Forgotten, Noted, Remembered
 
 DOCUMENTATION = r"""
 ---
@@ -165,7 +164,7 @@ exists:
 
 def main() -> None:
     """Read the parameters, call, answer."""
-    names: Entry = {"type": "list", "elements": "str", "default": []}
+    names: dict[str, object] = {"type": "list", "elements": "str", "default": []}
     module = AnsibleModule(
         argument_spec={
             "role": {"type": "str", "required": True},
@@ -200,7 +199,16 @@ def main() -> None:
         return int(rc), str(out), str(err)
 
     node = Node("/", run)
-    wanted = {kind: params["paths" if kind == "files" else kind] for kind in KINDS}
+    wanted: Names = {
+        "files": params["paths"],
+        "directories": params["directories"],
+        "sysctls": params["sysctls"],
+        "services": params["services"],
+        "packages": params["packages"],
+        "interfaces": params["interfaces"],
+    }
+    result: Remembered | Noted | Forgotten | Restored | Aside
+    kept: list[Kept] = []
     try:
         if params["state"] == "present":
             result = remember(node, params["role"], wanted, module.check_mode)
@@ -213,9 +221,10 @@ def main() -> None:
                 node, params["role"], module.check_mode, params["restart"], params["leave"]
             )
             result = back.run() if params["state"] == "restored" else back.only_keep()
+            kept = back.kept
     except UndoError as exc:
         module.fail_json(msg=str(exc))
-    for one in result.get("kept", []):
+    for one in kept:
         module.warn(
             "[UN-105] {path} was changed since Fullmesh wrote it: what stood there is kept as {kept}. Take over what "
             "you need of it, and remove it.".format(**one)

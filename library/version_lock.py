@@ -5,16 +5,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.answer import diff
 from ansible.module_utils.fullmesh.files import put, read
 from ansible.module_utils.fullmesh.packages import versionlock
 
 if TYPE_CHECKING:
     from typing import Any
-
-    Entry = dict[str, Any]
 
 DOCUMENTATION = r"""
 ---
@@ -79,7 +78,16 @@ class LockError(Exception):
     """A coded sentence for the user."""
 
 
-def plan(params: Entry, check: bool, root: str = "") -> Entry:
+class Step(TypedDict):
+    """The list as it is and becomes; ``others``: whose locks stay."""
+
+    path: str
+    before: str
+    after: str
+    others: list[str]
+
+
+def plan(params: dict[str, Any], check: bool, root: str = "") -> Step:
     """The list before and after; *check*: the plugin may not be installed yet."""
     path, why_not = versionlock.plugin(root)
     names, present = params["names"], params["state"] == "present"
@@ -123,13 +131,8 @@ def main() -> None:
     except OSError as error:
         what = "dnf's list of locked packages cannot be read or written"
         module.fail_json(msg=f"[NC-107] {what}: {error}. Fix that and run again.")
-    diff = {
-        "before": show(step["before"]),
-        "after": show(step["after"]),
-        "before_header": step["path"],
-        "after_header": step["path"],
-    }
-    module.exit_json(changed=changed, path=step["path"], others=step["others"], diff=diff)
+    shown = diff(step["path"], show(step["before"]), show(step["after"]))
+    module.exit_json(changed=changed, path=step["path"], others=step["others"], diff=shown)
 
 
 if __name__ == "__main__":

@@ -7,16 +7,14 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.detach import detach
 from ansible.module_utils.fullmesh.wheel_share import CONTROL, Store, fetch, open_port, serve
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    Entry = dict[str, Any]
+    from ansible.module_utils.fullmesh.schema.torch import Pieces, Shared, Source
 
 DOCUMENTATION = r"""
 ---
@@ -122,7 +120,22 @@ reasons:
 """
 
 
-def start(params: Entry) -> Entry:
+class Wanted(TypedDict):
+    """What wheel_share is asked for; its documentation says what each of them is."""
+
+    state: str
+    name: str
+    path: str
+    manifest: Pieces
+    address: str
+    first: int
+    last: int
+    sources: list[Source]
+    secret: str
+    seconds: int
+
+
+def start(params: Wanted) -> Shared:
     """Prove what is here and serve it; a node without its address says why and goes on."""
     folder = os.path.dirname(params["path"])
     # Jobs of other users pass through the folder above; what is on its way is nobody's business.
@@ -131,23 +144,25 @@ def start(params: Entry) -> Entry:
         os.mkdir(folder, 0o700)
     store = Store(params["path"], params["manifest"])
     there = store.prepare()
-    answer = {"changed": False, "complete": there == len(store.hashes), "port": 0, "why": ""}
+    complete = there == len(store.hashes)
+    answer: Shared = {"changed": False, "complete": complete, "port": 0, "why": ""}
     try:
         listener = open_port(params["address"], params["first"], params["last"])
     except OSError as error:
-        return dict(answer, why=f"{params['address']} cannot be listened on: {error.strerror}")
+        answer["why"] = f"{params['address']} cannot be listened on: {error.strerror}"
+        return answer
     token = secrets.token_hex(16)
     control = os.path.join(folder, CONTROL)
     with open(control + ".new", "w") as stream:
         json.dump({"token": token}, stream)
     os.replace(control + ".new", control)
-    port = listener.getsockname()[1]
+    answer["port"] = listener.getsockname()[1]
     detach(
         lambda: serve(listener, store, params["secret"], token, params["seconds"]),
         keep=[listener.fileno()],
     )
     listener.close()
-    return dict(answer, port=port)
+    return answer
 
 
 def by_controller(name: str, failed: dict[str, str], why: str) -> str:
@@ -165,12 +180,11 @@ def by_controller(name: str, failed: dict[str, str], why: str) -> str:
     )
 
 
-def stop(params: Entry) -> Entry:
+def stop(params: Wanted) -> None:
     """The helper looks for its control file twice a second."""
     control = os.path.join(os.path.dirname(params["path"]), CONTROL)
     if os.path.exists(control):
         os.unlink(control)
-    return {"changed": False}
 
 
 def main() -> None:
@@ -190,29 +204,29 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    params = module.params
+    params: Wanted = module.params
     if module.check_mode:
         module.exit_json(changed=False, complete=False, port=0, why="check mode")
     os.umask(0o022)
     try:
         if params["state"] == "started":
-            result = start(params)
-            if not result["port"]:
-                module.warn(by_controller(params["name"], {}, result["why"]))
-        elif params["state"] == "stopped":
-            result = stop(params)
-        else:
-            store = Store(params["path"], params["manifest"])
-            result = fetch(store, params["sources"], params["secret"], params["seconds"])
-            result["changed"] = result["bytes"] > 0
-            if not result["complete"]:
-                module.warn(by_controller(params["name"], result["reasons"], ""))
+            shared = start(params)
+            if not shared["port"]:
+                module.warn(by_controller(params["name"], {}, shared["why"]))
+            module.exit_json(**shared)
+        if params["state"] == "stopped":
+            stop(params)
+            module.exit_json(changed=False)
+        store = Store(params["path"], params["manifest"])
+        fetched = fetch(store, params["sources"], params["secret"], params["seconds"])
+        if not fetched["complete"]:
+            module.warn(by_controller(params["name"], fetched["reasons"], ""))
     except OSError as error:
         module.fail_json(
             msg=f"[TR-105] the wheels cannot be kept in {os.path.dirname(params['path'])}: {error}. "
             "Make room there, or set torch_runtime_path to a larger disk."
         )
-    module.exit_json(**result)
+    module.exit_json(**fetched)
 
 
 if __name__ == "__main__":

@@ -4,15 +4,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.wheelhouse import DownloadError, foresee, provide
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    Entry = dict[str, Any]
 
 DOCUMENTATION = r"""
 ---
@@ -113,7 +106,7 @@ wheels:
 
 def main() -> None:
     """Read the parameters, provide, answer."""
-    texts: Entry = {"type": "list", "elements": "str"}
+    texts: dict[str, object] = {"type": "list", "elements": "str"}
     module = AnsibleModule(
         argument_spec={
             "requirements": {"type": "path", "required": True},

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.file_set import (
@@ -14,11 +13,6 @@ from ansible.module_utils.fullmesh.file_set import (
     missing_directories,
     plan_files,
 )
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    Entry = dict[str, Any]
 
 DOCUMENTATION = r"""
 ---
@@ -96,13 +90,13 @@ paths:
 
 def main() -> None:
     """Read the parameters, compare, write what differs."""
-    file_spec: Entry = {
+    file_spec: dict[str, object] = {
         "path": {"type": "path", "required": True},
         "content": {"type": "str"},
         "url": {"type": "str"},
         "mode": {"type": "str", "default": "0644"},
     }
-    one_of: Entry = {
+    one_of: dict[str, object] = {
         "required_one_of": [["content", "url"]],
         "mutually_exclusive": [["content", "url"]],
     }

@@ -5,12 +5,7 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    Source = dict[str, Any]
+from typing import TypedDict
 
 HEAD = "# Ansible managed: role time_sync of Fullmesh; changes made here are lost."
 BEGIN = "# BEGIN Fullmesh, role time_sync (changes between the marks are lost)"
@@ -20,6 +15,24 @@ MUTED = "# Fullmesh, time_sync_only: "
 SOURCES = ("server", "pool", "peer", "sourcedir", "initstepslew")
 CAP_SYS_TIME = 25  # capabilities(7), linux/capability.h
 REACHED = "*"  # chronyc sources: the source that the clock follows
+
+
+class Source(TypedDict):
+    """A row of ``chronyc sources``; ``reach``: the last eight polls, a bit each."""
+
+    state: str
+    address: str
+    stratum: int
+    reach: int
+
+
+class Tracking(TypedDict):
+    """What ``chronyc tracking`` says; ``offset`` in seconds; ``leap`` is ``no answer`` where chronyd does not run."""
+
+    reference: str
+    stratum: int
+    offset: float
+    leap: str
 
 
 def configuration_directories(text: str) -> list[str]:
@@ -86,7 +99,7 @@ def parse_sources(text: str) -> list[Source]:
     ]
 
 
-def parse_tracking(text: str) -> Source:
+def parse_tracking(text: str) -> Tracking:
     """Read ``chronyc -n -c tracking``: reference id, address, stratum, ..., system offset (5th), leap status (last)."""
     row = text.strip().split(",")
     if len(row) < 6:  # noqa: PLR2004 (up to the offset)
@@ -94,7 +107,7 @@ def parse_tracking(text: str) -> Source:
     return {"reference": row[0], "stratum": int(row[2]), "offset": float(row[4]), "leap": row[-1]}
 
 
-def unsynchronised(tracking: Source, sources: list[Source], expected: list[str]) -> str:
+def unsynchronised(tracking: Tracking, sources: list[Source], expected: list[str]) -> str:
     """Say why the clock does not follow what it should; empty when it does.
 
     *expected* are addresses of which one must answer; without any, whatever chrony follows is good,

@@ -8,26 +8,54 @@ import hashlib
 import os
 import stat
 import tempfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from ansible.module_utils.urls import open_url
 
-if TYPE_CHECKING:
-    from typing import Any
+from .answer import diff
 
+if TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
-    Entry = dict[str, Any]
+    from .answer import Diff
 
 LARGEST = 1 << 20  # a key, a list: nothing large belongs here
 
 
-def observe(path: str) -> Entry:
+class Wanted(TypedDict):
+    """A file that is asked for: its *content*, or the *url* of what is fetched where there is none yet."""
+
+    path: str
+    content: str | None
+    url: str | None
+    mode: str
+
+
+class FileState(TypedDict):
+    """A file, or that it is not there."""
+
+    exists: bool
+    content: bytes
+    mode: int
+
+
+class Step(TypedDict):
+    """A file that differs."""
+
+    path: str
+    before: FileState
+    after: FileState
+
+
+GONE: FileState = {"exists": False, "content": b"", "mode": 0}
+
+
+def observe(path: str) -> FileState:
     """Describe a file: its bytes and mode, or that it is not there."""
     try:
         info = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
-        return {"exists": False, "content": b"", "mode": None}
+        return GONE
     if not stat.S_ISREG(info.st_mode):
         raise ValueError(f"{path} is there and is no regular file; move it away")
     with open(path, "rb") as stream:
@@ -35,11 +63,11 @@ def observe(path: str) -> Entry:
     return {"exists": True, "content": content, "mode": stat.S_IMODE(info.st_mode)}
 
 
-def show(entry: Entry) -> str:
+def show(entry: FileState) -> str:
     """Print a state for a diff."""
     if not entry["exists"]:
         return ""
-    content = bytes(entry["content"])
+    content = entry["content"]
     head = "mode {:04o}\n".format(entry["mode"])
     if b"\0" in content:
         return head + f"{len(content)} bytes, sha256 {hashlib.sha256(content).hexdigest()}\n"
@@ -54,20 +82,19 @@ def fetch(url: str) -> bytes:
         raise ValueError(f"{url} cannot be fetched: {error}") from error
 
 
-def plan_files(files: list[Entry], absent: list[str]) -> list[Entry]:
+def plan_files(files: list[Wanted], absent: list[str]) -> list[Step]:
     """List the steps that are needed, each with the state before and after."""
-    steps = []
+    steps: list[Step] = []
     for item in files:
         before = observe(item["path"])
-        if item.get("url"):
+        if item["url"]:
             content = before["content"] if before["exists"] else fetch(item["url"])
         else:
-            content = item["content"].encode("utf-8")
-        wanted: Entry = {"exists": True, "content": content, "mode": int(item["mode"], 8)}
+            content = (item["content"] or "").encode("utf-8")
+        wanted: FileState = {"exists": True, "content": content, "mode": int(item["mode"], 8)}
         steps.append({"path": item["path"], "before": before, "after": wanted})
-    gone: Entry = {"exists": False, "content": b"", "mode": None}
     for path in absent:
-        steps.append({"path": path, "before": observe(path), "after": gone})
+        steps.append({"path": path, "before": observe(path), "after": GONE})
     return [step for step in steps if step["before"] != step["after"]]
 
 
@@ -83,7 +110,7 @@ def missing_directories(paths: list[str]) -> list[str]:
     return missing
 
 
-def write(module: AnsibleModule, step: Entry) -> None:
+def write(module: AnsibleModule, step: Step) -> None:
     """Carry out one step; the rename keeps the SELinux context that the place calls for."""
     path, after = step["path"], step["after"]
     if not after["exists"]:
@@ -103,7 +130,7 @@ def write(module: AnsibleModule, step: Entry) -> None:
             os.unlink(temporary)
 
 
-def carry_out(module: AnsibleModule, folders: list[str], steps: list[Entry]) -> None:
+def carry_out(module: AnsibleModule, folders: list[str], steps: list[Step]) -> None:
     """Make the directories, then the files."""
     for folder in folders:
         os.mkdir(folder)
@@ -112,11 +139,6 @@ def carry_out(module: AnsibleModule, folders: list[str], steps: list[Entry]) -> 
         write(module, step)
 
 
-def difference(step: Entry) -> dict[str, str]:
+def difference(step: Step) -> Diff:
     """One file for Ansible's diff."""
-    return {
-        "before": show(step["before"]),
-        "after": show(step["after"]),
-        "before_header": step["path"],
-        "after_header": step["path"],
-    }
+    return diff(step["path"], show(step["before"]), show(step["after"]))

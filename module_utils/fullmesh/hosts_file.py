@@ -6,12 +6,7 @@ Runs on nodes: standard library only.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    Host = dict[str, Any]
+from typing import TypedDict
 
 BEGIN = "# BEGIN Fullmesh, role name_resolution (changes between the marks are lost)"
 END = "# END Fullmesh"
@@ -25,6 +20,13 @@ REASON = (
 LOOPBACK_NAMES = re.compile(
     r"^(localhost.*|ip6-(localhost|loopback|allnodes|allrouters|.*net.*|.*prefix.*))$"
 )
+
+
+class Host(TypedDict):
+    """A line: an address and its names."""
+
+    address: str
+    names: list[str]
 
 
 def usable(names: list[str]) -> list[str]:
@@ -41,12 +43,12 @@ def ordered(names: list[str]) -> list[str]:
 def with_own(hosts: list[Host], address: str, names: list[str]) -> list[Host]:
     """Add the node's own *names* to its own line."""
     return [
-        dict(
-            host,
-            names=ordered(usable(names) + list(host["names"]))
+        {
+            "address": host["address"],
+            "names": ordered(usable(names) + host["names"])
             if host["address"] == address
-            else list(host["names"]),
-        )
+            else host["names"],
+        }
         for host in hosts
     ]
 

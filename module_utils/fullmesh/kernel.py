@@ -7,34 +7,69 @@ from __future__ import annotations
 import os
 import re
 import resource
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from . import sysctl as core
+from .answer import diff
 from .files import settle
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Callable
 
-    Entry = dict[str, Any]
+    from .answer import Diff, Note
+
+
+class Wanted(TypedDict):
+    """What kernel_tune is asked for; its documentation says what each of them is."""
+
+    path: str
+    header: str
+    settings: list[core.Setting]
+    data_ports: str
+    limits_path: str
+    manager_path: str
+    nofile: int
+    memlock: str
+
+
+class Tuned(TypedDict):
+    """The module's answer; ``files`` and ``sysctls`` are ours from now on, ``keys`` what became of each setting."""
+
+    changed: bool
+    notes: list[Note]
+    diff: list[Diff]
+    files: list[str]
+    sysctls: dict[str, str]
+    keys: dict[str, core.Judged]
+
+
+class Refused(TypedDict):
+    """The answer where something cannot be had."""
+
+    failed: bool
+    msg: str
+    keys: dict[str, core.Judged]
 
 
 class Tuner:
     """One run."""
 
-    def __init__(self, params: Entry, check: bool, node: core.Node, reload: Any) -> None:
+    def __init__(
+        self, params: Wanted, check: bool, node: core.Node, reload: Callable[[], object]
+    ) -> None:
         self.params = params
         self.check = check
         self.node = node
         self.reload = reload
         self.container = node.is_container()
         self.faults: list[str] = []
-        self.notes: list[Entry] = []
-        self.diff: list[Entry] = []
+        self.notes: list[Note] = []
+        self.diff: list[Diff] = []
         self.changed = False
 
     # -- kernel values
 
-    def look(self) -> list[Entry]:
+    def look(self) -> list[core.Found]:
         """Compare every key with the node."""
         mine = core.parse_conf(self.node.text(self.params["path"]) or "")
         others = core.Others(self.node, self.params["path"])
@@ -43,7 +78,7 @@ class Tuner:
             for setting in self.params["settings"]
         ]
 
-    def apply(self, founds: list[Entry]) -> None:
+    def apply(self, founds: list[core.Found]) -> None:
         """Write what differs; everything goes back when one value was not taken."""
         todo = [found for found in founds if found["status"] == "set"]
         for found in todo:
@@ -54,7 +89,7 @@ class Tuner:
                 if found["before"] is not None and self.node.value(found["key"]) != found["before"]:
                     self.node.write(found["key"], found["before"])
 
-    def judge(self, founds: list[Entry]) -> None:
+    def judge(self, founds: list[core.Found]) -> None:
         """Turn what was seen into errors and warnings."""
         for setting, found in zip(self.params["settings"], founds):
             if found["status"] == "overridden":
@@ -68,7 +103,7 @@ class Tuner:
             if found["rule"] == "ports":
                 self.reserved(found)
 
-    def cannot(self, setting: Entry, found: Entry) -> None:
+    def cannot(self, setting: core.Setting, found: core.Found) -> None:
         """A container that may not set a key is told apart from a host that should be able to."""
         text = "{key} = {target} cannot be set: {detail}, the value seen is {seen}".format(**found)
         if not self.container or setting["must"]:
@@ -80,7 +115,7 @@ class Tuner:
             step = "This is a container: set it on its host, or live with the value."
             self.notes.append({"code": "KT-201", "text": f"{text}. {step}"})
 
-    def reserved(self, found: Entry) -> None:
+    def reserved(self, found: core.Found) -> None:
         """Ports that somebody reserved inside the data range are missing there (bind: EADDRNOTAVAIL)."""
         first, last = [int(port) for port in self.params["data_ports"].split()]
         taken = core.ports_of(found["target"]) & set(range(first, last + 1))
@@ -149,13 +184,12 @@ class Tuner:
         if (before or "") == content:
             return False
         self.changed = True
-        header = {"before_header": path, "after_header": path}
-        self.diff.append(dict(header, before=before or "", after=content))
+        self.diff.append(diff(path, before or "", content))
         if not self.check:
             settle(self.node.at(path), content)
         return True
 
-    def run(self) -> Entry:
+    def run(self) -> Tuned | Refused:
         """Do it all."""
         founds = self.look()
         pam, manager = self.limits()
@@ -163,7 +197,7 @@ class Tuner:
             self.judge(founds)
         else:
             self.apply(founds)
-        keys = {str(found.pop("key")): found for found in [dict(found) for found in founds]}
+        keys = {found["key"]: core.judged(found) for found in founds}
         if self.faults:
             return {"failed": True, "msg": "\n".join(self.faults), "keys": keys}
         moved = [found for found in founds if found["status"] == "set"]
@@ -176,15 +210,17 @@ class Tuner:
         self.file(self.params["limits_path"], pam)
         if self.file(self.params["manager_path"], manager) and not self.check:
             self.reload()
-        return dict(self.answer(founds, pam, manager), keys=keys)
+        return self.answer(founds, pam, manager, keys)
 
-    def stopped(self, founds: list[Entry]) -> bool:
+    def stopped(self, founds: list[core.Found]) -> bool:
         """Say whether looking already shows an error: then nothing is written at all."""
         probe = Tuner(self.params, True, self.node, self.reload)
         probe.judge(founds)
         return bool(probe.faults)
 
-    def answer(self, founds: list[Entry], pam: str, manager: str) -> Entry:
+    def answer(
+        self, founds: list[core.Found], pam: str, manager: str, keys: dict[str, core.Judged]
+    ) -> Tuned:
         """Assemble what the role tells the manifest and the report."""
         paths = ((self.params["path"], "x"), (self.params["limits_path"], pam))
         files = [
@@ -196,6 +232,7 @@ class Tuner:
             "diff": self.diff,
             "files": files,
             "sysctls": {f["key"]: f["target"] for f in founds if f["status"] != "cannot"},
+            "keys": keys,
         }
 
 
@@ -215,7 +252,7 @@ def pam_lines(name: str, soft: object, hard: object) -> list[str]:
     return [f"{who} {kind} {name} {values[kind]}" for who, kind in rows]
 
 
-def overridden(found: Entry, own: str) -> str:
+def overridden(found: core.Found, own: str) -> str:
     """Name the file that undoes our value at the next boot."""
     return (
         "[KT-112] {key} = {target} of {own} would be undone at boot: {detail} and is read later. "
@@ -223,7 +260,7 @@ def overridden(found: Entry, own: str) -> str:
     ).format(own=own, **found)
 
 
-def refused(found: Entry) -> str:
+def refused(found: core.Found) -> str:
     """Name a value that the kernel did not take."""
     return (
         "[KT-110] the kernel did not take {key} = {target}: {detail}, the value seen is {seen!r}. "
@@ -232,15 +269,14 @@ def refused(found: Entry) -> str:
     ).format(**found)
 
 
-def running_diff(moved: list[Entry]) -> Entry:
+def running_diff(moved: list[core.Found]) -> Diff:
     """Show the running values that change."""
     form = "{} = {}\n"
-    return {
-        "before_header": "running kernel",
-        "after_header": "running kernel",
-        "before": "".join(form.format(found["key"], found["before"]) for found in moved),
-        "after": "".join(form.format(found["key"], found["target"]) for found in moved),
-    }
+    return diff(
+        "running kernel",
+        "".join(form.format(found["key"], found["before"]) for found in moved),
+        "".join(form.format(found["key"], found["target"]) for found in moved),
+    )
 
 
 def is_fake(node: core.Node) -> bool:

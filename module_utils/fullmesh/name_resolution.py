@@ -10,22 +10,48 @@ from __future__ import annotations
 import glob
 import os
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from . import hosts_file as text
+from .answer import diff
 from .files import put, read
 from .state import written
 from .state.record import Point
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    Entry = dict[str, Any]
+    from .answer import Diff
 
 HOSTS = "/etc/hosts"
 NSSWITCH = "/etc/nsswitch.conf"
 ROLE = "name_resolution"
 CLOUD = ("/etc/cloud/cloud.cfg", "/etc/cloud/cloud.cfg.d/*.cfg")
+
+
+class Wanted(TypedDict):
+    """What cluster_hosts is asked for: the plan's lines, this node's address in them, its own names."""
+
+    hosts: list[text.Host]
+    address: str
+    own_names: list[str]
+
+
+class Changed(TypedDict):
+    """Whether the file differs."""
+
+    changed: bool
+    diff: Diff
+
+
+class Told(Changed):
+    """``cloud_init``: where it is told to write the file, or ""."""
+
+    cloud_init: str
+
+
+class Asked(Told, total=False):
+    """``names``: what the resolver answers; not in check mode, where it would answer from the old file."""
+
+    names: dict[str, list[str]]
 
 
 class HostsError(Exception):
@@ -65,17 +91,17 @@ def resolve(name: str) -> list[str]:
     return sorted(set(addresses), key=addresses.index)
 
 
-def converge(params: Entry, check: bool) -> Entry:
+def converge(params: Wanted, check: bool) -> Asked:
     """Write what differs, then ask the resolver."""
     refuse_order(read(NSSWITCH))
     hosts = text.with_own(params["hosts"], params["address"], params["own_names"])
     before = read(HOSTS)
     after = text.render(before, hosts)
     changed = before != after
-    result: Entry = {
+    result: Asked = {
         "changed": changed,
         "cloud_init": cloud_init(),
-        "diff": diff(before, after),
+        "diff": diff(HOSTS, before, after),
     }
     if changed and check:
         return result
@@ -91,11 +117,6 @@ def converge(params: Entry, check: bool) -> Entry:
     return result
 
 
-def diff(before: str, after: str) -> dict[str, str]:
-    """The whole file, then and now."""
-    return {"before": before, "after": after, "before_header": HOSTS, "after_header": HOSTS}
-
-
 def original() -> tuple[str, str]:
     """What the undo point has of the file: its kind (empty without a point), and its text."""
     point = Point("", ROLE)
@@ -105,7 +126,7 @@ def original() -> tuple[str, str]:
     return then["kind"], point.blob(then).decode("utf-8", "surrogateescape")
 
 
-def give_back(check: bool) -> Entry:
+def give_back(check: bool) -> Changed:
     """Take out what is ours; where nobody else has changed the file, it is the one of before, byte for byte."""
     kind, then = original()
     before = read(HOSTS)
@@ -120,4 +141,4 @@ def give_back(check: bool) -> Entry:
             os.unlink(HOSTS)
         else:
             put(os.path.realpath(HOSTS), after)
-    return {"changed": changed, "diff": diff(before, after)}
+    return {"changed": changed, "diff": diff(HOSTS, before, after)}

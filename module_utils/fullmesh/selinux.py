@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
+from .answer import diff
 from .files import put, read
 from .state.record import Point
 from .transaction import engine as rollback
@@ -15,9 +16,9 @@ from .transaction import session as way_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
-    Entry = dict[str, Any]
+    from .answer import Diff, Note
+
     Runner = Callable[[list[str]], tuple[int, str]]
 
 CONFIG = "/etc/selinux/config"
@@ -25,6 +26,59 @@ ENFORCE = "/sys/fs/selinux/enforce"
 RELABEL = "/.autorelabel"
 NAME = "selinux_mode"
 NUMBERS = {"enforcing": "1", "permissive": "0"}
+
+
+class Seen(TypedDict):
+    """SELinux on a node.
+
+    Attributes:
+        config: the text of its file; configured: the mode there; type: the policy's name.
+        runtime: ``enforcing``, ``permissive``, "" for off.
+        installed: there is a file or a kernel with SELinux; policy: there is a policy of this type.
+        container: the kernel is another machine's; cmdline: of the kernel.
+    """
+
+    config: str
+    configured: str
+    runtime: str
+    installed: bool
+    container: bool
+    cmdline: list[str]
+    type: str
+    policy: bool
+
+
+class Plan(TypedDict):
+    """What is to be done: the mode for the file and for now ("" where it stays), labels, a reboot; what to say."""
+
+    config: str
+    runtime: str
+    relabel: bool
+    reboot: bool
+    notes: list[Note]
+
+
+class Wanted(TypedDict):
+    """What selinux_state is asked for; its documentation says what each of them is."""
+
+    mode: str
+    state: str
+    staged: bool
+    rollback_seconds: int
+
+
+class Switched(TypedDict):
+    """The module's answer, for the manifest and the report."""
+
+    changed: bool
+    installed: bool
+    runtime: str
+    reboot_required: bool
+    may_reboot: bool
+    armed: bool
+    files: list[str]
+    notes: list[Note]
+    diff: list[Diff]
 
 
 class RefusedError(Exception):
@@ -58,7 +112,7 @@ class Node:
         """Say where a path of the node is for us."""
         return self.root + path
 
-    def observe(self) -> Entry:
+    def observe(self) -> Seen:
         """Look at everything that matters, once."""
         config = read(self.at(CONFIG))
         number = read(self.at(ENFORCE)).strip()
@@ -76,9 +130,9 @@ class Node:
         }
 
 
-def decide(seen: Entry, mode: str, staged: bool = False) -> Entry:
+def decide(seen: Seen, mode: str, staged: bool = False) -> Plan:
     """Work out what to do, as data: config, runtime, relabel, reboot, and what to say."""
-    plan: Entry = {"config": "", "runtime": "", "relabel": False, "reboot": False, "notes": []}
+    plan: Plan = {"config": "", "runtime": "", "relabel": False, "reboot": False, "notes": []}
     if not seen["installed"]:
         if mode == "enforcing":
             text = "this system has no SELinux, so there is nothing to enforce (AppArmor is left as it is)"
@@ -108,7 +162,7 @@ def decide(seen: Entry, mode: str, staged: bool = False) -> Entry:
     return plan
 
 
-def remarks(seen: Entry, mode: str, plan: Entry) -> list[Entry]:
+def remarks(seen: Seen, mode: str, plan: Plan) -> list[Note]:
     """Say what the user has to know."""
     found = []
     if mode != "enforcing":
@@ -129,12 +183,12 @@ def remarks(seen: Entry, mode: str, plan: Entry) -> list[Entry]:
     return found
 
 
-def note(code: str, text: str) -> Entry:
+def note(code: str, text: str) -> Note:
     """Make one warning."""
     return {"code": code, "text": text + "."}
 
 
-def refuse(seen: Entry, mode: str, plan: Entry) -> None:
+def refuse(seen: Seen, mode: str, plan: Plan) -> None:
     """Refuse what would keep the node from booting."""
     if plan["relabel"] and not seen["policy"]:
         raise RefusedError(
@@ -148,14 +202,14 @@ def refuse(seen: Entry, mode: str, plan: Entry) -> None:
 class Switch:
     """One run."""
 
-    def __init__(self, node: Node, params: Entry, check: bool) -> None:
+    def __init__(self, node: Node, params: Wanted, check: bool) -> None:
         self.node = node
         self.params = params
         self.check = check
         self.armed = False
-        self.diff: list[Entry] = []
+        self.diff: list[Diff] = []
 
-    def present(self) -> Entry:
+    def present(self) -> Switched:
         """Set the mode."""
         seen = self.node.observe()
         plan = decide(seen, self.params["mode"], self.params["staged"])
@@ -172,7 +226,7 @@ class Switch:
                 put(self.node.at(RELABEL), "-F\n")
         return self.answer(seen, plan, bool(plan["config"] or plan["runtime"] or relabel))
 
-    def remember(self, seen: Entry) -> None:
+    def remember(self, seen: Seen) -> None:
         """Keep the runtime mode of before, also that there was none."""
         self.node.point.settle()
         record = self.node.point.load()
@@ -218,7 +272,7 @@ class Switch:
                 "Is the boolean secure_mode_policyload on?".format(mode, error or "no error", seen)
             )
 
-    def confirmed(self) -> Entry:
+    def confirmed(self) -> Switched:
         """Disarm the rollback over a connection that came in under the new mode."""
         words = way_in.session(os.environ, os.getppid())
         if not self.check and rollback.proves_nothing(NAME, words):
@@ -232,7 +286,7 @@ class Switch:
         seen = self.node.observe()
         return self.answer(seen, decide(seen, "keep"), word == "disarmed")
 
-    def restored(self) -> Entry:
+    def restored(self) -> Switched:
         """Set the runtime mode of before."""
         if not self.check:
             self.node.point.settle()
@@ -243,22 +297,21 @@ class Switch:
             self.show("SELinux now", seen["runtime"], before)
             if not self.check:
                 self.enforce(before)
-        notes = []
+        notes: list[Note] = []
         if not before and seen["runtime"] and seen["configured"] == "disabled":
             text = (
                 "SELinux was off before and is so again with the next boot. Reboot when no job runs"
             )
             notes.append(note("SE-204", text))
-        return dict(self.answer(seen, decide(seen, "keep"), moved), notes=notes)
+        return {**self.answer(seen, decide(seen, "keep"), moved), "notes": notes}
 
     def show(self, name: str, before: str, after: str) -> None:
         """Keep one diff."""
         if before != after:
             end = "" if before.endswith("\n") else "\n"
-            entry = {"before": before + end, "after": after + end}
-            self.diff.append(dict(entry, before_header=name, after_header=name))
+            self.diff.append(diff(name, before + end, after + end))
 
-    def answer(self, seen: Entry, plan: Entry, changed: bool) -> Entry:
+    def answer(self, seen: Seen, plan: Plan, changed: bool) -> Switched:
         """Assemble what the role tells the manifest and the report."""
         return {
             "changed": changed,

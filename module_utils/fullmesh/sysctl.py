@@ -7,14 +7,9 @@ from __future__ import annotations
 import errno
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import Literal, TypedDict
 
 from .schema.ports import PortRange, parse_span, parse_spans
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    Entry = dict[str, Any]
 
 # sysctl.d(5): a file of the same name in an earlier directory hides the others; then sorted by name.
 DIRECTORIES = (
@@ -27,6 +22,59 @@ DIRECTORIES = (
 # sysctl(8) --system reads it last; systemd reads it through 99-sysctl.conf where a distribution links that.
 LAST_FILE = "/etc/sysctl.conf"
 ASKED = "# asked for: "
+
+
+Rule = Literal["exact", "floor", "ports"]
+
+
+class Setting(TypedDict):
+    """A kernel setting that is asked for.
+
+    Attributes:
+        key: dotted; value: as the kernel takes it.
+        rule: exactly this, at least this, or these ports beside what others reserved.
+        reason: for the file; must: a container that cannot have it is refused as well.
+        if_present: a kernel without the key is fine.
+    """
+
+    key: str
+    value: str
+    rule: Rule
+    reason: str
+    must: bool
+    if_present: bool
+
+
+class Line(TypedDict):
+    """A line of a sysctl.d file; ``asked``: what it was made from, where the file is ours."""
+
+    value: str
+    asked: str | None
+
+
+class Judged(TypedDict):
+    """A setting on this node.
+
+    Attributes:
+        before: the running value, None where there is no such key; seen: as it was read back.
+        asked: what is asked for; target: what it comes to with what others want.
+        status: ``already``, ``kept`` (others want more), ``set``, ``cannot``, ``overridden``, ``refused``, ``clamped``;
+            detail: why.
+    """
+
+    before: str | None
+    target: str
+    seen: str | None
+    detail: str
+    rule: Rule
+    asked: str
+    status: str
+
+
+class Found(Judged):
+    """With its key."""
+
+    key: str
 
 
 def slashed(key: str) -> str:
@@ -64,9 +112,9 @@ def larger(values: list[str]) -> str:
     return " ".join(str(max(column)) for column in zip(*rows))
 
 
-def parse_conf(text: str) -> dict[str, Entry]:
+def parse_conf(text: str) -> dict[str, Line]:
     """Read a sysctl.d file: path -> value, and what had been asked for where the file is ours."""
-    found: dict[str, Entry] = {}
+    found: dict[str, Line] = {}
     asked = None
     for raw in text.splitlines():
         line = raw.strip()
@@ -146,8 +194,8 @@ class Others:
     """What files other than ours set at boot."""
 
     def __init__(self, node: Node, own: str) -> None:
-        self.before: list[tuple[str, dict[str, Entry]]] = []
-        self.after: list[tuple[str, dict[str, Entry]]] = []
+        self.before: list[tuple[str, dict[str, Line]]] = []
+        self.after: list[tuple[str, dict[str, Line]]] = []
         for path in node.conf_files():
             late = path == LAST_FILE or os.path.basename(path) > os.path.basename(own)
             if path != own:
@@ -158,18 +206,18 @@ class Others:
         """Return every value that another file gives to a key."""
         path = slashed(key)
         sides = self.before + self.after
-        return [str(found[path]["value"]) for _, found in sides if path in found]
+        return [found[path]["value"] for _, found in sides if path in found]
 
     def override(self, key: str) -> tuple[str, str]:
         """Return the file that has the last word after ours, and its value; empty when nobody has."""
         path = slashed(key)
         for name, found in reversed(self.after):
             if path in found:
-                return name, str(found[path]["value"])
+                return name, found[path]["value"]
         return "", ""
 
 
-def satisfied(rule: str, target: str, seen: str | None) -> bool:
+def satisfied(rule: Rule, target: str, seen: str | None) -> bool:
     """Say whether a value that was read back does what was asked."""
     if seen is None:
         return False
@@ -183,7 +231,7 @@ def satisfied(rule: str, target: str, seen: str | None) -> bool:
         return False
 
 
-def target_of(setting: Entry, running: str | None, mine: Entry | None, others: list[str]) -> str:
+def target_of(setting: Setting, running: str | None, mine: Line | None, others: list[str]) -> str:
     """Work out the value to set: never below what the node's admin chose, never without others' ports.
 
     A running value that is exactly what we wrote, for exactly what was asked then, is ours to change.
@@ -207,7 +255,7 @@ def valid_ports(text: str) -> bool:
     return all(parse_span(part) for part in text.split(",") if part.strip())
 
 
-def usable(rule: str, texts: list[str]) -> list[str]:
+def usable(rule: Rule, texts: list[str]) -> list[str]:
     """Drop other files' values that the kernel would not take either."""
     if rule == "ports":
         return [text for text in texts if valid_ports(text)]
@@ -216,14 +264,22 @@ def usable(rule: str, texts: list[str]) -> list[str]:
     return texts
 
 
-def look(node: Node, setting: Entry, mine: Entry | None, others: Others) -> Entry:
+def look(node: Node, setting: Setting, mine: Line | None, others: Others) -> Found:
     """Compare one setting with the node; nothing is written."""
-    key = str(setting["key"])
+    key = setting["key"]
     running = node.value(key)
     values = usable(setting["rule"], others.values(key))
     target = target_of(setting, running, mine, values)
-    found = {"key": key, "before": running, "target": target, "seen": running, "detail": ""}
-    found["rule"], found["asked"] = setting["rule"], normal(setting["value"])
+    found: Found = {
+        "key": key,
+        "before": running,
+        "target": target,
+        "seen": running,
+        "detail": "",
+        "rule": setting["rule"],
+        "asked": normal(setting["value"]),
+        "status": "",
+    }
     name, last = others.override(key)
     blocked = node.why_not(key)
     if name and not satisfied(setting["rule"], target, last):
@@ -237,7 +293,20 @@ def look(node: Node, setting: Entry, mine: Entry | None, others: Others) -> Entr
     return found
 
 
-def apply(node: Node, found: Entry) -> None:
+def judged(found: Found) -> Judged:
+    """Return what became of a setting, without its key."""
+    return {
+        "before": found["before"],
+        "target": found["target"],
+        "seen": found["seen"],
+        "detail": found["detail"],
+        "rule": found["rule"],
+        "asked": found["asked"],
+        "status": found["status"],
+    }
+
+
+def apply(node: Node, found: Found) -> None:
     """Write one value and read it back; the answer replaces the guess in *found*."""
     error = node.write(found["key"], found["target"])
     found["seen"] = node.value(found["key"])
@@ -252,11 +321,11 @@ def apply(node: Node, found: Entry) -> None:
         )
 
 
-def render(header: str, settings: list[Entry], founds: list[Entry]) -> str:
+def render(header: str, settings: list[Setting], founds: list[Found]) -> str:
     """Print the drop-in: every line with its reason; a value that cannot be set here stays a comment."""
     blocks = [header]
     for setting, found in zip(settings, founds):
-        lines = ["# " + line for line in str(setting["reason"]).splitlines()]
+        lines = ["# " + line for line in setting["reason"].splitlines()]
         lines.append(ASKED + found["asked"])
         line = "{} = {}".format(found["key"], found["target"])
         if found["status"] == "cannot":

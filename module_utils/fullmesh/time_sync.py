@@ -5,22 +5,53 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from . import chrony as text
+from .answer import diff
 from .files import look, read, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
-    Entry = dict[str, Any]
+    from .answer import Diff
+
     Runner = Callable[[list[str]], tuple[int, str, str]]
 
 POLL_SECONDS = 0.5
 AGAIN_SECONDS = (
     10  # iburst gives up after 8 requests in 16 s: ask again for a leader that started later
 )
+
+
+class Wanted(TypedDict):
+    """What chrony_sync is asked for; its documentation says what each of them is."""
+
+    config: str
+    drop_ins: list[str]
+    lines: list[str]
+    only: bool
+    unit: str
+    unit_drop_in: str
+    displaced: list[str]
+    expected: list[str]
+    wait_seconds: int
+
+
+class ReadBack(TypedDict, total=False):
+    """What chrony follows, once it does; ``clock_is_set``: it was started without -x."""
+
+    tracking: text.Tracking
+    sources: list[text.Source]
+    clock_is_set: bool
+
+
+class Synced(ReadBack):
+    """The module's answer; ``files``: those that carry something of ours."""
+
+    changed: bool
+    files: list[str]
+    diff: list[Diff]
 
 
 class SyncError(Exception):
@@ -30,11 +61,11 @@ class SyncError(Exception):
 class Sync:
     """One call of the module."""
 
-    def __init__(self, run: Runner, params: Entry, check: bool) -> None:
+    def __init__(self, run: Runner, params: Wanted, check: bool) -> None:
         self.run = run
         self.params = params
         self.check = check
-        self.unit: str = params["unit"]
+        self.unit = params["unit"]
 
     def units(self) -> dict[str, dict[str, str]]:
         """All units' properties, one call."""
@@ -66,9 +97,9 @@ class Sync:
         elif not files[drop_in]:
             command = text.start_command(self.run(["systemctl", "cat", "--no-pager", self.unit])[1])
             files[drop_in] = text.unit_drop_in(command) if command else ""
-        return dict(files)
+        return files
 
-    def converge(self) -> Entry:
+    def converge(self) -> Synced:
         """Write, start, read back."""
         units = self.units()
         own = units.get(self.unit, {})
@@ -82,13 +113,10 @@ class Sync:
             "enabled",
             "alias",
         )
-        result: Entry = {
+        result: Synced = {
             "changed": bool(paths or old_displaced or not running),
             "files": sorted(path for path in wanted if self.ours(path, wanted[path])),
-            "diff": [
-                {"before": old[p], "after": wanted[p], "before_header": p, "after_header": p}
-                for p in paths
-            ],
+            "diff": [diff(path, old[path], wanted[path]) for path in paths],
         }
         if not running:
             result["diff"].append(self.unit_diff(own))
@@ -96,8 +124,7 @@ class Sync:
             self.apply(old_displaced, {path: wanted[path] for path in paths}, running)
         elif result["changed"]:
             return result
-        result.update(self.read_back())
-        return result
+        return {**self.read_back(), **result}
 
     def ours(self, path: str, content: str) -> bool:
         """Whether a file carries something of ours; the main configuration may be all the distribution's."""
@@ -106,12 +133,11 @@ class Sync:
             path != self.params["config"] or any(mark in content for mark in marks)
         )
 
-    def unit_diff(self, unit: dict[str, str]) -> Entry:
+    def unit_diff(self, unit: dict[str, str]) -> Diff:
         """Show the unit's state, also where chrony has yet to be installed."""
         keys = ("LoadState", "ActiveState", "UnitFileState")
         before = " ".join(unit.get(key, "") for key in keys).strip()
-        head = {"before_header": self.unit, "after_header": self.unit}
-        return dict(head, before=before + "\n", after="loaded active enabled\n")
+        return diff(self.unit, before + "\n", "loaded active enabled\n")
 
     def in_the_way(self, unit: dict[str, str]) -> bool:
         """Whether another time service runs or would at the next boot."""
@@ -140,7 +166,7 @@ class Sync:
                 )
             )
 
-    def read_back(self) -> Entry:
+    def read_back(self) -> ReadBack:
         """Wait until the clock follows a source."""
         start = asked = time.monotonic()
         while True:

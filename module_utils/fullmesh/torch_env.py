@@ -12,14 +12,17 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypedDict
 
+from .answer import diff
 from .files import sha256
+from .schema.torch import VenvSeen
 
 if TYPE_CHECKING:
     from typing import Any
 
-    Entry = dict[str, Any]
+    from .answer import Diff
+    from .schema.torch import PythonSeen, TorchVersions
 
 SCHEMA = "1"
 OWN_PIP = re.compile(r"^pip==", re.MULTILINE)
@@ -57,6 +60,31 @@ sys.stdout.write("\n" + json.dumps(said) + "\n")
 """
 
 
+class Wanted(TypedDict):
+    """What torch_venv is asked for; its documentation says what each of them is."""
+
+    state: str
+    path: str
+    store: str
+    wheels: str
+    python: str
+    lock: str
+    requirements: str
+    torch_version: str
+    accelerator: str
+    bundle: str
+    expected: dict[str, str]
+    keep_wheels: bool
+    seconds: int
+
+
+class Marker(TypedDict):
+    """What a finished build writes last."""
+
+    digest: str
+    versions: TorchVersions
+
+
 class VenvError(Exception):
     """A coded sentence for the user."""
 
@@ -86,7 +114,7 @@ def run(argv: list[str], seconds: int) -> tuple[int, str]:
     return done.returncode, done.stdout.decode("utf-8", "replace")
 
 
-def last_json(text: str) -> Entry:
+def last_json(text: str) -> dict[str, Any]:
     """The last line that is a JSON object; libraries print warnings before it."""
     for line in reversed(text.splitlines()):
         if line.startswith("{"):
@@ -96,7 +124,7 @@ def last_json(text: str) -> Entry:
     raise ValueError("no answer")
 
 
-def look_at_python(path: str, own_pip: bool) -> Entry:
+def look_at_python(path: str, own_pip: bool) -> PythonSeen:
     """Ask the interpreter what it is and whether it can make environments.
 
     ensurepip is needed only by a lock without pip: Debian and Ubuntu keep it in a package of its own.
@@ -114,15 +142,19 @@ def look_at_python(path: str, own_pip: bool) -> Entry:
             "Set torch_runtime_python to a Python that the lock has wheels for, or torch_runtime_packages.",
         }
     fault = ""
-    missing = [name for name in said.pop("missing") if not (own_pip and name == "ensurepip")]
+    missing = [name for name in said["missing"] if not (own_pip and name == "ensurepip")]
     if missing:
         fault = (
             f"[TR-104] {path} cannot make virtual environments: it has no {' and no '.join(missing)}. "
             "Name the package that brings it in torch_runtime_packages, like python3.12-venv, "
             "or put pip into the lock."
         )
-        said["python"] = ""
-    return dict(said, fault=fault)
+    return {
+        "python": "" if fault else said["python"],
+        "machine": said["machine"],
+        "glibc": said["glibc"],
+        "fault": fault,
+    }
 
 
 def free_bytes(path: str) -> int:
@@ -133,18 +165,20 @@ def free_bytes(path: str) -> int:
     return room.f_bavail * room.f_frsize
 
 
-def read_marker(folder: str) -> Entry:
-    """What a finished build wrote last; nothing when it never finished."""
+def read_marker(folder: str) -> Marker | None:
+    """What a finished build wrote last; None when it never finished."""
     try:
         with open(os.path.join(folder, MARKER)) as stream:
             found = json.load(stream)
     except (OSError, ValueError):
-        return {}
+        return None
     usable = os.access(os.path.join(folder, "bin", "python"), os.X_OK)
-    return dict(found) if usable and isinstance(found, dict) else {}
+    if not usable or not isinstance(found, dict):
+        return None
+    return {"digest": found.get("digest", ""), "versions": found.get("versions", {})}
 
 
-def link_target(params: Entry) -> str:
+def link_target(params: Wanted) -> str:
     """Where the link points; refuses what is not ours."""
     path = params["path"]
     if not os.path.lexists(path):
@@ -158,29 +192,28 @@ def link_target(params: Entry) -> str:
     return target
 
 
-def observe(params: Entry) -> Entry:
+def observe(params: Wanted) -> VenvSeen:
     """Everything the controller needs to know, in one answer."""
     seen = look_at_python(params["python"], bool(OWN_PIP.search(params["requirements"])))
     parts = [SCHEMA, params["requirements"], params["python"], seen["python"], seen["machine"]]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     folder = os.path.join(params["store"], digest)
-    marker = read_marker(folder) if seen["python"] else {}
-    seen.update(
-        {
-            "digest": digest,
-            "folder": folder,
-            "needed": not marker,
-            "linked": bool(marker) and link_target(params) == folder,
-            "current": link_target(params),
-            "versions": marker.get("versions", {}),
-            "store": params["store"],
-            "lock": params["lock"],
-            "free_bytes": free_bytes(params["store"]),
-            "have": [] if marker else kept(params["wheels"]),
-            "bundles": {} if marker else bundles(params["wheels"]),
-        }
-    )
-    return seen
+    marker = read_marker(folder) if seen["python"] else None
+    current = link_target(params)
+    return {
+        **seen,
+        "digest": digest,
+        "folder": folder,
+        "needed": not marker,
+        "linked": bool(marker) and current == folder,
+        "current": current,
+        "versions": marker["versions"] if marker else {},
+        "store": params["store"],
+        "lock": params["lock"],
+        "free_bytes": free_bytes(params["store"]),
+        "have": [] if marker else kept(params["wheels"]),
+        "bundles": {} if marker else bundles(params["wheels"]),
+    }
 
 
 def kept(folder: str) -> list[str]:
@@ -199,7 +232,7 @@ def bundles(folder: str) -> dict[str, int]:
     return {name: os.path.getsize(os.path.join(folder, name)) for name in names}
 
 
-def unpack(params: Entry) -> None:
+def unpack(params: Wanted) -> None:
     """Take the wheels out of the bundle and prove each one."""
     folder = params["wheels"]
     os.makedirs(folder, exist_ok=True)
@@ -222,7 +255,7 @@ def unpack(params: Entry) -> None:
             )
 
 
-def install(params: Entry, folder: str) -> None:
+def install(params: Wanted, folder: str) -> None:
     """Make the environment at its final place (its scripts hold that path) and fill it offline.
 
     --no-compile: byte-compiling every module of torch costs more time than the installation itself,
@@ -265,7 +298,7 @@ def tail(text: str) -> str:
     )
 
 
-def prove(folder: str, wanted: str, seconds: int) -> Entry:
+def prove(folder: str, wanted: str, seconds: int) -> TorchVersions:
     """Import torch in the new environment and compare what it says with what was asked for."""
     rc, text = run([os.path.join(folder, "bin", "python"), "-I", "-c", PROBE], seconds)
     try:
@@ -279,12 +312,20 @@ def prove(folder: str, wanted: str, seconds: int) -> Entry:
         raise VenvError(
             f"[TR-109] the environment has torch {said['torch']}, asked for was {wanted}. Nothing was switched."
         )
-    return said
+    return {
+        "torch": said["torch"],
+        "python": said["python"],
+        "cuda": said["cuda"],
+        "rocm": said["rocm"],
+        "gloo": said["gloo"],
+        "nccl": said["nccl"],
+        "nccl_library": said["nccl_library"],
+    }
 
 
-def prove_accelerator(said: Entry, wanted: str) -> None:
+def prove_accelerator(said: TorchVersions, wanted: str) -> None:
     """A wrong index brings a torch that imports and then finds no GPU: in every rank, at the first job."""
-    kind = "rocm" if wanted.startswith("rocm") else "cuda"
+    kind: Literal["rocm", "cuda"] = "rocm" if wanted.startswith("rocm") else "cuda"
     if not wanted.startswith(("cuda", "cu1", "rocm")):
         return  # cpu: every build of torch computes on a CPU
     number = wanted[len(kind) :] if wanted.startswith(kind) else f"{wanted[2:-1]}.{wanted[-1]}"
@@ -296,7 +337,7 @@ def prove_accelerator(said: Entry, wanted: str) -> None:
         )
 
 
-def build(params: Entry, seen: Entry) -> Entry:
+def build(params: Wanted, seen: VenvSeen) -> TorchVersions:
     """Build at the final place, without anything pointing there until the marker is written."""
     folder = seen["folder"]
     shutil.rmtree(folder, ignore_errors=True)
@@ -306,7 +347,7 @@ def build(params: Entry, seen: Entry) -> Entry:
         install(params, folder)
         versions = prove(folder, params["torch_version"], params["seconds"])
         prove_accelerator(versions, params["accelerator"])
-        marker = {"digest": seen["digest"], "versions": versions}
+        marker: Marker = {"digest": seen["digest"], "versions": versions}
         with open(os.path.join(folder, MARKER), "w") as stream:
             json.dump(marker, stream, indent=1, sort_keys=True)
             stream.flush()
@@ -318,7 +359,7 @@ def build(params: Entry, seen: Entry) -> Entry:
     return versions
 
 
-def switch(params: Entry, seen: Entry) -> None:
+def switch(params: Wanted, seen: VenvSeen) -> None:
     """Point the link to the new environment in one step; keep the one before for running jobs."""
     aside = tempfile.mktemp(prefix=".venv-", dir=os.path.dirname(params["path"]))  # noqa: S306 (a link cannot be made over an existing name)
     os.symlink(seen["folder"], aside)
@@ -329,7 +370,7 @@ def switch(params: Entry, seen: Entry) -> None:
             shutil.rmtree(os.path.join(params["store"], name), ignore_errors=True)
 
 
-def clear_wheels(params: Entry) -> None:
+def clear_wheels(params: Wanted) -> None:
     """Remove the bundle, and the wheels unless they are to be kept."""
     if os.path.isdir(params["wheels"]):
         for name in os.listdir(params["wheels"]):
@@ -339,7 +380,14 @@ def clear_wheels(params: Entry) -> None:
         shutil.rmtree(params["wheels"], ignore_errors=True)
 
 
-def apply(params: Entry, check: bool) -> Entry:
+class Built(VenvSeen):
+    """What stands after it, and whether that is new."""
+
+    changed: bool
+    diff: Diff
+
+
+def apply(params: Wanted, check: bool) -> Built:
     """Build what is missing and switch to it."""
     seen = observe(params)
     if seen["fault"] and not check:
@@ -351,13 +399,5 @@ def apply(params: Entry, check: bool) -> Entry:
         switch(params, seen)
         clear_wheels(params)
     pair = (seen["current"], seen["folder"] if changed else seen["current"])
-    return dict(
-        seen,
-        changed=changed,
-        diff={
-            "before": pair[0] + "\n" if pair[0] else "",
-            "after": pair[1] + "\n" if pair[1] else "",
-            "before_header": params["path"],
-            "after_header": params["path"],
-        },
-    )
+    before, after = (target + "\n" if target else "" for target in pair)
+    return {**seen, "changed": changed, "diff": diff(params["path"], before, after)}

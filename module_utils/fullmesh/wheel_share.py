@@ -22,9 +22,9 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import BinaryIO
 
-    Entry = dict[str, Any]
+    from .schema.torch import Fetched, Pieces, Source
 
 CONTROL = "share.json"
 LINE = 4096
@@ -44,10 +44,10 @@ class ShareError(Exception):
 class Store:
     """The file on this node, whole or in the making, and which of its pieces are proved."""
 
-    def __init__(self, path: str, manifest: Entry) -> None:
+    def __init__(self, path: str, manifest: Pieces) -> None:
         self.path, self.part, self.marks = path, path + ".part", path + ".marks"
-        self.size, self.piece = int(manifest["size"]), int(manifest["piece"])
-        self.hashes = list(manifest["pieces"])
+        self.size, self.piece = manifest["size"], manifest["piece"]
+        self.hashes = manifest["pieces"]
 
     def length(self, number: int) -> int:
         """Bytes of a piece; the last one is shorter."""
@@ -121,7 +121,7 @@ def proof(secret: str, nonce: str, name: str) -> str:
     return hmac.new(secret.encode(), f"{nonce}\0{name}".encode(), hashlib.sha256).hexdigest()
 
 
-def read_line(stream: Any) -> str:
+def read_line(stream: BinaryIO) -> str:
     """One line of the other side, never a long one."""
     line = stream.readline(LINE)
     if not line.endswith(b"\n"):
@@ -263,7 +263,7 @@ class Peer:
         self.sock.close()
 
 
-def draw(store: Store, peer: Peer, report: Entry, end: float) -> None:
+def draw(store: Store, peer: Peer, report: Fetched, end: float) -> None:
     """Take what this peer has until all is here; ShareError when it has had nothing new for too long."""
     mine, last = bytearray(store.have()), time.monotonic()
     theirs = peer.have(0)
@@ -286,13 +286,20 @@ def draw(store: Store, peer: Peer, report: Entry, end: float) -> None:
             theirs = peer.have(sum(theirs) if len(wanted) <= BATCH else 0)
 
 
-def fetch(store: Store, sources: list[Entry], secret: str, seconds: float) -> Entry:
+def fetch(store: Store, sources: list[Source], secret: str, seconds: float) -> Fetched:
     """Ask the nodes above, nearest first, and go on with the next one where one fails.
 
     A round over all of them that brings nothing ends it: then the controller has to help.
     """
     end = time.monotonic() + seconds
-    report: Entry = {"bytes": 0, "damaged": 0, "from": [], "reasons": {}}
+    report: Fetched = {
+        "changed": False,
+        "complete": False,
+        "bytes": 0,
+        "damaged": 0,
+        "from": [],
+        "reasons": {},
+    }
     while not all(store.have()) and time.monotonic() < end:
         before = sum(store.have())
         for source in sources:
@@ -311,6 +318,7 @@ def fetch(store: Store, sources: list[Entry], secret: str, seconds: float) -> En
                 report["from"].append(source["name"])
         if sum(store.have()) == before:
             break
+    report["changed"] = report["bytes"] > 0
     report["complete"] = all(store.have())
     if report["complete"]:
         store.finish()

@@ -15,39 +15,53 @@ import tarfile
 import tempfile
 import time
 import zipfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from .files import sha256
 from .schema import wheel_locks
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import IO
 
-    Entry = dict[str, Any]
+    from .schema.torch import Pieces, Wheels
 
 # Small enough that a node passes on the first piece early, large enough that asking for it costs nothing.
 PIECE = 4 << 20
+
+
+class Wanted(TypedDict):
+    """What wheelhouse is asked for; its documentation says what each of them is."""
+
+    requirements: str
+    key: str
+    python: str
+    platforms: list[str]
+    cache: str
+    index: str
+    wheels: str
+    have: list[str]
+    seconds: int
 
 
 class DownloadError(Exception):
     """A coded sentence for the user."""
 
 
-def command(params: Entry, dest: str, index: str) -> list[str]:
+def command(params: Wanted, dest: str, index: str) -> list[str]:
     """pip's command line for the nodes' Python, whatever runs here."""
     line = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-deps"]
     line += ["--require-hashes", "--only-binary", ":all:", "--dest", dest]
     line += ["--implementation", "cp", "--python-version", params["python"]]
     for name in params["platforms"]:
         line += ["--platform", name]
-    if params.get("wheels"):
+    if params["wheels"]:
         line += ["--isolated", "--no-index", "--find-links", params["wheels"]]
     elif index:
         line += ["--extra-index-url", index]
     return [*line, "--requirement", params["requirements"]]
 
 
-def for_nodes(params: Entry, folder: str) -> Entry:
+def for_nodes(params: Wanted, folder: str) -> Wanted:
     """The parameters with the lock's lines for the nodes' Python and machine alone, where it has some for others."""
     with open(params["requirements"], encoding="utf-8") as stream:
         text = stream.read()
@@ -57,10 +71,10 @@ def for_nodes(params: Entry, folder: str) -> Entry:
     path = os.path.join(folder, "requirements.txt")
     with open(path, "w", encoding="utf-8") as out:
         out.write("\n".join(wheel_locks.for_target(text, params["python"], machine)) + "\n")
-    return dict(params, requirements=path)
+    return {**params, "requirements": path}
 
 
-def download(params: Entry, dest: str) -> None:
+def download(params: Wanted, dest: str) -> None:
     """Run pip with its own settings, then with the index too; its last words explain a failure.
 
     A site's mirror or a directory of wheels (pip config) may have everything: then nobody outside is asked.
@@ -68,7 +82,7 @@ def download(params: Entry, dest: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         wanted = for_nodes(params, folder)
         words = attempt(wanted, dest, "")
-        if words and params["index"] and not params.get("wheels"):
+        if words and params["index"] and not params["wheels"]:
             words = attempt(wanted, dest, params["index"])
     if words:
         raise DownloadError(
@@ -79,14 +93,14 @@ def download(params: Entry, dest: str) -> None:
         )
 
 
-def attempt(params: Entry, dest: str, index: str) -> list[str]:
+def attempt(params: Wanted, dest: str, index: str) -> list[str]:
     """One run of pip: what it said when it failed, [] when all is there.
 
     The lock names every version with its hash: a constraint of this machine could only stop it. Its pip.conf may
     name the only index that answers, so it is read, except where the wheels are already here.
     """
     own = {"PIP_CONSTRAINT": os.devnull}
-    if params.get("wheels"):
+    if params["wheels"]:
         own["PIP_CONFIG_FILE"] = os.devnull
     try:
         done = subprocess.run(
@@ -119,7 +133,7 @@ def recorded(record: str, wheels: str) -> dict[str, str] | None:
     return None
 
 
-def fetch(params: Entry, record: str, wheels: str) -> dict[str, str]:
+def fetch(params: Wanted, record: str, wheels: str) -> dict[str, str]:
     """Download aside, then move into the cache: an interrupted run leaves no half file there."""
     aside = tempfile.mkdtemp(prefix=".new-", dir=params["cache"])
     try:
@@ -154,13 +168,13 @@ def pack(files: dict[str, str], wheels: str, bundle: str) -> None:
             os.unlink(aside)
 
 
-def set_name(params: Entry) -> str:
+def set_name(params: Wanted) -> str:
     """Name a download by all that decides it."""
     parts = [sha256(params["requirements"]), params["python"], *params["platforms"]]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def bundle_of(files: dict[str, str], params: Entry, wheels: str) -> str:
+def bundle_of(files: dict[str, str], params: Wanted, wheels: str) -> str:
     """The path of the tar with what the nodes lack, made when it is not there."""
     missing = {name: digest for name, digest in files.items() if digest not in params["have"]}
     if not missing:
@@ -176,7 +190,7 @@ def bundle_of(files: dict[str, str], params: Entry, wheels: str) -> str:
     return path
 
 
-def manifest_of(bundle: str) -> Entry:
+def manifest_of(bundle: str) -> Pieces:
     """What nodes need to prove every piece of the bundle by itself, before they pass it on."""
     if not bundle:
         return {}
@@ -187,7 +201,7 @@ def manifest_of(bundle: str) -> Entry:
     return {"size": os.path.getsize(bundle), "piece": PIECE, "pieces": pieces}
 
 
-def provide(params: Entry) -> Entry:
+def provide(params: Wanted) -> Wheels:
     """Have the wheels and their bundle in the cache."""
     wheels = os.path.join(params["cache"], "files")
     os.makedirs(wheels, exist_ok=True)
@@ -210,21 +224,22 @@ def provide(params: Entry) -> Entry:
     }
 
 
-def foresee(params: Entry) -> Entry:
+def foresee(params: Wanted) -> Wheels:
     """For check mode: whether something would be downloaded; there may be no wheels to speak of."""
     record = os.path.join(params["cache"], set_name(params) + ".json")
     files = recorded(record, os.path.join(params["cache"], "files"))
-    nothing: Entry = {
+    return {
+        "changed": files is None,
+        "key": params["key"],
+        "wheels": files or {},
         "bundle": "",
         "bundle_bytes": 0,
         "manifest": {},
         "installed_bytes": 0,
-        "wheels": files or {},
     }
-    return dict(nothing, changed=files is None, key=params["key"])
 
 
-def wait_for(lock: Any, seconds: int) -> None:
+def wait_for(lock: IO[str], seconds: int) -> None:
     """Take the cache's lock; another run that downloads is waited for, not for ever."""
     deadline = time.monotonic() + seconds
     while True:

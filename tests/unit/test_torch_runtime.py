@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import itertools
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from torch_samples import seen, wheels
 
 from fullmesh.filters import torch_runtime as filters
 from fullmesh.observed.wheel_locks import for_target
@@ -87,11 +87,6 @@ def test_platform_names_run_on_that_glibc_and_no_older_one() -> None:
     assert "manylinux2010_aarch64" not in arm
 
 
-def seen(**values: Any) -> dict[str, Any]:
-    known = {"needed": True, "python": "3.11", "glibc": [2, 34], "machine": "x86_64", "have": []}
-    return known | values
-
-
 def test_a_cluster_downloads_each_thing_once() -> None:
     nodes = [("lock", seen(have=["a", "b"])), ("lock", seen(glibc=[2, 39], have=["b"]))]
     (target,) = core.targets(nodes)
@@ -110,14 +105,14 @@ def test_what_differs_is_a_target_of_its_own() -> None:
         ("lock", seen(python="", fault="[TR-103] …")),
     ]
     assert len(core.targets(nodes)) == 4
-    keys = {core.target_key(lock, node) for lock, node in nodes[:4]}
+    keys = {core.target_key(lock, node["python"], node["machine"]) for lock, node in nodes[:4]}
     assert len(keys) == 4
 
 
 @given(st.integers(0, 1 << 40), st.integers(0, 1 << 34), st.integers(0, 1 << 36))
 def test_room_is_refused_exactly_when_it_is_short(free: int, bundle: int, unpacked: int) -> None:
-    wheels = {"bundle_bytes": bundle, "installed_bytes": unpacked}
-    found = core.space_faults("el1", {"free_bytes": free, "store": "/opt"}, wheels)
+    needed = wheels(bundle_bytes=bundle, installed_bytes=unpacked)
+    found = core.space_faults("el1", seen(free_bytes=free), needed)
     assert bool(found) == (free < 2 * bundle + unpacked)
     assert all(fault.code == "TR-105" and "el1" in fault.text for fault in found)
 

@@ -215,6 +215,7 @@ def download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "platforms": ["manylinux_2_28_x86_64"],
         "cache": str(tmp_path / "cache"),
         "index": "",
+        "wheels": "",
         "have": [],
         "seconds": 60,
     }

@@ -23,6 +23,7 @@ from ansible.module_utils.fullmesh import torch_env as torch_venv
 from ansible.module_utils.fullmesh import wheelhouse
 from hypothesis import given
 from hypothesis import strategies as st
+from torch_samples import seen, wheels
 
 from fullmesh.roles import torch_runtime as core
 
@@ -246,25 +247,25 @@ def test_every_way_leads_to_the_first_and_nobody_is_asked_by_many(count: int) ->
     assert core.sources(0, count) == []
 
 
-def download(bundle: str = "/c/1.tar", size: int = 9) -> dict[str, Any]:
-    return {"bundle": bundle, "bundle_bytes": size}
-
-
 def test_who_shares_with_whom() -> None:
     plan = {"nodes": {name: {"node_rank": rank} for rank, name in enumerate("abcd")}}
-    bare: dict[str, Any] = {"bundles": {}}
-    nodes = {name: (bare, download()) for name in "dcba"}
+    bare = seen()
+    nodes = {name: (bare, wheels()) for name in "dcba"}
     assert [core.handover(nodes, plan)[n]["sources"] for n in "abc"] == [
         [],
         ["a", "c"],
         ["a", "b", "d"],
     ]
     # a node that an interrupted run left with the whole bundle goes first, one with a half bundle does not
-    nodes["c"] = ({"bundles": {"1.tar": 9}}, download())
-    nodes["b"] = ({"bundles": {"1.tar": 8}}, download())
+    nodes["c"] = (seen(bundles={"1.tar": 9}), wheels())
+    nodes["b"] = (seen(bundles={"1.tar": 8}), wheels())
     assert core.handover(nodes, plan)["c"] == {"sources": [], "shared": True}
     # another Python's wheels, nothing to bring, no plan: nobody to share with
-    other = {"a": (bare, download()), "b": (bare, download("/c/2.tar")), "c": (bare, download(""))}
+    other = {
+        "a": (bare, wheels()),
+        "b": (bare, wheels(bundle="/c/2.tar")),
+        "c": (bare, wheels(bundle="")),
+    }
     alone = {"sources": [], "shared": False}
     assert core.handover(other, plan) == {"a": alone, "b": alone}
     assert core.handover(nodes, {}) == dict.fromkeys("dcba", alone)
@@ -311,16 +312,16 @@ def test_four_nodes_cost_the_outside_as_much_as_two(
     wheel = tmp_path / "index/simple/madeup/madeup-1.0-py3-none-any.whl"
     lock = tmp_path / "lock.txt"
     lock.write_text(f"madeup==1.0 --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n")
-    seen = {"needed": True, "python": "3.11", "glibc": [2, 34], "machine": "x86_64", "have": []}
     outside = {}
     for count in (2, 4):
         served.clear()
         monkeypatch.setenv("PIP_CACHE_DIR", str(tmp_path / f"pip{count}"))
-        (target,) = core.targets([(str(lock), seen)] * count)
+        (target,) = core.targets([(str(lock), seen())] * count)
         order = {
             "requirements": str(lock),
             "cache": str(tmp_path / f"cache{count}"),
             "index": "",
+            "wheels": "",
             "seconds": 120,
         }
         got = wheelhouse.provide(target | order)

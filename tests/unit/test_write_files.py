@@ -9,8 +9,8 @@ import pytest
 from ansible.module_utils.fullmesh import file_set as module
 
 
-def item(path: Path, content: str = "x\n", mode: str = "0644") -> dict[str, str]:
-    return {"path": str(path), "content": content, "mode": mode}
+def item(path: Path, content: str = "x\n", mode: str = "0644") -> module.Wanted:
+    return {"path": str(path), "content": content, "url": None, "mode": mode}
 
 
 def test_only_what_differs_is_written(tmp_path: Path) -> None:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from ..answer import Note
     from ..netfilter.ruleset import Rule, Ruleset
-    from .types import Asked, FoundBlocker, Note, OwnLink, Question, Senders
+    from .types import Asked, FoundBlocker, OwnLink, Question, Senders
 
     Entry = dict[str, Any]
     Runner = Callable[[list[str]], tuple[int, str]]

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .types import Asked, Diff, Listener, Note, Want
+    from ..answer import Diff, Note
+    from .types import Asked, Listener, Want
 
     Entry = dict[str, Any]
     Runner = Callable[[list[str]], tuple[int, str]]

@@ -7,22 +7,6 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 
-class Note(TypedDict):
-    """A coded remark for the report."""
-
-    code: str
-    text: str
-
-
-class Diff(TypedDict):
-    """What Ansible shows of a change."""
-
-    before: str
-    after: str
-    before_header: str
-    after_header: str
-
-
 class Asked(TypedDict):
     """What is asked for, with the ways in that only the node knows.
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .types import Note, UfwRule
+    from ..answer import Note
+    from .types import UfwRule
 
     Entry = dict[str, Any]
     Runner = Callable[[list[str]], tuple[int, str]]

@@ -11,8 +11,9 @@ import os
 import re
 import stat
 from collections.abc import Sequence
-from typing import Any, Callable
+from typing import Any, Callable, TypedDict, cast
 
+from ..answer import Note
 from ..facts import node
 from ..files import put
 from ..firewall import firewalld
@@ -22,6 +23,55 @@ Run = Callable[[list[str]], tuple[int, str]]
 
 PATH = "/var/lib/fullmesh/manifest.json"
 SCHEMA = 1
+
+
+class UnitState(TypedDict):
+    """A unit of systemd."""
+
+    active: bool
+    enabled: bool
+
+
+class Address(TypedDict):
+    """An address with its prefix, on an interface."""
+
+    interface: str
+    address: str
+
+
+class Owned(TypedDict):
+    """What roles answer for on a node; the values say what each of them wants there.
+
+    Attributes:
+        files: paths; sysctls: key -> value; services: unit -> what it should be.
+        packages: name -> version or ""; held: those of them that nobody may upgrade; sources: URLs of repositories.
+        firewalld: names of zones, policies and sets; addresses; selinux: ``mode`` -> the one that runs.
+    """
+
+    files: list[str]
+    sysctls: dict[str, Any]
+    services: dict[str, Any]
+    packages: dict[str, str]
+    held: list[str]
+    sources: list[str]
+    firewalld: list[str]
+    addresses: list[Address]
+    selinux: dict[str, str]
+
+
+# kind (``file``, ``sysctl``, ``held package``) -> name -> what is there: a text, true or false, a unit's two words.
+State = dict[str, dict[str, Any]]
+
+
+class Manifest(TypedDict):
+    """What a node converged to; ``digest``: of what decided it; ``resolved``: what the plan had worked out from it."""
+
+    schema: int
+    digest: str
+    owned: Owned
+    state: State
+    notes: list[Note]
+    resolved: dict[str, Any]
 
 
 def file_state(path: str) -> str:
@@ -55,12 +105,12 @@ def sysctl_value(key: str, root: str = "/proc/sys") -> str:
     return " ".join(node.read(os.path.join(root, path), "absent").split())
 
 
-def parse_units(text: str) -> dict[str, dict[str, bool]]:
+def parse_units(text: str) -> dict[str, UnitState]:
     """{unit: {active, enabled}} from ``systemctl show -p Id,ActiveState,UnitFileState,Names``."""
-    result: dict[str, dict[str, bool]] = {}
+    result: dict[str, UnitState] = {}
     for block in re.split(r"\n\s*\n", text.strip()):
         values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        state = {
+        state: UnitState = {
             "active": values.get("ActiveState") == "active",
             "enabled": values.get("UnitFileState", "") in ("enabled", "enabled-runtime", "alias"),
         }
@@ -69,14 +119,14 @@ def parse_units(text: str) -> dict[str, dict[str, bool]]:
     return result
 
 
-def services_state(names: Sequence[str], run: Run = node.run) -> dict[str, dict[str, bool]]:
+def services_state(names: Sequence[str], run: Run = node.run) -> dict[str, UnitState]:
     """{unit: {active, enabled}} of *names*, one systemctl call."""
     if not names:
         return {}
     units = [name if "." in name else name + ".service" for name in names]
     text = run(["systemctl", "show", "-p", "Id,Names,ActiveState,UnitFileState", "--", *units])[1]
     seen = parse_units(text)
-    gone = {"active": False, "enabled": False}
+    gone: UnitState = {"active": False, "enabled": False}
     return {name: seen.get(unit, gone) for name, unit in zip(names, units)}
 
 
@@ -118,7 +168,7 @@ def firewalld_state(names: Sequence[str], run: Run = node.run) -> dict[str, Any]
     return dict(firewalld.fingerprint(list(names), run=run))
 
 
-def addresses_state(wanted: Sequence[dict[str, str]]) -> dict[str, bool]:
+def addresses_state(wanted: Sequence[Address]) -> dict[str, bool]:
     """{"eth1 10.0.0.11/24": True when the interface carries the address}."""
     if not wanted:
         return {}
@@ -138,7 +188,7 @@ def selinux_state(wanted: dict[str, str]) -> dict[str, str]:
     return {"mode": {"1": "enforcing", "0": "permissive"}.get(text, "")}
 
 
-def merge(owned: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def merge(owned: dict[str, dict[str, Any]]) -> Owned:
     """All roles' ``fullmesh_owned`` entries as one: lists joined, mappings united."""
     total: dict[str, Any] = {
         "files": [],
@@ -159,10 +209,10 @@ def merge(owned: dict[str, dict[str, Any]]) -> dict[str, Any]:
                 total[kind].update(value)
             else:
                 total[kind].extend(item for item in value if item not in total[kind])
-    return total
+    return cast("Owned", total)
 
 
-def observe(owned: dict[str, Any], run: Run = node.run) -> dict[str, dict[str, Any]]:
+def observe(owned: Owned, run: Run = node.run) -> State:
     """What is there now of all that *owned* (merged) names: {kind: {name: state}}."""
     packages = packages_state(sorted(owned["packages"]), run)
     # a manifest of an earlier version has neither this nor sources
@@ -180,7 +230,7 @@ def observe(owned: dict[str, Any], run: Run = node.run) -> dict[str, dict[str, A
     }
 
 
-def differences(then: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]]) -> list[str]:
+def differences(then: State, now: State) -> list[str]:
     """A sentence for each thing that is no longer as it was."""
     result = []
     for kind in sorted(then):
@@ -198,20 +248,20 @@ def _short(state: Any) -> str:
     return re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", r"\1", text)
 
 
-def load(path: str = PATH) -> tuple[dict[str, Any] | None, str]:
+def load(path: str = PATH) -> tuple[Manifest | None, str]:
     """(manifest or None, why there is none)."""
     if not os.path.exists(path):
         return None, "no manifest: this node never converged"
     try:
         with open(path) as handle:
-            manifest = json.load(handle)
+            manifest: Manifest = json.load(handle)
         if manifest["schema"] != SCHEMA:
             return None, "manifest has schema {}, this version writes {}".format(
                 manifest["schema"],
                 SCHEMA,
             )
         # a truncated or edited manifest must count as drift, never as an error
-        merge({"all": manifest["owned"]})
+        merge({"all": cast("dict[str, Any]", manifest["owned"])})
         return (
             (manifest, "")
             if isinstance(manifest["state"], dict)
@@ -231,7 +281,7 @@ def drift(digest: str, path: str = PATH, run: Run = node.run) -> list[str]:
     return differences(manifest["state"], observe(manifest["owned"], run))
 
 
-def notes(path: str = PATH) -> list[dict[str, str]]:
+def notes(path: str = PATH) -> list[Note]:
     """What the roles had to say of the node when it converged."""
     manifest = load(path)[0]
     return list(manifest.get("notes", [])) if manifest else []
@@ -239,10 +289,11 @@ def notes(path: str = PATH) -> list[dict[str, str]]:
 
 def resolved(path: str = PATH) -> dict[str, Any]:
     """What the plan had worked out from the nodes when this one converged; {} where nothing is kept."""
-    held = (load(path)[0] or {}).get("resolved", {})
+    manifest = load(path)[0]
+    held = manifest.get("resolved", {}) if manifest else {}
     return dict(held) if isinstance(held, dict) else {}
 
 
-def write(manifest: dict[str, Any], path: str = PATH) -> None:
+def write(manifest: Manifest, path: str = PATH) -> None:
     """Put the manifest in place in one step, so that a cut never leaves half of it."""
     put(path, json.dumps(manifest, indent=1, sort_keys=True) + "\n", 0o644)

@@ -23,7 +23,7 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    Entry = dict[str, Any]
+    from .record import FileBefore, Part, UfwBefore
 
 SCHEMA = 1
 NODE_SSH = "/var/lib/fullmesh/node_ssh.json"
@@ -41,7 +41,7 @@ def read_json(path: str) -> Any:
     return json.loads(read_bytes(path).decode())
 
 
-def upgraded(point: Entry, schema: int) -> Entry:
+def upgraded(point: dict[str, Any], schema: int) -> dict[str, Any]:
     """A point.json of schema 1 in today's form: the same kinds, and nothing of what it could not say."""
     return dict(point, schema=schema, installed=None, part={})
 
@@ -56,38 +56,43 @@ class Found:
         """The file of this name, empty where there is none."""
         return next((path for path in self.paths if os.path.basename(path) == name), "")
 
-    def parts(self) -> Entry:
+    def parts(self) -> Part:
         """What goes into the record's part, by its key.
 
         Raises:
             OSError, ValueError: a file cannot be read.
         """
-        result: Entry = {}
+        result: Part = {}
         if self.at("before.json"):
             before = read_json(self.at("before.json"))
-            keys = ("owners", "names", "runtime")
-            result.update({"network": {key: before.get(key, {}) for key in keys}} if before else {})
+            if before:
+                result["network"] = {
+                    "owners": before.get("owners", {}),
+                    "names": before.get("names", {}),
+                    "runtime": before.get("runtime", {}),
+                }
         if self.at("runtime"):
             result["selinux"] = {"runtime": read_bytes(self.at("runtime")).decode().strip()}
         if self.at("ufw"):
             loaded = read_bytes(self.at("ufw")).decode().strip() == "loaded"
             conf = self.at("ufw.conf")
-            result["ufw"] = {
+            ufw: UfwBefore = {
                 "loaded": loaded,
                 "modified_ns": os.stat(conf).st_mtime_ns if conf else 0,
             }
+            result["ufw"] = ufw
         if self.at("node_ssh.json"):
             # an empty file was read as none
-            result["account"] = dict(json.loads(read_bytes(self.at("node_ssh.json")) or b"{}"))
+            result["account"] = json.loads(read_bytes(self.at("node_ssh.json")) or b"{}")
         return result
 
-    def files(self) -> tuple[Entry, dict[str, bytes]]:
+    def files(self) -> tuple[dict[str, FileBefore], dict[str, bytes]]:
         """The files that were kept beside the point: described as undo_point does, and their contents."""
         conf = self.at("ufw.conf")
         if not conf:
             return {}, {}
         content, info = read_bytes(conf), os.stat(conf)
-        described = {
+        described: FileBefore = {
             "kind": "file",
             "sha256": hashlib.sha256(content).hexdigest(),
             "mode": stat.S_IMODE(info.st_mode),

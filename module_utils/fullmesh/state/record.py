@@ -216,12 +216,12 @@ class Point:
             if data["schema"] == older.SCHEMA and self.name == POINT:
                 data = older.upgraded(data, SCHEMA)
             result = checked(data, self.role)
-        parts = cast("dict[str, Any]", result["part"])
+        parts = cast("dict[str, object]", result["part"])
         for key, part in found.parts().items():
             if key not in parts:
                 parts[key] = part
                 files, contents = found.files()
-                result["files"].update(cast("dict[str, FileBefore]", files))
+                result["files"].update(files)
                 fresh.update(contents)
         if result["installed"] is None:
             result["installed"] = found.installed()

@@ -8,8 +8,9 @@ import functools
 import os
 import stat
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
+from ..answer import diff
 from ..files import put
 from . import written
 from .errors import UndoError
@@ -19,12 +20,11 @@ from .record import KINDS, Point
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
+    from ..answer import Diff
     from .observe import Names, Node
-    from .record import FileBefore, Record, State, UnitBefore
+    from .record import FileBefore, InterfaceBefore, Record, State, UnitBefore
 
-    Entry = dict[str, Any]
     Action = Callable[[], None]
 
 UNIT_DIRECTORIES = (
@@ -34,6 +34,32 @@ UNIT_DIRECTORIES = (
     "/usr/local/lib/systemd/",
 )
 NOTHING: Names = {kind: [] for kind in KINDS}
+
+
+class Kept(TypedDict):
+    """A file that somebody has changed since the role wrote it, and where that version is now."""
+
+    path: str
+    kept: str
+
+
+class Aside(TypedDict):
+    """The answer where files of others were only put aside; ``exists``: there is a point."""
+
+    changed: bool
+    exists: bool
+    kept: list[Kept]
+
+
+class Restored(Aside):
+    """The answer of undo_point, state restored; its documentation says what each of them is."""
+
+    restored: list[str]
+    missing_units: list[str]
+    remove_packages: list[str]
+    install_packages: list[str]
+    interfaces: dict[str, InterfaceBefore]
+    diff: list[Diff]
 
 
 def put_like(path: str, content: bytes, like: FileBefore) -> None:
@@ -117,12 +143,12 @@ class Restoration:
         self.check = check
         self.restart = restart
         self.leave = leave
-        self.kept: list[dict[str, str]] = []
+        self.kept: list[Kept] = []
         self.done: list[str] = []
         self.faults: list[str] = []
-        self.diff: list[dict[str, str]] = []
+        self.diff: list[Diff] = []
 
-    def run(self) -> Entry:
+    def run(self) -> Restored:
         """Do it, and say what differed."""
         then = self.load()
         now = observe(self.node, {kind: sorted(then[kind]) for kind in KINDS})
@@ -155,7 +181,7 @@ class Restoration:
             self.point.settle()
         return self.point.load()
 
-    def only_keep(self) -> Entry:
+    def only_keep(self) -> Aside:
         """Keep what somebody has changed, for a role that puts its files back by itself."""
         then = self.load()
         self.keep(then, observe(self.node, {**NOTHING, "files": sorted(then["files"])}))
@@ -217,8 +243,7 @@ class Restoration:
     def file(self, path: str, then: FileBefore, now: FileBefore, content: bytes) -> None:
         """Put one path back and keep its diff."""
         present = read_bytes(self.node.at(path)) if now["kind"] == "file" else b""
-        entry = {"before": show(now, present), "after": show(then, content)}
-        self.diff.append(dict(entry, before_header=path, after_header=path))
+        self.diff.append(diff(path, show(now, present), show(then, content)))
         self.attempt("file:" + path, lambda: put_back_file(self.node, path, then, content))
 
     def directories(self, then: dict[str, bool], gone: set[str]) -> None:
@@ -240,14 +265,7 @@ class Restoration:
             value = then[key]
             if value is None or now[key] is None or now[key] == value:
                 continue
-            self.diff.append(
-                {
-                    "before": f"{now[key]}\n",
-                    "after": f"{value}\n",
-                    "before_header": key,
-                    "after_header": key,
-                }
-            )
+            self.diff.append(diff(key, f"{now[key]}\n", f"{value}\n"))
             action = functools.partial(put_back_sysctl, self.node, key, value)
             self.attempt("sysctl:" + key, action)
 
@@ -286,7 +304,7 @@ class Restoration:
                 "Fix what is named and run the undo again: the point is kept."
             )
 
-    def result(self, then: State, now: State) -> Entry:
+    def result(self, then: State, now: State) -> Restored:
         """Assemble the answer."""
         self.refuse_faults()
         before, after = then["packages"], now["packages"]

@@ -7,8 +7,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
+from ..answer import diff
 from ..files import put
 from . import written
 from .errors import UndoError
@@ -27,13 +28,12 @@ from .restore import Restoration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
+    from ..answer import Diff
     from .observe import Names
     from .record import Record, State
 
-    Entry = dict[str, Any]
-    Step = Callable[[Entry, dict[str, str]], Entry]
+    Step = Callable[[written.Written, dict[str, str]], written.Written]
 
 __all__ = [
     "KINDS",
@@ -48,6 +48,26 @@ __all__ = [
 LOCK_SECONDS = 120
 
 
+class Noted(TypedDict):
+    """The answer of undo_point, state written; ``exists``: there is a point of this role."""
+
+    changed: bool
+    exists: bool
+
+
+class Remembered(Noted):
+    """State present: what was added to the point, as ``kind:name``."""
+
+    saved: list[str]
+    diff: Diff
+
+
+class Forgotten(Noted):
+    """State forgotten: packages that apt had brought along and that were purged."""
+
+    swept: list[str]
+
+
 def not_needed(node: Node) -> set[str]:
     """Name what apt brought along for others and nobody needs any more; a simulation, needs no lock.
 
@@ -58,7 +78,7 @@ def not_needed(node: Node) -> set[str]:
     return set(re.findall(r"^(?:Remv|Purg) ([^ :]+)", out, re.MULTILINE))
 
 
-def remember(node: Node, role: str, wanted: Names, check: bool) -> Entry:
+def remember(node: Node, role: str, wanted: Names, check: bool) -> Remembered:
     """Save what is wanted and not remembered yet."""
     point = Point(node.root, role)
     if not check:
@@ -82,12 +102,11 @@ def remember(node: Node, role: str, wanted: Names, check: bool) -> Entry:
     if point.exists() and not check:
         note(node, role, written.begun, record)
     lines = "".join(line + "\n" for line in saved)
-    header = "undo point of " + role
     return {
         "changed": bool(saved),
         "saved": saved,
         "exists": point.exists(),
-        "diff": {"before": "", "after": lines, "before_header": header, "after_header": header},
+        "diff": diff("undo point of " + role, "", lines),
     }
 
 
@@ -118,7 +137,7 @@ def note(node: Node, role: str, step: Step, record: Record) -> None:
         put(path, text, 0o600, (os.getuid(), os.getgid()))
 
 
-def note_written(node: Node, role: str, check: bool) -> Entry:
+def note_written(node: Node, role: str, check: bool) -> Noted:
     """Tell what the role wrote from what others did before it began; that is bookkeeping, no change."""
     point = Point(node.root, role)
     if point.exists() and not check:
@@ -126,7 +145,7 @@ def note_written(node: Node, role: str, check: bool) -> Entry:
     return {"changed": False, "exists": point.exists()}
 
 
-def forget(node: Node, role: str, check: bool) -> Entry:
+def forget(node: Node, role: str, check: bool) -> Forgotten:
     """Drop a point if there is one, and purge what apt brought along with its packages."""
     point = Point(node.root, role)
     found = os.path.isdir(point.directory)

@@ -11,13 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
-    Entry = dict[str, Any]
     Contents = dict[str, str]
 
 STORE = "/var/lib/fullmesh/undo"
@@ -27,6 +25,13 @@ MANIFESTS = ("/var/lib/fullmesh/manifest.undone.json", "/var/lib/fullmesh/manife
 # silently by apt ("~"), names with a dot first by all that a shell's `*` finds (ifupdown's interfaces.d).
 SUFFIX = ".fullmesh-kept-"
 EVERY_FILE_IS_READ = ("/etc/network/interfaces.d",)
+
+
+class Written(TypedDict, total=False):
+    """What a role has written, and, while it runs, what it found: path -> content."""
+
+    files: dict[str, str]
+    start: dict[str, str]
 
 
 def content(entry: Mapping[str, object]) -> str:
@@ -44,8 +49,14 @@ def record_path(root: str, role: str) -> str:
     return f"{root}{STORE}/{role}/written.json"
 
 
-def load(path: str) -> Entry:
-    """A file of ours; what is absent or broken knows nothing, and then the user's file is kept rather than lost."""
+def load(path: str) -> Written:
+    """A role's record; what is absent or broken knows nothing, and then the user's file is kept rather than lost."""
+    found: Written = read_json(path)
+    return found
+
+
+def read_json(path: str) -> Any:
+    """A file of ours, {} where it is absent or broken."""
     try:
         with open(path, encoding="utf-8") as stream:
             found = json.load(stream)
@@ -54,26 +65,26 @@ def load(path: str) -> Entry:
     return found if isinstance(found, dict) else {}
 
 
-def begun(record: Entry, now: Contents) -> Entry:
+def begun(record: Written, now: Contents) -> Written:
     """The record of a role that begins: what is not as it left it may be changed by somebody else."""
     files = record.get("files", {})
     start = {path: one for path, one in now.items() if files.get(path) != one}
     return {"files": files, "start": start}
 
 
-def ended(record: Entry, now: Contents) -> Entry:
+def ended(record: Written, now: Contents) -> Written:
     """The record of a role that has ended: what it did not touch stays unknown, whoever wrote it."""
     if "start" not in record:
         return record
     ours = {path: one for path, one in now.items() if record["start"].get(path) != one}
-    return {"files": dict(record["files"], **ours)}
+    return {"files": {**record["files"], **ours}}
 
 
 def known(root: str, role: str) -> Contents:
     """What a role has last written, {path: content}; what is not in it nobody knows."""
     found = {}
     for path in MANIFESTS:
-        state = load(root + path).get("state", {})
+        state = read_json(root + path).get("state", {})
         files = state.get("file", {}) if isinstance(state, dict) else {}
         found.update({one: from_manifest(text) for one, text in files.items()})
     found.update(load(record_path(root, role)).get("files", {}))

@@ -25,7 +25,7 @@ def bundle_target(seen: Any, interpreter: str, lock: str) -> dict[str, Any]:
     """What has to be downloaded for a machine whose own Python was *seen*."""
     python = torch_runtime.python_of(interpreter, str(seen.get("python", "")))
     tags = torch_runtime.platforms(seen["machine"], seen["glibc"])
-    key = torch_runtime.target_key(lock, {"python": python, "machine": seen["machine"]})
+    key = torch_runtime.target_key(lock, python, seen["machine"])
     return {"python": python, "machine": seen["machine"], "platforms": tags, "key": key}
 
 

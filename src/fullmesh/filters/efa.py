@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fullmesh.border import answered
 from fullmesh.ec2 import efa as core
-from fullmesh.filters.border import answered
 from fullmesh.observed.survey import Efa
 from fullmesh.result.types import FindingRow
 

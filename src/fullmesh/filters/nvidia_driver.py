@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fullmesh.filters.border import answered
+from fullmesh.border import answered
 from fullmesh.observed.gpu import GpuFacts
 from fullmesh.plain import plain
 from fullmesh.roles import nvidia_driver as core

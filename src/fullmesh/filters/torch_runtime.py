@@ -8,7 +8,9 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+from fullmesh.border import registered
 from fullmesh.model.auto import AUTO
+from fullmesh.observed.torch import Source, VenvSeen, Wheels
 from fullmesh.plain import plain
 from fullmesh.roles import accelerators
 from fullmesh.roles import torch_runtime as core
@@ -70,25 +72,40 @@ def torch_runtime_python_faults(
     return [str(fault) for fault in found]
 
 
-def torch_runtime_targets(hostvars: Any, hosts: list[str]) -> list[dict[str, Any]]:
+def seen_on(hostvars: Any, host: str) -> VenvSeen | None:
+    """What torch_venv observed on a host; None where it was not asked, or had no answer."""
+    said = hostvars[host].get("__torch_runtime_seen") or {}
+    return registered(VenvSeen, said, f"torch_venv on {host}") if "needed" in said else None
+
+
+def torch_runtime_targets(hostvars: Any, hosts: list[str]) -> list[core.Target]:
     """What must be downloaded for *hosts*, each different thing once."""
-    nodes = []
-    for host in hosts:
-        seen = hostvars[host].get("__torch_runtime_seen")
-        if seen and "needed" in seen:
-            nodes.append((str(seen["lock"]), seen))
-    return core.targets(nodes)
+    found = [seen_on(hostvars, host) for host in hosts]
+    return core.targets([(seen["lock"], seen) for seen in found if seen])
 
 
-def torch_runtime_wheels(results: list[dict[str, Any]], seen: Any) -> dict[str, Any]:
+def wheels_for(results: list[Any], seen: VenvSeen) -> Wheels:
     """The download among *results* that is meant for the node that was *seen*."""
     if not seen["python"]:  # check mode on a bare node: its Python is not installed yet
-        return {"bundle": "", "bundle_bytes": 0, "installed_bytes": 0, "wheels": {}, "manifest": {}}
-    key = core.target_key(str(seen["lock"]), seen)
+        return {
+            "changed": False,
+            "key": "",
+            "wheels": {},
+            "bundle": "",
+            "bundle_bytes": 0,
+            "manifest": {},
+            "installed_bytes": 0,
+        }
+    key = core.target_key(seen["lock"], seen["python"], seen["machine"])
     for result in results:
         if result.get("key") == key:
-            return result
+            return registered(Wheels, result, "wheelhouse")
     raise AnsibleFilterError(f"torch_runtime_wheels: nothing was downloaded for {key}")
+
+
+def torch_runtime_wheels(results: list[Any], seen: Any) -> Wheels:
+    """The same, for a node by what torch_venv returned there."""
+    return wheels_for(results, registered(VenvSeen, seen, "torch_venv"))
 
 
 def torch_runtime_pinned(requirements: str, name: str) -> str:
@@ -98,22 +115,23 @@ def torch_runtime_pinned(requirements: str, name: str) -> str:
 
 def torch_runtime_space(seen: Any, wheels: Any, node: str) -> list[str]:
     """A coded sentence when *node* lacks the room."""
-    return [str(fault) for fault in core.space_faults(node, seen, wheels)]
+    there = registered(VenvSeen, seen, f"torch_venv on {node}")
+    return [str(fault) for fault in core.space_faults(node, there, plain(wheels))]
 
 
 def torch_runtime_handover(
-    results: list[dict[str, Any]], hostvars: Any, hosts: list[str], plan: Any
-) -> dict[str, dict[str, Any]]:
+    results: list[Any], hostvars: Any, hosts: list[str], plan: Any
+) -> dict[str, core.HandOver]:
     """Who gets the bundle from the controller, who from which nodes."""
     nodes = {}
     for host in hosts:
-        seen = hostvars[host].get("__torch_runtime_seen") or {}
-        if seen.get("needed") and seen.get("python"):
-            nodes[host] = (seen, torch_runtime_wheels(results, seen))
+        seen = seen_on(hostvars, host)
+        if seen and seen["needed"] and seen["python"]:
+            nodes[host] = (seen, wheels_for(results, seen))
     return core.handover(nodes, plan)
 
 
-def torch_runtime_sources(names: list[str], hostvars: Any, plan: Any) -> list[dict[str, Any]]:
+def torch_runtime_sources(names: list[str], hostvars: Any, plan: Any) -> list[Source]:
     """Name, address and port of those nodes among *names* that listen."""
     ports = {name: hostvars[name].get("__torch_runtime_share", {}).get("port", 0) for name in names}
     return [

@@ -10,10 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from fullmesh.model.faults import Fault
 from fullmesh.model.types import Plan
+from fullmesh.observed.torch import VenvSeen, Wheels
 from fullmesh.observed.wheel_locks import logical_lines
 
 CODES: dict[str, str] = {
@@ -203,48 +204,63 @@ def platforms(machine: str, glibc: Sequence[int]) -> list[str]:
     return [*tags, f"linux_{machine}"]
 
 
-def target_key(lock: str, seen: Mapping[str, Any]) -> str:
+def target_key(lock: str, python: str, machine: str) -> str:
     """A short name for (lock, Python, machine): nodes with the same key take the same wheels."""
-    text = "\0".join([lock, str(seen["python"]), str(seen["machine"])])
+    text = "\0".join([lock, python, machine])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def targets(nodes: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+class Target(TypedDict):
+    """A set of wheels to download; ``have``: SHA-256 of those that all of its nodes have kept."""
+
+    key: str
+    lock: str
+    python: str
+    glibc: list[int]
+    machine: str
+    have: list[str]
+    platforms: list[str]
+
+
+class HandOver(TypedDict):
+    """Whom a node asks for the bundle, nearest first; not ``shared``: the controller gives it."""
+
+    sources: list[str]
+    shared: bool
+
+
+def targets(nodes: Sequence[tuple[str, VenvSeen]]) -> list[Target]:
     """What must be downloaded, each once.
 
     *nodes*: lock file and observation of each node. The oldest glibc of a group decides, so that one set of
     wheels runs on all of it; a wheel that every node of the group has kept need not travel.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Target] = {}
     for lock, seen in nodes:
-        if not seen.get("needed") or not seen.get("python"):
+        if not seen["needed"] or not seen["python"]:
             continue
-        key = target_key(lock, seen)
-        new = {
+        key = target_key(lock, seen["python"], seen["machine"])
+        new: Target = {
             "key": key,
             "lock": lock,
             "python": seen["python"],
-            "glibc": list(seen["glibc"]),
+            "glibc": seen["glibc"],
             "machine": seen["machine"],
-            "have": set(seen.get("have", ())),
+            "have": sorted(seen["have"]),
+            "platforms": [],
         }
         old = found.setdefault(key, new)
         old["glibc"] = min(old["glibc"], new["glibc"])
-        old["have"] &= new["have"]
-    return [
-        target
-        | {
-            "have": sorted(target["have"]),
-            "platforms": platforms(target["machine"], target["glibc"]),
-        }
-        for target in found.values()
-    ]
+        old["have"] = sorted(set(old["have"]) & set(new["have"]))
+    for target in found.values():
+        target["platforms"] = platforms(target["machine"], target["glibc"])
+    return list(found.values())
 
 
-def space_faults(node: str, seen: Mapping[str, Any], wheels: Mapping[str, Any]) -> list[Fault]:
+def space_faults(node: str, seen: VenvSeen, wheels: Wheels) -> list[Fault]:
     """Refuse a node whose disk cannot hold the bundle, its copy in transit and the environment."""
-    need = 2 * int(wheels["bundle_bytes"]) + int(wheels["installed_bytes"])
-    free = int(seen["free_bytes"])
+    need = 2 * wheels["bundle_bytes"] + wheels["installed_bytes"]
+    free = seen["free_bytes"]
     if free >= need:
         return []
     text = f"{node}: {free / GIB:.2f} GiB free at {seen['store']}, {need / GIB:.2f} GiB needed"
@@ -269,9 +285,7 @@ def sources(place: int, count: int) -> list[int]:
     return way + beside if place else []
 
 
-def handover(
-    nodes: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]], plan: Plan
-) -> dict[str, dict[str, Any]]:
+def handover(nodes: Mapping[str, tuple[VenvSeen, Wheels]], plan: Plan) -> dict[str, HandOver]:
     """Who gets the bundle from the controller, who from which nodes.
 
     *nodes*: name -> (observation, download that is meant for it). Without a plan, for a node that is not in it, and
@@ -279,22 +293,20 @@ def handover(
     an interrupted run is the first, else the first in the plan's order.
     """
     groups: dict[str, list[str]] = {}
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, HandOver] = {}
     for name, (_, wheels) in nodes.items():
         if not wheels["bundle"]:
             continue
         found[name] = {"sources": [], "shared": False}
         if name in plan.get("nodes", {}):
-            groups.setdefault(str(wheels["bundle"]), []).append(name)
+            groups.setdefault(wheels["bundle"], []).append(name)
     for bundle, members in groups.items():
         if len(members) < 2:  # noqa: PLR2004 (nobody to share with)
             continue
         name = Path(bundle).name
         members.sort(key=lambda node: int(plan["nodes"][node]["node_rank"]))
         members.sort(
-            key=lambda node: (
-                nodes[node][0].get("bundles", {}).get(name) != nodes[node][1]["bundle_bytes"]
-            )
+            key=lambda node: nodes[node][0]["bundles"].get(name) != nodes[node][1]["bundle_bytes"]
         )
         for place, node in enumerate(members):
             asked = [members[n] for n in sources(place, len(members))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from ansible.errors import AnsibleFilterError
 
@@ -10,6 +10,8 @@ from fullmesh import contract
 from fullmesh.plain import plain
 
 T = TypeVar("T")
+# What a loop adds to each of its results (Ansible's documentation, "Registering variables with a loop").
+LOOPS = {"item", "ansible_loop_var", "ansible_index_var"}
 
 
 def answered(kind: type[T], value: Any, who: str) -> T:
@@ -28,3 +30,15 @@ def answered(kind: type[T], value: Any, who: str) -> T:
     except contract.ContractError as error:
         # Ansible shows a cause as well, which would say the same again
         raise AnsibleFilterError(f"{who} has another form than expected: {error}") from None
+
+
+def registered(kind: type[T], said: Any, who: str) -> T:
+    """The same of what a task registered: what Ansible adds, and what a loop adds, is none of the answer.
+
+    Raises:
+        AnsibleFilterError: it is something else; with the path.
+    """
+    own = {key: value for key, value in said.items() if key not in contract.ANSIBLES | LOOPS}
+    if "changed" in get_type_hints(kind):
+        own["changed"] = said["changed"]
+    return answered(kind, own, who)
