@@ -95,11 +95,10 @@ def main() -> None:
     params = module.params
     try:
         if params["state"] == "opened":
-            result = unlock(params)
-        elif module.check_mode:
-            result = {"changed": True}
-        else:
-            result = pack(params)
+            module.exit_json(**unlock(params))
+        if module.check_mode:
+            module.exit_json(changed=True)
+        packed = pack(params)
     except BundleError as error:
         module.fail_json(msg=str(error))
     except (
@@ -113,7 +112,7 @@ def main() -> None:
             msg=f"[BN-101] {params['path']} cannot be {params['state']}: {error}. Check that it is a bundle and "
             "that there is room for it."
         )
-    module.exit_json(**result)
+    module.exit_json(**packed)
 
 
 if __name__ == "__main__":

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.account import AccountError
 from ansible.module_utils.fullmesh.files import read
 from ansible.module_utils.fullmesh.ssh_keys import (
     FOLDER,
+    OWN_KEY,
     SshError,
     absent,
     host_keys,
@@ -18,11 +19,6 @@ from ansible.module_utils.fullmesh.ssh_keys import (
     tried,
 )
 from ansible.module_utils.fullmesh.state.errors import UndoError
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    Params = dict[str, Any]
 
 DOCUMENTATION = r"""
 ---
@@ -102,7 +98,7 @@ left:
 def main() -> None:
     """Read, call, return."""
     texts = ("user", "authorized", "known_hosts", "config", "peer")
-    spec: Params = {name: {"type": "str", "default": ""} for name in texts}
+    spec: dict[str, object] = {name: {"type": "str", "default": ""} for name in texts}
     spec["private_key"] = {"type": "str", "default": "", "no_log": True}
     spec["state"] = {
         "type": "str",
@@ -113,20 +109,21 @@ def main() -> None:
     params = module.params
     try:
         if params["state"] == "read":
-            result: Params = {"private_key": read(FOLDER + "/id_ed25519"), "host_keys": host_keys()}
-        elif params["state"] == "present":
-            result = present(params, module.check_mode)
-        elif params["state"] == "tried":
-            result = {} if module.check_mode else tried(params)
-        else:
-            result = absent(module.check_mode)
+            key = read(os.path.join(FOLDER, OWN_KEY))
+            module.exit_json(changed=False, private_key=key, host_keys=host_keys())
+        if params["state"] == "present":
+            module.exit_json(**present(params, module.check_mode))
+        if params["state"] == "absent":
+            module.exit_json(**absent(module.check_mode))
+        if not module.check_mode:
+            tried(params)
     except (SshError, AccountError, UndoError) as error:
         module.fail_json(msg=str(error))
     except OSError as error:
         module.fail_json(
             msg=f"[NS-103] the account's files cannot be written: {error}. Fix that path and run it again."
         )
-    module.exit_json(**dict({"changed": False}, **result))
+    module.exit_json(changed=False)
 
 
 if __name__ == "__main__":

@@ -4,19 +4,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TypedDict
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.facts.nccl import (
+    Endpoint,
+    Library,
     NcclError,
     nccl_library,
     nccl_unique_id_endpoint,
 )
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    Entry = dict[str, Any]
 
 DOCUMENTATION = r"""
 ---
@@ -87,25 +84,39 @@ WORDS = {
 }
 
 
-def probe(params: Entry) -> Entry:
-    """Ask, and compare with what is expected."""
+class Wanted(TypedDict):
+    """What is asked for; the documentation says what each of them is."""
+
+    path: str
+    version: str
+    endpoint: bool
+    env: dict[str, str]
+    seconds: int
+
+
+class Probed(Library, total=False):
+    """The library, and where it would listen."""
+
+    endpoint: Endpoint
+
+
+def probe(params: Wanted) -> tuple[Probed, str]:
+    """Ask, and say what is not as expected."""
     library = nccl_library(params["path"], params["seconds"])
-    result: Entry = dict(library, changed=False)
+    found: Probed = {"version": library["version"], "path": library["path"]}
     wanted = params["version"]
     if wanted and library["version"] != wanted:
-        return dict(
-            result,
-            failed=True,
-            msg="[NC-104] {} is NCCL {}, pinned is {}. Another library is in its way: "
+        return found, (
+            "[NC-104] {} is NCCL {}, pinned is {}. Another library is in its way: "
             "ldconfig -p | grep nccl shows which.".format(
                 library["path"], library["version"], wanted
-            ),
+            )
         )
     if params["endpoint"]:
-        result["endpoint"] = nccl_unique_id_endpoint(
+        found["endpoint"] = nccl_unique_id_endpoint(
             params["path"], params["env"], params["seconds"]
         )
-    return result
+    return found, ""
 
 
 def main() -> None:
@@ -121,12 +132,12 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        result = probe(module.params)
+        found, why = probe(module.params)
     except NcclError as error:
         module.fail_json(msg=WORDS[error.reason].format(error))
-    if result.get("failed"):
-        module.fail_json(**result)
-    module.exit_json(**result)
+    if why:
+        module.fail_json(msg=why, changed=False, **found)
+    module.exit_json(changed=False, **found)
 
 
 if __name__ == "__main__":

@@ -4,16 +4,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.firewall.peers import Firewall, RefusedError
 from ansible.module_utils.fullmesh.state.errors import UndoError
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    Entry = dict[str, Any]
 
 DOCUMENTATION = r"""
 ---
@@ -157,7 +150,7 @@ notes:
 
 def main() -> None:
     """Read the parameters, call, answer."""
-    texts: Entry = {"type": "list", "elements": "str", "default": []}
+    texts: dict[str, object] = {"type": "list", "elements": "str", "default": []}
     module = AnsibleModule(
         argument_spec={
             "state": {

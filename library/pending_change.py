@@ -13,9 +13,7 @@ from ansible.module_utils.fullmesh.transaction import engine as rollback
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
-    Entry = dict[str, Any]
     Runner = Callable[[list[str]], tuple[int, str]]
 
 DOCUMENTATION = r"""
@@ -63,7 +61,7 @@ def pending() -> list[str]:
 def wait(run: Runner, name: str) -> None:
     """Wait for the timer of one change, or end it where no timer does."""
     directory = rollback.folder(name)
-    journal: Entry = rollback.read_json(directory + "/journal.json")
+    journal: rollback.Journal = rollback.read_json(directory + "/journal.json")
     left = rollback.seconds_left(journal) if journal else 0.0
     end = time.monotonic() + left + rollback.STALE_SECONDS
     while rollback.state_of(directory) == "armed" and time.monotonic() < end:

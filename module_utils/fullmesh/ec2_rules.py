@@ -4,12 +4,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple, TypedDict
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    Entry = dict[str, Any]
+# What EC2 answers (its API reference): boto3's own dicts.
+Answer = dict[str, Any]
 
 SOURCES = (
     ("IpRanges", "CidrIp"),
@@ -18,14 +16,34 @@ SOURCES = (
 )
 
 
-def identity(direction: str, permission: Entry, target: str) -> tuple[Any, ...]:
-    """What EC2 tells rules apart by."""
+class Identity(NamedTuple):
+    """What EC2 tells rules apart by; ``ports`` is None for all traffic."""
+
+    direction: str
+    protocol: str
+    ports: tuple[int | None, int | None] | None
+    target: str
+
+
+class Rule(TypedDict):
+    """A rule as we wrote it."""
+
+    direction: str
+    protocol: str
+    first: int | None
+    last: int | None
+    target: str
+    description: str
+
+
+def identity(direction: str, permission: Answer, target: str) -> Identity:
+    """Read it."""
     protocol = str(permission["IpProtocol"])
     ports = (permission.get("FromPort"), permission.get("ToPort"))
-    return (direction, protocol, None if protocol == "-1" else ports, target)
+    return Identity(direction, protocol, None if protocol == "-1" else ports, target)
 
 
-def present(group: Entry) -> dict[tuple[Any, ...], str]:
+def present(group: Answer) -> dict[Identity, str]:
     """Every rule of a group: identity -> its description."""
     found = {}
     for direction, key in (("in", "IpPermissions"), ("out", "IpPermissionsEgress")):
@@ -37,7 +55,7 @@ def present(group: Entry) -> dict[tuple[Any, ...], str]:
     return found
 
 
-def rule_ids(answer: list[Entry]) -> dict[tuple[Any, ...], str]:
+def rule_ids(answer: list[Answer]) -> dict[Identity, str]:
     """Identity -> id, from DescribeSecurityGroupRules."""
     found = {}
     for rule in answer:
@@ -48,13 +66,13 @@ def rule_ids(answer: list[Entry]) -> dict[tuple[Any, ...], str]:
     return found
 
 
-def wanted_gone(rule: Entry) -> tuple[Any, ...]:
+def wanted_gone(rule: Rule) -> Identity:
     """The identity of a rule as it was given."""
     head = {"IpProtocol": rule["protocol"], "FromPort": rule["first"], "ToPort": rule["last"]}
     return identity(rule["direction"], head, rule["target"])
 
 
-def choose(group: Entry, rules: list[Entry]) -> list[tuple[Any, ...]]:
+def choose(group: Answer, rules: list[Rule]) -> list[Identity]:
     """The rules that are there and are still described as we described them."""
     there = present(group)
     return [
@@ -64,7 +82,7 @@ def choose(group: Entry, rules: list[Entry]) -> list[tuple[Any, ...]]:
     ]
 
 
-def words(key: tuple[Any, ...]) -> str:
+def words(key: Identity) -> str:
     """A rule in words, for the diff."""
     direction, protocol, ports, target = key
     if ports is None:
@@ -72,7 +90,7 @@ def words(key: tuple[Any, ...]) -> str:
     return f"{direction} {ports[0]}-{ports[1]}/{protocol} {target}"
 
 
-def revoke(client: Any, group_id: str, chosen: list[tuple[Any, ...]]) -> None:
+def revoke(client: Any, group_id: str, chosen: list[Identity]) -> None:
     """One call for each direction, by the rules' ids: nothing else can be meant."""
     pages = client.get_paginator("describe_security_group_rules").paginate(
         Filters=[{"Name": "group-id", "Values": [group_id]}]

@@ -12,20 +12,20 @@ import secrets
 import shutil
 import stat
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from .account import AccountError, as_account
+from .answer import diff
 from .files import put, read
 from .state.record import Point
 
 if TYPE_CHECKING:
-    from typing import Any
-
+    from .answer import Diff
     from .state.record import AccountBefore
 
-    Params = dict[str, Any]
 
 FOLDER = "/etc/fullmesh/ssh"
+OWN_KEY = "id_ed25519"
 HOST_KEYS = "/etc/ssh/ssh_host_*_key.pub"
 ROLE = "node_ssh"
 # Where the node's / is for us.
@@ -37,6 +37,52 @@ LARGEST = 4 << 20  # bytes of authorized_keys
 TRY_SECONDS = 15
 # useradd and userdel wait up to 15 s for the lock of /etc/passwd (lckpwdf(3)).
 COMMAND_SECONDS = 60
+
+
+class Wanted(TypedDict):
+    """What cluster_ssh is asked for; its documentation says what each of them is."""
+
+    state: str
+    user: str
+    authorized: str
+    known_hosts: str
+    config: str
+    peer: str
+    private_key: str
+
+
+class Seen(TypedDict):
+    """An account's .ssh: whether folder and authorized_keys are there, the file's text and owner (-1 without)."""
+
+    folder: bool
+    keys: bool
+    text: str
+    uid: int
+
+
+class File(NamedTuple):
+    """A file that differs; ``own``: the account's, ``keys``: its authorized_keys, which the account itself writes."""
+
+    path: str
+    before: str
+    after: str
+    mode: int
+    own: bool = False
+    keys: bool = False
+
+
+class Brought(TypedDict):
+    """State present."""
+
+    changed: bool
+    diff: list[Diff]
+
+
+class Left(TypedDict):
+    """State absent; *left*: a folder that had to stay, for somebody's files are in it."""
+
+    changed: bool
+    left: str
 
 
 class SshError(Exception):
@@ -140,9 +186,9 @@ def odd(path: str, folder: int, name: str, wanted: str) -> AccountError:
     )
 
 
-def look(home: str) -> Params:
+def look(home: str) -> Seen:
     """As the account: what is in its .ssh."""
-    found: Params = {"folder": False, "keys": False, "text": "", "uid": -1}
+    found: Seen = {"folder": False, "keys": False, "text": "", "uid": -1}
     try:
         folder = folder_of(home)
     except FileNotFoundError:
@@ -218,35 +264,28 @@ def forget_keys(home: str, made: AccountBefore) -> None:
             os.rmdir(os.path.join(home, DOT))
 
 
-def differing(params: Params, owner: pwd.struct_passwd | None) -> list[Params]:
-    """What has to be written: path, before, after, mode, and whether it is the account's."""
+def differing(params: Wanted, owner: pwd.struct_passwd | None) -> list[File]:
+    """What has to be written."""
     home = owner.pw_dir if owner else os.path.join(HOMES, params["user"])
-    seen: Params = {"text": "", "uid": -1}
+    seen: Seen = {"folder": False, "keys": False, "text": "", "uid": -1}
     if owner and os.path.isdir(home):
         seen = as_account(owner, lambda: look(home))
-    files: list[Params] = [
-        {
-            "path": FOLDER + "/id_ed25519",
-            "after": params["private_key"],
-            "mode": 0o600,
-            "own": True,
-        },
-        {"path": FOLDER + "/known_hosts", "after": params["known_hosts"], "mode": 0o644},
-        {"path": FOLDER + "/config", "after": params["config"], "mode": 0o644},
-    ]
-    found = []
-    for one in files:
-        one["before"] = read(one["path"])
-        uid = owner.pw_uid if owner and one.get("own") else 0
-        if one["before"] != one["after"] or not fits(one["path"], uid, one["mode"]):
-            found.append(one)
+    found: list[File] = []
+    for name, wanted, mode in (
+        (OWN_KEY, params["private_key"], 0o600),
+        ("known_hosts", params["known_hosts"], 0o644),
+        ("config", params["config"], 0o644),
+    ):
+        path, own = os.path.join(FOLDER, name), name == OWN_KEY
+        before = read(path)
+        uid = owner.pw_uid if owner and own else 0
+        if before != wanted or not fits(path, uid, mode):
+            found.append(File(path, before, wanted, mode, own))
     # a user's own authorized_keys keeps the mode it has, and only what is ours of it is shown
     after = wanted_keys(seen["text"], params["authorized"])
     if seen["text"] != after or not owner or seen["uid"] != owner.pw_uid:
         path = os.path.join(home, DOT, KEYS)
-        found.append(
-            {"path": path, "before": ours(seen["text"]), "after": ours(after), "keys": True}
-        )
+        found.append(File(path, ours(seen["text"]), ours(after), 0, keys=True))
     return found
 
 
@@ -259,7 +298,7 @@ def fits(path: str, uid: int, mode: int) -> bool:
     return info.st_uid == uid and stat.S_IMODE(info.st_mode) == mode
 
 
-def make_account(params: Params, made: AccountBefore) -> pwd.struct_passwd:
+def make_account(params: Wanted, made: AccountBefore) -> pwd.struct_passwd:
     """The account, made where it is missing: no password ('*' is not 'locked', sshd lets keys in), an empty folder."""
     user = params["user"]
     found = account(user)
@@ -280,7 +319,7 @@ def make_account(params: Params, made: AccountBefore) -> pwd.struct_passwd:
     return found
 
 
-def present(params: Params, check: bool) -> Params:
+def present(params: Wanted, check: bool) -> Brought:
     """Bring everything."""
     settle(check)
     made = note()
@@ -291,21 +330,18 @@ def present(params: Params, check: bool) -> Params:
     owner = account(params["user"])
     files = differing(params, owner)
     changed = bool(files) or moved or owner is None
-    diff = [
-        {
-            "before_header": one["path"],
-            "after_header": one["path"],
-            "before": "" if one["after"] == params["private_key"] else one["before"],
-            "after": "a new key\n" if one["after"] == params["private_key"] else one["after"],
-        }
+    shown = [
+        diff(one.path, "", "a new key\n")
+        if one.after == params["private_key"]
+        else diff(one.path, one.before, one.after)
         for one in files
     ]
     if changed and not check:
         bring(params, made, files)
-    return {"changed": changed, "diff": diff}
+    return {"changed": changed, "diff": shown}
 
 
-def bring(params: Params, made: AccountBefore, files: list[Params]) -> None:
+def bring(params: Wanted, made: AccountBefore, files: list[File]) -> None:
     """Make the account and write what differs."""
     owner = make_account(params, made)
     seen = as_account(owner, lambda: look(owner.pw_dir))
@@ -314,11 +350,11 @@ def bring(params: Params, made: AccountBefore, files: list[Params]) -> None:
     keep(made)
     os.makedirs(FOLDER, exist_ok=True)
     for one in files:
-        if one.get("keys"):
+        if one.keys:
             as_account(owner, lambda: write_keys(owner.pw_dir, params["authorized"]))
         else:
-            whose = (owner.pw_uid, owner.pw_gid) if one.get("own") else (0, 0)
-            put(one["path"], one["after"], one["mode"], whose)
+            whose = (owner.pw_uid, owner.pw_gid) if one.own else (0, 0)
+            put(one.path, one.after, one.mode, whose)
 
 
 def label(path: str) -> None:
@@ -327,7 +363,7 @@ def label(path: str) -> None:
         command(["restorecon", "-RF", path])
 
 
-def absent(check: bool) -> Params:
+def absent(check: bool) -> Left:
     """Take away what was made here: the line, the files, the account, its folder when nothing of anybody is in it."""
     settle(check)
     made = note()
@@ -336,7 +372,7 @@ def absent(check: bool) -> Params:
         return {"changed": changed, "left": ""}
     owner = account(made.get("user", ""))
     left = remove_login(owner, made) if owner else ""
-    for name in ("id_ed25519", "known_hosts", "config"):
+    for name in (OWN_KEY, "known_hosts", "config"):
         if os.path.exists(os.path.join(FOLDER, name)):
             os.unlink(os.path.join(FOLDER, name))
     for path in (FOLDER, os.path.dirname(FOLDER)):
@@ -366,7 +402,7 @@ def remove_login(owner: pwd.struct_passwd, made: AccountBefore) -> str:
     return ""
 
 
-def tried(params: Params) -> Params:
+def tried(params: Wanted) -> None:
     """Log in to the peer as a job would."""
     argv = [
         "runuser",
@@ -402,4 +438,3 @@ def tried(params: Params) -> Params:
                 " ".join(argv),
             )
         )
-    return {"changed": False}

@@ -10,8 +10,11 @@ from fullmesh import contract
 from fullmesh.plain import plain
 
 T = TypeVar("T")
-# What a loop adds to each of its results (Ansible's documentation, "Registering variables with a loop").
-LOOPS = {"item", "ansible_loop_var", "ansible_index_var"}
+# What a loop adds to each of its results (Ansible's documentation, "Registering variables with a loop"): these, and the
+# item under the name that the first one gives.
+LOOP_VAR, INDEX_VAR = "ansible_loop_var", "ansible_index_var"
+# Where Ansible had to look for the Python, the first result has what it found.
+FOUND = {"ansible_facts"}
 
 
 def answered(kind: type[T], value: Any, who: str) -> T:
@@ -38,7 +41,6 @@ def registered(kind: type[T], said: Any, who: str) -> T:
     Raises:
         AnsibleFilterError: it is something else; with the path.
     """
-    own = {key: value for key, value in said.items() if key not in contract.ANSIBLES | LOOPS}
-    if "changed" in get_type_hints(kind):
-        own["changed"] = said["changed"]
-    return answered(kind, own, who)
+    loops = {LOOP_VAR, INDEX_VAR, said.get(LOOP_VAR), said.get(INDEX_VAR)}
+    others = (contract.ANSIBLES | FOUND | loops) - get_type_hints(kind).keys()
+    return answered(kind, {key: said[key] for key in said if key not in others}, who)

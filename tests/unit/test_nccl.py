@@ -126,10 +126,10 @@ def test_another_version_than_the_pinned_is_a_failure(monkeypatch: pytest.Monkey
         probe, "nccl_library", lambda *_: {"version": "2.27.3", "path": "/x/libnccl.so.2"}
     )
     asked = {"path": "", "version": "2.28.9", "endpoint": False, "env": {}, "seconds": 5}
-    result = probe.probe(asked)
-    assert result["failed"]
-    assert "[NC-104] /x/libnccl.so.2 is NCCL 2.27.3, pinned is 2.28.9" in result["msg"]
-    assert "failed" not in probe.probe(asked | {"version": "2.27.3"})
+    found, why = probe.probe(asked)
+    assert found == {"version": "2.27.3", "path": "/x/libnccl.so.2"}
+    assert "[NC-104] /x/libnccl.so.2 is NCCL 2.27.3, pinned is 2.28.9" in why
+    assert probe.probe(asked | {"version": "2.27.3"}) == (found, "")
 
 
 @pytest.mark.parametrize(

@@ -983,7 +983,7 @@ def test_the_point_of_a_change_that_never_came_to_be_is_forgotten(
 )
 def test_where_our_connection_has_to_come_back(server: str, addresses: list[str], to: str) -> None:
     seen = text.parse_links(json.dumps([kernel(OURS)]))
-    assert reach.moves_to(link(addresses=addresses), ["eth1"], server, seen) == to
+    assert reach.moves_to(addresses, ["eth1"], server, seen) == to
 
 
 SOURCE = bytes.fromhex("02000000000a")

@@ -11,18 +11,49 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from typing import TYPE_CHECKING
+from typing import Any, TypedDict
 
 from ..files import sha256
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    Entry = dict[str, Any]
 
 SCHEMA = 1
 INDEX = "bundle.json"
 LEFT_OUT = (".venv", ".venv.lock", ".cache", ".git", ".ansible", "runs", "build", "__pycache__")
+
+
+class Part(TypedDict, total=False):
+    """What goes into an archive: the ``project``, a ``file`` to ``place``, or a ``path`` that keeps its name there."""
+
+    place: str
+    project: str
+    file: str
+    path: str
+
+
+class Wanted(TypedDict):
+    """What bundle_archive is asked for; its documentation says what each of them is."""
+
+    state: str
+    path: str
+    folder: str
+    sources: list[Part]
+    contents: dict[str, Any]
+
+
+class Packed(TypedDict):
+    """A new archive: its checksum and size."""
+
+    changed: bool
+    sha256: str
+    bytes: int
+
+
+class Unlocked(TypedDict):
+    """An archive that was proved, and the folder that it is unpacked in; ``contents`` is what its maker wrote."""
+
+    changed: bool
+    folder: str
+    contents: dict[str, Any]
+    sha256: str
 
 
 class BundleError(Exception):
@@ -53,7 +84,7 @@ def pack_project(root: str, path: str) -> None:
             tar.add(os.path.join(root, name), arcname="fullmesh/" + name, recursive=False)
 
 
-def gather(sources: list[Entry], private: str) -> dict[str, str]:
+def gather(sources: list[Part], private: str) -> dict[str, str]:
     """Place in the archive -> file on this machine."""
     files = {}
     for source in sources:
@@ -67,7 +98,7 @@ def gather(sources: list[Entry], private: str) -> dict[str, str]:
     return files
 
 
-def pack(params: Entry) -> Entry:
+def pack(params: Wanted) -> Packed:
     """Write aside, then move: an interrupted run leaves no archive that looks like one."""
     path = params["path"]
     private = tempfile.mkdtemp(prefix=".fullmesh-bundle-", dir=os.path.dirname(path) or ".")
@@ -118,7 +149,7 @@ def expected(path: str) -> str:
         ) from None
 
 
-def unpack(path: str, folder: str) -> Entry:
+def unpack(path: str, folder: str) -> dict[str, Any]:
     """Take out plain files with the names and checksums of the index, and nothing else."""
     with tarfile.open(path) as tar:
         first = tar.next()
@@ -148,7 +179,7 @@ def unpack(path: str, folder: str) -> Entry:
     return dict(index["contents"])
 
 
-def unlock(params: Entry) -> Entry:
+def unlock(params: Wanted) -> Unlocked:
     """Prove the archive, then have it unpacked; a folder that is there was finished by an earlier run."""
     path = params["path"]
     wanted, found = expected(path), sha256(path) if os.path.isfile(path) else ""

@@ -10,7 +10,7 @@ import shutil
 import stat
 import tarfile
 import tempfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 from xml.sax.saxutils import escape, quoteattr
 
 from ansible.module_utils.urls import open_url
@@ -20,9 +20,8 @@ from ..openpgp import BEGIN, fingerprints
 from ..packages import sources
 
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Callable
 
-    Entry = dict[str, Any]
     Runner = Callable[..., tuple[int, str, str]]
 
 # "Inst chrony [4.2-1] (4.3-2 Ubuntu:24.04 [amd64])"
@@ -36,6 +35,35 @@ RELATIONS = ("provides", "requires", "conflicts", "obsoletes")
 NAMESPACE = "http://linux.duke.edu/metadata/"
 
 LARGEST = 1 << 20  # bytes of a key
+
+
+class Wanted(TypedDict):
+    """What bundle_packages is asked for; its documentation says what each of them is."""
+
+    names: list[str]
+    manager: str
+    url: str
+    key: str
+    fingerprints: list[str]
+    base: str
+
+
+class Work(Wanted):
+    """With a folder of our own, one in it for packages, and the key that signs the repository ("" for none)."""
+
+    work: str
+    folder: str
+    key_path: str
+
+
+class Fetched(TypedDict):
+    """Packages in ``folder`` and in a ``tar``; ``already``: those that this machine has itself."""
+
+    changed: bool
+    files: list[str]
+    already: list[str]
+    folder: str
+    tar: str
 
 
 class FetchError(Exception):
@@ -69,7 +97,7 @@ def private_folder(base: str) -> str:
     return tempfile.mkdtemp(prefix="fullmesh-bundle-", dir=base)
 
 
-def bring_key(params: Entry) -> str:
+def bring_key(params: Work) -> str:
     """Fetch the key that signs the repository, every time anew, and compare its fingerprint with what is known."""
     if not params["key"]:
         return ""
@@ -106,7 +134,7 @@ def named_by_others(url: str, root: str = "/") -> bool:
     return any(not os.path.basename(one["path"]).startswith("fullmesh-") for one in named)
 
 
-def fetch_apt(run: Runner, params: Entry) -> None:
+def fetch_apt(run: Runner, params: Work) -> None:
     """Lists and archives in a folder of our own; apt checks all signatures while it fetches."""
     private = os.path.join(params["folder"], ".apt")
     os.makedirs(os.path.join(private, "lists/partial"))
@@ -163,7 +191,7 @@ def index_apt(run: Runner, folder: str, files: list[str]) -> None:
         stream.write("\n".join(entries))
 
 
-def fetch_dnf(run: Runner, params: Entry) -> None:
+def fetch_dnf(run: Runner, params: Work) -> None:
     """dnf fetches and checks signatures; what is installed already it gives only as a reinstallation."""
     flags = ["--assumeyes", "--downloadonly", "--downloaddir=" + params["folder"]]
     flags += ["--setopt=install_weak_deps=False", "--setopt=keepcache=False"]
@@ -270,7 +298,7 @@ INDEX = {"apt": index_apt, "dnf": index_dnf}
 SUFFIX = {"apt": ".deb", "dnf": ".rpm"}
 
 
-def installed(run: Runner, params: Entry) -> list[str]:
+def installed(run: Runner, params: Wanted) -> list[str]:
     """The named packages that this machine has already: what they brought with them is not fetched."""
     if params["manager"] == "dnf":
         return [name for name in params["names"] if run(["rpm", "--query", name])[0] == 0]
@@ -289,11 +317,12 @@ def not_bare(names: list[str]) -> str:
     )
 
 
-def gather(run: Runner, params: Entry) -> Entry:
+def gather(run: Runner, params: Wanted) -> Fetched:
     """Fetch and index in a folder of our own, which is gone again unless all of it worked."""
     work = private_folder(params["base"])
     try:
-        result = fill(run, dict(params, work=work, folder=os.path.join(work, "packages")))
+        folder = os.path.join(work, "packages")
+        result = fill(run, {**params, "work": work, "folder": folder, "key_path": ""})
         # It is whole now. Others may read it, the account that ssh uses among them, and never write.
         os.chmod(work, 0o755)  # noqa: S103 (packages are no secret)
         return result
@@ -302,9 +331,9 @@ def gather(run: Runner, params: Entry) -> Entry:
         raise
 
 
-def fill(run: Runner, params: Entry) -> Entry:
+def fill(run: Runner, params: Work) -> Fetched:
     """Key, packages, index, archive."""
-    params = dict(params, key_path=bring_key(params))
+    params = {**params, "key_path": bring_key(params)}
     os.mkdir(params["folder"], 0o755)
     already = installed(run, params)
     FETCH[params["manager"]](run, params)

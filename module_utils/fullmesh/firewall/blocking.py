@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ..netfilter.ruleset import Rule, Ruleset
     from .types import Blocker, Question
 
-    Entry = dict[str, Any]
     Key = tuple[str, str, str]
     Spans = Iterator[tuple[str, int, int]]
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from .types import Want
 
-    Entry = dict[str, Any]
+    # libnftables-json(5): the tool's own JSON
+    Json = dict[str, Any]
     Runner = Callable[[list[str]], tuple[int, str]]
 
 WHOLE = "a protocol"  # what a rule accepts that names no port
@@ -47,7 +48,7 @@ def binding(command: str = "list table inet firewalld") -> str:
     return out if rc == 0 else ""
 
 
-def kernel_table(run: Runner) -> list[Entry]:
+def kernel_table(run: Runner) -> list[Json]:
     """Return the rules that the kernel has from firewalld; empty when there are none."""
     rc, out = run(["nft", "-j", "list", "table", "inet", "firewalld"])
     text = out if rc == 0 and out.strip() else binding()
@@ -62,12 +63,12 @@ def with_iptables(root: str) -> bool:
     return conf_value(root, "FirewallBackend", "nftables") == "iptables"
 
 
-def iptables_table(run: Runner, family: str) -> list[Entry]:
+def iptables_table(run: Runner, family: str) -> list[Json]:
     """Return what firewalld's iptables backend has in the kernel for a family, in the words of the other backend."""
     save = {"4": "iptables-save", "6": "ip6tables-save"}[family]
     rc, out = run([save, "-t", "filter"])
     told = ruleset.parse_save(out if rc == 0 else "", family)
-    items: list[Entry] = []
+    items: list[Json] = []
     for key in told["chains"]:
         name = "filter_" + key[2]
         for rule in told["chains"][key]["rules"] if re.match(r"IN_|INPUT", key[2]) else ():
@@ -109,7 +110,7 @@ def rules_beside(run: Runner) -> list[str]:
     return found
 
 
-def simpler(part: Entry) -> Entry:
+def simpler(part: Json) -> Json:
     """Say one expression of iptables as firewalld's own nftables rules say it."""
     for word in ("goto", "jump"):
         if word in part:
@@ -120,14 +121,14 @@ def simpler(part: Entry) -> Entry:
     return part
 
 
-def kernel_tables(run: Runner, root: str = "") -> list[tuple[list[Entry], tuple[str, ...]]]:
+def kernel_tables(run: Runner, root: str = "") -> list[tuple[list[Json], tuple[str, ...]]]:
     """Return firewalld's rules in the kernel with the families that they speak for."""
     if with_iptables(root):
         return [(iptables_table(run, family), (family,)) for family in ("4", "6")]
     return [(kernel_table(run), ("4", "6"))]
 
 
-def elements(table: list[Entry], name: str) -> list[str] | None:
+def elements(table: list[Json], name: str) -> list[str] | None:
     """Return a set's addresses as `joined` has them; None where the kernel has no such set."""
     for item in table:
         if item.get("set", {}).get("name") == name:
@@ -155,13 +156,13 @@ def joined(networks: list[Any]) -> list[str]:
     return [written(one) for one in ipaddress.collapse_addresses(networks)]
 
 
-def chain_rules(table: list[Entry], chain: str) -> list[list[Entry]]:
+def chain_rules(table: list[Json], chain: str) -> list[list[Json]]:
     """Return the expressions of every rule of a chain, in order."""
     rules = [item["rule"] for item in table if "rule" in item]
     return [rule["expr"] for rule in rules if rule["chain"] == chain]
 
 
-def accepted(expressions: list[Entry]) -> str:
+def accepted(expressions: list[Json]) -> str:
     """Return the ports that a rule accepts, ``a-b/tcp``; ``*`` for one that accepts without asking for a port."""
     if not any("accept" in part for part in expressions):
         return ""
@@ -176,7 +177,7 @@ def accepted(expressions: list[Entry]) -> str:
     return "*"
 
 
-def jumps(table: list[Entry], chain: str) -> list[tuple[str, str]]:
+def jumps(table: list[Json], chain: str) -> list[tuple[str, str]]:
     """Return (set, target) of every rule of a chain that sends a source set somewhere."""
     found = []
     for expressions in chain_rules(table, chain):
@@ -201,7 +202,7 @@ def runtime_faults(run: Runner, root: str, want: Want) -> list[str]:
 
 
 def kernel_faults(
-    table: list[Entry], want: Want, families: tuple[str, ...] = ("4", "6")
+    table: list[Json], want: Want, families: tuple[str, ...] = ("4", "6")
 ) -> list[str]:
     """Compare the kernel's rules with our files: every difference in one sentence."""
     if not table:
@@ -229,7 +230,7 @@ def kernel_faults(
     return found + ufw_faults(table, want, families)
 
 
-def opened(table: list[Entry], name: str) -> set[tuple[str, str]]:
+def opened(table: list[Json], name: str) -> set[tuple[str, str]]:
     """Return (source set, port) of what a policy of ours accepts; nothing where no zone's packets come to it."""
     if not led_to(table, name):
         return set()
@@ -245,7 +246,7 @@ def opened(table: list[Entry], name: str) -> set[tuple[str, str]]:
     return found
 
 
-def led_to(table: list[Entry], name: str) -> bool:
+def led_to(table: list[Json], name: str) -> bool:
     """Say whether any chain leads to a policy's own; which one does has changed with firewalld's versions."""
     wanted = ("filter_IN_policy_" + name, "filter_IN_" + name)
     return any(
@@ -257,20 +258,20 @@ def led_to(table: list[Entry], name: str) -> bool:
     )
 
 
-def policy_rules(table: list[Entry], name: str, step: str) -> list[list[Entry]]:
+def policy_rules(table: list[Json], name: str, step: str) -> list[list[Json]]:
     """Return a policy's rules; the iptables backend names its chains without the word."""
     rules = chain_rules(table, f"filter_IN_policy_{name}_{step}")
     return rules or chain_rules(table, f"filter_IN_{name}_{step}")
 
 
-def ufw_faults(table: list[Entry], want: Want, families: tuple[str, ...]) -> list[str]:
+def ufw_faults(table: list[Json], want: Want, families: tuple[str, ...]) -> list[str]:
     """Say whether rules that we carried over from ufw are missing."""
     wanted = sum(want["ufw_policy"].count(f'<rule family="ipv{one}"') for one in families)
     seen = len(policy_rules(table, want["zone"] + "-ufw", "post"))
     return [f"{seen} of {wanted} rules carried over from ufw"] if seen < wanted else []
 
 
-def dispatched(table: list[Entry], name: str, zone: str) -> bool:
+def dispatched(table: list[Json], name: str, zone: str) -> bool:
     """Say whether a source set reaches a zone's input chain."""
     chains = {rule["rule"]["chain"] for rule in table if "rule" in rule}
     return any(
@@ -278,7 +279,7 @@ def dispatched(table: list[Entry], name: str, zone: str) -> bool:
     )
 
 
-def port_faults(table: list[Entry], want: Want, families: list[str]) -> list[str]:
+def port_faults(table: list[Json], want: Want, families: list[str]) -> list[str]:
     """Compare the ports that the peers' policy accepts with those it shall accept, no more and no less."""
     seen, found = opened(table, want["zone"] + "-job"), []
     for family in families:
@@ -296,7 +297,7 @@ def port_faults(table: list[Entry], want: Want, families: list[str]) -> list[str
     return found + [f"{port} is open to everybody" for port in strangers]
 
 
-def fingerprint_rules(table: list[Entry], zone: str) -> list[str]:
+def fingerprint_rules(table: list[Json], zone: str) -> list[str]:
     """Print what the kernel does for us, without handles and other numbers that change by themselves.
 
     A jump to a policy counts once, whoever makes it: newer versions of firewalld have one for each zone, and zones
@@ -332,7 +333,7 @@ def fingerprint(names: list[str], run: Runner, root: str = "") -> dict[str, dict
     """
     table = [item for one, _ in kernel_tables(run, root) for item in one]
     words = () if table else ("--list-all-zones", "--list-all-policies")
-    fallback: dict[str, Entry] = {}
+    fallback: dict[str, dict[str, list[str]]] = {}
     for word in words:
         fallback.update(parse_zones(run(["firewall-cmd", word])[1]))
     result = {}

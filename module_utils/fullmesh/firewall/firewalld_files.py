@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from .types import Want
 
-    Entry = dict[str, Any]
 
 ETC = "/etc/firewalld"
 LIB = "/usr/lib/firewalld"

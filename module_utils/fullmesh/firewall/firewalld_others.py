@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    Entry = dict[str, Any]
     Runner = Callable[[list[str]], tuple[int, str]]
 
 
@@ -158,10 +157,10 @@ def networkmanager_zone(run: Runner, interface: str) -> list[tuple[str, str]]:
     return [(zone.strip(), text)] if rc == 0 and zone.strip() else []
 
 
-def parse_zones(text: str) -> dict[str, Entry]:
+def parse_zones(text: str) -> dict[str, dict[str, list[str]]]:
     """Read ``firewall-cmd --list-all-zones`` or ``--list-all-policies``."""
-    zones: dict[str, Entry] = {}
-    now: Entry = {}
+    zones: dict[str, dict[str, list[str]]] = {}
+    now: dict[str, list[str]] = {}
     key = ""
     for line in text.splitlines():
         if line and not line[0].isspace():

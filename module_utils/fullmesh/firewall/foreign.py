@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..netfilter.ruleset import Rule, Ruleset
     from .types import Asked, FoundBlocker, OwnLink, Question, Senders
 
-    Entry = dict[str, Any]
     Runner = Callable[[list[str]], tuple[int, str]]
 
 FAMILIES = (("ip", "iptables", "ip_tables_names"), ("ip6", "ip6tables", "ip6_tables_names"))

@@ -21,12 +21,10 @@ from . import reached, ufw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from ..answer import Diff, Note
-    from .types import Asked, Listener, Want
+    from .types import Asked, Listener, Params, Want
 
-    Entry = dict[str, Any]
     Runner = Callable[[list[str]], tuple[int, str]]
 
 UNIT = "firewalld.service"
@@ -54,7 +52,7 @@ class FirewallNode:
         carried: ports of other listeners that the peers keep.
     """
 
-    def __init__(self, params: Entry, check: bool, run: Runner, root: str = "") -> None:
+    def __init__(self, params: Params, check: bool, run: Runner, root: str = "") -> None:
         self.params = params
         self.check = check
         self.run = run

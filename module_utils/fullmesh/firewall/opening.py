@@ -22,11 +22,9 @@ from .refusals import Refusals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
-    from .types import Want
+    from .types import Ended, Opened, Told, Want
 
-    Entry = dict[str, Any]
     Pause = Iterator[None]
 
 # What `systemctl enable` makes, by the [Install] section of the unit.
@@ -41,7 +39,7 @@ ALONE_SECONDS = 300
 class Opening(Refusals):
     """The change of one node, its rollback and its proof."""
 
-    def present(self) -> Entry:
+    def present(self) -> Opened:
         """Open the ports."""
         self.look()
         want = self.want()
@@ -49,19 +47,24 @@ class Opening(Refusals):
         self.stop_on_faults()
         wanted = own_files.files(want)
         moved = {path: text for path, text in wanted.items() if self.differs(path, text)}
-        result = self.describe(want, wanted)
+        told = self.describe(want, wanted)
         if not self.installed():
             # Once firewalld is here the next call says all of this again.
             self.notes = self.notes if self.check else []
             self.show("package firewalld", "absent\n", "installed, running, enabled\n")
-            return dict(result, changed=True, needs_package=True)
+            return {**told, "changed": True, "needs_package": True, "armed": False}
         stale = [] if moved or not self.running() else self.runtime_faults(want)
         if self.takes_ufw():
             self.show("ufw", "active\n", "disabled\n")
             self.remark_ufw(want)
         if moved or stale or self.takes_ufw() or not (self.running() and self.enabled()):
             self.act(want, moved, stale)
-        return dict(result, changed=self.changed, armed=self.armed)
+        return {
+            **told,
+            "changed": self.changed,
+            "needs_package": False,
+            "armed": self.armed,
+        }
 
     def act(self, want: Want, moved: dict[str, str], stale: list[str]) -> None:
         """Write, start or reload, and prove."""
@@ -83,7 +86,7 @@ class Opening(Refusals):
         except Exception as exc:
             self.go_back(exc)
             raise
-        if self.armed and int(self.params["rollback_seconds"]) <= 0:
+        if self.armed and self.params["rollback_seconds"] <= 0:
             self.disarmed()
             self.armed = False
         elif self.armed:
@@ -221,19 +224,19 @@ class Opening(Refusals):
     def go_back(self, cause: Exception) -> None:
         """Put everything back at once instead of waiting for the timer; say what could not be."""
         report = rollback.undone(self.run, NAME, "the change failed") if self.armed else None
-        left = (report or {}).get("faults", [])
+        left = report.get("faults", []) if report else []
         if left:
             text = "{} But this could not be put back: {}.".format(cause, "; ".join(left))
             raise core_error([text]) from cause
 
-    def confirmed(self) -> Entry:
+    def confirmed(self) -> Ended:
         """Disarm the rollback over a connection that the new rules let in; one from before passes them by."""
         words = way_in.session(os.environ, os.getppid())
         if not self.check and rollback.proves_nothing(NAME, words):
             raise core_error([rollback.OLDER])
         return self.disarmed()
 
-    def disarmed(self) -> Entry:
+    def disarmed(self) -> Ended:
         """Disarm the rollback."""
         word = "idle" if self.check else rollback.disarm(self.run, NAME)
         keep.forget()
@@ -246,7 +249,7 @@ class Opening(Refusals):
             )
         return {"changed": word == "disarmed", "rollback": word}
 
-    def describe(self, want: Want, wanted: dict[str, str]) -> Entry:
+    def describe(self, want: Want, wanted: dict[str, str]) -> Told:
         """Assemble what the role tells the manifest and the report."""
         controllers = own_files.by_family(want["controllers"])
         return {
@@ -256,6 +259,4 @@ class Opening(Refusals):
             "default_zone": want["default_zone"],
             "ports": want["ports"],
             "ufw": self.takes_ufw() or ufw.taken(self.root),
-            "needs_package": False,
-            "armed": False,
         }

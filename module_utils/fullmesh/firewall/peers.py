@@ -13,9 +13,7 @@ from .node import UNIT, RefusedError
 from .opening import Opening
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    Entry = dict[str, Any]
+    from .types import Changed, Off
 
 __all__ = ["UNIT", "Firewall", "RefusedError"]
 
@@ -23,7 +21,7 @@ __all__ = ["UNIT", "Firewall", "RefusedError"]
 class Firewall(Opening):
     """One run on one node, in any of the states that a role may want."""
 
-    def reloaded(self) -> Entry:
+    def reloaded(self) -> Changed:
         """Make a running firewalld read its files again."""
         self.look()
         if not self.running():
@@ -41,7 +39,7 @@ class Firewall(Opening):
                 self.reload()
         return {"changed": True}
 
-    def off(self) -> Entry:
+    def off(self) -> Off:
         """Stop and disable firewalld, because we were told so."""
         self.look()
         text = (
@@ -61,7 +59,7 @@ class Firewall(Opening):
                 self.must(command, "PF-117", "firewalld did not stop")
         return {"changed": True, "installed": True}
 
-    def leaving(self) -> Entry:
+    def leaving(self) -> Changed:
         """Before an undo: note other people's rules, and change hands with ufw where firewalld came with us."""
         self.look()
         if not self.check and self.running() and not core.with_iptables(self.root):
@@ -72,9 +70,9 @@ class Firewall(Opening):
             self.must(["systemctl", "stop", UNIT], "PF-117", "firewalld did not stop")
         return self.ufw_on_again()
 
-    def left(self) -> Entry:
+    def left(self) -> Changed:
         """After an undo: put back what firewalld's end flushed."""
-        result: Entry = self.ufw_on_again() if self.waits_for_ufw() else {"changed": False}
+        result: Changed = self.ufw_on_again() if self.waits_for_ufw() else {"changed": False}
         if not self.check:
             faults = keep.restore(self.run, keep.saved())
             keep.forget()
@@ -89,7 +87,7 @@ class Firewall(Opening):
         same = ufw.conf_is_of_before(self.root)
         return not same or (ufw.was_loaded(self.root) and not ufw.loaded(self.run))
 
-    def ufw_on_again(self) -> Entry:
+    def ufw_on_again(self) -> Changed:
         """Give ufw its configuration and its rules back."""
         wanted = ufw.was_loaded(self.root)
         self.show("ufw", "disabled\n", "active\n" if wanted else "enabled at boot\n")

@@ -18,9 +18,7 @@ from . import firewalld
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
-    Entry = dict[str, Any]
     Runner = Callable[[list[str]], tuple[int, str]]
 
 # firewalld calls these commands too, so that both mean the same tables (iptables-nft or the old ones).

@@ -20,11 +20,9 @@ from . import firewalld_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from .types import Listener
 
-    Entry = dict[str, Any]
     Runner = Callable[[list[str]], tuple[int, str]]
 
 TABLES = (("tcp", "tcp"), ("tcp6", "tcp"), ("udp", "udp"), ("udp6", "udp"))
@@ -34,12 +32,18 @@ QUIET = frozenset(["68/udp", "546/udp", "123/udp", "5353/udp", "5355/udp", "5355
 NAMED = 3  # clients of a listener that a message names
 
 
-def rows(proc: str) -> list[Entry]:
+class Row(sockets.SocketRow):
+    """With its protocol: tcp or udp."""
+
+    protocol: str
+
+
+def rows(proc: str) -> list[Row]:
     """Return every TCP and UDP socket of this network namespace with its protocol."""
-    found = []
+    found: list[Row] = []
     for name, protocol in TABLES:
         for row in sockets.parse_table(look(f"{proc}/net/{name}")):
-            found.append(dict(row, protocol=protocol))
+            found.append({**row, "protocol": protocol})
     return found
 
 
@@ -48,7 +52,7 @@ def handed_out(proc: str) -> PortRange:
     return parse_span(look(proc + "/sys/net/ipv4/ip_local_port_range")) or KERNEL_RANGE
 
 
-def waits(row: Entry, ephemeral: PortRange) -> bool:
+def waits(row: Row, ephemeral: PortRange) -> bool:
     """Say whether a socket waits for somebody from another machine."""
     if ipaddress.ip_address(row["address"]).is_loopback:
         return False
@@ -75,7 +79,7 @@ def listeners(proc: str = "/proc") -> list[Listener]:
     return sorted(found.values(), key=lambda one: (int(one["port"].split("/")[0]), one["port"]))
 
 
-def clients(held: list[Entry], row: Entry) -> list[str]:
+def clients(held: list[Row], row: Row) -> list[str]:
     """Name who is connected to a listener now."""
     alive = [one for one in held if one["state"] == sockets.ESTABLISHED and one["peer_port"]]
     mine = [

@@ -17,11 +17,8 @@ from . import reached, ufw
 from .node import RIVALS, UNIT, FirewallNode
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from .types import Want
 
-    Entry = dict[str, Any]
 
 # Policies came with it (firewalld 0.9.0, 2020); without them nothing keeps ssh open whatever zone it comes through.
 OLDEST = (0, 9)

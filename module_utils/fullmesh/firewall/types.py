@@ -7,6 +7,57 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 
+class Params(TypedDict):
+    """What peer_zone is asked for; its documentation says what each of them is."""
+
+    state: str
+    mode: str
+    zone: str
+    peers: list[str]
+    controllers: list[str]
+    ports: list[str]
+    rdma: str
+    ufw: str
+    start: str
+    rollback_seconds: int
+
+
+class Changed(TypedDict):
+    """The answer of a state that has nothing else to say."""
+
+    changed: bool
+
+
+class Off(Changed, total=False):
+    """State off; *installed*: firewalld is there."""
+
+    installed: bool
+
+
+class Ended(Changed):
+    """The end of a rollback: disarmed, idle (nothing was armed)."""
+
+    rollback: str
+
+
+class Told(TypedDict):
+    """What the role tells the manifest and the report."""
+
+    files: list[str]
+    ssh_ports: list[int]
+    controllers: list[str]
+    default_zone: str
+    ports: list[str]
+    ufw: bool
+
+
+class Opened(Told, Changed):
+    """State present; *needs_package*: firewalld has to be installed first, *armed*: until somebody confirms."""
+
+    needs_package: bool
+    armed: bool
+
+
 class Asked(TypedDict):
     """What is asked for, with the ways in that only the node knows.
 

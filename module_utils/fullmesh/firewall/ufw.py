@@ -23,12 +23,10 @@ from .firewalld_files import HEAD, by_family
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from ..answer import Note
     from .types import UfwRule
 
-    Entry = dict[str, Any]
     Runner = Callable[[list[str]], tuple[int, str]]
 
 CONF = "/etc/ufw/ufw.conf"

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from .ruleset import Chain, Rule, Ruleset
 
-    Entry = dict[str, Any]
+    # libnftables-json(5): the tool's own JSON
+    Json = dict[str, Any]
     Key = tuple[str, str, str]
 
 # What a packet meets that comes in, or that leaves; with the forward hook, what one to a container meets.
@@ -173,7 +174,7 @@ class Walk:
             holds = None if answer is None else holds
         return holds, "", ""
 
-    def matches(self, key: Key, one: Entry) -> bool | None:
+    def matches(self, key: Key, one: Json) -> bool | None:
         """Compare one field of the packet."""
         value, right, op = self.value(one.get("left")), one.get("right"), one.get("op", "==")
         if value is NEVER:
@@ -199,7 +200,7 @@ class Walk:
             right = right["set"]
         return Values(right if isinstance(right, list) else [right])
 
-    def vmap(self, key: Key, one: Entry) -> tuple[str, str] | None:
+    def vmap(self, key: Key, one: Json) -> tuple[str, str] | None:
         """Look the packet up in a verdict map; ``?`` where that cannot be known."""
         value, data = self.value(one.get("key")), one.get("data")
         if isinstance(data, str):
@@ -217,7 +218,7 @@ class Walk:
 
     def value(self, left: Any) -> Any:
         """Return what the packet has in a field; UNKNOWN, or NEVER where it has no such field."""
-        readers: Entry = {"meta": self.meta, "payload": self.payload, "ct": self.conntrack}
+        readers: Json = {"meta": self.meta, "payload": self.payload, "ct": self.conntrack}
         readers.update({"fib": self.fib, "&": self.masked})
         kind = next(iter(left), "") if isinstance(left, dict) else ""
         return readers[kind](left[kind]) if kind in readers else UNKNOWN
@@ -227,7 +228,7 @@ class Walk:
         value = self.value(one[0])
         return frozenset(value & set(flat(one[1:]))) if isinstance(value, frozenset) else UNKNOWN
 
-    def meta(self, field: Entry) -> Any:
+    def meta(self, field: Json) -> Any:
         """Return what the kernel knows about the packet."""
         packet = self.packet
         told = {
@@ -240,7 +241,7 @@ class Walk:
         told[side + "ifname"] = told[side + "if"] = packet.interface
         return told.get(str(field.get("key"))) or UNKNOWN
 
-    def payload(self, field: Entry) -> Any:
+    def payload(self, field: Json) -> Any:
         """Return what stands in the packet's headers."""
         protocol, name = field.get("protocol"), str(field.get("field"))
         packet = self.packet
@@ -257,13 +258,13 @@ class Walk:
         known = {"flags": FLAGS[packet.state], "dport": packet.dport, "sport": packet.sport}
         return known.get(name) or UNKNOWN
 
-    def conntrack(self, field: Entry) -> Any:
+    def conntrack(self, field: Json) -> Any:
         """Return what connection tracking says of the packet."""
         direction = "original" if self.packet.state == "new" else "reply"
         told = {"state": self.packet.state, "direction": direction, "status": "confirmed"}
         return told.get(str(field.get("key")), UNKNOWN)
 
-    def fib(self, field: Entry) -> Any:
+    def fib(self, field: Json) -> Any:
         """Return what the routing table says of the target: what comes in is for this node, what leaves for another."""
         if field.get("result") != "type" or field.get("flags") not in ("daddr", ["daddr"]):
             return UNKNOWN
@@ -275,7 +276,7 @@ def ip(packet: Packet) -> str:
     return {"4": "ip", "6": "ip6"}[packet.family]
 
 
-def xt_kind(part: Entry) -> str:
+def xt_kind(part: Json) -> str:
     """Return what an expression of iptables is; old libnftables print nothing about it."""
     return str((part["xt"] or {}).get("type", "match"))
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    Entry = dict[str, Any]
+    # libnftables-json(5): the tool's own JSON
+    Json = dict[str, Any]
     Key = tuple[str, str, str]
 
 PRIORITIES = {"raw": -300, "mangle": -150, "nat": -100, "filter": 0, "security": 50}
@@ -30,7 +31,7 @@ NETWORK = re.compile(r"[0-9a-fA-F.:]+(/[0-9a-fA-F.:]+)?\Z")
 class Rule(TypedDict):
     """A rule: its statements after libnftables-json(5), its handle, and the line that a person would write."""
 
-    expr: list[Entry]
+    expr: list[Json]
     handle: int | None
     line: str
 
@@ -180,7 +181,7 @@ def from_lists(chains: Iterable[Any], rules: Iterable[Any], sets: Iterable[Any])
     return result
 
 
-def key_of(one: Entry, name: str) -> Key:
+def key_of(one: Json, name: str) -> Key:
     """Return (family, table, name) of an object of libnftables."""
     return str(one.get("family", "")), str(one.get("table", "")), str(one.get(name, ""))
 
@@ -249,13 +250,13 @@ def parse_save(text: str, family: str) -> Ruleset:
     return result
 
 
-def save_rule(line: str, family: str, chains: set[str]) -> list[Entry]:
+def save_rule(line: str, family: str, chains: set[str]) -> list[Json]:
     """Turn one line of iptables-save into libnftables' expressions; what is not known becomes ``unknown``."""
     try:
         words = shlex.split(line)[2:]
     except ValueError:
         return [{"unknown": line}, {"drop": None}]
-    parts: list[Entry] = []
+    parts: list[Json] = []
     negated, protocol = False, ""
     while words:
         word = words.pop(0)
@@ -275,7 +276,7 @@ def save_rule(line: str, family: str, chains: set[str]) -> list[Entry]:
     return parts
 
 
-def save_option(word: str, values: list[str], op: str, where: tuple[str, str]) -> list[Entry]:
+def save_option(word: str, values: list[str], op: str, where: tuple[str, str]) -> list[Json]:
     """Turn one option with its values into expressions."""
     family, protocol = where
     first = values[0] if values else ""
@@ -285,7 +286,7 @@ def save_option(word: str, values: list[str], op: str, where: tuple[str, str]) -
         return [] if (first in ("", "LOCAL")) == (op == "==") else [{"never": None}]
     if word == "--match-set" and values[1:] == ["src"]:
         return [match({"payload": {"protocol": family, "field": "saddr"}}, "@" + first, op)]
-    lefts: dict[str, tuple[Entry, Any]] = {
+    lefts: dict[str, tuple[Json, Any]] = {
         "-s": ({"payload": {"protocol": family, "field": "saddr"}}, first),
         "-d": ({"payload": {"protocol": family, "field": "daddr"}}, first),
         "-i": ({"meta": {"key": "iifname"}}, first.replace("+", "*")),
@@ -310,7 +311,7 @@ def save_port(text: str) -> Any:
     return {"range": numbers} if len(numbers) > 1 else numbers[0]
 
 
-def save_target(word: str, name: str, chains: set[str]) -> list[Entry]:
+def save_target(word: str, name: str, chains: set[str]) -> list[Json]:
     """Turn ``-j`` or ``-g`` into a verdict; targets that only note something (LOG, MARK, TCPMSS) have none."""
     ends = {"ACCEPT": "accept", "DROP": "drop", "REJECT": "reject", "RETURN": "return"}
     ends.update({"DNAT": "dnat", "REDIRECT": "redirect", "TPROXY": "tproxy", "NFQUEUE": "queue"})
@@ -319,7 +320,7 @@ def save_target(word: str, name: str, chains: set[str]) -> list[Entry]:
     return [{"goto" if word == "-g" else "jump": {"target": name}}] if name in chains else []
 
 
-def match(left: Entry, right: Any, op: str) -> Entry:
+def match(left: Json, right: Any, op: str) -> Json:
     """Make one match."""
     return {"match": {"op": op, "left": left, "right": right}}
 

@@ -9,6 +9,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from ..answer import diff
 from ..state.record import Point
 from ..transaction import engine as rollback
 from ..transaction import session as way_in
@@ -19,9 +20,12 @@ from .checks import below
 from .machine import LinkError, Node, our_session
 
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Mapping
 
-    Entry = dict[str, Any]
+    from ..answer import Diff
+    from ..state.record import NetworkBefore
+    from ..transaction.engine import Content
+    from .types import EveryRoute, Link, SeenLink
 
 NAME = "static_ip"
 
@@ -30,23 +34,19 @@ RESOLVER = re.compile(r"^\s*(dns|nameservers|domains?\b)", re.IGNORECASE | re.MU
 
 
 def file_diff(
-    old: dict[str, str], new: dict[str, str | None], faults: list[str]
-) -> list[dict[str, str]]:
+    old: Mapping[str, str], new: Mapping[str, str | None], faults: list[str]
+) -> list[Diff]:
     """One entry a file that differs, and one for the kernel."""
     parts = [(path, old.get(path, ""), content or "") for path, content in sorted(new.items())]
     if faults:
         parts.append(("the kernel's view", "\n".join(faults) + "\n", ""))
-    return [
-        {"before": before, "after": after, "before_header": name, "after_header": name}
-        for name, before, after in parts
-        if before != after
-    ]
+    return [diff(name, before, after) for name, before, after in parts if before != after]
 
 
 class Change:
     """What one transaction writes and runs, worked out before anything is touched."""
 
-    def __init__(self, node: Node, links: list[Entry], owners: dict[str, str]) -> None:
+    def __init__(self, node: Node, links: list[Link], owners: dict[str, str]) -> None:
         self.node = node
         self.links = backends.prepared(node.read, node.listed, links)
         self.owners = owners
@@ -71,11 +71,11 @@ class Change:
             if content is None or content != stand[path] or not self.private(path)
         }
 
-    def of(self, owner: str) -> list[Entry]:
+    def of(self, owner: str) -> list[Link]:
         """The links of one owner."""
         return [link for link in self.links if self.owners[link["interface"]] == owner]
 
-    def rewritten(self, link: Entry) -> list[str]:
+    def rewritten(self, link: Link) -> list[str]:
         """The files of a link that change, ours and those of others for the same interface."""
         backend, name = backends.backend(self.owners[link["interface"]]), link["interface"]
         alone = [one for one in self.links if one["interface"] == name]
@@ -83,12 +83,14 @@ class Change:
         about |= {*backend.foreign(self.node.read, self.node.listed, alone)}
         return sorted(about & {*self.changes})
 
-    def untried(self, link: Entry, seen: dict[str, Entry], routes: list[Entry]) -> list[str]:
+    def untried(
+        self, link: Link, seen: Mapping[str, SeenLink], routes: list[EveryRoute]
+    ) -> list[str]:
         """Say what the new files change of a link that is as wanted: adopted, that would come with the next boot."""
         paths = self.rewritten(link)
         if not paths:
             return []
-        extra: list[str] = text.surplus(link, seen, routes)
+        extra = text.surplus(link, seen, routes)
         extra = [f"{one}, which the files no longer give" for one in extra]
         if link.get("mac"):
             extra.append(
@@ -130,7 +132,7 @@ class Change:
                     "Fix the links, or the file that it names."
                 )
 
-    def touched(self, links: list[Entry] | None = None) -> list[str]:
+    def touched(self, links: list[Link] | None = None) -> list[str]:
         """Every interface whose state changes, or may: what a VLAN stands on as well.
 
         systemd-networkd gives up a card on which it could not make a VLAN, and leaves it without its lease.
@@ -139,7 +141,7 @@ class Change:
         names = [*backends.touched(every), *(name for link in every for name in below(link))]
         return list(dict.fromkeys(names))
 
-    def snapshot(self) -> Entry:
+    def snapshot(self) -> NetworkBefore:
         """The run-time state, in each owner's words and in ours."""
         names = {one: self.touched(self.of(one)) for one in sorted(set(self.owners.values()))}
         found = {
@@ -154,14 +156,14 @@ class Change:
         """What has to be there again when nobody confirms the change."""
         return watched(self.node, [*self.touched(), *self.dropped])
 
-    def steps(self, before: Entry, wait: int, names: list[str]) -> list[list[str]]:
+    def steps(self, before: NetworkBefore, wait: int, names: list[str]) -> list[list[str]]:
         """The commands that bring the new files into force."""
         found: list[list[str]] = []
         for one in sorted(before["owners"]):
             found += backends.backend(one).apply(self.of(one), before["owners"][one], wait, names)
         return found
 
-    def files(self) -> Entry:
+    def files(self) -> dict[str, Content | None]:
         """What the transaction writes."""
         return {
             path: None if content is None else {"text": content, "mode": self.mode(path)}
@@ -187,7 +189,7 @@ def watched(node: Node, names: list[str]) -> list[str]:
     return list(dict.fromkeys(name for name in every if name))
 
 
-def way_back(before: Entry) -> list[list[str]]:
+def way_back(before: NetworkBefore) -> list[list[str]]:
     """The commands that bring old files into force again."""
     found: list[list[str]] = []
     for one in sorted(before["owners"]):
@@ -195,7 +197,7 @@ def way_back(before: Entry) -> list[list[str]]:
     return found
 
 
-def at_boot(before: Entry) -> list[list[str]]:
+def at_boot(before: NetworkBefore) -> list[list[str]]:
     """The commands early in a boot, once the old files are back; only netplan's have been read by then."""
     if "netplan" not in before["owners"]:
         return []
@@ -211,10 +213,10 @@ def as_text(content: bytes) -> str:
         return stream.read()
 
 
-def original_files(node: Node) -> Entry:
+def original_files(node: Node) -> dict[str, Content | None]:
     """What the undo point of the role has kept: {path: {text, mode}, None where there was none}."""
     point = Point(node.root, NAME)
-    result: Entry = {}
+    result: dict[str, Content | None] = {}
     for path, then in point.load()["files"].items():
         if then["kind"] == "file":
             result[path] = {"text": as_text(point.blob(then)), "mode": then["mode"]}

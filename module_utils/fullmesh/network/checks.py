@@ -11,33 +11,34 @@ from ..transaction import session as way_in
 from . import owner as backends
 from . import reach
 from . import static_ip as text
+from .backends import common
 from .machine import LinkError, Node, our_session
 
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Mapping
 
-    Entry = dict[str, Any]
+    from .types import EveryRoute, Link, SeenLink
 
 ETHERNET = "1"  # ARPHRD_ETHER, linux/if_arp.h
 
 
-def made_by_us(link: Entry) -> bool:
+def made_by_us(link: Link) -> bool:
     """Say whether the interface comes into being with the link."""
     return bool(link.get("vlan") or link.get("bond"))
 
 
-def below(link: Entry) -> list[str]:
+def below(link: Link) -> list[str]:
     """Name the interfaces that have to be there for a link."""
-    bond, vlan = link.get("bond") or {}, link.get("vlan") or {}
+    bond, vlan = common.bond_of(link), common.vlan_of(link)
     return list(bond.get("members", [])) or [vlan.get("parent") or link["interface"]]
 
 
-def parent_of(link: Entry) -> str:
+def parent_of(link: Link) -> str:
     """The interface that a VLAN stands on; nothing for others."""
-    return str((link.get("vlan") or {}).get("parent", ""))
+    return common.vlan_of(link).get("parent", "")
 
 
-def refuse_missing(links: list[Entry], seen: dict[str, Entry]) -> None:
+def refuse_missing(links: list[Link], seen: Mapping[str, SeenLink]) -> None:
     """Refuse an interface that is not there and does not come with a link."""
     made = {link["interface"] for link in links if made_by_us(link)}
     for link in links:
@@ -63,7 +64,7 @@ def unsupported(node: Node, interface: str) -> str:
     return "" if kind == ETHERNET else f"it is no Ethernet interface (ARPHRD type {kind})"
 
 
-def providers(node: Node, links: list[Entry], wanted: str) -> dict[str, str]:
+def providers(node: Node, links: list[Link], wanted: str) -> dict[str, str]:
     """Name the provider of each link; refuse what nobody may write down."""
     for link in links:
         why = "" if made_by_us(link) else unsupported(node, link["interface"])
@@ -83,19 +84,20 @@ def providers(node: Node, links: list[Entry], wanted: str) -> dict[str, str]:
             "netplan, systemd-networkd or "
             "ifupdown (see `nmcli device`), or configure the address yourself and set static_ip_manage: false."
         )
-    result: dict[str, str] = found
-    return result
+    return found
 
 
-def refuse_duplicates(links: list[Entry], seen: dict[str, Entry], fresh: bool) -> None:
+def refuse_duplicates(links: list[Link], seen: Mapping[str, SeenLink], fresh: bool) -> None:
     """Probe the IPv4 addresses that are not ours yet (*fresh*), or those that are; IPv6 is the kernel's job."""
     for link in links:
-        state = seen.get(link["interface"], {"up": False, "addresses": []})
-        have = {one["address"] for one in state["addresses"]}
+        state = seen.get(link["interface"])
+        if state is None or not state["up"]:
+            continue
+        have = {one["address"].split("/")[0] for one in state["addresses"]}
         for value in text.of_family(link["addresses"], 4):
             address = value.split("/")[0]
             # with another prefix it is ours already
-            if not state["up"] or fresh == (address in {one.split("/")[0] for one in have}):
+            if fresh == (address in have):
                 continue
             owner = reach.duplicate_of(link["interface"], state["mac"], address)
             if owner:
@@ -108,15 +110,15 @@ def refuse_duplicates(links: list[Entry], seen: dict[str, Entry], fresh: bool) -
 
 
 def refuse_lost_default(
-    links: list[Entry],
-    changing: list[Entry],
-    seen: dict[str, Entry],
-    routes: list[Entry],
+    links: list[Link],
+    changing: list[Link],
+    seen: Mapping[str, SeenLink],
+    routes: list[EveryRoute],
 ) -> None:
     """Refuse to drop a default route that nobody may have meant to drop: ssh would miss it at the next boot."""
     for route in text.lost_defaults(links, changing, seen, routes):
         link = next(one for one in links if route["dev"] in backends.touched([one]))
-        via, to, family, card = (route[key] for key in ("via", "to", "family", "dev"))
+        via, to, family, card = route["via"], route["to"], route["family"], route["dev"]
         key = (
             f'routes: [{{to: "{to}", via: "{via}"}}]' if link.get("gateway") else f"gateway: {via}"
         )
@@ -132,8 +134,8 @@ def refuse_lost_default(
 
 def refuse_dropped(
     lost: dict[str, list[str]],
-    links: list[Entry],
-    routes: list[Entry],
+    links: list[Link],
+    routes: list[EveryRoute],
 ) -> None:
     """Refuse to let go of an interface that ssh needs: nothing would bring it up at the next boot."""
     server = way_in.server_of(our_session())

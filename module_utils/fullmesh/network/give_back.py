@@ -16,18 +16,17 @@ from . import owner as backends
 from . import static_ip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
+    from collections.abc import Iterable, Mapping
 
-    Entry = dict[str, Any]
-    Route = list[str]
+    from ..transaction.engine import Goal, Route, View, ViewLink
+    from .types import KernelLink, SeenLink, State
 
 
 # ip-route(8): the words that may stand before the network
 KINDS = ("unicast", "local", "broadcast", "blackhole", "unreachable", "prohibit", "throw")
 
 
-def given(texts: Iterable[str], seen: Entry) -> dict[str, list[str]]:
+def given(texts: Iterable[str], seen: Mapping[str, SeenLink]) -> dict[str, list[str]]:
     """The addresses of each interface that files of ours give, with their prefixes."""
     files = list(texts)
     return {
@@ -40,7 +39,9 @@ def given(texts: Iterable[str], seen: Entry) -> dict[str, list[str]]:
     }
 
 
-def left_alone(touched: Iterable[str], seen: Entry, ours: dict[str, list[str]]) -> list[str]:
+def left_alone(
+    touched: Iterable[str], seen: Mapping[str, SeenLink], ours: dict[str, list[str]]
+) -> list[str]:
     """Those of *touched* that carry addresses, and none that our files give: their state is somebody else's by now.
 
     A card that only carries a VLAN of ours, or one that was given another address since. A bond, a VLAN and a bond's
@@ -49,15 +50,23 @@ def left_alone(touched: Iterable[str], seen: Entry, ours: dict[str, list[str]]) 
     every = list(touched)
     found = []
     for name in every:
-        state = seen.get(name, {})
-        have = any(one["scope"] == "global" for one in state.get("addresses", []))
-        plain = state.get("kind") not in ("bond", "vlan") and state.get("master") not in every
+        state = seen.get(name)
+        if state is None:
+            continue
+        have = any(one["scope"] == "global" for one in state["addresses"])
+        plain = state["kind"] not in ("bond", "vlan") and state["master"] not in every
         if have and plain and not ours.get(name):
             found.append(name)
     return found
 
 
-def goal(before: Entry, now: Entry, seen: Entry, texts: Iterable[str], touched: list[str]) -> Entry:
+def goal(
+    before: View,
+    now: View,
+    seen: Mapping[str, SeenLink],
+    texts: Iterable[str],
+    touched: list[str],
+) -> Goal:
     """What the kernel shall show after the undo: what was before, and what is there now and not ours.
 
     Args:
@@ -74,13 +83,18 @@ def goal(before: Entry, now: Entry, seen: Entry, texts: Iterable[str], touched: 
     files = list(texts)
     ours = given(files, seen)
     alone = left_alone(touched, seen, ours)
-    shall: Entry = {"links": {}, "routes": [], "connected": [], "alone": alone}
-    shall["ours"] = {"addresses": {}, "routes": []}
+    shall: Goal = {
+        "links": {},
+        "routes": [],
+        "connected": [],
+        "alone": alone,
+        "ours": {"addresses": {}, "routes": []},
+    }
     for name, have in sorted(now["links"].items()):
         then = before["links"].get(name)
         if name in alone:
             then, own = have, []
-            old: Entry = now
+            old = now
         elif then is None:
             continue
         else:
@@ -88,28 +102,31 @@ def goal(before: Entry, now: Entry, seen: Entry, texts: Iterable[str], touched: 
             old = before
         shall["links"][name] = merged(then, have, own, files)
         shall["ours"]["addresses"][name] = own
-        for kind in ("routes", "connected"):
-            there = of(now, kind, name)
+        for kept, is_now, was in (
+            (shall["routes"], now["routes"], old["routes"]),
+            # an older version has saved none
+            (shall["connected"], now.get("connected", []), old.get("connected", [])),
+        ):
+            there, then_there = of(is_now, name), of(was, name)
             mine = [one for one in there if is_ours(one[2], own, files)] if own else []
             later = [one for one in there if one not in mine]
-            shall[kind] += both(of(old, kind, name), later, shall["links"][name])
-            shall["ours"]["routes"] += [one for one in mine if one not in of(old, kind, name)]
+            kept.extend(both(then_there, later, shall["links"][name]))
+            shall["ours"]["routes"] += [one for one in mine if one not in then_there]
     return shall
 
 
-def merged(then: Entry, have: Entry, own: list[str], files: list[str]) -> Entry:
+def merged(then: ViewLink, have: ViewLink, own: list[str], files: list[str]) -> ViewLink:
     """One interface: as it was, with the addresses that others gave it since."""
     later = [one for one in have["addresses"] if one not in own and one not in then["addresses"]]
     manners = {one: words for one, words in have.get("manner", {}).items() if one in later}
-    result = {
+    return {
         # another MTU than ours was set by somebody else
         "mtu": then["mtu"] if gives_mtu(files, have["mtu"]) else have["mtu"],
         "up": then["up"] or bool(later),
         "addresses": sorted([*then["addresses"], *later]),
         "leases": sorted({*then.get("leases", []), *(set(have.get("leases", [])) & {*later})}),
-        "manner": dict(then.get("manner", {}), **manners),
+        "manner": {**then.get("manner", {}), **manners},
     }
-    return result
 
 
 def gives_mtu(files: Iterable[str], mtu: int) -> bool:
@@ -121,9 +138,9 @@ def gives_mtu(files: Iterable[str], mtu: int) -> bool:
 # --- routes -------------------------------------------------------------------------------------
 
 
-def of(view: Entry, kind: str, name: str) -> list[Route]:
-    """The routes of one interface in a view; an older version has saved no ``connected`` ones."""
-    return [one for one in view.get(kind, []) if one[1] == name]
+def of(routes: list[Route], name: str) -> list[Route]:
+    """The routes of one interface."""
+    return [one for one in routes if one[1] == name]
 
 
 def bare(addresses: Iterable[str]) -> list[str]:
@@ -162,7 +179,7 @@ def names(text: str, value: str) -> bool:
     return bool(re.search(rf"(?<![\w.:]){re.escape(value)}(?![\w.:])", text))
 
 
-def both(then: list[Route], later: list[Route], link: Entry) -> list[Route]:
+def both(then: list[Route], later: list[Route], link: ViewLink) -> list[Route]:
     """The routes of before, and those that others made since as far as their next hop can be reached without ours."""
     stay = [one for one in later if one not in then and reachable(one[2], link["addresses"], later)]
     taken = [place(one) for one in stay]
@@ -188,7 +205,7 @@ def reachable(line: str, addresses: list[str], routes: list[Route]) -> bool:
 # --- the owners' words ----------------------------------------------------------------------------
 
 
-def owners(before: Entry, now: Entry, shall: Entry) -> Entry:
+def owners(before: dict[str, State], now: dict[str, State], shall: Goal) -> dict[str, State]:
     """Each owner's snapshot for the rollback: as it was before, of interfaces to be left alone as it is now.
 
     Args:
@@ -197,7 +214,7 @@ def owners(before: Entry, now: Entry, shall: Entry) -> Entry:
         shall: as `goal` gives it.
     """
     stay = {(one[0], network(one[2]), word(one[2], "via")) for one in shall["routes"]}
-    result = {}
+    result: dict[str, State] = {}
     for one, then in before.items():
         rest = [name for name in then.get("links", {}) if name not in shall["alone"]]
         mixed = backends.widened(backends.narrowed(then, rest), now[one], shall["alone"])
@@ -206,13 +223,13 @@ def owners(before: Entry, now: Entry, shall: Entry) -> Entry:
             for name, link in mixed.get("links", {}).items()
         }
         routes = [r for r in mixed.get("routes", []) if (r["family"], r["to"], r["via"]) in stay]
-        result[one] = dict(mixed, links=links, routes=routes)
+        result[one] = {**mixed, "links": links, "routes": routes}
     return result
 
 
-def fitted(link: Entry, shall: Entry | None) -> Entry:
+def fitted(link: KernelLink, shall: ViewLink | None) -> KernelLink:
     """One interface of a snapshot, with the lasting addresses that it shall have."""
     if shall is None:
         return link
     lasting = [one for one in shall["addresses"] if one not in shall["leases"]]
-    return dict(link, mtu=shall["mtu"], up=shall["up"], addresses=lasting)
+    return {**link, "mtu": shall["mtu"], "up": shall["up"], "addresses": lasting}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from ..state.record import Point
 from ..transaction import engine as rollback
@@ -27,27 +27,105 @@ from .checks import (
 from .machine import LinkError, Node, our_session
 
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Container, Mapping
 
-    Entry = dict[str, Any]
+    from ..answer import Diff
+    from ..state.record import NetworkBefore
+    from ..transaction.engine import Applied, Content, Goal, Report
+    from .types import Link, SeenLink
 
 POLL_SECONDS = 0.3
+NOTHING: NetworkBefore = {
+    "owners": {},
+    "names": {},
+    "runtime": {"links": {}, "routes": [], "connected": []},
+}
 # What confirming takes after the last look at the kernel.
 RESERVE_SECONDS = 2.0
 # Before the engine ends the command: the owner's own words say more than that.
 OWNER_SECONDS = rollback.APPLY_SECONDS - 5
 
 
+class Wanted(TypedDict):
+    """What static_ip_links is asked for; its documentation says what each of them is."""
+
+    state: str
+    links: list[Link]
+    provider: str
+    peers: list[str]
+    master: str
+    check_duplicates: bool
+    wait_seconds: int
+    rollback_seconds: int
+
+
+class Looked(TypedDict):
+    """What the kernel lacks of the links; ``moves_to``: where our connection has to come back, "" where it may stay."""
+
+    changed: bool
+    needed: bool
+    armed: bool
+    files: list[str]
+    paths: list[str]
+    interfaces: list[str]
+    lacking: list[str]
+    moves_to: str
+
+
+class Heard(TypedDict):
+    """Peers that answered before the change, and those that did not."""
+
+    answered: list[str]
+    silent: list[str]
+
+
+class Presented(Looked, Heard):
+    """A change that is armed, or would be."""
+
+    remembered: bool
+    providers: dict[str, str]
+    adopted: list[str]
+    tried: str
+    diff: list[Diff]
+
+
+class Given(TypedDict):
+    """An undo that is armed, or would be."""
+
+    changed: bool
+    needed: bool
+    armed: bool
+    paths: list[str]
+    moves_to: str
+    tried: str
+    diff: list[Diff]
+
+
+class Proved(TypedDict):
+    """Whether a new connection carries this call; *ballast* makes the answer larger than any packet."""
+
+    changed: bool
+    fresh: bool
+    ballast: str
+
+
+class Restored(TypedDict):
+    """What the node has put back."""
+
+    changed: bool
+    report: Report
+
+
 class Links:
     """One call of the module."""
 
-    def __init__(self, node: Node, params: Entry, check: bool) -> None:
+    def __init__(self, node: Node, params: Wanted, check: bool) -> None:
         self.node = node
-        self.links: list[Entry] = params["links"]
+        self.links = params["links"]
         self.params = params
         self.check = check
 
-    def present(self) -> Entry:
+    def present(self) -> Presented:
         """Work the change out, refuse what cannot work, arm and start."""
         seen = self.node.links()
         refuse_missing(self.links, seen)
@@ -64,7 +142,7 @@ class Links:
         faults = self.node.lacking(faulty)
         changed = bool(faulty or change.changes)
         moves = self.moves(to_reactivate, seen)
-        heard: dict[str, list[str]] = {"answered": [], "silent": []}
+        heard: Heard = {"answered": [], "silent": []}
         if changed and not self.check:
             heard = self.heard()
             self.start(change, to_reactivate)
@@ -88,8 +166,8 @@ class Links:
         }
 
     def to_reactivate(
-        self, change: Change, faulty: list[Entry], seen: dict[str, Entry]
-    ) -> tuple[list[Entry], list[str]]:
+        self, change: Change, faulty: list[Link], seen: Mapping[str, SeenLink]
+    ) -> tuple[list[Link], list[str]]:
         """The links that are brought up anew, and what else than *faulty* says speaks for it.
 
         What is adopted is confirmed without being tried. So a link is adopted only where its new files give all that
@@ -110,22 +188,23 @@ class Links:
             words += why
         return found, words
 
-    def heard(self) -> dict[str, list[str]]:
+    def heard(self) -> Heard:
         """Ask the other nodes before the change: who answers now has to answer afterwards."""
         peers = self.params["peers"]
         why = reach.silent(peers, self.node.run, reach.BEFORE_SECONDS) if peers else {}
         return {"answered": [one for one in peers if one not in why], "silent": sorted(why)}
 
-    def moves(self, to_reactivate: list[Entry], seen: dict[str, Entry]) -> str:
+    def moves(self, to_reactivate: list[Link], seen: Mapping[str, SeenLink]) -> str:
         """Say where our own connection has to come back."""
         server = way_in.server_of(our_session())
         for link in to_reactivate:
-            to = reach.moves_to(link, list(backends.touched([link])), server, seen)
+            touched = backends.touched([link])
+            to = reach.moves_to(link["addresses"], touched, server, seen)
             if to:
-                return str(to)
+                return to
         return ""
 
-    def start(self, change: Change, to_reactivate: list[Entry]) -> None:
+    def start(self, change: Change, to_reactivate: list[Link]) -> None:
         """Arm, and let the node do it once we are gone."""
         before = change.snapshot()
         self.keep_original(before)
@@ -143,7 +222,7 @@ class Links:
         steps = change.steps(before, patience, [link["interface"] for link in to_reactivate])
         rollback.apply(self.node.short, NAME, change.files(), steps, leave=os.getpid())
 
-    def keep_original(self, before: Entry) -> None:
+    def keep_original(self, before: NetworkBefore) -> None:
         """Keep the run-time state of each interface's first time, where the role has remembered its files."""
         point = Point(self.node.root, NAME)
         if not os.path.isdir(point.directory):
@@ -151,16 +230,12 @@ class Links:
         point.settle()
         record = point.load()
         kept, before = record["part"].get("network"), backends.counted(before)
-        whole = backends.together(dict(kept), before) if kept else before
+        whole = backends.together(kept, before) if kept else before
         if whole != kept:
-            record["part"]["network"] = {
-                "owners": whole["owners"],
-                "names": whole["names"],
-                "runtime": whole["runtime"],
-            }
+            record["part"]["network"] = whole
             point.save(record, {})
 
-    def verified(self) -> Entry:
+    def verified(self) -> Looked:
         """Only look."""
         faults = self.node.lacking(self.links)
         refuse_lacking(faults, 0)
@@ -177,7 +252,7 @@ class Links:
 
     # -- the rollback over a new connection
 
-    def proved(self) -> Entry:
+    def proved(self) -> Proved:
         """Prove the change over a new connection; what cannot be proved is put back at once."""
         journal = rollback.read_json(rollback.folder(NAME) + "/journal.json")
         if not journal:
@@ -196,7 +271,7 @@ class Links:
         largest = max([state["mtu"] for state in self.node.links().values()] or [0])
         return {"changed": False, "fresh": True, "ballast": os.urandom(largest + 2048).hex()}
 
-    def confirmed(self) -> Entry:
+    def confirmed(self) -> dict[str, bool]:
         """Disarm: the controller has the proof in its hands."""
         why = too_late()
         word = rollback.disarm(self.node.short, NAME)
@@ -204,7 +279,7 @@ class Links:
             raise LinkError(why)
         return {"changed": True}
 
-    def refuse_unapplied(self, applied: Entry) -> None:
+    def refuse_unapplied(self, applied: Applied) -> None:
         """Say what the node could not do."""
         if applied.get("state") == "failed":
             raise LinkError(
@@ -246,34 +321,36 @@ class Links:
                 )
             )
 
-    def restored(self) -> Entry:
+    def restored(self) -> Restored:
         """Wait until the node has put itself back, or let it do so now; say what it did."""
-        report: Entry = {}
+        report: Report = {}
         if not self.check:
             report = rollback.undone(self.node.short, NAME, "its run could not confirm it")
         return {"changed": False, "report": report}
 
     # -- undo
 
-    def absent(self) -> Entry:
+    def absent(self) -> Given:
         """Arm and start the undo: the files and the state of before the first change."""
         point = Point(self.node.root, NAME)
         if not self.check:
             point.settle()
-        before = backends.counted(dict(point.load()["part"].get("network", {})))
+        kept = point.load()["part"].get("network")
+        before = backends.counted(kept) if kept else NOTHING
         files, stand = original_files(self.node), backends.present(self.node.read, self.node.listed)
         for path in stand:
             files.setdefault(path, None)
         differing = {path: then for path, then in files.items() if self.differs(path, then)}
         seen = self.node.links()
-        names = [name for one in before.get("names", {}).values() for name in one]
+        names = [name for one in before["names"].values() for name in one]
         kernel = self.given_back(before, names, seen, stand)
-        changed = bool(before and (differing or rollback.unsettled(kernel)))
+        changed = bool(kept and (differing or (kernel and rollback.unsettled(kernel))))
         moves = self.moves_back(before, names, seen, kernel) if changed else ""
-        taken = taken_leases(kernel, seen) if changed else {}
+        taken = taken_leases(kernel, seen) if changed and kernel else {}
         refuse_taken(taken, moves)
         if changed and not self.check:
-            self.start_undo(before, differing, names, without(kernel, taken))
+            last = without(kernel, taken) if kernel else None
+            self.start_undo(before, differing, names, last)
         old = {path: self.node.read(path) for path in differing}
         new = {path: then and then["text"] for path, then in differing.items()}
         return {
@@ -287,46 +364,62 @@ class Links:
         }
 
     def given_back(
-        self, before: Entry, names: list[str], seen: Entry, stand: dict[str, str]
-    ) -> Entry:
-        """What the kernel shall show after the undo."""
-        if not before.get("runtime", {}).get("links"):
-            return {}
-        shall: Entry = give_back.goal(
-            before["runtime"], rollback.runtime(names), seen, stand.values(), names
-        )
-        return shall
+        self,
+        before: NetworkBefore,
+        names: list[str],
+        seen: Mapping[str, SeenLink],
+        stand: dict[str, str],
+    ) -> Goal | None:
+        """What the kernel shall show after the undo; None where nothing was kept of it."""
+        if not before["runtime"].get("links"):
+            return None
+        now = rollback.runtime(names)
+        return give_back.goal(before["runtime"], now, seen, stand.values(), names)
 
-    def moves_back(self, before: Entry, names: list[str], seen: Entry, kernel: Entry) -> str:
+    def moves_back(
+        self,
+        before: NetworkBefore,
+        names: list[str],
+        seen: Mapping[str, SeenLink],
+        kernel: Goal | None,
+    ) -> str:
         """Say where our connection has to come back after the undo; nothing where its address stays."""
         server = way_in.server_of(our_session())
         carrier = reach.carrier_of(server, seen)
-        shall = kernel.get("links", {}).get(carrier, {})
-        if server in [one.split("/")[0] for one in shall.get("addresses", [])]:
+        shall = kernel["links"].get(carrier) if kernel else None
+        if shall and server in [one.split("/")[0] for one in shall["addresses"]]:
             return ""
-        links = before.get("runtime", {}).get("links", {})
+        links = before["runtime"].get("links", {})
         # those of the interface that carries us; a bond that goes leaves its members'
         own = links.get(carrier)
         kept = [one for link in ([own] if own else links.values()) for one in link["addresses"]]
-        return str(reach.moves_to({"addresses": kept}, names, server, seen)) if kept else ""
+        return reach.moves_to(kept, names, server, seen) if kept else ""
 
-    def differs(self, path: str, then: Entry | None) -> bool:
+    def differs(self, path: str, then: Content | None) -> bool:
         """Say whether a file is another one than it was."""
         there = os.path.lexists(self.node.root + path)
         return there if then is None else not there or self.node.read(path) != then["text"]
 
-    def start_undo(self, before: Entry, files: Entry, names: list[str], last: Entry) -> None:
+    def start_undo(
+        self,
+        before: NetworkBefore,
+        files: dict[str, Content | None],
+        names: list[str],
+        last: Goal | None,
+    ) -> None:
         """The undo is a change like any other: what stands now comes back when nobody confirms it."""
         owners = sorted(before["owners"])
-        now = {
+        now: NetworkBefore = {
             "owners": {
                 one: backends.backend(one).snapshot(self.node.run, before["names"][one])
                 for one in owners
             },
             "names": before["names"],
+            "runtime": before["runtime"],
         }
         if last:
-            before = dict(before, owners=give_back.owners(before["owners"], now["owners"], last))
+            given = give_back.owners(before["owners"], now["owners"], last)
+            before = {**before, "owners": given}
         # What is a device of another shape now is made anew, on the way and on the rollback.
         for one in owners:
             anew = backends.unlike(before["owners"][one], now["owners"][one])
@@ -345,23 +438,25 @@ class Links:
         rollback.apply(self.node.short, NAME, files, steps, leave=os.getpid(), last=last)
 
 
-def taken_leases(kernel: Entry, seen: dict[str, Entry]) -> dict[str, tuple[str, str]]:
+def taken_leases(kernel: Goal, seen: Mapping[str, SeenLink]) -> dict[str, tuple[str, str]]:
     """The IPv4 leases of before that another host has by now: {interface: (address, its MAC)}.
 
     A lease that ended may have been given to somebody else; the link knows.
     """
     have = {one["address"].split("/")[0] for state in seen.values() for one in state["addresses"]}
     found = {}
-    for name, link in sorted(kernel.get("links", {}).items()):
-        state = seen.get(name, {})
+    for name, link in sorted(kernel["links"].items()):
+        state = seen.get(name)
+        # a bond's member does not speak for itself
+        if state is None or not state["up"] or state["master"]:
+            continue
         for value in text.of_family(link.get("leases", []), 4):
             address = value.split("/")[0]
-            # a bond's member does not speak for itself
-            if address in have or not state.get("up") or state.get("master"):
+            if address in have:
                 continue
             owner = reach.duplicate_of(name, state["mac"], address)
             if owner:
-                found[name] = (address, str(owner))
+                found[name] = (address, owner)
     return found
 
 
@@ -377,16 +472,14 @@ def refuse_taken(taken: dict[str, tuple[str, str]], moves: str) -> None:
             )
 
 
-def without(kernel: Entry, names: Entry) -> Entry:
+def without(kernel: Goal, names: Container[str]) -> Goal:
     """The kernel's view without some interfaces: what their owner makes of the old files is right."""
-    if not kernel:
-        return kernel
-    left = {name: one for name, one in kernel["links"].items() if name not in names}
-    routes = {
-        kind: [one for one in kernel[kind] if one[1] not in names]
-        for kind in ("routes", "connected")
+    return {
+        **kernel,
+        "links": {name: one for name, one in kernel["links"].items() if name not in names},
+        "routes": [one for one in kernel["routes"] if one[1] not in names],
+        "connected": [one for one in kernel["connected"] if one[1] not in names],
     }
-    return dict(kernel, links=left, **routes)
 
 
 def too_late() -> str:
@@ -403,7 +496,7 @@ def too_late() -> str:
     )
 
 
-def wait_for(node: Node, links: list[Entry], seconds: float) -> list[str]:
+def wait_for(node: Node, links: list[Link], seconds: float) -> list[str]:
     """Wait until the kernel lacks nothing; return what it lacks at the deadline."""
     end = time.monotonic() + seconds
     while True:

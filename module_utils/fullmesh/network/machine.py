@@ -13,9 +13,9 @@ from . import static_ip as text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
-    Entry = dict[str, Any]
+    from .types import EveryRoute, Link, SeenLink, SeenRoute
+
     Runner = Callable[[list[str]], tuple[int, str, str]]
 
 
@@ -42,27 +42,26 @@ class Node:
         """Return the paths that match a pattern."""
         return [path[len(self.root) :] for path in sorted(glob.glob(self.root + pattern))]
 
-    def links(self) -> dict[str, Entry]:
+    def links(self) -> dict[str, SeenLink]:
         """Ask the kernel for its interfaces."""
-        links: dict[str, Entry] = text.parse_links(self.run(text.SHOW)[1])
-        return links
+        return text.parse_links(self.run(text.SHOW)[1])
 
-    def routes(self) -> list[dict[str, str]]:
+    def routes(self) -> list[SeenRoute]:
         """Ask the kernel for its routes, both families."""
-        found: list[dict[str, str]] = []
+        found: list[SeenRoute] = []
         for family in ("-4", "-6"):
             found += text.parse_routes(self.run(["ip", "-j", family, "route", "show"])[1])
         return found
 
-    def every_route(self) -> list[Entry]:
+    def every_route(self) -> list[EveryRoute]:
         """The same with those that have no next hop, and who made each."""
-        found: list[Entry] = []
+        found: list[EveryRoute] = []
         for family in (4, 6):
             out = self.run(["ip", "-j", f"-{family}", "route", "show"])[1]
             found += text.parse_every_route(out, family)
         return found
 
-    def lacking(self, links: list[Entry]) -> list[str]:
+    def lacking(self, links: list[Link]) -> list[str]:
         """Say what the kernel lacks of all links."""
         seen = self.links()
         # Two commands less where nobody asked for a route.

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from .backends import common
 
 if TYPE_CHECKING:
-    from .backends.common import Runner, State
+    from .backends.common import Runner
+    from .types import State
 
 # How long the rollback waits for a profile, in seconds.
 BACK_SECONDS = 20

@@ -20,14 +20,17 @@ A backend is a module with NAME and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from ..transaction.engine import View
 from .backends import common, ifcfg, ifupdown, netplan, networkd, networkmanager
+from .types import State
 
 if TYPE_CHECKING:
-    from typing import Any
+    from ..state.record import NetworkBefore
+    from .backends.common import Lister, Reader, Runner
+    from .types import Changes, Files, Link
 
-    from .backends.common import Changes, Files, Link, Lister, Reader, Runner, State
 
 BACKENDS: dict[str, Any] = {one.NAME: one for one in (networkmanager, netplan, networkd, ifupdown)}
 # Up to 0.1.0 ifcfg files were written where NetworkManager had its profile from one; undo records name that owner.
@@ -43,12 +46,11 @@ def backend(name: str) -> Any:
     return BACKENDS[RETIRED.get(name, name)]
 
 
-def together(first: State, later: State) -> State:
+def together(first: NetworkBefore, later: NetworkBefore) -> NetworkBefore:
     """What an undo gives back after several changes: each interface as it was before its own first one.
 
     Args:
-        first: what was kept so far, ``{"names": {backend: [interface]}, "owners": {backend: its snapshot},
-            "runtime": {"links": {interface: ...}, "routes": [...]}}``.
+        first: what was kept so far.
         later: the same, before the next change, which may touch other interfaces.
     """
     known = {name for names in first["names"].values() for name in names}
@@ -57,45 +59,49 @@ def together(first: State, later: State) -> State:
         fresh = [name for name in touching if name not in known]
         if fresh:
             names[owner] = names.get(owner, []) + fresh
-            owners[owner] = widened(owners.get(owner, {}), later["owners"][owner], fresh)
+            owners[owner] = widened(owners.get(owner), later["owners"][owner], fresh)
     seen, now = counted(first)["runtime"], later["runtime"]
     unseen = [name for name in now["links"] if name not in seen["links"]]
     return {"names": names, "owners": owners, "runtime": widened(seen, now, unseen)}
 
 
-def counted(kept: State) -> State:
+def counted(kept: NetworkBefore) -> NetworkBefore:
     """What was kept for an undo, of the interfaces alone that changed.
 
     Up to 2e7304f it also had those that were only watched while a change was tried: the one that carries ssh, and every
     default route's. An undo months later would have rewound them.
     """
-    names = [name for each in kept.get("names", {}).values() for name in each]
-    return dict(kept, runtime=narrowed(kept.get("runtime", {}), names)) if kept else kept
+    names = [name for each in kept["names"].values() for name in each]
+    return {**kept, "runtime": narrowed(kept["runtime"], names)}
 
 
-def narrowed(state: State, names: list[str]) -> State:
+# A snapshot of an owner or of the kernel: whatever is by interface, or a list of entries that name theirs.
+Snapshot = TypeVar("Snapshot", State, View)
+
+
+def narrowed(state: Snapshot, names: list[str]) -> Snapshot:
     """A snapshot with what it says of the interfaces *names* alone."""
-    result = dict(state)
+    result: dict[str, Any] = {**state}
     for key, value in state.items():
         if isinstance(value, dict):
             result[key] = {name: value[name] for name in value if name in names}
         elif isinstance(value, list):
             result[key] = [one for one in value if device_of(one) in names]
-    return result
+    return cast("Snapshot", result)
 
 
-def widened(state: State, more: State, names: list[str]) -> State:
-    """A snapshot with what another one says of the interfaces *names*."""
-    result = dict(state)
+def widened(state: Snapshot | None, more: Snapshot, names: list[str]) -> Snapshot:
+    """A snapshot, or None so far, with what another one says of the interfaces *names*."""
+    result: dict[str, Any] = {**state} if state else {}
     for key, value in more.items():
         if isinstance(value, dict):
             there = {name: value[name] for name in names if name in value}
-            result[key] = dict(there, **state.get(key, {}))
+            result[key] = {**there, **result.get(key, {})}
         elif isinstance(value, list):
-            result[key] = state.get(key, []) + [one for one in value if device_of(one) in names]
+            result[key] = result.get(key, []) + [one for one in value if device_of(one) in names]
         else:
             result.setdefault(key, value)
-    return result
+    return cast("Snapshot", result)
 
 
 def device_of(entry: Any) -> str:
@@ -198,8 +204,9 @@ def prepared(read: Reader, listed: Lister, links: list[Link]) -> list[Link]:
 
     ``alone``: no other netplan file knows the parent of the VLAN (netplan).
     """
-    result = []
+    result: list[Link] = []
     for link in links:
         parent = common.vlan_of(link).get("parent", "")
-        result.append(dict(link, alone=bool(parent) and not netplan.known(read, listed, parent)))
+        alone = bool(parent) and not netplan.known(read, listed, parent)
+        result.append({**link, "alone": alone})
     return result

@@ -15,10 +15,11 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
-    Entry = dict[str, Any]
+    from .types import SeenLink
+
     Runner = Callable[[list[str]], tuple[int, str, str]]
 
 # A probe and its repetition; RFC 5227 2.1.1 allows 1-2 s, a rack answers in milliseconds.
@@ -42,7 +43,7 @@ BEFORE_SECONDS = 1.5
 # --- our way in -------------------------------------------------------------------------------
 
 
-def carrier_of(address: str, seen: dict[str, Entry]) -> str:
+def carrier_of(address: str, seen: Mapping[str, SeenLink]) -> str:
     """Name the interface that has *address* (no prefix); nothing where none has."""
     for name, state in seen.items():
         if any(one["address"].split("/")[0] == address for one in state["addresses"]):
@@ -50,21 +51,23 @@ def carrier_of(address: str, seen: dict[str, Entry]) -> str:
     return ""
 
 
-def moves_to(link: Entry, touched: list[str], server: str, seen: dict[str, Entry]) -> str:
-    """Say where our connection has to come back once *link* is as wanted; nothing where it may stay.
+def moves_to(
+    keeps: list[str], touched: list[str], server: str, seen: Mapping[str, SeenLink]
+) -> str:
+    """Say where our connection has to come back once interfaces are as wanted; nothing where it may stay.
 
     Args:
-        link: of the plan.
-        touched: interfaces whose addresses change with it (a bond takes those of its members).
+        keeps: addresses that there are then, with or without prefix.
+        touched: interfaces whose addresses change (a bond takes those of its members).
         server: the node's address that we came in on.
         seen: the interfaces as they are.
     """
-    keeps = [value.split("/")[0] for value in link["addresses"]]
+    keeps = [value.split("/")[0] for value in keeps]
     if not server or server in keeps or carrier_of(server, seen) not in touched:
         return ""
     family = ipaddress.ip_address(server).version
     same = [value for value in keeps if ipaddress.ip_address(value).version == family]
-    return str((same or keeps)[0])
+    return (same or keeps)[0]
 
 
 # --- duplicates -------------------------------------------------------------------------------
@@ -167,10 +170,10 @@ def begun(address: str) -> tuple[socket.socket | None, int]:
     return None, error
 
 
-def words_of(run: Runner, *command: str) -> list[Entry]:
+def words_of(run: Runner, *command: str) -> list[dict[str, Any]]:
     """Ask ip(8) for JSON; nothing where it has no answer."""
     rc, out, _ = run(["ip", "-j", *command])
-    found: list[Entry] = json.loads(out or "[]") if rc == 0 else []
+    found: list[dict[str, Any]] = json.loads(out or "[]") if rc == 0 else []
     return found
 
 

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 from .backends import common
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
-    Link = dict[str, Any]
-    Seen = dict[str, Any]
+    from .types import EveryRoute, Link, SeenAddress, SeenLink, SeenRoute
 
 
 # -d: what kind of device it is, a VLAN's tag and a bond's mode
@@ -30,8 +29,8 @@ wanted_routes = common.wanted_routes
 # --- what the kernel says ---------------------------------------------------------------------
 
 
-def parse_links(text: str) -> dict[str, Seen]:
-    """Read ``ip -d -j addr show``: {interface: {mac, mtu, up, kind, data, parent, master, addresses: [...]}}."""
+def parse_links(text: str) -> dict[str, SeenLink]:
+    """Read ``ip -d -j addr show``, by interface."""
     return {
         one["ifname"]: {
             "mac": one.get("address", ""),
@@ -48,7 +47,7 @@ def parse_links(text: str) -> dict[str, Seen]:
     }
 
 
-def parse_address(info: Seen) -> Seen:
+def parse_address(info: dict[str, Any]) -> SeenAddress:
     """One entry of addr_info."""
     return {
         "address": "{}/{}".format(info.get("local"), info.get("prefixlen")),
@@ -59,9 +58,9 @@ def parse_address(info: Seen) -> Seen:
     }
 
 
-def parse_routes(text: str) -> list[dict[str, str]]:
-    """Read ``ip -j route show``: [{to, via, dev}]; "default" becomes its network."""
-    routes = []
+def parse_routes(text: str) -> list[SeenRoute]:
+    """Read ``ip -j route show``; "default" becomes its network."""
+    routes: list[SeenRoute] = []
     for one in json.loads(text or "[]"):
         via = one.get("gateway", "")
         to = one.get("dst", "")
@@ -72,8 +71,8 @@ def parse_routes(text: str) -> list[dict[str, str]]:
     return routes
 
 
-def parse_every_route(text: str, family: int) -> list[Seen]:
-    """Read ``ip -j -4 route show`` whole: [{family, to, via, dev, protocol}], a next hop each; via "" on the link."""
+def parse_every_route(text: str, family: int) -> list[EveryRoute]:
+    """Read ``ip -j -4 route show`` whole, a next hop each."""
     return [
         {
             "family": family,
@@ -93,13 +92,14 @@ def network(text: str) -> str:
     return str(ipaddress.ip_network(text, strict=False))
 
 
-def lacks(link: Link, seen: dict[str, Seen], routes: list[dict[str, str]]) -> list[str]:
+def lacks(link: Link, seen: Mapping[str, SeenLink], routes: list[SeenRoute]) -> list[str]:
     """Say what the kernel lacks of a link, in words; nothing when it is as wanted."""
     name = link["interface"]
     if name not in seen and (common.vlan_of(link) or common.bond_of(link)):
         return [f"there is no {name} yet"]
-    state = seen.get(name, {"addresses": [], "mtu": 0})
-    have = {one["address"]: one for one in state["addresses"]}
+    state = seen.get(name)
+    have = {one["address"]: one for one in (state["addresses"] if state else [])}
+    mtu = state["mtu"] if state else 0
     faults = [*lacks_vlan(link, state), *lacks_bond(link, seen)]
     for address in link["addresses"]:
         entry = have.get(address)
@@ -113,8 +113,8 @@ def lacks(link: Link, seen: dict[str, Seen], routes: list[dict[str, str]]) -> li
             faults.append(f"{address} on {name} is still being checked for duplicates")
         elif entry["dynamic"]:
             faults.append(f"{address} on {name} is a lease that ends")
-    if link.get("mtu") and state["mtu"] != link["mtu"]:
-        faults.append("the MTU of {} is {}, not {}".format(name, state["mtu"], link["mtu"]))
+    if link.get("mtu") and mtu != link["mtu"]:
+        faults.append("the MTU of {} is {}, not {}".format(name, mtu, link["mtu"]))
     for route in wanted_routes(link):
         wanted = {"to": network(route["to"]), "via": route["via"], "dev": name}
         if wanted not in routes:
@@ -122,21 +122,21 @@ def lacks(link: Link, seen: dict[str, Seen], routes: list[dict[str, str]]) -> li
     return faults
 
 
-def lacks_vlan(link: Link, state: Seen) -> list[str]:
+def lacks_vlan(link: Link, state: SeenLink | None) -> list[str]:
     """Say whether the VLAN is another one."""
     vlan = common.vlan_of(link)
     if not vlan:
         return []
-    have = (state.get("kind"), str(state.get("data", {}).get("id", "")), state.get("parent"))
-    if have == ("vlan", str(vlan["id"]), vlan["parent"]):
-        return []
-    if have[0] != "vlan":
+    if state is None or state["kind"] != "vlan":
         return ["{} is no VLAN".format(link["interface"])]
-    wanted = (link["interface"], have[1], have[2], vlan["id"], vlan["parent"])
-    return ["{} is VLAN {} of {}, not {} of {}".format(*wanted)]
+    have, wanted = str(state["data"].get("id", "")), str(vlan["id"])
+    if (have, state["parent"]) == (wanted, vlan["parent"]):
+        return []
+    name, parent = link["interface"], state["parent"]
+    return [f"{name} is VLAN {have} of {parent}, not {wanted} of {vlan['parent']}"]
 
 
-def lacks_bond(link: Link, seen: dict[str, Seen]) -> list[str]:
+def lacks_bond(link: Link, seen: Mapping[str, SeenLink]) -> list[str]:
     """Say what a bond lacks: its options, and members that are enslaved and have a carrier or not."""
     bond, name = common.bond_of(link), link["interface"]
     if not bond:
@@ -166,7 +166,7 @@ def lacks_bond(link: Link, seen: dict[str, Seen]) -> list[str]:
 USUAL_MTU = 1500
 
 
-def surplus(link: Link, seen: dict[str, Seen], routes: list[Seen]) -> list[str]:
+def surplus(link: Link, seen: Mapping[str, SeenLink], routes: list[EveryRoute]) -> list[str]:
     """Say what the kernel has of a link that its files do not give, in words: gone with the next boot, if not before.
 
     Args:
@@ -178,9 +178,8 @@ def surplus(link: Link, seen: dict[str, Seen], routes: list[Seen]) -> list[str]:
     extra = []
     for one in common.touched([link]):
         own = link["addresses"] if one == name else []
-        have = [
-            a["address"] for a in seen.get(one, {}).get("addresses", []) if a["scope"] == "global"
-        ]
+        there = seen[one]["addresses"] if one in seen else []
+        have = [a["address"] for a in there if a["scope"] == "global"]
         extra += [f"{value} on {one}" for value in have if value not in own]
     wanted = [(network(route["to"]), route["via"], name) for route in wanted_routes(link)]
     for route in routes:
@@ -189,13 +188,15 @@ def surplus(link: Link, seen: dict[str, Seen], routes: list[Seen]) -> list[str]:
             extra.append(
                 "the route to {} via {} on {}".format(key[0], key[1] or "the link", key[2])
             )
-    mtu = seen.get(name, {}).get("mtu", USUAL_MTU)
+    mtu = seen[name]["mtu"] if name in seen else USUAL_MTU
     if not link.get("mtu") and not common.vlan_of(link) and mtu != USUAL_MTU:
         extra.append(f"the MTU {mtu} of {name}")
     return extra
 
 
-def dropped(old: Iterable[str], links: list[Link], seen: dict[str, Seen]) -> dict[str, list[str]]:
+def dropped(
+    old: Iterable[str], links: list[Link], seen: Mapping[str, SeenLink]
+) -> dict[str, list[str]]:
     """The addresses that *old* files of ours give and no link, by interface, of those that no link means any more.
 
     They go at the latest with the next boot; an owner that reads its files before that takes them away at once.
@@ -227,8 +228,11 @@ def with_default(links: Iterable[Link]) -> set[int]:
 
 
 def lost_defaults(
-    links: list[Link], changing: list[Link], seen: dict[str, Seen], routes: list[Seen]
-) -> list[Seen]:
+    links: list[Link],
+    changing: list[Link],
+    seen: Mapping[str, SeenLink],
+    routes: list[EveryRoute],
+) -> list[EveryRoute]:
     """The default routes that *links* could keep and do not name, of the interfaces of *changing*.
 
     Not counted: a family that keeps a default route, by a link or on an interface that no link means (it stays with its
@@ -243,13 +247,13 @@ def lost_defaults(
     return [one for one in found if one["protocol"] != "ra" and keepable(one, links, seen)]
 
 
-def keepable(route: Seen, links: list[Link], seen: dict[str, Seen]) -> bool:
+def keepable(route: EveryRoute, links: list[Link], seen: Mapping[str, SeenLink]) -> bool:
     """Say whether a default route would work with the new addresses, and its interface keeps one or had a lease."""
     wanted = [ipaddress.ip_interface(value) for link in links for value in link["addresses"]]
     if not route["via"] or not any(ipaddress.ip_address(route["via"]) in w.network for w in wanted):
         return False
     stay = {str(one.ip) for one in wanted}
-    have = seen.get(route["dev"], {}).get("addresses", [])
+    have = seen[route["dev"]]["addresses"] if route["dev"] in seen else []
     return any(
         one["dynamic"] or one["address"].split("/")[0] in stay
         for one in have

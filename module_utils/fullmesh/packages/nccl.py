@@ -12,16 +12,15 @@ import os
 import shutil
 import sys
 import tempfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from ..facts.nccl import NcclError, choose, matches
 from . import sources
 from .versionlock import held_here
 
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Callable
 
-    Entry = dict[str, Any]
     Runner = Callable[..., tuple[int, str, str]]
 
 READ_DNF = r"""
@@ -37,6 +36,45 @@ found = base.sack.query().available().filter(name=sys.argv[3:])
 print(json.dumps([[p.name, p.version + "-" + p.release] for p in found]))
 """
 PYTHONS = (sys.executable, "/usr/libexec/platform-python", "/usr/bin/python3")
+
+
+class Wanted(TypedDict):
+    """What nccl_packages is asked for; its documentation says what each of them is."""
+
+    names: list[str]
+    manager: str
+    url: str
+    version: str
+    cuda: str
+    source: str
+
+
+class Packages(TypedDict):
+    """Packages and versions; ``held`` are those that nobody may upgrade, ``version`` is the one to have."""
+
+    changed: bool
+    installed: dict[str, str]
+    held: list[str]
+    satisfied: bool
+    version: str
+
+
+class Repository(TypedDict):
+    """Who else names the repository: ``theirs``, a path, and its ``section``; ``off``: files where it is switched off.
+
+    ``in_the_way``: sentences, what of the node's own settings hides the packages.
+    """
+
+    theirs: str
+    section: str
+    off: list[str]
+    in_the_way: list[str]
+
+
+class Observed(Packages):
+    """All of it."""
+
+    repository: Repository
 
 
 class RepositoryError(Exception):
@@ -111,20 +149,20 @@ def available_dnf(run: Runner, url: str, names: list[str], private: str) -> dict
     raise unreadable(url, err)
 
 
-def around(params: Entry, version: str, root: str) -> Entry:
+def around(params: Wanted, version: str, root: str) -> Repository:
     """What the system's own sources and settings say of the repository and of the packages in *version*."""
     named = sources.naming(params["url"], root)
-    others = [one for one in named if one["path"] != params.get("source", "")]
-    theirs = others[0] if others and others[0]["enabled"] else {}
+    others = [one for one in named if one["path"] != params["source"]]
+    theirs = others[0] if others and others[0]["enabled"] else None
     if params["manager"] == "dnf":
         way = sources.hidden_dnf(theirs, params["names"], version, root)
     else:
         way = sources.pinned_apt(params["names"], root)
-    if theirs.get("usable"):
+    if theirs and theirs["usable"]:
         way.insert(0, "{} {}".format(theirs["path"], theirs["usable"]))
     return {
-        "theirs": theirs.get("path", ""),
-        "section": theirs.get("section", ""),
+        "theirs": theirs["path"] if theirs else "",
+        "section": theirs["section"] if theirs else "",
         "off": sorted({one["path"] for one in others if not one["enabled"]}),
         "in_the_way": way,
     }
@@ -134,7 +172,7 @@ INSTALLED = {"apt": installed_dpkg, "dnf": installed_rpm}
 AVAILABLE = {"apt": available_apt, "dnf": available_dnf}
 
 
-def observe(run: Runner, params: Entry, root: str = "/") -> Entry:
+def observe(run: Runner, params: Wanted, root: str = "/") -> Observed:
     """What is there and what was asked for, and who names the repository that it comes from."""
     seen = look(run, params)
     repository = around(params, seen["version"], root)
@@ -146,26 +184,34 @@ def observe(run: Runner, params: Entry, root: str = "/") -> Entry:
                 params["url"], seen["version"], "; ".join(repository["in_the_way"])
             )
         )
-    return dict(seen, repository=repository)
+    return {**seen, "repository": repository}
 
 
-def look(run: Runner, params: Entry) -> Entry:
+def look(run: Runner, params: Wanted) -> Packages:
     """Compare what is there with what was asked for; read the repository only when they differ."""
     names = params["names"]
     installed, held = INSTALLED[params["manager"]](run, names)
     versions = set(installed.values())
     fits = len(installed) == len(names) and len(versions) == 1
-    seen = {"installed": installed, "held": held, "satisfied": False, "changed": False}
-    if fits and matches(min(versions), params["version"], params["cuda"]):
-        return dict(seen, satisfied=True, version=min(versions))
+    satisfied = fits and matches(min(versions), params["version"], params["cuda"])
+    seen: Packages = {
+        "changed": False,
+        "installed": installed,
+        "held": held,
+        "satisfied": satisfied,
+        "version": min(versions) if satisfied else "",
+    }
+    if satisfied:
+        return seen
     private = tempfile.mkdtemp(prefix="fullmesh-nccl-")
     try:
         available = AVAILABLE[params["manager"]](run, params["url"], names, private)
     finally:
         shutil.rmtree(private, ignore_errors=True)
     try:
-        return dict(seen, version=choose(available, params["version"], params["cuda"]))
+        seen["version"] = choose(available, params["version"], params["cuda"])
     except NcclError as error:
         raise RepositoryError(
             f"[NC-101] {error} ({params['url']}). Set nccl_version to one of these, or leave it empty."
         ) from error
+    return seen

@@ -14,12 +14,29 @@ import glob
 import os
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
 from ..files import look
 
-Entry = dict[str, Any]
+
+class Entry(TypedDict):
+    """A source that a file of apt or dnf names.
+
+    Attributes:
+        path: of the file; section: of dnf's file; address: as `address` spells it.
+        enabled: it counts.
+        usable: why nothing can be installed from it, "" when something can.
+        hides: excludes and includes of the section, under the names that its file gives them.
+    """
+
+    path: str
+    address: str
+    enabled: bool
+    usable: str
+    section: str
+    hides: dict[str, list[str]]
+
 
 # Where both look unless they are told otherwise. Not dnf's reposdir: a run from a bundle points it elsewhere.
 APT_FILES = (
@@ -65,9 +82,15 @@ def _true(text: str) -> bool:
     return text.strip().lower() not in NO
 
 
-def _entry(path: str, at: str, enabled: bool, usable: str, **more: Any) -> Entry:
-    found = {"path": path, "address": at, "enabled": enabled, "usable": usable, "section": ""}
-    return dict(found, **more)
+def _entry(path: str, at: str, enabled: bool, usable: str = "") -> Entry:
+    return {
+        "path": path,
+        "address": at,
+        "enabled": enabled,
+        "usable": usable,
+        "section": "",
+        "hides": {},
+    }
 
 
 def _for_us(kinds: Sequence[str], machines: Sequence[str], machine: str) -> str:
@@ -169,7 +192,7 @@ def dnf_sections(text: str, path: str, variables: list[dict[str, str]]) -> Itera
             words = re.split(r"[\s,]+", values.get("baseurl", ""))
             places = {address(_filled(one, known)) for one in words if one for known in variables}
             for at in sorted(places):
-                yield _entry(path, at, enabled, "", section=section, hides=_hides(values))
+                yield {**_entry(path, at, enabled), "section": section, "hides": _hides(values)}
 
 
 def _hides(values: Any) -> dict[str, list[str]]:
@@ -230,12 +253,15 @@ def _forms(name: str, version: str, machine: str) -> list[str]:
     ]
 
 
-def hidden_dnf(theirs: Entry, names: Sequence[str], version: str, root: str = "/") -> list[str]:
+def hidden_dnf(
+    theirs: Entry | None, names: Sequence[str], version: str, root: str = "/"
+) -> list[str]:
     """Sentences: which excludes of dnf and of the repository hide one of the packages in this version."""
     machine = os.uname().machine
     main = _ini(look(os.path.join(root, DNF_CONF)))
     sets = [("/" + DNF_CONF, "main", _hides(main["main"]) if main.has_section("main") else {})]
-    sets.append((theirs.get("path", ""), theirs.get("section", ""), theirs.get("hides", {})))
+    if theirs:
+        sets.append((theirs["path"], theirs["section"], theirs["hides"]))
     found = []
     for path, section, hides in sets:
         for option, words in sorted(hides.items()):

@@ -37,6 +37,8 @@ from .errors import UndoError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..network.types import State as OwnersState
+    from ..transaction.engine import View
     from .older import Found
 
 SCHEMA = 2
@@ -90,9 +92,9 @@ class SelinuxBefore(TypedDict):
 class NetworkBefore(TypedDict):
     """The network: each owner's own snapshot and its interfaces, and the kernel's view of them."""
 
-    owners: dict[str, dict[str, Any]]
+    owners: dict[str, OwnersState]
     names: dict[str, list[str]]
-    runtime: dict[str, Any]
+    runtime: View
 
 
 class UfwBefore(TypedDict):

@@ -25,14 +25,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict, Union, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     Runner = Callable[[list[str]], tuple[int, str]]
-    Entry = dict[str, Any]
     Held = Iterator[bool]
 
 STORE = "/var/lib/fullmesh/rollback"
@@ -63,6 +61,128 @@ POLL_SECONDS = 0.2
 # sshd still has to hand the module's last words to the network when the module has ended.
 GRACE_SECONDS = 0.7
 LEAVE_SECONDS = 10
+
+
+# A text is for sh.
+Command = Union[list[str], str]
+# Family (-4, -6), interface, the line of ``ip route show``.
+Route = list[str]
+
+
+class Content(TypedDict):
+    """What shall stand in a file."""
+
+    text: str
+    mode: int
+
+
+class Saved(TypedDict, total=False):
+    """A path as it was: ``kind`` is absent (with the ``parents`` that were missing), link (``target``) or file.
+
+    ``saved`` is where its bytes are, ``mtime`` in nanoseconds, ``xattrs`` in base64.
+    """
+
+    path: str
+    kind: str
+    parents: list[str]
+    mode: int
+    uid: int
+    gid: int
+    mtime: int
+    xattrs: dict[str, str]
+    target: str
+    saved: str
+
+
+class ViewLink(TypedDict):
+    """An interface; ``manner``: address -> the words of ``ip addr add`` that it had beside its value."""
+
+    mtu: int
+    up: bool
+    addresses: list[str]
+    leases: list[str]
+    manner: dict[str, list[str]]
+
+
+class View(TypedDict):
+    """Interfaces and their routes as the kernel has them; ``connected``: the routes that it makes by itself."""
+
+    links: dict[str, ViewLink]
+    routes: list[Route]
+    connected: list[Route]
+
+
+class Ours(TypedDict):
+    """What may be taken away."""
+
+    addresses: dict[str, list[str]]
+    routes: list[Route]
+
+
+class Goal(View, total=False):
+    """What the kernel shall show; without ``ours`` all else goes; ``alone`` are interfaces left as they are."""
+
+    ours: Ours
+    alone: list[str]
+
+
+class Journal(TypedDict, total=False):
+    """All that a rollback needs.
+
+    Attributes:
+        name: of the transaction; what: in a few words; token: of this one among those of its name.
+        seconds: until it is undone, from ``monotonic``, of the boot ``boot``; since: for people.
+        commands: once the files are back; boot_commands: after a reboot, None for the same at its end.
+        files, runtime: what was there; boot_unit: files of the boot-time unit, deepest first.
+    """
+
+    name: str
+    what: str
+    token: str
+    seconds: int
+    monotonic: float
+    boot: str
+    since: str
+    commands: list[Command]
+    boot_commands: list[Command] | None
+    files: list[Saved]
+    runtime: Goal
+    boot_unit: list[str]
+
+
+class Plan(TypedDict):
+    """A change: files, then commands, once process ``leave`` is gone; ``last``: what the kernel shall show then."""
+
+    files: dict[str, Content | None]
+    commands: list[list[str]]
+    leave: int
+    last: Goal | None
+
+
+class Applied(TypedDict, total=False):
+    """How far a change is: ``state`` waiting, running, done or failed; ``words`` of what failed at ``step``.
+
+    ``connections`` that were there when it was done: [local port, remote port].
+    """
+
+    state: str
+    step: str
+    words: str
+    connections: list[list[int]]
+
+
+class Report(TypedDict, total=False):
+    """What a restore has done: files that were put back, faults, commands that it had to insist on; in seconds."""
+
+    why: str
+    what: str
+    when: str
+    files: list[str]
+    faults: list[str]
+    insisted: list[str]
+    began: float
+    took: float
+    after: float
 
 
 class RollbackError(Exception):
@@ -149,22 +269,21 @@ def write_file(path: str, data: bytes, mode: int) -> None:
     sync_directory(os.path.dirname(path))
 
 
-def read_json(path: str) -> Entry:
+def read_json(path: str) -> Any:
     """Return what a file of ours holds, empty where it is absent or empty."""
     try:
         with open(path, encoding="utf-8") as stream:
-            found: Entry = json.load(stream)
+            return json.load(stream)
     except (OSError, ValueError):
         return {}
-    return found
 
 
-def write_json(path: str, data: Entry) -> None:
+def write_json(path: str, data: object) -> None:
     """Write a file of ours."""
     write_file(path, (json.dumps(data, indent=1, sort_keys=True) + "\n").encode(), 0o600)
 
 
-def call(command: list[str] | str, seconds: float = COMMAND_SECONDS) -> tuple[int, str]:
+def call(command: Command, seconds: float = COMMAND_SECONDS) -> tuple[int, str]:
     """Run a command with a deadline; a text is for sh."""
     argv = command if isinstance(command, list) else ["/bin/sh", "-c", command]
     with open(os.devnull, "rb") as nothing:
@@ -218,19 +337,19 @@ def attributes(path: str) -> dict[str, str]:
     return found
 
 
-def remember(path: str, number: int, directory: str) -> Entry:
+def remember(path: str, number: int, directory: str) -> Saved:
     """Describe one path and keep its bytes in *directory*."""
-    entry: Entry = {"path": path, "kind": "absent", "parents": missing_parents(path)}
+    entry: Saved = {"path": path, "kind": "absent", "parents": missing_parents(path)}
     try:
         info = os.lstat(path)
     except OSError:
         return entry
-    entry.update(mode=stat.S_IMODE(info.st_mode), uid=info.st_uid, gid=info.st_gid)
-    entry.update(mtime=info.st_mtime_ns, xattrs=attributes(path))
+    entry["mode"], entry["uid"], entry["gid"] = stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid
+    entry["mtime"], entry["xattrs"] = info.st_mtime_ns, attributes(path)
     if stat.S_ISLNK(info.st_mode):
-        entry.update(kind="link", target=os.readlink(path))
+        entry["kind"], entry["target"] = "link", os.readlink(path)
     elif stat.S_ISREG(info.st_mode):
-        entry.update(kind="file", saved=str(number))
+        entry["kind"], entry["saved"] = "file", str(number)
         with open(path, "rb") as stream:
             write_file(os.path.join(directory, str(number)), stream.read(), 0o600)
     else:
@@ -240,9 +359,9 @@ def remember(path: str, number: int, directory: str) -> Entry:
     return entry
 
 
-def as_before(entry: Entry, directory: str) -> bool:
+def as_before(entry: Saved, directory: str) -> bool:
     """Make one path what it was; return whether anything had to be done."""
-    path = str(entry["path"])
+    path = entry["path"]
     if entry["kind"] == "absent":
         gone = os.path.lexists(path)
         if gone:
@@ -254,7 +373,7 @@ def as_before(entry: Entry, directory: str) -> bool:
             sync_above(path)
         return gone
     now = remember_quick(path)
-    if now == {key: entry[key] for key in now} and same_bytes(entry, directory):
+    if now.items() <= entry.items() and same_bytes(entry, directory):
         return False
     os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
     if entry["kind"] == "link":
@@ -268,7 +387,7 @@ def as_before(entry: Entry, directory: str) -> bool:
     return True
 
 
-def remember_quick(path: str) -> Entry:
+def remember_quick(path: str) -> Saved:
     """Describe a path without its bytes."""
     try:
         info = os.lstat(path)
@@ -284,16 +403,16 @@ def remember_quick(path: str) -> Entry:
     }
 
 
-def same_bytes(entry: Entry, directory: str) -> bool:
+def same_bytes(entry: Saved, directory: str) -> bool:
     """Compare a path with what was kept of it."""
-    path = str(entry["path"])
+    path = entry["path"]
     if entry["kind"] == "link":
         return bool(os.readlink(path) == entry["target"])
     with open(path, "rb") as one, open(os.path.join(directory, entry["saved"]), "rb") as other:
         return one.read() == other.read()
 
 
-def put_back(path: str, entry: Entry, directory: str) -> None:
+def put_back(path: str, entry: Saved, directory: str) -> None:
     """Write the kept bytes; in place where the disk has no room for a second copy."""
     with open(os.path.join(directory, entry["saved"]), "rb") as stream:
         data = stream.read()
@@ -310,24 +429,24 @@ def put_back(path: str, entry: Entry, directory: str) -> None:
             os.fsync(target.fileno())
 
 
-def set_attributes(path: Entry | str, entry: Entry) -> None:
+def set_attributes(path: str, entry: Saved) -> None:
     """Owner, mode, label, time; what the file system does not take is not worth a lock-out."""
-    os.chown(path, entry["uid"], entry["gid"], follow_symlinks=False)  # type: ignore[arg-type]
+    os.chown(path, entry["uid"], entry["gid"], follow_symlinks=False)
     if entry["kind"] == "file":
-        os.chmod(path, entry["mode"])  # type: ignore[arg-type]
+        os.chmod(path, entry["mode"])
     for key, value in entry["xattrs"].items():
         with contextlib.suppress(OSError):
-            os.setxattr(path, key, base64.b64decode(value), follow_symlinks=False)  # type: ignore[arg-type]
+            os.setxattr(path, key, base64.b64decode(value), follow_symlinks=False)
     times = (entry["mtime"], entry["mtime"])
-    os.utime(path, ns=times, follow_symlinks=False)  # type: ignore[arg-type]
+    os.utime(path, ns=times, follow_symlinks=False)
 
 
 # --- the kernel's view of interfaces ---------------------------------------------------------------
 
 
-def runtime(interfaces: list[str]) -> Entry:
+def runtime(interfaces: list[str]) -> View:
     """Return addresses, MTU, state and routes of *interfaces*, as the kernel has them."""
-    links: Entry = {}
+    links: dict[str, ViewLink] = {}
     for one in json.loads(call(["ip", "-j", "addr", "show"])[1] or "[]"):
         if one.get("ifname") in interfaces:
             links[one["ifname"]] = {
@@ -349,18 +468,18 @@ def runtime(interfaces: list[str]) -> Entry:
     }
 
 
-def lasting(link: Entry) -> list[Entry]:
+def lasting(link: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the addresses of a link that others may know."""
     found = link.get("addr_info", [])
     return [one for one in found if one.get("scope") == "global" and not one.get("temporary")]
 
 
-def written(info: Entry) -> str:
+def written(info: dict[str, Any]) -> str:
     """Write an address with its prefix."""
     return "{}/{}".format(info["local"], info["prefixlen"])
 
 
-def manner(info: Entry) -> list[str]:
+def manner(info: dict[str, Any]) -> list[str]:
     """Return the words of ``ip addr add`` that give an address what it had beside its value.
 
     A lease keeps the time that it had left: set for ever it would be kept after the server has given it to somebody
@@ -398,7 +517,7 @@ def plain_route(line: str) -> str:
     return " ".join(word for word in words if word not in ("linkdown", "dead"))
 
 
-def by_owner(state: Entry) -> list[list[str]]:
+def by_owner(state: View) -> list[Route]:
     """Return the routes to addresses' own networks that do not come with the address, of a view of `runtime`.
 
     NetworkManager gives its addresses ``noprefixroute`` and makes the routes itself, in the kernel's name.
@@ -422,7 +541,7 @@ def keep_route(line: str) -> bool:
     return "proto kernel" not in line and not line.startswith(("fe80::", "ff00::", "multicast"))
 
 
-def unsettled(before: Entry, age: float = 0) -> list[list[str]]:
+def unsettled(before: Goal, age: float = 0) -> list[list[str]]:
     """List the commands that would make the kernel's view what it was *age* seconds ago.
 
     Where *before* says what is ``ours``, addresses and routes of others are not taken away.
@@ -460,7 +579,7 @@ def unsettled(before: Entry, age: float = 0) -> list[list[str]]:
     return steps
 
 
-def patience(step: list[str], before: Entry) -> float:
+def patience(step: list[str], before: Goal) -> float:
     """Say how long the owner may take to do a step itself, in seconds; what is too much goes at once."""
     if not {"add", "replace"} & set(step):
         return 0
@@ -470,7 +589,7 @@ def patience(step: list[str], before: Entry) -> float:
     return LEASE_SECONDS if leased else SETTLE_SECONDS
 
 
-def settle(before: Entry, since: float | None = None, age: float = 0) -> list[str]:
+def settle(before: Goal | None, since: float | None = None, age: float = 0) -> list[str]:
     """Make the kernel show what it did; return what had to be insisted on.
 
     *since* when, in seconds of the monotonic clock, the owners were asked, where that was not just now: a command that
@@ -601,11 +720,11 @@ def claim(directory: str, state: str, token: str = "") -> bool:
     return True
 
 
-def seconds_left(journal: Entry) -> float:
+def seconds_left(journal: Journal) -> float:
     """Return how long a transaction has before it is undone; negative when it should have been."""
     if journal.get("boot") != boot_mark():
         return -STALE_SECONDS - 1.0
-    return float(journal["monotonic"]) + float(journal["seconds"]) - time.monotonic()
+    return journal["monotonic"] + journal["seconds"] - time.monotonic()
 
 
 def make_way() -> None:
@@ -618,7 +737,8 @@ def make_way() -> None:
             shutil.rmtree(directory, ignore_errors=True)
         if not os.path.isdir(directory):
             continue
-        state, journal = state_of(directory), read_json(directory + "/journal.json")
+        state = state_of(directory)
+        journal: Journal = read_json(directory + "/journal.json")
         left = seconds_left(journal) if journal else -STALE_SECONDS - 1.0
         if state == "armed" and left > -STALE_SECONDS:
             raise RollbackError(
@@ -645,10 +765,10 @@ def arm(  # noqa: PLR0913 (five as ever, three by name)
     name: str,
     seconds: int,
     paths: list[str],
-    commands: list[Any],
+    commands: Sequence[Command],
     *,
-    boot: list[Any] | None = None,
-    links: Any = (),
+    boot: Sequence[Command] | None = None,
+    links: Iterable[str] = (),
     what: str = "",
 ) -> None:
     """Save *paths* as they are and start the timer.
@@ -674,15 +794,17 @@ def arm(  # noqa: PLR0913 (five as ever, three by name)
                     "[TX-101] another run is arming a change on this node right now. Run again after it."
                 )
             make_way()
-            journal = {
+            journal: Journal = {
                 "name": name,
                 "seconds": seconds,
-                "commands": commands,
-                "boot_commands": boot,
-                "runtime": runtime(list(links)) if links else {},
+                "commands": list(commands),
+                "boot_commands": None if boot is None else list(boot),
                 "what": what or name,
+                "token": os.urandom(8).hex(),
             }
-            journal["token"] = os.urandom(8).hex()
+            watched = list(links)
+            if watched:
+                journal["runtime"] = cast("Goal", runtime(watched))
             made = keep(name, sorted(set(paths)), journal)
     except OSError as exc:
         raise unsaved(exc) from exc
@@ -698,15 +820,15 @@ def unsaved(exc: OSError) -> RollbackError:
     )
 
 
-def start_timer(run: Runner, journal: Entry, made: list[str]) -> None:
+def start_timer(run: Runner, journal: Journal, made: list[str]) -> None:
     """Start the timer, or take back everything that was made for it."""
-    name, seconds = str(journal["name"]), journal["seconds"]
+    name, seconds = journal["name"], journal["seconds"]
     run(["systemctl", "stop", unit(name) + ".timer"])
     command = ["systemd-run", "--unit=" + unit(name), f"--on-active={seconds}"]
     # A confirmation may take the script away at this very moment, and a unit that failed would keep its name.
     command += ["--timer-property=AccuracySec=100ms", "/bin/sh", "-c"]
     command += ['[ ! -e "$0" ] || exec /bin/sh "$0" "$1"', folder(name) + "/back.sh"]
-    command.append(str(journal["token"]))
+    command.append(journal["token"])
     rc, out = launched(run, command)
     if rc != 0:
         shutil.rmtree(folder(name), ignore_errors=True)
@@ -728,7 +850,7 @@ def launched(run: Runner, command: list[str]) -> tuple[int, str]:
     return rc, out
 
 
-def keep(name: str, paths: list[str], journal: Entry) -> list[str]:
+def keep(name: str, paths: list[str], journal: Journal) -> list[str]:
     """Write everything that the rollback needs; all of it or nothing."""
     directory = folder(name)
     made: list[str] = []
@@ -736,7 +858,8 @@ def keep(name: str, paths: list[str], journal: Entry) -> list[str]:
     try:
         journal["files"] = [remember(path, n, fresh) for n, path in enumerate(paths)]
         journal["boot_unit"] = [*boot_paths()[::-1], *missing_parents(boot_paths()[1])]
-        journal.update(since=stamp(), monotonic=time.monotonic(), boot=boot_mark())
+        journal["since"], journal["monotonic"] = stamp(), time.monotonic()
+        journal["boot"] = boot_mark()
         python = sys.executable or "/usr/bin/python3"
         back = "#!/bin/sh\n# Armed by Fullmesh: puts back what nobody has confirmed.\n"
         back += f"exec {python} {directory}/engine.py restore {directory} '' 0 \"${{1:-}}\"\n"
@@ -766,13 +889,13 @@ def keep(name: str, paths: list[str], journal: Entry) -> list[str]:
 def apply(  # noqa: PLR0913 (two by name)
     run: Runner,
     name: str,
-    files: Entry,
+    files: dict[str, Content | None],
     commands: list[list[str]],
     *,
     leave: int = 0,
-    last: Entry | None = None,
+    last: Goal | None = None,
 ) -> None:
-    """Write *files* ({path: {text, mode}, or None to remove}) and run *commands*, in a unit of its own.
+    """Write *files* (None: remove) and run *commands*, in a unit of its own.
 
     Args:
         run: runs argv, returns (rc, output).
@@ -787,7 +910,7 @@ def apply(  # noqa: PLR0913 (two by name)
         RollbackError: [TX-102] no room for the plan, or [TX-103] systemd did not start it; nothing was changed then.
     """
     directory = folder(name)
-    plan = {"files": files, "commands": commands, "leave": leave, "last": last}
+    plan: Plan = {"files": files, "commands": commands, "leave": leave, "last": last}
     try:
         write_json(directory + "/plan.json", plan)
         write_json(directory + "/applied.json", {"state": "waiting", "step": "", "words": ""})
@@ -809,12 +932,13 @@ def start(run: Runner, name: str, words: list[str]) -> tuple[int, str]:
     return launched(run, [*command, *words])
 
 
-def outcome(name: str) -> Entry:
-    """Return how far apply has come: {state: waiting, running, done or failed, step, words}."""
-    return read_json(folder(name) + "/applied.json")
+def outcome(name: str) -> Applied:
+    """Return how far apply has come."""
+    found: Applied = read_json(folder(name) + "/applied.json")
+    return found
 
 
-def wait_applied(name: str, seconds: float) -> Entry:
+def wait_applied(name: str, seconds: float) -> Applied:
     """Wait for apply to end."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and outcome(name).get("state") in ("waiting", "running"):
@@ -824,29 +948,29 @@ def wait_applied(name: str, seconds: float) -> Entry:
 
 def do_apply(directory: str) -> None:
     """Run the plan of a transaction: the engine's side of apply."""
-    plan = read_json(directory + "/plan.json")
+    plan: Plan = read_json(directory + "/plan.json")
     store, name = os.path.split(directory)
-    wait_gone(int(plan["leave"]))
-    steps = [("write", path) for path in sorted(plan["files"])]
-    steps += [("run", command) for command in plan["commands"]]
-    for kind, what in steps:
+    wait_gone(plan["leave"])
+    # paths are written, commands are run
+    steps: list[Command] = [*sorted(plan["files"]), *plan["commands"]]
+    for step in steps:
         if state_of(directory) != "armed":
             return
-        words = told(what) if isinstance(what, list) else f"{kind} {what}"
+        words = told(step) if isinstance(step, list) else f"write {step}"
         # A full disk must not stop the change half way: the journal is for us, the change for the node.
         with contextlib.suppress(OSError):
             write_json(
                 directory + "/applied.json", {"state": "running", "step": words, "words": ""}
             )
-        fault = place(what, plan["files"][what]) if kind == "write" else execute(what)
-        if fault and (kind == "write" or not plan["last"]):
+        fault = execute(step) if isinstance(step, list) else place(step, plan["files"][step])
+        if fault and (isinstance(step, str) or not plan["last"]):
             failed = {"state": "failed", "step": words, "words": fault}
             with contextlib.suppress(OSError):
                 write_json(directory + "/applied.json", failed)
             why = f"it could not be applied: `{words}` says {fault!r}"
             restore(directory, why, applying=True)
             return
-    settle(plan["last"] or {})
+    settle(plan["last"])
     with contextlib.suppress(OSError):
         done = {"state": "done", "step": "", "words": "", "connections": connections()}
         write_json(directory + "/applied.json", done)
@@ -871,7 +995,7 @@ def changed(name: str) -> None:
         write_json(folder(name) + "/applied.json", {"state": "done", "connections": connections()})
 
 
-def fresh(connection: list[str], applied: Entry) -> bool:
+def fresh(connection: list[str], applied: Applied) -> bool:
     """Say whether an SSH_CONNECTION was made after the change: one that was there before it proves nothing.
 
     Args:
@@ -896,7 +1020,7 @@ def wait_gone(process: int) -> None:
         time.sleep(GRACE_SECONDS)
 
 
-def place(path: str, wanted: Entry | None) -> str:
+def place(path: str, wanted: Content | None) -> str:
     """Write or remove one file; return what went wrong."""
     try:
         if wanted is None:
@@ -905,7 +1029,7 @@ def place(path: str, wanted: Entry | None) -> str:
             return ""
         os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
         before = os.stat(path) if os.path.exists(path) else None
-        write_file(path, wanted["text"].encode(), int(wanted["mode"]))
+        write_file(path, wanted["text"].encode(), wanted["mode"])
         if before is not None:
             os.chown(path, before.st_uid, before.st_gid)
     except OSError as exc:
@@ -945,35 +1069,36 @@ def restore(
         note(store, f"{name}: restoring: {why}")
         if not applying:
             call(["systemctl", "stop", apply_unit(name) + ".service"])
-        journal = read_json(directory + "/journal.json")
-        report: Entry = {"why": why, "files": [], "faults": [], "insisted": []}
+        journal: Journal = read_json(directory + "/journal.json")
+        report: Report = {"why": why, "files": [], "faults": [], "insisted": []}
         files_back(journal, directory, report)
         same_boot = journal.get("boot") == boot_mark()
         if at_boot and not same_boot and journal.get("boot_commands") is None:
-            write_report(directory, dict(report, began=began), "pending.json")
+            write_report(directory, {**report, "began": began}, "pending.json")
             later = ["--property=After=multi-user.target", "--unit=" + unit(name) + "-late"]
             engine = [sys.executable or "/usr/bin/python3", store + "/engine.py", "late", directory]
             call(["systemd-run", "--no-block", *later, *engine])
             return True
         fresh = at_boot and not same_boot
-        commands = journal.get("boot_commands" if fresh else "commands") or []
+        commands = journal.get("boot_commands") if fresh else journal.get("commands")
         asked = time.monotonic()
-        report["faults"] += run_all(commands)
-        age = asked - float(journal.get("monotonic", asked))
-        report["insisted"] = settle(journal.get("runtime", {}), asked, age) if same_boot else []
+        report["faults"] += run_all(commands or [])
+        age = asked - journal.get("monotonic", asked)
+        report["insisted"] = settle(journal.get("runtime"), asked, age) if same_boot else []
         finish(directory, journal, report, began)
     return True
 
 
 def late(directory: str) -> None:
     """Finish at the end of the boot what could not be done at its beginning."""
-    journal, report = read_json(directory + "/journal.json"), read_json(directory + "/pending.json")
+    journal: Journal = read_json(directory + "/journal.json")
+    report: Report = read_json(directory + "/pending.json")
     if journal and report and state_of(directory) == "restoring":
         report["faults"] += run_all(journal.get("commands", []))
-        finish(directory, journal, report, float(report.pop("began")))
+        finish(directory, journal, report, report.pop("began"))
 
 
-def files_back(journal: Entry, directory: str, report: Entry) -> None:
+def files_back(journal: Journal, directory: str, report: Report) -> None:
     """Put every file back, first those that only have to go: that makes room."""
     files = sorted(journal.get("files", []), key=lambda entry: entry["kind"] != "absent")
     for entry in files:
@@ -986,7 +1111,7 @@ def files_back(journal: Entry, directory: str, report: Entry) -> None:
             report["faults"].append("{}: {}".format(entry["path"], exc))
 
 
-def run_all(commands: list[Any]) -> list[str]:
+def run_all(commands: list[Command]) -> list[str]:
     """Run every command, whatever the others do; return what went wrong."""
     faults = []
     for command in commands:
@@ -997,13 +1122,14 @@ def run_all(commands: list[Any]) -> list[str]:
     return faults
 
 
-def finish(directory: str, journal: Entry, report: Entry, began: float) -> None:
+def finish(directory: str, journal: Journal, report: Report, began: float) -> None:
     """Say what was done, and take the boot-time unit away."""
     store, name = os.path.split(directory)
     now = time.monotonic()
-    after = now - float(journal.get("monotonic", began))
-    report.update(when=stamp(), took=round(now - began, 1), what=journal.get("what", name))
-    report.update(after=round(after if after >= 0 else now - began, 1))
+    after = now - journal.get("monotonic", began)
+    report["when"], report["what"] = stamp(), journal.get("what", name)
+    report["took"] = round(now - began, 1)
+    report["after"] = round(after if after >= 0 else now - began, 1)
     remove_boot(journal.get("boot_unit", []))
     # Before the word is out: after it a next transaction may have a timer of this name.
     call(["systemctl", "stop", unit(name) + ".timer"])
@@ -1019,7 +1145,7 @@ def finish(directory: str, journal: Entry, report: Entry, began: float) -> None:
     )
 
 
-def write_report(directory: str, report: Entry, name: str) -> None:
+def write_report(directory: str, report: Report, name: str) -> None:
     """Keep what a restore has done for whoever asks."""
     with contextlib.suppress(OSError):
         write_json(os.path.join(directory, name), report)
@@ -1031,7 +1157,7 @@ def fire(run: Runner, name: str, why: str, leave: int = 0) -> None:
     start(run, unit(name) + "-now", ["restore", folder(name), why, str(leave), token])
 
 
-def undone(run: Runner, name: str, why: str) -> Entry:
+def undone(run: Runner, name: str, why: str) -> Report:
     """Undo a transaction that nobody can confirm any more, wait for it, and return what was done.
 
     The node does it, not we: our connection may go with what is undone.
@@ -1050,9 +1176,10 @@ def undone(run: Runner, name: str, why: str) -> Entry:
 # --- confirm ---------------------------------------------------------------------------------------
 
 
-def report_of(name: str) -> Entry:
+def report_of(name: str) -> Report:
     """Return what the restore of a transaction has done, empty where there was none."""
-    return read_json(folder(name) + "/fired")
+    found: Report = read_json(folder(name) + "/fired")
+    return found
 
 
 def disarm(run: Runner, name: str) -> str:

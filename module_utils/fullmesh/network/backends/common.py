@@ -14,13 +14,20 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any, Optional
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
 
-    Link = dict[str, Any]
-    State = dict[str, Any]
-    Files = dict[str, str]
-    Changes = dict[str, Optional[str]]
+    from ..types import (
+        Bond,
+        Changes,
+        KernelLink,
+        KernelRoute,
+        Link,
+        RouteWanted,
+        State,
+        Vlan,
+    )
+
     Commands = list[list[str]]
     Runner = Callable[[list[str]], tuple[int, str, str]]
     Reader = Callable[[str], str]
@@ -45,7 +52,7 @@ def of_family(values: Iterable[str], family: int) -> list[str]:
     return [value for value in values if version(value) == family]
 
 
-def wanted_routes(link: Link) -> list[dict[str, str]]:
+def wanted_routes(link: Link) -> list[RouteWanted]:
     """The gateway as a route, and the routes; 0.0.0.0/0 is what every netplan knows (22.04: 0.104)."""
     routes = list(link.get("routes", []))
     if link.get("gateway"):
@@ -64,20 +71,20 @@ def gateway_of(link: Link, family: int) -> str:
     return next(wide, "")
 
 
-def narrow_routes(link: Link, family: int) -> list[dict[str, str]]:
+def narrow_routes(link: Link, family: int) -> list[RouteWanted]:
     """The routes of a family without the default one."""
     routes = [one for one in link.get("routes", []) if version(one["to"]) == family]
     return [one for one in routes if one["to"] != DEFAULTS[family]]
 
 
-def bond_of(link: Link) -> State:
+def bond_of(link: Link) -> Bond:
     """What the link says of its bond; {} where it is none."""
-    return dict(link.get("bond") or {})
+    return link.get("bond") or {}
 
 
-def vlan_of(link: Link) -> State:
+def vlan_of(link: Link) -> Vlan:
     """What the link says of its VLAN; {} where it is none."""
-    return dict(link.get("vlan") or {})
+    return link.get("vlan") or {}
 
 
 def members(links: Iterable[Link]) -> dict[str, Link]:
@@ -94,7 +101,7 @@ def bare_parents(links: Iterable[Link]) -> list[str]:
     """Interfaces that only carry our VLANs: their own addresses are somebody else's."""
     every = list(links)
     own = {link["interface"] for link in every}
-    found = [str(vlan_of(link)["parent"]) for link in every if vlan_of(link)]
+    found = [vlan_of(link)["parent"] for link in every if vlan_of(link)]
     return [name for name in dict.fromkeys(found) if name not in own]
 
 
@@ -141,7 +148,7 @@ BOND_OPTIONS = (
 
 def bond_options(link: Link) -> list[tuple[str, str]]:
     """The kernel's options of a bond, in the order in which the kernel takes them (mode first)."""
-    bond = bond_of(link)
+    bond: Mapping[str, object] = bond_of(link)
     return [(key, str(bond[key])) for key in BOND_OPTIONS if bond.get(key) not in (None, "")]
 
 
@@ -178,16 +185,14 @@ def cloud_init(read: Reader, changes: Changes) -> Changes:
 def kernel_state(run: Runner, names: Iterable[str]) -> State:
     """What the kernel says of the interfaces *names*, in the form that `runtime` puts back.
 
-    Returns:
-        {"links": {name: {"up", "mtu", "master", "kind", "data", "parent", "addresses", "leases"}},
-        "routes": [{"to", "via", "dev", ...}]}; an interface that is not there is not among the links.
+    An interface that is not there is not among the links.
     """
     wanted = list(names)
-    links = {}
+    links: dict[str, KernelLink] = {}
     for one in json.loads(run(["ip", "-d", "-j", "addr", "show"])[1] or "[]"):
         if one.get("ifname") in wanted:
             links[one["ifname"]] = link_state(one)
-    routes: list[State] = []
+    routes: list[KernelRoute] = []
     for family in ("-4", "-6"):
         found = json.loads(run(["ip", "-j", family, "route", "show", "table", "main"])[1] or "[]")
         routes += [route_state(one, family) for one in found if one.get("dev") in wanted]
@@ -196,9 +201,9 @@ def kernel_state(run: Runner, names: Iterable[str]) -> State:
     return {"links": links, "routes": routes}
 
 
-def link_state(one: State) -> State:
+def link_state(one: dict[str, Any]) -> KernelLink:
     """One entry of ``ip -j addr``; an address with an end is a lease, which its client asks for again."""
-    state: State = {
+    state: KernelLink = {
         "up": "UP" in one.get("flags", []),
         "mtu": one.get("mtu", 0),
         "master": one.get("master", ""),
@@ -211,12 +216,12 @@ def link_state(one: State) -> State:
     for info in one.get("addr_info", []):
         if info.get("scope") == "link" or not info.get("local"):
             continue
-        kind = "leases" if info.get("dynamic") else "addresses"
-        state[kind].append("{}/{}".format(info["local"], info.get("prefixlen")))
+        held = state["leases"] if info.get("dynamic") else state["addresses"]
+        held.append("{}/{}".format(info["local"], info.get("prefixlen")))
     return state
 
 
-def route_state(one: State, family: str) -> State:
+def route_state(one: dict[str, Any], family: str) -> KernelRoute:
     """One entry of ``ip -j route``."""
     return {
         "family": family,
@@ -245,7 +250,7 @@ def remade(links: Iterable[Link], before: State) -> Commands:
 
 def with_remade(links: Iterable[Link], before: State) -> State:
     """A snapshot that knows which devices the change makes anew, so that the rollback makes them anew as well."""
-    return dict(before, remade=[step[-1] for step in remade(links, before)])
+    return {**before, "remade": [step[-1] for step in remade(links, before)]}
 
 
 def unlike(then: State, now: State) -> list[str]:
@@ -254,13 +259,13 @@ def unlike(then: State, now: State) -> list[str]:
     return [name for name in both if made_as(then["links"][name]) != made_as(now["links"][name])]
 
 
-def made_as(there: State) -> list[str]:
+def made_as(there: KernelLink | None) -> list[str]:
     """The arguments of ``ip link add NAME`` that make a bond or VLAN as it is there; [] for a card."""
-    data = there.get("data", {})
-    if there.get("kind") == "vlan":
-        return ["link", there["parent"], "type", "vlan", "id", str(data.get("id"))]
-    if there.get("kind") != "bond":
+    if there is None or there.get("kind") not in ("vlan", "bond"):
         return []
+    data = there.get("data", {})
+    if there["kind"] == "vlan":
+        return ["link", there["parent"], "type", "vlan", "id", str(data.get("id"))]
     lacp = data.get("mode") == "802.3ad"
     words = ["type", "bond", "mode", str(data.get("mode"))]
     # zero is the default, and updelay without miimon is refused; so is a word of LACP in another mode
@@ -280,7 +285,13 @@ def removed(names: Iterable[str], before: State) -> list[str]:
     stanza makes none where one stands.
     """
     anew = before.get("remade", [])
-    return [one for one in names if {one, before["links"].get(one, {}).get("parent")} & {*anew}]
+    return [one for one in names if {one, parent_of(one, before)} & {*anew}]
+
+
+def parent_of(name: str, before: State) -> str:
+    """What an interface stood on; "" for nothing, or where it was not there."""
+    there = before["links"].get(name)
+    return there.get("parent", "") if there else ""
 
 
 def staying(names: Iterable[str], before: State) -> list[str]:
@@ -294,7 +305,7 @@ def made_again(names: list[str], before: State) -> Commands:
     """Make what was removed and what no owner has made by now: somebody had made it by hand."""
     steps: Commands = []
     for name in removed(names, before):
-        words = made_as(before["links"].get(name, {}))
+        words = made_as(before["links"].get(name))
         if not words:
             continue
         test = 'test -d "/sys/class/net/$0"'
@@ -302,7 +313,8 @@ def made_again(names: list[str], before: State) -> Commands:
         add = " || ".join([test, 'ip link add name "$0" "$@"', test])
         steps.append(["/bin/sh", "-c", add, name, *words])
         for one in names:
-            if before["links"].get(one, {}).get("master") == name:
+            there = before["links"].get(one)
+            if there and there.get("master") == name:
                 join = 'test -e "/sys/class/net/$1/lower_$0" || '
                 # only a card that is down can be enslaved
                 join += '{ ip link set "$0" down; ip link set "$0" master "$1"; }'
@@ -310,7 +322,7 @@ def made_again(names: list[str], before: State) -> Commands:
     return steps
 
 
-def differs(link: Link, there: State) -> bool:
+def differs(link: Link, there: KernelLink) -> bool:
     """Say whether the device that is there is another one than the link wants."""
     vlan, bond, data = vlan_of(link), bond_of(link), there["data"]
     if vlan:
@@ -320,7 +332,7 @@ def differs(link: Link, there: State) -> bool:
     return bool(bond) and there["kind"] == "bond" and bool(bond_differs(link, data))
 
 
-def bond_differs(link: Link, data: State) -> list[tuple[str, str]]:
+def bond_differs(link: Link, data: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The options that the bond lacks, of what ``ip -d -j`` says of it (info_data)."""
     names = {"lacp_rate": "ad_lacp_rate"}
     wrong = []
@@ -375,7 +387,7 @@ def emptied(names: Iterable[str], before: State) -> Commands:
     return [["ip", "addr", "flush", "dev", name, "scope", "global"] for name in there]
 
 
-def route_step(one: State) -> list[str]:
+def route_step(one: KernelRoute) -> list[str]:
     """The command that puts a route back."""
     step = ["ip", one["family"], "route", "replace", one["to"]]
     step += ["via", one["via"]] if one["via"] else []
@@ -393,7 +405,7 @@ def reconfigured(
     anew = [step[-1] for step in steps if step[:3] == ["ip", "link", "delete"]]
     there = [
         name
-        for name in staying(touched(links), dict(before, remade=anew))
+        for name in staying(touched(links), {**before, "remade": anew})
         if names is None or name in names
     ]
     return [["networkctl", "reconfigure", *there]] if there else []

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from . import common
 
 if TYPE_CHECKING:
-    from .common import Changes, Lister, Reader
+    from ..types import Changes
+    from .common import Lister, Reader
 
 SCRIPTS = "/etc/sysconfig/network-scripts"
 # Where version 0.1.0 and older wrote files of ours; a next run takes them away.

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from . import common
 
 if TYPE_CHECKING:
-    from .common import Changes, Commands, Files, Link, Lister, Reader, Runner, State
+    from ..types import Changes, Files, Link, State
+    from .common import Commands, Lister, Reader, Runner
 
 NAME = "ifupdown"
 MAIN = "/etc/network/interfaces"
@@ -251,7 +252,7 @@ def snapshot(run: Runner, names: list[str]) -> State:
     return state
 
 
-def advertised(run: Runner, name: str) -> State:
+def advertised(run: Runner, name: str) -> dict[str, str]:
     """What the kernel makes of a router's words; our stanzas turn it off, and no ifdown turns it on again."""
     answers = {key: run(["cat", CONF % (name, key)]) for key in ("autoconf", "accept_ra")}
     return {key: out.strip() for key, (rc, out, _) in answers.items() if rc == 0}

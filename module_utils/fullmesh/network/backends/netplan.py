@@ -16,7 +16,8 @@ from . import common
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .common import Changes, Commands, Files, Link, Lister, Reader, Runner, State
+    from ..types import Changes, Files, Link, State
+    from .common import Commands, Lister, Reader, Runner
 
 NAME = "netplan"
 PATH = "/etc/netplan/90-fullmesh.yaml"
@@ -99,8 +100,8 @@ def netplan_link(link: Link) -> list[str]:
         lines.append("mtu: " + str(link["mtu"]))
     if link.get("dns") or link.get("search"):
         lines.append("nameservers:")
-        for key, name in (("addresses", "dns"), ("search", "search")):
-            lines += ["  " + key + ": " + flow(link[name])] if link.get(name) else []
+        for key, values in (("addresses", link.get("dns")), ("search", link.get("search"))):
+            lines += ["  " + key + ": " + flow(values)] if values else []
     routes = common.wanted_routes(link)
     if routes:
         lines.append("routes:")
@@ -332,7 +333,11 @@ def at_boot(names: list[str], before: State) -> Commands:
     netplan's generator has run by then, and udev has given the cards that are there the MTU of its .link files; old
     files without an MTU would leave it. A card that comes later finds the files of now.
     """
-    there = [name for name in names if before["links"].get(name, {}).get("mtu")]
+    then = {name: before["links"][name] for name in names if name in before["links"]}
     script = 'test ! -d "/sys/class/net/$0" || ip link set "$0" mtu "$1"'
-    mtus = [["/bin/sh", "-c", script, one, str(before["links"][one]["mtu"])] for one in there]
+    mtus = [
+        ["/bin/sh", "-c", script, name, str(link["mtu"])]
+        for name, link in then.items()
+        if link["mtu"]
+    ]
     return [["netplan", "generate"], *mtus]

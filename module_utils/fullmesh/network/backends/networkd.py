@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from . import common
 
 if TYPE_CHECKING:
-    from .common import Changes, Commands, Files, Link, Lister, Reader, Runner, State
+    from ..types import Changes, Files, Link, State
+    from .common import Commands, Lister, Reader, Runner
 
     Pairs = list[tuple[str, str]]
     Section = tuple[str, Pairs]

@@ -1,0 +1,60 @@
+"""What Ansible hands to filters: read by its type, without what Ansible itself adds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from torch_samples import seen, wheels
+
+from fullmesh.border import answered, registered
+from fullmesh.filters import torch_runtime as filters
+from fullmesh.observed.torch import VenvSeen, Wheels
+
+# As ansible-core 2.19 registers it for `loop_control: {loop_var: __target, index_var: __at}`.
+LOOP = {
+    "ansible_loop_var": "__target",
+    "__target": {"key": "set"},
+    "ansible_index_var": "__at",
+    "__at": 0,
+}
+ADDED: dict[str, Any] = {
+    "failed": False,
+    "invocation": {"module_args": {}},
+    "warnings": ["a word"],
+    "ansible_facts": {"discovered_interpreter_python": "/usr/bin/python3.11"},
+}
+
+
+def test_what_a_task_and_its_loop_add_is_no_answer() -> None:
+    assert registered(Wheels, {**wheels(), **ADDED, **LOOP}, "wheelhouse") == wheels()
+    plain_loop = {"ansible_loop_var": "item", "item": 1}
+    assert registered(Wheels, {**wheels(), **ADDED, **plain_loop}, "wheelhouse") == wheels()
+    # an answer's own "changed" stays, another's goes
+    assert registered(VenvSeen, {**seen(), **ADDED, "changed": False}, "torch_venv") == seen()
+
+
+def test_a_loops_results_give_each_node_its_wheels() -> None:
+    key = filters.core.target_key("lock", "3.11", "x86_64")
+    results = [{**wheels(key=one), **ADDED, **LOOP} for one in ("other", key)]
+    said = {**seen(), **ADDED, "changed": False}
+    assert filters.torch_runtime_wheels(results, said)["key"] == key
+    hostvars = {name: {"__torch_runtime_seen": said} for name in ("el1", "ubuntu1")}
+    plan = {"nodes": {"el1": {"node_rank": 0}, "ubuntu1": {"node_rank": 1}}}
+    found = filters.torch_runtime_handover(results, hostvars, ["el1", "ubuntu1"], plan)
+    assert found["ubuntu1"] == {"sources": ["el1"], "shared": True}
+    (target,) = filters.torch_runtime_targets(hostvars, ["el1", "ubuntu1"])
+    assert target["key"] == key
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [({"new": 1}, r"\$\.new: unknown field"), ({"bundle_bytes": "9"}, r"\$\.bundle_bytes: ")],
+)
+def test_another_form_is_refused_with_its_path_said_once(change: dict[str, Any], path: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=path) as caught:
+        registered(Wheels, {**wheels(), **ADDED, **change}, "wheelhouse")
+    assert str(caught.value).count("wheelhouse has another form") == 1
+    with pytest.raises(AnsibleFilterError, match="torch_venv has another form"):
+        answered(VenvSeen, None, "torch_venv")
