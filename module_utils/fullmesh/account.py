@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     import pwd
-    from typing import Any, Callable
+    from typing import Callable
 
 LARGEST = 16 << 20  # bytes of an answer
 
@@ -33,7 +33,15 @@ def become(owner: pwd.struct_passwd) -> None:
         raise PermissionError(f"cannot act as {owner.pw_name}")
 
 
-def answer(owner: pwd.struct_passwd, work: Callable[[], Any]) -> dict[str, Any]:
+class Answer(TypedDict, total=False):
+    """What came of the work: its value, why it refused, or how it failed."""
+
+    value: Any
+    refused: str
+    failed: str
+
+
+def answer(owner: pwd.struct_passwd, work: Callable[[], Any]) -> Answer:
     """Do it; what went wrong is an answer as well."""
     try:
         os.chdir("/")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Callable
 
     from .answer import Diff, Note
+    from .schema.sysctl import Setting
 
 
 class Wanted(TypedDict):
@@ -24,7 +25,7 @@ class Wanted(TypedDict):
 
     path: str
     header: str
-    settings: list[core.Setting]
+    settings: list[Setting]
     data_ports: str
     limits_path: str
     manager_path: str
@@ -103,7 +104,7 @@ class Tuner:
             if found["rule"] == "ports":
                 self.reserved(found)
 
-    def cannot(self, setting: core.Setting, found: core.Found) -> None:
+    def cannot(self, setting: Setting, found: core.Found) -> None:
         """A container that may not set a key is told apart from a host that should be able to."""
         text = "{key} = {target} cannot be set: {detail}, the value seen is {seen}".format(**found)
         if not self.container or setting["must"]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 import errno
 import os
 import re
-from typing import Literal, TypedDict
+from typing import TypedDict
 
 from .schema.ports import PortRange, parse_span, parse_spans
+from .schema.sysctl import Rule, Setting
 
 # sysctl.d(5): a file of the same name in an earlier directory hides the others; then sorted by name.
 DIRECTORIES = (
@@ -22,27 +23,6 @@ DIRECTORIES = (
 # sysctl(8) --system reads it last; systemd reads it through 99-sysctl.conf where a distribution links that.
 LAST_FILE = "/etc/sysctl.conf"
 ASKED = "# asked for: "
-
-
-Rule = Literal["exact", "floor", "ports"]
-
-
-class Setting(TypedDict):
-    """A kernel setting that is asked for.
-
-    Attributes:
-        key: dotted; value: as the kernel takes it.
-        rule: exactly this, at least this, or these ports beside what others reserved.
-        reason: for the file; must: a container that cannot have it is refused as well.
-        if_present: a kernel without the key is fine.
-    """
-
-    key: str
-    value: str
-    rule: Rule
-    reason: str
-    must: bool
-    if_present: bool
 
 
 class Line(TypedDict):

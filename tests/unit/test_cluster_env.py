@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh.facts import node
+from fact_samples import facts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,7 +43,7 @@ V6 = PLAN | {
 
 
 def test_everything_a_job_needs_comes_from_the_plan() -> None:
-    assert core.environment(PLAN, NODE, {}) == {
+    assert core.environment(PLAN, NODE, facts()) == {
         "MASTER_ADDR": "10.78.0.11",
         "MASTER_PORT": "29500",
         "WORLD_SIZE": "4",
@@ -59,7 +60,7 @@ def test_everything_a_job_needs_comes_from_the_plan() -> None:
 
 
 def test_an_infiniband_adapter_is_left_to_nccl() -> None:
-    assert "NCCL_IB_DISABLE" not in core.environment(PLAN, NODE, {"hcas": ["mlx5_0"]})
+    assert "NCCL_IB_DISABLE" not in core.environment(PLAN, NODE, facts(hcas=["mlx5_0"]))
 
 
 V4_GID = "0000:0000:0000:0000:0000:ffff:0a4e:000c"
@@ -97,7 +98,7 @@ def seen(base: Path, plan: dict[str, Any] = PLAN) -> dict[str, str]:
     """The fabric's variables on a machine with these ports."""
     names = sorted(one.name for one in base.iterdir() if one.name != "drivers")
     ports = [one for name in names for one in node.rdma_ports(str(base)) if one["device"] == name]
-    env = core.environment(plan, NODE, {"hcas": names, "rdma": ports})
+    env = core.environment(plan, NODE, facts(hcas=names, rdma=ports))
     return {name: value for name, value in env.items() if name.startswith("NCCL_IB_")}
 
 
@@ -138,15 +139,16 @@ def test_efa_and_dead_ports_get_no_variable(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("speed", "more"), [(0, 0), (25_000, 0), (100_000, 2), (200_000, 2)])
 def test_fast_links_get_more_sockets(speed: int, more: int) -> None:
-    facts = {"interfaces": [{"name": "eth1", "speed": speed}, {"name": "lo", "speed": 400_000}]}
-    env = core.environment(PLAN, NODE, facts)
+    fast = {"eth1": speed, "lo": 400_000}
+    cards = [{**card, "speed": fast.get(card["name"], 0)} for card in facts()["interfaces"]]
+    env = core.environment(PLAN, NODE, facts(interfaces=cards))
     found = [env[name] for name in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD") if name in env]
     assert found == ["4"] * more
     assert env["NCCL_IB_DISABLE"] == "1"
 
 
 def test_ipv6_is_one_family_everywhere() -> None:
-    env = core.environment(V6, NODE | {"address": "fd78::12"}, {})
+    env = core.environment(V6, NODE | {"address": "fd78::12"}, facts())
     assert env["NCCL_SOCKET_FAMILY"] == "AF_INET6"
     assert env["FULLMESH_RENDEZVOUS"] == "[fd78::11]:29400"
 
@@ -167,19 +169,19 @@ def test_ipv6_is_one_family_everywhere() -> None:
     ],
 )
 def test_peers_never_go_through_a_proxy(proxy: dict[str, str], expected: str | None) -> None:
-    env = core.environment(PLAN, NODE, {"proxy": proxy})
+    env = core.environment(PLAN, NODE, facts(proxy=proxy))
     assert env.get("NO_PROXY") == expected
     assert env.get("no_proxy") == expected
 
 
 def test_links_are_named_once_and_primary_first() -> None:
     links = [{"interface": "eth2"}, {"interface": "eth1"}, {"interface": ""}]
-    assert core.interfaces({"interface": "eth1", "links": links}) == ["eth1", "eth2"]
+    assert core.interfaces(NODE | {"interface": "eth1", "links": links}) == ["eth1", "eth2"]
 
 
 def test_a_node_without_interface_is_refused() -> None:
     with pytest.raises(RefusedError, match=r"\[CE-104\] ubuntu1: no interface"):
-        core.environment(PLAN, NODE | {"interface": "", "links": []}, {})
+        core.environment(PLAN, NODE | {"interface": "", "links": []}, facts())
 
 
 @pytest.mark.parametrize(
@@ -224,7 +226,7 @@ def test_a_shell_reads_back_what_was_meant(value: str) -> None:
 
 
 def test_the_whole_file_can_be_sourced(tmp_path: Path) -> None:
-    env = core.environment(V6, NODE, {"proxy": {"http_proxy": "x"}}) | {"X": "a b $HOME #c"}
+    env = core.environment(V6, NODE, facts(proxy={"http_proxy": "x"})) | {"X": "a b $HOME #c"}
     file = tmp_path / "env"
     file.write_text("\n".join(core.lines(env)) + "\n")
     script = f'. {file}; printf \'%s|%s\' "$FULLMESH_RENDEZVOUS" "$X"'

@@ -88,6 +88,8 @@ def test_a_users_value_replaces_ours_and_is_exact() -> None:
         "value": "8192",
         "rule": "exact",
         "reason": "kernel_tuning_sysctls asks for it.",
+        "must": False,
+        "if_present": False,
     }
 
 

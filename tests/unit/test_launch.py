@@ -15,6 +15,7 @@ from typing import Any
 
 import fullmesh_launch as launch
 import pytest
+from fact_samples import facts
 from ladder_samples import plan
 
 from fullmesh.roles import cluster_env
@@ -50,8 +51,9 @@ def test_what_differs_between_nodes_is_never_exported() -> None:
     proxy = {"http_proxy": "http://proxy.example:3128"}
     gid = {"gid": "::ffff:10.78.0.11", "type": "RoCE v2", "index": 3, "interface": "eth1"}
     port = {"device": "mlx5_0", "port": 1, "active": True, "driver": "mlx5", "layer": "Ethernet"}
-    roce = {"hcas": ["mlx5_0"], "rdma": [{**port, "gids": [gid]}], "proxy": proxy}
-    fast = {"interfaces": [{"name": "ib0", "speed": 100000}]}
+    roce = facts(hcas=["mlx5_0"], rdma=[{**port, "gids": [gid]}], proxy=proxy)
+    cards = facts()["interfaces"]
+    fast = facts(interfaces=[*cards, {**cards[0], "name": "ib0", "speed": 100000}])
     other = {**second, "interface": "ib0", "links": [], "local_ranks": 8}
     one = cluster_env.environment(PLAN, first, roce)
     two = cluster_env.environment(PLAN, other, fast)

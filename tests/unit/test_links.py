@@ -213,13 +213,11 @@ def test_nothing_that_is_written_makes_it_crash_or_pass_unseen(entries: list[Any
 # --- what the node has ------------------------------------------------------------------------
 
 
-def facts(*cards: tuple[str, str, str, list[str]]) -> dict[str, Any]:
-    return {
-        "interfaces": [
-            {"name": name, "mac": mac, "kind": kind, "addresses": held}
-            for name, mac, kind, held in cards
-        ]
-    }
+def facts(*cards: tuple[str, str, str, list[str]]) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "mac": mac, "kind": kind, "addresses": held}
+        for name, mac, kind, held in cards
+    ]
 
 
 def derived(*entries: dict[str, Any]) -> dict[str, Any]:
@@ -255,7 +253,7 @@ def test_a_vlan_is_named_after_the_card_with_the_mac() -> None:
 
 
 def missing(whole: dict[str, Any], *cards: tuple[str, str, str, list[str]]) -> list[str]:
-    seen = facts(*cards)
+    seen = {"interfaces": facts(*cards)}
     return [str(fault) for fault in preflight._link_faults(whole, "a", seen)]
 
 

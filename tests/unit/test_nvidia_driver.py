@@ -15,6 +15,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.fullmesh.facts import gpu
+from ansible.utils.vars import merge_hash
 
 from fullmesh.contract import read
 from fullmesh.filters import nvidia_driver as filters
@@ -429,6 +430,24 @@ def test_dkms_without_tools(tools: dict[str, Any], words: str) -> None:
 
 def test_what_gpu_facts_says_here_is_what_the_role_reads() -> None:
     assert read(GpuFacts, gpu.observe())
+
+
+def played_machines() -> list[dict[str, Any]]:
+    """The machines that molecule's fake of gpu_facts plays."""
+    scenario = ROOT / "molecule/nvidia_driver"
+    machines = yaml.safe_load((scenario / "vars/gpu.yml").read_text())
+    plays = yaml.safe_load((scenario / "verify.yml").read_text())
+    tasks = [task for play in plays for task in play.get("tasks", [])]
+    cases = [case["gpu"] for task in tasks for case in task.get("loop", []) if "gpu" in case]
+    changes = [{}, machines["nvidia_test_works"], *cases]
+    return [merge_hash(machines["nvidia_test_bare"], change) for change in changes]
+
+
+def test_molecules_fake_says_what_gpu_facts_says() -> None:
+    """A field that it lacked ended the scenario where the role reads its answer."""
+    machines = played_machines()
+    assert [one["smi"]["driver"] for one in machines] == ["", "580.95.05", "535.1"]
+    assert all(read(GpuFacts, one) for one in machines)
 
 
 @pytest.mark.parametrize(

@@ -223,9 +223,9 @@ def test_digest_follows_settings_but_not_the_way_of_running() -> None:
 
 
 INTERFACES = [
-    {"name": "lo", "mac": "00:00:00:00:00:00", "addresses": ["127.0.0.1/8"]},
-    {"name": "ens5", "mac": "02:00:00:00:00:01", "addresses": ["10.0.0.12/24"]},
-    {"name": "ens6", "mac": "02:00:00:00:00:02", "addresses": []},
+    {"name": "lo", "mac": "00:00:00:00:00:00", "kind": "", "addresses": ["127.0.0.1/8"]},
+    {"name": "ens5", "mac": "02:00:00:00:00:01", "kind": "", "addresses": ["10.0.0.12/24"]},
+    {"name": "ens6", "mac": "02:00:00:00:00:02", "kind": "", "addresses": []},
 ]
 
 
@@ -235,7 +235,7 @@ INTERFACES = [
 )
 def test_node_view_names_the_interface(interface: str | None, found: str) -> None:
     derived = plan.derive(with_b(fullmesh_interface=interface))
-    node = node_view(derived, "b", {"interfaces": INTERFACES})
+    node = node_view(derived, "b", INTERFACES)
     assert node["interface"] == node["links"][0]["interface"] == found
 
 

@@ -261,6 +261,12 @@ def no_gpudirect(seen: Seen) -> None:
         survey(seen, UBUNTU1)["rdma"] = rdma(Path(folder))
 
 
+def other_socket(seen: Seen) -> None:
+    on_the_way(kind="rdma", numa=1)(seen)
+    with TemporaryDirectory() as folder:
+        survey(seen, UBUNTU1)["rdma"] = rdma(Path(folder))
+
+
 def nccl_tuned(seen: Seen) -> None:
     row = {"value": "Ring", "source": "/etc/environment"}
     survey(seen, UBUNTU1)["environment"]["values"]["NCCL_ALGO"] = row
@@ -369,6 +375,8 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "iommu": ("VC-142", on_the_way(iommu="DMA-FQ")),
     "no gpudirect": ("VC-143", no_gpudirect),
     "nccl tuned": ("VC-144", nccl_tuned),
+    "no nvlink bridge": ("VC-145", machines(el1=H100, ubuntu1=replace(H100, nvlink=""))),
+    "rdma on the other socket": ("VC-146", other_socket),
     "memory held": ("VC-140", h100(used="28610 MiB")),
     "drop": ("VC-201", verdict("dropped")),
     "reject": ("VC-202", lambda s: block(s, EL1, UBUNTU1, "rejected", "sample", "range")),
@@ -435,6 +443,6 @@ CHANGES: dict[str, tuple[str, Change]] = {
 WARNINGS = {
     *("VC-110", "VC-111", "VC-113", "VC-114", "VC-115", "VC-116", "VC-118"),
     *("VC-134", "VC-135", "VC-137", "VC-139", "VC-140"),
-    *("VC-141", "VC-142", "VC-143", "VC-144"),
+    *("VC-141", "VC-142", "VC-143", "VC-144", "VC-145", "VC-146"),
     *("VC-209", "VC-714", "VC-716"),
 }

@@ -11,22 +11,14 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from ..files import sha256
+from ..schema.bundle import Contents, Source
 
 SCHEMA = 1
 INDEX = "bundle.json"
 LEFT_OUT = (".venv", ".venv.lock", ".cache", ".git", ".ansible", "runs", "build", "__pycache__")
-
-
-class Part(TypedDict, total=False):
-    """What goes into an archive: the ``project``, a ``file`` to ``place``, or a ``path`` that keeps its name there."""
-
-    place: str
-    project: str
-    file: str
-    path: str
 
 
 class Wanted(TypedDict):
@@ -35,8 +27,8 @@ class Wanted(TypedDict):
     state: str
     path: str
     folder: str
-    sources: list[Part]
-    contents: dict[str, Any]
+    sources: list[Source]
+    contents: Contents
 
 
 class Packed(TypedDict):
@@ -52,7 +44,7 @@ class Unlocked(TypedDict):
 
     changed: bool
     folder: str
-    contents: dict[str, Any]
+    contents: Contents
     sha256: str
 
 
@@ -84,7 +76,7 @@ def pack_project(root: str, path: str) -> None:
             tar.add(os.path.join(root, name), arcname="fullmesh/" + name, recursive=False)
 
 
-def gather(sources: list[Part], private: str) -> dict[str, str]:
+def gather(sources: list[Source], private: str) -> dict[str, str]:
     """Place in the archive -> file on this machine."""
     files = {}
     for source in sources:
@@ -149,7 +141,7 @@ def expected(path: str) -> str:
         ) from None
 
 
-def unpack(path: str, folder: str) -> dict[str, Any]:
+def unpack(path: str, folder: str) -> Contents:
     """Take out plain files with the names and checksums of the index, and nothing else."""
     with tarfile.open(path) as tar:
         first = tar.next()
@@ -176,7 +168,8 @@ def unpack(path: str, folder: str) -> dict[str, Any]:
                 raise damaged(path, f"{member.name} is not what was packed")
     if left:
         raise damaged(path, f"{min(left)} is missing")
-    return dict(index["contents"])
+    contents: Contents = index["contents"]
+    return contents
 
 
 def unlock(params: Wanted) -> Unlocked:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+
+    from ..schema.survey import Efa, EfaPci, EfaVerbs, Libfabric, Plugin
 
 # PCI ids of Amazon's EFA devices: vendor 1d0f, devices efa0 to efa3 (drivers/infiniband/hw/efa/efa_main.c)
 VENDOR, DEVICE = "0x1d0f", "0xefa"
@@ -84,9 +85,9 @@ def read_environment(paths: Sequence[str] = ENVIRONMENT_FILES) -> dict[str, str]
     return found
 
 
-def pci_devices(root: str) -> list[dict[str, str]]:
+def pci_devices(root: str) -> list[EfaPci]:
     """EFA devices on the bus, each with the driver that has it, "" for none."""
-    found = []
+    found: list[EfaPci] = []
     for base in sorted(glob.glob(root + "/sys/bus/pci/devices/*")):
         if read(base + "/vendor") == VENDOR and read(base + "/device").startswith(DEVICE):
             driver = os.path.basename(os.path.realpath(base + "/driver"))
@@ -95,9 +96,9 @@ def pci_devices(root: str) -> list[dict[str, str]]:
     return found
 
 
-def verbs_devices(root: str) -> list[dict[str, str]]:
+def verbs_devices(root: str) -> list[EfaVerbs]:
     """RDMA devices of the efa driver, with the state of their port."""
-    found = []
+    found: list[EfaVerbs] = []
     for base in sorted(glob.glob(root + "/sys/class/infiniband/*")):
         driver = os.path.basename(os.path.realpath(base + "/device/driver"))
         if driver == "efa":
@@ -118,11 +119,11 @@ def parse_fi_info(text: str) -> list[dict[str, str]]:
     return found
 
 
-def observe_libfabric(root: str, env: dict[str, str]) -> dict[str, Any]:
+def observe_libfabric(root: str, env: dict[str, str]) -> Libfabric:
     """Ask fi_info for its version and for the provider efa."""
     paths = [os.path.join(part, "fi_info") for part in env.get("PATH", "").split(":") if part]
     path = next((one for one in [*FI_INFO, *paths] if os.access(root + one, os.X_OK)), "")
-    seen = {"fi_info": path, "version": "", "domains": [], "rc": 0, "said": ""}
+    seen: Libfabric = {"fi_info": path, "version": "", "domains": [], "rc": 0, "said": ""}
     if not path:
         return seen
     _code, text = run([root + path, "--version"], env, SECONDS)
@@ -130,11 +131,9 @@ def observe_libfabric(root: str, env: dict[str, str]) -> dict[str, Any]:
     seen["version"] = match.group(1) if match else ""
     code, text = run([root + path, "-p", "efa", "-t", "FI_EP_RDM"], env, SECONDS)
     blocks = [one for one in parse_fi_info(text) if one["provider"].startswith("efa")]
-    seen.update(
-        rc=code,
-        domains=sorted({one.get("domain", "") for one in blocks} - {""}),
-        said="" if blocks else text.strip()[-300:],
-    )
+    seen["rc"] = code
+    seen["domains"] = sorted({one.get("domain", "") for one in blocks} - {""})
+    seen["said"] = "" if blocks else text.strip()[-300:]
     return seen
 
 
@@ -163,7 +162,7 @@ def linker_cache(root: str) -> list[str]:
     ]
 
 
-def find_plugin(root: str, env: dict[str, str], cache: list[str]) -> dict[str, str]:
+def find_plugin(root: str, env: dict[str, str], cache: list[str]) -> Plugin:
     """Where a job's NCCL finds its plugin; ``elsewhere`` is one that it does not find."""
     names = plugin_names(env.get("NCCL_NET_PLUGIN", ""))
     searched = [part for part in env.get("LD_LIBRARY_PATH", "").split(":") if part]
@@ -181,9 +180,9 @@ def find_plugin(root: str, env: dict[str, str], cache: list[str]) -> dict[str, s
     return {"path": "", "elsewhere": known[0] if known else ""}
 
 
-def observe_plugin(root: str, env: dict[str, str], cache: list[str]) -> dict[str, str]:
+def observe_plugin(root: str, env: dict[str, str], cache: list[str]) -> Plugin:
     """Find the plugin and load it in a child process: a missing libfabric shows only then."""
-    seen = dict(find_plugin(root, env, cache), error="")
+    seen: Plugin = {**find_plugin(root, env, cache), "error": ""}
     if not seen["path"]:
         return seen
     code, text = run([sys.executable, "-I", "-c", LOAD, root + seen["path"]], env, SECONDS)
@@ -193,7 +192,7 @@ def observe_plugin(root: str, env: dict[str, str], cache: list[str]) -> dict[str
     return seen
 
 
-def observe(environment: dict[str, str] | None = None, root: str = "") -> dict[str, Any]:
+def observe(environment: dict[str, str] | None = None, root: str = "") -> Efa:
     """Look at everything that EFA needs on this node.
 
     ``environment`` are variables as a job sees them (LD_LIBRARY_PATH, NCCL_NET_PLUGIN, FI_PROVIDER …), on top of this
@@ -206,7 +205,7 @@ def observe(environment: dict[str, str] | None = None, root: str = "") -> dict[s
     kept = ("NCCL_NET_PLUGIN", "NCCL_NET", "FI_PROVIDER", "LD_LIBRARY_PATH")
     asset = read(root + "/sys/class/dmi/id/board_asset_tag")
     pci, verbs = pci_devices(root), verbs_devices(root)
-    seen: dict[str, Any] = {
+    seen: Efa = {
         "vendor": read(root + "/sys/class/dmi/id/sys_vendor"),
         # Nitro instances carry their id here, readable for everybody
         "instance": asset if asset.startswith("i-") else "",

@@ -6,40 +6,14 @@ from __future__ import annotations
 
 from typing import Any, Optional, TypedDict
 
+from ..schema.links import Bond, RouteWanted, Vlan
+
 Files = dict[str, str]
 # What files become: None for removed.
 Changes = dict[str, Optional[str]]
 
 
 # --- as it is wanted ----------------------------------------------------------------------------
-
-
-class RouteWanted(TypedDict):
-    """A network and its next hop."""
-
-    to: str
-    via: str
-
-
-class Vlan(TypedDict, total=False):
-    """A VLAN: its tag, and what it stands on; empty where a link is none."""
-
-    id: int
-    parent: str
-
-
-class Bond(TypedDict, total=False):
-    """A bond: its members, and the kernel's options by their own names (bonding.txt); empty where a link is none."""
-
-    members: list[str]
-    mode: str
-    miimon: int
-    updelay: int
-    downdelay: int
-    lacp_rate: str
-    xmit_hash_policy: str
-    ad_select: str
-    primary: str
 
 
 class LinkAlways(TypedDict):

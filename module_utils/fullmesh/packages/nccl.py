@@ -21,6 +21,8 @@ from .versionlock import held_here
 if TYPE_CHECKING:
     from typing import Callable
 
+    from ..schema.nccl import Repository
+
     Runner = Callable[..., tuple[int, str, str]]
 
 READ_DNF = r"""
@@ -57,18 +59,6 @@ class Packages(TypedDict):
     held: list[str]
     satisfied: bool
     version: str
-
-
-class Repository(TypedDict):
-    """Who else names the repository: ``theirs``, a path, and its ``section``; ``off``: files where it is switched off.
-
-    ``in_the_way``: sentences, what of the node's own settings hides the packages.
-    """
-
-    theirs: str
-    section: str
-    off: list[str]
-    in_the_way: list[str]
 
 
 class Observed(Packages):

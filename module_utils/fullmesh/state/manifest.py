@@ -18,6 +18,7 @@ from ..facts import node
 from ..files import put
 from ..firewall import firewalld
 from ..packages import sources, versionlock
+from ..schema.node import Choice
 
 Run = Callable[[list[str]], tuple[int, str]]
 
@@ -49,8 +50,8 @@ class Owned(TypedDict):
     """
 
     files: list[str]
-    sysctls: dict[str, Any]
-    services: dict[str, Any]
+    sysctls: dict[str, object]
+    services: dict[str, object]
     packages: dict[str, str]
     held: list[str]
     sources: list[str]
@@ -71,7 +72,7 @@ class Manifest(TypedDict):
     owned: Owned
     state: State
     notes: list[Note]
-    resolved: dict[str, Any]
+    resolved: Choice
 
 
 def file_state(path: str) -> str:
@@ -287,11 +288,12 @@ def notes(path: str = PATH) -> list[Note]:
     return list(manifest.get("notes", [])) if manifest else []
 
 
-def resolved(path: str = PATH) -> dict[str, Any]:
+def resolved(path: str = PATH) -> Choice:
     """What the plan had worked out from the nodes when this one converged; {} where nothing is kept."""
     manifest = load(path)[0]
-    held = manifest.get("resolved", {}) if manifest else {}
-    return dict(held) if isinstance(held, dict) else {}
+    nothing: Choice = {}
+    held = manifest.get("resolved", nothing) if manifest else nothing
+    return held if isinstance(held, dict) else nothing
 
 
 def write(manifest: Manifest, path: str = PATH) -> None:

@@ -15,14 +15,24 @@ import statistics
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ladder_gpu
 import ladder_train
 from ladder_rank import BEGUN, Rank, UnsupportedError, WrongValueError, refuse_objects
+
+if TYPE_CHECKING:  # the controller's reader of these events; no such module is on a node
+    from fullmesh.observed.ranks import (
+        BandwidthSaid,
+        GroupsSaid,
+        ImportSaid,
+        LatencySaid,
+        Nothing,
+        SocketsSaid,
+    )
 
 ELEMENTS = 1024
 GROUP_PAIRS = 8  # every group costs each member one listener; eight pairs show what eighty would
@@ -47,7 +57,7 @@ def pattern(rank: Rank, number: int) -> Any:
     return rank.torch.arange(ELEMENTS, dtype=rank.torch.float32) + number * 7
 
 
-def step_import(rank: Rank) -> dict[str, Any]:
+def step_import(rank: Rank) -> ImportSaid:
     """Load torch."""
     rank.torch = importlib.import_module("torch")
     rank.dist = importlib.import_module("torch.distributed")
@@ -68,7 +78,7 @@ def open_store(rank: Rank, address: str, port: int, serve: bool) -> Any:
     )
 
 
-def meet(rank: Rank, store: Any, name: str) -> dict[str, Any]:
+def meet(rank: Rank, store: Any, name: str) -> Nothing:
     """Wait until every rank has left its mark; name the missing ones."""
     store.set(f"{name}/{rank.rank}", str(rank.rank))
     keys = [f"{name}/{number}" for number in range(rank.world)]
@@ -84,14 +94,14 @@ def meet(rank: Rank, store: Any, name: str) -> dict[str, Any]:
     return {}
 
 
-def step_store(rank: Rank) -> dict[str, Any]:
+def step_store(rank: Rank) -> Nothing:
     """Reach rank 0's store."""
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     rank.store = open_store(rank, address, port, rank.rank == 0)
     return meet(rank, rank.store, "store")
 
 
-def step_rendezvous(rank: Rank) -> dict[str, Any]:
+def step_rendezvous(rank: Rank) -> Nothing:
     """Reach a store on the port of torchrun's rendezvous."""
     address, port = os.environ["MASTER_ADDR"], int(rank.settings["rendezvous_port"])
     rank.rendezvous = open_store(rank, address, port, rank.rank == 0)
@@ -104,7 +114,7 @@ def be_patient(rank: Rank, group: Any) -> None:
     rank.dist.distributed_c10d._set_pg_timeout(timedelta(seconds=seconds), group)
 
 
-def step_init(rank: Rank) -> dict[str, Any]:
+def step_init(rank: Rank) -> Nothing:
     """Let Gloo connect every rank with every rank."""
     rank.dist.init_process_group(
         "gloo",
@@ -117,7 +127,7 @@ def step_init(rank: Rank) -> dict[str, Any]:
     return {}
 
 
-def step_all_reduce(rank: Rank) -> dict[str, Any]:
+def step_all_reduce(rank: Rank) -> Nothing:
     """Sum and maximum."""
     total = pattern(rank, rank.rank)
     rank.dist.all_reduce(total)
@@ -130,7 +140,7 @@ def step_all_reduce(rank: Rank) -> dict[str, Any]:
     return {}
 
 
-def step_broadcast(rank: Rank) -> dict[str, Any]:
+def step_broadcast(rank: Rank) -> Nothing:
     """From every rank in turn."""
     for source in range(rank.world):
         mine = pattern(rank, source if source == rank.rank else -1)
@@ -139,7 +149,7 @@ def step_broadcast(rank: Rank) -> dict[str, Any]:
     return {}
 
 
-def step_all_gather(rank: Rank) -> dict[str, Any]:
+def step_all_gather(rank: Rank) -> Nothing:
     """Everybody's numbers at everybody's."""
     found = [rank.torch.zeros(ELEMENTS) for _ in range(rank.world)]
     rank.dist.all_gather(found, pattern(rank, rank.rank))
@@ -159,7 +169,7 @@ def supported(call: Callable[[], Any]) -> None:
         raise
 
 
-def step_reduce_scatter(rank: Rank) -> dict[str, Any]:
+def step_reduce_scatter(rank: Rank) -> Nothing:
     """Sum, then one part for each."""
     parts = [pattern(rank, rank.rank + part) for part in range(rank.world)]
     mine = rank.torch.zeros(ELEMENTS)
@@ -170,7 +180,7 @@ def step_reduce_scatter(rank: Rank) -> dict[str, Any]:
     return {}
 
 
-def step_all_to_all(rank: Rank) -> dict[str, Any]:
+def step_all_to_all(rank: Rank) -> Nothing:
     """Something else from each to each."""
     torch = rank.torch
     sent = torch.arange(rank.world, dtype=torch.int64) + rank.rank * rank.world
@@ -180,7 +190,7 @@ def step_all_to_all(rank: Rank) -> dict[str, Any]:
     return {}
 
 
-def step_barrier(rank: Rank) -> dict[str, Any]:
+def step_barrier(rank: Rank) -> Nothing:
     """Wait for everybody."""
     rank.dist.barrier()
     return {}
@@ -193,7 +203,7 @@ def group_members(world: int) -> list[list[int]]:
     return [group for group in wanted + pairs[:GROUP_PAIRS] if group]
 
 
-def step_groups(rank: Rank) -> dict[str, Any]:
+def step_groups(rank: Rank) -> GroupsSaid:
     """Make subgroups, each with listeners of its own, and sum within each."""
     wanted = group_members(rank.world)
     timeout = timedelta(seconds=float(rank.settings["init_timeout"]))
@@ -211,7 +221,7 @@ def step_groups(rank: Rank) -> dict[str, Any]:
     return {"groups": wanted}
 
 
-def step_latency(rank: Rank) -> dict[str, Any]:
+def step_latency(rank: Rank) -> LatencySaid:
     """Time the smallest all_reduce."""
     value = rank.torch.zeros(1)
     seconds = []
@@ -222,7 +232,7 @@ def step_latency(rank: Rank) -> dict[str, Any]:
     return {"latency_us": round(statistics.median(seconds) * 1e6, 1)}
 
 
-def step_bandwidth(rank: Rank) -> dict[str, Any]:
+def step_bandwidth(rank: Rank) -> BandwidthSaid:
     """Time a large all_reduce; bus bandwidth as nccl-tests defines it."""
     size = int(rank.settings["bandwidth_mib"]) * 1024 * 1024
     value = rank.torch.ones(size // 4)
@@ -251,7 +261,7 @@ def decode(text: str) -> tuple[str, int]:
     return address.removeprefix("::ffff:"), int(port, 16)
 
 
-def step_sockets(rank: Rank) -> dict[str, Any]:
+def step_sockets(rank: Rank) -> SocketsSaid:
     """Say which sockets this process really has."""
     own = set()
     for entry in Path("/proc/self/fd").iterdir():
@@ -275,7 +285,7 @@ def step_sockets(rank: Rank) -> dict[str, Any]:
     return {"listeners": sorted(listeners), "connections": len(connections)}
 
 
-STEPS: dict[str, Callable[[Rank], dict[str, Any]]] = {
+STEPS: dict[str, Callable[[Rank], Mapping[str, object]]] = {
     "import": step_import,
     "store": step_store,
     "rendezvous": step_rendezvous,
@@ -299,8 +309,9 @@ def take(rank: Rank, name: str) -> bool:
     """Take one step; false when the ladder ends here."""
     rank.say(step=name, state="begin", at=round(time.monotonic() - BEGUN, 3))
     begun = time.monotonic()
-    state, text, data = "ok", "", {}
-    seen: dict[str, Any] = {}
+    state, text = "ok", ""
+    data: Mapping[str, object] = {}
+    seen: dict[str, object] = {}
     try:
         data = STEPS[name](rank)
     except UnsupportedError as exc:

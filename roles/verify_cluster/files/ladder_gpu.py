@@ -8,12 +8,15 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ladder_rank import Place, Rank, WrongValueError, told_by_all
+
+if TYPE_CHECKING:  # the controller's reader of these events; no such module is on a node
+    from fullmesh.observed.ranks import GpusSaid, NcclSaid, NcclSize, NcclSizesSaid, NcclTestsSaid
 
 WARM_UP = 2
 ROUNDS = 5
@@ -82,7 +85,7 @@ def own_device(rank: Rank) -> tuple[str, str, str]:
     return f"cuda:{rank.local_rank}", "nccl", ""
 
 
-def step_gpus(rank: Rank) -> dict[str, Any]:
+def step_gpus(rank: Rank) -> GpusSaid:
     """Every rank has a GPU of its own, or none has."""
     job_environment(rank)
     device, backend, why = own_device(rank)
@@ -94,7 +97,7 @@ def step_gpus(rank: Rank) -> dict[str, Any]:
         what = f"GPU of rank {', '.join(map(str, lacking[:5]))}"
         raise WrongValueError(what, rows[lacking[0]][1], "one for every rank", "gpus", lacking)
     rank.gpu = Place(device, backend, None)
-    said: dict[str, Any] = {"applicable": True, "device": device, "backend": backend}
+    said: GpusSaid = {"applicable": True, "device": device, "backend": backend}
     if device.startswith("cuda"):
         rank.torch.cuda.set_device(device)
         said["name"] = rank.torch.cuda.get_device_name(device)
@@ -126,7 +129,7 @@ def sum_of_all(rank: Rank, place: Place, size: int) -> float:
     return spent
 
 
-def step_nccl(rank: Rank) -> dict[str, Any]:
+def step_nccl(rank: Rank) -> NcclSaid:
     """Connect all GPUs: NCCL does it at the first collective."""
     if not rank.gpu:
         return {"applicable": False}
@@ -153,12 +156,12 @@ def message_sizes(most: int) -> list[int]:
     return sizes
 
 
-def step_nccl_sizes(rank: Rank) -> dict[str, Any]:
+def step_nccl_sizes(rank: Rank) -> NcclSizesSaid:
     """all_reduce by message size; algorithm and bus bandwidth as nccl-tests' PERFORMANCE.md defines them."""
     if not rank.gpu:
         return {"applicable": False}
     share = 2 * (rank.world - 1) / rank.world
-    rows = []
+    rows: list[NcclSize] = []
     for size in message_sizes(int(rank.settings["bandwidth_mib"]) << 20):
         spent = [sum_of_all(rank, rank.gpu, size) for _ in range(WARM_UP + ROUNDS)][WARM_UP:]
         rate = size * 8 / min(spent) / 1e9
@@ -183,9 +186,9 @@ def nccl_tests_command(rank: Rank) -> list[str]:
     return [program, "-b", "1M", "-e", "64M", "-f", "4", "-g", str(count), "-n", "5", "-w", "2"]
 
 
-def step_nccl_tests(rank: Rank) -> dict[str, Any]:
+def step_nccl_tests(rank: Rank) -> NcclTestsSaid:
     """nccl-tests' all_reduce_perf, where it is installed; the others wait at the store, not in a collective."""
-    said: dict[str, Any] = {"applicable": False}
+    said: NcclTestsSaid = {"applicable": False}
     command = nccl_tests_command(rank) if rank.gpu else []
     if command:
         own = ("RANK", "WORLD_SIZE", "MASTER_", "LOCAL_", "NCCL_DEBUG")
@@ -208,7 +211,7 @@ def step_nccl_tests(rank: Rank) -> dict[str, Any]:
     return said
 
 
-STEPS: dict[str, Callable[[Rank], dict[str, Any]]] = {
+STEPS: dict[str, Callable[[Rank], Mapping[str, object]]] = {
     "gpus": step_gpus,
     "nccl": step_nccl,
     "nccl_sizes": step_nccl_sizes,

@@ -13,9 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ladder_rank import Place, Rank, WrongValueError
+
+if TYPE_CHECKING:  # the controller's reader of these events; no such module is on a node
+    from fullmesh.observed.ranks import TrainingSaid
 
 SEED = 20260401
 SAMPLES = 16  # of every rank in every epoch: the set is divisible, so nothing need be repeated
@@ -173,8 +176,8 @@ def each_sample_once(rank: Rank, team: Team, epochs: Sequence[Sequence[Any]]) ->
             parts = partition(rank, team, epoch)
             odd = [m for m, row, part in zip(team.members, rows, parts, strict=True) if row != part]
             what = f"epoch {epoch}, sampler of rank {shown(odd)}"
-            seen = f"{len(twice)} samples twice ({shown(twice)}), {len(lost)} lost ({shown(lost)})"
-            raise WrongValueError(what, seen, "each sample once", "sampler", odd)
+            text = f"{len(twice)} samples twice ({shown(twice)}), {len(lost)} lost ({shown(lost)})"
+            raise WrongValueError(what, text, "each sample once", "sampler", odd)
 
 
 def order_of(rank: Rank, team: Team, epoch: int) -> list[int]:
@@ -286,7 +289,7 @@ def parallel(rank: Rank, net: Any, team: Team) -> Any:
     return rank.torch.nn.parallel.DistributedDataParallel(net, process_group=team.place.group)
 
 
-def train_together(rank: Rank, team: Team) -> dict[str, Any]:
+def train_together(rank: Rank, team: Team) -> TrainingSaid:
     """DDP with a DistributedSampler, from the first check to the last."""
     data = Samples(rank, team)
     same_start(rank, team, data)
@@ -310,7 +313,7 @@ def train_together(rank: Rank, team: Team) -> dict[str, Any]:
     }
 
 
-def step_ddp(rank: Rank, place: Place) -> dict[str, Any]:
+def step_ddp(rank: Rank, place: Place) -> TrainingSaid:
     """All ranks train one model."""
     return train_together(rank, Team(range(rank.world), place))
 
@@ -320,7 +323,7 @@ def low_precision(rank: Rank, place: Place) -> Any:
     return rank.torch.bfloat16 if place.device == "cpu" else rank.torch.float16
 
 
-def step_amp(rank: Rank, place: Place) -> dict[str, Any]:
+def step_amp(rank: Rank, place: Place) -> TrainingSaid:
     """Mixed precision: autocast and the gradient scaler, held against the exact losses."""
     torch, team = rank.torch, Team(range(rank.world), place)
     kind, low = torch.device(place.device).type, low_precision(rank, place)
@@ -369,9 +372,9 @@ def group_for(rank: Rank, members: list[int], place: Place) -> Any:
     return rank.dist.new_group(members, backend=place.backend)
 
 
-def step_subgroups(rank: Rank, place: Place) -> dict[str, Any]:
+def step_subgroups(rank: Rank, place: Place) -> TrainingSaid:
     """Groups train at the same time, each on its own data; nothing of one gets into another."""
-    said: dict[str, Any] = {}
+    said: TrainingSaid = {"applicable": False}
     wanted = subgroups(rank)
     made = [(members, group_for(rank, members, place)) for members in wanted]
     for number, (members, group) in enumerate(made):
@@ -408,7 +411,7 @@ def is_sharded(rank: Rank, team: Team, net: Any) -> None:
         )
 
 
-def step_fsdp(rank: Rank, place: Place) -> dict[str, Any]:
+def step_fsdp(rank: Rank, place: Place) -> TrainingSaid:
     """FSDP: the shards are shards, and what they learn is what one process learns."""
     team = Team(range(rank.world), place)
     data = Samples(rank, team)
@@ -423,7 +426,7 @@ def step_fsdp(rank: Rank, place: Place) -> dict[str, Any]:
     return {"applicable": True, "loss": losses[-1], "reference": wanted[-1]}
 
 
-JOBS: dict[str, Callable[[Rank, Place], dict[str, Any]]] = {
+JOBS: dict[str, Callable[[Rank, Place], TrainingSaid]] = {
     "ddp": step_ddp,
     "amp": step_amp,
     "subgroups": step_subgroups,
@@ -431,17 +434,17 @@ JOBS: dict[str, Callable[[Rank, Place], dict[str, Any]]] = {
 }
 
 
-def on_cpu(job: Callable[[Rank, Place], dict[str, Any]], rank: Rank) -> dict[str, Any]:
+def on_cpu(job: Callable[[Rank, Place], TrainingSaid], rank: Rank) -> TrainingSaid:
     """Train on the processors, over Gloo."""
     return job(rank, Place("cpu", "gloo", rank.dist.group.WORLD))
 
 
-def on_gpu(job: Callable[[Rank, Place], dict[str, Any]], rank: Rank) -> dict[str, Any]:
+def on_gpu(job: Callable[[Rank, Place], TrainingSaid], rank: Rank) -> TrainingSaid:
     """Train on the GPUs, over NCCL, where rung L7 found them."""
     return job(rank, rank.gpu) if rank.gpu else {"applicable": False}
 
 
-STEPS: dict[str, Callable[[Rank], dict[str, Any]]] = {
+STEPS: dict[str, Callable[[Rank], TrainingSaid]] = {
     **{name: partial(on_cpu, job) for name, job in JOBS.items()},
     **{f"gpu_{name}": partial(on_gpu, job) for name, job in JOBS.items()},
 }

@@ -582,6 +582,20 @@ PAGES: dict[str, Page] = {
         "Take it out; keep it only where a measurement on these nodes says so.",
         "NCCL documentation, Environment Variables: debug and tuning ones are not for production",
     ),
+    "VC-145": Page(
+        "A bridge between cards is a part of its own, and one that is missing or loose is no error to the driver: the "
+        "cards have no NVLink there, and NCCL goes over PCIe. The other nodes show how many there should be.",
+        "nvidia-smi nvlink -s; nvidia-smi topo -m (NV4 between two cards with a bridge, PHB or SYS without)",
+        "Put the bridge on, or reseat it, with the machine switched off.",
+        "NVIDIA, nvidia-smi documentation, topo and nvlink",
+    ),
+    "VC-146": Page(
+        "A board with two processors has slots of each. Where GPUs and RDMA cards share no processor every message "
+        "crosses the way between the two, and GPUDirect RDMA is slow there or not used at all.",
+        "nvidia-smi topo -m (SYS between GPU and NIC); cat /sys/bus/pci/devices/*/numa_node",
+        "Move the card to a slot of the GPUs' processor.",
+        "NCCL documentation, Environment Variables, NCCL_NET_GDR_LEVEL",
+    ),
     "VC-201": Page(
         "Silence: the kernel sent a SYN, and again, and nothing came back. Gloo waits 539 s on one "
         "side and hours on the other; the"

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from fullmesh.observed.bundle import Contents, Source
 from fullmesh.roles import bundle as core
 from fullmesh.roles import torch_runtime
 
@@ -52,13 +53,13 @@ def bundle_controller(_: str, what: str) -> Any:
     return torch_runtime.platforms(platform.machine(), glibc)
 
 
-def bundle_sources(hostvars: Any, hosts: list[str], controller: Any, places: Any) -> list[Any]:
+def bundle_sources(hostvars: Any, hosts: list[str], controller: Any, places: Any) -> list[Source]:
     """What goes where in the archive."""
     parts = [hostvars[host]["__bundle_part"] for host in hosts]
-    return list(core.sources(parts, controller, places["root"], places["cache"]))
+    return core.sources(parts, controller, places["root"], places["cache"])
 
 
-def bundle_contents(hostvars: Any, hosts: list[str]) -> dict[str, Any]:
+def bundle_contents(hostvars: Any, hosts: list[str]) -> Contents:
     """For which machines the archive is."""
     return core.contents([hostvars[host]["__bundle_part"] for host in hosts])
 

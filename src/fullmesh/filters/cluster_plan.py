@@ -12,6 +12,7 @@ from fullmesh.model import plan as core
 from fullmesh.model.faults import RefusedError
 from fullmesh.model.node_view import node_view as own_view
 from fullmesh.model.types import Plan, PlanNode
+from fullmesh.observed.node import Choice, Observations
 from fullmesh.roles import preflight as checks
 
 
@@ -33,9 +34,9 @@ def plan_faults(hostvars: Any, hosts: list[str], ansible_core: str) -> list[str]
     return [str(fault) for fault in faults]
 
 
-def node_view(plan: Plan, host: str, observed: dict[str, Any]) -> PlanNode:
+def node_view(plan: Plan, host: str, observed: Observations) -> PlanNode:
     """The plan's entry of *host* with the interfaces that *observed* (node_facts) names."""
-    return own_view(plan, str(host), observed)
+    return own_view(plan, str(host), observed["interfaces"])
 
 
 def preflight_faults(plan: Plan, hostvars: Any, hosts: list[str], now: float) -> list[str]:
@@ -53,7 +54,7 @@ def plan_notes(plan: Plan, hostvars: Any, hosts: list[str]) -> list[str]:
     return checks.notes(plan, checks.answers(hostvars, [str(host) for host in hosts])[0])
 
 
-def plan_drift(plan: Plan, held: dict[str, Any]) -> list[str]:
+def plan_drift(plan: Plan, held: Choice) -> list[str]:
     """Why a node whose manifest kept *held* has to converge again, where its own state does not say so."""
     return checks.drift(plan, held)
 

@@ -9,6 +9,7 @@ from ansible.errors import AnsibleFilterError
 
 from fullmesh.diagnose import inventory, judge, show
 from fullmesh.model.types import Plan
+from fullmesh.observed.ladder import Target
 from fullmesh.plain import plain
 from fullmesh.result.types import Result
 from fullmesh.verify import probe_wants
@@ -40,7 +41,7 @@ def diagnose_wants(plan: Plan, host: str, variables: Any) -> dict[str, Any]:
     return inventory.wants(plan, str(host), variables)
 
 
-def diagnose_targets(plan: Plan, hostvars: Any, host: str) -> list[dict[str, Any]]:
+def diagnose_targets(plan: Plan, hostvars: Any, host: str) -> list[Target]:
     """The listeners that *host* connects to: of all nodes that could open any."""
     opened = {}
     for name in plan["nodes"]:

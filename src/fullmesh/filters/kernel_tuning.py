@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fullmesh.observed.sysctl import Setting
 from fullmesh.roles import kernel_tuning as core
 
 
@@ -17,7 +18,7 @@ def kernel_tuning_faults(
 
 def kernel_tuning_settings(
     options: dict[str, Any], local_ports: str, reserved: list[int], world_size: int
-) -> list[dict[str, Any]]:
+) -> list[Setting]:
     """Every kernel key with value, rule and reason."""
     return core.settings(local_ports, reserved, world_size, options)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fullmesh.border import answered
+from fullmesh.model.types import CodedText
+from fullmesh.observed.nccl import Repository
 from fullmesh.roles import nccl as core
 
 
@@ -28,16 +31,14 @@ def nccl_faults(version: Any, cuda: Any, url: str, key: str) -> list[str]:
     return [str(fault) for fault in core.faults(version, cuda, url, key)]
 
 
-def nccl_not_installed(
-    failed: Mapping[str, Any], pinned: Sequence[str], around: Mapping[str, Any]
-) -> str:
+def nccl_not_installed(failed: Mapping[str, Any], pinned: Sequence[str], around: Any) -> str:
     """The refusal when the package manager does not install what the repository has."""
-    return core.not_installed(failed, pinned, around)
+    return core.not_installed(failed, pinned, answered(Repository, around, "nccl_packages"))
 
 
-def nccl_notes(around: Mapping[str, Any], url: str, ours: str) -> list[dict[str, str]]:
+def nccl_notes(around: Any, url: str, ours: str) -> list[CodedText]:
     """What the report has to say of the node's sources."""
-    return core.notes(around, url, ours)
+    return core.notes(answered(Repository, around, "nccl_packages"), url, ours)
 
 
 class FilterModule:

@@ -8,11 +8,12 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from fullmesh import transaction
+from fullmesh.model.types import PlanLink
 from fullmesh.roles import static_ip as core
 
 
 def static_ip_faults(
-    links: list[dict[str, Any]], wait_seconds: int, rollback_seconds: int = 60
+    links: list[PlanLink], wait_seconds: int, rollback_seconds: int = 60
 ) -> list[str]:
     """Coded sentences: what is wrong with the links of a node."""
     try:
@@ -22,7 +23,7 @@ def static_ip_faults(
         raise AnsibleFilterError(f"static_ip_faults: {error!r}") from error
 
 
-def static_ip_addresses(links: list[dict[str, Any]]) -> list[dict[str, str]]:
+def static_ip_addresses(links: list[PlanLink]) -> list[core.Watched]:
     """What the manifest watches of the links."""
     return core.addresses(links)
 

@@ -10,7 +10,7 @@ from ansible.errors import AnsibleFilterError
 
 from fullmesh import contract
 from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import Look, Probe
+from fullmesh.observed.ladder import Look, Port, Probe, Target
 from fullmesh.observed.ranks import Collected, Started
 from fullmesh.plain import plain
 from fullmesh.report import terminal
@@ -46,7 +46,7 @@ def gathered(hostvars: Any, plan: Plan) -> tuple[dict[str, NodeSaid], dict[str, 
     return cast("dict[str, NodeSaid]", found), odd
 
 
-def opened_ports(hostvars: Any, plan: Plan) -> dict[str, Any]:
+def opened_ports(hostvars: Any, plan: Plan) -> dict[str, list[Port]]:
     """The listeners of every node."""
     key = "__verify_cluster_node"
     return {
@@ -77,17 +77,17 @@ def ladder_faults(options: dict[str, Any]) -> list[str]:
     return [str(fault) for fault in verify.faults(plain(options))]
 
 
-def ladder_wants(plan: Plan, host: str, mode: str) -> dict[str, Any]:
+def ladder_wants(plan: Plan, host: str, mode: str) -> probe_wants.Wants:
     """Which listeners *host* opens."""
     return probe_wants.wants(plan, str(host), str(mode))
 
 
-def ladder_targets(plan: Plan, hostvars: Any, host: str) -> list[dict[str, Any]]:
+def ladder_targets(plan: Plan, hostvars: Any, host: str) -> list[Target]:
     """The listeners that *host* has to reach."""
     return probe_wants.targets(plan, opened_ports(hostvars, plan), str(host))
 
 
-def ladder_outsider_targets(plan: Plan, hostvars: Any) -> list[dict[str, Any]]:
+def ladder_outsider_targets(plan: Plan, hostvars: Any) -> list[Target]:
     """The ports that the controller must not reach."""
     opened = opened_ports(hostvars, plan)
     reachable = {n: str(hostvars[n].get("ansible_host", n)) for n in opened}
@@ -107,7 +107,7 @@ def controller_is_peer(peers: list[str]) -> bool:
     return False
 
 
-def ladder_may_start(plan: Plan, hostvars: Any, options: dict[str, Any]) -> dict[str, Any]:
+def ladder_may_start(plan: Plan, hostvars: Any, options: dict[str, Any]) -> verify.Start:
     """Whether the Gloo job is to be started, and why not."""
     return verify.may_start(seen_from(plan, hostvars, options))
 

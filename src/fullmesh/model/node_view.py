@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from fullmesh.model import addresses, stacks
 from fullmesh.model.types import Plan, PlanLink, PlanNode
+from fullmesh.observed.node import Interface
 
 
-def node_view(plan: Plan, host: str, observed: Mapping[str, Any]) -> PlanNode:
+def node_view(plan: Plan, host: str, interfaces: Sequence[Interface]) -> PlanNode:
     """The plan's entry of *host*, each link with the name of the interface that is really there.
 
     A bond's members and a VLAN's parent have names, too, whatever the inventory chose them by; a bond or VLAN itself
@@ -19,10 +19,9 @@ def node_view(plan: Plan, host: str, observed: Mapping[str, Any]) -> PlanNode:
     Args:
         plan: the cluster plan.
         host: inventory name.
-        observed: ``ansible_facts['fullmesh']`` of node_facts; only ``interfaces`` is read.
+        interfaces: of node_facts; none where nobody has looked yet.
     """
     node: PlanNode = json.loads(json.dumps(plan["nodes"][host]))
-    interfaces = observed.get("interfaces", [])
     for link in node["links"]:
         vlan, bond = link.get("vlan") or {}, link.get("bond") or {}
         if vlan:
@@ -46,27 +45,26 @@ def node_view(plan: Plan, host: str, observed: Mapping[str, Any]) -> PlanNode:
 BORROWERS = ("vlan", "bond", "bridge", "macvlan")
 
 
-def found_card(wanted: str, interfaces: Sequence[Mapping[str, Any]]) -> str:
+def found_card(wanted: str, interfaces: Sequence[Interface]) -> str:
     """Name the interface that has the name or MAC *wanted*; "" for none."""
     for interface in interfaces:
         if addresses.MAC.match(wanted):
             match = (
-                interface["mac"].lower() == wanted.lower()
-                and interface.get("kind", "") not in BORROWERS
+                interface["mac"].lower() == wanted.lower() and interface["kind"] not in BORROWERS
             )
         else:
             match = interface["name"] == wanted
         if match:
-            return str(interface["name"])
+            return interface["name"]
     return ""
 
 
-def found_interface(link: PlanLink, interfaces: Sequence[Mapping[str, Any]]) -> str:
+def found_interface(link: PlanLink, interfaces: Sequence[Interface]) -> str:
     """Name the interface that *link* means: by name, by MAC, else the one that has its address now; "" for none."""
     if link["interface"] or link["mac"]:
         return found_card(link["interface"] or link["mac"], interfaces)
     for interface in interfaces:
-        held = {str(entry).split("/", 1)[0] for entry in interface["addresses"]}
-        if any(str(entry).split("/", 1)[0] in held for entry in link["addresses"]):
-            return str(interface["name"])
+        held = {entry.split("/", 1)[0] for entry in interface["addresses"]}
+        if any(entry.split("/", 1)[0] in held for entry in link["addresses"]):
+            return interface["name"]
     return ""

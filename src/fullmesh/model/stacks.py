@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from fullmesh.model import addresses
 from fullmesh.model.faults import Fault
+from fullmesh.observed.links import Bond as PlanBond
+from fullmesh.observed.links import Vlan as PlanVlan
 
 # IEEE 802.1Q: 0 is "no VLAN", 4095 is reserved.
 LOWEST_VLAN, HIGHEST_VLAN = 1, 4094
@@ -83,7 +85,7 @@ class Vlan:
     number: int
     parent: str
 
-    def as_plan(self) -> dict[str, Any]:
+    def as_plan(self) -> PlanVlan:
         """Plain data."""
         return {"id": self.number, "parent": self.parent}
 
@@ -102,9 +104,10 @@ class Bond:
     members: tuple[str, ...]
     options: tuple[tuple[str, str | int], ...] = ()
 
-    def as_plan(self) -> dict[str, Any]:
+    def as_plan(self) -> PlanBond:
         """Plain data."""
-        return {"mode": self.mode, "members": list(self.members), **dict(self.options)}
+        made = {"mode": self.mode, "members": list(self.members), **dict(self.options)}
+        return cast("PlanBond", made)
 
 
 def is_card(text: object) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
+from fullmesh.observed.links import Bond, RouteWanted, Vlan
 from fullmesh.observed.node import Choice
 
 
@@ -39,17 +40,10 @@ class HostsLine(TypedDict):
     names: list[str]
 
 
-class Route(TypedDict):
-    """A network and the gateway to it."""
-
-    to: str
-    via: str
-
-
 class PlanLink(TypedDict):
     """An interface of a node, by name or MAC, with what it gets; ``mtu`` in bytes, None: as it is.
 
-    ``vlan``: ``{id, parent}``; ``bond``: ``{mode, members}`` and the kernel's other options; {} where it is neither.
+    ``vlan`` and ``bond`` are {} where it is neither.
     """
 
     interface: str
@@ -59,9 +53,9 @@ class PlanLink(TypedDict):
     dns: list[str]
     search: list[str]
     mtu: int | None
-    routes: list[Route]
-    vlan: dict[str, Any]
-    bond: dict[str, Any]
+    routes: list[RouteWanted]
+    vlan: Vlan
+    bond: Bond
 
 
 class Asked(TypedDict):

@@ -6,10 +6,11 @@ import argparse
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from fullmesh.cli import playbook
 from fullmesh.model.faults import Fault
+from fullmesh.observed.bundle import Contents, Source, WheelSet
 from fullmesh.roles.torch_runtime import python_of
 
 CODES: dict[str, str] = {
@@ -22,6 +23,15 @@ CODES: dict[str, str] = {
     "BN-107": "others could write to where the bundle's packages are gathered",
     "BN-108": "the key that signs a repository is not the one that is known",
 }
+
+
+class Part(TypedDict):
+    """What was gathered for a kind of node: a tar of packages, names of wheels, and what they are for."""
+
+    kind: str
+    packages: str
+    wheels: list[str]
+    target: WheelSet
 
 
 def kind(facts: Mapping[str, Any]) -> str:
@@ -44,7 +54,7 @@ def lock_name(text: str) -> str:
 
 
 def node_faults(
-    contents: Mapping[str, Any], node: str, facts: Mapping[str, Any], interpreter: str, lock: str
+    contents: Contents, node: str, facts: Mapping[str, Any], interpreter: str, lock: str
 ) -> list[Fault]:
     """Why a node cannot be installed from this bundle; *lock* is the text of its lock."""
     found = []
@@ -52,9 +62,9 @@ def node_faults(
         text = f"{node} is {kind(facts)}, the bundle was made for {', '.join(sorted(contents['kinds']))}"
         step = "Make one with a machine like it: ./fullmesh bundle -i <inventory with one of each kind>"
         found.append(Fault("BN-103", text, step))
-    wanted = {
+    wanted: WheelSet = {
         "python": python_of(interpreter, ""),
-        "machine": facts["architecture"],
+        "machine": str(facts["architecture"]),
         "lock": lock_name(lock),
     }
     if not wanted["python"]:
@@ -102,12 +112,12 @@ def hosts_of(facts: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:
 
 
 def sources(
-    parts: Sequence[Mapping[str, Any]], controller: Mapping[str, Any], root: str, cache: str
-) -> list[dict[str, str]]:
+    parts: Sequence[Part], controller: Mapping[str, Sequence[str]], root: str, cache: str
+) -> list[Source]:
     """What goes where in the archive."""
     files = f"{cache}/wheels/files"
     wheels = sorted({name for part in parts for name in part["wheels"]})
-    found = [{"place": "project.tar", "project": root}]
+    found: list[Source] = [{"place": "project.tar", "project": root}]
     found += [{"place": "wheels", "path": f"{files}/{name}"} for name in wheels]
     found += [{"place": "controller", "path": f"{files}/{name}"} for name in controller["wheels"]]
     for part in parts:
@@ -115,9 +125,9 @@ def sources(
     return found
 
 
-def contents(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def contents(parts: Sequence[Part]) -> Contents:
     """For which machines the archive is."""
-    wheels: list[Any] = []
+    wheels: list[WheelSet] = []
     for part in parts:
         if part["target"] not in wheels:
             wheels.append(part["target"])

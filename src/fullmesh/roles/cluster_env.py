@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fullmesh.model.faults import Fault, RefusedError
-from fullmesh.model.types import Plan
+from fullmesh.model.types import Plan, PlanNode
+from fullmesh.observed.node import Observations, PortGid
 
 CODES: dict[str, str] = {
     "CE-101": "a name in cluster_env_extra is not a variable name",
@@ -50,23 +51,18 @@ DECIDED: dict[str, str] = {
 }
 
 
-def interfaces(node: Mapping[str, Any]) -> list[str]:
+def interfaces(node: PlanNode) -> list[str]:
     """The node's cluster interfaces, primary first, each once."""
-    names = [str(node.get("interface") or "")]
-    names += [str(link.get("interface") or "") for link in node.get("links") or []]
+    names = [node["interface"], *(link["interface"] for link in node["links"])]
     return list(dict.fromkeys(name for name in names if name))
 
 
-def environment(plan: Plan, node: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, str]:
-    """The variables of one node, in the order in which they are written.
-
-    *facts*: ``hcas`` (names below /sys/class/infiniband), ``rdma`` (their ports), ``interfaces`` (name and speed in
-    Mbit/s) and ``proxy`` (proxy variables in force).
-    """
+def environment(plan: Plan, node: PlanNode, facts: Observations) -> dict[str, str]:
+    """The variables of one node, in the order in which they are written."""
     links = interfaces(node)
     if not links:
         raise RefusedError([_no_interface(node)])
-    env = {
+    env: dict[str, str | int] = {
         "MASTER_ADDR": plan["master"]["address"],
         "MASTER_PORT": plan["master"]["port"],
         "WORLD_SIZE": plan["world_size"],
@@ -79,45 +75,46 @@ def environment(plan: Plan, node: Mapping[str, Any], facts: Mapping[str, Any]) -
         "FULLMESH_ADDRESS": node["address"],
         "FULLMESH_RENDEZVOUS": plan["rendezvous"]["endpoint"],
     }
-    env |= fabric(plan, links, facts) if facts.get("hcas") else sockets(links, facts)
+    env |= fabric(plan, links, facts) if facts["hcas"] else sockets(links, facts)
     return {name: str(value) for name, value in env.items()} | no_proxy(plan, facts)
 
 
-def sockets(links: Sequence[str], facts: Mapping[str, Any]) -> dict[str, Any]:
+def sockets(links: Sequence[str], facts: Observations) -> dict[str, int]:
     """NCCL over TCP: no look for verbs, and more threads and sockets where one of each cannot fill the link.
 
     NCCL starts one thread with one socket; its documentation names 4 and 4 for generic 100 Gbit/s networks.
     """
-    speed = {str(one["name"]): int(one.get("speed") or 0) for one in facts.get("interfaces") or []}
-    env: dict[str, Any] = {"NCCL_IB_DISABLE": 1}
+    speed = {one["name"]: one["speed"] for one in facts["interfaces"]}
+    env = {"NCCL_IB_DISABLE": 1}
     if speed.get(links[0], 0) >= FAST:
         env |= {"NCCL_SOCKET_NTHREADS": 4, "NCCL_NSOCKS_PERTHREAD": 4}
     return env
 
 
-def fabric(plan: Plan, links: Sequence[str], facts: Mapping[str, Any]) -> dict[str, Any]:
+def fabric(plan: Plan, links: Sequence[str], facts: Observations) -> dict[str, str | int]:
     """Which RDMA ports NCCL shall take, and the GID index where they speak RoCE.
 
     InfiniBand before Ethernet; of Ethernet's ports those of the cluster's interfaces, else all that are up. EFA is none
     of them: NCCL reaches it by its plugin only, which needs no variable.
     """
-    up = [one for one in facts.get("rdma") or [] if one["active"] and one["driver"] != "efa"]
+    up = [one for one in facts["rdma"] if one["active"] and one["driver"] != "efa"]
     infiniband = [one for one in up if one["layer"] == "InfiniBand"]
     ours = [one for one in up if any(gid["interface"] in links for gid in one["gids"])]
     ports = infiniband or ours or up
     if not ports:
         return {}
-    env: dict[str, Any] = {
+    env: dict[str, str | int] = {
         "NCCL_IB_HCA": "=" + ",".join(f"{one['device']}:{one['port']}" for one in ports)
     }
     indexes = {gid_index(plan["family"], one["gids"]) for one in ports}
     # one variable for all ports: where they differ NCCL must choose itself (2.21 and newer do)
-    if not infiniband and len(indexes) == 1 and None not in indexes:
-        env["NCCL_IB_GID_INDEX"] = indexes.pop()
+    index = indexes.pop() if len(indexes) == 1 else None
+    if not infiniband and index is not None:
+        env["NCCL_IB_GID_INDEX"] = index
     return env
 
 
-def gid_index(family: str, gids: Sequence[Mapping[str, Any]]) -> int | None:
+def gid_index(family: str, gids: Sequence[PortGid]) -> int | None:
     """The first GID that is RoCE v2 and can be routed in *family*, None without one."""
     for gid in gids:
         address = ipaddress.IPv6Address(gid["gid"])
@@ -125,18 +122,18 @@ def gid_index(family: str, gids: Sequence[Mapping[str, Any]]) -> int | None:
         if family == "ipv6":
             fits = not fits and not address.is_link_local
         if gid["type"] == "RoCE v2" and fits:
-            return int(gid["index"])
+            return gid["index"]
     return None
 
 
-def no_proxy(plan: Plan, facts: Mapping[str, Any]) -> dict[str, str]:
+def no_proxy(plan: Plan, facts: Observations) -> dict[str, str]:
     """Both spellings of NO_PROXY with every peer, when a proxy is in force; else nothing."""
-    proxy = {str(name): str(value) for name, value in (facts.get("proxy") or {}).items() if value}
+    proxy = {name: value for name, value in facts["proxy"].items() if value}
     if not any(name in proxy for name in PROXY_NAMES):
         return {}
     listed = [part.strip() for name in NO_PROXY_NAMES for part in proxy.get(name, "").split(",")]
-    peers = ["localhost", "127.0.0.1", "::1", *(str(peer) for peer in plan["peers"])]
-    names = [str(name) for host in plan.get("hosts", []) for name in host["names"]]
+    peers = ["localhost", "127.0.0.1", "::1", *plan["peers"]]
+    names = [name for host in plan["hosts"] for name in host["names"]]
     value = ",".join(dict.fromkeys(part for part in [*listed, *peers, *names] if part))
     return dict.fromkeys(NO_PROXY_NAMES, value)
 
@@ -155,7 +152,7 @@ def lines(env: Mapping[str, Any]) -> list[str]:
     return [f"{name}={quoted(str(value))}" for name, value in env.items()]
 
 
-def faults(node: Mapping[str, Any], extra: Mapping[str, Any]) -> list[Fault]:
+def faults(node: PlanNode, extra: Mapping[str, Any]) -> list[Fault]:
     """What is wrong with the settings of one node."""
     found = [] if interfaces(node) else [_no_interface(node)]
     for name, value in extra.items():
@@ -179,9 +176,9 @@ def _extra_faults(name: str, value: str) -> list[Fault]:
     return []
 
 
-def _no_interface(node: Mapping[str, Any]) -> Fault:
+def _no_interface(node: PlanNode) -> Fault:
     return Fault(
         "CE-104",
-        f"{node.get('name', 'this node')}: no interface is known for {node.get('address', '')!r}",
+        f"{node['name']}: no interface is known for {node['address']!r}",
         "Run the preflight, or set fullmesh_interface to a name or a MAC address",
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from fullmesh.model.faults import Fault
 from fullmesh.model.ports import parse_range
+from fullmesh.observed.sysctl import Rule, Setting
 
 CODES: dict[str, str] = {
     "KT-101": "link speed or round trip time give no usable TCP buffer",
@@ -50,7 +51,7 @@ def settings(
     reserved_ports: Sequence[int],
     world_size: int,
     options: Mapping[str, Any],
-) -> list[dict[str, Any]]:
+) -> list[Setting]:
     """Every key with value, rule and reason, in the order of the drop-in.
 
     Args:
@@ -72,11 +73,26 @@ def settings(
     ]
 
 
-def _entry(key: str, value: object, rule: str, reason: str, **flags: bool) -> dict[str, Any]:
-    return {"key": key, "value": str(value), "rule": rule, "reason": reason, **flags}
+def _entry(  # noqa: PLR0913 (two flags by name)
+    key: str,
+    value: object,
+    rule: Rule,
+    reason: str,
+    *,
+    must: bool = False,
+    if_present: bool = False,
+) -> Setting:
+    return {
+        "key": key,
+        "value": str(value),
+        "rule": rule,
+        "reason": reason,
+        "must": must,
+        "if_present": if_present,
+    }
 
 
-def _ports(local: str, reserved: Sequence[int]) -> list[dict[str, Any]]:
+def _ports(local: str, reserved: Sequence[int]) -> list[Setting]:
     return [
         _entry(
             LOCAL_PORTS,
@@ -97,7 +113,7 @@ def _ports(local: str, reserved: Sequence[int]) -> list[dict[str, Any]]:
     ]
 
 
-def _buffers(size: int, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _buffers(size: int, options: Mapping[str, Any]) -> list[Setting]:
     why = f"{options['link_gbit']} Gbit/s x {options['rtt_ms']} ms, twice, never under 16 MiB"
     return [
         _entry("net.core.rmem_max", size, "floor", f"Largest buffer a program may ask for: {why}."),
@@ -131,7 +147,7 @@ def _buffers(size: int, options: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _connections(queue: int) -> list[dict[str, Any]]:
+def _connections(queue: int) -> list[Setting]:
     return [
         _entry(
             "net.core.somaxconn",
@@ -154,7 +170,7 @@ def _connections(queue: int) -> list[dict[str, Any]]:
     ]
 
 
-def _neighbours(world: int) -> list[dict[str, Any]]:
+def _neighbours(world: int) -> list[Setting]:
     top = max(8192, 4 * world)
     reason = "A full mesh fills the neighbour table: with 1024 entries 1024 of 4032 links worked (measured)."
     levels = ((1, top // 4), (2, top // 2), (3, top))

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fullmesh.model.faults import Fault
+from fullmesh.model.types import CodedText
+from fullmesh.observed.nccl import Repository
 
 CODES: dict[str, str] = {
     "NC-101": "the repository has no such NCCL; the message lists what it has",
@@ -48,9 +50,7 @@ def key_file(folder: str, address: str) -> str:
     return f"{folder}/fullmesh-nccl.{suffix}"
 
 
-def not_installed(
-    failed: Mapping[str, Any], pinned: Sequence[str], around: Mapping[str, Any]
-) -> str:
+def not_installed(failed: Mapping[str, Any], pinned: Sequence[str], around: Repository) -> str:
     """The refusal when the package manager does not install what the repository has.
 
     Args:
@@ -74,7 +74,7 @@ def not_installed(
     return str(Fault("NC-108", text, step))
 
 
-def notes(around: Mapping[str, Any], url: str, ours: str) -> list[dict[str, str]]:
+def notes(around: Repository, url: str, ours: str) -> list[CodedText]:
     """What the report has to say of the node's sources."""
     if around["theirs"] or not around["off"]:
         return []

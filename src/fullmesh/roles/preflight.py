@@ -128,10 +128,11 @@ def resolved(plan: Plan, observed: Mapping[str, NodeFacts]) -> tuple[Plan, list[
     return made, faults
 
 
-def drift(plan: Plan, held: Mapping[str, Any]) -> list[str]:
+def drift(plan: Plan, held: Choice) -> list[str]:
     """Sentences for what the look at the nodes decides otherwise than when a node converged."""
-    now: Mapping[str, Any] = plan.get("resolved", {})
-    then = plain(held)
+    nothing: Choice = {}
+    now: Mapping[str, object] = plan.get("resolved", nothing)
+    then: Mapping[str, object] = plain(held)
     return [
         f"plan: {name} is {now.get(name, 'not left to auto')}, was {then.get(name, 'not left to auto')}"
         for name in sorted({*now, *then})

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TypedDict
 
 from fullmesh.model.faults import Fault
+from fullmesh.model.types import PlanLink
 
 LONGEST_WAIT = 600
 # A change takes 2 to 5 s, a new ssh connection as much again on a loaded node.
@@ -40,9 +41,7 @@ CODES: dict[str, str] = {
 }
 
 
-def faults(
-    links: Sequence[Mapping[str, Any]], wait_seconds: int, rollback_seconds: int = 60
-) -> list[Fault]:
+def faults(links: Sequence[PlanLink], wait_seconds: int, rollback_seconds: int = 60) -> list[Fault]:
     """Say what is wrong with the links of one node."""
     found = [_unnamed(link) for link in links if not link["interface"]]
     names = Counter(link["interface"] for link in links if link["interface"])
@@ -74,7 +73,7 @@ def faults(
     return found
 
 
-def _unnamed(link: Mapping[str, Any]) -> Fault:
+def _unnamed(link: PlanLink) -> Fault:
     wanted = link.get("mac") or ", ".join(link["addresses"])
     return Fault(
         "IP-109",
@@ -83,7 +82,7 @@ def _unnamed(link: Mapping[str, Any]) -> Fault:
     )
 
 
-def _gateway_faults(links: Sequence[Mapping[str, Any]]) -> list[Fault]:
+def _gateway_faults(links: Sequence[PlanLink]) -> list[Fault]:
     """Two default routes of one family: the kernel would take one of them, and which is not ours to guess."""
     gateways = [(str(link["gateway"]), link["interface"]) for link in links if link.get("gateway")]
     families = Counter(ipaddress.ip_address(address).version for address, _ in gateways)
@@ -100,10 +99,17 @@ def _gateway_faults(links: Sequence[Mapping[str, Any]]) -> list[Fault]:
     ]
 
 
-def addresses(links: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+class Watched(TypedDict):
+    """An address with its prefix, on an interface."""
+
+    interface: str
+    address: str
+
+
+def addresses(links: Sequence[PlanLink]) -> list[Watched]:
     """What the manifest watches: each address with its interface."""
     return [
-        {"interface": str(link["interface"]), "address": str(address)}
+        {"interface": link["interface"], "address": address}
         for link in links
         for address in link["addresses"]
     ]

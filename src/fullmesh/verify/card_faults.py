@@ -253,6 +253,7 @@ def ways(node: str, box: Box) -> Iterator[CardFault]:
             f"on {node}: iommu.passthrough=1 on the kernel's command line (or the IOMMU off in the firmware); reboot",
             WARNING,
         )
+    yield from apart(node, box)
     if box.rdma and box.gpus.get("direct") == "" and box.gpus["cards"]:
         yield CardFault(
             "VC-143",
@@ -264,6 +265,50 @@ def ways(node: str, box: Box) -> Iterator[CardFault]:
             "nvidia_driver_open: true); older ones: modprobe nvidia_peermem",
             WARNING,
         )
+
+
+def apart(node: str, box: Box) -> Iterator[CardFault]:
+    """At least one GPU has an RDMA card on its own processor; where the firmware does not say (-1) nobody can tell."""
+    where = {
+        kind: {path["numa"] for path in box.gpus.get("paths", []) if path["kind"] == kind}
+        for kind in ("gpu", "rdma")
+    }
+    known = where["gpu"] and where["rdma"] and -1 not in where["gpu"] | where["rdma"]
+    if box.rdma and known and not where["gpu"] & where["rdma"]:
+        gpus, cards = (in_words([str(one) for one in sorted(where[kind])]) for kind in where)
+        yield CardFault(
+            "VC-146",
+            node,
+            f"all RDMA cards of {node} are on another processor than its GPUs: messages cross the way between the two",
+            f"GPUs on NUMA node {gpus}, RDMA cards on {cards}",
+            "one in common",
+            f"on {node}: nvidia-smi topo -m; put the card into a slot of the GPUs' processor (the board's manual says "
+            "which)",
+            WARNING,
+        )
+
+
+def bridged(table: Mapping[str, Gpus]) -> Iterator[CardFault]:
+    """Nodes whose cards are as many of one model have as many NVLinks: a bridge that is missing is never said."""
+    kinds: dict[tuple[str, ...], dict[str, list[int]]] = {}
+    for node, held in table.items():
+        if held["cards"]:
+            models = tuple(sorted(card["name"] for card in held["cards"]))
+            counts = sorted(card.get("links", 0) for card in held["cards"])
+            kinds.setdefault(models, {})[node] = counts
+    for held_by in kinds.values():
+        most = max(held_by.values(), key=sum)
+        for node, counts in held_by.items():
+            if sum(counts) < sum(most):
+                yield CardFault(
+                    "VC-145",
+                    node,
+                    f"the GPUs of {node} have {sum(counts)} NVLinks, the same cards of other nodes {sum(most)}",
+                    f"{sum(counts)} NVLinks",
+                    f"{sum(most)} NVLinks",
+                    f"on {node}: nvidia-smi nvlink -s; nvidia-smi topo -m; look for a bridge that is missing or loose",
+                    WARNING,
+                )
 
 
 def links(table: Mapping[str, Gpus]) -> Iterator[CardFault]:
@@ -300,4 +345,6 @@ def faults(boxes: Mapping[str, Box]) -> Iterator[CardFault]:
         if not box.busy:
             yield from occupied(node, box.gpus)
         yield from ways(node, box)
-    yield from links({node: box.gpus for node, box in boxes.items()})
+    table = {node: box.gpus for node, box in boxes.items()}
+    yield from links(table)
+    yield from bridged(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 from fullmesh.model.faults import Fault
 from fullmesh.result.types import RankRow, RungId, Status
@@ -66,6 +66,8 @@ CODES: dict[str, str] = {
     "VC-142": "the IOMMU translates every access of the GPUs (warning)",
     "VC-143": "RDMA cards reach the GPUs' memory through the host's only (warning)",
     "VC-144": "NCCL's own choices are taken away from it by variables (warning)",
+    "VC-145": "the GPUs of a node have fewer NVLinks than the same cards elsewhere (warning)",
+    "VC-146": "all RDMA cards are on another processor than the GPUs (warning)",
     "VC-201": "a link drops packets",
     "VC-202": "a link rejects connections",
     "VC-203": "a link refuses connections although a listener is there",
@@ -214,7 +216,17 @@ def below_job(seen: Seen) -> list[Finding]:
     return asked(seen, [finding for rule in rules for finding in rule(seen)])
 
 
-def may_start(seen: Seen) -> dict[str, Any]:
+class Start(TypedDict):
+    """Whether the ranks are started; *deadline* and *init_timeout* in seconds."""
+
+    go: bool
+    reason: str
+    steps: list[str]
+    deadline: int
+    init_timeout: int
+
+
+def may_start(seen: Seen) -> Start:
     """Say whether the ranks shall be started, which steps they take, and why not."""
     seen = complete(seen)
     reason = why_not_start(seen, below_job(seen))

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import Port
+from fullmesh.observed.ladder import NamedPort, Port, Target
 
 ONLY_MODE = "peers_only"  # the one mode that promises what peers do not reach
 
 
-def wants(plan: Plan, name: str, mode: str) -> dict[str, Any]:
+class Wants(TypedDict):
+    """Listeners of a node: the plan's own ports, and one ``outside`` of the ``allowed`` ranges (both ends included)."""
+
+    named: list[NamedPort]
+    outside: bool
+    allowed: list[list[int]]
+
+
+def wants(plan: Plan, name: str, mode: str) -> Wants:
     """Which listeners a node opens."""
-    named = []
+    named: list[NamedPort] = []
     if name == plan["master"]["node"]:
         named = [
             {"kind": "master", "port": plan["master"]["port"]},
@@ -24,7 +32,7 @@ def wants(plan: Plan, name: str, mode: str) -> dict[str, Any]:
     return {"named": named, "outside": mode == ONLY_MODE, "allowed": allowed}
 
 
-def targets(plan: Plan, opened: Mapping[str, Sequence[Port]], name: str) -> list[dict[str, Any]]:
+def targets(plan: Plan, opened: Mapping[str, Sequence[Port]], name: str) -> list[Target]:
     """Every listener of every other node."""
     return [
         {
@@ -44,9 +52,9 @@ def outsider_targets(
     plan: Plan,
     opened: Mapping[str, Sequence[Port]],
     reachable: Mapping[str, str],
-) -> list[dict[str, Any]]:
+) -> list[Target]:
     """The named ports, by the address that the controller uses and by the cluster's."""
-    found = []
+    found: list[Target] = []
     for name, ports in opened.items():
         for address in dict.fromkeys((reachable[name], plan["nodes"][name]["address"])):
             found += [

@@ -17,16 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-    from ..types import (
-        Bond,
-        Changes,
-        KernelLink,
-        KernelRoute,
-        Link,
-        RouteWanted,
-        State,
-        Vlan,
-    )
+    from ...schema.links import Bond, RouteWanted, Vlan
+    from ..types import Changes, KernelLink, KernelRoute, Link, State
 
     Commands = list[list[str]]
     Runner = Callable[[list[str]], tuple[int, str, str]]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fullmesh.diagnose.model import Look
+from fullmesh.observed.survey import Nic
 from fullmesh.verify.model import WARNING, Finding, in_words
 
 INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
@@ -38,7 +39,7 @@ def nccl_matches(value: str, name: str) -> bool:
     return hit != other
 
 
-def chosen(value: str, variable: str, cards: Sequence[Mapping[str, Any]]) -> list[str]:
+def chosen(value: str, variable: str, cards: Sequence[Nic]) -> list[str]:
     """The interfaces that a variable means on a node."""
     if variable == "GLOO_SOCKET_IFNAME":
         wanted = [w.strip() for w in value.split(",") if w.strip()]
@@ -125,9 +126,9 @@ def rule_nccl(look: Look) -> Iterator[Finding]:
         )
 
 
-def reaches(look: Look, name: str, card: Mapping[str, Any]) -> bool:
+def reaches(look: Look, name: str, card: Nic) -> bool:
     """Whether every other node has an address in a network of the card, and it is no bridge of containers."""
-    if str(card["name"]).startswith(UNREACHED):
+    if card["name"].startswith(UNREACHED):
         return False
     for text in card["addresses"]:
         try:

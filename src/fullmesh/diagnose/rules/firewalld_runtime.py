@@ -11,7 +11,8 @@ from fullmesh.diagnose.rules.firewall import lets_in
 from fullmesh.observed.ports import opens
 from fullmesh.verify.model import WARNING, Finding, in_words
 
-Both = Mapping[str, Any]  # of a zone or a policy: what runs and what is kept
+# What runs and what is kept of a zone or a policy (ZoneState, PolicyState), whose parts are looked at by name.
+Both = Mapping[str, Any]
 ZONE_PARTS = ("target", "ports", "services", "sources")
 POLICY_PARTS = ("target", "ingress", "egress", "ports", "services", "rules")
 

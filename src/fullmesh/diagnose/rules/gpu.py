@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import cast
 
 from fullmesh.diagnose.model import Look
-from fullmesh.observed.survey import Gpus
+from fullmesh.observed.survey import Gpus, RdmaPort
 from fullmesh.verify import card_faults
 from fullmesh.verify.model import ERROR, WARNING, Finding, in_words
 
@@ -71,9 +71,9 @@ def rule_gpu_faults(look: Look) -> Iterator[Finding]:
             )
 
 
-def rdma_by_device(look: Look) -> dict[tuple[str, int], dict[str, Mapping[str, Any]]]:
+def rdma_by_device(look: Look) -> dict[tuple[str, int], dict[str, RdmaPort]]:
     """Device and port -> node -> what it has there."""
-    found: dict[tuple[str, int], dict[str, Mapping[str, Any]]] = {}
+    found: dict[tuple[str, int], dict[str, RdmaPort]] = {}
     for name in look.nodes:
         for port in look.survey(name).get("rdma", []):
             found.setdefault((port["device"], port["port"]), {})[name] = port
@@ -101,7 +101,7 @@ def rule_rdma_ports(look: Look) -> Iterator[Finding]:
         )
 
 
-def gid_types(port: Mapping[str, Any]) -> str:
+def gid_types(port: RdmaPort) -> str:
     """Link layer and types of GIDs of a port."""
     return f"{port['layer']}: {in_words(sorted({gid['type'] for gid in port['gids']})) or 'no GID'}"
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from fullmesh.diagnose.model import Look
 from fullmesh.diagnose.rules.ports import JOB
+from fullmesh.observed.survey import Listener
 from fullmesh.verify.model import Finding
 
 KILLED = ("out of memory", "segfault")
@@ -26,7 +26,7 @@ def live(look: Look, port: int) -> bool:
     return len(where) > 1
 
 
-def holder(look: Look, name: str, port: int) -> Mapping[str, Any] | None:
+def holder(look: Look, name: str, port: int) -> Listener | None:
     """Who listens on a port."""
     listening = look.survey(name).get("sockets", {}).get("listening", [])
     return next((one for one in listening if one["port"] == port and one["pid"]), None)

@@ -1,0 +1,31 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What a bundle says of itself: for which machines it was made."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class WheelSet(TypedDict):
+    """Wheels for a Python (``3.11``) on a machine (``x86_64``), of a lock that is named by its content."""
+
+    python: str
+    machine: str
+    lock: str
+
+
+class Contents(TypedDict):
+    """Kinds of nodes whose packages are there (distribution, release, machine), and the sets of wheels."""
+
+    kinds: list[str]
+    wheels: list[WheelSet]
+
+
+class Source(TypedDict, total=False):
+    """What goes into an archive: the ``project``, a ``file`` to ``place``, or a ``path`` that keeps its name there."""
+
+    place: str
+    project: str
+    file: str
+    path: str
