@@ -43,6 +43,10 @@ drift:
   description: One sentence for each difference from the manifest; empty when the node is what it converged to.
   type: list
   returned: always
+busy:
+  description: Who works on the node's packages or its first boot at this moment, in words.
+  type: list
+  returned: always
 resolved:
   description: What the plan that the node converged to had worked out from the nodes; empty when it never did.
   type: dict
@@ -57,7 +61,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.facts import accelerators, node
+from ansible.module_utils.fullmesh.facts import accelerators, busy, node
 from ansible.module_utils.fullmesh.state import manifest
 
 if TYPE_CHECKING:
@@ -133,6 +137,7 @@ def main() -> None:
         drift=drift,
         notes=notes,
         resolved=manifest.resolved(),
+        busy=busy.busy(),
     )
 
 

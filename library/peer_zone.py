@@ -81,6 +81,12 @@ options:
         that fails is put back all the same.
     type: int
     default: 60
+  token:
+    description:
+      - Of this run. Who confirms or restores has to show the one that the change was armed with, so that a late run
+        ends no other one's change. The caller's choice, because the answer to the call that arms may get lost.
+    type: str
+    default: ''
 attributes:
   check_mode:
     description: Files are compared, nothing is started; on a bare node the files that would come are shown.
@@ -169,6 +175,7 @@ def main() -> None:
             "ufw": {"choices": ["carry", "discard", "refuse"], "default": "carry"},
             "start": {"choices": ["refuse", "carry", "cut"], "default": "refuse"},
             "rollback_seconds": {"type": "int", "default": 60},
+            "token": {"type": "str", "default": "", "no_log": False},
         },
         supports_check_mode=True,
     )

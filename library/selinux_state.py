@@ -38,6 +38,12 @@ options:
     description: When nobody confirms within this time, the node goes back to permissive. 0 arms nothing.
     type: int
     default: 60
+  token:
+    description:
+      - Of this run. Who confirms or restores has to show the one that the change was armed with, so that a late run
+        ends no other one's change. The caller's choice, because the answer to the call that arms may get lost.
+    type: str
+    default: ''
 attributes:
   check_mode:
     description: Nothing is written.
@@ -100,6 +106,7 @@ def main() -> None:
             },
             "staged": {"type": "bool", "default": False},
             "rollback_seconds": {"type": "int", "default": 60},
+            "token": {"type": "str", "default": "", "no_log": False},
         },
         supports_check_mode=True,
     )

@@ -64,6 +64,12 @@ options:
     description: The master's address, only with V(proved). When it is one of O(peers), it has to be reached.
     type: str
     default: ""
+  token:
+    description:
+      - Of this run. Who confirms or restores has to show the one that the change was armed with, so that a late run
+        ends no other one's change. The caller's choice, because the answer to the call that arms may get lost.
+    type: str
+    default: ''
 attributes:
   check_mode:
     description: Detects, renders, validates, and writes nothing.
@@ -183,6 +189,7 @@ def main() -> None:
             "rollback_seconds": {"type": "int", "default": 60},
             "peers": {"type": "list", "elements": "str", "default": []},
             "master": {"type": "str", "default": ""},
+            "token": {"type": "str", "default": "", "no_log": False},
         },
         supports_check_mode=True,
     )

@@ -28,11 +28,16 @@ options:
     description: Packages.
     type: list
     elements: str
-    required: true
   version:
-    description: Their VERSION-RELEASE. Needed for V(present).
+    description: Their VERSION-RELEASE, the same for all O(names). V(present) needs it or O(versions).
     type: str
-    default: ''
+  versions:
+    description: Package and VERSION-RELEASE, in place of O(names) and O(version).
+    type: dict
+  what:
+    description: What is held, for the comment above our lines; one word for each who holds something.
+    type: str
+    default: these packages
   state:
     description: V(present) locks exactly this version, V(absent) removes our locks.
     type: str
@@ -53,6 +58,11 @@ EXAMPLES = r"""
   version_lock:
     names: [libnccl, libnccl-devel]
     version: 2.28.9-1+cuda12.9
+
+- name: Lock each in its own version
+  version_lock:
+    versions: {nvidia-driver: 580.95.05-1.el9, nvidia-persistenced: 580.95.05-1.el9}
+    what: the NVIDIA driver's packages
 
 - name: Remove our locks
   version_lock:
@@ -90,18 +100,25 @@ class Step(TypedDict):
 def plan(params: dict[str, Any], check: bool, root: str = "") -> Step:
     """The list before and after; *check*: the plugin may not be installed yet."""
     path, why_not = versionlock.plugin(root)
-    names, present = params["names"], params["state"] == "present"
-    if present and why_not and not (check and not os.path.exists(root + versionlock.CONF)):
+    versions = params["versions"] or dict.fromkeys(params["names"] or [], str(params["version"]))
+    names, present = list(versions), params["state"] == "present"
+    if (
+        present
+        and names
+        and why_not
+        and not (check and not os.path.exists(root + versionlock.CONF))
+    ):
         raise LockError(
-            f"[NC-107] dnf holds no package on this node: {why_not}. "
-            "Switch its plugin versionlock on, or set nccl_manage to false."
+            f"[NC-107] dnf holds no package on this node: {why_not}. Switch its plugin versionlock on, "
+            "or what asks for it off (nccl_manage, nvidia_driver_hold)."
         )
-    before = read(path)
-    others = versionlock.entries(versionlock.without(before, names))
-    if present:
-        after = versionlock.with_locks(before, dict.fromkeys(names, str(params["version"])))
-    else:
-        after = versionlock.without(before, names)
+    before, what = read(path), params["what"]
+    others = versionlock.entries(versionlock.without(before, names, what))
+    after = (
+        versionlock.with_locks(before, versions, what)
+        if present
+        else versionlock.without(before, names, what)
+    )
     return {"path": path, "before": before, "after": after, "others": others}
 
 
@@ -114,11 +131,14 @@ def main() -> None:
     """Read the parameters, compare, write."""
     module = AnsibleModule(
         argument_spec={
-            "names": {"type": "list", "elements": "str", "required": True},
-            "version": {"type": "str", "default": ""},
+            "names": {"type": "list", "elements": "str"},
+            "version": {"type": "str"},
+            "versions": {"type": "dict"},
+            "what": {"type": "str", "default": versionlock.THESE},
             "state": {"choices": ["present", "absent"], "default": "present"},
         },
-        required_if=[["state", "present", ["version"]]],
+        required_if=[["state", "present", ["version", "versions"], True]],
+        mutually_exclusive=[["names", "versions"]],
         supports_check_mode=True,
     )
     try:

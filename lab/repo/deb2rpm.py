@@ -30,6 +30,7 @@ class Entry(NamedTuple):
     debs: list[str]
     requires: list[str]
     provides: list[str]
+    conflicts: list[str]
     users: list[str]
     fixup: str
 
@@ -42,8 +43,9 @@ def parse(line: str) -> Entry:
         name,
         version_release,
         [deb for deb in debs.split(",") if deb],
-        [word for word in words if not word.startswith(("P:", "U:"))],
+        [word for word in words if not word.startswith(("P:", "C:", "U:"))],
         [word[2:] for word in words if word.startswith("P:")],
+        [word[2:] for word in words if word.startswith("C:")],
         [word[2:] for word in words if word.startswith("U:")],
         fixup,
     )
@@ -112,7 +114,8 @@ def survey(root: Path) -> tuple[list[str], list[str], str]:
 
 def spec(entry: Entry, version_release: str, root: Path) -> tuple[str, str]:
     """Return the spec file's text and the architecture."""
-    version, release = version_release.rsplit("-", 1)
+    whole, release = version_release.rsplit("-", 1)
+    epoch, _, version = whole.rpartition(":")
     lines, units, arch = survey(root)
     users = [
         f"getent passwd {user} >/dev/null || "
@@ -128,6 +131,7 @@ def spec(entry: Entry, version_release: str, root: Path) -> tuple[str, str]:
     ]
     text = [
         f"Name: {entry.name}",
+        *([f"Epoch: {epoch}"] if epoch else []),
         f"Version: {version}",
         f"Release: {release}",
         f"Summary: {entry.name}, repacked for the Fullmesh lab",
@@ -136,6 +140,7 @@ def spec(entry: Entry, version_release: str, root: Path) -> tuple[str, str]:
         "AutoReqProv: no",
         *(f"Requires: {word}" for word in entry.requires),
         *(f"Provides: {word}" for word in entry.provides),
+        *(f"Conflicts: {word}" for word in entry.conflicts),
         "%global __os_install_post %{nil}",
         "%global _binary_payload w3.zstdio",
         "%description",

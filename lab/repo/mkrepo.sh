@@ -44,12 +44,59 @@ libnccl-devel | $2 | | libnccl = $2 | mkdir -p usr/lib64 usr/include; ln -s libn
 LIST
 }
 
+# FAKES: NVIDIA's names, versions, module and streams (as of its repository for RHEL 9), and nothing of a driver in them.
+driver_rpms() {
+  local branch version unit='mkdir -p usr/lib/systemd/system; printf "[Unit]\nDescription=a fake\n[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n" >'
+  for branch in 535 580; do
+    case $branch in 535) version=535.216.03 ;; 580) version=580.95.05 ;; esac
+    python3 /lab/deb2rpm.py /out/cuda-rhel9/x86_64 << LIST
+nvidia-driver | 3:$version-1.el9 | | nvidia-kmod-common = 3:$version-1.el9 | $unit usr/lib/systemd/system/nvidia-persistenced.service
+nvidia-kmod-common | 3:$version-1.el9 | | nvidia-kmod = 3:$version | mkdir -p usr/share/fake-nvidia
+kmod-nvidia-$version-5.14.0-570.12.1 | 3:$version-3.el9_6 | | P:nvidia-kmod = 3:$version,C:nvidia-kmod | mkdir -p usr/share/fake-nvidia-kmod
+nvidia-fabric-manager | $version-1 | | | $unit usr/lib/systemd/system/nvidia-fabricmanager.service
+LIST
+    cat >> /tmp/modules.yaml << YAML
+---
+document: modulemd
+version: 2
+data:
+  name: nvidia-driver
+  stream: "$branch"
+  version: 20251001000000
+  context: fa4e0001
+  arch: x86_64
+  summary: a fake (lab)
+  description: a fake (lab)
+  license: {module: [MIT]}
+  profiles:
+    default: {rpms: [nvidia-driver, kmod-nvidia-$version-5.14.0-570.12.1]}
+  artifacts:
+    rpms:
+      - nvidia-driver-3:$version-1.el9.noarch
+      - nvidia-kmod-common-3:$version-1.el9.noarch
+      - kmod-nvidia-$version-5.14.0-570.12.1-3:$version-3.el9_6.noarch
+      - nvidia-fabric-manager-0:$version-1.noarch
+...
+YAML
+  done
+  cat >> /tmp/modules.yaml << YAML
+---
+document: modulemd-defaults
+version: 1
+data:
+  module: nvidia-driver
+  profiles: {"535": [default], "580": [default]}
+...
+YAML
+}
+
 sign_yum() {
   printf '%%_gpg_name lab@example.invalid\n%%__gpg /usr/bin/gpg\n' > ~/.rpmmacros
   rpmsign --addsign /out/el9/x86_64/*.rpm /out/cuda-rhel9/x86_64/*.rpm
   local name
   for name in el9 cuda-rhel9; do
     createrepo_c -q "/out/$name/x86_64"
+    [ "$name" = el9 ] || modifyrepo_c --mdtype=modules /tmp/modules.yaml "/out/$name/x86_64/repodata" > /dev/null
     gpg --batch --yes --armor --detach-sign "/out/$name/x86_64/repodata/repomd.xml"
     cp /out/RPM-GPG-KEY-lab "/out/$name/x86_64/repodata/repomd.xml.key"
   done
@@ -87,6 +134,7 @@ for folder in /in/nccl/*/; do
   nccl_debs "${folder%/}" "$version" "${version%%-*}"
   nccl_rpms "${folder%/}" "$version" "${version%%-*}"
 done
+driver_rpms
 sign_yum
 fetch_ubuntu_main
 sign_apt /out/ubuntu-main Origin=Ubuntu Label=Ubuntu Suite=noble Codename=noble

@@ -65,6 +65,7 @@ class Wanted(TypedDict):
     state: str
     staged: bool
     rollback_seconds: int
+    token: str
 
 
 class Switched(TypedDict):
@@ -242,7 +243,14 @@ class Switch:
             try:
                 paths, what = [self.node.at(CONFIG)], "SELinux enforcing"
                 rollback.arm(
-                    self.node.run, NAME, seconds, paths, [command], boot=[command], what=what
+                    self.node.run,
+                    NAME,
+                    seconds,
+                    paths,
+                    [command],
+                    boot=[command],
+                    what=what,
+                    token=self.params["token"],
                 )
             except (rollback.RollbackError, OSError) as exc:
                 raise RefusedError(
@@ -277,7 +285,12 @@ class Switch:
         words = way_in.session(os.environ, os.getppid())
         if not self.check and rollback.proves_nothing(NAME, words):
             raise RefusedError(rollback.OLDER)
-        word = "idle" if self.check else rollback.disarm(self.node.run, NAME)
+        try:
+            word = (
+                "idle" if self.check else rollback.disarm(self.node.run, NAME, self.params["token"])
+            )
+        except rollback.RollbackError as exc:
+            raise RefusedError(str(exc)) from exc
         if word == "fired":
             raise RefusedError(
                 "[SE-113] nobody came back in time, so this node is permissive again. Look for denials with "

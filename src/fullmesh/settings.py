@@ -41,6 +41,7 @@ PLAN_SETTINGS: dict[str, Any] = {
     "fullmesh_routed": False,
     "fullmesh_converge": "auto",
     "fullmesh_serial": "100%",
+    "fullmesh_wait_seconds": 600,
     "fullmesh_ssh_address": "",
     "fullmesh_bundle": "",
 }
@@ -66,6 +67,7 @@ NOT_STATE = (
     "fullmesh_converge",
     "fullmesh_serial",
     "fullmesh_ssh_address",
+    "fullmesh_wait_seconds",
     "verify_cluster_",
     "preflight_",
 )

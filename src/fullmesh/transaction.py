@@ -16,6 +16,8 @@ CODES: dict[str, str] = {
     "TX-103": "systemd did not start the timer or the change; nothing was changed",
     "TX-106": "something that is neither a file nor a link stands where a file is changed",
     "TX-107": "an unconfirmed change has not ended, so nothing was undone",
+    "TX-108": "the rollback was tried before anything was changed, and would not work on this node",
+    "TX-109": "the change that waits for its confirmation is another run's",
 }
 
 SSH_PORT = 22

@@ -12,6 +12,7 @@ from ansible.module_utils.fullmesh.network import give_back
 from ansible.module_utils.fullmesh.network import links as module
 from ansible.module_utils.fullmesh.state import record
 from network_samples import Link, link
+from rehearsal import rehearsed
 
 tx = module.rollback
 Card = dict[str, Any]
@@ -80,16 +81,22 @@ class Kernel:
         if command[0] == "ip" and "show" in command:
             if "addr" in command:
                 return 0, json.dumps(self.shown()), ""
+            if "nexthop" in command or "rule" in command:
+                return 0, "", ""
             family = next(one for one in command if one in ("-4", "-6"))
             if "-j" in command:
                 return 0, json.dumps(self.listed(family)), ""
-            return 0, "\n".join(self.lines(family, command[-1])), ""
+            found = [
+                f"{line} dev {name}" for name in self.cards for line in self.lines(family, name)
+            ]
+            return 0, "\n".join(found), ""
         if command[0] == "ip":
             self.told.append(words)
             return self.take(command)
         if words.startswith("networkctl reconfigure"):
             for name in command[2:]:
                 self.owner(name)
+        rehearsed(command)
         if "systemd-run" in words and " apply " in words:
             tx.do_apply(command[-1])
         return (127 if words.startswith(("nmcli", "ifquery")) else 0), "", ""
@@ -123,7 +130,7 @@ class Kernel:
             self.routes += [entry] if words[1] == "replace" else []
         return 0, "", ""
 
-    def engine(self, command: Any, *_: Any) -> tuple[int, str]:
+    def engine(self, command: Any, *_: Any, **__: Any) -> tuple[int, str]:
         rc, out, err = self(command if isinstance(command, list) else ["sh", "-c", command])
         return rc, out + err
 
@@ -136,6 +143,7 @@ class Kernel:
             "rollback_seconds": 60,
             "peers": [],
             "master": "",
+            "token": "run",
         }
         links = module.Links(module.Node(self, str(self.root)), params | more, check)
         result: dict[str, Any] = getattr(links, state)()

@@ -51,6 +51,25 @@ def test_another_version_moves_the_lock() -> None:
     assert util.held(text, pinned(OLD)) == []
 
 
+DRIVER = {"nvidia-driver": "580.95.05-1.el9", "nvidia-kmod-common": "580.95.05-1.el9"}
+WHAT = "the NVIDIA driver's packages"
+
+
+def test_two_roles_hold_beside_each_other() -> None:
+    sleeping = f"libnccl-2.*\nnvidia-driver-0:535.1-1.el9.*\n{OTHERS}"
+    nccl = util.with_locks(sleeping, pinned(OLD))
+    both = util.with_locks(nccl, DRIVER, WHAT)
+    assert util.held(both, {**DRIVER, **pinned(OLD)}) == sorted([*NAMES, *DRIVER])
+    assert util.held(util.without(both, NAMES), DRIVER) == sorted(DRIVER)
+    assert util.without(both, list(DRIVER), WHAT) == nccl
+    assert util.without(util.without(both, NAMES), list(DRIVER), WHAT) == sleeping
+    fewer = {"nvidia-driver": "590.44-1.el9"}
+    moved = util.with_locks(both, fewer, WHAT)
+    assert [line for line in util.entries(moved) if "nvidia" in line] == [
+        "nvidia-driver-590.44-1.el9.*"
+    ]
+
+
 def test_what_is_held_already_is_left_alone_wherever_it_stands() -> None:
     text = util.with_locks("", pinned(OLD)) + OTHERS
     assert util.with_locks(text, pinned(OLD)) == text
@@ -81,7 +100,7 @@ def test_a_lock_that_lets_in_another_version_sleeps_until_undo(foreign: str) -> 
 
 def test_ours_are_known_again_when_the_plugin_has_dropped_the_comments() -> None:
     text = plugin_deletes(util.with_locks(OTHERS, pinned(OLD)), "bash-0:5.1.8-9.el9.*")
-    assert util.MARK not in text
+    assert util.MARK.format(util.THESE) not in text
     moved = util.with_locks(text, pinned(NEW))
     assert util.held(moved, pinned(NEW)) == NAMES
     assert util.entries(util.without(moved, NAMES)) == util.entries(OTHERS)[1:]
@@ -120,8 +139,9 @@ def node(root: Path, text: str = "", conf: str = "enabled = 1", main: str = "") 
     return str(root)
 
 
-def present(**more: str) -> dict[str, Any]:
-    return {"names": NAMES, "version": OLD, "state": "present"} | more
+def present(**more: Any) -> dict[str, Any]:
+    asked = {"names": NAMES, "version": OLD, "versions": None, "what": util.THESE}
+    return {**asked, "state": "present", **more}
 
 
 def test_the_list_is_where_the_plugin_says(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from ansible.utils.vars import merge_hash
 
 from fullmesh.contract import read
 from fullmesh.filters import nvidia_driver as filters
+from fullmesh.observed.family import Family
 from fullmesh.observed.gpu import GpuFacts, Smi
 from fullmesh.roles import nvidia_driver as core
 from fullmesh.settings import ROOT
@@ -72,6 +73,14 @@ OPTIONS: dict[str, Any] = {
     "nvidia_driver_key_enrolled": False,
     "nvidia_driver_hold": True,
 }
+FAMILY: Family = {
+    "versions": {},
+    "locks": {},
+    "streams": {},
+    "install": [],
+    "remove": [],
+    "kept": [],
+}
 UBUNTU, EL9, EL10 = "Ubuntu_24", "RedHat_9", "RedHat_10"
 
 
@@ -110,7 +119,7 @@ def planned(
     seen = node(**{key: value for key, value in change.items() if key not in OPTIONS})
     there = offers(system)
     asked = core.wish({**OPTIONS, **settings}, there)
-    return core.plan(asked, there, seen, packages or {"nvidia-driver": ""})
+    return core.plan(asked, there, seen, packages or {"nvidia-driver": ""}, FAMILY)
 
 
 # name -> driver, model, lanes of how many, ECC, persistence, who computes
@@ -460,7 +469,7 @@ def test_an_answer_of_another_form_is_refused_with_its_path(
     with pytest.raises(
         AnsibleFilterError, match=re.escape(f"gpu_facts has another form than expected: {path}")
     ):
-        filters.nvidia_driver_plan(OPTIONS, offers(UBUNTU), {**node(), **change}, {})
+        filters.nvidia_driver_plan(OPTIONS, offers(UBUNTU), {**node(), **change}, {}, FAMILY)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from ansible.module_utils.fullmesh.transaction import engine as rollback
 from ansible.module_utils.fullmesh.transaction import session as way_in
 from hypothesis import given
 from hypothesis import strategies as st
+from rehearsal import rehearsed
 
 from fullmesh.roles import peer_firewall as core
 
@@ -748,6 +749,7 @@ class Machine:
         self.calls.append(line)
         if self.fails and self.fails in line:
             return 1, "it does not work"
+        rehearsed(argv)
         if argv[:2] == ["systemctl", "show"]:
             states = [self.units.get(n, ("not-found", "inactive", "")) for n in argv[4:]]
             form = "LoadState={}\nActiveState={}\nUnitFileState={}\n"
@@ -779,6 +781,7 @@ PARAMS: dict[str, Any] = {
     "ufw": "carry",
     "start": "refuse",
     "rollback_seconds": 60,
+    "token": "run",
 }
 
 

@@ -156,6 +156,7 @@ def test_extra_vars_arrive_as_text() -> None:
         (with_b(fullmesh_hostname="under_score"), "PL-119"),
         (two(fullmesh_hostname="same"), "PL-119"),
         (two(fullmesh_converge="never"), "PL-120"),
+        (two(fullmesh_wait_seconds="long"), "PL-120"),
         (two(fullmesh_routed="maybe"), "PL-120"),
         (two(fullmesh_serial=0), "PL-128"),
         (with_b(fullmesh_serial=1), "PL-108"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import pytest
 from ansible.module_utils.fullmesh.transaction import engine as tx
 from hypothesis import given
 from hypothesis import strategies as st
+from rehearsal import rehearsed
 
 NAME = "static_ip"
 
@@ -32,9 +34,14 @@ class Machine:
         self.units = root / "units"
         self.calls: list[list[str]] = []
         self.rc = 0
+        self.mute = False
 
     def run(self, argv: list[str]) -> tuple[int, str]:
         self.calls.append(argv)
+        if argv[-1] == "rehearse" and not self.mute:
+            # the real chain: sh, the script, the engine as a program
+            chain = argv[argv.index("/bin/sh") :]
+            return subprocess.run(chain, check=False, timeout=60).returncode, ""
         return (self.rc, "no") if argv[0] == "systemd-run" else (0, "")
 
     def arm(self, *paths: Path, commands: list[Any] | None = None, **more: Any) -> None:
@@ -149,7 +156,7 @@ def test_the_boot_unit_is_there_while_armed_and_gone_after(node: Machine) -> Non
     before = manifest(node.units)
     node.arm()
     unit = (node.units / tx.BOOT).read_text()
-    assert f"ExecStart={sys.executable} {node.store}/engine.py boot {node.store}" in unit
+    assert f"ExecStart={tx.interpreter()} {node.store}/engine.py boot {node.store}" in unit
     for line in ("Before=network-pre.target", "firewalld.service", "systemd-networkd.service"):
         assert line in unit
     assert (node.units / tx.WANTS / tx.BOOT).resolve() == node.units / tx.BOOT
@@ -313,11 +320,76 @@ def test_a_timer_that_does_not_start_leaves_nothing(node: Machine) -> None:
     assert not node.units.exists()
 
 
+def test_a_rollback_that_does_not_run_is_found_before_anything_is_changed(node: Machine) -> None:
+    """What a policy does that forbids it: systemd starts it, and nothing comes of it."""
+    file = node.etc / "hosts"
+    file.write_text("before")
+    node.mute = True
+    with pytest.raises(tx.RollbackError, match=r"\[TX-108\] the rollback does not run.*changed"):
+        node.arm(file)
+    assert not node.folder.exists()
+    assert not [call for call in node.calls if any("on-active" in word for word in call)]
+    assert not list(node.units.rglob("*"))
+
+
+def test_a_rollback_that_would_fail_is_found_before_anything_is_changed(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = node.etc / "hosts"
+    file.write_text("before")
+    with pytest.raises(tx.RollbackError, match=r"\[TX-108\].*there is no no-such-program"):
+        node.arm(file, commands=[["no-such-program", "reload"], "true"])
+    assert not node.folder.exists()
+    node.mute = True  # the engine's side here, where its calls can be made to fail
+    opened = os.open
+
+    def readonly(path: Any, flags: int, *more: Any, **named: Any) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EROFS, "Read-only file system")
+        return opened(path, flags, *more, **named)
+
+    def run(argv: list[str]) -> tuple[int, str]:
+        return (0, "") if rehearsed(argv) else node.run(argv)
+
+    monkeypatch.setattr(tx.os, "open", readonly)
+    with pytest.raises(tx.RollbackError, match=r"\[TX-108\].*hosts: Read-only file system"):
+        tx.arm(run, NAME, 30, [str(file)], [])
+    assert not node.folder.exists()
+    assert file.read_text() == "before"
+
+
+def test_only_the_run_that_armed_it_confirms_or_restores(node: Machine) -> None:
+    file = node.etc / "hosts"
+    file.write_text("before")
+    first = "first"
+    node.arm(file, token=first)
+    file.write_text("after")
+    for other in ("second", ""):
+        with pytest.raises(tx.RollbackError, match=r"\[TX-109\].*another run's"):
+            tx.disarm(node.run, NAME, other)
+        with pytest.raises(tx.RollbackError, match=r"\[TX-109\]"):
+            tx.undone(node.run, NAME, "why", other)
+    assert tx.state_of(str(node.folder)) == "armed"
+    assert tx.disarm(node.run, NAME, first) == "disarmed"
+    assert file.read_text() == "after"
+    assert tx.disarm(node.run, NAME, first) == "idle"
+
+
+def test_the_system_s_own_python_runs_it(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = node.etc / "hosts"
+    file.write_text("before")
+    monkeypatch.setattr(tx.sys, "executable", "/home/somebody/venv/bin/python3")
+    node.arm(file)
+    assert "/home" not in (node.folder / "back.sh").read_text()
+    assert "/home" not in (node.units / tx.BOOT).read_text()
+
+
 def test_a_unit_that_is_still_on_its_way_out_is_waited_for(node: Machine) -> None:
     answers = [(1, "Unit x.service was already loaded or has a fragment file."), (0, "")]
 
     def run(argv: list[str]) -> tuple[int, str]:
-        return answers.pop(0) if argv[0] == "systemd-run" else (0, "")
+        timer = argv[0] == "systemd-run" and not rehearsed(argv)
+        return answers.pop(0) if timer else (0, "")
 
     tx.arm(run, NAME, 30, [], [])
     assert answers == []
@@ -443,7 +515,7 @@ def test_of_a_script_its_arguments_are_told() -> None:
 
 
 def test_a_command_that_fails_stops_no_other(node: Machine) -> None:
-    node.arm(commands=[["false"], ["no-such-program"], ["touch", str(node.root / "ran")]])
+    node.arm(commands=[["false"], "no-such-program", ["touch", str(node.root / "ran")]])
     node.engine("restore", str(node.folder))
     report = tx.report_of(NAME)
     assert [fault.split("`")[1] for fault in report["faults"]] == ["false", "no-such-program"]
@@ -691,10 +763,10 @@ def test_an_address_comes_back_with_its_metric_and_a_lease_with_the_time_that_it
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What `ip -j addr` of iproute2 6.1 says of a lease of systemd-networkd 252, and of an address of its own."""
-    monkeypatch.setattr(tx, "call", lambda command: (0, LEASED if "addr" in command else ""))
+    monkeypatch.setattr(tx, "ask", lambda command: LEASED if "addr" in command else "")
     before = tx.runtime(["e0"])
     bare = LEASED.split('"addr_info"', maxsplit=1)[0] + '"addr_info": []}]'
-    monkeypatch.setattr(tx, "call", lambda command: (0, bare if "addr" in command else ""))
+    monkeypatch.setattr(tx, "ask", lambda command: bare if "addr" in command else "")
     assert [" ".join(step) for step in tx.unsettled(before)] == [
         "ip addr add 10.0.0.5/24 broadcast 10.0.0.255 noprefixroute valid_lft 3487 preferred_lft 3487 dev e0",
         "ip addr add 10.0.1.5/24 metric 7 dev e0",
@@ -705,8 +777,9 @@ def test_an_address_comes_back_with_its_metric_and_a_lease_with_the_time_that_it
 MANAGED = """[{"ifname": "e0", "flags": ["UP"], "mtu": 1500, "addr_info": [
   {"family": "inet", "local": "10.0.0.5", "prefixlen": 24, "broadcast": "10.0.0.255", "scope": "global",
    "dynamic": true, "noprefixroute": true, "label": "e0", "valid_life_time": 3600, "preferred_life_time": 3600}]}]"""
-MANAGED_ROUTES = """default via 10.0.0.1 proto dhcp src 10.0.0.5 metric 100
-10.0.0.0/24 proto kernel scope link src 10.0.0.5 metric 100"""
+MANAGED_ROUTES = """default via 10.0.0.1 dev e0 proto dhcp src 10.0.0.5 metric 100
+10.0.0.0/24 dev e0 proto kernel scope link src 10.0.0.5 metric 100
+local 10.0.0.5 dev e0 table local proto kernel scope host src 10.0.0.5"""
 
 
 def test_the_route_to_its_own_network_comes_back_where_its_owner_had_made_it(
@@ -714,12 +787,14 @@ def test_the_route_to_its_own_network_comes_back_where_its_owner_had_made_it(
 ) -> None:
     """NetworkManager 1.42; without that route the kernel refuses the gateway."""
 
-    def call(command: list[str]) -> tuple[int, str]:
+    def ask(command: list[str]) -> str:
         if "addr" in command:
-            return 0, MANAGED
-        return 0, MANAGED_ROUTES if "-4" in command else "fe80::/64 proto kernel metric 1024"
+            return MANAGED
+        if "route" not in command:
+            return ""
+        return MANAGED_ROUTES if "-4" in command else "fe80::/64 dev e0 proto kernel metric 1024"
 
-    monkeypatch.setattr(tx, "call", call)
+    monkeypatch.setattr(tx, "ask", ask)
     before = tx.runtime(["e0"])
     assert tx.unsettled(before) == []
     now = tx.runtime(["e0"])
@@ -752,6 +827,73 @@ def test_a_route_that_is_there_is_not_insisted_on_because_its_address_lost_a_fla
     assert tx.unsettled(before | both) == []
     both["connected"] = []
     assert [step[3] for step in tx.unsettled(before | both | {"connected": [route]})] == ["replace"]
+
+
+# `ip -o route show table all`, `ip rule` and `ip -o nexthop` of iproute2 6.1, on a node with FRR.
+EVERYTHING = {
+    "-4 route": r"""default via 10.0.0.1 dev e0 proto static
+default via 10.0.0.1 dev e0 table 100 proto static
+10.5.0.0/16 proto static metric 20 \	nexthop via 10.0.0.1 dev e0 weight 1 \	nexthop via 10.9.0.1 dev e9 weight 1
+10.6.0.0/16 nhid 30 proto zebra metric 20 \	nexthop via 10.0.0.1 dev e0 weight 1 \	nexthop via 10.0.0.2 dev e0 weight 1
+10.7.0.0/16 nhid 7 via inet6 fe80::1 dev e0 proto zebra metric 20
+10.8.0.0/16 via 10.9.0.1 dev e9
+unreachable 10.78.1.0/24
+10.0.0.0/24 dev e0 proto kernel scope link src 10.0.0.5
+local 10.0.0.5 dev e0 table local proto kernel scope host src 10.0.0.5""",
+    "-4 rule": """0:	from all lookup local
+1000:	from all lookup [l3mdev-table]
+32765:	from 10.0.0.5 lookup 100
+32766:	from all lookup main""",
+    "nexthop": """id 7 via fe80::1 dev e0 scope link proto zebra
+id 8 via 10.0.0.2 dev e0 scope link linkdown proto zebra
+id 9 via 10.9.0.2 dev e9 scope link proto zebra
+id 30 group 7/8,2 proto zebra
+id 31 group 9 proto zebra""",
+}
+
+
+def test_every_table_the_rules_and_the_nexthops_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = '[{"ifname": "e0", "flags": ["UP"], "mtu": 1500, "addr_info": []}]'
+
+    def ask(command: list[str]) -> str:
+        words = " ".join(command)
+        return next(
+            (text for key, text in EVERYTHING.items() if key in words.replace("-o ", "")),
+            link if "addr" in command else "",
+        )
+
+    monkeypatch.setattr(tx, "ask", ask)
+    before = tx.runtime(["e0"])
+    assert tx.unsettled(before) == []
+    gone = {**before, "routes": [], "nexthops": [], "rules": []}
+    monkeypatch.setattr(tx, "runtime", lambda names: gone)
+    assert [" ".join(step) for step in tx.unsettled(before)] == [
+        "ip nexthop replace id 7 via fe80::1 dev e0 proto zebra",
+        "ip nexthop replace id 8 via 10.0.0.2 dev e0 proto zebra",
+        "ip nexthop replace id 30 group 7/8,2 proto zebra",
+        "ip -4 route replace default via 10.0.0.1 proto static dev e0",
+        "ip -4 route replace default via 10.0.0.1 table 100 proto static dev e0",
+        "ip -4 route replace 10.5.0.0/16 proto static metric 20 nexthop via 10.0.0.1 dev e0 weight 1 "
+        "nexthop via 10.9.0.1 dev e9 weight 1",
+        "ip -4 route replace 10.6.0.0/16 nhid 30 proto zebra metric 20",
+        "ip -4 route replace 10.7.0.0/16 nhid 7 proto zebra metric 20",
+        "ip -4 rule add priority 0 from all lookup local",
+        "ip -4 rule add priority 32765 from 10.0.0.5 lookup 100",
+        "ip -4 rule add priority 32766 from all lookup main",
+    ]
+
+
+def test_a_daemon_s_routes_are_never_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    later = [["-4", "e0", "10.1.0.0/16 via 10.0.0.1 proto bird metric 32"]]
+    own = [["-4", "e0", "10.2.0.0/16 via 10.0.0.1 proto static"]]
+    monkeypatch.setattr(tx, "runtime", lambda names: view([], later + own))
+    assert [step[4] for step in tx.unsettled(view([], []))] == ["10.2.0.0/16"]
+
+
+def test_a_warning_is_no_part_of_an_answer() -> None:
+    script = "echo '[]'; echo 'Cannot open a table' >&2"
+    assert tx.ask(["/bin/sh", "-c", script]) == "[]"
+    assert tx.call(["/bin/sh", "-c", script])[1] != "[]"
 
 
 @pytest.mark.parametrize(

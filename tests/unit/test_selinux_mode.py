@@ -10,6 +10,7 @@ import pytest
 import yaml
 from ansible.module_utils.fullmesh import selinux as se
 from ansible.module_utils.fullmesh.transaction import engine as rollback
+from rehearsal import rehearsed
 
 from fullmesh.roles import selinux_mode as core
 
@@ -121,6 +122,8 @@ class Machine(se.Node):
 
     def note_call(self, argv: list[str]) -> tuple[int, str]:
         self.calls.append(argv)
+        if self.rc == 0:
+            rehearsed(argv)
         return self.rc, ""
 
     def put(self, path: str, text: str) -> None:
@@ -145,10 +148,13 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return machine
 
 
+PARAMS: dict[str, Any] = {"rollback_seconds": 60, "token": "run"}
+
+
 def switch(
     node: Machine, mode: str = "enforcing", check: bool = False, staged: bool = False
 ) -> se.Switch:
-    return se.Switch(node, {"mode": mode, "rollback_seconds": 60, "staged": staged}, check)
+    return se.Switch(node, PARAMS | {"mode": mode, "staged": staged}, check)
 
 
 def test_enforcing_now_and_at_boot_armed_and_idempotent(node: Machine) -> None:

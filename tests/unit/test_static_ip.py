@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2.nativetypes import NativeEnvironment
 from network_samples import Link, link
+from rehearsal import rehearsed
 
 from fullmesh.roles import static_ip
 
@@ -196,6 +197,7 @@ class Machine:
             return (0 if self.owner == "netplan" else 127), "", ""
         if joined.startswith(("ifquery", "systemctl is-active")):
             return (0 if self.owner == "netplan" and "ifquery" not in joined else 3), "", ""
+        rehearsed(command)
         if "systemd-run" in joined and " apply " in joined:
             module.rollback.do_apply(command[-1])
         if "systemd-run" in joined and " restore " in joined:
@@ -204,7 +206,7 @@ class Machine:
             self.kernel = [kernel(OURS)]
         return 0, "", ""
 
-    def engine(self, command: Any, *_: Any) -> tuple[int, str]:
+    def engine(self, command: Any, *_: Any, **__: Any) -> tuple[int, str]:
         """What the engine runs on the node."""
         rc, out, err = self(command if isinstance(command, list) else ["sh", "-c", command])
         return rc, out + err
@@ -221,6 +223,7 @@ class Machine:
             "rollback_seconds": 60,
             "peers": [],
             "master": "",
+            "token": "run",
         }
         node = module.Node(self, str(self.root))
         result: dict[str, Any] = getattr(module.Links(node, params | more, check), state)()
@@ -552,7 +555,7 @@ def test_each_next_hop_of_a_route_is_read() -> None:
 
 
 def test_it_is_armed_before_anything_is_written(machine: Machine) -> None:
-    machine.refuses = "systemd-run"
+    machine.refuses = "--on-active"
     with pytest.raises(module.rollback.RollbackError, match=r"\[TX-103\]"):
         machine.call()
     assert machine.ours() == []

@@ -412,7 +412,9 @@ def test_a_takeover_that_nobody_confirms_forgets_what_it_kept(
     monkeypatch.setattr(
         engine, "arm", lambda run, name, seconds, paths, *_, **__: armed.append(paths)
     )
-    firewall = peers.Firewall({"ufw": "carry", "rollback_seconds": 60}, False, short, str(node))
+    firewall = peers.Firewall(
+        {"ufw": "carry", "rollback_seconds": 60, "token": ""}, False, short, str(node)
+    )
     firewall.ufw_on = True
     monkeypatch.setattr(peers.keep, "PLACE", str(node / "kept"))
     store = written.STORE + "/peer_firewall/"

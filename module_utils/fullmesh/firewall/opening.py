@@ -210,7 +210,10 @@ class Opening(Refusals):
             commands.append(keep.opening())
         try:
             what = "the peers' firewall"
-            rollback.arm(self.run, NAME, seconds, paths, commands, boot=boot, what=what)
+            token = self.params["token"]
+            rollback.arm(
+                self.run, NAME, seconds, paths, commands, boot=boot, what=what, token=token
+            )
         except (rollback.RollbackError, OSError) as exc:
             raise core_error(
                 [
@@ -234,11 +237,14 @@ class Opening(Refusals):
         words = way_in.session(os.environ, os.getppid())
         if not self.check and rollback.proves_nothing(NAME, words):
             raise core_error([rollback.OLDER])
-        return self.disarmed()
+        return self.disarmed(self.params["token"])
 
-    def disarmed(self) -> Ended:
-        """Disarm the rollback."""
-        word = "idle" if self.check else rollback.disarm(self.run, NAME)
+    def disarmed(self, token: str | None = None) -> Ended:
+        """Disarm the rollback; *token* where another call has armed it."""
+        try:
+            word = "idle" if self.check else rollback.disarm(self.run, NAME, token)
+        except rollback.RollbackError as exc:
+            raise core_error([str(exc)]) from exc
         keep.forget()
         if word == "fired":
             raise core_error(

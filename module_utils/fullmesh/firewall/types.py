@@ -20,6 +20,7 @@ class Params(TypedDict):
     ufw: str
     start: str
     rollback_seconds: int
+    token: str
 
 
 class Changed(TypedDict):

@@ -57,6 +57,7 @@ class Wanted(TypedDict):
     check_duplicates: bool
     wait_seconds: int
     rollback_seconds: int
+    token: str
 
 
 class Looked(TypedDict):
@@ -217,6 +218,7 @@ class Links:
             boot=at_boot(before),
             links=change.watched(),
             what=change.words(),
+            token=self.params["token"],
         )
         patience = min(self.params["wait_seconds"], OWNER_SECONDS)
         steps = change.steps(before, patience, [link["interface"] for link in to_reactivate])
@@ -257,6 +259,7 @@ class Links:
         journal = rollback.read_json(rollback.folder(NAME) + "/journal.json")
         if not journal:
             raise LinkError(too_late())
+        rollback.refuse_another(NAME, self.params["token"])
         left = rollback.seconds_left(journal) - RESERVE_SECONDS
         applied = rollback.wait_applied(NAME, max(left, 0))
         if not rollback.fresh(our_session(), applied):
@@ -274,7 +277,7 @@ class Links:
     def confirmed(self) -> dict[str, bool]:
         """Disarm: the controller has the proof in its hands."""
         why = too_late()
-        word = rollback.disarm(self.node.short, NAME)
+        word = rollback.disarm(self.node.short, NAME, self.params["token"])
         if word != "disarmed":
             raise LinkError(why)
         return {"changed": True}
@@ -325,7 +328,8 @@ class Links:
         """Wait until the node has put itself back, or let it do so now; say what it did."""
         report: Report = {}
         if not self.check:
-            report = rollback.undone(self.node.short, NAME, "its run could not confirm it")
+            why = "its run could not confirm it"
+            report = rollback.undone(self.node.short, NAME, why, self.params["token"])
         return {"changed": False, "report": report}
 
     # -- undo
@@ -433,6 +437,7 @@ class Links:
             boot=at_boot(now),
             links=watched(self.node, names),
             what="undo of " + ", ".join(names),
+            token=self.params["token"],
         )
         steps = way_back(before)
         rollback.apply(self.node.short, NAME, files, steps, leave=os.getpid(), last=last)

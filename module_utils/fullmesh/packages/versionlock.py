@@ -16,7 +16,9 @@ from ..files import read
 CONF = "/etc/dnf/plugins/versionlock.conf"
 LIST = "/etc/dnf/plugins/versionlock.list"
 DNF_CONF = "/etc/dnf/dnf.conf"
-MARK = "# Fullmesh holds these packages; its undo removes them from here."
+# One for each role that holds something: what stands below it is that role's.
+MARK = "# Fullmesh holds {}; its undo removes them from here."
+THESE = "these packages"
 ASIDE = "# Fullmesh set this aside until its undo: "
 # The plugin, and whoever uses it, writes an epoch; we do not. That is how ours are known again after the plugin has
 # dropped the comments.
@@ -58,28 +60,38 @@ def held(text: str, versions: dict[str, str]) -> list[str]:
     return found
 
 
-def without(text: str, names: Sequence[str]) -> str:
-    """The list without our lines, and with what we had set aside."""
+def without(text: str, names: Sequence[str], what: str = THESE) -> str:
+    """The list without our lines about *names* or below the mark of *what*, and with what we had set aside for them."""
+    mark, below = MARK.format(what), False
     kept: list[str] = []
-    below = False
+    gone = list(names)
     for line in text.splitlines(True):
         bare = line.rstrip("\n")
         # below our mark also packages that an earlier run held and that are not named any more
-        below = bare == MARK or (below and OURS.match(bare) is not None)
-        if not below and not is_ours(bare, names):
-            kept.append(line[len(ASIDE) :] if line.startswith(ASIDE) else line)
-    return "".join(kept)
+        found = OURS.match(bare)
+        below = bare == mark or (below and found is not None)
+        if below or is_ours(bare, names):
+            gone += [found.group(1)] if found else []
+        else:
+            kept.append(line)
+    return "".join(awake(line, gone) for line in kept)
 
 
-def with_locks(text: str, versions: dict[str, str]) -> str:
+def awake(line: str, names: Sequence[str]) -> str:
+    """A line as it was before we set it aside for one of *names*."""
+    held_back = line[len(ASIDE) :] if line.startswith(ASIDE) else ""
+    return held_back if any(locks(held_back, name) for name in names) else line
+
+
+def with_locks(text: str, versions: dict[str, str], what: str = THESE) -> str:
     """The list with our locks, and without effect for locks that would let the packages have another version."""
     if len(held(text, versions)) == len(versions):
         return text
     lines = []
-    for line in without(text, list(versions)).splitlines():
+    for line in without(text, list(versions), what).splitlines():
         other = [n for n in versions if locks(line, n) and not locks_version(line, n, versions[n])]
         lines.append(ASIDE + line if other else line)
-    lines.append(MARK)
+    lines.append(MARK.format(what))
     lines.extend(our_lock(name, versions[name]) for name in sorted(versions))
     return "\n".join(lines) + "\n"
 

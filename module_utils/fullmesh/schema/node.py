@@ -128,9 +128,10 @@ class Choice(TypedDict, total=False):
 
 
 class NodeFacts(TypedDict):
-    """node_facts' answer; ``resolved``: of the plan that the node converged to last."""
+    """node_facts' answer; ``resolved``: of the plan that the node converged to last; ``busy``: who works there now."""
 
     ansible_facts: Facts
     notes: list[dict[str, str]]
     drift: list[str]
     resolved: Choice
+    busy: list[str]

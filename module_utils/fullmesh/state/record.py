@@ -113,6 +113,18 @@ class AccountBefore(TypedDict, total=False):
     keys: bool
 
 
+class FamilyThen(TypedDict):
+    """Packages of one family with their versions, before a role touched them."""
+
+    before: dict[str, str]
+
+
+class FamilyBefore(FamilyThen, total=False):
+    """The same, and as the role left them; that is missing when it died before."""
+
+    ours: dict[str, str]
+
+
 class Part(TypedDict, total=False):
     """What only one role has."""
 
@@ -120,6 +132,7 @@ class Part(TypedDict, total=False):
     network: NetworkBefore
     ufw: UfwBefore
     account: AccountBefore
+    family: FamilyBefore
 
 
 class State(TypedDict):

@@ -38,6 +38,8 @@ UNITS = "/etc/systemd/system"
 BOOT = "fullmesh-rollback.service"
 # Pulled in early: the files have to be back before anybody reads them.
 WANTS = "sysinit.target.wants"
+# EL's for its own tools, which no alternative changes; then everybody's.
+PYTHONS = ("/usr/libexec/platform-python", "/usr/bin/python3")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 LOG_BYTES = 64 * 1024
@@ -50,6 +52,26 @@ OLDER = "this connection is older than the change: your ssh reuses it (ControlMa
 # address that was set by hand or by a file, and one that comes with a lease (one or two seconds on an idle machine).
 SETTLE_SECONDS = 4
 LEASE_SECONDS = 12
+# What ip shows of a route or nexthop and does not take: states, not settings.
+FLAGS = ("linkdown", "dead", "offload", "trap", "rt_trap", "rt_offload", "offload_failed")
+# Routes of these (rtnetlink(7), /etc/iproute2/rt_protos) come and go by a daemon's own rules, also while a change waits
+# for its confirmation: they are put back and never taken away.
+DAEMONS = frozenset(
+    [
+        "gated",
+        "zebra",
+        "bird",
+        "xorp",
+        "keepalived",
+        "babel",
+        "openr",
+        "bgp",
+        "isis",
+        "ospf",
+        "rip",
+        "eigrp",
+    ]
+)
 # What is left of a lease that was about to end: its client has to get it again.
 LEASE_LEAST = 60
 CALM_POLLS = 3
@@ -60,12 +82,14 @@ STALE_SECONDS = 15
 POLL_SECONDS = 0.2
 # sshd still has to hand the module's last words to the network when the module has ended.
 GRACE_SECONDS = 0.7
+REHEARSE_SECONDS = 20
 LEAVE_SECONDS = 10
 
 
 # A text is for sh.
 Command = Union[list[str], str]
-# Family (-4, -6), interface, the line of ``ip route show``.
+# Family (-4, -6), interface, the line of ``ip route show`` without it. A route over several interfaces, or by the
+# number of a nexthop, has "" for the interface, and all of the line.
 Route = list[str]
 
 
@@ -104,12 +128,24 @@ class ViewLink(TypedDict):
     manner: dict[str, list[str]]
 
 
-class View(TypedDict):
+class LinksView(TypedDict):
     """Interfaces and their routes as the kernel has them; ``connected``: the routes that it makes by itself."""
 
     links: dict[str, ViewLink]
     routes: list[Route]
     connected: list[Route]
+
+
+class View(LinksView, total=False):
+    """The same with what older versions have not saved.
+
+    Attributes:
+        nexthops: the lines of ``ip nexthop show``, groups last.
+        rules: (-4 or -6, priority, the rest of the line of ``ip rule show``).
+    """
+
+    nexthops: list[str]
+    rules: list[list[str]]
 
 
 class Ours(TypedDict):
@@ -283,8 +319,15 @@ def write_json(path: str, data: object) -> None:
     write_file(path, (json.dumps(data, indent=1, sort_keys=True) + "\n").encode(), 0o600)
 
 
-def call(command: Command, seconds: float = COMMAND_SECONDS) -> tuple[int, str]:
-    """Run a command with a deadline; a text is for sh."""
+def interpreter() -> str:
+    """The system's own Python: the one that Ansible was given may lie where nothing may be run from at boot."""
+    return next((one for one in PYTHONS if os.access(one, os.X_OK)), sys.executable)
+
+
+def call(
+    command: Command, seconds: float = COMMAND_SECONDS, complaints: bool = True
+) -> tuple[int, str]:
+    """Run a command with a deadline; a text is for sh. What it says on stderr counts with *complaints* alone."""
     argv = command if isinstance(command, list) else ["/bin/sh", "-c", command]
     with open(os.devnull, "rb") as nothing:
         try:
@@ -292,7 +335,7 @@ def call(command: Command, seconds: float = COMMAND_SECONDS) -> tuple[int, str]:
                 argv,
                 stdin=nothing,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
+                stderr=subprocess.STDOUT if complaints else subprocess.DEVNULL,
                 env=dict(os.environ, PATH=PATH, LC_ALL="C"),
             )
         except OSError as exc:
@@ -306,6 +349,11 @@ def call(command: Command, seconds: float = COMMAND_SECONDS) -> tuple[int, str]:
                 child.communicate(timeout=1)
             return 124, f"no answer after {seconds:.0f} s"
     return child.returncode, out.decode("utf-8", "replace").strip()
+
+
+def ask(command: list[str]) -> str:
+    """What a command answers; a warning of it is no part of that (iproute2 warns of tables that it has no name for)."""
+    return call(command, complaints=False)[1]
 
 
 def told(command: list[str]) -> str:
@@ -445,9 +493,13 @@ def set_attributes(path: str, entry: Saved) -> None:
 
 
 def runtime(interfaces: list[str]) -> View:
-    """Return addresses, MTU, state and routes of *interfaces*, as the kernel has them."""
+    """Return addresses, MTU, state and routes of *interfaces*, as the kernel has them.
+
+    Routes of every table, also those over several interfaces and by the number of a nexthop; and all rules, which a
+    restart of systemd-networkd drops where others have made them (ManageForeignRoutingPolicyRules, networkd.conf(5)).
+    """
     links: dict[str, ViewLink] = {}
-    for one in json.loads(call(["ip", "-j", "addr", "show"])[1] or "[]"):
+    for one in json.loads(ask(["ip", "-j", "addr", "show"]) or "[]"):
         if one.get("ifname") in interfaces:
             links[one["ifname"]] = {
                 "mtu": one.get("mtu", 0),
@@ -456,16 +508,71 @@ def runtime(interfaces: list[str]) -> View:
                 "leases": sorted(written(info) for info in lasting(one) if info.get("dynamic")),
                 "manner": {written(info): manner(info) for info in lasting(one)},
             }
-    routes = []
+    routes, rules = [], []
     for family in ("-4", "-6"):
-        for name in sorted(links):
-            out = call(["ip", family, "route", "show", "dev", name])[1]
-            routes += [[family, name, plain_route(line)] for line in out.splitlines()]
+        out = ask(["ip", "-o", family, "route", "show", "table", "all"])
+        routes += [one for line in out.splitlines() if (one := route_over(links, family, line))]
+        rules += [
+            rule_of(family, line) for line in ask(["ip", family, "rule", "show"]).splitlines()
+        ]
     return {
         "links": links,
         "routes": [one for one in routes if keep_route(one[2])],
         "connected": [one for one in routes if not keep_route(one[2])],
+        "nexthops": nexthops_over(links, ask(["ip", "-o", "nexthop", "show"])),
+        # the kernel makes that one with its first VRF, and it cannot be written as it is shown
+        "rules": [one for one in rules if "[l3mdev-table]" not in one[2]],
     }
+
+
+def route_over(links: Iterable[str], family: str, line: str) -> Route | None:
+    """A line of ``ip -o route show table all``; nothing for a route over none of *links*, and for the table ``local``.
+
+    The kernel makes that table from the addresses.
+    """
+    words = plain_route(line.replace("\\", " ")).split()
+    over = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "dev"]
+    if not set(over) & set(links) or "table local" in " ".join(words):
+        return None
+    if "nhid" in words:
+        # it is shown with what the nexthop stands for, and not taken with it
+        words = bare(words[: words.index("nexthop")] if "nexthop" in words else words, "via", "dev")
+        return [family, "", " ".join(words)]
+    if "nexthop" in words:
+        return [family, "", " ".join(words)]
+    return [family, over[0], " ".join(bare(words, "dev"))]
+
+
+def bare(words: list[str], *keys: str) -> list[str]:
+    """Words without some keys and their values; ``via inet6 ADDRESS`` has two."""
+    result = list(words)
+    for key in keys:
+        if key in result:
+            at = result.index(key)
+            more = 1 if result[at + 1 : at + 2] in (["inet"], ["inet6"]) else 0
+            result = result[:at] + result[at + 2 + more :]
+    return result
+
+
+def rule_of(family: str, line: str) -> list[str]:
+    """A line of ``ip rule show``: ``32765:  from 10.0.0.5 lookup 100``."""
+    priority, _, rest = line.partition(":")
+    return [family, priority.strip(), " ".join(rest.split())]
+
+
+def nexthops_over(links: Iterable[str], out: str) -> list[str]:
+    """Of ``ip -o nexthop show`` those over *links*, and their groups; as ``ip nexthop replace`` takes them."""
+    names, single, groups = set(links), [], []
+    known: set[str] = set()
+    for line in out.splitlines():
+        words = bare(plain_route(line).split(), "scope")
+        number = words[1] if words[:1] == ["id"] else ""
+        if "group" in words:
+            groups.append((words, {one.split(",")[0] for one in words[3].split("/")}))
+        elif number and "dev" in words and words[words.index("dev") + 1] in names:
+            single.append(" ".join(words))
+            known.add(number)
+    return single + [" ".join(words) for words, members in groups if members & known]
 
 
 def lasting(link: dict[str, Any]) -> list[dict[str, Any]]:
@@ -514,7 +621,7 @@ def plain_route(line: str) -> str:
     if "expires" in words:
         at = words.index("expires")
         words = words[:at] + words[at + 2 :]
-    return " ".join(word for word in words if word not in ("linkdown", "dead"))
+    return " ".join(word for word in words if word not in FLAGS)
 
 
 def by_owner(state: View) -> list[Route]:
@@ -569,10 +676,22 @@ def unsettled(before: Goal, age: float = 0) -> list[list[str]]:
     # The kernel refuses a gateway until there is a route to it. The route to a network goes with its address.
     anew, there = by_owner(before) + before["routes"], now.get("connected", []) + now["routes"]
     ends = [one for one in now["routes"] if ours is None or one in ours["routes"]]
+    ends = [one for one in ends if not DAEMONS & set(one[2].split())]
+    steps += [
+        ["ip", "nexthop", "replace", *line.split()]
+        for line in before.get("nexthops", [])
+        if line not in now.get("nexthops", [])
+    ]
     for verb, first, second in (("del", ends, before["routes"]), ("replace", anew, there)):
         for family, name, line in first:
-            if name in now["links"] and [family, name, line] not in second:
-                steps.append(["ip", family, "route", verb, *line.split(), "dev", name])
+            if (not name or name in now["links"]) and [family, name, line] not in second:
+                over = ["dev", name] if name else []
+                steps.append(["ip", family, "route", verb, *line.split(), *over])
+    steps += [
+        ["ip", family, "rule", "add", "priority", priority, *line.split()]
+        for family, priority, line in before.get("rules", [])
+        if [family, priority, line] not in now.get("rules", [])
+    ]
     for name, then in sorted(links.items()):
         if name in now["links"] and now["links"][name]["up"] and not then["up"]:
             steps.append(["ip", "link", "set", name, "down"])
@@ -620,7 +739,7 @@ def boot_paths() -> tuple[str, str]:
 
 def boot_text(store: str) -> str:
     """Write the unit: after the disks are there, before anybody reads a network or firewall file."""
-    return """[Unit]
+    return f"""[Unit]
 Description=Fullmesh: put back a change that nobody has confirmed
 Documentation=file://{store}/log
 DefaultDependencies=no
@@ -633,12 +752,12 @@ Conflicts=shutdown.target
 
 [Service]
 Type=oneshot
-ExecStart={python} {store}/engine.py boot {store}
+ExecStart={interpreter()} {store}/engine.py boot {store}
 TimeoutStartSec=180
 
 [Install]
 WantedBy=sysinit.target
-""".format(store=store, python=sys.executable or "/usr/bin/python3")
+"""
 
 
 def install_boot(store: str) -> list[str]:
@@ -760,7 +879,7 @@ def source() -> bytes:
     return str(loader.get_source(__name__)).encode()
 
 
-def arm(  # noqa: PLR0913 (five as ever, three by name)
+def arm(  # noqa: PLR0913 (five as ever, four by name)
     run: Runner,
     name: str,
     seconds: int,
@@ -770,6 +889,7 @@ def arm(  # noqa: PLR0913 (five as ever, three by name)
     boot: Sequence[Command] | None = None,
     links: Iterable[str] = (),
     what: str = "",
+    token: str = "",
 ) -> None:
     """Save *paths* as they are and start the timer.
 
@@ -782,9 +902,11 @@ def arm(  # noqa: PLR0913 (five as ever, three by name)
         boot: the same after a reboot, before the network starts; V(None) runs *commands* once the boot is over.
         links: interfaces whose addresses, routes and MTU have to come back as well.
         what: a few words for the log.
+        token: of the run, which has to show it again to confirm or restore; its own choice, because the answer to this
+            call may get lost. Nothing for a caller that ends the change itself.
 
     Raises:
-        RollbackError: [TX-101] to [TX-103], [TX-106]; nothing was changed then.
+        RollbackError: [TX-101] to [TX-103], [TX-106], [TX-108]; nothing was changed then.
     """
     try:
         os.makedirs(STORE, 0o700, exist_ok=True)
@@ -800,7 +922,7 @@ def arm(  # noqa: PLR0913 (five as ever, three by name)
                 "commands": list(commands),
                 "boot_commands": None if boot is None else list(boot),
                 "what": what or name,
-                "token": os.urandom(8).hex(),
+                "token": token or os.urandom(8).hex(),
             }
             watched = list(links)
             if watched:
@@ -824,18 +946,81 @@ def start_timer(run: Runner, journal: Journal, made: list[str]) -> None:
     """Start the timer, or take back everything that was made for it."""
     name, seconds = journal["name"], journal["seconds"]
     run(["systemctl", "stop", unit(name) + ".timer"])
+    why = rehearsed(run, journal)
     command = ["systemd-run", "--unit=" + unit(name), f"--on-active={seconds}"]
-    # A confirmation may take the script away at this very moment, and a unit that failed would keep its name.
-    command += ["--timer-property=AccuracySec=100ms", "/bin/sh", "-c"]
-    command += ['[ ! -e "$0" ] || exec /bin/sh "$0" "$1"', folder(name) + "/back.sh"]
-    command.append(journal["token"])
-    rc, out = launched(run, command)
+    command += ["--timer-property=AccuracySec=100ms", *chain(journal)]
+    rc, out = launched(run, command) if not why else (0, "")
     if rc != 0:
+        why = f"[TX-103] systemd-run says {out.strip()!r} (rc {rc})"
+    if why:
         shutil.rmtree(folder(name), ignore_errors=True)
         remove_boot(made)
-        raise RollbackError(
-            f"[TX-103] systemd-run says {out.strip()!r} (rc {rc}). Nothing was changed. Look at `systemctl status`."
-        )
+        raise RollbackError(f"{why}. Nothing was changed. Look at `systemctl status`.")
+
+
+def chain(journal: Journal, verb: str = "restore") -> list[str]:
+    """What the timer starts, and a rehearsal as well."""
+    # A confirmation may take the script away at this very moment, and a unit that failed would keep its name.
+    script = '[ ! -e "$0" ] || exec /bin/sh "$0" "$1" "$2"'
+    back = folder(journal["name"]) + "/back.sh"
+    return ["/bin/sh", "-c", script, back, journal["token"], verb]
+
+
+def rehearsed(run: Runner, journal: Journal) -> str:
+    """Go the rollback's way once before anything is changed; return why it would not work.
+
+    A policy (SELinux, fapolicyd), an interpreter that is gone or a file system that is read-only would show up when the
+    rollback has to save the node, and nobody would see it.
+    """
+    directory = folder(journal["name"])
+    command = ["systemd-run", "--wait", "--collect", "--quiet"]
+    command += [f"--property=RuntimeMaxSec={REHEARSE_SECONDS}"]
+    command += ["--unit=" + unit(journal["name"]) + "-rehearsal", *chain(journal, "rehearse")]
+    rc, out = launched(run, command)
+    found = read_json(directory + "/rehearsed")
+    faults = found.get("faults", []) if found.get("token") == journal["token"] else None
+    if faults is None:
+        why = f"systemd-run says {out.strip()!r} (rc {rc})"
+        hint = "`journalctl -u fullmesh-rollback-*` and `ausearch -m avc -ts recent` say why"
+        return f"[TX-108] the rollback does not run on this node: {why}; {hint}"
+    return (
+        "[TX-108] the rollback would not work on this node: " + "; ".join(faults) if faults else ""
+    )
+
+
+def rehearse(directory: str) -> None:
+    """Try everything that a restore needs and that changes nothing; the engine's side of `rehearsed`."""
+    journal: Journal = read_json(directory + "/journal.json")
+    faults = []
+    for entry in journal["files"]:
+        try:
+            if "saved" in entry:
+                with open(os.path.join(directory, entry["saved"]), "rb") as stream:
+                    stream.read()
+            writable(entry["path"])
+        except OSError as exc:
+            faults.append("{}: {}".format(entry["path"], exc.strerror or exc))
+    programs = {one[0] for one in journal["commands"] if isinstance(one, list)}
+    programs |= {"ip"} if "runtime" in journal else set()
+    faults += [f"there is no {one}" for one in sorted(programs) if not shutil.which(one, path=PATH)]
+    if (
+        journal.get("runtime", {}).get("links")
+        and not runtime(list(journal["runtime"]["links"]))["links"]
+    ):
+        faults.append("`ip -j addr show` shows none of the interfaces")
+    write_json(directory + "/rehearsed", {"token": journal["token"], "faults": faults})
+
+
+def writable(path: str) -> None:
+    """Raise OSError where no file can be made beside *path*; it is tried with one that has no name: nobody sees it."""
+    parent = os.path.dirname(path)
+    while not os.path.isdir(parent):
+        parent = os.path.dirname(parent)
+    try:
+        os.close(os.open(parent, os.O_TMPFILE | os.O_WRONLY, 0o600))
+    except OSError as exc:
+        if exc.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOSPC, errno.EDQUOT):
+            raise  # the others: this file system has none; a full disk is what put_back() can live with
 
 
 def launched(run: Runner, command: list[str]) -> tuple[int, str]:
@@ -860,9 +1045,9 @@ def keep(name: str, paths: list[str], journal: Journal) -> list[str]:
         journal["boot_unit"] = [*boot_paths()[::-1], *missing_parents(boot_paths()[1])]
         journal["since"], journal["monotonic"] = stamp(), time.monotonic()
         journal["boot"] = boot_mark()
-        python = sys.executable or "/usr/bin/python3"
         back = "#!/bin/sh\n# Armed by Fullmesh: puts back what nobody has confirmed.\n"
-        back += f"exec {python} {directory}/engine.py restore {directory} '' 0 \"${{1:-}}\"\n"
+        back += f"exec {interpreter()} {directory}/engine.py"
+        back += f' "${{2:-restore}}" {directory} \'\' 0 "${{1:-}}"\n'
         engine = source()
         write_file(fresh + "/engine.py", engine, 0o600)
         write_file(fresh + "/back.sh", back.encode(), 0o700)
@@ -927,8 +1112,8 @@ def apply(  # noqa: PLR0913 (two by name)
 
 def start(run: Runner, name: str, words: list[str]) -> tuple[int, str]:
     """Start the engine in a transient unit, so that it outlives our connection."""
-    python = sys.executable or "/usr/bin/python3"
-    command = ["systemd-run", "--no-block", "--unit=" + name, python, STORE + "/engine.py"]
+    program = [interpreter(), STORE + "/engine.py"]
+    command = ["systemd-run", "--no-block", "--unit=" + name, *program]
     return launched(run, [*command, *words])
 
 
@@ -1076,7 +1261,7 @@ def restore(
         if at_boot and not same_boot and journal.get("boot_commands") is None:
             write_report(directory, {**report, "began": began}, "pending.json")
             later = ["--property=After=multi-user.target", "--unit=" + unit(name) + "-late"]
-            engine = [sys.executable or "/usr/bin/python3", store + "/engine.py", "late", directory]
+            engine = [interpreter(), store + "/engine.py", "late", directory]
             call(["systemd-run", "--no-block", *later, *engine])
             return True
         fresh = at_boot and not same_boot
@@ -1157,11 +1342,33 @@ def fire(run: Runner, name: str, why: str, leave: int = 0) -> None:
     start(run, unit(name) + "-now", ["restore", folder(name), why, str(leave), token])
 
 
-def undone(run: Runner, name: str, why: str) -> Report:
+def of_another(name: str, token: str | None) -> str:
+    """Since when somebody else's change waits, where it does; V(None) for who ends a change whosever it is."""
+    journal: Journal = read_json(folder(name) + "/journal.json")
+    waits = token is not None and state_of(folder(name)) == "armed"
+    return journal.get("since", "") if waits and journal.get("token") != token else ""
+
+
+def refuse_another(name: str, token: str | None) -> None:
+    """Leave another run's change alone.
+
+    Raises:
+        RollbackError: [TX-109].
+    """
+    since = of_another(name, token)
+    if since:
+        raise RollbackError(
+            f"[TX-109] the change {name!r} that waits for its confirmation since {since} is another run's, so it is "
+            "left to that one. Run again after it."
+        )
+
+
+def undone(run: Runner, name: str, why: str, token: str | None = None) -> Report:
     """Undo a transaction that nobody can confirm any more, wait for it, and return what was done.
 
-    The node does it, not we: our connection may go with what is undone.
+    The node does it, not we: our connection may go with what is undone. *token* as for `disarm`.
     """
+    refuse_another(name, token)
     if state_of(folder(name)) == "armed":
         fire(run, name, why)
     end = time.monotonic() + RESTORE_SECONDS
@@ -1182,13 +1389,23 @@ def report_of(name: str) -> Report:
     return found
 
 
-def disarm(run: Runner, name: str) -> str:
-    """Confirm: return V(disarmed), V(fired) when it was too late, V(idle) when nothing was armed."""
+def disarm(run: Runner, name: str, token: str | None = None) -> str:
+    """Confirm: return V(disarmed), V(fired) when it was too late, V(idle) when nothing was armed.
+
+    Args:
+        run: runs argv, returns (rc, output).
+        name: of the transaction.
+        token: the one that it was armed with; None where the same process has armed it.
+
+    Raises:
+        RollbackError: [TX-109].
+    """
+    refuse_another(name, token)
     directory = folder(name)
     if not os.path.isdir(directory):
         run(["systemctl", "stop", unit(name) + ".timer"])
         return "idle"
-    won = state_of(directory) == "armed" and claim(directory, "confirmed")
+    won = state_of(directory) == "armed" and claim(directory, "confirmed", token or "")
     if not won and state_of(directory) != "confirmed":
         end = time.monotonic() + RESTORE_SECONDS
         while state_of(directory) == "restoring" and time.monotonic() < end:
@@ -1231,6 +1448,8 @@ def main(words: list[str]) -> int:
         do_apply(where)
     elif verb == "late":
         late(where)
+    elif verb == "rehearse":
+        rehearse(where)
     elif verb == "restore":
         # Somebody who confirms at this very moment removes the directory: then there is nothing to do.
         if len(words) > 3:  # noqa: PLR2004 (directory, reason, process)

@@ -5,13 +5,19 @@ mkdir -p /srv/fake-nvidia
 cd /srv/fake-nvidia
 for name in "$@"; do
   mkdir -p "$name/DEBIAN"
-  printf 'Package: %s\nVersion: 580.95.05-0fake1\nArchitecture: all\nMaintainer: test\nDescription: a fake\n' \
-    "$name" > "$name/DEBIAN/control"
+  case $name in *535*) version=535.216.03-0fake1 ;; *) version=580.95.05-0fake1 ;; esac
+  printf 'Package: %s\nVersion: %s\nArchitecture: all\nMaintainer: test\nDescription: a fake\n' \
+    "$name" "$version" > "$name/DEBIAN/control"
   unit=""
   case $name in
     nvidia-driver-*) unit=nvidia-persistenced ;;
     nvidia-fabricmanager-*) unit=nvidia-fabricmanager ;;
   esac
+  # as with Ubuntu's own, one branch pushes the other out
+  case $name in
+    nvidia-driver-*) printf 'Provides: %s\nConflicts: %s\nReplaces: %s\n' fake-any-driver fake-any-driver fake-any-driver ;;
+    linux-modules-*) printf 'Provides: %s\nConflicts: %s\nReplaces: %s\n' fake-any-modules fake-any-modules fake-any-modules ;;
+  esac >> "$name/DEBIAN/control"
   if [ -n "$unit" ]; then
     mkdir -p "$name/usr/lib/systemd/system"
     printf '[Unit]\nDescription=a fake\n[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n' \

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fullmesh.border import answered
+from fullmesh.border import answered, registered
+from fullmesh.observed.family import Family
 from fullmesh.observed.gpu import GpuFacts
 from fullmesh.plain import plain
 from fullmesh.roles import nvidia_driver as core
@@ -33,10 +34,21 @@ def nvidia_driver_probes(options: Any, offers: Any) -> list[str]:
     return core.probes(*asked_for(options, offers))
 
 
-def nvidia_driver_plan(options: Any, offers: Any, gpu: Any, packages: Any) -> core.NodePlan:
+def nvidia_driver_plan(
+    options: Any, offers: Any, gpu: Any, packages: Any, family: Any
+) -> core.NodePlan:
     """What is to be done on a node, or why not."""
     seen = answered(GpuFacts, gpu, "gpu_facts")
-    return core.plan(*asked_for(options, offers), seen, plain(packages))
+    there = registered(Family, family, "package_family")
+    return core.plan(*asked_for(options, offers), seen, plain(packages), there)
+
+
+def nvidia_driver_may_undo(gpu: Any, family: Any) -> list[str]:
+    """Coded sentences: why the packages must not be given back now."""
+    seen = answered(GpuFacts, gpu, "gpu_facts")
+    return [
+        str(fault) for fault in core.may_undo(seen, registered(Family, family, "package_family"))
+    ]
 
 
 class FilterModule:
@@ -48,5 +60,6 @@ class FilterModule:
             "nvidia_driver_faults": nvidia_driver_faults,
             "nvidia_driver_may_build": nvidia_driver_may_build,
             "nvidia_driver_probes": nvidia_driver_probes,
+            "nvidia_driver_may_undo": nvidia_driver_may_undo,
             "nvidia_driver_plan": nvidia_driver_plan,
         }

@@ -268,6 +268,12 @@ def _check_choices(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> No
             faults.append(
                 Fault("PL-120", f"{host}: fullmesh_converge is {converge!r}", "Use auto or always")
             )
+        try:
+            plan_ports.whole(chosen.get("fullmesh_wait_seconds", 600), lowest=0, highest=86400)
+        except ValueError as error:
+            faults.append(
+                Fault("PL-120", f"{host}: fullmesh_wait_seconds {error}", "Give seconds, like 600")
+            )
 
 
 def _nodes(parts: Parts) -> dict[str, PlanNode]:

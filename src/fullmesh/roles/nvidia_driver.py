@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from fullmesh.model.faults import Fault
+from fullmesh.observed.family import Family
 from fullmesh.observed.gpu import GpuFacts
 
 CODES: dict[str, str] = {
@@ -23,6 +25,7 @@ CODES: dict[str, str] = {
     "ND-110": "a node before this one did not come back, so this one was not rebooted",
     "ND-111": "the driver is installed and does not work",
     "ND-112": "the driver takes effect at the next reboot (note)",
+    "ND-113": "the driver's packages that were here before cannot be given back; nothing was undone",
 }
 BRANCH = re.compile(r"[1-9][0-9]{2}")
 AUTO, PRECOMPILED, DKMS = "auto", "precompiled", "dkms"
@@ -30,10 +33,17 @@ NO_FABRIC = ("", "N/A")
 
 
 class Held(TypedDict):
-    """What unattended upgrades leave alone: regular expressions of names, of the driver and of the kernel it needs."""
+    """What upgrades that nobody asked for leave alone.
+
+    Attributes:
+        family, kernel: regular expressions of names, of the driver and of the kernel that it needs, for
+            unattended-upgrades.
+        locks: the packages of dnf's list of locks, where that holds the driver.
+    """
 
     family: list[str]
     kernel: list[str]
+    locks: list[str]
 
 
 class Offers(TypedDict):
@@ -45,6 +55,8 @@ class Offers(TypedDict):
         signed: kinds whose modules are signed by a key that the firmware knows.
         build: what DKMS needs.
         fabric: packages of the fabric manager; fabric_service and persistence: units.
+        family: regular expressions of the names of all packages that a driver has, whatever its branch.
+        stream: the module of dnf whose streams are branches; "" where there is none.
     """
 
     packages: dict[str, dict[str, list[str]]]
@@ -55,6 +67,8 @@ class Offers(TypedDict):
     fabric_service: str
     persistence: str
     hold: Held
+    family: list[str]
+    stream: str
 
 
 class NodePlan(TypedDict):
@@ -63,18 +77,23 @@ class NodePlan(TypedDict):
     Attributes:
         faults: coded sentences; where there are any, nothing else counts.
         install: packages of the driver; build: those that its modules are built with; empty when they are there.
-        fabric_packages: of the fabric manager; services: units to start.
+        fabric_packages: of the fabric manager; fabric_missing: those of them that are not here; services: units to
+            start.
         reboot: why the node has to be rebooted, or "".
-        hold: names that upgrades nobody asked for leave alone.
+        hold: names that unattended-upgrades leaves alone; locks: packages of what holds the driver under dnf.
+        leave: the stream of another branch, which dnf would not leave by itself; "" where there is none.
     """
 
     faults: list[str]
     install: list[str]
     fabric_packages: list[str]
+    fabric_missing: list[str]
     build: list[str]
     services: list[str]
     reboot: str
     hold: list[str]
+    locks: list[str]
+    leave: str
 
 
 @dataclass(frozen=True)
@@ -215,15 +234,15 @@ def why_not(asked: Wish, offers: Offers, gpu: GpuFacts, packages: Mapping[str, s
         return [Fault("ND-107", "no NVIDIA GPU is on the PCI bus", step)]
     if installed(asked, packages):
         return []
-    found = secure_boot_fault(asked, offers, gpu)
+    return secure_boot_fault(asked, offers, gpu) + busy(gpu)
+
+
+def busy(gpu: GpuFacts) -> list[Fault]:
+    """Whether a job computes on the GPUs."""
     jobs = gpu["smi"]["processes"]
-    if jobs:
-        shown = ", ".join(f"{job['name']} (pid {job['pid']})" for job in jobs[:5])
-        step = (
-            "Wait for it or end it; a new driver under a running job breaks it (version mismatch)"
-        )
-        found.append(Fault("ND-105", f"{shown} computes on the GPUs", step))
-    return found
+    shown = ", ".join(f"{job['name']} (pid {job['pid']})" for job in jobs[:5])
+    step = "Wait for it or end it; another driver under a running job breaks it (version mismatch)"
+    return [Fault("ND-105", f"{shown} computes on the GPUs", step)] if jobs else []
 
 
 def may_build(asked: Wish, gpu: GpuFacts) -> list[Fault]:
@@ -262,7 +281,28 @@ def held(asked: Wish, offers: Offers) -> list[str]:
     return [*hold["family"], *(hold["kernel"] if asked.kind == PRECOMPILED else [])]
 
 
-def plan(asked: Wish, offers: Offers, gpu: GpuFacts, packages: Mapping[str, str]) -> NodePlan:
+def stream_to_leave(install: Sequence[str], offers: Offers, family: Family) -> str:
+    """The enabled stream that is in the way: dnf installs nothing of another one (dnf.modularity(7))."""
+    name = offers["stream"]
+    enabled = family["streams"].get(name, "")
+    wanted = [one.partition(":")[2] for one in install if one.startswith(f"@{name}:")]
+    return f"{name}:{enabled}" if enabled and wanted and enabled not in wanted else ""
+
+
+def missing(wanted: Sequence[str], family: Family) -> list[str]:
+    """Those of *wanted*, names or patterns of names, that are not here in any version."""
+    here = family["locks"].keys() or {name.partition(":")[0] for name in family["versions"]}
+    return [name for name in wanted if not fnmatch.filter(here, name)]
+
+
+def may_undo(gpu: GpuFacts, family: Family) -> list[Fault]:
+    """Why the driver's packages must not be given back now."""
+    return busy(gpu) if family["install"] or family["remove"] else []
+
+
+def plan(
+    asked: Wish, offers: Offers, gpu: GpuFacts, packages: Mapping[str, str], family: Family
+) -> NodePlan:
     """What the role does on a node; *packages*: the version of each package that was probed, empty where it is not."""
     release = gpu["kernel"]
 
@@ -276,14 +316,18 @@ def plan(asked: Wish, offers: Offers, gpu: GpuFacts, packages: Mapping[str, str]
         ]
 
     there = installed(asked, packages)
+    install = [] if there else full(names(asked, offers))
     fabric = needs_fabric(asked, gpu)
     persistence = [offers["persistence"]] if asked.persistence else []
     return {
         "faults": [str(fault) for fault in why_not(asked, offers, gpu, packages)],
-        "install": [] if there else full(names(asked, offers)),
+        "install": install,
         "fabric_packages": full(offers["fabric"]) if fabric else [],
+        "fabric_missing": missing(full(offers["fabric"]), family) if fabric else [],
         "build": full(offers["build"]) if asked.kind == DKMS and not there else [],
         "services": persistence + ([offers["fabric_service"]] if fabric else []),
         "reboot": reboot_due(asked, gpu),
         "hold": full(held(asked, offers)) if asked.hold else [],
+        "locks": offers["hold"]["locks"] if asked.hold else [],
+        "leave": stream_to_leave(install, offers, family),
     }

@@ -37,6 +37,7 @@ CODES = {
     "PR-117": "the nodes have different numbers of GPUs, so auto cannot choose the ranks",
     "PR-118": "NVIDIA's driver shows another number of GPUs than the PCI bus",
     "PR-119": "too little memory for the ranks",
+    "PR-121": "somebody else still works on the node's packages or its first boot",
     "PR-120": "ranks left to auto on a node that this run does not look at",
 }
 

@@ -8,4 +8,5 @@ CODES: dict[str, str] = {
     "UN-103": "systemctl could not describe the units on a node",
     "UN-104": "something could not be put back; the point is kept",
     "UN-105": "a file was changed since Fullmesh wrote it; an undo keeps that version beside it (warning)",
+    "UN-106": "packages were changed since Fullmesh installed them; an undo leaves those (warning)",
 }

@@ -1,0 +1,66 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Wait until nobody else works on a node's packages or its first boot."""
+
+from __future__ import annotations
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.facts import busy
+
+DOCUMENTATION = r"""
+---
+module: node_at_rest
+short_description: Wait until nobody else works on a node's packages or its first boot
+description:
+  - cloud-init, unattended upgrades, dnf-automatic, and whoever holds a lock of dpkg, apt, rpm or dnf. Changes nothing.
+options:
+  seconds:
+    description: How long to wait.
+    type: int
+    required: true
+attributes:
+  check_mode:
+    description: Looks once and does not wait.
+    support: full
+  diff_mode:
+    description: There is nothing to compare.
+    support: none
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Wait for the system's own updates
+  node_at_rest:
+    seconds: 600
+"""
+
+RETURN = r"""
+busy:
+  description: Who still works there; always empty in a real run, which fails otherwise.
+  type: list
+  elements: str
+  returned: success
+seconds:
+  description: How long it took.
+  type: float
+  returned: success
+"""
+
+
+def main() -> None:
+    """Read the parameter, wait, answer."""
+    module = AnsibleModule(
+        argument_spec={"seconds": {"type": "int", "required": True}}, supports_check_mode=True
+    )
+    asked = module.params["seconds"]
+    found, took = busy.wait(0 if module.check_mode else asked, busy.busy)
+    if found and not module.check_mode:
+        module.fail_json(
+            msg=f"[PR-121] after {asked} s somebody still works on this node: {'; '.join(found)}. Wait for it, or end "
+            "it where it hangs, and run again; preflight_wait_seconds says how long a run waits."
+        )
+    module.exit_json(changed=False, busy=found, seconds=round(took, 1))
+
+
+if __name__ == "__main__":
+    main()

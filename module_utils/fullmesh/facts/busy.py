@@ -1,0 +1,118 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Who works on the node already: its first boot, its updates, somebody's package manager. Stdlib only.
+
+Installing beside them fails after minutes, half way through a run. A node that has just been made does all of it at
+once: cloud-init, then apt-daily and unattended-upgrades.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from typing import TYPE_CHECKING
+
+from .node import read, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Runner = Callable[[list[str]], tuple[int, str]]
+
+# Held by POSIX locks while somebody works.
+LOCKS = (
+    "/var/lib/dpkg/lock-frontend",
+    "/var/lib/dpkg/lock",
+    "/var/lib/apt/lists/lock",
+    "/var/cache/apt/archives/lock",
+    "/var/lib/rpm/.rpm.lock",
+    "/usr/lib/sysimage/rpm/.rpm.lock",
+)
+# dnf 4 keeps its process id in these while it works, and leaves them empty or away otherwise.
+PIDS = (
+    "/var/cache/dnf/download_lock.pid",
+    "/var/cache/dnf/metadata_lock.pid",
+    "/var/lib/dnf/rpmdb_lock.pid",
+)
+# They take and let go of locks several times before they are through.
+UNITS = (
+    "apt-daily.service",
+    "apt-daily-upgrade.service",
+    "dnf-automatic.service",
+    "dnf-automatic-install.service",
+    "dnf-automatic-download.service",
+)
+POLL_SECONDS = 2.0
+# Between two steps of the same update there is a moment without any lock.
+CALM_POLLS = 2
+
+
+def process(pid: str, root: str = "") -> str:
+    """A process for people; empty when there is none."""
+    name = read(f"{root}/proc/{pid}/comm")
+    return f"{name} (pid {pid})" if name else ""
+
+
+def posix_locks(text: str) -> dict[tuple[int, int, int], str]:
+    """proc_locks(5): (major, minor, inode) -> pid of those who may write; who waits for a lock (``->``) has none."""
+    found = {}
+    form = r"^\d+: POSIX +\S+ +WRITE +(\d+) +([0-9a-f]+):([0-9a-f]+):(\d+) "
+    for pid, major, minor, inode in re.findall(form, text, re.MULTILINE):
+        found[int(major, 16), int(minor, 16), int(inode)] = pid
+    return found
+
+
+def locks(root: str = "") -> list[str]:
+    """Who holds the package managers' locks."""
+    held = posix_locks(read(f"{root}/proc/locks") + "\n")
+    found = []
+    for path in LOCKS:
+        try:
+            info = os.stat(root + path)
+        except OSError:
+            continue
+        pid = held.get((os.major(info.st_dev), os.minor(info.st_dev), info.st_ino), "")
+        found += [f"{process(pid, root) or 'pid ' + pid} holds {path}"] if pid else []
+    for path in PIDS:
+        pid = read(root + path)
+        name = process(pid, root) if pid.isdigit() else ""
+        found += [f"{name} holds {path}"] if name else []
+    return found
+
+
+def first_boot(root: str = "") -> list[str]:
+    """Whether cloud-init is still at work (its documentation, "Boot stages": the last one writes result.json)."""
+    there = os.path.exists(root + "/run/cloud-init/enabled")
+    done = os.path.exists(root + "/run/cloud-init/result.json")
+    return ["cloud-init has not ended"] if there and not done else []
+
+
+def updates(ask: Runner = run) -> list[str]:
+    """Units of the system's own updates that are at work."""
+    rc, out = ask(["systemctl", "show", "--property=Id,ActiveState", *UNITS])
+    if rc != 0:
+        return []
+    blocks = [dict(re.findall(r"^(\w+)=(.*)$", block, re.MULTILINE)) for block in out.split("\n\n")]
+    working = ("activating", "reloading")
+    return [f"{one['Id']} runs" for one in blocks if one.get("ActiveState") in working]
+
+
+def busy(root: str = "", ask: Runner = run) -> list[str]:
+    """Everybody who works on the node, in words; empty when it is at rest."""
+    return first_boot(root) + updates(ask) + locks(root)
+
+
+def wait(
+    seconds: float, look: Callable[[], Sequence[str]], pause: Callable[[float], None] = time.sleep
+) -> tuple[list[str], float]:
+    """Wait until *look* has found nobody for a while; (who is still there, the seconds that it took)."""
+    begun, calm = time.monotonic(), 0
+    found = list(look())
+    while time.monotonic() - begun < seconds:
+        calm = 0 if found else calm + 1
+        if calm >= CALM_POLLS:
+            return [], time.monotonic() - begun
+        pause(POLL_SECONDS)
+        found = list(look())
+    return found, time.monotonic() - begun
