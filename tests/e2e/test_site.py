@@ -231,6 +231,7 @@ def test_settings_of_all_roles_are_refused_at_once_before_any_node_is_touched(
         "nvidia_driver_kind=precompiled",  # EL has no open modules of this kind
         "monitoring_tools_manage=true",
         "monitoring_tools_packages=htop",
+        "monitoring_tools_textfile_dir=text",  # no path, and node_exporter is not asked for
         "torch_runtime_accelerator=rocm6.4",
     ]
     known = [word for one in wrong for word in ("-e", one)]
@@ -238,7 +239,17 @@ def test_settings_of_all_roles_are_refused_at_once_before_any_node_is_touched(
     assert done.code != 0
     # once as the task, and once in each error, which shows where it comes from
     told = done.output.rpartition("TASK [Refuse what cannot work, before anything is touched]")[2]
-    codes = ("IP-112", "SE-101", "KT-104", "ND-101", "ND-102", "MT-102", "TR-101")
+    codes = (
+        "IP-112",
+        "SE-101",
+        "KT-104",
+        "ND-101",
+        "ND-102",
+        "MT-102",
+        "MT-103",
+        "MT-104",
+        "TR-101",
+    )
     assert [code for code in codes if f"[{code}]" not in told] == []
     assert "TASK [static_ip : plan" not in done.output
     assert not any(done.changed().values())

@@ -1,4 +1,4 @@
-"""The lists of tools are lists of package names."""
+"""The lists of tools are lists of package names; the folder for text files is one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fullmesh.filters import monitoring_tools as filters
 from fullmesh.roles import monitoring_tools as core
 
 
@@ -34,3 +35,35 @@ def test_anything_else_is_refused_with_what_was_seen(value: Any, seen: str) -> N
 
 def test_what_is_owned_may_have_any_version() -> None:
     assert core.owned(["nload"]) == {"nload": ""}
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_without_a_folder_it_is_found_out(asked: bool) -> None:
+    assert core.folder_faults("", asked) == []
+
+
+def test_a_folder_is_named_for_node_exporter() -> None:
+    assert core.folder_faults("/srv/text", asked=True) == []
+    (fault,) = core.folder_faults("/srv/text", asked=False)
+    assert fault.code == "MT-104"
+    assert "'/srv/text'" in fault.text
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["text", "/", "/srv/../etc", "/srv/text/", "/srv/*", "/srv/te\nxt", ["/srv/text"], None],
+)
+def test_a_folder_that_is_no_plain_path_is_refused(value: Any) -> None:
+    (fault,) = core.folder_faults(value, asked=True)
+    assert fault.code == "MT-103"
+    assert repr(value) in fault.text
+
+
+def test_the_filters_say_it_in_sentences() -> None:
+    made = filters.FilterModule().filters()
+    (first, second) = made["monitoring_tools_folder_faults"]("text", "false")
+    assert first.startswith("[MT-103] monitoring_tools_textfile_dir is 'text'")
+    assert second.startswith("[MT-104] ")
+    assert made["monitoring_tools_folder_faults"]("/srv/text", "yes") == []
+    (told,) = made["monitoring_tools_faults"]("htop", [])
+    assert told.startswith("[MT-102] monitoring_tools_packages has 'htop'")

@@ -136,6 +136,9 @@ def test_extra_vars_arrive_as_text() -> None:
         (two(fullmesh_master_port=50010), "PL-110"),
         (two(fullmesh_service_ports=[50010]), "PL-110"),
         (two(fullmesh_master_port=29400), "PL-111"),
+        (two(monitoring_tools_node_exporter=True, fullmesh_data_ports="9000-9999"), "PL-110"),
+        (two(monitoring_tools_node_exporter="yes", fullmesh_master_port=9100), "PL-111"),
+        (two(monitoring_tools_node_exporter=True, fullmesh_rendezvous_port=9100), "PL-111"),
         (two(fullmesh_data_ports="50000"), "PL-112"),
         (two(fullmesh_data_ports="51000-50000"), "PL-112"),
         (two(fullmesh_data_ports="1-65535"), "PL-112"),
@@ -166,6 +169,25 @@ def test_extra_vars_arrive_as_text() -> None:
 )
 def test_refused(hosts: Hosts, code: str) -> None:
     assert code in codes(hosts)
+
+
+def test_the_port_of_node_exporter_is_opened_to_nobody_and_may_be_named() -> None:
+    hosts = two(monitoring_tools_node_exporter=True, fullmesh_service_ports=[9100])
+    assert not [port for port in plan.derive(hosts)["open_ports"] if port.startswith("9100")]
+
+
+@pytest.mark.parametrize(
+    "exporter",
+    [
+        {"monitoring_tools_node_exporter": False},
+        # of the user's own: its port is whatever he chose
+        {"monitoring_tools_node_exporter": True, "monitoring_tools_textfile_dir": "/srv/text"},
+    ],
+)
+def test_the_port_of_a_node_exporter_that_is_not_brought_is_anybodys(
+    exporter: dict[str, Any],
+) -> None:
+    assert plan.derive(two(**exporter, fullmesh_master_port=9100))["master"]["port"] == 9100
 
 
 @pytest.mark.parametrize(

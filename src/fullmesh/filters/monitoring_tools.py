@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fullmesh.plain import truth
 from fullmesh.roles import monitoring_tools as core
 
 
 def monitoring_tools_faults(packages: Any, gpu_packages: Any) -> list[str]:
-    """Coded sentences: what is wrong with the settings."""
+    """Coded sentences: what is wrong with the lists of packages."""
     given = {"monitoring_tools_packages": packages, "monitoring_tools_gpu_packages": gpu_packages}
     return [str(fault) for fault in core.faults(given)]
+
+
+def monitoring_tools_folder_faults(folder: Any, node_exporter: Any) -> list[str]:
+    """Coded sentences: what is wrong with the folder for text files."""
+    return [str(fault) for fault in core.folder_faults(folder, bool(truth(node_exporter)))]
 
 
 class FilterModule:
@@ -21,5 +27,6 @@ class FilterModule:
         """The names under which Ansible finds them."""
         return {
             "monitoring_tools_faults": monitoring_tools_faults,
+            "monitoring_tools_folder_faults": monitoring_tools_folder_faults,
             "monitoring_tools_owned": core.owned,
         }

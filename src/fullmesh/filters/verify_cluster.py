@@ -9,12 +9,14 @@ from typing import Any, cast
 from ansible.errors import AnsibleFilterError
 
 from fullmesh import contract
+from fullmesh.border import answered
 from fullmesh.model.types import Plan
 from fullmesh.observed.ladder import Look, Port, Probe, Target
 from fullmesh.observed.ranks import Collected, Started
 from fullmesh.plain import plain
 from fullmesh.report import terminal
 from fullmesh.result import build as results
+from fullmesh.result import textfile
 from fullmesh.result.types import Result
 from fullmesh.verify import ladder as verify
 from fullmesh.verify import probe_wants
@@ -147,6 +149,11 @@ def ladder_failure(value: Result) -> str:
     return terminal.failure(plain(value))
 
 
+def ladder_textfile(value: Any, node: str) -> str:
+    """What Prometheus' node_exporter is told on *node*."""
+    return textfile.text(answered(Result, value, "the verification"), str(node))
+
+
 class FilterModule:
     """Filters of the role verify_cluster."""
 
@@ -162,4 +169,5 @@ class FilterModule:
             "ladder_result": ladder_result,
             "ladder_summary": ladder_summary,
             "ladder_failure": ladder_failure,
+            "ladder_textfile": ladder_textfile,
         }

@@ -171,6 +171,7 @@ def derive(
     unknown = any(one["ranks"] for one in asked.values())
     data = plan_ports.data_range(common, max(counts.values()), groups, found, unknown=unknown)
     plan_ports.check_overlap(named_ports, data, found)
+    plan_ports.check_exporter(hosts, named_ports, data, found)
     controllers = plan_hosts.controllers(common["fullmesh_controllers"], found)
     hostnames = plan_hosts.hostnames(hosts, found)
     _check_choices(hosts, found)

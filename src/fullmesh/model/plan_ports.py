@@ -8,7 +8,13 @@ from typing import Any
 
 from fullmesh.model import auto, ports
 from fullmesh.model.faults import Fault
+from fullmesh.model.plan_hosts import HostSettings
 from fullmesh.observed.ports import PortRange
+from fullmesh.plain import truth
+
+# Where the distributions' node_exporter listens (role monitoring_tools); nobody's port is opened for it.
+EXPORTER, EXPORTER_PORT = "monitoring_tools_node_exporter", 9100
+EXPORTER_OF_THEIRS = "monitoring_tools_textfile_dir"
 
 
 def whole(value: Any, *, lowest: int, highest: int) -> int:
@@ -126,3 +132,35 @@ def check_overlap(named: Mapping[str, int], data: PortRange | None, faults: list
                     "Move one of the two",
                 )
             )
+
+
+def check_exporter(
+    hosts: Mapping[str, HostSettings],
+    named: Mapping[str, int],
+    data: PortRange | None,
+    faults: list[Fault],
+) -> None:
+    """The port of a node_exporter that is installed for a host is none of the cluster's.
+
+    The site's other services may name it: that is how a range is kept away from it. One of the user's own has a port
+    that nobody told us.
+    """
+    brought = [
+        host
+        for host, own in hosts.items()
+        if truth(own.get(EXPORTER, False)) and not own.get(EXPORTER_OF_THEIRS)
+    ]
+    if not brought:
+        return
+    who = f"{EXPORTER} is on for {', '.join(brought)}, and node_exporter's port {EXPORTER_PORT}"
+    if data is not None and EXPORTER_PORT in data:
+        faults.append(
+            Fault(
+                "PL-110",
+                f"{who} lies inside the data range {data.first}-{data.last}",
+                "Move fullmesh_data_ports, or leave node_exporter off",
+            )
+        )
+    for name in ("fullmesh_master_port", "fullmesh_rendezvous_port"):
+        if named.get(name) == EXPORTER_PORT:
+            faults.append(Fault("PL-111", f"{who} is {name}", f"Give {name} a port of its own"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,9 +12,17 @@ from fullmesh.model.faults import Fault
 CODES: dict[str, str] = {
     "MT-101": "a monitoring tool that no repository of the node has",
     "MT-102": "a list of monitoring tools that is none, or holds something that is no package's name",
+    "MT-103": "a folder for text files that is no plain absolute path",
+    "MT-104": "a folder for text files is named, and node_exporter is not asked for",
+    "MT-105": "a node_exporter that runs on the node reads no text files that could be written",
+    "MT-106": "the folder for text files is not there",
+    "MT-107": "node_exporter does not run although it was started",
+    "MT-108": "a verification's figures could not be left for node_exporter (a warning)",
 }
 # What rpm and dpkg both take, and dnf's groups (@) besides.
 NAME = re.compile(r"@?[A-Za-z0-9][A-Za-z0-9._+:-]*")
+# In a pattern node_exporter would look for folders, and of two names one could not be told.
+FOLDER = re.compile(r"/[^\x00-\x1f*?\[\]]+")
 
 
 def faults(settings: Mapping[str, Any]) -> list[Fault]:
@@ -29,6 +38,35 @@ def faults(settings: Mapping[str, Any]) -> list[Fault]:
         if wrong:
             step = "Give a list of package names, like [nload, iftop]"
             found.append(Fault("MT-102", f"{setting} has {wrong[0]!r}", step))
+    return found
+
+
+def folder_faults(folder: Any, asked: bool) -> list[Fault]:
+    """What is wrong with ``monitoring_tools_textfile_dir``; *asked*: node_exporter is.
+
+    Empty is right: the folder is found out then.
+    """
+    if folder == "":
+        return []
+    found = []
+    plain = isinstance(folder, str) and FOLDER.fullmatch(folder)
+    if not plain or folder != os.path.normpath(folder):
+        found.append(
+            Fault(
+                "MT-103",
+                f"monitoring_tools_textfile_dir is {folder!r}, which is no folder's plain absolute path",
+                "Write it like /var/lib/prometheus/node-exporter, or leave it empty to have it found out",
+            )
+        )
+    if not asked:
+        found.append(
+            Fault(
+                "MT-104",
+                f"monitoring_tools_textfile_dir is {folder!r}, and monitoring_tools_node_exporter is off, so"
+                " nothing would be written there",
+                "Set monitoring_tools_node_exporter: true; a node_exporter of your own is left as it is",
+            )
+        )
     return found
 
 

@@ -1,0 +1,210 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Find the folder that a node's node_exporter reads text files from, and leave a verification's figures there."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, TypedDict
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh import node_exporter
+from ansible.module_utils.fullmesh.files import put
+from ansible.module_utils.fullmesh.state.observe import observe_packages
+from ansible.module_utils.fullmesh.state.undo import Node, UndoError, note_written, remember
+
+if TYPE_CHECKING:
+    from ansible.module_utils.fullmesh.node_exporter import Exporter, Place
+    from ansible.module_utils.fullmesh.state.observe import Names
+
+DOCUMENTATION = r"""
+---
+module: verification_textfile
+short_description: Find the folder that node_exporter reads text files from, and write one there
+description:
+  - A node_exporter that runs is asked first, by its command line. One that did not come with the distribution's package
+    is the user's own, and is left as it is.
+  - C(fullmesh.prom) is written beside itself under a name that does not end in C(.prom), then renamed, so that nobody
+    reads half of it. The role's undo takes it away.
+options:
+  state:
+    description:
+      - V(looked) only looks, and fails where no node_exporter would read the file.
+      - V(written) writes it. What keeps it from doing so is a warning, so that no verification is hidden by it.
+    type: str
+    choices: [looked, written]
+    default: looked
+  folder:
+    description: The folder that the user names. Empty to find it out.
+    type: str
+    default: ''
+  usual:
+    description: The folder of the distribution's package, for one that does not run yet.
+    type: path
+    required: true
+  package:
+    description: The distribution's package.
+    type: str
+    required: true
+  unit:
+    description: Its unit, for what is said where it does not run.
+    type: str
+    required: true
+  wait:
+    description: Seconds within which the distribution's node_exporter has to listen; V(0) does not ask.
+    type: int
+    default: 0
+  content:
+    description: The whole text, with V(written).
+    type: str
+    default: ''
+attributes:
+  check_mode:
+    description: Says what would be found or written and writes nothing.
+    support: full
+  diff_mode:
+    description: The text changes with every verification.
+    support: none
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Look for a node_exporter that runs already
+  verification_textfile:
+    usual: /var/lib/prometheus/node-exporter
+    package: prometheus-node-exporter
+    unit: prometheus-node-exporter.service
+  register: __exporter
+"""
+
+RETURN = r"""
+own:
+  description: The node has a node_exporter of the user's, or the user names its folder.
+  type: bool
+  returned: success
+program:
+  description: The program that runs, empty where none does.
+  type: str
+  returned: success
+path:
+  description: Where the file is or would be; empty where nobody would read it.
+  type: str
+  returned: success
+"""
+
+ROLE = "monitoring_tools"
+FILE = "fullmesh.prom"
+PAUSE = 0.5
+
+
+class Answer(TypedDict):
+    """What the module returns."""
+
+    changed: bool
+    own: bool
+    program: str
+    path: str
+
+
+def find(module: AnsibleModule, node: Node) -> tuple[Place, list[Exporter]]:
+    """The place, and those that run of the distribution's."""
+    params = module.params
+    seen = node_exporter.running()
+    packaged = observe_packages(node, [params["package"]])[params["package"]] == "installed"
+
+    def reads(program: str) -> str:
+        _, out, err = node.run([program, "--help"])
+        return node_exporter.default_folder(out + err)
+
+    found = node_exporter.place(seen, packaged, params["folder"], params["usual"], reads)
+    return found, node_exporter.distributions(seen, packaged)
+
+
+def wait_for(module: AnsibleModule, node: Node) -> Place:
+    """Look until the distribution's listens, or the seconds are over."""
+    deadline = time.monotonic() + module.params["wait"]
+    while True:
+        found, ours = find(module, node)
+        if found["own"] or any(node_exporter.listens(one["pid"]) for one in ours):
+            return found
+        if time.monotonic() >= deadline:
+            unit = module.params["unit"]
+            module.fail_json(
+                msg=f"[MT-107] {unit} was started, and no node_exporter listens. Look at `journalctl -u {unit}`; "
+                "something else may have its port (9100): `ss -ltnp`."
+            )
+        time.sleep(PAUSE)
+
+
+def write(module: AnsibleModule, node: Node, path: str) -> bool:
+    """Write the text, so that undo knows it for ours; say what kept it."""
+    names: Names = {
+        "files": [path],
+        "directories": [],
+        "sysctls": [],
+        "services": [],
+        "packages": [],
+        "interfaces": [],
+    }
+    try:
+        remember(node, ROLE, names, check=False)
+        put(path, module.params["content"], 0o644, (os.getuid(), os.getgid()))
+        note_written(node, ROLE, check=False)
+    except (OSError, UndoError) as error:
+        module.warn(
+            f"[MT-108] the figures of this verification could not be written to {path}: {error}. What stands there is "
+            "of an earlier one."
+        )
+        return False
+    return True
+
+
+def main() -> None:
+    """Look, and write where that was asked for."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"choices": ["looked", "written"], "default": "looked"},
+            "folder": {"type": "str", "default": ""},
+            "usual": {"type": "path", "required": True},
+            "package": {"type": "str", "required": True},
+            "unit": {"type": "str", "required": True},
+            "wait": {"type": "int", "default": 0},
+            "content": {"type": "str", "default": ""},
+        },
+        supports_check_mode=True,
+    )
+    # C locale: the words of dpkg-query and rpm are read here.
+    module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}
+
+    def run(command: list[str]) -> tuple[int, str, str]:
+        try:
+            rc, out, err = module.run_command(command, handle_exceptions=False)
+        except OSError as error:
+            return 127, "", str(error)
+        return int(rc), str(out), str(err)
+
+    node = Node("/", run)
+    writes = module.params["state"] == "written"
+    waits = module.params["wait"] > 0 and not module.check_mode
+    found = wait_for(module, node) if waits else find(module, node)[0]
+    # before the distribution's comes, its folder is not there yet
+    told = found["own"] or found["program"] or writes
+    fault = found["fault"] or (node_exporter.missing(found["folder"]) if told else "")
+    if fault and not writes:
+        module.fail_json(msg=fault)
+    if fault:
+        module.warn(fault)
+    path = "" if fault else os.path.join(found["folder"], FILE)
+    changed = bool(writes and path and (module.check_mode or write(module, node, path)))
+    answer: Answer = {
+        "changed": changed,
+        "own": found["own"],
+        "program": found["program"],
+        "path": path,
+    }
+    module.exit_json(**answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""A verification's result as Prometheus reads it: one node's ``fullmesh.prom`` for node_exporter's textfile collector.
+
+The format is Prometheus' text-based one (its documentation, "Exposition formats"). Without timestamps: node_exporter
+refuses a file that has any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, get_args
+
+from fullmesh.result.types import Result, Severity, Status
+
+PREFIX: Final = "fullmesh_"
+STATUSES: tuple[Status, ...] = get_args(Status)
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+OPEN: Final = "open"
+BITS, GIGA, MICRO, MILLI = 8, 1e9, 1e-6, 1e-3
+# What a value of a label must not hold as it is; a help text may hold quotes.
+IN_HELP = str.maketrans({"\\": r"\\", "\n": r"\n"})
+IN_LABEL = IN_HELP | str.maketrans({'"': r"\""})
+
+Sample = tuple[dict[str, str], float]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A gauge: its name without our prefix, what it says, and its samples."""
+
+    name: str
+    says: str
+    samples: Sequence[Sample]
+
+    def lines(self) -> Iterator[str]:
+        """Its lines; none where nothing was measured."""
+        if not self.samples:
+            return
+        name = PREFIX + self.name
+        yield f"# HELP {name} {self.says.translate(IN_HELP)}"
+        yield f"# TYPE {name} gauge"
+        for labels, value in self.samples:
+            yield f"{name}{in_braces(labels)} {number(value)}"
+
+
+def in_braces(labels: dict[str, str]) -> str:
+    """Labels as a sample has them; text that is no UTF-8 would make the whole file unreadable."""
+    if not labels:
+        return ""
+    shown = {key: held.encode("utf-8", "replace").decode() for key, held in labels.items()}
+    pairs = (f'{key}="{held.translate(IN_LABEL)}"' for key, held in shown.items())
+    return "{" + ",".join(pairs) + "}"
+
+
+def number(value: float) -> str:
+    """A value as Go reads it: whole ones without a point, moments with all their digits."""
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+def one(value: float) -> list[Sample]:
+    """The only sample of a metric."""
+    return [({}, value)]
+
+
+def of_run(result: Result) -> Iterator[Metric]:
+    """What is the same on every node."""
+    finished = datetime.fromisoformat(result["finished"]).timestamp()
+    yield Metric(
+        "build_info",
+        "The Fullmesh that verified, always 1.",
+        [({"version": result["fullmesh"]}, 1)],
+    )
+    yield Metric(
+        "verification_timestamp_seconds",
+        "When the last verification ended, in seconds since 1970.",
+        one(finished),
+    )
+    yield Metric(
+        "verification_duration_seconds", "How long it took.", one(float(result["seconds"]))
+    )
+    yield Metric(
+        "verification_ok",
+        "The verdict on the cluster: 1 when no rung failed.",
+        one(result["verdict"] == "ok"),
+    )
+    yield Metric(
+        "verification_rung_status",
+        "How far the ladder was run: 1 for the status that each rung has.",
+        [
+            ({"rung": rung["id"], "status": status}, rung["status"] == status)
+            for rung in result["rungs"]
+            for status in STATUSES
+        ],
+    )
+    yield Metric(
+        "cluster_world_size", "Ranks of a job over all nodes.", one(result["plan"]["world_size"])
+    )
+
+
+def of_node(result: Result, node: str) -> Iterator[Metric]:
+    """What was found on one node, and on its links."""
+    found = {
+        severity: sum(
+            row["node"] == node and row["severity"] == severity for row in result["findings"]
+        )
+        for severity in SEVERITIES
+    }
+    yield Metric(
+        "verification_node_ok",
+        "The verdict on this node: 1 when no error has to be mended on it.",
+        one(not found["error"]),
+    )
+    yield Metric(
+        "verification_findings",
+        "What has to be mended on this node, or looked at; without what follows from it.",
+        [({"severity": severity}, count) for severity, count in found.items()],
+    )
+    rows = [
+        (row, {"peer": row["to"], "direction": "out"})
+        if row["from"] == node
+        else (row, {"peer": row["from"], "direction": "in"})
+        for row in result["links"]
+        if node in (row["from"], row["to"])
+    ]
+    yield Metric(
+        "verification_link_ok",
+        "A link of this node with a peer: 1 when it is whole; out: this node connects.",
+        [(labels, row["verdict"] == OPEN) for row, labels in rows],
+    )
+    yield Metric(
+        "verification_link_rtt_seconds",
+        "The kernel's round-trip time of that link, the smallest one seen.",
+        [
+            (labels, seconds)
+            for row, labels in rows
+            if (seconds := scaled(row["rtt_ms"], MILLI)) is not None
+        ],
+    )
+
+
+def of_speed(result: Result) -> Iterator[Metric]:
+    """Rates and latencies of the cluster, as far as they were measured."""
+    rates = result["collectives"]
+    largest = max(gpu_sizes(result), key=lambda row: row["bytes"], default={})
+    smallest = min(gpu_sizes(result), key=lambda row: row["bytes"], default={})
+    yield Metric(
+        "verification_allreduce_bus_bytes_per_second",
+        "Bus bandwidth of a large all_reduce, as nccl-tests defines it; the slowest rank's.",
+        measured(
+            scaled(rates.get("bus_gbit_s"), GIGA / BITS),
+            scaled(largest.get("bus_gbit_s"), GIGA / BITS),
+        ),
+    )
+    yield Metric(
+        "verification_allreduce_latency_seconds",
+        "How long a small all_reduce takes; the slowest rank's.",
+        measured(scaled(rates.get("latency_us"), MICRO), scaled(smallest.get("us"), MICRO)),
+    )
+
+
+def gpu_sizes(result: Result) -> list[dict[str, Any]]:
+    """The rows of rung L7, one for each size of message."""
+    rows = [row for rung in result["rungs"] for row in rung["details"].get("sizes", [])]
+    return [row for row in rows if isinstance(row, dict) and "bytes" in row]
+
+
+def scaled(value: Any, factor: float) -> float | None:
+    """A figure in its base unit, without the noise of the last binary digits; None for what was not measured."""
+    return float(f"{value * factor:.6g}") if isinstance(value, int | float) else None
+
+
+def measured(gloo: float | None, nccl: float | None) -> list[Sample]:
+    """The samples of those that were measured."""
+    return [
+        ({"backend": name}, value)
+        for name, value in (("gloo", gloo), ("nccl", nccl))
+        if value is not None
+    ]
+
+
+def text(result: Result, node: str) -> str:
+    """All of a node's file."""
+    metrics = [*of_run(result), *of_node(result, node), *of_speed(result)]
+    return "".join(line + "\n" for metric in metrics for line in metric.lines())

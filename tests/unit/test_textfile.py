@@ -1,0 +1,432 @@
+"""fullmesh.prom: what Prometheus reads of a verification, where it lies, and who reads it."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import verification_textfile as module
+from ansible.module_utils.fullmesh import node_exporter as core
+from hypothesis import given
+from hypothesis import strategies as st
+from report_samples import HOSTILE, built, dropped, hostile, large
+
+from fullmesh.filters import verify_cluster as filters
+from fullmesh.result import textfile
+
+# What a line may be, as the text format's documentation has it ("Exposition formats"), for gauges.
+NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
+HELP = re.compile(rf"# HELP ({NAME}) ((?:[^\\\n]|\\\\|\\n)*)")
+TYPE = re.compile(rf"# TYPE ({NAME}) gauge")
+LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\\\|\\"|\\n)*"'
+# no third word: node_exporter refuses a file with timestamps
+SAMPLE = re.compile(rf"({NAME})(?:\{{({LABEL}(?:,{LABEL})*)\}})? (\S+)")
+ONE_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\.)*)"')
+BACK = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
+
+Labels = frozenset[tuple[str, str]]
+
+
+def parsed(text: str) -> dict[str, dict[Labels, float]]:
+    """Metric -> labels -> value of a file in which every line is as the format wants it."""
+    found: dict[str, dict[Labels, float]] = {}
+    said: list[str] = []
+    assert text.endswith("\n")
+    for line in text.split("\n")[:-1]:
+        if match := HELP.fullmatch(line):
+            said.append(match[1])
+        elif match := TYPE.fullmatch(line):
+            # one HELP, then one TYPE, then all lines of that name
+            assert said[-1] == match[1]
+            assert match[1] not in found
+            found[match[1]] = {}
+        else:
+            match = SAMPLE.fullmatch(line)
+            assert match, line
+            assert match[1] == said[-1], "the lines of one metric stand together"
+            labels = frozenset(
+                (key, re.sub(r"\\.", lambda one: BACK[one[0]], held))
+                for key, held in ONE_LABEL.findall(match[2] or "")
+            )
+            assert labels not in found[match[1]], "a series stands there once"
+            found[match[1]][labels] = float(match[3])
+    assert len(said) == len(set(said))
+    assert set(said) == set(found)
+    return found
+
+
+def series(found: dict[str, dict[Labels, float]], name: str, **labels: str) -> float:
+    return found["fullmesh_" + name][frozenset(labels.items())]
+
+
+def test_a_healthy_cluster() -> None:
+    found = parsed(textfile.text(built(), "el1"))
+    assert series(found, "verification_timestamp_seconds") == 1767323055
+    assert series(found, "verification_duration_seconds") == 9.5
+    assert series(found, "verification_ok") == series(found, "verification_node_ok") == 1
+    assert series(found, "cluster_world_size") == 3
+    assert len(found["fullmesh_verification_rung_status"]) == 9 * 4
+    for rung in built()["rungs"]:
+        held = {
+            one: series(found, "verification_rung_status", rung=rung["id"], status=one)
+            for one in ("passed", "failed", "skipped", "not_run")
+        }
+        assert [one for one in held if held[one]] == [rung["status"]]
+    links = found["fullmesh_verification_link_ok"]
+    assert set(links.values()) == {1}
+    assert {(dict(one)["peer"], dict(one)["direction"]) for one in links} == {
+        (peer, way) for peer in ("ubuntu1", "ubuntu2") for way in ("in", "out")
+    }
+    rtt = series(found, "verification_link_rtt_seconds", peer="ubuntu1", direction="out")
+    assert rtt == pytest.approx(0.0001)
+
+
+def test_rates_are_in_base_units() -> None:
+    found = parsed(textfile.text(built(), "el1"))
+    rates, name = built()["collectives"], "verification_allreduce_bus_bytes_per_second"
+    assert series(found, name, backend="gloo") == pytest.approx(rates["bus_gbit_s"] * 1e9 / 8)
+    # of the largest message, and the latency of the smallest
+    assert series(found, name, backend="nccl") == pytest.approx(5.9e9 / 8)
+    name = "verification_allreduce_latency_seconds"
+    assert series(found, name, backend="gloo") == pytest.approx(210e-6)
+    assert series(found, name, backend="nccl") == pytest.approx(90e-6)
+
+
+def test_what_was_not_measured_is_not_there() -> None:
+    result = built()
+    result["collectives"] = {}
+    result["links"] = []
+    for rung in result["rungs"]:
+        rung["details"] = {}
+    names = set(parsed(textfile.text(result, "el1")))
+    assert not [one for one in names if "allreduce" in one or "link" in one]
+
+
+def test_a_broken_link_is_told_on_both_its_nodes_and_the_fault_where_it_is_mended() -> None:
+    result = dropped()
+    (finding,) = [one for one in result["findings"] if one["severity"] == "error"]
+    found = {name: parsed(textfile.text(result, name)) for name in result["nodes"]}
+    for name, held in found.items():
+        assert series(held, "verification_ok") == 0
+        assert series(held, "verification_rung_status", rung="L2", status="failed") == 1
+        blamed = name == finding["node"]
+        assert series(held, "verification_node_ok") == (not blamed)
+        assert series(held, "verification_findings", severity="error") == blamed
+    name = "verification_link_ok"
+    assert series(found["el1"], name, peer="ubuntu1", direction="out") == 0
+    assert series(found["ubuntu1"], name, peer="el1", direction="in") == 0
+    assert series(found["ubuntu1"], name, peer="el1", direction="out") == 1
+    assert 0 not in found["ubuntu2"]["fullmesh_verification_link_ok"].values()
+
+
+def test_warnings_break_no_verdict() -> None:
+    result = dropped()
+    for finding in result["findings"]:
+        finding |= {"severity": "warning", "node": "el1"}
+    found = parsed(textfile.text(result, "el1"))
+    assert series(found, "verification_findings", severity="warning") == len(result["findings"])
+    assert series(found, "verification_node_ok") == 1
+
+
+def test_a_large_cluster_stays_small_on_each_node() -> None:
+    result = large(64, broken=False)
+    found = parsed(textfile.text(result, "gpu-000"))
+    assert len(found["fullmesh_verification_link_ok"]) == 2 * 63
+    assert sum(map(len, found.values())) < 400
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_names_are_values_of_labels_and_nothing_else(text: str) -> None:
+    result = hostile(text)
+    node = next(iter(result["nodes"]))
+    found = parsed(textfile.text(result, node))
+    assert {"fullmesh_verification_ok", "fullmesh_verification_link_ok"} <= found.keys()
+
+
+@given(st.text())
+def test_every_text_comes_back_from_a_label(text: str) -> None:
+    (match,) = ONE_LABEL.findall(textfile.in_braces({"peer": text}))
+    shown = re.sub(r"\\.", lambda one: BACK[one[0]], match[1])
+    assert shown == text.encode("utf-8", "replace").decode()
+    assert "\n" not in match[1]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(True, "1"), (0, "0"), (9.5, "9.5"), (1767323055.25, "1767323055.25")]
+)
+def test_numbers(value: float, text: str) -> None:
+    assert textfile.number(value) == text
+
+
+def test_the_filter_reads_a_result_and_refuses_anything_else() -> None:
+    given_ = filters.FilterModule().filters()["ladder_textfile"]
+    assert given_(built(), "el1") == textfile.text(built(), "el1")
+    with pytest.raises(Exception, match=r"the verification has another form than expected: .*run"):
+        given_({**built(), "run": 1}, "el1")
+
+
+# --- who reads it -------------------------------------------------------------------------------
+
+USUAL = "/var/lib/prometheus/node-exporter"
+PACKAGED, BY_HAND = "/usr/bin/prometheus-node-exporter", "/usr/local/bin/node_exporter"
+
+
+def process(root: Path, pid: int, program: str, *words: str, inside: str = "") -> None:
+    """A process of *root*, which sees *inside* as its own root."""
+    folder = root / f"proc/{pid}"
+    folder.mkdir(parents=True)
+    (folder / "exe").symlink_to(program)
+    (folder / "cmdline").write_bytes("\0".join((program, *words, "")).encode())
+    (folder / "root").symlink_to(inside or root)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "proc/sys").mkdir(parents=True)
+    (tmp_path / "proc/2").mkdir()  # a thread of the kernel has no program
+    process(tmp_path, 3, "/usr/lib/systemd/systemd")
+    (tmp_path / "srv/text").mkdir(parents=True)
+    return tmp_path
+
+
+def where(root: Path, packaged: bool = False, named: str = "", help_text: str = "") -> core.Place:
+    def reads(program: str) -> str:
+        assert program == PACKAGED, "only the distribution's program is run"
+        return core.default_folder(help_text)
+
+    return core.place(core.running(str(root)), packaged, named, USUAL, reads)
+
+
+def test_nobody_runs(root: Path) -> None:
+    assert where(root) == {"own": False, "program": "", "folder": USUAL, "fault": ""}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--collector.textfile.directory=/srv/text",),
+        ("--web.listen-address=:9200", "--collector.textfile.directory", "/srv/text/"),
+        ("-collector.textfile.directory=/srv/text", "--collector.textfile.directory=/srv/more"),
+    ],
+)
+def test_the_users_own_is_found_with_its_folder(root: Path, words: tuple[str, ...]) -> None:
+    process(root, 70, BY_HAND, *words)
+    assert where(root) == {"own": True, "program": BY_HAND, "folder": "/srv/text", "fault": ""}
+
+
+def test_one_that_an_update_has_replaced_is_found(root: Path) -> None:
+    process(root, 70, BY_HAND + " (deleted)", "--collector.textfile.directory=/srv/text")
+    assert where(root)["program"] == BY_HAND
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "reads no text files"),
+        (("--collector.textfile.directory=relative",), "reads no text files"),
+        (
+            ("--collector.textfile.directory=/srv/text", "--no-collector.textfile"),
+            "reads no text files",
+        ),
+        (("--collector.textfile.directory=/srv/gone",), "reads text files from /srv/gone"),
+    ],
+)
+def test_the_users_own_that_reads_no_folder_is_named(
+    root: Path, words: tuple[str, ...], says: str
+) -> None:
+    process(root, 70, BY_HAND, *words)
+    found = where(root)
+    assert (found["own"], found["folder"]) == (True, "")
+    assert found["fault"].startswith(f"[MT-105] {BY_HAND} ")
+    assert says in found["fault"]
+
+
+def test_a_container_reads_another_folder_of_the_same_name(root: Path, tmp_path: Path) -> None:
+    inside = tmp_path / "image"
+    (inside / "srv/text").mkdir(parents=True)
+    process(
+        root,
+        70,
+        "/bin/node_exporter",
+        "--collector.textfile.directory=/srv/text",
+        inside=str(inside),
+    )
+    assert "[MT-105]" in where(root)["fault"]
+    named = where(root, named="/srv/text")
+    assert named == {"own": True, "program": "", "folder": "/srv/text", "fault": ""}
+
+
+@pytest.mark.parametrize(
+    ("said", "folder"),
+    [
+        # the three forms in which versions print it
+        (f'  --collector.textfile.directory="{USUAL}"  \n   Directory', USUAL),
+        (f"  --collector.textfile.directory={USUAL} ...  Directory", USUAL),
+        ('  --collector.textfile.directory=""  \n', ""),
+        ("no such program", ""),
+    ],
+)
+def test_the_distributions_says_itself_which_folder_it_reads(
+    root: Path, said: str, folder: str
+) -> None:
+    process(root, 70, PACKAGED)
+    found = where(root, packaged=True, help_text=said)
+    assert (found["own"], found["folder"]) == (False, folder)
+    assert bool(found["fault"]) == (not folder)
+
+
+def test_a_folder_in_the_distributions_arguments_counts_more(root: Path) -> None:
+    process(root, 70, PACKAGED, "--collector.textfile.directory=/srv/text")
+    assert where(root, packaged=True)["folder"] == "/srv/text"
+    # another vendor's package with a program of the same name
+    assert where(root, packaged=False)["own"]
+
+
+def test_both_run_and_the_distributions_is_the_one(root: Path) -> None:
+    process(root, 70, BY_HAND)
+    process(root, 71, PACKAGED, "--collector.textfile.directory=/srv/text")
+    assert where(root, packaged=True)["program"] == PACKAGED
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert core.missing(str(tmp_path)) == ""
+    assert core.missing(str(tmp_path / "gone")).startswith(f"[MT-106] {tmp_path}/gone is no folder")
+
+
+# --- the module ---------------------------------------------------------------------------------
+
+
+class EndedError(Exception):
+    """What a module raises where Ansible would end it."""
+
+
+class Module:
+    """As much of AnsibleModule as this one needs."""
+
+    def __init__(self, **params: Any) -> None:
+        usual = {"state": "looked", "folder": "", "usual": USUAL, "content": "", "wait": 0}
+        named = {"package": "node-exporter", "unit": "prometheus-node-exporter.service"}
+        self.params = {**usual, **named, **params}
+        self.check_mode = bool(params.get("check_mode"))
+        self.warned: list[str] = []
+        self.answer: dict[str, Any] = {}
+        self.run_command_environ_update: dict[str, str] = {}
+
+    def run_command(self, command: list[str], **_: Any) -> tuple[int, str, str]:
+        return 1, "", f"{command[0]}: no"
+
+    def warn(self, text: str) -> None:
+        self.warned.append(text)
+
+    def fail_json(self, msg: str) -> None:
+        raise EndedError(msg)
+
+    def exit_json(self, **answer: Any) -> None:
+        self.answer = answer
+
+
+def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **params: Any) -> Module:
+    made = Module(**params)
+    monkeypatch.setattr(module, "AnsibleModule", lambda **_: made)
+    node_class = module.Node
+    monkeypatch.setattr(module, "Node", lambda _, run: node_class(str(tmp_path / "node"), run))
+    monkeypatch.setattr(module.node_exporter, "running", lambda: params.get("seen", []))
+    module.main()
+    return made
+
+
+def test_it_is_written_in_one_step_and_known_to_undo(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "node" / "text"
+    folder.mkdir(parents=True)
+    (folder / "theirs.prom").write_text("theirs 1\n")
+    steps: list[str] = []
+    put = module.put
+    monkeypatch.setattr(module, "remember", lambda *_, **__: steps.append("remembered"))
+    monkeypatch.setattr(module, "put", lambda *all_: (steps.append("written"), put(*all_)))
+    monkeypatch.setattr(module, "note_written", lambda *_, **__: steps.append("noted"))
+    done = ran(monkeypatch, tmp_path, state="written", folder=str(folder), content="fullmesh 1\n")
+    path = folder / "fullmesh.prom"
+    assert done.answer == {"changed": True, "own": True, "program": "", "path": str(path)}
+    assert path.read_text() == "fullmesh 1\n"
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert steps == ["remembered", "written", "noted"]
+    assert sorted(os.listdir(folder)) == ["fullmesh.prom", "theirs.prom"]
+
+
+def test_no_reader_takes_the_file_that_is_written_aside(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from ansible.module_utils.fullmesh import files  # noqa: PLC0415 (the same one that the module has)
+
+    names: list[str] = []
+    rename = os.rename
+    monkeypatch.setattr(files.os, "rename", lambda a, b: (names.append(a), rename(a, b)))
+    files.put(str(tmp_path / "fullmesh.prom"), "x 1\n", 0o644)
+    assert [name.endswith(".prom") for name in names] == [False]
+    assert [os.path.dirname(name) for name in names] == [str(tmp_path)]
+
+
+def test_check_mode_writes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    done = ran(
+        monkeypatch, tmp_path, state="written", folder=str(tmp_path), content="x", check_mode=True
+    )
+    assert done.answer["changed"]
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_cannot_be_written_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "put", full)
+    monkeypatch.setattr(module, "remember", lambda *_, **__: None)
+    done = ran(monkeypatch, tmp_path, state="written", folder=str(tmp_path), content="x")
+    assert not done.answer["changed"]
+    (warned,) = done.warned
+    assert warned.startswith("[MT-108] ")
+    assert "No space left on device" in warned
+
+
+def test_a_missing_folder_is_a_refusal_of_the_role_and_a_warning_of_a_verification(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gone = str(tmp_path / "gone")
+    with pytest.raises(EndedError, match=r"\[MT-106\]"):
+        ran(monkeypatch, tmp_path, folder=gone)
+    done = ran(monkeypatch, tmp_path, state="written", folder=gone, content="x")
+    assert done.answer == {"changed": False, "own": True, "program": "", "path": ""}
+    assert "[MT-106]" in done.warned[0]
+    # the distribution's, which is not there before its package is
+    assert ran(monkeypatch, tmp_path, usual=gone).answer["path"] == f"{gone}/fullmesh.prom"
+
+
+def test_one_that_does_not_listen_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "PAUSE", 0.01)
+    with pytest.raises(
+        EndedError, match=r"\[MT-107\] prometheus-node-exporter.service was started"
+    ):
+        ran(monkeypatch, tmp_path, wait=1)
+
+
+def test_one_that_listens_ends_the_wait(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ours = {
+        "pid": "1",
+        "program": PACKAGED,
+        "folders": [str(tmp_path)],
+        "elsewhere": [],
+        "quiet": False,
+    }
+    monkeypatch.setattr(
+        module, "observe_packages", lambda _, names: dict.fromkeys(names, "installed")
+    )
+    monkeypatch.setattr(module.node_exporter, "listens", lambda pid: pid == "1")
+    done = ran(monkeypatch, tmp_path, wait=9, seen=[ours])
+    assert done.answer["path"] == f"{tmp_path}/fullmesh.prom"
+    assert not done.answer["own"]
