@@ -64,13 +64,13 @@ STEPS = get_type_hints(StepsSaid)
 
 
 def found_by(told: RankSaid) -> dict[str, Any]:
-    """Step -> what it found, of a rank's steps that ended well; as it was written down."""
-    ended = [one for one in told["events"] if one["state"] == "ok" and "data" in one]
-    return {one["step"]: one["data"] for one in ended}
+    """Step -> what it found, of a rank's steps that ended well, or said so before their end; as it was written down."""
+    said = [one for one in told["events"] if one["state"] in ("begin", "ok") and "data" in one]
+    return {one["step"]: one["data"] for one in said}
 
 
 def steps_of(told: RankSaid) -> StepsSaid:
-    """What each step of a rank found that ended well; a step that found something of another form found nothing.
+    """What each step of a rank found; a step that failed, or found something of another form, found nothing.
 
     That a form is not right is said once, where answers are read (VC-307); no rule has to look for it.
     """

@@ -31,6 +31,7 @@ class Machine:
         container: the node is one.
         device: the driver has device files here.
         nvlink: what ``nvidia-smi nvlink -s`` prints.
+        topology: what ``nvidia-smi topo -m`` prints.
     """
 
     smi: str = ""
@@ -39,6 +40,7 @@ class Machine:
     container: bool = False
     device: bool = False
     nvlink: str = ""
+    topology: str = ""
 
 
 def smi(name: str = "a10g", count: int = 1, **change: str) -> str:
@@ -81,7 +83,8 @@ def gpus_of(machine: Machine, folder: Path) -> Any:
     code = machine.code if machine.smi or machine.code else 127
 
     def run(argv: list[str]) -> tuple[int, str]:
-        return (0, machine.nvlink) if "nvlink" in argv else (code, machine.smi)
+        more = {"nvlink": machine.nvlink, "topo": machine.topology}
+        return (0, more[argv[1]]) if argv[1] in more else (code, machine.smi)
 
     with (
         mock.patch.object(job, "run", run),

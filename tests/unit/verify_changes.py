@@ -168,8 +168,8 @@ def nccl_tests(text: str, code: int = 0) -> dict[str, Any]:
     return {"applicable": True, "command": ["all_reduce_perf"], "code": code, "text": text}
 
 
-def slow_gpus(seen: Seen) -> None:
-    for name, rate in ((EL1, "370.1"), (UBUNTU1, "24.9")):
+def slow_gpus(seen: Seen, first: float = 370.1, second: float = 24.9) -> None:
+    for name, rate in ((EL1, first), (UBUNTU1, second)):
         row = f"67108864 16777216 float sum -1 190.1 200.0 {rate} 0 190.0 200.1 {rate} 0"
         text = f"{row}\n# Out of bounds values : 0 OK\n# Avg bus bandwidth    : {rate}\n"
         told(seen, "nccl_tests", name).update(nccl_tests(text))
@@ -276,14 +276,56 @@ def xid(seen: Seen) -> None:
     survey(seen, UBUNTU1)["kernel_log"] = job.parse_kernel_log([XID], 1000.0)
 
 
-def infiniband(seen: Seen) -> None:
-    with TemporaryDirectory() as folder:
-        for name in (EL1, UBUNTU1):
-            survey(seen, name)["rdma"] = rdma(Path(folder) / name)
-            told(seen, "nccl", name)["said"] = [
-                "n:1:9 [0] NCCL INFO NET/Socket : Using [0]eth1:10.78.2.11<0>",
-                "n:1:9 [0] NCCL INFO Using network Socket",
-            ]
+TCP = [
+    "n:1:9 [0] NCCL INFO NET/IB : No device found.",
+    "n:1:9 [0] NCCL INFO NET/Socket : Using [0]eth1:10.78.2.11<0>",
+    "n:1:9 [0] NCCL INFO Using network Socket",
+]
+IB = [
+    "n:1:9 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth1:10.78.2.11<0>",
+    "n:1:9 [0] NCCL INFO Using network IB",
+    "n:1:9 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/IB/0/GDRDMA",
+]
+HOSTS_MEMORY = [line.removesuffix("/GDRDMA") for line in IB]
+
+
+def infiniband(said: list[str], rate: float = 390.0, **more: Any) -> Change:
+    """Two nodes with a port of 400 Gbit/s each; what NCCL says of it, *more* of the step, and what it reaches."""
+
+    def change(seen: Seen) -> None:
+        with TemporaryDirectory() as folder:
+            for name in (EL1, UBUNTU1):
+                survey(seen, name)["rdma"] = rdma(Path(folder) / name)
+                told(seen, "nccl", name).update(said=said, **more)
+                told(seen, "nccl_sizes", name)["sizes"][-1].update(bus_gbit_s=rate)
+
+    return change
+
+
+def two_networks(seen: Seen) -> None:
+    """The second node's card is not seen there; both wait for each other until the deadline."""
+    infiniband(IB)(seen)
+    words = {EL1: IB[:-1], UBUNTU1: TCP}
+    for name, said in words.items():
+        survey(seen, name)["limits"]["memlock"] = -1  # a lab node's is too small for RDMA (DG-148)
+        stop_rank(seen, "nccl", "hung", name)
+        rank = str(seen.plan["nodes"][name]["ranks"][0])
+        early = {"applicable": True, "said": said, "settings": {}, "verbs": 0, "shut": []}
+        events = seen.nodes[name]["gloo"]["ranks"][rank]["events"]
+        events.append({"step": "nccl", "state": "begin", "data": early})
+
+
+def no_gpudirect_used(seen: Seen) -> None:
+    infiniband(HOSTS_MEMORY)(seen)
+    survey(seen, UBUNTU1)["gpus"]["direct"] = "dma_buf"
+
+
+def nvlinks_unused(seen: Seen) -> None:
+    """Cards whose NVLinks lead to all others of their node, and the pace of PCIe."""
+    machines(el1=H100, ubuntu1=H100)(seen)
+    slow_gpus(seen, 41.0, 41.0)
+    for name in (EL1, UBUNTU1):
+        survey(seen, name)["gpus"]["linked"] = True
 
 
 def no_driver(seen: Seen, count: int = 1) -> None:
@@ -419,7 +461,12 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "nccl hangs": ("VC-712", stopped("nccl_sizes", "hung")),
     "nccl sums wrong": ("VC-713", wrong("nccl_sizes", check="values")),
     "nccl slow": ("VC-714", lambda s: told(s, "nccl_sizes")["sizes"][-1].update(bus_gbit_s=1.9)),
-    "slow for infiniband": ("VC-714", infiniband),
+    "slow for infiniband": ("VC-714", infiniband(IB, 1.9)),
+    "tcp beside infiniband": ("VC-720", infiniband(TCP, 1.9)),
+    "fast tcp beside infiniband": ("VC-720", infiniband(TCP)),
+    "two networks": ("VC-721", two_networks),
+    "nvlinks unused": ("VC-722", nvlinks_unused),
+    "no gpudirect used": ("VC-723", no_gpudirect_used),
     "nccl-tests fail": ("VC-715", lambda s: told(s, "nccl_tests").update(nccl_tests(BAD_TESTS))),
     "nccl-tests break off": (
         "VC-715",
@@ -444,5 +491,5 @@ WARNINGS = {
     *("VC-110", "VC-111", "VC-113", "VC-114", "VC-115", "VC-116", "VC-118"),
     *("VC-134", "VC-135", "VC-137", "VC-139", "VC-140"),
     *("VC-141", "VC-142", "VC-143", "VC-144", "VC-145", "VC-146"),
-    *("VC-209", "VC-714", "VC-716"),
+    *("VC-209", "VC-714", "VC-716", "VC-720", "VC-722", "VC-723"),
 }

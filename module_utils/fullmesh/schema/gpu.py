@@ -19,6 +19,7 @@ class Card(CardAlways, total=False):
     """What some drivers and cards do not tell; texts are empty where nvidia-smi says N/A.
 
     ``slowed``: what holds the clocks down; ``links``: NVLinks, of which ``links_down`` are inactive.
+    ``link_gb_s``: what the others carry together in one direction, GB/s.
     """
 
     bus: str
@@ -40,6 +41,7 @@ class Card(CardAlways, total=False):
     slowed: list[str]
     links: int
     links_down: int
+    link_gb_s: float
 
 
 class PciGpu(TypedDict):

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 from .ladder import Answers, Listeners
+from .survey import Variable
 
 # What becomes of a step: it begins, ends, is not there in this torch, gives a wrong value, or raises.
 STATES = ("begin", "ok", "unsupported", "wrong", "failed")
@@ -82,10 +83,20 @@ class GpusSaid(Applicable, total=False):
 
 
 class NcclSaid(Applicable, total=False):
-    """The first collective over the GPUs: seconds, and NCCL's own lines about the network that it took."""
+    """The first collective over the GPUs.
+
+    Attributes:
+        seconds: missing until it has ended.
+        said: NCCL's own lines about the network that it took.
+        settings: the variables that NCCL got of those that choose a network, with their files.
+        verbs: how many RDMA devices have a file in /dev; shut: those that only root may open.
+    """
 
     seconds: float
     said: list[str]
+    settings: dict[str, Variable]
+    verbs: int
+    shut: list[str]
 
 
 class NcclSize(TypedDict):

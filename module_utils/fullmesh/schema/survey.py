@@ -171,6 +171,7 @@ class Gpus(GpusAlways, total=False):
 
     ``failed``: the driver is loaded and nvidia-smi does not work; ``said``: its words; ``loaded``: the module.
     ``paths`` and ``direct`` (how RDMA reaches a GPU's memory) are known on a machine of its own only.
+    ``linked``: every two GPUs have NVLinks to each other, or a switch of them; missing where no GPU has one.
     """
 
     pci: list[PciGpu]
@@ -181,6 +182,7 @@ class Gpus(GpusAlways, total=False):
     loaded: str
     paths: list[PciPath]
     direct: str
+    linked: bool
 
 
 class KernelEvent(TypedDict):

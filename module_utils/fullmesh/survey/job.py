@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ..facts.accelerators import LOADED
-from ..facts.gpu import in_container, parse_nvlinks, parse_smi, pci_devices
+from ..facts.gpu import in_container, parse_nvlinks, parse_smi, parse_topology, pci_devices
 from . import pci_paths
 from .filters import run
 from .net import age_of, command_of, number, read
@@ -177,6 +177,14 @@ def add_links(cards: list[Card]) -> None:
         if row["gpu"] < len(cards) and links:
             cards[row["gpu"]]["links"] = links
             cards[row["gpu"]]["links_down"] = row["down"]
+            cards[row["gpu"]]["link_gb_s"] = round(sum(row["speeds"]), 1)
+
+
+def all_linked(topology: dict[str, dict[str, str]]) -> bool:
+    """Whether ``nvidia-smi topo -m`` has NVLinks (``NV18``) between every two GPUs."""
+    gpus = {name: ways for name, ways in topology.items() if name.startswith("GPU")}
+    pairs = [ways.get(other, "") for name, ways in gpus.items() for other in gpus if other != name]
+    return bool(pairs) and all(way.startswith("NV") for way in pairs)
 
 
 def gpus() -> tuple[Gpus, str]:
@@ -191,6 +199,8 @@ def gpus() -> tuple[Gpus, str]:
         seen["driver"], seen["cuda"], seen["cards"] = told["driver"], told["cuda"], told["cards"]
         seen["present"] = True
         add_links(seen["cards"])
+        if any("links" in card for card in seen["cards"]):
+            seen["linked"] = all_linked(parse_topology(run(["nvidia-smi", "topo", "-m"])[1]))
         return seen, ""
     words = [line.strip() for line in text.splitlines() if line.strip()]
     if code not in (0, MISSING) and (seen["pci"] or driver_holds_gpus()):

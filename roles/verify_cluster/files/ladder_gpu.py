@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import os
 import shlex
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +20,7 @@ from ladder_rank import Place, Rank, WrongValueError, told_by_all
 
 if TYPE_CHECKING:  # the controller's reader of these events; no such module is on a node
     from fullmesh.observed.ranks import GpusSaid, NcclSaid, NcclSize, NcclSizesSaid, NcclTestsSaid
+    from fullmesh.observed.survey import Variable
 
 WARM_UP = 2
 ROUNDS = 5
@@ -31,25 +35,51 @@ NCCL_TESTS = (
 TESTS_SECONDS = 40.0
 WHY = 150  # characters of a reason that the others are told; JSON may need six bytes for one
 KEPT = 6000  # bytes of nccl-tests' table
+TOOK = "Using network"
 NOTED = (
-    "Using network",
+    TOOK,
     "NET/IB",
     "NET/Socket",
     "NET/OFI",
     "NET/Plugin",
+    "NET plugin",
+    "libibverbs",
     "via NET/",
     "NCCL version",
 )
+LINES, LONGEST = 40, 300  # of NCCL's words: how many, and how many characters of each
+# What NCCL lets others choose of its network and of the way to it (its documentation, "Environment Variables").
+CHOICES = (
+    *("NCCL_IB_DISABLE", "NCCL_IB_HCA", "NCCL_NET", "NCCL_NET_PLUGIN"),
+    *("NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ"),
+)
+# Read by NCCL itself, after the file of NCCL_CONF_FILE, which it takes in the place of ~/.nccl.conf (param.cc).
+CONF = "/etc/nccl.conf"
+LISTENING = 0.2  # seconds between two looks at what NCCL says
+
+
+def assigned(path: str) -> dict[str, str]:
+    """NCCL's variables in a file of lines NAME=value."""
+    lines = Path(path).read_text(errors="replace").splitlines() if Path(path).is_file() else []
+    parts = [line.partition("=") for line in lines]
+    return {name: value for name, equals, value in parts if equals and name.startswith("NCCL_")}
+
+
+def environment_file(rank: Rank) -> str:
+    """Where jobs on this node get their environment from."""
+    return str(rank.settings.get("environment_file", ""))
+
+
+def unquoted(value: str) -> str:
+    """A value as a shell reads it."""
+    return (shlex.split(value) or [""])[0]
 
 
 def job_environment(rank: Rank) -> None:
     """Take the NCCL settings that jobs on this node get; what the verification set itself stays."""
-    path = Path(str(rank.settings.get("environment_file", "")))
-    lines = path.read_text().splitlines() if path.is_file() else []
-    for line in lines:
-        name, equals, value = line.partition("=")
-        if equals and name.startswith("NCCL_") and name not in os.environ:
-            os.environ[name] = (shlex.split(value) or [""])[0]
+    for name, value in assigned(environment_file(rank)).items():
+        if name not in os.environ:
+            os.environ[name] = unquoted(value)
     os.environ["NCCL_DEBUG"] = (
         "INFO"  # says which network it takes; read once, at the first communicator
     )
@@ -135,17 +165,70 @@ def step_nccl(rank: Rank) -> NcclSaid:
         return {"applicable": False}
     group = rank.dist.new_group(backend=rank.gpu.backend, timeout=timedelta(seconds=rank.left()))
     rank.gpu = Place(rank.gpu.device, rank.gpu.backend, group)
-    spent = sum_of_all(rank, rank.gpu, SMALLEST)
-    return {"applicable": True, "seconds": round(spent, 4), "said": nccl_said(rank)}
+    with told_early(rank):
+        spent = sum_of_all(rank, rank.gpu, SMALLEST)
+    said = network(rank)
+    nccl_words(rank).unlink(missing_ok=True)
+    return {**said, "seconds": round(spent, 4)}
+
+
+@contextlib.contextmanager
+def told_early(rank: Rank) -> Iterator[None]:
+    """Say which network NCCL took as soon as it has: nodes that took different ones hang, and say nothing more."""
+    ended = threading.Event()
+
+    def listen() -> None:
+        while not ended.wait(LISTENING):
+            if any(TOOK in line for line in nccl_said(rank)):
+                rank.say(step="nccl", state="begin", data=network(rank))
+                return
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        listener.join()  # or its line might be the last
+
+
+def network(rank: Rank) -> NcclSaid:
+    """Which network NCCL took, and what may have kept it off a better one."""
+    verbs = glob.glob("/dev/infiniband/uverbs*")
+    return {
+        "applicable": True,
+        "said": nccl_said(rank),
+        "settings": chosen(rank),
+        "verbs": len(verbs),
+        "shut": [str(one) for one in rank.settings.get("shut", []) if str(one) in verbs],
+    }
+
+
+def chosen(rank: Rank) -> dict[str, Variable]:
+    """The choices that were taken from NCCL, and the file that did it: an environment before NCCL's own files."""
+    found: dict[str, Variable] = {}
+    for path in (CONF, os.environ.get("NCCL_CONF_FILE", "")):
+        for name, value in assigned(path).items():
+            found[name] = {"value": value, "source": path}
+    file = environment_file(rank)
+    named = {name: unquoted(value) for name, value in assigned(file).items()}
+    for name in CHOICES:
+        if name in os.environ:
+            value = os.environ[name]
+            source = file if named.get(name) == value else "the environment"
+            found[name] = {"value": value, "source": source}
+    return {name: found[name] for name in CHOICES if name in found}
 
 
 def nccl_said(rank: Rank) -> list[str]:
-    """Which network NCCL took, in its own words."""
+    """NCCL's own words about networks, each once: channels and threads say the same many times."""
     path = nccl_words(rank)
     lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
-    told = [line for line in lines if any(word in line for word in NOTED)]
-    path.unlink(missing_ok=True)
-    return list(dict.fromkeys(told))[:20]
+    told: dict[str, str] = {}
+    for line in lines:
+        if any(word in line for word in NOTED):
+            told.setdefault(line.rpartition(" via ")[2].rpartition("NCCL INFO ")[2], line)
+    return [line[:LONGEST] for line in told.values()][:LINES]
 
 
 def message_sizes(most: int) -> list[int]:

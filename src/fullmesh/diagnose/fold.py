@@ -148,6 +148,10 @@ ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
     ("VC-117", ("VC-719", "VC-711"), same_node),
     ("VC-717", ("VC-711",), same_node),
     ("VC-718", ("VC-711",), same_node),
+    # The way that NCCL took: TCP is slow, nodes with different networks never connect, and PCIe is no NVLink.
+    ("VC-721", ("VC-712", "VC-714"), anywhere),
+    ("VC-720", ("VC-714",), anywhere),
+    ("VC-722", ("VC-716",), same_node),
 )
 
 

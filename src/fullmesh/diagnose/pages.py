@@ -747,7 +747,7 @@ PAGES: dict[str, Page] = {
         "NVIDIA, NCCL troubleshooting",
     ),
     "VC-714": Page(
-        "NCCL took a slower way than there is: TCP beside RDMA, a NIC far from the GPU, one of several NICs.",
+        "NCCL took a slower way than there is: a NIC far from the GPU, one of several NICs. TCP beside RDMA is VC-720.",
         "NCCL_DEBUG=INFO (`via NET/…`); nvidia-smi topo -m",
         "NCCL_SOCKET_IFNAME and NCCL_IB_HCA as role cluster_env writes them; for GPUDirect RDMA see VC-143.",
         "nccl-tests, PERFORMANCE.md",
@@ -780,6 +780,39 @@ PAGES: dict[str, Page] = {
         "that fails or is too old for this torch, or a container without the device files.",
         "nvidia-smi; ls -l /dev/nvidia*; python -c 'import torch; print(torch.cuda.is_available())'",
         "Role nvidia_driver brings a driver; a reboot where nouveau held the GPUs; the devices into the container.",
+    ),
+    "VC-720": Page(
+        "NCCL looks on each node for RDMA by itself and takes TCP where it finds none that it may use, without a word "
+        "at its usual level. The job runs, only slower; how much depends on the network, so this is named whatever was "
+        "measured.",
+        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV: `Using network Socket`, and before it why; ibv_devinfo as the "
+        "account of the job; grep NCCL_ /etc/nccl.conf /etc/fullmesh/env",
+        "What the finding names: a variable, a file that only root may open, a module or a library that is missing.",
+        "NVIDIA/nccl, src/plugin/net.cc, src/misc/ibvsymbols.cc",
+    ),
+    "VC-721": Page(
+        "NCCL speaks one kind of network in a job, and no node asks the others what they took: one with InfiniBand and "
+        "one with TCP wait for each other for ever. What each took is said before they begin to wait.",
+        "NCCL_DEBUG=INFO on every node, grep 'Using network'",
+        "Mend the node that lacks it (VC-720 has the ways), or NCCL_NET=Socket on all.",
+        "NVIDIA/nccl issues 234 and 878",
+    ),
+    "VC-722": Page(
+        "Large messages between GPUs of one node go over PCIe or the host's memory although NVLinks lead from every "
+        "GPU to every other. A fifth of what the NVLinks carry in one direction is asked for: PCIe has a tenth of it, "
+        "healthy machines reach three quarters with large messages.",
+        "all_reduce_perf -b 64M -e 1G -f 2 -g GPUS; NCCL_DEBUG=INFO (`via P2P`, not `via SHM`); nvidia-smi topo -p2p n",
+        "NCCL_P2P_DISABLE and NCCL_P2P_LEVEL unset; fabric manager running (VC-136); containers with all GPUs in one "
+        "namespace; peer-to-peer allowed by the hypervisor.",
+        "NVIDIA/nccl-tests issues 149 and 212",
+    ),
+    "VC-723": Page(
+        "The kernel lets RDMA cards reach the GPUs' memory and NCCL does not use it: every byte goes through the "
+        "host's memory, twice. By itself NCCL does so only where a PCIe switch is common to both.",
+        "NCCL_DEBUG=INFO: `via NET/IB/0` without `/GDRDMA`, `GPU Direct RDMA Disabled for HCA`; nvidia-smi topo -m",
+        "NCCL_NET_GDR_LEVEL unset; nvidia_peermem built against the RDMA driver in use, or dma_buf (VC-143); the card "
+        "in a slot beside the GPUs.",
+        "NVIDIA, NCCL documentation, NCCL_NET_GDR_LEVEL; NVIDIA/nccl issue 1537",
     ),
     "VC-801": Page(
         "DDP copies rank 0's parameters at the start; ranks that begin with others, or with another order of the "

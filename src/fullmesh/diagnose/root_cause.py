@@ -10,13 +10,15 @@ from fullmesh.verify.model import ERROR, Finding, Seen
 
 
 def with_root_causes(seen: Seen, found: Sequence[Finding]) -> list[Finding]:
-    """The findings of a failed verification with root causes above symptoms; those of one that passed as they are.
+    """The findings with root causes above symptoms; for a verification that failed, those of the diagnosis as well.
 
     Without the survey of the nodes (an older module, a node that could not be asked) most rules have nothing to say,
     and the findings stay what they were.
     """
-    if not any(finding.severity == ERROR for finding in found) or seen.check_mode:
+    if seen.check_mode:
         return list(found)
+    if not any(finding.severity == ERROR for finding in found):
+        return fold.fold(found)
     names = set(seen.plan["nodes"])
     nodes = {name: shape.node(node, names) for name, node in seen.nodes.items()}
     look = Look(

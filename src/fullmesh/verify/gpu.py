@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import TypedDict
 
 from fullmesh.contract import steps_of
 from fullmesh.model.auto import VISIBLE
 from fullmesh.observed.ranks import GpusSaid, NcclSize
-from fullmesh.verify.cards import gpu_words, gpus_of, has_gpus, torch_build
+from fullmesh.verify import nccl_ways
+from fullmesh.verify.cards import cards_of, gpu_words, gpus_of, has_gpus, torch_build
 from fullmesh.verify.model import WARNING, Finding, Seen, in_words
+from fullmesh.verify.nccl_ways import active_ports, networks, transports
 from fullmesh.verify.ranks import ranks_of
 
 # What NCCL reaches of a link on a healthy cluster: over RDMA nearly all of it, over TCP a third of a 100 Gbit/s link
@@ -20,26 +22,17 @@ SHARE_RDMA = 0.5
 SHARE_SOCKET = 0.2
 SHARE_OF_OTHERS = 0.5  # of what nccl-tests measures on the other nodes of the same cluster
 LARGE = 4 << 20  # bytes from which a message measures bandwidth and not latency
-NETWORK = re.compile(r"Using network ([A-Za-z0-9_ -]+?)\s*$")
-DEVICES = re.compile(r"NET/(?:IB|Socket) : Using (.*)$")
-OFI = re.compile(r"NET/OFI Selected [Pp]rovider is (\S+?),? ")
+# Of what a GPU's NVLinks carry in one direction, where every two GPUs have some. NCCL's developers name 370 of 450 GB/s
+# for 8 H100 (480 with SHARP) and 230 of 300 for 8 A100, at sizes of GiB (NVIDIA/nccl-tests#212, #149); two bridged H100
+# PCIe measured 115 of 300 (NVIDIA/nccl#1161). 64 MiB reach less than that; PCIe, which is what is left, a tenth.
+SHARE_NVLINK = 0.2
+LARGE_NVLINK = 64 << 20
 RATE = re.compile(r"([0-9.]+) Gb/sec")
 TABLE_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\w+)\s+(\w+)\s+(.*)$")
 OUT_OF_BOUNDS = re.compile(r"# Out of bounds values : (\d+) (OK|FAILED)")
 AVERAGE = re.compile(r"# Avg bus bandwidth\s*: ([0-9.]+)")
 
 GIB = 8.0  # Gbit/s of a GB/s
-
-
-def transport_of(said: Sequence[str]) -> dict[str, str]:
-    """Which network NCCL took, from its own lines (NCCL_DEBUG=INFO): name and devices."""
-    found = {"network": "", "devices": ""}
-    for line in said:
-        for name, pattern in (("network", NETWORK), ("devices", DEVICES), ("devices", OFI)):
-            match = pattern.search(line)
-            if match and not found[name]:
-                found[name] = match[1].strip()
-    return found
 
 
 class TestSize(TypedDict):
@@ -136,21 +129,9 @@ def measured(seen: Seen) -> list[NcclSize]:
     return [table[size] for size in sorted(table)]
 
 
-def transports(seen: Seen) -> dict[str, dict[str, str]]:
-    """Node -> which network NCCL took there."""
-    found = {}
-    for name, _, told, _ in ranks_of(seen):
-        connected = steps_of(told).get("nccl")
-        said = connected.get("said", []) if connected else []
-        if said and name not in found:
-            found[name] = transport_of(said)
-    return found
-
-
 def rdma_speed(seen: Seen, name: str) -> float:
     """Gbit/s of a node's active RDMA ports together, 0 without."""
-    ports = seen.survey(name).get("rdma", [])
-    rates = [RATE.search(str(port.get("rate", ""))) for port in ports if port["state"] == "ACTIVE"]
+    rates = [RATE.search(port["rate"]) for port in active_ports(seen, name)]
     return sum(float(rate[1]) for rate in rates if rate)
 
 
@@ -180,19 +161,17 @@ def rule_bandwidth(seen: Seen) -> Iterator[Finding]:
     least = speed * (SHARE_RDMA if rdma else SHARE_SOCKET)
     if max(rates) >= least:
         return
-    over = {told["network"] for told in transports(seen).values() if told["network"]}
-    way = f" over {in_words(sorted(over))}" if over else ""
-    tcp = rdma and over == {"Socket"}
+    over = sorted(set(networks(seen).values()))
+    way = f" over {in_words(over)}" if over else ""
     yield Finding(
         "VC-714",
         "L7",
-        f"NCCL reaches {max(rates):.1f} Gbit/s{way} where the {kind} of {name} do {speed:g}"
-        + (": it uses TCP although RDMA is up" if tcp else ""),
+        f"NCCL reaches {max(rates):.1f} Gbit/s{way} where the {kind} of {name} do {speed:g}",
         node=name,
         peer=in_words([other for other in seen.plan["nodes"] if other != name]),
         seen=f"{max(rates):.1f} Gbit/s",
         expected=f"at least {least:.1f} Gbit/s",
-        fix=f"on {name}: {'unset NCCL_IB_DISABLE, look at ibv_devinfo and /dev/infiniband' if rdma else 'iperf3'}; "
+        fix=f"on {name}: {'ibstat; ib_write_bw between two nodes' if rdma else 'iperf3'}; "
         f"nvidia-smi topo -m; run again with NCCL_DEBUG=INFO",
         severity=WARNING,
     )
@@ -232,6 +211,45 @@ def rule_nccl_tests(seen: Seen) -> Iterator[Finding]:
             fix=f"on {name}: NCCL_P2P_DISABLE=1 all_reduce_perf -g 2 (a fault of peer-to-peer goes away); "
             f"dmesg | grep -i -E 'xid|iommu'",
         )
+
+
+def within_nodes(seen: Seen) -> dict[str, float]:
+    """Node -> GB/s of large messages among its own GPUs: nccl-tests', and our own where there is one node only."""
+    found = {
+        name: max(
+            (row["bus_gb_s"] for row in told["rows"] if row["bytes"] >= LARGE_NVLINK), default=0.0
+        )
+        for name, told in tests_of(seen).items()
+    }
+    if len(seen.plan["nodes"]) == 1:
+        (name,) = seen.plan["nodes"]
+        own = [row["bus_gbit_s"] / GIB for row in measured(seen) if row["bytes"] >= LARGE_NVLINK]
+        found[name] = max([found.get(name, 0.0), *own])
+    return {name: rate for name, rate in found.items() if rate}
+
+
+def nvlink_speed(seen: Seen, name: str) -> float:
+    """GB/s that the NVLinks of a node's slowest GPU carry in one direction; 0 unless they lead to every other GPU."""
+    speeds = [card.get("link_gb_s", 0.0) for card in cards_of(seen, name)]
+    return min(speeds) if speeds and gpus_of(seen, name).get("linked") else 0.0
+
+
+def rule_nvlink(seen: Seen) -> Iterator[Finding]:
+    """GPUs with NVLinks exchange large messages over them."""
+    for name, rate in within_nodes(seen).items():
+        speed = nvlink_speed(seen, name)
+        if rate < speed * SHARE_NVLINK:
+            yield Finding(
+                "VC-722",
+                "L7",
+                f"the GPUs of {name} exchange {rate:.1f} GB/s among themselves and have NVLinks for {speed:g}",
+                node=name,
+                seen=f"{rate:.1f} GB/s",
+                expected=f"at least {speed * SHARE_NVLINK:.0f} GB/s",
+                fix=f"on {name}: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,P2P,GRAPH says by which way it goes; "
+                f"env | grep -E 'NCCL_(P2P|SHM|NVLS|ALGO|PROTO)'; nvidia-smi topo -p2p n",
+                severity=WARNING,
+            )
 
 
 def rule_slow_node(seen: Seen) -> Iterator[Finding]:
@@ -317,7 +335,10 @@ def rule_unused(seen: Seen) -> Iterator[Finding]:
         )
 
 
-JOB_RULES = (rule_unused, rule_bandwidth, rule_nccl_tests, rule_slow_node)
+JOB_RULES = (
+    *(rule_unused, *nccl_ways.RULES),
+    *(rule_bandwidth, rule_nccl_tests, rule_nvlink, rule_slow_node),
+)
 
 
 def findings(seen: Seen) -> list[Finding]:

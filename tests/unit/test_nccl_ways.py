@@ -1,0 +1,363 @@
+"""Which way NCCL took, and why not the better one: told by what NCCL, the node and its files say."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import ladder_gpu
+import pytest
+import records
+import verify_changes
+from ansible.module_utils.fullmesh.facts.gpu import parse_topology
+from ansible.module_utils.fullmesh.survey import job
+from gpu_samples import Machine, gpus_of, nvlink, smi, survey
+from ladder_rank import Rank
+from records import EL1, UBUNTU1
+from verify_changes import H100, HOSTS_MEMORY, IB, TCP, infiniband, told, with_gpus
+
+from fullmesh import contract
+from fullmesh.diagnose.root_cause import with_root_causes
+from fullmesh.observed.ranks import NcclSaid
+from fullmesh.observed.survey import Efa, RdmaPort
+from fullmesh.verify import gpu, ladder, nccl_ways
+from fullmesh.verify.model import Finding, Seen
+
+OURS = "/etc/fullmesh/env"
+LIBRARY = "n:1:9 [0] NCCL INFO Failed to open libibverbs.so[.1]"
+OFF = "n:1:9 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'"
+
+
+@pytest.fixture
+def seen(tmp_path: Path) -> Seen:
+    return copy.deepcopy(with_gpus(tmp_path))
+
+
+def found(seen: Seen) -> list[Finding]:
+    """What is said of these nodes, read again by their types, with what follows beneath."""
+    again = records.read_again(seen)
+    return with_root_causes(again, ladder.climb(again)[1])
+
+
+def only(seen: Seen) -> Finding:
+    (one,) = found(seen)
+    return one
+
+
+def setting(name: str, value: str, source: str = "/etc/nccl.conf") -> dict[str, Any]:
+    return {"settings": {name: {"value": value, "source": source}}}
+
+
+@pytest.mark.parametrize(
+    ("more", "cause", "fix"),
+    [
+        ({}, "NCCL says: NET/IB : No device found", "ibv_devinfo"),
+        (setting("NCCL_NET", "socket"), "NCCL_NET=socket (/etc/nccl.conf) asks for TCP", "take"),
+        (
+            setting("NCCL_IB_DISABLE", "1", OURS),
+            f"NCCL_IB_DISABLE=1 ({OURS}) switches RDMA off",
+            "cluster_env_extra",
+        ),
+        (setting("NCCL_IB_DISABLE", "0"), "No device found", "ibv_devinfo"),
+        (
+            setting("NCCL_IB_HCA", "mlx5_7"),
+            "fits none of the ports that are up: mlx5_0:1",
+            "out of /etc/nccl.conf",
+        ),
+        (setting("NCCL_IB_HCA", "=mlx5_0:1"), "No device found", "ibv_devinfo"),
+        ({"verbs": 0}, "there is no /dev/infiniband/uverbs*", "modprobe ib_uverbs"),
+        (
+            {"verbs": 1, "shut": ["/dev/infiniband/uverbs0"]},
+            "only root may open /dev/infiniband/uverbs0",
+            "chmod 0666 /dev/infiniband/uverbs0",
+        ),
+        ({"said": [LIBRARY, *TCP]}, "NCCL cannot open libibverbs.so[.1]", "install libibverbs"),
+        ({"said": TCP[1:]}, "NCCL does not say why", "NCCL_DEBUG=INFO"),
+    ],
+)
+def test_why_nccl_talks_tcp(seen: Seen, more: dict[str, Any], cause: str, fix: str) -> None:
+    more = {"verbs": 1, "shut": [], "settings": {}, **more}
+    infiniband(more.pop("said", TCP), **more)(seen)
+    one = only(seen)
+    assert (one.code, one.node, one.peer) == ("VC-720", EL1, UBUNTU1)
+    assert f"NCCL on {EL1}, {UBUNTU1} talks TCP although the RDMA port mlx5_0:1" in one.cause
+    assert cause in one.cause
+    assert fix in one.fix
+    assert one.seen.startswith("Using network Socket")
+
+
+def test_each_cause_is_a_finding(seen: Seen) -> None:
+    infiniband(TCP, 1.9)(seen)
+    told(seen, "nccl")["verbs"] = 0
+    one, other = found(seen)
+    assert (one.code, one.node, other.code, other.node) == ("VC-720", EL1, "VC-720", UBUNTU1)
+    assert [follower.code for follower in one.follows] == ["VC-714"]
+    assert other.follows == ()
+
+
+def test_tcp_is_what_there_is_where_a_node_has_no_rdma(seen: Seen) -> None:
+    infiniband(TCP)(seen)
+    survey(seen, UBUNTU1)["rdma"] = []
+    assert found(seen) == []
+
+
+def test_a_port_that_is_down_is_none(seen: Seen) -> None:
+    infiniband(TCP)(seen)
+    for port in survey(seen, UBUNTU1)["rdma"]:
+        port["state"] = "DOWN"
+    assert found(seen) == []
+
+
+def efa(**change: Any) -> Efa:
+    """An EFA as module_utils/fullmesh/facts/efa.py describes it, whole unless it is changed."""
+    plain = {
+        "vendor": "Amazon EC2",
+        "instance": "p5.48xlarge",
+        "pci": [{"slot": "0000:4f:00.0", "driver": "efa"}],
+        "verbs": [{"name": "rdmap79s0", "state": "ACTIVE"}],
+        "driver_version": "2.13.0",
+        "libfabric": {"fi_info": "/opt/amazon/efa/bin/fi_info", "domains": ["rdmap79s0-rdm"]},
+        "plugin": {"path": "/opt/amazon/ofi-nccl/lib/libnccl-net.so", "elsewhere": ""},
+        "environment": {},
+    }
+    return contract.read(Efa, {**plain, **change})
+
+
+def test_the_plugin_of_efa_is_missing(seen: Seen) -> None:
+    for name in (EL1, UBUNTU1):
+        survey(seen, name)["efa"] = efa(plugin={"path": "", "elsewhere": ""})
+        told(seen, "nccl", name)["said"] = TCP
+    one = only(seen)
+    assert (one.code, one.node) == ("VC-720", EL1)
+    assert "although EFA of el1 is up: there is EFA, and NCCL finds no libnccl-net.so" in one.cause
+    assert "EFA installer" in one.fix
+
+
+@pytest.mark.parametrize(
+    ("hca", "taken"),
+    [
+        ("mlx5_0", True),
+        ("mlx5", True),  # a name begins with it
+        ("=mlx5", False),
+        ("=mlx5_0", True),
+        ("=mlx5_0:1,mlx5_3:1", True),
+        ("=mlx5_0:2", False),
+        ("mlx5_3,mlx5_0:1", True),
+        ("^mlx5_0", False),
+        ("^mlx5_3", True),
+        ("^=mlx5_0:1", False),
+        ("^=mlx5_0:2", True),
+        ("roce", False),
+    ],
+)
+def test_which_ports_nccl_ib_hca_names(hca: str, taken: bool) -> None:
+    """NCCL's documentation, NCCL_IB_HCA."""
+    plain = {
+        "device": "mlx5_0",
+        "port": 1,
+        "state": "ACTIVE",
+        "physical": "LinkUp",
+        "layer": "InfiniBand",
+        "rate": "400 Gb/sec (4X NDR)",
+        "vendor": "0x15b3",
+        "gids": [],
+    }
+    assert nccl_ways.taken(hca, contract.read(RdmaPort, plain)) is taken
+
+
+def test_nodes_that_take_different_networks_and_hang(seen: Seen) -> None:
+    verify_changes.two_networks(seen)
+    one = only(seen)
+    assert (one.code, one.severity, one.node, one.peer) == ("VC-721", "error", UBUNTU1, EL1)
+    assert [follower.code for follower in one.follows] == ["VC-712"]
+    assert "NCCL takes Socket on ubuntu1 (there is no /dev/infiniband/uverbs*) and IB" in one.cause
+    assert (one.seen, one.expected) == (
+        "Using network Socket, no uverbs device",
+        "Using network IB",
+    )
+
+
+def test_different_networks_of_nodes_with_and_without_rdma(seen: Seen) -> None:
+    infiniband(IB)(seen)
+    survey(seen, EL1)["rdma"] = []
+    told(seen, "nccl", EL1)["said"] = TCP
+    one = only(seen)
+    assert (one.code, one.severity, one.node) == ("VC-721", "warning", EL1)
+    assert "(no RDMA port of it is up)" in one.cause
+
+
+def test_different_plugins(seen: Seen) -> None:
+    for name, network in ((EL1, "AWS Libfabric"), (UBUNTU1, "Libfabric")):
+        told(seen, "nccl", name)["said"] = [f"n:1:9 [0] NCCL INFO Using network {network}"]
+    one = only(seen)
+    assert one.code == "VC-721"
+    assert "its plugin differs" in one.cause
+
+
+def no_gpudirect(seen: Seen, said: list[str], **more: Any) -> None:
+    infiniband(said, **more)(seen)
+    survey(seen, UBUNTU1)["gpus"]["direct"] = "dma_buf"
+
+
+def test_why_nccl_does_not_use_gpudirect(seen: Seen) -> None:
+    no_gpudirect(seen, HOSTS_MEMORY)
+    one = only(seen)
+    assert (one.code, one.node, one.seen) == ("VC-723", UBUNTU1, "via NET/IB/0")
+    assert one.expected == "via NET/IB/0/GDRDMA"
+    assert "too far from the GPUs" in one.cause
+    told(seen, "nccl")["said"] = [OFF, *HOSTS_MEMORY]
+    assert "GPU Direct RDMA Disabled for mlx5_0" in only(seen).cause
+    told(seen, "nccl").update(setting("NCCL_NET_GDR_LEVEL", "LOC"))
+    assert "NCCL_NET_GDR_LEVEL=LOC (/etc/nccl.conf)" in only(seen).cause
+
+
+def test_gpudirect_that_cannot_be_is_another_finding_or_none(seen: Seen) -> None:
+    no_gpudirect(seen, HOSTS_MEMORY)
+    cards = survey(seen, UBUNTU1)["gpus"]["cards"]
+    name = cards[0]["name"]
+    cards[0]["name"] = "NVIDIA GeForce RTX 4090"
+    assert [one.code for one in found(seen)] == ["VC-111"]
+    cards[0]["name"] = name
+    way = {"bus": "0000:1b:00.0", "kind": "gpu", "numa": 0, "iommu": "", "redirecting": []}
+    survey(seen, UBUNTU1)["gpus"]["paths"] = [way, {**way, "kind": "rdma", "numa": 1}]
+    assert [one.code for one in found(seen)] == ["VC-146"]
+
+
+def topology(*rows: str) -> str:
+    """``nvidia-smi topo -m`` of so many GPUs."""
+    names = "\t".join(f"GPU{at}" for at in range(len(rows)))
+    return "\n".join([f"\t{names}\tCPU Affinity", *(f"GPU{a}\t{r}" for a, r in enumerate(rows))])
+
+
+@pytest.mark.parametrize(
+    ("rows", "linked"),
+    [
+        ((" X \tNV18", "NV18\t X "), True),
+        # two bridged pairs: a ring over all four goes through the processor
+        (
+            (
+                " X \tNV4\tSYS\tSYS",
+                "NV4\t X \tSYS\tSYS",
+                "SYS\tSYS\t X \tNV4",
+                "SYS\tSYS\tNV4\t X ",
+            ),
+            False,
+        ),
+        ((" X ",), False),
+        ((), False),
+    ],
+)
+def test_whether_nvlinks_lead_to_every_gpu(rows: tuple[str, ...], linked: bool) -> None:
+    assert job.all_linked(parse_topology(topology(*rows))) is linked
+
+
+def test_the_survey_says_what_nvlinks_carry(tmp_path: Path) -> None:
+    both = topology(" X \tNV18", "NV18\t X ")
+    card = nvlink(16, 2)
+    machine = Machine(
+        smi("h100-stand-in", 2), bus=2, nvlink=card + card.replace("GPU 0", "GPU 1"), topology=both
+    )
+    held = gpus_of(machine, tmp_path / "linked")
+    assert held["linked"] is True
+    assert [(one["links"], one["links_down"], one["link_gb_s"]) for one in held["cards"]] == [
+        (18, 2, 425.0),
+        (18, 2, 425.0),
+    ]
+    assert "linked" not in gpus_of(replace(H100, nvlink=""), tmp_path / "without")
+
+
+def alone(seen: Seen, rate: float, size: int = gpu.LARGE_NVLINK) -> Seen:
+    """The second node by itself, with what all_reduce reached there, in GB/s."""
+    survey(seen, UBUNTU1)["gpus"].update(linked=True)
+    for card in survey(seen, UBUNTU1)["gpus"]["cards"]:
+        card["link_gb_s"] = 478.1
+    told(seen, "nccl_sizes")["sizes"][-1].update(bytes=size, bus_gbit_s=rate * 8)
+    plan = {**seen.plan, "nodes": {UBUNTU1: seen.plan["nodes"][UBUNTU1]}}
+    return replace(seen, plan=contract.read(type(seen.plan), json.loads(json.dumps(plan))))
+
+
+@pytest.mark.parametrize(
+    ("rate", "size", "said"),
+    [
+        (20.0, gpu.LARGE_NVLINK, ["VC-722"]),
+        (120.0, gpu.LARGE_NVLINK, []),
+        (20.0, gpu.LARGE, []),  # too small to say anything of NVLink
+    ],
+)
+def test_one_node_is_held_against_its_nvlinks(
+    seen: Seen, rate: float, size: int, said: list[str]
+) -> None:
+    one_node = alone(seen, rate, size)
+    assert [one.code for one in gpu.findings(one_node)] == said
+    survey(seen, UBUNTU1)["gpus"]["linked"] = False  # bridges of pairs
+    assert gpu.findings(one_node) == []
+
+
+def test_a_node_below_its_nvlinks_is_not_said_to_be_slow_as_well(seen: Seen) -> None:
+    verify_changes.nvlinks_unused(seen)
+    verify_changes.slow_gpus(seen, 400.0, 20.0)
+    one = only(seen)
+    assert (one.code, one.node) == ("VC-722", UBUNTU1)
+    assert [follower.code for follower in one.follows] == ["VC-716"]
+
+
+# --- what a rank says of it -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rank:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(ladder_gpu, "nccl_words", lambda _: tmp_path / "words")
+    monkeypatch.setattr(ladder_gpu, "CONF", str(tmp_path / "nccl.conf"))
+    for name in [name for name in os.environ if name.startswith("NCCL_")]:
+        monkeypatch.delenv(name)
+    settings = {"environment_file": str(tmp_path / "env"), "shut": ["/dev/nvidia0"]}
+    return Rank(settings, tmp_path / "events.jsonl")
+
+
+def test_what_others_chose_is_told_with_its_file(
+    rank: Rank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "env").write_text("NCCL_IB_HCA='=mlx5_0:1'\nWORLD_SIZE=2\nNCCL_NET=IB\n")
+    (tmp_path / "nccl.conf").write_text("# ours\nNCCL_IB_DISABLE=1\nNCCL_NET=Socket\n")
+    monkeypatch.setenv("NCCL_IB_HCA", "=mlx5_0:1")
+    monkeypatch.setenv("NCCL_NET", "Socket")  # what was exported wins over the file
+    assert ladder_gpu.chosen(rank) == {
+        "NCCL_IB_DISABLE": {"value": "1", "source": str(tmp_path / "nccl.conf")},
+        "NCCL_IB_HCA": {"value": "=mlx5_0:1", "source": str(tmp_path / "env")},
+        "NCCL_NET": {"value": "Socket", "source": "the environment"},
+    }
+
+
+def test_words_are_told_once(rank: Rank, tmp_path: Path) -> None:
+    ways = [f"n:1:{at} [0] NCCL INFO Channel {at} : via NET/IB/0/GDRDMA" for at in range(64)]
+    noise = ["n:1:9 [0] NCCL INFO Trees [0] -1/-1/-1", ""]
+    (tmp_path / "words").write_text("\n".join([*IB[:2], *noise, *ways]) + "\n")
+    assert ladder_gpu.nccl_said(rank) == [*IB[:2], ways[0]]
+
+
+def events(rank: Rank) -> list[dict[str, Any]]:
+    lines = rank.events.read_text().splitlines() if rank.events.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def test_the_network_is_told_while_nccl_still_connects(rank: Rank, tmp_path: Path) -> None:
+    with ladder_gpu.told_early(rank):
+        (tmp_path / "words").write_text(TCP[0] + "\n")
+        time.sleep(3 * ladder_gpu.LISTENING)
+        assert events(rank) == []  # it has not decided
+        (tmp_path / "words").write_text("\n".join(TCP) + "\n")
+        until = time.monotonic() + 10
+        while not events(rank) and time.monotonic() < until:
+            time.sleep(0.05)
+    (event,) = events(rank)
+    assert (event["step"], event["state"]) == ("nccl", "begin")
+    said = contract.read(NcclSaid, event["data"])
+    assert said["said"] == TCP
+    assert "seconds" not in said
