@@ -78,6 +78,11 @@ def test_the_examples_train_over_both_nodes(lab: list[str]) -> None:
     for name, more, said in (
         ("ddp", "3", r"ddp: 2 ranks on cpu, loss 0\.\d+"),
         ("fsdp", "20 /tmp/whole.pt", r"fsdp: 2 ranks on cpu, loss 0\.\d+ -> 0\.\d+"),
+        (
+            "all_reduce_perf",
+            "-e 4M",
+            r"all_reduce: 2 ranks on cpu, \d+\.\d+ GB/s on the bus, 0 wrong",
+        ),
     ):
         text = base64.b64encode((ROOT / f"examples/{name}.py").read_bytes()).decode()
         line = f"echo {text} | base64 -d > /tmp/{name}.py && {wrapper} /tmp/{name}.py {more} 2>&1"
@@ -90,7 +95,7 @@ def test_the_examples_train_over_both_nodes(lab: list[str]) -> None:
     found = [on(node, look) for node in lab]
     assert sorted(found) == ["", "8"]  # rank 0's node alone writes
     for node in lab:
-        on(node, "rm -fr /tmp/ddp.py /tmp/fsdp.py /tmp/whole.pt /tmp/late")
+        on(node, "rm -fr /tmp/ddp.py /tmp/fsdp.py /tmp/all_reduce_perf.py /tmp/whole.pt /tmp/late")
 
 
 def test_second_demo_changes_nothing_and_configures_nothing(lab: list[str]) -> None:
