@@ -105,7 +105,7 @@ def test_what_was_not_measured_is_not_there() -> None:
     assert not [one for one in names if "allreduce" in one or "link" in one]
 
 
-def test_a_broken_link_is_told_on_both_its_nodes_and_the_fault_where_it_is_mended() -> None:
+def test_a_broken_link_is_told_on_both_its_nodes_and_the_fault_where_it_is_fixed() -> None:
     result = dropped()
     (finding,) = [one for one in result["findings"] if one["severity"] == "error"]
     found = {name: parsed(textfile.text(result, name)) for name in result["nodes"]}

@@ -108,12 +108,12 @@ def of_node(result: Result, node: str) -> Iterator[Metric]:
     }
     yield Metric(
         "verification_node_ok",
-        "The verdict on this node: 1 when no error has to be mended on it.",
+        "The verdict on this node: 1 when no error has to be fixed on it.",
         one(not found["error"]),
     )
     yield Metric(
         "verification_findings",
-        "What has to be mended on this node, or looked at; without what follows from it.",
+        "What has to be fixed on this node, or looked at; without what follows from it.",
         [({"severity": severity}, count) for severity, count in found.items()],
     )
     rows = [
