@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import fnmatch
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -536,6 +537,54 @@ def test_a_profile_that_starts_explicitly_is_put_out_of_force() -> None:
 def test_profiles_of_other_cards_are_left_alone(content: str) -> None:
     machine = Machine({"/etc/NetworkManager/system-connections/x.nmconnection": content, **ADDRESS})
     assert machine.foreign("networkmanager", [link()]) == {}
+
+
+# nm-settings-keyfile(5): what a profile gives beside addresses; the recorded ones have none of it.
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("[connection]\nzone=trusted\n", "connection.zone=trusted"),
+        ("[ethernet]\ncloned-mac-address=02:00:00:00:00:AA\n", "ethernet.cloned-mac-address=02"),
+        ("[802-1x]\neap=peap;\npassword=secret\n", "802-1x.eap=..."),
+        ("[ipv4]\nrouting-rule1=priority 5 from 10.0.0.5 table 100\n", "ipv4.routing-rule1="),
+        ("[ipv6]\nroute-table=100\n", "ipv6.route-table=100"),
+        ("[ethtool]\nring-rx=4096\n", "ethtool.ring-rx=4096"),
+        ("[sriov]\ntotal-vfs=8\n", "sriov.total-vfs=8"),
+    ],
+)
+def test_a_profile_that_gives_more_than_addresses_is_not_replaced(more: str, said: str) -> None:
+    path = "/etc/NetworkManager/system-connections/x.nmconnection"
+    head = "[connection]\ninterface-name=eth1\n"
+    machine = Machine({path: head + more, **ADDRESS})
+    with pytest.raises(common.ForeignError, match=re.escape(said)) as refused:
+        machine.foreign("networkmanager", [link()])
+    assert "secret" not in str(refused.value)
+    assert machine.foreign("networkmanager", [link(interface="eth7")]) == {}
+
+
+def test_settings_that_change_nothing_are_no_loss() -> None:
+    path = "/etc/NetworkManager/system-connections/x.nmconnection"
+    text = "[connection]\ninterface-name=eth1\nzone=\n[ethernet]\ncloned-mac-address=preserve\n"
+    text += "[ipv4]\nmethod=auto\nroute-table=0\nroute1=10.5.0.0/16,10.0.0.1\n"
+    assert path in Machine({path: text, **ADDRESS}).foreign("networkmanager", [link()])
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("ZONE=internal\n", "ZONE=internal"),
+        ("MACADDR=02:00:00:00:00:AA\n", "MACADDR=02"),
+        ("KEY_MGMT=IEEE8021X\nIEEE_8021X_PASSWORD=secret\n", "KEY_MGMT=..."),
+        ('ETHTOOL_OPTS="-G eth1 rx 4096"\n', "ETHTOOL_OPTS=-G eth1"),
+        ("ROUTING_RULE_1='pref 5 from 10.0.0.5 table 100'\n", "ROUTING_RULE_1=pref"),
+    ],
+)
+def test_an_ifcfg_file_that_gives_more_than_addresses_is_not_replaced(more: str, said: str) -> None:
+    path = "/etc/sysconfig/network-scripts/ifcfg-eth1"
+    machine = Machine({path: "DEVICE=eth1\nBOOTPROTO=dhcp\n" + more})
+    with pytest.raises(common.ForeignError, match=re.escape(said)) as refused:
+        machine.foreign("networkmanager", [link()])
+    assert "secret" not in str(refused.value)
 
 
 def test_a_vlan_does_not_take_its_parents_profile_for_its_own() -> None:

@@ -40,6 +40,9 @@ def test_a_lock_is_told_with_who_holds_it(tmp_path: Path, monkeypatch: pytest.Mo
         holder.stdout.readline()
         name = Path(f"/proc/{holder.pid}/comm").read_text().strip()
         assert busy.locks() == [f"{name} (pid {holder.pid}) holds {lock}"]
+        with monkeypatch.context() as btrfs:
+            btrfs.setattr(busy.os, "major", lambda device: -1)
+            assert busy.locks() == [f"{name} (pid {holder.pid}) holds {lock}"]
         holder.communicate(b"\n")
     assert busy.locks() == []
     with lock.open("w") as own:

@@ -429,15 +429,41 @@ def test_what_apt_brought_along_goes_with_the_point(node: up.Node, systemd: Syst
     systemd.installed += ["firewalld", "libfw", "ipset"]
     # later runs remember more, and must not take what is here now for what was here before
     up.remember(node, "demo", wanted(packages=["firewalld", "ipset"]), check=False)
-    systemd.unneeded = ["lonely", "libfw", "old"]
-    assert up.forget(node, "demo", check=True)["swept"] == ["libfw", "old"]
-    assert up.forget(node, "demo", check=False)["swept"] == ["libfw", "old"]
-    assert systemd.asked[-1][-3:] == ["purge", "libfw", "old"]
+    systemd.unneeded = ["lonely", "libfw"]
+    assert up.forget(node, "demo", check=True)["swept"] == ["libfw"]
+    assert up.forget(node, "demo", check=False)["swept"] == ["libfw"]
+    assert systemd.asked[-1][-2:] == ["purge", "libfw"]
+
+
+def test_what_others_installed_since_is_not_swept(node: up.Node, systemd: Systemd) -> None:
+    """Theirs, left over from what they removed again; and ours, of a first and of a later run."""
+    systemd.installed = ["base"]
+    up.remember(node, "demo", wanted(packages=["firewalld"]), check=False)
+    systemd.installed += ["firewalld", "libfw"]
+    up.note_written(node, "demo", check=False)
+    systemd.installed += ["libtheirs"]
+    up.remember(node, "demo", wanted(packages=["firewalld"]), check=False)
+    up.note_written(node, "demo", check=False)
+    up.remember(node, "demo", wanted(packages=["firewalld", "ipset"]), check=False)
+    systemd.installed += ["ipset", "libset"]
+    up.note_written(node, "demo", check=False)
+    systemd.installed += ["libmore"]
+    systemd.unneeded = ["libfw", "libmore", "libset", "libtheirs"]
+    assert up.forget(node, "demo", check=True)["swept"] == ["libfw", "libset"]
+    assert up.forget(node, "demo", check=False)["swept"] == ["libfw", "libset"]
+
+
+def test_what_a_run_brought_that_died_is_swept(node: up.Node, systemd: Systemd) -> None:
+    systemd.installed = ["base"]
+    up.remember(node, "demo", wanted(packages=["firewalld"]), check=False)
+    systemd.installed += ["libfw"]
+    systemd.unneeded = ["libfw"]
+    assert up.forget(node, "demo", check=False)["swept"] == ["libfw"]
 
 
 def test_a_purge_that_fails_keeps_the_point(node: up.Node, systemd: Systemd) -> None:
     up.remember(node, "demo", wanted(packages=["firewalld"]), check=False)
-    systemd.unneeded = ["libfw"]
+    systemd.installed, systemd.unneeded = ["libfw"], ["libfw"]
     answer = Systemd.__call__
 
     def locked(command: list[str]) -> Answer:

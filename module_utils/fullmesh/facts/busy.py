@@ -8,6 +8,7 @@ once: cloud-init, then apt-daily and unattended-upgrades.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -63,9 +64,24 @@ def posix_locks(text: str) -> dict[tuple[int, int, int], str]:
     return found
 
 
+def opened(pid: str, root: str = "") -> set[str]:
+    """The paths that a process has open."""
+    folder, found = f"{root}/proc/{pid}/fd", set()
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(f"{folder}/{name}"))
+    return found
+
+
 def locks(root: str = "") -> list[str]:
-    """Who holds the package managers' locks."""
+    """Who holds the package managers' locks.
+
+    On btrfs and some overlays stat(2) gives another device than the kernel's list of locks, so who has one is asked
+    for the files that it has open as well.
+    """
     held = posix_locks(read(f"{root}/proc/locks") + "\n")
+    files = {pid: opened(pid, root) for pid in set(held.values())}
     found = []
     for path in LOCKS:
         try:
@@ -73,6 +89,7 @@ def locks(root: str = "") -> list[str]:
         except OSError:
             continue
         pid = held.get((os.major(info.st_dev), os.minor(info.st_dev), info.st_ino), "")
+        pid = pid or next((one for one in sorted(files) if path in files[one]), "")
         found += [f"{process(pid, root) or 'pid ' + pid} holds {path}"] if pid else []
     for path in PIDS:
         pid = read(root + path)

@@ -126,13 +126,19 @@ class FamilyBefore(FamilyThen, total=False):
 
 
 class Part(TypedDict, total=False):
-    """What only one role has."""
+    """What not every role has.
+
+    ``brought``: the packages that came while one of its runs installed something, apt's own choices among them;
+    ``installing``: what dpkg had when such a run began that has not ended.
+    """
 
     selinux: SelinuxBefore
     network: NetworkBefore
     ufw: UfwBefore
     account: AccountBefore
     family: FamilyBefore
+    brought: list[str]
+    installing: list[str]
 
 
 class State(TypedDict):

@@ -21,6 +21,7 @@ from .observe import (
     missing_parents,
     observe,
     observe_file,
+    observe_packages,
 )
 from .older import read_bytes
 from .record import KINDS, Point
@@ -99,6 +100,8 @@ def remember(node: Node, role: str, wanted: Names, check: bool) -> Remembered:
             if new["packages"] and record["installed"] is None and is_dpkg(node):
                 record["installed"] = all_packages(node)
             point.save(record, contents(node, record, new["files"]))
+    if not check:
+        begin_installing(node, point, wanted["packages"])
     if point.exists() and not check:
         note(node, role, written.begun, record)
     lines = "".join(line + "\n" for line in saved)
@@ -108,6 +111,35 @@ def remember(node: Node, role: str, wanted: Names, check: bool) -> Remembered:
         "exists": point.exists(),
         "diff": diff("undo point of " + role, "", lines),
     }
+
+
+def begin_installing(node: Node, point: Point, names: list[str]) -> None:
+    """Keep what dpkg has where one of *names* is still to come; of a run that died, what it had found counts."""
+    if not names or not is_dpkg(node):
+        return
+    states = observe_packages(node, names).values()
+    lacking = any(state != "installed" for state in states)
+    record = point.load()
+    if lacking and "installing" not in record["part"]:
+        record["part"]["installing"] = all_packages(node)
+        point.save(record, {})
+
+
+def end_installing(node: Node, point: Point) -> None:
+    """Keep what came since `begin_installing`: what others install later is not ours to take away."""
+    record = point.load()
+    if "installing" in record["part"]:
+        record["part"]["brought"] = came(node, record)
+        del record["part"]["installing"]
+        point.save(record, {})
+
+
+def came(node: Node, record: Record) -> list[str]:
+    """The packages that runs of the role have brought, and one that has not ended."""
+    found = set(record["part"].get("brought", []))
+    if "installing" in record["part"]:
+        found |= set(all_packages(node)) - set(record["part"]["installing"])
+    return sorted(found)
 
 
 def add(record: Record, seen: State) -> None:
@@ -141,6 +173,7 @@ def note_written(node: Node, role: str, check: bool) -> Noted:
     """Tell what the role wrote from what others did before it began; that is bookkeeping, no change."""
     point = Point(node.root, role)
     if point.exists() and not check:
+        end_installing(node, point)
         note(node, role, written.ended, point.load())
     return {"changed": False, "exists": point.exists()}
 
@@ -158,9 +191,17 @@ def forget(node: Node, role: str, check: bool) -> Forgotten:
 
 
 def brought_along(node: Node, point: Point) -> list[str]:
-    """Name the packages that came since and that nobody needs now that ours are gone."""
-    before = point.load()["installed"]
-    return [] if before is None else sorted(not_needed(node) - set(before))
+    """Name the packages that came with ours and that nobody needs now that ours are gone.
+
+    A record of an older version does not say which came with ours: all that came since it was made count there.
+    """
+    record = point.load()
+    before = record["installed"]
+    if before is None:
+        return []
+    found = not_needed(node) - set(before)
+    known = {"brought", "installing"} & record["part"].keys()
+    return sorted(found & set(came(node, record)) if known else found)
 
 
 def purge(node: Node, role: str, names: list[str]) -> None:

@@ -148,6 +148,37 @@ class ForeignError(ValueError):
     """A file of somebody else that fights with ours and that we do not dare to edit."""
 
 
+# How each of them is kept where it does not hang on one profile of NetworkManager.
+KEPT_ELSEWHERE = {
+    "zone": "give firewalld the interface itself (firewall-cmd --permanent --zone=ZONE --change-interface=NAME)",
+    "MAC": "give the card its address in a systemd.link(5) file (MACAddress=)",
+    "card": "give the card its settings in a systemd.link(5) file or a unit of your own",
+    "802.1X": "leave this interface's addresses as they are (static_ip_manage: false)",
+    "rules": "leave this interface's addresses as they are (static_ip_manage: false)",
+}
+
+
+def refuse_lost(path: str, lost: list[tuple[str, str]]) -> None:
+    """Refuse to replace a profile that gives more than addresses: that would be gone, at the next boot if not at once.
+
+    Args:
+        path: the profile.
+        lost: (a word of KEPT_ELSEWHERE, the setting as it stands there).
+
+    Raises:
+        ForeignError: there is any.
+    """
+    if lost:
+        kinds = dict.fromkeys(kind for kind, _ in lost)
+        raise ForeignError(
+            "{} gives its interface {}, which a profile of ours would not: {}; then take it out of there".format(
+                path,
+                ", ".join(one for _, one in lost),
+                "; ".join(dict.fromkeys(KEPT_ELSEWHERE[kind] for kind in kinds)),
+            )
+        )
+
+
 def commented(line: str) -> str:
     """A line of somebody else, out of force, still there to be read; works in every format that we edit."""
     indent = line[: len(line) - len(line.lstrip())]

@@ -20,6 +20,16 @@ SCRIPTS = "/etc/sysconfig/network-scripts"
 # Where version 0.1.0 and older wrote files of ours; a next run takes them away.
 WRITTEN = [SCRIPTS + "/ifcfg-*", SCRIPTS + "/route-*", SCRIPTS + "/route6-*"]
 
+# What begins with these says nothing of addresses.
+LOST = {
+    "ZONE": "zone",
+    "MACADDR": "MAC",
+    "ETHTOOL_OPTS": "card",
+    "KEY_MGMT": "802.1X",
+    "IEEE_8021X": "802.1X",
+    "ROUTING_RULE": "rules",
+}
+
 
 def values_of(text: str) -> dict[str, str]:
     """Read an ifcfg file as far as is needed."""
@@ -52,8 +62,19 @@ def quieted_files(read: Reader, listed: Lister, names: list[str], macs: set[str]
         if ignored(path) or text.startswith(common.HEAD) or not means(text, names, macs):
             continue
         if values_of(text).get("ONBOOT", "yes").lower() not in ("no", "false", "0"):
+            common.refuse_lost(path, lost(text))
             changes[path] = quieted(text)
     return changes
+
+
+def lost(text: str) -> list[tuple[str, str]]:
+    """What a file gives its interface beside addresses, routes and names, and a profile of ours does not."""
+    found = []
+    for key, value in values_of(text).items():
+        kind = next((word for start, word in LOST.items() if key.startswith(start)), "")
+        if kind and value:
+            found.append((kind, f"{key}={'...' if kind == '802.1X' else value}"))
+    return found
 
 
 def quieted(text: str) -> str:

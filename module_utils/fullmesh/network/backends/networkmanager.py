@@ -22,6 +22,14 @@ OURS = [KEYFILES + "/" + common.NAME + "*.nmconnection"]
 READS: list[str] = []
 # RFC 4122 name space of our own, so that every node and every run give a profile the same uuid.
 NAMESPACE = uuid.UUID("6f0c7b52-6a3e-5d0e-9f3b-2f4f6b1d7a90")
+# Whole sections that say nothing of addresses.
+LOST_SECTIONS = {
+    "802-1x": "802.1X",
+    "ethtool": "card",
+    "sriov": "card",
+    "dcb": "card",
+    "tc": "card",
+}
 # Before a profile that somebody left for the same interface: NM's default is 0, cloud-init's renderer writes 120.
 PRIORITY = 200
 
@@ -140,6 +148,7 @@ def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
         text = read(path)
         if text.startswith(common.HEAD) or not bound(text, names, macs):
             continue
+        common.refuse_lost(path, lost(text))
         quiet = quieted(text)
         if quiet != text:
             changes[path] = quiet
@@ -172,6 +181,23 @@ def bound(text: str, names: list[str], macs: set[str]) -> bool:
         return head["interface-name"] in names
     wired = sections.get("ethernet", sections.get("802-3-ethernet", {}))
     return wired.get("mac-address", "").lower() in macs
+
+
+def lost(text: str) -> list[tuple[str, str]]:
+    """What a profile gives its interface beside addresses, routes and names (nm-settings-keyfile(5)); ours do not."""
+    found = []
+    for section, pairs in sections_of(text).items():
+        for key, value in pairs.items():
+            kind = LOST_SECTIONS.get(section, "")
+            if section == "connection" and key == "zone":
+                kind = "zone"
+            elif key == "cloned-mac-address" and value.lower() not in ("preserve", "permanent"):
+                kind = "MAC"
+            elif key.startswith("routing-rule") or (key == "route-table" and value != "0"):
+                kind = "rules"
+            if kind and value:
+                found.append((kind, f"{section}.{key}={'...' if kind == '802.1X' else value}"))
+    return found
 
 
 def quieted(text: str) -> str:
