@@ -1527,6 +1527,37 @@ def test_runtime_only_settings_stop_a_reload(machine: Machine) -> None:
     assert ours(machine) == []
 
 
+def test_networks_of_containers_outlive_a_reload_and_its_rollback(machine: Machine) -> None:
+    """firewall-cmd --list-all-zones where netavark has put a podman network into zone trusted."""
+    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    trusted = "trusted (active)\n  target: ACCEPT\n  interfaces:\n  sources: {}\n  ports:\n"
+    kept = ZONES + "\n" + trusted.format("192.0.2.0/24")
+    ran = ZONES + "\n" + trusted.format("192.0.2.0/24 10.88.0.0/16")
+    machine.told["firewall-cmd --list-all-zones"] = ran
+    machine.told["firewall-cmd --permanent --list-all-zones"] = kept
+    machine.table = kernel()
+    firewall(machine).present()
+    again = "firewall-cmd --zone=trusted --add-source=10.88.0.0/16"
+    calls = machine.calls
+    assert calls.index("firewall-cmd --reload") < calls.index(again)
+    journal = rollback.read_json(rollback.folder("peer_firewall") + "/journal.json")
+    assert f"{again} || true" in journal["commands"]
+    # without its table firewalld is restarted, and rollback.disarm() is not ours to wait for here
+    rollback.disarm(machine.run, "peer_firewall", "run")
+    machine.calls.clear()
+    machine.fails = "--add-source"
+    machine.table = []
+    assert "[PF-117] 10.88.0.0/16, which somebody had put into zone trusted" in refused(machine)
+
+
+def test_a_source_that_others_took_away_at_runtime_stops_a_reload(machine: Machine) -> None:
+    kept = ZONES.replace("  sources:\n", "  sources: 192.0.2.0/24\n")
+    assert fw_others.unsaved(ZONES, kept, "fullmesh") == ["zone public, sources: none"]
+    assert fw_others.unsaved(kept, ZONES, "fullmesh") == []
+    assert fw_others.only_sources(kept, ZONES, "fullmesh") == [("public", "192.0.2.0/24")]
+    assert fw_others.only_sources(kept, ZONES, "public") == []
+
+
 @pytest.mark.parametrize("flush", ["yes", "no"])
 @pytest.mark.parametrize(
     ("line", "text", "kept"),

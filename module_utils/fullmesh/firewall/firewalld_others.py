@@ -174,16 +174,41 @@ def parse_zones(text: str) -> dict[str, dict[str, list[str]]]:
 
 
 def unsaved(runtime: str, permanent: str, own: str, kind: str = "zone") -> list[str]:
-    """Say what other zones (policies) allow at runtime only: a reload would drop it. Interfaces: see `unbound`."""
+    """Say what other zones (policies) allow at runtime only: a reload would drop it.
+
+    Interfaces: see `unbound`; sources that were added: see `only_sources`.
+    """
     ran, kept = parse_zones(runtime), parse_zones(permanent)
     found = []
     for name in sorted(set(ran) - own_names(own)):
         for key in sorted(set(ran[name]) - {"interfaces"}):
-            if ran[name][key] != kept.get(name, {}).get(key, []):
+            then = kept.get(name, {}).get(key, [])
+            added = key == "sources" and kind == "zone" and set(then) <= set(ran[name][key])
+            if ran[name][key] != then and not added:
                 found.append(
                     "{} {}, {}: {}".format(kind, name, key, " ".join(ran[name][key]) or "none")
                 )
     return found
+
+
+def add_source(zone: str, source: str) -> list[str]:
+    """The command that puts a network into a zone at runtime."""
+    return ["firewall-cmd", f"--zone={zone}", f"--add-source={source}"]
+
+
+def only_sources(runtime: str, permanent: str, own: str) -> list[tuple[str, str]]:
+    """The sources (zone, network) that others have added at runtime only: they are put back after each reload.
+
+    Containers' networks, above all: netavark puts them into zone trusted (its src/firewall/firewalld.rs), and only its
+    netavark-firewalld-reload.service, which is off by default, would put them there again.
+    """
+    ran, kept = parse_zones(runtime), parse_zones(permanent)
+    return [
+        (name, source)
+        for name in sorted(set(ran) - own_names(own))
+        for source in ran[name].get("sources", [])
+        if source not in kept.get(name, {}).get("sources", [])
+    ]
 
 
 # Their owners hear of a reload (the signal Reloaded) and bind them again: moby's firewalld.go, libvirt's network

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 from typing import TYPE_CHECKING
 
 from ..files import put, settle
@@ -135,9 +136,14 @@ class Opening(Refusals):
 
     @contextlib.contextmanager
     def keeping(self) -> Pause:
-        """Put back what firewalld flushes of other people's iptables rules; its own backend shares their chains."""
+        """Put back what firewalld drops of others: networks in zones at runtime only, and iptables rules.
+
+        Not the rules where its own backend shares their chains.
+        """
         others = {} if core.with_iptables(self.root) else keep.dump(self.run)
+        sources = self.only_sources() if self.running() else []
         yield
+        self.put_sources(sources)
         faults = keep.restore(self.run, others)
         if faults:
             raise core_error(
@@ -148,6 +154,20 @@ class Opening(Refusals):
                     )
                 ]
             )
+
+    def put_sources(self, sources: list[tuple[str, str]]) -> None:
+        """Put networks into their zones again; not where firewalld was told to stop."""
+        if sources and self.run(["firewall-cmd", "--state"])[0] != 0:
+            return
+        for zone, source in sources:
+            command = theirs.add_source(zone, source)
+            rc, out = self.run(command)
+            # whoever added it may have heard of the reload and been faster
+            if rc != 0 and "ALREADY_ENABLED" not in out:
+                why = f"{source}, which somebody had put into zone {zone} at runtime, could not be put there again"
+                raise core_error(
+                    [f"[PF-117] {why}: {out.strip()!r}. Look at `{' '.join(command)}`."]
+                )
 
     def start_or_reload(self, reload: bool) -> None:
         """One reload, or the first start; a reload keeps established connections, firewall-cmd(1)."""
@@ -192,6 +212,9 @@ class Opening(Refusals):
         seconds = seconds if seconds > 0 else ALONE_SECONDS
         paths = [*sorted(own_files.paths(want["zone"]).values()), *LINKS, CARRIED]
         commands = ["firewall-cmd --reload || systemctl restart " + UNIT]
+        if self.running():
+            again = [shlex.join(theirs.add_source(*one)) for one in self.only_sources()]
+            commands += [f"{command} || true" for command in again]
         if not theirs.flushes_all(self.root):
             commands.append(own_files.tidy(want["zone"]))
         boot: list[str] = []
