@@ -24,7 +24,8 @@ options:
   state:
     description:
       - V(present) opens the ports. V(confirmed) disarms the timer. V(reloaded) makes firewalld read its files again,
-        when it runs. V(off) stops and disables firewalld. V(leaving) and V(left) stand before and after an undo, they
+        when it runs. V(off) stops and disables firewalld. V(leaving) and V(left) stand before and after an undo.
+        The first arms a timer that brings back the firewall of now, and somebody has to confirm after the second. They
         switch ufw on again where V(present) took over from it, and keep other people's iptables rules over the end of
         firewalld.
     type: str
@@ -113,7 +114,7 @@ needs_package:
 armed:
   description: The timer runs, somebody has to confirm on a new connection.
   type: bool
-  returned: state is present
+  returned: state is present, leaving or left
 rollback:
   description: V(disarmed), V(idle), or V(fired) when the node had already put everything back.
   type: str

@@ -19,9 +19,10 @@ options:
   state:
     description:
       - V(present) sets the mode. V(confirmed) disarms the timer. V(restored) sets the runtime mode that was there
-        before the first V(present); the configuration is the undo point's.
+        before the first V(present); the configuration is the undo point's. V(leaving) stands before an undo; where that
+        will enforce, it arms the timer, and somebody has to confirm after V(restored).
     type: str
-    choices: [present, confirmed, restored]
+    choices: [present, confirmed, leaving, restored]
     default: present
   mode:
     description: V(keep) only looks.
@@ -99,7 +100,10 @@ def main() -> None:
     """Read the parameters, call, answer."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"choices": ["present", "confirmed", "restored"], "default": "present"},
+            "state": {
+                "choices": ["present", "confirmed", "leaving", "restored"],
+                "default": "present",
+            },
             "mode": {
                 "choices": ["enforcing", "permissive", "disabled", "keep"],
                 "default": "enforcing",

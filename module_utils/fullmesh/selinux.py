@@ -237,33 +237,38 @@ class Switch:
 
     def act(self, config: str, runtime: str) -> None:
         """Change what differs; enforcing is armed to undo itself."""
-        seconds = int(self.params["rollback_seconds"])
-        if runtime == "enforcing" and seconds > 0:
-            command = f"echo 0 > {self.node.at(ENFORCE)}"
-            try:
-                paths, what = [self.node.at(CONFIG)], "SELinux enforcing"
-                rollback.arm(
-                    self.node.run,
-                    NAME,
-                    seconds,
-                    paths,
-                    [command],
-                    boot=[command],
-                    what=what,
-                    token=self.params["token"],
-                )
-            except (rollback.RollbackError, OSError) as exc:
-                raise RefusedError(
-                    f"[SE-112] the timer that would switch back could not be armed: {exc}. Nothing was changed. "
-                    "Look at `systemctl status` on this node."
-                ) from exc
-            self.armed = True
+        if runtime == "enforcing":
+            self.arm("SELinux enforcing")
         if config:
             put(self.node.at(CONFIG), config)
         if runtime:
             self.enforce(runtime)
         if self.armed:
             rollback.changed(NAME)
+
+    def arm(self, what: str) -> None:
+        """Let the node become permissive again by itself, with the configuration of now."""
+        seconds = int(self.params["rollback_seconds"])
+        if seconds <= 0:
+            return
+        command = f"echo 0 > {self.node.at(ENFORCE)}"
+        try:
+            rollback.arm(
+                self.node.run,
+                NAME,
+                seconds,
+                [self.node.at(CONFIG), self.node.at(RELABEL)],
+                [command],
+                boot=[command],
+                what=what,
+                token=self.params["token"],
+            )
+        except (rollback.RollbackError, OSError) as exc:
+            raise RefusedError(
+                f"[SE-112] the timer that would switch back could not be armed: {exc}. Nothing was changed. "
+                "Look at `systemctl status` on this node."
+            ) from exc
+        self.armed = True
 
     def enforce(self, mode: str) -> None:
         """Set the runtime mode and read it back."""
@@ -285,6 +290,12 @@ class Switch:
         words = way_in.session(os.environ, os.getppid())
         if not self.check and rollback.proves_nothing(NAME, words):
             raise RefusedError(rollback.OLDER)
+        word = self.disarm()
+        seen = self.node.observe()
+        return self.answer(seen, decide(seen, "keep"), word == "disarmed")
+
+    def disarm(self) -> str:
+        """End the rollback; what came of it."""
         try:
             word = (
                 "idle" if self.check else rollback.disarm(self.node.run, NAME, self.params["token"])
@@ -296,20 +307,36 @@ class Switch:
                 "[SE-113] nobody came back in time, so this node is permissive again. Look for denials with "
                 "`ausearch -m avc -ts recent`, fix them, and run again."
             )
-        seen = self.node.observe()
-        return self.answer(seen, decide(seen, "keep"), word == "disarmed")
+        return str(word)
 
-    def restored(self) -> Switched:
-        """Set the runtime mode of before."""
+    def before(self) -> str:
+        """The runtime mode of before the role came; empty for none, and where nobody has kept it."""
         if not self.check:
             self.node.point.settle()
         part = self.node.point.load()["part"]
-        seen, before = self.node.observe(), part["selinux"]["runtime"] if "selinux" in part else ""
+        return part["selinux"]["runtime"] if "selinux" in part else ""
+
+    def leaving(self) -> Switched:
+        """Before an undo that makes the node enforce again: arm what makes it permissive, as it is now."""
+        seen = self.node.observe()
+        if self.before() == "enforcing" and seen["runtime"] == "permissive" and not self.check:
+            self.arm("undo: SELinux enforcing")
+        return self.answer(seen, decide(seen, "keep"), False)
+
+    def restored(self) -> Switched:
+        """Set the runtime mode of before."""
+        seen, before = self.node.observe(), self.before()
+        word = rollback.state_of(rollback.folder(NAME))
+        if word in ("restoring", "fired"):
+            self.disarm()
         moved = bool(before and seen["runtime"] and seen["runtime"] != before)
         if moved:
             self.show("SELinux now", seen["runtime"], before)
             if not self.check:
                 self.enforce(before)
+        self.armed = word == "armed" and not self.check
+        if self.armed:
+            rollback.changed(NAME)
         notes: list[Note] = []
         if not before and seen["runtime"] and seen["configured"] == "disabled":
             text = (

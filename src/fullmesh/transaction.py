@@ -18,6 +18,7 @@ CODES: dict[str, str] = {
     "TX-107": "an unconfirmed change has not ended, so nothing was undone",
     "TX-108": "the rollback was tried before anything was changed, and would not work on this node",
     "TX-109": "the change that waits for its confirmation is another run's",
+    "TX-110": "the confirmation could not be written, so the node puts back what it had",
 }
 
 SSH_PORT = 22

@@ -108,13 +108,49 @@ def test_an_undo_while_a_change_waits_for_its_confirmation(walled: Lab, cut: Mak
             assert "restored in" in node.log()
 
 
+OURS = [
+    *(f"/etc/firewalld/policies/fullmesh-{name}.xml" for name in ("ssh", "job")),
+    *(f"/etc/firewalld/ipsets/fullmesh-{name}4.xml" for name in ("peers", "controllers")),
+]
 PUBLIC = "/etc/firewalld/zones/public.xml"
 # In force with the next reload, which is the transaction's own.
 WITHOUT_ANYTHING = f"""
 with open("{PUBLIC}", "w") as stream:
     stream.write('<?xml version="1.0" encoding="utf-8"?><zone><short>Public</short></zone>')
 """
+ZONE_WITHOUT_SSH = WITHOUT_ANYTHING + 'print(run(["firewall-cmd", "--reload"]))'
 GIVE_UP = 'print(tx.undone(run, "peer_firewall", "the test has seen enough")["why"])'
+
+
+@pytest.mark.rest
+def test_an_undo_that_shuts_ssh(walled: Lab, cut: MakeCut) -> None:
+    """The zone has lost ssh since our policy lets the controller in: without the policy nobody gets in any more."""
+    before = {"paths": OURS, "services": ["firewalld.service"], "packages": ["firewalld"]}
+    module(walled, "undo_point", role="peer_firewall", **before)
+    peers = [node.planned.split("/")[0] for node in walled.nodes]
+    module(walled, "peer_zone", peers=peers, controllers=[walled.controller], rollback_seconds=0)
+    module(walled, "undo_point", role="peer_firewall", state="written")
+    undo = ("ansible-playbook", "playbooks/undo.yml", "-i", walled.inventory)
+    undo += ("--tags", "peer_firewall", "-e", "peer_firewall_rollback_seconds=40")
+    for node in walled.nodes:
+        assert "success" in node.engine(ZONE_WITHOUT_SSH)
+        assert knock(node, walled.controller), "the policy does not let ssh in"
+    try:
+        with cut("undo that shuts ssh"):
+            done = run(*undo)
+            assert done.code != 0
+            assert done.says("[PF-121] no new connection after the firewall changed")
+            assert {host: one["failed"] for host, one in done.recap().items()} == {
+                node.name: 1 for node in walled.nodes
+            }
+    finally:
+        for node in walled.nodes:
+            node.run(f"rm -f {PUBLIC}; firewall-cmd --reload")
+    assert run(*undo).code == 0
+    for node in walled.nodes:
+        assert node.idle()
+        assert "fullmesh" not in node.run("ls /etc/firewalld/policies; nft list ruleset")
+        assert "peer_firewall" not in node.run("ls /var/lib/fullmesh/undo 2> /dev/null || true")
 
 
 @pytest.mark.rest

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ipaddress import ip_network
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from xml.etree import ElementTree
 
 import pytest
@@ -1157,6 +1157,88 @@ def test_where_firewalld_ran_before_ufw_comes_back_after_the_undo(machine: Machi
     assert "ufw --force enable" in machine.commands()
 
 
+JOB_FILE = "/etc/firewalld/policies/fullmesh-job.xml"
+
+
+def with_point(machine: Machine, *, active: bool) -> None:
+    """A node that the role has changed, with firewalld running now."""
+    remembered(machine, active=active)
+    point = record.Point(str(machine.root), "peer_firewall")
+    before = point.load()
+    before["files"] = {JOB_FILE: {"kind": "absent"}}
+    point.save(before, {})
+    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.table = kernel()
+
+
+def journal() -> rollback.Journal:
+    return cast(
+        "rollback.Journal", rollback.read_json(f"{rollback.STORE}/peer_firewall/journal.json")
+    )
+
+
+def test_an_undo_is_armed_and_somebody_has_to_confirm_it(machine: Machine) -> None:
+    with_point(machine, active=True)
+    assert firewall(machine).leaving() == {"changed": False, "armed": True}
+    assert JOB_FILE in [entry["path"] for entry in journal()["files"]]
+    commands = journal()["commands"]
+    assert commands[:2] == ["systemctl daemon-reload", opening.RELOAD]
+    assert journal()["boot_commands"] == ["systemctl --no-block start firewalld.service"]
+    assert firewall(machine).left() == {"changed": False, "armed": True}
+    with pytest.raises(peer_zone.RefusedError, match=r"\[TX-109\]"):
+        firewall(machine, **{"token": "another"}).confirmed()
+    assert firewall(machine).confirmed()["rollback"] == "disarmed"
+
+
+def test_an_undo_that_starts_a_firewall_is_armed_to_stop_it(machine: Machine) -> None:
+    with_point(machine, active=True)
+    machine.units[peer_zone.UNIT] = ("loaded", "inactive", "disabled")
+    assert firewall(machine).leaving()["armed"]
+    assert journal()["commands"][0] == "systemctl stop firewalld.service"
+    assert journal()["boot_commands"] == ["systemctl --no-block stop firewalld.service"]
+
+
+def test_an_undo_without_a_point_or_in_check_mode_arms_nothing(machine: Machine) -> None:
+    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    assert firewall(machine).leaving() == {"changed": False, "armed": False}
+    assert firewall(machine).left() == {"changed": False, "armed": False}
+    with_point(machine, active=True)
+    assert not firewall(machine, check=True).leaving()["armed"]
+    assert "systemd-run" not in machine.commands()
+
+
+def test_an_undo_that_nobody_has_to_confirm_ends_by_itself(machine: Machine) -> None:
+    with_point(machine, active=True)
+    assert firewall(machine, rollback_seconds=0).leaving()["armed"]
+    assert not firewall(machine, rollback_seconds=0).left()["armed"]
+    assert not (Path(rollback.STORE) / "peer_firewall").exists()
+
+
+def test_an_undo_that_came_too_late_says_so(machine: Machine) -> None:
+    with_point(machine, active=True)
+    firewall(machine).leaving()
+    (Path(rollback.STORE) / "peer_firewall/fired").touch()
+    with pytest.raises(peer_zone.RefusedError, match=r"\[PF-120\]"):
+        firewall(machine).left()
+
+
+def test_an_undo_goes_back_at_once_where_ufw_does_not_come(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken_over(machine).present()
+    firewall(machine).confirmed()
+    machine.answers["/usr/sbin/ufw"] = "Status: inactive\n"
+    with_point(machine, active=False)
+    undone: list[str] = []
+    monkeypatch.setattr(rollback, "undone", lambda run, name, why: undone.append(name))
+    machine.fails = "ufw --force enable"
+    with pytest.raises(peer_zone.RefusedError, match=r"\[PF-125\].*Everything was put back"):
+        firewall(machine).leaving()
+    assert undone == ["peer_firewall"]
+    assert journal()["commands"][0] == "! test -x /usr/sbin/ufw || /usr/sbin/ufw disable"
+    assert "/etc/ufw/ufw.conf" in [entry["path"] for entry in journal()["files"]]
+
+
 @pytest.mark.parametrize("place", ["file", "runtime", "NetworkManager", "ifcfg"])
 def test_an_interface_of_another_zone_is_refused_by_name(machine: Machine, place: str) -> None:
     machine.answers["ip"] = "2: eth1    inet 10.0.0.11/24 scope global eth1\n"
@@ -1527,7 +1609,9 @@ def test_runtime_only_settings_stop_a_reload(machine: Machine) -> None:
     assert ours(machine) == []
 
 
-def test_networks_of_containers_outlive_a_reload_and_its_rollback(machine: Machine) -> None:
+def test_networks_of_containers_outlive_a_reload_and_its_rollback(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """firewall-cmd --list-all-zones where netavark has put a podman network into zone trusted."""
     machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
     trusted = "trusted (active)\n  target: ACCEPT\n  interfaces:\n  sources: {}\n  ports:\n"
@@ -1542,8 +1626,9 @@ def test_networks_of_containers_outlive_a_reload_and_its_rollback(machine: Machi
     assert calls.index("firewall-cmd --reload") < calls.index(again)
     journal = rollback.read_json(rollback.folder("peer_firewall") + "/journal.json")
     assert f"{again} || true" in journal["commands"]
-    # without its table firewalld is restarted, and rollback.disarm() is not ours to wait for here
+    # without its table firewalld is restarted; nobody plays the unit that would put things back
     rollback.disarm(machine.run, "peer_firewall", "run")
+    monkeypatch.setattr(rollback, "undone", lambda run, name, why: {})
     machine.calls.clear()
     machine.fails = "--add-source"
     machine.table = []

@@ -375,6 +375,36 @@ def test_only_the_run_that_armed_it_confirms_or_restores(node: Machine) -> None:
     assert tx.disarm(node.run, NAME, first) == "idle"
 
 
+def test_a_confirmation_that_cannot_be_written_leaves_the_timer_to_end_the_change(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for one that came too late: the timer was stopped, and the change stayed for good."""
+    node.arm(node.etc / "new")
+    monkeypatch.setattr(tx, "claim", lambda directory, state, token="": False)
+    node.calls.clear()
+    with pytest.raises(tx.RollbackError, match=r"\[TX-110\].*puts back what it had"):
+        tx.disarm(node.run, NAME)
+    assert node.calls == []
+    assert tx.state_of(str(node.folder)) == "armed"
+
+
+def test_a_rollback_that_cannot_begin_is_tried_again(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody takes that for a confirmation; its program fails, so that systemd starts it once more."""
+    node.arm(node.etc / "new")
+    timer = next(one for one in node.calls if any(word[:11] == "--on-active" for word in one))
+    assert set(tx.AGAIN) <= set(timer)
+    with monkeypatch.context() as patch:
+        patch.setattr(tx, "claim", lambda directory, state, token="": False)
+        with pytest.raises(OSError, match="cannot be claimed"):
+            tx.restore(str(node.folder), "the test says so")
+    assert tx.state_of(str(node.folder)) == "armed"
+    (node.folder / "journal.json").write_text('{"files": [1]}')
+    command = [sys.executable, str(node.store / "engine.py"), "restore", str(node.folder)]
+    assert subprocess.run(command, check=False, timeout=60).returncode == 1
+
+
 def test_the_system_s_own_python_runs_it(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     file = node.etc / "hosts"
     file.write_text("before")

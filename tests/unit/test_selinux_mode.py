@@ -307,3 +307,31 @@ def test_undo_sets_the_runtime_mode_of_before(node: Machine) -> None:
     assert switch(node).restored()["changed"]
     assert node.text(se.ENFORCE) == "0"
     assert not switch(node).restored()["changed"]
+
+
+def test_an_undo_that_enforces_is_armed_and_confirmed(node: Machine) -> None:
+    node.put(se.ENFORCE, "1")
+    node.put(se.CONFIG, CONFIG.replace("permissive", "enforcing"))
+    switch(node, mode="permissive").present()
+    assert switch(node).leaving()["armed"]
+    back = switch(node).restored()
+    assert (back["changed"], back["armed"]) == (True, True)
+    assert node.text(se.ENFORCE) == "1"
+    assert not switch(node).confirmed()["armed"]
+    assert rollback.state_of(rollback.folder("selinux_mode")) == ""
+
+
+def test_an_undo_that_nobody_confirmed_in_time_says_so(node: Machine) -> None:
+    node.put(se.ENFORCE, "1")
+    switch(node, mode="permissive").present()
+    switch(node).leaving()
+    (Path(rollback.STORE) / "selinux_mode/fired").touch()
+    with pytest.raises(se.RefusedError, match=r"\[SE-113\]"):
+        switch(node).restored()
+
+
+def test_an_undo_that_leaves_the_node_permissive_arms_nothing(node: Machine) -> None:
+    switch(node).present()
+    switch(node).confirmed()
+    assert not switch(node).leaving()["armed"]
+    assert not switch(node).restored()["armed"]

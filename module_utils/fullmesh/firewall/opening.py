@@ -33,6 +33,7 @@ LINKS = (
     "/etc/systemd/system/multi-user.target.wants/firewalld.service",
     "/etc/systemd/system/dbus-org.fedoraproject.FirewallD1.service",
 )
+RELOAD = "firewall-cmd --reload || systemctl restart " + UNIT
 # Where nobody has to confirm, for the change itself: systemd gives a start 90 s, D-Bus 25 s an answer.
 ALONE_SECONDS = 300
 
@@ -208,13 +209,8 @@ class Opening(Refusals):
 
     def arm(self, want: Want) -> None:
         """Arm the rollback."""
-        seconds = int(self.params["rollback_seconds"])
-        seconds = seconds if seconds > 0 else ALONE_SECONDS
         paths = [*sorted(own_files.paths(want["zone"]).values()), *LINKS, CARRIED]
-        commands = ["firewall-cmd --reload || systemctl restart " + UNIT]
-        if self.running():
-            again = [shlex.join(theirs.add_source(*one)) for one in self.only_sources()]
-            commands += [f"{command} || true" for command in again]
+        commands = [RELOAD, *self.sources_again()]
         if not theirs.flushes_all(self.root):
             commands.append(own_files.tidy(want["zone"]))
         boot: list[str] = []
@@ -231,9 +227,16 @@ class Opening(Refusals):
             commands += keep.save(self.run, keep.dump(self.run))
         if self.takes_ufw():
             commands.append(keep.opening())
+        self.start_timer(paths, commands, boot, "the peers' firewall")
+
+    def start_timer(
+        self, paths: list[str], commands: list[str], boot: list[str], what: str
+    ) -> None:
+        """Arm the rollback: *paths* as they are now, then *commands*, or *boot* after a reboot in between."""
+        seconds = int(self.params["rollback_seconds"])
+        seconds = seconds if seconds > 0 else ALONE_SECONDS
+        token = self.params["token"]
         try:
-            what = "the peers' firewall"
-            token = self.params["token"]
             rollback.arm(
                 self.run, NAME, seconds, paths, commands, boot=boot, what=what, token=token
             )
@@ -246,6 +249,11 @@ class Opening(Refusals):
                 ]
             ) from exc
         self.armed = True
+
+    def sources_again(self) -> list[str]:
+        """Commands for a rollback: networks that others have put into a zone at runtime only."""
+        found = self.only_sources() if self.running() else []
+        return [f"{shlex.join(theirs.add_source(*one))} || true" for one in found]
 
     def go_back(self, cause: Exception) -> None:
         """Put everything back at once instead of waiting for the timer; say what could not be."""

@@ -6,14 +6,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..state.record import Point
+from ..transaction import engine as rollback
 from . import firewalld as core
+from . import firewalld_files as own_files
+from . import firewalld_others as theirs
 from . import preserve as keep
 from . import ufw
-from .node import UNIT, RefusedError
-from .opening import Opening
+from .node import CARRIED, NAME, UNIT, RefusedError
+from .opening import LINKS, RELOAD, Opening
 
 if TYPE_CHECKING:
-    from .types import Changed, Off
+    from .types import Changed, Off, Undone
 
 __all__ = ["UNIT", "Firewall", "RefusedError"]
 
@@ -59,26 +63,68 @@ class Firewall(Opening):
                 self.must(command, "PF-117", "firewalld did not stop")
         return {"changed": True, "installed": True}
 
-    def leaving(self) -> Changed:
-        """Before an undo: note other people's rules, and change hands with ufw where firewalld came with us."""
+    def leaving(self) -> Undone:
+        """Before an undo: arm what brings back the firewall of now, and change hands with ufw if firewalld is ours."""
         self.look()
-        if not self.check and self.running() and not core.with_iptables(self.root):
-            keep.save(self.run, keep.dump(self.run))
-        if not self.waits_for_ufw() or not self.running() or self.ran_before():
-            return {"changed": False}
+        nothing: Undone = {"changed": False, "armed": False}
+        if not Point(self.root, NAME).exists():
+            return nothing
         if not self.check:
-            self.must(["systemctl", "stop", UNIT], "PF-117", "firewalld did not stop")
-        return self.ufw_on_again()
+            self.arm_for_undo()
+        if not self.waits_for_ufw() or not self.running() or self.ran_before():
+            return {**nothing, "armed": self.armed}
+        try:
+            if not self.check:
+                self.must(["systemctl", "stop", UNIT], "PF-117", "firewalld did not stop")
+            self.ufw_on_again()
+        except Exception as exc:
+            self.go_back(exc)
+            raise
+        return {"changed": True, "armed": self.armed}
 
-    def left(self) -> Changed:
-        """After an undo: put back what firewalld's end flushed."""
+    def arm_for_undo(self) -> None:
+        """What was there before may keep us out as well: the user has changed it since, or sshd has moved."""
+        record = Point(self.root, NAME).load()
+        paths = [*sorted(record["files"]), *LINKS, CARRIED]
+        commands: list[str] = []
+        boot: list[str] = []
+        if self.running():
+            # The link by which D-Bus finds firewalld comes back with the files, and systemd has not read it.
+            commands = ["systemctl daemon-reload", RELOAD, *self.sources_again()]
+            commands += (
+                [] if theirs.flushes_all(self.root) else [own_files.tidy(self.params["zone"])]
+            )
+            boot = ["systemctl --no-block start " + UNIT]
+        elif self.installed():
+            commands = ["systemctl stop " + UNIT, "systemctl daemon-reload"]
+            boot = ["systemctl --no-block stop " + UNIT]
+        if ufw.taken(self.root):
+            paths.append(ufw.CONF)
+            # before firewalld's start, which flushes its rules and leaves its INPUT DROP
+            commands.insert(0, f"! test -x {ufw.COMMAND} || {ufw.COMMAND} disable")
+        if not core.with_iptables(self.root):
+            commands += keep.save(self.run, keep.dump(self.run))
+        self.start_timer(paths, commands, boot, "undo of the peers' firewall")
+
+    def left(self) -> Undone:
+        """After an undo: put back what firewalld's end flushed; from now on a new connection proves the way in."""
+        word = rollback.state_of(rollback.folder(NAME))
+        if word in ("restoring", "fired"):
+            self.disarmed(self.params["token"])
         result: Changed = self.ufw_on_again() if self.waits_for_ufw() else {"changed": False}
         if not self.check:
             faults = keep.restore(self.run, keep.saved())
-            keep.forget()
             self.faults += [f"[PF-128] the iptables rules of others: {one}." for one in faults]
         self.stop_on_faults()
-        return result
+        armed = word == "armed" and not self.check
+        if armed and self.params["rollback_seconds"] <= 0:
+            self.disarmed(self.params["token"])
+            armed = False
+        elif armed:
+            rollback.changed(NAME)
+        elif not self.check:
+            keep.forget()
+        return {**result, "armed": armed}
 
     def waits_for_ufw(self) -> bool:
         """Say whether ufw was on before the role came and is not now."""

@@ -29,6 +29,12 @@ class Changed(TypedDict):
     changed: bool
 
 
+class Undone(Changed):
+    """Before and after an undo; *armed*: somebody has to confirm it on a new connection."""
+
+    armed: bool
+
+
 class Off(Changed, total=False):
     """State off; *installed*: firewalld is there."""
 

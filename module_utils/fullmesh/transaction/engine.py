@@ -19,6 +19,7 @@ import fcntl
 import ipaddress
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -43,6 +44,9 @@ PYTHONS = ("/usr/libexec/platform-python", "/usr/bin/python3")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 LOG_BYTES = 64 * 1024
+TEMPORARY = re.compile(
+    r"\.fullmesh-[a-z0-9_]{8}\Z"
+)  # tempfile.mkstemp's, with the prefix of write_file
 LOCK_SECONDS = 10
 COMMAND_SECONDS = 30
 APPLY_SECONDS = 60  # a step of a change, which may wait for an owner to bring an interface up
@@ -83,6 +87,15 @@ POLL_SECONDS = 0.2
 # sshd still has to hand the module's last words to the network when the module has ended.
 GRACE_SECONDS = 0.7
 REHEARSE_SECONDS = 20
+# A rollback that is killed (out of memory) goes on where it was, and at once: later, people have edited the files.
+# So does one that fails. At most ten times in two minutes; then its name is free again (--collect).
+AGAIN = (
+    "--collect",
+    "--property=Restart=on-failure",
+    "--property=RestartSec=2",
+    "--property=StartLimitIntervalSec=120",
+    "--property=StartLimitBurst=10",
+)
 LEAVE_SECONDS = 10
 
 
@@ -319,6 +332,23 @@ def write_json(path: str, data: object) -> None:
     write_file(path, (json.dumps(data, indent=1, sort_keys=True) + "\n").encode(), 0o600)
 
 
+def sweep(directory: str) -> None:
+    """Remove what a killed `write_file` has left beside its file; nobody reads it, and it would stay for good."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(directory):
+            if TEMPORARY.match(name):
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(directory, name))
+
+
+def discard(directory: str) -> None:
+    """Remove a transaction in one step: half of one could pass for one that waits, or that never ended."""
+    aside = os.path.join(os.path.dirname(directory), ".old-" + os.urandom(8).hex())
+    with contextlib.suppress(OSError):
+        os.rename(directory, aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
 def interpreter() -> str:
     """The system's own Python: the one that Ansible was given may lie where nothing may be run from at boot."""
     return next((one for one in PYTHONS if os.access(one, os.X_OK)), sys.executable)
@@ -415,8 +445,8 @@ def as_before(entry: Saved, directory: str) -> bool:
         if gone:
             os.unlink(path)
         for parent in entry["parents"]:
-            with contextlib.suppress(OSError):
-                os.rmdir(parent)
+            if not removed(parent):
+                break
         if gone:
             sync_above(path)
         return gone
@@ -432,6 +462,19 @@ def as_before(entry: Saved, directory: str) -> bool:
     else:
         put_back(path, entry, directory)
     set_attributes(path, entry)
+    return True
+
+
+def removed(directory: str) -> bool:
+    """Remove a directory unless somebody has something in it."""
+    try:
+        os.rmdir(directory)
+    except FileNotFoundError:
+        return True
+    except OSError as exc:
+        if exc.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            return False
+        raise
     return True
 
 
@@ -848,12 +891,9 @@ def seconds_left(journal: Journal) -> float:
 
 def make_way() -> None:
     """Refuse a second transaction; finish one whose timer never ran."""
+    tidy_up(STORE)
     for name in sorted(os.listdir(STORE)):
         directory = folder(name)
-        if name.startswith(
-            ".new-"
-        ):  # of a run that was killed while it saved: nothing was changed then
-            shutil.rmtree(directory, ignore_errors=True)
         if not os.path.isdir(directory):
             continue
         state = state_of(directory)
@@ -868,9 +908,21 @@ def make_way() -> None:
             )
         if state in ("armed", "restoring"):
             restore(directory, "found unfinished by a later run")
-        if state in ("confirmed", "") and journal:
+        if state in ("confirmed", ""):
             remove_boot(journal.get("boot_unit", []))
+            discard(directory)
+
+
+def tidy_up(store: str) -> None:
+    """Remove what killed runs have left that were never armed, or over: nothing of theirs is in force."""
+    for name in sorted(os.listdir(store)):
+        directory = os.path.join(store, name)
+        if name.startswith((".new-", ".old-")):
+            if name.startswith(".new-"):
+                remove_boot(read_json(directory + "/journal.json").get("boot_unit", []))
             shutil.rmtree(directory, ignore_errors=True)
+    sweep(store)
+    sweep(UNITS)
 
 
 def source() -> bytes:
@@ -928,9 +980,9 @@ def arm(  # noqa: PLR0913 (five as ever, four by name)
             if watched:
                 journal["runtime"] = cast("Goal", runtime(watched))
             made = keep(name, sorted(set(paths)), journal)
+            start_timer(run, journal, made)
     except OSError as exc:
         raise unsaved(exc) from exc
-    start_timer(run, journal, made)
     note(STORE, "{}: armed for {} s: {}".format(name, seconds, journal["what"]))
 
 
@@ -943,19 +995,37 @@ def unsaved(exc: OSError) -> RollbackError:
 
 
 def start_timer(run: Runner, journal: Journal, made: list[str]) -> None:
-    """Start the timer, or take back everything that was made for it."""
+    """Start the timer, and arm what it shall restore; or take back everything that was made for it.
+
+    In this order: a run that is killed in between leaves a timer that finds nothing to do. The other way round it left
+    a change that no timer ends, and a boot long after would have put old files over what people wrote since.
+    """
     name, seconds = journal["name"], journal["seconds"]
     run(["systemctl", "stop", unit(name) + ".timer"])
     why = rehearsed(run, journal)
-    command = ["systemd-run", "--unit=" + unit(name), f"--on-active={seconds}"]
+    command = ["systemd-run", "--unit=" + unit(name), f"--on-active={seconds}", *AGAIN]
     command += ["--timer-property=AccuracySec=100ms", *chain(journal)]
     rc, out = launched(run, command) if not why else (0, "")
     if rc != 0:
         why = f"[TX-103] systemd-run says {out.strip()!r} (rc {rc})"
+    try:
+        if not why:
+            write_file(folder(name) + "/armed", b"", 0o600)
+            late = seconds_left(journal) <= 0
+            why = f"[TX-103] systemd needed longer than {seconds} s for the timer" if late else ""
+    except OSError:
+        take_back(run, name, made)
+        raise
     if why:
-        shutil.rmtree(folder(name), ignore_errors=True)
-        remove_boot(made)
+        take_back(run, name, made)
         raise RollbackError(f"{why}. Nothing was changed. Look at `systemctl status`.")
+
+
+def take_back(run: Runner, name: str, made: list[str]) -> None:
+    """Remove a transaction before anything is changed."""
+    run(["systemctl", "stop", unit(name) + ".timer"])
+    discard(folder(name))
+    remove_boot(made)
 
 
 def chain(journal: Journal, verb: str = "restore") -> list[str]:
@@ -1036,7 +1106,7 @@ def launched(run: Runner, command: list[str]) -> tuple[int, str]:
 
 
 def keep(name: str, paths: list[str], journal: Journal) -> list[str]:
-    """Write everything that the rollback needs; all of it or nothing."""
+    """Write everything that the rollback needs, all of it or nothing; `start_timer` arms it."""
     directory = folder(name)
     made: list[str] = []
     fresh = tempfile.mkdtemp(prefix=".new-", dir=STORE)
@@ -1056,9 +1126,8 @@ def keep(name: str, paths: list[str], journal: Journal) -> list[str]:
             fresh + "/lock", b"", 0o600
         )  # the rollback must not need a file that a full disk refuses
         write_file(os.path.join(STORE, "engine.py"), engine, 0o600)
-        write_file(fresh + "/armed", b"", 0o600)
         made = install_boot(STORE)
-        shutil.rmtree(directory, ignore_errors=True)
+        discard(directory)
         os.rename(fresh, directory)
         sync_directory(STORE)
     except (OSError, RollbackError):
@@ -1110,10 +1179,10 @@ def apply(  # noqa: PLR0913 (two by name)
         )
 
 
-def start(run: Runner, name: str, words: list[str]) -> tuple[int, str]:
-    """Start the engine in a transient unit, so that it outlives our connection."""
+def start(run: Runner, name: str, words: list[str], *more: str) -> tuple[int, str]:
+    """Start the engine in a transient unit, with *more* options, so that it outlives our connection."""
     program = [interpreter(), STORE + "/engine.py"]
-    command = ["systemd-run", "--no-block", "--unit=" + name, *program]
+    command = ["systemd-run", "--no-block", "--unit=" + name, *more, *program]
     return launched(run, [*command, *words])
 
 
@@ -1237,11 +1306,18 @@ def restore(
     """Undo a transaction; False when somebody has confirmed it before.
 
     *applying* when it is called by apply itself, whose unit must not be stopped under its feet; *token* for claim.
+
+    Raises:
+        OSError: nothing was done; to be tried again.
     """
     store, name = os.path.split(directory.rstrip("/"))
     other = token and read_json(directory + "/journal.json").get("token") != token
-    if other or (not claim(directory, "restoring", token) and state_of(directory) != "restoring"):
-        fired = not other and state_of(directory) == "fired"
+    won = not other and claim(directory, "restoring", token)
+    state = state_of(directory)
+    if not won and not other and state == "armed":
+        raise OSError(errno.EIO, "it cannot be claimed", directory)
+    if not won and (other or state != "restoring"):
+        fired = not other and state == "fired"
         word = "restored already" if fired else "confirmed already"
         note(store, f"{name}: nothing to restore, {word}: {why}")
         return fired
@@ -1255,21 +1331,25 @@ def restore(
         if not applying:
             call(["systemctl", "stop", apply_unit(name) + ".service"])
         journal: Journal = read_json(directory + "/journal.json")
-        report: Report = {"why": why, "files": [], "faults": [], "insisted": []}
-        files_back(journal, directory, report)
-        same_boot = journal.get("boot") == boot_mark()
-        if at_boot and not same_boot and journal.get("boot_commands") is None:
-            write_report(directory, {**report, "began": began}, "pending.json")
-            later = ["--property=After=multi-user.target", "--unit=" + unit(name) + "-late"]
-            engine = [interpreter(), store + "/engine.py", "late", directory]
-            call(["systemd-run", "--no-block", *later, *engine])
-            return True
-        fresh = at_boot and not same_boot
-        commands = journal.get("boot_commands") if fresh else journal.get("commands")
-        asked = time.monotonic()
-        report["faults"] += run_all(commands or [])
-        age = asked - journal.get("monotonic", asked)
-        report["insisted"] = settle(journal.get("runtime"), asked, age) if same_boot else []
+        report: Report = read_json(directory + "/back")
+        if not report:
+            report = {"why": why, "files": [], "faults": [], "insisted": []}
+            files_back(journal, directory, report)
+            same_boot = journal.get("boot") == boot_mark()
+            if at_boot and not same_boot and journal.get("boot_commands") is None:
+                write_report(directory, {**report, "began": began}, "pending.json")
+                later = ["--property=After=multi-user.target", "--unit=" + unit(name) + "-late"]
+                engine = [interpreter(), store + "/engine.py", "late", directory]
+                call(["systemd-run", "--no-block", *later, *AGAIN, *engine])
+                return True
+            fresh = at_boot and not same_boot
+            commands = journal.get("boot_commands") if fresh else journal.get("commands")
+            asked = time.monotonic()
+            report["faults"] += run_all(commands or [])
+            age = asked - journal.get("monotonic", asked)
+            report["insisted"] = settle(journal.get("runtime"), asked, age) if same_boot else []
+            # From here on nobody does it again, however this ends: the files belong to people once more.
+            write_report(directory, report, "back")
         finish(directory, journal, report, began)
     return True
 
@@ -1279,13 +1359,18 @@ def late(directory: str) -> None:
     journal: Journal = read_json(directory + "/journal.json")
     report: Report = read_json(directory + "/pending.json")
     if journal and report and state_of(directory) == "restoring":
+        began = report.pop("began")
         report["faults"] += run_all(journal.get("commands", []))
-        finish(directory, journal, report, report.pop("began"))
+        write_report(directory, report, "back")
+        finish(directory, journal, report, began)
 
 
 def files_back(journal: Journal, directory: str, report: Report) -> None:
     """Put every file back, first those that only have to go: that makes room."""
     files = sorted(journal.get("files", []), key=lambda entry: entry["kind"] != "absent")
+    # First: a directory that was made for a file of ours goes only when it is empty.
+    for parent in sorted({os.path.dirname(entry["path"]) for entry in files}):
+        sweep(parent)
     for entry in files:
         try:
             if as_before(entry, directory):
@@ -1339,7 +1424,7 @@ def write_report(directory: str, report: Report, name: str) -> None:
 def fire(run: Runner, name: str, why: str, leave: int = 0) -> None:
     """Undo a transaction now, detached, once process *leave* is gone."""
     token = str(read_json(folder(name) + "/journal.json").get("token", ""))
-    start(run, unit(name) + "-now", ["restore", folder(name), why, str(leave), token])
+    start(run, unit(name) + "-now", ["restore", folder(name), why, str(leave), token], *AGAIN)
 
 
 def of_another(name: str, token: str | None) -> str:
@@ -1398,7 +1483,7 @@ def disarm(run: Runner, name: str, token: str | None = None) -> str:
         token: the one that it was armed with; None where the same process has armed it.
 
     Raises:
-        RollbackError: [TX-109].
+        RollbackError: [TX-109], [TX-110].
     """
     refuse_another(name, token)
     directory = folder(name)
@@ -1406,6 +1491,11 @@ def disarm(run: Runner, name: str, token: str | None = None) -> str:
         run(["systemctl", "stop", unit(name) + ".timer"])
         return "idle"
     won = state_of(directory) == "armed" and claim(directory, "confirmed", token or "")
+    if not won and state_of(directory) == "armed":
+        raise RollbackError(
+            f"[TX-110] the confirmation of {name!r} could not be written in {STORE}, so the node puts back what it had."
+            f" Is the disk writable (findmnt -T {STORE}; dmesg)?"
+        )
     if not won and state_of(directory) != "confirmed":
         end = time.monotonic() + RESTORE_SECONDS
         while state_of(directory) == "restoring" and time.monotonic() < end:
@@ -1419,7 +1509,7 @@ def disarm(run: Runner, name: str, token: str | None = None) -> str:
     if (
         state_of(directory) != "restoring"
     ):  # whoever still works on it has nothing else to restore from
-        shutil.rmtree(directory, ignore_errors=True)
+        discard(directory)
     return word
 
 
@@ -1428,19 +1518,24 @@ def disarm(run: Runner, name: str, token: str | None = None) -> str:
 
 def at_boot(store: str) -> None:
     """Undo whatever was not confirmed before the node went down."""
+    tidy_up(store)
     for name in sorted(os.listdir(store)):
         directory = os.path.join(store, name)
-        whole = os.path.isdir(directory) and not name.startswith(".")  # the others were never armed
-        state = state_of(directory) if whole else ""
+        if not os.path.isdir(directory):
+            continue
+        state = state_of(directory)
         if state in ("armed", "restoring"):
-            restore(directory, "the node was started again before anybody confirmed it", True)
-        if state == "confirmed":
+            try:
+                restore(directory, "the node was started again before anybody confirmed it", True)
+            except OSError as exc:  # the others' turn all the same
+                note(store, f"{name}: not restored: {exc}")
+        if state in ("confirmed", ""):
             remove_boot(read_json(directory + "/journal.json").get("boot_unit", []))
-            shutil.rmtree(directory, ignore_errors=True)
+            discard(directory)
 
 
 def main(words: list[str]) -> int:
-    """Run as a program; ends well whatever happened, so that systemd keeps no failed unit of that name."""
+    """Run as a program."""
     verb, where = words[0], words[1]
     if verb == "boot":
         at_boot(where)
@@ -1463,5 +1558,7 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
     except Exception as exc:
-        # A unit that failed keeps its name, and the next transaction could not start one.
         note(os.path.dirname(os.path.abspath(__file__)), f"engine {sys.argv[1:]}: {exc!r}")
+        # Units that are started again give their name back by themselves; of the others one that failed keeps it, and
+        # the next transaction could not start one.
+        sys.exit(1 if sys.argv[1] in {"restore", "late"} else 0)

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
+import msgspec
+
+from fullmesh.observed.ranks import NcclSize
 from fullmesh.result.types import Result, Severity, Status
 
 PREFIX: Final = "fullmesh_"
@@ -142,32 +145,33 @@ def of_node(result: Result, node: str) -> Iterator[Metric]:
 def of_speed(result: Result) -> Iterator[Metric]:
     """Rates and latencies of the cluster, as far as they were measured."""
     rates = result["collectives"]
-    largest = max(gpu_sizes(result), key=lambda row: row["bytes"], default={})
-    smallest = min(gpu_sizes(result), key=lambda row: row["bytes"], default={})
+    sizes = sorted(gpu_sizes(result), key=lambda row: row["bytes"])
+    largest = sizes[-1]["bus_gbit_s"] if sizes else None
+    smallest = sizes[0]["us"] if sizes else None
     yield Metric(
         "verification_allreduce_bus_bytes_per_second",
         "Bus bandwidth of a large all_reduce, as nccl-tests defines it; the slowest rank's.",
         measured(
             scaled(rates.get("bus_gbit_s"), GIGA / BITS),
-            scaled(largest.get("bus_gbit_s"), GIGA / BITS),
+            scaled(largest, GIGA / BITS),
         ),
     )
     yield Metric(
         "verification_allreduce_latency_seconds",
         "How long a small all_reduce takes; the slowest rank's.",
-        measured(scaled(rates.get("latency_us"), MICRO), scaled(smallest.get("us"), MICRO)),
+        measured(scaled(rates.get("latency_us"), MICRO), scaled(smallest, MICRO)),
     )
 
 
-def gpu_sizes(result: Result) -> list[dict[str, Any]]:
+def gpu_sizes(result: Result) -> list[NcclSize]:
     """The rows of rung L7, one for each size of message."""
-    rows = [row for rung in result["rungs"] for row in rung["details"].get("sizes", [])]
-    return [row for row in rows if isinstance(row, dict) and "bytes" in row]
+    held = [rung["details"].get("sizes", []) for rung in result["rungs"] if rung["id"] == "L7"]
+    return [row for rows in held for row in msgspec.convert(rows, list[NcclSize])]
 
 
-def scaled(value: Any, factor: float) -> float | None:
+def scaled(value: float | None, factor: float) -> float | None:
     """A figure in its base unit, without the noise of the last binary digits; None for what was not measured."""
-    return float(f"{value * factor:.6g}") if isinstance(value, int | float) else None
+    return None if value is None else float(f"{value * factor:.6g}")
 
 
 def measured(gloo: float | None, nccl: float | None) -> list[Sample]:

@@ -1,0 +1,456 @@
+"""Ends the transaction engine at every call that changes a file or starts a program, and looks at what is left.
+
+A model of one node: its /etc, a daemon that has read it, systemd's timers, boots. Each process of a change (the module,
+the timer's rollback, the boot-time unit) is a fork of this one, and is ended at its k-th call by ``_exit``, as SIGKILL
+would, or gets an error from it. What has reached the page cache stays: a power cut that loses it is the matter of
+`tests/unit/test_rollback.py` (every name is synced before the word is out).
+
+After each end: the node is all old, or all new where the confirmation had begun; what the daemon has read is what
+stands there; an edit that the user makes after that is never taken back; nothing of ours is left behind.
+
+    python tests/support/crash_points.py [--ends EVERY] [--pairs EVERY] [--errors]
+
+prints one JSON object: how many ends were tried, and each that left a mixed node.
+"""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import errno
+import importlib.util
+import io
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+ENGINE = Path(__file__).parents[2] / "module_utils/fullmesh/transaction/engine.py"
+NAME, OTHER, TOKEN = "peer_firewall", "static_ip", "run"
+ENDED = 99
+CALLS = (
+    *("rename", "replace", "unlink", "remove", "rmdir", "mkdir", "symlink", "link"),
+    *("chmod", "chown", "utime", "setxattr", "fsync", "truncate"),
+)
+ERRORS = (errno.ENOSPC, errno.EROFS, errno.EIO, errno.EPERM, errno.ENOMEM, errno.EDQUOT)
+RENAME = os.rename  # the model's own; the engine's is the seam's
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+def load() -> ModuleType:
+    """The engine as a module of its own, with its text at hand as on a node."""
+    spec = importlib.util.spec_from_file_location("engine", ENGINE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Seam:
+    """Counts the calls of one process, and ends it at one of them."""
+
+    def __init__(self, at: int, error: int = 0) -> None:
+        self.at, self.error, self.count = at, error, 0
+
+    def point(self) -> None:
+        """One call."""
+        self.count += 1
+        if self.count == self.at:
+            if not self.error:
+                os._exit(ENDED)
+            raise OSError(self.error, os.strerror(self.error))
+
+    def wrapped(self, real: Callable[..., Any], counts: Callable[..., bool]) -> Callable[..., Any]:
+        """A call that counts where it changes something."""
+
+        def call(*words: Any, **named: Any) -> Any:
+            if counts(*words, **named):
+                self.point()
+            return real(*words, **named)
+
+        return call
+
+    def install(self, engine: ModuleType, world: World) -> None:
+        """Put it between the engine and the system, in this process only."""
+        for name in CALLS:
+            setattr(os, name, self.wrapped(getattr(os, name), lambda *_, **__: True))
+
+        def writes(_path: Any, flags: int = 0, *_: Any, **__: Any) -> bool:
+            return bool(flags & WRITES)
+
+        def for_writing(_path: Any, mode: str = "r", *_: Any, **__: Any) -> bool:
+            return bool(set(mode) & set("wax+"))
+
+        os.open = self.wrapped(os.open, writes)
+        builtins.open = self.wrapped(io.open, for_writing)
+
+        def call(command: Any, *_: Any, **__: Any) -> tuple[int, str]:
+            try:
+                self.point()
+            except OSError as exc:
+                return 127, str(exc)
+            return world.call(command)
+
+        engine.call = call
+
+
+class World:
+    """One node."""
+
+    def __init__(self, top: Path, engine: ModuleType) -> None:
+        self.top, self.engine = top, engine
+        self.etc, self.store, self.units = top / "etc", top / "store", top / "units"
+        self.systemd = top / "systemd"
+        for folder in (self.etc, self.units, self.systemd):
+            folder.mkdir(parents=True)
+        (self.etc / "changed").write_text("old\n")
+        (self.etc / "owned").write_text("old\n")
+        (self.etc / "owned").chmod(0o640)
+        (self.etc / "gone").write_text("old\n")
+        (self.etc / "link").symlink_to("changed")
+        self.set("boot", "0")
+        self.set("running", self.manifest())
+        self.old = self.manifest()
+        engine.STORE, engine.UNITS = str(self.store), str(self.units)
+        engine.boot_mark = lambda: self.get("boot")
+        self.later = 0.0
+        engine.time = SimpleNamespace(
+            monotonic=lambda: time.monotonic() + self.later,
+            sleep=lambda _seconds: None,
+            strftime=time.strftime,
+            gmtime=time.gmtime,
+        )
+
+    # what is beside the seam
+
+    def set(self, name: str, text: str) -> None:
+        """Keep a word of the model."""
+        with io.open(self.systemd / name, "w") as stream:  # noqa: UP020 (builtins.open is the seam's)
+            stream.write(text)
+
+    def get(self, name: str) -> str:
+        """A word of the model, empty for none."""
+        try:
+            with io.open(self.systemd / name) as stream:  # noqa: UP020 (builtins.open is the seam's)
+                return stream.read()
+        except FileNotFoundError:
+            return ""
+
+    def forget(self, name: str) -> None:
+        """Drop a word of the model."""
+        if (self.systemd / name).exists():
+            RENAME(self.systemd / name, self.systemd / "dropped")
+
+    def manifest(self) -> str:
+        """All of /etc in one text."""
+        found = []
+        for path in sorted(self.etc.rglob("*")):
+            info = path.lstat()
+            what = os.readlink(path) if path.is_symlink() else ""
+            if path.is_file() and not path.is_symlink():
+                with io.open(path) as stream:  # noqa: UP020 (builtins.open is the seam's)
+                    what = stream.read()
+            found.append(f"{path.relative_to(self.etc)} {info.st_mode:o} {what!r}")
+        return "\n".join(found)
+
+    def call(self, command: list[str] | str) -> tuple[int, str]:
+        """systemd and the daemon, as far as the engine asks them."""
+        words = [command] if isinstance(command, str) else command
+        if words == ["reload"]:
+            self.set("running", self.manifest())
+        elif words[:2] == ["systemctl", "stop"]:
+            self.forget(words[2])
+        elif words[:1] == ["systemd-run"] and words[-1] == "rehearse":
+            self.engine.rehearse(os.path.dirname(words[-3]))
+        elif words[:1] == ["systemd-run"]:
+            (unit,) = (word[len("--unit=") :] for word in words if word.startswith("--unit="))
+            timer = any(word.startswith("--on-active") for word in words)
+            self.set(unit + ".timer" if timer else unit, json.dumps(words))
+        return 0, ""
+
+    # the processes
+
+    said = ""
+
+    def run(self, command: list[str]) -> tuple[int, str]:
+        """What a module has for the engine."""
+        return tuple(self.engine.call(command))  # type: ignore[return-value]
+
+    def change(self) -> None:
+        """A module's whole life, as the firewall's: arm, write, reload, confirm."""
+        self.unconfirmed()
+        self.set("confirming", "yes")
+        self.engine.disarm(self.run, NAME, TOKEN)
+
+    def unconfirmed(self) -> None:
+        """The same up to the confirmation."""
+        paths = [str(self.etc / one) for one in ("changed", "owned", "gone", "link", "new/file")]
+        self.engine.arm(
+            self.run, NAME, 30, paths, ["reload"], boot=self.at_boot_commands, token=TOKEN
+        )
+        self.set("armed", "yes")
+        self.engine.write_file(paths[0], b"new\n", 0o644)
+        self.engine.write_file(paths[1], b"new\n", 0o600)
+        os.unlink(paths[2])
+        os.unlink(paths[3])
+        os.symlink("owned", paths[3])
+        os.mkdir(str(self.etc / "new"))
+        self.engine.write_file(paths[4], b"new\n", 0o644)
+        self.engine.call("reload")
+        self.engine.changed(NAME)
+
+    at_boot_commands: list[str] | None = None
+
+    def timer(self) -> None:
+        """What the timer starts; nothing where it was never started or was stopped."""
+        if self.get("fullmesh-rollback-peer-firewall.timer"):
+            self.engine.main(["restore", str(self.store / NAME), "", "0", TOKEN])
+
+    def boot(self) -> None:
+        """The boot-time unit, where it is enabled; then what it has put off."""
+        path, link = self.engine.boot_paths()
+        if os.path.exists(path) and os.path.islink(link):
+            self.engine.main(["boot", str(self.store)])
+
+    def late(self) -> None:
+        """The unit that the boot-time unit has started."""
+        if self.get("fullmesh-rollback-peer-firewall-late"):
+            self.engine.main(["late", str(self.store / NAME)])
+            self.forget("fullmesh-rollback-peer-firewall-late")
+
+    def next_run(self, name: str = OTHER) -> None:
+        """A later change, which is confirmed."""
+        self.engine.arm(self.run, name, 30, [], [], token=TOKEN)
+        self.engine.disarm(self.run, name, TOKEN)
+
+    def process(self, work: Callable[[], None], at: int = 0, error: int = 0) -> int:
+        """Run *work* in a process of its own; how many calls it made, 0 where it was ended; ``said``: why not."""
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(reading)
+            seam = Seam(at, error)
+            said = ""
+            try:
+                seam.install(self.engine, self)
+                work()
+            except self.engine.RollbackError as exc:
+                said = str(exc)
+            except BaseException as exc:
+                said = f"raised {exc!r}"
+            os.write(writing, json.dumps([seam.count, said]).encode())
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as stream:
+            text = stream.read()
+        _, status = os.waitpid(child, 0)
+        self.said = ""
+        if os.waitstatus_to_exitcode(status) == ENDED:
+            return 0
+        count, self.said = json.loads(text)
+        return int(count)
+
+    def reboot(self) -> None:
+        """Everything that lives in memory is gone; daemons read their files when the boot is over."""
+        self.set("boot", self.get("boot") + "+")
+        for path in self.systemd.iterdir():
+            if path.name not in ("boot", "running", "confirming", "armed"):
+                path.unlink()
+
+    # what must hold
+
+    def faults(self, expect: str = "") -> Iterator[str]:
+        """What is wrong after a change has ended one way or the other."""
+        now = self.manifest()
+        new = now != self.old
+        if new and not self.get("confirming"):
+            yield "not as before"
+        if new and self.get("confirming") and "'old" in now:
+            yield "mixed"
+        if expect and (expect == "new") is not new:
+            yield f"not {expect}"
+        if self.get("running") != now:
+            yield "the daemon has read something else"
+
+    def litter(self) -> Iterator[str]:
+        """What of ours is left when everything is over."""
+        yield from (f"units: {path.name}" for path in self.units.rglob("*"))
+        kept = {"lock", "log", "engine.py", NAME, OTHER}
+        if self.store.exists():
+            names = sorted(os.listdir(self.store))
+            yield from (f"store: {name}" for name in names if name not in kept)
+            for name in (NAME, OTHER):
+                state = self.engine.state_of(str(self.store / name))
+                if state not in ("", "fired"):
+                    yield f"{name} is {state}"
+        yield from (str(one.name) for one in self.etc.rglob(".fullmesh-*"))
+
+
+def edit(world: World) -> str:
+    """The user changes everything, afterwards."""
+    for name in ("changed", "owned", "gone", "link", "new/file"):
+        path = world.etc / name
+        path.parent.mkdir(exist_ok=True)
+        if path.is_symlink():
+            path.unlink()
+        path.write_text(f"{name} of the user\n")
+    return world.manifest()
+
+
+# How a node gets over an end: its timer, a reboot, a reboot in the middle of what the timer has started; and after its
+# timer another change of the same name, which comes to its end before it has changed anything.
+WAYS = ("timer", "boot", "timer, then boot", "timer, then a run")
+
+
+def recover(world: World, way: str, second: int) -> int:
+    """Let the node put itself right, with a second end in the middle; how many calls there were to end at."""
+    if way == "timer, then a run":
+        world.process(world.timer)
+        return 0
+    first = world.timer if way.startswith("timer") else world.boot
+    if way == "boot":
+        world.reboot()
+    calls = world.process(first, second)
+    if not calls and way == "timer":
+        world.process(first)  # systemd starts it again (Restart=on-failure)
+    if not calls and way != "timer":
+        world.reboot()
+        world.process(world.boot)
+    if way != "timer":
+        world.process(world.late)
+        if way == "boot" or not calls:
+            world.set("running", world.manifest())
+    return calls
+
+
+def trial(
+    engine: ModuleType, first: int, way: str, second: int, boot: bool
+) -> tuple[int, list[str]]:
+    """One end, or two, and what was wrong afterwards."""
+    with tempfile.TemporaryDirectory(dir=shared_memory()) as top:
+        world = World(Path(top), engine)
+        world.at_boot_commands = [] if boot else None
+        whole = world.process(world.change, first)
+        found = [f"the change: {world.said}"] if world.said else []
+        calls = recover(world, way, second)
+        found += world.faults("new" if whole else "")
+        edited = edit(world)
+        world.later = 1000.0
+        if way == "timer, then a run":
+            calls = world.process(lambda: world.next_run(NAME), second)
+            world.reboot()
+            world.process(world.boot)
+        world.process(world.next_run)
+        found += [f"the next run: {world.said}"] if world.said else []
+        world.reboot()
+        world.process(world.boot)
+        world.process(world.late)
+        if world.manifest() != edited:
+            found.append("the user's edits are gone")
+        found += world.litter()
+        return calls, found
+
+
+def with_error(engine: ModuleType, first: int, error: int) -> tuple[int, list[str]]:
+    """One error at a call of the change; then its timer."""
+    with tempfile.TemporaryDirectory(dir=shared_memory()) as top:
+        world = World(Path(top), engine)
+        count = world.process(world.change, first, error)
+        said = world.said
+        found = []
+        if said.startswith("raised") and not world.get("armed"):
+            found.append(f"arm {said}")
+        world.process(world.timer)
+        confirmed = not said
+        now = world.manifest()
+        if confirmed and now == world.old:
+            found.append("confirmed and gone")
+        if not confirmed and now != world.old:
+            found.append(f"neither confirmed nor as before: {said}")
+        return count, found
+
+
+def with_error_on_the_way_back(
+    engine: ModuleType, second: int, error: int
+) -> tuple[int, list[str]]:
+    """One error at a call of the rollback of a change that is in force."""
+    with tempfile.TemporaryDirectory(dir=shared_memory()) as top:
+        world = World(Path(top), engine)
+        world.process(world.unconfirmed)
+        count = world.process(world.timer, second, error)
+        if world.said:
+            world.process(world.timer)  # as above: a program that fails is started again
+        found = [f"the rollback: {world.said}"] if world.said else []
+        report = engine.report_of(NAME)
+        if engine.state_of(str(world.store / NAME)) != "fired":
+            found.append("it never ended")
+        if world.manifest() != world.old and not report.get("faults"):
+            found.append("not as before, and nobody says so")
+        return count, found
+
+
+def shared_memory() -> str | None:
+    """Where files cost nothing."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 (a folder with a random name in it)
+
+
+def crash_points(ends: int, pairs: int) -> tuple[int, dict[str, list[str]]]:
+    """Every *ends*-th single end, and each *pairs*-th second end after each of them; 0: none."""
+    engine, tried = load(), 0
+    wrong: dict[str, list[str]] = {}
+    for boot in (False, True):
+        with tempfile.TemporaryDirectory(dir=shared_memory()) as top:
+            whole = World(Path(top), engine)
+            calls = whole.process(whole.change)
+        assert calls > 100, f"{calls} calls: the seam sees nothing"
+        for first in range(1, calls + 2, ends):
+            for way in WAYS:
+                steps, found = trial(engine, first, way, 0, boot)
+                seconds = range(1 + first % pairs, steps + 1, pairs) if pairs else range(0)
+                seen = [(0, found)]
+                seen += [(one, trial(engine, first, way, one, boot)[1]) for one in seconds]
+                tried += len(seen)
+                for second, faults in seen:
+                    if faults:
+                        wrong[f"{first}/{calls} {way} {second}/{steps} boot={boot}"] = faults
+    return tried, wrong
+
+
+def errors(every: int) -> tuple[int, dict[str, list[str]]]:
+    """Every error at every *every*-th call, of the change and of the rollback."""
+    engine, tried = load(), 0
+    wrong: dict[str, list[str]] = {}
+    for name, one in (("change", with_error), ("rollback", with_error_on_the_way_back)):
+        calls, _ = one(engine, 0, errno.EIO)
+        assert calls > 50, f"{calls} calls: the seam sees nothing"
+        for error in ERRORS:
+            for at in range(1, calls + 1, every):
+                _, found = one(engine, at, error)
+                tried += 1
+                if found:
+                    wrong[f"{name} {at}/{calls} {errno.errorcode[error]}"] = found
+    return tried, wrong
+
+
+def main() -> int:
+    """Read the words, try, print."""
+    parser = argparse.ArgumentParser(description="End the transaction engine everywhere.")
+    parser.add_argument("--ends", type=int, default=1, metavar="EVERY", help="not each call")
+    parser.add_argument("--pairs", type=int, default=0, metavar="EVERY", help="second ends as well")
+    parser.add_argument("--errors", action="store_true", help="errors instead of ends")
+    args = parser.parse_args()
+    begun = time.monotonic()
+    tried, wrong = errors(args.ends) if args.errors else crash_points(args.ends, args.pairs)
+    seconds = round(time.monotonic() - begun, 1)
+    json.dump({"tried": tried, "seconds": seconds, "wrong": wrong}, sys.stdout, indent=1)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
