@@ -25,7 +25,7 @@ from diagnose_changes import (
     survey,
     wrong_master_name,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from records import ABOUT, World
 from records import EL1 as EL
@@ -734,6 +734,7 @@ def place(world: World, path: tuple[Any, ...], value: Any, drop: bool) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(PLACES), JSON, st.booleans()), min_size=1, max_size=8))
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@example([(("el1", "links", "links", 11, "lost"), -1, False)])  # its share of all was no share
 def test_no_observation_crashes_a_rule(changes: list[tuple[tuple[Any, ...], Any, bool]]) -> None:
     world = copy.deepcopy(HEALTHY)
     for path, value, drop in changes:

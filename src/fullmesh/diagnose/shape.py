@@ -204,8 +204,14 @@ LAST_PORT = 65535
 
 
 def whole_links(links: list[dict[str, Any]], names: set[str]) -> list[dict[str, Any]]:
-    """The records of links whose peer is in the plan."""
-    return [link for link in links if link["node"] in names and 0 < link["port"] <= LAST_PORT]
+    """The records of links whose peer is in the plan, with counts that can be some."""
+    return [
+        link
+        for link in links
+        if link["node"] in names
+        and 0 < link["port"] <= LAST_PORT
+        and min(link.get("lost", 0), link.get("segments", 0)) >= 0
+    ]
 
 
 def part(held: Mapping[str, Any], name: str) -> Mapping[str, Any]:
