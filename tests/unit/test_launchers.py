@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -180,7 +181,6 @@ def test_a_node_without_torchrun_says_so(wrapper: Path) -> None:
     "bad",
     [
         ("root; reboot", 300, 30),
-        ("", 300, 30),
         ("root", 0, 30),
         ("root", 300, "soon"),
         ("root", -1, 30),
@@ -194,6 +194,27 @@ def test_settings_that_cannot_work_are_refused(bad: tuple[str, object, object]) 
 def test_settings_that_can_work_are_not() -> None:
     assert core.faults("train-user", 300, "30") == []
     assert core.faults("train-user", 300, "30", 0) == []
+    assert core.faults("", 300, 30) == []
+
+
+@pytest.mark.parametrize("user", ["", "train"])
+def test_jobs_are_run_by_nobody_but_whom_the_user_names(user: str) -> None:
+    """The unit as the role prints it; with nobody named it starts nothing, and says what to set."""
+    environment = Environment(autoescape=False)  # noqa: S701 (a unit of systemd, not a page)
+    environment.filters["comment"] = str
+    names = yaml.safe_load((TEMPLATES.parent / "vars/main.yml").read_text())
+    ready = environment.from_string(names["__launchers_ready"]).render(
+        launchers_job_user=user, __launchers_refusal=names["__launchers_refusal"].strip()
+    )
+    text = environment.from_string((TEMPLATES / "fullmesh-job@.service.j2").read_text()).render(
+        launchers_job_user=user, __launchers_ready=ready
+    )
+    found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    assert found["User"] == (user or "nobody")
+    done = subprocess.run(
+        shlex.split(found["ExecStartPre"]), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "[LA-116]" in done.stderr) == ((0, False) if user else (2, True))
 
 
 @pytest.mark.parametrize("mode", ["--c10d", "--static"])

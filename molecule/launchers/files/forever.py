@@ -5,6 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-Path("/root/running").touch()
+Path("/srv/out/running").touch()
 while True:
     time.sleep(1)

@@ -29,6 +29,7 @@ CODES: dict[str, str] = {
     "LA-113": "a node that is not among the nodes of the plan or of the job",
     "LA-114": "mpirun was started by another account than the one whose key it is",
     "LA-115": "different versions of Open MPI",
+    "LA-116": "nobody is named to run the systemd jobs",
 }
 
 # useradd's own rule, so that nothing else gets into the unit file.
@@ -116,9 +117,9 @@ def library(modules: Sequence[str], folder: str) -> list[dict[str, str]]:
 def faults(user: str, join_seconds: Any, stop_seconds: Any, watch_seconds: Any = 60) -> list[Fault]:
     """Every setting that cannot work."""
     found = []
-    if not USER.fullmatch(user):
+    if user and not USER.fullmatch(user):
         text = f"launchers_job_user is {user!r}, which is no user name"
-        found.append(Fault("LA-101", text, "Write it like root or train"))
+        found.append(Fault("LA-101", text, "Write it like train, or leave it empty"))
     named = {
         "launchers_join_timeout_seconds": join_seconds,
         "launchers_stop_timeout_seconds": stop_seconds,
