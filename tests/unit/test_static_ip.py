@@ -9,7 +9,7 @@ import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -18,6 +18,7 @@ from ansible.module_utils.fullmesh.network import reach
 from ansible.module_utils.fullmesh.network import static_ip as text
 from ansible.module_utils.fullmesh.network.backends import netplan, networkmanager
 from ansible.module_utils.fullmesh.state import record
+from ansible.module_utils.fullmesh.transaction.engine import ViewLink
 from hypothesis import given
 from hypothesis import strategies as st
 from jinja2.nativetypes import NativeEnvironment
@@ -768,6 +769,18 @@ def test_a_reboot_in_between_gives_a_card_its_mtu_back(machine: Machine) -> None
     assert subprocess.run([*steps[1][:3], "no-such-card", "1400"], check=False).returncode == 0
 
 
+def link_view(*addresses: str, **change: Any) -> ViewLink:
+    """An interface as the engine sees it."""
+    plain: ViewLink = {
+        "mtu": 1500,
+        "up": True,
+        "addresses": list(addresses),
+        "leases": [],
+        "manner": {},
+    }
+    return cast("ViewLink", plain | change)
+
+
 def remembered(root: Path, paths: list[str]) -> None:
     """What the role's task `Remember` makes: there were no such files."""
     point = record.Point(str(root), "static_ip")
@@ -776,7 +789,7 @@ def remembered(root: Path, paths: list[str]) -> None:
 
 def test_undo_is_a_transaction_too(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {
-        "links": {"eth1": {"addresses": ["10.0.0.7/24"], "mtu": 1400, "up": True}},
+        "links": {"eth1": link_view("10.0.0.7/24", mtu=1400)},
         "routes": [],
     }
     monkeypatch.setattr(module.rollback, "runtime", lambda names: before)
@@ -803,7 +816,7 @@ def test_an_undo_does_not_take_a_lease_that_another_host_has_by_now(
 ) -> None:
     point = machine.root / "var/lib/fullmesh/undo/static_ip"
     (point / "blobs").mkdir(parents=True)
-    lease = {"addresses": ["10.0.0.7/24"], "leases": ["10.0.0.7/24"], "mtu": 1500, "up": True}
+    lease = link_view("10.0.0.7/24", leases=["10.0.0.7/24"])
     before = {"links": {"eth1": lease}, "routes": [["-4", "eth1", "default via 10.0.0.1"]]}
     nothing: dict[str, Any] = {"links": {}, "routes": []}
     monkeypatch.setattr(module.rollback, "runtime", lambda names: before if names else nothing)
@@ -907,8 +920,8 @@ def test_undo_after_two_changes_finds_the_way_back_of_the_second(
     (point / "blobs").mkdir(parents=True)
     (machine.root / "sys/class/net/eth0").mkdir()
     (machine.root / "sys/class/net/eth0/type").write_text("1\n")
-    lease = {"addresses": ["10.9.0.7/24"], "mtu": 1500, "up": True}
-    bare = {"addresses": ["10.0.0.5/24"], "mtu": 1500, "up": True}
+    lease = link_view("10.9.0.7/24")
+    bare = link_view("10.0.0.5/24")
     every = {"eth1": bare, "eth0": lease}
 
     def runtime(names: list[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 from ..state.record import Point
 from ..transaction import engine as rollback
 from ..transaction import session as way_in
-from . import give_back, reach
+from . import carried, give_back, reach
 from . import owner as backends
 from . import static_ip as text
 from .change import NAME, Change, at_boot, file_diff, original_files, watched, way_back
@@ -222,7 +222,16 @@ class Links:
         )
         patience = min(self.params["wait_seconds"], OWNER_SECONDS)
         steps = change.steps(before, patience, [link["interface"] for link in to_reactivate])
-        rollback.apply(self.node.short, NAME, change.files(), steps, leave=os.getpid())
+        known = carried.planned(one for link in self.links for one in link["addresses"])
+        others = self.others(change.watched(), known)
+        files = change.files()
+        rollback.apply(self.node.short, NAME, files, steps, leave=os.getpid(), others=others)
+
+    def others(self, names: list[str], known: set[str]) -> Goal | None:
+        """What is on the interfaces and no owner knows of; *known* will be theirs."""
+        known = known | carried.configured(self.node.read, self.node.listed)
+        goal = carried.others(rollback.runtime(names), known)
+        return goal if carried.worth(goal) else None
 
     def keep_original(self, before: NetworkBefore) -> None:
         """Keep the run-time state of each interface's first time, where the role has remembered its files."""
@@ -439,8 +448,14 @@ class Links:
             what="undo of " + ", ".join(names),
             token=self.params["token"],
         )
-        steps = way_back(before)
-        rollback.apply(self.node.short, NAME, files, steps, leave=os.getpid(), last=last)
+        steps, pid = way_back(before), os.getpid()
+        others = self.others(watched(self.node, names), self.original(files))
+        rollback.apply(self.node.short, NAME, files, steps, leave=pid, last=last, others=others)
+
+    def original(self, files: dict[str, Content | None]) -> set[str]:
+        """The addresses and networks in files that come back."""
+        texts = {path: then["text"] for path, then in files.items() if then}
+        return carried.configured(lambda path: texts.get(path, ""), lambda _pattern: sorted(texts))
 
 
 def taken_leases(kernel: Goal, seen: Mapping[str, SeenLink]) -> dict[str, tuple[str, str]]:

@@ -56,6 +56,7 @@ OLDER = "this connection is older than the change: your ssh reuses it (ControlMa
 # address that was set by hand or by a file, and one that comes with a lease (one or two seconds on an idle machine).
 SETTLE_SECONDS = 4
 LEASE_SECONDS = 12
+LONG = 3600.0  # seconds ago: no owner is waited for
 # What ip shows of a route or nexthop and does not take: states, not settings.
 FLAGS = ("linkdown", "dead", "offload", "trap", "rt_trap", "rt_offload", "offload_failed")
 # Routes of these (rtnetlink(7), /etc/iproute2/rt_protos) come and go by a daemon's own rules, also while a change waits
@@ -200,12 +201,16 @@ class Journal(TypedDict, total=False):
 
 
 class Plan(TypedDict):
-    """A change: files, then commands, once process ``leave`` is gone; ``last``: what the kernel shall show then."""
+    """A change: files, then commands, once process ``leave`` is gone.
+
+    ``last``: what the kernel shall show then; ``others``: what it shall show besides, of those who configure nothing.
+    """
 
     files: dict[str, Content | None]
     commands: list[list[str]]
     leave: int
     last: Goal | None
+    others: Goal | None
 
 
 class Applied(TypedDict, total=False):
@@ -751,16 +756,22 @@ def patience(step: list[str], before: Goal) -> float:
     return LEASE_SECONDS if leased else SETTLE_SECONDS
 
 
-def settle(before: Goal | None, since: float | None = None, age: float = 0) -> list[str]:
+def settle(
+    before: Goal | None,
+    since: float | None = None,
+    age: float = 0,
+    longest: float = 2 * LEASE_SECONDS,
+) -> list[str]:
     """Make the kernel show what it did; return what had to be insisted on.
 
     *since* when, in seconds of the monotonic clock, the owners were asked, where that was not just now: a command that
-    has waited for a lease in vain has used up the time that one may take. *age* of *before* in seconds.
+    has waited for a lease in vain has used up the time that one may take. *age* of *before* in seconds. It ends after
+    *longest* seconds whatever the kernel shows.
     """
     insisted: list[str] = []
     begun, calm = time.monotonic(), 0
     asked = begun if since is None else since
-    while before and calm < CALM_POLLS and time.monotonic() - begun < 2 * LEASE_SECONDS:
+    while before and calm < CALM_POLLS and time.monotonic() - begun < longest:
         steps = unsettled(before, age)
         # Owners work behind our back: what looks right once may be on its way to something else.
         calm = 0 if steps else calm + 1
@@ -1140,7 +1151,7 @@ def keep(name: str, paths: list[str], journal: Journal) -> list[str]:
 # --- apply, detached from our connection -----------------------------------------------------------
 
 
-def apply(  # noqa: PLR0913 (two by name)
+def apply(  # noqa: PLR0913 (three by name)
     run: Runner,
     name: str,
     files: dict[str, Content | None],
@@ -1148,6 +1159,7 @@ def apply(  # noqa: PLR0913 (two by name)
     *,
     leave: int = 0,
     last: Goal | None = None,
+    others: Goal | None = None,
 ) -> None:
     """Write *files* (None: remove) and run *commands*, in a unit of its own.
 
@@ -1159,12 +1171,20 @@ def apply(  # noqa: PLR0913 (two by name)
         leave: id of the process (ours) that has to be gone first, so that our connection can end in order; 0 for none.
         last: what the kernel shall show of interfaces at the end, as V(runtime) gives it; for an undo, whose commands
             are tried one and all.
+        others: what the kernel shall show besides that no owner knows of, and drops; what it does not take is said in
+            the log.
 
     Raises:
         RollbackError: [TX-102] no room for the plan, or [TX-103] systemd did not start it; nothing was changed then.
     """
     directory = folder(name)
-    plan: Plan = {"files": files, "commands": commands, "leave": leave, "last": last}
+    plan: Plan = {
+        "files": files,
+        "commands": commands,
+        "leave": leave,
+        "last": last,
+        "others": others,
+    }
     try:
         write_json(directory + "/plan.json", plan)
         write_json(directory + "/applied.json", {"state": "waiting", "step": "", "words": ""})
@@ -1225,10 +1245,12 @@ def do_apply(directory: str) -> None:
             restore(directory, why, applying=True)
             return
     settle(plan["last"])
+    carried = settle(plan.get("others"), since=-LONG, longest=SETTLE_SECONDS)
     with contextlib.suppress(OSError):
         done = {"state": "done", "step": "", "words": "", "connections": connections()}
         write_json(directory + "/applied.json", done)
-    note(store, f"{name}: applied")
+    said = "; put there again, of others: " + ", ".join(carried) if carried else ""
+    note(store, f"{name}: applied{said}")
 
 
 def connections() -> list[list[int]]:

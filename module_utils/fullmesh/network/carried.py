@@ -1,0 +1,121 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What others have put on the interfaces of a change: addresses, routes and rules that no owner configures.
+
+systemd-networkd and NetworkManager drop them when they configure an interface anew: keepalived's address, a routing
+daemon's routes, a policy rule of a container network. Nobody puts them there again (networkd.conf(5),
+ManageForeignRoutes=), so the change does. Stdlib only.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import TYPE_CHECKING
+
+from ..transaction.engine import DAEMONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..transaction.engine import Goal, View, ViewLink
+    from .backends.common import Lister, Reader
+
+# Where owners read what they configure.
+CONFIGURED = (
+    "/etc/netplan/*.yaml",
+    "/run/netplan/*.yaml",
+    "/etc/systemd/network/*.network",
+    "/etc/systemd/network/*.network.d/*.conf",
+    "/run/systemd/network/*.network",
+    "/etc/NetworkManager/system-connections/*",
+    "/run/NetworkManager/system-connections/*",
+    "/etc/network/interfaces",
+    "/etc/network/interfaces.d/*",
+    "/etc/sysconfig/network-scripts/ifcfg-*",
+    "/etc/sysconfig/network-scripts/route*",
+)
+WORD = re.compile(r"[0-9A-Fa-f.:]+(?:/\d+)?")
+# An owner's own: set by its files, or learnt by it.
+OWNERS = frozenset(["static", "dhcp", "ra", "kernel", "redirect"])
+
+
+def configured(read: Reader, listed: Lister) -> set[str]:
+    """Every address and network that stands in a file of an owner: ``10.0.0.5``, ``10.1.0.0/16``."""
+    paths = {path for pattern in CONFIGURED for path in listed(pattern)}
+    found = set()
+    for path in sorted(paths):
+        for word in WORD.findall(read(path)):
+            try:
+                one = ipaddress.ip_interface(word)
+            except ValueError:
+                continue
+            found |= {str(one.ip), str(one.network)}
+    return found
+
+
+def others(now: View, known: set[str]) -> Goal:
+    """What of *now* belongs to nobody who configures an interface; nothing is to be taken away for it.
+
+    Args:
+        now: as the kernel has it.
+        known: what owners configure, or will: addresses and networks.
+    """
+    links: dict[str, ViewLink] = {}
+    for name, link in now["links"].items():
+        leased = {*link["leases"]}
+        foreign = [
+            one
+            for one in link["addresses"]
+            if one not in leased and one.partition("/")[0] not in known
+        ]
+        routed = any(one[1] == name and nobodys(one[2], known) for one in now["routes"])
+        if link["up"] and (foreign or routed):
+            how = {one: link["manner"][one] for one in foreign if one in link["manner"]}
+            links[name] = {"mtu": 0, "up": True, "addresses": foreign, "leases": [], "manner": how}
+    over = [one for one in now["routes"] if (not one[1] or one[1] in links)]
+    return {
+        "links": links,
+        "routes": [one for one in over if nobodys(one[2], known)],
+        "connected": [],
+        "nexthops": [line for line in now.get("nexthops", []) if not owned(line)],
+        "rules": [one for one in now.get("rules", []) if not owned(one[2])],
+        "ours": {"addresses": {}, "routes": []},
+    }
+
+
+def owned(line: str) -> bool:
+    """Say whether a route, rule or nexthop says that an owner made it; what was made by hand says nothing."""
+    words = line.split()
+    return "proto" in words and words[words.index("proto") + 1] in OWNERS
+
+
+def nobodys(line: str, known: set[str]) -> bool:
+    """Say whether a route is a daemon's or was made by hand.
+
+    The default route of the main table is none of them: which one there is, is the change itself.
+    """
+    words = line.split()
+    if DAEMONS & set(words):
+        return True
+    main_default = words[0] == "default" and "table" not in words
+    return not (owned(line) or main_default or network(words[0]) in known)
+
+
+def network(word: str) -> str:
+    """A route's destination as `configured` has it."""
+    try:
+        return str(ipaddress.ip_interface(word).network)
+    except ValueError:
+        return word
+
+
+def worth(goal: Goal) -> bool:
+    """Say whether there is anything to look after."""
+    rules = [one for one in goal.get("rules", []) if one[1] not in {"0", "32766", "32767"}]
+    return bool(goal["links"] or goal["routes"] or goal.get("nexthops") or rules)
+
+
+def planned(addresses: Iterable[str]) -> set[str]:
+    """The addresses of a change without their prefixes."""
+    return {one.partition("/")[0] for one in addresses}
