@@ -31,6 +31,23 @@ def read(path: str) -> str:
         return ""
 
 
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a configuration file without their ends.
+
+    Its readers end a line with a line feed and nothing else; str.splitlines() has nine others, and would make an entry
+    of what stands behind a form feed in a comment.
+    """
+    lines = text.split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def whole_lines(text: str) -> list[str]:
+    """Return the same with their ends, so that they make up the text."""
+    return [line + "\n" for line in text.split("\n")[:-1]] + [
+        line for line in text.split("\n")[-1:] if line
+    ]
+
+
 def look(path: str) -> str:
     """Return a text that is only looked at: empty where it cannot be read, as of a process that has ended."""
     try:

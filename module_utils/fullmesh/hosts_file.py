@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import TypedDict
 
+from .files import lines_of
+
 BEGIN = "# BEGIN Fullmesh, role name_resolution (changes between the marks are lost)"
 END = "# END Fullmesh"
 WAS = "# was: "
@@ -69,16 +71,21 @@ def render(text: str, hosts: list[Host]) -> str:
             continue
         if line not in taken:
             taken.append(line)
-        fields = line.split("#", 1)[0].split()
+        fields = words_of(line)
         names = [name for name in fields[1:] if name.lower() not in ours]
         if names:
             kept.append(" ".join([fields[0], *names]))
     return "\n".join(block(hosts, taken) + kept) + "\n"
 
 
+def words_of(line: str) -> list[str]:
+    """The words of a line, without its comment: what isspace(3) calls blank parts them, and nothing else of Unicode."""
+    return [word for word in re.split(r"[ \t\r\f\v]+", line.split("#", 1)[0]) if word]
+
+
 def names_in(line: str) -> set[str]:
     """The names of a line, in lower case as the resolver compares them."""
-    return {name.lower() for name in line.split("#", 1)[0].split()[1:]}
+    return {name.lower() for name in words_of(line)[1:]}
 
 
 def block(hosts: list[Host], taken: list[str]) -> list[str]:
@@ -93,7 +100,7 @@ def block(hosts: list[Host], taken: list[str]) -> list[str]:
 def split(text: str) -> tuple[list[str], list[str]]:
     """The lines outside our block, and what an earlier run took out."""
     rest, taken, inside = [], [], False
-    for line in text.splitlines():
+    for line in lines_of(text):
         if line == BEGIN:
             inside = True
         elif line == END and inside:
@@ -113,11 +120,16 @@ def given_back(text: str, original: str) -> str:
         original: the file before our first run, which says where a line was.
     """
     kept, taken = split(text)
-    order = original.splitlines()
+    order = lines_of(original)
     for line in taken:
-        rest = [one for one in kept if left_of(line, one) and one not in order]
+        rest = [
+            at
+            for at, one in enumerate(kept)
+            if left_of(line, one) and kept.count(one) > order.count(one)
+        ]
         if rest:
-            kept[kept.index(rest[0])] = line
+            then = order.index(line) if line in order else 0
+            kept[min(rest, key=lambda at: abs(at - then))] = line
             continue
         # behind the line that was before it, as far as that is still there
         above = order[: order.index(line)] if line in order else kept
@@ -128,14 +140,14 @@ def given_back(text: str, original: str) -> str:
 
 def left_of(line: str, other: str) -> bool:
     """Say whether *other* is what `render` has left of a line: its address, with fewer names."""
-    fields, rest = line.split("#", 1)[0].split(), other.split()
+    fields, rest = words_of(line), words_of(other)
     return rest[:1] == fields[:1] and len(rest) > 1 and names_in(other) < names_in(line)
 
 
 def nsswitch_sources(text: str) -> list[str]:
     """The sources for host names in nsswitch.conf, in order; glibc's default where none are named."""
-    for line in text.splitlines():
-        fields = line.split("#", 1)[0].split()
+    for line in lines_of(text):
+        fields = words_of(line)
         if fields and fields[0] == "hosts:":
             return fields[1:]
     return ["dns", "files"]

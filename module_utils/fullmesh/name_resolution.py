@@ -133,7 +133,7 @@ def give_back(check: bool) -> Changed:
     after = before
     if kind == "file" and written.known("", ROLE).get(HOSTS) == written.sum_of(before):
         after = then
-    elif kind and text.BEGIN in before.splitlines():
+    elif kind and text.BEGIN in before.split("\n"):
         after = text.given_back(before, then)
     changed = before != after
     if changed and not check:

@@ -164,7 +164,9 @@ class Watcher:
 
     def away(self) -> tuple[float, float]:
         """When it was first silent, and when it first answered for good; zeros when it always answered."""
-        silent = [at for at, answered in self.seen if not answered]
+        # A busy machine may have lost the very last knock; that the node answers, `compare` has shown by a login.
+        seen = self.seen if self.seen[-1:] and self.seen[-1][1] else self.seen[:-1]
+        silent = [at for at, answered in seen if not answered]
         if not silent:
             return 0.0, 0.0
         back = [at for at, answered in self.seen if answered and at > silent[-1]]

@@ -36,6 +36,8 @@ ROLE = "peer_firewall"
 PRIORITY = -10000
 VERDICTS = {"allow": "<accept/>", "limit": "<accept/>", "deny": "<drop/>", "reject": "<reject/>"}
 TUPLE = re.compile(r"^### tuple ### (.*)$", re.MULTILINE)
+PORTS = re.compile(r"any\Z|[0-9]{1,5}(:[0-9]{1,5})?(,[0-9]{1,5}(:[0-9]{1,5})?)*\Z")
+PROTOCOL = re.compile(r"[a-z0-9-]+\Z")
 FIELDS, WITH_APPLICATIONS = 7, 9
 RULES = (("4", "user.rules"), ("6", "user6.rules"))
 SHIPPED = "/usr/share/ufw/iptables/"
@@ -122,6 +124,8 @@ def parse(text: str) -> UfwRule:
     if len(words) not in (FIELDS, WITH_APPLICATIONS):
         return entry
     action, protocol, port, to, source_port, source = words[:6]
+    if not (PORTS.match(port) and PROTOCOL.match(protocol) and network(to) and network(source)):
+        return entry
     return {
         "text": entry["text"],
         "odd": False,
@@ -133,6 +137,14 @@ def parse(text: str) -> UfwRule:
         "from": source,
         "direction": words[-1],
     }
+
+
+def network(text: str) -> bool:
+    """Say whether a text is an address or a network."""
+    try:
+        return bool(ipaddress.ip_network(text, strict=False))
+    except ValueError:
+        return False
 
 
 def why_not(one: UfwRule) -> str:

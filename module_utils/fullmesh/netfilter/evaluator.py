@@ -285,7 +285,7 @@ def verdict_of(part: Any) -> tuple[str, str]:
     """Return a statement's verdict and where it leads."""
     kind = next(iter(part), "") if isinstance(part, dict) else str(part)
     if kind in ("jump", "goto"):
-        return kind, str(part[kind]["target"])
+        return kind, str(part[kind].get("target", ""))
     if kind == "xt":
         name = str((part["xt"] or {}).get("name", ""))
         return {"REJECT": ("reject", ""), "DROP": ("drop", ""), "DNAT": ("dnat", "")}.get(

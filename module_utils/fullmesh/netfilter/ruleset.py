@@ -114,12 +114,14 @@ def interval(item: Any) -> tuple[str, int, int] | None:
     if isinstance(item, int):
         return ("n", item, item)
     if isinstance(item, dict) and "range" in item:
-        ends = [interval(end) for end in item["range"]]
-        return (ends[0][0], ends[0][1], ends[1][2]) if ends[0] and ends[1] else None
+        ends = [interval(end) for end in list(item["range"])[:2]]
+        if len(ends) < 2 or not (ends[0] and ends[1]):  # noqa: PLR2004 (first and last)
+            return None
+        return (ends[0][0], ends[0][1], ends[1][2])
     if isinstance(item, dict) and isinstance(
         item.get("prefix"), dict
     ):  # of a log statement: a text
-        item = "{addr}/{len}".format(**item["prefix"])
+        item = "{}/{}".format(item["prefix"].get("addr"), item["prefix"].get("len"))
     network = network_of(item) if isinstance(item, str) else None
     if network is None:
         return None
@@ -232,7 +234,7 @@ def parse_save(text: str, family: str) -> Ruleset:
         if line[:1] == "*":
             table = line[1:].strip()
         elif line[:1] == ":":
-            name, policy = line[1:].split()[:2]
+            name, policy = [*line[1:].split(), "", "-"][:2]
             result["chains"][(family, table, name)] = {
                 "type": "nat" if table == "nat" else "filter",
                 "hook": name.lower() if policy != "-" else None,
@@ -242,7 +244,7 @@ def parse_save(text: str, family: str) -> Ruleset:
                 "rules": [],
             }
         elif line.startswith("-A "):
-            to = result["chains"].get((family, table, line.split()[1]))
+            to = result["chains"].get((family, table, "".join(line.split()[1:2])))
             names = {key[2] for key in result["chains"]}
             if to is not None:
                 parts = save_rule(line, family, names)
@@ -267,9 +269,9 @@ def save_rule(line: str, family: str, chains: set[str]) -> list[Json]:
         while words and (words[0][:1] != "-" or words[0] == "-") and words[0] != "!":
             values.append(words.pop(0))
         if word in ("-p", "--protocol"):
-            protocol = values[0]
+            protocol = "".join(values[:1])
         if word in ("-j", "-g"):
-            parts += save_target(word, values[0], chains)
+            parts += save_target(word, "".join(values[:1]), chains)
         else:
             parts += save_option(word, values, "!=" if negated else "==", (family, protocol))
         negated = False
@@ -329,9 +331,9 @@ def parse_ipset(text: str) -> dict[str, list[str]]:
     """Read ``ipset save``: name -> entries."""
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
-        words = line.split()
-        if words[:1] == ["create"]:
-            found[words[1]] = []
-        elif words[:1] == ["add"]:
-            found.setdefault(words[1], []).append(words[2])
+        verb, name, entry = [*line.split(), "", "", ""][:3]
+        if verb == "create" and name:
+            found[name] = []
+        elif verb == "add" and entry:
+            found.setdefault(name, []).append(entry)
     return found

@@ -181,6 +181,8 @@ def refuse_lost(path: str, lost: list[tuple[str, str]]) -> None:
 
 def commented(line: str) -> str:
     """A line of somebody else, out of force, still there to be read; works in every format that we edit."""
+    if not line.strip():
+        return line  # its end is blank as well, and what comes next must not end up behind our mark
     indent = line[: len(line) - len(line.lstrip())]
     return indent + MARK + line.lstrip()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...files import lines_of, whole_lines
 from . import common
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ LOST = {
 def values_of(text: str) -> dict[str, str]:
     """Read an ifcfg file as far as is needed."""
     result = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         key, found, value = line.strip().partition("=")
         if found and not key.startswith("#"):
             result[key] = value.strip().strip("\"'")
@@ -79,7 +80,7 @@ def lost(text: str) -> list[tuple[str, str]]:
 
 def quieted(text: str) -> str:
     """The file with ONBOOT=no and every other byte as it was."""
-    lines = text.splitlines(True)
+    lines = whole_lines(text)
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n"
     for number, line in enumerate(lines):

@@ -14,6 +14,7 @@ import re
 import tempfile
 from typing import TYPE_CHECKING
 
+from ...files import lines_of, whole_lines
 from . import common
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def configured(read: Reader, listed: Lister) -> dict[str, list[str]]:
     """Interface -> the files that have a stanza for it, following source and source-directory."""
     found: dict[str, list[str]] = {}
     for path in sources(read, listed, MAIN, 0):
-        for line in read(path).splitlines():
+        for line in lines_of(read(path)):
             words = line.split()
             if words[:1] == ["iface"] and words[1:]:
                 found.setdefault(words[1], []).append(path)
@@ -139,7 +140,7 @@ def configured(read: Reader, listed: Lister) -> dict[str, list[str]]:
 def sources(read: Reader, listed: Lister, path: str, depth: int) -> list[str]:
     """*path* and the files that it reads, in that order; ifupdown gives up on loops after a while, too."""
     result = [path]
-    for line in read(path).splitlines() if depth < DEPTH else []:
+    for line in lines_of(read(path)) if depth < DEPTH else []:
         words = line.split()
         if len(words) < 2 or words[0] not in ("source", "source-directory"):  # noqa: PLR2004 (word and value)
             continue
@@ -187,7 +188,7 @@ def freed(text: str, names: list[str]) -> str:
     """The file without our interfaces: their stanzas become comments, every other byte stays."""
     result: list[str] = []
     inside = False
-    for group in joined(text.splitlines(True)):
+    for group in joined(whole_lines(text)):
         words = group[0].split()
         if STANZA.match(group[0]):
             inside = words[0] == "iface" and words[1:2] != [] and words[1].split(":")[0] in names
@@ -216,6 +217,8 @@ def joined(lines: list[str]) -> list[list[str]]:
 def unlisted(group: list[str], names: list[str]) -> list[str]:
     """An auto or allow-* line without our interfaces."""
     words = "".join(group).replace("\\\n", " ").split()
+    # a backslash that came to the end of what is left would tie the next line to it
+    words = [word for word in words if word != "\\"]
     keep = [word for word in words[1:] if word.split(":")[0] not in names]
     if len(keep) == len(words) - 1:
         return group

@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from typing import TYPE_CHECKING
 
+from ...files import whole_lines
 from . import common
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def children(lines: list[str], start: int, end: int) -> list[tuple[int, str, str
 
 def freed(text: str, cards: dict[str, set[str]], names: list[str], path: str) -> str:
     """The file without the addresses of our interfaces, every other byte as it was."""
-    edit = Edit(text.splitlines(True), cards, names)
+    edit = Edit(whole_lines(text), cards, names)
     edit.strip(path)
     return edit.text()
 

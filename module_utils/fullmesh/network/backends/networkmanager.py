@@ -7,6 +7,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+from ...files import lines_of, whole_lines
 from .. import nmcli
 from . import common, ifcfg
 
@@ -161,7 +162,7 @@ def sections_of(text: str) -> dict[str, dict[str, str]]:
     """Read a keyfile as far as is needed: section -> key -> value."""
     result: dict[str, dict[str, str]] = {}
     section = ""
-    for line in text.splitlines():
+    for line in lines_of(text):
         word = line.strip()
         if word.startswith("[") and word.endswith("]"):
             section = word[1:-1]
@@ -202,7 +203,9 @@ def lost(text: str) -> list[tuple[str, str]]:
 
 def quieted(text: str) -> str:
     """The profile with autoconnect=false and every other byte as it was."""
-    lines = text.splitlines(True)
+    lines = whole_lines(text)
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1] += "\n"
     section, at = "", 0
     for number, line in enumerate(lines):
         word = line.strip()
@@ -211,7 +214,8 @@ def quieted(text: str) -> str:
             at = number + 1 if section == "connection" else at
         elif section == "connection" and word.partition("=")[0].strip() == "autoconnect":
             lines[number] = common.commented(line)
-    lines.insert(at, "autoconnect=false\n")
+    # a profile may do without that group; a key before the first one makes the file unreadable
+    lines[at:at] = ["autoconnect=false\n"] if at else ["[connection]\n", "autoconnect=false\n"]
     return "".join(lines)
 
 

@@ -1,0 +1,322 @@
+"""Files of others, bent at random: nothing falls over them, and what they say of others stays said.
+
+Each begins as a recorded file, whose lines and words are then dropped, doubled, moved, joined and replaced: 200 of them
+for each parser with every commit, 100,000 with ``./fullmesh test unit``.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import random
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+from ansible.module_utils.fullmesh import hosts_file
+from ansible.module_utils.fullmesh.firewall import blocking, preserve, ufw
+from ansible.module_utils.fullmesh.netfilter import ruleset
+from ansible.module_utils.fullmesh.network import carried
+from ansible.module_utils.fullmesh.network.backends import (
+    common,
+    ifcfg,
+    ifupdown,
+    netplan,
+    networkmanager,
+)
+from ansible.module_utils.fullmesh.transaction import session
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+DATA = Path(__file__).parent / "data"
+OURS = ["eth1"]
+KINDS = ("drop", "double", "move", "join", "cut", "insert", "word", "indent", "character")
+# What their formats are made of, and what has gone wrong in such parsers elsewhere.
+WORDS = [
+    *("eth1", "eth0", "eth1:0", "eth1.5", "*", "e*", "10.0.0.5/24", "2001:db8::1", "0.0.0.0/0"),
+    *("{", "}", "[", "]", ":", "- ", "#", "\\", "'", '"', "&a", "*a", "|", ">", "---", "\t", "\r"),
+    *("iface eth1 inet dhcp", "auto eth1", "[connection]", "interface-name=eth1", "ONBOOT=yes"),
+    *("match: {name: eth1}", "set-name: eth1", "-A INPUT -j DROP", "COMMIT", "*filter", "any"),
+    *("\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\udc80", "\x00", "-1", "99999999999", "1:2:3"),
+]
+STEP = st.tuples(
+    st.sampled_from(KINDS),
+    st.integers(0, 400),
+    st.integers(0, 400),
+    st.sampled_from(WORDS) | st.text(max_size=8),
+)
+
+
+def bent(text: str, steps: list[tuple[str, int, int, str]]) -> str:
+    """A text after some accidents."""
+    lines = text.split("\n")
+    for kind, first, second, word in steps:
+        at, other = first % len(lines), second % len(lines)
+        line = lines[at]
+        if kind == "drop" and len(lines) > 1:
+            del lines[at]
+        elif kind == "double":
+            lines.insert(other, line)
+        elif kind == "move":
+            lines[at], lines[other] = lines[other], line
+        elif kind == "join" and at + 1 < len(lines):
+            lines[at : at + 2] = [line + lines[at + 1]]
+        elif kind == "cut":
+            lines[at] = line[: second % (len(line) + 1)]
+        elif kind == "insert":
+            lines.insert(at, word)
+        elif kind == "word":
+            words = line.split(" ")
+            words[second % len(words)] = word
+            lines[at] = " ".join(words)
+        elif kind == "indent":
+            lines[at] = " " * (second % 9) + line.lstrip()
+        elif kind == "character":
+            here = second % (len(line) + 1)
+            lines[at] = line[:here] + word + line[here + 1 :]
+    # files are read as text: a carriage return comes to their parsers as a line's end
+    return "\n".join(lines).replace("\r", "\n")
+
+
+Check = Callable[[str], None]
+PARSERS: dict[str, tuple[list[str], Check]] = {}
+
+
+def parser(*samples: str) -> Callable[[Check], Check]:
+    """A check of one parser, with what it begins from: the names of recorded files, or a text."""
+    found = [one if "\n" in one else (DATA / one).read_text() for one in samples]
+
+    def register(check: Check) -> Check:
+        PARSERS[check.__name__] = (found, check)
+        return check
+
+    return register
+
+
+# --- who configures interfaces ----------------------------------------------------------------
+
+
+def netplan_entries(text: str) -> dict[tuple[str, str], Any] | None:
+    """What a netplan file says, by kind and id; None where it is no YAML, or no mapping."""
+    try:
+        network = yaml.safe_load(text)["network"] or {}
+        return {
+            (kind, str(name)): entry
+            for kind, entries in network.items()
+            if isinstance(entries, dict)
+            for name, entry in entries.items()
+        }
+    except (yaml.YAMLError, TypeError, KeyError, AttributeError, ValueError, RecursionError):
+        return None
+
+
+def may_be_ours(name: str, entry: object) -> bool:
+    """Whether an entry names our interface, by whatever key."""
+    return name in OURS or "eth1" in json.dumps(entry, default=str) or "match" in str(entry)
+
+
+@parser(
+    *(
+        f"network/{name}.netplan"
+        for name in ("00-installer-config", "50-cloud-init-subiquity", "50-cloud-init")
+    )
+)
+def a_netplan_file_keeps_what_it_says_of_others(text: str) -> None:
+    try:
+        after = netplan.freed(text, {"eth1": set()}, OURS, "/etc/netplan/x.yaml")
+    except common.ForeignError:
+        return
+    before = netplan_entries(text)
+    if before is None or after == text:
+        return
+    now = netplan_entries(after)
+    assert now is not None, after
+    for (kind, name), entry in before.items():
+        if not may_be_ours(name, entry):
+            assert now.get((kind, name)) == entry, after
+
+
+def stanzas(text: str) -> list[list[str]] | None:
+    """The iface stanzas of interfaces(5) that are not ours; None where an option stands in none: ifup refuses the file.
+
+    A line ends with a line feed and nothing else.
+    """
+    joined = re.sub(r"\\\n", "", text)
+    found: list[list[str]] = []
+    inside = False
+    stanza = False
+    for line in joined.split("\n"):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        head = words[0] in {"iface", "mapping", "auto", "source", "source-directory", "rename"}
+        head = head or words[0].startswith(("allow-", "no-"))
+        if head:
+            stanza = words[0] in {"iface", "mapping"}
+            inside = words[0] == "iface" and len(words) > 1 and words[1].split(":")[0] not in OURS
+            if inside:
+                found.append([" ".join(words)])
+        elif not stanza:
+            return None
+        elif inside:
+            found[-1].append(" ".join(words))
+    return found
+
+
+@parser("network/interfaces-debian", "network/interfaces-50-cloud-init")
+def an_interfaces_file_keeps_what_it_says_of_others(text: str) -> None:
+    before = stanzas(text)
+    if before is not None:
+        assert stanzas(ifupdown.freed(text, OURS)) == before
+
+
+@parser("network/cloud-init-eth0.nmconnection")
+def a_keyfile_loses_nothing_but_that_it_starts_by_itself(text: str) -> None:
+    networkmanager.bound(text, OURS, set())
+    networkmanager.lost(text)
+    before = networkmanager.sections_of(text)
+    if "" in before:
+        return  # no key may stand before the first group: NetworkManager does not read the file
+    after = networkmanager.sections_of(networkmanager.quieted(text))
+    for sections in (before, after):
+        sections.setdefault("connection", {}).pop("autoconnect", None)
+    assert after == before
+
+
+@parser("network/ifcfg-ens33-el7", "network/ifcfg-eth0-el8-cloud")
+def an_ifcfg_file_loses_nothing_but_that_it_starts_by_itself(text: str) -> None:
+    ifcfg.means(text, OURS, set())
+    ifcfg.lost(text)
+    assert ifcfg.values_of(ifcfg.quieted(text)) == {**ifcfg.values_of(text), "ONBOOT": "no"}
+
+
+@parser("network/interfaces-debian", "network/50-cloud-init.netplan")
+def addresses_in_owners_files_are_found_without_stumbling(text: str) -> None:
+    for one in carried.configured(lambda _path: text, lambda _pattern: ["x"]):
+        ipaddress.ip_interface(one)
+
+
+# --- firewalls ----------------------------------------------------------------------------------
+
+
+@parser("firewall/ufw-0.36.2-user.rules")
+def rules_of_ufw_become_xml_or_are_named(text: str) -> None:
+    for tuple_text in ufw.TUPLE.findall(text):
+        one = ufw.parse(tuple_text)
+        one["family"] = "4"
+        if ufw.why_not(one):
+            continue
+        ufw.shuts_out(one, ["10.0.0.0/24"], ["50000-54095/tcp"])
+        ElementTree.fromstring(ufw.policy("fullmesh", [one]).encode() or b"<x/>")  # noqa: S314 (our own)
+
+
+QUESTION: Any = {
+    "peers": {"4": ["10.78.2.12", "10.78.2.13"], "6": ["fd00::12"]},
+    "own": {"4": "10.78.2.11", "6": "fd00::11"},
+    "interface": "eth1",
+    "ports": ["29500/tcp", "50000-54095/tcp", "4791/udp"],
+}
+
+
+@parser("firewall/nft-1.0.6-beside.json")
+def rules_of_nftables_are_judged_or_left(text: str) -> None:
+    blocking.findings(ruleset.parse_json(text), QUESTION)
+
+
+@parser("firewall/iptables-nft-1.8.9-beside.txt", "firewall/firewalld-1.3.3-iptables-save.txt")
+def rules_of_iptables_are_judged_and_none_is_missed(text: str) -> None:
+    blocking.findings(ruleset.parse_save(text, "ip"), QUESTION)
+    assert preserve.missing(text, text) == ""
+
+
+@parser("firewall/firewalld-1.3.3-ipset-save.txt")
+def sets_of_ipset_are_read(text: str) -> None:
+    ruleset.parse_ipset(text)
+
+
+# --- names, and how we came in ------------------------------------------------------------------
+
+HOSTS = """127.0.0.1 localhost
+127.0.1.1 node1.example node1 # by the installer
+::1 ip6-localhost ip6-loopback
+10.9.0.1 storage nfs # the old one
+10.0.0.11 node1
+"""
+PLANNED: list[hosts_file.Host] = [
+    {"address": "10.0.0.11", "names": ["node1.example", "node1"]},
+    {"address": "10.0.0.12", "names": ["node2"]},
+]
+
+
+def answers(text: str) -> Iterator[tuple[str, list[str]]]:
+    """What a resolver reads of hosts(5) without our names; a line ends with a line feed and nothing else."""
+    ours = {name for host in PLANNED for name in host["names"]}
+    for line in text.split("\n"):
+        words = re.split(r"[ \t\r\f\v]+", line.split("#", 1)[0].strip(" \t\r\f\v"))
+        names = [name for name in words[1:] if name.lower() not in ours]
+        if names:
+            yield words[0], names
+
+
+@parser(HOSTS)
+def a_hosts_file_keeps_what_it_says_of_others_and_is_given_back(text: str) -> None:
+    rendered = hosts_file.render(text, PLANNED)
+    assert sorted(answers(rendered)) == sorted(answers(text))
+    assert hosts_file.render(rendered, PLANNED) == rendered
+    assert sorted(answers(hosts_file.given_back(rendered, text))) == sorted(answers(text))
+
+
+@parser("10.0.0.1 50022 10.0.0.11 22\n")
+def an_ssh_connection_is_one_or_none(text: str) -> None:
+    empty = str(DATA / "sockets")
+    for words in session.connections({"SSH_CONNECTION": text}, 1, empty):
+        assert len(words) == 4
+        ipaddress.ip_address(session.server_of(words))
+        int(words[3])
+
+
+def test_a_bent_text_is_another_one() -> None:
+    """The strategy does bend."""
+    text = "a b\nc d\n e f"
+    made = {kind: bent(text, [(kind, 1, 2, "eth1")]) for kind in KINDS}
+    assert [kind for kind, one in made.items() if one == text] == []
+
+
+# --- how they are tried -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PARSERS)
+@given(data=st.data())
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+def test_nothing_falls_over_and_nothing_is_lost(name: str, data: st.DataObject) -> None:
+    samples, check = PARSERS[name]
+    steps = data.draw(st.lists(STEP, max_size=8))
+    check(bent(data.draw(st.sampled_from(samples)), steps))
+
+
+@pytest.mark.rest
+@pytest.mark.parametrize("name", PARSERS)
+def test_the_same_a_hundred_thousand_times(name: str) -> None:
+    """Without what makes a failure small: FULLMESH_FUZZ inputs, each from a number of its own."""
+    samples, check = PARSERS[name]
+    for number in range(int(os.environ.get("FULLMESH_FUZZ", "100000"))):
+        chance = random.Random(number)  # noqa: S311 (repeatable on purpose)
+        steps = [
+            (
+                chance.choice(KINDS),
+                chance.randrange(400),
+                chance.randrange(400),
+                chance.choice(WORDS),
+            )
+            for _ in range(chance.randrange(1, 9))
+        ]
+        text = bent(chance.choice(samples), steps)
+        try:
+            check(text)
+        except Exception as exc:
+            raise AssertionError(f"number {number}: {text!r}") from exc
