@@ -363,6 +363,34 @@ def test_timer_fires_while_confirm_arrives(lab: Lab, cut: MakeCut) -> None:
     assert {word for words in said.values() for word in words.split(",")} <= {"disarmed", "fired"}
 
 
+KILLED = """
+path, ran = "/etc/fullmesh-killed", "/tmp/fullmesh-ran"
+tx.arm(run, "killed", 3, [path], [f"sleep 6; echo ran >> {ran}"])
+open(path, "w").write("new")
+folder = tx.folder("killed")
+while tx.state_of(folder) != "restoring" or os.path.exists(path):
+    time.sleep(0.1)
+time.sleep(1)
+assert run(["systemctl", "kill", "--signal=KILL", tx.unit("killed") + ".service"])[0] == 0
+open(path, "w").write("half")
+end = time.monotonic() + 60
+while tx.state_of(folder) != "fired":
+    assert time.monotonic() < end, open(tx.STORE + "/log").read()
+    time.sleep(0.2)
+assert not os.path.exists(path)
+print(open(ran).read().split(), tx.disarm(run, "killed"))
+os.unlink(ran)
+"""
+
+
+@pytest.mark.rest
+def test_a_rollback_that_is_killed_goes_on(lab: Lab, cut: MakeCut) -> None:
+    """As by the kernel, out of memory: systemd starts it again, and it does all that it had to do."""
+    with cut("rollback killed"):
+        for node in lab.nodes:
+            assert node.engine(KILLED) == "['ran'] fired"
+
+
 SECOND = """
 try:
     tx.arm(run, "second", 9, [], [])

@@ -1137,8 +1137,10 @@ def test_after_the_takeover_the_policy_stays_and_the_undo_gives_ufw_back(machine
     remembered(machine, active=False)
     machine.calls.clear()
     assert firewall(machine).leaving()["changed"]
-    calls = machine.commands()
-    assert calls.index("stop firewalld") < calls.index("ufw --force enable")
+    calls = "\n".join(machine.calls)
+    words = ["nft -f", "stop firewalld", "ufw --force enable", "nft delete table"]
+    places = [calls.index(word) for word in words]
+    assert places == sorted(places)
     assert fw.look(str(machine.root) + "/etc/ufw/ufw.conf") == "# x\nENABLED = yes\n"
     machine.answers["/usr/sbin/ufw"] = "Status: active\n"
     assert not firewall(machine).left()["changed"]
@@ -1235,6 +1237,7 @@ def test_an_undo_goes_back_at_once_where_ufw_does_not_come(
     with pytest.raises(peer_zone.RefusedError, match=r"\[PF-125\].*Everything was put back"):
         firewall(machine).leaving()
     assert undone == ["peer_firewall"]
+    assert "fullmesh_gate" in str(journal()["commands"][-1])
     assert journal()["commands"][0] == "! test -x /usr/sbin/ufw || /usr/sbin/ufw disable"
     assert "/etc/ufw/ufw.conf" in [entry["path"] for entry in journal()["files"]]
 

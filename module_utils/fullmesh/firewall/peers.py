@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from ..state.record import Point
 from ..transaction import engine as rollback
+from ..transaction import session as way_in
 from . import firewalld as core
 from . import firewalld_files as own_files
 from . import firewalld_others as theirs
@@ -75,11 +77,15 @@ class Firewall(Opening):
             return {**nothing, "armed": self.armed}
         try:
             if not self.check:
+                # Without nftables' command and library there is no gate; an undo has to go through all the same.
+                keep.shut_gate(self.run, way_in.ssh_ports(os.environ, os.getpid()) or [22])
                 self.must(["systemctl", "stop", UNIT], "PF-117", "firewalld did not stop")
             self.ufw_on_again()
         except Exception as exc:
             self.go_back(exc)
             raise
+        if not self.check:
+            keep.open_gate(self.run)
         return {"changed": True, "armed": self.armed}
 
     def arm_for_undo(self) -> None:
@@ -104,6 +110,8 @@ class Firewall(Opening):
             commands.insert(0, f"! test -x {ufw.COMMAND} || {ufw.COMMAND} disable")
         if not core.with_iptables(self.root):
             commands += keep.save(self.run, keep.dump(self.run))
+        if ufw.taken(self.root):
+            commands.append(keep.opening())
         self.start_timer(paths, commands, boot, "undo of the peers' firewall")
 
     def left(self) -> Undone:
