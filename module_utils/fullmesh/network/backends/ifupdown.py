@@ -189,12 +189,15 @@ def freed(text: str, names: list[str]) -> str:
     result: list[str] = []
     inside = False
     for group in joined(whole_lines(text)):
-        words = group[0].split()
-        if STANZA.match(group[0]):
+        head = "".join(group).replace(
+            "\\\n", ""
+        )  # a line may begin with one that has nothing but its backslash
+        words = head.split()
+        if STANZA.match(head):
             inside = words[0] == "iface" and words[1:2] != [] and words[1].split(":")[0] in names
         if inside and words and not words[0].startswith("#"):
             result += [common.commented(line) for line in group]
-        elif LISTS.match(group[0]):
+        elif LISTS.match(head):
             result += unlisted(group, names)
         else:
             result += group
