@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.network import carried
 from ansible.module_utils.fullmesh.network.links import Links
 from ansible.module_utils.fullmesh.network.machine import LinkError, Node
 from ansible.module_utils.fullmesh.state.errors import UndoError
@@ -160,6 +161,13 @@ ballast:
   description: A text that no single packet of any MTU holds.
   type: str
   returned: state is proved
+lost:
+  description: >-
+    Commands for what others had on the links (addresses, routes, rules), that the kernel does not take any more with
+    the new addresses.
+  type: list
+  elements: str
+  returned: state is proved
 tried:
   description: The change in a few words.
   type: str
@@ -208,6 +216,8 @@ def main() -> None:
         result = getattr(call, module.params["state"])()
     except (LinkError, UndoError, rollback.RollbackError, OSError, ValueError, KeyError) as exc:
         module.fail_json(msg=str(exc))
+    if result.get("lost"):
+        module.warn(carried.warning(result["lost"]))
     module.exit_json(**json.loads(json.dumps(result)))
 
 

@@ -240,6 +240,16 @@ def parts() -> list[list[Part]]:
                 rest=True,
             )
         ],
+        # every call of a transaction, and 100,000 bent files a parser: half an hour of both processors
+        [
+            Part(
+                "reliability",
+                [*pytest, "-v", "-n", "2", "tests/reliability"],
+                slow=True,
+                rest=True,
+                seconds=3600,
+            )
+        ],
         # setuptools comes from the package index
         [Part("install", [*pytest, "-q", "tests/install"], slow=True, less=WITHOUT_REST)],
         # packages of the system's own (a browser), so not for --fast

@@ -90,3 +90,9 @@ def test_rules_and_nexthops_of_others_are_and_owners_are_not() -> None:
     nothing = view([])
     nothing["rules"], nothing["nexthops"] = nothing["rules"][:1], []
     assert not carried.worth(carried.others(nothing, KNOWN))
+
+
+def test_what_does_not_outlive_the_change_is_said_with_its_command() -> None:
+    said = carried.warning(["ip -4 route replace 192.0.2.0/24 via 10.0.0.8 dev eth1"])
+    assert said.startswith("[IP-121]")
+    assert "`ip -4 route replace 192.0.2.0/24 via 10.0.0.8 dev eth1`" in said

@@ -676,6 +676,62 @@ def test_an_engine_that_stumbles_says_so_and_leaves_no_failed_unit(node: Machine
     assert tail
 
 
+def test_what_the_kernel_does_not_take_again_of_others_is_named(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address comes back; a route by a gateway of the old network is refused, as iproute2 6.1 says it."""
+    addresses: list[str] = []
+    shown = {"ifname": "eth1", "mtu": 1500, "flags": ["UP"]}
+
+    def call(command: list[str], *_: Any, **__: Any) -> tuple[int, str]:
+        words = " ".join(command)
+        if words == "ip -j addr show":
+            infos = [{"local": one, "prefixlen": 32, "scope": "global"} for one in addresses]
+            return 0, json.dumps([{**shown, "addr_info": infos}])
+        if words.startswith("ip addr add 10.0.0.200/32 "):
+            addresses.append("10.0.0.200")
+        if " route replace " in words:
+            return 2, "Error: Nexthop has invalid gateway."
+        return 0, ""
+
+    monkeypatch.setattr(tx, "call", call)
+    monkeypatch.setattr(tx, "SETTLE_SECONDS", 1.5)
+    link: tx.ViewLink = {
+        "mtu": 0,
+        "up": True,
+        "addresses": ["10.0.0.200/32"],
+        "leases": [],
+        "manner": {},
+    }
+    others: tx.Goal = {
+        "links": {"eth1": link},
+        "routes": [["-4", "eth1", "192.0.2.0/24 via 10.0.0.8 proto bird"]],
+        "connected": [],
+        "ours": {"addresses": {}, "routes": []},
+    }
+    node.arm()
+    tx.apply(node.run, NAME, {}, [], others=others)
+    tx.do_apply(str(node.folder))
+    gone = "ip -4 route replace 192.0.2.0/24 via 10.0.0.8 proto bird dev eth1"
+    assert tx.outcome(NAME)["lost"] == [gone]
+    last = node.log().splitlines()[-1]
+    assert "put there again, of others: ip addr add 10.0.0.200/32 dev eth1; lost, " in last
+    assert last.endswith("; lost, of others: " + gone)
+
+
+def test_a_folder_that_is_no_transaction_stays_where_it_is(node: Machine) -> None:
+    """lost+found, where the store is a file system of its own; a word in it does not make it one."""
+    for name in ("lost+found", "other"):
+        (node.store / name).mkdir(parents=True)
+        (node.store / name / "kept").touch()
+    (node.store / "other" / "confirmed").touch()
+    node.arm()
+    tx.at_boot(str(node.store))
+    assert (node.store / "lost+found/kept").exists()
+    assert (node.store / "other/kept").exists()
+    assert tx.state_of(str(node.folder)) == "fired"
+
+
 def test_apply_waits_until_our_connection_has_ended(node: Machine) -> None:
     new = node.etc / "new"
     node.arm(new)

@@ -119,3 +119,13 @@ def worth(goal: Goal) -> bool:
 def planned(addresses: Iterable[str]) -> set[str]:
     """The addresses of a change without their prefixes."""
     return {one.partition("/")[0] for one in addresses}
+
+
+def warning(lost: list[str]) -> str:
+    """Say what of others did not outlive the change, and what that means."""
+    return (
+        "[IP-121] others had something on the links that the kernel does not take any more after the change "
+        "(`{}`). Look at what made it: it may need the new addresses, or a restart.".format(
+            "`, `".join(lost)
+        )
+    )

@@ -103,11 +103,15 @@ class Given(TypedDict):
 
 
 class Proved(TypedDict):
-    """Whether a new connection carries this call; *ballast* makes the answer larger than any packet."""
+    """Whether a new connection carries this call; *ballast* makes the answer larger than any packet.
+
+    *lost*: the commands that would put there again what others had on the links, and that the kernel refused.
+    """
 
     changed: bool
     fresh: bool
     ballast: str
+    lost: list[str]
 
 
 class Restored(TypedDict):
@@ -272,7 +276,7 @@ class Links:
         left = rollback.seconds_left(journal) - RESERVE_SECONDS
         applied = rollback.wait_applied(NAME, max(left, 0))
         if not rollback.fresh(our_session(), applied):
-            return {"changed": False, "fresh": False, "ballast": ""}
+            return {"changed": False, "fresh": False, "ballast": "", "lost": []}
         try:
             self.refuse_unapplied(applied)
             self.prove(left)
@@ -281,7 +285,14 @@ class Links:
             raise
         # A link with a black hole for large packets lets a login and short answers pass.
         largest = max([state["mtu"] for state in self.node.links().values()] or [0])
-        return {"changed": False, "fresh": True, "ballast": os.urandom(largest + 2048).hex()}
+        ballast = os.urandom(largest + 2048).hex()
+        # none in what an older version's engine has noted
+        return {
+            "changed": False,
+            "fresh": True,
+            "ballast": ballast,
+            "lost": applied.get("lost", []),
+        }
 
     def confirmed(self) -> dict[str, bool]:
         """Disarm: the controller has the proof in its hands."""

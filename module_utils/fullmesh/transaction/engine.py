@@ -44,9 +44,8 @@ PYTHONS = ("/usr/libexec/platform-python", "/usr/bin/python3")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 LOG_BYTES = 64 * 1024
-TEMPORARY = re.compile(
-    r"\.fullmesh-[a-z0-9_]{8}\Z"
-)  # tempfile.mkstemp's, with the prefix of write_file
+# tempfile.mkstemp's, with the prefix of write_file
+TEMPORARY = re.compile(r"\.fullmesh-[a-z0-9_]{8}\Z")
 LOCK_SECONDS = 10
 COMMAND_SECONDS = 30
 APPLY_SECONDS = 60  # a step of a change, which may wait for an owner to bring an interface up
@@ -216,13 +215,15 @@ class Plan(TypedDict):
 class Applied(TypedDict, total=False):
     """How far a change is: ``state`` waiting, running, done or failed; ``words`` of what failed at ``step``.
 
-    ``connections`` that were there when it was done: [local port, remote port].
+    ``connections`` that were there when it was done: [local port, remote port]. ``lost`` are the commands that would
+    put there again what others had, and did not.
     """
 
     state: str
     step: str
     words: str
     connections: list[list[int]]
+    lost: list[str]
 
 
 class Report(TypedDict, total=False):
@@ -919,7 +920,8 @@ def make_way() -> None:
             )
         if state in ("armed", "restoring"):
             restore(directory, "found unfinished by a later run")
-        if state in ("confirmed", ""):
+        # one without a journal is none of ours: lost+found, where the store is a file system of its own
+        if journal and state in ("confirmed", ""):
             remove_boot(journal.get("boot_unit", []))
             discard(directory)
 
@@ -1172,7 +1174,7 @@ def apply(  # noqa: PLR0913 (three by name)
         last: what the kernel shall show of interfaces at the end, as V(runtime) gives it; for an undo, whose commands
             are tried one and all.
         others: what the kernel shall show besides that no owner knows of, and drops; what it does not take is said in
-            the log.
+            the log, and as ``lost`` in the `outcome`.
 
     Raises:
         RollbackError: [TX-102] no room for the plan, or [TX-103] systemd did not start it; nothing was changed then.
@@ -1245,11 +1247,15 @@ def do_apply(directory: str) -> None:
             restore(directory, why, applying=True)
             return
     settle(plan["last"])
-    carried = settle(plan.get("others"), since=-LONG, longest=SETTLE_SECONDS)
+    others = plan.get("others")
+    tried = settle(others, since=-LONG, longest=SETTLE_SECONDS)
+    lost = [" ".join(step) for step in unsettled(others)] if others else []
     with contextlib.suppress(OSError):
         done = {"state": "done", "step": "", "words": "", "connections": connections()}
-        write_json(directory + "/applied.json", done)
-    said = "; put there again, of others: " + ", ".join(carried) if carried else ""
+        write_json(directory + "/applied.json", {**done, "lost": lost})
+    there = [one for one in tried if one not in lost]
+    said = "; put there again, of others: " + ", ".join(there) if there else ""
+    said += "; lost, of others: " + ", ".join(lost) if lost else ""
     note(store, f"{name}: applied{said}")
 
 
@@ -1551,8 +1557,9 @@ def at_boot(store: str) -> None:
                 restore(directory, "the node was started again before anybody confirmed it", True)
             except OSError as exc:  # the others' turn all the same
                 note(store, f"{name}: not restored: {exc}")
-        if state in ("confirmed", ""):
-            remove_boot(read_json(directory + "/journal.json").get("boot_unit", []))
+        journal: Journal = read_json(directory + "/journal.json")
+        if journal and state in ("confirmed", ""):
+            remove_boot(journal.get("boot_unit", []))
             discard(directory)
 
 

@@ -38,6 +38,7 @@ CODES: dict[str, str] = {
     "IP-118": "a file of somebody else fights with the links and cannot be taken apart or replaced",
     "IP-119": "an interface carries a default route that no link names; it would be gone",
     "IP-120": "an interface that carries ssh or the default route is in no link any more; it would not survive a boot",
+    "IP-121": "what others had on an interface could not be put there again after the change",
 }
 
 

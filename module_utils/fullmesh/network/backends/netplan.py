@@ -38,6 +38,8 @@ BOND_KEYS = {
 }
 # What says which card an entry means, and how it is called: that stays when its addresses go.
 IDENTITY = ("match", "set-name", "wakeonlan")
+# YAML 1.1 ends a line at these as well (5.4), and no editor does.
+OTHER_BREAKS = re.compile("[\x85\u2028\u2029]")
 
 
 def files(links: list[Link]) -> Files:
@@ -197,6 +199,8 @@ def freed(text: str, cards: dict[str, set[str]], names: list[str], path: str) ->
     """The file without the addresses of our interfaces, every other byte as it was."""
     edit = Edit(whole_lines(text), cards, names)
     edit.strip(path)
+    if edit.out and OTHER_BREAKS.search(text):
+        edit.refuse(path)
     return edit.text()
 
 
@@ -234,11 +238,15 @@ class Edit:
         """Refuse a block written in one line, where it means one of ours."""
         text = "".join(self.lines)
         if rest and not rest.startswith("#") and any(name in text for name in self.names):
-            raise common.ForeignError(
-                "{} configures {} in a form that cannot be taken apart line by line".format(
-                    path, " or ".join(self.names)
-                )
+            self.refuse(path)
+
+    def refuse(self, path: str) -> None:
+        """Say that this file is for its owner to change."""
+        raise common.ForeignError(
+            "{} configures {} in a form that cannot be taken apart line by line".format(
+                path, " or ".join(self.names)
             )
+        )
 
     def strip_section(self, start: int) -> None:
         """Mark the lines that have to go from one of ethernets, bonds, vlans ..."""
