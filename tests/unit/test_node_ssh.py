@@ -188,6 +188,14 @@ def test_a_folder_that_is_a_link_is_refused(stranger: Path, check: bool) -> None
     assert list(roots.iterdir()) == []
 
 
+def test_a_look_that_needs_no_child_refuses_the_same(stranger: Path) -> None:
+    """In this process: a child that is the account has no right to leave coverage's figures behind."""
+    keys = stranger / "home/.ssh/authorized_keys"
+    keys.symlink_to(stranger / "secret")
+    with pytest.raises(module.AccountError, match=r"\[NS-105\] .*keys is not a plain file.*link"):
+        module.look(str(stranger / "home"))
+
+
 def test_a_fifo_does_not_hold_us(stranger: Path) -> None:
     os.mkfifo(stranger / "home/.ssh/authorized_keys")
     with pytest.raises(module.AccountError, match="NS-105"):

@@ -719,6 +719,17 @@ def test_what_the_kernel_does_not_take_again_of_others_is_named(
     assert last.endswith("; lost, of others: " + gone)
 
 
+def test_a_run_that_was_killed_before_its_change_was_armed_leaves_no_boot_unit(
+    node: Machine,
+) -> None:
+    """Found by tests/unit/test_schedules.py: whoever confirmed it took the record away, and the unit stayed."""
+    node.arm()
+    (node.folder / "armed").unlink()
+    assert tx.disarm(node.run, NAME) == "fired"
+    assert not node.folder.exists()
+    assert not node.units.exists()
+
+
 def test_a_folder_that_is_no_transaction_stays_where_it_is(node: Machine) -> None:
     """lost+found, where the store is a file system of its own; a word in it does not make it one."""
     for name in ("lost+found", "other"):

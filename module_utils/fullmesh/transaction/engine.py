@@ -1530,8 +1530,10 @@ def disarm(run: Runner, name: str, token: str | None = None) -> str:
             time.sleep(POLL_SECONDS)
     run(["systemctl", "stop", unit(name) + ".timer"])
     journal, word = read_json(directory + "/journal.json"), "fired"
-    if state_of(directory) == "confirmed":
-        word = "disarmed"
+    state = state_of(directory)
+    word = "disarmed" if state == "confirmed" else word
+    # "": killed before it was armed; a rollback has done it itself, and by now the unit may be another change's
+    if state in ("confirmed", ""):
         remove_boot(journal.get("boot_unit", []))
     note(STORE, "{}: {}".format(name, "confirmed" if word == "disarmed" else "came too late"))
     if (

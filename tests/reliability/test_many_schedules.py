@@ -1,0 +1,76 @@
+"""The schedules of tests/unit, as many as it takes; and engines with a fault, which they have to see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import crash_points
+import pytest
+from ansible.module_utils.fullmesh.transaction import engine as tx
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+from test_schedules import Schedules
+
+LARGE = settings(
+    max_examples=600,
+    stateful_step_count=50,
+    deadline=None,
+    database=None,
+    report_multiple_bugs=False,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def test_ten_thousand_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = []
+    monkeypatch.setattr(Schedules, "check_invariants", counted(steps))
+    run_state_machine_as_test(Schedules, settings=LARGE)
+    print(len(steps), "steps")  # noqa: T201 (a figure of docs/reliability.md)
+    assert len(steps) > 10_000
+
+
+def counted(steps: list[int]) -> object:
+    """What Hypothesis calls after each step, and counts."""
+    real = Schedules.check_invariants
+
+    def check(self: Schedules, *words: object, **named: object) -> None:
+        steps.append(1)
+        real(self, *words, **named)
+
+    return check
+
+
+# What could stand in the engine; each needs more than one event to be seen.
+BROKEN = {
+    "anybody may confirm": ('waits and journal.get("token") != token', "False"),
+    "a late timer ends whatever has its name": (
+        'if json.load(stream).get("token") != token:',
+        "if False:",
+    ),
+    "what was never armed leaves its unit": (
+        'if state in ("confirmed", ""):\n        remove_boot',
+        'if state == "confirmed":\n        remove_boot',
+    ),
+    "a second run does not finish the first": (
+        'if state in ("armed", "restoring"):\n            restore(',
+        "if False:\n            restore(",
+    ),
+    "a boot forgets what was being restored": (
+        'if state in ("armed", "restoring"):\n            try:',
+        'if state == "armed":\n            try:',
+    ),
+    "the daemon is not told at boot": ("run_all(commands or [])", "run_all([])"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_fault_that_needs_several_events_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    old, new = BROKEN[name]
+    source = Path(tx.__file__).read_text()
+    assert old in source
+    (tmp_path / "engine.py").write_text(source.replace(old, new, 1))
+    monkeypatch.setattr(crash_points, "ENGINE", tmp_path / "engine.py")
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(Schedules, settings=settings(LARGE, phases=[Phase.generate]))

@@ -1,0 +1,378 @@
+"""What can happen to a node in any order: changes, confirmations, ends in the middle, timers, boots, people's edits.
+
+The real engine in the model of `tests/support/crash_points.py`, with a clock of its own. Hypothesis chooses the order
+and makes a failing one short: some hundred steps with every commit, 10,000 with ``./fullmesh test reliability``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from crash_points import ERRORS, World, load, shared_memory
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+SECONDS = 30
+FILES = ("a", "b", "c", "d/new")
+# Two roles' files; both write one of them, and nobody the last.
+OWNED = {"peer_firewall": ("a", "b", "d/new"), "static_ip": ("b", "c")}
+BESIDE = "beside"
+# The calls of a process at which it is ended, or gets an error; most are not. A change has about 150.
+ENDS = st.sampled_from([0, 0, 0, 0]) | st.integers(1, 160)
+NO_ERROR = st.sampled_from([0, 0, 0, *ERRORS])
+NAMES = st.sampled_from(sorted(OWNED))
+Etc = dict[str, str]
+
+
+class Node(World):
+    """The model with changes of two roles, a clock that the schedule sets, and units that wait to be run."""
+
+    def __init__(self, top: Path) -> None:
+        super().__init__(top, load())
+        for path in list(self.etc.iterdir()):
+            path.unlink()
+        for name in (*FILES[:3], BESIDE):
+            (self.etc / name).write_text("first\n")
+        self.set("running", self.manifest())
+        self.clock = 100.0
+        self.engine.time = SimpleNamespace(
+            monotonic=lambda: self.clock,
+            sleep=self.sleep,
+            strftime=time.strftime,
+            gmtime=time.gmtime,
+        )
+
+    def sleep(self, seconds: float) -> None:
+        """Whoever waits sees time go by, in his own process."""
+        self.clock += seconds
+
+    def texts(self) -> Etc:
+        """All files of /etc."""
+        paths = [path for path in self.etc.rglob("*") if path.is_file()]
+        return {str(path.relative_to(self.etc)): path.read_text() for path in paths}
+
+    def folder(self, name: str) -> str:
+        """Where a transaction lies."""
+        return str(self.store / name)
+
+    def arm(self, name: str, token: str) -> None:
+        """A module's beginning."""
+        paths = [str(self.etc / one) for one in OWNED[name]]
+        self.engine.arm(self.run, name, SECONDS, paths, ["reload"], boot=[], token=token)
+        # what the change before this one has come to is seen here, before this one changes anything
+        self.set("seen", json.dumps([self.texts(), self.get("running") == self.manifest()]))
+        self.set("armed", token)
+
+    def changed(self, name: str, token: str, text: str) -> None:
+        """A module that writes by itself, as the firewall's."""
+        self.arm(name, token)
+        for one in OWNED[name]:
+            os.makedirs(os.path.dirname(str(self.etc / one)), exist_ok=True)
+            self.engine.write_file(str(self.etc / one), text.encode(), 0o644)
+        if self.engine.call("reload")[0]:
+            raise OSError("the daemon does not answer")
+        self.engine.changed(name)
+
+    def detached(self, name: str, token: str, text: str) -> None:
+        """A module whose change is made by a unit, as the network's."""
+        self.arm(name, token)
+        files = {str(self.etc / one): {"text": text, "mode": 0o644} for one in OWNED[name]}
+        self.engine.apply(self.run, name, files, [["reload"]])
+
+    def confirm(self, name: str, token: str) -> None:
+        """A module's end; its word is kept."""
+        self.set("word", "")
+        self.set("word", self.engine.disarm(self.run, name, token))
+
+    def waiting(self, timers: bool) -> list[tuple[str, list[str]]]:
+        """Units that systemd has been told to start, or timers, with the words of their program."""
+        found = []
+        for path in sorted(self.systemd.glob("fullmesh-*")):
+            if (path.suffix == ".timer") is timers:
+                found.append((path.name, json.loads(path.read_text())))
+        return found
+
+    def program(self, words: list[str]) -> None:
+        """What systemd starts: the script of a timer, or the engine itself."""
+        if "/bin/sh" in words:
+            back, token = words[-3], words[-2]
+            if os.path.exists(back):
+                self.engine.main(["restore", os.path.dirname(back), "", "0", token])
+            return
+        at = next(n for n, word in enumerate(words) if word.endswith("/engine.py"))
+        self.engine.main([one if one.strip() else "" for one in words[at + 1 :]])
+
+
+@dataclass
+class Pending:
+    """A change that has neither been confirmed nor put back: what may stand on the node at its end."""
+
+    name: str
+    token: str
+    old: Etc
+    new: Etc
+    confirming: bool = False
+    edited: bool = False
+
+
+class Schedules(RuleBasedStateMachine):
+    """Steps in any order, and what must hold after each that ends something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.top = tempfile.mkdtemp(dir=shared_memory())
+        self.node = Node(Path(self.top))
+        self.pending: Pending | None = None
+        self.etc: Etc = self.node.texts()
+        self.read = True
+        self.number = 0
+        self.late: list[list[str]] = []
+
+    @initialize()
+    def begin(self) -> None:
+        """Hypothesis wants a first step where every rule has a precondition."""
+
+    # --- runs -------------------------------------------------------------------------------------
+
+    @rule(name=NAMES, detached=st.booleans(), at=ENDS, error=NO_ERROR)
+    def a_run_changes(self, name: str, detached: bool, at: int, error: int) -> None:
+        """Arm and change; it is refused while another one waits, and may be ended anywhere."""
+        self.number += 1
+        token, text = f"run{self.number}", f"{name} {self.number}\n"
+        work = self.node.detached if detached else self.node.changed
+        before = self.pending
+        self.node.set("armed", "")
+        done = self.node.process(lambda: work(name, token, text), at, error)
+        armed = self.node.get("armed") == token
+        if before and self.is_armed():
+            mine = self.token_of(before.name) == before.token
+            assert mine or not armed, "two changes at once"
+        if before and not armed and self.token_of(name) != token:
+            # whether it has put back the one before, or found that it still waits
+            self.settled_if_over()
+        elif before and armed:
+            self.over(*json.loads(self.node.get("seen")))
+        elif before:
+            self.over()
+        if armed or self.token_of(name) == token:
+            new = {**self.etc, **dict.fromkeys(OWNED[name], text)}
+            self.pending = Pending(name, token, dict(self.etc), new, edited=not self.read)
+        elif done:
+            assert self.node.said, "no change, and no word"
+
+    @precondition(lambda self: self.pending)
+    @rule(at=ENDS, error=NO_ERROR)
+    def its_run_confirms(self, at: int, error: int) -> None:
+        """The node's word about the end is true."""
+        assert self.pending
+        self.units_of_systemd(at=0)
+        one = self.pending
+        # a module that did not come to its end has failed its run
+        if one is None or self.node.engine.outcome(one.name).get("state") != "done":
+            return
+        one.confirming = True
+        self.node.set("word", "")
+        self.node.process(lambda: self.node.confirm(one.name, one.token), at, error)
+        word = self.node.get("word")
+        now = self.node.texts()
+        if word == "disarmed":
+            assert now == one.new, f"confirmed, and not there: {now}"
+        if word in ("fired", "idle") and not self.faults():
+            assert now == one.old, f"{word}, and still there: {now}"
+        if "TX-110" in self.node.said:
+            one.new = one.old
+        self.settled_if_over()
+
+    @precondition(lambda self: self.pending)
+    @rule(at=ENDS)
+    def another_run_confirms(self, at: int) -> None:
+        """Somebody else's change is not his to end."""
+        one = self.pending
+        assert one
+        self.node.set("word", "")
+        self.node.process(lambda: self.node.confirm(one.name, "another"), at)
+        if self.is_armed():
+            assert self.node.get("word") == "", "confirmed by another run"
+        self.settled_if_over()
+
+    @precondition(lambda self: self.pending)
+    @rule(at=ENDS)
+    def its_run_gives_up(self, at: int) -> None:
+        """What cannot be proved is put back at once, by a unit."""
+        one = self.pending
+        assert one
+        self.node.process(lambda: self.node.engine.fire(self.node.run, one.name, "no proof"), at)
+
+    # --- the node -----------------------------------------------------------------------------------
+
+    @rule(at=ENDS)
+    def units_of_systemd(self, at: int) -> None:
+        """What was started in the background comes to its end; what is killed is started again where it asks so."""
+        for unit, words in self.node.waiting(timers=False):
+            self.node.forget(unit)
+            again = any("Restart=on-failure" in word for word in words)
+            self.started(words, at, again=again)
+        self.settled_if_over()
+
+    @rule(
+        seconds=st.sampled_from([1, 10, SECONDS, 3600]),
+        at=ENDS,
+        error=NO_ERROR,
+        again=st.booleans(),
+    )
+    def time_goes_by(self, seconds: int, at: int, error: int, again: bool) -> None:
+        """Timers that are due run, and are killed or fail in the middle, perhaps more often than systemd goes along."""
+        if seconds < SECONDS:
+            self.node.clock += seconds
+            return
+        self.units_of_systemd(at=at)
+        self.node.clock += seconds
+        for unit, words in self.node.waiting(timers=True):
+            self.node.forget(unit)
+            self.late.append(words)
+            self.started(words, at, error, again=again)
+        self.settled_if_over()
+        assert self.pending is None or not again, "its time is over, and it still waits"
+
+    @precondition(lambda self: self.late)
+    @rule(which=st.integers(0, 100))
+    def a_timer_of_long_ago(self, which: int) -> None:
+        """One that systemd had started already when its change was confirmed."""
+        words = self.late[which % len(self.late)]
+        before = self.node.texts()
+        if self.pending and words[-2] == self.pending.token:
+            return
+        self.node.process(lambda: self.node.program(words))
+        assert self.node.texts() == before, "a late timer has undone something"
+
+    @rule(at=ENDS, again=st.booleans())
+    def a_reboot(self, at: int, again: bool) -> None:
+        """Everything in memory is gone; the boot may be cut short by the next one."""
+        for turn in range(2 if again else 1):
+            self.late = []
+            self.node.reboot()
+            self.node.clock = 5.0
+            self.node.process(self.node.boot, at if again and not turn else 0)
+        self.node.set("running", self.node.manifest())
+        self.units_of_systemd(at=0)
+        self.read = True
+        self.over()
+
+    # --- people -------------------------------------------------------------------------------------
+
+    @rule(name=st.sampled_from([*FILES, BESIDE]), reload=st.booleans())
+    def somebody_edits(self, name: str, reload: bool) -> None:
+        """What is edited while a change waits belongs to the change; everything else stays for good."""
+        self.units_of_systemd(at=0)
+        self.number += 1
+        text = f"somebody {self.number}\n"
+        path = self.node.etc / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        if reload:
+            self.node.set("running", self.node.manifest())
+        self.read = reload
+        if self.pending:
+            self.pending.edited = True
+            self.pending.new[name] = text
+            if name not in OWNED[self.pending.name]:
+                self.pending.old[name] = text
+            return
+        self.etc[name] = text
+
+    # --- what must hold -----------------------------------------------------------------------------
+
+    @invariant()
+    def nothing_changes_by_itself(self) -> None:
+        """Where nothing waits, everything is as it was last said to be."""
+        if self.pending is None:
+            assert self.node.texts() == self.etc
+
+    def teardown(self) -> None:
+        """An hour later, and after one more run and one more boot, nothing of ours is left."""
+        try:
+            self.time_goes_by(seconds=3600, at=0, error=0, again=True)
+            self.node.process(self.node.next_run)
+            assert not self.node.said, self.node.said
+            self.settled_if_over()
+            etc = dict(self.etc)
+            self.a_reboot(at=0, again=False)
+            assert self.node.texts() == etc
+            left = list(self.node.litter())
+            assert not left, f"left behind: {left}"
+        finally:
+            shutil.rmtree(self.top)
+
+    # --- helpers ------------------------------------------------------------------------------------
+
+    def started(self, words: list[str], at: int, error: int = 0, *, again: bool = True) -> None:
+        """A program of systemd's: killed or failed, it is started again where that was asked for."""
+        calls = self.node.process(lambda: self.node.program(words), at, error)
+        if again and (not calls or self.node.said):
+            self.node.process(lambda: self.node.program(words))
+
+    def token_of(self, name: str) -> str:
+        """Whose a transaction is that lies in the store."""
+        journal: Any = self.node.engine.read_json(self.node.folder(name) + "/journal.json")
+        return str(journal.get("token", ""))
+
+    def state(self) -> str:
+        """How far the change is that waits."""
+        assert self.pending
+        if self.token_of(self.pending.name) != self.pending.token:
+            return ""
+        return str(self.node.engine.state_of(self.node.folder(self.pending.name)))
+
+    def is_armed(self) -> bool:
+        """Whether a change waits for its confirmation."""
+        return self.pending is not None and self.state() in ("armed", "restoring")
+
+    def settled_if_over(self) -> None:
+        """Look at the node where the change has ended."""
+        if self.pending and not self.is_armed():
+            self.over()
+
+    def faults(self) -> bool:
+        """Whether the rollback has named something that it could not put back."""
+        assert self.pending
+        return bool(
+            self.node.engine.read_json(self.node.folder(self.pending.name) + "/fired").get("faults")
+        )
+
+    def over(self, seen: Etc | None = None, agreed: bool = False) -> None:
+        """The change has ended: all old or all new, and what the daemon has read stands there."""
+        one = self.pending
+        if one is None:
+            return
+        now = self.node.texts() if seen is None else seen
+        read = self.node.get("running") == self.node.manifest() if seen is None else agreed
+        ends = [one.old, one.new] if one.confirming else [one.old]
+        named = self.token_of(one.name) == one.token and self.faults()
+        self.pending = None
+        self.etc = now
+        if not named:
+            assert now in ends, f"neither old nor new: {now} for {ends}"
+            assert read or one.edited, "the daemon has read something else"
+
+
+SMALL = settings(max_examples=30, stateful_step_count=25, deadline=None, report_multiple_bugs=False)
+
+
+def test_any_order_of_events() -> None:
+    run_state_machine_as_test(Schedules, settings=SMALL)
