@@ -11,8 +11,9 @@ from ansible.module_utils.fullmesh.transaction import engine as tx
 from test_crash_points import PROGRAM, tried
 
 
-def test_every_end_and_every_second_end() -> None:
-    assert tried("--pairs", "1") > 9000
+@pytest.mark.parametrize("boot", ["late", "early"])
+def test_every_end_and_every_second_end(boot: str) -> None:
+    assert tried("--pairs", "1", "--boot", boot) > 9000
 
 
 def test_every_error_at_every_call() -> None:

@@ -303,6 +303,8 @@ def edit(world: World) -> str:
     return world.manifest()
 
 
+# When a boot brings the old files into force: at its end, by the change's commands, or early, by commands of its own.
+BOOTS = {"both": (False, True), "late": (False,), "early": (True,)}
 # How a node gets over an end: its timer, a reboot, a reboot in the middle of what the timer has started; and after its
 # timer another change of the same name, which comes to its end before it has changed anything.
 WAYS = ("timer", "boot", "timer, then boot", "timer, then a run")
@@ -400,11 +402,16 @@ def shared_memory() -> str | None:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 (a folder with a random name in it)
 
 
-def crash_points(ends: int, pairs: int) -> tuple[int, dict[str, list[str]]]:
-    """Every *ends*-th single end, and each *pairs*-th second end after each of them; 0: none."""
+def crash_points(
+    ends: int, pairs: int, boots: tuple[bool, ...]
+) -> tuple[int, dict[str, list[str]]]:
+    """Every *ends*-th single end, and each *pairs*-th second end after each of them; 0: none.
+
+    *boots*: whether the change brings commands of its own for a boot.
+    """
     engine, tried = load(), 0
     wrong: dict[str, list[str]] = {}
-    for boot in (False, True):
+    for boot in boots:
         with tempfile.TemporaryDirectory(dir=shared_memory()) as top:
             whole = World(Path(top), engine)
             calls = whole.process(whole.change)
@@ -444,9 +451,11 @@ def main() -> int:
     parser.add_argument("--ends", type=int, default=1, metavar="EVERY", help="not each call")
     parser.add_argument("--pairs", type=int, default=0, metavar="EVERY", help="second ends as well")
     parser.add_argument("--errors", action="store_true", help="errors instead of ends")
+    parser.add_argument("--boot", choices=BOOTS, default="both", help="one half of it")
     args = parser.parse_args()
     begun = time.monotonic()
-    tried, wrong = errors(args.ends) if args.errors else crash_points(args.ends, args.pairs)
+    ends = crash_points(args.ends, args.pairs, BOOTS[args.boot]) if not args.errors else None
+    tried, wrong = ends or errors(args.ends)
     seconds = round(time.monotonic() - begun, 1)
     json.dump({"tried": tried, "seconds": seconds, "wrong": wrong}, sys.stdout, indent=1)
     return 1 if wrong else 0
