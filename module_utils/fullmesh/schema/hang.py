@@ -1,0 +1,144 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What a rank of a running job says of itself: what it entered, where it stands, what its kernel waits for.
+
+One `Rank` is one rank at one moment. A collector writes it on the node, from inside the process (torch's Flight
+Recorder, Python's stacks) and from outside (/proc); what it could not get it names in ``missing`` and leaves empty.
+Stacks begin with the innermost call. Times are nanoseconds of the node's clock since 1970, 0 where they are not known.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+
+class FrameBase(TypedDict):
+    """A call: where it stands, in the function ``name``."""
+
+    file: str
+    line: int
+    name: str
+
+
+class Frame(FrameBase, total=False):
+    """``text``: the line itself, where the file could be read."""
+
+    text: str
+
+
+class Entry(TypedDict):
+    """Something that a rank entered, as the Flight Recorder keeps it.
+
+    Attributes:
+        record: counts up on a rank, over all groups: the order in which it entered.
+        group, desc: the process group's name (the same on all ranks) and description (``default_pg``).
+        number: collective_seq_id; of a send or receive p2p_seq_id. Counts up in a group, the same on all its ranks.
+        p2p: a send or receive.
+        kind: profiling_name: ``gloo:all_reduce``, ``nccl:send 0->1`` (ranks within the group).
+        in_sizes, out_sizes: shapes; in_dtypes, out_dtypes: ``Float``.
+        state: ``scheduled``, ``started`` or ``completed``; Gloo's stay scheduled.
+        retired: it came to its end, well or not.
+        created_ns, started_ns, completed_ns: when it was entered, and when torch saw it start and end (NCCL).
+        frames: who called it; empty where the recorder was asked without stacks.
+    """
+
+    record: int
+    group: str
+    desc: str
+    number: int
+    p2p: bool
+    kind: str
+    in_sizes: list[list[int]]
+    in_dtypes: list[str]
+    out_sizes: list[list[int]]
+    out_dtypes: list[str]
+    state: str
+    retired: bool
+    created_ns: int
+    started_ns: int
+    completed_ns: int
+    frames: list[Frame]
+
+
+class Group(TypedDict):
+    """A process group that the rank made; ``ranks`` are the job's numbers, empty where they are not known.
+
+    The recorder knows them with NCCL (pg_config) and not with Gloo; torch.distributed.distributed_c10d._world does.
+    """
+
+    name: str
+    desc: str
+    ranks: list[int]
+
+
+class Thread(TypedDict):
+    """A thread of Python, by its name (``MainThread``)."""
+
+    name: str
+    frames: list[Frame]
+
+
+class Native(TypedDict):
+    """What the kernel says of the main thread.
+
+    Attributes:
+        state: the letter of /proc/PID/stat: R, S, D, T, t, Z; "" where it could not be read.
+        wchan: the kernel's function that it sleeps in: ``nfs_wait_bit_killable``; "" or ``0`` where it is not shown.
+        syscall: name of the system call it is in (``read``), its number where the collector has no name for it.
+        fd: first argument of a call on a file, else -1; target: what that leads to: ``/dev/pts/0``, ``pipe:[7]``.
+        forever: it is a futex call without a timeout. A thread that waits for the interpreter's own lock has one.
+        functions: native calls, where a tool on the node could read them (py-spy, eu-stack).
+    """
+
+    state: str
+    wchan: str
+    syscall: str
+    fd: int
+    target: str
+    forever: bool
+    functions: list[str]
+
+
+class Raised(TypedDict):
+    """An exception that nobody caught, as the hook in the process saw it pass: ``ValueError: no such shape``."""
+
+    text: str
+    frames: list[Frame]
+
+
+class Missing(TypedDict):
+    """What could not be got, and why."""
+
+    what: Literal["process", "recorder", "stacks", "native"]
+    why: str
+
+
+class Rank(TypedDict):
+    """One rank at one moment.
+
+    Attributes:
+        rank, world: its number, and how many there are; world is 0 where it is not known.
+        host, pid: where it runs; pid is 0 where it is not known.
+        taken_ns: when this was taken.
+        process: ``running``, ``gone``, or ``unasked``: the node did not answer, ``missing`` says why.
+        exit_code: of one that is gone, where somebody knows it; below zero it is a signal, as in Python.
+        groups: those that this rank made, itself in them or not.
+        entries: the newest ones of every group in the order of entering. A few dozen do; the first that is not
+            retired has to be among them.
+        threads: the main thread first.
+        raised: the exception that ended the rank's program, while its process may still be there.
+    """
+
+    rank: int
+    world: int
+    host: str
+    pid: int
+    taken_ns: int
+    process: Literal["running", "gone", "unasked"]
+    exit_code: int | None
+    groups: list[Group]
+    entries: list[Entry]
+    threads: list[Thread]
+    native: Native
+    raised: Raised | None
+    missing: list[Missing]

@@ -1,0 +1,1 @@
+"""A running job hangs: which rank, in which collective, at which line. Pure: observations in, findings out."""

@@ -1,0 +1,209 @@
+"""Reads a rank's Flight Recorder record: torch's JSON, torch's dump files, and what a collector said of a rank."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from fullmesh import contract
+from fullmesh.hang import plain_pickle
+from fullmesh.hang.plain_pickle import MOST_BYTES, RefusedError
+from fullmesh.observed.hang import Entry, Frame, Group, Missing, Native, Rank
+
+FORM = "2."  # of records; what torch 2.3 to 2.13 write
+LONGEST_TEXT = 4096
+MOST_VALUES = (
+    10_000_000  # that are taken out of a record; a pickle may show one list at many places
+)
+# what every entry has since the recorder is there
+NEEDED = ("profiling_name", "state", "input_sizes")
+# in the first part of torch's JSON, with entries and without, and of a collector's
+MARKS = (b'"collective_seq_id"', b'"pg_config"', b'"taken_ns"')
+NO_NATIVE: Native = {
+    "state": "",
+    "wchan": "",
+    "syscall": "",
+    "fd": -1,
+    "target": "",
+    "forever": False,
+    "functions": [],
+}
+LAST_NUMBER = re.compile(r"(\d{1,7})\D*$")
+
+
+def looks_like_one(head: bytes) -> bool:
+    """Whether a file that begins so is meant to be a record; `read` says whether it is a good one."""
+    if head.startswith(b"{"):
+        return any(mark in head for mark in MARKS)
+    return head.startswith(plain_pickle.START)
+
+
+class _Taker:
+    """Takes typed values out of plain data, as many as are reasonable."""
+
+    def __init__(self) -> None:
+        self.left = MOST_VALUES
+
+    def spend(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise RefusedError("HG-172", f"it has more than {MOST_VALUES} values")
+
+    def items(self, value: object, what: str) -> Sequence[Any]:
+        if not isinstance(value, list | tuple):
+            raise RefusedError("HG-174", f"{what} is no list")
+        self.spend(1 + len(value))
+        return value
+
+    def whole(self, value: object, what: str) -> int:
+        """A whole number; None is 0, and JSON has some as text."""
+        if value is None or (isinstance(value, str) and not value.lstrip("-").isdecimal()):
+            return 0
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise RefusedError("HG-174", f"{what} is no number")
+        return int(value)
+
+    def text(self, value: object) -> str:
+        return str(value)[:LONGEST_TEXT] if isinstance(value, str | int) else ""
+
+    def sizes(self, value: object) -> list[list[int]]:
+        return [
+            [self.whole(one, "a size") for one in self.items(shape, "a shape")]
+            for shape in self.items(value, "sizes")
+        ]
+
+    def texts(self, value: object) -> list[str]:
+        return [self.text(one) for one in self.items(value or [], "dtypes")]
+
+    def frames(self, value: object) -> list[Frame]:
+        found: list[Frame] = []
+        for one in self.items(value or [], "frames"):
+            if not isinstance(one, Mapping):
+                raise RefusedError("HG-174", "a frame is no mapping")
+            found.append(
+                {
+                    "file": self.text(one.get("filename")),
+                    "line": self.whole(one.get("line"), "line"),
+                    "name": self.text(one.get("name")),
+                }
+            )
+        return found
+
+    def entry(self, raw: object) -> Entry:
+        if not isinstance(raw, Mapping) or any(name not in raw for name in NEEDED):
+            raise RefusedError("HG-174", f"an entry lacks {' or '.join(NEEDED)}")
+        name = [self.text(one) for one in self.items(raw.get("process_group") or [], "the group")]
+        p2p = raw.get("is_p2p") is True
+        number = raw.get("p2p_seq_id") if p2p else raw.get("collective_seq_id")
+        return {
+            "record": self.whole(raw.get("record_id"), "record_id"),
+            "group": name[0] if name else self.text(raw.get("pg_id")),
+            "desc": name[1] if len(name) > 1 else "",
+            "number": self.whole(number, "number"),
+            "p2p": p2p,
+            "kind": self.text(raw["profiling_name"]),
+            "in_sizes": self.sizes(raw["input_sizes"]),
+            "in_dtypes": self.texts(raw.get("input_dtypes")),
+            "out_sizes": self.sizes(raw.get("output_sizes") or []),
+            "out_dtypes": self.texts(raw.get("output_dtypes")),
+            "state": self.text(raw["state"]),
+            "retired": raw.get("retired") is True,
+            "created_ns": self.whole(raw.get("time_created_ns"), "time_created_ns"),
+            "started_ns": self.whole(raw.get("time_discovered_started_ns"), "started"),
+            "completed_ns": self.whole(raw.get("time_discovered_completed_ns"), "completed"),
+            "frames": self.frames(raw.get("frames")),
+        }
+
+    def group(self, raw: object) -> Group | None:
+        """A process group; Gloo's record has one without a name and without ranks."""
+        if not isinstance(raw, Mapping) or not raw.get("name"):
+            return None
+        ranks = self.text(raw.get("ranks"))
+        return {
+            "name": self.text(raw["name"]),
+            "desc": self.text(raw.get("desc")),
+            "ranks": [int(one) for one in re.findall(r"\d{1,7}", ranks)],
+        }
+
+
+def record(data: object) -> tuple[list[Entry], list[Group]]:
+    """The entries in the order of entering, and the groups, of a record that was parsed.
+
+    Raises:
+        RefusedError: it is not what torch writes.
+    """
+    if not isinstance(data, Mapping) or "version" not in data:
+        raise RefusedError("HG-174", "there is no version in it")
+    if not str(data["version"]).startswith(FORM):
+        raise RefusedError(
+            "HG-174", f"its form is {str(data['version'])[:20]!r}, known are {FORM}x"
+        )
+    taker = _Taker()
+    entries = [taker.entry(one) for one in taker.items(data.get("entries") or [], "entries")]
+    config = data.get("pg_config")
+    groups = [taker.group(one) for one in config.values()] if isinstance(config, Mapping) else []
+    return sorted(entries, key=lambda one: one["record"]), [one for one in groups if one]
+
+
+def parsed(data: bytes) -> object:
+    """The plain data of a file.
+
+    Raises:
+        RefusedError: too large, cut off, or more than plain data.
+    """
+    if len(data) > MOST_BYTES:
+        raise RefusedError("HG-172", f"it has more than {MOST_BYTES >> 20} MiB")
+    if data.startswith(b"\x80"):
+        return plain_pickle.read(data)
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise RefusedError("HG-172", "it is nested too deeply") from None
+    except ValueError as error:
+        raise RefusedError("HG-173", f"it is cut off or damaged: {error}") from None
+
+
+def rank_of(name: str) -> int | None:
+    """The rank that a file's name ends with, as torch names its dumps: ``nccl_trace_rank_3``, ``rank3.json``."""
+    found = LAST_NUMBER.search(PurePath(name).stem)
+    return int(found[1]) if found else None
+
+
+def said(number: int, entries: list[Entry], groups: list[Group]) -> Rank:
+    """A rank of which there is the record alone."""
+    why = "there is its record alone"
+    world = next((len(one["ranks"]) for one in groups if one["desc"] == "default_pg"), 0)
+    missing: list[Missing] = [{"what": "stacks", "why": why}, {"what": "native", "why": why}]
+    return {
+        "rank": number,
+        "world": world,
+        "host": "",
+        "pid": 0,
+        "taken_ns": 0,
+        "process": "running",
+        "exit_code": None,
+        "groups": groups,
+        "entries": entries,
+        "threads": [],
+        "native": {**NO_NATIVE},
+        "raised": None,
+        "missing": missing,
+    }
+
+
+def read(data: bytes, number: int) -> Rank:
+    """A file of one rank; *number* is its rank where the file does not say.
+
+    Raises:
+        RefusedError: it is none that torch or our collector writes.
+    """
+    found = parsed(data)
+    if isinstance(found, Mapping) and "threads" in found:
+        try:
+            return contract.read(Rank, found)
+        except contract.ContractError as error:
+            raise RefusedError("HG-174", str(error)) from None
+    return said(number, *record(found))

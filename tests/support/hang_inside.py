@@ -1,0 +1,115 @@
+"""The part of record_hang.py that runs in the ranks, as their sitecustomize: says what is asked from a thread.
+
+torch is imported by the job; until it is there nothing can be said.
+"""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import json
+import linecache
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+WORK = Path("/home/user/work")
+RANK = os.environ.get("RANK", "")
+raised: dict[str, Any] | None = None
+
+
+def line(file: str, number: int, name: str) -> dict[str, Any]:
+    """A frame."""
+    found: dict[str, Any] = {"file": file, "line": number, "name": name}
+    if text := linecache.getline(file, number).strip():
+        found["text"] = text
+    return found
+
+
+def stack(frame: FrameType | None) -> list[dict[str, Any]]:
+    """A thread's calls, the innermost first."""
+    found = []
+    while frame is not None:
+        found.append(line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+        frame = frame.f_back
+    return found
+
+
+def threads() -> list[dict[str, Any]]:
+    """All threads but this one's, the main one first."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    main = threading.main_thread().ident
+    frames = sys._current_frames()
+    order = sorted(frames, key=lambda one: (one != main, one))
+    told = [
+        (names.get(one, ""), stack(frames[one])) for one in order if one != threading.get_ident()
+    ]
+    return [{"name": name, "frames": frames_} for name, frames_ in told]
+
+
+def say(name: str) -> None:
+    """Write what is known now."""
+    # Never imported from here: an import in a job that stands still may wait for a lock of its main thread.
+    recorder = sys.modules["torch._C._distributed_c10d"]
+    distributed_c10d = sys.modules["torch.distributed.distributed_c10d"]
+    # With stacks the first one imports torch._inductor, which takes seconds.
+    data = recorder._dump_fr_trace(True, False, False)
+    world = distributed_c10d._world
+    groups = [
+        {"name": name, "desc": group.group_desc, "ranks": sorted(world.pg_group_ranks[group])}
+        for group, name in world.pg_names.items()  # its own, of those that it made
+    ]
+    told = {"pickle": data.hex(), "groups": groups, "threads": threads(), "raised": raised}
+    path = WORK / f"said{RANK}.{name}.json"
+    path.with_suffix(".new").write_text(json.dumps(told))
+    path.with_suffix(".new").rename(path)
+
+
+def say_raw() -> None:
+    """What torch itself writes, with stacks."""
+    recorder = sys.modules["torch._C._distributed_c10d"]
+    (WORK / f"raw{RANK}.json").write_bytes(recorder._dump_fr_trace_json(True, False))
+    (WORK / f"raw{RANK}.pickle").write_bytes(recorder._dump_fr_trace(True, True, False))
+    (WORK / f"raw{RANK}").touch()
+
+
+def answer() -> None:
+    """Wait for questions."""
+    number = 0
+    while True:
+        if (WORK / f"ask{number}").exists():
+            say(str(number))
+            number += 1
+        if (WORK / "raw").exists():
+            say_raw()
+            return
+        time.sleep(0.02)
+
+
+def hook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+    """Keep what ended the program, and what the recorder holds at that moment."""
+    global raised  # noqa: PLW0603 (sys.excepthook has no place of its own)
+    frames = []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        frames.append(line(code.co_filename, trace.tb_lineno, code.co_name))
+        trace = trace.tb_next
+    raised = {"text": f"{kind.__name__}: {value}", "frames": frames[::-1]}
+    say("last")
+    sys.__excepthook__(kind, value, None)
+
+
+def ready() -> None:
+    """The script is where it wants to be looked at."""
+    (WORK / f"ready{RANK}").touch()
+
+
+if RANK:
+    sys.excepthook = hook
+    builtins.__dict__["ready"] = ready
+    atexit.register(say, "last")
+    threading.Thread(target=answer, daemon=True, name="fullmesh-hang").start()
