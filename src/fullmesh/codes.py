@@ -41,6 +41,7 @@ OWNERS = {
     "UN": ("fullmesh.roles.undo_point", "undo"),
     "TX": ("fullmesh.transaction", "changes that undo themselves (transactions)"),
     "WA": ("fullmesh.watch.cli", "watch"),
+    "HG": ("fullmesh.hang.codes", "jobs that hang (explain-log of records)"),
     "LG": ("fullmesh.explain.judge", "causes in logs (explain-log)"),
 }
 # raised on nodes, where there is no package of ours

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from fullmesh.explain import pages
 from fullmesh.explain.judge import Tally, Verdict, judge
 from fullmesh.explain.model import Finding, Options, Severity, clean
 from fullmesh.explain.reader import MOST_FILES, Log, expand, read
+from fullmesh.explain.records import Records, Told
+from fullmesh.hang.plain_pickle import RefusedError
+from fullmesh.hang.types import CAUSE
 from fullmesh.model.ports import parse_range
 from fullmesh.observed.ports import PortRange
 
@@ -35,7 +39,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         description=f"{text}. Exit code 0: nothing wrong, 1: a cause was found.",
     )
     parser.add_argument(
-        "file", nargs="+", help="logs of one or more ranks, a directory of them, or - for stdin"
+        "file",
+        nargs="+",
+        help="logs or Flight Recorder dumps of one or more ranks, a directory of them, or - for stdin",
     )
     parser.add_argument(
         "--data-ports",
@@ -90,13 +96,17 @@ def run_log(args: argparse.Namespace) -> int:
         options = Options(_range(args.data_ports))
     except ValueError as exc:
         return fail("CL-111", f"--data-ports: {exc}")
-    tally, logs, unread = Tally(options), [], 0
+    tally, records, logs, unread = Tally(options), Records(), [], 0
     deadline = time.monotonic() + min(max(0.0, args.deadline), LONGEST)
     for name, path in expand(args.file, STARTED_IN):
         log = Log(clean(name))
         try:
-            for block in read(log, path, deadline):
+            for block in read(log, path, deadline, records):
                 tally.take(log.name, block)
+        except RefusedError as exc:
+            unread += 1
+            fail(exc.code, f"{name} begins as a rank's record: {exc}.")
+            continue
         except (OSError, ValueError) as exc:
             unread += 1
             fail(
@@ -105,19 +115,22 @@ def run_log(args: argparse.Namespace) -> int:
             )
             continue
         logs.append(log)
-    verdict = judge(tally)
-    out = as_json(verdict, logs) if args.json else as_text(verdict, logs)
+    verdict, found = judge(tally), records.findings()
+    out = as_json(verdict, logs, found) if args.json else as_text(verdict, logs, found)
     sys.stdout.write(out)
-    if verdict.bad:
+    if verdict.bad or any(one.severity == CAUSE for one in found):
         return PROBLEM
     return USAGE if unread or not logs else OK
 
 
-def as_json(verdict: Verdict, logs: list[Log]) -> str:
-    """The verdict for programs."""
+def as_json(verdict: Verdict, logs: list[Log], found: Sequence[Told] = ()) -> str:
+    """The verdict for programs, what the ranks' records say first."""
     data = {
         "schema": SCHEMA,
-        "findings": [_data(head) for head in verdict.heads],
+        "findings": [
+            *(one.as_dict() for one in found),
+            *(_data(head) for head in verdict.heads),
+        ],
         "harmless": [_data(finding) for finding in verdict.harmless],
         "logs": [{"name": log.name, "bytes": log.size, "note": log.note} for log in logs],
     }
@@ -142,10 +155,12 @@ def _data(finding: Finding) -> dict[str, Any]:
     }
 
 
-def as_text(verdict: Verdict, logs: list[Log]) -> str:
+def as_text(verdict: Verdict, logs: list[Log], found: Sequence[Told] = ()) -> str:
     """The verdict for people."""
     lines: list[str] = []
-    for number, head in enumerate(verdict.heads, 1):
+    for number, one in enumerate(found, 1):
+        lines += [*one.as_lines(number), ""]
+    for number, head in enumerate(verdict.heads, len(found) + 1):
         lines += [*_head(number, head), ""]
     if verdict.harmless:
         lines.append("Harmless, not the cause:")
@@ -154,7 +169,7 @@ def as_text(verdict: Verdict, logs: list[Log]) -> str:
     lines += [f"Note: {log.name}: {log.note}." for log in logs if log.note]
     if len(logs) >= MOST_FILES:
         lines.append(f"Note: only the first {MOST_FILES} files were read.")
-    return "\n".join([*lines, _last_line(verdict, logs)]) + "\n"
+    return "\n".join([*lines, _last_line(verdict, logs, found)]) + "\n"
 
 
 def _head(number: int, head: Finding) -> list[str]:
@@ -189,16 +204,17 @@ def _place(finding: Finding) -> str:
     return f"{first.file}:{first.line}{times}"
 
 
-def _last_line(verdict: Verdict, logs: list[Log]) -> str:
+def _last_line(verdict: Verdict, logs: list[Log], found: Sequence[Told]) -> str:
     size = sum(log.size for log in logs)
     read_text = f"{len(logs)} log{'s' if len(logs) != 1 else ''} read, {size} bytes"
-    if not verdict.heads:
+    if not verdict.heads and not found:
         return (
             f"{read_text}: nothing wrong found. A hang often leaves no line: ./fullmesh verify -i"
             " INVENTORY tests the nodes."
         )
-    causes = sum(head.cause.severity is Severity.CAUSE for head in verdict.heads)
-    rest = len(verdict.heads) - causes
+    symptoms = sum(head.cause.severity is not Severity.CAUSE for head in verdict.heads)
+    causes = len(verdict.heads) - symptoms + sum(one.severity == CAUSE for one in found)
+    rest = symptoms
     unexplained = f", {rest} symptom{'s' if rest != 1 else ''} without a cause" if rest else ""
     return (
         f"{read_text}: {causes} cause{'s' if causes != 1 else ''}{unexplained}. ./fullmesh"

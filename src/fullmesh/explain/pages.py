@@ -9,6 +9,7 @@ from pathlib import Path
 from fullmesh.diagnose import pages as diagnosed
 from fullmesh.explain.judge import CAUSES, FAMILIES
 from fullmesh.explain.model import ANY_CAUSE, Cause, Severity
+from fullmesh.hang import pages as hanging
 from fullmesh.settings import ROOT
 
 FOLDER = "docs/causes"
@@ -148,6 +149,8 @@ def explain(code: str, meaning: str, titles: dict[str, tuple[str, str]]) -> str:
     if code in CAUSES:
         lines = [*section(code), "", f"Page: {page_of(code)}"]
         return "\n".join(lines).replace("**", "").removeprefix("## ") + "\n"
+    if code in hanging.PAGES:
+        return hanging.explain(code, meaning)
     if code in diagnosed.PAGES:
         return diagnosed.explain(code, meaning)
     readme = readme_of(code, titles)

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import codecs
+import itertools
 import os
 import re
 import select
 import stat
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from fullmesh.explain.records import Records
+from fullmesh.hang import recorder
+from fullmesh.hang.plain_pickle import MOST_BYTES
 
 CHUNK = 1 << 16
 LONGEST_LINE = 1 << 16  # a longer one is searched in pieces
 CONTEXT = 4096  # characters of the text before that a pattern may look back to
 AHEAD = 1024  # characters of a cut line that stay visible behind the cut
 MOST_FILES = 4096
+PEEKED = 256  # bytes; a record has its marks in them
+OPENINGS = (b"{", b"\x80")
 GZIP = b"\x1f\x8b"
 BOMS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 # CSI, OSC and two-character escapes; colour codes stand in the middle of messages
@@ -164,14 +171,44 @@ def blocks(texts: Iterator[str]) -> Iterator[Block]:
         yield Block(before + new, len(before), len(before) + len(new), line)
 
 
-def read(log: Log, path: Path | None, deadline: float) -> Iterator[Block]:
-    """The blocks of one log; ends early with a note when the deadline passes.
+def peeked(
+    chunks: Iterator[bytes], may_be: Callable[[bytes], bool]
+) -> tuple[bool, Iterator[bytes]]:
+    """Whether the beginning is of a kind, and everything, the beginning included."""
+    first = b""
+    for chunk in chunks:
+        first += chunk
+        if len(first) >= PEEKED or first[:1] not in OPENINGS:  # a line of a log is not waited for
+            break
+    return may_be(first), itertools.chain([first], chunks)
+
+
+def whole(chunks: Iterator[bytes], most: int) -> bytes:
+    """All bytes, or a few more than *most*."""
+    found = bytearray()
+    for chunk in chunks:
+        found += chunk
+        if len(found) > most:
+            break
+    return bytes(found)
+
+
+def read(
+    log: Log, path: Path | None, deadline: float, records: Records | None = None
+) -> Iterator[Block]:
+    """The blocks of one log; ends early with a note when the deadline passes. A record goes to *records*.
 
     Raises:
         OSError: it cannot be opened or read.
+        RefusedError: it begins as a rank's record, and is none that may be read.
     """
     try:
-        yield from blocks(decoded(unpacked(raw(log, path, deadline), log)))
+        chunks = unpacked(raw(log, path, deadline), log)
+        is_record, chunks = peeked(chunks, recorder.looks_like_one)
+        if records is not None and is_record:
+            log.note = records.take(log.name, whole(chunks, MOST_BYTES))
+            return
+        yield from blocks(decoded(chunks))
     except Late:
         log.note = "the deadline passed before its end"
     else:

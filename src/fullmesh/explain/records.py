@@ -1,0 +1,117 @@
+"""Ranks' records among the logs: Flight Recorder dumps are judged together, and told as a log's causes are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fullmesh.explain.model import VALUE, clean
+from fullmesh.hang import pages, recorder
+from fullmesh.hang.judge import judge
+from fullmesh.hang.types import CAUSE, Finding, ranks
+from fullmesh.observed.hang import Rank
+
+LONGEST = 2 * VALUE  # characters of a sentence
+
+
+@dataclass(frozen=True)
+class Told:
+    """A finding, and the files that its ranks' records are.
+
+    Attributes:
+        files: (file, rank) of every rank that it is about.
+    """
+
+    finding: Finding
+    files: tuple[tuple[str, int], ...]
+
+    @property
+    def severity(self) -> str:
+        """How much it weighs."""
+        return self.finding.severity
+
+    @property
+    def where(self) -> str:
+        """The ranks to act on."""
+        return ranks(self.finding.ranks) if self.finding.ranks else ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """In the shape of a log's cause."""
+        one = self.finding
+        return {
+            "code": one.code,
+            "severity": one.severity,
+            "cause": clean(one.cause, LONGEST),
+            "where": self.where,
+            "evidence": [
+                {"file": name, "line": 0, "rank": str(rank), "text": clean(one.seen)}
+                for name, rank in self.files
+            ],
+            "count": max(1, len(self.files)),
+            "prove": pages.PAGES[one.code].prove,
+            "mend": one.fix,
+            "page": pages.page_of(one.code),
+            "follows": [Told(child, ()).as_dict() for child in one.follows],
+        }
+
+    def as_lines(self, number: int) -> list[str]:
+        """For people."""
+        one = self.finding
+        mark = "" if one.severity == CAUSE else f" ({one.severity})"
+        lines = [f"{number}. [{one.code}] {clean(one.cause, LONGEST)}{mark}"]
+        lines += [f"   broken end: {self.where}"] if self.where else []
+        files = ", ".join(f"{name} (rank {rank})" for name, rank in self.files[:4])
+        lines += [f"   seen: {files}{': ' if files else ''}{clean(one.seen)}"]
+        lines += [f"   expected: {one.expected}"] if one.expected else []
+        lines += [
+            f"   prove: {pages.PAGES[one.code].prove}",
+            f"   fix:  {one.fix}",
+            f"   page:  {pages.page_of(one.code)}",
+        ]
+        lines += [
+            f"   follows from it: [{child.code}] {clean(child.cause, LONGEST)}"
+            for child in one.follows
+        ]
+        return lines
+
+
+class Records:
+    """The records among the files that were given."""
+
+    def __init__(self) -> None:
+        self.ranks: dict[int, Rank] = {}
+        self.names: dict[int, str] = {}
+
+    def take(self, name: str, data: bytes) -> str:
+        """Read one; says what is to be noted of it.
+
+        Raises:
+            RefusedError: it is none that torch or our collector writes.
+        """
+        number = recorder.rank_of(name)
+        if number is None:
+            number = next(free for free in range(len(self.ranks) + 1) if free not in self.ranks)
+        found = recorder.read(data, number)
+        rank = found["rank"]
+        if rank in self.ranks:
+            known = self.ranks[rank]
+            if _worth(known) >= _worth(found):
+                return f"{self.names[rank]} is a record of rank {rank} as well, and was taken"
+        self.ranks[rank], self.names[rank] = found, name
+        return ""
+
+    def findings(self) -> list[Told]:
+        """What the records say together."""
+        found = judge([[self.ranks[rank] for rank in sorted(self.ranks)]])
+        return [
+            Told(
+                one, tuple((self.names[rank], rank) for rank in one.ranks if rank in self.names)[:8]
+            )
+            for one in found
+        ]
+
+
+def _worth(one: Rank) -> tuple[int, int, int]:
+    """How much a record tells: stacks of threads, stacks of entries, entries."""
+    entries = one["entries"]
+    return len(one["threads"]), sum(bool(entry["frames"]) for entry in entries), len(entries)

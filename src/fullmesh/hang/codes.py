@@ -1,0 +1,37 @@
+"""The codes of hanging jobs."""
+
+from __future__ import annotations
+
+CODES: dict[str, str] = {
+    "HG-101": "a rank has not entered a collective: it is still busy with code of its own",
+    "HG-102": "a rank has not entered a collective: it waits for somebody at its terminal",
+    "HG-103": "a rank has not entered a collective: it writes or reads a checkpoint",
+    "HG-104": "a rank has not entered a collective: it waits for its DataLoader's workers",
+    "HG-105": "a rank has not entered a collective: a disk, file system or NFS server does not answer it",
+    "HG-106": "a rank has not entered a collective: its process is stopped",
+    "HG-107": "a rank has not entered a collective: it sleeps",
+    "HG-108": "a rank has not entered a collective: it waits for a lock or another thread",
+    "HG-109": "a rank has not entered a collective: it collects garbage",
+    "HG-110": "a rank has not entered a collective, and nothing tells where it is",
+    "HG-121": "ranks call different collectives",
+    "HG-122": "ranks give tensors of different sizes to a collective",
+    "HG-123": "ranks give tensors of different types to a collective",
+    "HG-124": "two groups are entered in opposite order",
+    "HG-131": "a rank has come to the end of its program before the others",
+    "HG-132": "a rank's process was ended by a signal or an error",
+    "HG-133": "a rank raised an exception, and others wait for it",
+    "HG-134": "a rank lost the connection to another one",
+    "HG-141": "a send without a receive",
+    "HG-142": "a receive without a send",
+    "HG-143": "a process group is used with a rank that is not in it",
+    "HG-144": "not all ranks make a process group",
+    "HG-151": "a rank cannot be asked",
+    "HG-161": "all ranks are in a collective and none comes out: what carries it stands",
+    "HG-162": "nothing is wrong: every rank goes on",
+    "HG-163": "slow, not hung: one rank is always the last",
+    "HG-164": "nothing goes on, and no rank waits in a collective that another has not entered",
+    "HG-171": "a record with something else than plain data in it",
+    "HG-172": "a record that is larger or deeper than any that torch writes",
+    "HG-173": "a record that is cut off or damaged",
+    "HG-174": "a record of a form that is not known",
+}

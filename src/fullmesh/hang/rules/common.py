@@ -1,0 +1,61 @@
+"""What several families of rules ask."""
+
+from __future__ import annotations
+
+import re
+
+from fullmesh.hang.places import place_in
+from fullmesh.hang.types import Job, Wait, key, told
+from fullmesh.observed.hang import Entry
+
+# What a rank says whose peer has gone: an echo of that, never a cause.
+PEER_GONE = re.compile(
+    r"Connection (?:closed|reset) by peer|Broken pipe|NCCL communicator was aborted"
+    r"|remote process exited|Socket Timeout|Timed out waiting"
+)
+# torch's words for a group that is used with a rank outside of it
+NO_MEMBER = re.compile(
+    r"is not part of group|[Ii]nvalid process group specified|does not belong to|not in the (?:process )?group"
+    r"|[Gg]roup rank -1"
+)
+
+
+def reached(job: Job, rank: int) -> bool:
+    """Whether a rank's process is there, has not raised, and says something or shows it from outside."""
+    one = job.now.ranks.get(rank)
+    if one is None or one["process"] != "running" or one["raised"]:
+        return False
+    return told(one) or job.now.doing(rank).elsewhere
+
+
+def missed(job: Job, rank: int) -> Wait:
+    """The collective that most ranks wait in for a rank; the earliest of these."""
+    waits = job.lacking[rank]
+    counts: dict[tuple[str, int], int] = {}
+    for wait in waits:
+        counts[key(wait.entry)] = counts.get(key(wait.entry), 0) + 1
+    return min(waits, key=lambda one: (-counts[key(one.entry)], one.entry["number"], one.rank))
+
+
+def waiters(job: Job, wait: Wait) -> list[int]:
+    """The ranks that wait in the same collective."""
+    return sorted({one.rank for one in job.waits if key(one.entry) == key(wait.entry)})
+
+
+def called(job: Job, rank: int, entry: Entry) -> str:
+    """Where a rank entered something: as the recorder kept it, else where it stands if it is still in it."""
+    if entry["frames"]:
+        return place_in(entry["frames"])
+    return job.now.place(rank) if not entry["retired"] else ""
+
+
+def last_words(job: Job, rank: int, group: str) -> str:
+    """What a rank entered last in a group, "" where its record is not known."""
+    last = job.now.last[group].get(rank)
+    if last is None:
+        return ""
+    if not last:
+        return "it entered none"
+    entry = job.now.by_number[group][rank][last]
+    at = f" at {place_in(entry['frames'])}" if entry["frames"] else ""
+    return f"it entered {last} last{at}"

@@ -1,0 +1,188 @@
+"""A rank has not entered a collective that others wait in: where it is instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from fullmesh.hang.places import NFS, Doing, Kind, others
+from fullmesh.hang.rules import peers
+from fullmesh.hang.rules.common import called, last_words, missed, reached, waiters
+from fullmesh.hang.types import Finding, Job, Wait, collective, key, ranks
+
+
+@dataclass(frozen=True)
+class Place:
+    """What is said of ranks that are in one kind of place: a verb with and without its s, and what to do."""
+
+    code: str
+    one: str
+    more: str
+    expected: str
+    fix: str
+
+
+IN_TIME = "every rank comes to it in about the time that the others take"
+PLACES: Mapping[Kind, Place] = {
+    Kind.RUNNING: Place(
+        "HG-101",
+        "is still busy{at}",
+        "are still busy{at}",
+        IN_TIME,
+        "look at that line: a loop that does not end, or work that only this rank does",
+    ),
+    Kind.INPUT: Place(
+        "HG-102",
+        "waits for somebody to type something{at}",
+        "wait for somebody to type something{at}",
+        "no rank reads its standard input",
+        "take the call out of the script; answer it if the rank has a terminal",
+    ),
+    Kind.DEBUGGER: Place(
+        "HG-102",
+        "is in a debugger{at}",
+        "are in a debugger{at}",
+        "no rank stops for a debugger",
+        "leave the debugger (c), and take breakpoint() out of the script",
+    ),
+    Kind.CHECKPOINT: Place(
+        "HG-103",
+        "is still writing or reading a checkpoint{at}",
+        "are still writing or reading checkpoints{at}",
+        "the checkpoint is written before the others' patience ends",
+        "see whether the disk is full or slow (df, iostat); a timeout above the time of the slowest checkpoint, or "
+        "torch.distributed.checkpoint.async_save",
+    ),
+    Kind.LOADER: Place(
+        "HG-104",
+        "gets no batch from its DataLoader's workers{at}",
+        "get no batch from their DataLoaders' workers{at}",
+        "a batch comes in time",
+        "look at the workers of that rank (py-spy dump --pid of its children): a slow file, a dead worker, too little "
+        "memory in /dev/shm; DataLoader(timeout=60) names it",
+    ),
+    Kind.DISK: Place(
+        "HG-105",
+        "waits for {what} that does not answer{at}",
+        "wait for {what} that does not answer{at}",
+        "reads and writes that end",
+        "on {host}: dmesg | tail; findmnt; for NFS: is its server up, does it answer? The process can not even be "
+        "killed until it does",
+    ),
+    Kind.STOPPED: Place(
+        "HG-106",
+        "is stopped: somebody sent SIGSTOP or holds it in a debugger{at}",
+        "are stopped: somebody sent SIGSTOP or holds them in a debugger{at}",
+        "state R or S",
+        "on {host}: kill -CONT {pid}; grep TracerPid /proc/{pid}/status shows a debugger",
+    ),
+    Kind.SLEEP: Place(
+        "HG-107",
+        "sleeps{at}",
+        "sleep{at}",
+        "no rank sleeps while others wait for it",
+        "look at that line: what does it wait for with time.sleep?",
+    ),
+    Kind.LOCK: Place(
+        "HG-108",
+        "waits for a lock or another thread{at}",
+        "wait for a lock or another thread{at}",
+        "the thread that holds it lets go",
+        "look at both lines: take locks in one order everywhere, and hold none while waiting for another thread",
+    ),
+    Kind.GC: Place(
+        "HG-109",
+        "is collecting garbage{at}",
+        "are collecting garbage{at}",
+        "collections of a few milliseconds",
+        "gc.freeze() after the start; gc.disable() and gc.collect() on all ranks in the same step",
+    ),
+    Kind.UNKNOWN: Place(
+        "HG-110",
+        "has not come to it, and nothing tells where it is",
+        "have not come to it, and nothing tells where they are",
+        "a Python stack of it",
+        "on its node: py-spy dump --pid PID",
+    ),
+}
+# A rank that waits in something that the recorder does not keep is in the user's code as far as others are concerned.
+ALSO = {Kind.COLLECTIVE: Kind.RUNNING, Kind.PASSING: Kind.RUNNING}
+# Families of their own tell of these.
+ELSEWHERE = (Kind.ENDED, Kind.GROUP)
+
+
+def what_disk(doing: Doing) -> str:
+    """What a rank in state D waits for."""
+    words = doing.seen.removeprefix("state D in ").split()
+    return "an NFS server" if words and NFS.match(words[0]) else "a disk or file system"
+
+
+def rule_late(job: Job) -> Iterator[Finding]:
+    """Every rank comes to the collective that the others are in."""
+    together: dict[tuple[Kind, str, tuple[str, int]], list[int]] = {}
+    alone = peers.alone(job)
+    for rank in job.late:
+        if not reached(job, rank) or job.now.doing(rank).kind in ELSEWHERE or rank in alone:
+            continue
+        doing = job.now.doing(rank)
+        kind = ALSO.get(doing.kind, doing.kind)
+        # At one place are ranks that run the same line; of an idle one the line says nothing.
+        together.setdefault((kind, doing.place, key(missed(job, rank).entry)), []).append(rank)
+    for (kind, _, _), found in together.items():
+        yield _finding(job, kind, found)
+
+
+def _finding(job: Job, kind: Kind, found: list[int]) -> Finding:
+    now, place = job.now, PLACES[kind]
+    first = found[0]
+    wait, doing, rank = missed(job, first), now.doing(first), now.ranks[first]
+    names = {
+        "at": f" at {doing.place}" if doing.place else "",
+        "what": what_disk(doing) if kind is Kind.DISK else "",
+        "host": rank["host"] or "its node",
+        "pid": rank["pid"] or "PID",
+    }
+    who = now.named(first) if len(found) == 1 else ranks(found)
+    verb = (place.one if len(found) == 1 else place.more).format_map(names)
+    behind = waiters(job, wait)
+    return Finding(
+        place.code,
+        f"{who} {verb}, while {_they(job, behind, wait)}",
+        ranks=tuple(found),
+        hosts=tuple(dict.fromkeys(now.host(one) for one in found)),
+        group=wait.entry["group"],
+        number=wait.entry["number"],
+        kind=wait.entry["kind"],
+        place=doing.place,
+        waiting=tuple(sorted({one.rank for late in found for one in job.lacking[late]})),
+        seen=_seen(job, first, wait, doing),
+        expected=place.expected,
+        fix=place.fix.format_map(names),
+    )
+
+
+def _they(job: Job, behind: list[int], wait: Wait) -> str:
+    age = job.age(wait)
+    since = f" for {age:.0f} s" if age >= 1 else ""
+    where = called(job, wait.rank, wait.entry)
+    at = f" at {where}" if where else ""
+    verb = "wait" if len(behind) > 1 else "waits"
+    return f"{ranks(behind)} {verb}{since} in {collective(wait.entry)}{at}"
+
+
+def _seen(job: Job, rank: int, wait: Wait, doing: Doing) -> str:
+    """How far it came, and what its thread, and others that it may wait for, do."""
+    words = last_words(job, rank, wait.entry["group"])
+    parts = [one for one in (words, doing.seen) if one]
+    if doing.kind is Kind.LOCK:
+        told = [
+            f"thread {thread['name']} is at {place}"
+            + (f" ({thread['frames'][0]['text']})" if thread["frames"][0].get("text") else "")
+            for thread, place in others(job.now.ranks[rank])
+        ]
+        names = [thread["name"] for thread in job.now.ranks[rank]["threads"][1:]]
+        parts += told[:3] or ([f"other threads: {', '.join(names[:6])}"] if names else [])
+    return "; ".join(parts)
+
+
+RULES = (rule_late,)

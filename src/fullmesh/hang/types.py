@@ -1,0 +1,300 @@
+"""What the rules of a hang look at: all ranks at one moment, and at moments before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from fullmesh.hang.places import Doing, doing
+from fullmesh.observed.hang import Entry, Rank
+
+CAUSE: Final = "cause"
+WARNING: Final = "warning"
+NOTE: Final = "note"
+EVERYBODY = "default_pg"
+SECOND = 1_000_000_000  # nanoseconds
+RANKS_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a job that stands still has, and what to do.
+
+    Attributes:
+        code: ``HG-101``.
+        cause: one sentence, with rank, host, number and kind of the collective, and place.
+        ranks: those to act on; hosts: where they run.
+        group, number, kind: the collective that the others wait in; "", 0 and "" where it is about none.
+        place: ``/home/user/train.py:88`` of the first of the ranks; "" where it is not known.
+        waiting: the ranks that wait for it.
+        seen, expected, fix: as in a diagnosis.
+        severity: a cause, a warning, or a note that nothing is wrong.
+        follows: what is explained by it.
+    """
+
+    code: str
+    cause: str
+    ranks: tuple[int, ...] = ()
+    hosts: tuple[str, ...] = ()
+    group: str = ""
+    number: int = 0
+    kind: str = ""
+    place: str = ""
+    waiting: tuple[int, ...] = ()
+    seen: str = ""
+    expected: str = ""
+    fix: str = ""
+    severity: str = CAUSE
+    follows: tuple[Finding, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "cause": self.cause,
+            "ranks": list(self.ranks),
+            "hosts": list(self.hosts),
+            "group": self.group,
+            "number": self.number,
+            "kind": self.kind,
+            "place": self.place,
+            "waiting": list(self.waiting),
+            "seen": self.seen,
+            "expected": self.expected,
+            "fix": self.fix,
+            "follows": [one.as_dict() for one in self.follows],
+        }
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A rank is in a collective and does not come out.
+
+    Attributes:
+        lacks: ranks that have not entered it; empty where all are in it.
+    """
+
+    rank: int
+    entry: Entry
+    lacks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """All ranks at one moment."""
+
+    ranks: Mapping[int, Rank]
+
+    @cached_property
+    def world(self) -> int:
+        """How many ranks the job has, as far as is known."""
+        told = max((one["world"] for one in self.ranks.values()), default=0)
+        return max(told, max(self.ranks, default=-1) + 1)
+
+    @cached_property
+    def asked(self) -> list[int]:
+        """The ranks whose recorder was read, in order."""
+        return [number for number, one in sorted(self.ranks.items()) if told(one)]
+
+    @cached_property
+    def groups(self) -> dict[str, str]:
+        """Process groups by name, with their descriptions."""
+        found: dict[str, str] = {}
+        for one in self.ranks.values():
+            for group in one["groups"]:
+                found.setdefault(group["name"], group["desc"])
+            for entry in one["entries"]:
+                found.setdefault(entry["group"], entry["desc"])
+        return found
+
+    @cached_property
+    def members(self) -> dict[str, tuple[int, ...]]:
+        """Group -> its ranks: as they say; all, of the default group; else those that entered something in it."""
+        named: dict[str, set[int]] = {}
+        seen: dict[str, set[int]] = {}
+        for number, one in self.ranks.items():
+            for group in one["groups"]:
+                named.setdefault(group["name"], set()).update(group["ranks"])
+            for entry in one["entries"]:
+                seen.setdefault(entry["group"], set()).add(number)
+        found: dict[str, tuple[int, ...]] = {}
+        for name, desc in self.groups.items():
+            everybody = set(range(self.world)) if desc == EVERYBODY else set()
+            found[name] = tuple(sorted(named.get(name) or everybody or seen.get(name, set())))
+        return found
+
+    @cached_property
+    def by_number(self) -> dict[str, dict[int, dict[int, Entry]]]:
+        """Group -> rank -> number -> what the rank entered; sends and receives are not in it."""
+        found: dict[str, dict[int, dict[int, Entry]]] = {name: {} for name in self.groups}
+        for number, one in self.ranks.items():
+            for entry in one["entries"]:
+                if not entry["p2p"]:
+                    found[entry["group"]].setdefault(number, {})[entry["number"]] = entry
+        return found
+
+    @cached_property
+    def last(self) -> dict[str, dict[int, int]]:
+        """Group -> rank -> the number that it entered last; 0 for a member that entered nothing."""
+        return {
+            group: {
+                rank: max(self.by_number[group].get(rank, {}), default=0)
+                for rank in members
+                if rank in self.ranks and told(self.ranks[rank])
+            }
+            for group, members in self.members.items()
+        }
+
+    def place(self, rank: int) -> str:
+        """Where a rank's main thread is, "" where it is not known."""
+        return self.doing(rank).place if rank in self.ranks else ""
+
+    def doing(self, rank: int) -> Doing:
+        """What a rank's main thread does."""
+        if rank not in self._doings:
+            self._doings[rank] = doing(self.ranks[rank])
+        return self._doings[rank]
+
+    @cached_property
+    def _doings(self) -> dict[int, Doing]:
+        return {}
+
+    def host(self, rank: int) -> str:
+        """Where a rank runs, "" where it is not known."""
+        return self.ranks[rank]["host"] if rank in self.ranks else ""
+
+    def named(self, rank: int) -> str:
+        """A rank in a sentence: ``rank 3 (n2)``."""
+        host = self.host(rank)
+        return f"rank {rank} ({host})" if host else f"rank {rank}"
+
+
+def told(one: Rank) -> bool:
+    """Whether a rank's recorder was read."""
+    return one["process"] != "unasked" and all(
+        lost["what"] not in ("process", "recorder") for lost in one["missing"]
+    )
+
+
+def first_open(one: Rank) -> dict[str, Entry]:
+    """Group -> the first collective of a rank that has not ended."""
+    found: dict[str, Entry] = {}
+    for entry in one["entries"]:
+        if not entry["retired"] and not entry["p2p"]:
+            found.setdefault(entry["group"], entry)
+    return found
+
+
+def key(entry: Entry) -> tuple[str, int]:
+    """What names a collective on all ranks of its group."""
+    return entry["group"], entry["number"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What was observed of a job.
+
+    Attributes:
+        samples: oldest first; a single one where nobody looked again.
+        stalled: seconds that a collective may take before somebody is said to wait in it.
+    """
+
+    samples: Sequence[Sample]
+    stalled: float = 0.0
+
+    @property
+    def now(self) -> Sample:
+        """The newest."""
+        return self.samples[-1]
+
+    @property
+    def before(self) -> Sample | None:
+        """The one before it."""
+        return self.samples[-2] if len(self.samples) > 1 else None
+
+    @cached_property
+    def waits(self) -> list[Wait]:
+        """Who waits in what, and for whom, now."""
+        return list(self._waits())
+
+    def _waits(self) -> Iterator[Wait]:
+        now = self.now
+        for number in now.asked:
+            one = now.ranks[number]
+            before = self.before.ranks.get(number) if self.before else None
+            earlier = first_open(before) if before and told(before) else None
+            for group, entry in first_open(one).items():
+                if earlier is not None and (
+                    group not in earlier or key(earlier[group]) != key(entry)
+                ):
+                    continue
+                age = (one["taken_ns"] - entry["created_ns"]) / SECOND
+                if one["taken_ns"] and age < self.stalled:
+                    continue
+                last = now.last[group]
+                lacks = tuple(
+                    rank
+                    for rank in now.members[group]
+                    if rank != number and last.get(rank, -1) < entry["number"]
+                )
+                yield Wait(number, entry, lacks)
+
+    @cached_property
+    def waiting(self) -> dict[int, list[Wait]]:
+        """The same by rank, without those whose main thread is certainly somewhere else."""
+        found: dict[int, list[Wait]] = {}
+        for wait in self.waits:
+            if not self.now.doing(wait.rank).elsewhere:
+                found.setdefault(wait.rank, []).append(wait)
+        return found
+
+    @cached_property
+    def lacking(self) -> dict[int, list[Wait]]:
+        """Rank -> those who wait for it."""
+        found: dict[int, list[Wait]] = {}
+        for wait in self.waits:
+            for rank in wait.lacks:
+                found.setdefault(rank, []).append(wait)
+        return found
+
+    @cached_property
+    def late(self) -> list[int]:
+        """The ranks that others wait for and that wait for nobody themselves, the one with most waiting first."""
+        found = [rank for rank in self.lacking if rank not in self.waiting]
+        return sorted(found, key=lambda rank: (-len(self.lacking[rank]), rank))
+
+    def age(self, wait: Wait) -> float:
+        """Seconds since a rank entered what it waits in; 0 where it is not known."""
+        taken = self.now.ranks[wait.rank]["taken_ns"]
+        return max(0.0, (taken - wait.entry["created_ns"]) / SECOND) if taken else 0.0
+
+
+Rule = Callable[[Job], Iterator[Finding]]
+
+
+def ranks(numbers: Sequence[int]) -> str:
+    """Ranks in a sentence: ``ranks 0, 2-7``."""
+    spans: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if spans and spans[-1][1] == number - 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    words = [str(a) if a == b else f"{a}-{b}" if b > a + 1 else f"{a}, {b}" for a, b in spans]
+    rest = f" and {len(words) - RANKS_SHOWN} more" if len(words) > RANKS_SHOWN else ""
+    return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(words[:RANKS_SHOWN])}{rest}"
+
+
+def collective(entry: Entry) -> str:
+    """A collective in a sentence: ``all_reduce 1204 of default_pg``."""
+    return (
+        f"{plain(entry['kind'])} {entry['number']} of {entry['desc'] or 'group ' + entry['group']}"
+    )
+
+
+def plain(kind: str) -> str:
+    """Without the backend: ``all_reduce``."""
+    return kind.partition(":")[2] or kind

@@ -1,0 +1,484 @@
+"""Hanging jobs: what real ranks said is judged right, every rule fires for one of them, and the order never matters."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import hang_records
+import pytest
+from hang_records import CHANGES, REAL, RECORDED, Samples
+
+from fullmesh import cli
+from fullmesh.hang import codes, pages, recorder, rules
+from fullmesh.hang.judge import ROOTS, judge
+from fullmesh.hang.types import CAUSE, Finding, Job, Sample
+from fullmesh.hang.types import ranks as in_words
+from fullmesh.observed.hang import Rank
+from fullmesh.settings import ROOT
+
+READ = ("HG-171", "HG-172", "HG-173", "HG-174")  # a file's, test_hang_recorder.py
+NOTHING_WRONG = ("HG-162", "HG-163")
+
+
+def heads(samples: Samples, stalled: float = 0.0) -> list[tuple[str, tuple[int, ...], str]]:
+    return [(one.code, one.ranks, one.place) for one in judge(samples, stalled)]
+
+
+def only(name: str) -> Finding:
+    (finding,) = judge(hang_records.load(name))
+    return finding
+
+
+def job(samples: Samples, stalled: float = 0.0) -> Job:
+    return Job([Sample({one["rank"]: one for one in sample}) for sample in samples], stalled)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_real_job_gives_its_cause(name: str) -> None:
+    found = judge(hang_records.load(name))
+    assert [(one.code, one.ranks, one.place) for one in found] == REAL[name]
+    for finding in found:
+        assert finding.seen
+        assert finding.fix
+        assert (finding.severity == CAUSE) == (finding.code not in NOTHING_WRONG)
+        assert all(
+            f"n{rank * 2 // len(hang_records.load(name)[0]) + 1}" in finding.hosts
+            for rank in finding.ranks
+        ) or (finding.code in NOTHING_WRONG)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_one_look_is_enough_for_a_job_that_stands(name: str) -> None:
+    """What a second look adds is that a job goes on."""
+    samples = hang_records.load(name)
+    if REAL[name][0][0] not in NOTHING_WRONG:
+        assert [one[:2] for one in heads(samples[-1:])] == [one[:2] for one in REAL[name]]
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_one_change_gives_its_cause(name: str) -> None:
+    expected, record, change = CHANGES[name]
+    assert [code for code, *_ in heads(hang_records.changed(record, change))] == expected
+
+
+def test_every_job_that_was_recorded_is_judged() -> None:
+    assert {path.name.partition(".")[0] for path in RECORDED.glob("*.gz")} == {*REAL, "slow"}
+
+
+def worlds() -> list[Job]:
+    return [
+        *(job(hang_records.load(name)) for name in (*REAL, "slow")),
+        *(job(hang_records.changed(record, change)) for _, record, change in CHANGES.values()),
+    ]
+
+
+def test_every_rule_fires() -> None:
+    quiet = set(rules.RULES)
+    for world in worlds():
+        quiet -= {rule for rule in quiet if any(True for _ in rule(world))}
+    assert {rule.__name__ for rule in quiet} == set()
+
+
+def test_every_code_is_given_by_a_record() -> None:
+    given = {code for found in REAL.values() for code, *_ in found} | {"HG-163"}
+    given |= {code for expected, _, _ in CHANGES.values() for code in expected}
+    assert codes.CODES.keys() - given == set(READ)
+
+
+def test_nothing_explains_itself() -> None:
+    """Followed from cause to effect, no code comes to itself again."""
+    after: dict[str, set[str]] = {}
+    for causes, effects, _ in ROOTS:
+        for cause in causes:
+            after.setdefault(cause, set()).update(effects)
+    for start in after:
+        reached: set[str] = set()
+        todo = [start]
+        while todo:
+            for effect in after.get(todo.pop(), set()) - reached:
+                reached.add(effect)
+                todo.append(effect)
+        assert start not in reached
+
+
+@pytest.mark.parametrize("name", ["late_two_causes", "late_chain", "kinds_four", "not_in_group"])
+def test_the_order_of_the_answers_does_not_matter(name: str) -> None:
+    samples = hang_records.load(name)
+    expected = [one.as_dict() for one in judge(samples)]
+    for seed in range(20):
+        shuffled = copy.deepcopy(samples)
+        for sample in shuffled:
+            random.Random(seed).shuffle(sample)  # noqa: S311 (an order, no secret)
+        assert [one.as_dict() for one in judge(shuffled)] == expected
+
+
+# -- what is said
+
+
+def test_a_rank_that_sleeps_is_told_with_who_waits_where() -> None:
+    finding = only("late_four")
+    assert finding.cause == (
+        "rank 2 (n2) sleeps at /home/user/train.py:15, while ranks 0, 1, 3 wait for 1 s in all_reduce 4 of"
+        " default_pg at /home/user/train.py:19"
+    )
+    assert (finding.number, finding.kind) == (4, "gloo:all_reduce")
+    assert finding.waiting == (0, 1, 3)
+    assert "it entered 3 last" in finding.seen
+
+
+def test_both_threads_of_a_deadlock_are_told() -> None:
+    seen = only("late_lock").seen
+    assert "with files:" in seen
+    assert "thread writer is at /home/user/train.py:18 (with buffers:)" in seen
+
+
+def test_the_file_that_a_checkpoint_goes_to_and_the_server_are_told() -> None:
+    assert "write" in only("late_save").seen
+    (finding,) = judge(hang_records.changed(*CHANGES["NFS does not answer"][1:]))
+    assert "waits for an NFS server that does not answer" in finding.cause
+    assert "/data/set" in finding.seen
+    (finding,) = judge(hang_records.changed(*CHANGES["a disk does not answer"][1:]))
+    assert "waits for a disk or file system that does not answer" in finding.cause
+
+
+def test_a_chain_of_waiting_ends_at_its_first_cause() -> None:
+    """Rank 2 waits for 3 in their own group, all others for both: only rank 3 is to be looked at."""
+    finding = only("late_chain")
+    assert finding.ranks == (3,)
+    assert finding.waiting == (0, 1, 2)
+
+
+def test_both_sides_of_a_difference_are_told_with_their_lines() -> None:
+    assert only("kinds").cause == (
+        "ranks 0, 1 call different collectives as number 4 of default_pg: broadcast on rank 0 (n1) at"
+        " /home/user/train.py:12; barrier on rank 1 (n2) at /home/user/train.py:14"
+    )
+    assert "8 on rank 0 (n1)" in only("sizes").cause
+    assert "6 on rank 1 (n2)" in only("sizes").cause
+    assert "all_reduce 2 of tensor" in only("groups_crossed").cause
+    assert "all_reduce 2 of pipeline" in only("groups_crossed").cause
+
+
+def test_an_end_says_how_and_what_was_lost_follows() -> None:
+    assert "SIGKILL" in only("killed").cause
+    assert "SIGABRT" in only("aborted").cause
+    assert "sizes or types differ" in only("aborted").fix
+    assert [one.code for one in only("exited").follows] == ["HG-134"]
+    assert "ValueError: loss is NaN" in only("raised").cause
+    assert "process is still there" in only("raised").cause
+
+
+def test_what_the_network_holds_is_sent_to_the_diagnosis() -> None:
+    finding = only("network")
+    assert "all_reduce 169" in finding.cause
+    assert "./fullmesh diagnose" in finding.fix
+
+
+def test_where_all_are_in_and_some_come_out_the_others_are_named() -> None:
+    def out(samples: Any) -> None:
+        for sample in samples:
+            sample[1]["entries"][-1]["retired"] = True
+
+    (finding,) = judge(hang_records.changed("network", out))
+    assert (finding.code, finding.ranks) == ("HG-161", (0,))
+    assert "rank 0 does not come out; rank 1 came out of it" in finding.cause
+
+
+# -- what is no hang
+
+
+def test_what_is_younger_than_the_limit_is_not_waited_in() -> None:
+    for name in ("late_sleep", "late_four", "kinds", "network", "groups_crossed"):
+        assert heads(hang_records.load(name), stalled=60) == []
+
+
+def test_a_healthy_job_gives_nothing_at_any_look() -> None:
+    for name in ("healthy", "healthy_4", "long_step"):
+        for sample in hang_records.load(name):
+            assert heads([sample], stalled=5) == []
+
+
+def test_what_another_look_shows_gone_on_is_no_hang() -> None:
+    """At the first look rank 0 waits for rank 1, at the second for something later: the job goes on."""
+    samples = hang_records.load("slow")
+    assert "HG-107" in [code for code, *_ in heads(samples[:1])]
+    assert [code for code, *_ in heads(samples[:2])] == ["HG-162"]
+
+
+def test_the_rank_that_is_always_last_is_named_with_its_line() -> None:
+    (finding,) = judge(hang_records.load("slow"))
+    assert (finding.code, finding.ranks, finding.severity) == ("HG-163", (1,), "warning")
+    assert finding.place == "/home/user/train.py:12"
+    assert [one.code for one in finding.follows] == ["HG-162"]
+
+
+def test_now_one_now_another_is_not_slow() -> None:
+    def swapped(samples: Any) -> None:
+        for sample in samples[::2]:
+            sample[0], sample[1] = (
+                {**sample[1], "rank": 0, "host": "n1"},
+                {**sample[0], "rank": 1, "host": "n2"},
+            )
+
+    assert "HG-163" not in [code for code, *_ in heads(hang_records.changed("slow", swapped))]
+
+
+def test_sizes_may_differ_where_pieces_do() -> None:
+    def gathers(samples: Any) -> None:
+        for sample in samples:
+            for one in sample:
+                for entry in one["entries"]:
+                    if entry["number"] == 4:
+                        entry["kind"] = "gloo:gather"
+
+    assert "HG-122" not in [code for code, *_ in heads(hang_records.changed("sizes", gathers))]
+
+
+def test_shapes_may_differ_where_sizes_do_not() -> None:
+    def shaped(samples: Any) -> None:
+        for sample in samples:
+            sample[0]["entries"][-1]["in_sizes"] = [[1024, 1024]]
+
+    assert [code for code, *_ in heads(hang_records.changed("network", shaped))] == ["HG-161"]
+
+
+def test_a_difference_that_did_no_harm_is_none() -> None:
+    """Long before the ranks stand, all came out of a collective with different types."""
+
+    def harmless(samples: Any) -> None:
+        for sample in samples:
+            sample[1]["entries"][1]["in_dtypes"] = ["Half"]
+
+    found = heads(hang_records.changed("late_sleep", harmless))
+    assert [code for code, *_ in found] == ["HG-107"]
+
+
+def test_async_work_on_its_way_does_not_make_a_sleeper_wait() -> None:
+    """Its last collective is still open in the background, and its main thread sleeps: it is the cause."""
+
+    def asynchronous(samples: Any) -> None:
+        for sample in samples:
+            sample[1]["entries"][-1]["retired"] = False
+
+    found = heads(hang_records.changed("late_sleep", asynchronous))
+    assert found[0][:2] == ("HG-107", (1,))
+
+
+def test_a_subgroup_is_not_waited_in_by_those_outside() -> None:
+    """Ranks 0 and 1 never enter the group of 2 and 3, also where nobody says who is in it."""
+
+    def unknown(samples: Any) -> None:
+        for sample in samples:
+            for one in sample:
+                one["groups"] = []
+
+    assert only("late_chain").ranks == (3,)
+    assert [one[:2] for one in heads(hang_records.changed("late_chain", unknown))] == [
+        ("HG-107", (3,))
+    ]
+
+
+# -- many ranks
+
+
+def many(count: int) -> Samples:
+    """A job of four ranks as one of *count*, of which rank 2 and each 100th sleep."""
+    samples = []
+    for sample in hang_records.load("late_four"):
+        ranks: list[Rank] = []
+        for rank in range(count):
+            one = copy.deepcopy(sample[2 if rank == 2 or rank % 100 == 99 else 0])
+            one.update(rank=rank, world=count, host=f"n{rank // 8}")
+            one["groups"][0]["ranks"] = list(range(count))
+            one["entries"] = [
+                {**copy.deepcopy(one["entries"][-1]), "number": n, "record": n, "retired": True}
+                for n in range(40)
+            ] + [
+                {**entry, "number": entry["number"] + 40, "record": entry["record"] + 40}
+                for entry in one["entries"]
+            ]
+            ranks.append(one)
+        samples.append(ranks)
+    return samples
+
+
+def test_512_ranks_take_less_than_a_second() -> None:
+    samples = many(512)
+    started = time.process_time()
+    (finding,) = judge(samples)
+    assert time.process_time() - started < 1
+    assert (finding.code, finding.number) == ("HG-107", 44)
+    assert finding.ranks == (2, 99, 199, 299, 399, 499)
+    assert len(finding.waiting) == 506
+    assert len(finding.cause) < 300
+
+
+def test_512_ranks_that_all_differ_take_less_than_a_second() -> None:
+    samples = many(512)
+    for sample in samples:
+        for one in sample:
+            one["entries"][-1]["in_sizes"] = [[one["rank"]]]
+            one["entries"][-1]["retired"] = False
+    started = time.process_time()
+    found = judge(samples)
+    assert time.process_time() - started < 1
+    assert found[0].code == "HG-122"
+    assert len(found[0].cause) < 400
+
+
+def test_ranks_in_words() -> None:
+    assert in_words([3]) == "rank 3"
+    assert in_words([0, 2, 3, 4, 7, 8]) == "ranks 0, 2-4, 7, 8"
+    assert in_words(list(range(0, 60, 2))) == "ranks 0, 2, 4, 6, 8, 10, 12, 14 and 22 more"
+
+
+# -- pages and explain-log
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert (ROOT / pages.PATH).read_text(encoding="utf-8") == pages.text()
+
+
+def test_every_code_has_a_page() -> None:
+    assert pages.PAGES.keys() == codes.CODES.keys()
+
+
+def explained(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    code = cli.main(["explain-log", *argv])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def dumps(name: str, ranks: int = 2) -> list[str]:
+    return [str(RECORDED / f"{name}_{rank}") for rank in range(ranks)]
+
+
+def test_explain_log_reads_dumps(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = explained(dumps("groups_crossed"), capsys)
+    assert code == 1
+    assert "1. [HG-124] ranks 0, 1 entered two groups in opposite order" in out
+    assert "all_reduce 2 of tensor at /home/user/train.py:16" in out
+    assert "page:  docs/causes/hang.md#hg-124" in out
+    assert "2 logs read" in out
+
+
+def test_explain_log_reads_torchs_json(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [str(RECORDED / f"late_sleep-{rank}.json") for rank in (0, 1)]
+    code, out, _ = explained(["--json", *files], capsys)
+    (finding,) = json.loads(out)["findings"]
+    assert (code, finding["code"], finding["where"]) == (1, "HG-110", "rank 1")
+    assert finding["evidence"] == [
+        {"file": files[1], "line": 0, "rank": "1", "text": "it entered 3 last"}
+    ]
+    assert finding.keys() == {
+        *("code", "severity", "cause", "where", "evidence"),
+        *("count", "prove", "mend", "page", "follows"),
+    }
+
+
+def test_explain_log_reads_what_a_collector_wrote(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = []
+    for one in hang_records.raw("late_lock")[-1]:
+        files.append(tmp_path / f"answer{one['rank']}.json")
+        files[-1].write_text(json.dumps(one))
+    code, out, _ = explained([str(path) for path in files], capsys)
+    assert code == 1
+    assert "[HG-108] rank 1 (n2) waits for a lock" in out
+
+
+def test_records_and_logs_are_told_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "rank0.log"
+    log.write_text("RuntimeError: CUDA error: out of memory\n[rank0]: connection refused\n" * 2)
+    alone = explained([str(log)], capsys)[1].count("[LG-")
+    code, out, _ = explained([*dumps("kinds"), str(log)], capsys)
+    assert code == 1
+    assert "1. [HG-121]" in out
+    assert out.count("[LG-") == alone
+
+
+def test_a_healthy_record_is_no_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both were between two steps."""
+    files = []
+    for rank in (0, 1):
+        data = json.loads((RECORDED / f"healthy-{rank}.json").read_text())
+        data["entries"] = [one for one in data["entries"] if one["retired"]][:20]
+        files.append(tmp_path / f"dump_{rank}.json")
+        files[-1].write_text(json.dumps(data))
+    code, out, _ = explained([str(path) for path in files], capsys)
+    assert code == 0
+    assert "nothing wrong found" in out
+
+
+def test_two_records_of_one_rank_count_once(capsys: pytest.CaptureFixture[str]) -> None:
+    both = [str(RECORDED / "late_sleep-1.json"), str(RECORDED / "late_sleep-0.json")]
+    code, out, _ = explained([*dumps("late_sleep"), *both], capsys)
+    assert code == 1
+    assert out.count("[HG-110]") == 1
+    assert "is a record of rank 1 as well" in out
+    # The one with stacks is taken, whichever comes first.
+    assert "/home/user/train.py:19" in explained([*both, *dumps("late_sleep")], capsys)[1]
+
+
+def test_a_record_that_is_refused_does_not_hide_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "dump_7"
+    bad.write_bytes(b"\x80\x02cos\nsystem\n.")
+    code, out, err = explained([str(bad), *dumps("kinds")], capsys)
+    assert (code, "[HG-121]" in out) == (1, True)
+    assert "[HG-171]" in err
+    assert explained([str(bad)], capsys)[0] == 2
+    cut = tmp_path / "dump_8"
+    cut.write_bytes((RECORDED / "kinds_0").read_bytes()[:500])
+    code, _, err = explained([str(cut)], capsys)
+    assert (code, "[HG-173]" in err) == (2, True)
+
+
+def test_what_a_record_says_cannot_command_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = json.loads((RECORDED / "kinds-0.json").read_text())
+    for entry in data["entries"]:
+        entry["profiling_name"] = "gloo:\x1b]0;x\x07\u202e" + entry["profiling_name"]
+        entry["process_group"][1] = "\x1b[2J"
+    bad = tmp_path / "dump_0"
+    bad.write_text(json.dumps(data))
+    out = explained([str(bad), str(RECORDED / "kinds-1.json")], capsys)[1]
+    assert "[HG-121]" in out
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+
+
+def test_a_page_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", "HG-124"]) == 0
+    assert "More: docs/hang.md" in capsys.readouterr().out
+
+
+def test_a_rank_without_a_number_in_its_name_gets_the_next_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = []
+    for rank, name in enumerate(("first", "second")):
+        files.append(tmp_path / name)
+        files[-1].write_bytes((RECORDED / f"kinds_{rank}").read_bytes())
+    _, out, _ = explained([str(path) for path in files], capsys)
+    assert "broadcast on rank 0" in out
+    assert "barrier on rank 1" in out
+
+
+def test_a_collector_may_leave_out_what_it_does_not_know() -> None:
+    """A rank of which there is nothing but a number, as for a node that does not answer."""
+    nothing: Rank = recorder.said(1, [], [])
+    nothing.update(process="unasked", missing=[{"what": "process", "why": "no route to host"}])
+    (finding,) = judge([[hang_records.load("late_sleep")[-1][0], nothing]])
+    assert (finding.code, finding.ranks) == ("HG-151", (1,))
+    assert "no route to host" in finding.cause
