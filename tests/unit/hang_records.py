@@ -132,6 +132,19 @@ def both(samples: Any) -> None:
             one["taken_ns"] += 5_000_000_000
 
 
+def on_gpus(samples: Any) -> None:
+    """As NCCL's recorder has it: rank 0's GPU has begun, rank 1's has not."""
+    for sample in samples:
+        for one, state in zip(sample, ("started", "scheduled"), strict=True):
+            one["entries"][-1].update(kind="nccl:all_reduce", state=state)
+
+
+def launched(samples: Any) -> None:
+    """A third rank, which the launcher ended after the others."""
+    for sample in samples:
+        sample.append({**copy.deepcopy(sample[0]), "rank": 2, "host": "n3", "exit_code": -15})
+
+
 NO_STACK = {"threads": [], "native": {**recorder.NO_NATIVE}}
 UNASKED = {
     "process": "unasked",
@@ -191,9 +204,12 @@ CHANGES: dict[str, tuple[list[str], str, Change]] = {
     "all sleep": (["HG-164"], "long_step", again),
     "the receiver sleeps": (["HG-107"], "send", asleep),
     "a send and a receive that do not fit": (["HG-164"], "send", both),
+    "NCCL: a GPU has not begun": (["HG-111"], "network", on_gpus),
     "NCCL: a send without a receive": (["HG-141"], "network", sends(False)),
     "NCCL: a receive without a send": (["HG-142"], "network", receives),
     "NCCL: a send that does not arrive": (["HG-161"], "network", sends(True)),
     "a rank is traced": (["HG-106"], "late_data", native(1, state="t")),
+    "SIGTERM alone": (["HG-135"], "killed", without(1, exit_code=-15)),
+    "a launcher ends the others": (["HG-132"], "aborted", launched),
     "a rank has gone, nobody knows how": (["HG-132"], "killed", without(1, exit_code=None)),
 }

@@ -6,12 +6,15 @@ import copy
 import json
 import random
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import hang_records
 import pytest
 from hang_records import CHANGES, REAL, RECORDED, Samples
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from fullmesh import cli
 from fullmesh.hang import codes, pages, recorder, rules
@@ -115,6 +118,21 @@ def test_the_order_of_the_answers_does_not_matter(name: str) -> None:
         for sample in shuffled:
             random.Random(seed).shuffle(sample)  # noqa: S311 (an order, no secret)
         assert [one.as_dict() for one in judge(shuffled)] == expected
+
+
+def test_a_silent_rank_is_a_cause_where_others_wait_for_it() -> None:
+    (finding,) = judge(hang_records.changed(*CHANGES["a rank that is not asked"][1:]))
+    assert (finding.severity, finding.waiting) == (CAUSE, (0, 1, 3))
+
+    def elsewhere(samples: Any) -> None:
+        """A rank that is in no group of those that stand."""
+        for sample in samples:
+            nothing = recorder.said(4, [], [])
+            nothing.update(process="unasked", missing=[{"what": "process", "why": "no route"}])
+            sample.append(nothing)
+
+    first, second = judge(hang_records.changed("late_four", elsewhere))
+    assert (first.code, second.code, second.severity) == ("HG-107", "HG-151", "warning")
 
 
 # -- what is said
@@ -331,6 +349,50 @@ def test_512_ranks_that_all_differ_take_less_than_a_second() -> None:
     assert len(found[0].cause) < 400
 
 
+def test_many_ranks_that_ended_alike_are_one_finding() -> None:
+    """All others lost the connection to the one that was killed, and the launcher ended some."""
+    samples = hang_records.load("killed")
+    for sample in samples:
+        witness, killed = sample
+        sample[:] = [
+            {**copy.deepcopy(witness), "rank": rank, "world": 512, "host": f"n{rank // 8}"}
+            for rank in range(512)
+        ]
+        for one in sample[300:]:
+            one.update(raised=None, exit_code=-15)
+        sample[77].update(copy.deepcopy(killed), rank=77, host="n9")
+    (finding,) = judge(samples)
+    assert (finding.code, finding.ranks, finding.hosts) == ("HG-132", (77,), ("n9",))
+    assert [(one.code, len(one.ranks)) for one in finding.follows] == [
+        ("HG-135", 212),
+        ("HG-134", 299),
+    ]
+
+
+def test_a_cluster_that_does_not_answer_is_one_finding() -> None:
+    samples = many(512)
+    for sample in samples:
+        for one in sample[8:]:
+            one.update(process="unasked", entries=[], threads=[], native={**recorder.NO_NATIVE})
+            one["missing"] = [{"what": "process", "why": hang_records.WHY}]
+    sleeper, silent = judge(samples)
+    assert (sleeper.code, sleeper.ranks) == ("HG-107", (2,))
+    assert (silent.code, len(silent.ranks), len(silent.hosts)) == ("HG-151", 504, 63)
+    assert "ranks 8-511 (n1, n2, n3, n4 and 59 more) cannot be asked" in silent.cause
+
+
+def test_of_many_alike_the_first_ones_stand_at_the_top() -> None:
+    """Every rank is busy with another line."""
+    samples = many(100)
+    for sample in samples:
+        for rank, one in enumerate(sample[1:], 1):
+            one.update(copy.deepcopy(hang_records.load("late_data")[0][1]), rank=rank, world=100)
+            one["threads"][0]["frames"][0]["line"] = rank
+    found = judge(samples)
+    assert [one.code for one in found] == ["HG-101"] * 8
+    assert len(found[-1].follows) == 91
+
+
 def test_ranks_in_words() -> None:
     assert in_words([3]) == "rank 3"
     assert in_words([0, 2, 3, 4, 7, 8]) == "ranks 0, 2-4, 7, 8"
@@ -482,3 +544,58 @@ def test_a_collector_may_leave_out_what_it_does_not_know() -> None:
     (finding,) = judge([[hang_records.load("late_sleep")[-1][0], nothing]])
     assert (finding.code, finding.ranks) == ("HG-151", (1,))
     assert "no route to host" in finding.cause
+
+
+BENT = st.sampled_from(
+    ["gone", "unasked", "no entries", "no threads", "swap", "number", "group", "drop", "raised"]
+)
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_no_answers_of_ranks_make_it_fall_over(data: st.DataObject) -> None:
+    """Ranks of different jobs, some gone, some silent, with numbers and groups that fit nothing."""
+    samples = [
+        [
+            copy.deepcopy(data.draw(st.sampled_from(everybody())))
+            for _ in range(data.draw(st.integers(0, 5)))
+        ]
+        for _ in range(data.draw(st.integers(1, 5)))
+    ]
+    for sample in samples:
+        for number, one in enumerate(sample):
+            one["rank"] = data.draw(st.integers(0, 6)) if data.draw(st.booleans()) else number
+            for what in data.draw(st.lists(BENT, max_size=3)):
+                bend(one, what, data.draw(st.integers(0, 9)))
+    found = judge(samples, data.draw(st.sampled_from([0.0, 1.0, 60.0])))
+    json.dumps([one.as_dict() for one in found])
+    assert all(one.cause and one.fix for one in found)
+
+
+@cache
+def everybody() -> list[Rank]:
+    return [one for name in REAL for one in hang_records.load(name)[-1]]
+
+
+def bend(one: Rank, what: str, number: int) -> None:
+    if what == "gone":
+        one.update(process="gone", exit_code=[None, 0, 1, -9, -15, -99][number % 6])
+    elif what == "unasked":
+        one.update(process="unasked", missing=[{"what": "process", "why": ""}])
+    elif what == "no entries":
+        one["entries"] = []
+    elif what == "no threads":
+        one["threads"] = []
+    elif what == "swap":
+        one["entries"] = one["entries"][::-1]
+    elif what == "drop":
+        one["entries"] = one["entries"][number:]
+    elif what == "group":
+        one["groups"] = [{"name": "1", "desc": "x", "ranks": [number, 7 * number]}]
+    elif what == "raised":
+        one["raised"] = {"text": ["", "Connection closed by peer", "x"][number % 3], "frames": []}
+    elif one["entries"]:
+        one["entries"][-1].update(
+            number=number, p2p=number % 2 == 0, kind=f"nccl:send {number}->{number % 3}"
+        )
+        one["entries"][0].update(in_sizes=[[number]], retired=number % 3 == 0, state="started")

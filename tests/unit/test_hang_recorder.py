@@ -10,6 +10,7 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import hang_records
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -192,6 +193,31 @@ def test_what_is_no_record_is_refused(change: dict[str, Any]) -> None:
 
 def test_an_answer_of_a_rank_that_is_not_whole_is_refused() -> None:
     assert refusal(b'{"threads": [], "taken_ns": 1}') == "HG-174"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"world": 10**12}, "HG-172"),
+        ({"rank": -1}, "HG-172"),
+        ({"groups": [{"name": "0", "desc": "", "ranks": [10**9]}]}, "HG-172"),
+        ({"host": "n1; rm -rf /"}, "HG-174"),
+        ({"host": "\x1b[2J"}, "HG-174"),
+        ({"world": "2"}, "HG-174"),
+        ({"more": 1}, "HG-174"),
+    ],
+    ids=str,
+)
+def test_what_no_rank_says_of_itself_is_refused(change: dict[str, Any], code: str) -> None:
+    one = hang_records.raw("late_sleep")[0][1]
+    assert recorder.read(json.dumps(one).encode(), 0)["rank"] == 1
+    assert refusal(json.dumps({**one, **change}).encode()) == code
+
+
+def test_ranks_that_nccl_cannot_have_are_refused() -> None:
+    data = json.loads((RECORDED / "late_sleep-0.json").read_text())
+    data["pg_config"] = {"0": {"name": "0", "desc": "", "ranks": f"[0, {10**15}]"}}
+    assert refusal(json.dumps(data).encode()) == "HG-172"
 
 
 @settings(max_examples=300, deadline=None)

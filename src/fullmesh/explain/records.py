@@ -11,6 +11,7 @@ from fullmesh.hang.judge import judge
 from fullmesh.hang.types import CAUSE, Finding, ranks
 from fullmesh.observed.hang import Rank
 
+FOLLOWS = 8  # that are shown; --json has all
 LONGEST = 2 * VALUE  # characters of a sentence
 
 
@@ -49,7 +50,7 @@ class Told:
             ],
             "count": max(1, len(self.files)),
             "prove": pages.PAGES[one.code].prove,
-            "mend": one.fix,
+            "mend": clean(one.fix, LONGEST),
             "page": pages.page_of(one.code),
             "follows": [Told(child, ()).as_dict() for child in one.follows],
         }
@@ -62,17 +63,18 @@ class Told:
         lines += [f"   broken end: {self.where}"] if self.where else []
         files = ", ".join(f"{name} (rank {rank})" for name, rank in self.files[:4])
         lines += [f"   seen: {files}{': ' if files else ''}{clean(one.seen)}"]
-        lines += [f"   expected: {one.expected}"] if one.expected else []
+        lines += [f"   expected: {clean(one.expected, LONGEST)}"] if one.expected else []
         lines += [
             f"   prove: {pages.PAGES[one.code].prove}",
-            f"   fix:  {one.fix}",
+            f"   fix:  {clean(one.fix, LONGEST)}",
             f"   page:  {pages.page_of(one.code)}",
         ]
         lines += [
             f"   follows from it: [{child.code}] {clean(child.cause, LONGEST)}"
-            for child in one.follows
+            for child in one.follows[:FOLLOWS]
         ]
-        return lines
+        rest = len(one.follows) - FOLLOWS
+        return [*lines, *([f"   and {rest} more like these"] if rest > 0 else [])]
 
 
 class Records:

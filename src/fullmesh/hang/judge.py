@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -10,8 +11,9 @@ from fullmesh.hang.types import CAUSE, NOTE, WARNING, Finding, Job, Sample
 from fullmesh.observed.hang import Rank
 
 Relation = Callable[[Finding, Finding], bool]
+MOST_ALIKE = 8
 SEVERITIES = (CAUSE, WARNING, NOTE)
-LATE = tuple(f"HG-1{number:02}" for number in range(1, 11))
+LATE = tuple(f"HG-1{number:02}" for number in range(1, 12))
 
 
 def same_group(root: Finding, other: Finding) -> bool:
@@ -45,8 +47,10 @@ SENDS = ("HG-141", "HG-142")
 ENDED = ("HG-131", "HG-132", "HG-133", "HG-143")
 ROOTS: tuple[tuple[tuple[str, ...], tuple[str, ...], Relation], ...] = (
     (("HG-143", "HG-133"), ("HG-134",), anywhere),
-    (DIFFER, ("HG-131", "HG-132", "HG-134"), anywhere),
+    (("HG-143", "HG-133", "HG-132", "HG-131"), ("HG-135",), anywhere),
+    (DIFFER, ("HG-131", "HG-132", "HG-134", "HG-135"), anywhere),
     (("HG-132", "HG-131"), ("HG-134",), anywhere),
+    (("HG-135",), ("HG-134",), anywhere),
     (ENDED, (*SENDS, "HG-161"), waits),
     (DIFFER, ("HG-161", "HG-124", *LATE), same_group),
     (("HG-144",), (*LATE, "HG-161"), waits),
@@ -76,7 +80,7 @@ def fold(found: Iterable[Finding]) -> list[Finding]:
 
 def order(finding: Finding) -> tuple[int, int, int, str, tuple[int, ...]]:
     """Causes first, of these the one that keeps most ranks waiting; alike ones by code and rank."""
-    certain = 1 if finding.code in ("HG-151", "HG-161", "HG-134", "HG-110") else 0
+    certain = 1 if finding.code in ("HG-151", "HG-161", "HG-134", "HG-135", "HG-110") else 0
     return (
         SEVERITIES.index(finding.severity),
         certain,
@@ -97,4 +101,18 @@ def judge(samples: Sequence[Iterable[Rank]], stalled: float = 0.0) -> list[Findi
     taken = [sample for sample in taken if sample.ranks]
     if not taken:
         return []
-    return sorted(fold(rules.findings(Job(taken, stalled))), key=order)
+    return few(sorted(fold(rules.findings(Job(taken, stalled))), key=order))
+
+
+def few(found: list[Finding]) -> list[Finding]:
+    """Of many findings with one code the first ones stay at the top; the others go under the last of these."""
+    heads: list[Finding] = []
+    count: Counter[str] = Counter()
+    for one in found:
+        count[one.code] += 1
+        if count[one.code] <= MOST_ALIKE:
+            heads.append(one)
+            continue
+        last = max(number for number, head in enumerate(heads) if head.code == one.code)
+        heads[last] = replace(heads[last], follows=(*heads[last].follows, one))
+    return heads

@@ -92,6 +92,14 @@ PAGES: dict[str, Page] = {
         "Take a stack while the job still stands.",
         RECORDED,
     ),
+    "HG-111": Page(
+        "A collective on GPUs is queued behind what the rank started before. Where the others' GPUs have begun it and "
+        "this one's has not, a kernel in front of it does not end: one of the user's own, or another group's "
+        "collective on another stream. States beyond `scheduled` are there with TORCH_NCCL_ENABLE_TIMING=1 alone.",
+        "nvidia-smi (100 % on that GPU with little power); cuda-gdb or py-spy dump --native --pid PID",
+        "CUDA_LAUNCH_BLOCKING=1 on that rank stops at the kernel's own line.",
+        CHANGED,
+    ),
     "HG-121": Page(
         "What has the same number in a group has to be the same call on all its ranks. Once one rank has called one "
         "more, or another, all that follows is shifted: the first number at which they differ is where to look.",
@@ -150,6 +158,13 @@ PAGES: dict[str, Page] = {
         "The other ranks' outputs",
         "Look for the rank that ended first; where none did: ./fullmesh diagnose -i INVENTORY.",
         RECORDED,
+    ),
+    "HG-135": Page(
+        "torchrun, srun and mpirun send SIGTERM to all other ranks when one has failed, schedulers when time is up. "
+        "It stands at the top only where no rank is known to have ended before.",
+        "The launcher's own output; sacct -j JOB",
+        "Look for the rank that ended first.",
+        CHANGED,
     ),
     "HG-141": Page(
         "A send of more than a few bytes comes back when it is received. The other side is somewhere else, or receives "

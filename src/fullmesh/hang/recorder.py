@@ -31,6 +31,8 @@ NO_NATIVE: Native = {
     "forever": False,
     "functions": [],
 }
+MOST_RANKS = 1 << 22  # also the largest process id
+HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
 LAST_NUMBER = re.compile(r"(\d{1,7})\D*$")
 
 
@@ -125,7 +127,7 @@ class _Taker:
         return {
             "name": self.text(raw["name"]),
             "desc": self.text(raw.get("desc")),
-            "ranks": [int(one) for one in re.findall(r"\d{1,7}", ranks)],
+            "ranks": [int(one) for one in re.findall(r"\d+", ranks)],
         }
 
 
@@ -194,6 +196,21 @@ def said(number: int, entries: list[Entry], groups: list[Group]) -> Rank:
     }
 
 
+def checked(one: Rank) -> Rank:
+    """A rank's answer, whose numbers may be counted up to and whose host may stand in a command.
+
+    Raises:
+        RefusedError: they may not.
+    """
+    numbers = [one["rank"], one["world"], one["pid"]]
+    numbers += [rank for group in one["groups"] for rank in group["ranks"]]
+    if not all(0 <= number < MOST_RANKS for number in numbers):
+        raise RefusedError("HG-172", f"there are ranks below 0 or above {MOST_RANKS}")
+    if one["host"] and not HOST.fullmatch(one["host"]):
+        raise RefusedError("HG-174", "its host is no name of one")
+    return one
+
+
 def read(data: bytes, number: int) -> Rank:
     """A file of one rank; *number* is its rank where the file does not say.
 
@@ -203,7 +220,7 @@ def read(data: bytes, number: int) -> Rank:
     found = parsed(data)
     if isinstance(found, Mapping) and "threads" in found:
         try:
-            return contract.read(Rank, found)
+            return checked(contract.read(Rank, found))
         except contract.ContractError as error:
             raise RefusedError("HG-174", str(error)) from None
-    return said(number, *record(found))
+    return checked(said(number, *record(found)))

@@ -91,8 +91,13 @@ class Sample:
     @cached_property
     def world(self) -> int:
         """How many ranks the job has, as far as is known."""
-        told = max((one["world"] for one in self.ranks.values()), default=0)
-        return max(told, max(self.ranks, default=-1) + 1)
+        named = [
+            max(group["ranks"], default=-1) + 1
+            for one in self.ranks.values()
+            for group in one["groups"]
+        ]
+        worlds = [one["world"] for one in self.ranks.values()]
+        return max((*worlds, *named, *(rank + 1 for rank in self.ranks)), default=0)
 
     @cached_property
     def asked(self) -> list[int]:

@@ -55,7 +55,10 @@ def last_words(job: Job, rank: int, group: str) -> str:
     if last is None:
         return ""
     if not last:
-        return "it entered none"
+        whole = job.now.ranks[rank]["entries"][:1]
+        return "it entered none" + (
+            " that its record still has" if whole and whole[0]["record"] else ""
+        )
     entry = job.now.by_number[group][rank][last]
     at = f" at {place_in(entry['frames'])}" if entry["frames"] else ""
     return f"it entered {last} last{at}"

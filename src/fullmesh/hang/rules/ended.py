@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from fullmesh.hang.places import Kind, place_in
 from fullmesh.hang.rules.common import NO_MEMBER, PEER_GONE
 from fullmesh.hang.types import Finding, Job, collective, ranks
-from fullmesh.observed.hang import Raised
+from fullmesh.observed.hang import Raised, Rank
 
 SHOWN = 120  # characters of an exception in a sentence
 HINTS = {
     -signal.SIGABRT: "; Gloo aborts a rank that gets more than it expects (`Received data size doesn't match expected "
     "size`): then sizes or types differ",
+    -signal.SIGTERM: "; SIGTERM is what a launcher sends to the other ranks when one has failed, and a scheduler when "
+    "time is up: look for the rank that ended first",
     -signal.SIGKILL: "; SIGKILL is what the kernel sends when memory is short, and a launcher after its patience",
 }
 
@@ -24,11 +26,25 @@ def echo(raised: Raised | None) -> bool:
     return bool(raised and PEER_GONE.search(raised["text"]))
 
 
-def left(job: Job, rank: int) -> list[int]:
-    """The ranks that wait for one that has ended, or broke when it did."""
-    waiting = {wait.rank for wait in job.lacking.get(rank, [])}
+def left(job: Job, here: Sequence[int]) -> list[int]:
+    """The ranks that wait for some that have ended, or broke when they did."""
+    waiting = {wait.rank for rank in here for wait in job.lacking.get(rank, [])}
     broke = {other for other, one in job.now.ranks.items() if echo(one["raised"])}
-    return sorted((waiting | broke) - {rank})
+    return sorted((waiting | broke) - set(here))
+
+
+def together(job: Job, alike: Callable[[Rank], Hashable]) -> list[tuple[Rank, list[int]]]:
+    """Ranks by what is said of them, those of which None is left out: the first's words, and all of them."""
+    found: dict[Hashable, list[int]] = {}
+    for rank, one in sorted(job.now.ranks.items()):
+        if (what := alike(one)) is not None:
+            found.setdefault(what, []).append(rank)
+    return [(job.now.ranks[here[0]], here) for here in found.values()]
+
+
+def who(job: Job, here: Sequence[int]) -> str:
+    """These ranks at the beginning of a sentence."""
+    return job.now.named(here[0]) if len(here) == 1 else ranks(here)
 
 
 def _after(job: Job, rank: int) -> str:
@@ -37,100 +53,120 @@ def _after(job: Job, rank: int) -> str:
     return f"{collective(entries[-1])} was its last" if entries else "its last words are not known"
 
 
-def _waits(job: Job, behind: list[int], rank: int) -> str:
-    waits = job.lacking.get(rank, [])
+def _waits(job: Job, here: Sequence[int]) -> str:
+    """What the others do without these."""
+    waits = [wait for rank in here for wait in job.lacking.get(rank, [])]
     if not waits:
-        return f"{ranks(behind)} lost the connection to it"
-    verb = "wait" if len({wait.rank for wait in waits}) > 1 else "waits"
-    return f"{ranks([wait.rank for wait in waits])} {verb} in {collective(waits[0].entry)}"
+        return f"{ranks(left(job, here))} lost the connection"
+    behind = sorted({wait.rank for wait in waits})
+    verb = "wait" if len(behind) > 1 else "waits"
+    return f"{ranks(behind)} {verb} in {collective(waits[0].entry)}"
 
 
 def rule_left(job: Job) -> Iterator[Finding]:
     """A rank leaves when all of them do."""
-    for rank, one in sorted(job.now.ranks.items()):
-        behind = left(job, rank)
+
+    def how(one: Rank) -> Hashable:
         done = one["process"] == "gone" and one["exit_code"] == 0
-        ended = done or job.now.doing(rank).kind is Kind.ENDED
-        if not ended or one["raised"] or not behind:
+        ended = done or job.now.doing(one["rank"]).kind is Kind.ENDED
+        return (done, len(one["entries"]) and one["entries"][-1]["number"]) if ended else None
+
+    for one, here in together(job, lambda one: None if one["raised"] else how(one)):
+        if not left(job, here):
             continue
+        done = one["process"] == "gone"
+        verb = "have" if len(here) > 1 else "has"
         found = Finding(
             "HG-131",
-            f"{job.now.named(rank)} has come to the end of its program, while {_waits(job, behind, rank)}",
-            seen="exit code 0" if done else job.now.doing(rank).seen,
+            f"{who(job, here)} {verb} come to the end of the program, while {_waits(job, here)}",
+            seen="exit code 0" if done else job.now.doing(here[0]).seen,
             expected="all ranks make the same number of steps",
             fix="ranks have data for different numbers of steps: DistributedSampler(drop_last=True), `with "
             "torch.distributed.algorithms.join.Join([model]):`, or stop all ranks after the fewest steps",
         )
-        yield _about(job, rank, behind, found)
+        yield _about(job, here, found)
 
 
 def rule_broke(job: Job) -> Iterator[Finding]:
     """No rank's process ends by a signal or with an error that is its own."""
-    for rank, one in sorted(job.now.ranks.items()):
-        behind, code = left(job, rank), one["exit_code"]
-        if one["process"] != "gone" or code == 0 or one["raised"] or not behind:
+
+    def how(one: Rank) -> Hashable:
+        broke = one["process"] == "gone" and one["exit_code"] != 0 and not one["raised"]
+        return (one["exit_code"],) if broke else None
+
+    for one, here in together(job, how):
+        if not left(job, here):
             continue
-        how, seen = _end(code)
+        words, seen = _end(one["exit_code"])
+        verb = "have" if len(here) > 1 else "has"
         found = Finding(
-            "HG-132",
-            f"{job.now.named(rank)} {how}, while {_waits(job, behind, rank)}",
+            "HG-135" if one["exit_code"] == -signal.SIGTERM else "HG-132",
+            f"{who(job, here)} {verb} {words}, while {_waits(job, here)}",
             seen=seen,
             expected="a process that lives as long as the others",
             fix="the rank's own output; on its node: journalctl -k (out of memory?), coredumpctl"
-            + HINTS.get(code or 0, ""),
+            + HINTS.get(one["exit_code"] or 0, ""),
         )
-        yield _about(job, rank, behind, found)
+        yield _about(job, here, found)
 
 
 def _end(code: int | None) -> tuple[str, str]:
     """How a process ended: what it did, and what says so."""
     if code is None:
-        return "has gone", "no process, and nobody knows how it ended"
+        return "gone", "no process, and nobody knows how it ended"
     if code < 0:
-        return f"was ended by {_signal(-code)}", f"exit code {code}"
-    return f"has ended with exit code {code}", f"exit code {code}"
+        return f"been ended by {_signal(-code)}", f"exit code {code}"
+    return f"ended with exit code {code}", f"exit code {code}"
 
 
 def rule_raised(job: Job) -> Iterator[Finding]:
     """An exception on one rank ends all of them."""
-    for rank, one in sorted(job.now.ranks.items()):
+
+    def how(one: Rank) -> Hashable:
         raised = one["raised"]
         if not raised or echo(raised) or NO_MEMBER.search(raised["text"]):
-            continue
-        behind, place = left(job, rank), place_in(raised["frames"])
-        still = " and its process is still there" if one["process"] == "running" else ""
-        others = f", while {_waits(job, behind, rank)}" if behind else ""
+            return None
+        return one["process"], _first(raised["text"]), place_in(raised["frames"])
+
+    for one, here in together(job, how):
+        place, text = _raised(one)
+        still = " and " + ("their processes are" if len(here) > 1 else "its process is")
+        still = f"{still} still there" if one["process"] == "running" else ""
+        others = f", while {_waits(job, here)}" if left(job, here) else ""
         at = f" at {place}" if place else ""
         found = Finding(
             "HG-133",
-            f"{job.now.named(rank)} raised {_short(raised['text'])}{at}{still}{others}",
+            f"{who(job, here)} raised {_short(text)}{at}{still}{others}",
             place=place,
-            seen=_first(raised["text"]),
+            seen=text,
             expected="an exception ends the job",
             fix="mend what raised; torchrun ends the other ranks when one fails, where no thread that is not a "
             "daemon keeps the process alive",
         )
-        yield _about(job, rank, behind, found)
+        yield _about(job, here, found)
 
 
 def rule_lost(job: Job) -> Iterator[Finding]:
     """Where a rank lost a connection, somebody has ended, or a link has."""
-    for rank, one in sorted(job.now.ranks.items()):
-        raised = one["raised"]
-        if not raised or not echo(raised):
-            continue
-        place = place_in(raised["frames"])
+    for one, here in together(job, lambda one: _raised(one)[0] if echo(one["raised"]) else None):
+        place, text = _raised(one)
         at = f" at {place}" if place else ""
         what = f" in {collective(one['entries'][-1])}" if one["entries"] else ""
         found = Finding(
             "HG-134",
-            f"{job.now.named(rank)} lost the connection to another rank{what}{at}",
+            f"{who(job, here)} lost the connection to another rank{what}{at}",
             place=place,
-            seen=_first(raised["text"]),
+            seen=text,
             expected="connections that stay",
-            fix="what the other rank says; where none has ended: ./fullmesh diagnose -i INVENTORY",
+            fix="what the other ranks say; where none has ended: ./fullmesh diagnose -i INVENTORY",
         )
-        yield _about(job, rank, [], found)
+        yield replace(_about(job, here, found), waiting=())
+
+
+def _raised(one: Rank) -> tuple[str, str]:
+    """Where a rank raised, and what it said in its first line."""
+    raised = one["raised"]
+    return (place_in(raised["frames"]), _first(raised["text"])) if raised else ("", "")
 
 
 def _signal(number: int) -> str:
@@ -149,19 +185,19 @@ def _short(text: str) -> str:
     return first if len(first) <= SHOWN else f"{first[: SHOWN - 3]}..."
 
 
-def _about(job: Job, rank: int, behind: list[int], finding: Finding) -> Finding:
-    """A finding about one rank, with what waits for it."""
-    waits = job.lacking.get(rank, [])
+def _about(job: Job, here: Sequence[int], finding: Finding) -> Finding:
+    """A finding about ranks that ended alike, with what waits for them."""
+    waits = [wait for rank in here for wait in job.lacking.get(rank, [])]
     entry = waits[0].entry if waits else None
     return replace(
         finding,
-        ranks=(rank,),
-        hosts=(job.now.host(rank),),
+        ranks=tuple(here),
+        hosts=tuple(dict.fromkeys(job.now.host(rank) for rank in here)),
         group=entry["group"] if entry else "",
         number=entry["number"] if entry else 0,
         kind=entry["kind"] if entry else "",
-        waiting=tuple(behind),
-        seen=f"{finding.seen}; {_after(job, rank)}",
+        waiting=tuple(left(job, here)),
+        seen=f"{finding.seen}; {_after(job, here[0])}",
     )
 
 

@@ -107,6 +107,8 @@ PLACES: Mapping[Kind, Place] = {
 }
 # A rank that waits in something that the recorder does not keep is in the user's code as far as others are concerned.
 ALSO = {Kind.COLLECTIVE: Kind.RUNNING, Kind.PASSING: Kind.RUNNING}
+# states of an entry with NCCL, where its times are taken (TORCH_NCCL_ENABLE_TIMING=1)
+QUEUED, BEGUN = "scheduled", "started"
 # Families of their own tell of these.
 ELSEWHERE = (Kind.ENDED, Kind.GROUP)
 
@@ -185,4 +187,45 @@ def _seen(job: Job, rank: int, wait: Wait, doing: Doing) -> str:
     return "; ".join(parts)
 
 
-RULES = (rule_late,)
+def rule_not_begun(job: Job) -> Iterator[Finding]:
+    """What some ranks' GPUs have begun the others' begin soon, else something before it keeps them busy."""
+    seen: set[tuple[str, int]] = set()
+    for wait in job.waits:
+        if wait.lacks or wait.entry["state"] != BEGUN or key(wait.entry) in seen:
+            continue
+        seen.add(key(wait.entry))
+        group, number = key(wait.entry)
+        entered = {r: of[number] for r, of in job.now.by_number[group].items() if number in of}
+        here = sorted(
+            r for r, one in entered.items() if one["state"] == QUEUED and not one["retired"]
+        )
+        if here:
+            yield _queued(job, wait, here)
+
+
+def _queued(job: Job, wait: Wait, here: list[int]) -> Finding:
+    place = called(
+        job, here[0], job.now.by_number[wait.entry["group"]][here[0]][wait.entry["number"]]
+    )
+    behind = [rank for rank in waiters(job, wait) if rank not in here]
+    who = job.now.named(here[0]) if len(here) == 1 else ranks(here)
+    has, gpu = ("have", "GPUs have") if len(here) > 1 else ("has", "GPU has")
+    return Finding(
+        "HG-111",
+        f"{who} {has} entered {collective(wait.entry)}{' at ' + place if place else ''}, and the {gpu} not begun it,"
+        f" while {ranks(behind)} {'wait' if len(behind) > 1 else 'waits'} in it: an earlier kernel still runs there",
+        ranks=tuple(here),
+        hosts=tuple(dict.fromkeys(job.now.host(rank) for rank in here)),
+        group=wait.entry["group"],
+        number=wait.entry["number"],
+        kind=wait.entry["kind"],
+        place=place,
+        waiting=tuple(behind),
+        seen=f"{QUEUED} on {ranks(here)}, {BEGUN} on {ranks(behind)}",
+        expected=f"{BEGUN} on all of them",
+        fix="what did that rank start on the GPU before? CUDA_LAUNCH_BLOCKING=1 shows the line; a kernel of one's own "
+        "that does not end, a collective of another group on another stream; nvidia-smi and Xid on its node",
+    )
+
+
+RULES = (rule_late, rule_not_begun)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from fullmesh.hang.rules.common import called, reached, waiters
 from fullmesh.hang.types import (
+    CAUSE,
     NOTE,
     SECOND,
     WARNING,
@@ -24,6 +25,7 @@ SOON = 1.0  # seconds in which a job may well enter nothing
 SAMPLES = 4  # that have to show the same rank last
 MOSTLY = 0.75
 PLACES_SHOWN = 3
+HOSTS_SHOWN = 4
 
 
 def rule_all_in(job: Job) -> Iterator[Finding]:
@@ -177,7 +179,7 @@ def rule_slow(job: Job) -> Iterator[Finding]:
 def rule_unasked(job: Job) -> Iterator[Finding]:
     """Every rank says where it is."""
     now = job.now
-    together: dict[tuple[str, bool, str], list[int]] = {}
+    together: dict[tuple[str, bool], list[int]] = {}
     for rank in range(now.world):
         one = now.ranks.get(rank)
         if one is not None and (told(one) or one["process"] == "gone"):
@@ -185,17 +187,18 @@ def rule_unasked(job: Job) -> Iterator[Finding]:
         if one is not None and now.doing(rank).elsewhere:  # seen from outside
             continue
         why = one["missing"][0]["why"] if one and one["missing"] else "there is nothing of it"
-        wanted = rank in job.lacking
-        together.setdefault((why, wanted, now.host(rank)), []).append(rank)
-    for (why, wanted, host), here in together.items():
-        on = f" ({host})" if host else ""
+        together.setdefault((why, rank in job.lacking), []).append(rank)
+    for (why, wanted), here in together.items():
+        hosts = tuple(dict.fromkeys(now.host(rank) for rank in here if now.host(rank)))
+        rest = f" and {len(hosts) - HOSTS_SHOWN} more" if len(hosts) > HOSTS_SHOWN else ""
+        on = f" ({', '.join(hosts[:HOSTS_SHOWN])}{rest})" if hosts else ""
         waits = job.lacking.get(here[0], [])
         what = f", and others wait for it in {collective(waits[0].entry)}" if waits else ""
         yield Finding(
             "HG-151",
             f"{ranks(here)}{on} cannot be asked: {why}{what}",
             ranks=tuple(here),
-            hosts=(host,) if host else (),
+            hosts=hosts,
             group=waits[0].entry["group"] if waits else "",
             number=waits[0].entry["number"] if waits else 0,
             kind=waits[0].entry["kind"] if waits else "",
@@ -204,7 +207,7 @@ def rule_unasked(job: Job) -> Iterator[Finding]:
             expected="an answer of every rank",
             fix="is the node up, does the process live? ./fullmesh diagnose -i INVENTORY asks the nodes; on it: "
             "py-spy dump --pid PID",
-            severity="cause" if wanted else WARNING,
+            severity=CAUSE if wanted else WARNING,
         )
 
 
