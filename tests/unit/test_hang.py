@@ -6,6 +6,7 @@ import copy
 import json
 import random
 import time
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,12 @@ from typing import Any
 import hang_records
 import pytest
 from hang_records import CHANGES, REAL, RECORDED, Samples
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from fullmesh import cli
 from fullmesh.hang import codes, pages, recorder, rules
-from fullmesh.hang.judge import ROOTS, judge
+from fullmesh.hang.judge import ROOTS, judge, order
 from fullmesh.hang.types import CAUSE, Finding, Job, Sample
 from fullmesh.hang.types import ranks as in_words
 from fullmesh.observed.hang import Rank
@@ -205,6 +206,68 @@ def test_where_all_are_in_and_some_come_out_the_others_are_named() -> None:
     (finding,) = judge(hang_records.changed("network", out))
     assert (finding.code, finding.ranks) == ("HG-161", (0,))
     assert "rank 0 does not come out; rank 1 came out of it" in finding.cause
+
+
+def test_the_line_is_the_users_own_not_that_of_a_package() -> None:
+    """Lightning stands between the script and what it calls."""
+
+    def wrapped(samples: Any) -> None:
+        for sample in samples:
+            frames = sample[1]["threads"][0]["frames"]
+            inside = {"line": 7, "name": "run", "text": "self.advance()"}
+            place = "/home/user/venv/lib/python3.11/site-packages/lightning/loops/fit.py"
+            frames.insert(0, {"file": place, **inside})
+
+    (finding,) = judge(hang_records.changed("late_data", wrapped))
+    assert (finding.code, finding.place) == ("HG-101", "/home/user/data.py:20")
+
+
+def test_what_keeps_more_ranks_waiting_comes_first() -> None:
+    first, second = judge(hang_records.load("late_two_causes"))
+    assert sorted([first, second], key=order) == [first, second]
+    more = replace(second, waiting=(*second.waiting, 7))
+    assert sorted([first, more], key=order) == [more, first]
+
+
+def test_a_rank_that_only_its_group_knows_is_missed() -> None:
+    """Nobody says how many ranks there are, and the answer of one is not there."""
+
+    def lost(samples: Any) -> None:
+        for sample in samples:
+            del sample[3]
+            for one in sample:
+                one["world"] = 0
+
+    first, second = judge(hang_records.changed("late_four", lost))
+    assert (first.code, first.ranks) == ("HG-107", (2,))
+    assert (second.code, second.ranks, second.severity) == ("HG-151", (3,), CAUSE)
+
+
+def test_the_default_group_is_everybody_also_who_entered_nothing() -> None:
+    """As with Gloo's own record, which does not tell who is in a group."""
+
+    def nothing(samples: Any) -> None:
+        for sample in samples:
+            sample[1]["entries"] = []
+            for one in sample:
+                one["groups"] = []
+
+    (finding,) = judge(hang_records.changed("late_sleep", nothing))
+    assert (finding.code, finding.ranks) == ("HG-107", (1,))
+    assert "it entered none" in finding.seen
+
+
+def test_a_gpu_that_has_not_begun_is_told_once() -> None:
+    def begun(samples: Any) -> None:
+        for sample in samples:
+            sample[2] = {**copy.deepcopy(sample[0]), "rank": 2, "host": "n2"}
+            for one in sample:
+                one["entries"][-1].update(kind="nccl:all_reduce", state="started")
+            sample[2]["entries"][-1]["state"] = "scheduled"
+
+    (finding,) = judge(hang_records.changed("late_four", begun))
+    assert (finding.code, finding.ranks, finding.waiting) == ("HG-111", (2,), (0, 1, 3))
+    assert [one.code for one in finding.follows] == ["HG-161"]
 
 
 # -- what is no hang
@@ -551,7 +614,12 @@ BENT = st.sampled_from(
 )
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=250,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=(Phase.explicit, Phase.generate),  # answers are large, to make one small takes minutes
+)
 @given(st.data())
 def test_no_answers_of_ranks_make_it_fall_over(data: st.DataObject) -> None:
     """Ranks of different jobs, some gone, some silent, with numbers and groups that fit nothing."""
