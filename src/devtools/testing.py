@@ -208,7 +208,7 @@ def on_lab() -> list[Part]:
         end_to_end("site", "tests/e2e/test_site.py"),
         *(
             end_to_end(name, f"tests/e2e/test_{name}.py", rest=True)
-            for name in ("dhcp", "gpus", "ifcfg", "ipv6", "neighbours", "watch")
+            for name in ("adversary", "dhcp", "gpus", "ifcfg", "ipv6", "neighbours", "watch")
         ),
         end_to_end("cuts", "tests/cuts"),
     ]

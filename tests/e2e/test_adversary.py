@@ -1,0 +1,235 @@
+"""A local account without rights against all that root does on two nodes: bundle, site, verification, a job.
+
+``tests/support/adversary.py`` runs on both nodes as ``nobody`` meanwhile. It passes when no file of root's was read,
+owned or changed through it, when none of its code ran as anybody else, and when the verification's verdict is right or
+names what disturbed it. The first test is the adversary's own: against a careless program of root's it has to win.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from plays import run, told
+
+from fullmesh.settings import ROOT
+
+LAB = "e2e-adversary"
+HOME = "/srv/adversary"
+SOURCES = ("library", "module_utils", "node_programs", "roles", "playbooks")
+OPEN = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 (what the adversary may write to)
+WORD = "canary-that-only-root-knows"
+# What a link of the adversary's leads to: files, one that is not there yet, a folder.
+CANARIES = ("/root/canary", "/etc/canary")
+TARGETS = (*CANARIES, "/root/absent", "/etc/profile.d/zz-absent.sh", "/root/folder")
+# Names that torch, Gloo, NCCL, Open MPI, Ansible and package managers are known to use, and some that ours had.
+KNOWN = (
+    ".ansible ansible ansible-tmp torchinductor_root torchelastic_root triton ompi.root prterun.root matplotlib-root"
+    " gloo pip-build fullmesh fullmesh-verify fullmesh-verify-0 fullmesh-rank-0.nccl fullmesh-rank-1.nccl packages.tar",
+    ".ansible dnf-root fullmesh fullmesh-bundle fullmesh-key.asc fullmesh-packages.tar packages.tar",
+    "nccl-0 torch_0 sem.fullmesh gloo",
+)
+PROGRAMS = ("python3", "ip", "nft", "systemctl", "firewall-cmd", "pip", "sh", "nvidia-smi")
+# What it may read of ours, and why it is no secret.
+READABLE = {
+    "/var/lib/fullmesh/manifest.json": "digests of what was written, for whoever looks for drift",
+    "/etc/fullmesh/": "the cluster's sizes and addresses, which every job reads",
+    "/opt/fullmesh/": "programs and torch, which every job runs; wheels and packages as they are published",
+}
+MAKE = """
+set -eu
+chmod 755 /run  # podman's tmpfs is open to all; no system's is
+mkdir -p /root/folder {home}/nobody {home}/won
+chown nobody {home}/nobody && chmod 700 {home}/nobody && chmod 1777 {home}/won
+for path in {canaries}; do (umask 077; echo {word} >$path); done
+umask 077
+if test -d /etc/netplan; then echo '# {word}' >>/etc/netplan/90-others.yaml; fi
+if test -d /etc/NetworkManager; then
+printf '%s\\n' '[connection]' id=others type=wifi interface-name=wlan9 '[wifi]' ssid=x '[wifi-security]' \\
+  key-mgmt=wpa-psk psk={word} >/etc/NetworkManager/system-connections/others.nmconnection
+fi
+"""
+# What a program of root's must not do, one of each.
+WEAK = r"""
+import contextlib, os, pickle, socket, subprocess, sys, threading, time
+os.umask(0o022)
+def serve(server):
+    while True:
+        sock, _ = server.accept()
+        with contextlib.suppress(Exception), sock:
+            pickle.loads(sock.recv(65536))
+threading.Thread(target=serve, args=(socket.create_server(("127.0.0.1", 47001)),), daemon=True).start()
+for turn in range(25):
+    with contextlib.suppress(OSError):
+        os.write(os.open("/tmp/weak.status", os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, 0o644), b"by name")
+    path = "/tmp/weak-%d-%d" % (os.getpid(), turn)
+    with open(path, "w") as stream:
+        stream.write("WORD")
+    time.sleep(0.5)
+    with contextlib.suppress(OSError), open(path + ".new", "w") as stream:
+        stream.write("by its neighbour")
+    subprocess.run([sys.executable, "-c", "import json"], cwd="/tmp", stderr=subprocess.DEVNULL)
+    subprocess.run(["sh", "-c", "sleep 0.5; : token=hunter2hunter2"])
+os.chmod("/tmp/weak-%d-0" % os.getpid(), 0o4777)
+"""
+# What anybody may write to, or would be somebody else by; sticky folders are not such.
+WAYS = (
+    f"find / /run /tmp /var/tmp /dev/shm -xdev -newer {HOME}/since ! -user nobody"
+    r" \( -type f -o -type d \) \( -perm /6000 -o -perm -0002 \) ! -perm -1000"
+)
+
+
+def imported() -> set[str]:
+    """Every module that a program of ours on a node asks for by its first name, and what Python asks for unasked."""
+    found = {"sitecustomize", "usercustomize", "torch", "numpy", "ansible", "fullmesh"}
+    for folder in SOURCES:
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Import):
+                    found |= {one.name.partition(".")[0] for one in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                    found.add(node.module.partition(".")[0])
+    return found - {"__future__"}
+
+
+def fixed() -> set[str]:
+    """Every name below a folder that all may write to that stands in our code; root's number for what is filled in."""
+    found = set()
+    name = re.compile(r"(?:/var/tmp|/tmp|/dev/shm)/[\w.{}()$/-]*[\w})]")
+    for folder in SOURCES:
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".py", ".yml", ".j2", ".sh"):
+                found |= set(name.findall(path.read_text()))
+    known = {
+        f"{folder}/{one}"
+        for folder, names in zip(OPEN, KNOWN, strict=True)
+        for one in names.split()
+    }
+    return known | {re.sub(r"\{+[^}]*\}+", "0", one) for one in found}
+
+
+class Node:
+    """A lab node, as root sees it."""
+
+    def __init__(self, name: str, status: dict[str, Any]) -> None:
+        self.name = name
+        self.address = status["cluster_address"].partition("/")[0]
+
+    def on(self, script: str, seconds: float = 300) -> str:
+        """Run a shell script."""
+        words = ["./fullmesh", "lab", "exec", "--name", LAB, self.name, "--"]
+        return told(*words, "sh", "-c", script, seconds=seconds).strip()
+
+    def bring(self, text: str, path: str) -> None:
+        """Write a file that all may read."""
+        raw = base64.b64encode(text.encode()).decode()
+        self.on(f"mkdir -p $(dirname {path}) && echo {raw} | base64 -d >{path} && chmod 644 {path}")
+
+    def canaries(self) -> str:
+        """What nobody may have touched: bytes, owner, mode, times; and that nothing came where a link led to."""
+        shown = " ".join(CANARIES)
+        return self.on(
+            f"sha256sum {shown}; stat -c '%n %U:%G %a %Y %Z' {shown}; ls -A /root/folder; ls /root/absent"
+            " /etc/profile.d/zz-absent.sh 2>&1 || true"
+        )
+
+
+class Lab:
+    """Two nodes with somebody on them."""
+
+    def __init__(self) -> None:
+        run("./fullmesh", "lab", "down", "--name", LAB)
+        assert run("./fullmesh", "lab", "up", "--name", LAB).code == 0
+        status: dict[str, Any] = json.loads(
+            told("./fullmesh", "lab", "status", "--json", "--name", LAB)
+        )
+        self.inventory = status["inventory"].rsplit("/", 1)[0]
+        self.nodes = [Node(one["name"], one) for one in status["nodes"]]
+        for node in self.nodes:
+            node.on(MAKE.format(home=HOME, canaries=" ".join(CANARIES), word=WORD))
+            for name in ("adversary.py", "adversary_network.py"):
+                node.bring((ROOT / "tests/support" / name).read_text(), f"{HOME}/{name}")
+        self.untouched = {node.name: node.canaries() for node in self.nodes}
+
+    def let_loose(self, node: Node, **change: Any) -> None:
+        """Start the adversary, and wait until all its traps are laid."""
+        master = self.nodes[0].address
+        settings = {
+            "home": f"{HOME}/nobody",
+            "won": f"{HOME}/won",
+            "open": OPEN,
+            "words": [WORD],
+            "targets": TARGETS,
+            "names": sorted(fixed()),
+            "modules": sorted(imported()),
+            "programs": PROGRAMS,
+            "places": [
+                *OPEN,
+                "/run",
+                "/var/lib/fullmesh*",
+                "/opt/fullmesh",
+                "/etc",
+                "/var/log",
+                "/root",
+                "/home",
+                "/srv",
+            ],
+            "spared": [HOME],
+            "stores": [["127.0.0.1", port] for port in (29500, 29400)]
+            + [[address, port] for address in {master, node.address} for port in (29500, 29400)],
+            "keys": [f"/{name}/{rank}" for name in ("store", "rendezvous") for rank in (0, 1)],
+            "disturb": False,
+            "squat": [],
+            **change,
+        }
+        node.bring(json.dumps(settings), f"{HOME}/settings.json")
+        node.on(
+            f"touch {HOME}/since; rm -f {HOME}/nobody/found.jsonl {HOME}/won/*;"
+            " systemd-run --quiet --unit=adversary --uid=nobody -p WorkingDirectory=/ --"
+            f" python3 -Es {HOME}/adversary.py {HOME}/settings.json; for n in $(seq 100); do"
+            f" grep -q ready {HOME}/nobody/found.jsonl && exit 0; sleep 0.2; done; systemctl status adversary; exit 1"
+        )
+
+    def call_off(self, node: Node) -> list[dict[str, Any]]:
+        """End the adversary; what it found."""
+        node.on("systemctl is-active adversary && systemctl stop adversary")
+        return [json.loads(line) for line in node.on(f"cat {HOME}/nobody/found.jsonl").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    yield Lab()
+    run("./fullmesh", "lab", "down", "--name", LAB)
+
+
+def where(found: Sequence[dict[str, Any]], what: str) -> list[str]:
+    """The places of one kind of finding."""
+    return [one["where"] for one in found if one["what"] == what]
+
+
+def test_it_wins_against_a_careless_program(lab: Lab) -> None:
+    node = lab.nodes[0]
+    canary, weak = "/root/weak-canary", f"{OPEN[0]}/weak"
+    node.on(f"for n in 1 2; do echo {WORD} >{canary}-$n; done")
+    lab.let_loose(node, names=[f"{weak}.status"], targets=[f"{canary}-{n}" for n in (1, 2)])
+    node.bring(WEAK.replace("WORD", WORD), "/root/weak.py")
+    node.on("python3 /root/weak.py")
+    setuid = node.on(WAYS)
+    found = lab.call_off(node)
+    won = node.on(f"ls {HOME}/won")
+    assert node.on(f"cat {canary}-1") == "by its neighbour"
+    assert "by name" in node.on(f"cat {canary}-2")
+    assert "module-json-uid0" in won
+    assert "pickle-tcp-47001-uid0" in won
+    assert where(found, "wrote into ours") == [f"{weak}.status"]
+    read = [one for one in found if one["what"] == "secret"]
+    assert {one["by"] for one in read} == {"file", "cmdline"}
+    assert re.fullmatch(rf"{weak}-\d+-0", setuid)
+    assert where(found, "may write") == [setuid]
+    assert not where(found, "stumbled")
+    node.on(f"rm -fr {weak}* /root/weak* {HOME}/won/*")

