@@ -89,7 +89,7 @@ class VenvError(Exception):
     """A coded sentence for the user."""
 
 
-def run(argv: list[str], seconds: int) -> tuple[int, str]:
+def run(argv: list[str], seconds: int, temporary: str = "") -> tuple[int, str]:
     """Run without anybody's Python or pip settings; both outputs in one text.
 
     ``--isolated`` still reads the machine's pip.conf, whose constraints would argue with the lock; pip reads no file
@@ -97,6 +97,8 @@ def run(argv: list[str], seconds: int) -> tuple[int, str]:
     """
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "PYTHON"))}
     clean["PIP_CONFIG_FILE"] = os.devnull
+    if temporary:
+        clean["TMPDIR"] = temporary
     try:
         done = subprocess.run(
             argv,
@@ -300,7 +302,9 @@ def tail(text: str) -> str:
 
 def prove(folder: str, wanted: str, seconds: int) -> TorchVersions:
     """Import torch in the new environment and compare what it says with what was asked for."""
-    rc, text = run([os.path.join(folder, "bin", "python"), "-I", "-c", PROBE], seconds)
+    # torch._dynamo's compiler takes TMPDIR/torchinductor_USER at import, whoever made it, and would leave it behind
+    with tempfile.TemporaryDirectory(prefix="fullmesh-torch-") as own:
+        rc, text = run([os.path.join(folder, "bin", "python"), "-I", "-c", PROBE], seconds, own)
     try:
         said = last_json(text)
     except ValueError:

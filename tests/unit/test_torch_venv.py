@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ensurepip
 import hashlib
+import json
 import os
 import sys
 import sysconfig
@@ -118,6 +119,22 @@ def test_it_is_built_aside_proved_switched_and_left_alone(tmp_path: Path) -> Non
     venv.apply(order(tmp_path, "3.0", keep_wheels=True), False)
     assert os.path.basename(second["folder"]) not in state(tmp_path)[1]
     assert len(venv.kept(str(tmp_path / "wheels"))) == 2
+
+
+def test_torch_is_tried_where_nobody_else_may_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(venv.tempfile, "tempdir", str(tmp_path))
+    python = tmp_path / "bin/python"
+    python.parent.mkdir()
+    said = {"torch": "$TMPDIR $(stat -c %a $TMPDIR)", "python": "", "cuda": "", "rocm": ""}
+    said |= {"gloo": "", "nccl": "", "nccl_library": ""}
+    python.write_text(f"#!/bin/sh\ncat <<END\n{json.dumps(said)}\nEND\n")
+    python.chmod(0o755)
+    place, mode = venv.prove(str(tmp_path), "", 10)["torch"].split()
+    assert Path(place).parent == tmp_path
+    assert mode == "700"
+    assert not Path(place).exists()
 
 
 def test_of_a_lock_for_several_pythons_the_nodes_own_lines_are_installed(tmp_path: Path) -> None:
