@@ -11,6 +11,7 @@ One file, so longer than others: it is installed and run as it is, beside whatev
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import importlib.util
 import json
 import os
@@ -18,8 +19,10 @@ import pwd
 import re
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING
@@ -236,9 +239,24 @@ def program(words: Sequence[str]) -> list[str]:
     return ([sys.executable, "-u"] if words[0].endswith(".py") else []) + list(words)
 
 
+def compiler_cache() -> str:
+    """A folder for torch's compiler that only this account writes to: torch takes anybody's, and runs what is in it."""
+    path = os.path.join(tempfile.gettempdir(), f"torchinductor_{os.geteuid()}")
+    with contextlib.suppress(OSError):  # it is there
+        os.mkdir(path, 0o700)
+    with contextlib.suppress(OSError):
+        info = os.lstat(path)
+        open_to_all = info.st_mode & stat.S_IWOTH
+        if stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid() and not open_to_all:
+            return path
+    return tempfile.mkdtemp()
+
+
 def rank(words: Sequence[str]) -> None:
     """Become the job's process."""
     env = rank_env(os.environ, read_who())
+    if not env.get("TORCHINDUCTOR_CACHE_DIR"):
+        env["TORCHINDUCTOR_CACHE_DIR"] = compiler_cache()
     argv = program(words)
     os.execvpe(argv[0], argv, env)  # noqa: S606  # this is what a launcher does
 

@@ -22,6 +22,7 @@ from fullmesh.roles import cluster_env
 from fullmesh.roles import launchers as core
 
 PLAN = plan(2)
+CACHE = "TORCHINDUCTOR_CACHE_DIR"
 ENV = """# a comment
 MASTER_ADDR=10.78.0.11
 WORLD_SIZE=8
@@ -97,6 +98,39 @@ def program(folder: Path, name: str, text: str) -> Path:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path
+
+
+@pytest.mark.parametrize("kind", ["nothing", "ours", "a link", "a file", "open to all"])
+def test_the_compilers_cache_is_the_ranks_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(launch.tempfile, "tempdir", str(tmp_path))
+    cache = tmp_path / f"torchinductor_{os.geteuid()}"
+    if kind in ("ours", "open to all"):
+        cache.mkdir()
+        cache.chmod(0o755 if kind == "ours" else 0o777)
+    elif kind == "a link":
+        (tmp_path / "elsewhere").mkdir()
+        cache.symlink_to(tmp_path / "elsewhere")
+    elif kind == "a file":
+        cache.touch()
+    used = Path(launch.compiler_cache())
+    assert (used == cache) is (kind in ("nothing", "ours"))
+    assert used.is_dir()
+    assert not used.is_symlink()
+    assert used.stat().st_mode & 0o022 == 0
+
+
+@pytest.mark.usefixtures("node")
+def test_a_rank_gets_a_cache_unless_its_caller_named_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(launch.os, "execvpe", lambda _p, _a, env: seen.append(env[CACHE]))
+    monkeypatch.setattr(launch, "compiler_cache", lambda: "/own")
+    monkeypatch.setattr(launch, "rank_env", lambda env, _who: dict(env))
+    for named in ("", "/named"):
+        monkeypatch.setenv(CACHE, named)
+        launch.rank(["job"])
+    assert seen == ["/own", "/named"]
 
 
 @pytest.mark.parametrize("local", [0, 1, 2, 3])

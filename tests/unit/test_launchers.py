@@ -65,10 +65,17 @@ def wrapper(tmp_path: Path) -> Path:
     return rendered(tmp_path, 0)
 
 
-def call(wrapper: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    full = {"PATH": os.environ["PATH"]} | env
+def call(
+    wrapper: Path, *arguments: str, cwd: Path | None = None, **env: str
+) -> subprocess.CompletedProcess[str]:
+    full = {"PATH": os.environ["PATH"], "TMPDIR": str(wrapper.parent)} | env
     return subprocess.run(
-        ["/bin/sh", str(wrapper), *arguments], capture_output=True, text=True, env=full, check=False
+        ["/bin/sh", str(wrapper), *arguments],
+        capture_output=True,
+        text=True,
+        env=full,
+        check=False,
+        cwd=cwd,
     )
 
 
@@ -151,7 +158,40 @@ def test_the_older_command_gets_the_plan_too(wrapper: Path) -> None:
     stand_in(wrapper, 'printf "%s\\n" "$@"')
     lines = call(wrapper, "--launch", "--use-env", "train.py").stdout.splitlines()
     where = ["--node-rank=1", "--master-addr=10.78.0.11", "--master-port=29500"]
-    assert lines == ["-m", "torch.distributed.launch", *where, *SIZES, "--use-env", "train.py"]
+    assert lines[3:] == [*where, *SIZES, "--use-env", "train.py"]
+
+
+def test_the_older_command_imports_nothing_from_where_the_caller_stands(
+    wrapper: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "bin/python").symlink_to(sys.executable)
+    theirs = tmp_path / "theirs"
+    for folder, say in ((tmp_path / "real/torch/distributed", "torch's"), (theirs, "somebody's")):
+        folder.mkdir(parents=True)
+        (folder / "launch.py").write_text(f"def main(): print({say!r})\n")
+        (folder / "torch.py").write_text(f"print({say!r})\n")
+    done = call(wrapper, "--launch", "train.py", cwd=theirs, PYTHONPATH=str(tmp_path / "real"))
+    assert done.stdout == "torch's\n"
+
+
+@pytest.mark.parametrize("kind", ["nothing", "ours", "a link", "a file", "open to all"])
+def test_the_compilers_cache_is_the_callers_own(wrapper: Path, tmp_path: Path, kind: str) -> None:
+    torchrun = tmp_path / "bin/torchrun"
+    torchrun.write_text("#!/bin/sh\necho $TORCHINDUCTOR_CACHE_DIR\n")
+    cache = tmp_path / f"torchinductor_{os.geteuid()}"
+    if kind in ("ours", "open to all"):
+        cache.mkdir()
+        cache.chmod(0o755 if kind == "ours" else 0o777)
+    elif kind == "a link":
+        (tmp_path / "elsewhere").mkdir()
+        cache.symlink_to(tmp_path / "elsewhere")
+    elif kind == "a file":
+        cache.touch()
+    used = Path(call(wrapper, "train.py", TMPDIR=str(tmp_path)).stdout.strip())
+    assert (used == cache) is (kind in ("nothing", "ours"))
+    assert used.parent == tmp_path
+    assert used.stat().st_mode & 0o077 == (0o055 if kind == "ours" else 0)
+    assert call(wrapper, "train.py", TORCHINDUCTOR_CACHE_DIR="/mine").stdout == "/mine\n"
 
 
 @pytest.mark.parametrize(
