@@ -441,6 +441,8 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "no port given": ("VC-213", no_sample),
     "store away": ("VC-301", stopped("store", "failed", text="DistNetworkError: timed out")),
     "rendezvous away": ("VC-301", stopped("rendezvous", "failed", text="timed out")),
+    "foreign key": ("VC-308", wrong("store")),
+    "foreign key at the rendezvous": ("VC-308", wrong("rendezvous")),
     "no torch": ("VC-302", stopped("import", "failed", text="ModuleNotFoundError: torch")),
     "segfault": ("VC-303", stopped("all_reduce", "died")),
     "no interpreter": ("VC-304", lose_rank),

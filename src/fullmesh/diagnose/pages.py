@@ -701,6 +701,12 @@ PAGES: dict[str, Page] = {
         "ansible-config dump | grep -E 'MODULE_(PATH|UTILS_PATH)'",
         "Take the other one out of the path, or run from a clean checkout.",
     ),
+    "VC-308": Page(
+        "What a rank had left in torch's store was another value when it was read: a program of somebody else's, on a "
+        "node or on a peer, writes there. torch's store asks nobody for a password. No rank runs what it finds there.",
+        "ss -tnp 'dport = :29500', on every node while it runs",
+        "End that program; while it runs, jobs of torch's fail or wait in the same way.",
+    ),
     "VC-401": Page(
         "Ranks met at the store and not each other.",
         "./fullmesh diagnose -i INVENTORY",

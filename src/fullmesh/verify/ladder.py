@@ -88,6 +88,7 @@ CODES: dict[str, str] = {
     "VC-305": "the account of the ranks, which has no rights, cannot be had or cannot run torch's Python",
     "VC-306": "the check's own deadline ended while the processors were overloaded",
     "VC-307": "a module's answer has another form than this version reads",
+    "VC-308": "somebody who is not of the run writes into its store",
     "VC-401": "Gloo could not connect all ranks",
     "VC-402": "a collective returned a wrong value",
     "VC-403": "a collective failed or hung",

@@ -50,6 +50,7 @@ CHECKS = {
     "values": "VC-713",
 }
 # What a step stands for that failed or hung; a collective (VC-403) or a training step (VC-808) otherwise.
+STORES = ("store", "rendezvous")
 UNFINISHED = {"import": "VC-302", "store": "VC-301", "rendezvous": "VC-301", "init": "VC-401"}
 WORTH = ("absent", "wrong", "died", "failed", "hung")  # how much an end says, most first
 GOOD = ("ok", "unsupported")
@@ -173,6 +174,8 @@ def code_of(end: RankEnd) -> str:
     """The code for an end."""
     if end.state == "absent":
         return "VC-304"
+    if end.state == "wrong" and end.step in STORES:
+        return "VC-308"
     if end.state == "wrong":
         step = end.step.removeprefix("gpu_")
         return TRAINING.get(step) or CHECKS.get(end.check, "VC-402")
@@ -187,8 +190,8 @@ def code_of(end: RankEnd) -> str:
 def sentence(seen: Seen, end: RankEnd, ranks: str) -> str:
     """The cause in words."""
     master = seen.plan["master"]
-    if end.step in ("store", "rendezvous"):
-        port = master["port"] if end.step == "store" else seen.plan["rendezvous"]["port"]
+    if end.step in STORES:
+        port = port_of(seen, end)
         return f"{ranks} could not use the store on {master['node']} ({master['address']}:{port}): {end.text}"
     return {
         "wrong": f"{found_by(end, ranks)}: {end.text}",
@@ -240,10 +243,20 @@ def first_broken(found: Sequence[RankEnd]) -> list[RankEnd]:
     return [end for end in at_step if WORTH.index(end.state) == most]
 
 
+def port_of(seen: Seen, end: RankEnd) -> int:
+    """Where the store of a step is served."""
+    return seen.plan["master"]["port"] if end.step == "store" else seen.plan["rendezvous"]["port"]
+
+
 def fix_of(seen: Seen, end: RankEnd, node: str) -> str:
     """The next step for where a rank stopped."""
     if end.step == "import" or end.state == "absent":
         return seen.apply("packages")
+    if end.state == "wrong" and end.step in STORES:
+        return (
+            f"on every node, while it runs: ss -tnp 'dport = :{port_of(seen, end)}' names who writes there beside the "
+            "ranks; torch's store asks nobody for a password, so end that program"
+        )
     if end.check == "gpus":
         return f"on {node}: nvidia-smi -L; set fullmesh_local_ranks to its number of GPUs; {seen.apply('packages')}"
     if end.step.startswith(("gpu", "nccl")):
