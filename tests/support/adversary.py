@@ -254,7 +254,7 @@ class Adversary:
         network = Network(self.settings, self.me, self.say, self.told)
         self.set_traps()
         self.plant_names()
-        loops = (self.follow, self.processes, network.listeners, network.stores)
+        loops = (self.follow, self.processes, network.listeners, network.stores, network.squat)
         for loop in loops:
             threading.Thread(target=kept_up, args=(loop, self.say), daemon=True).start()
         self.say("ready", socket.gethostname())

