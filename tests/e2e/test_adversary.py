@@ -46,6 +46,8 @@ READABLE = {
     "/opt/fullmesh/": "programs, wheels and packages, as published; every job runs them",
     "/run/systemd/transient/fullmesh-": "units, which systemd shows to all; their token opens nothing",
     "/var/lib/fullmesh/manifest.json": "digests of what was written",
+    "/var/lib/fullmesh/.fullmesh-": "the same on its way there: mkstemp's 0600 until it gets the manifest's mode",
+    f"{OPEN[0]}/dpkg-deb.": "dpkg's own, the control files of a package",
     f"{OPEN[1]}/fullmesh-bundle-": "packages on their way to the controller, as published",
 }
 NEVER = (
