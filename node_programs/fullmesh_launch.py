@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 DEADLINE = 10
 BIN = "/opt/fullmesh/bin"
 FOLDER = "/etc/fullmesh"
+# Its sitecustomize lets root and the job's account ask where a rank stands (fullmesh-hang).
+HOOK = "/opt/fullmesh/hook"
 # Where distributions keep Open MPI out of everybody's PATH (EL).
 MPI_PLACES = ("/usr/lib64/openmpi/bin", "/usr/lib64/openmpi5/bin", "/opt/openmpi/bin")
 # What every node has a value of its own for: it comes from that node's file, never from the node that starts the job.
@@ -257,6 +259,8 @@ def rank(words: Sequence[str]) -> None:
     env = rank_env(os.environ, read_who())
     if not env.get("TORCHINDUCTOR_CACHE_DIR"):
         env["TORCHINDUCTOR_CACHE_DIR"] = compiler_cache()
+    if env.get("FULLMESH_HANG") != "0":
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [HOOK, env.get("PYTHONPATH", "")]))
     argv = program(words)
     os.execvpe(argv[0], argv, env)  # noqa: S606  # this is what a launcher does
 

@@ -30,6 +30,7 @@ MODULES = {
     "bundle": "fullmesh.roles.bundle",
     "torch-lock": "fullmesh.roles.torch_locks",
     "watch": "fullmesh.watch.cli",
+    "hang": "fullmesh.hang.cli",
 }
 
 # What an installed package can do by itself: it has no roles, no playbooks and no developers' tools.

@@ -55,6 +55,7 @@ def test_everything_a_job_needs_comes_from_the_plan() -> None:
         "NCCL_SOCKET_FAMILY": "AF_INET",
         "FULLMESH_ADDRESS": "10.78.0.12",
         "FULLMESH_RENDEZVOUS": "10.78.0.11:29400",
+        "TORCH_FR_BUFFER_SIZE": "2000",
         "NCCL_IB_DISABLE": "1",
     }
 

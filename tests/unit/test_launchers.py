@@ -45,6 +45,7 @@ def rendered(tmp_path: Path, watch: int) -> Path:
         launchers_watch_seconds=watch,
         __launchers_watch=tmp_path / "fullmesh-watch",
         __launchers_lib=tmp_path / "lib",
+        __launchers_hook="/opt/fullmesh/hook",
         launchers_etcd="10.78.0.11:2379",
     )
     torchrun = tmp_path / "bin/torchrun"
@@ -271,6 +272,21 @@ def test_a_job_is_watched_unless_told_otherwise(tmp_path: Path, mode: str) -> No
     ):
         assert "watched" not in done.stdout
         assert "train.py" in done.stdout
+
+
+def test_ranks_can_be_asked_unless_told_otherwise(tmp_path: Path) -> None:
+    """The hook comes first in PYTHONPATH, and nothing empty stands there: that would be the caller's folder."""
+    path = rendered(tmp_path, 0)
+    (tmp_path / "bin/torchrun").write_text('#!/bin/sh\necho "$PYTHONPATH"\n')
+    assert call(path, "train.py").stdout == "/opt/fullmesh/hook\n"
+    assert call(path, "train.py", PYTHONPATH="/mine").stdout == "/opt/fullmesh/hook:/mine\n"
+    assert call(path, "train.py", PYTHONPATH="/mine", FULLMESH_HANG="0").stdout == "/mine\n"
+
+
+def test_the_hook_is_installed_as_what_python_imports_by_itself() -> None:
+    (made,) = core.hook("/opt/fullmesh/hook")
+    assert made["path"] == "/opt/fullmesh/hook/sitecustomize.py"
+    compile(made["content"], made["path"], "exec")
 
 
 def test_the_watch_knows_who_takes_part() -> None:

@@ -142,3 +142,11 @@ class Rank(TypedDict):
     native: Native
     raised: Raised | None
     missing: list[Missing]
+
+
+class NodeHang(TypedDict):
+    """What one node answers: its ranks, by number, and the jobs that they belong to."""
+
+    host: str
+    jobs: list[str]
+    ranks: list[Rank]

@@ -24,6 +24,7 @@ class FilterModule:
         return {
             "launchers_commands": core.commands,
             "launchers_faults": launchers_faults,
+            "launchers_hook": core.hook,
             "launchers_hostfile": core.hostfile,
             "launchers_library": core.library,
             "launchers_nodes": core.nodes,

@@ -36,4 +36,8 @@ CODES: dict[str, str] = {
     "HG-172": "a record that is larger or deeper than any that torch writes",
     "HG-173": "a record that is cut off or damaged",
     "HG-174": "a record of a form that is not known",
+    "HG-181": "no rank of a job runs on the nodes that were asked",
+    "HG-182": "several jobs run, and none was named",
+    "HG-183": "hang was called with waiting times or a number of looks that are none",
+    "HG-184": "the inventory to ask cannot be read",
 }

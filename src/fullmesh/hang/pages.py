@@ -252,6 +252,28 @@ PAGES: dict[str, Page] = {
         "torch's own dumps of form 2.x: TORCH_FR_BUFFER_SIZE=2000 and TORCH_FR_DUMP_TEMP_FILE, or "
         "torch._C._distributed_c10d._dump_fr_trace_json(True, False).",
     ),
+    "HG-181": Page(
+        "A rank is a Python process that was told a number (RANK, or Open MPI's or Slurm's) on a node of the "
+        "inventory. Root sees all of them, other accounts see their own.",
+        "fullmesh-hang on a node, as root and as the job's account",
+        "The right inventory; an account that may use sudo without a password, or the job's own.",
+    ),
+    "HG-182": Page(
+        "Ranks of different jobs do not wait for each other, so one is looked at at a time. A job's name is torchrun's "
+        "--rdzv-id, Slurm's number, or the address and port of its master.",
+        "fullmesh-hang --json on a node has the jobs of all ranks",
+        "./fullmesh hang -i INVENTORY --job NAME",
+    ),
+    "HG-183": Page(
+        "A look back of less than no seconds, or no look at all, tells nothing.",
+        "./fullmesh hang --help",
+        "--stalled 0 or more, --looks 1 or more.",
+    ),
+    "HG-184": Page(
+        "Who takes part, and how each node is reached, comes from the inventory; Ansible could not make a plan of it.",
+        "ansible-inventory -i INVENTORY --list",
+        "What Ansible says of it.",
+    ),
 }
 
 

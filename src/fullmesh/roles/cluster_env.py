@@ -31,6 +31,8 @@ UNSAFE = re.compile(r"['\\\x00-\x1f\x7f]")
 PROXY_NAMES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 # Mbit/s from which one TCP connection does not fill a link.
 FAST = 100_000
+# Collectives that torch's Flight Recorder keeps of a rank, for `fullmesh hang` and for NCCL's dumps; some MB.
+RECORDED = 2000
 NO_PROXY_NAMES = ("no_proxy", "NO_PROXY")
 # What the plan decides -> the setting that changes it.
 DECIDED: dict[str, str] = {
@@ -74,6 +76,7 @@ def environment(plan: Plan, node: PlanNode, facts: Observations) -> dict[str, st
         "NCCL_SOCKET_FAMILY": "AF_INET6" if plan["family"] == "ipv6" else "AF_INET",
         "FULLMESH_ADDRESS": node["address"],
         "FULLMESH_RENDEZVOUS": plan["rendezvous"]["endpoint"],
+        "TORCH_FR_BUFFER_SIZE": RECORDED,
     }
     env |= fabric(plan, links, facts) if facts["hcas"] else sockets(links, facts)
     return {name: str(value) for name, value in env.items()} | no_proxy(plan, facts)

@@ -91,6 +91,7 @@ def commands(folder: str, library: str, venv: str) -> list[dict[str, str]]:
         for name in RUN
     }
     run["fullmesh-launch"] = f'{folder}/fullmesh-torchrun --launch "$@"'
+    run["fullmesh-hang"] = f'{venv}/bin/python -B {library}/fullmesh_hang.py "$@"'
     run["fullmesh-ssh"] = 'ssh -F /etc/fullmesh/ssh/config "$@"'
     return [
         {"path": f"{folder}/{name}", "content": f"#!/bin/sh\n{HEAD}\nexec {line}\n", "mode": "0755"}
@@ -103,15 +104,20 @@ def nodes(plan: Plan) -> str:
     return json.dumps(who(plan), indent=1) + "\n"
 
 
+def program(name: str, path: str) -> dict[str, str]:
+    """One of the programs of nodes, as write_files wants it."""
+    text = (ROOT / "node_programs" / f"{name}.py").read_text(encoding="utf-8")
+    return {"path": path, "content": text}
+
+
 def library(modules: Sequence[str], folder: str) -> list[dict[str, str]]:
-    """The watch's own files, as write_files wants them."""
-    return [
-        {
-            "path": f"{folder}/{name}.py",
-            "content": (ROOT / "node_programs" / f"{name}.py").read_text(encoding="utf-8"),
-        }
-        for name in modules
-    ]
+    """The watch's own files, and what `fullmesh-hang` is made of."""
+    return [program(name, f"{folder}/{name}.py") for name in modules]
+
+
+def hook(folder: str) -> list[dict[str, str]]:
+    """What lets ranks be asked: Python imports a module of this name at its start (site, docs.python.org)."""
+    return [program("fullmesh_hook", f"{folder}/sitecustomize.py")]
 
 
 def faults(user: str, join_seconds: Any, stop_seconds: Any, watch_seconds: Any = 60) -> list[Fault]:

@@ -33,7 +33,6 @@ import base64, json, sys, types, zlib
 for name, text in json.loads(zlib.decompress(base64.b64decode(sys.argv.pop(1))).decode()):
     module = sys.modules[name] = types.ModuleType(name)
     exec(compile(text, name, "exec"), module.__dict__)
-sys.exit(sys.modules["fullmesh_watch"].main(sys.argv[1:]))
 """
 MARK = "\x1efullmesh-watch "
 PYTHONS = ("/usr/bin/python3", "python3", "/usr/libexec/platform-python")
@@ -64,11 +63,16 @@ def reached_by(variables: Mapping[str, Any]) -> dict[str, str]:
     return {key: str(variables[name]) for name, key in REACHED_BY.items() if variables.get(name)}
 
 
-def bundle() -> str:
-    """The watch's own files, packed for a command line."""
+def boot(program: str) -> str:
+    """What Python on a node runs: the modules, then *program*'s main."""
+    return BOOT + f'sys.exit(sys.modules["{program}"].main(sys.argv[1:]))\n'
+
+
+def bundle(modules: Sequence[str] = MODULES) -> str:
+    """Programs of nodes, packed for a command line."""
     held = [
         (name, (ROOT / "node_programs" / f"{name}.py").read_text(encoding="utf-8"))
-        for name in MODULES
+        for name in modules
     ]
     return base64.b64encode(zlib.compress(json.dumps(held).encode(), 9)).decode()
 
@@ -112,7 +116,7 @@ def script(
     ours = " ".join(shlex.quote(f"{key}={value}") for key, value in always.items())
     who = json.dumps(launchers.who(plan), separators=(",", ":"))
     arguments = [bundle(), "--json", "--leash", "--name", name, "--plan", who, *options, "--"]
-    call = shlex.join(["-c", BOOT, *arguments, *command])
+    call = shlex.join(["-c", boot("fullmesh_watch"), *arguments, *command])
     pythons = " ".join(map(shlex.quote, [python, *PYTHONS] if python else PYTHONS))
     return (
         f"if [ -r {ENV_FILE} ]; then set -a; . {ENV_FILE}; set +a; else export {sets}; fi; export {ours}; "

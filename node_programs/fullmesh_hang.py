@@ -1,0 +1,112 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Say where the ranks of a running job on this node stand. Runs on nodes; changes nothing in the job.
+
+    fullmesh-hang [--job NAME] [--json]
+
+Which rank of all keeps the others waiting is told by `./fullmesh hang -i INVENTORY`, which asks every node.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import sys
+import time
+import zlib
+from typing import TYPE_CHECKING
+
+import fullmesh_hang_look as inside
+
+if TYPE_CHECKING:
+    from fullmesh.observed.hang import Entry, NodeHang, Rank
+
+MARK = "\x1efullmesh-hang "  # before an answer for the controller
+NONE, OK = 1, 0
+SECOND = 1_000_000_000  # nanoseconds
+STATES = {
+    "D": "waits for a disk or NFS",
+    "T": "is stopped",
+    "t": "is stopped by a debugger",
+    "Z": "has ended",
+}
+OTHERS = ("/torch/", "/lib/python", "/threading.py", "<frozen")
+
+
+def harmless(text: str) -> str:
+    """A text of a job's, on a terminal: no character that steers it."""
+    return "".join(one if one.isprintable() else "?" for one in text)
+
+
+def waits_in(rank: Rank) -> Entry | None:
+    """The first that a rank entered and has not come out of."""
+    return next((one for one in rank["entries"] if not one["retired"]), None)
+
+
+def at(rank: Rank) -> str:
+    """The innermost line of the program itself."""
+    frames = rank["threads"][0]["frames"] if rank["threads"] else []
+    own = [one for one in frames if not any(part in one["file"] for part in OTHERS)]
+    return "{file}:{line} ({name})".format(**own[0]) if own else ""
+
+
+def sentence(rank: Rank) -> str:
+    """Where one rank stands."""
+    entry, words = waits_in(rank), []
+    if entry:
+        age = max(rank["taken_ns"] - entry["created_ns"], 0) / SECOND
+        group = entry["desc"] or entry["group"]
+        words.append(
+            "in {} {} of {} for {:.0f} s".format(entry["kind"], entry["number"], group, age)
+        )
+    elif rank["entries"]:
+        last = rank["entries"][-1]
+        words.append("out of {} {}, in no collective".format(last["kind"], last["number"]))
+    words += ["at " + at(rank)] if at(rank) else []
+    words += [STATES[rank["native"]["state"]]] if rank["native"]["state"] in STATES else []
+    words += ["raised " + rank["raised"]["text"]] if rank["raised"] else []
+    words += ["{}: {}".format(one["what"], one["why"]) for one in rank["missing"]]
+    return harmless("rank {} (process {}): {}".format(rank["rank"], rank["pid"], ", ".join(words)))
+
+
+def packed(found: NodeHang) -> str:
+    """For the controller: ranks of a node say nearly the same, so it becomes a tenth."""
+    text = json.dumps(found, separators=(",", ":"))
+    return MARK + base64.b64encode(zlib.compress(text.encode(), 6)).decode()
+
+
+def main(argv: list[str]) -> int:
+    """Ask the ranks and tell."""
+    parser = argparse.ArgumentParser(prog="fullmesh-hang", description=__doc__)
+    parser.add_argument(
+        "--job", default="", help="torchrun's or Slurm's id, or ADDRESS:PORT of the master"
+    )
+    parser.add_argument("--json", action="store_true", help="everything that the ranks said")
+    parser.add_argument("--packed", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--name", default=os.uname()[1], help=argparse.SUPPRESS)
+    parser.add_argument("--again", type=float, action="append", default=[], help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    found = inside.node(args.name, args.job)
+    if args.packed:
+        sys.stdout.write(packed(found) + "\n")
+        for seconds in args.again:
+            time.sleep(seconds)
+            sys.stdout.write(packed(inside.node(args.name, args.job)) + "\n")
+        return OK
+    if args.json:
+        sys.stdout.write(json.dumps(found, indent=1) + "\n")
+        return OK
+    for rank in found["ranks"]:
+        sys.stdout.write(sentence(rank) + "\n")
+    if not found["ranks"]:
+        sys.stderr.write(
+            "fullmesh-hang: no rank of a job that this account may look at runs here\n"
+        )
+        return NONE
+    return OK
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

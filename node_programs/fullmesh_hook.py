@@ -1,0 +1,175 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Lets root and the job's own account ask a rank where it stands. Runs in every Python process of a job.
+
+Installed as ``sitecustomize.py`` in a folder of its own, which our launchers put first into PYTHONPATH; the
+sitecustomize that it hides is run all the same. One thread waits at an abstract Unix socket with the process' number in
+its name (unix(7)): no file, no port, nothing to clean up, and the kernel says who asks. It does nothing until then.
+
+It must never change a job: no import of torch (an import in a process that stands still may wait for a lock of its main
+thread), no source file is read (it may lie on the NFS that everybody waits for), and whatever fails here is dropped.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from types import FrameType, TracebackType
+    from typing import Any
+
+    from fullmesh.observed.hang import Frame, Group, Raised, Thread
+
+# What torchrun, Open MPI and Slurm tell a rank.
+TOLD = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+NAME = "\0fullmesh-hang-"
+OFF = "FULLMESH_HANG"
+THREAD = "fullmesh-hang"
+BACKLOG = 4
+SECONDS = 2.0  # for somebody who asks and does not listen
+DEEPEST = 60  # calls of a thread that are told
+CREDENTIALS = 12  # struct ucred: pid, uid, gid
+raised: Raised | None = None
+
+
+def frame(file: str, line: int, name: str) -> Frame:
+    """A call."""
+    return {"file": file, "line": line, "name": name}
+
+
+def stack(one: FrameType | None) -> list[Frame]:
+    """A thread's calls, the innermost first."""
+    found: list[Frame] = []
+    while one is not None and len(found) < DEEPEST:
+        found.append(frame(one.f_code.co_filename, one.f_lineno, one.f_code.co_name))
+        one = one.f_back
+    return found
+
+
+def threads() -> list[Thread]:
+    """All threads but the one that asks, the main one first."""
+    import threading  # noqa: PLC0415 (a process that is never asked pays for nothing)
+
+    names = {one.ident: one.name for one in threading.enumerate()}
+    main, own = threading.main_thread().ident, threading.get_ident()
+    frames = sys._current_frames()
+    order = sorted((one for one in frames if one != own), key=lambda one: (one != main, one))
+    return [{"name": names.get(one, ""), "frames": stack(frames[one])} for one in order]
+
+
+def groups(distributed: Any) -> list[Group]:
+    """The process groups that this rank made, itself in them or not."""
+    world = distributed._world
+    return [
+        {"name": name, "desc": one.group_desc, "ranks": sorted(world.pg_group_ranks[one])}
+        for one, name in list(world.pg_names.items())
+    ]
+
+
+def told() -> tuple[dict[str, Any], bytes]:
+    """What is known from inside: a header, and torch's own record as JSON, nothing where there is none."""
+    header: dict[str, Any] = {"rank": -1, "world": 0, "groups": [], "raised": raised, "why": ""}
+    header["threads"] = threads()
+    distributed = sys.modules.get("torch.distributed.distributed_c10d")
+    recorder = sys.modules.get("torch._C._distributed_c10d")
+    if distributed is None or recorder is None:
+        return {**header, "why": "torch.distributed is not imported"}, b""
+    try:
+        default = distributed._world.default_pg
+        if default is None:
+            return {**header, "why": "no process group was made"}, b""
+        header.update(rank=default.rank(), world=default.size(), groups=groups(distributed))
+        # before 2.7 there is NCCL's alone
+        dump = getattr(recorder, "_dump_fr_trace_json", None) or recorder._dump_nccl_trace_json
+        return header, bytes(dump(True, False))
+    except Exception as exc:
+        return {**header, "why": f"this torch has no record to give: {exc!r}"}, b""
+
+
+def may_ask(connection: socket.socket) -> bool:
+    """Root and our own account (socket(7), SO_PEERCRED)."""
+    import socket  # noqa: PLC0415 (as above)
+
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS)
+    return int.from_bytes(raw[4:8], sys.byteorder) in (0, os.geteuid())
+
+
+def answer(connection: socket.socket) -> None:
+    """Tell one who asks."""
+    import json  # noqa: PLC0415 (as above)
+
+    connection.settimeout(SECONDS)
+    if may_ask(connection):
+        header, record = told()
+        connection.sendall(json.dumps(header).encode() + b"\n" + record)
+
+
+def serve(listener: socket.socket) -> None:
+    """Wait for questions, for as long as the process lives."""
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return  # closed: this is a fork
+        try:
+            answer(connection)
+        except Exception:  # noqa: S110 (whoever asks sees that nothing came; the job must not)
+            pass
+        finally:
+            connection.close()
+
+
+def start() -> None:
+    """Open the socket and start the thread."""
+    import socket  # noqa: PLC0415 (no process but a rank pays for it)
+    import threading  # noqa: PLC0415 (as above)
+
+    listener = socket.socket(socket.AF_UNIX)  # closed by exec (PEP 446)
+    listener.bind(NAME + str(os.getpid()))
+    listener.listen(BACKLOG)
+    # a worker of a DataLoader would hold it open, and nobody would answer there
+    os.register_at_fork(after_in_child=listener.close)
+    threading.Thread(target=serve, args=(listener,), daemon=True, name=THREAD).start()
+    before = sys.excepthook
+
+    def passed(
+        kind: type[BaseException], value: BaseException, trace: TracebackType | None
+    ) -> None:
+        global raised  # noqa: PLW0603 (sys.excepthook has no place of its own)
+        frames, at = [], trace
+        while at is not None:
+            code = at.tb_frame.f_code
+            frames.append(frame(code.co_filename, at.tb_lineno, code.co_name))
+            at = at.tb_next
+        # words only: what held the exception would hold its tensors
+        raised = {"text": f"{kind.__name__}: {value}"[:1000], "frames": frames[::-1][:DEEPEST]}
+        before(kind, value, trace)
+
+    sys.excepthook = passed
+
+
+def hidden() -> None:
+    """Run the sitecustomize that this one hides, as Python would have."""
+    from importlib.machinery import PathFinder  # noqa: PLC0415 (as above)
+
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [one for one in sys.path if os.path.abspath(one) != here]
+    spec = PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is None or spec.loader is None:
+        return
+    from importlib.util import module_from_spec  # noqa: PLC0415 (as above)
+
+    module = sys.modules["sitecustomize"] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+if __name__ == "sitecustomize":
+    if any(os.environ.get(name) for name in TOLD) and os.environ.get(OFF) != "0":
+        try:  # noqa: SIM105 (importing contextlib costs more than all of this)
+            start()
+        except Exception:  # noqa: S110 (a job without this is a job all the same)
+            pass
+    hidden()

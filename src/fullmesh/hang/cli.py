@@ -1,0 +1,120 @@
+"""``fullmesh hang``: which rank of a running job keeps the others waiting, in which collective, at which line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from fullmesh.explain.cli import STARTED_IN
+from fullmesh.explain.model import clean
+from fullmesh.explain.records import Told
+from fullmesh.hang import ask
+from fullmesh.hang.judge import judge
+from fullmesh.hang.types import CAUSE, Finding
+from fullmesh.observed.hang import Rank
+from fullmesh.settings import ROOT
+from fullmesh.watch.cli import who_takes_part
+
+OK, PROBLEM, USAGE = 0, 1, 2
+SCHEMA = 1
+STALLED = 5.0
+AGAIN = 3.0
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb."""
+    text = "say which rank of a running job keeps the others waiting, in which collective, at which line"
+    parser = verbs.add_parser(
+        "hang",
+        help=text,
+        description=f"{text}. Changes nothing in the job. Exit code 0: nothing stands, 1: a cause was found.",
+    )
+    parser.add_argument(
+        "-i", "--inventory", default="inventory/prod", help="default: inventory/prod"
+    )
+    parser.add_argument(
+        "--job",
+        default="",
+        help="torchrun's or Slurm's id, or ADDRESS:PORT of its master, where several jobs run",
+    )
+    parser.add_argument(
+        "--stalled",
+        type=float,
+        default=STALLED,
+        metavar="SECONDS",
+        help=f"that a collective may take (default {STALLED:g})",
+    )
+    parser.add_argument(
+        "--looks", type=int, default=2, help=f"how often to look, {AGAIN:g} s apart (default 2)"
+    )
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.set_defaults(func=run)
+
+
+def fail(code: str, text: str) -> int:
+    """Say a fault of usage or of the environment."""
+    sys.stderr.write(f"fullmesh: [{code}] {clean(text, 2000)}\n")
+    return USAGE
+
+
+def run(args: argparse.Namespace) -> int:
+    """``fullmesh hang``."""
+    if args.stalled < 0 or args.looks < 1:
+        return fail(
+            "HG-183",
+            f"--stalled {args.stalled:g} and --looks {args.looks} make no look. Use 0 and 1 or more.",
+        )
+    inventory = next(
+        (one for one in (STARTED_IN / args.inventory, ROOT / args.inventory) if one.exists()), None
+    )
+    if inventory is None:
+        return fail("CL-106", f"no inventory at {args.inventory}. Copy inventory/prod and name it.")
+    try:
+        part = who_takes_part(inventory)
+    except (ValueError, subprocess.TimeoutExpired) as exc:
+        return fail("HG-184", f"Ansible cannot read the inventory {args.inventory}: {exc}")
+    answers = ask.nodes(part["hosts"], args.job, [AGAIN] * (args.looks - 1))
+    jobs = sorted({job for one in answers for look in one.looks for job in look["jobs"]})
+    if len(jobs) > 1:
+        return fail("HG-182", f"several jobs run: {', '.join(jobs)}. Name one: --job {jobs[0]}")
+    samples = ask.samples(part["plan"], answers)
+    if not samples:
+        silent = "; ".join(f"{one.name}: {one.why}" for one in answers if one.why)
+        return fail(
+            "HG-181",
+            "no rank of a job runs on these nodes, or none of an account that may be looked at"
+            + (f" ({silent})" if silent else "")
+            + ". Start the job with fullmesh-torchrun, or see who runs it: ps -ef | grep torch",
+        )
+    found = judge(samples, args.stalled)
+    sys.stdout.write(
+        as_json(jobs[0], samples, found) if args.json else as_text(jobs[0], samples, found)
+    )
+    return PROBLEM if any(one.severity == CAUSE for one in found) else OK
+
+
+def as_json(job: str, samples: Sequence[Sequence[Rank]], found: Sequence[Finding]) -> str:
+    """For programs."""
+    data = {
+        "schema": SCHEMA,
+        "job": clean(job),
+        "ranks": len(samples[-1]),
+        "looks": len(samples),
+        "findings": [Told(one, ()).as_dict() for one in found],
+    }
+    return json.dumps(data, indent=2) + "\n"
+
+
+def as_text(job: str, samples: Sequence[Sequence[Rank]], found: Sequence[Finding]) -> str:
+    """For people."""
+    lines = []
+    for number, one in enumerate(found, 1):
+        lines += [*Told(one, ()).as_lines(number), ""]
+    causes = sum(one.severity == CAUSE for one in found)
+    hosts = {one["host"] for one in samples[-1]}
+    seen = f"job {clean(job)}: {len(samples[-1])} ranks on {len(hosts)} nodes, looked at {len(samples)} times"
+    end = f"{causes} cause{'s' if causes != 1 else ''}" if found else "nothing stands"
+    return "\n".join([*lines, f"{seen}: {end}."]) + "\n"

@@ -1,0 +1,452 @@
+"""Ranks that run are asked: the hook in their process, what is seen from outside, and the way to the controller.
+
+The ranks are real Python processes with the real hook; torch is a stand-in with a recorded Flight Recorder (a fake).
+Real torch on two nodes: tests/e2e/test_hang.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fullmesh_hang
+import fullmesh_hang_look as inside
+import pytest
+from ladder_samples import plan
+
+from fullmesh import cli
+from fullmesh.hang import ask
+from fullmesh.hang import cli as verb
+from fullmesh.model.types import Plan
+from fullmesh.observed.hang import NodeHang, Rank
+from fullmesh.settings import ROOT
+
+HOOK = ROOT / "node_programs/fullmesh_hook.py"
+RECORDED = Path(__file__).parent / "recorded/hang"
+MASTER = "127.0.0.1:29999"
+# What the hook finds in sys.modules of a job with torch; its record is one that torch has written.
+TORCH = """
+import sys, types
+class Group:
+    group_desc = "default_pg"
+    def rank(self): return {rank}
+    def size(self): return 2
+world = types.SimpleNamespace(default_pg=Group())
+world.pg_names = {{world.default_pg: "0"}}
+world.pg_group_ranks = {{world.default_pg: {{0: 0, 1: 1}}}}
+sys.modules["torch.distributed.distributed_c10d"] = types.SimpleNamespace(_world=world)
+record = open({record!r}, "rb").read()
+sys.modules["torch._C._distributed_c10d"] = types.SimpleNamespace(_dump_fr_trace_json=lambda *_: record)
+"""
+READY = "print('ready', flush=True)\n"
+WAIT = READY + "import sys; sys.stdin.read()\n"
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts Python with the hook, as a launcher does."""
+    (tmp_path / "hook").mkdir()
+    shutil.copy(HOOK, tmp_path / "hook/sitecustomize.py")
+    running: list[subprocess.Popen[str]] = []
+
+    def begin(script: str, rank: int = 0, **env: str) -> subprocess.Popen[str]:
+        path = tmp_path / f"train{rank}.py"
+        path.write_text(script)
+        told = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(tmp_path / "hook"),
+            "RANK": str(rank),
+            "WORLD_SIZE": "2",
+            "MASTER_ADDR": MASTER.partition(":")[0],
+            "MASTER_PORT": MASTER.partition(":")[2],
+        }
+        told |= env
+        one = subprocess.Popen(
+            [sys.executable, str(path)],
+            env={key: value for key, value in told.items() if value},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        running.append(one)
+        assert one.stdout is not None
+        assert one.stdout.readline() == "ready\n"
+        return one
+
+    yield begin
+    for one in running:
+        # its children as well: they hold the pipes
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(one.pid, signal.SIGKILL)
+        one.communicate()
+
+
+def recorded_rank(rank: int, name: str = "late_sleep") -> str:
+    return TORCH.format(rank=rank, record=str(RECORDED / f"{name}-{rank}.json"))
+
+
+# --- the hook -----------------------------------------------------------------------------------
+
+
+def test_a_rank_says_where_it_stands(start: Start) -> None:
+    script = recorded_rank(1) + "def work():\n    " + WAIT.replace("\n", "\n    ") + "\nwork()\n"
+    process = start(script, 1)
+    header, record = inside.ask(process.pid)
+    assert (header["rank"], header["world"], header["why"]) == (1, 2, "")
+    assert header["groups"] == [{"name": "0", "desc": "default_pg", "ranks": [0, 1]}]
+    assert json.loads(record) == json.loads((RECORDED / "late_sleep-1.json").read_text())
+    (main,) = [one for one in header["threads"] if one["name"] == "MainThread"]
+    assert header["threads"][0] == main
+    assert [one["name"] for one in main["frames"][-2:]] == ["work", "<module>"]
+    assert main["frames"][-1]["file"].endswith("train1.py")
+
+
+def test_without_torch_it_says_so_and_has_its_stack_all_the_same(start: Start) -> None:
+    header, record = inside.ask(start(WAIT).pid)
+    assert header["why"] == "torch.distributed is not imported"
+    assert (header["rank"], record) == (-1, b"")
+    assert header["threads"][0]["frames"]
+
+
+@pytest.mark.parametrize("env", [{"RANK": ""}, {"FULLMESH_HANG": "0"}])
+def test_who_is_no_rank_or_does_not_want_it_has_no_hook(start: Start, env: dict[str, str]) -> None:
+    process = start(
+        WAIT.replace("import sys", "import sys; print(sorted(sys.modules), flush=True)"), **env
+    )
+    with pytest.raises(ConnectionRefusedError):
+        inside.ask(process.pid)
+    assert process.stdout is not None
+    assert "'threading'" not in process.stdout.readline()
+
+
+@pytest.mark.parametrize("name", inside.look.RANKS[0][:1] + inside.look.RANKS[2][:1])
+def test_ranks_of_other_launchers_have_it(start: Start, name: str) -> None:
+    process = start(WAIT, RANK="", **{name: "3"})
+    assert inside.ask(process.pid)[0]["threads"]
+
+
+def test_the_sitecustomize_that_it_hides_is_run(start: Start, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "sitecustomize.py").write_text("import builtins; builtins.hidden = 'seen'\n")
+    path = f"{tmp_path}/hook:{other}"
+    process = start(WAIT, PYTHONPATH=path)
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys, sitecustomize; print(hidden, sitecustomize.__file__)"],
+        env={"PYTHONPATH": path, "RANK": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"seen {other}/sitecustomize.py\n"
+    assert inside.ask(process.pid)[0]["threads"]
+
+
+def test_another_account_gets_nothing(start: Start) -> None:
+    if os.geteuid():
+        pytest.skip("only root can become somebody else")
+    process = start(WAIT)
+    child = os.fork()
+    if not child:
+        os.setresgid(65534, 65534, 65534)
+        os.setresuid(65534, 65534, 65534)
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(inside.NAME + str(process.pid))
+            os._exit(len(connection.recv(10)))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert inside.ask(process.pid)[0]["threads"], "it still answers those who may ask"
+
+
+def test_a_worker_that_was_forked_holds_no_socket(start: Start) -> None:
+    """It would be asked in vain, with nobody to answer, once the rank itself is gone."""
+    fork = "import os, time\nif not os.fork():\n    time.sleep(60)\ntime.sleep(0.5)\n"
+    process = start(fork + WAIT)
+    assert inside.ask(process.pid)[0]["threads"]
+    process.kill()
+    process.wait()
+    with pytest.raises(ConnectionRefusedError):
+        inside.ask(process.pid)
+
+
+def test_what_ended_the_program_is_kept(start: Start) -> None:
+    script = "import atexit, sys\natexit.register(sys.stdin.read)\n" + READY
+    process = start(script + "raise ValueError('no such shape')\n")
+    deadline = time.monotonic() + 10
+    said: dict[str, Any] = {}
+    while not said.get("raised") and time.monotonic() < deadline:
+        said = inside.ask(process.pid)[0]
+    assert said["raised"]["text"] == "ValueError: no such shape"
+    assert said["raised"]["frames"][0]["file"].endswith("train0.py")
+    assert process.communicate(timeout=30)[1].count("ValueError: no such shape") == 1
+
+
+def test_a_name_that_is_taken_harms_no_job(start: Start) -> None:
+    """Anybody may take an abstract name; who asks sees by the kernel's word that it is another process."""
+    script = (
+        "import os, socket, sys\n"
+        + READY
+        + "sys.stdin.readline()\nos.execv(sys.executable, sys.argv[:0] + "
+    )
+    script += f"[sys.executable, '-c', {WAIT!r}])\n"
+    process = start(script, FULLMESH_HANG="0")
+    with socket.socket(socket.AF_UNIX) as taken:
+        taken.bind(inside.NAME + str(process.pid))
+        taken.listen(1)
+        os.environ.pop("FULLMESH_HANG", None)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "ready\n"
+        with pytest.raises(OSError, match="another process"):
+            inside.ask(process.pid)
+
+
+# --- from outside -------------------------------------------------------------------------------
+
+
+def ranks_here() -> list[Rank]:
+    return inside.node("n1", MASTER)["ranks"]
+
+
+def test_ranks_of_a_node_are_found_and_their_children_are_not(start: Start) -> None:
+    child = "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+    first = start(recorded_rank(0) + child + WAIT, 0)
+    second = start(recorded_rank(1) + WAIT, 1)
+    found = ranks_here()
+    assert [(one["rank"], one["pid"]) for one in found] == [(0, first.pid), (1, second.pid)]
+    assert all(one["process"] == "running" and one["missing"] == [] for one in found)
+    waits = [entry for entry in found[0]["entries"] if not entry["retired"]]
+    assert [(one["kind"], one["number"]) for one in waits] == [("gloo:all_reduce", 4)]
+    assert inside.node("n1", "another")["ranks"] == []
+    assert MASTER in inside.node("n1")["jobs"]
+
+
+def test_a_stopped_rank_is_seen_from_outside_and_keeps_nobody_waiting(start: Start) -> None:
+    start(recorded_rank(0) + WAIT, 0)
+    start(recorded_rank(1) + WAIT, 1).send_signal(signal.SIGSTOP)
+    begun = time.monotonic()
+    well, stopped = ranks_here()
+    assert time.monotonic() - begun < 3 * inside.ANSWER_SECONDS
+    assert well["missing"] == []
+    assert stopped["native"]["state"] == "T"
+    assert {one["what"] for one in stopped["missing"]} == {"recorder", "stacks"}
+    assert "does not answer" in stopped["missing"][0]["why"]
+
+
+def test_what_the_main_thread_waits_for_is_named(start: Start) -> None:
+    start(WAIT)
+    (rank,) = ranks_here()
+    native = rank["native"]
+    assert (native["state"], native["syscall"], native["fd"]) == ("S", "read", 0)
+    assert native["target"].startswith("pipe:[")
+
+
+def test_a_rank_without_the_hook_says_why_and_pyspy_gives_its_stack(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """py-spy's answer as version 0.4.1 writes it; the program is a fake."""
+    answer = (
+        '[{"pid":7,"thread_id":1,"thread_name":"MainThread","os_thread_id":7,"active":true,"owns_gil":false,'
+        '"frames":[{"name":"work","filename":"/home/user/train.py","module":null,"short_filename":"train.py",'
+        '"line":88,"locals":null,"is_entry":true}]}]'
+    )
+    start(WAIT, FULLMESH_HANG="0")
+    (rank,) = ranks_here()
+    assert rank["threads"] == []
+    assert "not started by a launcher of ours" in rank["missing"][0]["why"]
+    (tmp_path / "py-spy").write_text(f"#!/bin/sh\necho '{answer}'\n")
+    (tmp_path / "py-spy").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    (rank,) = ranks_here()
+    assert rank["threads"][0]["frames"] == [
+        {"file": "/home/user/train.py", "line": 88, "name": "work"}
+    ]
+    assert [one["what"] for one in rank["missing"]] == ["recorder"]
+
+
+def test_the_newest_of_each_group_and_all_that_is_open_are_kept() -> None:
+    raw = json.loads((RECORDED / "healthy-0.json").read_text())
+    entries = [inside.entry(one) for one in raw["entries"]]
+    assert len(entries) > inside.NEWEST
+    entries[0]["retired"] = False
+    kept = inside.chosen(entries)
+    assert kept[0] == entries[0]
+    assert [one["record"] for one in kept] == sorted(one["record"] for one in kept)
+    newest = {one["group"]: one for one in entries}
+    assert all(one in kept for one in newest.values())
+    assert len(kept) <= inside.MOST
+
+
+def test_a_healthy_rank_costs_less_than_two_kilobytes(start: Start) -> None:
+    start(recorded_rank(0, "healthy") + WAIT, 0)
+    start(recorded_rank(1, "healthy") + WAIT, 1)
+    found = inside.node("n1", MASTER)
+    assert len(found["ranks"][0]["entries"]) == inside.NEWEST
+    assert len(fullmesh_hang.packed(found)) < 2 * 2048
+
+
+# --- the program on a node ------------------------------------------------------------------------
+
+
+def test_a_node_tells_its_ranks_in_words(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+    start(recorded_rank(0) + WAIT, 0)
+    second = start("\n" * 87 + WAIT.replace("\n", ";", 1), 1)
+    assert fullmesh_hang.main(["--job", MASTER]) == 0
+    first, last = capsys.readouterr().out.splitlines()
+    assert "in gloo:all_reduce 4 of default_pg for " in first
+    assert f"rank 1 (process {second.pid}): at " in last
+    assert "train1.py:88 (<module>)" in last
+    assert "recorder: torch.distributed is not imported" in last
+    assert fullmesh_hang.main(["--job", "none"]) == 1
+    assert "no rank of a job" in capsys.readouterr().err
+
+
+# --- on the controller ----------------------------------------------------------------------------
+
+
+def test_a_node_is_asked_as_often_as_is_wanted(start: Start) -> None:
+    """The very program, over a shell of this machine's."""
+    start(recorded_rank(0) + WAIT, 0)
+    start(recorded_rank(1) + WAIT, 1)
+    answer = ask.node("el1", {"connection": "local"}, MASTER, [0.2])
+    assert answer.why == ""
+    assert [len(look["ranks"]) for look in answer.looks] == [2, 2]
+    assert answer.looks[0]["host"] == "el1"
+    assert answer.looks[0]["ranks"][0]["taken_ns"] < answer.looks[1]["ranks"][0]["taken_ns"]
+
+
+def test_a_node_that_cannot_be_asked_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ask.remote, "ssh", lambda *_: ["sh", "-c", "echo 'no route' >&2; exit 255"])
+    answer = ask.node("el1", {}, "", [])
+    assert answer.why == "ssh or its Python failed: no route"
+    monkeypatch.setattr(ask.remote, "ssh", lambda *_: ["sleep", "5"])
+    monkeypatch.setattr(ask, "SECONDS", 0.2)
+    assert "did not answer" in ask.node("el1", {}, "", []).why
+
+
+def packed(data: object) -> str:
+    return ask.MARK + base64.b64encode(zlib.compress(json.dumps(data).encode())).decode()
+
+
+def nothing(rank: int = 0) -> Rank:
+    return ask.absent(rank, 2, "el1", "", gone=False)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ask.MARK + "no base64!",
+        ask.MARK + base64.b64encode(b"no zlib").decode(),
+        packed({"host": "n"}),
+        packed({"host": "n", "jobs": [], "ranks": [{**nothing(), "rank": -1}]}),
+        packed({"host": "n", "jobs": [], "ranks": [{**nothing(), "host": "$(reboot)"}]}),
+        packed({"host": "n", "jobs": [], "ranks": [], "more": 1}),
+    ],
+)
+def test_an_answer_of_another_form_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match="cannot be read"):
+        ask.unpacked(line)
+
+
+def test_an_answer_that_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ask, "MOST_BYTES", 1000)
+    with pytest.raises(ValueError, match="has more than"):
+        ask.unpacked(packed("x" * 5000))
+
+
+def look(host: str, *ranks: Rank) -> NodeHang:
+    return {"host": host, "jobs": [MASTER], "ranks": list(ranks)}
+
+
+def running(rank: int, world: int = 2) -> Rank:
+    return {**nothing(rank), "world": world, "process": "running", "missing": []}
+
+
+PLAN: Plan = plan(2)
+
+
+def test_ranks_that_did_not_come_are_gone_or_unasked() -> None:
+    answers = [ask.Answer("el1", (look("el1", running(0)),)), ask.Answer("ubuntu1", why="no route")]
+    ((first, second),) = ask.samples(PLAN, answers)
+    assert (first["rank"], first["process"]) == (0, "running")
+    assert (second["rank"], second["host"], second["process"]) == (1, "ubuntu1", "unasked")
+    assert second["missing"] == [{"what": "process", "why": "no route"}]
+    answers[1] = ask.Answer("ubuntu1", (look("ubuntu1"),))
+    assert ask.samples(PLAN, answers)[0][1]["process"] == "gone"
+    # of a job of another size nobody knows where its ranks should be
+    answers[0] = ask.Answer("el1", (look("el1", running(0, world=5)),))
+    assert len(ask.samples(PLAN, answers)[0]) == 1
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[ask.Answer]:
+    """What nodes answer the verb."""
+    answers: list[ask.Answer] = []
+    monkeypatch.setattr(verb, "who_takes_part", lambda _: {"plan": PLAN, "hosts": {}})
+    monkeypatch.setattr(ask, "nodes", lambda *_: answers)
+    return answers
+
+
+def hang(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    code = cli.main(["hang", "-i", "inventory/prod", *words])
+    out, err = capsys.readouterr()
+    return code, out + err
+
+
+def test_the_verb_names_the_rank_that_is_late(
+    start: Start, asked: list[ask.Answer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    start(recorded_rank(0) + "\n" * 20 + WAIT, 0)
+    start(recorded_rank(1) + "import time\n" + READY + "time.sleep(600)\n", 1)
+    time.sleep(0.2)
+    here = inside.node("el1", MASTER)
+    asked.append(ask.Answer("el1", (here, inside.node("el1", MASTER))))
+    code, said = hang(capsys)
+    assert code == 1
+    assert said.startswith("1. [HG-107] rank 1 (el1) sleeps at ")
+    assert "all_reduce 4 of default_pg" in said.splitlines()[0]
+    assert "train1.py:" in said
+    assert f"job {MASTER}: 2 ranks on 1 nodes, looked at 2 times: 1 cause." in said
+    code, said = hang(capsys, "--json")
+    assert [one["code"] for one in json.loads(said)["findings"]] == ["HG-107"]
+
+
+def test_the_verbs_own_refusals(
+    asked: list[ask.Answer], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked.append(ask.Answer("el1", (look("el1"),)))
+    asked.append(ask.Answer("ubuntu1", why="no route"))
+    code, said = hang(capsys)
+    assert (code, "[HG-181]" in said, "ubuntu1: no route" in said) == (2, True, True)
+    two: NodeHang = {**look("el1", running(0)), "jobs": ["first", "second"]}
+    asked[0] = ask.Answer("el1", (two,))
+    code, said = hang(capsys)
+    assert (code, "[HG-182] several jobs run: first, second" in said) == (2, True)
+    for words in (("--looks", "0"), ("--stalled", "-1")):
+        code, said = hang(capsys, *words)
+        assert (code, "[HG-183]" in said) == (2, True)
+
+    def unreadable(_: Path) -> None:
+        raise ValueError("no such group")
+
+    monkeypatch.setattr(verb, "who_takes_part", unreadable)
+    code, said = hang(capsys)
+    assert (code, "[HG-184]" in said, "no such group" in said) == (2, True, True)
+    assert cli.main(["hang", "-i", "no/such"]) == 2
+    assert "[CL-106]" in capsys.readouterr().err
