@@ -1510,6 +1510,17 @@ def test_a_rule_beside_firewalld_is_refused_before_and_found_after(
     assert undone == ["peer_firewall"]
 
 
+def test_a_carried_port_that_its_owner_leads_elsewhere_is_no_reason_to_refuse(
+    machine: Machine,
+) -> None:
+    """A container's published port: podman listens on it, and netavark's rule leads it into the container."""
+    bare(machine).others = others(8000)
+    assert firewall(machine, check=True, start="carry").present()["changed"]
+    machine.others = others(29500)
+    with pytest.raises(peer_zone.RefusedError, match="PF-124"):
+        firewall(machine, check=True, start="carry").present()
+
+
 def test_the_iptables_backend_is_not_started_over_others(machine: Machine) -> None:
     put(machine.root, "/etc/firewalld/firewalld.conf", "FirewallBackend=iptables\n")
     machine.answers["iptables-save"] = (

@@ -49,6 +49,7 @@ class FirewallNode:
         units: property -> value of each systemd unit that was asked about.
         armed: the node puts everything back by itself unless somebody confirms.
         ufw_on: ufw judges packets now.
+        planned: ports of the plan.
         carried: ports of other listeners that the peers keep.
     """
 
@@ -65,6 +66,7 @@ class FirewallNode:
         self.changed = False
         self.ufw_on = False
         self.begun = time.time()
+        self.planned: list[str] = []
         self.carried: list[str] = []
 
     def look(self) -> None:
@@ -108,7 +110,7 @@ class FirewallNode:
         }
         policy = self.ufw_policy(asked)  # who looks at ufw; what follows asks for that
         service = self.own_service(asked)
-        self.carried = self.carry(asked)
+        self.planned, self.carried = asked["ports"], self.carry(asked)
         more = [*asked["ports"], *self.carried]
         return {**asked, "ports": more, "ufw_policy": policy, "own_service": service}
 

@@ -164,8 +164,10 @@ class Refusals(FirewallNode):
             self.notes.append({"code": "PF-210", "text": text})
 
     def refuse_beside(self, want: Want, ufw_goes: bool) -> None:
-        """Refuse where a rule beside firewalld would drop the peers' traffic all the same."""
-        faults, notes = beside.look(self.run, want, ufw_goes)
+        """Refuse where a rule beside firewalld would keep peers from the plan's ports all the same."""
+        # A carried port is reached as its owner made it: podman and Docker listen on what their own rule leads on.
+        of_plan: Want = {**want, "ports": self.planned}
+        faults, notes = beside.look(self.run, of_plan, ufw_goes)
         self.faults += faults
         self.notes += [note for note in notes if note not in self.notes]
 
