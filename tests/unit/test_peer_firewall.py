@@ -1649,6 +1649,44 @@ def test_networks_of_containers_outlive_a_reload_and_its_rollback(
     assert "[PF-117] 10.88.0.0/16, which somebody had put into zone trusted" in refused(machine)
 
 
+SAVED = """*nat
+:POSTROUTING ACCEPT [0:0]
+-A POSTROUTING -j NETAVARK-HOSTPORT-MASQ
+-A POSTROUTING -s 10.89.7.0/24 -j NETAVARK-500DD4BB96F67
+-A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE
+COMMIT
+"""
+IN_NFTABLES = """table inet netavark {
+  chain POSTROUTING {
+    type nat hook postrouting priority srcnat; policy accept;
+    meta mark & 0x00002000 == 0x00002000 masquerade
+    ip saddr 10.88.0.0/16 jump nv_2f259bab_10_88_0_0_nm16
+    ip6 saddr fd7a:1::/64 jump nv_2f259bab_fd7a:1::_nm64
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("saved", "nft", "networks"),
+    [(SAVED, "", ["10.89.7.0/24"]), ("", IN_NFTABLES, ["10.88.0.0/16", "fd7a:1::/64"])],
+)
+def test_the_first_start_leaves_containers_their_way_out(
+    machine: Machine, saved: str, nft: str, networks: list[str]
+) -> None:
+    """Containers that started before firewalld are put where netavark puts those that start after it."""
+    machine.answers["iptables-save"] = saved
+    run = machine.run
+    asked = ["nft", "list", "chain", "inet", "netavark", "POSTROUTING"]
+    machine.run = lambda argv: (  # type: ignore[method-assign]
+        (0 if nft else 1, nft) if argv == asked else run(argv)
+    )
+    firewall(machine).present()
+    calls = [call for call in machine.calls if "start firewalld" in call or "add-source" in call]
+    again = [f"firewall-cmd --zone=trusted --add-source={one}" for one in networks]
+    assert calls == ["systemctl start firewalld.service", *again]
+
+
 def test_a_source_that_others_took_away_at_runtime_stops_a_reload(machine: Machine) -> None:
     kept = ZONES.replace("  sources:\n", "  sources: 192.0.2.0/24\n")
     assert fw_others.unsaved(ZONES, kept, "fullmesh") == ["zone public, sources: none"]

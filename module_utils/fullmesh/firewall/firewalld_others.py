@@ -15,7 +15,7 @@ from ..schema.ports import parse_span
 from .firewalld_files import ETC, LIB, by_family, own_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     Runner = Callable[[list[str]], tuple[int, str]]
@@ -209,6 +209,22 @@ def only_sources(runtime: str, permanent: str, own: str) -> list[tuple[str, str]
         for source in ran[name].get("sources", [])
         if source not in kept.get(name, {}).get("sources", [])
     ]
+
+
+# -s NETWORK, in iptables' chain POSTROUTING, or the same in nftables' words (netavark's drivers of these names).
+NETAVARK = re.compile(r"^-A POSTROUTING -s (\S+) .*-j NETAVARK-|\bip6? saddr (\S+) jump ", re.M)
+
+
+def container_sources(run: Runner, saved: Iterable[str]) -> list[tuple[str, str]]:
+    """The sources (zone, network) that netavark would have added, had firewalld run when its containers started.
+
+    Without them firewalld's start shuts their way out, and their way to the node's name server: it is up to the next
+    start of a container that they come back. *saved*: what iptables-save says.
+    """
+    rc, out = run(["nft", "list", "chain", "inet", "netavark", "POSTROUTING"])
+    text = "\n".join([*saved, out if rc == 0 else ""])
+    found = [one or other for one, other in NETAVARK.findall(text)]
+    return [("trusted", network) for network in dict.fromkeys(found)]
 
 
 # Their owners hear of a reload (the signal Reloaded) and bind them again: moby's firewalld.go, libvirt's network

@@ -141,8 +141,10 @@ class Opening(Refusals):
 
         Not the rules where its own backend shares their chains.
         """
-        others = {} if core.with_iptables(self.root) else keep.dump(self.run)
-        sources = self.only_sources() if self.running() else []
+        before = keep.dump(self.run)
+        others = {} if core.with_iptables(self.root) else before
+        runs, saved = self.running(), before.values()
+        sources = self.only_sources() if runs else theirs.container_sources(self.run, saved)
         yield
         self.put_sources(sources)
         faults = keep.restore(self.run, others)
@@ -163,8 +165,8 @@ class Opening(Refusals):
         for zone, source in sources:
             command = theirs.add_source(zone, source)
             rc, out = self.run(command)
-            # whoever added it may have heard of the reload and been faster
-            if rc != 0 and "ALREADY_ENABLED" not in out:
+            # whoever added it may have been faster, and where a file has it in another zone that is meant
+            if rc != 0 and "ALREADY_ENABLED" not in out and "ZONE_CONFLICT" not in out:
                 why = f"{source}, which somebody had put into zone {zone} at runtime, could not be put there again"
                 raise core_error(
                     [f"[PF-117] {why}: {out.strip()!r}. Look at `{' '.join(command)}`."]
