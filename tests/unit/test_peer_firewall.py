@@ -1687,12 +1687,45 @@ def test_the_first_start_leaves_containers_their_way_out(
     assert calls == ["systemctl start firewalld.service", *again]
 
 
+BAN = 'rule family="ipv4" source address="203.0.113.7" port port="ssh" protocol="tcp" reject'
+
+
+def test_bans_outlive_a_reload_and_its_rollback(machine: Machine) -> None:
+    """EL's fail2ban writes them as rich rules, at runtime only."""
+    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.told["firewall-cmd --list-all-zones"] = f"{ZONES}\t{BAN}\n"
+    machine.table = kernel()
+    firewall(machine).present()
+    calls = machine.calls
+    again = f"firewall-cmd --zone=public --add-rich-rule={BAN}"
+    assert calls.index("firewall-cmd --reload") < calls.index(again)
+    journal = rollback.read_json(rollback.folder("peer_firewall") + "/journal.json")
+    assert f"firewall-cmd --zone=public '--add-rich-rule={BAN}' || true" in journal["commands"]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        'rule family="ipv4" source address="192.0.2.7" accept',
+        'rule family="ipv4" source address="192.0.2.7" log prefix="a drop " level="info"',
+        'rule family="ipv4" source address="192.0.2.7" log prefix=" drop" accept',
+        'rule family="ipv4" source address="192.0.2.7" mark set="7"',
+    ],
+)
+def test_a_door_that_is_open_at_runtime_only_is_not_opened_for_good(
+    machine: Machine, rule: str
+) -> None:
+    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.told["firewall-cmd --list-all-zones"] = f"{ZONES}\t{BAN}\n\t{rule}\n"
+    assert "[PF-114]" in refused(machine)
+
+
 def test_a_source_that_others_took_away_at_runtime_stops_a_reload(machine: Machine) -> None:
     kept = ZONES.replace("  sources:\n", "  sources: 192.0.2.0/24\n")
     assert fw_others.unsaved(ZONES, kept, "fullmesh") == ["zone public, sources: none"]
     assert fw_others.unsaved(kept, ZONES, "fullmesh") == []
-    assert fw_others.only_sources(kept, ZONES, "fullmesh") == [("public", "192.0.2.0/24")]
-    assert fw_others.only_sources(kept, ZONES, "public") == []
+    assert fw_others.additions(kept, ZONES, "fullmesh") == [("public", "source", "192.0.2.0/24")]
+    assert fw_others.additions(kept, ZONES, "public") == []
 
 
 @pytest.mark.parametrize("flush", ["yes", "no"])

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     Runner = Callable[[list[str]], tuple[int, str]]
+    # Zone, firewall-cmd's word, value.
+    Addition = tuple[str, str, str]
 
 
 def tree(root: str, kind: str, name: str) -> Any:
@@ -176,38 +178,59 @@ def parse_zones(text: str) -> dict[str, dict[str, list[str]]]:
 def unsaved(runtime: str, permanent: str, own: str, kind: str = "zone") -> list[str]:
     """Say what other zones (policies) allow at runtime only: a reload would drop it.
 
-    Interfaces: see `unbound`; sources that were added: see `only_sources`.
+    Interfaces: see `unbound`; what is put back: see `additions`.
     """
     ran, kept = parse_zones(runtime), parse_zones(permanent)
     found = []
     for name in sorted(set(ran) - own_names(own)):
         for key in sorted(set(ran[name]) - {"interfaces"}):
             then = kept.get(name, {}).get(key, [])
-            added = key == "sources" and kind == "zone" and set(then) <= set(ran[name][key])
-            if ran[name][key] != then and not added:
+            back = kind == "zone" and is_added(key, ran[name][key], then)
+            if ran[name][key] != then and not back:
                 found.append(
                     "{} {}, {}: {}".format(kind, name, key, " ".join(ran[name][key]) or "none")
                 )
     return found
 
 
-def add_source(zone: str, source: str) -> list[str]:
-    """The command that puts a network into a zone at runtime."""
-    return ["firewall-cmd", f"--zone={zone}", f"--add-source={source}"]
+# What of a zone is put back where others added it at runtime only: firewall-cmd's word for it.
+ADDED = {"sources": "source", "rich rules": "rich-rule"}
 
 
-def only_sources(runtime: str, permanent: str, own: str) -> list[tuple[str, str]]:
-    """The sources (zone, network) that others have added at runtime only: they are put back after each reload.
+def is_added(key: str, ran: list[str], kept: list[str]) -> bool:
+    """Say whether all that a zone has at runtime only can be put back by whoever does not know for how long it was.
 
-    Containers' networks, above all: netavark puts them into zone trusted (its src/firewall/firewalld.rs), and only its
-    netavark-firewalld-reload.service, which is off by default, would put them there again.
+    Of rich rules only those that let nobody in, as fail2ban's bans: a door with a timeout would stay open for good.
+    """
+    more = [one for one in ran if one not in kept]
+    return key in ADDED and set(kept) <= set(ran) and (key == "sources" or all(map(shuts, more)))
+
+
+def shuts(rule: str) -> bool:
+    """Say whether a rich rule rejects or drops; what stands in quotes may say anything."""
+    words = re.sub(r'"[^"]*"', "", rule).split()
+    return "accept" not in words and bool({"reject", "drop"} & set(words))
+
+
+def add(zone: str, what: str, value: str) -> list[str]:
+    """The command that adds a network (``source``) or a rule (``rich-rule``) to a zone at runtime."""
+    return ["firewall-cmd", f"--zone={zone}", f"--add-{what}={value}"]
+
+
+def additions(runtime: str, permanent: str, own: str) -> list[Addition]:
+    """What others have added at runtime only: it is put back after each reload.
+
+    Containers' networks: netavark puts them into zone trusted (its src/firewall/firewalld.rs), and only its
+    netavark-firewalld-reload.service, which is off by default, would put them there again. And fail2ban's bans, which
+    EL's package has as rich rules (fail2ban-firewalld) and nobody writes again.
     """
     ran, kept = parse_zones(runtime), parse_zones(permanent)
     return [
-        (name, source)
+        (name, what, value)
         for name in sorted(set(ran) - own_names(own))
-        for source in ran[name].get("sources", [])
-        if source not in kept.get(name, {}).get("sources", [])
+        for key, what in ADDED.items()
+        for value in ran[name].get(key, [])
+        if value not in kept.get(name, {}).get(key, [])
     ]
 
 
@@ -215,8 +238,8 @@ def only_sources(runtime: str, permanent: str, own: str) -> list[tuple[str, str]
 NETAVARK = re.compile(r"^-A POSTROUTING -s (\S+) .*-j NETAVARK-|\bip6? saddr (\S+) jump ", re.M)
 
 
-def container_sources(run: Runner, saved: Iterable[str]) -> list[tuple[str, str]]:
-    """The sources (zone, network) that netavark would have added, had firewalld run when its containers started.
+def container_sources(run: Runner, saved: Iterable[str]) -> list[Addition]:
+    """The sources that netavark would have added, had firewalld run when its containers started.
 
     Without them firewalld's start shuts their way out, and their way to the node's name server: it is up to the next
     start of a container that they come back. *saved*: what iptables-save says.
@@ -224,7 +247,7 @@ def container_sources(run: Runner, saved: Iterable[str]) -> list[tuple[str, str]
     rc, out = run(["nft", "list", "chain", "inet", "netavark", "POSTROUTING"])
     text = "\n".join([*saved, out if rc == 0 else ""])
     found = [one or other for one, other in NETAVARK.findall(text)]
-    return [("trusted", network) for network in dict.fromkeys(found)]
+    return [("trusted", "source", network) for network in dict.fromkeys(found)]
 
 
 # Their owners hear of a reload (the signal Reloaded) and bind them again: moby's firewalld.go, libvirt's network

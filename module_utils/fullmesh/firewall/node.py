@@ -212,13 +212,13 @@ class FirewallNode:
                 found += theirs.unbound(self.run, ran[1], kept[1], passed)
         return found + (theirs.only_now(self.run, zone) if flush else [])
 
-    def only_sources(self) -> list[tuple[str, str]]:
-        """The sources (zone, network) that others have added at runtime only."""
+    def additions(self) -> list[theirs.Addition]:
+        """What others have added to zones at runtime only, and is put back."""
         ran = self.run(["firewall-cmd", "--list-all-zones"])
         kept = self.run(["firewall-cmd", "--permanent", "--list-all-zones"])
         if ran[0] != 0 or kept[0] != 0:
             return []
-        return theirs.only_sources(ran[1], kept[1], str(self.params["zone"]))
+        return theirs.additions(ran[1], kept[1], str(self.params["zone"]))
 
     def runtime_faults(self, want: Want) -> list[str]:
         """Compare the kernel's rules with the files, whatever backend firewalld has."""

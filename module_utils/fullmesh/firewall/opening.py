@@ -137,16 +137,16 @@ class Opening(Refusals):
 
     @contextlib.contextmanager
     def keeping(self) -> Pause:
-        """Put back what firewalld drops of others: networks in zones at runtime only, and iptables rules.
+        """Put back what firewalld drops of others: networks and bans in zones at runtime only, and iptables rules.
 
         Not the rules where its own backend shares their chains.
         """
         before = keep.dump(self.run)
         others = {} if core.with_iptables(self.root) else before
         runs, saved = self.running(), before.values()
-        sources = self.only_sources() if runs else theirs.container_sources(self.run, saved)
+        added = self.additions() if runs else theirs.container_sources(self.run, saved)
         yield
-        self.put_sources(sources)
+        self.add_again(added)
         faults = keep.restore(self.run, others)
         if faults:
             raise core_error(
@@ -158,18 +158,18 @@ class Opening(Refusals):
                 ]
             )
 
-    def put_sources(self, sources: list[tuple[str, str]]) -> None:
-        """Put networks into their zones again; not where firewalld was told to stop."""
-        if sources and self.run(["firewall-cmd", "--state"])[0] != 0:
+    def add_again(self, added: list[theirs.Addition]) -> None:
+        """Add to zones what others had added; not where firewalld was told to stop."""
+        if added and self.run(["firewall-cmd", "--state"])[0] != 0:
             return
-        for zone, source in sources:
-            command = theirs.add_source(zone, source)
+        for zone, what, value in added:
+            command = theirs.add(zone, what, value)
             rc, out = self.run(command)
             # whoever added it may have been faster, and where a file has it in another zone that is meant
             if rc != 0 and "ALREADY_ENABLED" not in out and "ZONE_CONFLICT" not in out:
-                why = f"{source}, which somebody had put into zone {zone} at runtime, could not be put there again"
+                why = f"{value}, which somebody had put into zone {zone} at runtime, could not be put there again"
                 raise core_error(
-                    [f"[PF-117] {why}: {out.strip()!r}. Look at `{' '.join(command)}`."]
+                    [f"[PF-117] {why}: {out.strip()!r}. Look at `{shlex.join(command)}`."]
                 )
 
     def start_or_reload(self, reload: bool) -> None:
@@ -212,7 +212,7 @@ class Opening(Refusals):
     def arm(self, want: Want) -> None:
         """Arm the rollback."""
         paths = [*sorted(own_files.paths(want["zone"]).values()), *LINKS, CARRIED]
-        commands = [RELOAD, *self.sources_again()]
+        commands = [RELOAD, *self.additions_again()]
         if not theirs.flushes_all(self.root):
             commands.append(own_files.tidy(want["zone"]))
         boot: list[str] = []
@@ -252,10 +252,10 @@ class Opening(Refusals):
             ) from exc
         self.armed = True
 
-    def sources_again(self) -> list[str]:
-        """Commands for a rollback: networks that others have put into a zone at runtime only."""
-        found = self.only_sources() if self.running() else []
-        return [f"{shlex.join(theirs.add_source(*one))} || true" for one in found]
+    def additions_again(self) -> list[str]:
+        """Commands for a rollback: what others have added to zones at runtime only."""
+        found = self.additions() if self.running() else []
+        return [f"{shlex.join(theirs.add(*one))} || true" for one in found]
 
     def go_back(self, cause: Exception) -> None:
         """Put everything back at once instead of waiting for the timer; say what could not be."""

@@ -96,7 +96,7 @@ class Firewall(Opening):
         boot: list[str] = []
         if self.running():
             # The link by which D-Bus finds firewalld comes back with the files, and systemd has not read it.
-            commands = ["systemctl daemon-reload", RELOAD, *self.sources_again()]
+            commands = ["systemctl daemon-reload", RELOAD, *self.additions_again()]
             commands += (
                 [] if theirs.flushes_all(self.root) else [own_files.tidy(self.params["zone"])]
             )
