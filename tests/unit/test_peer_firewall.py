@@ -1445,6 +1445,53 @@ def test_carry_opens_it_to_the_peers_from_then_on(machine: Machine) -> None:
     assert again.notes == []
 
 
+# keepalived's two sockets, for what comes and for its group; a ping; one that only sends.
+RAW = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+  77: 00000000:0070 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 90001
+  77: 120000E0:0070 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 90002
+  66: 00000000:0001 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 90003
+ 255: 00000000:00FF 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 90004
+"""
+
+
+def talking(machine: Machine) -> Machine:
+    """Nothing there but what waits for a protocol without ports."""
+    bare(machine)
+    for name in ("tcp", "tcp6", "udp", "udp6"):
+        put(machine.root, "/proc/net/" + name, "")
+    put(machine.root, "/proc/net/raw", RAW)
+    return machine
+
+
+def test_a_protocol_without_ports_is_cut_as_well(machine: Machine) -> None:
+    """Two nodes that do not hear each other's VRRP would both take the address."""
+    said = refused(talking(machine))
+    assert (
+        "cut what listens here: IP protocol 112 (a process that could not be named). Open" in said
+    )
+    assert "`firewall-offline-cmd --zone=public --add-protocol=112`" in said
+    zone = '<zone><service name="ssh"/><protocol value="vrrp"/></zone>'
+    put(machine.root, "/etc/firewalld/zones/public.xml", zone)
+    assert firewall(machine, check=True).present()["changed"]
+
+
+def test_carry_opens_a_protocol_without_ports(machine: Machine) -> None:
+    left = {"meta": {"key": "l4proto"}}
+    vrrp = {"match": {"op": "==", "left": left, "right": "vrrp"}}
+    machine.table_after = [*kernel(), *(job(vrrp, family=family) for family in "46")]
+    result = firewall(talking(machine), start="carry").present()
+    assert result["ports"][-1] == "112/ip"
+    assert '    <protocol value="112"/>' in fw.look(str(machine.root) + JOB_FILE)
+    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    firewall(machine, start="carry").confirmed()
+    machine.table = kernel()
+    assert fw.runtime_faults(
+        machine.run, str(machine.root), firewall(machine, start="carry").want()
+    )
+    machine.table = machine.table_after
+    assert not firewall(machine, start="carry").present()["changed"]
+
+
 @pytest.mark.parametrize("unit", ["active", "inactive"])
 def test_a_firewall_that_judged_before_is_started_as_ever(machine: Machine, unit: str) -> None:
     """It runs, or somebody has stopped what we made: that was shut when the node converged."""

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 
 from ..files import look
 from ..netfilter import ruleset
-from .firewalld_files import BINDING, by_family, job_ports, own_names, paths, written
+from .firewalld_files import (
+    BINDING,
+    IP,
+    by_family,
+    job_ports,
+    own_names,
+    paths,
+    protocol_number,
+    written,
+)
 from .firewalld_others import conf_value, parse_zones
 
 if TYPE_CHECKING:
@@ -162,10 +171,17 @@ def chain_rules(table: list[Json], chain: str) -> list[list[Json]]:
     return [rule["expr"] for rule in rules if rule["chain"] == chain]
 
 
+PORTS = ("6", "17")  # tcp, udp
+
+
 def accepted(expressions: list[Json]) -> str:
-    """Return the ports that a rule accepts, ``a-b/tcp``; ``*`` for one that accepts without asking for a port."""
+    """Return the ports that a rule accepts, ``a-b/tcp``; ``*`` for one that accepts without asking for a port.
+
+    A protocol without ports is its number, ``112/ip``.
+    """
     if not any("accept" in part for part in expressions):
         return ""
+    whole = "*"
     for part in expressions:
         left = part.get("match", {}).get("left", {})
         payload = left.get("payload", {}) if isinstance(left, dict) else {}
@@ -174,7 +190,10 @@ def accepted(expressions: list[Json]) -> str:
             if isinstance(right, dict):
                 right = "{}-{}".format(*right["range"])
             return "{}/{}".format(right, payload["protocol"])
-    return "*"
+        if isinstance(left, dict) and left.get("meta", {}).get("key") == "l4proto":
+            number = protocol_number(str(part["match"]["right"]))
+            whole = whole if number in PORTS else f"{number}/{IP}"
+    return whole
 
 
 def jumps(table: list[Json], chain: str) -> list[tuple[str, str]]:

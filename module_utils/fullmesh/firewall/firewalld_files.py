@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import socket
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 ETC = "/etc/firewalld"
 LIB = "/usr/lib/firewalld"
+# Instead of tcp or udp, where a number is that of a protocol without ports.
+IP = "ip"
 MARK = "Written by Fullmesh (role peer_firewall); changes here are overwritten."
 HEAD = '<?xml version="1.0" encoding="utf-8"?>\n<!-- ' + MARK + " -->\n"
 # Before every policy of the user and of firewalld itself (allow-host-ipv6 has -15000): ssh always stays open.
@@ -70,9 +73,19 @@ def ipset_xml(short: str, family: str, entries: list[str]) -> str:
     return HEAD + "\n".join([*lines, "</ipset>"]) + "\n"
 
 
+def protocol_number(name: str) -> str:
+    """Return a protocol's number (``vrrp``: 112, /etc/protocols); what has none stays as it is."""
+    try:
+        return str(socket.getprotobyname(name))
+    except OSError:
+        return name
+
+
 def port_tag(port: str, indent: str) -> str:
-    """Print ``50000-54095/tcp``; always a port with its protocol, a protocol alone would open all of it."""
+    """Print ``50000-54095/tcp``; a protocol alone, which has all of its ports, only where it has none (``112/ip``)."""
     number, protocol = port.split("/")
+    if protocol == IP:
+        return f"{indent}<protocol value={quoteattr(number)}/>"
     return f"{indent}<port port={quoteattr(number)} protocol={quoteattr(protocol)}/>"
 
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 from ..files import look
 from ..schema.ports import parse_span
-from .firewalld_files import ETC, LIB, by_family, own_names
+from .firewalld_files import ETC, IP, LIB, by_family, own_names, protocol_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -59,7 +59,8 @@ def has_port(node: Any, port: int, protocol: str = "tcp") -> bool:
         span = parse_span(tag.get("port", ""))
         if span and port in span and tag.get("protocol") == protocol:
             return True
-    return any(tag.get("value") == protocol for tag in node.findall("protocol"))
+    alone = {protocol_number(tag.get("value", "")) for tag in node.findall("protocol")}
+    return (str(port) if protocol == IP else protocol_number(protocol)) in alone
 
 
 def service_has(root: str, name: str, port: int, protocol: str, depth: int = 0) -> bool:

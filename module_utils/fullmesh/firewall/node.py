@@ -272,7 +272,7 @@ class FirewallNode:
 def opened(port: str, ports: list[str]) -> bool:
     """Say whether a port with its protocol (``22/tcp``) is one of these."""
     one = parse_entry(port)
-    return one is not None and opens(ports, one[0].first, one[1])
+    return port in ports or (one is not None and opens(ports, one[0].first, one[1]))
 
 
 def core_error(faults: list[str]) -> RefusedError:

@@ -3,7 +3,8 @@
 """What others reach on this node while no firewall judges them: its listeners, and who is connected to them.
 
 Nobody can tell from a socket who will come tomorrow, so every listener counts that is not on loopback. UDP has no
-listeners: a socket without a peer counts, unless its port is one that the kernel hands out, which clients have.
+listeners: a socket without a peer counts, unless its port is one that the kernel hands out, which clients have. Raw
+sockets have no ports: there the number of the protocol stands for one, as ``112/ip`` (VRRP, keepalived's).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ..facts.node import parse_addresses
 from ..files import look
 from ..schema.ports import KERNEL_RANGE, PortRange, parse_span
 from . import firewalld_others
+from .firewalld_files import IP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,21 +27,30 @@ if TYPE_CHECKING:
 
     Runner = Callable[[list[str]], tuple[int, str]]
 
-TABLES = (("tcp", "tcp"), ("tcp6", "tcp"), ("udp", "udp"), ("udp6", "udp"))
+TABLES = (
+    ("tcp", "tcp"),
+    ("tcp6", "tcp"),
+    ("udp", "udp"),
+    ("udp6", "udp"),
+    ("raw", IP),
+    ("raw6", IP),
+)
 # Clients of DHCP have these ports, their answers come to them by packets that firewalld knows or lets in; chrony and
-# ntpd as clients; names of the local link (mDNS, LLMNR), which systemd-resolved answers wherever it runs.
-QUIET = frozenset(["68/udp", "546/udp", "123/udp", "5353/udp", "5355/udp", "5355/tcp"])
+# ntpd as clients; names of the local link (mDNS, LLMNR), which systemd-resolved answers wherever it runs. Raw sockets
+# of protocols that firewalld lets in or whose ports it judges, and those that only send (0, 255).
+RAW = frozenset(f"{number}/{IP}" for number in (0, 1, 2, 6, 17, 58, 255))
+QUIET = RAW | {"68/udp", "546/udp", "123/udp", "5353/udp", "5355/udp", "5355/tcp"}
 NAMED = 3  # clients of a listener that a message names
 
 
 class Row(sockets.SocketRow):
     """With its protocol: tcp or udp."""
 
-    protocol: str
+    protocol: str  # and IP for a raw one
 
 
 def rows(proc: str) -> list[Row]:
-    """Return every TCP and UDP socket of this network namespace with its protocol."""
+    """Return every TCP, UDP and raw socket of this network namespace with its protocol."""
     found: list[Row] = []
     for name, protocol in TABLES:
         for row in sockets.parse_table(look(f"{proc}/net/{name}")):
@@ -58,7 +69,7 @@ def waits(row: Row, ephemeral: PortRange) -> bool:
         return False
     if row["protocol"] == "tcp":
         return bool(row["state"] == sockets.LISTEN)
-    client = row["port"] in ephemeral
+    client = row["protocol"] == "udp" and row["port"] in ephemeral
     return bool(row["state"] == sockets.CLOSE and not row["peer_port"] and not client)
 
 
@@ -137,5 +148,13 @@ def told(found: list[Listener]) -> str:
         more += " and {} more".format(len(one["clients"]) - NAMED) * (len(one["clients"]) > NAMED)
         verb = "is" if len(one["clients"]) == 1 else "are"
         who += f"; {more} {verb} connected" if one["clients"] else ""
-        texts.append("{} ({})".format(one["port"], who))
+        number, _, protocol = one["port"].partition("/")
+        what = f"IP protocol {number}" if protocol == IP else one["port"]
+        texts.append(f"{what} ({who})")
     return ", ".join(texts)
+
+
+def opener(one: Listener) -> str:
+    """firewall-cmd's option that opens a zone for a listener."""
+    number, _, protocol = one["port"].partition("/")
+    return f"--add-protocol={number}" if protocol == IP else "--add-port=" + one["port"]

@@ -135,9 +135,12 @@ class Refusals(FirewallNode):
         if self.params["start"] == "refuse":
             self.faults.append(
                 "[PF-129] no firewall runs on this node, and firewalld's zone {} would cut what listens here: {}. "
-                "Open what others need before it starts (`firewall-offline-cmd --zone={} --add-port={}`), or set "
+                "Open what others need before it starts (`firewall-offline-cmd --zone={} {}`), or set "
                 "peer_firewall_start to carry (open to the peers from now on) or to cut.".format(
-                    want["default_zone"], reached.told(lost), want["default_zone"], lost[0]["port"]
+                    want["default_zone"],
+                    reached.told(lost),
+                    want["default_zone"],
+                    reached.opener(lost[0]),
                 )
             )
             return
