@@ -158,6 +158,8 @@ def scenarios() -> list[str]:
 BEHAVIOURS = ("bundle", "links", "peer_firewall_job", "peer_firewall_ufw", "undo_point")
 
 
+# Files of tests/e2e, each with a lab of its own, that are left to --all.
+REST = ("adversary", "dhcp", "gpus", "ifcfg", "ipv6", "neighbours", "real_neighbours", "watch")
 WITHOUT_REST = ("-m", "not rest")
 # A scenario's playbooks and its sequence read it; without it, as when molecule is called by hand, they do all they can.
 # A dry run on bare nodes is the site's there, for all roles at once; "dependency" is switched off, so it does nothing.
@@ -206,10 +208,7 @@ def on_lab() -> list[Part]:
             for name in scenarios()
         ),
         end_to_end("site", "tests/e2e/test_site.py"),
-        *(
-            end_to_end(name, f"tests/e2e/test_{name}.py", rest=True)
-            for name in ("adversary", "dhcp", "gpus", "ifcfg", "ipv6", "neighbours", "watch")
-        ),
+        *(end_to_end(name, f"tests/e2e/test_{name}.py", rest=True) for name in REST),
         end_to_end("cuts", "tests/cuts"),
     ]
     names = [part.name for part in every]

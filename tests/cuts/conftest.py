@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import power
 import pytest
 from plays import CAPTURED
 
@@ -103,15 +104,8 @@ class Node:
         )
 
     def reboot(self) -> None:
-        """Power off and on; where podman's own restart of the node (always) came in between, once more on."""
-        done = self.podman.run("restart", "--time", "1", self.container, timeout=120)
-        words = done.stderr.strip()
-        for _ in range(3):
-            state = self.podman.run("inspect", "--format", "{{.State.Running}}", self.container)
-            if state.stdout.strip() == "true":
-                return
-            words = self.podman.run("start", self.container, timeout=60).stderr.strip() or words
-        pytest.fail(f"{self.name} does not start again: {words}")
+        """Power off and on."""
+        power.reboot(self.podman, self.container)
 
     def log(self) -> str:
         """The transaction's log."""

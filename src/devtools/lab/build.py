@@ -135,9 +135,15 @@ class Builder:
         if not self.folder("repo").is_dir() or self.kind == "lookalike":
             self._base()
         if not self.folder("repo").is_dir():
-            self._build_image(
-                "builder", "repo/Containerfile", "--build-arg", f"BASE={self.image('base')}"
-            )
+            self.builder()
+
+    def builder(self) -> str:
+        """Return the image with the tools for repositories; it is built where it is gone."""
+        if not self.podman.has_image(self.image("builder")):
+            self._base()
+            base = f"BASE={self.image('base')}"
+            self._build_image("builder", "repo/Containerfile", "--build-arg", base)
+        return self.image("builder")
 
     def _base(self) -> None:
         """Bootstrap the common root from this host's own distribution and sources."""

@@ -1,0 +1,82 @@
+"""Programs of others for a lab's nodes: ``python3 -m devtools.lab.neighbours --name LAB``.
+
+Podman with netavark, fail2ban, keepalived, bird and an NFS server as real packages, which the lab's repositories do not
+have: made once, the way those are (docs/lab.md), and installed by apt and dnf. For look-alikes; what runs is Debian's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from devtools.lab import digest, lifecycle, plan
+from devtools.lab.build import STAGE_SECONDS, Builder
+from devtools.lab.console import say, step
+from devtools.lab.errors import LabError, StepError
+from devtools.lab.once import built
+from devtools.lab.paths import Paths, find
+from devtools.lab.podman import Podman
+from devtools.lab.state import Store
+
+PLACE = "/root/neighbours"
+LOCK_SECONDS = 1800.0
+INSTALL_SECONDS = 300.0
+INSTALL = {
+    "el": f"dnf -q -y install {PLACE}/*.rpm && ldconfig",
+    "ubuntu": "apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "
+    f"{PLACE}/*.deb",
+}
+
+
+def folder(builder: Builder) -> Path:
+    """Where the packages lie once they are made."""
+    root = builder.paths.sources
+    inputs = [root / "neighbours", root / "repo/deb2rpm.py"]
+    return (
+        builder.paths.cache
+        / f"neighbours-{digest.stage(root, inputs, [builder.digests['builder']])}"
+    )
+
+
+def ensure(builder: Builder) -> Path:
+    """Make the packages; once."""
+    podman, paths = builder.podman, builder.paths
+
+    def make(work: Path) -> None:
+        argv = podman.argv("run", "--rm", "--network=host", "--privileged")
+        argv += ["-v", f"{work}/out:/out", "-v", f"{paths.sources}:/lab:ro", builder.builder()]
+        argv += ["bash", "/lab/neighbours/make.sh"]
+        step("packages of others", argv, paths.logs / "neighbours.log", STAGE_SECONDS)
+
+    return built(paths, folder(builder), "packages of others", make, LOCK_SECONDS)
+
+
+def install(podman: Podman, node: plan.Node, packages: Path) -> None:
+    """Install them in a running node."""
+    podman.must("cp", f"{packages}/{node.family}", f"{node.container}:{PLACE}")
+    script = f"{INSTALL[node.family]} && rm -r {PLACE}"
+    podman.must("exec", node.container, "sh", "-ec", script, timeout=INSTALL_SECONDS)
+
+
+def main() -> int:
+    """All nodes of a running lab."""
+    parser = argparse.ArgumentParser(prog="python3 -m devtools.lab.neighbours", description=__doc__)
+    parser.add_argument("--name", default="demo", help="lab, default: demo")
+    args = parser.parse_args()
+    paths: Paths = find()
+    try:
+        lab = lifecycle.require(Store(paths, plan.check_name(args.name)))
+        podman = lifecycle.open_podman(paths)
+        packages = ensure(Builder(paths, podman, lab.image_source))
+        for node in lab.nodes:
+            install(podman, node, packages)
+    except (LabError, StepError) as error:
+        say(str(error))
+        return 2
+    say(f"lab {lab.name}: its nodes have the packages of others")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,309 @@
+"""Nodes on which others really are at work: podman, fail2ban, keepalived, bird and NFS outlive all that we do.
+
+Real, from packages: podman 4 with netavark and aardvark-dns, its containers' network, published port and name server;
+fail2ban with a ban; keepalived on both nodes, which agree by VRRP who has the address; bird with a route; an NFS server
+(nfs-ganesha, which needs no module of the kernel) and NFS 4 calls of a program (libnfs), since a container of the lab
+can neither load nfsd nor mount. Everything that is asked for is asked for by a new connection from the other node.
+
+Not real: the distributions (docs/lab.md), the kernel's NFS server and client, and what tests/e2e/test_neighbours.py
+makes by hand. Nodes get the packages within a minute, made before that in half of one.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import power
+import pytest
+from plays import Done, run, told
+
+from devtools.lab.paths import find
+from devtools.lab.podman import Podman
+
+from .conftest import site
+
+LAB = "e2e-real"
+PARTS = ("--tags", "network,firewall,tuning", "-e", "peer_firewall_start=carry")
+SETTLE_SECONDS = 90
+BANNED = "203.0.113.7"
+ROUTE = "198.51.100.0/24"
+# An EL node has a firewalld that its user has opened for what he serves; an Ubuntu node has none.
+FIREWALL = """
+systemctl enable -q --now firewalld
+firewall-cmd -q --state
+firewall-cmd -q --permanent --add-port=2049/tcp
+firewall-cmd -q --permanent --add-protocol=vrrp
+firewall-cmd -q --reload
+"""
+# Podman in a container: overlayfs has no place on the node's own one, so its storage copies (vfs); a cgroup of its own
+# would come with a filter for devices, for which crun raises its memlock limit, which a lab's root may not. All else
+# is as ever. The address is fixed so that rules can be compared over a reboot.
+PODMAN = """
+set -eu
+mkdir -p /etc/containers /root/image/bin /root/image/www
+cat > /etc/containers/storage.conf <<'END'
+[storage]
+driver = "vfs"
+runroot = "/run/containers/storage"
+graphroot = "/var/lib/containers/storage"
+END
+policy=/etc/containers/policy.json
+[ -e $policy ] || echo '{{"default":[{{"type":"insecureAcceptAnything"}}]}}' > $policy
+cp "$(command -v busybox)" /root/image/bin/busybox
+echo {name} > /root/image/www/index.html
+tar -C /root/image -c . | podman import - localhost/web
+podman network create --subnet 10.89.7.0/24 site
+cat > /etc/systemd/system/web.service <<'END'
+[Unit]
+Description=a container of the user's own
+After=network-online.target
+Wants=network-online.target
+[Service]
+ExecStartPre=-/usr/bin/podman rm -f -t 0 web
+ExecStart=/usr/bin/podman run --rm --name web --cgroups=disabled --network site --ip 10.89.7.10 -p 8080:80 \\
+  localhost/web /bin/busybox httpd -f -p 80 -h /www
+ExecStop=/usr/bin/podman stop -t 1 web
+Restart=always
+[Install]
+WantedBy=multi-user.target
+END
+systemctl daemon-reload && systemctl enable -q --now web
+"""
+KEEPALIVED = """
+cat > /etc/keepalived/keepalived.conf <<'END'
+vrrp_instance site {{
+  state BACKUP
+  interface eth1
+  virtual_router_id 51
+  priority {priority}
+  advert_int 1
+  virtual_ipaddress {{
+    {vip}/32 dev eth1
+  }}
+}}
+END
+systemctl enable -q keepalived && systemctl restart keepalived
+"""
+BIRD = """
+cat > /etc/bird/bird.conf <<'END'
+router id 192.0.2.{number};
+protocol device {{ }}
+protocol kernel {{ ipv4 {{ export all; }}; }}
+protocol static {{ ipv4; route {route} via {gateway}; }}
+END
+systemctl enable -q bird && systemctl restart bird
+"""
+# Its files lie in memory, since a node's overlayfs has no handles for them.
+NFS = """
+printf 'd /run/export\\nf /run/export/who 0644 - - - {name}\\n' > /etc/tmpfiles.d/export.conf
+systemd-tmpfiles --create /etc/tmpfiles.d/export.conf
+cat > /etc/ganesha/ganesha.conf <<'END'
+NFS_CORE_PARAM {{ Protocols = 4; }}
+NFSv4 {{ Graceless = true; }}
+EXPORT {{
+  Export_Id = 1; Path = /run/export; Pseudo = /export; Access_Type = RW; Squash = none; SecType = sys;
+  FSAL {{ Name = VFS; }}
+}}
+END
+systemctl enable -q nfs-ganesha && systemctl restart nfs-ganesha
+"""
+# As the distributions' packages have it: EL's fail2ban asks firewalld, others write iptables' or nftables' rules.
+ACTIONS = {
+    "el": {"sshd": "firewallcmd-rich-rules"},
+    "ubuntu": {"sshd": "iptables-multiport", "sshd-too": "nftables-multiport"},
+}
+JAIL = """
+[{jail}]
+enabled = true
+filter = sshd
+backend = polling
+logpath = /var/log/auth.log
+bantime = 1d
+banaction = {action}
+"""
+FAIL2BAN = """
+touch /var/log/auth.log
+cat > /etc/fail2ban/jail.d/site.conf
+rm -f /etc/fail2ban/jail.d/defaults-debian.conf
+systemctl enable -q fail2ban && systemctl restart fail2ban
+for _ in $(seq 50); do fail2ban-client ping > /dev/null 2>&1 && break; sleep 0.2; done
+"""
+# What the kernel and firewalld have of them, in order; a container has another number after each start.
+LOOK = """
+iptables-save | grep -e '^[-*]' | sed 's/ id: [0-9a-f]*//'
+nft -s list table inet f2b-table 2> /dev/null | grep -v '^table' || true
+ip route show proto bird
+if firewall-cmd -q --state 2> /dev/null; then firewall-cmd --zone=public --list-rich-rules; fi
+"""
+# From inside the container: the node's name server, and the way out.
+OUT = """
+podman exec web /bin/busybox nslookup web 10.89.7.1 2> /dev/null | grep -o '10[.]89[.]7[.]10$'
+printf 'GET / HTTP/1.0\\r\\n\\r\\n' | podman exec -i web /bin/busybox nc -w 3 {peer} 8080 2> /dev/null | tail -n 1
+"""
+# The owners' own ways to write their rules again, where somebody reloads firewalld and they do not hear of it.
+OWNERS = "podman network reload --all > /dev/null 2>&1 && systemctl restart fail2ban"
+
+
+class Lab:
+    """A lab of its own, with real neighbours."""
+
+    def __init__(self) -> None:
+        run("./fullmesh", "lab", "down", "--name", LAB)
+        assert run("./fullmesh", "lab", "up", "--name", LAB, "--dhcp").code == 0
+        status: dict[str, Any] = json.loads(
+            told("./fullmesh", "lab", "status", "--json", "--name", LAB)
+        )
+        if status["image_source"] != "lookalike":
+            pytest.skip("the packages are made for look-alikes")
+        self.inventory = status["inventory"].rsplit("/", 1)[0]
+        self.containers = {one["name"]: one["container"] for one in status["nodes"]}
+        self.leases = {one["name"]: one["management_address"] for one in status["nodes"]}
+        self.planned = {
+            one["name"]: one["cluster_address"].partition("/")[0] for one in status["nodes"]
+        }
+        self.names = sorted(self.leases)
+        self.net = self.leases[self.names[0]].rpartition(".")[0]
+        self.vip = f"{self.net}.200"
+        self.podman = Podman(find())
+        self.podman.prepare()
+
+    def on(self, name: str, script: str, stdin: str | None = None) -> str:
+        """Run a shell script on a node; its standard output."""
+        words = ("exec", "-i", self.containers[name], "sh", "-c", script)
+        done = self.podman.run(*words, stdin=stdin, timeout=300)
+        assert done.returncode == 0, f"{name}: {script}: {done.stderr or done.stdout}"
+        return done.stdout.strip()
+
+    def asked(self, name: str, script: str) -> str:
+        """What a script says on a node, whether it can or not."""
+        done = self.podman.run("exec", self.containers[name], "sh", "-c", script, timeout=60)
+        return done.stdout.strip()
+
+    def other(self, name: str) -> str:
+        return next(one for one in self.names if one != name)
+
+    def make(self) -> None:
+        """Let the neighbours move in."""
+        packages = run(sys.executable, "-m", "devtools.lab.neighbours", "--name", LAB, seconds=1800)
+        assert packages.code == 0, packages.output
+        for number, name in enumerate(self.names, 1):
+            family = name.rstrip("0123456789")
+            if family == "el":
+                self.on(name, f"set -e; dnf -q -y install firewalld; {FIREWALL}")
+            jails = ACTIONS[family].items()
+            text = "".join(JAIL.format(jail=jail, action=action) for jail, action in jails)
+            self.on(name, FAIL2BAN, stdin=text)
+            for jail, _ in jails:
+                self.on(name, f"fail2ban-client set {jail} banip {BANNED}")
+            self.on(name, PODMAN.format(name=name))
+            self.on(name, KEEPALIVED.format(priority=200 - number, vip=self.vip))
+            gateway = f"{self.net}.1"
+            self.on(name, BIRD.format(number=number, route=ROUTE, gateway=gateway))
+            self.on(name, NFS.format(name=name))
+
+    def view(self) -> dict[str, list[str]]:
+        """What the neighbours have in the kernels and in firewalld."""
+        return {name: self.on(name, LOOK).splitlines() for name in self.names}
+
+    def works(self, addresses: dict[str, str]) -> dict[str, str]:
+        """What each node gets of the other one, and from whom: all of it by new connections."""
+        found = {}
+        for name in self.names:
+            peer = addresses[self.other(name)]
+            found[f"{name}: port"] = self.asked(name, f"curl -s -m 5 http://{peer}:8080/")
+            found[f"{name}: VIP"] = self.asked(name, f"curl -s -m 5 http://{self.vip}:8080/")
+            nfs = (
+                f"timeout 20 nfs-cat 'nfs://{peer}/export/who?version=4&nfsport=2049' 2> /dev/null"
+            )
+            found[f"{name}: NFS"] = self.asked(name, nfs)
+            found[f"{name}: out"] = self.asked(name, OUT.format(peer=peer))
+            holds = f"ip -4 -o address show dev eth1 | grep -c '{self.vip}/32'"
+            found[f"{name}: holds VIP"] = self.asked(name, holds)
+        return found
+
+    def wanted(self) -> dict[str, str]:
+        """What works."""
+        found = {}
+        for name in self.names:
+            peer = self.other(name)
+            found |= {f"{name}: port": peer, f"{name}: NFS": peer, f"{name}: VIP": self.names[0]}
+            found[f"{name}: out"] = f"10.89.7.10\n{peer}"
+            found[f"{name}: holds VIP"] = "1" if name == self.names[0] else "0"
+        return found
+
+    def same(self, before: dict[str, list[str]], addresses: dict[str, str], when: str) -> None:
+        """Everybody works, and has what he had, in order and once; services may take a moment to come up."""
+        end = time.monotonic() + SETTLE_SECONDS
+        while True:
+            works, view = self.works(addresses), self.view()
+            if (works, view) == (self.wanted(), before) or time.monotonic() > end:
+                break
+            time.sleep(2)
+        sys.stdout.write(f"{when}: {json.dumps(works)}\n")
+        assert works == self.wanted(), when
+        assert view == before, when
+
+    def reload(self) -> None:
+        """Somebody reloads firewalld by hand; who does not hear of it is told by its user."""
+        for name in self.names:
+            if self.asked(name, "firewall-cmd --state 2> /dev/null") == "running":
+                self.on(name, "firewall-cmd -q --reload")
+                self.on(name, OWNERS)
+
+    def reboot(self) -> None:
+        for name in self.names:
+            power.reboot(self.podman, self.containers[name])
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    made = Lab()
+    made.make()
+    yield made
+    run("./fullmesh", "lab", "down", "--name", LAB)
+
+
+def green(done: Done) -> None:
+    assert done.code == 0, done.output[-3000:]
+
+
+def test_real_neighbours_live_on(lab: Lab) -> None:
+    lab_works = lab.works(lab.leases)
+    before = lab.view()
+    for name in lab.names:
+        assert any(BANNED in line for line in before[name])
+        assert any("--to-destination 10.89.7.10:80" in line for line in before[name])
+        assert any(line.startswith(f"{ROUTE} via") for line in before[name])
+        rules = [line for line in before[name] if line.startswith("-A")]
+        assert len(rules) == len(set(rules))
+    lab.same(before, lab.leases, f"before, at first {lab_works}")
+
+    # without us: a reload by hand drops iptables' rules, and their owners bring them back
+    el = lab.names[0]
+    lab.on(el, "firewall-cmd -q --reload")
+    assert not any("NETAVARK" in line for line in lab.view()[el])
+    lab.on(el, OWNERS)
+    lab.same(before, lab.leases, "reload before apply")
+
+    green(site(*PARTS, inventory=lab.inventory))
+    lab.same(before, lab.planned, "apply")
+
+    again = site(*PARTS, inventory=lab.inventory)
+    green(again)
+    assert set(again.changed().values()) == {0}
+    lab.same(before, lab.planned, "second run")
+
+    lab.reload()
+    lab.same(before, lab.planned, "reload")
+
+    lab.reboot()
+    lab.same(before, lab.planned, "reboot")
+
+    green(run("ansible-playbook", "playbooks/undo.yml", "-i", lab.inventory))
+    lab.same(before, lab.leases, "undo")
+    lab.reboot()
+    lab.same(before, lab.leases, "reboot after undo")
