@@ -1127,6 +1127,10 @@ def remembered(machine: Machine, *, active: bool) -> None:
     record.Point(str(machine.root), "peer_firewall").save(before, {})
 
 
+# Without what is a part of it (PartOf=), as fail2ban is.
+STOPPED = "systemctl stop --job-mode=ignore-dependencies firewalld.service"
+
+
 def test_after_the_takeover_the_policy_stays_and_the_undo_gives_ufw_back(machine: Machine) -> None:
     taken_over(machine).present()
     firewall(machine).confirmed()
@@ -1138,7 +1142,7 @@ def test_after_the_takeover_the_policy_stays_and_the_undo_gives_ufw_back(machine
     machine.calls.clear()
     assert firewall(machine).leaving()["changed"]
     calls = "\n".join(machine.calls)
-    words = ["nft -f", "stop firewalld", "ufw --force enable", "nft delete table"]
+    words = ["nft -f", STOPPED, "ufw --force enable", "nft delete table"]
     places = [calls.index(word) for word in words]
     assert places == sorted(places)
     assert fw.look(str(machine.root) + "/etc/ufw/ufw.conf") == "# x\nENABLED = yes\n"
@@ -1192,11 +1196,20 @@ def test_an_undo_is_armed_and_somebody_has_to_confirm_it(machine: Machine) -> No
     assert firewall(machine).confirmed()["rollback"] == "disarmed"
 
 
+def test_an_undo_stops_a_firewall_of_ours_and_nothing_with_it(machine: Machine) -> None:
+    with_point(machine, active=False)
+    assert firewall(machine, check=True).leaving()["changed"]
+    assert STOPPED not in machine.calls
+    assert firewall(machine).leaving() == {"changed": True, "armed": True}
+    assert STOPPED in machine.calls
+    assert not any("nft -f" in call or "ufw" in call for call in machine.calls)
+
+
 def test_an_undo_that_starts_a_firewall_is_armed_to_stop_it(machine: Machine) -> None:
     with_point(machine, active=True)
     machine.units[peer_zone.UNIT] = ("loaded", "inactive", "disabled")
     assert firewall(machine).leaving()["armed"]
-    assert journal()["commands"][0] == "systemctl stop firewalld.service"
+    assert journal()["commands"][0] == STOPPED
     assert journal()["boot_commands"] == ["systemctl --no-block stop firewalld.service"]
 
 
@@ -1921,7 +1934,7 @@ def test_off_says_so_and_names_ufw(machine: Machine) -> None:
     run = firewall(machine, state="off")
     assert run.off()["changed"]
     assert [note["code"] for note in run.notes] == ["PF-201", "PF-202"]
-    assert "systemctl disable --now firewalld.service" in machine.commands()
+    assert f"{STOPPED}\nsystemctl disable firewalld.service" in machine.commands()
 
 
 # --- the rollback ---------------------------------------------------------------------------------

@@ -34,6 +34,8 @@ LINKS = (
     "/etc/systemd/system/dbus-org.fedoraproject.FirewallD1.service",
 )
 RELOAD = "firewall-cmd --reload || systemctl restart " + UNIT
+# Alone: systemd would stop what calls itself a part of it as well (PartOf=), as fail2ban does, and not start it again.
+STOP = ["systemctl", "stop", "--job-mode=ignore-dependencies", UNIT]
 # Where nobody has to confirm, for the change itself: systemd gives a start 90 s, D-Bus 25 s an answer.
 ALONE_SECONDS = 300
 
@@ -219,7 +221,7 @@ class Opening(Refusals):
         if not self.running():
             # It would be started all the same at that boot: systemd has the job already.
             boot = ["systemctl --no-block stop " + UNIT]
-            commands = ["systemctl stop " + UNIT, "systemctl daemon-reload"]
+            commands = [" ".join(STOP), "systemctl daemon-reload"]
         if self.takes_ufw():
             before = ufw.point(self.root)
             # and what an older version had kept of an earlier take-over

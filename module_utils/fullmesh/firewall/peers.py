@@ -16,7 +16,7 @@ from . import firewalld_others as theirs
 from . import preserve as keep
 from . import ufw
 from .node import CARRIED, NAME, UNIT, RefusedError
-from .opening import LINKS, RELOAD, Opening
+from .opening import LINKS, RELOAD, STOP, Opening
 
 if TYPE_CHECKING:
     from .types import Changed, Off, Undone
@@ -61,30 +61,34 @@ class Firewall(Opening):
         self.show(UNIT, f"running: {self.running()}\nenabled: {self.enabled()}\n", "off\n")
         if not self.check:
             with self.keeping():
-                command = ["systemctl", "disable", "--now", UNIT]
-                self.must(command, "PF-117", "firewalld did not stop")
+                self.must(STOP, "PF-117", "firewalld did not stop")
+                command = ["systemctl", "disable", UNIT]
+                self.must(command, "PF-117", "firewalld could not be disabled")
         return {"changed": True, "installed": True}
 
     def leaving(self) -> Undone:
-        """Before an undo: arm what brings back the firewall of now, and change hands with ufw if firewalld is ours."""
+        """Before an undo: arm what brings back the firewall of now; firewalld stops if it is ours, or ufw takes over."""
         self.look()
         nothing: Undone = {"changed": False, "armed": False}
         if not Point(self.root, NAME).exists():
             return nothing
         if not self.check:
             self.arm_for_undo()
-        if not self.waits_for_ufw() or not self.running() or self.ran_before():
+        if not self.running() or self.ran_before():
             return {**nothing, "armed": self.armed}
+        with_ufw = self.waits_for_ufw()
         try:
             if not self.check:
-                # Without nftables' command and library there is no gate; an undo has to go through all the same.
-                keep.shut_gate(self.run, way_in.ssh_ports(os.environ, os.getpid()) or [22])
-                self.must(["systemctl", "stop", UNIT], "PF-117", "firewalld did not stop")
-            self.ufw_on_again()
+                if with_ufw:
+                    # Without nftables' command and library there is no gate; an undo has to go through all the same.
+                    keep.shut_gate(self.run, way_in.ssh_ports(os.environ, os.getpid()) or [22])
+                self.must(STOP, "PF-117", "firewalld did not stop")
+            if with_ufw:
+                self.ufw_on_again()
         except Exception as exc:
             self.go_back(exc)
             raise
-        if not self.check:
+        if with_ufw and not self.check:
             keep.open_gate(self.run)
         return {"changed": True, "armed": self.armed}
 
@@ -102,7 +106,7 @@ class Firewall(Opening):
             )
             boot = ["systemctl --no-block start " + UNIT]
         elif self.installed():
-            commands = ["systemctl stop " + UNIT, "systemctl daemon-reload"]
+            commands = [" ".join(STOP), "systemctl daemon-reload"]
             boot = ["systemctl --no-block stop " + UNIT]
         if ufw.taken(self.root):
             paths.append(ufw.CONF)
