@@ -67,7 +67,7 @@ class Firewall(Opening):
         return {"changed": True, "installed": True}
 
     def leaving(self) -> Undone:
-        """Before an undo: arm what brings back the firewall of now; firewalld stops if it is ours, or ufw takes over."""
+        """Before an undo: arm what brings back the firewall of now; firewalld of ours stops, or ufw takes over."""
         self.look()
         nothing: Undone = {"changed": False, "armed": False}
         if not Point(self.root, NAME).exists():
