@@ -239,6 +239,16 @@ def parts() -> list[list[Part]]:
                 rest=True,
             )
         ],
+        # those of node code, with the oldest and the newest Python of nodes
+        [
+            Part(
+                "node pythons",
+                [sys.executable, "tests/support/node_pythons.py"],
+                slow=True,
+                rest=True,
+                env={"PYTHONPATH": str(ROOT / "src")},
+            )
+        ],
         # every call of a transaction, and 100,000 bent files a parser: half an hour of both processors
         [
             Part(

@@ -85,17 +85,18 @@ def _undo(args: argparse.Namespace) -> int:
 
 
 def _lock(_args: argparse.Namespace) -> int:
-    flags = "--universal --generate-hashes --python-version 3.11 --no-header --no-emit-index-url"
+    flags = "--universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links"
     same = ["-c", "requirements.txt"]
-    both = [*same, "-c", "requirements-ec2.txt"]
-    locks: tuple[tuple[str, list[str]], ...] = (
-        ("requirements", []),
-        ("requirements-ec2", same),
-        ("requirements-dev", both),
+    # the oldest Python that each is for: the controller's, and a node's
+    locks: tuple[tuple[str, str, list[str]], ...] = (
+        ("requirements", "3.11", []),
+        ("requirements-ec2", "3.11", same),
+        ("requirements-dev", "3.11", [*same, "-c", "requirements-ec2.txt"]),
+        ("tests/support/requirements-nodes", "3.9", []),
     )
-    for name, more in locks:
-        command = ["uv", "pip", "compile", "--quiet", *flags.split(), "--no-emit-find-links", *more]
-        command += [f"{name}.in", "-o", f"{name}.txt"]
+    for name, python, more in locks:
+        command = ["uv", "pip", "compile", "--quiet", *flags.split(), "--python-version", python]
+        command += [*more, f"{name}.in", "-o", f"{name}.txt"]
         done = subprocess.run(command, cwd=ROOT, check=False)
         if done.returncode:
             return PROBLEM
@@ -141,7 +142,9 @@ def build_parser(verb: str = "") -> argparse.ArgumentParser:
         ("undo", "give the nodes back as they were", _undo),
     ):
         _inventory_verb(verbs, name, text).set_defaults(func=func)
-    lock = verbs.add_parser("lock", help="write requirements*.txt anew from the .in files")
+    lock = verbs.add_parser(
+        "lock", help="write the locks of Python packages anew from their .in files"
+    )
     lock.set_defaults(func=_lock)
     return parser
 

@@ -6,6 +6,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import ansible.module_utils
+
+ROOT = Path(__file__).parents[2]
+# EL 9's own, and the newest that ansible-core's modules were looked at with.
+NODES = ("3.9", "3.13")
+
 
 def interpreter(version: str) -> str:
     """An interpreter of that version on this machine; '' where there is none.
@@ -22,3 +28,12 @@ def interpreter(version: str) -> str:
         if found and done and done.stdout.strip() == version:
             return found
     return ""
+
+
+def laid_out(top: Path) -> Path:
+    """What a node gets of Ansible, below a folder: its module_utils and ours, and nothing else."""
+    place = top / "ansible/module_utils"
+    shutil.copytree(Path(next(iter(ansible.module_utils.__path__))), place)
+    shutil.copytree(ROOT / "module_utils", place, dirs_exist_ok=True)
+    (top / "ansible/__init__.py").touch()
+    return top

@@ -71,7 +71,7 @@ class Kernel:
         for name in self.cards:
             for line in self.lines(family, name):
                 words = line.split()
-                pairs = dict(zip(words[1::2], words[2::2], strict=False))
+                pairs = dict(zip(words[1::2], words[2::2]))
                 one = {"dst": words[0], "dev": name, "protocol": pairs.get("proto", "boot")}
                 found.append(one | ({"gateway": pairs["via"]} if "via" in pairs else {}))
         return found

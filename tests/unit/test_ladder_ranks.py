@@ -336,10 +336,10 @@ def unpickling(source: str) -> list[str]:
     """Calls that run what others send: *_object collectives, torch.load, and the modules that unpickle."""
     found = []
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import | ast.ImportFrom):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
             names = [one.name for one in node.names] + [getattr(node, "module", None) or ""]
             found += [name for name in names if name.split(".")[0] in UNPICKLES]
-        elif isinstance(node, ast.Attribute | ast.Name):
+        elif isinstance(node, (ast.Attribute, ast.Name)):
             name = node.attr if isinstance(node, ast.Attribute) else node.id
             if name.endswith(("_object", "_object_list")) and name.split("_")[0] in COLLECTIVE:
                 found.append(name)

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
-import ansible.module_utils
 import pytest
-from pythons import interpreter
+from pythons import NODES, ROOT, interpreter, laid_out
 
-ROOT = Path(__file__).parents[2]
-# EL 9's own, and the newest that ansible-core's modules were looked at with.
-PYTHONS = ("3.9", "3.13")
 # The first runs on the controller, beside amazon.aws; the second needs PyTorch Lightning.
 ELSEWHERE = ("ec2_revoked_rules", "fullmesh_lightning")
 PROGRAMS = ("library", "node_programs", "roles/verify_cluster/files")
@@ -39,16 +34,12 @@ sys.exit(bool(failed))
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a node gets of Ansible: its module_utils and ours, and nothing else."""
-    top = tmp_path_factory.mktemp("node")
-    place = top / "ansible/module_utils"
-    shutil.copytree(Path(next(iter(ansible.module_utils.__path__))), place)
-    shutil.copytree(ROOT / "module_utils", place, dirs_exist_ok=True)
-    assert (place / "fullmesh/files.py").is_file()
-    (top / "ansible/__init__.py").touch()
+    top = laid_out(tmp_path_factory.mktemp("node"))
+    assert (top / "ansible/module_utils/fullmesh/files.py").is_file()
     return top
 
 
-@pytest.mark.parametrize("version", PYTHONS)
+@pytest.mark.parametrize("version", NODES)
 def test_it_loads(version: str, node: Path) -> None:
     python = interpreter(version)
     if not python:

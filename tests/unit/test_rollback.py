@@ -1032,11 +1032,11 @@ def test_any_bytes_come_back(contents: list[bytes], gone: list[bool]) -> None:
         kept = Path(top) / "kept"
         kept.mkdir()
         paths = [Path(top) / str(number) for number in range(len(contents))]
-        for path, data in zip(paths, contents, strict=True):
+        for path, data in zip(paths, contents):
             path.write_bytes(data)
         before = manifest(Path(top))
         entries = [tx.remember(str(p), n, str(kept)) for n, p in enumerate(paths)]
-        for path, away in zip(paths, gone, strict=False):
+        for path, away in zip(paths, gone):
             path.unlink() if away else path.write_bytes(b"changed")
         for entry in entries:
             tx.as_before(entry, str(kept))

@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -247,7 +246,7 @@ def test_a_shut_stretch_cannot_hide(first: int, width: int, count: int, borders:
     assert all(first <= port <= last for port in ports)
     if count > 1:
         assert {first, last} <= set(ports)
-        gaps = [b - a for a, b in pairwise(ports)]
+        gaps = [b - a for a, b in zip(ports, ports[1:])]
         assert max(gaps, default=0) <= (last - first) / (count - 1) + 1
 
 

@@ -63,9 +63,7 @@ def pip_wheel() -> Path:
 
 def lock(*wheels: Path) -> str:
     names = [path.name.split("-")[:2] for path in wheels]
-    return "".join(
-        f"{n}=={v} --hash=sha256:{sha(p)}\n" for (n, v), p in zip(names, wheels, strict=True)
-    )
+    return "".join(f"{n}=={v} --hash=sha256:{sha(p)}\n" for (n, v), p in zip(names, wheels))
 
 
 def order(root: Path, version: str, **change: Any) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def numbers(rank: Rank, values: Iterable[float]) -> Any:
 def odd_ones(team: Team, rows: Sequence[Any]) -> list[int]:
     """The ranks that differ from most; with two, the second is held against the first."""
     usual = max(rows, key=rows.count)
-    return [member for member, row in zip(team.members, rows, strict=True) if row != usual]
+    return [member for member, row in zip(team.members, rows) if row != usual]
 
 
 def shown(ranks: Sequence[int]) -> str:
@@ -163,7 +163,7 @@ def each_sample_once(rank: Rank, team: Team, epochs: Sequence[Sequence[Any]]) ->
     for epoch, batches in enumerate(epochs):
         mine = [int(number) for batch in batches for number in batch[0]]
         sizes = [int(row[0]) for row in gathered(rank, team, torch.tensor([len(mine)]))]
-        odd = [m for m, size in zip(team.members, sizes, strict=True) if size != SAMPLES]
+        odd = [m for m, size in zip(team.members, sizes) if size != SAMPLES]
         if odd:
             seen = sizes[team.members.index(odd[0])]
             what = f"epoch {epoch}: number of samples that rank {shown(odd)} was given"
@@ -174,7 +174,7 @@ def each_sample_once(rank: Rank, team: Team, epochs: Sequence[Sequence[Any]]) ->
         lost = sorted(set(range(team.samples)) - set(held))
         if twice or lost:
             parts = partition(rank, team, epoch)
-            odd = [m for m, row, part in zip(team.members, rows, parts, strict=True) if row != part]
+            odd = [m for m, row, part in zip(team.members, rows, parts) if row != part]
             what = f"epoch {epoch}, sampler of rank {shown(odd)}"
             text = f"{len(twice)} samples twice ({shown(twice)}), {len(lost)} lost ({shown(lost)})"
             raise WrongValueError(what, text, "each sample once", "sampler", odd)
@@ -257,17 +257,15 @@ def near(one: float, other: float, most: float) -> bool:
 def same_everywhere(rank: Rank, team: Team, what: str, values: Sequence[float]) -> None:
     """Losses and parameters are the same on all members, to the bit where the machines are alike."""
     rows = gathered(rank, team, numbers(rank, values))
-    lost = [
-        m for m, row in zip(team.members, rows, strict=True) if not all(map(math.isfinite, row))
-    ]
+    lost = [m for m, row in zip(team.members, rows) if not all(map(math.isfinite, row))]
     if lost:
         raise WrongValueError(
             f"{what} of rank {shown(lost)}", "no number", "a number", "ranks", lost
         )
     most = 0.0 if alike(rank, team) else CLOSE
     usual = max(rows, key=rows.count)
-    for member, row in zip(team.members, rows, strict=True):
-        apart = next((p for p in zip(row, usual, strict=True) if not near(*p, most)), None)
+    for member, row in zip(team.members, rows):
+        apart = next((p for p in zip(row, usual) if not near(*p, most)), None)
         if apart:
             raise WrongValueError(
                 f"{what} of rank {member}, against the others'", *apart, "ranks", [member]
@@ -278,7 +276,7 @@ def as_alone(
     team: Team, what: str, seen: Sequence[float], wanted: Sequence[float], most: float = CLOSE
 ) -> None:
     """What came out is what one process alone gets."""
-    for number, (one, other) in enumerate(zip(seen, wanted, strict=True)):
+    for number, (one, other) in enumerate(zip(seen, wanted)):
         if not near(one, other, most):
             text = f"{what} after step {number} over ranks {shown(list(team.members))}"
             raise WrongValueError(text, one, f"{other} (one process alone)", "reference")
@@ -402,7 +400,7 @@ def is_sharded(rank: Rank, team: Team, net: Any) -> None:
     held = [float(p.to_local().numel()) for p in net.parameters()]
     rows = gathered(rank, team, numbers(rank, held))
     whole = [float(p.numel()) for p in net.parameters()]
-    total = [sum(column) for column in zip(*rows, strict=True)]
+    total = [sum(column) for column in zip(*rows)]
     if total != whole:
         raise WrongValueError("parameters held by all ranks together", total, whole, "sharding")
     if rank.world > 1 and sum(held) >= sum(whole):

@@ -1,0 +1,130 @@
+"""A pytest plugin: the unit tests as far as they are about code that runs on nodes.
+
+Nodes have Pythons that the controller's code does not run on, and none of its libraries. A test that touches the
+controller's code is skipped and counted; all others run as they are, with whatever Python this is.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import inspect
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# In src/fullmesh by a link: what nodes run, too; and where the checkout lies.
+SHARED = ("observed", "netfilter", "settings")
+# Of Ansible a node gets module_utils alone; the others are libraries of the controller's.
+LIBRARIES = ("devtools", "fullmesh_progress", "jsonschema", "msgspec")
+WHY = "the controller's code"
+
+
+def no_node_code() -> Any:
+    """End the test, or the reading of a file of tests."""
+    pytest.skip(WHY, allow_module_level=True)
+
+
+class Absent:
+    """Something of the controller's: it can be imported, annotated with and subclassed, and not used."""
+
+    def __getattr__(self, name: str) -> Any:
+        # what pytest asks of everything that it finds in a file of tests
+        if name.startswith("__") or name.startswith("pytest"):
+            raise AttributeError(name)
+        return no_node_code()
+
+    def __call__(self, *_words: Any, **_named: Any) -> Any:
+        return no_node_code()
+
+    def __getitem__(self, _key: Any) -> Any:
+        return no_node_code()
+
+    def __iter__(self) -> Any:
+        return no_node_code()
+
+    def __len__(self) -> int:
+        return int(no_node_code())
+
+    def __contains__(self, _one: Any) -> bool:
+        return bool(no_node_code())
+
+    def __mro_entries__(self, _bases: Any) -> tuple[type, ...]:
+        return (object,)
+
+
+class Controller(types.ModuleType):
+    """A module of the controller's."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__ = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Absent()
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Stands in for the controller's packages, and for what they import that nodes have not."""
+
+    def find_spec(
+        self, fullname: str, _path: Any, _target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        first, second, *_ = [*fullname.split("."), ""]
+        own = first == "fullmesh" and second not in ("", *SHARED)
+        if own or first in LIBRARIES or (first == "ansible" and second not in ("", "module_utils")):
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        return None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return Controller(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Nothing to run."""
+
+
+def names_of(code: types.CodeType) -> Iterator[str]:
+    """What a function and those inside of it name."""
+    yield from code.co_names
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            yield from names_of(one)
+
+
+def of_the_controller(function: Any, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether a function, or one of its file that it calls, names something of the controller's.
+
+    Asked before it runs, since some of that would not end a test as a skip: what a thread does, a class that
+    pytest.raises is given.
+    """
+    inner = getattr(getattr(function, "hypothesis", None), "inner_test", function)
+    code = getattr(inspect.unwrap(inner), "__code__", None)
+    if code is None:
+        return False
+    known = inspect.unwrap(inner).__globals__
+    for name in sorted(set(names_of(code)) - seen):
+        found = known.get(name)
+        if isinstance(found, (Absent, Controller)):
+            return True
+        if isinstance(found, types.FunctionType) and of_the_controller(found, seen | {name}):
+            return True
+    return False
+
+
+def pytest_configure() -> None:
+    """Before any file of tests is read."""
+    sys.meta_path.insert(0, Finder())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before a test's fixtures."""
+    if of_the_controller(getattr(item, "function", None)):
+        no_node_code()
