@@ -18,6 +18,7 @@ from ansible.module_utils.fullmesh.network import static_ip as text
 from ansible.module_utils.fullmesh.network.backends import (
     common,
     ifupdown,
+    kernel_state,
     netplan,
     networkd,
     networkmanager,
@@ -863,7 +864,7 @@ def deleted(lines: list[str]) -> list[str]:
 
 
 def test_a_device_that_could_not_be_made_is_no_fault_of_the_way_back() -> None:
-    ((*command, name),) = common.gone(["no-such-device"], {"links": {}})
+    ((*command, name),) = kernel_state.gone(["no-such-device"], {"links": {}})
     assert name == "no-such-device"
     assert subprocess.run([*command, name], check=False).returncode == 0
 
@@ -892,7 +893,7 @@ def test_restore_gives_addresses_mtu_and_routes_back_after_the_owner_had_its_tur
 
 
 def test_a_lease_is_not_made_permanent_on_the_way_back() -> None:
-    state = common.link_state(
+    state = kernel_state.link_state(
         {
             "mtu": 1500,
             "flags": ["UP"],
@@ -903,7 +904,7 @@ def test_a_lease_is_not_made_permanent_on_the_way_back() -> None:
         }
     )
     assert (state["addresses"], state["leases"]) == ([], ["10.0.0.5/24"])
-    steps = common.runtime(["eth0"], {"links": {"eth0": state}, "routes": []})
+    steps = kernel_state.runtime(["eth0"], {"links": {"eth0": state}, "routes": []})
     assert not [one for one in flat(steps) if "addr" in one]
 
 
@@ -944,7 +945,7 @@ def test_the_way_back_makes_a_bond_of_another_mode_anew_and_what_stands_on_it(na
     before = snapshot(name, [TAGGED, LACP])
     before["profiles"] = {"bond0": "a-uuid"} if "profiles" in before else {}
     other = LACP | {"bond": {"mode": "active-backup", "members": ["eth1", "eth2"], "miimon": 100}}
-    before = common.with_remade([TAGGED, other], before)
+    before = kernel_state.with_remade([TAGGED, other], before)
     json.dumps(before)
     lines = flat(backends.backend(name).restore(["eth1", "eth2", "bond0", "bond0.7"], before))
     assert deleted(lines) == ["bond0.7", "bond0"]
@@ -968,7 +969,7 @@ def test_the_way_back_makes_a_bond_of_another_mode_anew_and_what_stands_on_it(na
 
 @pytest.mark.parametrize("name", EVERY)
 def test_the_way_back_leaves_a_device_alone_that_nobody_made_anew(name: str) -> None:
-    before = common.with_remade([TAGGED, LACP], snapshot(name, [TAGGED, LACP]))
+    before = kernel_state.with_remade([TAGGED, LACP], snapshot(name, [TAGGED, LACP]))
     assert before["remade"] == []
     lines = flat(backends.backend(name).restore(["eth1", "eth2", "bond0", "bond0.7"], before))
     assert not [one for one in lines if "link delete" in one or "link add" in one]
@@ -978,7 +979,7 @@ def test_the_way_back_leaves_a_device_alone_that_nobody_made_anew(name: str) -> 
 def test_what_goes_with_a_bond_is_neither_named_nor_emptied(name: str) -> None:
     """A command for a device that is gone fails, and would undo the change."""
     other = LACP | {"bond": {"mode": "active-backup", "members": ["eth1", "eth2"], "miimon": 100}}
-    before = common.with_remade([TAGGED, other], snapshot(name, [TAGGED, LACP]))
+    before = kernel_state.with_remade([TAGGED, other], snapshot(name, [TAGGED, LACP]))
     lines = flat(backends.backend(name).apply([TAGGED, other], before))
     acting = ("networkctl reconfigure", "ip addr flush", "ifdown")
     assert not [one for one in lines if one.startswith(acting) and "bond0" in one]
@@ -987,14 +988,19 @@ def test_what_goes_with_a_bond_is_neither_named_nor_emptied(name: str) -> None:
 def test_what_an_undo_makes_anew() -> None:
     then = snapshot("netplan", [TAGGED, LACP])
     now = json.loads(json.dumps(then))
-    assert common.unlike(then, now) == []
+    assert kernel_state.unlike(then, now) == []
     now["links"]["bond0.7"]["data"]["id"] = 8
-    assert common.unlike(then, now) == ["bond0.7"]
+    assert kernel_state.unlike(then, now) == ["bond0.7"]
     now["links"]["bond0"]["data"]["mode"] = "active-backup"
-    assert common.unlike(then, now) == ["bond0", "bond0.7"]
-    assert common.made_as(now["links"]["bond0"])[:4] == ["type", "bond", "mode", "active-backup"]
-    assert "lacp_rate" not in common.made_as(now["links"]["bond0"])
-    assert common.unlike(then, {"links": {}}) == []
+    assert kernel_state.unlike(then, now) == ["bond0", "bond0.7"]
+    assert kernel_state.made_as(now["links"]["bond0"])[:4] == [
+        "type",
+        "bond",
+        "mode",
+        "active-backup",
+    ]
+    assert "lacp_rate" not in kernel_state.made_as(now["links"]["bond0"])
+    assert kernel_state.unlike(then, {"links": {}}) == []
 
 
 def test_nmcli_brings_the_bond_up_before_its_vlan_and_names_no_device_that_is_not_there() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from ..state.record import Point
 from ..transaction import engine as rollback
@@ -24,14 +24,15 @@ from .checks import (
     refuse_lost_default,
     refuse_missing,
 )
+from .leases import refuse_taken, taken_leases, without
 from .machine import LinkError, Node, our_session
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Mapping
 
-    from ..answer import Diff
     from ..state.record import NetworkBefore
     from ..transaction.engine import Applied, Content, Goal, Report
+    from .calls import Given, Heard, Looked, Presented, Proved, Restored, Wanted
     from .types import Link, SeenLink
 
 POLL_SECONDS = 0.3
@@ -44,81 +45,6 @@ NOTHING: NetworkBefore = {
 RESERVE_SECONDS = 2.0
 # Before the engine ends the command: the owner's own words say more than that.
 OWNER_SECONDS = rollback.APPLY_SECONDS - 5
-
-
-class Wanted(TypedDict):
-    """What static_ip_links is asked for; its documentation says what each of them is."""
-
-    state: str
-    links: list[Link]
-    provider: str
-    peers: list[str]
-    master: str
-    check_duplicates: bool
-    wait_seconds: int
-    rollback_seconds: int
-    token: str
-
-
-class Looked(TypedDict):
-    """What the kernel lacks of the links; ``moves_to``: where our connection has to come back, "" where it may stay."""
-
-    changed: bool
-    needed: bool
-    armed: bool
-    files: list[str]
-    paths: list[str]
-    interfaces: list[str]
-    lacking: list[str]
-    moves_to: str
-
-
-class Heard(TypedDict):
-    """Peers that answered before the change, and those that did not."""
-
-    answered: list[str]
-    silent: list[str]
-
-
-class Presented(Looked, Heard):
-    """A change that is armed, or would be."""
-
-    remembered: bool
-    providers: dict[str, str]
-    adopted: list[str]
-    tried: str
-    diff: list[Diff]
-
-
-class Given(TypedDict):
-    """An undo that is armed, or would be."""
-
-    changed: bool
-    needed: bool
-    armed: bool
-    paths: list[str]
-    moves_to: str
-    tried: str
-    diff: list[Diff]
-
-
-class Proved(TypedDict):
-    """Whether a new connection carries this call; *ballast* makes the answer larger than any packet.
-
-    *lost*: the commands that would put there again what others had on the links, and that the kernel refused.
-    """
-
-    changed: bool
-    fresh: bool
-    ballast: str
-    lost: list[str]
-
-
-class Restored(TypedDict):
-    """What the node has put back."""
-
-    changed: bool
-    report: Report
 
 
 class Links:
@@ -467,50 +393,6 @@ class Links:
         """The addresses and networks in files that come back."""
         texts = {path: then["text"] for path, then in files.items() if then}
         return carried.configured(lambda path: texts.get(path, ""), lambda _pattern: sorted(texts))
-
-
-def taken_leases(kernel: Goal, seen: Mapping[str, SeenLink]) -> dict[str, tuple[str, str]]:
-    """The IPv4 leases of before that another host has by now: {interface: (address, its MAC)}.
-
-    A lease that ended may have been given to somebody else; the link knows.
-    """
-    have = {one["address"].split("/")[0] for state in seen.values() for one in state["addresses"]}
-    found = {}
-    for name, link in sorted(kernel["links"].items()):
-        state = seen.get(name)
-        # a bond's member does not speak for itself
-        if state is None or not state["up"] or state["master"]:
-            continue
-        for value in text.of_family(link.get("leases", []), 4):
-            address = value.split("/")[0]
-            if address in have:
-                continue
-            owner = reach.duplicate_of(name, state["mac"], address)
-            if owner:
-                found[name] = (address, owner)
-    return found
-
-
-def refuse_taken(taken: dict[str, tuple[str, str]], moves: str) -> None:
-    """Refuse an undo after which this node would be looked for at an address of somebody else."""
-    for name, (address, owner) in sorted(taken.items()):
-        if address == moves:
-            raise LinkError(
-                f"[IP-105] {address}, the lease that {name} had before, is used by the host with "
-                f"MAC {owner} by now, so nobody would "
-                "find this node after the undo. Take it from that host, let the DHCP server keep it for this node, "
-                "and run the undo again."
-            )
-
-
-def without(kernel: Goal, names: Container[str]) -> Goal:
-    """The kernel's view without some interfaces: what their owner makes of the old files is right."""
-    return {
-        **kernel,
-        "links": {name: one for name, one in kernel["links"].items() if name not in names},
-        "routes": [one for one in kernel["routes"] if one[1] not in names],
-        "connected": [one for one in kernel["connected"] if one[1] not in names],
-    }
 
 
 def too_late() -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .backends import common
+from .backends import kernel_state
 
 if TYPE_CHECKING:
     from .backends.common import Runner
@@ -43,7 +43,7 @@ def up(profile: str, wait: int, device: str = "") -> list[str]:
 
 def back(name: str, names: list[str], before: State) -> list[str]:
     """The command of the rollback that activates the profile that was active on *name*, one of *names*."""
-    there = name in common.staying(names, before)
+    there = name in kernel_state.staying(names, before)
     step = up(before["profiles"][name], BACK_SECONDS, name if there else "")
     return enduring(step) if there and before["links"][name].get("leases") else step
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..transaction.engine import View
-from .backends import common, ifcfg, ifupdown, netplan, networkd, networkmanager
+from .backends import common, ifcfg, ifupdown, kernel_state, netplan, networkd, networkmanager
 from .types import State
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ BACKENDS: dict[str, Any] = {one.NAME: one for one in (networkmanager, netplan, n
 RETIRED = {"ifcfg": networkmanager.NAME}
 ForeignError = common.ForeignError
 touched = common.touched
-with_remade = common.with_remade
-unlike = common.unlike
+with_remade = kernel_state.with_remade
+unlike = kernel_state.unlike
 
 
 def backend(name: str) -> Any:

@@ -10,7 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from .backends import common
+from .backends import common, kernel_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -148,7 +148,7 @@ def lacks_bond(link: Link, seen: Mapping[str, SeenLink]) -> list[str]:
         "the bond {} has not {}".format(
             name, " ".join("{} {}".format(*pair) for pair in sorted(wrong))
         )
-        for wrong in [common.bond_differs(link, state["data"])]
+        for wrong in [kernel_state.bond_differs(link, state["data"])]
         if wrong
     ]
     have = {one for one, other in seen.items() if other.get("master") == name}

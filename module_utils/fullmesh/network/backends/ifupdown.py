@@ -15,7 +15,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from ...files import lines_of, whole_lines
-from . import common
+from . import common, kernel_state
 
 if TYPE_CHECKING:
     from ..types import Changes, Files, Link, State
@@ -248,7 +248,7 @@ def validate(run: Runner, scratch: Files) -> str:
 
 def snapshot(run: Runner, names: list[str]) -> State:
     """The kernel's state, what ifupdown thinks is up, and which DHCP clients run."""
-    state = common.kernel_state(run, names)
+    state = kernel_state.of(run, names)
     # "eth1=eth1", one a line; ifquery fails where an interface is not up
     lines = run(["ifquery", "--state"])[1].splitlines()
     state["ifstate"] = sorted({line.partition("=")[0] for line in lines} & set(names))
@@ -268,13 +268,13 @@ def apply(
     links: list[Link], before: State, wait: int = 30, names: list[str] | None = None
 ) -> Commands:
     """Stop the DHCP client, take old addresses off, bring up by force: ifdown would read the new file."""
-    steps = common.remade(links, before)
+    steps = kernel_state.remade(links, before)
     chosen = [link for link in common.ordered(links) if named(link, names)]
     for name in common.touched(chosen):
         if name in before.get("dhclient", {}):
             # -x: stop without giving the lease back, the rollback may need it
             steps.append(["dhclient", "-x", "-pf", before["dhclient"][name], name])
-    steps += common.emptied(common.touched(chosen), before)
+    steps += kernel_state.emptied(common.touched(chosen), before)
     # IPv4's go with the last address; one that the new stanza drops would stay until the next boot
     old = [one["dev"] for one in before.get("routes", []) if one["family"] == "-6"]
     flush = ["ip", "-6", "route", "flush", "proto", "boot", "dev"]
@@ -289,16 +289,16 @@ def named(link: Link, names: list[str] | None) -> bool:
 
 def restore(names: list[str], before: State) -> Commands:
     """Bring up what was up as the old files say, then what only the kernel knew."""
-    steps = common.gone(names, before) + common.emptied(names, before)
-    for name in common.staying(names, before):
+    steps = kernel_state.gone(names, before) + kernel_state.emptied(names, before)
+    for name in kernel_state.staying(names, before):
         # before ifup: a stanza of old that says something else has the last word
         for key, value in sorted(before.get("ipv6", {}).get(name, {}).items()):
             write = 'echo "$1" > "$0"'
             steps.append(["/bin/sh", "-c", write, CONF % (name, key), value])
     for name in names:
         if name in before.get("ifstate", []):
-            steps.append(common.outliving(["ifup", "--force", name]))
+            steps.append(kernel_state.outliving(["ifup", "--force", name]))
         else:
             # ifupdown's note that it is up: nobody but we brought it up
             steps.append(["rm", "-f", "/run/network/ifstate." + name])
-    return steps + common.runtime(names, before)
+    return steps + kernel_state.runtime(names, before)

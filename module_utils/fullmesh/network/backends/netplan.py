@@ -12,7 +12,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from ...files import whole_lines
-from . import common
+from . import common, kernel_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -312,7 +312,7 @@ def validate(run: Runner, scratch: Files) -> str:
 
 def snapshot(run: Runner, names: list[str]) -> State:
     """The kernel's state, and whether systemd-networkd runs."""
-    state = common.kernel_state(run, names)
+    state = kernel_state.of(run, names)
     command = ["systemctl", "is-active", "--quiet", "systemd-networkd.service"]
     state["networkd"] = run(command)[0] == 0
     return state
@@ -322,18 +322,18 @@ def apply(
     links: list[Link], before: State, wait: int = 30, names: list[str] | None = None
 ) -> Commands:
     """Like `netplan apply`, but for our interfaces only: that one reconfigures eth0 as well."""
-    steps = [*common.remade(links, before), ["netplan", "generate"]]
+    steps = [*kernel_state.remade(links, before), ["netplan", "generate"]]
     if not before.get("networkd", True):
         return [*steps, ["netplan", "apply"]]
     steps.append(["networkctl", "reload"])
-    return steps + common.reconfigured(links, before, steps, names)
+    return steps + kernel_state.reconfigured(links, before, steps, names)
 
 
 def restore(names: list[str], before: State) -> Commands:
     """Let networkd read what stands there now, then what only the kernel knew."""
-    steps = [*common.gone(names, before), ["netplan", "generate"]]
-    steps += common.reloaded(names, before) + common.runtime(names, before)
-    return steps + common.leased(names, before)
+    steps = [*kernel_state.gone(names, before), ["netplan", "generate"]]
+    steps += kernel_state.reloaded(names, before) + kernel_state.runtime(names, before)
+    return steps + kernel_state.leased(names, before)
 
 
 def at_boot(names: list[str], before: State) -> Commands:

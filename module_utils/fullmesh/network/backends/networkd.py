@@ -8,7 +8,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from . import common
+from . import common, kernel_state
 
 if TYPE_CHECKING:
     from ..types import Changes, Files, Link, State
@@ -171,7 +171,7 @@ def validate(run: Runner, scratch: Files) -> str:
 
 def snapshot(run: Runner, names: list[str]) -> State:
     """The kernel's state, and the version of systemd."""
-    state = common.kernel_state(run, names)
+    state = kernel_state.of(run, names)
     # "systemd 252 (252.39-1~deb12u2)"
     found = re.match(r"systemd (\d+)", run(["networkctl", "--version"])[1])
     state["systemd"] = int(found.group(1)) if found else 0
@@ -182,18 +182,18 @@ def apply(
     links: list[Link], before: State, wait: int = 30, names: list[str] | None = None
 ) -> Commands:
     """Reload, which makes new devices and reconfigures what has another file now, then our interfaces by name."""
-    steps = common.remade(links, before)
+    steps = kernel_state.remade(links, before)
     if before.get("systemd", RELOADS) < RELOADS:
         return [*steps, ["systemctl", "restart", "systemd-networkd.service"]]
     steps.append(["networkctl", "reload"])
-    return steps + common.reconfigured(links, before, steps, names)
+    return steps + kernel_state.reconfigured(links, before, steps, names)
 
 
 def restore(names: list[str], before: State) -> Commands:
     """Let networkd read what stands there now, then what only the kernel knew."""
-    steps = common.gone(names, before)
+    steps = kernel_state.gone(names, before)
     if before.get("systemd", RELOADS) < RELOADS:
         steps.append(["systemctl", "restart", "systemd-networkd.service"])
     else:
-        steps += common.reloaded(names, before)
-    return steps + common.runtime(names, before) + common.leased(names, before)
+        steps += kernel_state.reloaded(names, before)
+    return steps + kernel_state.runtime(names, before) + kernel_state.leased(names, before)

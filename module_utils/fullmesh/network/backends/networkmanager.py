@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...files import lines_of, whole_lines
 from .. import nmcli
-from . import common, ifcfg
+from . import common, ifcfg, kernel_state
 
 if TYPE_CHECKING:
     from ..types import Changes, Files, Link, State
@@ -229,7 +229,7 @@ def validate(run: Runner, scratch: Files) -> str:
 
 def snapshot(run: Runner, names: list[str]) -> State:
     """The kernel's state, and the profile that is active on each device."""
-    state = common.kernel_state(run, names)
+    state = kernel_state.of(run, names)
     state["profiles"] = nmcli.profiles(run, names) or {}
     return state
 
@@ -239,12 +239,12 @@ def apply(
 ) -> Commands:
     """Load all profiles, bring up those of *names* (all where None): cards and bonds, then VLANs."""
     every = common.touched(links)
-    steps = common.remade([one for one in links if common.named(one, names)], before)
+    steps = kernel_state.remade([one for one in links if kernel_state.named(one, names)], before)
     # what others no longer start by themselves; `load` would say nothing of it
     steps.append(["nmcli", "connection", "reload"])
     steps.append(["nmcli", "connection", "load"] + [keyfile_path(name) for name in sorted(every)])
     for link in common.ordered(links):
-        if common.named(link, names):
+        if kernel_state.named(link, names):
             # nmcli refuses the name of a device that only the profile makes
             virtual = common.bond_of(link) or common.vlan_of(link)
             device = "" if virtual else link["interface"]
@@ -255,8 +255,8 @@ def apply(
 
 def restore(names: list[str], before: State) -> Commands:
     """Forget our profiles (their files are gone), bring up what was active, then what only the kernel knew."""
-    steps = [["nmcli", "connection", "reload"], *common.gone(names, before)]
+    steps = [["nmcli", "connection", "reload"], *kernel_state.gone(names, before)]
     for name in sorted(before.get("profiles", {})):
         if name in names:
             steps.append(nmcli.back(name, names, before))
-    return steps + common.runtime(names, before)
+    return steps + kernel_state.runtime(names, before)

@@ -1,0 +1,279 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""The kernel's state of the interfaces that we configure, and the commands that put it back. Stdlib only.
+
+Part of every backend of static_ip; what is handed in: ``common.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from . import common
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from ..types import KernelLink, KernelRoute, Link, State
+    from .common import Commands, Runner
+
+
+def of(run: Runner, names: Iterable[str]) -> State:
+    """What the kernel says of the interfaces *names*, in the form that `runtime` puts back.
+
+    An interface that is not there is not among the links.
+    """
+    wanted = list(names)
+    links: dict[str, KernelLink] = {}
+    for one in json.loads(run(["ip", "-d", "-j", "addr", "show"])[1] or "[]"):
+        if one.get("ifname") in wanted:
+            links[one["ifname"]] = link_state(one)
+    routes: list[KernelRoute] = []
+    for family in ("-4", "-6"):
+        found = json.loads(run(["ip", "-j", family, "route", "show", "table", "main"])[1] or "[]")
+        routes += [route_state(one, family) for one in found if one.get("dev") in wanted]
+    # what the kernel and a DHCP client or router made of addresses comes back with those
+    routes = [one for one in routes if one["protocol"] not in ("kernel", "ra", "dhcp", "redirect")]
+    return {"links": links, "routes": routes}
+
+
+def link_state(one: dict[str, Any]) -> KernelLink:
+    """One entry of ``ip -j addr``; an address with an end is a lease, which its client asks for again."""
+    state: KernelLink = {
+        "up": "UP" in one.get("flags", []),
+        "mtu": one.get("mtu", 0),
+        "master": one.get("master", ""),
+        "kind": one.get("linkinfo", {}).get("info_kind", ""),
+        "data": one.get("linkinfo", {}).get("info_data", {}),
+        "parent": one.get("link", ""),
+        "addresses": [],
+        "leases": [],
+    }
+    for info in one.get("addr_info", []):
+        if info.get("scope") == "link" or not info.get("local"):
+            continue
+        held = state["leases"] if info.get("dynamic") else state["addresses"]
+        held.append("{}/{}".format(info["local"], info.get("prefixlen")))
+    return state
+
+
+def route_state(one: dict[str, Any], family: str) -> KernelRoute:
+    """One entry of ``ip -j route``."""
+    return {
+        "family": family,
+        "to": one.get("dst", ""),
+        "via": one.get("gateway", ""),
+        "dev": one.get("dev", ""),
+        "metric": one.get("metric", 0),
+        "protocol": one.get("protocol", "boot"),
+    }
+
+
+def named(link: Link, names: list[str] | None) -> bool:
+    """Say whether the link, or a member of its bond, is among *names*; None names every link."""
+    return names is None or bool({*common.touched([link])} & {*names})
+
+
+def remade(links: Iterable[Link], before: State) -> Commands:
+    """Remove a bond or VLAN that is there with other parameters: no owner changes those of a living device."""
+    steps: Commands = []
+    for link in reversed(common.ordered(links)):
+        there = before["links"].get(link["interface"])
+        if there is not None and differs(link, there):
+            steps.append(["ip", "link", "delete", link["interface"]])
+    return steps
+
+
+def with_remade(links: Iterable[Link], before: State) -> State:
+    """A snapshot that knows which devices the change makes anew, so that the rollback makes them anew as well."""
+    return {**before, "remade": [step[-1] for step in remade(links, before)]}
+
+
+def unlike(then: State, now: State) -> list[str]:
+    """The bonds and VLANs that two snapshots have both, as other devices: kind, tag, parent, options of a bond."""
+    both = [name for name in then["links"] if name in now["links"]]
+    return [name for name in both if made_as(then["links"][name]) != made_as(now["links"][name])]
+
+
+def made_as(there: KernelLink | None) -> list[str]:
+    """The arguments of ``ip link add NAME`` that make a bond or VLAN as it is there; [] for a card."""
+    if there is None or there.get("kind") not in ("vlan", "bond"):
+        return []
+    data = there.get("data", {})
+    if there["kind"] == "vlan":
+        return ["link", there["parent"], "type", "vlan", "id", str(data.get("id"))]
+    lacp = data.get("mode") == "802.3ad"
+    words = ["type", "bond", "mode", str(data.get("mode"))]
+    # zero is the default, and updelay without miimon is refused; so is a word of LACP in another mode
+    for key, name in (("miimon", "miimon"), ("updelay", "updelay"), ("downdelay", "downdelay")):
+        words += [key, str(data[name])] if data.get(name) else []
+    if data.get("xmit_hash_policy"):
+        words += ["xmit_hash_policy", str(data["xmit_hash_policy"])]
+    for key, name in (("lacp_rate", "ad_lacp_rate"), ("ad_select", "ad_select")):
+        words += [key, str(data[name])] if lacp and data.get(name) else []
+    return words
+
+
+def removed(names: Iterable[str], before: State) -> list[str]:
+    """What the rollback removes first, though it was there: it has another shape now, or stands on such a one.
+
+    Nobody changes a living device back: networkd leaves one that is there as it is (systemd#9627), and ifupdown's
+    stanza makes none where one stands.
+    """
+    anew = before.get("remade", [])
+    return [one for one in names if {one, parent_of(one, before)} & {*anew}]
+
+
+def parent_of(name: str, before: State) -> str:
+    """What an interface stood on; "" for nothing, or where it was not there."""
+    there = before["links"].get(name)
+    return there.get("parent", "") if there else ""
+
+
+def staying(names: Iterable[str], before: State) -> list[str]:
+    """Those of *names* that were there and are not removed on the way."""
+    every = list(names)
+    out = removed(every, before)
+    return [name for name in every if name in before["links"] and name not in out]
+
+
+def made_again(names: list[str], before: State) -> Commands:
+    """Make what was removed and what no owner has made by now: somebody had made it by hand."""
+    steps: Commands = []
+    for name in removed(names, before):
+        words = made_as(before["links"].get(name))
+        if not words:
+            continue
+        test = 'test -d "/sys/class/net/$0"'
+        # the owner may be faster after all
+        add = " || ".join([test, 'ip link add name "$0" "$@"', test])
+        steps.append(["/bin/sh", "-c", add, name, *words])
+        for one in names:
+            there = before["links"].get(one)
+            if there and there.get("master") == name:
+                join = 'test -e "/sys/class/net/$1/lower_$0" || '
+                # only a card that is down can be enslaved
+                join += '{ ip link set "$0" down; ip link set "$0" master "$1"; }'
+                steps.append(["/bin/sh", "-c", join, one, name])
+    return steps
+
+
+def differs(link: Link, there: KernelLink) -> bool:
+    """Say whether the device that is there is another one than the link wants."""
+    vlan, bond, data = common.vlan_of(link), common.bond_of(link), there["data"]
+    if vlan:
+        return bool(there["kind"] == "vlan") and (
+            str(data.get("id")) != str(vlan["id"]) or there["parent"] != vlan["parent"]
+        )
+    return bool(bond) and there["kind"] == "bond" and bool(bond_differs(link, data))
+
+
+def bond_differs(link: Link, data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The options that the bond lacks, of what ``ip -d -j`` says of it (info_data)."""
+    names = {"lacp_rate": "ad_lacp_rate"}
+    wrong = []
+    for key, value in common.bond_options(link):
+        have = data.get(names.get(key, key))
+        # a primary that is not enslaved yet, or an option that this iproute2 does not print, says nothing
+        if have is not None and str(have) != value:
+            wrong.append((key, value))
+    return wrong
+
+
+def runtime(names: Iterable[str], before: State) -> Commands:
+    """Commands that give the kernel back what nobody but the kernel knew: run after the owner had its turn."""
+    every = list(names)
+    steps = made_again(every, before)
+    for name in every:
+        then = before["links"].get(name)
+        if then is None:
+            continue
+        if not then["master"]:
+            steps.append(["ip", "link", "set", name, "nomaster"])
+        steps.append(["ip", "link", "set", name, "mtu", str(then["mtu"])])
+        steps.append(["ip", "link", "set", name, "up" if then["up"] else "down"])
+        steps += [["ip", "addr", "replace", one, "dev", name] for one in then["addresses"]]
+    steps += [route_step(one) for one in before["routes"] if one["dev"] in before["links"]]
+    return steps
+
+
+def outliving(command: list[str]) -> list[str]:
+    """A command whose daemon (a DHCP client) lives on when the unit ends in which the rollback runs.
+
+    systemd ends what is left in a unit's group (KillMode=control-group), and the address goes with its lease later on.
+    A scope is a group of its own; the command's exit status comes through (seen with systemd 252). Nothing is armed on
+    a node where systemd-run does not work (TX-103), and early in a boot no rollback brings an interface up by itself.
+    """
+    return ["systemd-run", "--scope", "--quiet", *command]
+
+
+def gone(names: Iterable[str], before: State) -> Commands:
+    """Remove what was not there before, or not so: a bond or a VLAN; VLANs stand last in *names* and go first."""
+    every = list(names)
+    stay = staying(every, before)
+    made = [name for name in every if name not in stay]
+    # one that could not be made, or that went with its parent, is no fault to be told
+    script = 'test ! -d "/sys/class/net/$0" || ip link delete "$0"'
+    return [["/bin/sh", "-c", script, name] for name in reversed(made)]
+
+
+def emptied(names: Iterable[str], before: State) -> Commands:
+    """Take our addresses off what stays; its owner and `runtime` give it its own ones back."""
+    there = staying(names, before)
+    return [["ip", "addr", "flush", "dev", name, "scope", "global"] for name in there]
+
+
+def route_step(one: KernelRoute) -> list[str]:
+    """The command that puts a route back."""
+    step = ["ip", one["family"], "route", "replace", one["to"]]
+    step += ["via", one["via"]] if one["via"] else []
+    step += ["dev", one["dev"], "proto", str(one["protocol"])]
+    return step + (["metric", str(one["metric"])] if one["metric"] else [])
+
+
+def reconfigured(
+    links: list[Link], before: State, steps: Commands, names: list[str] | None
+) -> Commands:
+    """Have networkd configure our interfaces again by name.
+
+    One that *steps* remove before is made by the reload and configured as it appears; it cannot be named yet.
+    """
+    anew = [step[-1] for step in steps if step[:3] == ["ip", "link", "delete"]]
+    there = [
+        name
+        for name in staying(common.touched(links), {**before, "remade": anew})
+        if names is None or name in names
+    ]
+    return [["networkctl", "reconfigure", *there]] if there else []
+
+
+def reloaded(names: list[str], before: State) -> Commands:
+    """Let networkd read the files that stand there now and configure those interfaces that were there before."""
+    there = staying(names, before)
+    steps = [["networkctl", "reload"], *emptied(names, before)]
+    return [*steps, ["networkctl", "reconfigure", *there]] if there else steps
+
+
+LEASED = """for name in "$0" "$@"; do
+  number=$(cat "/sys/class/net/$name/ifindex") || continue
+  for try in 1 2 3 4 5 6 7 8 9 10; do
+    address=$(sed -n 's/^ADDRESS=//p' "/run/systemd/netif/leases/$number" 2> /dev/null)
+    case $(ip -4 -o addr show dev "$name") in *" ${address:-none}/"*) continue 2 ;; esac
+    [ -n "$address" ] || [ "$try" -lt 4 ] || continue 2
+    sleep 0.5
+  done
+  exec systemctl restart systemd-networkd.service
+done"""
+
+
+def leased(names: list[str], before: State) -> Commands:
+    """Have networkd use a lease that it has got.
+
+    Where a lease comes between a reload and a reconfiguration, networkd 252 never sets the address of the next one, and
+    no further reconfiguration helps, only a restart (1 of 275 tries on a busy machine). The address that the engine
+    gives back would go when its time runs out. A server that is silent is not waited for.
+    """
+    there = [name for name in staying(names, before) if before["links"][name].get("leases")]
+    return [["/bin/sh", "-c", LEASED, *there]] if there else []
