@@ -207,7 +207,7 @@ def fabric(node: str, held: Gpus) -> Iterator[CardFault]:
         yield CardFault(
             "VC-147",
             node,
-            f"{why} on {node}: after the next reset of a GPU, or the next boot, CUDA starts on none (error 802)",
+            f"on {node} {why}: after the next reset of a GPU, or the next boot, CUDA starts on none (error 802)",
             f"fabric manager {held['fabric_manager']['version'] or 'none'}, {held['fabric_manager']['active']}",
             f"active, version {held.get('driver', '')}",
             f"on {node}: {cure}",
