@@ -215,8 +215,8 @@ def manager(held: Box) -> Iterator[str]:
         yield "systemctl start nvidia-fabricmanager.service"
 
 
-def script(held: Box) -> str:
-    """The shell that puts all of it into a node, which has nothing of an earlier play any more."""
+def steps(held: Box) -> list[str]:
+    """The steps that put all of it into a node, which has nothing of an earlier play any more."""
     lines = [
         "set -eu",
         "now=$(sed 's/\\.\\([0-9]*\\) .*/\\1/' /proc/uptime)",  # in hundredths; the log counts microseconds
@@ -224,7 +224,7 @@ def script(held: Box) -> str:
         f"mkdir -p {PLACE}/drivers/nvidia",
         f"mount --bind /sys/module {PLACE}/kept",
         # by mounts: names of network cards lead to their devices by links that climb out of this folder
-        f"for one in $(ls /sys/class); do mkdir -p {PLACE}/class/$one",
+        f"for one in $(ls /sys/class); do mkdir -p {PLACE}/class/$one; "
         f"mount --bind /sys/class/$one {PLACE}/class/$one; done",
         f'for one in /sys/module/*; do ln -s "{PLACE}/kept/${{one##*/}}" "{PLACE}/module/${{one##*/}}"; done',
     ]
@@ -243,4 +243,9 @@ def script(held: Box) -> str:
     ]
     lines += manager(held)
     lines += machine(held) if held.machine else []
-    return "\n".join([*lines, "ldconfig", ""])
+    return [*lines, "ldconfig"]
+
+
+def script(held: Box) -> str:
+    """The steps as one script of a shell."""
+    return "\n".join([*steps(held), ""])
