@@ -43,6 +43,10 @@ options:
     description: The lock's path on the controller, handed back unread.
     type: str
     default: ''
+  index:
+    description: The package index of this node's wheels, handed back unread.
+    type: str
+    default: ''
   requirements:
     description: The lock's text.
     type: str
@@ -135,6 +139,7 @@ def main() -> None:
             "wheels": {"type": "path", "required": True},
             "python": {"type": "path", "required": True},
             "lock": {"type": "str", "default": ""},
+            "index": {"type": "str", "default": ""},
             "requirements": {"type": "str", "required": True},
             "torch_version": {"type": "str", "default": ""},
             "accelerator": {"type": "str", "default": "cpu"},

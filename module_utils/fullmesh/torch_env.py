@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .schema.torch import PythonSeen, TorchVersions
 
 SCHEMA = "1"
+# What is built against one torch, where the lock has it.
+BESIDE = ("torchvision", "torchaudio")
 OWN_PIP = re.compile(r"^pip==", re.MULTILINE)
 MARKER = "fullmesh.json"
 LOOK = r"""
@@ -69,6 +71,7 @@ class Wanted(TypedDict):
     wheels: str
     python: str
     lock: str
+    index: str
     requirements: str
     torch_version: str
     accelerator: str
@@ -212,6 +215,7 @@ def observe(params: Wanted) -> VenvSeen:
         "versions": marker["versions"] if marker else {},
         "store": params["store"],
         "lock": params["lock"],
+        "index": params["index"],
         "free_bytes": free_bytes(params["store"]),
         "have": [] if marker else kept(params["wheels"]),
         "bundles": {} if marker else bundles(params["wheels"]),
@@ -327,6 +331,21 @@ def prove(folder: str, wanted: str, seconds: int) -> TorchVersions:
     }
 
 
+def prove_beside(folder: str, requirements: str, seconds: int) -> None:
+    """Import what comes beside torch and has code of its own against it: another torch's build fails here."""
+    for name in BESIDE:
+        if not re.search(rf"^{name}==", requirements, re.MULTILINE):
+            continue
+        with tempfile.TemporaryDirectory(prefix="fullmesh-torch-") as own:
+            argv = [os.path.join(folder, "bin", "python"), "-I", "-c", f"import {name}"]
+            rc, text = run(argv, seconds, own)
+        if rc:
+            raise VenvError(
+                f"[TR-109] {name} cannot be imported (rc {rc}): {tail(text)}. Nothing was switched; it has to be "
+                "built for this torch."
+            )
+
+
 def prove_accelerator(said: TorchVersions, wanted: str) -> None:
     """A wrong index brings a torch that imports and then finds no GPU: in every rank, at the first job."""
     kind: Literal["rocm", "cuda"] = "rocm" if wanted.startswith("rocm") else "cuda"
@@ -351,6 +370,7 @@ def build(params: Wanted, seen: VenvSeen) -> TorchVersions:
         install(params, folder)
         versions = prove(folder, params["torch_version"], params["seconds"])
         prove_accelerator(versions, params["accelerator"])
+        prove_beside(folder, params["requirements"], params["seconds"])
         marker: Marker = {"digest": seen["digest"], "versions": versions}
         with open(os.path.join(folder, MARKER), "w") as stream:
             json.dump(marker, stream, indent=1, sort_keys=True)

@@ -8,6 +8,7 @@ cluster cables), ``$BRIDGE`` and ``$INDEX`` (of the lab's cluster network), ``$N
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -639,9 +640,45 @@ def gpus(play: str, *victim: str) -> tuple[Step, ...]:
     command = f"env {settings} {sys.executable} -m devtools.lab gpus --name $LAB"
     return at(
         OUTSIDE,
-        f"{command} $PEER {play} && {command} $VICTIM {play} {' '.join(victim)}",
+        f"{command} $PEER {play} && {command} $VICTIM {play} {shlex.join(victim)}",
         f"{command} $VICTIM none; {command} $PEER none",
     )
+
+
+def gpu(case: str, *victim: str) -> Fault:
+    """A fault of eight H100 of a node that passes for a machine."""
+    return Fault(f"gpu-{case}", BARE, gpus("h100x8 machine=1", *victim))
+
+
+def gpu_way(case: str, *victim: str) -> Fault:
+    """The same with eight RDMA cards, which want more locked memory than this machine gives its labs."""
+    steps = at(ALL, memlock(-1), NOT_IN_PYTHON)
+    return Fault(f"gpu-{case}", BARE, steps + gpus("h100x8 machine=1 rdma=8", *victim))
+
+
+GPU_FAULTS = (
+    gpu("driver", "error=18"),
+    gpu("hidden", "gpus=7"),
+    gpu("xid", "3.xid=79, pid=4711, GPU has fallen off the bus."),
+    gpu("program", "3.xid=31, pid=812, name=python, Ch 0000000b, MMU Fault"),
+    gpu("ecc", "0.ecc_lost=2"),
+    gpu("remap", "1.remap_failed=1"),
+    gpu("pending", "2.remap_pending=1"),
+    gpu("lanes", "7.width=4"),
+    gpu("persistence", "*.persistence=0"),
+    gpu("nvlink", "3.links_down=2"),
+    gpu("bridge", "3.links=12"),
+    gpu("fabric", "*.fabric=2", "fm=inactive"),
+    gpu("manager", "fm_version=580.82.07"),
+    gpu("hot", "4.throttle=0x48"),
+    gpu("prohibited", "5.compute_mode=2"),
+    gpu("mig", "0.mig=1"),
+    gpu("held", "6.memory_used=30000000000"),
+    gpu("acs", "acs=0x1d"),
+    gpu("iommu", "iommu=DMA-FQ"),
+    gpu_way("direct", "open=0"),
+    gpu_way("socket", "*.numa=0", "rdma_numa=1"),
+)
 
 
 # No container has these things; files and a stand-in for NVML say that it has.
@@ -675,4 +712,4 @@ FAKES = (
     Fault("no-python", BARE, (), variables={"ansible_python_interpreter": "/opt/none/bin/python3"}),
 )
 
-FAULTS: tuple[Fault, ...] = (*WALLS, *RANGES, *JOBS, *NAMES, *LINKS, *FAKES)
+FAULTS: tuple[Fault, ...] = (*WALLS, *RANGES, *JOBS, *NAMES, *LINKS, *FAKES, *GPU_FAULTS)

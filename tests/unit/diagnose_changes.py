@@ -407,7 +407,7 @@ CHANGES: dict[str, tuple[str, str, Break]] = {
         ),
     ),
     "fabric not up": ("VC-136", UB, together(put("gpus", gpus(2), EL), put("gpus", no_fabric()))),
-    "xid": ("DG-149", UB, put("kernel_log", event("gpu", "NVRM: Xid (PCI:0000:01:00): 79"))),
+    "xid": ("VC-113", UB, put("kernel_log", event("gpu", "NVRM: Xid (PCI:0000:01:00): 79"))),
     "proxy": ("DG-150", UB, variable("https_proxy", "http://proxy:3128")),
     "selinux": (
         "DG-151",

@@ -32,6 +32,8 @@ class Machine:
         device: the driver has device files here.
         nvlink: what ``nvidia-smi nvlink -s`` prints.
         topology: what ``nvidia-smi topo -m`` prints.
+        switches: how many NVSwitches are on the PCI bus.
+        manager: systemd's word for the fabric manager, and what the program prints as its version.
     """
 
     smi: str = ""
@@ -41,6 +43,8 @@ class Machine:
     device: bool = False
     nvlink: str = ""
     topology: str = ""
+    switches: int = 0
+    manager: tuple[str, str] = ("inactive", "")
 
 
 def smi(name: str = "a10g", count: int = 1, **change: str) -> str:
@@ -61,8 +65,13 @@ def nvlink(up: int, down: int) -> str:
     return "\n".join(["GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0)", *active, *dead, ""])
 
 
-def bus(folder: Path, count: int) -> str:
-    """A PCI bus with GPUs of NVIDIA's and another card."""
+def bus(folder: Path, count: int, switches: int = 0) -> str:
+    """A PCI bus with GPUs of NVIDIA's, NVSwitches and another card."""
+    for at in range(switches):
+        device = folder / f"0000:c{at}:00.0"
+        device.mkdir(parents=True)
+        (device / "vendor").write_text("0x10de\n")
+        (device / "class").write_text("0x068000\n")
     for at in range(count + 1):
         device = folder / f"0000:0{at}:00.0"
         device.mkdir(parents=True)
@@ -79,15 +88,20 @@ def gpus_of(machine: Machine, folder: Path) -> Any:
         path.mkdir(parents=True)
     if machine.device:
         (devices / "nvidia0").touch()
-    on_bus = fullmesh_gpu.pci_devices(bus(folder / "pci", machine.bus))
+    on_bus = fullmesh_gpu.pci_devices(bus(folder / "pci", machine.bus, machine.switches))
     code = machine.code if machine.smi or machine.code else 127
 
     def run(argv: list[str]) -> tuple[int, str]:
         more = {"nvlink": machine.nvlink, "topo": machine.topology}
         return (0, more[argv[1]]) if argv[1] in more else (code, machine.smi)
 
+    def ask_manager(argv: list[str]) -> tuple[int, str]:
+        active, version = machine.manager
+        return (0, active + "\n") if argv[0] == "systemctl" else (0 if version else 127, version)
+
     with (
         mock.patch.object(job, "run", run),
+        mock.patch.object(fullmesh_gpu, "run", ask_manager),
         mock.patch.object(job, "in_container", return_value=machine.container),
         mock.patch.object(job, "pci_devices", return_value=on_bus),
         mock.patch.multiple(job, DRIVER=str(driver), DEVICES=str(devices)),

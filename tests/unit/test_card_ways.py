@@ -1,10 +1,12 @@
-"""Ways between cards that hardware alone decides: told only where it is certain."""
+"""Ways between cards, decided by hardware or by the fabric manager: told only where it is certain."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_samples import Machine, gpus_of, smi
 
 from fullmesh.contract import read
 from fullmesh.observed.survey import Gpus
@@ -56,3 +58,41 @@ def test_cards_on_the_other_processor(numa: list[tuple[str, int]], rdma: bool, t
 def test_a_bridge_that_is_missing(first: Gpus, second: Gpus, told: list[str]) -> None:
     found = [(one.code, one.node) for one in faults({"a": Box(first), "b": Box(second)})]
     assert found == [("VC-145", node) for node in told]
+
+
+@pytest.mark.parametrize(
+    ("state", "switches", "manager", "told"),
+    [
+        ("Completed", 4, ("active", "580.95.05"), ("", "")),
+        ("In Progress", 4, ("active", "580.95.05"), ("VC-136", "not set up. CUDA starts on none")),
+        ("Not Started", 4, ("inactive", ""), ("VC-136", "no fabric manager is installed")),
+        (
+            "In Progress",
+            4,
+            ("failed", "580.82.07"),
+            ("VC-136", "is 580.82.07, the driver 580.95.05"),
+        ),
+        ("Not Started", 4, ("inactive", "580.95.05"), ("VC-136", "does not run (inactive)")),
+        # what is up stays so until a reset
+        ("Completed", 4, ("failed", "580.95.05"), ("VC-147", "does not run (failed)")),
+        ("Completed", 4, ("active", "580.82.07"), ("VC-147", "is 580.82.07, the driver 580.95.05")),
+        # a card of before Hopper says nothing of its fabric
+        ("N/A", 6, ("inactive", "580.95.05"), ("VC-136", "does not run (inactive)")),
+        ("N/A", 6, ("active", "580.95.05"), ("", "")),
+        # a guest whose host has the switches, and cards without any
+        ("Completed", 0, ("inactive", ""), ("", "")),
+        ("N/A", 0, ("inactive", ""), ("", "")),
+    ],
+)
+def test_the_fabric_manager(
+    tmp_path: Path, state: str, switches: int, manager: tuple[str, str], told: tuple[str, str]
+) -> None:
+    (active, version), (code, words) = manager, told
+    printed = f"Fabric Manager version is : {version}\n" if version else ""
+    machine = Machine(
+        smi("h100-stand-in", state=state), bus=1, switches=switches, manager=(active, printed)
+    )
+    found = list(faults({"a": Box(gpus_of(machine, tmp_path))}))
+    assert [one.code for one in found] == [code] * bool(code)
+    assert all(words in one.cause for one in found)
+    assert all(("error 802" in one.cause) for one in found)

@@ -69,6 +69,13 @@ def test_a_build_for_cpus_is_told_by_what_is_not_beside_it() -> None:
     assert torch_locks.made_for(RESOLVED, ("3.12", "aarch64")) == "cpu"
 
 
+@pytest.mark.parametrize(
+    ("torch", "wanted"), [("2.10.0", "torchaudio<=2.10.0"), ("2.13.0+cu126", "torchaudio<=2.13.0")]
+)
+def test_torchaudio_is_never_newer_than_torch(torch: str, wanted: str) -> None:
+    assert torch_locks.fitting(torch, ["torchvision", "torchaudio"]) == ["torchvision", wanted]
+
+
 def params(path: Path, machine: str) -> dict[str, object]:
     names = [f"manylinux_2_28_{machine}", f"linux_{machine}"]
     return {"requirements": str(path), "python": "3.10", "platforms": names}

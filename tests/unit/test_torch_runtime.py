@@ -17,11 +17,12 @@ from fullmesh.observed.wheel_locks import for_target
 from fullmesh.roles import torch_runtime as core
 
 FILES = Path(__file__).resolve().parents[2] / "roles/torch_runtime/files"
+LOCKS = sorted(FILES.glob("**/*.txt"))
 SHA = hashlib.sha256(b"x").hexdigest()
 PIN = f"torch==2.13.0+cpu --hash=sha256:{SHA}"
 
 
-@pytest.mark.parametrize("path", sorted(FILES.glob("*.txt")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_committed_lock_is_whole_and_named_after_its_torch(path: Path) -> None:
     text = path.read_text()
     assert core.lock_faults(path.name, text) == []
@@ -109,6 +110,12 @@ def test_what_differs_is_a_target_of_its_own() -> None:
     assert len(keys) == 4
 
 
+def test_each_lock_is_asked_for_at_its_own_index() -> None:
+    nodes = [("cpu", seen(index="https://a/cpu")), ("cuda", seen(index="https://a/cu130"))]
+    found = {target["lock"]: target["index"] for target in core.targets(nodes)}
+    assert found == {"cpu": "https://a/cpu", "cuda": "https://a/cu130"}
+
+
 @given(st.integers(0, 1 << 40), st.integers(0, 1 << 34), st.integers(0, 1 << 36))
 def test_room_is_refused_exactly_when_it_is_short(free: int, bundle: int, unpacked: int) -> None:
     needed = wheels(bundle_bytes=bundle, installed_bytes=unpacked)
@@ -154,7 +161,7 @@ def test_an_unknown_accelerator_is_refused(wanted: str) -> None:
     assert repr(wanted) in fault.text
 
 
-@pytest.mark.parametrize("path", sorted(FILES.glob("*.txt")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_committed_lock_says_for_what_it_is(path: Path) -> None:
     text = path.read_text()
     held = core.serves(text)
@@ -234,5 +241,34 @@ def test_a_lock_of_ones_own_counts_and_may_say_nothing(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "path", sorted((FILES / core.DOMAIN).glob("*.txt")), ids=lambda path: path.stem
+)
+def test_domain_libraries_are_beside_the_same_torch(path: Path) -> None:
+    held, alone = path.read_text(), (FILES / path.name).read_text()
+    more, base = core.pinned(held), core.pinned(alone)
+    assert core.serves(held) == core.serves(alone)
+    assert set(core.BESIDE) <= more.keys()
+    assert set(core.BESIDE) & base.keys() == set()
+    assert {name: more[name] for name in base if "torch" in name or "nvidia" in name} == {
+        name: version for name, version in base.items() if "torch" in name or "nvidia" in name
+    }
+    # torchaudio has torch's number, and its last release serves every later torch
+    assert more["torchaudio"] in (base["torch"], "2.11.0")
+
+
+def test_every_lock_for_cuda_has_one_with_domain_libraries() -> None:
+    with_cuda = {path.name for path in FILES.glob("*cuda*.txt")}
+    assert with_cuda == {path.name for path in (FILES / core.DOMAIN).glob("*.txt")}
+
+
+def test_domain_libraries_without_a_lock_are_refused_with_the_command() -> None:
+    files = filters.torch_runtime_files(True)
+    (fault,) = core.faults(files, "2.13.0", "cpu", "")
+    assert fault.code == "TR-101"
+    assert "2.13.0-cuda13.0" in fault.step
+    assert "torch-lock --with torchvision --with torchaudio" in fault.step
+
+
 def test_the_locks_lie_where_the_filters_look() -> None:
-    assert (Path(filters.torch_runtime_files("")) / "torch-2.13.0-cpu.txt").is_file()
+    assert (Path(filters.torch_runtime_files(False)) / "torch-2.13.0-cpu.txt").is_file()

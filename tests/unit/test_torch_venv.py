@@ -82,6 +82,7 @@ def order(root: Path, version: str, **change: Any) -> dict[str, Any]:
         "wheels": str(root / "wheels"),
         "python": sys.executable,
         "lock": "lock.txt",
+        "index": "",
         "requirements": lock(*made),
         "torch_version": version,
         "accelerator": "cpu",
@@ -117,6 +118,19 @@ def test_it_is_built_aside_proved_switched_and_left_alone(tmp_path: Path) -> Non
     venv.apply(order(tmp_path, "3.0", keep_wheels=True), False)
     assert os.path.basename(second["folder"]) not in state(tmp_path)[1]
     assert len(venv.kept(str(tmp_path / "wheels"))) == 2
+
+
+def test_what_is_built_against_torch_is_tried_as_well(tmp_path: Path) -> None:
+    python = tmp_path / "bin/python"
+    python.parent.mkdir()
+    python.write_text(
+        "#!/bin/sh\ncase $3 in *torchaudio*) echo 'OSError: libtorchaudio.so: undefined symbol'; exit 1;; esac\n"
+    )
+    python.chmod(0o755)
+    venv.prove_beside(str(tmp_path), "torch==1.0\ntorchvision==0.1\n", 10)
+    venv.prove_beside(str(tmp_path), "torch==1.0\n", 10)
+    with pytest.raises(venv.VenvError, match=r"\[TR-109\] torchaudio cannot be .*undefined symbol"):
+        venv.prove_beside(str(tmp_path), "torch==1.0\ntorchvision==0.1\ntorchaudio==0.2\n", 10)
 
 
 def test_torch_is_tried_where_nobody_else_may_write(

@@ -23,6 +23,7 @@ def seen(**change: Any) -> VenvSeen:
         "versions": {},
         "store": "/opt/fullmesh/venvs",
         "lock": "lock",
+        "index": "",
         "free_bytes": 1 << 40,
         "have": [],
         "bundles": {},

@@ -36,6 +36,8 @@ Change = Callable[[Seen], Any]
 ON = {"persistence_mode": "Enabled"}
 A10G = Machine(smi(**ON), bus=1)
 H100 = Machine(smi("h100-stand-in"), bus=1, nvlink=nvlink(18, 0))
+MANAGER = "Fabric Manager version is : {}\n"
+HGX = replace(H100, switches=4, manager=("active", MANAGER.format("580.95.05")))
 WRONG = {"text": "got 1", "seen": "1", "expected": "2"}
 BAD_TESTS = "# Out of bounds values : 50 FAILED\n# Avg bus bandwidth    : 0.4\n"
 
@@ -410,6 +412,10 @@ CHANGES: dict[str, tuple[str, Change]] = {
         machines(el1=H100, ubuntu1=replace(H100, nvlink=nvlink(16, 2))),
     ),
     "fabric not up": ("VC-136", h100(state="In Progress")),
+    "fabric manager of another version": (
+        "VC-147",
+        machines(el1=HGX, ubuntu1=replace(HGX, manager=("active", MANAGER.format("580.82.07")))),
+    ),
     "hot": ("VC-137", h100(clocks_event_reason_hw_thermal_slowdown="Active")),
     "nobody may compute": ("VC-138", h100(compute_mode="Prohibited")),
     "mig": ("VC-139", h100(current_mig="Enabled")),
@@ -490,8 +496,8 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "training fails": ("VC-808", stopped("fsdp", "failed", text="RuntimeError")),
 }
 WARNINGS = {
-    *("VC-110", "VC-111", "VC-113", "VC-114", "VC-115", "VC-116", "VC-118"),
+    *("VC-110", "VC-111", "VC-114", "VC-115", "VC-116", "VC-118"),
     *("VC-134", "VC-135", "VC-137", "VC-139", "VC-140"),
-    *("VC-141", "VC-142", "VC-143", "VC-144", "VC-145", "VC-146"),
+    *("VC-141", "VC-142", "VC-143", "VC-144", "VC-145", "VC-146", "VC-147"),
     *("VC-209", "VC-714", "VC-716", "VC-720", "VC-722", "VC-723"),
 }

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         SmiSeen,
         Xid,
     )
+    from ..schema.survey import FabricManager
 
 VENDOR = "0x10de"
 BRIDGE = "0x0680"  # an NVSwitch is a bridge of NVIDIA's
@@ -39,6 +40,8 @@ XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)")
 FALLEN = re.compile(r"NVRM: .*fallen off the bus", re.IGNORECASE)
 TOPOLOGY_WORDS = re.compile(r"^(X|SYS|NODE|PHB|PXB|PIX|NV\d+)$")
 MOST = 64
+FABRIC_MANAGER = "nvidia-fabricmanager.service"
+VERSION = re.compile(r"[Ff]abric [Mm]anager version is\s*:\s*([0-9.]+)")
 # What holds clocks down although there is work: 535 and later say clocks_event_reasons, earlier ones throttle.
 # Idle, a power cap by software and clocks that somebody set are none of these.
 SLOWED = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
@@ -203,6 +206,13 @@ def secure_boot(path: str = SECURE_BOOT) -> bool | None:
     except OSError:
         return None
     return bool(held[4]) if len(held) > 4 else None  # noqa: PLR2004 (four bytes of flags)
+
+
+def fabric_manager() -> FabricManager:
+    """Whether the fabric manager runs, and which version is installed (``Fabric Manager version is : 580.95.05``)."""
+    active = run(["systemctl", "is-active", FABRIC_MANAGER])[1].strip()
+    found = VERSION.search(run(["nv-fabricmanager", "--version"])[1])
+    return {"active": active, "version": found.group(1) if found else ""}
 
 
 def in_container() -> bool:

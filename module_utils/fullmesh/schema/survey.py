@@ -159,6 +159,13 @@ class PciPath(TypedDict):
     redirecting: list[str]
 
 
+class FabricManager(TypedDict):
+    """NVIDIA's fabric manager: systemd's word for its unit, and the installed program's version; empty without it."""
+
+    active: str
+    version: str
+
+
 class GpusAlways(TypedDict):
     """The GPUs of a node; ``present``: NVIDIA's driver is loaded."""
 
@@ -172,6 +179,7 @@ class Gpus(GpusAlways, total=False):
     ``failed``: the driver is loaded and nvidia-smi does not work; ``said``: its words; ``loaded``: the module.
     ``paths`` and ``direct`` (how RDMA reaches a GPU's memory) are known on a machine of its own only.
     ``linked``: every two GPUs have NVLinks to each other, or a switch of them; missing where no GPU has one.
+    ``fabric_manager`` is known on a machine of its own, where NVSwitches or a card's fabric ask for it.
     """
 
     pci: list[PciGpu]
@@ -183,6 +191,8 @@ class Gpus(GpusAlways, total=False):
     paths: list[PciPath]
     direct: str
     linked: bool
+    switches: int
+    fabric_manager: FabricManager
 
 
 class KernelEvent(TypedDict):

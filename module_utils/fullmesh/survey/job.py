@@ -12,13 +12,20 @@ import time
 from typing import TYPE_CHECKING
 
 from ..facts.accelerators import LOADED
-from ..facts.gpu import in_container, parse_nvlinks, parse_smi, parse_topology, pci_devices
+from ..facts.gpu import (
+    fabric_manager,
+    in_container,
+    parse_nvlinks,
+    parse_smi,
+    parse_topology,
+    pci_devices,
+)
 from . import pci_paths
 from .filters import run
 from .net import age_of, command_of, number, read
 
 if TYPE_CHECKING:
-    from ..schema.gpu import Card, PciGpu
+    from ..schema.gpu import Card, PciDevices
     from ..schema.survey import (
         Denial,
         Environment,
@@ -62,7 +69,7 @@ EVENTS = (
         re.compile(r"Out of memory: Killed process|oom-kill:|Memory cgroup out of memory"),
     ),
     ("segfault", re.compile(r"segfault at|general protection fault")),
-    ("gpu", re.compile(r"NVRM: Xid|NVRM: .*fallen off the bus")),
+    ("gpu", re.compile(r"NVRM: Xid|NVRM: .*fallen off the bus|nvidia-nvswitch\S*: SXid")),
     ("syn flooding", re.compile(r"possible SYN flooding")),
     ("link", re.compile(r"(NIC Link is Down|Link is Down|link is not ready)")),
 )
@@ -159,9 +166,9 @@ def clock() -> SurveyClock:
     return {"now": time.time(), "synchronised": state >= 0 and not status & STA_UNSYNC}
 
 
-def on_the_bus() -> list[PciGpu]:
-    """The GPUs on the PCI bus, with or without a driver; a container sees its host's bus, which says nothing of it."""
-    return [] if in_container() else pci_devices()["gpus"]
+def on_the_bus() -> PciDevices:
+    """What is on the PCI bus, with or without a driver; a container sees its host's bus, which says nothing of it."""
+    return {"gpus": [], "switches": 0} if in_container() else pci_devices()
 
 
 def driver_holds_gpus() -> bool:
@@ -190,7 +197,8 @@ def all_linked(topology: dict[str, dict[str, str]]) -> bool:
 def gpus() -> tuple[Gpus, str]:
     """What the NVIDIA driver says, or why nothing is known; no driver at all is an answer."""
     code, text = run(["nvidia-smi", "-q", "-x"])
-    seen: Gpus = {"present": False, "cards": [], "pci": on_the_bus()}
+    bus = on_the_bus()
+    seen: Gpus = {"present": False, "cards": [], "pci": bus["gpus"], "switches": bus["switches"]}
     if seen["pci"] and pci_paths.physical():
         seen["paths"], seen["direct"] = pci_paths.paths(), pci_paths.direct()
     if code == 0 and text:
@@ -199,6 +207,8 @@ def gpus() -> tuple[Gpus, str]:
         seen["driver"], seen["cuda"], seen["cards"] = told["driver"], told["cuda"], told["cards"]
         seen["present"] = True
         add_links(seen["cards"])
+        if seen["pci"] and (seen["switches"] or any(card.get("fabric") for card in seen["cards"])):
+            seen["fabric_manager"] = fabric_manager()
         if any("links" in card for card in seen["cards"]):
             seen["linked"] = all_linked(parse_topology(run(["nvidia-smi", "topo", "-m"])[1]))
         return seen, ""
@@ -269,7 +279,11 @@ def kernel_log() -> tuple[list[KernelEvent], str]:
     try:
         while len(lines) < 20000:  # noqa: PLR2004 (the ring is smaller)
             try:
-                lines.append(os.read(handle, 8192).decode("utf-8", "replace"))
+                # a record, with the lines of its keys; the lab's stand-in is a file, and ends
+                record = os.read(handle, 8192).decode("utf-8", "replace")
+                if not record:
+                    break
+                lines += record.splitlines()
             except OSError as exc:
                 if exc.errno == errno.EPIPE:  # the ring was overwritten while we read
                     continue

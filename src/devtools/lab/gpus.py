@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from devtools.lab import digest, host, sources_list
+from devtools.lab import digest, gpu_files, host, sources_list
 from devtools.lab.console import say, step
 from devtools.lab.errors import LabError
 from devtools.lab.once import built
@@ -67,9 +67,26 @@ PLAYS: Mapping[str, tuple[Model, int]] = {
 }
 # PCI buses of an HGX baseboard, as they come on machines of several makers.
 BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df")
-# What a line of the play can say of all (the first), and of one GPU (`3.KEY`) or each (`*.KEY`).
-WHOLE = ("driver", "cuda", "gpus", "pci", "error", "nvml")
+# What a line of the play can say of the node, and of one GPU (`3.KEY`) or each (`*.KEY`): what the library reads, and
+# what stands in files (gpu_files.py).
+WHOLE = (
+    *("driver", "cuda", "gpus", "pci", "error", "nvml"),
+    *(
+        "machine",
+        "open",
+        "acs",
+        "iommu",
+        "switches",
+        "rdma",
+        "rdma_numa",
+        "fm",
+        "fm_version",
+        "sxid",
+    ),
+)
+IN_FILES = ("numa", "xid")
 EACH = (
+    *IN_FILES,
     *("name", "uuid", "serial", "vbios", "brand", "architecture", "bus", "device"),
     *("persistence", "compute_mode", "performance", "power", "power_limit", "temperature", "busy"),
     *("width", "width_most", "generation", "generation_most", "memory", "memory_used"),
@@ -79,39 +96,21 @@ EACH = (
 )
 LINE = re.compile(r"(?P<key>(?:(?P<gpu>\d+|\*)\.)?(?P<word>[a-z_]+))=(?P<value>[^\n]{1,150})")
 
-# $1: PCI device id, $2: the driver's version, $3: how many GPUs it shows, the others: addresses on the bus. What an
-# earlier play left goes first; without arguments nothing comes after it.
-INSTALL = """\
+# Takes away what an earlier play left, and without arguments the programs too.
+CLEAR = """\
 set -eu
-for place in /sys/module /sys/bus/pci/devices /proc/driver /run/lab-gpus/kept; do
+umount -R /sys/class 2>/dev/null || true
+for place in /usr/bin/systemd-detect-virt /dev/kmsg /sys/module /sys/bus/pci/devices /proc/driver \\
+    /run/lab-gpus/class/* /run/lab-gpus/kept; do
     while umount "$place" 2>/dev/null; do :; done
 done
+if [ -e /run/systemd/system/nvidia-fabricmanager.service ]; then
+    systemctl stop nvidia-fabricmanager.service
+    rm -f /run/systemd/system/nvidia-fabricmanager.service /usr/bin/nv-fabricmanager
+    systemctl daemon-reload
+fi
 rm -rf --one-file-system /run/lab-gpus /dev/nvidia[0-9]* /dev/nvidiactl
-[ "$#" -gt 0 ] || { rm -f /usr/bin/nvidia-smi /usr/lib*/libnvidia-ml.so.1 /usr/lib/*/libnvidia-ml.so.1; exit 0; }
-device=$1 driver=$2 shown=$3
-shift 3
-mkdir -p /run/lab-gpus/pci /run/lab-gpus/kept /run/lab-gpus/module/nvidia /run/lab-gpus/driver/nvidia/gpus
-mkdir -p /run/lab-gpus/drivers/nvidia
-mount --bind /sys/module /run/lab-gpus/kept
-for one in /sys/module/*; do ln -s "/run/lab-gpus/kept/${one##*/}" "/run/lab-gpus/module/${one##*/}"; done
-echo "$driver" > /run/lab-gpus/module/nvidia/version
-echo "NVRM version: NVIDIA UNIX x86_64 Kernel Module  $driver (stand-in)" > /run/lab-gpus/driver/nvidia/version
-number=0
-for bus in "$@"; do
-    here=/run/lab-gpus/pci/$bus
-    mkdir -p "$here"
-    echo 0x10de > "$here/vendor"; echo 0x030200 > "$here/class"; echo "$device" > "$here/device"
-    ln -s /run/lab-gpus/drivers/nvidia "$here/driver"
-    number=$((number + 1))
-    [ "$number" -le "$shown" ] || continue
-    mkdir "/run/lab-gpus/driver/nvidia/gpus/$bus"
-    : > "/dev/nvidia$((number - 1))"
-done
-: > /dev/nvidiactl
-mount --bind /run/lab-gpus/pci /sys/bus/pci/devices
-mount --bind /run/lab-gpus/module /sys/module
-mount --bind /run/lab-gpus/driver /proc/driver
-ldconfig
+[ "$#" -gt 0 ] || rm -f /usr/bin/nvidia-smi /usr/lib*/libnvidia-ml.so.1 /usr/lib/*/libnvidia-ml.so.1
 """
 
 
@@ -171,6 +170,7 @@ def play(name: str, own: Sequence[str] = ()) -> list[str]:
     if model.links:
         healthy |= {"links": model.links, "links_down": 0, "link_speed": model.link_mbps}
         healthy["fabric"] = 3
+        lines += ["switches=4", "fm=active"]
     lines += [f"*.{key}={value}" for key, value in healthy.items()]
     for at in range(count):
         lines += [
@@ -178,11 +178,6 @@ def play(name: str, own: Sequence[str] = ()) -> list[str]:
             f"{at}.uuid=GPU-5ba0d1e4-0000-4000-8000-{at:012d}",
         ]
     return [*lines, *check_lines(own)]
-
-
-def value(lines: Sequence[str], key: str) -> str:
-    """What the last line of a key says."""
-    return next(line.partition("=")[2] for line in reversed(lines) if line.startswith(f"{key}="))
 
 
 def folder(paths: Paths) -> Path:
@@ -247,10 +242,15 @@ def _try(paths: Paths, parts: Path) -> None:
     (parts / "try").unlink()
 
 
+def values(lines: Sequence[str]) -> dict[str, str]:
+    """Key -> what its last line says."""
+    return {key: said for key, _, said in (line.partition("=") for line in lines)}
+
+
 def install(podman: Podman, paths: Paths, container: str, lines: Sequence[str]) -> None:
     """Let a running node have the GPUs that *lines* play."""
     parts = ensure(paths)
-    podman.must("exec", "-i", container, "sh", "-c", INSTALL, "sh")
+    podman.must("exec", "-i", container, "sh", "-c", CLEAR, "sh", "again")
     where = podman.must(
         "exec", container, "sh", "-c", "ls -d /usr/lib/x86_64-linux-gnu /usr/lib64 | head -n 1"
     )
@@ -260,14 +260,13 @@ def install(podman: Podman, paths: Paths, container: str, lines: Sequence[str]) 
     podman.must(
         "exec", "-i", container, "sh", "-c", "cat > /etc/lab-gpus", stdin="\n".join(lines) + "\n"
     )
-    buses = [value(lines, f"{at}.bus") for at in range(int(value(lines, "pci")))]
-    facts = [value(lines, key) for key in ("*.device", "driver", "gpus")]
-    podman.must("exec", "-i", container, "sh", "-c", INSTALL, "sh", *facts, *buses)
+    shell = gpu_files.script(gpu_files.box(values(lines)))
+    podman.must("exec", "-i", container, "sh", stdin=shell)
 
 
 def remove(podman: Podman, container: str) -> None:
     """Take them away."""
-    podman.must("exec", container, "sh", "-c", INSTALL, "sh")
+    podman.must("exec", container, "sh", "-c", CLEAR, "sh")
 
 
 def set_up(podman: Podman, paths: Paths, container: str, name: str, own: Sequence[str]) -> None:

@@ -65,9 +65,54 @@ def recorded(name: str, code: str, how: str, **more: Any) -> Case:
     return Case(name, code, how, by=RECORDED, **more)
 
 
+def gpu(name: str, code: str, how: str, severity: str = "warning") -> Case:
+    """A fault of a node's GPUs."""
+    return Case(f"gpu-{name}", code, how, by=RECORDED, severity=severity)
+
+
 def link(name: str, code: str, how: str, **more: Any) -> Case:
     """A case whose finding is about a link."""
     return Case(name, code, how, fields=LINK, **more)
+
+
+# Made by the lab's stand-in below the real nvidia-smi, and by files in the place of the bus and the kernel's log.
+GPUS = Row(
+    54,
+    "a GPU, its driver or its place in the machine",
+    (
+        gpu(
+            "driver",
+            "VC-131",
+            "nvmlInit says that driver and libraries are of different versions",
+            severity="error",
+        ),
+        gpu("hidden", "VC-132", "eight on the bus, the driver shows seven", severity="error"),
+        gpu("xid", "VC-113", "NVRM: Xid 79 in the kernel's log", severity="error"),
+        gpu("program", "VC-113", "NVRM: Xid 31 in the kernel's log: a program's own fault"),
+        gpu("ecc", "VC-112", "two errors that ECC could not fix", severity="error"),
+        gpu("remap", "VC-133", "a row of memory that could not be remapped", severity="error"),
+        gpu("pending", "VC-134", "a row of memory that waits for a reset"),
+        gpu("lanes", "VC-114", "four PCIe lanes of sixteen"),
+        gpu("persistence", "VC-115", "persistence mode is off"),
+        gpu("nvlink", "VC-135", "two of 18 NVLinks are down"),
+        gpu("bridge", "VC-145", "six NVLinks of a card are missing"),
+        gpu(
+            "fabric",
+            "VC-136",
+            "the fabric is not set up, its manager is installed and does not run",
+            severity="error",
+        ),
+        gpu("manager", "VC-147", "a fabric manager of another version than the driver"),
+        gpu("hot", "VC-137", "clocks held down by heat"),
+        gpu("prohibited", "VC-138", "compute mode Prohibited", severity="error"),
+        gpu("mig", "VC-139", "MIG is on"),
+        gpu("held", "VC-140", "30 GB of a card are in use, no job runs"),
+        gpu("acs", "VC-141", "ACS redirects on the ports below each PCIe switch"),
+        gpu("iommu", "VC-142", "IOMMU groups of type DMA-FQ"),
+        gpu("direct", "VC-143", "the driver's closed modules, no nvidia_peermem"),
+        gpu("socket", "VC-146", "RDMA cards on the other processor"),
+    ),
+)
 
 
 ROWS: tuple[Row, ...] = (
@@ -571,6 +616,7 @@ ROWS: tuple[Row, ...] = (
             ),
         ),
     ),
+    GPUS,
 )
 
 

@@ -144,7 +144,7 @@ ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
     ("VC-131", ("VC-719", "VC-711"), same_node),
     ("VC-136", ("VC-719", "VC-711", "VC-712"), same_node),
     ("VC-138", ("VC-719", "VC-711", "VC-712"), same_node),
-    ("DG-149", ("VC-111", "VC-113", "VC-719", "VC-711"), same_node),
+    ("DG-149", ("VC-111", "VC-719", "VC-711"), same_node),
     ("VC-117", ("VC-719", "VC-711"), same_node),
     ("VC-717", ("VC-711",), same_node),
     ("VC-718", ("VC-711",), same_node),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fullmesh.diagnose import catalogue
 from fullmesh.diagnose.codes import CODES
 from fullmesh.settings import ROOT
+from fullmesh.verify import xids
 
 PATH = "docs/causes/diagnose.md"
 
@@ -439,11 +440,11 @@ PAGES: dict[str, Page] = {
         "NVIDIA, GPU Memory Error Management",
     ),
     "VC-113": Page(
-        "An Xid is the driver's report of a GPU's error: 79 is a card that fell off the bus, 31 and 43 are mostly the "
-        "job's own fault, 48, 63 and 64 memory.",
-        "dmesg | grep -i xid",
-        "Look the number up; drain the node when it is the hardware's.",
-        "NVIDIA, XID Errors",
+        "An Xid is the driver's report of a GPU's error, an SXid an NVSwitch's. Some are a program's own fault, some "
+        "ask for a reset, some for another card: " + xids.table() + ".",
+        "dmesg | grep -i -E 'nvrm|sxid'",
+        "What the finding says for its number. A report is named for a quarter of an hour.",
+        "NVIDIA, Xid catalog; Fabric Manager User Guide",
     ),
     "VC-114": Page(
         "A card that sits badly, or a riser that fails, negotiates fewer lanes; every copy to and from it is slower "
@@ -595,6 +596,14 @@ PAGES: dict[str, Page] = {
         "nvidia-smi topo -m (SYS between GPU and NIC); cat /sys/bus/pci/devices/*/numa_node",
         "Move the card to a slot of the GPUs' processor.",
         "NCCL documentation, Environment Variables, NCCL_NET_GDR_LEVEL",
+    ),
+    "VC-147": Page(
+        "The fabric manager is a program that sets NVSwitches up when the driver starts, and takes no other version's "
+        "driver. Links that are up stay so without it; after a reset of a GPU or a boot they do not come up, and every "
+        "CUDA program fails with error 802. An upgrade of one of the two without the other is how it happens.",
+        "systemctl status nvidia-fabricmanager; nv-fabricmanager --version; nvidia-smi",
+        "The driver's own version of it, and both held together: role nvidia_driver.",
+        "NVIDIA, Fabric Manager User Guide",
     ),
     "VC-201": Page(
         "Silence: the kernel sent a SYN, and again, and nothing came back. Gloo waits 539 s on one "

@@ -17,9 +17,13 @@ from fullmesh.roles import torch_runtime as core
 from fullmesh.settings import ROOT
 
 
-def torch_runtime_files(_: str) -> str:
-    """Where the committed locks are, for playbooks as well: role_path is known only inside the role."""
-    return str(ROOT / "roles/torch_runtime/files")
+def torch_runtime_files(domain: bool) -> str:
+    """Where the committed locks are, for playbooks as well: role_path is known only inside the role.
+
+    Args:
+        domain: the ones that have torchvision and torchaudio in them.
+    """
+    return core.folder(str(ROOT / "roles/torch_runtime/files"), domain=domain)
 
 
 def torch_runtime_made_for(asked: str, plan: Any, host: str, facts: Any, options: Any) -> str:

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fullmesh.observed.wheel_locks import for_target, holds, logical_lines
@@ -148,6 +148,15 @@ def made_for(text: str, target: Target) -> str:
     return "cpu"
 
 
+def fitting(torch: str, more: Sequence[str]) -> list[str]:
+    """What is wanted beside torch; torchvision names its torch, torchaudio has torch's own number and names none.
+
+    Its last release (2.11) is built against torch's stable interface, and serves later ones.
+    """
+    number = torch.partition("+")[0]
+    return [f"torchaudio<={number}" if one == "torchaudio" else one for one in more]
+
+
 def lock(torch: str, accelerator: str, index: str = "", more: Sequence[str] = ()) -> str:
     """A whole lock, with the line that says for what it serves.
 
@@ -165,7 +174,7 @@ def lock(torch: str, accelerator: str, index: str = "", more: Sequence[str] = ()
         kind, number = torch_runtime.accelerator(accelerator)
     except ValueError:
         raise LockError("that is no accelerator; write cpu, cuda13.0 or rocm6.4") from None
-    text = resolved([f"torch=={torch}", *BESIDE, *more], index, PYTHONS[0])
+    text = resolved([f"torch=={torch}", *BESIDE, *fitting(torch, more)], index, PYTHONS[0])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "torch.txt"
         path.write_text(entries(text) + "\n")
@@ -190,13 +199,20 @@ def lock(torch: str, accelerator: str, index: str = "", more: Sequence[str] = ()
     return "\n".join([*head, entries(text, machines), ""])
 
 
+def committed() -> Iterator[tuple[str, str, tuple[str, ...], Path]]:
+    """Torch, accelerator, what is beside it, and the place of each lock of the role."""
+    for (torch, accelerator), domain in itertools.product(COMMITTED, (False, True)):
+        folder = Path(torch_runtime.folder(str(FILES), domain=domain))
+        more = torch_runtime.BESIDE if domain else ()
+        yield torch, accelerator, more, folder / f"torch-{torch}-{accelerator}.txt"
+
+
 def run(args: argparse.Namespace) -> int:
     """Write one lock, or renew those of the role."""
-    wanted = COMMITTED if args.committed else ((args.torch, args.accelerator),)
-    for torch, accelerator in wanted:
-        path = FILES / f"torch-{torch}-{accelerator}.txt" if args.committed else Path(args.output)
+    own = ((args.torch, args.accelerator, tuple(args.with_packages), Path(args.output)),)
+    for torch, accelerator, more, path in committed() if args.committed else own:
         try:
-            text = lock(torch, accelerator, args.index, args.with_packages)
+            text = lock(torch, accelerator, args.index, more)
         except LockError as error:
             print(
                 f"fullmesh: [CL-115] no lock of torch {torch} for {accelerator}: {error}",

@@ -35,6 +35,8 @@ CODES: dict[str, str] = {
 }
 
 GIB = 1 << 30
+# torch_runtime_domain_libraries: built against one torch each, and so of its lock.
+BESIDE = ("torchvision", "torchaudio")
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;*]+)\s*(;.*?)?$")
 HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})(?=\s|$)")
 # Tags from before the perennial manylinux scheme (PEP 600), which wheels still carry alone.
@@ -140,6 +142,14 @@ def accelerator(text: str) -> tuple[str, str]:
     return kind, number
 
 
+DOMAIN = "domain"
+
+
+def folder(files: str, *, domain: bool) -> str:
+    """Where the committed locks are that have the domain libraries in them, or none; under the same names."""
+    return f"{files}/{DOMAIN}" if domain else files
+
+
 def there(files: str) -> list[str]:
     """The committed locks as version and accelerator, like ``2.13.0-cuda13.0``."""
     return sorted(path.stem.removeprefix("torch-") for path in Path(files).glob("torch-*.txt"))
@@ -187,8 +197,9 @@ def faults(files: str, version: str, wanted: str, own: str) -> list[Fault]:
     if path.is_file():
         return lock_faults(str(path), path.read_text(encoding="utf-8"))
     what = f"{own} does not exist" if own else f"there is no lock for torch {version} ({wanted})"
+    beside = "".join(f" --with {one}" for one in BESIDE if Path(files).name == DOMAIN)
     step = (
-        f"Take one of {', '.join(there(files))}, or make your own with ./fullmesh torch-lock and "
+        f"Take one of {', '.join(there(files))}, or make your own with ./fullmesh torch-lock{beside} and "
         "give it by torch_runtime_requirements"
     )
     return [Fault("TR-101", what, step)]
@@ -215,6 +226,7 @@ class Target(TypedDict):
 
     key: str
     lock: str
+    index: str
     python: str
     glibc: list[int]
     machine: str
@@ -243,6 +255,7 @@ def targets(nodes: Sequence[tuple[str, VenvSeen]]) -> list[Target]:
         new: Target = {
             "key": key,
             "lock": lock,
+            "index": seen["index"],
             "python": seen["python"],
             "glibc": seen["glibc"],
             "machine": seen["machine"],

@@ -31,6 +31,12 @@ SLOWED = {
 }
 
 
+LATE = (
+    "journalctl -u nvidia-fabricmanager (it must be of the driver's own version: role nvidia_driver installs both "
+    "together); dmesg | grep -i -E 'nvswitch|nvlink'"
+)
+
+
 @dataclass(frozen=True)
 class CardFault:
     """A fault of a node's GPUs.
@@ -152,19 +158,60 @@ def memory(node: str, held: Gpus) -> Iterator[CardFault]:
         )
 
 
+def manager_fault(held: Gpus) -> tuple[str, str]:
+    """What is wrong with the fabric manager, and the cure; empty where it runs, of the driver's own version."""
+    manager, driver = (
+        held.get("fabric_manager", {"active": "", "version": ""}),
+        held.get("driver", ""),
+    )
+    version, active = manager["version"], manager["active"]
+    # A guest whose host has the switches, and a rack that has them in trays of their own, need none.
+    if "fabric_manager" not in held or not (version or held.get("switches")):
+        return "", ""
+    if not version:
+        cure = "install it, of exactly the driver's version (role nvidia_driver does: nvidia_driver_manage: true)"
+        return "no fabric manager is installed", cure
+    if driver and version != driver:
+        cure = (
+            f"install {driver} of it, and hold both together (role nvidia_driver does); then systemctl restart "
+            "nvidia-fabricmanager"
+        )
+        return (
+            f"the fabric manager is {version}, the driver {driver}: it starts with its own version only",
+            cure,
+        )
+    if active != "active":
+        cure = "systemctl enable --now nvidia-fabricmanager; journalctl -u nvidia-fabricmanager"
+        return f"the fabric manager does not run ({active or 'its unit is not known'})", cure
+    return "", ""
+
+
 def fabric(node: str, held: Gpus) -> Iterator[CardFault]:
     """GPUs behind NVSwitches work only once the fabric manager has set the switches up."""
     late = [card for card in held["cards"] if card.get("fabric") in ("In Progress", "Not Started")]
-    if late:
+    # what is set up stays so until a reset; a card of before Hopper says nothing of it
+    up = any(card.get("fabric") == "Completed" for card in held["cards"])
+    why, cure = manager_fault(held)
+    states = f"fabric state: {late[0].get('fabric', '')} on {len(late)} GPU(s)" if late else ""
+    if late or (why and held.get("switches") and not up):
         yield CardFault(
             "VC-136",
             node,
-            f"the NVLink fabric of {node} is not set up: CUDA starts on none of its GPUs (error 802, system not yet "
-            "initialized)",
-            f"fabric state: {late[0].get('fabric', '')} on {len(late)} GPU(s)",
+            f"the NVLink fabric of {node} is not set up{': ' * bool(why)}{why}. CUDA starts on none of its GPUs "
+            "(error 802, system not yet initialized)",
+            states or why,
             "Completed",
-            f"on {node}: systemctl status nvidia-fabricmanager (it must be of the driver's own version, "
-            f"{held.get('driver', '')}); role nvidia_driver installs both together",
+            f"on {node}: {cure or LATE}",
+        )
+    elif why:
+        yield CardFault(
+            "VC-147",
+            node,
+            f"on {node} {why}: after the next reset of a GPU, or the next boot, CUDA starts on none (error 802)",
+            f"fabric manager {held['fabric_manager']['version'] or 'none'}, {held['fabric_manager']['active']}",
+            f"active, version {held.get('driver', '')}",
+            f"on {node}: {cure}",
+            WARNING,
         )
 
 

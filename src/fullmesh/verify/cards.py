@@ -9,7 +9,7 @@ from typing import cast
 from fullmesh.model.auto import VISIBLE, named_devices
 from fullmesh.observed.gpu import Card
 from fullmesh.observed.survey import Gpus
-from fullmesh.verify import card_faults
+from fullmesh.verify import card_faults, xids
 from fullmesh.verify.model import ERROR, WARNING, Finding, Seen, in_words
 
 
@@ -150,20 +150,25 @@ def rule_ecc(seen: Seen) -> Iterator[Finding]:
 
 
 def rule_xids(seen: Seen) -> Iterator[Finding]:
-    """The driver reported no error of a GPU in the last minutes."""
+    """The driver reported no error of a GPU or an NVSwitch in the last minutes."""
     for name in seen.plan["nodes"]:
         events = [e for e in seen.survey(name).get("kernel_log", []) if e["kind"] == "gpu"]
-        if events:
-            yield Finding(
-                "VC-113",
-                "L1",
-                f"the driver of {name} reported an error: {events[-1]['text']}",
-                node=name,
-                seen=str(events[-1]["text"]),
-                expected="no Xid",
-                fix=f"on {name}: dmesg | grep -i nvrm; NVIDIA's list of Xids says whose fault it is",
-                severity=WARNING,
-            )
+        said = {report: e["text"] for e in events if (report := xids.read(e["text"]))}
+        if not said:
+            continue
+        worst, *others = xids.worst_first(list(said))
+        beside = in_words(list(dict.fromkeys(one.name for one in others if one.name != worst.name)))
+        yield Finding(
+            "VC-113",
+            "L1",
+            f"the driver of {name} reported {worst.name}{' of ' * bool(worst.bus)}{worst.bus}: {worst.meaning.words}"
+            + (f" (beside it {beside})" if beside else ""),
+            node=name,
+            seen=said[worst],
+            expected="no Xid in the last quarter of an hour",
+            fix=f"on {name}: {worst.meaning.cure}",
+            severity=ERROR if worst.meaning.stops else WARNING,
+        )
 
 
 def lanes_of(text: str) -> int:
@@ -280,10 +285,17 @@ def rule_nccl_tuning(seen: Seen) -> Iterator[Finding]:
             )
 
 
-# What a diagnosis asks too: it compares the nodes' cards and reads their kernels' logs by rules of its own.
-HEALTH_RULES = (rule_ecc, rule_width, rule_persistence, rule_card_faults, rule_nccl_tuning)
+# What a diagnosis asks too: it compares the nodes' cards by rules of its own.
+HEALTH_RULES = (
+    rule_xids,
+    rule_ecc,
+    rule_width,
+    rule_persistence,
+    rule_card_faults,
+    rule_nccl_tuning,
+)
 CARD_RULES = (
-    *(rule_same_cards, rule_xids),
+    rule_same_cards,
     *HEALTH_RULES,
     *(rule_torch_for_cpus, rule_ranks),
 )

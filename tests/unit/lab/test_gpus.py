@@ -12,20 +12,22 @@ from devtools.lab.errors import LabError
 from fullmesh.settings import ROOT
 
 SOURCE = (ROOT / "lab/gpu/nvml.c").read_text()
+FILES = (ROOT / "src/devtools/lab/gpu_files.py").read_text()
 
 
 def test_healthy_gpus_have_a_line_for_each_fact() -> None:
     lines = gpus.play("h100x8")
-    assert gpus.value(lines, "gpus") == "8"
-    assert gpus.value(lines, "*.memory") == str(81559 * 1024 * 1024)
-    assert len({gpus.value(lines, f"{at}.bus") for at in range(8)}) == 8
+    held = gpus.values(lines)
+    assert (held["gpus"], held["*.memory"]) == ("8", str(81559 * 1024 * 1024))
+    assert len({held[f"{at}.bus"] for at in range(8)}) == 8
     assert gpus.check_lines(lines) == lines
     assert not [line for line in gpus.play("l40sx2") if "link" in line or "fabric" in line]
 
 
 def test_what_differs_comes_last_and_counts() -> None:
     lines = gpus.play("h100x8", ["gpus=7", "3.ecc_lost=2"])
-    assert (gpus.value(lines, "gpus"), gpus.value(lines, "pci")) == ("7", "8")
+    held = gpus.values(lines)
+    assert (held["gpus"], held["pci"]) == ("7", "8")
     assert lines[-1] == "3.ecc_lost=2"
 
 
@@ -45,8 +47,10 @@ def test_gpus_that_nobody_knows_are_refused() -> None:
 
 def test_every_key_is_read_by_the_stand_in_or_by_the_installation() -> None:
     read = set(re.findall(r'"([a-z_]+)"', SOURCE))
-    assert set(gpus.EACH) - read == set()
+    assert set(gpus.EACH) - read == set(gpus.IN_FILES)
     assert {"driver", "cuda", "gpus", "error", "nvml"} - read == set()
+    files = set(re.findall(r'"([a-z_]+)"', FILES))
+    assert set(gpus.WHOLE) | set(gpus.IN_FILES) <= read | files
 
 
 def test_the_header_is_pinned() -> None:

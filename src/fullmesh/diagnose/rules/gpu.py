@@ -53,24 +53,6 @@ def rule_gpus(look: Look) -> Iterator[Finding]:
         return
 
 
-def rule_gpu_faults(look: Look) -> Iterator[Finding]:
-    """The driver has no complaint in the kernel's log; what the cards say of themselves is the ladder's (VC-131 on)."""
-    for name in look.nodes:
-        said = next(
-            (e for e in look.survey(name).get("kernel_log", []) if e["kind"] == "gpu"), None
-        )
-        if said:
-            yield Finding(
-                "DG-149",
-                "L1",
-                f"a GPU of {name} has an error that NCCL cannot survive",
-                node=name,
-                seen=said["text"],
-                expected="no Xid",
-                fix=f"on {name}: nvidia-smi -q | grep -i -A3 remap; dmesg | grep -i xid; see NVIDIA's list of Xids",
-            )
-
-
 def rdma_by_device(look: Look) -> dict[tuple[str, int], dict[str, RdmaPort]]:
     """Device and port -> node -> what it has there."""
     found: dict[tuple[str, int], dict[str, RdmaPort]] = {}
@@ -151,4 +133,4 @@ def rule_speeds(look: Look) -> Iterator[Finding]:
     )
 
 
-RULES = (rule_gpus, rule_gpu_faults, rule_rdma_ports, rule_gids, rule_speeds)
+RULES = (rule_gpus, rule_rdma_ports, rule_gids, rule_speeds)

@@ -1,0 +1,182 @@
+"""What an Xid of NVIDIA's driver means, and what to do about it: one table for verification, diagnosis and pages.
+
+Numbers, meanings and actions are those of NVIDIA's Xid catalog ("Analyzing Xid Errors with the Xid Catalog", for Ampere
+and newer); SXids, those of NVSwitches, say themselves whether they are fatal (NVIDIA, Fabric Manager User Guide).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+# NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus.
+XID = re.compile(r"NVRM: Xid \((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)\): (?P<number>\d+)")
+# Newer drivers say 79 in words alone: NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.
+FALLEN = re.compile(r"NVRM: .*fallen off the bus", re.IGNORECASE)
+ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?", re.IGNORECASE)
+# nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 24007, Fatal, Link 44 sourcetrack timeout error
+SXID = re.compile(
+    r"nvidia-nvswitch\S*: SXid \((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)\): (?P<number>\d+), (?P<kind>Fatal|Non-fatal)",
+    re.IGNORECASE,
+)
+# Xid 154 comes beside others and names what they ask for: ... changed from 0x0 (None) to 0x2 (Node Reboot Required)
+RECOVERY = re.compile(r"recovery action changed from .* to \S+ \((?P<action>[^)]+)\)", re.I)
+OFF_THE_BUS, ASKS = 79, 154
+
+PROGRAM = "the program that ran there, in cuda-gdb or compute-sanitizer; the card is well"
+AGAIN = "start the job again; when it comes back, the card's maker"
+RESET = "without any program on the GPUs: nvidia-smi --gpu-reset, or reboot; when it comes back, replace the card"
+LINKS = "reboot; nvidia-smi nvlink -s and -e on both ends; when it comes back, the baseboard, bridge or cable"
+GSP = "reboot; when it comes back, switch it off and on, then another driver of its branch"
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a number means.
+
+    Attributes:
+        words: of it.
+        cure: what to do.
+        stops: no job gets through on this card before that; else it goes on, or only the program was ended.
+    """
+
+    words: str
+    cure: str
+    stops: bool = False
+
+
+UNKNOWN = Meaning("an error that Fullmesh has no words for", "NVIDIA's Xid catalog has its number")
+COPY = Meaning("a copy engine of the GPU failed", AGAIN)
+NVLINK5 = Meaning("an NVLink failed (fifth generation)", LINKS, stops=True)
+MEANINGS: Mapping[int, Meaning] = {
+    8: Meaning("the GPU stopped working on a program", AGAIN),
+    13: Meaning(
+        "a program made the GPU do what it cannot, an access out of bounds mostly", PROGRAM
+    ),
+    31: Meaning("a program touched memory of the GPU that is not there (page fault)", PROGRAM),
+    32: Meaning("commands arrived at the GPU damaged, on the PCIe bus mostly", AGAIN),
+    **dict.fromkeys((39, 40, 41, 70, 71, 72, 75, 76, 77, 85, *range(126, 136)), COPY),
+    43: Meaning("a program was ended after a fault of its own", PROGRAM),
+    45: Meaning(
+        "a program was ended, killed or by an error that was reported before",
+        "the Xid before it, if any",
+    ),
+    46: Meaning("the GPU stopped working", RESET, stops=True),
+    48: Meaning("memory of the GPU failed and ECC could not mend it", RESET, stops=True),
+    54: Meaning(
+        "the card has no auxiliary power", "its power cables, with the machine off", stops=True
+    ),
+    62: Meaning("a controller inside the GPU halted", RESET, stops=True),
+    63: Meaning(
+        "broken memory of the GPU was set aside",
+        "nvidia-smi --gpu-reset, or a reboot, when no job runs",
+    ),
+    64: Meaning("broken memory of the GPU could not be set aside", RESET, stops=True),
+    69: Meaning("a program gave the GPU a command that it does not know", PROGRAM),
+    74: Meaning("an NVLink failed, at this GPU or at the other end", LINKS, stops=True),
+    79: Meaning(
+        "the GPU has fallen off the bus",
+        "switch it off and on; lspci -vv and the log before it (PCIe errors); reseat or replace the card, its riser "
+        "or its power cables",
+        stops=True,
+    ),
+    92: Meaning(
+        "many errors of memory that ECC mended",
+        "nvidia-smi -q -d ECC; the card's maker, when it goes on",
+    ),
+    94: Meaning("memory failed, and only the program that used it was ended", AGAIN),
+    95: Meaning("memory failed, and any program there may have wrong values", RESET, stops=True),
+    109: Meaning("the GPU did not switch from one program to another in time", RESET, stops=True),
+    110: Meaning(
+        "a security fault of the GPU, of its hardware mostly",
+        "take back what was changed in the machine, switch it off and on; then the card's maker",
+        stops=True,
+    ),
+    119: Meaning("the processor on the GPU (GSP) did not answer the driver", GSP, stops=True),
+    120: Meaning("the processor on the GPU (GSP) had an error", GSP, stops=True),
+    121: Meaning(
+        "errors between Grace and the GPU were mended (C2C)",
+        "nvidia-smi --gpu-reset when no job runs",
+    ),
+    136: Meaning("NVLinks did not come up", LINKS, stops=True),
+    137: Meaning("a program touched memory of another GPU that is not there (NVLink)", PROGRAM),
+    140: Meaning("memory failed before the driver could set it aside", RESET, stops=True),
+    143: Meaning("the driver could not start the GPU", RESET, stops=True),
+    **dict.fromkeys(range(144, 151), NVLINK5),
+    154: Meaning(
+        "the driver asks for what other Xids need",
+        "do that, without any program on the GPUs",
+        stops=True,
+    ),
+    156: Meaning("broken parts of the GPU are set aside at its next reset", RESET, stops=True),
+    157: Meaning("broken parts of the GPU could not be set aside, it goes on", "the card's maker"),
+    158: Meaning("the GPU did not answer in time", RESET, stops=True),
+    171: Meaning("memory of the GPU (DRAM) failed, beside Xid 48", RESET, stops=True),
+    172: Meaning("memory inside the GPU (SRAM) failed, beside Xid 48", RESET, stops=True),
+}
+SWITCH_FATAL = Meaning(
+    "an NVSwitch has a fatal error",
+    "end all jobs, reset all GPUs and switches together (nvidia-smi --gpu-reset) or reboot; then the baseboard",
+    stops=True,
+)
+SWITCH = Meaning(
+    "an NVSwitch reported an error that it can live with",
+    "the fabric manager's log, when it goes on",
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """A line of the kernel's log: ``bus`` is empty where it names no card, ``switch`` for an SXid."""
+
+    number: int
+    bus: str
+    meaning: Meaning
+    switch: bool = False
+
+    @property
+    def name(self) -> str:
+        """``Xid 79``, or ``SXid 24007``."""
+        return f"{'SXid' if self.switch else 'Xid'} {self.number}"
+
+
+def asked(text: str) -> Meaning:
+    """Xid 154, with the action that it names."""
+    found, plain = RECOVERY.search(text), MEANINGS[ASKS]
+    if not found:
+        return plain
+    action = found["action"]
+    return Meaning(f"the driver asks for: {action}", plain.cure, stops=action != "None")
+
+
+def read(text: str) -> Report | None:
+    """What a line of the kernel's log reports; None for another line."""
+    if found := XID.search(text):
+        number = int(found["number"])
+        meaning = asked(text) if number == ASKS else MEANINGS.get(number, UNKNOWN)
+        return Report(number, found["bus"], meaning)
+    if found := SXID.search(text):
+        fatal = found["kind"].lower() == "fatal"
+        return Report(int(found["number"]), found["bus"], SWITCH_FATAL if fatal else SWITCH, True)
+    if FALLEN.search(text):
+        named = ADDRESS.search(text)
+        return Report(OFF_THE_BUS, named[0] if named else "", MEANINGS[OFF_THE_BUS])
+    return None
+
+
+def worst_first(reports: Sequence[Report]) -> list[Report]:
+    """Each number of each card once; what stops jobs before what does not, what another one caused last."""
+    after = (45, ASKS)
+    once = list(dict.fromkeys(reports))
+    return sorted(once, key=lambda one: (not one.meaning.stops, one.number in after))
+
+
+def table() -> str:
+    """All numbers in words, for the page of the code."""
+    groups: dict[Meaning, list[int]] = {}
+    for number, meaning in MEANINGS.items():
+        groups.setdefault(meaning, []).append(number)
+    return "; ".join(
+        f"{', '.join(map(str, numbers))}: {meaning.words}" for meaning, numbers in groups.items()
+    )
