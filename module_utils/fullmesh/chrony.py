@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from .files import lines_of, whole_lines
+
 HEAD = "# Ansible managed: role time_sync of Fullmesh; changes made here are lost."
 BEGIN = "# BEGIN Fullmesh, role time_sync (changes between the marks are lost)"
 END = "# END Fullmesh"
@@ -38,7 +40,7 @@ class Tracking(TypedDict):
 def configuration_directories(text: str) -> list[str]:
     """The directories whose *.conf files this configuration reads (chrony.conf(5), confdir)."""
     found: list[str] = []
-    for line in text.splitlines():
+    for line in lines_of(text):
         fields = line.split("#", 1)[0].split()
         if fields and fields[0].lower() == "confdir":
             found += [field.rstrip("/") for field in fields[1:]]
@@ -48,10 +50,11 @@ def configuration_directories(text: str) -> list[str]:
 def without_block(text: str) -> str:
     """The configuration without our block."""
     lines, inside = [], False
-    for line in text.splitlines():
-        if line == BEGIN:
+    for line in lines_of(text):
+        mark = line.rstrip("\r")  # an editor may have given the whole file other line ends
+        if mark == BEGIN:
             inside = True
-        elif line == END and inside:
+        elif mark == END and inside:
             inside = False
         elif not inside:
             lines.append(line)
@@ -61,7 +64,7 @@ def without_block(text: str) -> str:
 def muted(text: str, only: bool) -> str:
     """The configuration with others' sources as comments, or with what we made comments as it was."""
     lines = []
-    for line in text.splitlines(True):
+    for line in whole_lines(text):
         own = line[len(MUTED) :] if line.startswith(MUTED) else line
         names_source = own.split(None, 1)[:1] and own.split(None, 1)[0].lower() in SOURCES
         lines.append(MUTED + own if only and names_source else own)
@@ -78,7 +81,7 @@ def wanted_files(
     read = configuration_directories(text)
     usable = [path for path in drop_ins if path.rsplit("/", 1)[0] in read]
     files = dict.fromkeys(drop_ins, "")
-    if BEGIN in text.splitlines():
+    if BEGIN in [line.rstrip("\r") for line in lines_of(text)]:
         text = without_block(text)
     text = muted(text, only)
     files[config] = text

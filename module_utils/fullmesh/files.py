@@ -19,13 +19,15 @@ KEEP_OWNER = (-1, -1)  # chown(2): an ID of -1 stays
 
 
 def read(path: str) -> str:
-    """Return all of a text, empty where there is no file; what is not UTF-8 survives being written again.
+    """Return all of a text, empty where there is no file; it survives being written again, byte for byte.
+
+    What is not UTF-8 does, and so do the line ends of other systems, which Python would make line feeds of.
 
     Raises:
         OSError: it is there and cannot be read, so nobody takes it for empty and writes over it.
     """
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as stream:
             return stream.read()
     except (FileNotFoundError, NotADirectoryError):
         return ""

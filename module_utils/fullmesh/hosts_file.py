@@ -98,12 +98,16 @@ def block(hosts: list[Host], taken: list[str]) -> list[str]:
 
 
 def split(text: str) -> tuple[list[str], list[str]]:
-    """The lines outside our block, and what an earlier run took out."""
+    """The lines outside our block, and what an earlier run took out.
+
+    An editor may have given the whole file other line ends, our marks included.
+    """
     rest, taken, inside = [], [], False
     for line in lines_of(text):
-        if line == BEGIN:
+        mark = line.rstrip("\r")
+        if mark == BEGIN:
             inside = True
-        elif line == END and inside:
+        elif mark == END and inside:
             inside = False
         elif not inside:
             rest.append(line)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from .account import AccountError, as_account
 from .answer import diff
-from .files import put, read
+from .files import lines_of, put, read
 from .state.record import Point
 
 if TYPE_CHECKING:
@@ -151,14 +151,14 @@ def settle(check: bool) -> None:
 
 def wanted_keys(text: str, line: str) -> str:
     """authorized_keys with our line in it once; *line* empty: without it."""
-    others = [one for one in text.splitlines() if not one.endswith(MARK)]
+    others = [one for one in lines_of(text) if not one.rstrip("\r").endswith(MARK)]
     lines = others + ([line] if line else [])
     return "".join(one + "\n" for one in lines)
 
 
 def ours(text: str) -> str:
     """The lines that are ours: all that a diff may show of a file of the account's."""
-    return "".join(one + "\n" for one in text.splitlines() if one.endswith(MARK))
+    return "".join(one + "\n" for one in lines_of(text) if one.rstrip("\r").endswith(MARK))
 
 
 def folder_of(home: str) -> int:

@@ -1,10 +1,11 @@
 """Transactions on nodes (module_utils/fullmesh/transaction): codes, the rollback to a node, how a failure is told.
 
-Pure: data in, data or text out.
+Pure, but for the token: data in, data or text out.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -30,6 +31,11 @@ WITNESSES = 8
 def bootstrap(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return how the inventory reaches a host, whatever has moved since: ``{host, port, args}``."""
     return dict(variables.get("fullmesh_bootstrap") or here(variables, name))
+
+
+def token(_host: str) -> str:
+    """Return what one change of a host is known by, new with every call; a filter has to begin with some value."""
+    return secrets.token_hex(8)
 
 
 def here(variables: Mapping[str, Any], name: str) -> dict[str, Any]:

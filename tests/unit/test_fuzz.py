@@ -77,8 +77,7 @@ def bent(text: str, steps: list[tuple[str, int, int, str]]) -> str:
         elif kind == "character":
             here = second % (len(line) + 1)
             lines[at] = line[:here] + word + line[here + 1 :]
-    # files are read as text: a carriage return comes to their parsers as a line's end
-    return "\n".join(lines).replace("\r", "\n")
+    return "\n".join(lines)
 
 
 Check = Callable[[str], None]

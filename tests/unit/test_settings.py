@@ -185,3 +185,15 @@ def test_a_setting_that_is_used_as_it_came_is_seen(line: str) -> None:
 )
 def test_a_setting_that_is_cast_or_passed_on_is_well(line: str) -> None:
     assert not _counted_on(line, "x_on", "bool")
+
+
+def test_a_default_of_the_plan_stands_once() -> None:
+    """Where a role has it as well, for who uses the role alone, it is the same; the wiring asks for it by its name."""
+    wiring = (settings.ROOT / "playbooks/vars/wiring.yml").read_text()
+    for name, wired in re.findall(
+        r"^(\w+): .*\{\{ (fullmesh_\w+) \| default", wiring, re.MULTILINE
+    ):
+        role = next(path.name for path in ROLES if name.startswith(path.name + "_"))
+        own = yaml.safe_load((settings.ROOT / f"roles/{role}/defaults/main.yml").read_text())
+        assert own[name] == settings.PLAN_SETTINGS[wired]
+        assert f"default('{wired}' | plan_default)" in wiring

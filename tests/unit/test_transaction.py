@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -155,3 +157,21 @@ def test_a_coded_failure_keeps_its_code() -> None:
     assert said.startswith(
         "[IP-107] not as wanted. Tried on n1: x. The node answers at 198.51.100.7"
     )
+
+
+def test_two_changes_of_a_host_have_two_tokens() -> None:
+    """One filter makes those of all three roles, so none of them can be shorter or repeat itself."""
+    first, second = transaction.token("el1"), transaction.token("el1")
+    assert first != second
+    assert len(first) == len(second) == 16
+    roles = Path(__file__).resolve().parents[2] / "roles"
+    made = [
+        line.strip()
+        for path in roles.glob("*/tasks/*.yml")
+        for line in path.read_text().splitlines()
+        if re.match(r"\s+__(static_ip|peer_firewall|selinux_mode)_token: ", line)
+    ]
+    assert len(made) == 5
+    assert {line.partition(": ")[2] for line in made} == {
+        '"{{ inventory_hostname | change_token }}"'
+    }

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 from typing import TYPE_CHECKING
@@ -208,9 +207,8 @@ def at_boot(before: NetworkBefore) -> list[list[str]]:
 
 
 def as_text(content: bytes) -> str:
-    """The bytes of a file as `Node.read` returns them: with its line ends, so that the two can be compared."""
-    with io.TextIOWrapper(io.BytesIO(content), encoding="utf-8") as stream:
-        return stream.read()
+    """The bytes of a file as `Node.read` returns them, so that the two can be compared."""
+    return content.decode("utf-8", "surrogateescape")
 
 
 def original_files(node: Node) -> dict[str, Content | None]:

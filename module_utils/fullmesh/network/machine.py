@@ -8,6 +8,7 @@ import glob
 import os
 from typing import TYPE_CHECKING
 
+from ..files import read
 from ..transaction import session as way_in
 from . import static_ip as text
 
@@ -31,10 +32,9 @@ class Node:
         self.root = root
 
     def read(self, path: str) -> str:
-        """Return a file's text, empty where there is none."""
+        """Return a file's text, empty where it cannot be read."""
         try:
-            with open(self.root + path) as stream:
-                return stream.read()
+            return read(self.root + path)
         except OSError:
             return ""
 

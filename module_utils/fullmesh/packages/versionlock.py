@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from ..files import read
+from ..files import lines_of, read, whole_lines
 
 CONF = "/etc/dnf/plugins/versionlock.conf"
 LIST = "/etc/dnf/plugins/versionlock.list"
@@ -65,8 +65,8 @@ def without(text: str, names: Sequence[str], what: str = THESE) -> str:
     mark, below = MARK.format(what), False
     kept: list[str] = []
     gone = list(names)
-    for line in text.splitlines(True):
-        bare = line.rstrip("\n")
+    for line in whole_lines(text):
+        bare = line.rstrip("\r\n")
         # below our mark also packages that an earlier run held and that are not named any more
         found = OURS.match(bare)
         below = bare == mark or (below and found is not None)
@@ -88,7 +88,7 @@ def with_locks(text: str, versions: dict[str, str], what: str = THESE) -> str:
     if len(held(text, versions)) == len(versions):
         return text
     lines = []
-    for line in without(text, list(versions), what).splitlines():
+    for line in lines_of(without(text, list(versions), what)):
         other = [n for n in versions if locks(line, n) and not locks_version(line, n, versions[n])]
         lines.append(ASIDE + line if other else line)
     lines.append(MARK.format(what))

@@ -1311,7 +1311,7 @@ def place(path: str, wanted: Content | None) -> str:
             return ""
         os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
         before = os.stat(path) if os.path.exists(path) else None
-        write_file(path, wanted["text"].encode(), wanted["mode"])
+        write_file(path, wanted["text"].encode("utf-8", "surrogateescape"), wanted["mode"])
         if before is not None:
             os.chown(path, before.st_uid, before.st_gid)
     except OSError as exc:

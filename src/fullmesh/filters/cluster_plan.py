@@ -7,6 +7,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+from fullmesh import settings
 from fullmesh.model import batching
 from fullmesh.model import plan as core
 from fullmesh.model.faults import RefusedError
@@ -64,6 +65,14 @@ def plan_serial(hostvars: Any, hosts: list[str]) -> list[int | str]:
     return batching.of_plan(hostvars, [str(host) for host in hosts])
 
 
+def plan_default(name: str) -> Any:
+    """What a setting of the plan is where the inventory says nothing of it."""
+    try:
+        return settings.PLAN_SETTINGS[str(name)]
+    except KeyError as error:
+        raise AnsibleFilterError(f"plan_default: there is no setting {name!r}") from error
+
+
 class FilterModule:
     """Filters of the cluster plan."""
 
@@ -71,6 +80,7 @@ class FilterModule:
         """The names under which Ansible finds them."""
         return {
             "cluster_plan": cluster_plan,
+            "plan_default": plan_default,
             "plan_faults": plan_faults,
             "node_view": node_view,
             "plan_resolved": plan_resolved,

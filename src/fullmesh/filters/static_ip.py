@@ -58,4 +58,6 @@ class FilterModule:
             "static_ip_up": transaction.up,
             "static_ip_witnesses": transaction.witnesses,
             "static_ip_told": static_ip_told,
+            # of all changes that a node puts back by itself, the other roles' as well
+            "change_token": transaction.token,
         }

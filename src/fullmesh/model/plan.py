@@ -264,17 +264,17 @@ def _routed(value: Any, faults: list[Fault]) -> bool:
 
 def _check_choices(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> None:
     for host, chosen in hosts.items():
-        converge = chosen.get("fullmesh_converge", "auto")
+        converge = chosen.get("fullmesh_converge", settings.PLAN_SETTINGS["fullmesh_converge"])
         if converge not in ("auto", "always"):
             faults.append(
                 Fault("PL-120", f"{host}: fullmesh_converge is {converge!r}", "Use auto or always")
             )
+        default = settings.PLAN_SETTINGS["fullmesh_wait_seconds"]
         try:
-            plan_ports.whole(chosen.get("fullmesh_wait_seconds", 600), lowest=0, highest=86400)
+            plan_ports.whole(chosen.get("fullmesh_wait_seconds", default), lowest=0, highest=86400)
         except ValueError as error:
-            faults.append(
-                Fault("PL-120", f"{host}: fullmesh_wait_seconds {error}", "Give seconds, like 600")
-            )
+            text = f"{host}: fullmesh_wait_seconds {error}"
+            faults.append(Fault("PL-120", text, f"Give seconds, like {default}"))
 
 
 def _nodes(parts: Parts) -> dict[str, PlanNode]:

@@ -301,7 +301,7 @@ def validate(run: Runner, scratch: Files) -> str:
             os.makedirs(root + place, 0o700, exist_ok=True)
         for path, content in scratch.items():
             os.makedirs(os.path.dirname(root + path), 0o700, exist_ok=True)
-            with open(root + path, "w") as stream:
+            with open(root + path, "w", errors="surrogateescape", newline="") as stream:
                 stream.write(content)
             os.chmod(root + path, 0o600)
         rc, out, err = run(["netplan", "generate", "--root-dir", root])
