@@ -22,6 +22,8 @@ tx.arm(run, "peer_firewall", 30, [zone], ["firewall-cmd --reload"], what="a zone
 with open(zone, "w") as stream:
     stream.write('<?xml version="1.0"?><zone target="DROP"><short>cut</short><source address="{controller}"/></zone>')
 print(run(["firewall-cmd", "--reload"]))
+# as a unit that is enabled or a package that is installed makes it do
+run(["systemctl", "daemon-reload"])
 """
 
 

@@ -166,8 +166,8 @@ class World:
             self.set("running", self.manifest())
         elif words[:2] == ["systemctl", "stop"]:
             self.forget(words[2])
-        elif words[:1] == ["systemd-run"] and words[-1] == "rehearse":
-            self.engine.rehearse(os.path.dirname(words[-3]))
+        elif words[:1] == ["systemd-run"] and words[-1].endswith(" rehearse"):
+            self.engine.rehearse(os.path.dirname(words[-1].split()[-3]))
         elif words[:1] == ["systemd-run"]:
             (unit,) = (word[len("--unit=") :] for word in words if word.startswith("--unit="))
             timer = any(word.startswith("--on-active") for word in words)

@@ -10,8 +10,9 @@ from ansible.module_utils.fullmesh.transaction import engine
 
 def rehearsed(argv: list[str]) -> bool:
     """Say whether *argv* asks systemd for a rehearsal, and do it here; this machine need not have a node's programs."""
-    if argv[-1:] != ["rehearse"]:
+    words = argv[-1].split() if argv else []
+    if words[-1:] != ["rehearse"]:
         return False
     with mock.patch.object(engine.shutil, "which", lambda name, path: f"/usr/bin/{name}"):
-        engine.rehearse(os.path.dirname(argv[-3]))
+        engine.rehearse(os.path.dirname(words[-3]))
     return True

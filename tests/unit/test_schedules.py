@@ -111,7 +111,7 @@ class Node(World):
     def program(self, words: list[str]) -> None:
         """What systemd starts: the script of a timer, or the engine itself."""
         if "/bin/sh" in words:
-            back, token = words[-3], words[-2]
+            back, token = words[-1].split()[-3:-1]
             if os.path.exists(back):
                 self.engine.main(["restore", os.path.dirname(back), "", "0", token])
             return

@@ -20,6 +20,7 @@ import ipaddress
 import json
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
@@ -1042,11 +1043,15 @@ def take_back(run: Runner, name: str, made: list[str]) -> None:
 
 
 def chain(journal: Journal, verb: str = "restore") -> list[str]:
-    """What the timer starts, and a rehearsal as well."""
+    """What the timer starts, and a rehearsal as well.
+
+    Without a dollar sign: systemd 252 (EL 9, Debian 12) writes one into the unit's file with a backslash, which it takes
+    for a part of the text once it reads that file again, as it does whenever a unit is enabled or a package installed.
+    """
     # A confirmation may take the script away at this very moment, and a unit that failed would keep its name.
-    script = '[ ! -e "$0" ] || exec /bin/sh "$0" "$1" "$2"'
-    back = folder(journal["name"]) + "/back.sh"
-    return ["/bin/sh", "-c", script, back, journal["token"], verb]
+    back = shlex.quote(folder(journal["name"]) + "/back.sh")
+    words = " ".join([back, shlex.quote(journal["token"]), verb])
+    return ["/bin/sh", "-c", f"[ ! -e {back} ] || exec /bin/sh {words}"]
 
 
 def rehearsed(run: Runner, journal: Journal) -> str:

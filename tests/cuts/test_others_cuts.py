@@ -1,0 +1,115 @@
+"""What others have in the routing of a card that is cut, and what they have written into its files.
+
+Policy rules, other tables, routes over two cards and by a nexthop's number are real in a container: it has a network of
+its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from .conftest import Cut, Lab, Node
+from .test_cuts import says
+
+MakeCut = Callable[[str], Cut]
+# eth9 is another card of the node's, which no run touches. Nothing of it leads anywhere where ssh comes from.
+MAKE = """
+set -e
+ip link add eth9 type veth peer name elsewhere9
+ip link set elsewhere9 up && ip link set eth9 up && ip address add 192.0.2.1/24 dev eth9
+ip route add default via {gateway} dev eth1 table 100
+ip route add blackhole 203.0.113.0/24 table 100
+ip rule add priority 5000 from 192.0.2.0/24 lookup 100
+ip rule add priority 5001 fwmark 0x7 iif eth9 lookup 100
+ip route add 198.51.100.0/25 metric 20 nexthop via {gateway} dev eth1 weight 3 nexthop via 192.0.2.2 dev eth9 weight 1
+ip nexthop add id 7001 via {gateway} dev eth1
+ip nexthop add id 7002 via 192.0.2.2 dev eth9
+ip nexthop add id 7010 group 7001,3/7002
+ip route add 198.51.100.128/26 nhid 7001
+ip route add 198.51.100.192/26 nhid 7010
+"""
+GONE = """
+ip route flush table 100; ip rule del priority 5000; ip rule del priority 5001
+ip route del 198.51.100.0/25; ip nexthop flush; ip link del eth9
+"""
+# A nexthop's and a route's state of the moment (linkdown) is nobody's setting.
+LOOK = """
+ip rule show
+ip -o route show table 100
+ip -o route show 198.51.100.0/25
+ip -o route show 198.51.100.128/26
+ip -o route show 198.51.100.192/26
+ip -o nexthop show
+"""
+
+
+def others(node: Node) -> list[str]:
+    """What stands in the kernel of theirs."""
+    return [" ".join(line.split()) for line in node.run(LOOK).splitlines()]
+
+
+@pytest.fixture
+def routed(lab: Lab) -> Iterator[Lab]:
+    """Nodes with policy routing, a route over two cards, and nexthop objects."""
+    for node in lab.nodes:
+        node.run(MAKE.format(gateway=lab.gateway))
+    try:
+        yield lab
+    finally:
+        for node in lab.nodes:
+            node.run(GONE)
+
+
+@pytest.mark.rest
+@pytest.mark.parametrize("spoilt", ["gateway", "address"])
+def test_rules_tables_and_nexthops_are_there_again(routed: Lab, cut: MakeCut, spoilt: str) -> None:
+    before = {node.name: others(node) for node in routed.nodes}
+    for seen in before.values():
+        assert sum(" id 7010 group" in f" {line}" for line in seen) == 1
+        assert sum(line.startswith("500") for line in seen) == 2
+
+    def wrong(node: Node) -> dict[str, object]:
+        if spoilt == "gateway":
+            return routed.link(node, gateway=routed.at("99"))
+        elsewhere = f"10.77.{routed.index}.{node.planned.split('.')[3]}"
+        return routed.link(node, addresses=[elsewhere], gateway="")
+
+    with cut(f"others' rules, tables and nexthops, wrong {spoilt}"):
+        words = routed.start(wrong).end()
+    says(words, "[IP-113] el1", "[IP-113] ubuntu1")
+    assert {node.name: others(node) for node in routed.nodes} == before
+
+
+# What a profile or a file of another form says, how it is written there, and what takes it away again.
+LEAVES = {
+    "el1": (
+        "f=$(nmcli -g UUID,DEVICE connection show --active | sed -n 's/:eth1$//p');"
+        " nmcli connection modify $f connection.zone work",
+        "f=$(nmcli -g UUID,DEVICE connection show --active | sed -n 's/:eth1$//p');"
+        " nmcli connection modify $f connection.zone ''",
+        "connection.zone=work",
+    ),
+    "ubuntu1": (
+        "printf 'network: {version: 2, ethernets: {eth1: {dhcp4: true}}}\\n' > /etc/netplan/00-site.yaml"
+        " && chmod 600 /etc/netplan/00-site.yaml",
+        "rm /etc/netplan/00-site.yaml",
+        "/etc/netplan/00-site.yaml configures eth1 in a form that cannot be taken apart",
+    ),
+}
+
+
+@pytest.mark.rest
+def test_what_a_profile_gives_beside_addresses_is_refused(lab: Lab, cut: MakeCut) -> None:
+    """A zone in EL's profile, a netplan file in one line on Ubuntu: named, and nothing is armed."""
+    for node in lab.nodes:
+        node.run(LEAVES[node.name][0])
+    try:
+        with cut("what a profile of ours would lose"):
+            words = lab.start(lab.link).end()
+            assert all(node.log() == "" for node in lab.nodes)
+        says(words, "[IP-118]", *(said for _make, _gone, said in LEAVES.values()))
+    finally:
+        for node in lab.nodes:
+            node.run(LEAVES[node.name][1])
