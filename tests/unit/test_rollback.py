@@ -253,7 +253,7 @@ def test_a_timer_without_its_script_ends_well(node: Machine) -> None:
 def test_systemd_can_read_again_what_the_timer_starts(node: Machine) -> None:
     """Found by tests/cuts/test_drawn_cuts.py: after a daemon-reload the timer came, and its script did nothing.
 
-    systemd 252 puts a backslash before these when it writes a unit that it was given, and leaves it there when it reads.
+    systemd 252 puts a backslash before these when it writes a unit of ours, and leaves it there when it reads.
     """
     node.arm(node.etc / "file")
     timer = next(one for one in node.calls if any(word[:11] == "--on-active" for word in one))
