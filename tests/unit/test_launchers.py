@@ -238,7 +238,7 @@ def test_settings_that_can_work_are_not() -> None:
     assert core.faults("", 300, 30) == []
 
 
-@pytest.mark.parametrize("user", ["", "train"])
+@pytest.mark.parametrize("user", ["", "train", "root"])
 def test_jobs_are_run_by_nobody_but_whom_the_user_names(user: str) -> None:
     """The unit as the role prints it; with nobody named it starts nothing, and says what to set."""
     environment = Environment(autoescape=False)  # noqa: S701 (a unit of systemd, not a page)
@@ -252,6 +252,8 @@ def test_jobs_are_run_by_nobody_but_whom_the_user_names(user: str) -> None:
     )
     found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     assert found["User"] == (user or "nobody")
+    # root's own jobs read and write what belongs to others
+    assert ("CapabilityBoundingSet" in found) == (user != "root")
     done = subprocess.run(
         shlex.split(found["ExecStartPre"]), capture_output=True, text=True, check=False
     )
