@@ -87,11 +87,13 @@ def _undo(args: argparse.Namespace) -> int:
 def _lock(_args: argparse.Namespace) -> int:
     flags = "--universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links"
     same = ["-c", "requirements.txt"]
+    both = [*same, "-c", "requirements-ec2.txt"]
     # the oldest Python that each is for: the controller's, and a node's
     locks: tuple[tuple[str, str, list[str]], ...] = (
         ("requirements", "3.11", []),
         ("requirements-ec2", "3.11", same),
-        ("requirements-dev", "3.11", [*same, "-c", "requirements-ec2.txt"]),
+        ("requirements-dev", "3.11", both),
+        ("requirements-reliability", "3.11", [*both, "-c", "requirements-dev.txt"]),
         ("tests/support/requirements-nodes", "3.9", []),
     )
     for name, python, more in locks:
