@@ -20,14 +20,24 @@ LAB = "e2e-locks"
 ALL_SECONDS = 1200
 # What a run of these phases installs itself: chrony.
 PARTS = ("--tags", "tuning")
+# dnf takes its locks for moments: it is stopped, let go where it has none just then, and stopped again.
+STOPPED = """
+dnf -q -y --refresh install nload > /run/somebody 2>&1 &
+echo $! > /run/somebody.pid
+for _ in $(seq 2000); do
+  sleep 0.01
+  kill -STOP $(cat /run/somebody.pid) || exit 1
+  grep -qs . /var/cache/dnf/metadata_lock.pid /var/lib/dnf/rpmdb_lock.pid && exit 0
+  kill -CONT $(cat /run/somebody.pid)
+done
+exit 1
+"""
 HOLD = {
     "ubuntu": "apt-get -qq update && systemd-run --quiet --unit=somebody --setenv=DEBIAN_FRONTEND=noninteractive"
     " apt-get -qq -y -o DPkg::Pre-Invoke::='until test -e /run/go-on; do sleep 0.2; done' install nload",
-    "el": "systemd-run --quiet --unit=somebody dnf -q -y --refresh install nload;"
-    " until grep -qs . /var/cache/dnf/metadata_lock.pid /var/lib/dnf/rpmdb_lock.pid; do sleep 0.01; done;"
-    " systemctl kill --signal=STOP somebody",
+    "el": STOPPED,
 }
-GO_ON = "touch /run/go-on; systemctl kill --signal=CONT somebody 2> /dev/null || true"
+GO_ON = "touch /run/go-on; test ! -e /run/somebody.pid || kill -CONT $(cat /run/somebody.pid)"
 HOLDER = {"ubuntu": "apt-get", "el": "dnf"}
 
 

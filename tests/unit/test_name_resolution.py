@@ -138,6 +138,27 @@ def test_nsswitch(content: str, sources: list[str]) -> None:
     assert text.nsswitch_sources(content) == sources
 
 
+def test_what_is_left_of_a_line_is_found_by_its_address_and_fewer_of_its_names() -> None:
+    """Mutants: a line of another address, the same line, or one that is nothing but an address is not what is left."""
+    line = "10.9.9.9 node2 storage nfs"
+    left = ["10.9.9.9 storage nfs", "10.9.9.9 nfs", "10.9.9.9 storage # mine"]
+    assert [one for one in left if text.left_of(line, one)] == left
+    others = ["10.8.8.8 storage nfs", line, "10.9.9.9", "10.9.9.9 elsewhere", "", "# 10.9.9.9 nfs"]
+    assert [one for one in others if text.left_of(line, one)] == []
+
+
+def test_a_line_goes_back_to_the_place_that_is_nearest_to_where_it_was() -> None:
+    """Mutants: somebody has put the same rest at the file's head since; ours was at its end."""
+    original = "10.1.1.1 a\n10.2.2.2 b\n10.9.9.9 node2 nfs\n"
+    stands = text.render(original, HOSTS)
+    assert stands.endswith("10.9.9.9 nfs\n")
+    mine = "10.9.9.9 nfs\n" + stands
+    assert text.given_back(mine, original) == "10.9.9.9 nfs\n" + original
+    # what stood there before us twice is nobody's rest
+    twice = "10.9.9.9 nfs\n10.9.9.9 node2 nfs\n"
+    assert text.given_back(text.render(twice, HOSTS), twice) == twice
+
+
 @pytest.mark.parametrize("content", ["hosts: dns files", "hosts: myhostname files", ""])
 def test_another_first_source_is_refused(content: str) -> None:
     with pytest.raises(module.HostsError, match="NR-103"):
@@ -150,6 +171,7 @@ def test_another_first_source_is_refused(content: str) -> None:
         ("manage_etc_hosts: true", "true"),
         ("manage_etc_hosts: 'localhost' # x", "localhost"),
         ("manage_etc_hosts: false", ""),
+        ("manage_etc_hosts: false\nmanage_etc_hosts: true", "true"),
         ("# manage_etc_hosts: true", None),
         ("", None),
     ],
@@ -203,6 +225,15 @@ def test_a_name_with_another_address_is_an_error(
         module.HostsError, match=r"NR-104.*node1 is 192\.0\.2\.1, then 10\.0\.0\.11 first"
     ):
         module.converge(PARAMS, check=False)
+
+
+def test_a_further_address_behind_the_right_one_is_no_error(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mutant: a name server may know one more; glibc hands out the first."""
+    answers = {"node1": ["10.0.0.11", "192.0.2.1"], "node2": ["10.0.0.12", "192.0.2.2"]}
+    monkeypatch.setattr(module, "resolve", lambda name: answers[name])
+    assert module.converge(PARAMS, check=False)["names"] == answers
 
 
 def test_the_last_cloud_init_file_wins(node: Path) -> None:
