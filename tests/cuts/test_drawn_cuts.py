@@ -88,8 +88,6 @@ class Drawn:
         if kind == "address":
             address = f"10.77.{self.lab.index}.{node.planned.split('.')[3]}"
             gateway = ""
-        elif kind == "prefix":
-            address, gateway = node.planned.replace("/24", "/10"), self.lab.gateway
         return self.lab.link(node, addresses=[address], gateway=gateway)
 
     def until_armed(self, node: Node) -> bool:

@@ -18,8 +18,8 @@ from .conftest import site
 
 LAB = "e2e-locks"
 ALL_SECONDS = 1200
-# What a run of these phases installs itself: chrony.
-PARTS = ("--tags", "tuning")
+# What a run of this phase installs itself: firewalld.
+PARTS = ("--tags", "firewall", "-e", "peer_firewall_start=carry")
 # dnf takes its locks for moments: it is stopped, let go where it has none just then, and stopped again.
 STOPPED = """
 dnf -q -y --refresh install nload > /run/somebody 2>&1 &
@@ -98,5 +98,5 @@ def test_a_run_names_who_is_at_work_and_waits_for_them(busy: Lab) -> None:
     assert released
     # both are through: what they wanted is there, and so is what we did
     for name, family in busy.families.items():
-        package = {"el": "rpm -q nload chrony", "ubuntu": "dpkg -s nload chrony"}[family]
+        package = {"el": "rpm -q nload firewalld", "ubuntu": "dpkg -s nload firewalld"}[family]
         busy.on(name, package)

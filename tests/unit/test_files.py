@@ -142,3 +142,39 @@ def test_a_large_file_has_the_checksum_of_all_its_bytes(tmp_path: Path) -> None:
     data = os.urandom(files.BLOCK + 17)
     (tmp_path / "wheel").write_bytes(data)
     assert files.sha256(str(tmp_path / "wheel")) == hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "whole"),
+    [
+        ("", [], []),
+        ("a\n", ["a"], ["a\n"]),
+        ("a\nb", ["a", "b"], ["a\n", "b"]),
+        ("a\n\nb", ["a", "", "b"], ["a\n", "\n", "b"]),
+        ("\na\n\n", ["", "a", ""], ["\n", "a\n", "\n"]),
+    ],
+)
+def test_a_text_and_its_lines(text: str, lines: list[str], whole: list[str]) -> None:
+    """Mutants: the end of the last line is no line, and a blank line is one wherever it stands."""
+    assert files.lines_of(text) == lines
+    assert files.whole_lines(text) == whole
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives a file away")
+def test_who_is_given_a_mode_keeps_the_owner(folder: Path) -> None:
+    """A mutant: an owner of 0 is root, and only -1 is nobody's change."""
+    os.chown(folder / "conf", 12345, 12346)
+    files.dress(str(folder / "conf"), 0o600)
+    info = (folder / "conf").stat()
+    assert (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode)) == (12345, 12346, 0o600)
+
+
+def test_folders_that_are_made_can_be_entered_by_everybody(folder: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        files.put(str(folder / "one/two/conf"), "x\n")
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE((folder / one).stat().st_mode) for one in ("one", "one/two")] == [
+        0o755
+    ] * 2
