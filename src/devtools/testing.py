@@ -159,7 +159,17 @@ BEHAVIOURS = ("bundle", "links", "peer_firewall_job", "peer_firewall_ufw", "undo
 
 
 # Files of tests/e2e, each with a lab of its own, that are left to --all.
-REST = ("adversary", "dhcp", "gpus", "ifcfg", "ipv6", "neighbours", "package_locks", "real_neighbours", "watch")
+REST = (
+    "adversary",
+    "dhcp",
+    "gpus",
+    "ifcfg",
+    "ipv6",
+    "neighbours",
+    "package_locks",
+    "real_neighbours",
+    "watch",
+)
 WITHOUT_REST = ("-m", "not rest")
 # A scenario's playbooks and its sequence read it; without it, as when molecule is called by hand, they do all they can.
 # A dry run on bare nodes is the site's there, for all roles at once; "dependency" is switched off, so it does nothing.

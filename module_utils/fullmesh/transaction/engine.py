@@ -1045,8 +1045,8 @@ def take_back(run: Runner, name: str, made: list[str]) -> None:
 def chain(journal: Journal, verb: str = "restore") -> list[str]:
     """What the timer starts, and a rehearsal as well.
 
-    Without a dollar sign: systemd 252 (EL 9, Debian 12) writes one into the unit's file with a backslash, and takes that
-    for text once it reads the file again, as it does whenever a unit is enabled or a package installed.
+    Without a dollar sign: systemd 252 (EL 9, Debian 12) writes one into the unit's file with a backslash, and takes
+    both for text once it reads the file again, as it does whenever a unit is enabled or a package installed.
     """
     # A confirmation may take the script away at this very moment, and a unit that failed would keep its name.
     back = shlex.quote(folder(journal["name"]) + "/back.sh")
