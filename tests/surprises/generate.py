@@ -257,7 +257,7 @@ def rule(dice: random.Random) -> Surprise:
         "rule",
         f"ip route add {away} table {PREF}\nip rule add pref {PREF} {who} {what}",
         f"ip rule del pref {PREF}; ip route flush table {PREF}",
-        ("rule", "uid", "account"),
+        ("rule", "uid", "account", f"table {PREF}"),
     )
 
 
@@ -372,12 +372,14 @@ def link(dice: random.Random) -> Surprise:
             ("ip addr add $PEER/32 dev lo", "ip addr del $PEER/32 dev lo"),
         ]
     )
-    return Surprise("link", do, undo, ("xfrm", "IPsec", "address", "carrier", "down", "mtu"))
+    return Surprise(
+        "link", do, undo, ("xfrm", "IPsec", "address", "carrier", "no route at all", "mtu")
+    )
 
 
 def names(dice: random.Random) -> Surprise:
     """/etc/hosts, which a job asks for its own name."""
-    address = dice.choice(["127.0.1.1", "127.0.0.1", "192.0.2.77", "$PEER", "::1", "0.0.0.0"])
+    address = dice.choice(["127.0.1.1", "127.0.0.1", "192.0.2.77", "$PEER", "::1"])
     do = (
         'cat /etc/hosts > /run/surprise.old; { echo "' + address + ' $(hostname)"; '
         'grep -v "$(hostname)" /run/surprise.old; } > /run/surprise.new; cat /run/surprise.new > /etc/hosts'
@@ -397,7 +399,8 @@ def environment(dice: random.Random) -> Surprise:
     )
     return Surprise(
         "environment",
-        f"cat /etc/environment > /run/surprise.old 2>/dev/null || : > /run/surprise.old; echo {line} >> /etc/environment",
+        "touch /etc/environment; cat /etc/environment > /run/surprise.old\n"
+        f"echo {line} >> /etc/environment",
         "cat /run/surprise.old > /etc/environment",
         ("GLOO_SOCKET_IFNAME",),
     )

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from faults.bench import Bench, Node
+
 from devtools.lab.podman import WITHOUT_HOST_CAPABILITIES
 from fullmesh.diagnose import inventory, judge
 from fullmesh.settings import ROOT
 from fullmesh.verify import probe_wants
 
-from ..faults.bench import Bench, Node
 from .generate import PREF, TABLE, Surprise
 
 HERE = "/run/surprises"

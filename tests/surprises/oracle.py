@@ -4,6 +4,8 @@
 ends when its input does. ``try``: connects to each listener that it is given, sends and takes back a payload.
 """
 
+from __future__ import annotations
+
 import fcntl
 import json
 import os
@@ -24,7 +26,8 @@ GET_ADDRESS = 0x8915  # SIOCGIFADDR
 def variables():
     """What a login gets of /etc/environment."""
     try:
-        lines = open("/etc/environment").read().splitlines()
+        with open("/etc/environment") as stream:
+            lines = stream.read().splitlines()
     except OSError:
         return {}
     return dict(line.split("=", 1) for line in lines if "=" in line)
@@ -92,7 +95,8 @@ def serve(own, store):
             continue
         ports.append([listener.getsockname()[1], 0])
         threading.Thread(target=accept, args=(listener,), daemon=True).start()
-    print(json.dumps({"announced": announced(), "ports": ports}), flush=True)
+    sys.stdout.write(json.dumps({"announced": announced(), "ports": ports}) + "\n")
+    sys.stdout.flush()
     sys.stdin.read()
 
 
@@ -128,7 +132,7 @@ def try_all(targets):
         thread.start()
     for thread in threads:
         thread.join()
-    print(json.dumps(found))
+    sys.stdout.write(json.dumps(found))
 
 
 if __name__ == "__main__":

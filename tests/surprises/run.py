@@ -1,6 +1,7 @@
 """Make faults that nobody wrote down, one seed after the other, and score the diagnosis.
 
-``python -m tests.surprises.run --lab NAME --seeds 0-199 --healthy 50``; results go to ``.fullmesh/surprises``.
+``PYTHONPATH=src:tests python -m surprises.run --lab NAME --seeds 0-199 --healthy 50``; results go to
+``.fullmesh/surprises``.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+
+from faults.bench import KERNEL_RANGE, bench
+from faults.conftest import address_by_hand
 
 from fullmesh.settings import ROOT
 
-from ..faults.bench import KERNEL_RANGE, bench
-from ..faults.conftest import address_by_hand
+from . import table
 from .generate import Surprise, surprise
 from .ground import Ground
-from .score import Score, judged
+from .score import Score, good, judged
 
 WORK = ROOT / ".fullmesh/surprises"
 TRIED = 15  # connections of the oracle: seven ports in both directions, and the store's
@@ -46,16 +50,11 @@ def attempt(ground: Ground, seed: int, fault: Surprise) -> Score | None:
             if not failed:  # a rate or a chance may spare one of the two
                 failed = ground.oracle() if said["findings"] else {}
     except AssertionError as refused:
-        print(f"{seed}: not made: {str(refused)[-120:]}", file=sys.stderr)
+        say(f"{seed:4} not made: {str(refused)[-120:].strip()}")
         return None
     about = {"seed": seed, "kind": fault.kind, "script": fault.script, "victim": victim}
     row = judged(about, fault.words, failed, TRIED, said["findings"])
-    return Score(**{**row.as_dict(), "seconds": round(took, 1)})
-
-
-def good(row: Score) -> bool:
-    """Nothing to complain about."""
-    return not row.false and (not row.hit or (row.found and row.node and row.direction))
+    return replace(row, seconds=round(took, 1))
 
 
 def shrunk(ground: Ground, seed: int, fault: Surprise) -> Surprise:
@@ -83,8 +82,8 @@ def load(processes: int) -> Iterator[None]:
             one.wait()
 
 
-def healthy(ground: Ground, count: int, processes: int, path: Path) -> None:
-    """Diagnose what nobody broke."""
+def healthy(ground: Ground, count: int, processes: int) -> Iterator[Score]:
+    """Diagnose what nobody broke, on processors that have other things to do."""
     with load(processes):
         for index in range(count):
             begun = time.monotonic()
@@ -92,13 +91,17 @@ def healthy(ground: Ground, count: int, processes: int, path: Path) -> None:
             about = {
                 "seed": -1 - index,
                 "kind": "healthy",
-                "script": f"load {os.getloadavg()[0]:.0f}",
+                "script": f"load {os.getloadavg()[0]:.0f}, {time.time():.0f}",
                 "victim": "",
             }
             row = judged(about, (), {}, TRIED, findings)
-            keep(Score(**{**row.as_dict(), "seconds": round(time.monotonic() - begun, 1)}), path)
-            if findings:
-                print("FALSE ALARM", json.dumps(findings, indent=1), file=sys.stderr)
+            yield replace(row, seconds=round(time.monotonic() - begun, 1))
+
+
+def say(text: str) -> None:
+    """A line for whoever waits."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def seeds_of(text: str) -> Sequence[int]:
@@ -118,7 +121,13 @@ def main() -> None:
     parser.add_argument("--load", type=int, default=0)
     parser.add_argument("--shrink", action="store_true")
     parser.add_argument("--out", default="rows.jsonl")
+    parser.add_argument(
+        "--docs", action="store_true", help="only write docs/faults.md from all rows"
+    )
     want = parser.parse_args()
+    if want.docs:
+        table.write(table.read(sorted(WORK.glob("*.jsonl"))))
+        return
     WORK.mkdir(parents=True, exist_ok=True)
     path = WORK / want.out
     made = bench(want.lab, 2, KERNEL_RANGE)
@@ -136,10 +145,12 @@ def main() -> None:
             fault = shrunk(ground, seed, fault)
             row = attempt(ground, seed, fault) or row
         keep(row, path)
-        print(line(row), flush=True)
+        say(line(row))
         left = ground.oracle()
         assert not left, f"seed {seed} was not taken back: {fault.undo}: {left}"
-    healthy(ground, want.healthy, want.load, path)
+    for row in healthy(ground, want.healthy, want.load):
+        keep(row, path)
+        say(line(row))
 
 
 def line(row: Score) -> str:

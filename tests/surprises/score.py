@@ -48,6 +48,11 @@ class Score:
         return asdict(self)
 
 
+def good(row: Score) -> bool:
+    """Nothing to complain about."""
+    return not row.false and (not row.hit or (row.found and row.node and row.direction))
+
+
 def pairs_of(finding: Mapping[str, Any]) -> set[tuple[str, str]]:
     """The links that a finding is about, with what follows from it."""
     found = {(str(a), str(b)) for a, b in finding.get("pairs", [])}

@@ -276,6 +276,9 @@ def ends(verdict: Verdict, errno: str = "") -> Break:
 REFUSED = {"error": "EINVAL", "rule": "blackhole 10.78.5.11"}
 
 
+SET_MARK = {"mangle": {"key": {"meta": {"key": "mark"}}, "value": 16}}
+
+
 def by_hand(world: World) -> None:
     """ubuntu1 has a neighbour entry for el1 that nobody learnt."""
     node(world)["links"]["neighbours"]["entries"][EL_ADDRESS] = {
@@ -518,6 +521,15 @@ CHANGES |= {
     "blackhole": ("DG-154", UB, together(ends("no_route", "EINVAL"), decided(**REFUSED))),
     "answers refused": ("DG-154", UB, together(shut(), decided("answer", **REFUSED))),
     "account refused": ("DG-254", UB, decided(**REFUSED, uid=1000)),
+    "refused by mark": (
+        "DG-154",
+        UB,
+        together(
+            ends("no_route", "EACCES"),
+            rule("marks", SET_MARK, hook="output"),
+            decided(error="EACCES", mark=16),
+        ),
+    ),
     "astray": ("DG-155", UB, together(shut(), decided("answer", dev="tun0"))),
     "next hop": ("DG-155", UB, together(ends("no_route"), decided(dev="eth1", via="10.78.5.250"))),
     "neighbour by hand": ("DG-156", UB, together(ends("dropped"), by_hand)),

@@ -47,20 +47,29 @@ def test_rules_that_cannot_be_read_ask_for_nothing(
 
 
 @pytest.mark.parametrize(
-    ("routes", "rules", "peer", "shown"),
+    ("said_", "error", "peer", "shown"),
     [
-        (ROUTES, "", "10.78.1.12", "prohibit 10.78.1.12 table 9 metric 3"),  # the longest
-        (ROUTES, "", "10.99.0.1", "blackhole 10.0.0.0/8 proto static"),
-        (ROUTES, "", "192.0.2.1", "unreachable default dev lo metric 4294967295"),
-        ("", BY_RULE, "10.78.1.12", "rule " + " ".join(BY_RULE.splitlines()[1].split())),
-        ("", "", "10.78.1.12", ""),
+        ((ROUTES, ""), "EACCES", "10.78.1.12", "prohibit 10.78.1.12 table 9 metric 3"),
+        ((ROUTES, ""), "EINVAL", "10.78.1.12", "blackhole 10.0.0.0/8 proto static"),
+        ((ROUTES + "blackhole 10.78.1.0/24", ""), "EINVAL", "10.78.1.12", "blackhole 10.78.1.0/24"),
+        ((ROUTES, ""), "EHOSTUNREACH", "192.0.2.1", "unreachable default dev lo metric 4294967295"),
+        ((ROUTES, ""), "EXDEV", "10.78.1.12", ""),
+        (
+            ("", BY_RULE),
+            "EINVAL",
+            "10.78.1.12",
+            "rule " + " ".join(BY_RULE.splitlines()[1].split()),
+        ),
+        (("", BY_RULE), "EACCES", "10.78.1.12", ""),
+        (("", ""), "EINVAL", "10.78.1.12", ""),
     ],
 )
 def test_what_refuses_is_named(
-    monkeypatch: pytest.MonkeyPatch, routes: str, rules: str, peer: str, shown: str
+    monkeypatch: pytest.MonkeyPatch, said_: tuple[str, str], error: str, peer: str, shown: str
 ) -> None:
+    routes, rules = said_
     said(monkeypatch, {"-4 -o route show table all": routes, "-4 rule show": rules})
-    assert ways.refusal(peer) == shown
+    assert ways.refusal(peer, error) == shown
 
 
 def answer(**change: Any) -> ways.Answer:

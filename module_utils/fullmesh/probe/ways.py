@@ -30,7 +30,13 @@ MARK, UID, PROTO, SPORT, DPORT = 16, 25, 27, 28, 29
 HEAD, BODY = struct.Struct("=IHHII"), struct.Struct("=BBBBBBBBI")
 SECONDS = 2.0
 PEERS_MOST, PORTS_MOST, CHOICES_MOST, WAYS_MOST = 256, 8, 4, 512
-REFUSING = ("blackhole", "prohibit", "unreachable", "throw")
+# What an errno is the answer of, ip-route(8); a table without an entry, and a throw, answer ENETUNREACH.
+REFUSING = {
+    "EINVAL": "blackhole",
+    "EACCES": "prohibit",
+    "EHOSTUNREACH": "unreachable",
+    "ENETUNREACH": "throw",
+}
 ANYBODY = -1
 
 
@@ -188,18 +194,19 @@ def covers(text: str, peer: str) -> bool:
         return False
 
 
-def refusal(peer: str) -> str:
-    """The route or the rule that refuses a peer, in ip's words; "" where none says so."""
+def refusal(peer: str, error: str) -> str:
+    """The route or the rule that refuses a peer so, in ip's words; "" where none says so."""
+    kind = REFUSING.get(error, "")
     version = "-6" if ":" in peer else "-4"
     best, longest = "", -1
     for line in run_ip(version, "-o", "route", "show", "table", "all").splitlines():
         words = line.split()
-        if len(words) > 1 and words[0] in REFUSING and covers(words[1], peer):
+        if len(words) > 1 and words[0] == kind and covers(words[1], peer):
             length = int(words[1].partition("/")[2] or 128) if words[1] != "default" else 0
             if length > longest:
                 best, longest = " ".join(words), length
     for line in run_ip(version, "rule", "show").splitlines():
-        if set(line.split()) & set(REFUSING) and not best:
+        if kind in line.split() and not best:
             best = "rule " + " ".join(line.split())
     return best[:200]
 
@@ -257,7 +264,7 @@ def ask_all(kernel: Kernel, targets: list[Target], records: list[Pair]) -> list[
                             "source": answer["source"],
                             "mark": choice.mark,
                             "uid": choice.uid,
-                            "rule": refusal(peer) if answer["error"] else "",
+                            "rule": refusal(peer, answer["error"]) if answer["error"] else "",
                         }
                     if key in found:
                         found[key]["ports"].append(port)

@@ -5,13 +5,13 @@ The kernel was asked in so many words (probe/ways.py), so a cause is said only w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fullmesh.diagnose.model import Look
 from fullmesh.observed.ladder import Way
 from fullmesh.observed.survey import Neighbour
-from fullmesh.verify.model import WARNING, Finding, in_words
+from fullmesh.verify.model import ERROR, WARNING, Finding, in_words
 
 # What connect() and `ip route get` answer for a route of that kind: ip-route(8).
 KINDS = {
@@ -74,13 +74,28 @@ def hit(look: Look, name: str, way: Way) -> tuple[tuple[str, str], ...]:
     return found.pairs
 
 
+def marks(look: Look, name: str) -> set[int]:
+    """The marks that a node's packet filter gives to packets."""
+    found = set()
+    for chain in look.ruleset(name)["chains"].values():
+        for rule in chain["rules"]:
+            for part in rule["expr"]:
+                held = part.get("mangle")
+                if isinstance(held, Mapping) and held.get("key") == {"meta": {"key": "mark"}}:
+                    found |= {held["value"]} if isinstance(held.get("value"), int) else set()
+    return found
+
+
 def by_decision(
     look: Look, name: str, wanted: bool
 ) -> dict[tuple[str, str], list[tuple[Way, tuple[tuple[str, str], ...]]]]:
     """The decisions that break something, those of one refusal or one card together; *wanted*: that refuse."""
     found: dict[tuple[str, str], list[tuple[Way, tuple[tuple[str, str], ...]]]] = {}
+    marked = marks(look, name)
     for way in ways(look, name):
-        if way["mark"] or way["uid"] != ANYBODY or bool(way["error"]) != wanted:
+        if way["mark"] and way["mark"] not in marked:
+            continue  # nobody is seen to mark packets so
+        if way["uid"] != ANYBODY or bool(way["error"]) != wanted:
             continue
         if way["direction"] == "in" and not (wanted and way["rule"]):
             continue  # rp_filter's doing: DG-141
@@ -111,12 +126,17 @@ def rule_refused(look: Look) -> Iterator[Finding]:
                 peer=in_words(peers),
                 port=ports,
                 direction=f"{name} -> {in_words(peers)}",
-                seen=f"ip route get {first['peer']}: {error} ({kind})",
+                seen=f"ip route get {first['peer']}{with_mark(first)}: {error} ({kind})",
                 expected=f"a way over {look.cluster_card(name)}",
                 fix=f"on {name}: {remedy(rule, first['peer'])}",
                 pairs=tuple(sorted({pair for _, pairs in held for pair in pairs})),
                 kinds=ALL_KINDS,
             )
+
+
+def with_mark(way: Way) -> str:
+    """The words that ask for a mark."""
+    return f" mark {way['mark']:#x}, which nftables gives" if way["mark"] else ""
 
 
 def remedy(rule: str, peer: str) -> str:
@@ -126,6 +146,17 @@ def remedy(rule: str, peer: str) -> str:
     if rule:
         return f"ip route del {rule}"
     return f"ip route show table all; ip rule; ip route get {peer}"
+
+
+def works(look: Look, pairs: Iterable[tuple[str, str]]) -> bool:
+    """Whether all connections of these links come through, only from another address than the cluster's."""
+    return all(
+        r["verdict"] == "open"
+        or (r["verdict"] == "wrong_source" and r["remark"].startswith("open"))
+        for source, target in pairs
+        for r in look.records(source)
+        if r["node"] == target and r["kind"] != "outside"
+    )
 
 
 def rule_astray(look: Look) -> Iterator[Finding]:
@@ -139,6 +170,7 @@ def rule_astray(look: Look) -> Iterator[Finding]:
             asked = {way["direction"] for way, _ in held}
             what = "answers" if asked == {"answer"} else "packets"
             over = f"{card} to {via}" if via else card
+            pairs = tuple(sorted({pair for _, found in held for pair in found}))
             rather = f"not over {own}" if card != own else "although they are next door"
             yield Finding(
                 "DG-155",
@@ -152,7 +184,8 @@ def rule_astray(look: Look) -> Iterator[Finding]:
                 expected=f"dev {own} without a next hop" if card == own else f"dev {own}",
                 fix=f"on {name}: ip rule; ip route show table all | grep -w {card}; take the rule or"
                 " route away that leads there",
-                pairs=tuple(sorted({pair for _, pairs in held for pair in pairs})),
+                severity=WARNING if works(look, pairs) else ERROR,
+                pairs=pairs,
                 kinds=ALL_KINDS,
             )
 
