@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.probe.handshake import PAYLOAD_LIMIT
 from ansible.module_utils.fullmesh.probe.pairs import measure_all, probe_links
+from ansible.module_utils.fullmesh.probe.ways import odd_ways
 from ansible.module_utils.fullmesh.survey.net import neighbours
 
 if TYPE_CHECKING:
@@ -84,6 +85,13 @@ neighbours:
   description: The peers' entries in the neighbour table after the probe, and how many entries there are.
   type: dict
   returned: always
+ways:
+  description: >-
+    What the kernel decides about packets to and from the peers where it is not the ordinary, each with C(peer),
+    C(direction), C(ports), C(error), C(dev), C(via), C(source), C(mark), C(uid), C(rule).
+  type: list
+  elements: dict
+  returned: always
 bandwidth:
   description: One record per peer that was measured, with C(mbit_s).
   type: list
@@ -136,7 +144,10 @@ def main() -> None:
     size = min(want["bandwidth"], PAYLOAD_LIMIT)
     rates = measure_all(links, want["targets"], me, size, want["seconds"]) if size else []
     seen = neighbours(sorted({str(target["address"]) for target in want["targets"]}))
-    module.exit_json(changed=False, links=links, seconds=spent, bandwidth=rates, neighbours=seen)
+    ways = odd_ways(want["address"], want["targets"], links)
+    module.exit_json(
+        changed=False, links=links, seconds=spent, bandwidth=rates, neighbours=seen, ways=ways
+    )
 
 
 if __name__ == "__main__":

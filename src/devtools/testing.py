@@ -220,6 +220,7 @@ def on_lab() -> list[Part]:
         end_to_end("site", "tests/e2e/test_site.py"),
         *(end_to_end(name, f"tests/e2e/test_{name}.py", rest=True) for name in REST),
         end_to_end("cuts", "tests/cuts"),
+        end_to_end("surprises", "tests/surprises"),
     ]
     names = [part.name for part in every]
     first = [every[names.index(name)] for name in LONGEST]

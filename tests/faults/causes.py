@@ -557,6 +557,79 @@ LINKS = (
         expect=LINK_OUT,
     ),
     Fault(
+        "refused",
+        BARE,
+        at(VICTIM, "ip route add blackhole $P_ADDR/32", "ip route del blackhole $P_ADDR/32"),
+        "blackhole",
+        expect=LINK_OUT,
+    ),
+    Fault(
+        "refused",
+        BARE,
+        at(VICTIM, "ip route add prohibit $P_ADDR/32", "ip route del prohibit $P_ADDR/32"),
+        "prohibit",
+        MASTER,
+        expect=LINK_OUT,
+    ),
+    Fault(
+        "refused",
+        BARE,
+        at(
+            VICTIM,
+            "ip rule add pref 99 ipproto tcp dport $FIRST-$LAST to $P_ADDR blackhole",
+            "ip rule del pref 99",
+        ),
+        "rule",
+        expect=LINK_OUT,
+    ),
+    Fault(
+        "refused-account",
+        BARE,
+        at(
+            VICTIM,
+            "ip rule add pref 99 uidrange 1000-1999 to $P_ADDR prohibit",
+            "ip rule del pref 99",
+        ),
+        expect=LINK_OUT,
+    ),
+    Fault(
+        "astray",
+        BARE,
+        at(
+            VICTIM,
+            "ip link add fault type veth peer name fault1; ip link set fault up; ip link set fault1 up\n"
+            "ip rule add pref 99 from $V_ADDR to $P_ADDR lookup 99; ip route add default dev fault table 99",
+            "ip rule del pref 99; ip link del fault",
+        ),
+        expect=LINK_OUT,
+    ),
+    Fault(
+        "ipsec",
+        BARE,
+        at(
+            VICTIM,
+            "ip xfrm policy add src $V_ADDR dst $P_ADDR dir out action block",
+            "ip xfrm policy delete src $V_ADDR dst $P_ADDR dir out",
+        ),
+        expect={"peer": "{peer}"},
+    ),
+    Fault(
+        "queue",
+        BARE,
+        at(VICTIM, "tc qdisc add dev eth1 root bfifo limit 100", "tc qdisc del dev eth1 root"),
+        expect={"peer": "{peer}"},
+    ),
+    Fault(
+        "neighbour-by-hand",
+        BARE,
+        at(
+            VICTIM,
+            "ip neigh replace $P_ADDR lladdr 02:00:00:00:00:99 dev eth1 nud permanent",
+            "ip neigh del $P_ADDR dev eth1",
+        ),
+        expect=LINK_OUT,
+    ),
+    Fault(
         "wrong-source",
         BARE,
         at(

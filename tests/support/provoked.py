@@ -27,6 +27,7 @@ NODES = (
     "tests/e2e",
     "tests/cuts",
     "tests/faults",
+    "tests/surprises",
     "tests/vm",
     "tests/ec2",
     "tests/infra",

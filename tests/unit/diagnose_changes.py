@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+from records import DIAGNOSED, World
 from records import EL1 as EL
 from records import UBUNTU1 as UB
-from records import World
 
+from fullmesh.observed.ladder import Direction, Verdict, Way
 from fullmesh.observed.survey import Efa, Job, Survey
 from fullmesh.verify.model import NodeSaid
 
+EL_ADDRESS = DIAGNOSED + "11"
 Break = Callable[[World], Any]
 
 
@@ -239,6 +241,63 @@ def reverse_path(world: World) -> None:
     node(world)["started"]["listeners"]["counters"]["TcpExt.IPReversePathFilter"] = 9
 
 
+def decided(direction: Direction = "out", peer: str = EL_ADDRESS, **answer: Any) -> Break:
+    """The kernel of ubuntu1 decides something odd about el1."""
+    way: Way = {
+        "peer": peer,
+        "direction": direction,
+        "ports": [50000],
+        "error": "",
+        "dev": "",
+        "via": "",
+        "source": "",
+        "mark": 0,
+        "uid": -1,
+        "rule": "",
+    }
+
+    def change(world: World) -> None:
+        held: list[Way] = node(world)["links"].setdefault("ways", [])
+        held.append(cast("Way", {**way, **answer}))
+
+    return change
+
+
+def ends(verdict: Verdict, errno: str = "") -> Break:
+    """ubuntu1 does not get through to el1."""
+
+    def change(world: World) -> None:
+        for record in node(world)["links"]["links"]:
+            record.update(verdict=verdict, reached="asked", errno=errno)
+
+    return change
+
+
+REFUSED = {"error": "EINVAL", "rule": "blackhole 10.78.5.11"}
+
+
+SET_MARK = {"mangle": {"key": {"meta": {"key": "mark"}}, "value": 16}}
+
+
+def by_hand(world: World) -> None:
+    """ubuntu1 has a neighbour entry for el1 that nobody learnt."""
+    node(world)["links"]["neighbours"]["entries"][EL_ADDRESS] = {
+        "mac": "02:00:00:00:00:99",
+        "state": "reachable",
+        "dev": "eth1",
+        "by_hand": True,
+    }
+
+
+def counted(name: str, grown: int) -> Break:
+    """ubuntu1's kernel counted something while it was probed."""
+
+    def change(world: World) -> None:
+        node(world)["started"]["listeners"]["counters"][name] = grown
+
+    return change
+
+
 def physical(speed: int, name: str) -> Break:
     def change(world: World) -> None:
         for card in survey(world, name)["interfaces"]:
@@ -459,6 +518,23 @@ def running(rank: int, name: str) -> Break:
 
 
 CHANGES |= {
+    "blackhole": ("DG-154", UB, together(ends("no_route", "EINVAL"), decided(**REFUSED))),
+    "answers refused": ("DG-154", UB, together(shut(), decided("answer", **REFUSED))),
+    "account refused": ("DG-254", UB, decided(**REFUSED, uid=1000)),
+    "refused by mark": (
+        "DG-154",
+        UB,
+        together(
+            ends("no_route", "EACCES"),
+            rule("marks", SET_MARK, hook="output"),
+            decided(error="EACCES", mark=16),
+        ),
+    ),
+    "astray": ("DG-155", UB, together(shut(), decided("answer", dev="tun0"))),
+    "next hop": ("DG-155", UB, together(ends("no_route"), decided(dev="eth1", via="10.78.5.250"))),
+    "neighbour by hand": ("DG-156", UB, together(ends("dropped"), by_hand)),
+    "ipsec": ("DG-157", UB, together(shut(), counted("Xfrm.XfrmInPolBlock", 12))),
+    "queue": ("DG-157", UB, together(ends("dropped"), counted("Queue.eth1 pfifo", 7))),
     "rank missing": ("DG-132", EL, running(0, EL)),
     "efa driver": ("EF-101", UB, efa(pci=[{"slot": "0000:00:06.0", "driver": ""}])),
     "efa libfabric": ("EF-102", UB, efa(libfabric={})),
@@ -478,7 +554,7 @@ CHANGES |= {
     "efa switched off": ("EF-108", UB, efa(environment={"FI_PROVIDER": "tcp"})),
 }
 # By code, or by the name of a change where the code is an error as a rule.
-WARNINGS = {"rank missing", "DG-150", "DG-239", "DG-214", "EF-107"}
+WARNINGS = {"rank missing", "DG-254", "DG-150", "DG-239", "DG-214", "EF-107"}
 WITHOUT_A_VALUE = {"EF-102", "EF-104", "EF-106"}  # what is wrong is that nothing is there
 # Made by recording a real fault: what no change of a healthy recording tells.
 REAL = {

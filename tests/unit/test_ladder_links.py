@@ -22,6 +22,7 @@ QUIET: dict[str, Any] = {
     "state": ESTABLISHED,
     "connected": True,
     "closed": False,
+    "at_once": False,
     "neighbour": "reachable",
     "source": "10.0.0.1",
     "own": "10.0.0.1",

@@ -295,3 +295,46 @@ def test_a_silent_name_server_is_told_whoever_gives_up_first(
     finally:
         over.set()
     assert found["reverse"] == {"192.0.2.12": None}
+
+
+CHAINS = """table netdev one {
+	chain way {
+		type filter hook ingress device "eth1" priority -300; policy accept;
+	}
+	chain both {
+		type filter hook ingress devices = { eth0, "eth1" } priority -300; policy accept;
+	}
+}
+table netdev two {
+	chain way {
+		type filter hook egress device eth2 priority 0; policy accept;
+	}
+}
+"""
+
+
+def test_cards_of_chains_are_read_where_the_json_has_none() -> None:
+    assert wall.chain_devices(CHAINS) == {
+        ("one", "way"): ["eth1"],
+        ("one", "both"): ["eth0", "eth1"],
+        ("two", "way"): ["eth2"],
+    }
+    assert wall.chain_devices("") == {}
+
+
+QUEUES = """[{"kind":"pfifo","handle":"8001:","dev":"eth1","root":true,"options":{"limit":0},"bytes":0,"packets":0,
+"drops":97,"overlimits":0,"requeues":0,"backlog":0,"qlen":0},{"kind":"noqueue","handle":"0:","dev":"lo","root":true}]"""
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (QUEUES, {"Queue.eth1 pfifo": 97, "Queue.lo noqueue": 0}),
+        ("", {}),
+        ("{", {}),
+        ("[1]", {}),
+        ('[{"kind":"x"}]', {}),
+    ],
+)
+def test_drops_of_queues(text: str, found: dict[str, int]) -> None:
+    assert net.queues(text) == found

@@ -47,9 +47,9 @@ def test_a_healthy_cluster_has_no_findings() -> None:
     [
         ("none", EL1, "never leave el1"),
         ("left", UBUNTU1, "never arrive at ubuntu1"),
-        ("asked", UBUNTU1, "ubuntu1, so its own firewall stops them"),
+        ("asked", UBUNTU1, "ubuntu1, so ubuntu1 itself stops them"),
         ("answered", UBUNTU1, "answers never arrive at el1"),
-        ("back", EL1, "el1's own firewall stops the answers"),
+        ("back", EL1, "el1 itself stops them"),
     ],
 )
 def test_the_taps_tell_who_stops_a_packet(taps: str, culprit: str, words: str) -> None:

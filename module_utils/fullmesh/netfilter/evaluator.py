@@ -119,6 +119,8 @@ class Walk:
             holds, verdict, target = self.rule(key, rule)
             if holds is False or not verdict:
                 continue
+            if asks_program(rule):
+                self.maybe.append((key, rule))
             self.guesses += holds is None
             end, ends = self.follow((key, rule), (verdict, target), sure, depth)
             self.guesses -= holds is None
@@ -294,6 +296,11 @@ def verdict_of(part: Any) -> tuple[str, str]:
     if kind in STOPS or kind in ("accept", "return"):
         return kind, ""
     return "", ""
+
+
+def asks_program(rule: Rule) -> bool:
+    """Say whether a program decides about what comes to a rule; without one the kernel drops it (nft(8), queue)."""
+    return any("queue" in part for part in rule["expr"])
 
 
 def flat(item: Any) -> list[str]:

@@ -132,9 +132,11 @@ class Server:
         """Note handshakes between peers on the wire: beyond our own firewall, in both directions."""
         for _ in range(256):
             try:
-                packet = tap.recv(128)
+                packet, where = tap.recvfrom(128)
             except OSError:
                 return
+            if where[2] == socket.PACKET_OTHERHOST:
+                continue  # a switch that knows no better shows us frames that are for another card
             seen = parse_handshake(packet)
             if seen and seen[0] in self.peers and seen[1] in self.peers:
                 kept = self.answered if seen[3] else self.asked

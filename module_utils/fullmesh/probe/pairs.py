@@ -55,7 +55,7 @@ class Probe:
         self.begun = self.wall = self.took = self.moved = 0.0
         self.error = 0
         self.info: dict[str, int] = {}
-        self.connected = self.closed = self.finished = self.proved = False
+        self.connected = self.closed = self.finished = self.proved = self.at_once = False
         self.greeted: bool | None = None
         self.theirs = ""
         self.inbox = b""
@@ -78,6 +78,7 @@ class Probe:
         if self.error in IN_PROGRESS:
             self.error = 0
         else:
+            self.at_once = True
             self.finish()
 
     def finish(self) -> None:
@@ -266,6 +267,7 @@ def describe(probe: Probe, own: str, attempts: int, route: Callable[[str], dict[
     word, remark = classify(
         {
             "error": probe.error,
+            "at_once": probe.at_once,
             "state": probe.info["state"],
             "connected": probe.connected,
             "closed": probe.closed,

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from ..schema.ladder import Verdict
 
 
+NO_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 (of a socket that the kernel never gave one)
+# Said by connect() itself, so by this kernel and no router: what its routes answer (ip-route(8): blackhole, prohibit).
+REFUSED_HERE = (errno.EINVAL, errno.EACCES, errno.EHOSTUNREACH)
 REJECTED = (errno.EACCES, errno.EPERM, errno.ENOPROTOOPT, errno.EPROTO)
 UNREACHABLE = (errno.ENETUNREACH, errno.EADDRNOTAVAIL, errno.ENETDOWN, errno.EHOSTDOWN)
 RESET = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
@@ -23,6 +26,7 @@ class Connection(TypedDict):
 
     Attributes:
         error: errno, 0 for none; state: of TCP_INFO.
+        at_once: the error is connect()'s own answer, so no packet was waited for.
         connected: the handshake was through; closed: by the other side.
         neighbour: the next hop as the kernel knows it: reachable, failed, unknown.
         source: our address as the peer saw it, else as the kernel took it; own: the plan's.
@@ -32,6 +36,7 @@ class Connection(TypedDict):
     """
 
     error: int
+    at_once: bool
     state: int
     connected: bool
     closed: bool
@@ -63,7 +68,7 @@ def classify_refusal(error: int, connected: bool, neighbour: str) -> Verdict:
 def classify(seen: Connection) -> tuple[Verdict, str]:
     """Return the word for one connection and, where the word is not the whole story, a remark."""
     word, remark = classify_connection(seen)
-    source = seen["source"]
+    source = seen["source"] if seen["source"] not in NO_ADDRESS else ""
     if source and seen["own"] and source != seen["own"] and word in ("open", "dropped", "rejected"):
         return "wrong_source", f"{word}; the source address was {source}"
     return word, remark
@@ -75,6 +80,8 @@ def classify_connection(seen: Connection) -> tuple[Verdict, str]:
         return "open", ""
     if seen["greeted"] is False:
         return "someone_else", "what answers is not the listener of this run"
+    if seen["at_once"] and seen["error"] in REFUSED_HERE:
+        return "no_route", ""
     if seen["error"]:
         return classify_refusal(seen["error"], seen["connected"], seen["neighbour"]), ""
     if not seen["connected"]:

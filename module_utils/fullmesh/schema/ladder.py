@@ -23,6 +23,8 @@ Verdict = Literal[
 # What a listener stands for: a port that the kernel picked, one of the data range, the plan's own two, one outside.
 PeerKind = Literal["sample", "range", "master", "rendezvous"]
 Kind = Literal[PeerKind, "outside"]
+# A packet of a connection: what asks a peer, what answers one, what comes from one.
+Direction = Literal["out", "answer", "in"]
 # How far the asking end came.
 Reached = Literal["asked", "connected", "greeted", "proved", "uploaded", "complete"]
 
@@ -252,13 +254,43 @@ class Rate(RateAlways, total=False):
     lost: int
 
 
-class Probe(TypedDict):
+class Way(TypedDict):
+    """What the kernel decides about packets to or from a peer, where it is not the ordinary (probe/ways.py).
+
+    Attributes:
+        peer: its address.
+        direction: which packets; ports: of the listener, those for which the kernel was asked.
+        error: why it refuses (EINVAL: blackhole, EACCES: prohibit; of ``in`` also rp_filter), empty where it does not.
+        dev: over which they go, via: to which next hop, source: from which address.
+        mark: of the packet, 0 for none; uid: of the process, -1 for whoever asked.
+        rule: the route or the rule that refuses, in ip's words.
+    """
+
+    peer: str
+    direction: Direction
+    ports: list[int]
+    error: str
+    dev: str
+    via: str
+    source: str
+    mark: int
+    uid: int
+    rule: str
+
+
+class ProbeAlways(TypedDict):
     """ladder_links' answer."""
 
     links: list[Pair]
     bandwidth: list[Rate]
     neighbours: Neighbours
     seconds: float
+
+
+class Probe(ProbeAlways, total=False):
+    """``ways``: the kernel's decisions that are not the ordinary."""
+
+    ways: list[Way]
 
 
 class ListenersAlways(TypedDict):

@@ -50,12 +50,18 @@ class Route(TypedDict):
     found: str
 
 
-class Neighbour(TypedDict):
+class NeighbourAlways(TypedDict):
     """An entry of the neighbour table (ip-neighbour(8))."""
 
     mac: str
     state: str
     dev: str
+
+
+class Neighbour(NeighbourAlways, total=False):
+    """``by_hand``: the kernel did not learn it and never asks (PERMANENT, NOARP)."""
+
+    by_hand: bool
 
 
 class Neighbours(TypedDict):

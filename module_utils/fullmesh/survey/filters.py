@@ -151,7 +151,29 @@ def ruleset() -> tuple[Nft | None, str]:
         return None, why
     if len(text) > TEXT_MOST:
         return None, "there are more rules than can be read"
-    return parse_ruleset(text), ""
+    found = parse_ruleset(text)
+    nameless = [c for c in found["chains"] if c["family"] == "netdev" and not c.get("dev")]
+    if nameless:  # nft 1.0.6 and its neighbours leave the cards of a chain out of the JSON
+        held = chain_devices(run(["nft", "list", "chains", "netdev"])[1])
+        for chain in nameless:
+            chain["dev"] = held.get((chain["table"], chain["name"]), [])
+    return found, ""
+
+
+def chain_devices(text: str) -> dict[tuple[str, str], list[str]]:
+    """Read the cards of chains, by table and chain, from what nft prints for people."""
+    found: dict[tuple[str, str], list[str]] = {}
+    table = name = ""
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == ["table"]:
+            table = words[2]
+        elif words[:1] == ["chain"]:
+            name = words[1]
+        match = re.search(r"\bdevices?(?: =)? (\{[^}]*\}|\S+)", line)
+        if match and table and name:
+            found[(table, name)] = re.findall(r"[^\s{}\",;]+", match.group(1))
+    return found
 
 
 def legacy_tables() -> list[str]:

@@ -6,9 +6,11 @@ Everything is read from /proc and /sys, and from ip where only that knows. Outpu
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import socket
 import struct
+import subprocess
 import time
 from typing import TYPE_CHECKING
 
@@ -35,6 +37,10 @@ if TYPE_CHECKING:
     )
 
 TIME_WAIT = 6
+BY_HAND = (
+    "PERMANENT",
+    "NOARP",
+)  # states of an entry that the kernel never asks anew, ip-neighbour(8)
 PEERS_MOST = 256  # routes and neighbours that are looked at one by one
 LISTENERS_MOST = 200
 NAMESPACES_MOST = 16
@@ -54,7 +60,25 @@ COUNTERS = (
     "Ip.InAddrErrors",
     "Ip.ReasmFails",
     "Ip.FragFails",
+    "Ip.InDiscards",
+    "Ip.OutDiscards",
+    "Ip.InHdrErrors",
+    "IpExt.InNoRoutes",
+    "IpExt.InCsumErrors",
+    "TcpExt.TCPMD5NotFound",
+    "TcpExt.TCPMD5Unexpected",
+    "TcpExt.TCPMD5Failure",
+    "TcpExt.TCPAORequired",
+    "TcpExt.TCPAOKeyNotFound",
+    "TcpExt.TCPMinTTLDrop",
+    "TcpExt.TCPMemoryPressures",
+    "TcpExt.TCPZeroWindowDrop",
+    "TcpExt.TCPRcvQDrop",
+    "TcpExt.PAWSPassive",
+    "TcpExt.PAWSEstab",
+    "TcpExt.PFMemallocDrop",
 )
+XFRM = "/proc/net/xfrm_stat"
 SYSCTLS = (
     "net/ipv4/ip_local_port_range",
     "net/ipv4/ip_local_reserved_ports",
@@ -170,7 +194,14 @@ def neighbours(peers: list[str]) -> Neighbours:
             mac = words[words.index("lladdr") + 1] if "lladdr" in words[:-1] else ""
             device = words[words.index("dev") + 1] if "dev" in words[:-1] else ""
             state = parse_neighbour(line)
-            entries[words[0]] = {"mac": mac.lower(), "state": state, "dev": device}
+            if words[0] in entries and entries[words[0]].get("by_hand"):
+                continue  # of one address on two cards: what will not change by itself
+            entries[words[0]] = {
+                "mac": mac.lower(),
+                "state": state,
+                "dev": device,
+                "by_hand": words[-1] in BY_HAND,
+            }
     return {"count": count, "entries": entries}
 
 
@@ -198,7 +229,36 @@ def counters() -> dict[str, int]:
     """What the kernel has counted in this network namespace so far."""
     held = parse_counters(read("/proc/net/netstat"))
     held.update(parse_counters(read("/proc/net/snmp")))
-    return {name: held[name] for name in COUNTERS if name in held}
+    found = {name: held[name] for name in COUNTERS if name in held}
+    for line in read(XFRM).splitlines():
+        name, _, value = line.partition("\t")
+        found["Xfrm." + name.strip()] = number(value)
+    found.update(queues(run_tc()))
+    return found
+
+
+def run_tc() -> str:
+    """Ask iproute2's tc for the queues of all cards; empty where it is missing."""
+    try:
+        done = subprocess.run(
+            ["tc", "-s", "-j", "qdisc", "show"],
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=5,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.decode("utf-8", "replace")
+
+
+def queues(text: str) -> dict[str, int]:
+    """Read what the queues of the cards threw away: ``Queue.eth1 tbf``."""
+    try:
+        held = json.loads(text or "[]")
+        return {f"Queue.{one['dev']} {one['kind']}": int(one.get("drops", 0)) for one in held}
+    except (ValueError, KeyError, TypeError):
+        return {}
 
 
 def owners() -> dict[str, int]:

@@ -95,8 +95,35 @@ def stop_of(look: Look, block: Blocked) -> BlockingRule:
             stop = packet_filter.send(look.ruleset(node), packet)
             if stop.verdict != ACCEPT:
                 return BlockingRule((block,), node, stop, packet)
+        for node, packet in tried:
+            for stop in packet_filter.suspects(look.ruleset(node), packet):
+                if fits(block, node, packet, stop):
+                    return BlockingRule((block,), node, stop, packet)
     packet = tried[0][1] if tried else tcp("", "", 0, "")
     return BlockingRule((block,), block.culprit, Stop(ACCEPT), packet)
+
+
+def fits(block: Blocked, node: str, packet: Packet, stop: Stop) -> bool:
+    """Whether a rule that may stop a packet does so where this link's packets end, and as they end."""
+    ends = {
+        "target": (block.target, False),
+        "leaving": (block.source, True),
+        "source": (block.source, False),
+    }
+    if (
+        block.place in ends
+        and ends[block.place] != (node, packet.outgoing)
+        and not answers(block, node, packet)
+    ):
+        return False
+    if block.verdict == "refused":
+        return stop.reset
+    return not stop.reset
+
+
+def answers(block: Blocked, node: str, packet: Packet) -> bool:
+    """Whether the packet is the target's own answer, which never left it: its tap saw what came and nothing go."""
+    return block.place == "target" and node == block.target and packet.outgoing
 
 
 def asked_in_vain(look: Look, block: Blocked, rule: BlockingRule) -> list[BlockingRule]:

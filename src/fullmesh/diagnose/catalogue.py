@@ -608,12 +608,53 @@ ROWS: tuple[Row, ...] = (
         53,
         "no route to a peer",
         (
-            link("no-route", "VC-204", "ip route replace unreachable PEER on the node"),
+            link("no-route", "DG-154", "ip route replace unreachable PEER on the node"),
             link(
                 "wrong-source",
                 "VC-206",
                 "ip route replace PEER dev eth1 src another address of the node",
             ),
+        ),
+    ),
+    Row(
+        54,
+        "a route or a rule of a node refuses to send to a peer",
+        (
+            link(
+                "refused",
+                "DG-154",
+                "ip route add blackhole or prohibit PEER; ip rule add to PEER prohibit",
+            ),
+            link(
+                "refused-account",
+                "DG-254",
+                "ip rule add uidrange 1000-1999 to PEER prohibit",
+                severity="warning",
+            ),
+        ),
+    ),
+    Row(
+        55,
+        "a node sends to a peer over another card",
+        (
+            link(
+                "astray",
+                "DG-155",
+                "ip rule from the node's own address to a table whose route leaves over another card",
+            ),
+        ),
+    ),
+    Row(
+        56,
+        "a neighbour entry made by hand is not the peer's",
+        (link("neighbour-by-hand", "DG-156", "ip neigh replace PEER lladdr of nobody, permanent"),),
+    ),
+    Row(
+        57,
+        "something beside the packet filter throws packets away, and the kernel counts them",
+        (
+            link("ipsec", "DG-157", "ip xfrm policy add … dir out action block"),
+            link("queue", "DG-157", "tc qdisc add dev eth1 root pfifo limit 0 or bfifo limit 100"),
         ),
     ),
     GPUS,

@@ -43,6 +43,10 @@ CODES: dict[str, str] = {
     "DG-149": "GPUs or the driver differ between the nodes",
     "DG-150": "proxy variables without an exception for the peers",
     "DG-151": "SELinux denied something to a job",
+    "DG-154": "a route or a rule of a node refuses to send to a peer",
+    "DG-155": "a node sends to a peer over another card than the cluster's",
+    "DG-156": "a neighbour entry made by hand is not the peer's",
+    "DG-157": "the kernel of a node throws packets away and counts them, beside its packet filter",
     "DG-201": "a node does not answer Ansible",
     "DG-202": "a node answers and could not be looked at",
     "DG-203": "the probe could not be started on a node",
@@ -50,4 +54,5 @@ CODES: dict[str, str] = {
     "DG-239": "a network card negotiated a lower speed than the others'",
     "DG-248": "the shared memory in /dev/shm is too small",
     "DG-249": "an RDMA port is down",
+    "DG-254": "a rule of a node refuses, or leads astray, what some accounts send",
 }

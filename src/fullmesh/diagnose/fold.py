@@ -88,7 +88,11 @@ ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
     ("DG-109", ("VC-204",), out_of_ports),
     ("DG-110", ("VC-204",), out_of_ports),
     ("VC-108", ("VC-204",), out_of_ports),
-    ("DG-141", (*LINKS, *WALLS, "DG-138"), way_back),
+    ("DG-156", (*LINKS, *WALLS, "DG-138", "DG-139", "DG-141", "DG-157"), way_back),
+    ("DG-154", (*LINKS, *WALLS, "DG-138", "DG-139", "DG-141", "DG-155", "DG-157"), way_back),
+    ("DG-141", (*LINKS, *WALLS, "DG-138", "DG-155"), way_back),
+    ("DG-155", (*LINKS, *WALLS, "DG-138", "DG-139"), way_back),
+    ("DG-157", (*LINKS, *WALLS, "DG-138", "DG-139"), way_back),
     ("VC-204", (*SHUT, *WALLS, "DG-138", "VC-206"), way_back),
     ("VC-206", (*SHUT, *WALLS, "DG-138"), same_links),
     (

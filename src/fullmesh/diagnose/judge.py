@@ -9,6 +9,7 @@ from typing import Any
 from fullmesh import __version__
 from fullmesh.diagnose import fold, rules, shape
 from fullmesh.diagnose.model import Look, is_loopback
+from fullmesh.diagnose.rules import decisions
 from fullmesh.model.ports import as_plan
 from fullmesh.model.types import DataPorts, Plan, PlanNode
 from fullmesh.observed.ports import PortRange
@@ -17,12 +18,14 @@ from fullmesh.result.types import MissedRow, NodeSummary, Result, RungId
 from fullmesh.verify import cards as verify_cards
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs as verify_links
+from fullmesh.verify.blocked import CODES_OF
 from fullmesh.verify.model import (
     ERROR,
     FAILED,
     PASSED,
     RUNGS,
     SKIPPED,
+    WARNING,
     Finding,
     NodeSaid,
     Rung,
@@ -30,6 +33,7 @@ from fullmesh.verify.model import (
 )
 from fullmesh.verify.survey import survey_of
 
+WRONG_SOURCE = CODES_OF["wrong_source"]
 JUDGED: tuple[RungId, ...] = ("L0", "L1", "L2")
 # What only a plan can demand: on nodes that nobody configured these would be findings about nothing.
 OF_A_PLAN = frozenset({"VC-107", "VC-108", "VC-122", "VC-123", "VC-212", "VC-602", "VC-604"})
@@ -142,7 +146,16 @@ def ladder_findings(look: Look) -> list[Finding]:
         verify_links.findings,
     )
     found = [finding for rule in rules_of_it for finding in rule(look.seen)]
-    return [f for f in found if not (look.assumed and (f.code in OF_A_PLAN or unplanned(look, f)))]
+    if not look.assumed:
+        return found
+    # Nobody said which network is meant: jobs run over the other one as well.
+    found = [
+        replace(f, severity=WARNING)
+        if f.code == WRONG_SOURCE and decisions.works(look, f.pairs)
+        else f
+        for f in found
+    ]
+    return [f for f in found if not (f.code in OF_A_PLAN or unplanned(look, f))]
 
 
 def unplanned(look: Look, finding: Finding) -> bool:

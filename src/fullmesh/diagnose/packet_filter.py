@@ -11,7 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fullmesh.netfilter.evaluator import INPUT, OUTPUT, STOPPING, Packet, Walk, base_chains
+from fullmesh.netfilter.evaluator import (
+    INPUT,
+    OUTPUT,
+    STOPPING,
+    STOPS,
+    Packet,
+    Walk,
+    base_chains,
+    verdict_of,
+)
 from fullmesh.netfilter.ruleset import Rule, Ruleset
 
 ACCEPT, DROP, REJECT = "accept", "drop", "reject"
@@ -43,6 +52,7 @@ class Stop:
         reset: it is rejected by a TCP reset.
         doubts: rules that would stop some packets, of which the rules alone cannot tell which.
         zone: the firewalld zone whose chain the packet came through.
+        sure: the rule stops the packet; else it may, and the packet was stopped.
     """
 
     verdict: str
@@ -53,6 +63,7 @@ class Stop:
     reset: bool = False
     doubts: tuple[str, ...] = ()
     zone: str = ""
+    sure: bool = True
 
 
 def tcp(source: str, target: str, port: int, interface: str, *, outgoing: bool = False) -> Packet:
@@ -169,6 +180,29 @@ def send(ruleset: Ruleset, packet: Packet) -> Stop:
         if end.word == ACCEPT and at_its_hook(ruleset, base, packet):
             by = base[2]
     return Stop(ACCEPT, chain=by, doubts=doubts_of(walk), zone=zone_of(walk))
+
+
+def suspects(ruleset: Ruleset, packet: Packet) -> list[Stop]:
+    """The rules that may stop the packet: by a rate, a mark, an account, bytes of it, a program that is asked."""
+    walk = Walk(ruleset, packet)
+    for base in met(ruleset, packet):
+        walk.base(base)
+    found = []
+    for key, rule in walk.maybe:
+        word = next((w for part in rule["expr"] if (w := verdict_of(part)[0]) in STOPS), "drop")
+        found.append(
+            Stop(
+                STOPS.get(word, word),
+                f"{key[0]} {key[1]}",
+                key[2],
+                rule["handle"] or 0,
+                in_words(rule),
+                is_reset(rule),
+                zone=zone_of(walk),
+                sure=False,
+            )
+        )
+    return found
 
 
 def doubts_of(walk: Walk) -> tuple[str, ...]:

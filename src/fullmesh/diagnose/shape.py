@@ -198,6 +198,7 @@ FACTS = template(ladder.Facts)
 NCCL = template(ladder.Nccl)
 LISTENERS = template(ladder.Listeners)
 RATE = template(ladder.Rate)
+WAY = template(ladder.Way)
 NEIGHBOURS = template(survey.Neighbours)
 EFA = template(survey.Efa)
 LAST_PORT = 65535
@@ -256,6 +257,7 @@ def node(observed: Any, names: set[str]) -> NodeSaid:
         found["links"] = {
             "links": whole_links(attempt(Each(LINK), links.get("links")) or [], names),
             "bandwidth": attempt(Each(RATE), links.get("bandwidth")) or [],
+            "ways": attempt(Each(WAY), links.get("ways")) or [],
             "neighbours": attempt(NEIGHBOURS, links.get("neighbours"))
             or {"count": 0, "entries": {}},
             "seconds": attempt(float, links.get("seconds")) or 0.0,

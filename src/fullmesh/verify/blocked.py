@@ -43,19 +43,25 @@ SAID: dict[Verdict, str] = {
     "mtu_black_hole": "gets small packets through and loses large ones (MTU)",
 }
 SHOWN_PORTS = 6
-NO_WAY_OUT = ("ENETUNREACH", "EADDRNOTAVAIL", "ENETDOWN")  # said by our own kernel, not by a router
+NO_WAY_OUT = (
+    "ENETUNREACH",
+    "EADDRNOTAVAIL",
+    "ENETDOWN",
+    "EINVAL",
+    "EACCES",
+)  # said by our own kernel, not by a router
 DATA_KINDS = ("sample", "range")  # given out by the kernel, and chosen by us over the whole range
 FIREWALLED: tuple[Verdict, ...] = ("dropped", "rejected", "refused")
 # Who stops the packets of source -> target, by what the taps of both ends saw on the wire.
 STOPPED = {
-    "leaving": "the packets never leave {source}, so its own firewall stops them on the way out",
+    "leaving": "the packets never leave {source}, so {source} itself stops them on the way out",
     "on_the_way": "the packets leave {source} and never arrive at {target}, so something in between stops them",
-    "target": "the packets arrive at {target}, so its own firewall stops them",
+    "target": "the packets arrive at {target}, so {target} itself stops them",
     "on_the_way_back": "{target} answers and the answers never arrive at {source}, so something in between stops them",
     "no_way_back": "the packets arrive at {target}, which has no way to answer (see {target} -> {source})",
     "no_carrier": "the cluster interface of {target} has no carrier",
     "no_way_out": "the kernel of {source} knows no way there",
-    "source": "{target} answers, and {source}'s own firewall stops the answers",
+    "source": "{target} answers and the answers arrive at {source}, so {source} itself stops them",
 }
 UNTAPPED = " (how far the packets came could not be watched on {target})"
 

@@ -77,7 +77,7 @@ def other_macs(look: Look, name: str) -> dict[str, list[str]]:
         links = look.seen.nodes.get(other, {}).get("links", {})
         entry = links.get("neighbours", {}).get("entries", {}).get(look.address(name))
         broken = any(r["node"] == name and r["verdict"] != "open" for r in look.records(other))
-        if entry and entry["mac"] and broken:
+        if entry and entry["mac"] and broken and not entry.get("by_hand"):
             found.setdefault(entry["mac"], []).append(other)
     return {m: who for m, who in found.items() if m not in own and m not in SHARED_MACS}
 

@@ -270,11 +270,12 @@ def met(rule: BlockingRule) -> tuple[Verdict, str]:
 def plainly(look: Look, rule: BlockingRule) -> Finding:
     """A shut link that has no better name: who stops it, with which rule, and how far the packets came."""
     first = rule.group[0]
-    by_rule = (
-        f"; the rule is in chain {rule.stop.chain} of table {rule.stop.table}"
-        if rule.stop.table
-        else ""
-    )
+    by_rule = ""
+    if rule.stop.table:
+        word = "the rule is" if rule.stop.sure else "a rule that does so to some packets is"
+        by_rule = f"; {word} in chain {rule.stop.chain} of table {rule.stop.table}"
+    elif first.place in AT_HOME and look.survey(rule.node).get("nft", {}).get("chains") is not None:
+        by_rule = "; no rule of nftables there does so"
     zone = f", zone {rule.stop.zone}" if rule.stop.zone else ""
     verdict, words = met(rule)
     cause = f"{direction(rule)} {words}{where(first)}{by_rule}{zone}"
@@ -288,6 +289,7 @@ def plainly(look: Look, rule: BlockingRule) -> Finding:
     return replace(found, seen=shown, expected="open")
 
 
+AT_HOME = ("leaving", "target", "source")  # one of the two nodes stops the packets itself
 CAUSES = (on_the_way, second_table, in_zone, beside_rdma, half_open, named_only)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fullmesh.diagnose.model import Look
+from fullmesh.diagnose.rules import decisions
 from fullmesh.verify.model import Finding, in_words
 
 REVERSE_PATH = "TcpExt.IPReversePathFilter"
@@ -39,7 +40,12 @@ def rule_reverse_path(look: Look) -> Iterator[Finding]:
         card = look.cluster_card(name)
         routes = {to: one["dev"] for to, one in look.survey(name).get("routes", {}).items()}
         peers = sorted({end for pair in broken for end in pair} - {name})
-        astray = [p for p in peers if routes.get(look.address(p), card) != card]
+        refused = {w["peer"] for w in decisions.ways(look, name) if w["direction"] == "in"}
+        astray = [
+            p
+            for p in peers
+            if routes.get(look.address(p), card) != card or look.address(p) in refused
+        ]
         if not dropped and not astray:
             continue
         shown = astray or peers

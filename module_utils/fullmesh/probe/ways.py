@@ -1,0 +1,271 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What the kernel of a node decides about packets to and from its peers: rtnetlink(7), RTM_GETROUTE.
+
+The questions are those of ``ip route get``: by which way a connection leaves, by which its answer does, and what
+becomes of what a peer sends. iproute2 need not be there, and a question costs microseconds instead of a process.
+Whatever is ordinary is not reported. Standard library only.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+import struct
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
+
+from ..facts.sockets import errno_name, family_of, run_ip
+from ..survey.net import addresses_by_card
+
+if TYPE_CHECKING:
+    from ..schema.ladder import Direction, Pair, Target, Way
+
+NETLINK_ROUTE = 0
+GET_ROUTE, NEW_ROUTE, FAILED = 26, 24, 2
+REQUEST = 1
+LOCAL = 2  # RTN_LOCAL
+DST, SRC, IIF, OIF, GATEWAY, PREFSRC = 1, 2, 3, 4, 5, 7
+MARK, UID, PROTO, SPORT, DPORT = 16, 25, 27, 28, 29
+HEAD, BODY = struct.Struct("=IHHII"), struct.Struct("=BBBBBBBBI")
+SECONDS = 2.0
+PEERS_MOST, PORTS_MOST, CHOICES_MOST, WAYS_MOST = 256, 8, 4, 512
+# What an errno is the answer of, ip-route(8); a table without an entry, and a throw, answer ENETUNREACH.
+REFUSING = {
+    "EINVAL": "blackhole",
+    "EACCES": "prohibit",
+    "EHOSTUNREACH": "unreachable",
+    "ENETUNREACH": "throw",
+}
+ANYBODY = -1
+
+
+class Choice(NamedTuple):
+    """What decides beside the address: the mark of a packet, and whose it is."""
+
+    mark: int
+    uid: int
+
+
+class Answer(TypedDict):
+    """The kernel's answer: why it refuses, or the interface, the next hop, the source; *local*: it is for this node."""
+
+    error: str
+    dev: str
+    via: str
+    source: str
+    local: bool
+
+
+def attribute(kind: int, value: bytes) -> bytes:
+    """Pack one attribute, as rtnetlink(7) pads it."""
+    size = 4 + len(value)
+    return struct.pack("=HH", size, kind) + value + b"\0" * (-size % 4)
+
+
+def attributes(raw: bytes) -> dict[int, bytes]:
+    """Unpack attributes."""
+    found: dict[int, bytes] = {}
+    while len(raw) >= 4:  # noqa: PLR2004 (an attribute's head)
+        size, kind = struct.unpack_from("=HH", raw)
+        if size < 4:  # noqa: PLR2004 (as above)
+            break
+        found[kind] = raw[4:size]
+        raw = raw[size + -size % 4 :]
+    return found
+
+
+def question(family: int, numbers: dict[int, int], addresses: dict[int, str]) -> bytes:
+    """Pack one question; *numbers* by attribute, *addresses* likewise."""
+    packed = {kind: socket.inet_pton(family, text) for kind, text in addresses.items() if text}
+    bits = {kind: 8 * len(raw) for kind, raw in packed.items()}
+    body = BODY.pack(family, bits.get(DST, 0), bits.get(SRC, 0), 0, 0, 0, 0, 0, 0)
+    for kind, raw in packed.items():
+        body += attribute(kind, raw)
+    for kind, number in numbers.items():
+        form = {PROTO: "=B", SPORT: "!H", DPORT: "!H"}.get(kind, "=I")
+        body += attribute(kind, struct.pack(form, number))
+    return HEAD.pack(HEAD.size + len(body), GET_ROUTE, REQUEST, 1, 0) + body
+
+
+def read_answer(raw: bytes, family: int) -> Answer:
+    """Read the kernel's answer."""
+    kind = HEAD.unpack_from(raw)[1]
+    rest = raw[HEAD.size :]
+    if kind == FAILED:
+        error = -struct.unpack_from("=i", rest)[0]
+        return {"error": errno_name(error), "dev": "", "via": "", "source": "", "local": False}
+    held = attributes(rest[BODY.size :])
+
+    def address(one: int) -> str:
+        return socket.inet_ntop(family, held[one]) if one in held else ""
+
+    dev = ""
+    if OIF in held:
+        try:
+            dev = socket.if_indextoname(struct.unpack("=I", held[OIF])[0])
+        except OSError:
+            dev = ""
+    local = BODY.unpack_from(rest)[7] == LOCAL
+    return {
+        "error": "",
+        "dev": dev,
+        "via": address(GATEWAY),
+        "source": address(PREFSRC),
+        "local": local,
+    }
+
+
+class Kernel:
+    """Asks one kernel."""
+
+    def __init__(self, own: str, card: str, prefix: str) -> None:
+        self.own, self.card, self.family = own, card, family_of(own)
+        self.next_door = ipaddress.ip_interface(prefix).network
+        self.index = socket.if_nametoindex(card)
+        self.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE)
+        self.sock.settimeout(SECONDS)
+
+    def close(self) -> None:
+        """Ask no more."""
+        self.sock.close()
+
+    def ask(self, numbers: dict[int, int], addresses: dict[int, str]) -> Answer:
+        """One question."""
+        self.sock.send(question(self.family, numbers, addresses))
+        return read_answer(self.sock.recv(8192), self.family)
+
+    def decide(self, direction: Direction, peer: str, port: int, choice: Choice) -> Answer:
+        """What becomes of a packet of a TCP connection with a peer."""
+        numbers = {PROTO: socket.IPPROTO_TCP}
+        if choice[0]:
+            numbers[MARK] = choice[0]
+        if choice[1] != ANYBODY:
+            numbers[UID] = choice[1]
+        if direction == "out":
+            return self.ask({**numbers, DPORT: port}, {DST: peer})
+        if direction == "answer":
+            return self.ask({**numbers, SPORT: port}, {DST: peer, SRC: self.own})
+        return self.ask({**numbers, DPORT: port, IIF: self.index}, {DST: self.own, SRC: peer})
+
+    def odd(self, direction: Direction, peer: str, answer: Answer) -> bool:
+        """Whether an answer is another than that packets go over the card of the cluster, with its address.
+
+        A next hop is odd where the peer is next door.
+        """
+        if answer["error"]:
+            return True
+        if direction == "in":
+            return not answer["local"]
+        astray = answer["dev"] != self.card or (
+            bool(answer["via"]) and ipaddress.ip_address(peer) in self.next_door
+        )
+        return astray or (direction == "out" and answer["source"] not in ("", self.own))
+
+
+def rules() -> list[dict[str, object]]:
+    """The rules by which the kernel picks a routing table, as ``ip -j rule`` lists them."""
+    try:
+        held = json.loads(run_ip("-j", "rule", "show") or "[]")
+    except ValueError:
+        return []
+    return [one for one in held if isinstance(one, dict)] if isinstance(held, list) else []
+
+
+def choices(held: list[dict[str, object]]) -> list[Choice]:
+    """What these rules ask for beside addresses and ports: nothing, the marks and the accounts that they name."""
+    found = [Choice(0, ANYBODY)]
+    for rule in held:
+        mark, uid = str(rule.get("fwmark", "")).split("/")[0], rule.get("uid_start")
+        if mark:
+            found.append(Choice(int(mark, 0), ANYBODY))
+        if isinstance(uid, int):
+            found.append(Choice(0, uid))
+    return found[: 1 + CHOICES_MOST]
+
+
+def covers(text: str, peer: str) -> bool:
+    """Whether a destination, as ``ip route`` prints it, has the peer in it."""
+    try:
+        if text == "default":
+            return True
+        return ipaddress.ip_address(peer) in ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+
+
+def refusal(peer: str, error: str) -> str:
+    """The route or the rule that refuses a peer so, in ip's words; "" where none says so."""
+    kind = REFUSING.get(error, "")
+    version = "-6" if ":" in peer else "-4"
+    best, longest = "", -1
+    for line in run_ip(version, "-o", "route", "show", "table", "all").splitlines():
+        words = line.split()
+        if len(words) > 1 and words[0] == kind and covers(words[1], peer):
+            length = int(words[1].partition("/")[2] or 128) if words[1] != "default" else 0
+            if length > longest:
+                best, longest = " ".join(words), length
+    for line in run_ip(version, "rule", "show").splitlines():
+        if kind in line.split() and not best:
+            best = "rule " + " ".join(line.split())
+    return best[:200]
+
+
+def ports_of(peer: str, targets: list[Target], records: list[Pair]) -> list[int]:
+    """Ports of a peer that are worth a question: those that failed first, then as many others, far apart."""
+    shut = [r["port"] for r in records if r["address"] == peer and r["verdict"] != "open"]
+    rest = sorted(t["port"] for t in targets if t["address"] == peer and t["kind"] != "outside")
+    step = max(1, len(rest) // PORTS_MOST)
+    return list(dict.fromkeys([*shut[: PORTS_MOST // 2], *rest[::step]]))[:PORTS_MOST]
+
+
+def odd_ways(own: str, targets: list[Target], records: list[Pair]) -> list[Way]:
+    """Whatever the kernel decides about the peers beside the ordinary, ports that fare alike together."""
+    held = {
+        prefix.split("/")[0]: (name, prefix)
+        for name, listed in addresses_by_card().items()
+        for prefix in listed
+    }
+    if own not in held:
+        return []
+    try:
+        kernel = Kernel(own, *held[own])
+    except (OSError, ValueError):
+        return []
+    try:
+        return ask_all(kernel, targets, records)
+    except (OSError, struct.error):
+        return []
+    finally:
+        kernel.close()
+
+
+def ask_all(kernel: Kernel, targets: list[Target], records: list[Pair]) -> list[Way]:
+    """Every question about every peer."""
+    found: dict[tuple[object, ...], Way] = {}
+    asked = choices(rules())
+    directions: tuple[Direction, ...] = ("out", "answer", "in")
+    for peer in sorted({t["address"] for t in targets})[:PEERS_MOST]:
+        for port in ports_of(peer, targets, records):
+            for direction in directions:
+                for choice in asked if direction != "in" else asked[:1]:
+                    answer = kernel.decide(direction, peer, port, choice)
+                    if not kernel.odd(direction, peer, answer):
+                        continue
+                    key = (peer, direction, choice, *answer.values())
+                    if key not in found and len(found) < WAYS_MOST:
+                        found[key] = {
+                            "peer": peer,
+                            "direction": direction,
+                            "ports": [],
+                            "error": answer["error"],
+                            "dev": answer["dev"],
+                            "via": answer["via"],
+                            "source": answer["source"],
+                            "mark": choice.mark,
+                            "uid": choice.uid,
+                            "rule": refusal(peer, answer["error"]) if answer["error"] else "",
+                        }
+                    if key in found:
+                        found[key]["ports"].append(port)
+    return list(found.values())

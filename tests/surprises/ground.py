@@ -1,0 +1,259 @@
+"""Two lab nodes that nobody configured: faults made on them, the oracle asked, the diagnosis asked."""
+
+from __future__ import annotations
+
+import io
+import json
+import secrets
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from faults.bench import Bench, Node
+
+from devtools.lab.podman import WITHOUT_HOST_CAPABILITIES
+from fullmesh.diagnose import inventory, judge
+from fullmesh.settings import ROOT
+from fullmesh.verify import probe_wants
+
+from .generate import PREF, TABLE, Surprise
+
+HERE = "/run/surprises"
+NOBODYS = "02:00:00:00:00:99"
+CALL_SECONDS, ORACLE_SECONDS = 60, 60
+LINK_SECONDS = 1.3  # playbooks/vars/diagnose.yml
+Failed = dict[tuple[str, str, int], str]
+
+
+TIDY = f"""set +e
+for family in inet ip netdev; do nft delete table $family {TABLE}; done
+ip rule del pref {PREF}; ip route flush table {PREF}; ip xfrm policy flush; tc qdisc del dev eth1 root
+ip link set eth1 up mtu 1500 arp on; ip neigh flush dev eth1
+"""
+
+
+@dataclass
+class Ground:
+    """The two nodes.
+
+    Attributes:
+        bench: the lab.
+        names: of the two.
+        macs: of their cluster cards.
+    """
+
+    bench: Bench
+    names: tuple[str, ...]
+    macs: dict[str, str] = field(default_factory=dict)
+
+    def prepare(self) -> None:
+        """Bring node code and oracle to the nodes."""
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            tar.add(ROOT / "module_utils/fullmesh", "ansible/module_utils/fullmesh")
+            for name in ("agent.py", "oracle.py"):
+                tar.add(Path(__file__).parent / name, name)
+            for empty in ("ansible/__init__.py", "ansible/module_utils/__init__.py"):
+                tar.addfile(tarfile.TarInfo(empty))
+        for name in self.names:
+            self.run(
+                name, f"rm -rf {HERE}; mkdir -p {HERE}; tar -xf - -C {HERE}", packed.getvalue()
+            )
+            self.macs[name] = self.bench.on(name, "cat /sys/class/net/eth1/address")
+
+    def tidy(self) -> None:
+        """Take away what a run that was killed has left."""
+        for name in self.names:
+            self.bench.on(name, TIDY, check=False)
+
+    def enter(self, name: str) -> list[str]:
+        """The command that goes into a node."""
+        pid = str(self.bench.nodes[name].pid)
+        return [
+            "nsenter",
+            "-t",
+            pid,
+            "-m",
+            "-u",
+            "-i",
+            "-n",
+            "-p",
+            "--",
+            *WITHOUT_HOST_CAPABILITIES,
+        ]
+
+    def run(self, name: str, script: str, given: bytes, seconds: float = CALL_SECONDS) -> bytes:
+        """Run a script on a node with something to read."""
+        done = subprocess.run(
+            [*self.enter(name), "sh", "-euc", script],
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C"},
+            input=given,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{name}: {script}: {done.stderr.decode()[-2000:]}")
+        return done.stdout
+
+    def node(self, name: str) -> Node:
+        """A node of the lab."""
+        return self.bench.nodes[name]
+
+    def settings(self, victim: str) -> str:
+        """What a fault's script may use."""
+        peer = next(name for name in self.names if name != victim)
+        values = {
+            "OWN": self.node(victim).address,
+            "PEER": self.node(peer).address,
+            "OWN_MAC": self.macs[victim],
+            "MAC": NOBODYS,
+        }
+        return "".join(f"{name}='{value}'\n" for name, value in values.items())
+
+    @contextmanager
+    def broken(self, fault: Surprise) -> Iterator[str]:
+        """The fault is there, and is gone afterwards."""
+        victim = self.names[fault.victim]
+        try:
+            self.bench.on(victim, self.settings(victim) + fault.script)
+            yield victim
+        finally:
+            self.bench.on(
+                victim, self.settings(victim) + fault.undo.replace("; ", "\n"), check=False
+            )
+            for name in self.names:  # what was learnt under the fault goes with it
+                self.bench.on(name, "ip neigh flush dev eth1", check=False)
+
+    def all_at_once(self, calls: Mapping[str, tuple[str, bytes]], seconds: float) -> dict[str, Any]:
+        """One script a node, at once; what each printed as JSON."""
+        with ThreadPoolExecutor(len(calls)) as pool:
+            asked = {n: pool.submit(self.run, n, *call, seconds) for n, call in calls.items()}
+            return {n: json.loads(one.result()) for n, one in asked.items()}
+
+    def oracle(self) -> Failed:
+        """What a job's account meets: (from, to, port) of connections that do not get through, and why."""
+        servers = {
+            name: subprocess.Popen(
+                [
+                    *self.enter(name),
+                    "python3",
+                    f"{HERE}/oracle.py",
+                    "serve",
+                    self.node(name).address,
+                    *(["store"] if name == self.names[0] else []),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+            for name in self.names
+        }
+        try:
+            said = {
+                name: json.loads(server.stdout.readline() or "{}")
+                for name, server in servers.items()
+                if server.stdout
+            }
+            failed: Failed = {}
+            for name, told in said.items():
+                for port, error in told.get("ports", [(0, 99)]):
+                    if error:
+                        failed |= {
+                            (peer, name, port): f"bind: {error}"
+                            for peer in self.names
+                            if peer != name
+                        }
+            calls = {name: (self.attempts(name, said), b"") for name in self.names}
+            for name, found in self.all_at_once(calls, ORACLE_SECONDS).items():
+                for key, what in found.items():
+                    peer, port = key.split()
+                    if what:
+                        failed[(name, peer, int(port))] = what
+            return failed
+        finally:
+            for server in servers.values():
+                with suppress(OSError):
+                    server.communicate(timeout=10)
+
+    def attempts(self, name: str, said: Mapping[str, Any]) -> str:
+        """The command that tries what the others opened, at the address that they announce and at the cluster's."""
+        targets = []
+        for peer, told in said.items():
+            if peer == name:
+                continue
+            ports = [port for port, error in told.get("ports", []) if not error]
+            targets += [(peer, self.node(peer).address, port) for port in ports]
+            if told and told["announced"] != self.node(peer).address and ports:
+                targets = [one for one in targets if one[0] != peer]
+                targets += [(peer, told["announced"], port) for port in ports]
+        return f"python3 {HERE}/oracle.py try '{json.dumps(targets)}'"
+
+    def call(self, what: str, wants: Mapping[str, Any]) -> dict[str, Any]:
+        """One of the three calls, on all nodes at once."""
+        script = f"PYTHONPATH={HERE} python3 {HERE}/agent.py"
+        calls = {
+            name: (script, json.dumps({"call": what, "want": want}).encode())
+            for name, want in wants.items()
+        }
+        return self.all_at_once(calls, CALL_SECONDS)
+
+    def diagnose(self) -> dict[str, Any]:
+        """What `./fullmesh diagnose` says of an inventory with two addresses."""
+        variables = {
+            n: {"ansible_host": self.node(n).management, "fullmesh_address": self.node(n).address}
+            for n in self.names
+        }
+        plan = inventory.tolerant(variables, list(self.names))
+        run, token, begun = (
+            f"s{time.monotonic_ns()}",
+            secrets.token_hex(16),
+            time.strftime("%FT%T+00:00", time.gmtime()),
+        )
+        looks = {}
+        for name in self.names:
+            wants = inventory.wants(plan, name, variables[name])
+            looks[name] = {
+                "run": run,
+                "token": token,
+                "node": name,
+                "hosts": plan["hosts"],
+                "samples": 3,
+                "outside": False,
+                "allowed": [],
+                "survey": True,
+                "beside": True,
+                "listen": True,
+                "assumed": plan["assumed"],
+                "lifetime": 60,
+                **wants,
+            }
+        node = self.call("node", looks)
+        opened = {name: told["ports"] for name, told in node.items()}
+        links = self.call(
+            "links",
+            {
+                name: {
+                    "targets": probe_wants.targets(plan, opened, name),
+                    "seconds": LINK_SECONDS,
+                    "me": {
+                        "node": name,
+                        "address": plan["nodes"][name]["address"],
+                        "token": token,
+                        "payload": 65536,
+                    },
+                }
+                for name in self.names
+            },
+        )
+        started = self.call("stop", {name: {"run": run} for name in self.names})
+        observed = {
+            n: {"node": node[n], "links": links[n], "started": started[n]} for n in self.names
+        }
+        ended = time.strftime("%FT%T+00:00", time.gmtime())
+        return dict(judge.result(plan, observed, judge.About(run, begun, ended)))

@@ -1,0 +1,144 @@
+"""Does a job get through? Runs on a node, as a job's account, and knows nothing of Fullmesh.
+
+``serve``: one listener for each port, which echoes; prints the address that a job would announce and the ports, and
+ends when its input does. ``try``: connects to each listener that it is given, sends and takes back a payload.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+
+ACCOUNT = 1500
+SIZE = 192 * 1024
+SECONDS = 4.0
+MASTER = 29500
+FIXED = (33333, 41000, 47001, 52222, 58888)
+GET_ADDRESS = 0x8915  # SIOCGIFADDR
+
+
+def variables():
+    """What a login gets of /etc/environment."""
+    try:
+        with open("/etc/environment") as stream:
+            lines = stream.read().splitlines()
+    except OSError:
+        return {}
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def announced():
+    """The address that Gloo announces: of the interface that it is told, else of the host's own name."""
+    interface = variables().get("GLOO_SOCKET_IFNAME", "")
+    if interface:
+        for name in interface.split(","):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                try:
+                    held = fcntl.ioctl(probe, GET_ADDRESS, struct.pack("256s", name.encode()))
+                    return socket.inet_ntoa(held[20:24])
+                except OSError:
+                    return "none"
+    try:
+        answers = socket.getaddrinfo(socket.gethostname(), None, 0, socket.SOCK_STREAM)
+    except OSError:
+        return "127.0.0.1"
+    for family, _, _, _, where in answers:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind((where[0], 0))
+                return where[0]
+            except OSError:
+                continue
+    return "127.0.0.1"
+
+
+def answer(held):
+    """Take the payload, and give it back."""
+    with held:
+        held.settimeout(30)
+        left = SIZE
+        try:
+            while left:
+                left -= len(held.recv(65536)) or left
+            held.sendall(b"\0" * SIZE)
+        except OSError:
+            pass
+
+
+def accept(listener):
+    """Serve whoever comes."""
+    while True:
+        try:
+            held, _ = listener.accept()
+        except OSError:
+            return
+        threading.Thread(target=answer, args=(held,), daemon=True).start()
+
+
+def serve(own, store):
+    """Listen, and say where; *store*: on the store's port as well."""
+    ports = []
+    for port in (*FIXED, 0, 0, *((MASTER,) if store else ())):
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((own, port))
+            listener.listen()
+        except OSError as error:
+            ports.append([port, error.errno])
+            continue
+        ports.append([listener.getsockname()[1], 0])
+        threading.Thread(target=accept, args=(listener,), daemon=True).start()
+    sys.stdout.write(json.dumps({"announced": announced(), "ports": ports}) + "\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+
+
+def once(address, port, seconds):
+    """One connection there and back; what went wrong, "" when nothing did."""
+    ends = time.monotonic() + seconds
+    try:
+        with socket.create_connection((address, port), seconds) as held:
+            held.settimeout(seconds)
+            held.sendall(b"\0" * SIZE)
+            left = SIZE
+            while left and time.monotonic() < ends:
+                left -= len(held.recv(65536)) or left * 2
+            return "" if left == 0 else "late" if left > 0 else "closed"
+    except OSError as error:
+        return str(error.errno or error)
+
+
+def attempt(found, key, address, port):
+    """Twice, the second time with more patience: who is only slow is not cut off."""
+    said = once(address, port, SECONDS)
+    found[key] = said and once(address, port, 2 * SECONDS)
+
+
+def try_all(targets):
+    """All at once."""
+    found = {}
+    threads = [
+        threading.Thread(target=attempt, args=(found, f"{name} {port}", address, port))
+        for name, address, port in targets
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sys.stdout.write(json.dumps(found))
+
+
+if __name__ == "__main__":
+    os.setgid(ACCOUNT)
+    os.setuid(ACCOUNT)
+    if sys.argv[1] == "serve":
+        serve(sys.argv[2], sys.argv[3:] == ["store"])
+    else:
+        try_all(json.loads(sys.argv[2]))

@@ -1,0 +1,172 @@
+"""Make faults that nobody wrote down, one seed after the other, and score the diagnosis.
+
+``PYTHONPATH=src:tests python -m surprises.run --lab NAME --seeds 0-199 --healthy 50``; results go to
+``.fullmesh/surprises``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from faults.bench import KERNEL_RANGE, bench
+from faults.conftest import address_by_hand
+
+from fullmesh.settings import ROOT
+
+from . import table
+from .generate import Surprise, surprise
+from .ground import Ground
+from .score import Score, good, judged
+
+WORK = ROOT / ".fullmesh/surprises"
+TRIED = 15  # connections of the oracle: seven ports in both directions, and the store's
+BUSY = "while True: pass"
+SHRINK_MOST = 6
+
+
+def keep(row: Score, path: Path) -> None:
+    """Add a row."""
+    with path.open("a") as stream:
+        stream.write(json.dumps(row.as_dict()) + "\n")
+
+
+def attempt(ground: Ground, seed: int, fault: Surprise) -> Score | None:
+    """Make a fault, ask both; None where the kernel does not take it."""
+    try:
+        with ground.broken(fault) as victim:
+            failed = ground.oracle()
+            begun = time.monotonic()
+            said = ground.diagnose()
+            took = time.monotonic() - begun
+            if not failed:  # a rate or a chance may spare one of the two
+                failed = ground.oracle() if said["findings"] else {}
+    except AssertionError as refused:
+        say(f"{seed:4} not made: {str(refused)[-120:].strip()}")
+        return None
+    about = {"seed": seed, "kind": fault.kind, "script": fault.script, "victim": victim}
+    row = judged(about, fault.words, failed, TRIED, said["findings"])
+    return replace(row, seconds=round(took, 1))
+
+
+def shrunk(ground: Ground, seed: int, fault: Surprise) -> Surprise:
+    """The smallest fault that is still misjudged."""
+    for _ in range(SHRINK_MOST):
+        for smaller in fault.smaller():
+            row = attempt(ground, seed, smaller)
+            if row and not good(row):
+                fault = smaller
+                break
+        else:
+            break
+    return fault
+
+
+@contextmanager
+def load(processes: int) -> Iterator[None]:
+    """Keep the processors busy."""
+    busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+
+
+def healthy(ground: Ground, count: int, processes: int) -> Iterator[Score]:
+    """Diagnose what nobody broke, on processors that have other things to do."""
+    with load(processes):
+        for index in range(count):
+            begun = time.monotonic()
+            findings = ground.diagnose()["findings"]
+            about = {
+                "seed": -1 - index,
+                "kind": "healthy",
+                "script": f"load {os.getloadavg()[0]:.0f}, {time.time():.0f}",
+                "victim": "",
+            }
+            row = judged(about, (), {}, TRIED, findings)
+            yield replace(row, seconds=round(time.monotonic() - begun, 1))
+
+
+def say(text: str) -> None:
+    """A line for whoever waits."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def seeds_of(text: str) -> Sequence[int]:
+    """``0-99`` or ``3,7,12``."""
+    if "-" in text:
+        first, last = text.split("-")
+        return range(int(first), int(last) + 1)
+    return [int(one) for one in text.split(",") if one]
+
+
+def main() -> None:
+    """Run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lab", default="surprises")
+    parser.add_argument("--seeds", default="0-9")
+    parser.add_argument("--healthy", type=int, default=0)
+    parser.add_argument("--load", type=int, default=0)
+    parser.add_argument("--shrink", action="store_true")
+    parser.add_argument("--out", default="rows.jsonl")
+    parser.add_argument(
+        "--docs", action="store_true", help="only write docs/faults.md from all rows"
+    )
+    want = parser.parse_args()
+    if want.docs:
+        table.write(table.read(sorted(WORK.glob("*.jsonl"))))
+        return
+    WORK.mkdir(parents=True, exist_ok=True)
+    path = WORK / want.out
+    made = bench(want.lab, 2, KERNEL_RANGE)
+    address_by_hand(made)
+    ground = Ground(made, tuple(list(made.nodes)[:2]))
+    ground.prepare()
+    ground.tidy()
+    assert not ground.oracle(), "the nodes are not whole to begin with"
+    for seed in seeds_of(want.seeds):
+        fault = surprise(seed)
+        row = attempt(ground, seed, fault)
+        if row is None:
+            continue
+        if want.shrink and not good(row):
+            fault = shrunk(ground, seed, fault)
+            row = attempt(ground, seed, fault) or row
+        keep(row, path)
+        say(line(row))
+        left = ground.oracle()
+        assert not left, f"seed {seed} was not taken back: {fault.undo}: {left}"
+    for row in healthy(ground, want.healthy, want.load):
+        keep(row, path)
+        say(line(row))
+
+
+def line(row: Score) -> str:
+    """A row in one line."""
+    marks = "".join(
+        letter if held else "-"
+        for letter, held in zip(
+            "hfndpo!",
+            (row.hit, row.found, row.node, row.direction, row.port, row.one, row.named),
+            strict=True,
+        )
+    )
+    verdict = "ok" if good(row) else "MISS" if row.hit else "FALSE"
+    script = " / ".join(row.script.replace("RULES", "").split("\n"))[:170]
+    return f"{row.seed:4} {verdict:5} {marks} {','.join(row.codes)} [{row.victim}] {script}\n       {row.told[:150]}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""What a diagnosis is worth, measured on what the oracle met. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+Failed = Mapping[tuple[str, str, int], str]
+EVERY = ("", "all")
+
+
+@dataclass(frozen=True)
+class Score:
+    """One fault, judged.
+
+    Attributes:
+        seed: of the generator; kind, script, victim: the fault.
+        hit: the oracle met it.
+        codes: of the primary findings.
+        found: an error is about a link, or a node, that the oracle found broken.
+        node, direction, port: the primary finding has them right.
+        one: there is one primary error.
+        named: the finding names what was made.
+        false: an error where the oracle met nothing.
+        told: the primary finding's sentence.
+    """
+
+    seed: int
+    kind: str
+    script: str
+    victim: str
+    hit: bool
+    codes: tuple[str, ...]
+    found: bool
+    node: bool
+    direction: bool
+    port: bool
+    one: bool
+    named: bool
+    false: bool
+    told: str
+    seconds: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """As kept."""
+        return asdict(self)
+
+
+def good(row: Score) -> bool:
+    """Nothing to complain about."""
+    return not row.false and (not row.hit or (row.found and row.node and row.direction))
+
+
+def pairs_of(finding: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """The links that a finding is about, with what follows from it."""
+    found = {(str(a), str(b)) for a, b in finding.get("pairs", [])}
+    for one in finding.get("follows", []):
+        found |= pairs_of(one)
+    return found
+
+
+def numbers(text: str) -> list[tuple[int, int]]:
+    """The ports that a finding names: 29500/tcp, 32768-60999/tcp."""
+    return [(int(a), int(b or a)) for a, b in re.findall(r"\b(\d{2,5})(?:-(\d{2,5}))?", text)]
+
+
+def port_right(finding: Mapping[str, Any], failed: Failed, tried: int) -> bool:
+    """The named ports have one that failed; all of them only where most did."""
+    text = str(finding.get("port", ""))
+    ports = {port for _, _, port in failed}
+    if text in EVERY:
+        return True if not text else 2 * len(failed) >= tried
+    spans = numbers(re.sub(r"\(\d+ of \d+ tried\)", "", text))
+    return any(first <= port <= last for port in ports for first, last in spans)
+
+
+def text_of(finding: Mapping[str, Any]) -> str:
+    """Everything that a finding says."""
+    words = [str(finding.get(key, "")) for key in ("cause", "seen", "fix", "expected")]
+    return " ".join(words) + " " + " ".join(text_of(one) for one in finding.get("follows", []))
+
+
+def judged(
+    about: Mapping[str, Any],
+    words: Sequence[str],
+    failed: Failed,
+    tried: int,
+    findings: Sequence[Mapping[str, Any]],
+) -> Score:
+    """Score one diagnosis.
+
+    Args:
+        about: seed, kind, script, victim.
+        words: text of which some must stand in the finding that names the mechanism.
+        failed: what the oracle met.
+        tried: how many connections it tried.
+        findings: the primary ones.
+    """
+    errors = [f for f in findings if f.get("severity") == "error"]
+    broken = {(a, b) for a, b, _ in failed}
+    warned = [f for f in findings if f not in errors]
+    first = errors[0] if errors else {}
+    hit = bool(failed)
+    if (
+        hit and not errors and warned
+    ):  # what hits some accounts only is a warning, as nobody knows the job's
+        errors, first = warned, warned[0]
+    said = set().union(*(pairs_of(f) for f in errors)) if errors else set()
+    ends = {str(f.get(key)) for f in errors for key in ("node", "peer")}
+    found = hit and bool(errors) and (bool(said & broken) or (not said and about["victim"] in ends))
+    return Score(
+        **about,
+        hit=hit,
+        codes=tuple(str(f["code"]) for f in findings),
+        found=found,
+        node=found and first.get("node") == about["victim"],
+        direction=found and (not said or broken <= said),
+        port=found and any(port_right(f, failed, tried) for f in errors),
+        one=len(errors) == 1,
+        named=found and any(word in text_of(f) for f in errors for word in words),
+        false=not hit and bool(errors),
+        told=str(first.get("cause", "")),
+    )

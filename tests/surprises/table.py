@@ -1,0 +1,120 @@
+"""The second half of docs/faults.md: what became of faults that nobody wrote down."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fullmesh.settings import ROOT
+
+from .score import Score, good
+
+BUSY = 20
+DOCS = ROOT / "docs/faults.md"
+MARK = "## Faults that nobody wrote down"
+HEAD = """\
+{mark}
+
+Written by `PYTHONPATH=src:tests python -m surprises.run --docs`, on {day}, kernel {kernel}, {cores} cores that others
+shared (load average {load:.0f} at the end). `tests/surprises` makes faults by chance, one for each seed: rules of
+nftables with any match, verdict, family, hook and priority, routes, rules that pick a table, neighbours, queues,
+settings, cards, IPsec, names, variables. An oracle that knows nothing of Fullmesh connects as a job's account between
+two nodes in both directions and sends 192 KiB there and back, twice where the first did not come through; only what it
+met is a *hit*. *Found*: the diagnosis has a finding about a link, or the node, that is broken. *Node*, *direction*,
+*port*: it has them right. *One*: there is one error and no more. *Named*: it names what was made (the table, the route,
+the setting), not only where. A *false alarm* is an error where the oracle met nothing. The nodes are asked by the
+diagnosis' own code without Ansible around it (`agent.py`).
+"""
+COLUMNS = ("found", "node", "direction", "port", "one", "named")
+HEADS = ("kind", "made", "hit", *COLUMNS, "false alarms")
+
+
+def read(paths: Sequence[Path]) -> list[Score]:
+    """Rows of runs, the last of each seed."""
+    found: dict[tuple[int, str], Score] = {}
+    for path in paths:
+        for text in path.read_text().splitlines():
+            held: dict[str, Any] = json.loads(text)
+            row = Score(**{**held, "codes": tuple(held["codes"])})
+            found[(row.seed, row.script if row.kind == "healthy" else "")] = row
+    return sorted(found.values(), key=lambda row: row.seed)
+
+
+def line(*cells: object) -> str:
+    """One line of a table."""
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def counts(kind: str, rows: Sequence[Score]) -> str:
+    """One line of the figures."""
+    hit = [row for row in rows if row.hit]
+    quiet = [row for row in rows if not row.hit]
+    marks = [sum(bool(getattr(row, column)) for row in hit) for column in COLUMNS]
+    alarms = f"{sum(row.false for row in quiet)} of {len(quiet)}"
+    return line(kind, len(rows), len(hit), *marks, alarms)
+
+
+def silence(rows: Sequence[Score]) -> list[str]:
+    """What was said of nodes that nobody broke."""
+    loads = [int(re.findall(r"\d+", row.script)[0]) for row in rows]
+    if not loads:
+        return []
+    busy = sum(one >= BUSY for one in loads)
+    return [
+        f"Nodes that nobody broke were diagnosed {len(rows)} times, {busy} of them at a load average of {BUSY} or more"
+        f" (at most {max(loads)}): {sum(row.false for row in rows)} false alarms.",
+        "",
+    ]
+
+
+def misses(rows: Sequence[Score]) -> list[str]:
+    """What was not found, or not right."""
+    missed = [row for row in rows if not good(row)]
+    if not missed:
+        return []
+    lines = ["What was not found, or not right:", "", line("seed", "what", "said", "fault")]
+    lines.append("|---|---|---|---|")
+    for row in missed:
+        fault = "; ".join(part for part in row.script.split("\n") if "RULES" not in part)
+        said = ", ".join(row.codes) or "nothing"
+        lines.append(line(row.seed, wrong(row), said, f"`{fault}`"))
+    return [*lines, ""]
+
+
+def wrong(row: Score) -> str:
+    """What is wrong with a diagnosis, in a word or two."""
+    if row.false:
+        return "false alarm"
+    if not row.found:
+        return "not found"
+    return ", ".join(f"wrong {key}" for key in ("node", "direction") if not getattr(row, key))
+
+
+def text(rows: Sequence[Score]) -> str:
+    """The section."""
+    faults = [row for row in rows if row.kind != "healthy"]
+    healthy = [row for row in rows if row.kind == "healthy"]
+    head = HEAD.format(
+        mark=MARK,
+        day=f"{datetime.now(UTC):%Y-%m-%d}",
+        kernel=platform.release(),
+        cores=os.cpu_count(),
+        load=os.getloadavg()[0],
+    )
+    kinds = sorted({row.kind for row in faults})
+    lines = [head, line(*HEADS), "|---" * len(HEADS) + "|"]
+    lines += [counts(kind, [row for row in faults if row.kind == kind]) for kind in kinds]
+    lines += [counts("**all**", faults), ""]
+    return "\n".join([*lines, *silence(healthy), *misses(faults)])
+
+
+def write(rows: Sequence[Score]) -> None:
+    """Put the section into the page, in place of the old one."""
+    page = DOCS.read_text()
+    DOCS.write_text(page.partition(MARK)[0].rstrip() + "\n\n" + text(rows))

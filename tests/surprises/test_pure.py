@@ -1,0 +1,94 @@
+"""The generator is one of its seed, and the score takes nothing for a find that is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .generate import MAKERS, surprise
+from .score import Score, good, judged, port_right
+from .table import text
+
+ABOUT = {"seed": 1, "kind": "nft", "script": "nft …", "victim": "b"}
+SHUT = {("a", "b", 40000): "110"}
+
+
+def finding(**change: Any) -> dict[str, Any]:
+    plain = {
+        "code": "VC-201",
+        "severity": "error",
+        "node": "b",
+        "peer": "a",
+        "port": "32768-60999/tcp",
+        "cause": "the rule is in table surprise",
+        "pairs": [["a", "b"]],
+    }
+    return {**plain, **change}
+
+
+def score(failed: dict[tuple[str, str, int], str], *found: dict[str, Any]) -> Score:
+    return judged(ABOUT, ("surprise",), failed, 15, found)
+
+
+def test_a_seed_makes_one_fault() -> None:
+    made = [surprise(seed) for seed in range(300)]
+    assert made == [surprise(seed) for seed in range(300)]
+    assert len({one.script for one in made}) > 150
+    assert {one.victim for one in made} == {0, 1}
+    assert len({one.kind for one in made}) >= len(MAKERS) - 3  # a policy, nat and marks are rules
+
+
+def test_a_smaller_fault_has_one_condition_less() -> None:
+    fault = next(one for seed in range(99) if len((one := surprise(seed)).parts) > 1)
+    assert {len(one.parts) for one in fault.smaller()} == {len(fault.parts) - 1}
+    assert all(one.script != fault.script for one in fault.smaller())
+
+
+def test_a_right_finding_is_right_in_all() -> None:
+    row = score(SHUT, finding())
+    assert (row.found, row.node, row.direction, row.port, row.one, row.named) == (True,) * 6
+    assert good(row)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        [],
+        [finding(pairs=[["b", "a"]])],  # the other direction
+        [finding(node="a")],
+        [finding(pairs=[], node="c", peer="d")],
+    ],
+)
+def test_what_is_beside_the_point_is_not_good(found: list[dict[str, Any]]) -> None:
+    assert not good(score(SHUT, *found))
+
+
+def test_an_error_where_nothing_is_broken_is_a_false_alarm() -> None:
+    assert score({}, finding()).false
+    assert not score({}, finding(severity="warning")).false
+    assert not score({}).false
+
+
+def test_what_hits_some_accounts_only_may_be_a_warning() -> None:
+    assert good(score(SHUT, finding(severity="warning")))
+
+
+@pytest.mark.parametrize(
+    ("port", "right"),
+    [
+        ("29500/tcp (master)", False),
+        ("40000/tcp", True),
+        ("32768-60999/tcp (3 of 19 tried)", True),
+        ("all", False),  # one of fifteen
+        ("", True),
+    ],
+)
+def test_ports(port: str, right: bool) -> None:
+    assert port_right({"port": port}, SHUT, 15) is right
+
+
+def test_the_page_lists_what_was_missed() -> None:
+    page = text([score(SHUT, finding()), score(SHUT)])
+    assert "| **all** | 2 | 2 | 1 | 1 | 1 | 1 | 1 | 1 | 0 of 0 |" in page
+    assert "| 1 | not found | nothing |" in page

@@ -1,0 +1,157 @@
+"""What the kernel of a node is asked about its peers: packed questions, answers as a kernel gave them, what is odd."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ansible.module_utils.fullmesh.probe import ways
+from ansible.module_utils.fullmesh.probe.ways import ANYBODY, Choice, Kernel
+
+RULES = [
+    {"priority": 0, "src": "all", "table": "local"},
+    {"priority": 99, "src": "all", "uid_start": 1000, "uid_end": 1999, "action": "prohibit"},
+    {"priority": 98, "src": "all", "fwmark": "0x10", "fwmask": "0xff", "table": "77"},
+]
+ROUTES = """blackhole 10.0.0.0/8 proto static
+default via 10.77.1.1 dev eth0
+prohibit 10.78.1.12 table 9 metric 3
+unreachable default dev lo metric 4294967295
+"""
+BY_RULE = """0:	from all lookup local
+99:	from all to 10.78.1.12 ipproto tcp dport 50000-50100 blackhole
+"""
+
+
+def said(monkeypatch: pytest.MonkeyPatch, answers: dict[str, str]) -> None:
+    """iproute2 answers this."""
+    monkeypatch.setattr(ways, "run_ip", lambda *words: answers.get(" ".join(words), ""))
+
+
+def test_marks_and_accounts_of_rules_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    said(monkeypatch, {"-j rule show": json.dumps(RULES)})
+    assert ways.choices(ways.rules()) == [Choice(0, ANYBODY), Choice(0, 1000), Choice(16, ANYBODY)]
+
+
+@pytest.mark.parametrize("text", ["", "{", '"text"', "[1]"])
+def test_rules_that_cannot_be_read_ask_for_nothing(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    said(monkeypatch, {"-j rule show": text})
+    assert ways.choices(ways.rules()) == [Choice(0, ANYBODY)]
+
+
+@pytest.mark.parametrize(
+    ("said_", "error", "peer", "shown"),
+    [
+        ((ROUTES, ""), "EACCES", "10.78.1.12", "prohibit 10.78.1.12 table 9 metric 3"),
+        ((ROUTES, ""), "EINVAL", "10.78.1.12", "blackhole 10.0.0.0/8 proto static"),
+        ((ROUTES + "blackhole 10.78.1.0/24", ""), "EINVAL", "10.78.1.12", "blackhole 10.78.1.0/24"),
+        ((ROUTES, ""), "EHOSTUNREACH", "192.0.2.1", "unreachable default dev lo metric 4294967295"),
+        ((ROUTES, ""), "EXDEV", "10.78.1.12", ""),
+        (
+            ("", BY_RULE),
+            "EINVAL",
+            "10.78.1.12",
+            "rule " + " ".join(BY_RULE.splitlines()[1].split()),
+        ),
+        (("", BY_RULE), "EACCES", "10.78.1.12", ""),
+        (("", ""), "EINVAL", "10.78.1.12", ""),
+    ],
+)
+def test_what_refuses_is_named(
+    monkeypatch: pytest.MonkeyPatch, said_: tuple[str, str], error: str, peer: str, shown: str
+) -> None:
+    routes, rules = said_
+    said(monkeypatch, {"-4 -o route show table all": routes, "-4 rule show": rules})
+    assert ways.refusal(peer, error) == shown
+
+
+def answer(**change: Any) -> ways.Answer:
+    plain: ways.Answer = {
+        "error": "",
+        "dev": "eth1",
+        "via": "",
+        "source": "10.78.1.11",
+        "local": False,
+    }
+    return {**plain, **change}  # type: ignore[typeddict-item]
+
+
+@pytest.mark.parametrize(
+    ("direction", "said_", "odd"),
+    [
+        ("out", answer(), False),
+        ("out", answer(error="EINVAL", dev=""), True),
+        ("out", answer(dev="eth0"), True),
+        ("out", answer(source="10.77.1.11"), True),
+        ("out", answer(via="10.78.1.250"), True),
+        ("answer", answer(source="10.77.1.11"), False),  # it has the address that was asked
+        ("in", answer(local=True, dev="lo"), False),
+        ("in", answer(local=False), True),
+        ("in", answer(error="EXDEV"), True),
+    ],
+)
+def test_what_is_odd(direction: Any, said_: ways.Answer, odd: bool) -> None:
+    kernel = Kernel("10.78.1.11", "lo", "10.78.1.11/24")
+    kernel.card = "eth1"
+    try:
+        assert kernel.odd(direction, "10.78.1.12", said_) is odd
+    finally:
+        kernel.close()
+
+
+def test_a_next_hop_to_another_network_is_ordinary() -> None:
+    kernel = Kernel("10.78.1.11", "lo", "10.78.1.11/24")
+    kernel.card = "eth1"
+    try:
+        assert not kernel.odd("out", "10.78.2.12", answer(via="10.78.1.1"))
+    finally:
+        kernel.close()
+
+
+def test_a_refusal_is_read_by_its_errno() -> None:
+    raw = ways.HEAD.pack(36, ways.FAILED, 0, 1, 0) + struct.pack("=i", -errno.EACCES) + b"\0" * 16
+    assert ways.read_answer(raw, 2) == answer(error="EACCES", dev="", source="")
+
+
+def test_the_kernel_of_this_machine_answers_for_loopback() -> None:
+    kernel = Kernel("127.0.0.1", "lo", "127.0.0.1/8")
+    try:
+        out = kernel.decide("out", "127.0.0.2", 50000, Choice(0, ANYBODY))
+        assert (out["error"], out["dev"]) == ("", "lo")
+        taken = kernel.decide("in", "127.0.0.2", 50000, Choice(0, os.getuid()))
+        assert taken["local"] or taken["error"]  # a martian where the kernel is strict
+    finally:
+        kernel.close()
+
+
+def test_ports_that_failed_are_asked_for_first() -> None:
+    peer = "10.78.1.12"
+    targets: Any = [
+        {"node": "b", "address": peer, "port": port, "kind": "range"}
+        for port in range(50000, 54000, 100)
+    ]
+    records: Any = [{"address": peer, "port": 53900, "verdict": "dropped"}]
+    found = ways.ports_of(peer, targets, records)
+    assert found[0] == 53900
+    assert len(found) == ways.PORTS_MOST
+
+
+@pytest.mark.parametrize("broken", [OSError, struct.error])
+def test_a_kernel_that_does_not_answer_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, broken: type[Exception]
+) -> None:
+    monkeypatch.setattr(ways, "addresses_by_card", lambda: {"lo": ["127.0.0.1/8"]})
+
+    def fails(*_: object) -> Callable[..., Any]:
+        raise broken
+
+    monkeypatch.setattr(ways, "ask_all", fails)
+    assert ways.odd_ways("127.0.0.1", [], []) == []
+    assert ways.odd_ways("10.9.9.9", [], []) == []
