@@ -22,6 +22,7 @@ OK, PROBLEM, USAGE = 0, 1, 2
 # Verb -> the module that adds it. A diagnosis takes seconds, and loading all of them takes a tenth of one.
 MODULES = {
     "demo": "devtools.demo",
+    "init": "fullmesh.init.cli",
     "test": "devtools.testing",
     "lab": "devtools.lab.cli",
     "explain": "fullmesh.explain.cli",

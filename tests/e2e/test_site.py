@@ -208,6 +208,36 @@ BAD_INPUT = [
 ]
 
 
+def test_init_finds_the_cluster_network(lab: list[str], tmp_path: Path) -> None:
+    known = yaml.safe_load((ROOT / "inventory/lab/hosts.yml").read_text())["all"]
+    hosts, ssh = known["children"]["torch_nodes"]["hosts"], known["vars"]
+    config = tmp_path / "ssh_config"
+    lines = [f"Host {name}\n  HostName {hosts[name]['ansible_host']}" for name in lab]
+    key = f"Host *\n  User root\n  IdentityFile {ssh['ansible_ssh_private_key_file']}"
+    config.write_text("\n".join([*lines, key]) + "\n")
+    out = tmp_path / "mine"
+    options = f"-F {config} {ssh['ansible_ssh_common_args']}"
+    done = run(
+        *(
+            "./fullmesh",
+            "init",
+            "--ssh-config",
+            str(config),
+            "--out",
+            str(out),
+            "--non-interactive",
+        ),
+        *("--", "--ssh-common-args", options),
+    )
+    assert done.code == 0
+    written = yaml.safe_load((out / "hosts.yml").read_text())["torch_nodes"]["hosts"]
+    assert written == {
+        name: {key: hosts[name][key] for key in ("fullmesh_address", "fullmesh_interface")}
+        for name in lab
+    }
+    assert run("./fullmesh", "plan", "-i", str(out)).code == 0
+
+
 @pytest.mark.parametrize(
     ("more", "code"),
     # one that the plan refuses and one that the nodes' first look refuses; all others are unit tests as well

@@ -274,7 +274,10 @@ def test_our_plays_have_a_name_for_people() -> None:
         ROOT / name
         for name in (
             "site.yml",
-            *(f"playbooks/{name}.yml" for name in ("verify", "undo", "diagnose", "show_plan")),
+            *(
+                f"playbooks/{name}.yml"
+                for name in ("verify", "undo", "diagnose", "show_plan", "first_look")
+            ),
         )
     ]
     while todo:

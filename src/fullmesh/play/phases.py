@@ -22,6 +22,7 @@ PHASES = {
     "Ssh between the nodes": SSH,
     "Keep what the nodes converged to": "manifest",
     "Verify": VERIFY,
+    "First look": "look at the machines",
     "Look at the nodes and try every link": "look, try every link",
     "Judge": "judge",
 }
