@@ -1,14 +1,41 @@
-"""``fullmesh demo``: the lab, the whole of site.yml on it, the verdict."""
+"""``fullmesh demo``: the lab, the whole of site.yml on it, the verdict; ``--break``: a mistake, and its diagnosis."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
+import random
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
 
+from devtools.breaks import BREAKS, NAMES, Break
+from devtools.lab import plan
+from devtools.lab.plan import CLUSTER_INTERFACE
+from fullmesh.play import options
+from fullmesh.play.names import run_name
 from fullmesh.settings import ROOT, RUNS
+
+if TYPE_CHECKING:  # slow to import, as everywhere
+    from fullmesh.play.views import View
+
+OK, PROBLEM = 0, 1
+LAST_LINES = 20
+LAB = [sys.executable, "-m", "fullmesh", "lab"]
+# A mistake that a killed demo left on a node: the next one takes it back first.
+LEFT = ROOT / ".fullmesh/demo-break.json"
+NEXT = (
+    ("./fullmesh demo --break", "break something at random, and watch the diagnosis find it"),
+    ("./fullmesh lab exec el1 -- bash", "look around on a node"),
+    ("./fullmesh lab down", "take the lab away"),
+    ("./fullmesh init", "your own machines"),
+)
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -17,42 +44,178 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser = verbs.add_parser("demo", help=text, description=text)
     parser.add_argument("--nodes", type=int, default=2, help="lab nodes, default 2")
     parser.add_argument(
-        "more",
-        nargs=argparse.REMAINDER,
-        help="after --: options for ansible-playbook (--check, -e …)",
+        "--break",
+        dest="broken",
+        nargs="?",
+        const="random",
+        choices=("random", *NAMES),
+        help="break one thing on a node, let the diagnosis find it, take it back; default: one at random",
     )
+    parser.add_argument("--name", default=plan.DEFAULT_NAME, help="of the lab, default demo")
+    options.add(parser)
     parser.set_defaults(func=run)
 
 
-def _say(text: str) -> None:
-    print(f"fullmesh: {text}", file=sys.stderr, flush=True)
+def lab_up(args: argparse.Namespace, shown: View, log: Path) -> Described | int:
+    """Bring the lab up; what it says goes to the log, its last line to the view. Its exit code when it fails."""
+    from fullmesh.play.progress import Phase  # noqa: PLC0415 (slow to import; other verbs go without)
+
+    phase = Phase("lab", time.time())
+    shown.status("lab: starting")
+    with log.open("ab") as stream:
+        command = [*LAB, "up", "--name", args.name, "--nodes", str(args.nodes)]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=stream, stderr=stream)
+        try:
+            while process.poll() is None:
+                time.sleep(0.1)
+                words = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+                shown.status(words[-1] if words else "lab: starting")
+                shown.tick()
+        finally:
+            if process.poll() is None:
+                process.wait()
+            shown.status("")
+    phase.ended = time.time()
+    if process.returncode:
+        shown.close()
+        for line in log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]:
+            shown.say(line)
+        shown.say(f"log: {log}")
+        return process.returncode
+    lab = described(args.name)
+    phase.remark = ", ".join(f"{node['name']} ({node['os']})" for node in lab["nodes"])
+    shown.ended(phase)
+    return lab
 
 
-def results() -> set[Path]:
-    """Every result; the link ``latest`` counts as what it points at."""
-    return {path.resolve() for path in RUNS.glob("*/result.json")}
+class Node(TypedDict):
+    """A node of the lab, as the lab describes it."""
+
+    name: str
+    os: str
+
+
+class Described(TypedDict):
+    """The lab, as it describes itself."""
+
+    inventory: str
+    nodes: list[Node]
+
+
+def described(name: str) -> Described:
+    """Ask the lab."""
+    command = [*LAB, "status", "--json", "--name", name]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    found: Described = json.loads(done.stdout)
+    return found
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Root's shell on the nodes of a lab."""
+
+    lab: str
+
+    def on(self, node: str, script: str) -> str:
+        """Run a script; what it prints.
+
+        Raises:
+            RuntimeError: it failed, with its words.
+        """
+        command = [*LAB, "exec", "--name", self.lab, node, "--", "sh", "-euc", script]
+        done = subprocess.run(
+            command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
+        if done.returncode:
+            raise RuntimeError(f"{node}: {done.stderr.strip()}")
+        return done.stdout.strip()
 
 
 def run(args: argparse.Namespace) -> int:
     """Lab, site.yml, verdict; 0 when the cluster is verified."""
-    from fullmesh.report import terminal  # noqa: PLC0415 (rich is slow to import; other verbs go without)
+    from fullmesh.play import run as runner  # noqa: PLC0415 (msgspec is slow to import)
+    from fullmesh.play import verb  # noqa: PLC0415 (see above)
 
+    folder = RUNS / run_name()
+    folder.mkdir(parents=True)
+    shown = runner.view(args.progress, brief=True)
     started = time.monotonic()
-    lab = [sys.executable, "-m", "fullmesh", "lab", "up", "--nodes", str(args.nodes)]
-    code = subprocess.run(lab, cwd=ROOT, check=False).returncode
-    if code:
-        return code
-    _say(f"the lab is up after {time.monotonic() - started:.0f} s; running site.yml on it")
-    before = results()
-    command = ["ansible-playbook", "site.yml", "-i", "inventory/lab", *args.more]
-    code = subprocess.run(command, cwd=ROOT, check=False).returncode
-    new = sorted(results() - before)
-    if new:
-        verdict = terminal.print_summary(new[-1])
-        page = new[-1].with_name("report.html")
-        _say(f"the report lies in {(page if page.exists() else new[-1]).relative_to(ROOT)}")
-    else:
-        _say("site.yml left no result: it ended before the verification, see its output above")
-        verdict = 0 if code == 0 and "--check" in args.more else 1
-    _say(f"took {time.monotonic() - started:.0f} s in all")
-    return verdict if code == 0 else 1
+    lab = lab_up(args, shown, folder / "lab.log")
+    if isinstance(lab, int):
+        return lab
+    take_back_what_was_left()
+    command = ["ansible-playbook", "site.yml", "-i", lab["inventory"], *options.words(args)]
+    if options.raw(args):
+        shown.close()
+        return OK if verb.passed_on(command) == 0 else PROBLEM
+    outcome = runner.run(command, shown, folder)
+    code = verb.summary(shown, brief=True) if outcome.code or not args.broken else OK
+    code = OK if code == OK and outcome.code == 0 else PROBLEM
+    if shown.progress.result is None and outcome.code == 0 and not shown.progress.check:
+        code = PROBLEM  # site.yml ended well and verified nothing
+    verb.closing(shown, outcome)
+    shown.say(f"took {time.monotonic() - started:.0f} s in all")
+    if code == OK and args.broken:
+        return break_one(args, lab)
+    if code == OK:
+        shown.say("next:")
+        for typed, what in NEXT:
+            shown.say(f"  {typed:<32} {what}")
+    verb.told_to_programs(shown, outcome, code)
+    return code
+
+
+def chosen(name: str) -> Break:
+    """The mistake to make."""
+    if name == "random":
+        return random.choice(BREAKS)  # noqa: S311 (a surprise, no secret)
+    return next(one for one in BREAKS if one.case == name)
+
+
+@contextmanager
+def made(one: Break, shell: Shell, victim: str, peer: str) -> Iterator[None]:
+    """The mistake, and in any case what takes it back."""
+    first, last = shell.on(victim, "sysctl -n net.ipv4.ip_local_port_range").split()
+    knows = f"FIRST={first}; LAST={last}; NIC={CLUSTER_INTERFACE}; P_NAME={peer}; "
+    LEFT.parent.mkdir(exist_ok=True)
+    LEFT.write_text(json.dumps({"lab": shell.lab, "node": victim, "undo": knows + one.undo}))
+    try:
+        shell.on(victim, knows + one.do)
+        yield
+    finally:
+        shell.on(victim, knows + one.undo)
+        LEFT.unlink()
+
+
+def take_back_what_was_left() -> None:
+    """A demo that was killed left a broken node behind; its lab may be gone as well."""
+    if LEFT.exists():
+        left = json.loads(LEFT.read_text())
+        with contextlib.suppress(RuntimeError):
+            Shell(left["lab"]).on(left["node"], left["undo"])
+        LEFT.unlink()
+
+
+def break_one(args: argparse.Namespace, lab: Described) -> int:
+    """Break one thing, let the diagnosis find it, take it back; 0 when it was found."""
+    from fullmesh.diagnose import cli as diagnose  # noqa: PLC0415 (as above)
+
+    one, names = chosen(args.broken), [node["name"] for node in lab["nodes"]]
+    victim, peer = (names[0], names[1]) if one.master else (names[1], names[0])
+    print(f"\nOn {victim}, {one.story}. ./fullmesh diagnose says what is wrong:\n", flush=True)
+    wanted = argparse.Namespace(
+        inventory=lab["inventory"],
+        progress=args.progress,
+        json=False,
+        bandwidth=False,
+        deadline=diagnose.DEADLINE,
+        more=[],
+    )
+    with made(one, Shell(args.name), victim, peer):
+        folder, in_time = diagnose.look(wanted)
+        diagnose.report(folder, folder / "ansible.log", as_json=False, in_time=in_time)
+    if one.code in diagnose.codes(folder):
+        print(f"\n{victim} is repaired. ./fullmesh explain {one.code} says more about this cause.")
+        return OK
+    print(f"\n{victim} is repaired. The diagnosis should have said [{one.code}]: a defect of ours.")
+    return PROBLEM

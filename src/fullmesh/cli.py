@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fullmesh import __version__
+from fullmesh.play import options
 from fullmesh.settings import IN_CHECKOUT, ROOT
 
 OK, PROBLEM, USAGE = 0, 1, 2
@@ -21,6 +22,7 @@ OK, PROBLEM, USAGE = 0, 1, 2
 # Verb -> the module that adds it. A diagnosis takes seconds, and loading all of them takes a tenth of one.
 MODULES = {
     "demo": "devtools.demo",
+    "init": "fullmesh.init.cli",
     "test": "devtools.testing",
     "lab": "devtools.lab.cli",
     "explain": "fullmesh.explain.cli",
@@ -55,33 +57,34 @@ CODES = {
 }
 
 
-def playbook(name: str, inventory: str, more: Sequence[str]) -> int:
+def playbook(name: str, args: argparse.Namespace) -> int:
     """Run a playbook of this checkout; ansible-playbook's failures become exit code 1."""
-    if not Path(inventory).exists():
+    if not Path(args.inventory).exists():
         print(
-            f"fullmesh: [CL-106] no inventory at {inventory}. Copy inventory/prod and name it with -i.",
+            f"fullmesh: [CL-106] no inventory at {args.inventory}. ./fullmesh init writes one; name it with -i.",
             file=sys.stderr,
         )
         return USAGE
-    command = ["ansible-playbook", name, "-i", str(Path(inventory).resolve()), *more]
-    done = subprocess.run(command, cwd=ROOT, check=False)
-    return OK if done.returncode == 0 else PROBLEM
+    from fullmesh.play import verb  # noqa: PLC0415 (msgspec is slow to import; other verbs go without)
+
+    return verb.play(name, str(Path(args.inventory).resolve()), args)
 
 
 def _apply(args: argparse.Namespace) -> int:
-    return playbook("site.yml", args.inventory, args.more)
+    return playbook("site.yml", args)
 
 
 def _verify(args: argparse.Namespace) -> int:
-    return playbook("playbooks/verify.yml", args.inventory, args.more)
+    return playbook("playbooks/verify.yml", args)
 
 
 def _plan(args: argparse.Namespace) -> int:
-    return playbook("playbooks/show_plan.yml", args.inventory, args.more)
+    args.verbose = True  # the plan is what it prints
+    return playbook("playbooks/show_plan.yml", args)
 
 
 def _undo(args: argparse.Namespace) -> int:
-    return playbook("playbooks/undo.yml", args.inventory, args.more)
+    return playbook("playbooks/undo.yml", args)
 
 
 def _lock(_args: argparse.Namespace) -> int:
@@ -112,11 +115,7 @@ def _inventory_verb(
     parser.add_argument(
         "-i", "--inventory", default="inventory/prod", help="default: inventory/prod"
     )
-    parser.add_argument(
-        "more",
-        nargs=argparse.REMAINDER,
-        help="after --: options for ansible-playbook (--check, --limit …)",
-    )
+    options.add(parser)
     return parser
 
 

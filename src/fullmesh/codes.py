@@ -14,6 +14,7 @@ CODE = re.compile(r"\b[A-Z]{2}-[1-9][0-9]{2}\b")
 # owner -> (module with its CODES, title)
 OWNERS = {
     "CL": ("fullmesh.cli", "the command line"),
+    "IN": ("fullmesh.init.cli", "init"),
     "LB": ("devtools.lab.errors", "the lab"),
     "PL": ("fullmesh.model.plan", "the cluster plan"),
     "PR": ("fullmesh.roles.preflight", "preflight"),

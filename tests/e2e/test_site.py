@@ -14,6 +14,8 @@ import pytest
 import yaml
 from plays import run
 
+from devtools.breaks import NAMES
+from devtools.demo import chosen
 from fullmesh.settings import ROOT
 
 from .conftest import etc, latest, on, site
@@ -103,7 +105,19 @@ def test_second_demo_changes_nothing_and_configures_nothing(lab: list[str]) -> N
     assert done.code == 0
     assert done.changed() == dict.fromkeys(lab, 0)
     for role in ("static_ip", "peer_firewall", "kernel_tuning", "torch_runtime", "launchers"):
-        assert f"TASK [{role} :" not in done.output
+        assert f"TASK [{role} :" not in done.whole()
+    # the story that a newcomer reads, signs of life left out
+    assert len(done.output.splitlines()) <= 40 + done.output.count("  …  ")
+
+
+@pytest.mark.rest
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_demo_breaks_is_found_and_repaired(lab: list[str], name: str) -> None:
+    del lab
+    done = run("./fullmesh", "demo", "--break", name)
+    assert done.code == 0
+    assert f"[{chosen(name).code}]" in done.output
+    assert run("./fullmesh", "diagnose", "-i", "inventory/lab").code == 0
 
 
 @pytest.mark.rest
@@ -192,6 +206,36 @@ BAD_INPUT = [
     (["-e", "fullmesh_data_ports=50000-50010"], "PL-113"),
     (["-e", "peer_firewall_peers=[]"], "PL-102"),
 ]
+
+
+def test_init_finds_the_cluster_network(lab: list[str], tmp_path: Path) -> None:
+    known = yaml.safe_load((ROOT / "inventory/lab/hosts.yml").read_text())["all"]
+    hosts, ssh = known["children"]["torch_nodes"]["hosts"], known["vars"]
+    config = tmp_path / "ssh_config"
+    lines = [f"Host {name}\n  HostName {hosts[name]['ansible_host']}" for name in lab]
+    key = f"Host *\n  User root\n  IdentityFile {ssh['ansible_ssh_private_key_file']}"
+    config.write_text("\n".join([*lines, key]) + "\n")
+    out = tmp_path / "mine"
+    options = f"-F {config} {ssh['ansible_ssh_common_args']}"
+    done = run(
+        *(
+            "./fullmesh",
+            "init",
+            "--ssh-config",
+            str(config),
+            "--out",
+            str(out),
+            "--non-interactive",
+        ),
+        *("--", "--ssh-common-args", options),
+    )
+    assert done.code == 0
+    written = yaml.safe_load((out / "hosts.yml").read_text())["torch_nodes"]["hosts"]
+    assert written == {
+        name: {key: hosts[name][key] for key in ("fullmesh_address", "fullmesh_interface")}
+        for name in lab
+    }
+    assert run("./fullmesh", "plan", "-i", str(out)).code == 0
 
 
 @pytest.mark.parametrize(

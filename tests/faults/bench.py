@@ -22,6 +22,7 @@ from devtools.lab import lifecycle, paths
 from devtools.lab.podman import WITHOUT_HOST_CAPABILITIES
 from devtools.lab.state import Store
 from fullmesh.diagnose import cli
+from fullmesh.play.names import run_name
 from fullmesh.settings import ROOT
 
 WORK = ROOT / ".fullmesh/faults"
@@ -162,7 +163,7 @@ class Bench:
         more: Sequence[str] = (),
     ) -> Diagnosis:
         """Run the command that ``./fullmesh diagnose`` runs, its results in a folder of our own."""
-        run = cli.run_name()
+        run = run_name()
         args = Namespace(
             inventory=str(inventory or self.inventory),
             bandwidth="--bandwidth" in options,

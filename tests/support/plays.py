@@ -12,6 +12,7 @@ from typing import Any
 from fullmesh.settings import ROOT
 
 RECAP = re.compile(r"^(\S+)\s+: ((?:\w+=\d+\s*)+)$", re.MULTILINE)
+LOG = re.compile(r"^log: (.+)$", re.MULTILINE)
 # In the checkout, with nobody at the keyboard, both streams as one text.
 CAPTURED: dict[str, Any] = {
     "cwd": ROOT,
@@ -30,11 +31,16 @@ class Done:
     output: str
     seconds: float
 
+    def whole(self) -> str:
+        """What was printed, and the log that it names."""
+        named = LOG.search(self.output)
+        return self.output + (ROOT.joinpath(named[1]).read_text() if named else "")
+
     def recap(self) -> dict[str, dict[str, int]]:
         """Ansible's PLAY RECAP: host -> counter -> number."""
         return {
             host: {name: int(number) for name, number in re.findall(r"(\w+)=(\d+)", counters)}
-            for host, counters in RECAP.findall(self.output)
+            for host, counters in RECAP.findall(self.whole())
         }
 
     def says(self, sentence: str) -> bool:

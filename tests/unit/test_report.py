@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from ladder_samples import healthy
 from loaded import load
 from report_samples import HOSTILE, built, dropped, hostile, large, link
+from rich.console import Console
 
 from fullmesh import cli
 from fullmesh.explain.model import CONTROL
@@ -494,3 +495,18 @@ def test_results_of_before_the_new_keys_are_shown() -> None:
         old.pop(key, None)
     assert Page(page.render(old)).stack == []
     assert link("a", "b", 1.0)["verdict"] == model.OPEN
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_a_brief_summary_keeps_to_its_lines(width: int) -> None:
+    result = built(healthy())
+    result["lab"] = "Look-alikes, " * 40
+    result["rungs"][7]["reason"] = "not applicable: " + "no GPU on any node " * 4
+    stream = io.StringIO()
+    terminal.draw(result, Console(file=stream, width=width), brief=True)
+    told = stream.getvalue().splitlines()
+    begun = next(at for at, line in enumerate(told) if line.startswith("L0 "))
+    assert [line[:2] for line in told[begun : begun + 9]] == [f"L{n}" for n in range(9)]
+    assert len([line for line in told if line.startswith("note: Look-alikes")]) == 1
+    assert any("passed" in line for line in told)
+    assert not any("alikes" in line for line in told if not line.startswith("note: "))

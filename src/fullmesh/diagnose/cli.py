@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import secrets
-import subprocess
 import sys
-import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 from fullmesh.diagnose import show
-from fullmesh.settings import ROOT, RUNS
+from fullmesh.play import options
+from fullmesh.play.names import run_name
+from fullmesh.play.options import JSON, PLAIN
+from fullmesh.settings import RUNS
 
 OK, PROBLEM, USAGE = 0, 1, 2
 DEADLINE = 60.0  # seconds for everything
@@ -22,7 +21,6 @@ SSH_SHARE, SSH_LEAST, SSH_MOST = (
     2,
     10,
 )  # of the deadline, for a node that does not answer; seconds
-SIGN_OF_LIFE = 8.0  # seconds of silence, then a line that says what is waited for
 BANDWIDTH_MIB = 8
 TAIL = 30
 
@@ -51,25 +49,16 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         action="store_true",
         help="measure the rate of every link, one after the other",
     )
-    parser.add_argument(
-        "more",
-        nargs=argparse.REMAINDER,
-        help="after --: options for ansible-playbook (--limit, -b …)",
-    )
+    options.add(parser)
     parser.set_defaults(func=run)
 
 
-def run_name() -> str:
-    """Name of the directory of this run."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
-
-
-def command(args: argparse.Namespace, name: str) -> list[str]:
+def command(args: argparse.Namespace, name: str, *, quiet: bool = True) -> list[str]:
     """The call of ansible-playbook."""
     settings = {
         "diagnose_run": name,
         "diagnose_runs_dir": str(RUNS),
-        "diagnose_quiet": True,
+        "diagnose_quiet": quiet,
         "diagnose_bandwidth": BANDWIDTH_MIB if args.bandwidth else 0,
     }
     inventory = str(Path(args.inventory).resolve())
@@ -80,7 +69,7 @@ def command(args: argparse.Namespace, name: str) -> list[str]:
         inventory,
         "-e",
         json.dumps(settings),
-        *args.more,
+        *options.words(args),
     ]
 
 
@@ -90,53 +79,44 @@ def environment(deadline: float) -> dict[str, str]:
     return dict(os.environ, ANSIBLE_TIMEOUT=str(wait), ANSIBLE_NOCOLOR="1")
 
 
-def wait_for(process: subprocess.Popen[str], deadline: float) -> bool:
-    """Wait, with a sign of life; False when the deadline passed and the run was ended."""
-    begun = time.monotonic()
-    while True:
-        left = deadline - (time.monotonic() - begun)
-        try:
-            process.wait(timeout=min(SIGN_OF_LIFE, max(0.1, left)))
-            return True
-        except subprocess.TimeoutExpired:
-            spent = time.monotonic() - begun
-            if spent >= deadline:
-                process.terminate()
-                process.wait()
-                return False
-            sys.stderr.write(
-                f"fullmesh: {spent:.0f} s of at most {deadline:.0f}: waiting for nodes to answer\n"
-            )
+def look(args: argparse.Namespace) -> tuple[Path, bool]:
+    """Run the diagnosis in front of the user; the run's folder, and whether it ended in time."""
+    from fullmesh.play import run as runner  # noqa: PLC0415 (msgspec is slow to import; other verbs go without)
+
+    name = run_name()
+    # with --json the result is what programs read, and progress is for people
+    shown = runner.view(PLAIN if args.json and args.progress == JSON else args.progress)
+    outcome = runner.run(
+        command(args, name),
+        shown,
+        RUNS / name,
+        env=environment(args.deadline),
+        deadline=args.deadline,
+    )
+    return RUNS / name, outcome.in_time
+
+
+def codes(folder: Path) -> set[str]:
+    """The codes of what a diagnosis found; none where it left no result."""
+    from fullmesh.result import read  # noqa: PLC0415 (as above)
+
+    path = folder / "result.json"
+    return {row["code"] for row in read.load(path)["findings"]} if path.is_file() else set()
 
 
 def run(args: argparse.Namespace) -> int:
     """``fullmesh diagnose``."""
     if not Path(args.inventory).exists():
         sys.stderr.write(
-            f"fullmesh: [CL-106] no inventory at {args.inventory}. Copy inventory/prod and name it with -i.\n"
+            f"fullmesh: [CL-106] no inventory at {args.inventory}. ./fullmesh init writes one; name it with -i.\n"
         )
         return USAGE
-    name = run_name()
-    folder = RUNS / name
-    folder.mkdir(parents=True)
-    log = folder / "ansible.log"
-    with log.open("w", encoding="utf-8") as stream:
-        process = subprocess.Popen(  # noqa: S603 (the program's name stands in our own code)
-            command(args, name),
-            cwd=ROOT,
-            env=environment(args.deadline),
-            stdin=subprocess.DEVNULL,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        try:
-            in_time = wait_for(process, args.deadline)
-        except KeyboardInterrupt:
-            process.terminate()
-            process.wait()
-            raise
-    return report(folder, log, as_json=args.json, in_time=in_time)
+    if options.raw(args):
+        from fullmesh.play import verb  # noqa: PLC0415 (as above)
+
+        return OK if verb.passed_on(command(args, run_name(), quiet=False)) == 0 else PROBLEM
+    folder, in_time = look(args)
+    return report(folder, folder / "ansible.log", as_json=args.json, in_time=in_time)
 
 
 def report(folder: Path, log: Path, *, as_json: bool, in_time: bool) -> int:

@@ -19,6 +19,7 @@ OK, PROBLEM, USAGE = 0, 1, 2
 COLOURS = {"passed": "green", "failed": "bold red", "skipped": "yellow", "not_run": "dim"}
 SEVERITIES = {"error": "bold red", "warning": "yellow"}
 PLAIN_WIDTH = 120
+LADDER_COLUMNS = 66  # of the ladder without its remarks
 MATRIX_NODES = 8  # a wider matrix does not fit 80 columns; report.html has it
 
 
@@ -52,11 +53,16 @@ def failure(result: Result) -> str:
     return "\n".join([f"failed: {', '.join(names)}", *causes])
 
 
-def ladder(result: Result) -> Table:
-    """The rungs as a table."""
+def shortened(text: str, length: int) -> str:
+    """The beginning of a text, which says so."""
+    return text if len(text) <= length else text[: max(0, length - 1)] + "…"
+
+
+def ladder(result: Result, brief: int = 0) -> Table:
+    """The rungs as a table; in *brief* columns of a terminal each keeps to its line."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("rung", "what", "status"):
-        table.add_column(name)
+        table.add_column(name, no_wrap=bool(brief))
     table.add_column("seconds", justify="right")
     table.add_column("remark", overflow="fold")
     for rung in result["rungs"]:
@@ -66,7 +72,7 @@ def ladder(result: Result) -> Table:
             escape(rung["name"]),
             f"[{colour}]{rung['status'].replace('_', ' ')}[/]",
             f"{rung['seconds']:.1f}",
-            escape(rung["reason"]),
+            escape(shortened(rung["reason"], brief - LADDER_COLUMNS) if brief else rung["reason"]),
         )
     return table
 
@@ -116,15 +122,19 @@ def figures(result: Result) -> list[str]:
     return lines
 
 
-def draw(raw: Result, console: Console) -> None:
-    """Print everything."""
+def draw(raw: Result, console: Console, *, brief: bool = False) -> None:
+    """Print everything; *brief* cuts remarks to a line and notes to the first, the report has the rest."""
     result = scrub(raw)
     colour = "bold green" if result["verdict"] == "ok" else "bold red"
     console.print(f"[{colour}]{escape(headline(result))}[/]")
-    for text in loud_notes(result):
-        console.print(f"[bold yellow]note:[/] {escape(text)}")
+    notes = loud_notes(result)
+    for text in notes[:1] if brief else notes:
+        shown = console.render_str(f"[bold yellow]note:[/] {escape(text)}")
+        console.print(shown, no_wrap=brief, overflow="ellipsis" if brief else None)
+    if brief and notes[1:]:
+        console.print(f"[bold yellow]note:[/] {len(notes) - 1} more in the report")
     if result["rungs"]:
-        console.print(ladder(result))
+        console.print(ladder(result, console.width if brief else 0))
     table = matrix(result)
     if table is not None:
         console.print(table)
@@ -146,12 +156,12 @@ def make_console(stream: TextIO) -> Console:
     return Console(file=stream, force_terminal=False, no_color=True, width=PLAIN_WIDTH)
 
 
-def print_summary(path: Path | str, stream: TextIO | None = None) -> int:
+def print_summary(path: Path | str, stream: TextIO | None = None, *, brief: bool = False) -> int:
     """Print the result at *path*; returns 0 when all is well, 1 for a problem, 2 when it cannot be read."""
     try:
         result = read.load(Path(path))
     except ValueError as error:
         sys.stderr.write(f"fullmesh: {error}\n")
         return USAGE
-    draw(result, make_console(stream or sys.stdout))
+    draw(result, make_console(stream or sys.stdout), brief=brief)
     return OK if result["verdict"] == "ok" else PROBLEM

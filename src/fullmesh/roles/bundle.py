@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 from fullmesh.cli import playbook
 from fullmesh.model.faults import Fault
 from fullmesh.observed.bundle import Contents, Source, WheelSet
+from fullmesh.play import options
 from fullmesh.roles.torch_runtime import python_of
 
 CODES: dict[str, str] = {
@@ -82,9 +83,8 @@ def node_faults(
 def make(args: argparse.Namespace) -> int:
     """Run the playbook that gathers and packs."""
     target = Path(args.output).resolve()
-    return playbook(
-        "playbooks/bundle.yml", args.inventory, ["-e", f"__bundle_path={target}", *args.more]
-    )
+    args.more = ["-e", f"__bundle_path={target}", *options.words(args)]
+    return playbook("playbooks/bundle.yml", args)
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -100,9 +100,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument(
         "-o", "--output", default="fullmesh-bundle.tar", help="the archive to write"
     )
-    parser.add_argument(
-        "more", nargs=argparse.REMAINDER, help="after --: options for ansible-playbook"
-    )
+    options.add(parser)
     parser.set_defaults(func=make)
 
 

@@ -1,0 +1,76 @@
+#!/usr/bin/python
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Say who configures a node's interfaces, and how it reaches the rest of the world."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: network_ways
+short_description: Who configures a node's interfaces, its default routes, its name servers
+description:
+  - Asks the kernel, NetworkManager, netplan, systemd-networkd and ifupdown, in one call. Changes nothing.
+attributes:
+  check_mode: {support: full, description: Only reads.}
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Ask who configures the network
+  network_ways:
+"""
+
+RETURN = r"""
+owners:
+  description: Interface, and who configures it; empty for nobody.
+  type: dict
+  returned: always
+defaults:
+  description: The default routes, each with family, next hop, interface and whether a lease brought it.
+  type: list
+  elements: dict
+  returned: always
+leased:
+  description: Interfaces whose address a lease or a router gave.
+  type: list
+  elements: str
+  returned: always
+dns:
+  description: Name servers that the node asks.
+  type: list
+  elements: str
+  returned: always
+search:
+  description: Search domains.
+  type: list
+  elements: str
+  returned: always
+session:
+  description: Client, port, server and port of the ssh connection that carries this call.
+  type: list
+  elements: str
+  returned: always
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.network import ways
+from ansible.module_utils.fullmesh.network.machine import Node
+
+
+def main() -> None:
+    """Read, answer."""
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}
+
+    def run(command: list[str]) -> tuple[int, str, str]:
+        try:
+            rc, out, err = module.run_command(command, handle_exceptions=False)
+        except OSError as error:  # a tool that the node does not have
+            return 127, "", str(error)
+        return int(rc), str(out), str(err)
+
+    module.exit_json(changed=False, **ways.observe(Node(run)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""How a node reaches the rest of the world, and who sees to it. Stdlib only."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING
+
+from . import owner
+from .backends import common
+from .machine import our_session
+
+if TYPE_CHECKING:
+    from ..schema.first_look import Default, Ways
+    from .machine import Node
+
+# resolved writes the servers that it asks itself beside the file that only names itself (systemd-resolved(8)).
+RESOLVERS = ("/run/systemd/resolve/resolv.conf", "/etc/resolv.conf")
+DYNAMIC = ("dhcp", "ra")
+
+
+def resolver(text: str) -> tuple[list[str], list[str]]:
+    """Name servers and search domains of a resolv.conf(5); a server on the node itself is none."""
+    servers: list[str] = []
+    search: list[str] = []
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) > 1 and words[0] == "nameserver":
+            try:
+                if not ipaddress.ip_address(words[1]).is_loopback:
+                    servers.append(words[1])
+            except ValueError:
+                continue
+        elif len(words) > 1 and words[0] == "search":
+            search = [word for word in words[1:] if word != "."]
+    return servers, search
+
+
+def observe(node: Node) -> Ways:
+    """Ask the node."""
+    routes = [one for one in node.every_route() if one["to"] in common.DEFAULTS.values()]
+    defaults: list[Default] = [
+        {
+            "family": one["family"],
+            "via": one["via"],
+            "dev": one["dev"],
+            "dynamic": one["protocol"] in DYNAMIC,
+        }
+        for one in routes
+    ]
+    seen = node.links()
+    dns, search = next(
+        (found for found in (resolver(node.read(path)) for path in RESOLVERS) if found[0]),
+        ([], []),
+    )
+    return {
+        "owners": {name: owner.owner_of(node.run, node.read, node.listed, name) for name in seen},
+        "defaults": defaults,
+        "leased": sorted(
+            name
+            for name, one in seen.items()
+            if any(address["dynamic"] for address in one["addresses"])
+        ),
+        "dns": dns,
+        "search": search,
+        "session": our_session(),
+    }

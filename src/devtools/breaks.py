@@ -1,0 +1,117 @@
+"""What ``fullmesh demo --break`` breaks on a lab node: mistakes that people make, each with what takes it back.
+
+A small choice out of what tests/faults makes; a test holds both against each other. The scripts are ``sh -eu`` and know
+``$FIRST $LAST`` (the data range), ``$P_NAME`` (the peer's name) and ``$NIC`` (the cluster's card).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fullmesh.diagnose.catalogue import cases
+
+ENVIRONMENT = "/etc/fullmesh/env"
+RULE = '"rule family=ipv4 source ipset=fullmesh-peers4 port port=$FIRST-$LAST protocol=tcp accept"'
+JOB = "firewall-cmd -q --policy=fullmesh-job"
+HOLD = (
+    "import socket, time; s = socket.create_server(('0.0.0.0', 29500));"
+    " open('/run/fullmesh-demo.ready', 'w').close(); time.sleep(900)"
+)
+
+
+@dataclass(frozen=True)
+class Break:
+    """A mistake.
+
+    Attributes:
+        case: its name in the catalogue of the diagnosis, which says the code.
+        story: what somebody did, in words.
+        do: makes it.
+        undo: takes it back.
+        master: made on the node of rank 0, else on another one.
+    """
+
+    case: str
+    story: str
+    do: str
+    undo: str
+    master: bool = False
+
+    @property
+    def code(self) -> str:
+        """What the diagnosis has to say."""
+        return cases()[self.case].code
+
+
+def kept(path: str) -> str:
+    """Where the bytes of a file wait."""
+    return f"/run/fullmesh-demo{path.replace('/', '_')}"
+
+
+def edited(case: str, story: str, path: str, edit: str) -> Break:
+    """A changed file; it is written in place, as /etc/hosts is a mount in a container. ``$OLD`` has what it was."""
+    old = kept(path)
+    return Break(
+        case,
+        story,
+        f"cp {path} {old}; OLD={old}; {{ {edit}; }} > {old}.new; cat {old}.new > {path}",
+        f"[ ! -e {old} ] || cat {old} > {path}; rm -f {old} {old}.new",
+    )
+
+
+def variable(case: str, story: str, setting: str) -> Break:
+    """A line of the jobs' environment."""
+    name = setting.partition("=")[0]
+    return edited(case, story, ENVIRONMENT, f"sed '/^{name}=/d' $OLD; echo '{setting}'")
+
+
+BREAKS = (
+    Break(
+        "second-table",
+        "somebody loaded a firewall of their own, which drops the ports that jobs use",
+        "nft 'add table inet demo; add chain inet demo input { type filter hook input priority 0; policy accept; }';"
+        ' nft "add rule inet demo input iifname $NIC tcp dport $FIRST-$LAST drop"',
+        "nft delete table inet demo",
+    ),
+    Break(
+        "runtime-differs",
+        "somebody took the rule for the jobs' ports out of firewalld, until its next reload",
+        f"{JOB} --remove-rich-rule={RULE}",
+        f"{JOB} --add-rich-rule={RULE}",
+    ),
+    Break(
+        "range-drift",
+        "a tuning guide's sysctl changed the range of ephemeral ports",
+        "sysctl -q -w net.ipv4.ip_local_port_range='32768 60999'",
+        'sysctl -q -w net.ipv4.ip_local_port_range="$FIRST $LAST"',
+    ),
+    Break(
+        "port-taken",
+        "a service was started on the port of the master, 29500",
+        f'systemd-run --quiet --unit=fullmesh-demo --property=PrivateTmp=no python3 -c "{HOLD}";'
+        " for _ in $(seq 200); do [ ! -e /run/fullmesh-demo.ready ] || break; sleep 0.1; done",
+        "systemctl stop fullmesh-demo.service; rm -f /run/fullmesh-demo.ready",
+        master=True,
+    ),
+    edited(
+        "master-loopback",
+        "an installer wrote the master's name beside 127.0.0.1 in /etc/hosts",
+        "/etc/hosts",
+        'echo "127.0.0.1 $P_NAME"; cat $OLD',
+    ),
+    variable(
+        "ifname-lo",
+        "a copied script set GLOO_SOCKET_IFNAME to the loopback interface",
+        "GLOO_SOCKET_IFNAME=lo",
+    ),
+    variable(
+        "master-localhost", "a copied script set MASTER_ADDR to localhost", "MASTER_ADDR=localhost"
+    ),
+    Break(
+        "shm",
+        "a container's default of 16 MB is mounted on /dev/shm",
+        "mount -t tmpfs -o size=16m demo /dev/shm",
+        "umount /dev/shm",
+    ),
+)
+NAMES = tuple(one.case for one in BREAKS)

@@ -1,0 +1,1 @@
+"""``./fullmesh init``: from a list of machines to an inventory."""

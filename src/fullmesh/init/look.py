@@ -1,0 +1,97 @@
+"""Asks the machines what they have, through Ansible, and reads what came back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fullmesh import contract
+from fullmesh.init import render
+from fullmesh.init.machines import Machine
+from fullmesh.init.propose import Answer
+from fullmesh.model import reach
+from fullmesh.model.faults import Fault
+from fullmesh.observed.first_look import Ways
+from fullmesh.observed.node import NodeFacts
+from fullmesh.play import run
+from fullmesh.play.views import View
+
+NOTHING: Mapping[str, Any] = {"failed": True}
+PYTHON = "discovered_interpreter_python"
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What the machines said.
+
+    Attributes:
+        answers: of those that can be planned with.
+        faults: of those that did not answer.
+        remarks: what is to be seen to before an apply.
+    """
+
+    answers: Mapping[str, Answer]
+    faults: Sequence[Fault]
+    remarks: Sequence[Fault]
+
+
+def ask(machines: Sequence[Machine], more: Sequence[str], shown: View, folder: Path) -> Heard:
+    """Look at all machines at once; changes nothing on any."""
+    told = folder / "first-look"
+    told.mkdir(parents=True, mode=0o700)
+    inventory = folder / "hosts.json"
+    inventory.write_text(json.dumps(render.bootstrap(machines)), encoding="utf-8")
+    command = ["ansible-playbook", "playbooks/first_look.yml", "-i", str(inventory)]
+    run.run([*command, "-e", json.dumps({"first_look_to": str(told)}), *more], shown, folder)
+    return heard(machines, {path.stem: path.read_text() for path in sorted(told.glob("*.json"))})
+
+
+def heard(machines: Sequence[Machine], told: Mapping[str, str]) -> Heard:
+    """Read the answers; *told*: machine -> its file."""
+    answers: dict[str, Answer] = {}
+    faults, remarks = [], []
+    for machine in machines:
+        said: dict[str, Any] = json.loads(told.get(machine.name, "{}"))
+        root = facts_of(said.get("root") or NOTHING)
+        facts = root or facts_of(said.get("plain") or NOTHING)
+        if facts is None:
+            faults.append(silent(machine, said.get("plain") or said.get("root") or {}))
+            continue
+        ways = contract.answer(Ways, said.get("ways") or NOTHING)
+        answers[machine.name] = Answer(facts["ansible_facts"], ways)
+        if root is None:
+            remarks.append(rootless(machine, said["root"]))
+    return Heard(answers, faults, remarks)
+
+
+def facts_of(said: Mapping[str, Any]) -> NodeFacts | None:
+    """What node_facts said; Ansible puts the Python that it found among a module's facts."""
+    facts = {key: value for key, value in said.get("ansible_facts", {}).items() if key != PYTHON}
+    return contract.answer(NodeFacts, {**said, "ansible_facts": facts})
+
+
+def words(said: Mapping[str, Any]) -> str:
+    """All that an answer says of its failure."""
+    parts = (said.get("msg"), said.get("module_stderr"), said.get("module_stdout"))
+    return " ".join(str(part).strip() for part in parts if part) or "no answer"
+
+
+def silent(machine: Machine, said: Mapping[str, Any]) -> Fault:
+    """A machine that did not answer, or whose Python did not."""
+    text = words(said)
+    why = reach.why(text, machine.ssh, machine.user)
+    if why is None:
+        return Fault("IN-103", f"{machine.name}: {text}", f"Try: ssh {machine.ssh}")
+    return Fault("IN-103", f"{machine.name}: {why.what}", why.step)
+
+
+def rootless(machine: Machine, said: Mapping[str, Any]) -> Fault:
+    """A machine that was looked at without root's rights."""
+    text = words(said)
+    why = reach.why(text, machine.ssh, machine.user)
+    if why is None:
+        return Fault("IN-106", f"{machine.name}: root could not look: {text}", "Give its user sudo")
+    return Fault("IN-106", f"{machine.name}: {why.what}", why.step)

@@ -1,0 +1,98 @@
+"""Which machines somebody means: names, ranges, a file, the hosts of an ssh configuration."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fullmesh.model.faults import Fault, RefusedError
+
+RANGE = re.compile(r"\[(\d+)[:-](\d+)\]")
+# What Ansible takes as the name of a host, and jobs as a name.
+NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")
+MOST = 1024
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine: what it is called, and where ssh finds it (a name of ~/.ssh/config as well)."""
+
+    name: str
+    ssh: str
+    user: str = ""
+
+
+def refuse(word: str, why: str) -> RefusedError:
+    """A word that names no machine."""
+    step = "Write names, addresses or ranges such as gpu[1:4], or user@address"
+    return RefusedError([Fault("IN-101", f"{word!r}: {why}", step)])
+
+
+def expanded(word: str) -> list[str]:
+    """``node[01:12]`` as Ansible counts it: twelve names, with their zeros; ``node[1-4]`` means the same.
+
+    Raises:
+        RefusedError: it is no range.
+    """
+    found = RANGE.search(word)
+    if not found:
+        if "[" in word or "]" in word:
+            raise refuse(word, "this is no range")
+        return [word]
+    first, last = found.groups()
+    if not 0 <= int(last) - int(first) < MOST:
+        raise refuse(word, f"a range from {first} to {last}")
+    width = len(first) if first.startswith("0") else 0
+    inner = [
+        f"{word[: found.start()]}{number:0{width}}{word[found.end() :]}"
+        for number in range(int(first), int(last) + 1)
+    ]
+    return list(itertools.chain.from_iterable(expanded(one) for one in inner))
+
+
+def name_of(target: str) -> str:
+    """What a machine is called: its ssh name, without a domain; an address cannot be a name."""
+    if re.fullmatch(r"[\d.]+|[\da-fA-F:]*:[\da-fA-F:]*", target):
+        return "node-" + re.sub(r"[.:]+", "-", target).strip("-")
+    return target.partition(".")[0]
+
+
+def read(words: Iterable[str]) -> list[Machine]:
+    """The machines that words, separated by commas or blanks, name; each once.
+
+    Raises:
+        RefusedError: a word names none.
+    """
+    found: dict[str, Machine] = {}
+    for word in itertools.chain.from_iterable(re.split(r"[,\s]+", text) for text in words):
+        for target in expanded(word) if word else ():
+            user, _, host = target.rpartition("@")
+            name = name_of(host)
+            if not NAME.match(name):
+                raise refuse(target, "this is no name of a machine")
+            if name in found and found[name].ssh != host:
+                raise refuse(target, f"{found[name].ssh} is called {name} as well")
+            found[name] = Machine(name, host, user)
+    return list(found.values())
+
+
+def lines_of(text: str) -> list[str]:
+    """The words of a file: a machine a line, ``#`` begins a remark; an MPI hostfile's ``slots=8`` is passed over."""
+    words = []
+    for line in text.splitlines():
+        first = line.partition("#")[0].split()
+        if first:
+            words.append(first[0])
+    return words
+
+
+def of_ssh_config(text: str) -> list[str]:
+    """The names of the ``Host`` lines of an ssh_config(5), patterns left out."""
+    found: dict[str, None] = {}
+    for line in text.splitlines():
+        words = re.split(r"[\s=]+", line.strip())
+        if words[0].lower() == "host":
+            found |= dict.fromkeys(word for word in words[1:] if not re.search(r"[*?!]", word))
+    return list(found)

@@ -1,0 +1,123 @@
+"""What happens in a run, one JSON object a line.
+
+``callback_plugins/fullmesh_events.py`` writes them, the command line reads them, and so do programs
+(``--progress json``, docs/progress.md). Standard library only: Ansible's own process imports this as well.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+# The file to which the callback appends; without it the callback stays silent.
+VARIABLE = "FULLMESH_EVENTS"
+# What the run's folder below runs/ is called; the verification takes the name over, so that both lie together.
+RUN_VARIABLE = "FULLMESH_RUN"
+
+Status = Literal["ok", "changed", "skipped", "failed", "unreachable", "ignored"]
+
+
+class Began(TypedDict):
+    """The playbook was read; its plays are known."""
+
+    event: Literal["began"]
+    at: float
+    playbook: str
+    plays: list[str]
+    check: bool
+
+
+class PlayBegan(TypedDict):
+    """A play starts on these hosts."""
+
+    event: Literal["play"]
+    at: float
+    play: str
+    hosts: list[str]
+
+
+class TaskBegan(TypedDict):
+    """A task starts; ``role`` is empty outside of roles."""
+
+    event: Literal["task"]
+    at: float
+    task: str
+    role: str
+
+
+class HostBegan(TypedDict):
+    """A host starts the task."""
+
+    event: Literal["host"]
+    at: float
+    host: str
+
+
+class Answered(TypedDict):
+    """A host has ended the task; ``what`` names what it changed, as far as its answer does."""
+
+    event: Literal["answer"]
+    at: float
+    host: str
+    status: Status
+    what: NotRequired[list[str]]
+
+
+class Failed(TypedDict):
+    """Why a host failed; ``caught``: the playbook itself may still go on from there."""
+
+    event: Literal["failure"]
+    at: float
+    host: str
+    task: str
+    role: str
+    message: str
+    caught: bool
+
+
+class Said(TypedDict):
+    """A sentence for the user: a message of a play or a module's warning."""
+
+    event: Literal["said"]
+    at: float
+    host: str
+    text: str
+
+
+class Kept(TypedDict):
+    """A result was written."""
+
+    event: Literal["result"]
+    at: float
+    path: str
+
+
+class Counts(TypedDict):
+    """Ansible's own figures for a host."""
+
+    ok: int
+    changed: int
+    failures: int
+    unreachable: int
+    rescued: int
+
+
+class Ended(TypedDict):
+    """The playbook is over; what each host came to."""
+
+    event: Literal["end"]
+    at: float
+    hosts: dict[str, Counts]
+
+
+Event = Began | PlayBegan | TaskBegan | HostBegan | Answered | Failed | Said | Kept | Ended
+KINDS: dict[str, type[Event]] = {
+    "began": Began,
+    "play": PlayBegan,
+    "task": TaskBegan,
+    "host": HostBegan,
+    "answer": Answered,
+    "failure": Failed,
+    "said": Said,
+    "result": Kept,
+    "end": Ended,
+}

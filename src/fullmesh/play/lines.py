@@ -1,0 +1,85 @@
+"""A run in words: the same lines for a terminal and for a log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fullmesh.play.phases import PLAN
+from fullmesh.play.progress import Failure, Phase, Progress
+
+SHOWN = 5  # names before they are counted
+NAME_WIDTH = 21
+
+
+def names(hosts: Sequence[str]) -> str:
+    """Some names, the others counted."""
+    rest = len(hosts) - SHOWN
+    return ", ".join(hosts[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def counted(number: int, word: str) -> str:
+    """A number and its noun."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def outcome(phase: Phase, *, check: bool = False) -> str:
+    """What came of a phase."""
+    if phase.failed:
+        return "refused" if phase.name == PLAN else f"failed on {names(list(phase.failed))}"
+    if phase.remark or phase.name == PLAN:
+        return phase.remark or "derived"
+    total = phase.changes.total()
+    if not total:
+        return f"{counted(len(phase.hosts), 'node')} looked at" if phase.hosts else "done"
+    where = counted(len(phase.changes), "node")
+    return f"{'would make ' if check else ''}{counted(total, 'change')} on {where}"
+
+
+def phase_line(phase: Phase, *, check: bool = False) -> str:
+    """A phase that is over, in a line."""
+    return f"{phase.name:<{NAME_WIDTH}} {outcome(phase, check=check):<30} {phase.seconds:>6.1f} s"
+
+
+def task_of(progress: Progress) -> str:
+    """The running task."""
+    task = progress.task.rpartition(" | ")[2]
+    return f"{progress.role}: {task}" if progress.role else task
+
+
+def waiting(progress: Progress) -> str:
+    """Whose answer is missing."""
+    hosts = sorted(progress.waiting)
+    return f"waiting for {names(hosts)}" if hosts else ""
+
+
+def alive(progress: Progress, at: float) -> str:
+    """A sign of life: where the run stands, for how long, and what it waits for."""
+    if progress.phase is None:
+        return "starting"
+    parts = [f"{progress.phase.name}: {task_of(progress)}, {at - progress.task_begun:.0f} s"]
+    return ", ".join([*parts, *([waiting(progress)] if progress.waiting else [])])
+
+
+def failure_lines(failure: Failure) -> list[str]:
+    """Why hosts failed, the whole message."""
+    # the plan is everybody's: whichever host Ansible asks
+    where = "" if failure.phase == PLAN else f" on {names(failure.hosts)}"
+    head = f"FAILED{where}, in {failure.phase or 'the run'}: {failure.task}"
+    return [head, *(f"  {line}" for line in failure.message.splitlines())]
+
+
+def said_line(hosts: tuple[str, ...], text: str) -> str:
+    """What the run says of hosts."""
+    return f"{names(hosts)}: {text}"
+
+
+def ending(progress: Progress) -> str:
+    """What the whole run changed, in a line."""
+    changed = progress.changed()
+    if not changed:
+        return "no node was changed"
+    if not any(changed.values()):
+        word = "would change" if progress.check else "changed"
+        return f"nothing {word} on {counted(len(changed), 'node')}"
+    word = "would change" if progress.check else "changed"
+    return f"{word}: " + ", ".join(f"{host} {number}" for host, number in changed.items())

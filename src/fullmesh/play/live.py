@@ -1,0 +1,96 @@
+"""The same lines on a terminal, with what runs now below them."""
+
+from __future__ import annotations
+
+import time
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from fullmesh.play import lines
+from fullmesh.play.progress import CONTROLLER, Failure, Phase
+from fullmesh.play.views import Plain
+
+REFRESHES = 8  # a second
+NODE_ROWS = 8
+
+
+class Terminal(Plain):
+    """Colours, and a region that is drawn anew."""
+
+    def __init__(self, console: Console, *, brief: bool = False) -> None:
+        super().__init__(console.file)  # type: ignore[arg-type]  # rich's own IO[str]
+        self.console, self.brief = console, brief
+        self.spinner = Spinner("dots" if console.encoding.startswith("utf") else "line")
+        self.marks = ("✓", "✗") if console.encoding.startswith("utf") else ("ok", "!!")
+        self.live: Live | None = None
+
+    def __rich__(self) -> Group:
+        """The region: the phase, its task, and each node."""
+        now, progress = time.time(), self.progress
+        phase = progress.phase
+        head, begun = Text(f" {self.doing}"), now - (time.monotonic() - self.begun)
+        if not self.doing:
+            name = phase.name if phase else "starting"
+            head = Text.assemble((f" {name:<{lines.NAME_WIDTH}} ", "bold"), lines.task_of(progress))
+            begun = phase.begun if phase else begun
+        head.truncate(max(20, self.console.width - 12), overflow="ellipsis")
+        self.spinner.update(text=head.append(f"  {now - begun:.0f} s", "dim"))
+        return Group(self.spinner, *([] if self.doing else self.rows(now)))
+
+    def rows(self, now: float) -> list[Text]:
+        """A row for each node that is at work; many are counted."""
+        waited = self.progress.waiting
+        hosts = sorted({*waited, *(self.progress.phase.hosts if self.progress.phase else ())})
+        hosts = [host for host in hosts if host != CONTROLLER]
+        if len(hosts) > NODE_ROWS:
+            text = lines.waiting(self.progress) or "all have answered"
+            return [Text(f"     {len(hosts)} nodes, {text}", "dim")]
+        rows = []
+        for host in hosts:
+            state = f"working, {now - waited[host]:.0f} s" if host in waited else "done, waits"
+            rows.append(Text(f"     {host:<{lines.NAME_WIDTH - 2}} {state}", "dim"))
+        return rows
+
+    def tick(self) -> None:
+        """Begin to draw when there is something to draw; a question for a password comes before."""
+        if self.live is None and (self.progress.phase is not None or self.doing):
+            self.live = Live(
+                self, console=self.console, refresh_per_second=REFRESHES, transient=True
+            )
+            self.live.start()
+
+    def say(self, text: str, style: str = "") -> None:
+        """A line that stays, above the region."""
+        self.console.print(Text(text, style), soft_wrap=True)
+
+    def ended(self, phase: Phase) -> None:
+        """A line for a phase."""
+        good, bad = self.marks
+        mark = Text(f"{bad} ", "bold red") if phase.failed else Text(f"{good} ", "green")
+        style = "red" if phase.failed else ""
+        line = lines.phase_line(phase, check=self.progress.check)
+        self.console.print(mark.append(line, style), soft_wrap=True)
+
+    def failed(self, failure: Failure) -> None:
+        """A failure in full."""
+        head, *message = lines.failure_lines(failure)
+        self.say(head, "bold red")
+        for line in message:
+            self.say(line)
+
+    def said(self, hosts: tuple[str, ...], text: str) -> None:
+        """What the run says."""
+        for line in lines.said_line(hosts, text).splitlines():
+            shown = Text(f"  {line}", "yellow")
+            if self.brief:
+                shown.truncate(self.console.width, overflow="ellipsis")
+            self.console.print(shown)
+
+    def close(self) -> None:
+        """Take the region away."""
+        if self.live is not None:
+            self.live.stop()
+            self.live = None

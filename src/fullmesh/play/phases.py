@@ -1,0 +1,40 @@
+"""What the plays of our playbooks are called for a person; a test holds the table against the playbooks."""
+
+from __future__ import annotations
+
+PLAN, LOOK, BUNDLE, VERIFY = "plan", "look at the nodes", "bundle", "verify"
+SSH = "ssh between nodes"
+PHASES = {
+    "Refuse an inventory without nodes": PLAN,
+    "Derive the cluster plan": PLAN,
+    "Show the plan": PLAN,
+    "Look at every node before touching any": LOOK,
+    "Look at every role's settings before touching any node": LOOK,
+    "Bundle": BUNDLE,
+    "Bundle, left over": BUNDLE,
+    "Bundle, end": BUNDLE,
+    "Network": "network",
+    "Firewall": "firewall",
+    "Clock and kernel tuning": "clock and kernel",
+    "Packages": "packages, torch",
+    "Launchers": "launchers",
+    "Which nodes log in to each other": SSH,
+    "Ssh between the nodes": SSH,
+    "Keep what the nodes converged to": "manifest",
+    "Verify": VERIFY,
+    "First look": "look at the machines",
+    "Look at the nodes and try every link": "look, try every link",
+    "Judge": "judge",
+}
+# Shown only where they changed or failed, or took long enough to be wondered about.
+QUIET = frozenset({BUNDLE, SSH, "manifest", "judge"})
+QUIET_SECONDS = 15.0
+# A play that goes through the roles: each of them is a phase.
+BY_ROLE = frozenset({"Undo"})
+
+
+def phase_of(play: str, role: str) -> str:
+    """The phase of a task; a play that is not ours is one by its own name."""
+    if play in BY_ROLE:
+        return f"undo {role}" if role and role != "preflight" else LOOK
+    return PHASES.get(play, play)

@@ -1,0 +1,227 @@
+"""The state of a run, folded from its events: which phase, who is waited for, what changed, who failed and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, cast
+
+from fullmesh.play import phases
+from fullmesh.play.events import (
+    Answered,
+    Began,
+    Counts,
+    Ended,
+    Event,
+    Failed,
+    Kept,
+    PlayBegan,
+    Said,
+    TaskBegan,
+)
+
+CONTROLLER = "localhost"
+# The summary of the result says the same, with its evidence.
+TOLD_BY_RESULT = frozenset({phases.VERIFY, "judge"})
+# Changes of our own memory of a node, which nobody has to approve.
+MEMORY = ("undo point of ", "/var/lib/fullmesh/")
+
+
+@dataclass
+class Phase:
+    """A part of the run that a person has a word for.
+
+    Attributes:
+        name: that word.
+        begun: seconds of the epoch.
+        hosts: who took part, the controller left out.
+        changes: host -> how many tasks changed it.
+        failed: who failed in it.
+        remark: what came of it, where that is no change of a node.
+    """
+
+    name: str
+    begun: float
+    ended: float = 0.0
+    hosts: dict[str, None] = field(default_factory=dict)
+    changes: Counter[str] = field(default_factory=Counter)
+    failed: dict[str, None] = field(default_factory=dict)
+    remark: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.ended - self.begun
+
+    @property
+    def shown(self) -> bool:
+        """Whether it is worth a line."""
+        if self.failed or self.changes or self.seconds >= phases.QUIET_SECONDS:
+            return True
+        return self.name not in phases.QUIET
+
+
+@dataclass(frozen=True)
+class Change:
+    """A task that changed a host, or would."""
+
+    host: str
+    phase: str
+    role: str
+    task: str
+    what: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Hosts that failed with the same words."""
+
+    hosts: tuple[str, ...]
+    phase: str
+    task: str
+    message: str
+
+
+class Listener(Protocol):
+    """Whoever shows it."""
+
+    def ended(self, phase: Phase) -> None:
+        """A phase is over."""
+
+    def failed(self, failure: Failure) -> None:
+        """Hosts have failed."""
+
+    def said(self, hosts: tuple[str, ...], text: str) -> None:
+        """The run says something to the user."""
+
+
+@dataclass
+class Progress:
+    """What is known of a run so far."""
+
+    listener: Listener
+    check: bool = False
+    play: str = ""
+    task: str = ""
+    role: str = ""
+    task_begun: float = 0.0
+    phase: Phase | None = None
+    waiting: dict[str, float] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+    hosts: dict[str, Counts] = field(default_factory=dict)
+    result: Path | None = None
+    over: bool = False
+    _words: dict[str, dict[str, None]] = field(default_factory=dict)
+    _failures: list[Failed] = field(default_factory=list)
+    _held: dict[str, list[Failed]] = field(default_factory=dict)
+    _shown: set[str] = field(default_factory=set)
+
+    def take(self, event: Event) -> None:
+        """Learn of an event."""
+        steps: dict[str, Callable[[], None]] = {
+            "began": lambda: self._began(cast("Began", event)),
+            "play": lambda: self._play(cast("PlayBegan", event)),
+            "task": lambda: self._task(cast("TaskBegan", event)),
+            "host": lambda: self.waiting.__setitem__(event["host"], event["at"]),  # type: ignore[typeddict-item]
+            "answer": lambda: self._answer(cast("Answered", event)),
+            "failure": lambda: self._failure(cast("Failed", event)),
+            "said": lambda: self._said(cast("Said", event)),
+            "result": lambda: setattr(self, "result", Path(cast("Kept", event)["path"])),
+            "end": lambda: self._end(cast("Ended", event)),
+        }
+        steps[event["event"]]()
+
+    def _began(self, event: Began) -> None:
+        self.check = event["check"]
+
+    def _play(self, event: PlayBegan) -> None:
+        self._tell()
+        self.play = event["play"]
+
+    def _task(self, event: TaskBegan) -> None:
+        self._tell()
+        self.task, self.role, self.task_begun = event["task"], event["role"], event["at"]
+        self.waiting = {}
+        name = phases.phase_of(self.play, self.role)
+        if self.phase is None or self.phase.name != name:
+            self._close(event["at"])
+            self.phase = Phase(name, event["at"])
+            self._held = {}
+
+    def _answer(self, event: Answered) -> None:
+        host, status = event["host"], event["status"]
+        self.waiting.pop(host, None)
+        phase = self.phase
+        if phase is None or host == CONTROLLER:
+            return
+        if status != "skipped":
+            phase.hosts[host] = None
+        what = tuple(event.get("what", ()))
+        if status == "changed" and not (what and what[0].startswith(MEMORY)):
+            phase.changes[host] += 1
+            self.changes.append(Change(host, phase.name, self.role, self.task, what))
+
+    def _failure(self, event: Failed) -> None:
+        self.waiting.pop(event["host"], None)
+        if event["caught"]:
+            self._held.setdefault(event["host"], []).append(event)
+            return
+        if self.phase is not None:
+            self.phase.failed[event["host"]] = None
+        self._failures.append(event)
+
+    def _said(self, event: Said) -> None:
+        self._words.setdefault(event["text"], {})[event["host"]] = None
+
+    def _tell(self) -> None:
+        """Hand on what was collected while hosts answered one after the other."""
+        for text, speakers in self._words.items():
+            self.listener.said(tuple(speakers), text)
+        self._words = {}
+        grouped: dict[tuple[str, str], list[str]] = {}
+        for one in self._failures:
+            grouped.setdefault((self._where(one), one["message"]), []).append(one["host"])
+        self._failures = []
+        phase = self.phase.name if self.phase else ""
+        for (task, message), hosts in grouped.items():
+            self._shown |= set(hosts)
+            if self.result is None or phase not in TOLD_BY_RESULT:
+                self.listener.failed(Failure(tuple(hosts), phase, task, message))
+
+    @staticmethod
+    def _where(one: Failed) -> str:
+        return f"{one['role']}: {one['task']}" if one["role"] else one["task"]
+
+    def _close(self, at: float) -> None:
+        phase, self.phase = self.phase, None
+        if phase is not None:
+            phase.ended = at
+            if phase.shown:
+                self.listener.ended(phase)
+
+    def _end(self, event: Ended) -> None:
+        self.hosts, self.over, self.waiting = event["hosts"], True, {}
+        self._tell()
+        # what a block caught is a failure only where its host failed all the same
+        for host, count in event["hosts"].items():
+            if (count["failures"] or count["unreachable"]) and host not in self._shown:
+                self._failures += self._held.get(host, [])
+                if self.phase is not None:
+                    self.phase.failed[host] = None
+        self._tell()
+        self._close(event["at"])
+
+    def abandon(self, at: float) -> None:
+        """The run ended without an end: killed, or an error of Ansible itself."""
+        self._tell()
+        if self.phase is not None and not self.over:
+            self.phase.failed |= dict.fromkeys(self.waiting)
+            self._close(at)
+
+    def changed(self) -> dict[str, int]:
+        """Node -> how many tasks changed it."""
+        counted = Counter(change.host for change in self.changes)
+        nodes = [host for host in self.hosts if host != CONTROLLER]
+        return {host: counted.get(host, 0) for host in sorted({*nodes, *counted})}

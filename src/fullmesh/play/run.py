@@ -1,0 +1,169 @@
+"""Starts ansible-playbook, keeps all that it prints in a log, and shows what happens from its events."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from fullmesh import contract
+from fullmesh.play.events import KINDS, RUN_VARIABLE, VARIABLE
+from fullmesh.play.options import AUTO, JSON
+from fullmesh.play.views import Json, Plain, View
+from fullmesh.settings import ROOT
+
+LOG, EVENTS = "ansible.log", "events.jsonl"
+STEP_SECONDS = 0.1
+# A terminal's Ctrl-C has reached Ansible as well, which then ends its workers; who does not listen is told again.
+PATIENCE: tuple[tuple[signal.Signals | None, float], ...] = (
+    (None, 3.0),
+    (signal.SIGINT, 10.0),
+    (signal.SIGTERM, 5.0),
+    (signal.SIGKILL, 5.0),
+)
+TAIL_LINES = 30
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        code: ansible-playbook's exit code.
+        log: everything that it printed.
+        in_time: whether it ended before its deadline.
+    """
+
+    code: int
+    log: Path
+    in_time: bool = True
+
+
+def view(progress: str, *, brief: bool = False) -> View:
+    """How to show a run: as asked for; motion and colours on a terminal only, where *brief* cuts notes to a line."""
+    if progress == JSON:
+        return Json(sys.stdout)
+    if progress == AUTO and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        from rich.console import Console  # noqa: PLC0415 (slow to import, and only a terminal needs it)
+
+        from fullmesh.play.live import Terminal  # noqa: PLC0415 (see above)
+
+        return Terminal(Console(stderr=True), brief=brief)
+    return Plain(sys.stderr)
+
+
+class Follow:
+    """The whole lines that a file has got since the last look."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.offset, self.rest = path, 0, b""
+
+    def lines(self) -> Iterator[str]:
+        """What is new."""
+        with self.path.open("rb") as stream:
+            stream.seek(self.offset)
+            text = stream.read()
+        self.offset += len(text)
+        *whole, self.rest = (self.rest + text).split(b"\n")
+        for line in whole:
+            yield line.decode("utf-8", "replace")
+
+
+def take(shown: View, line: str) -> None:
+    """Hand an event on; one that cannot be read is left out, since a run on nodes must not end over how it looks."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        event = json.loads(line)
+        shown.progress.take(contract.read(KINDS[event["event"]], event))
+        shown.raw(line)
+
+
+def end(process: subprocess.Popen[bytes], *, interrupted: bool) -> None:
+    """End a run, gently first."""
+    for number, seconds in PATIENCE if interrupted else PATIENCE[2:]:
+        if number is not None:
+            process.send_signal(number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=seconds)
+            return
+
+
+@contextlib.contextmanager
+def terminable() -> Iterator[None]:
+    """A SIGTERM of ours ends the play too, instead of leaving it behind."""
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def run(
+    command: Sequence[str],
+    shown: View,
+    folder: Path,
+    *,
+    env: Mapping[str, str] | None = None,
+    deadline: float = 0.0,
+) -> Outcome:
+    """Run a playbook in front of a view.
+
+    *folder* keeps log and events, *deadline* is in seconds, 0 for none. KeyboardInterrupt and SystemExit pass on when
+    the play has ended.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    log, events = folder / LOG, folder / EVENTS
+    events.touch(0o600)
+    settings = {**os.environ, **(env or {}), VARIABLE: str(events), RUN_VARIABLE: folder.name}
+    # the log is a file: no colours, and lines as wide as they are
+    settings |= {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"}
+    begun, follow = time.monotonic(), Follow(events)
+    with log.open("ab") as stream, terminable():
+        process = subprocess.Popen(  # noqa: S603 (our own program's name and the user's options)
+            list(command), cwd=ROOT, env=settings, stdout=stream, stderr=subprocess.STDOUT
+        )
+        in_time, interrupted = True, False
+        try:
+            while in_time and not ended(process):
+                for line in follow.lines():
+                    take(shown, line)
+                shown.tick()
+                in_time = not deadline or time.monotonic() - begun < deadline
+        except KeyboardInterrupt:
+            interrupted = True
+            raise
+        finally:
+            if process.poll() is None:
+                end(process, interrupted=interrupted)
+            for line in follow.lines():
+                take(shown, line)
+            shown.progress.abandon(time.time())
+            shown.close()
+    return Outcome(process.returncode, log, in_time)
+
+
+def ended(process: subprocess.Popen[bytes]) -> bool:
+    """Wait a moment for the end."""
+    try:
+        process.wait(timeout=STEP_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def last_words(log: Path) -> list[str]:
+    """The end of a log, from the last error of Ansible's own on."""
+    found = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    starts = [at for at, line in enumerate(found) if line.startswith(("[ERROR]", "ERROR!"))]
+    return found[starts[-1] if starts else 0 :][-TAIL_LINES:]

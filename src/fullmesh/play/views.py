@@ -1,0 +1,95 @@
+"""How a run is shown where there is no terminal: a line for each phase, a sign of life; or its events, for programs."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol, TextIO
+
+from fullmesh.play import lines
+from fullmesh.play.progress import Failure, Listener, Phase, Progress
+
+# The project's promise is ten.
+SILENCE_SECONDS = 8.0
+
+
+class View(Listener, Protocol):
+    """What the runner needs of it."""
+
+    progress: Progress
+
+    def tick(self) -> None:
+        """Some time went by."""
+
+    def status(self, text: str) -> None:
+        """What goes on outside of any playbook."""
+
+    def raw(self, line: str) -> None:
+        """A line of the event stream."""
+
+    def say(self, text: str, style: str = "") -> None:
+        """A line of the command's own."""
+
+    def close(self) -> None:
+        """Nothing more comes."""
+
+
+class Plain:
+    """Lines of text."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream, self.progress = stream, Progress(self)
+        self.doing = ""
+        self.begun = self.spoken = time.monotonic()
+
+    def say(self, text: str, style: str = "") -> None:
+        """Write a line."""
+        del style
+        self.spoken = time.monotonic()
+        self.stream.write(f"{text}\n")
+        self.stream.flush()
+
+    def ended(self, phase: Phase) -> None:
+        """A line for a phase."""
+        mark = "FAILED " if phase.failed else "ok     "
+        self.say(mark + lines.phase_line(phase, check=self.progress.check))
+
+    def failed(self, failure: Failure) -> None:
+        """A failure in full."""
+        for line in lines.failure_lines(failure):
+            self.say(line)
+
+    def said(self, hosts: tuple[str, ...], text: str) -> None:
+        """What the run says."""
+        for line in lines.said_line(hosts, text).splitlines():
+            self.say(f"note   {line}")
+
+    def status(self, text: str) -> None:
+        """Remember what is done; it is said when it takes long."""
+        if text != self.doing:
+            self.doing, self.begun = text, time.monotonic()
+
+    def tick(self) -> None:
+        """Say that we are alive, when nothing else was said for long."""
+        now = time.monotonic()
+        if now - self.spoken < SILENCE_SECONDS:
+            return
+        waited = f"{self.doing}, {now - self.begun:.0f} s" if self.doing else ""
+        self.say(f"  …    {waited or lines.alive(self.progress, time.time())}")
+
+    def raw(self, line: str) -> None:
+        """Not for people."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Json(Plain):
+    """The events as they come, for programs; nothing else stands on the stream."""
+
+    def say(self, text: str, style: str = "") -> None:
+        """Only events."""
+
+    def raw(self, line: str) -> None:
+        """An event."""
+        self.stream.write(f"{line}\n")
+        self.stream.flush()

@@ -1,0 +1,43 @@
+"""What the demo breaks: mistakes that the faults' tests make as well, and nothing of a node is lost over one."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from devtools import demo
+from devtools.breaks import BREAKS, NAMES, Break, edited
+from fullmesh.diagnose.catalogue import cases
+from fullmesh.settings import ROOT
+
+
+@pytest.mark.parametrize("one", BREAKS, ids=lambda one: one.case)
+def test_what_is_broken_is_a_fault_of_configured_nodes_that_the_diagnosis_names(one: Break) -> None:
+    text = (ROOT / "tests/faults/causes.py").read_text()
+    assert f'"{one.case}"' in text
+    assert cases()[one.case].by == "lab"
+    assert one.code in (ROOT / "docs/errors.md").read_text()
+    assert one.do != one.undo
+
+
+def test_one_at_random_is_one_of_them() -> None:
+    assert {demo.chosen("random").case for _ in range(40)} <= set(NAMES)
+    assert demo.chosen("shm").code == cases()["shm"].code
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_file_is_given_back_byte_by_byte(tmp_path: Path, fails: bool) -> None:
+    path = tmp_path / "hosts"
+    path.write_text("127.0.0.1 localhost\n")
+    one = edited(
+        "shm", "", str(path), 'false; cat "$OLD"' if fails else 'echo "127.0.0.1 el1"; cat "$OLD"'
+    )
+    done = subprocess.run(["sh", "-euc", one.do], check=False)
+    if not fails:
+        assert path.read_text() == "127.0.0.1 el1\n127.0.0.1 localhost\n"
+    assert done.returncode == int(fails)
+    for _ in range(2):  # taken back twice, as by a demo that finds what a killed one left
+        subprocess.run(["sh", "-euc", one.undo], check=True)
+        assert path.read_text() == "127.0.0.1 localhost\n"

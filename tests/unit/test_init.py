@@ -1,0 +1,414 @@
+"""init: which machines, what they answered on a lab, which network follows from that, and what is written."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible.module_utils.fullmesh.network import ways as network_ways
+from ansible.module_utils.fullmesh.network.machine import Node
+
+from fullmesh import cli, contract
+from fullmesh.init import cli as init
+from fullmesh.init import look, machines, propose, render
+from fullmesh.init.machines import Machine
+from fullmesh.init.propose import Answer
+from fullmesh.model import plan, reach
+from fullmesh.model.faults import RefusedError
+from fullmesh.observed.first_look import Ways
+from fullmesh.settings import ROOT, known_names, name_faults
+
+RECORDED = Path(__file__).parent / "recorded/first_look"
+TOLD = {name: (RECORDED / f"{name}.json").read_text() for name in ("el1", "ubuntu1")}
+BOTH = machines.read(["el1,ubuntu1"])
+
+
+def heard() -> dict[str, Answer]:
+    """What both lab nodes said."""
+    return copy.deepcopy(dict(look.heard(BOTH, TOLD).answers))
+
+
+def card(answer: Answer, name: str) -> Any:
+    return next(one for one in answer.facts["fullmesh"]["interfaces"] if one["name"] == name)
+
+
+def ways(answer: Answer) -> Ways:
+    assert answer.ways is not None
+    return answer.ways
+
+
+# --- which machines -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["a,b c"], ["a", "b", "c"]),
+        (["gpu[1:3]"], ["gpu1", "gpu2", "gpu3"]),
+        (["gpu[08-10].rack"], ["gpu08", "gpu09", "gpu10"]),
+        (["r[1:2]n[1:2]"], ["r1n1", "r1n2", "r2n1", "r2n2"]),
+        (["a,a"], ["a"]),
+        (["root@192.0.2.7"], ["node-192-0-2-7"]),
+        (["2001:db8::7"], ["node-2001-db8-7"]),
+        ([""], []),
+    ],
+)
+def test_names_and_ranges(words: list[str], found: list[str]) -> None:
+    assert [one.name for one in machines.read(words)] == found
+
+
+def test_a_user_and_an_address_are_kept() -> None:
+    assert machines.read(["ann@gpu1.example"]) == [Machine("gpu1", "gpu1.example", "ann")]
+
+
+@pytest.mark.parametrize(
+    "word", ["gpu[4:1]", "gpu[1:9999]", "gpu[a:b]", "a;b", "-o", "x.one,x.two", "*"]
+)
+def test_a_word_that_names_no_machine(word: str) -> None:
+    with pytest.raises(RefusedError, match=r"\[IN-101\]"):
+        machines.read([word])
+
+
+def test_files() -> None:
+    assert machines.lines_of("a slots=8\n# b\n\nann@c # d\n") == ["a", "ann@c"]
+    config = "Host a b*\n  HostName 192.0.2.1\nhost=c d !e\nMatch all\n  User root\n"
+    assert machines.of_ssh_config(config) == ["a", "c", "d"]
+
+
+# --- the network --------------------------------------------------------------------------------------
+
+
+def test_of_two_networks_the_one_without_ssh() -> None:
+    found = propose.proposals(heard())
+    assert [seat.card["name"] for one in found for seat in one.seats.values()] == ["eth1"] * 2 + [
+        "eth0"
+    ] * 2
+    assert "ssh uses another one, so it carries the jobs alone" in found[0].reasons()
+    assert "ssh uses it as well" in found[1].reasons()
+    assert {seat.owner for seat in found[0].seats.values()} == {"networkmanager", "netplan"}
+
+
+def test_a_faster_network_wins_over_one_for_itself() -> None:
+    answers = heard()
+    for answer in answers.values():
+        card(answer, "eth1")["speed"] = 1000
+    best = propose.chosen(answers)
+    assert {seat.card["name"] for seat in best.seats.values()} == {"eth0"}
+    assert "its slowest card runs at 10 Gbit/s" in best.reasons()
+    asked = propose.chosen(answers, str(propose.proposals(answers)[1].network))
+    assert {seat.card["name"] for seat in asked.seats.values()} == {"eth1"}
+
+
+def test_rdma_wins_over_speed() -> None:
+    answers = heard()
+    for answer in answers.values():
+        card(answer, "eth0")["speed"] = 1000
+        gid = {"index": 0, "type": "RoCE v2", "gid": "::1", "interface": "eth0"}
+        port = {
+            "device": "mlx5_0",
+            "port": 1,
+            "driver": "mlx5_core",
+            "layer": "Ethernet",
+            "active": True,
+            "gids": [gid],
+        }
+        answer.facts["fullmesh"]["rdma"].append(port)  # type: ignore[arg-type]
+    best = propose.chosen(answers)
+    assert best.rdma
+    assert "every card of it is an RDMA device" in best.reasons()
+
+
+def test_what_containers_made_is_no_network() -> None:
+    answers = heard()
+    for answer in answers.values():
+        card(answer, "eth1")["name"] = "docker0"
+        card(answer, "eth0")["kind"] = "bridge"
+    with pytest.raises(
+        RefusedError, match=r"\[IN-104\] no network joins all nodes \(el1: no address"
+    ):
+        propose.chosen(answers)
+
+
+def test_no_network_joins_all() -> None:
+    answers = heard()
+    for name in ("eth0", "eth1"):
+        card(answers["el1"], name)["addresses"] = [f"192.0.2.{len(name)}/24"]
+    with pytest.raises(RefusedError, match=r"\[IN-104\].*el1: 192\.0\.2\.4/24 on eth0"):
+        propose.chosen(answers)
+    with pytest.raises(
+        RefusedError, match=r"\[IN-104\] the network 198\.51\.100\.0/24 does not join"
+    ):
+        propose.chosen(heard(), "198.51.100.0/24")
+
+
+# --- what is written ----------------------------------------------------------------------------------
+
+
+def hosts(answers: dict[str, Answer], user: str = "") -> dict[str, Any]:
+    text = render.hosts_text(BOTH, propose.chosen(answers), user)
+    found: dict[str, Any] = yaml.safe_load(text)["torch_nodes"]["hosts"]
+    return found
+
+
+def derivable(found: dict[str, Any]) -> None:
+    """The plan takes it, and every name is one that exists."""
+    made = plan.derive(found)
+    assert set(made["nodes"]) == set(found)
+    names = known_names()
+    assert [fault for host, own in found.items() for fault in name_faults(host, own, names)] == []
+
+
+def test_the_short_form_where_it_says_all() -> None:
+    found = hosts(heard())
+    assert found["el1"] == {
+        "fullmesh_address": propose.chosen(heard()).seats["el1"].address,
+        "fullmesh_interface": "eth1",
+    }
+    derivable(found)
+
+
+def test_one_card_with_the_default_route_keeps_all_that_it_has() -> None:
+    answers = heard()
+    for answer in answers.values():
+        card(answer, "eth1")["addresses"] = []
+        card(answer, "eth0")["mtu"] = 9000
+        gateway = card(answer, "eth0")["addresses"][0].rpartition(".")[0] + ".1"
+        ways(answer)["defaults"] = [{"family": 4, "via": gateway, "dev": "eth0", "dynamic": True}]
+        ways(answer)["leased"], ways(answer)["dns"] = ["eth0"], ["192.0.2.53"]
+        ways(answer)["search"] = ["cluster.example"]
+    found = hosts(answers)
+    (link,) = found["el1"]["fullmesh_links"]
+    assert link["interface"] == "eth0"
+    assert link["gateway"].endswith(".1")
+    assert (link["dns"], link["search"], link["mtu"]) == (["192.0.2.53"], ["cluster.example"], 9000)
+    derivable(found)
+    assert any("reserve it there" in reason for reason in propose.chosen(answers).reasons())
+
+
+def test_settings_are_those_of_prod_with_the_user() -> None:
+    template = init.TEMPLATE.read_text()
+    assert render.USER_LINE in template
+    assert yaml.safe_load(render.settings_text(template, "ann", keep_network=True)) == {
+        **yaml.safe_load(template),
+        "ansible_user": "ann",
+        "static_ip_manage": False,
+    }
+    assert "ansible_user" not in yaml.safe_load(
+        render.settings_text(template, "", keep_network=False)
+    )
+
+
+def test_where_ssh_finds_a_machine() -> None:
+    there = [Machine("el1", "el1.example", "ann"), Machine("ubuntu1", "ubuntu1", "bob")]
+    found = yaml.safe_load(render.hosts_text(there, propose.chosen(heard()), "ann"))
+    one, two = found["torch_nodes"]["hosts"].values()
+    assert (one["ansible_host"], "ansible_user" in one) == ("el1.example", False)
+    assert ("ansible_host" in two, two["ansible_user"]) == (False, "bob")
+    asked = render.bootstrap(there)
+    assert asked == {
+        "all": {
+            "hosts": {
+                "el1": {"ansible_host": "el1.example", "ansible_user": "ann"},
+                "ubuntu1": {"ansible_host": "ubuntu1", "ansible_user": "bob"},
+            }
+        }
+    }
+
+
+# --- what machines answer -----------------------------------------------------------------------------
+
+
+def test_recorded_answers_are_what_their_types_say() -> None:
+    for text in TOLD.values():
+        said = contract.answer(Ways, json.loads(text)["ways"])
+        assert said is not None
+        assert said["session"][3] == "22"
+
+
+def test_a_machine_without_an_answer_or_without_root() -> None:
+    told = {
+        "el1": (RECORDED / "silent.json").read_text(),
+        "ubuntu1": (RECORDED / "rootless.json").read_text(),
+    }
+    found = look.heard(BOTH, told)
+    assert [str(fault)[:8] for fault in found.faults] == ["[IN-103]"]
+    assert "no address is known for its name" in str(found.faults[0])
+    assert [str(fault)[:8] for fault in found.remarks] == ["[IN-106]"]
+    assert "-K" in str(found.remarks[0])
+    assert set(found.answers) == {"ubuntu1"}
+    assert look.heard(BOTH, {}).faults[0].text == "el1: no answer"
+
+
+@pytest.mark.parametrize(
+    ("message", "step"),
+    [
+        ("Host key verification failed.", "ssh-keyscan -t ed25519 gpu1"),
+        ("root@gpu1: Permission denied (publickey,password).", "ssh-copy-id ann@gpu1"),
+        ("ssh: connect to host gpu1 port 22: Connection refused", "sshd"),
+        ("ssh: connect to host gpu1 port 22: Connection timed out", "ssh ann@gpu1"),
+        ("ssh: connect to host gpu1 port 22: No route to host", "ssh ann@gpu1"),
+        ("sudo: a password is required", "-K"),
+        ("ann is not in the sudoers file.", "-K"),
+        ("/bin/sh: 1: /usr/bin/python3: not found", "python3"),
+        ("OSError: [Errno 28] No space left on device", "df -h"),
+    ],
+)
+def test_what_ssh_and_sudo_say_becomes_a_next_step(message: str, step: str) -> None:
+    found = reach.why(message, "gpu1", "ann")
+    assert found is not None
+    assert step in found.step
+
+
+def test_other_words_are_handed_on() -> None:
+    assert reach.why("something else", "gpu1") is None
+
+
+# --- the verb -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[Machine]]:
+    """No machine is contacted: the lab's recorded answers come back."""
+    calls: list[list[Machine]] = []
+
+    def ask(found: list[Machine], *_rest: object) -> look.Heard:
+        calls.append(list(found))
+        return look.heard(found, TOLD)
+
+    monkeypatch.setattr(look, "ask", ask)
+    monkeypatch.setattr(init, "RUNS", tmp_path / "runs")
+    monkeypatch.setattr(init, "HERE", tmp_path)
+    monkeypatch.setattr(init, "SSH_CONFIG", tmp_path / "ssh")
+    monkeypatch.chdir(tmp_path)
+    return calls
+
+
+def answered(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
+    """Somebody at a terminal, and what they type."""
+    keyboard = io.StringIO("".join(f"{word}\n" for word in words))
+    keyboard.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr("sys.stdin", keyboard)
+
+
+def test_without_questions(
+    asked: list[list[Machine]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["init", "--hosts", "el1,ubuntu1", "--out", "mine", "--non-interactive"]) == 0
+    written = yaml.safe_load((tmp_path / "mine/hosts.yml").read_text())
+    derivable(written["torch_nodes"]["hosts"])
+    said = capsys.readouterr().out
+    assert "./fullmesh plan -i mine" in said
+    assert "CentOS 9" in said
+    before = (tmp_path / "mine/hosts.yml").read_text()
+    assert cli.main(["init", "--hosts", "el1,ubuntu1", "--out", "mine", "--non-interactive"]) == 2
+    assert "[IN-102]" in capsys.readouterr().err
+    assert (tmp_path / "mine/hosts.yml").read_text() == before
+    assert len(asked) == 1
+
+
+def test_every_question_has_a_default(
+    asked: list[list[Machine]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ssh").write_text("Host el1 ubuntu1 *.example\n")
+    answered(monkeypatch, "", "", "", "")
+    assert cli.main(["init", "--out", "mine"]) == 0
+    assert [one.name for one in asked[0]] == ["el1", "ubuntu1"]
+    assert "eth1" in (tmp_path / "mine/hosts.yml").read_text()
+
+
+def test_other_answers(
+    asked: list[list[Machine]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = str(propose.proposals(heard())[1].network)
+    answered(monkeypatch, "el1 ubuntu1", "ann", other, "y")
+    assert cli.main(["init", "--out", "mine"]) == 0
+    assert {one.user for one in asked[0]} == {"ann"}
+    assert "eth0" in (tmp_path / "mine/hosts.yml").read_text()
+    assert (
+        yaml.safe_load((tmp_path / "mine/group_vars/all.yml").read_text())["ansible_user"] == "ann"
+    )
+
+
+def test_who_says_no_gets_nothing(
+    asked: list[list[Machine]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered(monkeypatch, "", "", "n")
+    assert cli.main(["init", "--hosts", "el1,ubuntu1", "--out", "mine"]) == 0
+    assert not (tmp_path / "mine").exists()
+    assert asked
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ([], "IN-105"),
+        (["--hosts", "x[3:1]"], "IN-101"),
+        (["--hosts-file", "none"], "IN-107"),
+        (["--ssh-config", "none"], "IN-107"),
+        (["--hosts", "el1,ubuntu1,third"], "IN-103"),
+        (["--hosts", "el1,ubuntu1", "--network", "198.51.100.0/24"], "IN-104"),
+    ],
+)
+def test_refusals(
+    asked: list[list[Machine]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    code: str,
+) -> None:
+    del asked
+    assert cli.main(["init", *words, "--out", "mine", "--non-interactive"]) == 2
+    assert f"[{code}]" in capsys.readouterr().err
+    assert not (tmp_path / "mine").exists()
+
+
+def test_what_the_plan_would_refuse_is_not_written() -> None:
+    text = "torch_nodes:\n  hosts:\n    a: {fullmesh_address: 192.0.2.1/24}\n    b: {fullmesh_address: 192.0.2.1/24}\n"
+    with pytest.raises(RefusedError, match=r"\[PL-"):
+        init.checked(text, {})
+
+
+def test_the_name_of_the_default_folder_is_the_docs() -> None:
+    assert init.DEFAULT_OUT in (ROOT / "docs/first-run.md").read_text()
+
+
+# --- what runs on the machine -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "# made\nnameserver 192.0.2.53\nnameserver 2001:db8::53\nsearch a.example b.example\n",
+            (["192.0.2.53", "2001:db8::53"], ["a.example", "b.example"]),
+        ),
+        ("nameserver 127.0.0.53\noptions edns0\nsearch .\n", ([], [])),
+        ("nameserver\nnameserver nonsense\n", ([], [])),
+    ],
+)
+def test_name_servers(text: str, found: tuple[list[str], list[str]]) -> None:
+    assert network_ways.resolver(text) == found
+
+
+def test_the_servers_that_resolved_asks_come_before_itself(tmp_path: Path) -> None:
+    for path, text in zip(
+        network_ways.RESOLVERS, ("nameserver 192.0.2.53\n", "nameserver 127.0.0.53\n"), strict=True
+    ):
+        (tmp_path / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path[1:]).write_text(text)
+    routes = '[{"dst": "default", "gateway": "192.0.2.1", "dev": "eth0", "protocol": "dhcp"}]'
+
+    def run(command: list[str]) -> tuple[int, str, str]:
+        if command[:4] == ["ip", "-j", "-4", "route"]:
+            return 0, routes, ""
+        return (0, "[]", "") if command[0] == "ip" else (127, "", "not found")
+
+    found = network_ways.observe(Node(run, str(tmp_path)))
+    assert found["dns"] == ["192.0.2.53"]
+    assert found["defaults"] == [{"family": 4, "via": "192.0.2.1", "dev": "eth0", "dynamic": True}]
+    assert (found["owners"], found["leased"]) == ({}, [])

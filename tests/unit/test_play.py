@@ -1,0 +1,367 @@
+"""A run in front of the user: the events of a real ansible-playbook, what is made of them, and how it ends."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import yaml
+from rich.console import Console
+
+from fullmesh import contract
+from fullmesh.play import events, lines, options, phases, run, verb, views
+from fullmesh.play.live import Terminal
+from fullmesh.play.progress import Phase, Progress
+from fullmesh.settings import ROOT
+
+PLAY = """
+- name: Network
+  hosts: nodes
+  gather_facts: false
+  any_errors_fatal: false
+  tasks:
+    - name: stem | Write a file
+      ansible.builtin.copy: {content: new, dest: "{{ place }}/{{ inventory_hostname }}", mode: "0600"}
+    - name: Try
+      block:
+        - name: Fail and be caught
+          ansible.builtin.fail: {msg: "[XX-101] caught"}
+      rescue:
+        - name: Say so
+          ansible.builtin.debug: {msg: "[XX-102] kept beside"}
+    - name: Nobody minds
+      ansible.builtin.command: "false"
+      ignore_errors: true
+      changed_when: false
+- name: Firewall
+  hosts: nodes
+  gather_facts: false
+  any_errors_fatal: false
+  tasks:
+    - name: Ask for two
+      ansible.builtin.assert: {that: item == 1, fail_msg: "[XX-103] {{ item }} is wrong. Set 1.", quiet: true}
+      loop: [1, 2, 3]
+      when: inventory_hostname == 'b'
+    - name: Try
+      block:
+        - name: Fail
+          ansible.builtin.command: sh -c 'echo words >&2; exit 3'
+          changed_when: false
+      rescue:
+        - name: Fail again
+          ansible.builtin.fail: {msg: "[XX-104] not repaired. Look."}
+"""
+INVENTORY = """
+nodes:
+  hosts: {a: , b: }
+  vars: {ansible_connection: local, ansible_python_interpreter: PYTHON, place: PLACE}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A playbook that does what can happen, and its inventory."""
+    path = tmp_path_factory.mktemp("play")
+    (path / "hosts.yml").write_text(
+        INVENTORY.replace("PLACE", str(path)).replace("PYTHON", sys.executable)
+    )
+    (path / "play.yml").write_text(PLAY)
+    return path
+
+
+def command(folder: Path, *more: str, playbook: str = "play.yml") -> list[str]:
+    return ["ansible-playbook", str(folder / playbook), "-i", str(folder / "hosts.yml"), *more]
+
+
+@pytest.fixture(scope="module")
+def ran(folder: Path) -> tuple[run.Outcome, views.Plain, str]:
+    """It ran once in front of a plain view."""
+    shown = views.Plain(io.StringIO())
+    outcome = run.run(command(folder), shown, folder / "runs/first")
+    return outcome, shown, cast("io.StringIO", shown.stream).getvalue()
+
+
+def recorded(folder: Path, name: str = "first") -> list[dict[str, Any]]:
+    text = (folder / "runs" / name / run.EVENTS).read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_every_event_is_what_its_type_says(ran: object, folder: Path) -> None:
+    del ran
+    found = recorded(folder)
+    assert {one["event"] for one in found} == events.KINDS.keys() - {"result"}
+    for one in found:
+        assert contract.read(events.KINDS[one["event"]], one) == one
+
+
+def test_the_log_has_what_ansible_printed_and_the_view_has_not(
+    ran: tuple[run.Outcome, views.Plain, str],
+) -> None:
+    outcome, _shown, text = ran
+    assert outcome.code == 2
+    assert outcome.in_time
+    log = outcome.log.read_text()
+    assert "PLAY RECAP" in log
+    assert "PLAY RECAP" not in text
+    assert "TASK [stem | Write a file]" in log
+
+
+def test_phases_and_failures_are_told_in_full(
+    ran: tuple[run.Outcome, views.Plain, str],
+) -> None:
+    _outcome, shown, text = ran
+    told = text.splitlines()
+    assert [
+        line
+        for line in told
+        if line.startswith("ok     network") and "2 changes on 2 nodes" in line
+    ]
+    assert [line for line in told if line.startswith("FAILED firewall") and "failed on " in line]
+    assert "note   a, b: [XX-102] kept beside" in told
+    at = told.index("FAILED on b, in firewall: Ask for two")
+    assert told[at + 1 : at + 3] == [
+        "  [XX-103] 2 is wrong. Set 1.",
+        "  [XX-103] 3 is wrong. Set 1.",
+    ]
+    # what a block caught and could not help, with the words of its first cause
+    at = told.index("FAILED on a, in firewall: Fail")
+    assert told[at + 1 : at + 3] == ["  non-zero return code", "  words"]
+    assert "  [XX-104] not repaired. Look." in told
+    # caught, and all went on
+    assert "XX-101" not in text
+    assert "Nobody minds" not in text
+    assert shown.progress.changed() == {"a": 1, "b": 1}
+    assert {change.what[0].rpartition("/")[2] for change in shown.progress.changes} == {"a", "b"}
+    assert lines.ending(shown.progress) == "changed: a 1, b 1"
+
+
+SMALL = """
+- name: Network
+  hosts: a
+  gather_facts: false
+  tasks:
+    - name: Write a file
+      ansible.builtin.copy: {content: other, dest: "{{ place }}/small", mode: "0600"}
+    - name: Refuse
+      ansible.builtin.fail: {msg: "[XX-105] no. Do."}
+      when: not ansible_check_mode
+"""
+
+
+def test_check_mode_says_would(folder: Path) -> None:
+    (folder / "small.yml").write_text(SMALL)
+    shown = views.Plain(io.StringIO())
+    run.run(command(folder, "--check", playbook="small.yml"), shown, folder / "runs/check")
+    assert "would make 1 change on 1 node" in cast("io.StringIO", shown.stream).getvalue()
+    assert lines.ending(shown.progress) == "would change: a 1"
+    assert not (folder / "small").exists()
+
+
+def test_an_error_of_ansible_itself_is_shown(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "broken.yml").write_text("- hosts: nodes\n  tasks: [{no_such_action: }]\n")
+    monkeypatch.setattr(verb, "RUNS", folder / "runs")
+    args = argparse.Namespace(verbose=False, progress=options.PLAIN, more=[])
+    code = verb.play(str(folder / "broken.yml"), str(folder / "hosts.yml"), args)
+    told = capsys.readouterr().err
+    assert code == verb.PROBLEM
+    assert "couldn't resolve module/action 'no_such_action'" in told
+    assert "ansible.log" in told
+
+
+def test_programs_get_events_and_nothing_else(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "small.yml").write_text(SMALL)
+    monkeypatch.setattr(verb, "RUNS", folder / "runs")
+    args = argparse.Namespace(verbose=False, progress=options.JSON, more=[])
+    assert verb.play(str(folder / "small.yml"), str(folder / "hosts.yml"), args) == verb.PROBLEM
+    said = capsys.readouterr()
+    assert said.err == ""
+    found = [json.loads(line) for line in said.out.splitlines()]
+    assert [one["event"] for one in (found[0], found[-1])] == ["began", "exit"]
+    assert (found[-1]["code"], found[-1]["result"]) == (1, "")
+    assert Path(found[-1]["log"]).is_file()
+
+
+SLEEPS = """
+- name: Network
+  hosts: nodes
+  gather_facts: false
+  tasks:
+    - name: Take long
+      ansible.builtin.command: sleep 300
+      changed_when: false
+"""
+DRIVER = """
+import io, sys
+from pathlib import Path
+from fullmesh.play import run, views
+views.SILENCE_SECONDS = 0.3
+run.run(sys.argv[2:], views.Plain(sys.stderr), Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "group"),
+    [
+        ("SIGINT", True),
+        pytest.param("SIGINT", False, marks=pytest.mark.rest),
+        ("SIGTERM", False),
+    ],
+)
+def test_a_signal_ends_the_play_and_its_workers(
+    folder: Path, tmp_path: Path, number: str, group: bool
+) -> None:
+    (folder / "sleeps.yml").write_text(SLEEPS)
+    process = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(tmp_path), *command(folder, playbook="sleeps.yml")],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    told = []
+    assert process.stderr is not None
+    for line in process.stderr:
+        told.append(line)
+        if "Take long" in line and "waiting for a, b" in line:
+            break
+    begun = time.monotonic()
+    wanted = getattr(signal, number)
+    if group:
+        os.killpg(process.pid, wanted)
+    else:
+        process.send_signal(wanted)
+    process.wait(timeout=60)
+    rest = process.stderr.read()
+    process.stderr.close()
+    assert time.monotonic() - begun < 25
+    assert process.returncode != 0
+    assert "FAILED network" in rest
+    with pytest.raises(ProcessLookupError):  # nobody of the session is left
+        os.killpg(process.pid, 0)
+
+
+def test_the_deadline_ends_a_play(folder: Path, tmp_path: Path) -> None:
+    (folder / "sleeps.yml").write_text(SLEEPS)
+    shown = views.Plain(io.StringIO())
+    outcome = run.run(command(folder, playbook="sleeps.yml"), shown, tmp_path, deadline=4.0)
+    assert not outcome.in_time
+    assert outcome.code != 0
+
+
+def test_an_event_that_nobody_knows_ends_nothing() -> None:
+    shown = views.Plain(io.StringIO())
+    for line in ('{"event": "new"}', "half a li", '{"event": "play", "play": 3}', "[]"):
+        run.take(shown, line)
+    assert shown.progress.play == ""
+
+
+def test_our_plays_have_a_name_for_people() -> None:
+    found: set[str] = set()
+    todo = [
+        ROOT / name
+        for name in (
+            "site.yml",
+            *(
+                f"playbooks/{name}.yml"
+                for name in ("verify", "undo", "diagnose", "show_plan", "first_look")
+            ),
+        )
+    ]
+    while todo:
+        path = todo.pop()
+        for play in yaml.safe_load(path.read_text()):
+            inner = play.get("ansible.builtin.import_playbook")
+            if inner:
+                todo.append(path.parent / inner)
+            else:
+                found.add(play["name"])
+    assert found == phases.PHASES.keys() | phases.BY_ROLE
+
+
+@pytest.mark.parametrize(
+    ("words", "raw"),
+    [
+        ([], False),
+        (["--", "--check"], False),
+        (["--check", "--limit", "a"], False),
+        (["--", "-vvv"], True),
+        (["--diff"], True),
+        (["--list-tasks"], True),
+        (["-e", "x=-vim"], False),
+    ],
+)
+def test_who_asks_for_ansibles_output_gets_it(words: list[str], raw: bool) -> None:
+    assert options.raw(argparse.Namespace(verbose=False, more=words)) is raw
+    assert options.raw(argparse.Namespace(verbose=True, more=words))
+
+
+def test_without_a_terminal_there_is_no_motion(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert type(run.view(options.AUTO)) is views.Plain
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert type(run.view(options.AUTO)) is Terminal
+    assert type(run.view(options.PLAIN)) is views.Plain
+    monkeypatch.setenv("TERM", "dumb")
+    assert type(run.view(options.AUTO)) is views.Plain
+
+
+def replayed(found: list[dict[str, Any]], listener: Terminal) -> Progress:
+    for one in found:
+        run.take(listener, json.dumps(one))
+    return listener.progress
+
+
+def test_a_terminal_shows_each_node_and_many_are_counted(ran: object, folder: Path) -> None:
+    del ran
+    stream = io.StringIO()
+    shown = Terminal(Console(file=stream, force_terminal=True, width=80))
+    found = recorded(folder)
+    begun = next(at for at, one in enumerate(found) if one["event"] == "host")
+    replayed(found[: begun + 2], shown)
+    with shown.console.capture() as seen:
+        shown.console.print(shown.__rich__())
+    drawn = seen.get()
+    assert "network" in drawn
+    assert "Write a file" in drawn
+    assert drawn.count("working, ") == 2
+    now = time.time()
+    shown.progress.waiting = {f"n{at:02}": now for at in range(64)}
+    with shown.console.capture() as seen:
+        shown.console.print(shown.__rich__())
+    assert "64 nodes" in seen.get() or "66 nodes" in seen.get()
+    assert "n00, n01, n02, n03, n04 and 59 more" in seen.get()
+    assert len(seen.get().splitlines()) < 4
+
+
+def test_the_terminal_says_what_the_log_says(
+    ran: tuple[run.Outcome, views.Plain, str], folder: Path
+) -> None:
+    _outcome, _shown, text = ran
+    stream = io.StringIO()
+    shown = Terminal(Console(file=stream, force_terminal=False, width=80))
+    replayed(recorded(folder), shown)
+    for line in text.splitlines():
+        if line.startswith("  ["):
+            assert line in stream.getvalue()
+
+
+def test_a_quiet_phase_is_shown_when_something_happened_in_it() -> None:
+    phase = Phase(phases.BUNDLE, 0.0, 1.0)
+    assert not phase.shown
+    phase.ended = phases.QUIET_SECONDS
+    assert phase.shown
+    phase.ended = 1.0
+    phase.changes["a"] = 1
+    assert phase.shown
