@@ -29,6 +29,7 @@ NEWEST = 8  # entries of a group, beside all that have not come to their end
 MOST = 40
 LONGEST = 8 << 20  # bytes of an answer: 2,000 entries are about 1.5 MB
 JOB = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "OMPI_MCA_ess_base_jobid")
+NO_NAME = "none"  # what torchrun calls every job that was given no --rdzv-id
 # x86_64 and aarch64 have numbers of their own (asm/unistd_64.h, asm-generic/unistd.h); others are told by number.
 X86 = {
     0: "read",
@@ -266,7 +267,7 @@ def place(env: dict[str, str]) -> tuple[int, int]:
 
 def job_of(env: dict[str, str]) -> str:
     """A name for the job that all its ranks have."""
-    known = [env[name] for name in JOB if env.get(name)]
+    known = [env[name] for name in JOB if env.get(name) and env[name] != NO_NAME]
     return (
         known[0]
         if known

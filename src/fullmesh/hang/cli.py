@@ -7,11 +7,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from fullmesh.explain.cli import STARTED_IN
 from fullmesh.explain.model import clean
-from fullmesh.explain.records import Told
-from fullmesh.hang import ask
+from fullmesh.explain.records import LONGEST, Told
+from fullmesh.hang import ask, pages
 from fullmesh.hang.judge import judge
 from fullmesh.hang.types import CAUSE, Finding
 from fullmesh.observed.hang import Rank
@@ -103,9 +104,21 @@ def as_json(job: str, samples: Sequence[Sequence[Rank]], found: Sequence[Finding
         "job": clean(job),
         "ranks": len(samples[-1]),
         "looks": len(samples),
-        "findings": [Told(one, ()).as_dict() for one in found],
+        "findings": [plain(one) for one in found],
     }
     return json.dumps(data, indent=2) + "\n"
+
+
+def plain(finding: Finding) -> dict[str, Any]:
+    """A finding for programs: rank, collective and line as fields of their own. Its texts are of a job, so JSON's escapes
+    alone would hand a terminal what steers it."""
+    found = {
+        name: clean(value, LONGEST) if isinstance(value, str) else value
+        for name, value in finding.as_dict().items()
+    }
+    page = pages.PAGES[finding.code]
+    follows = [plain(one) for one in finding.follows]
+    return {**found, "prove": page.prove, "page": pages.page_of(finding.code), "follows": follows}
 
 
 def as_text(job: str, samples: Sequence[Sequence[Rank]], found: Sequence[Finding]) -> str:
