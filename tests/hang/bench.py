@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import time
@@ -11,7 +12,10 @@ from typing import IO, Any
 
 from lab_nodes import ENVIRONMENT, Node, fullmesh
 
+from fullmesh.hang import ask
+from fullmesh.hang.cli import AGAIN
 from fullmesh.settings import ROOT
+from fullmesh.watch.cli import who_takes_part
 
 WORK = ROOT / ".fullmesh/hang"
 ACCOUNT = "trainer"
@@ -68,6 +72,14 @@ class Bench:
             findings = []
         return Answer(done.returncode, findings, took, done.stdout + done.stderr)
 
+    def record(self, path: Path) -> None:
+        """What the ranks answered the collector, for tests/unit/recorded/hang/lab."""
+        part = who_takes_part(self.inventory)
+        samples = ask.samples(part["plan"], ask.nodes(part["hosts"], "", [AGAIN]))
+        text = json.dumps({"samples": samples}, separators=(",", ":"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(text.encode(), mtime=0))
+
     def on_all(self, script: str) -> None:
         """Run a shell script on all nodes."""
         for node in self.nodes:
@@ -106,7 +118,10 @@ class Job:
         WORK.mkdir(parents=True, exist_ok=True)
         files = {**self.files, "train.py": PREAMBLE + self.script}
         for node in self.bench.nodes:
-            node.on(f"rm -rf {HOME}; install -d -o {ACCOUNT} {HOME} {STATE}")
+            # a run that was interrupted leaves its job behind
+            node.on(
+                f"pkill -KILL -u {ACCOUNT} || true; rm -rf {HOME}; install -d -o {ACCOUNT} {HOME} {STATE}"
+            )
             for name, text in files.items():
                 node.on(f"cat > {HOME}/{name} <<'END-OF-FILE'\n{text}\nEND-OF-FILE")
         for node in self.bench.nodes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from lab_nodes import fullmesh, nodes_of
@@ -18,19 +19,28 @@ from . import table
 from .bench import ACCOUNT, Bench
 
 LAB = os.environ.get("FULLMESH_HANG_LAB", "hang")
+RECORDED = ROOT / "tests/unit/recorded/hang/lab"
 KEPT = "FULLMESH_HANG_LAB" in os.environ
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the harness."""
-    parser.getgroup("hang").addoption(
-        "--hang-docs", action="store_true", help="write docs/hang-faults.md as well"
+    group = parser.getgroup("hang")
+    group.addoption("--hang-docs", action="store_true", help="write docs/hang-faults.md as well")
+    group.addoption(
+        "--hang-record", action="store_true", help="renew tests/unit/recorded/hang/lab as well"
     )
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Put the rows together."""
     table.finish(docs=session.config.getoption("--hang-docs"))
+
+
+@pytest.fixture
+def recorded(request: pytest.FixtureRequest) -> Path | None:
+    """The folder for what ranks answer, where it is to be renewed."""
+    return RECORDED if request.config.getoption("--hang-record") else None
 
 
 @pytest.fixture(scope="session")

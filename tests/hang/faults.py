@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hang_jobs import JOBS, MAIN
+from hang_jobs import DATA, JOBS, MAIN
 
 from .bench import STATE
 
@@ -45,6 +45,8 @@ class Fault:
         settle: seconds until it stands for sure.
         words: for ``fullmesh hang``.
         says: what its sentences have to hold.
+        pulls: the cable of that node is pulled as well.
+        record: what its ranks answer is kept for the unit tests: the evidence is of the kernel's.
     """
 
     name: str
@@ -64,6 +66,8 @@ class Fault:
     settle: float = 3.0
     words: tuple[str, ...] = ()
     says: tuple[str, ...] = ()
+    pulls: bool = False
+    record: bool = False
 
 
 def known(
@@ -160,15 +164,17 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "throttled",
-        "a control group that gives one rank 0.5 % of a processor",
+        "a control group that gives one rank a tenth of a processor",
         MAIN
-        + "go()\n\n\ndef augment():\n    sum(number * number for number in range(20_000_000))\n\n\n"
+        + "go()\n\n\ndef augment():\n    sum(number * number for number in range(1_000_000_000))\n\n\n"
         + "if rank == 1:\n    augment()\ndist.all_reduce(grads)\n",
         "HG-112",
         (1,),
         "number * number",
-        breaks=INTO_GROUP + f"echo '1000 200000' > {GROUP}/cpu.max",
+        breaks=INTO_GROUP + f"echo '20000 200000' > {GROUP}/cpu.max",
         mends=NO_GROUP,
+        says=("0.1 processors", "held back"),
+        record=True,
     ),
     # --- they differ ---
     known(
@@ -188,7 +194,16 @@ FAULTS: tuple[Fault, ...] = (
     known("sizes", "tensors of 8 and 6 numbers", "HG-122", (0, 1), "8 if rank"),
     known("groups_crossed", "two groups in opposite order", "HG-124", (0, 1), "1|group=rows"),
     # --- it ended ---
-    known("exited", "uneven data: one rank is done early and exits", "HG-131", (1,)),
+    Fault(
+        "exited",
+        "uneven data: one rank is done early and exits, a thread keeps the other",
+        MAIN
+        + f"if rank == 0:\n    {LOGGER}"
+        + "for step in range(9 if rank == 0 else 7):\n    dist.all_reduce(grads)\n",
+        "HG-131",
+        (1,),
+        record=True,
+    ),
     known("finished", "uneven data: one rank is done early, a thread keeps it", "HG-131", (1,)),
     known(
         "raised", "an exception on one rank, a thread keeps it", "HG-133", (1,), "raise ValueError"
@@ -204,7 +219,8 @@ FAULTS: tuple[Fault, ...] = (
         breaks=INTO_GROUP
         + f"echo 600M > {GROUP}/memory.max; echo 0 > {GROUP}/memory.swap.max || true",
         mends=NO_GROUP,
-        says=("memory",),
+        says=("no memory left", "Killed process"),
+        record=True,
     ),
     # --- two of them ---
     known("send", "a send without a receive", "HG-141", (0,), "dist.send"),
@@ -225,8 +241,9 @@ FAULTS: tuple[Fault, ...] = (
         "HG-161",
         (0, 1),
         "dist.all_reduce(big)",
-        breaks="ip link set eth1 down",
-        mends="ip link set eth1 up",
+        pulls=True,
+        record=True,
+        says=("el1", "ubuntu1", "nothing gets"),
     ),
     Fault(
         "one_way",
@@ -238,7 +255,8 @@ FAULTS: tuple[Fault, ...] = (
         breaks="nft add table inet hangs; nft 'add chain inet hangs i {type filter hook input priority -300;}'; "
         "nft add rule inet hangs i iifname eth1 drop",
         mends="nft delete table inet hangs",
-        says=("el1 -> ubuntu1",),
+        says=("nothing gets from el1 to ubuntu1", "el1 -> ubuntu1"),
+        record=True,
     ),
     # --- nothing stands ---
     known(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+from lab_nodes import shell
 
 from . import table
 from .bench import Answer, Bench, Job
@@ -26,10 +28,14 @@ def broken(bench: Bench, fault: Fault) -> Iterator[Job]:
             job.wait()
             if fault.breaks:
                 node.on(f"PID={job.pid(fault.at)}; {fault.breaks}")
+            if fault.pulls:
+                shell(["env"], f"ip link set {node.cable} down", check=True, where="this machine")
             job.go()
             time.sleep(fault.settle)
             yield job
         finally:
+            if fault.pulls:
+                shell(["env"], f"ip link set {node.cable} up", check=True, where="this machine")
             if fault.mends:
                 node.on(f"pkill -KILL -u trainer; sleep 0.3; {fault.mends}")
 
@@ -53,9 +59,11 @@ def right(job: Job, fault: Fault, answer: Answer) -> str:
 
 
 @pytest.mark.parametrize("fault", [pytest.param(one, id=one.name) for one in FAULTS])
-def test_the_cause_is_named(bench: Bench, fault: Fault) -> None:
+def test_the_cause_is_named(bench: Bench, fault: Fault, recorded: Path | None) -> None:
     with broken(bench, fault) as job:
         answer = bench.ask(*fault.words)
+        if recorded and fault.record:
+            bench.record(recorded / f"{fault.name}.json.gz")
         wrong = right(job, fault, answer)
     table.keep(fault, answer, found=not wrong)
     assert not wrong, f"{wrong}\n{answer.told()}\n{job.said()}"

@@ -110,8 +110,7 @@ def as_json(job: str, samples: Sequence[Sequence[Rank]], found: Sequence[Finding
 
 
 def plain(finding: Finding) -> dict[str, Any]:
-    """A finding for programs: rank, collective and line as fields of their own. Its texts are of a job, so JSON's escapes
-    alone would hand a terminal what steers it."""
+    """A finding for programs: rank, collective and line are fields of their own."""
     found = {
         name: clean(value, LONGEST) if isinstance(value, str) else value
         for name, value in finding.as_dict().items()

@@ -15,6 +15,7 @@ PATH = "docs/causes/hang.md"
 STACK = "py-spy dump --pid PID on that rank's node, twice, some seconds apart"
 KERNEL = "cat /proc/PID/stat /proc/PID/wchan /proc/PID/syscall"
 RECORDED = "recorded of Gloo jobs with torch 2.13"
+LAB = "a Gloo job on lab nodes (docs/hang-faults.md)"
 CHANGED = "a recorded Gloo job, with this one thing changed: no machine here can make it"
 PAGES: dict[str, Page] = {
     "HG-101": Page(
@@ -99,6 +100,14 @@ PAGES: dict[str, Page] = {
         "nvidia-smi (100 % on that GPU with little power); cuda-gdb or py-spy dump --native --pid PID",
         "CUDA_LAUNCH_BLOCKING=1 on that rank stops at the kernel's own line.",
         CHANGED,
+    ),
+    "HG-112": Page(
+        "A control group (systemd's CPUQuota, docker's --cpus, a scheduler's share) lets the rank run for a part of "
+        "the time only, and in each period it is stopped until the next. In two looks the group's count of that "
+        "(throttled_usec of cpu.stat) grew by most of the time between them.",
+        "cat /proc/PID/cgroup, then cpu.max and cpu.stat of that folder below /sys/fs/cgroup, twice",
+        "Lift the limit, or give all ranks the same; fewer DataLoader workers where they share it.",
+        LAB,
     ),
     "HG-121": Page(
         "What has the same number in a group has to be the same call on all its ranks. Once one rank has called one "

@@ -271,6 +271,16 @@ class Job:
         found = [rank for rank in self.lacking if rank not in self.waiting]
         return sorted(found, key=lambda rank: (-len(self.lacking[rank]), rank))
 
+    def held_back(self, rank: int) -> float:
+        """The part of the time since the look before in which its control group gave a rank no processor; at most 1."""
+        before = self.before.ranks.get(rank) if self.before else None
+        now = self.now.ranks.get(rank)
+        if not before or not now or "limits" not in before or "limits" not in now:
+            return 0.0
+        elapsed = (now["taken_ns"] - before["taken_ns"]) / 1000
+        held = now["limits"]["throttled_us"] - before["limits"]["throttled_us"]
+        return max(0.0, min(1.0, held / elapsed)) if elapsed > 0 else 0.0
+
     def age(self, wait: Wait) -> float:
         """Seconds since a rank entered what it waits in; 0 where it is not known."""
         taken = self.now.ranks[wait.rank]["taken_ns"]
