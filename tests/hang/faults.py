@@ -19,11 +19,17 @@ INTO_GROUP = (
 )
 NO_GROUP = f"rmdir {GROUP}"
 DISK = "/mnt/fullmesh-hang"
+# its process ends only now
+NO_DISK = (
+    f"fsfreeze -u {DISK}; for i in 1 2 3 4 5 6 7 8 9; do umount {DISK} && break; sleep 1; done; "
+    "rm -f /var/tmp/fullmesh-hang.img"
+)
 MAKE_DISK = (
-    f"mkdir -p {DISK}; truncate -s 32M /var/tmp/fullmesh-hang.img; mkfs.ext4 -q -F /var/tmp/fullmesh-hang.img; "
+    # a run that was interrupted leaves its disk behind
+    f"! findmnt {DISK} >/dev/null || ({NO_DISK}); mkdir -p {DISK}; truncate -s 32M /var/tmp/fullmesh-hang.img; "
+    "mkfs.ext4 -q -F /var/tmp/fullmesh-hang.img; "
     f"mount -o loop /var/tmp/fullmesh-hang.img {DISK}; chown trainer {DISK}"
 )
-NO_DISK = f"fsfreeze -u {DISK}; umount {DISK}; rm -f /var/tmp/fullmesh-hang.img"
 LOGGER = "threading.Thread(target=time.sleep, args=(1000,), name='logger').start()\n"
 
 

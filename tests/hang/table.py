@@ -34,10 +34,10 @@ def begin() -> None:
         path.unlink()
 
 
-def keep(fault: Fault, answer: Answer, *, found: bool) -> None:
+def keep(fault: Fault, answer: Answer, wrong: str) -> None:
     """Remember a row."""
     ROWS.mkdir(parents=True, exist_ok=True)
-    row = {"found": found, "seconds": answer.seconds}
+    row = {"found": not wrong, "seconds": answer.seconds, "wrong": wrong, "said": answer.findings}
     (ROWS / f"{fault.name}.json").write_text(json.dumps(row))
 
 
