@@ -31,7 +31,9 @@ ENDS_AT, QUEUES_AT, ATTRIBUTES_AT = 4, 56, 72
 ZERO_WINDOW = 4  # idiag_timer: the window probe is armed
 # struct tcp_info, linux/tcp.h
 RETRANSMITS_AT, SEGS_OUT_AT = 2, 136
-CGROUPS = "/sys/fs/cgroup"
+PAIR = 2
+NO_LIMIT = 1 << 62  # version 1 writes the largest number of pages instead of "max"
+KILLS = ("memory.events", "memory.oom_control")
 LOG = "/dev/kmsg"
 OLDEST, LINES, RECORDS = 86400.0, 8, 50000
 # mm/oom_kill.c, kernel/hung_task.c; NVIDIA's driver
@@ -136,45 +138,81 @@ def elsewhere(pid: int) -> bool:
 # --- control groups -------------------------------------------------------------------------------------
 
 
-def folders(pid: int) -> Iterator[str]:
-    """The folders of a process' control groups (cgroups(7), version 2), its own first."""
+def hierarchies() -> dict[str, str]:
+    """Controller -> where its control groups are mounted; version 2's one hierarchy is "" (cgroups(7))."""
+    found = {}
+    for line in look.read("/proc/mounts").decode("utf-8", "replace").splitlines():
+        _, place, kind, options, *_ = line.split(" ")
+        if kind == "cgroup2":
+            found[""] = place
+        elif kind == "cgroup":
+            found.update(dict.fromkeys(set(options.split(",")) & {"cpu", "memory"}, place))
+    return found
+
+
+def folders(pid: int, controller: str) -> list[str]:
+    """The folders of a process' control groups that may limit it, its own first."""
+    mounted = hierarchies()
     for line in look.read(f"/proc/{pid}/cgroup").decode("utf-8", "replace").splitlines():
-        if line.startswith("0::/"):
-            path = os.path.normpath(CGROUPS + line[3:])
-            while path.startswith(CGROUPS):
-                yield path
-                path = os.path.dirname(path)
+        number, controllers, path = line.split(":", 2)
+        own = controller in controllers.split(",")
+        root = mounted.get(controller) if own else mounted.get("") if number == "0" else None
+        if root is None or (number == "0" and controller in mounted):
+            continue
+        folder, found = os.path.normpath(root + path), []
+        while folder.startswith(root) and folder not in found:
+            found.append(folder)
+            folder = os.path.dirname(folder)
+        return found
+    return []
 
 
 def counted(path: str, name: str) -> int:
     """A counter of a file of ``name number`` lines; 0 where there is none."""
     for line in look.read(path).decode("ascii", "replace").splitlines():
         words = line.split()
-        if len(words) == 2 and words[0] == name and words[1].isdigit():  # noqa: PLR2004 (a pair)
+        if len(words) == PAIR and words[0] == name and words[1].isdigit():
             return int(words[1])
     return 0
 
 
 def whole(path: str) -> int:
-    """A file's number; 0 where it says ``max`` or is not there."""
+    """A file's number; 0 where it says that there is no limit, or is not there."""
     text = look.read(path).strip()
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdigit() and int(text) < NO_LIMIT else 0
+
+
+def processors(folder: str) -> float:
+    """How many processors a group lets its processes have, 0 for all."""
+    words = look.read(folder + "/cpu.max").split()
+    if len(words) == PAIR:
+        return int(words[0]) / int(words[1]) if words[0].isdigit() else 0.0
+    quota, period = whole(folder + "/cpu.cfs_quota_us"), whole(folder + "/cpu.cfs_period_us")
+    return quota / period if quota and period else 0.0  # version 1
 
 
 def limits(pid: int) -> Limits:
     """What a process may use: the tightest of its groups."""
-    found: Limits = {"cpus": 0.0, "throttled_us": 0, "memory": 0, "memory_max": 0, "oom_kills": 0}
-    for path in folders(pid):
-        words = look.read(path + "/cpu.max").split()
-        if len(words) == 2 and words[0].isdigit():  # noqa: PLR2004 (quota and period)
-            cpus = int(words[0]) / int(words[1])
-            if not found["cpus"] or cpus < found["cpus"]:
-                found["cpus"] = round(cpus, 4)
-                found["throttled_us"] = counted(path + "/cpu.stat", "throttled_usec")
-        most = whole(path + "/memory.max")
+    found: Limits = {
+        "cpus": 0.0,
+        "periods": 0,
+        "throttled": 0,
+        "memory": 0,
+        "memory_max": 0,
+        "oom_kills": 0,
+    }
+    for folder in folders(pid, "cpu"):
+        cpus = processors(folder)
+        if cpus and (not found["cpus"] or cpus < found["cpus"]):
+            found["cpus"] = round(cpus, 4)
+            found["periods"] = counted(folder + "/cpu.stat", "nr_periods")
+            found["throttled"] = counted(folder + "/cpu.stat", "nr_throttled")
+    for folder in folders(pid, "memory"):
+        most = whole(folder + "/memory.max") or whole(folder + "/memory.limit_in_bytes")
         if most and (not found["memory_max"] or most < found["memory_max"]):
-            found["memory_max"], found["memory"] = most, whole(path + "/memory.current")
-            found["oom_kills"] = counted(path + "/memory.events", "oom_kill")
+            used = whole(folder + "/memory.current") or whole(folder + "/memory.usage_in_bytes")
+            kills = [counted(f"{folder}/{name}", "oom_kill") for name in KILLS]
+            found["memory_max"], found["memory"], found["oom_kills"] = most, used, max(kills)
     return found
 
 

@@ -94,6 +94,7 @@ class Job:
         script: of all ranks; files: what lies beside it.
         each: ranks of a node.
         words: more for the launcher.
+        starts: it is started here; else its files are there alone.
     """
 
     bench: Bench
@@ -101,6 +102,7 @@ class Job:
     files: dict[str, str] = field(default_factory=dict)
     each: int = 1
     words: str = "--static --watch 0"
+    starts: bool = True
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
     logs: list[IO[bytes]] = field(default_factory=list)
 
@@ -124,7 +126,7 @@ class Job:
             )
             for name, text in files.items():
                 node.on(f"cat > {HOME}/{name} <<'END-OF-FILE'\n{text}\nEND-OF-FILE")
-        for node in self.bench.nodes:
+        for node in self.bench.nodes if self.starts else []:
             self.logs.append((WORK / f"{node.name}.log").open("wb"))
             call = f"cd {HOME}; exec {TORCHRUN} {self.words} --nproc-per-node={self.each} train.py"
             self.running.append(

@@ -20,8 +20,8 @@ from fullmesh.observed.hang import KernelLine, Launcher, NodeHang, Rank
 
 # As this kernel's log had it when a control group's memory was short, behind a record's head (dev-kmsg).
 KILLED = (
-    "Memory cgroup out of memory: Killed process 21733 (pt_main_thread) total-vm:4126644kB, anon-rss:596992kB, "
-    "file-rss:139264kB, shmem-rss:0kB, UID:1001 pgtables:2060kB oom_score_adj:0"
+    "Memory cgroup out of memory: Killed process 12284 (python) total-vm:1313752kB, anon-rss:452560kB, "
+    "file-rss:79256kB, shmem-rss:0kB, UID:1001 pgtables:1344kB oom_score_adj:0"
 )
 # kernel/hung_task.c's own words, and NVIDIA's (Xid Errors in its documentation)
 HUNG = "INFO: task python3:4711 blocked for more than 122 seconds."
@@ -94,23 +94,59 @@ def test_the_tightest_control_group_counts(tmp_path: Path, monkeypatch: pytest.M
         "low 0\nhigh 0\nmax 5151\noom 1\noom_kill 1\noom_group_kill 0\n"
     )
     (own.parent / "cpu.max").write_text("20000 200000\n")
-    (own.parent / "cpu.stat").write_text("usage_usec 9\nnr_throttled 24\nthrottled_usec 4251337\n")
-    monkeypatch.setattr(evidence, "CGROUPS", str(tmp_path))
-    read = evidence.look.read
-    monkeypatch.setattr(
-        evidence.look,
-        "read",
-        lambda path: b"0::/user.slice/job.scope\n" if path == "/proc/7/cgroup" else read(path),
+    (own.parent / "cpu.stat").write_text(
+        "usage_usec 9\nnr_periods 30\nnr_throttled 24\nthrottled_usec 4251337\n"
     )
+    told = {
+        "/proc/7/cgroup": b"0::/user.slice/job.scope\n",
+        "/proc/mounts": f"cgroup2 {tmp_path} cgroup2 rw 0 0\n".encode(),
+    }
+    read = evidence.look.read
+    monkeypatch.setattr(evidence.look, "read", lambda path: told.get(path) or read(path))
     assert evidence.limits(7) == {
         "cpus": 0.1,
-        "throttled_us": 4251337,
+        "periods": 30,
+        "throttled": 24,
         "memory": 628924416,
         "memory_max": 629145600,
         "oom_kills": 1,
     }
     monkeypatch.setattr(evidence.look, "read", lambda _: b"")
     assert evidence.limits(7)["cpus"] == 0.0
+
+
+def test_control_groups_of_version_1_limit_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside version 2 without these controllers, as a hybrid system has it."""
+    own, cpu = tmp_path / "memory/docker/a", tmp_path / "cpu/docker/a"
+    own.mkdir(parents=True)
+    cpu.mkdir(parents=True)
+    (own / "memory.limit_in_bytes").write_text("629145600\n")
+    (own / "memory.usage_in_bytes").write_text("4096\n")
+    (own / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
+    (own.parent / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    (cpu / "cpu.cfs_quota_us").write_text("-1\n")
+    (cpu.parent / "cpu.cfs_quota_us").write_text("150000\n")
+    (cpu.parent / "cpu.cfs_period_us").write_text("100000\n")
+    (cpu.parent / "cpu.stat").write_text("nr_periods 9\nnr_throttled 1\nthrottled_time 7000000\n")
+    mounts = f"cgroup2 {tmp_path}/unified cgroup2 rw 0 0\n" + "".join(
+        f"cgroup {tmp_path}/{one} cgroup rw,relatime,{one} 0 0\n" for one in ("cpu", "memory")
+    )
+    told = {
+        "/proc/7/cgroup": b"4:memory:/docker/a\n1:cpu:/docker/a\n0::/docker/a\n",
+        "/proc/mounts": mounts.encode(),
+    }
+    read = evidence.look.read
+    monkeypatch.setattr(evidence.look, "read", lambda path: told.get(path) or read(path))
+    assert evidence.limits(7) == {
+        "cpus": 1.5,
+        "periods": 9,
+        "throttled": 1,
+        "memory": 4096,
+        "memory_max": 629145600,
+        "oom_kills": 2,
+    }
 
 
 def test_lines_of_the_kernel_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +157,7 @@ def test_lines_of_the_kernel_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None
     assert [(one["kind"], one["pid"], one["name"]) for one in found] == [
         ("hung", 4711, "python3"),
         ("xid", 0, ""),
-        ("oom", 21733, "pt_main_thread"),
+        ("oom", 12284, "python"),
     ]
     assert abs(time.time_ns() - found[-1]["at_ns"] - 5 * evidence.SECOND) < evidence.SECOND
 
@@ -194,8 +230,8 @@ def test_a_rank_that_the_kernel_killed_is_said_to_be() -> None:
     line: KernelLine = {
         "kind": "oom",
         "at_ns": 10,
-        "pid": 21733,
-        "name": "pt_main_thread",
+        "pid": 12284,
+        "name": "python",
         "text": KILLED,
     }
     well = running(0)
@@ -205,6 +241,6 @@ def test_a_rank_that_the_kernel_killed_is_said_to_be() -> None:
     (cause,) = judge([list(last(look("el1", well), look("ubuntu1", line=line)).values())])
     assert (cause.code, cause.ranks) == ("HG-132", (1,))
     assert "no memory left for it" in cause.cause
-    assert "Killed process 21733" in cause.seen
+    assert "Killed process 12284" in cause.seen
     other: KernelLine = {**line, "name": "postgres"}
     assert last(look("el1", well), look("ubuntu1", line=other))[1]["exit_code"] is None

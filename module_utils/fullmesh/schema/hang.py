@@ -140,12 +140,14 @@ class Limits(TypedDict):
     """What a rank's control groups let it have.
 
     Attributes:
-        cpus: processors, 0 where nothing limits them; throttled_us: how long that limit has held it back so far.
+        cpus: processors, 0 where nothing limits them; periods: in which it ran, each some tenths of a second; throttled:
+            those of them in which it had to stop before its end.
         memory_max: bytes, 0 where nothing limits them; memory: in use; oom_kills: processes killed for it.
     """
 
     cpus: float
-    throttled_us: int
+    periods: int
+    throttled: int
     memory: int
     memory_max: int
     oom_kills: int

@@ -14,8 +14,9 @@ from fullmesh.explain.model import clean
 from fullmesh.explain.records import LONGEST, Told
 from fullmesh.hang import ask, pages
 from fullmesh.hang.judge import judge
-from fullmesh.hang.types import CAUSE, Finding
+from fullmesh.hang.types import CAUSE, Finding, Sample
 from fullmesh.observed.hang import Rank
+from fullmesh.report import hang as report
 from fullmesh.settings import ROOT
 from fullmesh.watch.cli import who_takes_part
 
@@ -52,6 +53,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "--looks", type=int, default=2, help=f"how often to look, {AGAIN:g} s apart (default 2)"
     )
     parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument(
+        "--html", metavar="FILE", default="", help="write a page with its ranks against collectives"
+    )
     parser.set_defaults(func=run)
 
 
@@ -90,11 +94,28 @@ def run(args: argparse.Namespace) -> int:
             + (f" ({silent})" if silent else "")
             + ". Start the job with fullmesh-torchrun, or see who runs it: ps -ef | grep torch",
         )
-    found = judge(samples, args.stalled)
-    sys.stdout.write(
-        as_json(jobs[0], samples, found) if args.json else as_text(jobs[0], samples, found)
-    )
+    return show(args, jobs[0], samples, judge(samples, args.stalled))
+
+
+def show(
+    args: argparse.Namespace,
+    job: str,
+    samples: Sequence[Sequence[Rank]],
+    found: Sequence[Finding],
+) -> int:
+    """Say what was found, and write the page."""
+    sys.stdout.write(as_json(job, samples, found) if args.json else as_text(job, samples, found))
+    if args.html:
+        try:
+            (STARTED_IN / args.html).write_text(report.render(job, newest(samples), found), "utf-8")
+        except OSError as exc:
+            return fail("HG-185", f"the page cannot be written to {args.html}: {exc.strerror}")
     return PROBLEM if any(one.severity == CAUSE for one in found) else OK
+
+
+def newest(samples: Sequence[Sequence[Rank]]) -> Sample:
+    """All ranks at the last look."""
+    return Sample({one["rank"]: one for one in samples[-1]})
 
 
 def as_json(job: str, samples: Sequence[Sequence[Rank]], found: Sequence[Finding]) -> str:

@@ -41,4 +41,5 @@ CODES: dict[str, str] = {
     "HG-182": "several jobs run, and none was named",
     "HG-183": "hang was called with waiting times or a number of looks that are none",
     "HG-184": "the inventory to ask cannot be read",
+    "HG-185": "the page of a job cannot be written",
 }

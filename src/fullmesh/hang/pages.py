@@ -103,8 +103,8 @@ PAGES: dict[str, Page] = {
     ),
     "HG-112": Page(
         "A control group (systemd's CPUQuota, docker's --cpus, a scheduler's share) lets the rank run for a part of "
-        "the time only, and in each period it is stopped until the next. In two looks the group's count of that "
-        "(throttled_usec of cpu.stat) grew by most of the time between them.",
+        "the time only, and in each period it is stopped until the next. Between two looks that was so in most "
+        "of its periods (nr_throttled and nr_periods of cpu.stat).",
         "cat /proc/PID/cgroup, then cpu.max and cpu.stat of that folder below /sys/fs/cgroup, twice",
         "Lift the limit, or give all ranks the same; fewer DataLoader workers where they share it.",
         LAB,
@@ -282,6 +282,11 @@ PAGES: dict[str, Page] = {
         "Who takes part, and how each node is reached, comes from the inventory; Ansible could not make a plan of it.",
         "ansible-inventory -i INVENTORY --list",
         "What Ansible says of it.",
+    ),
+    "HG-185": Page(
+        "`--html FILE` names a place that cannot be written: no such folder, no room, no rights.",
+        "ls -ld of that folder; df",
+        "Another FILE. The findings come without it as well.",
     ),
 }
 

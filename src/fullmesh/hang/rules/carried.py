@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fullmesh.hang.types import Sample
+from fullmesh.hang.types import Job, Sample
 from fullmesh.observed.hang import Connection
 
-CLEARLY = 4  # times as many segments are lost one way as the other, which is then no matter of when one looked
 SHOWN = 3
+Ends = tuple[str, int, str, int]
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Stuck:
     """A connection whose bytes are not acknowledged, seen from the end that sends them.
 
     Attributes:
-        here, there: host and address of its ends; the host is the address where it is not known.
+        here, there: host of its ends; the address where that is not known.
         lost: segments that this end has sent and the other has not got, None where the other end is not known;
             answers_lost: the same of the way back.
         full: the other end's process does not read.
@@ -36,37 +36,59 @@ class Stuck:
     def ways(self) -> list[tuple[str, str]]:
         """Sender and receiver of the directions that carry nothing."""
         forth, back = (self.here, self.there), (self.there, self.here)
-        lost, answers = self.lost, self.answers_lost
         if self.full:
             return []
-        if lost is None or answers is None:
-            return [forth]
-        both = [forth] if lost > 0 and lost * CLEARLY >= answers else []
-        return [*both, *([back] if answers > 0 and answers * CLEARLY >= lost else [])] or [forth]
+        dead = [forth] if self.lost else []
+        return [*dead, *([back] if self.answers_lost else [])] or [forth]
 
 
-def stuck(now: Sample, members: Sequence[int]) -> Iterator[Stuck]:
-    """The connections of some ranks whose bytes do not arrive, or are not taken."""
-    ends: dict[tuple[str, int, str, int], Connection] = {}
-    hosts: dict[str, str] = {}
-    for one in now.ranks.values():
-        for link in one.get("connections", []):
-            ends[link["here"], link["port"], link["peer"], link["peer_port"]] = link
-            hosts.setdefault(link["here"], one["host"])
+def known(sample: Sample) -> dict[Ends, Connection]:
+    """All connections, by their ends."""
+    return {
+        ends(link): link for one in sample.ranks.values() for link in one.get("connections", [])
+    }
+
+
+def ends(link: Connection, *, other: bool = False) -> Ends:
+    """What names a connection, here or at its other end."""
+    here, there = (link["here"], link["port"]), (link["peer"], link["peer_port"])
+    return (*there, *here) if other else (*here, *there)
+
+
+def stuck(job: Job, members: Sequence[int]) -> Iterator[Stuck]:
+    """The connections of some ranks whose bytes do not arrive, or are not taken.
+
+    Nodes do not look at the same moment, so that a segment on its way may look lost in one look; in both it is.
+    """
+    looks = [known(sample) for sample in job.samples[-2:]]
+    hosts = {
+        link["here"]: one["host"]
+        for one in job.now.ranks.values()
+        for link in one.get("connections", [])
+    }
     for rank in members:
-        for link in now.ranks[rank].get("connections", []) if rank in now.ranks else []:
+        for link in job.now.ranks[rank].get("connections", []) if rank in job.now.ranks else []:
             if link["unacked"] and (link["retransmits"] or link["zero_window"]):
-                other = ends.get((link["peer"], link["peer_port"], link["here"], link["port"]))
                 yield Stuck(
-                    now.host(rank),
+                    job.now.host(rank),
                     hosts.get(link["peer"], link["peer"]),
                     (link["here"], link["peer"]),
                     link["unacked"],
                     link["retransmits"],
-                    link["segments_out"] - other["segments_in"] if other else None,
-                    other["segments_out"] - link["segments_in"] if other else None,
+                    _lost(looks, ends(link), ends(link, other=True)),
+                    _lost(looks, ends(link, other=True), ends(link)),
                     link["zero_window"],
                 )
+
+
+def _lost(looks: Sequence[Mapping[Ends, Connection]], sender: Ends, receiver: Ends) -> int | None:
+    """Segments that one end has sent and the other has not got, in every look; None where an end is not known."""
+    found = [
+        look[sender]["segments_out"] - look[receiver]["segments_in"]
+        for look in looks
+        if sender in look and receiver in look
+    ]
+    return max(0, min(found)) if found else None
 
 
 def said(found: Sequence[Stuck]) -> str:
@@ -93,7 +115,7 @@ def evidence(found: Sequence[Stuck]) -> str:
     told = []
     for one in list(best.values())[:SHOWN]:
         again = f", sent again {one.again} times" if one.again else ""
-        lost = f"; {one.there} lacks {one.lost} segments" if one.lost and one.lost > 0 else ""
+        lost = f"; {one.there} lacks {one.lost} segments" if one.lost else ""
         full = f"; the process on {one.there} takes none" if one.full else ""
         told.append(
             f"{one.here} -> {one.there} ({' -> '.join(one.addresses)}): {one.unacked} bytes unacknowledged"

@@ -19,8 +19,8 @@ NO_MEMBER = re.compile(
     r"|[Gg]roup rank -1"
 )
 
-# part of the time that a rank is held back, from which on this is what keeps it
-MUCH = 0.3
+# part of its periods in which a rank is held back, from which on this is what keeps it
+MUCH = 0.5
 
 
 def reached(job: Job, rank: int) -> bool:

@@ -191,8 +191,10 @@ def _seen(job: Job, rank: int, wait: Wait, doing: Doing) -> str:
     """How far it came, and what its thread, and others that it may wait for, do."""
     words = last_words(job, rank, wait.entry["group"])
     parts = [one for one in (words, doing.seen) if one]
+    kernel = job.now.ranks[rank].get("kernel", [])
+    parts += [f"the kernel: {one['text']}" for one in kernel if one["kind"] == "hung"][-1:]
     if throttled(job, rank):
-        parts.append(f"held back for {job.held_back(rank):.0%} of the time between two looks")
+        parts.append(f"held back in {job.held_back(rank):.0%} of the periods between two looks")
     if doing.kind is Kind.LOCK:
         told = [
             f"thread {thread['name']} is at {place}"

@@ -48,7 +48,7 @@ def _all_in(job: Job, wait: Wait, members: tuple[int, ...]) -> Finding:
     through = f"; {ranks(out)} came out of it" if out else ""
     at = f" at {place}" if place else ""
     age = job.age(wait)
-    links = list(carried.stuck(job.now, members))
+    links = list(carried.stuck(job, members))
     ways = carried.said(links)
     seen = [f"entered {age:.0f} s ago" if age else "entered by all, not ended"]
     return Finding(
