@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -65,11 +65,13 @@ def lines_until(process: subprocess.Popen[str], text: str, seconds: float) -> li
     """What the watch says, to the first line with a text."""
     assert process.stdout is not None
     lines: list[str] = []
-    deadline = time.monotonic() + seconds
+    guard = threading.Timer(seconds, process.terminate)
+    guard.start()
     for line in process.stdout:
         lines.append(line.rstrip())
-        if text in line or time.monotonic() > deadline:
+        if text in line:
             break
+    guard.cancel()
     return lines
 
 
