@@ -15,12 +15,23 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import fullmesh_hang_evidence as evidence
 import fullmesh_watch_look as look
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from fullmesh.observed.hang import Entry, Missing, Native, NodeHang, Rank, Thread
+    from fullmesh.observed.hang import (
+        Connection,
+        Entry,
+        KernelLine,
+        Launcher,
+        Missing,
+        Native,
+        NodeHang,
+        Rank,
+        Thread,
+    )
 
 NAME = "\0fullmesh-hang-"
 ANSWER_SECONDS = 2.0
@@ -29,6 +40,7 @@ NEWEST = 8  # entries of a group, beside all that have not come to their end
 MOST = 40
 LONGEST = 8 << 20  # bytes of an answer: 2,000 entries are about 1.5 MB
 JOB = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "OMPI_MCA_ess_base_jobid")
+NO_NAME = "none"  # what torchrun calls every job that was given no --rdzv-id
 # x86_64 and aarch64 have numbers of their own (asm/unistd_64.h, asm-generic/unistd.h); others are told by number.
 X86 = {
     0: "read",
@@ -266,7 +278,7 @@ def place(env: dict[str, str]) -> tuple[int, int]:
 
 def job_of(env: dict[str, str]) -> str:
     """A name for the job that all its ranks have."""
-    known = [env[name] for name in JOB if env.get(name)]
+    known = [env[name] for name in JOB if env.get(name) and env[name] != NO_NAME]
     return (
         known[0]
         if known
@@ -297,7 +309,31 @@ def is_python(pid: int) -> bool:
         return False
 
 
-def rank_at(pid: int, env: dict[str, str], host: str) -> Rank:
+class Around:
+    """What is read once for all ranks of a node."""
+
+    def __init__(self) -> None:
+        """Ask the kernel."""
+        self.kernel: list[KernelLine] = evidence.kernel()
+        self.connections: dict[str, Connection] = {}
+        self.why = ""
+        try:
+            self.connections = evidence.connections()
+        except OSError as exc:
+            self.why = f"the kernel does not tell them: {exc}"
+
+    def add_to(self, rank: Rank, pid: int) -> None:
+        """What of it is about one rank."""
+        why = "it is in another network" if evidence.elsewhere(pid) else self.why
+        if why:
+            rank["missing"].append({"what": "connections", "why": why})
+        else:
+            rank["connections"] = evidence.of_process(pid, self.connections)
+        rank["limits"] = evidence.limits(pid)
+        rank["kernel"] = [one for one in self.kernel if one["pid"] == pid or one["kind"] == "xid"]
+
+
+def rank_at(pid: int, env: dict[str, str], host: str, around: Around) -> Rank:
     """One rank: what it says, and what is seen of it."""
     rank, world = place(env)
     missing: list[Missing] = []
@@ -319,7 +355,7 @@ def rank_at(pid: int, env: dict[str, str], host: str) -> Rank:
     if not threads:
         missing.append({"what": "stacks", "why": missing[-1]["why"] if missing else "it says none"})
     seen = native(pid)
-    return {
+    found: Rank = {
         "rank": header["rank"] if header.get("rank", -1) >= 0 else rank,
         "world": header.get("world") or world,
         "host": host,
@@ -334,12 +370,28 @@ def rank_at(pid: int, env: dict[str, str], host: str) -> Rank:
         "raised": header.get("raised"),
         "missing": missing,
     }
+    around.add_to(found, pid)
+    return found
+
+
+def launchers(jobs: list[str]) -> list[Launcher]:
+    """The launchers on this node that started one of these jobs, or any where no rank of a job is left here."""
+    found = evidence.launchers(list(look.parents()))
+    return [one for one in found if not jobs or {one["job"], one["master"]} & set(jobs)]
 
 
 def node(host: str, job: str = "") -> NodeHang:
     """All ranks of this node, asked side by side: one that stands still must not keep the others waiting."""
-    found = candidates(job)
+    found, around = candidates(job), Around()
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        ranks = list(pool.map(lambda one: rank_at(one[0], one[1], host), sorted(found.items())))
+        ranks = list(
+            pool.map(lambda one: rank_at(one[0], one[1], host, around), sorted(found.items()))
+        )
     jobs = sorted({job_of(env) for env in found.values()})
-    return {"host": host, "jobs": jobs, "ranks": sorted(ranks, key=lambda one: one["rank"])}
+    return {
+        "host": host,
+        "jobs": jobs,
+        "ranks": sorted(ranks, key=lambda one: one["rank"]),
+        "kernel": around.kernel,
+        "launchers": launchers([job] if job else jobs),
+    }

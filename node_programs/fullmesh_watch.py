@@ -19,10 +19,13 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+import fullmesh_hang as hang
 import fullmesh_watch_judge as judge
 import fullmesh_watch_look as look
+import fullmesh_watch_stall as stall
 
 if TYPE_CHECKING:
+    from fullmesh.observed.hang import NodeHang
     from fullmesh.observed.watch import (
         Endpoint,
         Event,
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
 PLAN = "/etc/fullmesh/nodes.json"
 WITHIN = 60.0
+STALLED = 60.0  # seconds that ranks may stand once they are connected; 0: do not look
 PATIENT = 5  # times as long, for a rank that nothing keeps from its store
 QUICK, SLOW = 1.0, 10.0  # seconds between two looks: while ranks gather, and later
 LAST_WORDS = 10.0  # seconds for what is still being found out when the job has ended
@@ -57,6 +61,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="fullmesh-watch", description=__doc__)
     parser.add_argument("--within", type=float, default=WITHIN, metavar="SECONDS")
     parser.add_argument("--kill-after", type=float, default=0.0, metavar="SECONDS")
+    parser.add_argument("--stalled", type=float, default=STALLED, metavar="SECONDS")
     parser.add_argument("--plan", default=PLAN, metavar="FILE")
     parser.add_argument("--name", default="")
     parser.add_argument("--json", action="store_true", help="events for the controller")
@@ -118,6 +123,7 @@ class Watch:
         self.telling: list[threading.Thread] = []
         self.ended_by_us = 0.0
         self.killed = False
+        self.follower: stall.Follower | None = None
 
     def age(self) -> float:
         """Return the seconds since the job was started."""
@@ -218,9 +224,30 @@ class Watch:
 
     def finish(self) -> None:
         """Let what is being found out be said."""
+        if self.follower is not None:
+            self.follower.ended = True
         deadline = time.monotonic() + LAST_WORDS
         for thread in self.telling:
             thread.join(max(0.0, deadline - time.monotonic()))
+
+    def follow_ranks(self, root: int) -> None:
+        """Look, aside, whether the ranks go on."""
+        if not self.args.stalled:
+            return
+        self.follower = stall.Follower(
+            self.args.stalled, lambda: stall.ranks_of(look.tree(root), self.me)
+        )
+        threading.Thread(target=self.follower.run, args=(self.tell_progress,), daemon=True).start()
+
+    def tell_progress(self, what: EventKind, seen: NodeHang) -> None:
+        """Say that the job stands, or that it goes on again."""
+        if what == "stalled":
+            text = stall.sentence(seen["ranks"], hang.sentence)
+            self.say(text)
+            self.event(what, {"text": text, "job": (seen["jobs"] or [""])[0]})
+        else:
+            self.say("it goes on again")
+            self.event(what)
 
     def judge_now(self, picture: Picture) -> None:
         """Report what has lasted too long, and that it is over."""
@@ -344,12 +371,13 @@ def leave(code: int) -> int:
 def main(argv: list[str]) -> int:
     """Run the job under watch."""
     args = parse(argv)
-    if not args.command or args.within <= 0 or args.kill_after < 0:
+    if not args.command or args.within <= 0 or args.kill_after < 0 or args.stalled < 0:
         sys.stderr.write(
             "[WA-105] {}. Usage: fullmesh-watch [--within SECONDS] -- COMMAND\n".format(
                 "no command was given"
                 if not args.command
-                else f"--within {args.within} and --kill-after {args.kill_after} are no waiting times"
+                else f"--within {args.within}, --kill-after {args.kill_after} and --stalled {args.stalled} "
+                "are no waiting times"
             )
         )
         return USAGE
@@ -362,6 +390,7 @@ def main(argv: list[str]) -> int:
         sys.stderr.write(text.format(args.command[0], error.strerror))
         return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_START
     watch.event("started", {"pid": job.pid})
+    watch.follow_ranks(job.pid)
     code = follow(watch, job)
     watch.finish()
     watch.event("ended", {"code": code})

@@ -17,46 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from lab_nodes import Node, fullmesh, nodes_of, shell
 
 from devtools.lab import lifecycle, paths
-from devtools.lab.podman import WITHOUT_HOST_CAPABILITIES
 from devtools.lab.state import Store
 from fullmesh.diagnose import cli
 from fullmesh.play.names import run_name
 from fullmesh.settings import ROOT
 
 WORK = ROOT / ".fullmesh/faults"
-STEP_SECONDS = 90  # a port may stay in TIME_WAIT for 60 of them
-SITE_SECONDS = 600
 DIAGNOSE_SECONDS = 90
 DATA_RANGE = (50000, 54095)  # the default of fullmesh_data_ports
 KERNEL_RANGE = (32768, 60999)  # what jobs take their ports from where nobody pinned any
-
-
-@dataclass(frozen=True)
-class Node:
-    """A node of the bench.
-
-    Attributes:
-        name: in the inventory.
-        hostname: what it calls itself.
-        pid: its first process, as this machine numbers it.
-        management: the address that Ansible uses.
-        address: the cluster's, without prefix.
-        cable: this machine's end of the cluster cable.
-    """
-
-    name: str
-    hostname: str
-    pid: int
-    management: str
-    address: str
-    cable: str
-
-    @property
-    def address6(self) -> str:
-        """The IPv6 address that the bare bench gives it beside the IPv4 one."""
-        return "fd78::" + self.address.rsplit(".", 1)[1]
 
 
 @dataclass
@@ -127,8 +99,7 @@ class Bench:
 
     def on(self, node: str, script: str, *, check: bool = True) -> str:
         """Run a shell script as root on a node; its standard output."""
-        enter = ["nsenter", "-t", str(self.nodes[node].pid), "-m", "-u", "-i", "-n", "-p", "--"]
-        return shell([*enter, *WITHOUT_HOST_CAPABILITIES], script, check=check, where=node)
+        return self.nodes[node].on(script, check=check)
 
     def outside(self, script: str, *, check: bool = True) -> str:
         """Run a shell script on this machine, outside of the nodes."""
@@ -189,68 +160,12 @@ class Bench:
         return Diagnosis(result, int(result["exit_code"]), took, done.stdout)
 
 
-def shell(enter: Sequence[str], script: str, *, check: bool, where: str) -> str:
-    """Run a script with ``sh -eu`` somewhere."""
-    done = subprocess.run(
-        [*enter, "sh", "-euc", script],
-        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=STEP_SECONDS,
-    )
-    if check and done.returncode:
-        raise AssertionError(f"{where}: {script}\n{done.stdout}{done.stderr}")
-    return done.stdout.strip()
-
-
-def fullmesh(*words: str, seconds: float = SITE_SECONDS) -> subprocess.CompletedProcess[str]:
-    """The user's command line."""
-    return subprocess.run(
-        ["./fullmesh", *words],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=seconds,
-    )
-
-
-def cable_of(pid: int) -> str:
-    """This machine's end of a node's cluster cable."""
-    index = shell(
-        ["nsenter", "-t", str(pid), "-n", "--"],
-        "ip -o link show eth1 | sed -n 's/.*@if\\([0-9]*\\).*/\\1/p'",
-        check=True,
-        where="eth1",
-    )
-    told = shell(["env"], "ip -o link", check=True, where="this machine")
-    for line in told.splitlines():
-        number, name = line.split(":")[:2]
-        if number == index:
-            return name.strip().split("@")[0]
-    raise AssertionError(f"nothing on this machine is number {index}")
-
-
 def bench(name: str, count: int, ports: tuple[int, int]) -> Bench:
     """Bring a lab up."""
     up = fullmesh("lab", "up", "--name", name, "--nodes", str(count))
     assert up.returncode == 0, up.stdout + up.stderr
+    nodes = nodes_of(name)
     place = paths.find()
-    podman = lifecycle.open_podman(place)
     lab = lifecycle.require(Store(place, name))
-    nodes = {}
-    for node in lab.nodes:
-        pid = int(podman.must("inspect", "--format", "{{.State.Pid}}", node.container))
-        nodes[node.name] = Node(
-            node.name,
-            node.hostname,
-            pid,
-            node.management_address,
-            node.cluster_address.split("/")[0],
-            cable_of(pid),
-        )
     inventory = lifecycle.inventory_path(place, name).parent
     return Bench(name, nodes, inventory, ports, lab.index, lab.bridges[1])

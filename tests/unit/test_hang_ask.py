@@ -35,7 +35,8 @@ from fullmesh.settings import ROOT
 
 HOOK = ROOT / "node_programs/fullmesh_hook.py"
 RECORDED = Path(__file__).parent / "recorded/hang"
-MASTER = "127.0.0.1:29999"
+# this run's own: another one on this machine has jobs of the same form
+MASTER = f"127.0.0.1:{os.getpid() % 50000 + 10000}"
 # What the hook finds in sys.modules of a job with torch; its record is one that torch has written.
 TORCH = """
 import sys, types
@@ -237,6 +238,12 @@ def test_ranks_of_a_node_are_found_and_their_children_are_not(start: Start) -> N
     assert MASTER in inside.node("n1")["jobs"]
 
 
+def test_jobs_that_torchrun_calls_none_are_told_by_their_master(start: Start) -> None:
+    start(recorded_rank(0) + WAIT, 0, TORCHELASTIC_RUN_ID="none")
+    assert len(ranks_here()) == 1
+    assert inside.node("n1", "none")["ranks"] == []
+
+
 def test_a_stopped_rank_is_seen_from_outside_and_keeps_nobody_waiting(start: Start) -> None:
     start(recorded_rank(0) + WAIT, 0)
     start(recorded_rank(1) + WAIT, 1).send_signal(signal.SIGSTOP)
@@ -313,7 +320,7 @@ def test_a_node_tells_its_ranks_in_words(start: Start, capsys: pytest.CaptureFix
     assert f"rank 1 (process {second.pid}): at " in last
     assert "train1.py:88 (<module>)" in last
     assert "recorder: torch.distributed is not imported" in last
-    assert fullmesh_hang.main(["--job", "none"]) == 1
+    assert fullmesh_hang.main(["--job", "no-such-job"]) == 1
     assert "no rank of a job" in capsys.readouterr().err
 
 
@@ -424,7 +431,10 @@ def test_the_verb_names_the_rank_that_is_late(
     assert "train1.py:" in said
     assert f"job {MASTER}: 2 ranks on 1 nodes, looked at 2 times: 1 cause." in said
     code, said = hang(capsys, "--json")
-    assert [one["code"] for one in json.loads(said)["findings"]] == ["HG-107"]
+    (one,) = json.loads(said)["findings"]
+    assert (one["code"], one["ranks"], one["number"], one["waiting"]) == ("HG-107", [1], 4, [0])
+    assert one["place"].endswith("train1.py:" + said.split("train1.py:")[1].split(",")[0])
+    assert one["page"] == "docs/causes/hang.md#hg-107"
 
 
 def test_the_verbs_own_refusals(

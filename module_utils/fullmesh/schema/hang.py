@@ -109,11 +109,71 @@ class Raised(TypedDict):
 class Missing(TypedDict):
     """What could not be got, and why."""
 
-    what: Literal["process", "recorder", "stacks", "native"]
+    what: Literal["process", "recorder", "stacks", "native", "connections"]
     why: str
 
 
-class Rank(TypedDict):
+class Connection(TypedDict):
+    """A TCP connection of a rank, as its kernel knows it.
+
+    Attributes:
+        here, port, peer, peer_port: its two ends.
+        unacked: bytes that were written and that the peer has not acknowledged; unread: that came and were not read.
+        retransmits: how often the oldest of them was sent again in vain; 0 as soon as an answer comes.
+        zero_window: the peer's kernel takes no more, since its process does not read.
+        segments_out, segments_in: how many this end has sent and got, from the beginning.
+    """
+
+    here: str
+    port: int
+    peer: str
+    peer_port: int
+    unacked: int
+    unread: int
+    retransmits: int
+    zero_window: bool
+    segments_out: int
+    segments_in: int
+
+
+class Limits(TypedDict):
+    """What a rank's control groups let it have.
+
+    Attributes:
+        cpus: processors, 0 where nothing limits them; periods: in which it ran, each some tenths of a second; throttled:
+            those of them in which it had to stop before its end.
+        memory_max: bytes, 0 where nothing limits them; memory: in use; oom_kills: processes killed for it.
+    """
+
+    cpus: float
+    periods: int
+    throttled: int
+    memory: int
+    memory_max: int
+    oom_kills: int
+
+
+class KernelLine(TypedDict):
+    """A line of a node's kernel log: ``oom``, ``hung`` (a task that does not go on) or ``xid`` (NVIDIA's driver)."""
+
+    kind: str
+    at_ns: int
+    pid: int
+    name: str
+    text: str
+
+
+class Launcher(TypedDict):
+    """A torchrun that runs: its job's name or master, and the ranks that it started; first is -1 where nobody says."""
+
+    pid: int
+    job: str
+    master: str
+    first: int
+    count: int
+
+
+class RankBase(TypedDict):
     """One rank at one moment.
 
     Attributes:
@@ -144,9 +204,29 @@ class Rank(TypedDict):
     missing: list[Missing]
 
 
-class NodeHang(TypedDict):
+class Rank(RankBase, total=False):
+    """With what the kernel tells beside that; dumps and older collectors have none of it.
+
+    Attributes:
+        connections: to other nodes, those in which something is stuck first.
+        kernel: lines of its node's log that are about it or its GPUs.
+    """
+
+    connections: list[Connection]
+    limits: Limits
+    kernel: list[KernelLine]
+
+
+class NodeHangBase(TypedDict):
     """What one node answers: its ranks, by number, and the jobs that they belong to."""
 
     host: str
     jobs: list[str]
     ranks: list[Rank]
+
+
+class NodeHang(NodeHangBase, total=False):
+    """With what its kernel's log says, and the launchers that run there: of ranks that are gone this is all there is."""
+
+    kernel: list[KernelLine]
+    launchers: list[Launcher]

@@ -138,15 +138,17 @@ class Problem(TypedDict):
     sentence: str
 
 
-EventKind = Literal["started", "problem", "together", "killed", "ended"]
+EventKind = Literal["started", "problem", "together", "killed", "stalled", "moving", "ended"]
 
 
 class EventMore(TypedDict, total=False):
-    """``pid`` of the job that started, ``code`` that it ended with, or a problem."""
+    """``pid`` of the job that started, ``code`` that it ended with, a problem, or ``text`` and name of a ``job`` that stands."""
 
     pid: int
     code: int
     problem: Problem
+    text: str
+    job: str
 
 
 class Event(EventMore):

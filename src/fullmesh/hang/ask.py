@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 import shlex
+import signal
 import subprocess
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -25,6 +27,7 @@ MODULES = (
     "fullmesh_ports",
     "fullmesh_sockets",
     "fullmesh_watch_look",
+    "fullmesh_hang_evidence",
     "fullmesh_hang_look",
     "fullmesh_hang",
 )
@@ -33,6 +36,8 @@ AT_ONCE = 64
 SECONDS = 20.0  # for a node to be reached and to answer once
 MOST_BYTES = 64 << 20  # of an answer, unpacked
 NO_RANK = 1  # exit code of the program on a node
+# the kernel's name of a rank's process, which torch changes once it is imported
+PYTHON = re.compile(r"python|pt_|ray::")
 
 
 @dataclass(frozen=True)
@@ -130,37 +135,81 @@ def absent(number: int, world: int, host: str, why: str, *, gone: bool) -> Rank:
     }
 
 
+def ended(number: int, world: int, look: NodeHang, began_ns: int) -> Rank:
+    """A rank whose node answers and has no process of it: how it ended, as far as that node tells.
+
+    torchrun ends itself and its other ranks within a second when one of them fails: where it still runs, the rank has
+    come to its end well.
+    """
+    found = absent(number, world, look["host"], "no process of this rank runs there", gone=True)
+    killed = [
+        line
+        for line in look.get("kernel", [])
+        if line["kind"] == "oom" and line["at_ns"] >= began_ns and PYTHON.match(line["name"])
+    ]
+    starts = [
+        one
+        for one in look.get("launchers", [])
+        if one["first"] < 0 or one["first"] <= number < one["first"] + one["count"]
+    ]
+    if killed:
+        found["exit_code"], found["kernel"] = -signal.SIGKILL, killed[-1:]
+    elif starts:
+        found["exit_code"] = 0
+        found["missing"][0]["why"] = f"its torchrun (process {starts[0]['pid']}) still runs"
+    return found
+
+
 def samples(plan: Plan, answers: Iterable[Answer]) -> list[list[Rank]]:
     """All ranks of a job, look for look: those that answered, and those that should have.
 
-    Where the job has the plan's size, its ranks are on the plan's nodes; of another job nobody knows where the rest is.
+    Where the job has the plan's size, its ranks are on the plan's nodes. Of another job those are known that a launcher
+    on a node says it has started.
     """
     told = list(answers)
     count = max((len(one.looks) for one in told), default=0)
     found = []
     for number in range(count):
-        ranks = {
-            rank["rank"]: rank
-            for one in told
-            for look in one.looks[number : number + 1]
-            for rank in look["ranks"]
-        }
+        looks = {one.name: one.looks[number] for one in told if len(one.looks) > number}
+        ranks = {rank["rank"]: rank for look in looks.values() for rank in look["ranks"]}
         if ranks:
-            found.append([*ranks.values(), *rest(plan, told, ranks)])
+            silent = {one.name: one.why for one in told if one.why}
+            found.append([*ranks.values(), *rest(plan, looks, silent, ranks)])
     return found
 
 
-def rest(plan: Plan, told: Sequence[Answer], ranks: Mapping[int, Rank]) -> list[Rank]:
-    """The ranks of the plan's nodes that were not found there."""
+def rest(
+    plan: Plan,
+    looks: Mapping[str, NodeHang],
+    silent: Mapping[str, str],
+    ranks: Mapping[int, Rank],
+) -> list[Rank]:
+    """The ranks that should be on a node and were not found there."""
     world = max(one["world"] for one in ranks.values())
-    if world != plan["world_size"]:
-        return []
-    silent = {one.name: one.why for one in told if one.why}
-    found = []
-    for name, planned in plan["nodes"].items():
-        first = planned["first_rank"]
-        for number in range(first, first + planned["local_ranks"]):
-            if number not in ranks:
-                why = silent.get(name, "no process of this rank runs there")
-                found.append(absent(number, world, name, why, gone=name not in silent))
-    return found
+    began = min((e["created_ns"] for one in ranks.values() for e in one["entries"]), default=0)
+    found: dict[int, Rank] = {}
+    for number, name in [*planned(plan, world), *started(looks, world)]:
+        if number in ranks or number in found:
+            continue
+        if name in looks:
+            found[number] = ended(number, world, looks[name], began)
+        else:
+            why = silent.get(name, "its node was not asked")
+            found[number] = absent(number, world, name, why, gone=False)
+    return list(found.values())
+
+
+def planned(plan: Plan, world: int) -> Iterator[tuple[int, str]]:
+    """Where the plan has the ranks of a job of its size."""
+    if world == plan["world_size"]:
+        for name, node in plan["nodes"].items():
+            first = node["first_rank"]
+            yield from ((number, name) for number in range(first, first + node["local_ranks"]))
+
+
+def started(looks: Mapping[str, NodeHang], world: int) -> Iterator[tuple[int, str]]:
+    """Where launchers say that they have started ranks."""
+    for name, look in looks.items():
+        for one in look.get("launchers", []):
+            numbers = range(one["first"], one["first"] + one["count"]) if one["first"] >= 0 else []
+            yield from ((number, name) for number in numbers if number < world)

@@ -7,14 +7,16 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from fullmesh.explain.cli import STARTED_IN
 from fullmesh.explain.model import clean
-from fullmesh.explain.records import Told
-from fullmesh.hang import ask
+from fullmesh.explain.records import LONGEST, Told
+from fullmesh.hang import ask, pages
 from fullmesh.hang.judge import judge
-from fullmesh.hang.types import CAUSE, Finding
+from fullmesh.hang.types import CAUSE, Finding, Sample
 from fullmesh.observed.hang import Rank
+from fullmesh.report import hang as report
 from fullmesh.settings import ROOT
 from fullmesh.watch.cli import who_takes_part
 
@@ -51,6 +53,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "--looks", type=int, default=2, help=f"how often to look, {AGAIN:g} s apart (default 2)"
     )
     parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument(
+        "--html", metavar="FILE", default="", help="write a page with its ranks against collectives"
+    )
     parser.set_defaults(func=run)
 
 
@@ -89,11 +94,28 @@ def run(args: argparse.Namespace) -> int:
             + (f" ({silent})" if silent else "")
             + ". Start the job with fullmesh-torchrun, or see who runs it: ps -ef | grep torch",
         )
-    found = judge(samples, args.stalled)
-    sys.stdout.write(
-        as_json(jobs[0], samples, found) if args.json else as_text(jobs[0], samples, found)
-    )
+    return show(args, jobs[0], samples, judge(samples, args.stalled))
+
+
+def show(
+    args: argparse.Namespace,
+    job: str,
+    samples: Sequence[Sequence[Rank]],
+    found: Sequence[Finding],
+) -> int:
+    """Say what was found, and write the page."""
+    sys.stdout.write(as_json(job, samples, found) if args.json else as_text(job, samples, found))
+    if args.html:
+        try:
+            (STARTED_IN / args.html).write_text(report.render(job, newest(samples), found), "utf-8")
+        except OSError as exc:
+            return fail("HG-185", f"the page cannot be written to {args.html}: {exc.strerror}")
     return PROBLEM if any(one.severity == CAUSE for one in found) else OK
+
+
+def newest(samples: Sequence[Sequence[Rank]]) -> Sample:
+    """All ranks at the last look."""
+    return Sample({one["rank"]: one for one in samples[-1]})
 
 
 def as_json(job: str, samples: Sequence[Sequence[Rank]], found: Sequence[Finding]) -> str:
@@ -103,9 +125,20 @@ def as_json(job: str, samples: Sequence[Sequence[Rank]], found: Sequence[Finding
         "job": clean(job),
         "ranks": len(samples[-1]),
         "looks": len(samples),
-        "findings": [Told(one, ()).as_dict() for one in found],
+        "findings": [plain(one) for one in found],
     }
     return json.dumps(data, indent=2) + "\n"
+
+
+def plain(finding: Finding) -> dict[str, Any]:
+    """A finding for programs: rank, collective and line are fields of their own."""
+    found = {
+        name: clean(value, LONGEST) if isinstance(value, str) else value
+        for name, value in finding.as_dict().items()
+    }
+    page = pages.PAGES[finding.code]
+    follows = [plain(one) for one in finding.follows]
+    return {**found, "prove": page.prove, "page": pages.page_of(finding.code), "follows": follows}
 
 
 def as_text(job: str, samples: Sequence[Sequence[Rank]], found: Sequence[Finding]) -> str:

@@ -14,6 +14,7 @@ CODES: dict[str, str] = {
     "HG-109": "a rank has not entered a collective: it collects garbage",
     "HG-110": "a rank has not entered a collective, and nothing tells where it is",
     "HG-111": "a rank has entered a collective, and its GPU has not begun it",
+    "HG-112": "a rank has not entered a collective: its control group gives it hardly any processor",
     "HG-121": "ranks call different collectives",
     "HG-122": "ranks give tensors of different sizes to a collective",
     "HG-123": "ranks give tensors of different types to a collective",
@@ -40,4 +41,5 @@ CODES: dict[str, str] = {
     "HG-182": "several jobs run, and none was named",
     "HG-183": "hang was called with waiting times or a number of looks that are none",
     "HG-184": "the inventory to ask cannot be read",
+    "HG-185": "the page of a job cannot be written",
 }

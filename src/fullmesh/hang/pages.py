@@ -15,6 +15,7 @@ PATH = "docs/causes/hang.md"
 STACK = "py-spy dump --pid PID on that rank's node, twice, some seconds apart"
 KERNEL = "cat /proc/PID/stat /proc/PID/wchan /proc/PID/syscall"
 RECORDED = "recorded of Gloo jobs with torch 2.13"
+LAB = "a Gloo job on lab nodes (docs/hang-faults.md)"
 CHANGED = "a recorded Gloo job, with this one thing changed: no machine here can make it"
 PAGES: dict[str, Page] = {
     "HG-101": Page(
@@ -99,6 +100,14 @@ PAGES: dict[str, Page] = {
         "nvidia-smi (100 % on that GPU with little power); cuda-gdb or py-spy dump --native --pid PID",
         "CUDA_LAUNCH_BLOCKING=1 on that rank stops at the kernel's own line.",
         CHANGED,
+    ),
+    "HG-112": Page(
+        "A control group (systemd's CPUQuota, docker's --cpus, a scheduler's share) lets the rank run for a part of "
+        "the time only, and in each period it is stopped until the next. Between two looks that was so in most "
+        "of its periods (nr_throttled and nr_periods of cpu.stat).",
+        "cat /proc/PID/cgroup, then cpu.max and cpu.stat of that folder below /sys/fs/cgroup, twice",
+        "Lift the limit, or give all ranks the same; fewer DataLoader workers where they share it.",
+        LAB,
     ),
     "HG-121": Page(
         "What has the same number in a group has to be the same call on all its ranks. Once one rank has called one "
@@ -273,6 +282,11 @@ PAGES: dict[str, Page] = {
         "Who takes part, and how each node is reached, comes from the inventory; Ansible could not make a plan of it.",
         "ansible-inventory -i INVENTORY --list",
         "What Ansible says of it.",
+    ),
+    "HG-185": Page(
+        "`--html FILE` names a place that cannot be written: no such folder, no room, no rights.",
+        "ls -ld of that folder; df",
+        "Another FILE. The findings come without it as well.",
     ),
 }
 

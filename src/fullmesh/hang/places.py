@@ -53,6 +53,7 @@ class Kind(StrEnum):
     PASSING = "passing"
     COLLECTIVE = "collective"
     RUNNING = "running"
+    THROTTLED = "throttled"  # seen from two looks only
 
 
 # A rank in one of these is not waiting for other ranks, whatever is still on its way in the background.

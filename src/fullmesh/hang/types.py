@@ -271,6 +271,16 @@ class Job:
         found = [rank for rank in self.lacking if rank not in self.waiting]
         return sorted(found, key=lambda rank: (-len(self.lacking[rank]), rank))
 
+    def held_back(self, rank: int) -> float:
+        """Of the periods since the look before, the part in which its control group stopped a rank before their end."""
+        before = self.before.ranks.get(rank) if self.before else None
+        now = self.now.ranks.get(rank)
+        if not before or not now or "limits" not in before or "limits" not in now:
+            return 0.0
+        periods = now["limits"]["periods"] - before["limits"]["periods"]
+        held = now["limits"]["throttled"] - before["limits"]["throttled"]
+        return held / periods if periods > 0 else 0.0
+
     def age(self, wait: Wait) -> float:
         """Seconds since a rank entered what it waits in; 0 where it is not known."""
         taken = self.now.ranks[wait.rank]["taken_ns"]

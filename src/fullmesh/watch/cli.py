@@ -23,6 +23,7 @@ from fullmesh.observed.watch import Event, Problem
 from fullmesh.settings import ROOT
 from fullmesh.watch import remote as watch_remote
 from fullmesh.watch.remote import Node, Said, TakesPart
+from fullmesh.watch.stalled import Stalled
 
 OK, PROBLEM, USAGE = 0, 1, 2
 CODES = {
@@ -34,8 +35,11 @@ CODES = {
     "WA-106": "the command to watch cannot be started",
     "WA-107": "the nodes of the inventory cannot be reached in a way that watch knows",
     "WA-108": "the job was ended because its ranks did not come together",
+    "WA-109": "the ranks of a job have stopped going on",
 }
 WITHIN = 60.0
+STALLED = 60.0
+ASKED = 30.0  # seconds that an answer about a job that stands is waited for when the job has ended
 GATHER = 7.5  # seconds from the first problem to the sentence: the other ends probe for 5.5
 END_GRACE = 15.0  # seconds from the leash's end to SIGKILL
 DIAGNOSE_SECONDS = 120
@@ -53,6 +57,13 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     parser.add_argument(
         "--within", type=float, default=WITHIN, metavar="SECONDS", help=f"default {WITHIN:g}"
+    )
+    parser.add_argument(
+        "--stalled",
+        type=float,
+        default=STALLED,
+        metavar="SECONDS",
+        help=f"that connected ranks may stand before it is said why; 0: do not look (default {STALLED:g})",
     )
     parser.add_argument(
         "--kill-after",
@@ -79,7 +90,8 @@ def fail(code: str, text: str) -> int:
 
 def options(args: argparse.Namespace) -> list[str]:
     """The waiting times for the watch on a node."""
-    return ["--within", f"{args.within:g}", "--kill-after", f"{args.kill_after:g}"]
+    times = {"within": args.within, "kill-after": args.kill_after, "stalled": args.stalled}
+    return [word for name, value in times.items() for word in (f"--{name}", f"{value:g}")]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -87,11 +99,8 @@ def run(args: argparse.Namespace) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         return fail("WA-105", "no command was given. Usage: ./fullmesh watch -- COMMAND")
-    if args.within <= 0 or args.kill_after < 0:
-        return fail(
-            "WA-105",
-            f"--within {args.within:g} and --kill-after {args.kill_after:g} are no waiting times.",
-        )
+    if args.within <= 0 or args.kill_after < 0 or args.stalled < 0:
+        return fail("WA-105", f"{' '.join(options(args))} are no waiting times.")
     if not args.probe:
         return here(args, command)
     inventory = STARTED_IN / args.probe
@@ -139,6 +148,7 @@ class Job:
     said: queue.Queue[Said]
     names: list[str]
     diagnoses: bool = True
+    stalled: Stalled | None = None
     problems: list[Problem] = field(default_factory=list)
     known: list[Problem] = field(default_factory=list)  # all of them, said or not
     due: float = 0.0
@@ -181,6 +191,14 @@ class Job:
         elif kind == "together":
             self.together = True
             self.tell(f"{node.name}: it came together after all")
+        elif kind == "stalled":
+            self.tell(f"{node.name}: {clean(event.get('text', ''), 2000)}")
+            if self.stalled is not None:
+                self.stalled.begin(event.get("job", ""))
+        elif kind == "moving":
+            self.tell(f"{node.name}: it goes on again")
+            if self.stalled is not None:
+                self.stalled.forget()
         elif kind == "killed":
             self.tell(
                 f"[WA-108] {node.name}: the ranks did not come together, so the job is ended."
@@ -209,6 +227,11 @@ class Job:
         self.tried_beside = False
         for line in found or ["nothing is wrong that could be looked at"]:
             self.tell(f"diagnose: {line}")
+
+    def show_stalled(self) -> None:
+        """Say which rank a job that stands waits for, when all nodes have answered."""
+        for line in self.stalled.lines() if self.stalled is not None else []:
+            self.tell(line)
 
     def finish_diagnosis(self) -> None:
         """Wait for the diagnosis, if one runs."""
@@ -283,7 +306,7 @@ def everywhere(args: argparse.Namespace, command: Sequence[str], inventory: Path
             found["plan"], name, reach.get("python", ""), options(args), command
         )
         nodes[name] = watch_remote.start(name, watch_remote.ssh(reach, name, text), said)
-    return follow(Job(inventory, nodes, said, list(nodes)))
+    return follow(Job(inventory, nodes, said, list(nodes), stalled=Stalled(found)))
 
 
 def follow(job: Job) -> int:
@@ -302,6 +325,7 @@ def follow(job: Job) -> int:
                 job.take(job.said.get(timeout=0.2))
             job.report()
             job.show_diagnosis()
+            job.show_stalled()
             if caught and not deadline:
                 deadline = time.monotonic() + END_GRACE
             if deadline and time.monotonic() > deadline:
@@ -319,6 +343,9 @@ def follow(job: Job) -> int:
 
 def last_words(job: Job) -> None:
     """Say what was found although the job ended meanwhile."""
+    if job.stalled is not None:
+        job.stalled.wait(ASKED)
+        job.show_stalled()
     if job.problems:
         job.due = 1.0
         job.report()

@@ -25,6 +25,10 @@ MODULES = (
     "fullmesh_sockets",
     "fullmesh_watch_look",
     "fullmesh_watch_judge",
+    "fullmesh_hang_evidence",
+    "fullmesh_hang_look",
+    "fullmesh_hang",
+    "fullmesh_watch_stall",
     "fullmesh_watch",
 )
 # The order matters: a module finds those before it. Nothing is written on the node.

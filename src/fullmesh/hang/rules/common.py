@@ -19,6 +19,9 @@ NO_MEMBER = re.compile(
     r"|[Gg]roup rank -1"
 )
 
+# part of its periods in which a rank is held back, from which on this is what keeps it
+MUCH = 0.5
+
 
 def reached(job: Job, rank: int) -> bool:
     """Whether a rank's process is there, has not raised, and says something or shows it from outside."""
@@ -26,6 +29,12 @@ def reached(job: Job, rank: int) -> bool:
     if one is None or one["process"] != "running" or one["raised"]:
         return False
     return told(one) or job.now.doing(rank).elsewhere
+
+
+def throttled(job: Job, rank: int) -> bool:
+    """Whether a rank that lives is mostly held back by its control group."""
+    here = job.now.ranks.get(rank)
+    return here is not None and here["process"] == "running" and job.held_back(rank) >= MUCH
 
 
 def missed(job: Job, rank: int) -> Wait:

@@ -79,7 +79,7 @@ def rule_left(job: Job) -> Iterator[Finding]:
         found = Finding(
             "HG-131",
             f"{who(job, here)} {verb} come to the end of the program, while {_waits(job, here)}",
-            seen="exit code 0" if done else job.now.doing(here[0]).seen,
+            seen=_done(one) if done else job.now.doing(here[0]).seen,
             expected="all ranks make the same number of steps",
             fix="ranks have data for different numbers of steps: DistributedSampler(drop_last=True), `with "
             "torch.distributed.algorithms.join.Join([model]):`, or stop all ranks after the fewest steps",
@@ -87,17 +87,22 @@ def rule_left(job: Job) -> Iterator[Finding]:
         yield _about(job, here, found)
 
 
+def _done(one: Rank) -> str:
+    """What says that a process ended well."""
+    return "exit code 0" + "".join(f", since {lost['why']}" for lost in one["missing"][:1])
+
+
 def rule_broke(job: Job) -> Iterator[Finding]:
     """No rank's process ends by a signal or with an error that is its own."""
 
     def how(one: Rank) -> Hashable:
         broke = one["process"] == "gone" and one["exit_code"] != 0 and not one["raised"]
-        return (one["exit_code"],) if broke else None
+        return (one["exit_code"], *said_by_kernel(one)) if broke else None
 
     for one, here in together(job, how):
         if not left(job, here):
             continue
-        words, seen = _end(one["exit_code"])
+        words, seen = _end(one)
         verb = "have" if len(here) > 1 else "has"
         found = Finding(
             "HG-135" if one["exit_code"] == -signal.SIGTERM else "HG-132",
@@ -110,8 +115,16 @@ def rule_broke(job: Job) -> Iterator[Finding]:
         yield _about(job, here, found)
 
 
-def _end(code: int | None) -> tuple[str, str]:
+def said_by_kernel(one: Rank) -> list[str]:
+    """The kernel's own words where it ended a process for memory."""
+    return [line["text"] for line in one.get("kernel", []) if line["kind"] == "oom"]
+
+
+def _end(one: Rank) -> tuple[str, str]:
     """How a process ended: what it did, and what says so."""
+    code, words = one["exit_code"], said_by_kernel(one)
+    if words:
+        return "been killed by the kernel, which had no memory left for it", words[-1]
     if code is None:
         return "gone", "no process, and nobody knows how it ended"
     if code < 0:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fullmesh.hang.places import NFS, Doing, Kind, others
 from fullmesh.hang.rules import peers
-from fullmesh.hang.rules.common import called, last_words, missed, reached, waiters
+from fullmesh.hang.rules.common import called, last_words, missed, reached, throttled, waiters
 from fullmesh.hang.types import Finding, Job, Wait, collective, key, ranks
 
 
@@ -97,6 +97,14 @@ PLACES: Mapping[Kind, Place] = {
         "collections of a few milliseconds",
         "gc.freeze() after the start; gc.disable() and gc.collect() on all ranks in the same step",
     ),
+    Kind.THROTTLED: Place(
+        "HG-112",
+        "gets no more than {cpus:g} processors from its control group{at}",
+        "get no more than {cpus:g} processors from their control groups{at}",
+        "as many processors as the other ranks have",
+        "on {host}: systemd-cgls -u -l shows the group; systemctl set-property UNIT CPUQuota= lifts that of a "
+        "unit; docker's is --cpus, Slurm's --cpus-per-task",
+    ),
     Kind.UNKNOWN: Place(
         "HG-110",
         "has not come to it, and nothing tells where it is",
@@ -109,6 +117,8 @@ PLACES: Mapping[Kind, Place] = {
 ALSO = {Kind.COLLECTIVE: Kind.RUNNING, Kind.PASSING: Kind.RUNNING}
 # states of an entry with NCCL, where its times are taken (TORCH_NCCL_ENABLE_TIMING=1)
 QUEUED, BEGUN = "scheduled", "started"
+# What a rank does more slowly when its control group holds it back.
+SLOWED = (Kind.RUNNING, Kind.LOADER, Kind.CHECKPOINT, Kind.GC, Kind.UNKNOWN)
 # Families of their own tell of these.
 ELSEWHERE = (Kind.ENDED, Kind.GROUP)
 
@@ -124,10 +134,14 @@ def rule_late(job: Job) -> Iterator[Finding]:
     together: dict[tuple[Kind, str, tuple[str, int]], list[int]] = {}
     alone = peers.alone(job)
     for rank in job.late:
-        if not reached(job, rank) or job.now.doing(rank).kind in ELSEWHERE or rank in alone:
+        if rank not in job.now.ranks:
             continue
         doing = job.now.doing(rank)
         kind = ALSO.get(doing.kind, doing.kind)
+        kind = Kind.THROTTLED if kind in SLOWED and throttled(job, rank) else kind
+        there = reached(job, rank) or kind is Kind.THROTTLED
+        if not there or doing.kind in ELSEWHERE or rank in alone:
+            continue
         # At one place are ranks that run the same line; of an idle one the line says nothing.
         together.setdefault((kind, doing.place, key(missed(job, rank).entry)), []).append(rank)
     for (kind, _, _), found in together.items():
@@ -143,6 +157,7 @@ def _finding(job: Job, kind: Kind, found: list[int]) -> Finding:
         "what": what_disk(doing) if kind is Kind.DISK else "",
         "host": rank["host"] or "its node",
         "pid": rank["pid"] or "PID",
+        "cpus": rank["limits"]["cpus"] if "limits" in rank else 0,
     }
     who = now.named(first) if len(found) == 1 else ranks(found)
     verb = (place.one if len(found) == 1 else place.more).format_map(names)
@@ -176,6 +191,10 @@ def _seen(job: Job, rank: int, wait: Wait, doing: Doing) -> str:
     """How far it came, and what its thread, and others that it may wait for, do."""
     words = last_words(job, rank, wait.entry["group"])
     parts = [one for one in (words, doing.seen) if one]
+    kernel = job.now.ranks[rank].get("kernel", [])
+    parts += [f"the kernel: {one['text']}" for one in kernel if one["kind"] == "hung"][-1:]
+    if throttled(job, rank):
+        parts.append(f"held back in {job.held_back(rank):.0%} of the periods between two looks")
     if doing.kind is Kind.LOCK:
         told = [
             f"thread {thread['name']} is at {place}"

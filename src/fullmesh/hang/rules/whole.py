@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from fullmesh.hang.rules.common import called, reached, waiters
+from fullmesh.hang.rules import carried
+from fullmesh.hang.rules.common import called, reached, throttled, waiters
 from fullmesh.hang.types import (
     CAUSE,
     NOTE,
@@ -47,11 +48,14 @@ def _all_in(job: Job, wait: Wait, members: tuple[int, ...]) -> Finding:
     through = f"; {ranks(out)} came out of it" if out else ""
     at = f" at {place}" if place else ""
     age = job.age(wait)
+    links = list(carried.stuck(job, members))
+    ways = carried.said(links)
+    seen = [f"entered {age:.0f} s ago" if age else "entered by all, not ended"]
     return Finding(
         "HG-161",
         f"all {len(members)} ranks of {wait.entry['desc'] or 'group ' + wait.entry['group']} are in"
         f" {collective(wait.entry)}{at}, and {stuck if out else 'none comes'}"
-        f" out{through}: what carries it stands",
+        f" out{through}: {ways or 'what carries it stands'}",
         ranks=tuple(behind),
         hosts=tuple(dict.fromkeys(job.now.host(rank) for rank in behind)),
         group=wait.entry["group"],
@@ -59,11 +63,22 @@ def _all_in(job: Job, wait: Wait, members: tuple[int, ...]) -> Finding:
         kind=wait.entry["kind"],
         place=place,
         waiting=tuple(behind),
-        seen=f"entered {age:.0f} s ago" if age else "entered by all, not ended",
+        seen="; ".join(filter(None, [*seen, carried.evidence(links), *_xids(job.now, behind)])),
         expected="it ends in about the time that the ones before it took",
         fix="./fullmesh diagnose -i INVENTORY tests every link beside the job; with GPUs also: nvidia-smi, and "
         "journalctl -k | grep Xid on these nodes",
     )
+
+
+def _xids(now: Sample, here: list[int]) -> list[str]:
+    """What NVIDIA's driver said on the nodes of some ranks: one line a node, the newest."""
+    found = {
+        now.host(rank): f"{now.host(rank)}: {line['text']}"
+        for rank in here
+        for line in now.ranks[rank].get("kernel", [])
+        if line["kind"] == "xid"
+    }
+    return list(found.values())[:HOSTS_SHOWN]
 
 
 def newest(sample: Sample) -> dict[int, int]:
@@ -184,8 +199,8 @@ def rule_unasked(job: Job) -> Iterator[Finding]:
         one = now.ranks.get(rank)
         if one is not None and (told(one) or one["process"] == "gone"):
             continue
-        if one is not None and now.doing(rank).elsewhere:  # seen from outside
-            continue
+        if one is not None and (now.doing(rank).elsewhere or throttled(job, rank)):
+            continue  # seen from outside
         why = one["missing"][0]["why"] if one and one["missing"] else "there is nothing of it"
         together.setdefault((why, rank in job.lacking), []).append(rank)
     for (why, wanted), here in together.items():

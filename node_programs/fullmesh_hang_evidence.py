@@ -1,0 +1,284 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What the kernel knows of a rank beside its own state: connections, control groups, its log, who started it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import struct
+import time
+from typing import TYPE_CHECKING
+
+import fullmesh_sockets as sockets
+import fullmesh_watch_look as look
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fullmesh.observed.hang import Connection, KernelLine, Launcher, Limits
+
+MOST = 16  # connections of a rank that are told
+ALL_BUT_LISTENING = 0xFFF & ~(1 << sockets.LISTEN)
+# linux/inet_diag.h, linux/sock_diag.h: sizes and numbers of the request and of what comes back
+SOCK_DIAG, BY_FAMILY, DUMP, DONE, ERROR, INFO = 4, 20, 0x301, 3, 2, 2
+HEADER = struct.Struct("=IHHII")
+ENDS = struct.Struct("!HH16s16s")
+QUEUES = struct.Struct("=IIII")  # rqueue, wqueue, uid, inode
+ENDS_AT, QUEUES_AT, ATTRIBUTES_AT = 4, 56, 72
+ZERO_WINDOW = 4  # idiag_timer: the window probe is armed
+# struct tcp_info, linux/tcp.h
+RETRANSMITS_AT, SEGS_OUT_AT = 2, 136
+PAIR = 2
+NO_LIMIT = 1 << 62  # version 1 writes the largest number of pages instead of "max"
+KILLS = ("memory.events", "memory.oom_control")
+LOG = "/dev/kmsg"
+OLDEST, LINES, RECORDS = 86400.0, 8, 50000
+# mm/oom_kill.c, kernel/hung_task.c; NVIDIA's driver
+TOLD = (
+    ("oom", re.compile(r"Killed process (\d+) \(([^)]*)\)")),
+    ("hung", re.compile(r"task (.+):(\d+) blocked for more than")),
+    ("xid", re.compile(r"NVRM: Xid \(")),
+)
+SECOND = 1_000_000_000  # nanoseconds
+
+
+# --- connections --------------------------------------------------------------------------------------
+
+
+def dumped(family: int) -> Iterator[bytes]:
+    """Every connection of this network namespace, as sock_diag(7) tells it.
+
+    Raises:
+        OSError: this kernel does not.
+    """
+    request = struct.pack(
+        "=BBBBI", family, socket.IPPROTO_TCP, 1 << (INFO - 1), 0, ALL_BUT_LISTENING
+    )
+    request += bytes(48)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, SOCK_DIAG) as kernel:
+        kernel.settimeout(2)
+        kernel.send(HEADER.pack(HEADER.size + len(request), BY_FAMILY, DUMP, 1, 0) + request)
+        while True:
+            data, at = kernel.recv(1 << 18), 0
+            while at < len(data):
+                length, kind, *_ = HEADER.unpack_from(data, at)
+                if kind == DONE:
+                    return
+                if kind == ERROR:
+                    raise OSError(-struct.unpack_from("=i", data, at + HEADER.size)[0], "sock_diag")
+                yield data[at + HEADER.size : at + length]
+                at += (length + 3) & ~3
+
+
+def text_of(family: int, raw: bytes) -> str:
+    """An address; one of IPv4 in IPv6's form as what it is."""
+    shown = socket.inet_ntop(family, raw[:4] if family == socket.AF_INET else raw)
+    return shown[7:] if shown.startswith("::ffff:") and "." in shown else shown
+
+
+def connection(family: int, raw: bytes) -> tuple[str, Connection]:
+    """One of them, by its inode."""
+    port, peer_port, here, there = ENDS.unpack_from(raw, ENDS_AT)
+    waiting, unacked, _, inode = QUEUES.unpack_from(raw, QUEUES_AT)
+    info, at = b"", ATTRIBUTES_AT
+    while at + 4 <= len(raw):
+        length, kind = struct.unpack_from("=HH", raw, at)
+        if kind == INFO:
+            info = raw[at + 4 : at + length]
+        at += max(4, (length + 3) & ~3)
+    info = info.ljust(SEGS_OUT_AT + 8, b"\0")
+    out, into = struct.unpack_from("=II", info, SEGS_OUT_AT)
+    return str(inode), {
+        "here": text_of(family, here),
+        "port": port,
+        "peer": text_of(family, there),
+        "peer_port": peer_port,
+        "unacked": unacked,
+        "unread": waiting,
+        "retransmits": info[RETRANSMITS_AT],
+        "zero_window": raw[2] == ZERO_WINDOW,
+        "segments_out": out,
+        "segments_in": into,
+    }
+
+
+def connections() -> dict[str, Connection]:
+    """Inode -> connection, of this network namespace; none to this machine's own loopback.
+
+    Raises:
+        OSError: this kernel does not tell.
+    """
+    found = {}
+    for family in (socket.AF_INET, socket.AF_INET6):
+        for raw in dumped(family):
+            inode, one = connection(family, raw)
+            if not one["peer"].startswith("127.") and one["peer"] != "::1":
+                found[inode] = one
+    return found
+
+
+def of_process(pid: int, known: dict[str, Connection]) -> list[Connection]:
+    """The connections of a process, those in which something is stuck first."""
+    own = [known[inode] for inode in sockets.inodes_of(pid) if inode in known]
+    own.sort(key=lambda one: (-one["retransmits"], -one["unacked"], one["port"]))
+    return own[:MOST]
+
+
+def elsewhere(pid: int) -> bool:
+    """Whether a process is in another network namespace than we are: its sockets are not told to us."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net") != os.readlink("/proc/self/ns/net")
+    except OSError:
+        return False
+
+
+# --- control groups -------------------------------------------------------------------------------------
+
+
+def hierarchies() -> dict[str, str]:
+    """Controller -> where its control groups are mounted; version 2's one hierarchy is "" (cgroups(7))."""
+    found = {}
+    for line in look.read("/proc/mounts").decode("utf-8", "replace").splitlines():
+        _, place, kind, options, *_ = line.split(" ")
+        if kind == "cgroup2":
+            found[""] = place
+        elif kind == "cgroup":
+            found.update(dict.fromkeys(set(options.split(",")) & {"cpu", "memory"}, place))
+    return found
+
+
+def folders(pid: int, controller: str) -> list[str]:
+    """The folders of a process' control groups that may limit it, its own first."""
+    mounted = hierarchies()
+    for line in look.read(f"/proc/{pid}/cgroup").decode("utf-8", "replace").splitlines():
+        number, controllers, path = line.split(":", 2)
+        own = controller in controllers.split(",")
+        root = mounted.get(controller) if own else mounted.get("") if number == "0" else None
+        if root is None or (number == "0" and controller in mounted):
+            continue
+        folder, found = os.path.normpath(root + path), []
+        while folder.startswith(root) and folder not in found:
+            found.append(folder)
+            folder = os.path.dirname(folder)
+        return found
+    return []
+
+
+def counted(path: str, name: str) -> int:
+    """A counter of a file of ``name number`` lines; 0 where there is none."""
+    for line in look.read(path).decode("ascii", "replace").splitlines():
+        words = line.split()
+        if len(words) == PAIR and words[0] == name and words[1].isdigit():
+            return int(words[1])
+    return 0
+
+
+def whole(path: str) -> int:
+    """A file's number; 0 where it says that there is no limit, or is not there."""
+    text = look.read(path).strip()
+    return int(text) if text.isdigit() and int(text) < NO_LIMIT else 0
+
+
+def processors(folder: str) -> float:
+    """How many processors a group lets its processes have, 0 for all."""
+    words = look.read(folder + "/cpu.max").split()
+    if len(words) == PAIR:
+        return int(words[0]) / int(words[1]) if words[0].isdigit() else 0.0
+    quota, period = whole(folder + "/cpu.cfs_quota_us"), whole(folder + "/cpu.cfs_period_us")
+    return quota / period if quota and period else 0.0  # version 1
+
+
+def limits(pid: int) -> Limits:
+    """What a process may use: the tightest of its groups."""
+    found: Limits = {
+        "cpus": 0.0,
+        "periods": 0,
+        "throttled": 0,
+        "memory": 0,
+        "memory_max": 0,
+        "oom_kills": 0,
+    }
+    for folder in folders(pid, "cpu"):
+        cpus = processors(folder)
+        if cpus and (not found["cpus"] or cpus < found["cpus"]):
+            found["cpus"] = round(cpus, 4)
+            found["periods"] = counted(folder + "/cpu.stat", "nr_periods")
+            found["throttled"] = counted(folder + "/cpu.stat", "nr_throttled")
+    for folder in folders(pid, "memory"):
+        most = whole(folder + "/memory.max") or whole(folder + "/memory.limit_in_bytes")
+        if most and (not found["memory_max"] or most < found["memory_max"]):
+            used = whole(folder + "/memory.current") or whole(folder + "/memory.usage_in_bytes")
+            kills = [counted(f"{folder}/{name}", "oom_kill") for name in KILLS]
+            found["memory_max"], found["memory"], found["oom_kills"] = most, used, max(kills)
+    return found
+
+
+# --- the kernel's log -----------------------------------------------------------------------------------
+
+
+def records() -> Iterator[tuple[float, str]]:
+    """The kernel's log: seconds since it started, text (dev-kmsg in the kernel's own documentation)."""
+    with contextlib.suppress(OSError):
+        handle = os.open(LOG, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            for _ in range(RECORDS):
+                try:
+                    raw = os.read(handle, 8192)
+                except BrokenPipeError:
+                    continue  # that one was overwritten; the next read is the oldest that is there
+                head, _, text = raw.partition(b";")
+                yield (
+                    int(head.split(b",")[2]) / 1e6,
+                    text.split(b"\n")[0].decode("utf-8", "replace"),
+                )
+        finally:
+            os.close(handle)
+
+
+def kernel() -> list[KernelLine]:
+    """What the kernel said within a day of memory, of tasks that do not go on, and of GPUs; the newest last."""
+    now, started = time.time_ns(), time.clock_gettime(time.CLOCK_MONOTONIC)
+    found: list[KernelLine] = []
+    for seconds, text in records():
+        for kind, pattern in TOLD:
+            match = pattern.search(text)
+            if not match or started - seconds > OLDEST:
+                continue
+            numbers = [int(one) for one in match.groups() if one.isdigit()]
+            names = [one for one in match.groups() if not one.isdigit()]
+            at = now - int((started - seconds) * SECOND)
+            pid, name = (numbers or [0])[0], (names or [""])[0]
+            found.append({"kind": kind, "at_ns": at, "pid": pid, "name": name, "text": text[:300]})
+    return found[-LINES:]
+
+
+# --- who started it ---------------------------------------------------------------------------------------
+
+
+def launchers(pids: list[int]) -> list[Launcher]:
+    """The torchruns among processes, and the ranks that each started, where its words say so."""
+    found: list[Launcher] = []
+    for pid in pids:
+        words = look.command_of(pid)
+        if not any(
+            os.path.basename(word) == "torchrun" or word == "torch.distributed.run"
+            for word in words[:4]
+        ):
+            continue
+        count = look.option(words, ("--nproc-per-node", "--nproc_per_node"))
+        number = look.option(words, ("--node-rank", "--node_rank"))
+        port = look.option(words, look.PORT)
+        sure = count.isdigit() and number.isdigit() and bool(look.option(words, look.ADDRESS))
+        found.append(
+            {
+                "pid": pid,
+                "job": look.option(words, ("--rdzv-id", "--rdzv_id")),
+                "master": f"{look.option(words, look.ADDRESS)}:{port}" if sure else "",
+                "first": int(number) * int(count) if sure else -1,
+                "count": int(count) if count.isdigit() else 0,
+            }
+        )
+    return found

@@ -1,0 +1,151 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Whether the ranks of a job on this node still go on. Runs on nodes, beside the watch; changes nothing in the job.
+
+A rank stands when it has entered nothing, or has not come out of a collective, for as long as `patience` says. That is
+never less than the user's own limit, and it grows with the job: some times its usual pause between collectives, and
+half more than what it once came out of by itself.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import TYPE_CHECKING
+
+import fullmesh_hang_look as inside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from fullmesh.observed.hang import Entry, NodeHang, Rank
+    from fullmesh.observed.watch import EventKind
+
+SECOND = 1_000_000_000  # nanoseconds
+FACTOR = 5  # times the usual pause
+HALF_MORE = 1.5
+YOUNG = 8  # things that a rank has entered while it still loads its model
+YOUNG_FACTOR = 5
+LEAST = 5.0  # seconds between two looks
+PART = 4  # looks in the time that a stall has to last
+SHOWN = 4
+
+
+def waits_in(rank: Rank) -> Entry | None:
+    """The oldest collective that a rank has entered and not come out of."""
+    return next((one for one in rank["entries"] if not one["retired"] and not one["p2p"]), None)
+
+
+def pauses(rank: Rank) -> list[float]:
+    """The seconds between what a rank entered, one after the other."""
+    times = [one["created_ns"] for one in rank["entries"]]
+    return [(after - before) / SECOND for before, after in zip(times, times[1:]) if after >= before]
+
+
+def standing(rank: Rank) -> float:
+    """For how many seconds a rank has not gone on; 0 where nothing is known of it."""
+    if not rank["entries"]:
+        return 0.0
+    first = waits_in(rank) or rank["entries"][-1]
+    return max(0.0, (rank["taken_ns"] - first["created_ns"]) / SECOND)
+
+
+class Progress:
+    """What is known of the job's going on."""
+
+    def __init__(self, limit: float) -> None:
+        """Nothing is yet."""
+        self.limit = limit
+        self.since = 0.0  # the longest stand so far of the stall that was told
+        self.longest = 0.0  # what the job came out of by itself
+        self.stalled = False
+
+    def pause(self) -> float:
+        """Seconds between two looks."""
+        return max(LEAST, self.limit / PART)
+
+    def patience(self, ranks: Iterable[Rank]) -> float:
+        """How long a rank of this job may stand."""
+        known = list(ranks)
+        gaps = [gap for rank in known for gap in pauses(rank)]
+        usual = FACTOR * statistics.median(gaps) if gaps else 0.0
+        young = (
+            max((one["entries"][-1]["record"] for one in known if one["entries"]), default=0)
+            < YOUNG
+        )
+        limit = self.limit * (YOUNG_FACTOR if young else 1)
+        return max(limit, usual, HALF_MORE * self.longest)
+
+    def judge(self, ranks: list[Rank]) -> EventKind | None:
+        """``stalled`` when the job has just been found standing, ``moving`` when it goes on again."""
+        told = [one for one in ranks if one["entries"]]
+        most = max(map(standing, told), default=0.0)
+        if self.stalled:
+            if told and most < self.limit:
+                self.stalled, self.longest = False, max(self.longest, self.since)
+                return "moving"
+            self.since = max(self.since, most)
+        elif told and most >= self.patience(told):
+            self.stalled, self.since = True, most
+            return "stalled"
+        return None
+
+
+def late_first(ranks: list[Rank]) -> list[Rank]:
+    """The ranks here that others here wait for, then the rest."""
+    entered: dict[str, int] = {}
+    for rank in ranks:
+        entry = waits_in(rank)
+        if entry:
+            entered[entry["group"]] = max(entered.get(entry["group"], 0), entry["number"])
+
+    def behind(rank: Rank) -> bool:
+        last: dict[str, int] = {}
+        for one in rank["entries"]:
+            if not one["p2p"]:
+                last[one["group"]] = one["number"]
+        return any(last.get(group, number) < number for group, number in entered.items())
+
+    return sorted(ranks, key=lambda one: (not behind(one), one["rank"]))
+
+
+def sentence(ranks: list[Rank], in_words: Callable[[Rank], str]) -> str:
+    """That a job stands, and where its ranks here are."""
+    told = [in_words(one) for one in late_first(ranks)[:SHOWN]]
+    rest = f"; and {len(ranks) - SHOWN} more" if len(ranks) > SHOWN else ""
+    most = max(map(standing, ranks), default=0.0)
+    return (
+        "[WA-109] nothing has gone on for {:.0f} s. Here: {}{}. Which rank the others wait for tells, on the "
+        "controller, ./fullmesh hang -i INVENTORY".format(most, "; ".join(told), rest)
+    )
+
+
+def ranks_of(pids: Iterable[int], host: str) -> NodeHang:
+    """The ranks among processes, with what they say."""
+    here, around = set(pids), inside.Around()
+    found = {pid: env for pid, env in inside.candidates("").items() if pid in here}
+    ranks = [inside.rank_at(pid, env, host, around) for pid, env in sorted(found.items())]
+    return {
+        "host": host,
+        "jobs": sorted({inside.job_of(env) for env in found.values()}),
+        "ranks": ranks,
+    }
+
+
+class Follower:
+    """Looks at a job again and again, from a thread of its own: a rank that stands may take seconds to say nothing."""
+
+    def __init__(self, limit: float, look: Callable[[], NodeHang]) -> None:
+        """Nothing is looked at before `run`."""
+        self.progress = Progress(limit)
+        self.look = look
+        self.ended = False
+
+    def run(self, tell: Callable[[EventKind, NodeHang], None]) -> None:
+        """Tell when the job stands, and when it goes on again, until it has ended."""
+        while not self.ended:
+            time.sleep(self.progress.pause())
+            seen = self.look()
+            found = self.progress.judge(seen["ranks"])
+            if found and not self.ended:
+                tell(found, seen)

@@ -1,0 +1,154 @@
+"""The page of a job that stands: what was found, and its ranks against the collectives of each of its groups."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from markupsafe import Markup
+
+from fullmesh.explain.model import clean
+from fullmesh.hang import pages
+from fullmesh.hang.types import CAUSE, SECOND, Finding, Sample, plain, ranks, told
+from fullmesh.observed.hang import Entry
+from fullmesh.report.page import asset, environment
+
+ROWS = 12  # collectives of a group, the newest
+# Cell: what its rank did with the collective -> how that is said. The order is that of the legend.
+WORDS = {
+    "out": "came out of it",
+    "in": "is in it",
+    "other": "called something else",
+    "not": "has not entered it",
+    "gone": "its process is gone",
+    "unknown": "cannot be asked",
+    "before": "longer ago than its record was read",
+}
+LONGEST = 2000
+
+
+@dataclass(frozen=True)
+class Span:
+    """Neighbouring ranks that did the same."""
+
+    at: int
+    width: int
+    word: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A collective of a group.
+
+    Attributes:
+        spans: its ranks, side by side.
+        when: how long ago the first rank entered it, and how much later the last one did.
+    """
+
+    number: int
+    kind: str
+    sizes: str
+    spans: tuple[Span, ...]
+    when: str
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A process group: its newest collectives, the oldest first."""
+
+    name: str
+    ranks: str
+    count: int
+    rows: tuple[Row, ...]
+
+
+def cell(now: Sample, group: str, rank: int, number: int, usual: str) -> str:
+    """What a rank did with a collective: a key of `WORDS`."""
+    entry = now.by_number[group].get(rank, {}).get(number)
+    if entry is not None:
+        word = "out" if entry["retired"] else "in"
+        return word if plain(entry["kind"]) == usual else "other"
+    one = now.ranks.get(rank)
+    if one is None or not told(one):
+        return "gone" if one is not None and one["process"] == "gone" else "unknown"
+    return "before" if now.last[group].get(rank, 0) >= number else "not"
+
+
+def spans(members: Sequence[int], words: Sequence[str]) -> Iterator[Span]:
+    """Cells that say the same become one: 512 ranks are a few of them."""
+    at = 0
+    for word, same in itertools.groupby(zip(members, words, strict=True), key=lambda one: one[1]):
+        here = [rank for rank, _ in same]
+        yield Span(at, len(here), word, f"{ranks(here)}: {WORDS[word]}")
+        at += len(here)
+
+
+def when(now: Sample, entered: Mapping[int, Entry]) -> str:
+    """How long ago a collective was entered, by the clocks of its ranks' nodes."""
+    ages = [
+        (now.ranks[rank]["taken_ns"] - entry["created_ns"]) / SECOND
+        for rank, entry in entered.items()
+        if now.ranks[rank]["taken_ns"] and entry["created_ns"]
+    ]
+    if not ages:
+        return ""
+    later = max(ages) - min(ages)
+    return f"{max(ages):.1f} s ago" + (f", the last {later:.1f} s later" if len(ages) > 1 else "")
+
+
+def lane(now: Sample, group: str) -> Lane | None:
+    """A group's newest collectives; None where nobody has entered any."""
+    by_rank, members = now.by_number[group], now.members[group]
+    numbers = sorted({number for entered in by_rank.values() for number in entered})[-ROWS:]
+    rows = []
+    for number in numbers:
+        entered = {rank: of[number] for rank, of in by_rank.items() if number in of}
+        usual = Counter(plain(one["kind"]) for one in entered.values()).most_common(1)[0][0]
+        sizes = Counter(str(one["in_sizes"]) for one in entered.values()).most_common(1)[0][0]
+        words = [cell(now, group, rank, number, usual) for rank in members]
+        row = Row(number, usual, clean(sizes, 60), tuple(spans(members, words)), when(now, entered))
+        rows.append(row)
+    name = now.groups[group] or f"group {group}"
+    return (
+        Lane(clean(name), ranks(members), len(members), tuple(rows)) if rows and members else None
+    )
+
+
+def lanes(now: Sample) -> list[Lane]:
+    """Every group with something in it, the largest first."""
+    found = [one for group in now.groups if (one := lane(now, group))]
+    return sorted(found, key=lambda one: (-one.count, one.name))
+
+
+def render(job: str, now: Sample, found: Sequence[Finding]) -> str:
+    """The page: one file, no request to anywhere, readable without scripts."""
+    style = Markup("{}{}").format(asset("page.css")[0], asset("hang.css")[0])
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    causes = sum(one.severity == CAUSE for one in found)
+    made = lanes(now)
+    used = {span.word for one in made for row in one.rows for span in row.spans}
+    return (
+        environment()
+        .get_template("hang.html.j2")
+        .render(
+            job=clean(job),
+            world=now.world,
+            hosts=len({one["host"] for one in now.ranks.values()}),
+            taken=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
+            causes=causes,
+            found=found,
+            clean=lambda text: clean(text, LONGEST),
+            in_words=ranks,
+            page_of=pages.page_of,
+            lanes=made,
+            legend=[(word, text) for word, text in WORDS.items() if word in used],
+            style=style,
+            policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
+        )
+    )

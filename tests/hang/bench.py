@@ -1,0 +1,178 @@
+"""The bench: a job with real torch over lab nodes, started by our launcher, and the question as a user asks it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from lab_nodes import ENVIRONMENT, Node, fullmesh
+
+from fullmesh.hang import ask
+from fullmesh.hang.cli import AGAIN
+from fullmesh.settings import ROOT
+from fullmesh.watch.cli import who_takes_part
+
+WORK = ROOT / ".fullmesh/hang"
+ACCOUNT = "trainer"
+HOME = "/srv/jobs"
+STATE = "/srv/jobs/state"
+TORCHRUN = "/opt/fullmesh/bin/fullmesh-torchrun"
+READY_SECONDS = 90  # torch's import takes 2 s on an idle machine and 20 s on a busy one
+ASK_SECONDS = 60
+POLL = 0.1
+# In the first line, so that it stands on no line of the job's own: the job says when it is where it is to be looked at,
+# and waits, where it asks to, until its node was broken.
+PREAMBLE = (
+    f"import os, time as _t; _s = {STATE!r}; _r = os.environ['RANK']\n"
+    "def ready():\n    open(_s + '/new' + _r, 'w').write(str(os.getpid()))\n"
+    "    os.rename(_s + '/new' + _r, _s + '/ready' + _r)\n"
+    "def go():\n    while not os.path.exists(_s + '/go'): _t.sleep(0.01)\n"
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What ``./fullmesh hang`` said."""
+
+    code: int
+    findings: list[dict[str, Any]]
+    seconds: float
+    output: str
+
+    @property
+    def causes(self) -> list[dict[str, Any]]:
+        """The findings that are causes; what follows from them is folded under them."""
+        return [one for one in self.findings if one["severity"] == "cause"]
+
+    def told(self) -> str:
+        """Everything that helps to understand a surprise."""
+        return json.dumps(self.findings, indent=1) + self.output[-3000:]
+
+
+@dataclass
+class Bench:
+    """Two nodes as ``site.yml`` leaves them."""
+
+    nodes: list[Node]
+    inventory: Path
+
+    def ask(self, *words: str) -> Answer:
+        """``./fullmesh hang``."""
+        begun = time.monotonic()
+        done = fullmesh("hang", "-i", str(self.inventory), "--json", *words, seconds=ASK_SECONDS)
+        took = time.monotonic() - begun
+        try:
+            findings = json.loads(done.stdout)["findings"]
+        except ValueError:
+            findings = []
+        return Answer(done.returncode, findings, took, done.stdout + done.stderr)
+
+    def record(self, path: Path) -> None:
+        """What the ranks answered the collector, for tests/unit/recorded/hang/lab."""
+        part = who_takes_part(self.inventory)
+        samples = ask.samples(part["plan"], ask.nodes(part["hosts"], "", [AGAIN]))
+        text = json.dumps({"samples": samples}, separators=(",", ":"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+    def on_all(self, script: str) -> None:
+        """Run a shell script on all nodes."""
+        for node in self.nodes:
+            node.on(script)
+
+
+@dataclass
+class Job:
+    """A job that runs, from ``with`` to its end.
+
+    Attributes:
+        script: of all ranks; files: what lies beside it.
+        each: ranks of a node.
+        words: more for the launcher.
+        starts: it is started here; else its files are there alone.
+    """
+
+    bench: Bench
+    script: str
+    files: dict[str, str] = field(default_factory=dict)
+    each: int = 1
+    words: str = "--static --watch 0"
+    starts: bool = True
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    logs: list[IO[bytes]] = field(default_factory=list)
+
+    @property
+    def world(self) -> int:
+        """How many ranks it has."""
+        return self.each * len(self.bench.nodes)
+
+    def node(self, rank: int) -> Node:
+        """Where a rank runs."""
+        return self.bench.nodes[rank // self.each]
+
+    def __enter__(self) -> Job:
+        """Start it."""
+        WORK.mkdir(parents=True, exist_ok=True)
+        files = {**self.files, "train.py": PREAMBLE + self.script}
+        for node in self.bench.nodes:
+            # a run that was interrupted leaves its job behind
+            node.on(
+                f"pkill -KILL -u {ACCOUNT} || true; rm -rf {HOME}; install -d -o {ACCOUNT} {HOME} {STATE}"
+            )
+            for name, text in files.items():
+                node.on(f"cat > {HOME}/{name} <<'END-OF-FILE'\n{text}\nEND-OF-FILE")
+        for node in self.bench.nodes if self.starts else []:
+            self.logs.append((WORK / f"{node.name}.log").open("wb"))
+            call = f"cd {HOME}; exec {TORCHRUN} {self.words} --nproc-per-node={self.each} train.py"
+            self.running.append(
+                subprocess.Popen(
+                    [*node.enter, "runuser", "-u", ACCOUNT, "--", "sh", "-c", call],
+                    env=ENVIRONMENT,
+                    stdin=subprocess.PIPE,  # a rank that reads has to wait
+                    stdout=self.logs[-1],
+                    stderr=subprocess.STDOUT,
+                )
+            )
+        return self
+
+    def pid(self, rank: int) -> str:
+        """A rank's process on its node, "" before it was ready."""
+        return self.node(rank).on(f"cat {STATE}/ready{rank} 2>/dev/null", check=False)
+
+    def wait(self) -> None:
+        """Until every rank is where it wants to be."""
+        deadline = time.monotonic() + READY_SECONDS
+        for rank in range(self.world):
+            while not self.pid(rank):
+                assert time.monotonic() < deadline, f"rank {rank} is not ready: {self.said()}"
+                time.sleep(POLL)
+
+    def go(self) -> None:
+        """Let the ranks go on that wait for it."""
+        self.bench.on_all(f"touch {STATE}/go")
+
+    def line(self, text: str, name: str = "train.py") -> str:
+        """``/srv/jobs/train.py:88``: the only line that holds a text, or the first of those from a mark ``N|`` on."""
+        body = PREAMBLE + self.script if name == "train.py" else self.files[name]
+        count, _, wanted = text.rpartition("|")
+        numbers = [at for at, line in enumerate(body.splitlines(), 1) if wanted in line]
+        return f"{HOME}/{name}:{numbers[int(count or 0)]}"
+
+    def said(self) -> str:
+        """The end of what the job printed."""
+        return "".join((WORK / f"{n.name}.log").read_text()[-2000:] for n in self.bench.nodes)
+
+    def __exit__(self, *_: object) -> None:
+        """End it, whatever state it is in."""
+        for node in self.bench.nodes:
+            node.on(f"pkill -KILL -u {ACCOUNT}", check=False)
+        for process in self.running:
+            process.kill()
+            process.communicate()
+        for log in self.logs:
+            log.close()

@@ -1,0 +1,61 @@
+"""Two nodes as ``site.yml`` leaves them, with torch.
+
+FULLMESH_HANG_LAB names a lab that is up and configured already; it is used and kept.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lab_nodes import fullmesh, nodes_of
+
+from devtools.lab import lifecycle, paths
+from fullmesh.settings import ROOT
+
+from . import table
+from .bench import ACCOUNT, Bench
+
+LAB = os.environ.get("FULLMESH_HANG_LAB", "hang")
+RECORDED = ROOT / "tests/unit/recorded/hang/lab"
+KEPT = "FULLMESH_HANG_LAB" in os.environ
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of the harness."""
+    group = parser.getgroup("hang")
+    group.addoption("--hang-docs", action="store_true", help="write docs/hang-faults.md as well")
+    group.addoption(
+        "--hang-record", action="store_true", help="renew tests/unit/recorded/hang/lab as well"
+    )
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Put the rows together."""
+    table.finish(docs=session.config.getoption("--hang-docs"))
+
+
+@pytest.fixture
+def recorded(request: pytest.FixtureRequest) -> Path | None:
+    """The folder for what ranks answer, where it is to be renewed."""
+    return RECORDED if request.config.getoption("--hang-record") else None
+
+
+@pytest.fixture(scope="session")
+def bench() -> Iterator[Bench]:
+    """The nodes, and an account for jobs."""
+    inventory = lifecycle.inventory_path(paths.find(), LAB).parent
+    if not KEPT:
+        fullmesh("lab", "down", "--name", LAB)
+        up = fullmesh("lab", "up", "--name", LAB, "--nodes", "2")
+        assert up.returncode == 0, up.stdout + up.stderr
+        runs = f"verify_cluster_runs_dir={ROOT}/.fullmesh/runs-{LAB}"
+        done = fullmesh("apply", "-i", str(inventory), "--", "--skip-tags", "verify", "-e", runs)
+        assert done.returncode == 0, done.stdout[-6000:]
+    made = Bench(list(nodes_of(LAB).values()), inventory)
+    made.on_all(f"id {ACCOUNT} >/dev/null 2>&1 || useradd -m {ACCOUNT}")
+    yield made
+    if not KEPT:
+        fullmesh("lab", "down", "--name", LAB)

@@ -1,0 +1,246 @@
+"""What is read from the kernel of a rank's node: connections, control groups, its log, launchers."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import fullmesh_hang_evidence as evidence
+import pytest
+from ladder_samples import plan
+
+from fullmesh.hang import ask
+from fullmesh.hang.judge import judge
+from fullmesh.observed.hang import KernelLine, Launcher, NodeHang, Rank
+
+# As this kernel's log had it when a control group's memory was short, behind a record's head (dev-kmsg).
+KILLED = (
+    "Memory cgroup out of memory: Killed process 12284 (python) total-vm:1313752kB, anon-rss:452560kB, "
+    "file-rss:79256kB, shmem-rss:0kB, UID:1001 pgtables:1344kB oom_score_adj:0"
+)
+# kernel/hung_task.c's own words, and NVIDIA's (Xid Errors in its documentation)
+HUNG = "INFO: task python3:4711 blocked for more than 122 seconds."
+XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+OTHER = "systemd-journald[20]: Received client request to flush runtime journal."
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A connection of this process."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        here = socket.create_connection(listener.getsockname())
+        there, _ = listener.accept()
+    with here, there:
+        yield here, there
+
+
+def test_a_connection_is_told_from_both_ends(pair: tuple[socket.socket, socket.socket]) -> None:
+    here, there = pair
+    here.sendall(b"x" * 1000)
+    deadline, told = time.monotonic() + 10, {}
+    while time.monotonic() < deadline:
+        told = dict(
+            evidence.connection(socket.AF_INET, raw) for raw in evidence.dumped(socket.AF_INET)
+        )
+        if told[str(os.fstat(there.fileno()).st_ino)]["unread"] == 1000:
+            break
+    sent = told[str(os.fstat(here.fileno()).st_ino)]
+    got = told[str(os.fstat(there.fileno()).st_ino)]
+    assert (sent["here"], sent["port"]) == here.getsockname()
+    assert (sent["peer"], sent["peer_port"]) == here.getpeername()
+    assert (got["port"], got["peer_port"]) == (sent["peer_port"], sent["port"])
+    assert got["unread"] == 1000
+    assert (sent["retransmits"], sent["zero_window"], sent["unread"]) == (0, False, 0)
+    assert sent["segments_out"] >= got["segments_in"] - 1 >= 1
+
+
+def test_who_does_not_read_shuts_the_window(pair: tuple[socket.socket, socket.socket]) -> None:
+    here, _ = pair
+    here.setblocking(False)
+    deadline, shut = time.monotonic() + 20, False
+    while not shut and time.monotonic() < deadline:
+        try:
+            here.send(b"x" * 65536)
+        except BlockingIOError:
+            time.sleep(0.05)
+        inode = str(os.fstat(here.fileno()).st_ino)
+        told = dict(
+            evidence.connection(socket.AF_INET, raw) for raw in evidence.dumped(socket.AF_INET)
+        )
+        shut = told[inode]["zero_window"]
+    assert shut
+    assert told[inode]["unacked"] > 0
+
+
+def test_connections_within_a_node_are_left_out(pair: tuple[socket.socket, socket.socket]) -> None:
+    found = evidence.connections()
+    assert str(os.fstat(pair[0].fileno()).st_ino) not in found
+    assert evidence.of_process(os.getpid(), found) == []
+    assert not evidence.elsewhere(os.getpid())
+
+
+def test_the_tightest_control_group_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "user.slice/job.scope"
+    own.mkdir(parents=True)
+    (own / "cpu.max").write_text("max 100000\n")
+    (own / "memory.max").write_text("629145600\n")
+    (own / "memory.current").write_text("628924416\n")
+    (own / "memory.events").write_text(
+        "low 0\nhigh 0\nmax 5151\noom 1\noom_kill 1\noom_group_kill 0\n"
+    )
+    (own.parent / "cpu.max").write_text("20000 200000\n")
+    (own.parent / "cpu.stat").write_text(
+        "usage_usec 9\nnr_periods 30\nnr_throttled 24\nthrottled_usec 4251337\n"
+    )
+    told = {
+        "/proc/7/cgroup": b"0::/user.slice/job.scope\n",
+        "/proc/mounts": f"cgroup2 {tmp_path} cgroup2 rw 0 0\n".encode(),
+    }
+    read = evidence.look.read
+    monkeypatch.setattr(evidence.look, "read", lambda path: told.get(path) or read(path))
+    assert evidence.limits(7) == {
+        "cpus": 0.1,
+        "periods": 30,
+        "throttled": 24,
+        "memory": 628924416,
+        "memory_max": 629145600,
+        "oom_kills": 1,
+    }
+    monkeypatch.setattr(evidence.look, "read", lambda _: b"")
+    assert evidence.limits(7)["cpus"] == 0.0
+
+
+def test_control_groups_of_version_1_limit_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside version 2 without these controllers, as a hybrid system has it."""
+    own, cpu = tmp_path / "memory/docker/a", tmp_path / "cpu/docker/a"
+    own.mkdir(parents=True)
+    cpu.mkdir(parents=True)
+    (own / "memory.limit_in_bytes").write_text("629145600\n")
+    (own / "memory.usage_in_bytes").write_text("4096\n")
+    (own / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
+    (own.parent / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    (cpu / "cpu.cfs_quota_us").write_text("-1\n")
+    (cpu.parent / "cpu.cfs_quota_us").write_text("150000\n")
+    (cpu.parent / "cpu.cfs_period_us").write_text("100000\n")
+    (cpu.parent / "cpu.stat").write_text("nr_periods 9\nnr_throttled 1\nthrottled_time 7000000\n")
+    mounts = f"cgroup2 {tmp_path}/unified cgroup2 rw 0 0\n" + "".join(
+        f"cgroup {tmp_path}/{one} cgroup rw,relatime,{one} 0 0\n" for one in ("cpu", "memory")
+    )
+    told = {
+        "/proc/7/cgroup": b"4:memory:/docker/a\n1:cpu:/docker/a\n0::/docker/a\n",
+        "/proc/mounts": mounts.encode(),
+    }
+    read = evidence.look.read
+    monkeypatch.setattr(evidence.look, "read", lambda path: told.get(path) or read(path))
+    assert evidence.limits(7) == {
+        "cpus": 1.5,
+        "periods": 9,
+        "throttled": 1,
+        "memory": 4096,
+        "memory_max": 629145600,
+        "oom_kills": 2,
+    }
+
+
+def test_lines_of_the_kernel_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.clock_gettime(time.CLOCK_MONOTONIC)
+    told = [(now - 2 * evidence.OLDEST, KILLED), (now - 50, OTHER), (now - 40, HUNG)]
+    monkeypatch.setattr(evidence, "records", lambda: [*told, (now - 30, XID), (now - 5, KILLED)])
+    found = evidence.kernel()
+    assert [(one["kind"], one["pid"], one["name"]) for one in found] == [
+        ("hung", 4711, "python3"),
+        ("xid", 0, ""),
+        ("oom", 12284, "python"),
+    ]
+    assert abs(time.time_ns() - found[-1]["at_ns"] - 5 * evidence.SECOND) < evidence.SECOND
+
+
+def test_the_kernels_log_is_read_to_its_end() -> None:
+    """As root a real one; without rights there is none, and nothing falls over."""
+    found = list(evidence.records())
+    assert found == sorted(found, key=lambda one: one[0]) or not found
+    assert all(text for _, text in found[:20])
+
+
+def test_a_torchrun_says_which_ranks_it_started() -> None:
+    words = [
+        "--nproc-per-node=1",
+        "--node-rank=1",
+        "--master-addr=10.78.0.11",
+        "--master-port=29500",
+    ]
+    sleeps = ["-c", "import sys; print(flush=True); sys.stdin.read()"]
+    with subprocess.Popen(
+        ["/opt/venv/bin/torchrun", *sleeps, *words, "--nproc-per-node=4", "train.py"],
+        executable=sys.executable,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert evidence.launchers([process.pid, os.getpid()]) == [
+            {"pid": process.pid, "job": "", "master": "10.78.0.11:29500", "first": 4, "count": 4}
+        ]
+        process.kill()
+
+
+# --- ranks of which nothing is left -----------------------------------------------------------------
+
+
+def running(rank: int, world: int = 2) -> Rank:
+    found = ask.absent(rank, world, "el1", "", gone=False)
+    return {**found, "process": "running", "missing": []}
+
+
+def look(host: str, *ranks: Rank, line: KernelLine | None = None, **launcher: int) -> NodeHang:
+    starts: list[Launcher] = (
+        [{"pid": 9, "job": "", "master": "", "first": launcher["first"], "count": 2}]
+        if launcher
+        else []
+    )
+    lines = [line] if line else []
+    return {"host": host, "jobs": ["a"], "ranks": list(ranks), "kernel": lines, "launchers": starts}
+
+
+def last(*looks: NodeHang) -> dict[int, Rank]:
+    answers = [ask.Answer(one["host"], (one,)) for one in looks]
+    return {one["rank"]: one for one in ask.samples(plan(2), answers)[-1]}
+
+
+def test_a_rank_that_is_gone_while_its_torchrun_runs_ended_well() -> None:
+    found = last(look("el1", running(0)), look("ubuntu1", first=-1))
+    assert (found[1]["process"], found[1]["exit_code"]) == ("gone", 0)
+    assert "still runs" in found[1]["missing"][0]["why"]
+    assert last(look("el1", running(0)), look("ubuntu1"))[1]["exit_code"] is None
+
+
+def test_a_launcher_names_ranks_of_jobs_that_the_plan_does_not_know() -> None:
+    found = last(look("el1", running(0, 4), running(1, 4)), look("ubuntu1", running(2, 4), first=2))
+    assert (found[3]["host"], found[3]["exit_code"]) == ("ubuntu1", 0)
+
+
+def test_a_rank_that_the_kernel_killed_is_said_to_be() -> None:
+    line: KernelLine = {
+        "kind": "oom",
+        "at_ns": 10,
+        "pid": 12284,
+        "name": "python",
+        "text": KILLED,
+    }
+    well = running(0)
+    found = last(look("el1", well), look("ubuntu1", line=line, first=-1))
+    assert found[1]["exit_code"] == -9
+    well["raised"] = {"text": "RuntimeError: Connection closed by peer", "frames": []}
+    (cause,) = judge([list(last(look("el1", well), look("ubuntu1", line=line)).values())])
+    assert (cause.code, cause.ranks) == ("HG-132", (1,))
+    assert "no memory left for it" in cause.cause
+    assert "Killed process 12284" in cause.seen
+    other: KernelLine = {**line, "name": "postgres"}
+    assert last(look("el1", well), look("ubuntu1", line=other))[1]["exit_code"] is None

@@ -1,0 +1,164 @@
+"""A job under watch that stands: when that is said, what is said, and what the controller makes of it."""
+
+from __future__ import annotations
+
+import copy
+import time
+
+import fullmesh_hang as hang
+import fullmesh_watch_stall as stall
+import hang_records
+import pytest
+from ladder_samples import plan
+
+from fullmesh.hang import ask
+from fullmesh.hang.judge import judge
+from fullmesh.observed.hang import NodeHang, Rank
+from fullmesh.observed.watch import EventKind
+from fullmesh.watch import stalled
+
+SECOND = stall.SECOND
+
+
+def later(ranks: list[Rank], seconds: float) -> list[Rank]:
+    """The same ranks, which have not moved, asked so long after what they entered last."""
+    found = copy.deepcopy(ranks)
+    for one in found:
+        newest = max((entry["created_ns"] for entry in one["entries"]), default=0)
+        one["taken_ns"] = newest + int(seconds * SECOND)
+    return found
+
+
+def old(ranks: list[Rank]) -> list[Rank]:
+    """Ranks that have entered many things before."""
+    for one in ranks:
+        for entry in one["entries"]:
+            entry["record"] += 1000
+    return ranks
+
+
+@pytest.fixture
+def ranks() -> list[Rank]:
+    """Rank 1 sleeps, rank 0 waits for it: a recorded job."""
+    return old(hang_records.load("late_sleep")[-1])
+
+
+def test_a_job_that_stands_is_told_once_and_told_to_go_on(ranks: list[Rank]) -> None:
+    progress = stall.Progress(60)
+    assert progress.judge(later(ranks, 59)) is None
+    assert progress.judge(later(ranks, 61)) == "stalled"
+    assert progress.judge(later(ranks, 90)) is None
+    assert progress.judge(later(ranks, 1)) == "moving"
+    assert progress.judge(later(ranks, 1)) is None
+
+
+def test_what_it_came_out_of_by_itself_is_told_again_only_where_it_takes_longer(
+    ranks: list[Rank],
+) -> None:
+    progress = stall.Progress(60)
+    assert progress.judge(later(ranks, 70)) == "stalled"
+    assert progress.judge(later(ranks, 100)) is None
+    assert progress.judge(later(ranks, 1)) == "moving"
+    assert progress.judge(later(ranks, 140)) is None
+    assert progress.judge(later(ranks, 151)) == "stalled"
+
+
+def test_a_job_of_long_steps_is_given_its_own_time(ranks: list[Rank]) -> None:
+    """Every collective 30 s after the one before it: 100 s are nothing, 150 s are."""
+    for one in ranks:
+        for number, entry in enumerate(one["entries"]):
+            entry["created_ns"] = 1_000 * SECOND + number * 30 * SECOND
+    progress = stall.Progress(60)
+    assert progress.judge(later(ranks, 100)) is None
+    assert progress.judge(later(ranks, 151)) == "stalled"
+
+
+def test_a_job_that_still_loads_its_model_is_given_more() -> None:
+    young = hang_records.load("late_sleep")[-1]
+    progress = stall.Progress(60)
+    assert progress.judge(later(young, 290)) is None
+    assert progress.judge(later(young, 301)) == "stalled"
+
+
+def test_healthy_ranks_and_ranks_that_say_nothing_are_no_stall() -> None:
+    progress = stall.Progress(5)
+    for sample in hang_records.load("healthy") + hang_records.load("long_step"):
+        assert progress.judge(old(sample)) is None
+    assert progress.judge([]) is None
+    assert progress.judge([ask.absent(0, 2, "n1", "", gone=False)]) is None
+
+
+def test_the_rank_that_others_here_wait_for_comes_first(ranks: list[Rank]) -> None:
+    said = stall.sentence(later(ranks, 75), hang.sentence)
+    assert said.startswith(
+        "[WA-109] nothing has gone on for 75 s. Here: rank 1 (process 4101): out of"
+    )
+    assert "rank 0 (process 4100): in gloo:all_reduce 4 of default_pg for 75 s" in said
+    assert "./fullmesh hang -i INVENTORY" in said
+
+
+def test_it_is_followed_aside_until_the_job_has_ended(ranks: list[Rank]) -> None:
+    seen = [later(ranks, 1), later(ranks, 70), later(ranks, 71), later(ranks, 1)]
+    told: list[tuple[EventKind, str]] = []
+
+    def look() -> NodeHang:
+        if len(seen) == 1:
+            follower.ended = True
+        return {"host": "n1", "jobs": ["a"], "ranks": seen.pop(0)}
+
+    follower = stall.Follower(60, look)
+    follower.progress.pause = lambda: 0.0  # type: ignore[method-assign]
+    follower.run(lambda what, node: told.append((what, node["jobs"][0])))
+    assert told == [("stalled", "a")]
+    assert seen == []
+
+
+# --- from the controller --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> stalled.Stalled:
+    samples = hang_records.load("late_sleep")
+    looks = tuple[NodeHang, ...](
+        {"host": "el1", "jobs": ["a"], "ranks": sample} for sample in samples
+    )
+    monkeypatch.setattr(stalled, "GATHER", 0.0)
+    monkeypatch.setattr(stalled, "CERTAIN", 0.0)
+    monkeypatch.setattr(ask, "nodes", lambda *_: [ask.Answer("el1", looks)])
+    return stalled.Stalled({"plan": plan(2), "hosts": {}})
+
+
+def wait(one: stalled.Stalled) -> list[str]:
+    one.wait(30)
+    return one.lines()
+
+
+def test_each_cause_is_said_once_until_the_job_goes_on(asked: stalled.Stalled) -> None:
+    (cause,) = judge(hang_records.load("late_sleep"))
+    asked.begin("a")
+    (line,) = wait(asked)
+    assert line.startswith(f"[HG-107] {cause.cause}. Seen: ")
+    assert "Fix: " in line
+    assert asked.lines() == []
+    asked.begin("a")
+    assert wait(asked) == []
+    asked.forget()
+    asked.begin("a")
+    assert len(wait(asked)) == 1
+
+
+def test_a_question_is_not_asked_twice_at_once(
+    asked: stalled.Stalled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[float] = []
+
+    def slow(*_: object) -> list[ask.Answer]:
+        calls.append(time.monotonic())
+        time.sleep(0.2)
+        return []
+
+    monkeypatch.setattr(ask, "nodes", slow)
+    asked.begin("a")
+    asked.begin("a")
+    assert wait(asked) == []
+    assert len(calls) == 1
