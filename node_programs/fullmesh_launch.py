@@ -57,6 +57,11 @@ NODES_OWN = frozenset(
         "no_proxy",
     ]
 )
+# Settings of communication libraries and their transports, whichever torch speaks through, and of AMD's runtime; those
+# that name a card or an address are a node's own, and no other node is told.
+LIBRARIES = re.compile(
+    r"(NCCL|RCCL|HCCL|ASCEND|UCC|UCX|GLOO|TORCH|FI|HSA)_[A-Z0-9_]+(?<!_IFNAME)(?<!_IF_IP)(?<!_DEVICES)$"
+)
 # Who started this process -> its number on this node, and how many there are in all.
 STARTERS = (
     ("Open MPI", "OMPI_COMM_WORLD_LOCAL_RANK", ("OMPI_COMM_WORLD_SIZE",)),
@@ -367,9 +372,10 @@ def mpi_options(who: Who, nodes: Sequence[Node], whole: bool) -> list[str]:
     return options
 
 
-def exported(own: Mapping[str, str]) -> list[str]:
-    """``-x`` for exactly the variables of the environment file that are the same on all nodes."""
-    return [word for name in sorted(own) if name not in NODES_OWN for word in ("-x", name)]
+def exported(own: Mapping[str, str], caller: Mapping[str, str]) -> list[str]:
+    """``-x`` for the file's variables that are the same on all nodes, and the caller's for libraries."""
+    names = own.keys() | {name for name in caller if LIBRARIES.match(name)}
+    return [word for name in sorted(names - NODES_OWN) for word in ("-x", name)]
 
 
 def mpirun(words: Sequence[str]) -> None:
@@ -383,7 +389,7 @@ def mpirun(words: Sequence[str]) -> None:
     nodes = chosen(who, named[0].split(",") if named else [])
     judge(asked(nodes))
     env = merged(own, os.environ)
-    argv = [path, *mpi_options(who, nodes, not named), *exported(own)]
+    argv = [path, *mpi_options(who, nodes, not named), *exported(own, os.environ)]
     if named:
         env["FULLMESH_NODES"] = ",".join(node["name"] for node in nodes)
         argv += ["-x", "FULLMESH_NODES"]

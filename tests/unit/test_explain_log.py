@@ -188,6 +188,22 @@ RECORDED: dict[str, tuple[str, list[str], list[str], list[str]]] = {
         [],
         [],
     ),
+    "a backend that torch has not": (
+        '[rank0]:   File "/srv/jobs/train.py", line 12, in main\n'
+        '[rank0]:     dist.init_process_group("hccl")\n'
+        '[rank0]:     raise AssertionError(f"Unknown c10d backend type {backend_str.upper()}")\n'
+        "[rank0]: AssertionError: Unknown c10d backend type HCCL\n" + torchrun(0, "node1", 1, "x"),
+        ["LG-322"],
+        ["LG-304"],
+        [],
+    ),
+    "torch's wheels have no MPI": (
+        "RuntimeError: Distributed package doesn't have MPI built in. MPI is only included if you build PyTorch from "
+        "source on a host that has MPI installed.",
+        ["LG-322"],
+        [],
+        [],
+    ),
     "a second init": (
         '[rank0]:   File "/srv/jobs/train.py", line 12, in main\n'
         '[rank0]:     dist.init_process_group("nccl")\n'

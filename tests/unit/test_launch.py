@@ -198,7 +198,7 @@ def test_slurm_on_some_of_the_nodes(node: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_mpirun_gets_exactly_the_files_common_variables_and_the_data_range(node: Path) -> None:
     own = launch.read_env(str(node / "env"))
-    names = launch.exported(own)[1::2]
+    names = launch.exported(own, {})[1::2]
     assert names == ["MASTER_ADDR", "NCCL_DEBUG", "ODD", "WORLD_SIZE"]
     options = " ".join(launch.mpi_options(who(), who()["nodes"], whole=True))
     ports = PLAN["data_ports"]
@@ -362,3 +362,26 @@ def test_no_lightning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "fullmesh_lightning", raising=False)
     with pytest.raises(ImportError, match="LA-107"):
         import fullmesh_lightning  # noqa: F401, PLC0415  # the import is what is refused
+
+
+@pytest.mark.parametrize(
+    ("name", "passed"),
+    [
+        *((one, True) for one in ("NCCL_DEBUG", "RCCL_MSCCL_ENABLE", "HCCL_CONNECT_TIMEOUT")),
+        *(
+            (one, True)
+            for one in ("UCC_TLS", "UCX_TLS", "FI_PROVIDER", "HSA_FORCE_FINE_GRAIN_PCIE")
+        ),
+        # a node's own: another node has other cards and addresses
+        *((one, False) for one in ("HCCL_IF_IP", "HCCL_SOCKET_IFNAME", "UCX_NET_DEVICES")),
+        *(
+            (one, False)
+            for one in ("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NODE_RANK", "HOME", "PATH")
+        ),
+    ],
+)
+def test_what_is_exported_for_a_library_reaches_all_nodes(name: str, passed: bool) -> None:
+    words = launch.exported({"MASTER_PORT": "29500"}, {name: "1"})
+    assert set(words[::2]) == {"-x"}
+    assert (name in words[1::2]) is passed
+    assert "MASTER_PORT" in words[1::2]

@@ -321,6 +321,11 @@ def test_amd_without_a_lock_is_for_cpus_and_said() -> None:
     assert "torch_runtime_requirements" in note
     observed = {host: answer(host, gpus(8, vendor="ascend")) for host in ADDRESSES}
     assert "HCCL" in preflight.notes(found, observed)[0]
+    by_hand = settled(gpus(8, vendor="amd"))
+    for node in by_hand["nodes"].values():
+        node["accelerator"] = "rocm6.4"
+    (note,) = preflight.notes(by_hand, {h: answer(h, gpus(8, vendor="amd")) for h in ADDRESSES})
+    assert "el1, ubuntu1 get torch for ROCm: its backend nccl is RCCL" in note
     assert preflight.notes(settled(gpus(8)), {h: answer(h, gpus(8)) for h in ADDRESSES}) == []
 
 

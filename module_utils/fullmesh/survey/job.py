@@ -50,6 +50,7 @@ MISSING = 127  # of a shell, for a command that is not there
 STA_UNSYNC = 0x40  # adjtimex(2)
 NAMES = re.compile(
     r"(MASTER_|WORLD_SIZE|RANK|NODE_RANK|NNODES|NPROC|GROUP_RANK|LOCAL_|GLOO_|NCCL_|TORCH_|TP_|UCX_|FI_|FULLMESH_"
+    r"|RCCL_|HCCL_|ASCEND_|UCC_|HSA_|HIP_VISIBLE|ROCR_VISIBLE"
     r"|OMP_NUM|CUDA_VISIBLE|LD_PRELOAD|LD_LIBRARY|http_proxy|https_proxy|all_proxy|no_proxy"
     r"|HTTP_PROXY|HTTPS_PROXY|ALL_PROXY|NO_PROXY)"
 )

@@ -27,6 +27,7 @@ NOT_NVIDIA = {
     "ascend": "Ascend NPUs: HCCL needs torch_npu, which Fullmesh does not install",
     "gaudi": "Gaudi accelerators: HCCL needs Intel's own torch, which Fullmesh does not install",
 }
+RCCL = "torch for ROCm: its backend nccl is RCCL, with NCCL's variables; what is said of NCCL is said of it"
 CUDA_OF_WHEEL = re.compile(r"nvidia-cuda-runtime(?:-cu\d+)?$")
 
 
@@ -294,7 +295,7 @@ def _counts(
 
 
 def unused(looked: Mapping[str, Accelerators], plan: Plan) -> list[str]:
-    """A sentence for each kind of accelerator that torch on its nodes does not use."""
+    """A sentence for each kind of accelerator that torch on its nodes does not use, or not by NCCL."""
     notes = []
     for vendor, step in NOT_NVIDIA.items():
         hosts = [
@@ -304,4 +305,5 @@ def unused(looked: Mapping[str, Accelerators], plan: Plan) -> list[str]:
         ]
         if hosts:
             notes.append(f"torch does not use what {', '.join(hosts)} have. {step}")
-    return notes
+    rocm = [h for h in looked if str(plan["nodes"][h].get("accelerator", "")).startswith("rocm")]
+    return notes + ([f"{', '.join(rocm)} get {RCCL}"] if rocm else [])
