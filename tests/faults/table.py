@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,12 +30,22 @@ silent. *Seconds* is from the command to the answer, on {cores} cores that two l
 {load:.0f} at the end). *tuned* nodes were configured by `site.yml`; *bare* nodes have addresses, typed in, and nothing
 of Fullmesh.
 """
-TAIL = """\
-A container has no GPU, no RDMA device and no clock of its own: GPUs were the lab's stand-in below the real nvidia-smi,
-RDMA devices and the clock were files. Causes that not even
-files can make (SELinux, the kernel's log, its tables) are tested from recorded observations, in `tests/unit`; they
-stand in the table as *recorded*.
+OLDER = """
+That run made {made} of the faults; the rows of the others, and their seconds, are those of the run of {days}.
 """
+TAIL = """\
+A container has no GPU, no RDMA device, no kernel's log and no clock of its own: GPUs were the lab's stand-in below the
+real nvidia-smi, on nodes that pass for machines (row 54); their PCI tree and kernel's log, RDMA devices and the clock
+were files. Causes that not even files can make (SELinux, the kernel's tables) are tested from recorded observations, in
+`tests/unit`; they stand in the table as *recorded*.
+"""
+
+
+ROW = re.compile(
+    r"^\| \d+ \| [^|]+ \| (?P<fault>\S+) \| (?P<lab>\w+) \| \S+ \| (?P<found>yes|NO) \| (?P<seconds>[\d.]+) \|$",
+    re.MULTILINE,
+)
+SAID = re.compile(r"`\./fullmesh diagnose` on two nodes: .*? s(?=\. )")
 
 
 def begin() -> None:
@@ -54,6 +66,25 @@ def rows() -> dict[str, dict[str, Any]]:
     paths = sorted(ROWS_FOLDER.glob("*.json"), key=lambda path: path.stat().st_mtime)
     found = [json.loads(path.read_text()) for path in paths]
     return {one["name"]: one for one in found}
+
+
+def older() -> dict[str, dict[str, Any]]:
+    """The rows of the page that is kept, for faults that this run did not make, with the day of each."""
+    text = DOCS.read_text() if DOCS.exists() else ""
+    days = re.findall(r"\b\d{4}-\d\d-\d\d\b", text)
+    found: dict[str, dict[str, Any]] = {}
+    for one in ROW.finditer(text):
+        name = f"{one['lab']}-{one['fault']}"
+        found[name] = {
+            "name": name,
+            "found": one["found"] == "yes",
+            "seconds": float(one["seconds"]),
+            "day": days[0],
+        }
+    said = SAID.search(text)
+    if said:
+        found["speed"] = {"name": "speed", "said": said[0], "day": days[0]}
+    return found
 
 
 def line(*cells: object) -> str:
@@ -77,9 +108,11 @@ def case_lines(number: int, cause: str, case: Case, held: dict[str, dict[str, An
     return lines
 
 
-def text(every: int) -> str:
-    """The whole page."""
-    held = rows()
+def text(every: int, before: Mapping[str, dict[str, Any]]) -> str:
+    """The whole page; *before*: rows of an earlier run, for what this one did not make."""
+    own = rows()
+    held = {**before, **own}
+    days = sorted({one["day"] for name, one in before.items() if name not in own})
     lines = [
         line("#", "cause", "case", "nodes", "code", "found", "seconds"),
         "|---|---|---|---|---|---|---|",
@@ -99,6 +132,9 @@ def text(every: int) -> str:
         load=os.getloadavg()[0],
         every="every" if every == 1 else f"every {every}th",
     )
+    if days:
+        made = sum("found" in one for one in own.values())
+        head += OLDER.format(made=made, days=" and ".join(days))
     kernel = f"Kernel {platform.release()}."
     return "\n".join([head, ". ".join([*figures, kernel]), "", *lines, "", TAIL])
 
@@ -107,6 +143,6 @@ def finish(*, docs: bool, every: int) -> None:
     """Write the table, and the page that is kept."""
     if not rows():
         return
-    TABLE.write_text(text(every))
+    TABLE.write_text(text(every, {}))
     if docs:
-        DOCS.write_text(text(every))
+        DOCS.write_text(text(every, older()))

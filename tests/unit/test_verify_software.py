@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from ansible.module_utils.fullmesh.facts.gpu import parse_smi
 from ansible.module_utils.fullmesh.probe import observe
 
+from fullmesh.observed.node import Accelerators
+from fullmesh.roles import accelerators
 from fullmesh.verify import software as core
 from fullmesh.verify.model import ERROR, WARNING, Seen
 
@@ -81,6 +84,22 @@ def test_torch_needs_a_driver_of_its_cuda(built: str, runs: str, fits: bool) -> 
     assert [(f.code, f.node, f.severity) for f in found] == (
         [] if fits else [("VC-117", "el1", ERROR)]
     )
+
+
+def test_the_cure_for_a_torch_that_is_too_new_leads_to_a_lock_that_the_driver_runs() -> None:
+    (found,) = core.rule_cuda(cluster(el1={"torch_cuda": "13.0", "driver_cuda": "12.2"}))
+    named = re.search(r"torch_runtime_version: (\S+) .* for CUDA (\S+) ", found.fix)
+    assert named
+    older = Accelerators(
+        devices=[
+            {"vendor": "nvidia", "bus": "0000:01:00.0", "device": "0x2330", "driver": "nvidia"}
+        ],
+        nvidia_driver="535.183.01",  # its nvidia-smi says CUDA 12.2
+        nvidia_shown=1,
+    )
+    assert accelerators.alone("el1", named[1], "", older) == f"cuda{named[2]}"
+    (found,) = core.rule_cuda(cluster(el1={"torch_cuda": "13.0", "driver_cuda": "11.4"}))
+    assert "torch for CUDA 11 by a lock of your own (./fullmesh torch-lock makes one" in found.fix
 
 
 def test_the_two_nccls_are_compared_within_a_node() -> None:

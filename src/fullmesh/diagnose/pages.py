@@ -504,8 +504,8 @@ PAGES: dict[str, Page] = {
     "VC-117": Page(
         "A GPU driver runs programs that are built for its CUDA or an older one; torch finds no GPU otherwise.",
         "nvidia-smi | grep CUDA; python -c 'import torch; print(torch.version.cuda)'",
-        "A newer driver, or torch for an older CUDA: torch_runtime_accelerator where there is a lock for it, else a "
-        "lock of your own in torch_runtime_requirements.",
+        "A newer driver, or torch for an older CUDA: the finding names the torch_runtime_version that has a lock for "
+        "it, else a lock of your own (./fullmesh torch-lock) in torch_runtime_requirements.",
     ),
     "VC-118": Page(
         "torch's wheels bring an NCCL of their own (pytorch#122571); what nccl-tests measure is the system's.",

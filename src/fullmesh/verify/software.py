@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fullmesh.roles import accelerators, torch_runtime
 from fullmesh.verify.model import WARNING, Finding, Seen, in_words
 
 PAIR = 2
@@ -74,6 +75,21 @@ def numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".") if part.isdigit())
 
 
+def older_torch(seen: Seen, major: int) -> str:
+    """How to get a torch for a driver's CUDA: the newest that the role has a lock of, else one's own."""
+    held = [one.partition("-cuda") for one in torch_runtime.there(accelerators.LOCKS)]
+    fits = [(numbers(cuda), torch) for torch, _, cuda in held if numbers(cuda)[:1] == (major,)]
+    if not fits:
+        by = "by a lock of your own (./fullmesh torch-lock makes one; torch_runtime_requirements)"
+        return f"torch for CUDA {major} {by}"
+    cuda, torch = max(fits)
+    shown = ".".join(map(str, cuda))
+    return (
+        f"torch_runtime_version: {torch} in the inventory, whose lock is for CUDA {shown} (torch_runtime_accelerator: "
+        f"auto); {seen.apply('packages')}"
+    )
+
+
 def rule_cuda(seen: Seen) -> Iterator[Finding]:
     """A driver runs programs of its own CUDA's major version and older ones (CUDA's minor version compatibility)."""
     for name in seen.plan["nodes"]:
@@ -87,8 +103,7 @@ def rule_cuda(seen: Seen) -> Iterator[Finding]:
                 node=name,
                 seen=row["driver_cuda"],
                 expected=f"{built[0]}.0 or newer",
-                fix=f"a newer driver on {name}, or torch for CUDA {runs[0]} by a lock of your own "
-                "(torch_runtime_requirements, roles/torch_runtime/README.md)",
+                fix=f"a newer driver on {name}, or {older_torch(seen, runs[0])}",
             )
 
 
