@@ -31,7 +31,7 @@ silent. *Seconds* is from the command to the answer, on {cores} cores that two l
 of Fullmesh.
 """
 OLDER = """
-That run made {made} of the faults; the rows of the others, and their seconds, are those of the run of {days}.
+That run made {made} of the faults; the rows of the others, and their seconds, are from {days}.
 """
 TAIL = """\
 A container has no GPU, no RDMA device, no kernel's log and no clock of its own: GPUs were the lab's stand-in below the
@@ -69,9 +69,10 @@ def rows() -> dict[str, dict[str, Any]]:
 
 
 def older() -> dict[str, dict[str, Any]]:
-    """The rows of the page that is kept, for faults that this run did not make, with the day of each."""
+    """The rows of the page that is kept, for faults that this run did not make, with its day."""
     text = DOCS.read_text() if DOCS.exists() else ""
-    days = re.findall(r"\b\d{4}-\d\d-\d\d\b", text)
+    # of a page that several runs have written nobody knows any more which row is whose
+    day = " and ".join(sorted(set(re.findall(r"\b\d{4}-\d\d-\d\d\b", text))))
     found: dict[str, dict[str, Any]] = {}
     for one in ROW.finditer(text):
         name = f"{one['lab']}-{one['fault']}"
@@ -79,11 +80,11 @@ def older() -> dict[str, dict[str, Any]]:
             "name": name,
             "found": one["found"] == "yes",
             "seconds": float(one["seconds"]),
-            "day": days[0],
+            "day": day,
         }
     said = SAID.search(text)
     if said:
-        found["speed"] = {"name": "speed", "said": said[0], "day": days[0]}
+        found["speed"] = {"name": "speed", "said": said[0], "day": day}
     return found
 
 
