@@ -984,6 +984,7 @@ def test_every_table_the_rules_and_the_nexthops_come_back(monkeypatch: pytest.Mo
         "nexthop via 10.9.0.1 dev e9 weight 1",
         "ip -4 route replace 10.6.0.0/16 nhid 30 proto zebra metric 20",
         "ip -4 route replace 10.7.0.0/16 nhid 7 proto zebra metric 20",
+        "ip -4 route replace unreachable 10.78.1.0/24",
         "ip -4 rule add priority 0 from all lookup local",
         "ip -4 rule add priority 32765 from 10.0.0.5 lookup 100",
         "ip -4 rule add priority 32766 from all lookup main",
@@ -995,6 +996,32 @@ def test_a_daemon_s_routes_are_never_taken_away(monkeypatch: pytest.MonkeyPatch)
     own = [["-4", "e0", "10.2.0.0/16 via 10.0.0.1 proto static"]]
     monkeypatch.setattr(tx, "runtime", lambda names: view([], later + own))
     assert [step[4] for step in tx.unsettled(view([], []))] == ["10.2.0.0/16"]
+
+
+@pytest.mark.parametrize(
+    ("line", "route"),
+    [
+        ("blackhole 203.0.113.0/24 table 100", "blackhole 203.0.113.0/24 table 100"),
+        # as iproute2 6.1 shows IPv6's
+        (
+            "prohibit 2001:db8:9::/48 dev lo table 100 metric 1024 error -13 pref medium",
+            "prohibit 2001:db8:9::/48 table 100 metric 1024 pref medium",
+        ),
+        ("unreachable default dev lo table 5 proto kernel metric 4294967295 error -101", None),
+        ("broadcast 10.0.0.255 dev e0 table local", None),
+    ],
+)
+def test_a_route_that_refuses_is_over_no_interface(line: str, route: str | None) -> None:
+    """Found by tests/cuts/test_others_cuts.py: systemd-networkd drops others' on the way back."""
+    assert tx.route_over(["e0"], "-4", line) == (route and ["-4", "", route])
+
+
+def test_a_route_that_refuses_and_came_later_is_never_taken_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    later = [["-4", "", "blackhole 203.0.113.0/24"]]
+    monkeypatch.setattr(tx, "runtime", lambda names: view([], later))
+    assert tx.unsettled(view([], [])) == []
 
 
 def test_a_warning_is_no_part_of_an_answer() -> None:

@@ -59,6 +59,8 @@ LEASE_SECONDS = 12
 LONG = 3600.0  # seconds ago: no owner is waited for
 # What ip shows of a route or nexthop and does not take: states, not settings.
 FLAGS = ("linkdown", "dead", "offload", "trap", "rt_trap", "rt_offload", "offload_failed")
+# What a route begins with that leads nowhere (ip-route(8)).
+REFUSING = frozenset(["blackhole", "unreachable", "prohibit", "throw"])
 # Routes of these (rtnetlink(7), /etc/iproute2/rt_protos) come and go by a daemon's own rules, also while a change waits
 # for its confirmation: they are put back and never taken away.
 DAEMONS = frozenset(
@@ -578,9 +580,13 @@ def runtime(interfaces: list[str]) -> View:
 def route_over(links: Iterable[str], family: str, line: str) -> Route | None:
     """A line of ``ip -o route show table all``; nothing for a route over none of *links*, and for the table ``local``.
 
-    The kernel makes that table from the addresses.
+    The kernel makes that table from the addresses. A route that refuses is over no interface (IPv6 shows it over lo,
+    with an error number), and systemd-networkd drops what others have made of them as well.
     """
     words = plain_route(line.replace("\\", " ")).split()
+    if words[:1] and words[0] in REFUSING:
+        own = "proto kernel" in line or "table local" in line
+        return None if own else [family, "", " ".join(bare(words, "dev", "error"))]
     over = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "dev"]
     if not set(over) & set(links) or "table local" in " ".join(words):
         return None
@@ -726,7 +732,7 @@ def unsettled(before: Goal, age: float = 0) -> list[list[str]]:
     # The kernel refuses a gateway until there is a route to it. The route to a network goes with its address.
     anew, there = by_owner(before) + before["routes"], now.get("connected", []) + now["routes"]
     ends = [one for one in now["routes"] if ours is None or one in ours["routes"]]
-    ends = [one for one in ends if not DAEMONS & set(one[2].split())]
+    ends = [one for one in ends if not (DAEMONS | REFUSING) & set(one[2].split())]
     steps += [
         ["ip", "nexthop", "replace", *line.split()]
         for line in before.get("nexthops", [])
