@@ -73,7 +73,7 @@ class Bench:
         return Answer(done.returncode, findings, took, done.stdout + done.stderr)
 
     def record(self, path: Path) -> None:
-        """What the ranks answered the collector, for tests/unit/recorded/hang/lab."""
+        """What the ranks answered the collector, for tests/unit/recorded/hang_lab."""
         part = who_takes_part(self.inventory)
         samples = ask.samples(part["plan"], ask.nodes(part["hosts"], "", [AGAIN]))
         text = json.dumps({"samples": samples}, separators=(",", ":"))
