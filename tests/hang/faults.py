@@ -168,6 +168,7 @@ FAULTS: tuple[Fault, ...] = (
         prepares=MAKE_DISK,
         breaks=f"fsfreeze -f {DISK}",
         mends=NO_DISK,
+        record=True,
     ),
     Fault(
         "throttled",
