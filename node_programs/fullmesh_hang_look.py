@@ -333,8 +333,8 @@ class Around:
         rank["kernel"] = [one for one in self.kernel if one["pid"] == pid or one["kind"] == "xid"]
 
 
-def rank_at(pid: int, env: dict[str, str], host: str, around: Around) -> Rank:
-    """One rank: what it says, and what is seen of it."""
+def rank_at(pid: int, env: dict[str, str], host: str, around: Around, *, spy: bool = True) -> Rank:
+    """One rank: what it says, and what is seen of it; *spy*: by py-spy as well, where it says nothing."""
     rank, world = place(env)
     missing: list[Missing] = []
     entries: list[Entry] = []
@@ -351,7 +351,7 @@ def rank_at(pid: int, env: dict[str, str], host: str, around: Around) -> Rank:
         if isinstance(exc, ConnectionRefusedError):
             why = "it was not started by a launcher of ours, with the hook"
         missing.append({"what": "recorder", "why": why})
-    threads = header.get("threads") or pyspy(pid)
+    threads = header.get("threads") or (pyspy(pid) if spy else [])
     if not threads:
         missing.append({"what": "stacks", "why": missing[-1]["why"] if missing else "it says none"})
     seen = native(pid)

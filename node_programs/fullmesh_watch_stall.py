@@ -124,7 +124,10 @@ def ranks_of(pids: Iterable[int], host: str) -> NodeHang:
     """The ranks among processes, with what they say."""
     here, around = set(pids), inside.Around()
     found = {pid: env for pid, env in inside.candidates("").items() if pid in here}
-    ranks = [inside.rank_at(pid, env, host, around) for pid, env in sorted(found.items())]
+    # who says nothing is not judged, so its stack need not be looked for again and again
+    ranks = [
+        inside.rank_at(pid, env, host, around, spy=False) for pid, env in sorted(found.items())
+    ]
     return {
         "host": host,
         "jobs": sorted({inside.job_of(env) for env in found.values()}),

@@ -73,7 +73,7 @@ class Bench:
         return Answer(done.returncode, findings, took, done.stdout + done.stderr)
 
     def record(self, path: Path) -> None:
-        """What the ranks answered the collector, for tests/unit/recorded/hang/lab."""
+        """What the ranks answered the collector, for tests/unit/recorded/hang_lab."""
         part = who_takes_part(self.inventory)
         samples = ask.samples(part["plan"], ask.nodes(part["hosts"], "", [AGAIN]))
         text = json.dumps({"samples": samples}, separators=(",", ":"))
@@ -95,6 +95,7 @@ class Job:
         each: ranks of a node.
         words: more for the launcher.
         starts: it is started here; else its files are there alone.
+        arguments: of the script; stalled: of the launcher's own watch.
     """
 
     bench: Bench
@@ -103,6 +104,8 @@ class Job:
     each: int = 1
     words: str = "--static --watch 0"
     starts: bool = True
+    arguments: str = ""
+    stalled: int = 60
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
     logs: list[IO[bytes]] = field(default_factory=list)
 
@@ -128,7 +131,8 @@ class Job:
                 node.on(f"cat > {HOME}/{name} <<'END-OF-FILE'\n{text}\nEND-OF-FILE")
         for node in self.bench.nodes if self.starts else []:
             self.logs.append((WORK / f"{node.name}.log").open("wb"))
-            call = f"cd {HOME}; exec {TORCHRUN} {self.words} --nproc-per-node={self.each} train.py"
+            call = f"cd {HOME}; export FULLMESH_WATCH_STALLED={self.stalled}; exec {TORCHRUN} {self.words} "
+            call += f"--nproc-per-node={self.each} train.py {self.arguments}"
             self.running.append(
                 subprocess.Popen(
                     [*node.enter, "runuser", "-u", ACCOUNT, "--", "sh", "-c", call],

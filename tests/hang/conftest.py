@@ -19,7 +19,7 @@ from . import table
 from .bench import ACCOUNT, Bench
 
 LAB = os.environ.get("FULLMESH_HANG_LAB", "hang")
-RECORDED = ROOT / "tests/unit/recorded/hang/lab"
+RECORDED = ROOT / "tests/unit/recorded/hang_lab"
 KEPT = "FULLMESH_HANG_LAB" in os.environ
 
 
@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("hang")
     group.addoption("--hang-docs", action="store_true", help="write docs/hang-faults.md as well")
     group.addoption(
-        "--hang-record", action="store_true", help="renew tests/unit/recorded/hang/lab as well"
+        "--hang-record", action="store_true", help="renew tests/unit/recorded/hang_lab as well"
     )
 
 

@@ -101,10 +101,11 @@ for layer in model:
     fully_shard(layer, mesh=mesh)
 fully_shard(model, mesh=mesh)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-ready()
 
 
 def augment(step):
+    if step == 3:
+        ready()
     while rank == 1 and step == 3: sum(range(100000))
 
 
@@ -168,6 +169,7 @@ FAULTS: tuple[Fault, ...] = (
         prepares=MAKE_DISK,
         breaks=f"fsfreeze -f {DISK}",
         mends=NO_DISK,
+        record=True,
     ),
     Fault(
         "throttled",

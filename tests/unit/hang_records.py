@@ -213,3 +213,33 @@ CHANGES: dict[str, tuple[list[str], str, Change]] = {
     "a launcher ends the others": (["HG-132"], "aborted", launched),
     "a rank has gone, nobody knows how": (["HG-132"], "killed", without(1, exit_code=None)),
 }
+
+
+# What ranks on lab nodes answered the collector: name -> code, ranks, words of the sentence and of what is seen
+LAB_KNOWN: dict[str, tuple[str, tuple[int, ...], str, str]] = {
+    "cable": (
+        "HG-161",
+        (0, 1),
+        "nothing gets through between el1 and ubuntu1, either way",
+        "el1 -> ubuntu1 (10.78.",
+    ),
+    "one_way": (
+        "HG-161",
+        (0, 1),
+        "none comes out: nothing gets from el1 to ubuntu1",
+        "bytes unacknowledged, sent again",
+    ),
+    "exited": ("HG-131", (1,), "has come to the end of the program", "torchrun"),
+    "throttled": (
+        "HG-112",
+        (1,),
+        "gets no more than 0.1 processors from its control group at /srv/jobs/train.py:",
+        "of the periods between two looks",
+    ),
+    "oom": (
+        "HG-132",
+        (1,),
+        "been killed by the kernel, which had no memory left for it",
+        "Killed process",
+    ),
+}

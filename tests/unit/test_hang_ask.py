@@ -437,6 +437,19 @@ def test_the_verb_names_the_rank_that_is_late(
     assert one["page"] == "docs/causes/hang.md#hg-107"
 
 
+def test_the_page_is_written_beside_what_is_said(
+    start: Start, asked: list[ask.Answer], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    start(recorded_rank(0) + WAIT, 0)
+    start(recorded_rank(1) + "import time\n" + READY + "time.sleep(600)\n", 1)
+    asked.append(ask.Answer("el1", (inside.node("el1", MASTER), inside.node("el1", MASTER))))
+    code, said = hang(capsys, "--html", str(tmp_path / "job.html"))
+    assert (code, "[HG-107]" in said) == (1, True)
+    assert "all_reduce 4" in (tmp_path / "job.html").read_text()
+    code, said = hang(capsys, "--html", str(tmp_path / "no/such/job.html"))
+    assert (code, "[HG-185]" in said, "[HG-107]" in said) == (2, True, True)
+
+
 def test_the_verbs_own_refusals(
     asked: list[ask.Answer], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

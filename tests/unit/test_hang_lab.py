@@ -10,40 +10,12 @@ from typing import Any
 
 import hang_records
 import pytest
+from hang_records import LAB_KNOWN
 
 from fullmesh.hang.judge import judge
 from fullmesh.hang.types import Finding
 
-LAB = Path(__file__).parent / "recorded/hang/lab"
-# name -> code, ranks, words of the sentence and of what is seen
-KNOWN: dict[str, tuple[str, tuple[int, ...], str, str]] = {
-    "cable": (
-        "HG-161",
-        (0, 1),
-        "nothing gets through between el1 and ubuntu1, either way",
-        "el1 -> ubuntu1 (10.78.",
-    ),
-    "one_way": (
-        "HG-161",
-        (0, 1),
-        "none comes out: nothing gets from el1 to ubuntu1",
-        "bytes unacknowledged, sent again",
-    ),
-    "exited": ("HG-131", (1,), "has come to the end of the program", "torchrun"),
-    "throttled": (
-        "HG-112",
-        (1,),
-        "gets no more than 0.1 processors from its control group at /srv/jobs/train.py:",
-        "of the periods between two looks",
-    ),
-    "oom": (
-        "HG-132",
-        (1,),
-        "been killed by the kernel, which had no memory left for it",
-        "Killed process",
-    ),
-    "disk": ("HG-105", (1,), "waits for a disk or file system that does not answer", "state D"),
-}
+LAB = Path(__file__).parent / "recorded/hang_lab"
 
 
 def raw(name: str) -> Any:
@@ -58,12 +30,12 @@ def only(samples: Any) -> Finding:
 
 
 def test_every_record_is_known() -> None:
-    assert {path.name.partition(".")[0] for path in LAB.glob("*.gz")} == KNOWN.keys()
+    assert {path.name.partition(".")[0] for path in LAB.glob("*.gz")} == LAB_KNOWN.keys()
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", LAB_KNOWN)
 def test_the_kernels_evidence_is_in_the_sentence(name: str) -> None:
-    code, ranks, cause, seen = KNOWN[name]
+    code, ranks, cause, seen = LAB_KNOWN[name]
     found = only(raw(name))
     assert (found.code, found.ranks) == (code, ranks)
     assert cause in found.cause
@@ -96,12 +68,3 @@ def test_a_gpu_that_fell_off_is_told_beside_the_collective() -> None:
     told = {"kind": "xid", "at_ns": 1, "pid": 0, "name": "", "text": line}
     samples[-1][1]["kernel"] = [told, told]
     assert only(samples).seen.endswith(f"; ubuntu1: {line}")
-
-
-def test_what_the_kernel_says_of_a_task_is_told_beside_its_disk() -> None:
-    """The kernel's own words (kernel/hung_task.c), which it says after two minutes."""
-    line = "INFO: task pt_main_thread:4711 blocked for more than 122 seconds."
-    samples = raw("disk")
-    told = {"kind": "hung", "at_ns": 1, "pid": 4711, "name": "pt_main_thread", "text": line}
-    samples[-1][1]["kernel"] = [told]
-    assert only(samples).seen.endswith(f"; the kernel: {line}")

@@ -264,10 +264,13 @@ def test_jobs_are_run_by_nobody_but_whom_the_user_names(user: str) -> None:
 def test_a_job_is_watched_unless_told_otherwise(tmp_path: Path, mode: str) -> None:
     path = rendered(tmp_path, 60)
     said = call(path, mode, "train.py", "two words").stdout
-    assert said.startswith(f"watched --within 60 --kill-after 0 -- {tmp_path}/bin/torchrun ")
+    assert said.startswith(
+        f"watched --within 60 --kill-after 0 --stalled 60 -- {tmp_path}/bin/torchrun "
+    )
     assert said.endswith("train.py two words\n")
-    said = call(path, mode, "--watch", "5", "train.py", FULLMESH_WATCH_KILL_AFTER="9").stdout
-    assert said.startswith("watched --within 5 --kill-after 9 -- ")
+    told = {"FULLMESH_WATCH_KILL_AFTER": "9", "FULLMESH_WATCH_STALLED": "0"}
+    said = call(path, mode, "--watch", "5", "train.py", **told).stdout
+    assert said.startswith("watched --within 5 --kill-after 9 --stalled 0 -- ")
     for done in (
         call(path, "--watch", "0", "train.py"),
         call(path, "train.py", FULLMESH_WATCH="0"),

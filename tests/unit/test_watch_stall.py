@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import copy
+import os
+import subprocess
+import sys
 import time
+from contextlib import ExitStack
 
 import fullmesh_hang as hang
 import fullmesh_watch_stall as stall
@@ -111,6 +115,27 @@ def test_it_is_followed_aside_until_the_job_has_ended(ranks: list[Rank]) -> None
     follower.run(lambda what, node: told.append((what, node["jobs"][0])))
     assert told == [("stalled", "a")]
     assert seen == []
+
+
+def test_only_the_jobs_own_ranks_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And without py-spy, which would stop for them four times in the time that a stall has to last."""
+    monkeypatch.setattr(stall.inside, "pyspy", lambda _: pytest.fail("it was called"))
+    rank = {**os.environ, "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "a", "MASTER_PORT": "7"}
+    sleep = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"]
+    with ExitStack() as ends:
+        started = [
+            ends.enter_context(
+                subprocess.Popen(sleep, env=rank, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            )
+            for _ in range(2)
+        ]
+        for one in started:
+            ends.callback(one.kill)
+            assert one.stdout is not None
+            one.stdout.readline()
+        seen = stall.ranks_of([started[1].pid], "n1")
+    assert [one["pid"] for one in seen["ranks"]] == [started[1].pid]
+    assert (seen["host"], seen["jobs"]) == ("n1", ["a:7"])
 
 
 # --- from the controller --------------------------------------------------------------------------

@@ -140,8 +140,8 @@ class Limits(TypedDict):
     """What a rank's control groups let it have.
 
     Attributes:
-        cpus: processors, 0 where nothing limits them; periods: in which it ran, each some tenths of a second; throttled:
-            those of them in which it had to stop before its end.
+        cpus: processors, 0 where nothing limits them.
+        periods: in which it ran, each some tenths of a second; throttled: those in which it had to stop before the end.
         memory_max: bytes, 0 where nothing limits them; memory: in use; oom_kills: processes killed for it.
     """
 
@@ -226,7 +226,7 @@ class NodeHangBase(TypedDict):
 
 
 class NodeHang(NodeHangBase, total=False):
-    """With what its kernel's log says, and the launchers that run there: of ranks that are gone this is all there is."""
+    """With its kernel's log and the launchers that run there: all there is of ranks that are gone."""
 
     kernel: list[KernelLine]
     launchers: list[Launcher]

@@ -142,7 +142,7 @@ EventKind = Literal["started", "problem", "together", "killed", "stalled", "movi
 
 
 class EventMore(TypedDict, total=False):
-    """``pid`` of the job that started, ``code`` that it ended with, a problem, or ``text`` and name of a ``job`` that stands."""
+    """``pid`` of the job that started, ``code`` of its end, a problem, ``text`` and ``job`` of one that stands."""
 
     pid: int
     code: int

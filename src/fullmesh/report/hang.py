@@ -19,15 +19,16 @@ from fullmesh.observed.hang import Entry
 from fullmesh.report.page import asset, environment
 
 ROWS = 12  # collectives of a group, the newest
+SOON = 0.05  # seconds that are no matter
 # Cell: what its rank did with the collective -> how that is said. The order is that of the legend.
 WORDS = {
     "out": "came out of it",
-    "in": "is in it",
+    "in": "in it",
     "other": "called something else",
-    "not": "has not entered it",
-    "gone": "its process is gone",
+    "not": "not entered",
+    "gone": "process gone",
     "unknown": "cannot be asked",
-    "before": "longer ago than its record was read",
+    "before": "longer ago than was read",
 }
 LONGEST = 2000
 
@@ -99,7 +100,7 @@ def when(now: Sample, entered: Mapping[int, Entry]) -> str:
     if not ages:
         return ""
     later = max(ages) - min(ages)
-    return f"{max(ages):.1f} s ago" + (f", the last {later:.1f} s later" if len(ages) > 1 else "")
+    return f"{max(ages):.1f} s ago" + (f", the last {later:.1f} s later" if later >= SOON else "")
 
 
 def lane(now: Sample, group: str) -> Lane | None:
