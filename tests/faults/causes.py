@@ -630,6 +630,14 @@ LINKS = (
         expect=LINK_OUT,
     ),
     Fault(
+        "one-name",
+        BARE,
+        at(VICTIM, "hostname $P_HOST", "hostname $V_HOST"),
+        expect={"peer": "{peer}"},
+    ),
+    Fault("rank-left", BARE, variable("RANK=0")),
+    Fault("ifname-left-out", BARE, variable("NCCL_SOCKET_IFNAME=^eth1")),
+    Fault(
         "wrong-source",
         BARE,
         at(

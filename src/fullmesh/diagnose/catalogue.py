@@ -657,6 +657,42 @@ ROWS: tuple[Row, ...] = (
             link("queue", "DG-158", "tc qdisc add dev eth1 root pfifo limit 0 or bfifo limit 100"),
         ),
     ),
+    Row(
+        59,
+        "nodes share what each must have of its own",
+        (
+            Case(
+                "one-name", "DG-159", "hostname NAME-OF-THE-PEER in a container of the same machine"
+            ),
+            recorded("one-mac", "DG-259", "the cluster cards show one hardware address"),
+        ),
+    ),
+    Row(
+        60,
+        "the rank or the size of an earlier job stays behind",
+        (
+            Case(
+                "rank-left",
+                "DG-160",
+                "RANK=0 in /etc/environment",
+                fields=ENV,
+                severity="warning",
+            ),
+        ),
+    ),
+    Row(
+        61,
+        "NCCL is told to leave the cluster's card out",
+        (
+            Case(
+                "ifname-left-out",
+                "DG-161",
+                "NCCL_SOCKET_IFNAME=^eth1 in /etc/environment",
+                fields=ENV,
+                severity="warning",
+            ),
+        ),
+    ),
     GPUS,
 )
 

@@ -47,6 +47,9 @@ CODES: dict[str, str] = {
     "DG-156": "a node sends to a peer over another card than the cluster's",
     "DG-157": "a neighbour entry made by hand is not the peer's",
     "DG-158": "the kernel of a node throws packets away and counts them, beside its packet filter",
+    "DG-159": "two nodes have one host name",
+    "DG-160": "a file gives every process the rank or the size of one job",
+    "DG-161": "NCCL_SOCKET_IFNAME leaves the cluster's card out",
     "DG-201": "a node does not answer Ansible",
     "DG-202": "a node answers and could not be looked at",
     "DG-203": "the probe could not be started on a node",
@@ -55,4 +58,5 @@ CODES: dict[str, str] = {
     "DG-248": "the shared memory in /dev/shm is too small",
     "DG-249": "an RDMA port is down",
     "DG-255": "a rule of a node refuses, or leads astray, what some accounts send",
+    "DG-259": "two nodes' cluster cards have one hardware address",
 }

@@ -125,6 +125,8 @@ ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
     ("DG-117", (*SHUT, "VC-209"), same_shut_ports),
     ("DG-101", (*SHUT, "VC-209"), same_shut_ports),
     ("DG-105", (*SHUT, "VC-209"), same_shut_ports),
+    ("DG-259", (*LINKS, *WALLS, "DG-138", "DG-139", "DG-158"), involves),
+    ("DG-159", NAMED, same_node),
     ("DG-145", NAMED, same_node),
     ("DG-136", ("VC-102", "VC-101"), same_node),
     ("VC-102", ("DG-123",), same_node),

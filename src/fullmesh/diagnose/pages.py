@@ -351,6 +351,31 @@ PAGES: dict[str, Page] = {
         "What the counter names: ip xfrm policy delete, tc qdisc del, the program that asks for signatures.",
         "measured: XfrmOutPolBlock, XfrmInPolBlock, drops of pfifo",
     ),
+    "DG-159": Page(
+        "NCCL makes its hash of a machine from the host name and the boot id, and tries shared memory"
+        " between ranks of one hash. Containers of one machine share the boot id, so their names alone tell"
+        " them apart. Real machines differ in it, and there schedulers, MPI and dashboards count them by"
+        " name.",
+        "on every node: hostname; cat /proc/sys/kernel/random/boot_id",
+        "Give each node a name of its own, or its jobs an NCCL_HOSTID.",
+        "NCCL, misc/utils.cc (getHostHash)",
+    ),
+    "DG-160": Page(
+        "torchrun, srun and mpirun number their processes themselves and overwrite these variables. A"
+        " script that is started by hand, or by a launcher that finds them set, takes the same rank on every"
+        " node, or waits for a size that nobody has.",
+        "grep -rE '(RANK|WORLD_SIZE)=' /etc/environment /etc/profile.d /etc/systemd/system.conf",
+        "Take them out of the file; give them on the command line of the one job that needs them.",
+        "",
+    ),
+    "DG-161": Page(
+        "A value that begins with ^ names the cards that NCCL must not take, by their beginnings. With the"
+        " cluster's own card among them NCCL announces another one: slow where the peers are reached over"
+        " it, a hang where they are not.",
+        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET; the line 'Bootstrap: Using'",
+        "Name the card that is meant: NCCL_SOCKET_IFNAME==INTERFACE.",
+        "NCCL, os/linux.cc",
+    ),
     "DG-201": Page(
         "Nothing is known of this node; the others were diagnosed all the same, links to it were not tried.",
         "ansible -i INVENTORY NODE -m ping -vvv",
@@ -384,6 +409,13 @@ PAGES: dict[str, Page] = {
         "df -h /dev/shm",
         "--shm-size or --ipc=host for containers; remount it on a node.",
         "nccl#290",
+    ),
+    "DG-259": Page(
+        "Virtual machines that were cloned with their cards, or addresses set by hand. A switch sends"
+        " frames to the port where the address was seen last, so connections break by turns.",
+        "on every node: ip link show INTERFACE",
+        "Give each card an address of its own where the machine is defined.",
+        "",
     ),
     "DG-255": Page(
         "Rules may pick a routing table by the account (ip rule, uidrange), as VPN clients do. The probe gets through"
