@@ -632,7 +632,13 @@ LINKS = (
     Fault(
         "one-name",
         BARE,
-        at(VICTIM, "hostname $P_HOST", "hostname $V_HOST"),
+        # Gloo is told its card, so that where the name leads does not matter.
+        variable("GLOO_SOCKET_IFNAME=eth1", ALL)
+        + at(
+            ALL,
+            "hostname > /run/fault.name; hostname twins",
+            "hostname $(cat /run/fault.name); rm /run/fault.name",
+        ),
         expect={"peer": "{peer}"},
     ),
     Fault("rank-left", BARE, variable("RANK=0")),

@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from faults.table import SURPRISES as MARK
+
 from fullmesh.settings import ROOT
 
 from .score import Score, good
 
 BUSY = 20
 DOCS = ROOT / "docs/faults.md"
-MARK = "## Faults that nobody wrote down"
 HEAD = """\
 {mark}
 

@@ -662,7 +662,10 @@ ROWS: tuple[Row, ...] = (
         "nodes share what each must have of its own",
         (
             Case(
-                "one-name", "DG-159", "hostname NAME-OF-THE-PEER in a container of the same machine"
+                "one-name",
+                "DG-159",
+                "hostname twins on both; an error where they share the boot id as well (containers)",
+                severity="warning",
             ),
             recorded("one-mac", "DG-259", "the cluster cards show one hardware address"),
         ),
