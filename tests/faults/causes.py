@@ -630,6 +630,20 @@ LINKS = (
         expect=LINK_OUT,
     ),
     Fault(
+        "one-name",
+        BARE,
+        # Gloo is told its card, so that where the name leads does not matter.
+        variable("GLOO_SOCKET_IFNAME=eth1", ALL)
+        + at(
+            ALL,
+            "hostname > /run/fault.name; hostname twins",
+            "hostname $(cat /run/fault.name); rm /run/fault.name",
+        ),
+        expect={"peer": "{peer}"},
+    ),
+    Fault("rank-left", BARE, variable("RANK=0")),
+    Fault("ifname-left-out", BARE, variable("NCCL_SOCKET_IFNAME=^eth1")),
+    Fault(
         "wrong-source",
         BARE,
         at(

@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from faults.table import SURPRISES as MARK
+
 from fullmesh.settings import ROOT
 
 from .score import Score, good
 
 BUSY = 20
 DOCS = ROOT / "docs/faults.md"
-MARK = "## Faults that nobody wrote down"
 HEAD = """\
 {mark}
 
@@ -25,11 +26,11 @@ Written by `PYTHONPATH=src:tests python -m surprises.run --docs`, on {day}, kern
 shared (load average {load:.0f} at the end). `tests/surprises` makes faults by chance, one for each seed: rules of
 nftables with any match, verdict, family, hook and priority, routes, rules that pick a table, neighbours, queues,
 settings, cards, IPsec, names, variables. An oracle that knows nothing of Fullmesh connects as a job's account between
-two nodes in both directions and sends 192 KiB there and back, twice where the first did not come through; only what it
-met is a *hit*. *Found*: the diagnosis has a finding about a link, or the node, that is broken. *Node*, *direction*,
-*port*: it has them right. *One*: there is one error and no more. *Named*: it names what was made (the table, the route,
-the setting), not only where. A *false alarm* is an error where the oracle met nothing. The nodes are asked by the
-diagnosis' own code without Ansible around it (`agent.py`).
+two nodes in both directions and sends 192 KiB there and back, twice where the first did not come through, or only with
+segments sent again; what it met is a *hit*. *Found*: the diagnosis has a finding about a link, or the node, that is
+broken. *Node*, *direction*, *port*: it has them right. *One*: there is one error and no more. *Named*: it names what
+was made (the table, the route, the setting), not only where. A *false alarm* is an error where the oracle met nothing.
+The nodes are asked by the diagnosis' own code without Ansible around it (`agent.py`).
 """
 COLUMNS = ("found", "node", "direction", "port", "one", "named")
 HEADS = ("kind", "made", "hit", *COLUMNS, "false alarms")

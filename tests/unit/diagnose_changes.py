@@ -279,6 +279,27 @@ REFUSED = {"error": "EINVAL", "rule": "blackhole 10.78.5.11"}
 SET_MARK = {"mangle": {"key": {"meta": {"key": "mark"}}, "value": 16}}
 
 
+def one_name(world: World) -> None:
+    """ubuntu1 calls itself as el1 does, on one machine."""
+    names = node(world, EL)["node"]["facts"]["names"]
+    node(world)["node"]["facts"]["names"]["hostname"] = names["hostname"]
+    for name in (EL, UB):
+        node(world, name)["node"]["facts"]["boot"] = "one"
+
+
+def one_mac(world: World) -> None:
+    """The cluster cards of both were cloned."""
+    cards = {c["name"]: c["mac"] for c in survey(world, EL)["interfaces"]}
+    for card in survey(world)["interfaces"]:
+        card["mac"] = cards["eth1"] if card["name"] == "eth1" else card["mac"]
+
+
+def left_behind(world: World) -> None:
+    """Of a job that somebody started by hand."""
+    held = survey(world)["environment"]["values"]
+    held["RANK"] = {"value": "0", "source": "/etc/environment"}
+
+
 def by_hand(world: World) -> None:
     """ubuntu1 has a neighbour entry for el1 that nobody learnt."""
     node(world)["links"]["neighbours"]["entries"][EL_ADDRESS] = {
@@ -518,11 +539,11 @@ def running(rank: int, name: str) -> Break:
 
 
 CHANGES |= {
-    "blackhole": ("DG-154", UB, together(ends("no_route", "EINVAL"), decided(**REFUSED))),
-    "answers refused": ("DG-154", UB, together(shut(), decided("answer", **REFUSED))),
-    "account refused": ("DG-254", UB, decided(**REFUSED, uid=1000)),
+    "blackhole": ("DG-155", UB, together(ends("no_route", "EINVAL"), decided(**REFUSED))),
+    "answers refused": ("DG-155", UB, together(shut(), decided("answer", **REFUSED))),
+    "account refused": ("DG-255", UB, decided(**REFUSED, uid=1000)),
     "refused by mark": (
-        "DG-154",
+        "DG-155",
         UB,
         together(
             ends("no_route", "EACCES"),
@@ -530,11 +551,15 @@ CHANGES |= {
             decided(error="EACCES", mark=16),
         ),
     ),
-    "astray": ("DG-155", UB, together(shut(), decided("answer", dev="tun0"))),
-    "next hop": ("DG-155", UB, together(ends("no_route"), decided(dev="eth1", via="10.78.5.250"))),
-    "neighbour by hand": ("DG-156", UB, together(ends("dropped"), by_hand)),
-    "ipsec": ("DG-157", UB, together(shut(), counted("Xfrm.XfrmInPolBlock", 12))),
-    "queue": ("DG-157", UB, together(ends("dropped"), counted("Queue.eth1 pfifo", 7))),
+    "astray": ("DG-156", UB, together(shut(), decided("answer", dev="tun0"))),
+    "next hop": ("DG-156", UB, together(ends("no_route"), decided(dev="eth1", via="10.78.5.250"))),
+    "neighbour by hand": ("DG-157", UB, together(ends("dropped"), by_hand)),
+    "ipsec": ("DG-158", UB, together(shut(), counted("Xfrm.XfrmInPolBlock", 12))),
+    "queue": ("DG-158", UB, together(ends("dropped"), counted("Queue.eth1 pfifo", 7))),
+    "one host name": ("DG-159", UB, one_name),
+    "one hardware address": ("DG-259", UB, one_mac),
+    "rank left behind": ("DG-160", UB, left_behind),
+    "card left out": ("DG-161", UB, variable("NCCL_SOCKET_IFNAME", "^eth1")),
     "rank missing": ("DG-132", EL, running(0, EL)),
     "efa driver": ("EF-101", UB, efa(pci=[{"slot": "0000:00:06.0", "driver": ""}])),
     "efa libfabric": ("EF-102", UB, efa(libfabric={})),
@@ -554,7 +579,7 @@ CHANGES |= {
     "efa switched off": ("EF-108", UB, efa(environment={"FI_PROVIDER": "tcp"})),
 }
 # By code, or by the name of a change where the code is an error as a rule.
-WARNINGS = {"rank missing", "DG-254", "DG-150", "DG-239", "DG-214", "EF-107"}
+WARNINGS = {"rank missing", "DG-255", "DG-160", "DG-161", "DG-150", "DG-239", "DG-214", "EF-107"}
 WITHOUT_A_VALUE = {"EF-102", "EF-104", "EF-106"}  # what is wrong is that nothing is there
 # Made by recording a real fault: what no change of a healthy recording tells.
 REAL = {

@@ -115,6 +115,7 @@ def bigger(count: int, family: str = "ipv4") -> World:
         )
         one = json.loads(text.replace("02:e4:6c:8b:af:90", f"02:00:00:00:00:{index:02x}"))
         one["node"]["facts"]["names"]["plan"] = {n: [address[n]] for n in names}
+        one["node"]["facts"]["names"]["hostname"] = name
         one["node"]["facts"]["survey"].pop("firewalld")
         one["node"]["facts"]["survey"]["environment"] = {"values": {}, "files": {}}
         one["links"]["neighbours"]["entries"] = {}

@@ -32,6 +32,7 @@ QUIET: dict[str, Any] = {
     "uploaded": False,
     "unacked": 0,
     "retransmitted": 0,
+    "moved": 0,
 }
 WAITING = {"connected": False, "state": SYN_SENT}
 FAILED_TO_CONNECT = {"connected": False, "state": CLOSE}
@@ -60,6 +61,8 @@ GREETED = {"greeted": True, "proved": True}
         ({"greeted": False, "error": errno.ECONNRESET}, "someone_else"),
         ({**GREETED, "unacked": 9, "retransmitted": 3}, "mtu_black_hole"),
         ({**GREETED, "uploaded": True}, "mtu_black_hole"),
+        ({**GREETED, "unacked": 9, "retransmitted": 3, "moved": 20000}, "open"),  # slow: it gets on
+        ({**GREETED, "uploaded": True, "moved": 20000}, "open"),
         ({"unacked": 9, "retransmitted": 3}, "open"),  # not even greeted: the peer is busy
         ({}, "open"),
         ({"complete": True, "source": "10.9.9.9"}, "wrong_source"),

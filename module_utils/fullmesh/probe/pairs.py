@@ -59,7 +59,7 @@ class Probe:
         self.greeted: bool | None = None
         self.theirs = ""
         self.inbox = b""
-        self.upload = self.download = 0
+        self.upload = self.download = self.came = 0
         self.outbox = b""
         self.source = self.seen_as = ""
         self.offset: float | None = None
@@ -217,6 +217,7 @@ class Mesh:
             return
         if probe.proved:
             probe.download -= len(data)
+            probe.came += len(data)
             if not probe.turned:  # the other end sends nothing before it has all of ours
                 probe.turned = time.monotonic()
                 if probe.rate:
@@ -278,10 +279,10 @@ def describe(probe: Probe, own: str, attempts: int, route: Callable[[str], dict[
             "proved": probe.proved,
             "complete": probe.complete,
             # What lies in our own kernel's buffer has not arrived.
-            "uploaded": probe.proved
-            and not (probe.upload or probe.outbox or probe.info["unacked"]),
+            "uploaded": probe.proved and not stuck_here(probe),
             "unacked": probe.info["unacked"],
             "retransmitted": probe.info["total_retrans"],
+            "moved": probe.info["acked"] if stuck_here(probe) else probe.came,
         }
     )
     return {
@@ -306,13 +307,17 @@ def describe(probe: Probe, own: str, attempts: int, route: Callable[[str], dict[
     }
 
 
+def stuck_here(probe: Probe) -> bool:
+    """Some of the payload has not arrived at the other end."""
+    return bool(probe.upload or probe.outbox or probe.info["unacked"])
+
+
 def reached(probe: Probe) -> Reached:
     """How far this end came: asked, connected, greeted, proved, uploaded, complete."""
     if probe.complete:
         return "complete"
     if probe.proved:
-        stuck = probe.upload or probe.outbox or probe.info["unacked"]
-        return "proved" if stuck else "uploaded"
+        return "proved" if stuck_here(probe) else "uploaded"
     if probe.greeted:
         return "greeted"
     return "connected" if probe.connected else "asked"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 NO_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 (of a socket that the kernel never gave one)
 # Said by connect() itself, so by this kernel and no router: what its routes answer (ip-route(8): blackhole, prohibit).
 REFUSED_HERE = (errno.EINVAL, errno.EACCES, errno.EHOSTUNREACH)
+FULL_SIZE = 4096  # bytes: more than fits into small packets before the first large one
+LATE = "connected, but the answer was late"
 REJECTED = (errno.EACCES, errno.EPERM, errno.ENOPROTOOPT, errno.EPROTO)
 UNREACHABLE = (errno.ENETUNREACH, errno.EADDRNOTAVAIL, errno.ENETDOWN, errno.EHOSTDOWN)
 RESET = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
@@ -32,7 +34,7 @@ class Connection(TypedDict):
         source: our address as the peer saw it, else as the kernel took it; own: the plan's.
         greeted: by a listener of this run (False: by somebody else); proved: it let us in.
         complete: the payload went there and came back; uploaded: it has arrived there.
-        unacked, retransmitted: segments, of TCP_INFO.
+        unacked, retransmitted: segments, of TCP_INFO; moved: bytes that were acknowledged, or came, so far.
     """
 
     error: int
@@ -49,6 +51,7 @@ class Connection(TypedDict):
     uploaded: bool
     unacked: int
     retransmitted: int
+    moved: int
 
 
 def classify_refusal(error: int, connected: bool, neighbour: str) -> Verdict:
@@ -100,8 +103,12 @@ def classify_stall(seen: Connection) -> tuple[Verdict, str]:
     """Name a connection that was made and then did not get through."""
     if seen["closed"]:
         return "reset", "closed by the other side before it was done"
+    if (
+        seen["proved"] and seen["moved"] >= FULL_SIZE
+    ):  # slow, and by no means shut for large packets
+        return "open", LATE
     if seen["greeted"] and not seen["uploaded"] and seen["unacked"] and seen["retransmitted"]:
         return "mtu_black_hole", "small packets pass, large ones sent from here do not arrive"
     if seen["proved"] and seen["uploaded"]:
         return "mtu_black_hole", "small packets pass, large ones sent from there do not arrive"
-    return "open", "connected, but the answer was late"
+    return "open", LATE

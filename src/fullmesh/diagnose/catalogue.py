@@ -608,7 +608,7 @@ ROWS: tuple[Row, ...] = (
         53,
         "no route to a peer",
         (
-            link("no-route", "DG-154", "ip route replace unreachable PEER on the node"),
+            link("no-route", "DG-155", "ip route replace unreachable PEER on the node"),
             link(
                 "wrong-source",
                 "VC-206",
@@ -617,44 +617,83 @@ ROWS: tuple[Row, ...] = (
         ),
     ),
     Row(
-        54,
+        55,
         "a route or a rule of a node refuses to send to a peer",
         (
             link(
                 "refused",
-                "DG-154",
+                "DG-155",
                 "ip route add blackhole or prohibit PEER; ip rule add to PEER prohibit",
             ),
             link(
                 "refused-account",
-                "DG-254",
+                "DG-255",
                 "ip rule add uidrange 1000-1999 to PEER prohibit",
                 severity="warning",
             ),
         ),
     ),
     Row(
-        55,
+        56,
         "a node sends to a peer over another card",
         (
             link(
                 "astray",
-                "DG-155",
+                "DG-156",
                 "ip rule from the node's own address to a table whose route leaves over another card",
             ),
         ),
     ),
     Row(
-        56,
+        57,
         "a neighbour entry made by hand is not the peer's",
-        (link("neighbour-by-hand", "DG-156", "ip neigh replace PEER lladdr of nobody, permanent"),),
+        (link("neighbour-by-hand", "DG-157", "ip neigh replace PEER lladdr of nobody, permanent"),),
     ),
     Row(
-        57,
+        58,
         "something beside the packet filter throws packets away, and the kernel counts them",
         (
-            link("ipsec", "DG-157", "ip xfrm policy add … dir out action block"),
-            link("queue", "DG-157", "tc qdisc add dev eth1 root pfifo limit 0 or bfifo limit 100"),
+            link("ipsec", "DG-158", "ip xfrm policy add … dir out action block"),
+            link("queue", "DG-158", "tc qdisc add dev eth1 root pfifo limit 0 or bfifo limit 100"),
+        ),
+    ),
+    Row(
+        59,
+        "nodes share what each must have of its own",
+        (
+            Case(
+                "one-name",
+                "DG-159",
+                "hostname twins on both; an error where they share the boot id as well (containers)",
+                severity="warning",
+            ),
+            recorded("one-mac", "DG-259", "the cluster cards show one hardware address"),
+        ),
+    ),
+    Row(
+        60,
+        "the rank or the size of an earlier job stays behind",
+        (
+            Case(
+                "rank-left",
+                "DG-160",
+                "RANK=0 in /etc/environment",
+                fields=ENV,
+                severity="warning",
+            ),
+        ),
+    ),
+    Row(
+        61,
+        "NCCL is told to leave the cluster's card out",
+        (
+            Case(
+                "ifname-left-out",
+                "DG-161",
+                "NCCL_SOCKET_IFNAME=^eth1 in /etc/environment",
+                fields=ENV,
+                severity="warning",
+            ),
         ),
     ),
     GPUS,

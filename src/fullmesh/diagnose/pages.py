@@ -321,7 +321,7 @@ PAGES: dict[str, Page] = {
         "ausearch -m avc -ts recent",
         "Make a policy of it (audit2allow), or see role selinux_mode.",
     ),
-    "DG-154": Page(
+    "DG-155": Page(
         "A blackhole, prohibit or unreachable entry, in a routing table or among the rules that pick one, makes the"
         " node's own kernel refuse: connect() ends at once with EINVAL, EACCES or EHOSTUNREACH, and answers to the peer"
         " are thrown away in silence. No packet filter shows it. The diagnosis asks the kernel as ip route get does,"
@@ -330,26 +330,51 @@ PAGES: dict[str, Page] = {
         "Take the entry away, and whoever sets it: VPN clients, fail2ban's route action, boot scripts.",
         "measured: errno of connect() and of RTM_GETROUTE for each kind",
     ),
-    "DG-155": Page(
+    "DG-156": Page(
         "A rule or a more specific route sends what is for the peer, or only the answers to it, over another card. The"
         " peer drops what comes from there, or it never arrives: both ends look healthy, no firewall counts anything.",
         "ip route get PEER from OWN; ip rule; ip route show table all",
         "Take the rule or the route away, or give the other network a way to the peer as well.",
         "measured: ip rule from OWN lookup TABLE",
     ),
-    "DG-156": Page(
+    "DG-157": Page(
         "The kernel never asks anew for an entry that is PERMANENT or NOARP. After the peer's card was changed, or the"
         " entry was copied from elsewhere, every packet for the peer goes to a machine that drops it, or to none.",
         "ip neigh show PEER; on the peer: ip link show INTERFACE",
         "ip neigh del PEER dev INTERFACE, and take the line out of whatever sets it at boot.",
         "measured: drop reason OTHERHOST at whoever gets the frame",
     ),
-    "DG-157": Page(
+    "DG-158": Page(
         "Not only nftables stops packets: policies of IPsec (a VPN that is half taken down), queues of tc, signed"
         " connections. Each has a counter of the network namespace, and what grew while the probe ran is said.",
         "cat /proc/net/xfrm_stat; tc -s qdisc; nstat -az | grep -iE 'drop|filter|md5|ao'",
         "What the counter names: ip xfrm policy delete, tc qdisc del, the program that asks for signatures.",
         "measured: XfrmOutPolBlock, XfrmInPolBlock, drops of pfifo",
+    ),
+    "DG-159": Page(
+        "NCCL makes its hash of a machine from the host name and the boot id, and tries shared memory"
+        " between ranks of one hash. Containers of one machine share the boot id, so their names alone tell"
+        " them apart. Real machines differ in it, and there schedulers, MPI and dashboards count them by"
+        " name.",
+        "on every node: hostname; cat /proc/sys/kernel/random/boot_id",
+        "Give each node a name of its own, or its jobs an NCCL_HOSTID.",
+        "NCCL, misc/utils.cc (getHostHash)",
+    ),
+    "DG-160": Page(
+        "torchrun, srun and mpirun number their processes themselves and overwrite these variables. A"
+        " script that is started by hand, or by a launcher that finds them set, takes the same rank on every"
+        " node, or waits for a size that nobody has.",
+        "grep -rE '(RANK|WORLD_SIZE)=' /etc/environment /etc/profile.d /etc/systemd/system.conf",
+        "Take them out of the file; give them on the command line of the one job that needs them.",
+        "",
+    ),
+    "DG-161": Page(
+        "A value that begins with ^ names the cards that NCCL must not take, by their beginnings. With the"
+        " cluster's own card among them NCCL announces another one: slow where the peers are reached over"
+        " it, a hang where they are not.",
+        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET; the line 'Bootstrap: Using'",
+        "Name the card that is meant: NCCL_SOCKET_IFNAME==INTERFACE.",
+        "NCCL, os/linux.cc",
     ),
     "DG-201": Page(
         "Nothing is known of this node; the others were diagnosed all the same, links to it were not tried.",
@@ -385,7 +410,14 @@ PAGES: dict[str, Page] = {
         "--shm-size or --ipc=host for containers; remount it on a node.",
         "nccl#290",
     ),
-    "DG-254": Page(
+    "DG-259": Page(
+        "Virtual machines that were cloned with their cards, or addresses set by hand. A switch sends"
+        " frames to the port where the address was seen last, so connections break by turns.",
+        "on every node: ip link show INTERFACE",
+        "Give each card an address of its own where the machine is defined.",
+        "",
+    ),
+    "DG-255": Page(
         "Rules may pick a routing table by the account (ip rule, uidrange), as VPN clients do. The probe gets through"
         " and a job of that account does not.",
         "ip rule | grep uidrange; as that account: ip route get PEER",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fullmesh.diagnose.model import Look, Rule
 from fullmesh.diagnose.rules import (
     addresses,
+    alike,
     cloud,
     counted,
     decisions,
@@ -35,7 +36,7 @@ FAMILIES = {
     "ports": ports.RULES,
     "mtu": mtu.RULES,
     "quality": (*quality.RULES, *counted.RULES),
-    "env": env.RULES,
+    "env": (*env.RULES, *alike.RULES),
     "limits": limits.RULES,
     "gpu": gpu.RULES,
     "processes": processes.RULES,

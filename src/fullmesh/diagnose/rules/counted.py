@@ -97,7 +97,7 @@ def rule_counted(look: Look) -> Iterator[Finding]:
             continue
         peers = sorted({end for pair in pairs for end in pair} - {name})
         yield Finding(
-            "DG-157",
+            "DG-158",
             "L2",
             f"the kernel of {name} threw {grown} packets away: {what}",
             node=name,

@@ -119,7 +119,7 @@ def rule_refused(look: Look) -> Iterator[Finding]:
                 else in_words(sorted({str(p) for w, _ in held for p in w["ports"]}))
             )
             yield Finding(
-                "DG-154",
+                "DG-155",
                 "L2",
                 f"the kernel of {name} refuses to send to {in_words(peers)}: {rule or kind}",
                 node=name,
@@ -173,7 +173,7 @@ def rule_astray(look: Look) -> Iterator[Finding]:
             pairs = tuple(sorted({pair for _, found in held for pair in found}))
             rather = f"not over {own}" if card != own else "although they are next door"
             yield Finding(
-                "DG-155",
+                "DG-156",
                 "L2",
                 f"{what} of {name} to {in_words(peers)} leave over {over}, {rather}",
                 node=name,
@@ -204,7 +204,7 @@ def rule_accounts(look: Look) -> Iterator[Finding]:
                 continue
             verb = "refuses" if held[0]["error"] else f"sends over {what}"
             yield Finding(
-                "DG-254",
+                "DG-255",
                 "L2",
                 f"the kernel of {name} {verb} what account {uid} and its neighbours send to {in_words(peers)}",
                 node=name,
@@ -236,7 +236,7 @@ def rule_neighbours(look: Look) -> Iterator[Finding]:
             if not found.pairs or not entry.get("by_hand"):
                 continue
             yield Finding(
-                "DG-156",
+                "DG-157",
                 "L2",
                 f"{name} sends what is for {peer} to {entry['mac'] or 'nobody'}, which is not {peer}'s card: a"
                 " neighbour entry made by hand",

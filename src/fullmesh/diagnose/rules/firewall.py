@@ -239,6 +239,10 @@ def half_open(look: Look, rule: BlockingRule) -> Finding | None:
     ]
     if len({good for _, good in tried}) != 2:  # noqa: PLR2004 (open and shut)
         return None
+    if (
+        not rule.stop.sure
+    ):  # it stops some packets of any port, so the next try would show another picture
+        return None
     text = f"{rule.node} lets {direction(rule)} through to a part of the data range only: {stretches(tried)}"
     found = told(rule, "DG-101", text, fix_of_rule(look, rule), f"{data['firewalld']}/tcp open")
     return replace(found, seen=f"{stretches(tried)}; {found.seen}")

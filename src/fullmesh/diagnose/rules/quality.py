@@ -7,6 +7,8 @@ from math import inf
 from statistics import median
 
 from fullmesh.diagnose.model import Look
+from fullmesh.diagnose.packet_filter import Stop, answer, suspects, tcp
+from fullmesh.observed.ports import KERNEL_RANGE
 from fullmesh.verify.model import Finding, in_words
 
 LOST_LEAST, LOST_SHARE = (
@@ -32,6 +34,25 @@ def lost(look: Look, source: str, target: str) -> tuple[int, int, int]:
     return again, total, len(good)
 
 
+def thrown_away(look: Look, source: str, target: str) -> tuple[str, Stop] | None:
+    """The rule of one of two nodes that may throw away some of what they send to each other, and where it is."""
+    for near, far in ((source, target), (target, source)):
+        port = next((r["port"] for r in look.records(near) if r["node"] == far), 0)
+        cards = look.cluster_card(near), look.cluster_card(far)
+        asked = tcp(look.address(near), look.address(far), port, cards[1])
+        left = tcp(look.address(near), look.address(far), port, cards[0], outgoing=True)
+        back = KERNEL_RANGE.last
+        for node, packet in (
+            (far, asked),
+            (near, left),
+            (far, answer(asked, back)),
+            (near, answer(left, back)),
+        ):
+            for stop in suspects(look.ruleset(node), packet):
+                return node, stop
+    return None
+
+
 def rule_loss(look: Look) -> Iterator[Finding]:
     """Nothing is lost between two nodes."""
     done: set[frozenset[str]] = set()
@@ -45,17 +66,28 @@ def rule_loss(look: Look) -> Iterator[Finding]:
             if again < LOST_LEAST or not total or again / total < LOST_SHARE:
                 continue
             done.add(pair)
+            culprit = thrown_away(look, source, target)
+            node, by = (culprit[0], culprit[1]) if culprit else (source, None)
+            where = (
+                f"; a rule in chain {by.chain} of table {by.table} on {node} stops some"
+                if by
+                else ""
+            )
+            shown = f"; table {by.table} chain {by.chain}: {by.text}" if by else ""
             yield Finding(
                 "DG-138",
                 "L2",
-                f"packets are lost between {source} and {target}: {again / total:.1%} of all had to be sent again",
-                node=source,
-                peer=target,
+                f"packets are lost between {source} and {target}: {again / total:.1%} of all had to be sent again"
+                f"{where}",
+                node=node,
+                peer=target if node == source else source,
                 port="all",
                 direction=f"{source} <-> {target}",
-                seen=f"{again} of {total} segments sent again",
+                seen=f"{again} of {total} segments sent again{shown}",
                 expected="none",
-                fix=f"on both: ip -s link show {look.cluster_card(source) or 'INTERFACE'}; ethtool -S; look at cables,"
+                fix=f"on {node}: nft list chain {by.table} {by.chain}"
+                if by
+                else f"on both: ip -s link show {look.cluster_card(source) or 'INTERFACE'}; ethtool -S; look at cables,"
                 " switch ports, and rules with a rate or a random number",
                 pairs=((source, target), (target, source)),
                 kinds=("sample", "range", "master", "rendezvous"),

@@ -1,0 +1,125 @@
+"""What nodes must not share, and what must not stay behind: host names, hardware addresses, ranks of an earlier job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from fullmesh.diagnose.model import Look
+from fullmesh.diagnose.rules.env import nccl_matches
+from fullmesh.verify.model import ERROR, WARNING, Finding, in_words
+
+# What a launcher gives each process; a file gives it to all of them.
+OF_A_PROCESS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+# Files that whatever is started on the node gets its environment from.
+FOR_ALL = ("/etc/environment", "/etc/profile.d/", "/etc/systemd/")
+NCCL_INTERFACE = "NCCL_SOCKET_IFNAME"
+
+
+def groups(held: Mapping[str, str]) -> dict[str, list[str]]:
+    """Value -> the nodes that have it, where there is more than one."""
+    found: dict[str, list[str]] = {}
+    for name, value in held.items():
+        if value:
+            found.setdefault(value, []).append(name)
+    return {value: names for value, names in found.items() if len(names) > 1}
+
+
+def rule_names(look: Look) -> Iterator[Finding]:
+    """Every node has a host name of its own.
+
+    NCCL takes two ranks for ranks of one machine when host name and boot id agree (misc/utils.cc, getHostHash), and
+    tries shared memory between them: containers of one machine share the boot id.
+    """
+    facts = {name: look.seen.facts(name) for name in look.nodes}
+    held = {n: one.get("names", {}).get("hostname", "").lower() for n, one in facts.items()}
+    for value, names in groups(held).items():
+        one_boot = len({facts[name].get("boot", "") for name in names}) < len(names)
+        takes = "tools that count machines by name take them for one"
+        if one_boot:
+            takes = "NCCL takes their ranks for ranks of one machine"
+        yield Finding(
+            "DG-159",
+            "L1",
+            f"{in_words(names)} have one host name, {value}: {takes}",
+            node=names[1],
+            peer=in_words([name for name in names if name != names[1]]),
+            seen=value,
+            expected="a host name for each node",
+            fix=f"on {names[1]}: hostnamectl hostname NAME; or give its jobs NCCL_HOSTID={names[1]}",
+            severity=ERROR if one_boot else WARNING,
+        )
+
+
+def rule_hardware(look: Look) -> Iterator[Finding]:
+    """Every node's cluster card has a hardware address of its own."""
+    cards = {name: look.card(name, look.cluster_card(name)) for name in look.nodes}
+    held = {name: card["mac"] for name, card in cards.items() if card}
+    for value, names in groups(held).items():
+        if not value.strip("0:"):
+            continue  # cards without one: loopback, tunnels
+        yield Finding(
+            "DG-259",
+            "L2",
+            f"the cluster cards of {in_words(names)} have one hardware address, {value}: a switch sends to whichever"
+            " spoke last",
+            node=names[1],
+            peer=in_words([name for name in names if name != names[1]]),
+            port="all",
+            seen=value,
+            expected="a hardware address for each card",
+            fix=f"on {names[1]}: ip link set {look.cluster_card(names[1])} address ADDRESS; in the machine's definition"
+            " where it was cloned",
+            pairs=tuple((a, b) for a in names for b in names if a != b),
+        )
+
+
+def stays(source: str) -> bool:
+    """Whether a file gives a variable to whatever is started, and is not of role cluster_env, which keeps it right."""
+    return source.startswith(FOR_ALL) and "fullmesh" not in source
+
+
+def rule_left_behind(look: Look) -> Iterator[Finding]:
+    """No file gives every process the rank or the size of one job."""
+    for name in look.nodes:
+        found = {
+            variable: held
+            for variable in OF_A_PROCESS
+            if (held := look.variable(name, variable)) and held[0] and stays(held[1])
+        }
+        if not found:
+            continue
+        sources = list(dict.fromkeys(source for _, source in found.values()))
+        shown = ", ".join(f"{variable}={value}" for variable, (value, _) in found.items())
+        yield Finding(
+            "DG-160",
+            "L1",
+            f"{in_words(sources)} on {name} gives {in_words(list(found))} to every process: a job that no launcher"
+            " numbers takes them for its own",
+            node=name,
+            seen=f"{shown} from {in_words(sources)}",
+            expected="none of them in a file",
+            fix=f"on {name}: take {in_words(list(found))} out of {in_words(sources)}",
+            severity=WARNING,
+        )
+
+
+def rule_left_out(look: Look) -> Iterator[Finding]:
+    """NCCL_SOCKET_IFNAME does not leave the cluster's card out: jobs would run over another network, if at all."""
+    for name in look.nodes:
+        held, own = look.variable(name, NCCL_INTERFACE), look.cluster_card(name)
+        if not held or not held[0].startswith("^") or not own or nccl_matches(held[0], own):
+            continue
+        yield Finding(
+            "DG-161",
+            "L1",
+            f"{NCCL_INTERFACE}={held[0]} on {name} leaves {own} out, the card of {look.address(name)}",
+            node=name,
+            seen=f"{NCCL_INTERFACE}={held[0]} from {held[1]}",
+            expected=f"={own}",
+            fix=f"on {name}: set {NCCL_INTERFACE}=={own} in {held[1]}"
+            + ("" if look.assumed else f", or {look.seen.apply('launch')}"),
+            severity=WARNING,
+        )
+
+
+RULES = (rule_names, rule_hardware, rule_left_behind, rule_left_out)
