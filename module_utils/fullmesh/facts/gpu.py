@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..schema.gpu import (
         BuildTools,
         Card,
+        FabricManager,
         GpuFacts,
         GpuProcess,
         NvLinks,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
         SmiSeen,
         Xid,
     )
-    from ..schema.survey import FabricManager
 
 VENDOR = "0x10de"
 BRIDGE = "0x0680"  # an NVSwitch is a bridge of NVIDIA's

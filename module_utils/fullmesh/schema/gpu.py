@@ -7,6 +7,13 @@ from __future__ import annotations
 from typing import TypedDict
 
 
+class FabricManager(TypedDict):
+    """NVIDIA's fabric manager: systemd's word for its unit, and the installed program's version; empty without it."""
+
+    active: str
+    version: str
+
+
 class CardAlways(TypedDict):
     """A GPU as ``nvidia-smi -q -x`` names it; ``memory`` with its unit."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from .gpu import Card, PciGpu
+from .gpu import Card, FabricManager, PciGpu
 
 
 class Unknown(TypedDict):
@@ -163,13 +163,6 @@ class PciPath(TypedDict):
     numa: int
     iommu: str
     redirecting: list[str]
-
-
-class FabricManager(TypedDict):
-    """NVIDIA's fabric manager: systemd's word for its unit, and the installed program's version; empty without it."""
-
-    active: str
-    version: str
 
 
 class GpusAlways(TypedDict):
