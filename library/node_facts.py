@@ -83,6 +83,7 @@ def observations(venv: str) -> Observations:
         "venv": venv,
         "torch_there": os.path.exists(venv + "/fullmesh.json"),
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "cpus": os.cpu_count() or 1,
         "container": node.container(),
         "gpus": seen["nvidia_shown"],
         "accelerators": seen,

@@ -57,6 +57,16 @@ options:
     type: list
     elements: str
     default: []
+  controller_ports:
+    description: Ports of services that C(controllers) may reach besides ssh.
+    type: list
+    elements: str
+    default: []
+  public_ports:
+    description: Ports of services that everybody may reach.
+    type: list
+    elements: str
+    default: []
   rdma:
     description: V(auto) opens 4791/udp to the peers where a network card does RoCE, V(true) always, V(false) never.
     type: str
@@ -172,6 +182,8 @@ def main() -> None:
             "peers": texts,
             "controllers": texts,
             "ports": texts,
+            "controller_ports": texts,
+            "public_ports": texts,
             "rdma": {"choices": ["auto", "true", "false"], "default": "auto"},
             "ufw": {"choices": ["carry", "discard", "refuse"], "default": "carry"},
             "start": {"choices": ["refuse", "carry", "cut"], "default": "refuse"},

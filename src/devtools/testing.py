@@ -168,6 +168,7 @@ REST = (
     "neighbours",
     "package_locks",
     "real_neighbours",
+    "services",
     "watch",
 )
 WITHOUT_REST = ("-m", "not rest")

@@ -52,7 +52,7 @@ class Fault:
         code: when it is not the catalogue's.
         severity: when it is not the catalogue's.
         expect: fields of the primary finding, with names filled in; ``port`` must be contained in what is said.
-        variables: what the inventory says of the victim besides.
+        variables: what the inventory says of the victim besides; of both nodes, where it is a cluster's setting.
         deadline: seconds for the diagnosis, when the default is not meant.
     """
 
@@ -796,6 +796,22 @@ FAKES = (
         at(VICTIM, rdma(locked=65536), NO_RDMA) + at(PEER, rdma(), NO_RDMA),
     ),
     Fault("clock", BARE, at(VICTIM, LATE, NOT_IN_PYTHON)),
+    Fault(
+        "service-drop",
+        BARE,
+        wall("iifname eth1 tcp dport 6379 drop"),
+        "ray",
+        MASTER,
+        expect={**LINK_IN, "port": "6379"},
+        variables={"fullmesh_services": ["ray"]},
+    ),
+    Fault(
+        "service-loopback",
+        BARE,
+        service(python("s = socket.create_server(('127.0.0.1', 8000))")),
+        expect={**LINK_IN, "port": "8000"},
+        variables={"fullmesh_services": [{"name": "api", "ports": [8000]}]},
+    ),
     Fault("no-python", BARE, (), variables={"ansible_python_interpreter": "/opt/none/bin/python3"}),
 )
 

@@ -10,6 +10,7 @@ from _pytest.mark import ParameterSet
 
 from fullmesh.diagnose import cli
 from fullmesh.diagnose.catalogue import cases
+from fullmesh.settings import CLUSTER_WIDE
 
 from . import table
 from .bench import Bench, Diagnosis
@@ -159,7 +160,9 @@ def fault_is_named(where: Bench, fault: Fault, every: int) -> None:
     """One fault, one primary finding, and silence after every Nth repair."""
     case = CASES[fault.case]
     pair = roles(where, fault)
-    inventory = where.chosen(list(where.nodes)[:2], {pair[0]: fault.variables})
+    shared = dict.fromkeys(list(where.nodes)[:2], fault.variables)
+    whole = fault.variables.keys() & set(CLUSTER_WIDE)
+    inventory = where.chosen(list(where.nodes)[:2], shared if whole else {pair[0]: fault.variables})
     with broken(where, fault):
         said = where.diagnose(
             *case.options, inventory=inventory, deadline=fault.deadline or cli.DEADLINE

@@ -14,6 +14,7 @@ from records import DIAGNOSED, World
 from records import EL1 as EL
 from records import UBUNTU1 as UB
 
+from fullmesh.model import services
 from fullmesh.observed.ladder import Direction, Verdict, Way
 from fullmesh.observed.survey import Efa, Job, Survey
 from fullmesh.verify.model import NodeSaid
@@ -161,6 +162,20 @@ def store_shut(world: World) -> None:
     for record in node(world, UB)["links"]["links"]:
         if record["kind"] in ("master", "rendezvous"):
             record.update(verdict="dropped", reached="asked")
+
+
+def served(verdict: str, kind: str) -> Break:
+    """el1, the master, serves Ray's control store, to which ubuntu1 does not get through."""
+
+    def change(world: World) -> None:
+        world["plan"]["services"] = services.read(["ray"], [EL, UB], [])
+        for name in (EL, UB):
+            node(world, name)["node"]["tapped"] = False
+        links = node(world, UB)["links"]["links"]
+        record = next(one for one in links if one["kind"] == "master")
+        links.append({**record, "port": 6379, "kind": kind, "verdict": verdict, "reached": "asked"})
+
+    return change
 
 
 def rdma(
@@ -376,6 +391,9 @@ def efa(**change: Any) -> Break:
 CHANGES: dict[str, tuple[str, str, Break]] = {
     "half open": ("DG-101", UB, half),
     "store shut": ("DG-105", EL, store_shut),
+    "service shut": ("DG-175", EL, served("dropped", "service")),
+    "service that runs shut": ("DG-175", EL, served("rejected", "held")),
+    "service elsewhere": ("DG-275", EL, served("refused", "held")),
     "other range": (
         "DG-107",
         UB,

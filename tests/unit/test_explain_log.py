@@ -86,6 +86,58 @@ WATCHDOG = (
 
 # recorded text -> the codes of the heads in order, of what is folded under them, of the harmless
 RECORDED: dict[str, tuple[str, list[str], list[str], list[str]]] = {
+    "ray status without a head": (
+        "[2026-11-24 21:20:23,656 W 1636 1636] rpc_client.h:153: Failed to connect to GCS at address"
+        " 10.78.7.11:6379 within 5 seconds.\n"
+        "[2026-11-24 21:20:58,679 W 1636 1636] gcs_client.cc:210: Failed to get cluster ID from GCS server:"
+        " TimedOut: Timed out while waiting for GCS to become available.\n"
+        "Traceback (most recent call last):\n"
+        '  File "python/ray/includes/common.pxi", line 144, in ray._raylet.check_status_timeout_as_rpc_error\n'
+        "ray.exceptions.RpcError: Timed out while waiting for GCS to become available.",
+        ["LG-601"],
+        ["LG-602"],
+        [],
+    ),
+    "ray without ports for its workers": (
+        "(raylet) [2022-08-23 15:13:15,557 E 223585 223585] core_worker.cc:137: Failed to register worker"
+        " a20a041a81c6dc5a5709d7e342bd95bec33fd5b2b181fcce5a4d9221 to Raylet. Invalid: Invalid: No available"
+        " ports. Please specify a wider port range using --min-worker-port and --max-worker-port.",
+        ["LG-603"],
+        [],
+        [],
+    ),
+    "ray of two versions": (
+        "RuntimeError: Version mismatch: The cluster was started with:\n    Ray: 2.60.0\n    Python: 3.11.2\n"
+        "This process on node 10.78.7.12 was started with:\n    Ray: 2.59.0\n    Python: 3.11.2\n",
+        ["LG-604"],
+        [],
+        [],
+    ),
+    "ray without its client": (
+        "ValueError: Ray Client requires pip package `ray[client]`. If you installed the minimal Ray (e.g. `pip install"
+        " ray`), please reinstall by executing `pip install ray[client]`.",
+        ["LG-605"],
+        [],
+        [],
+    ),
+    "ray with a small /dev/shm": (
+        "2026-11-24 21:22:10,098	WARNING services.py:2248 -- WARNING: The object store is using /tmp/ray instead of"
+        " /dev/shm because /dev/shm has only 65536000 bytes available. This will harm performance!",
+        [],
+        [],
+        ["LG-960"],
+    ),
+    "jax without a coordinator": (
+        "F1124 21:44:42.621657   32641 client.h:80] Terminating process because the JAX distributed service detected"
+        " fatal errors. This most likely indicates that another task died; see the other task logs for more details."
+        " Disable Python buffering, i.e. `python -u`, to be sure to see all the previous output. absl::Status:"
+        " DEADLINE_EXCEEDED: Deadline Exceeded\n\nRPC: /xla.coordination.CoordinationService/RegisterTask\n"
+        "*** Check failure stack trace: ***\n"
+        "    @     0x7f46c8c40634  absl::lts_20260107::log_internal::LogMessage::SendToLog()",
+        ["LG-611"],
+        [],
+        [],
+    ),
     "seed 1: no error": (
         "[rank1]:[E528 08:52:46.164 ProcessGroupGloo.cpp:145] Gloo connectFullMesh failed with"
         " [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:144] no error",

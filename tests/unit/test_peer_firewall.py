@@ -48,6 +48,8 @@ WANT: dict[str, Any] = {
     "peers": PEERS,
     "controllers": ["198.51.100.7"],
     "ports": ["29500/tcp", "50000-54095/tcp"],
+    "controller_ports": [],
+    "public_ports": [],
     "ssh_ports": [22],
     "own_service": False,
     "ufw_policy": "",
@@ -206,6 +208,24 @@ def test_controllers_get_ssh_by_a_policy_that_takes_nothing_away() -> None:
     rules = policy.findall("rule")
     assert [str(rule.find("port").get("port")) for rule in rules] == ["22", "2222"]  # type: ignore[union-attr]
     assert all(rule.find("source").get("ipset") == "fullmesh-controllers4" for rule in rules)  # type: ignore[union-attr]
+
+
+ALL_FILE = "/etc/firewalld/policies/fullmesh-all.xml"
+
+
+def test_services_are_opened_to_those_who_may_come() -> None:
+    files = rendered(controller_ports=["8443/tcp"], public_ports=["8000/tcp", "9000-9010/udp"])
+    ssh = ElementTree.fromstring(files["/etc/firewalld/policies/fullmesh-ssh.xml"])  # noqa: S314 (ours)
+    doors = [rule.find("port").get("port") for rule in ssh.findall("rule")]  # type: ignore[union-attr]
+    assert doors == ["22", "8443"]
+    public = ElementTree.fromstring(files[ALL_FILE])  # noqa: S314 (ours)
+    assert public.get("target") == "CONTINUE"
+    assert int(str(public.get("priority"))) < 0  # before the zone that binds peers in peers_only
+    assert [(one.get("port"), one.get("protocol")) for one in public.findall("port")] == [
+        ("8000", "tcp"),
+        ("9000-9010", "udp"),
+    ]
+    assert ALL_FILE not in rendered()
 
 
 def test_families_without_addresses_have_no_files() -> None:
@@ -524,6 +544,26 @@ def test_each_missing_rule_is_named(gone: str, word: str) -> None:
     assert any(text.startswith(word) for text in fw.kernel_faults(without(gone), WANT))
 
 
+def test_ports_of_services_are_proved_in_the_kernel_no_more_and_no_less() -> None:
+    want = WANT | {"controller_ports": ["8443/tcp"], "public_ports": ["8000/tcp"]}
+    ssh, public = "filter_IN_policy_fullmesh-ssh", "filter_IN_policy_fullmesh-all"
+    served = [
+        *kernel(),
+        rule(ssh + "_allow", source("fullmesh-controllers4"), dport(8443), ACCEPT),
+        jump("filter_INPUT_POLICIES_pre", public),
+        rule(public + "_allow", dport(8000), ACCEPT),
+    ]
+    assert fw.kernel_faults(served, want) == []
+    assert fw.kernel_faults(kernel(), want) == [
+        "controllers do not reach 8443/tcp",
+        "8000/tcp is closed to others",
+    ]
+    assert fw.kernel_faults(served, WANT) == [
+        "controllers reach 8443/tcp, which is not ours",
+        "8000/tcp is open to everybody",
+    ]
+
+
 def test_peers_are_bound_in_peers_only_and_in_no_other_mode() -> None:
     """A node of an earlier version has them bound: it is moved over."""
     want = WANT | {"mode": "peers_only"}
@@ -777,6 +817,8 @@ PARAMS: dict[str, Any] = {
     "peers": PEERS,
     "controllers": ["198.51.100.7"],
     "ports": ["29500/tcp", "50000-54095/tcp"],
+    "controller_ports": [],
+    "public_ports": [],
     "rdma": "auto",
     "ufw": "carry",
     "start": "refuse",

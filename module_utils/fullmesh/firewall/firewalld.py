@@ -245,6 +245,14 @@ def kernel_faults(
     for port in want["ssh_ports"] if any(sets["controllers"][one] for one in families) else []:
         if f"{port}/tcp" not in ssh:
             found.append(f"controllers do not reach ssh on port {port}")
+    if any(sets["controllers"][one] for one in families):
+        shut = [port for port in want["controller_ports"] if port not in ssh]
+        found += [f"controllers do not reach {port}" for port in shut]
+        stale = sorted(ssh - {*want["controller_ports"], *(f"{p}/tcp" for p in want["ssh_ports"])})
+        found += [f"controllers reach {port}, which is not ours" for port in stale]
+    public = {port for _, port in opened(table, zone + "-all")}
+    found += [f"{port} is closed to others" for port in sorted({*want["public_ports"]} - public)]
+    found += [f"{port} is open to everybody" for port in sorted(public - {*want["public_ports"]})]
     found += port_faults(table, want, [one for one in families if sets["peers"][one]])
     return found + ufw_faults(table, want, families)
 

@@ -26,6 +26,8 @@ HEAD = '<?xml version="1.0" encoding="utf-8"?>\n<!-- ' + MARK + " -->\n"
 SSH_PRIORITY = -20000
 # After ssh; before every zone, which a policy with a negative priority is (firewalld.policy(5)).
 JOB_PRIORITY = -19000
+# What everybody may reach, also a peer that is bound to a zone of ours: before every zone as well.
+ALL_PRIORITY = -18900
 # Modes in which the peers are bound to a zone of ours, and so lose what the zone that judged them let in.
 BINDING = ("peers_only",)
 
@@ -116,6 +118,17 @@ def policy_xml(zone: str, who: str, families: list[str], ports: list[str]) -> st
     return HEAD + "\n".join([*lines, "</policy>"]) + "\n"
 
 
+def public_xml(zone: str, ports: list[str]) -> str:
+    """Print the policy that opens ports of services to everybody."""
+    lines = [
+        f'<policy target="CONTINUE" priority="{ALL_PRIORITY}">',
+        f"  <short>{zone}-all</short>",
+    ]
+    lines += ['  <ingress-zone name="ANY"/>', '  <egress-zone name="HOST"/>']
+    lines += [port_tag(port, "  ") for port in ports]
+    return HEAD + "\n".join([*lines, "</policy>"]) + "\n"
+
+
 def service_xml(ssh_ports: list[int]) -> str:
     """Print what the service ``ssh`` means on this node."""
     lines = ["<service>", "  <short>SSH</short>"]
@@ -128,6 +141,7 @@ def paths(zone: str) -> dict[str, str]:
     found = {"zone": f"{ETC}/zones/{zone}.xml"}
     found["policy"] = f"{ETC}/policies/{zone}-ssh.xml"
     found["job"] = f"{ETC}/policies/{zone}-job.xml"
+    found["all"] = f"{ETC}/policies/{zone}-all.xml"
     found["ufw"] = f"{ETC}/policies/{zone}-ufw.xml"
     found["service"] = ETC + "/services/ssh.xml"
     for family, _, _ in FAMILIES:
@@ -139,7 +153,7 @@ def paths(zone: str) -> dict[str, str]:
 def files(want: Want) -> dict[str, str]:
     """Render every file; empty content means that it shall not exist.
 
-    *want*: zone, mode, peers, controllers, ports, ssh_ports, own_service, ufw_policy.
+    *want*: zone, mode, peers, controllers, ports, controller_ports, public_ports, ssh_ports, own_service, ufw_policy.
     """
     zone, ssh = want["zone"], sorted(set(want["ssh_ports"]))
     place = paths(zone)
@@ -151,6 +165,7 @@ def files(want: Want) -> dict[str, str]:
                 short = f"{zone} {who}"
                 result[place[who + family]] = ipset_xml(short, family, entries)
     doors = [f"{port}/tcp" for port in ssh]
+    doors += [port for port in want["controller_ports"] if port not in doors]
     with_peers = [family for family in sorted(peers) if peers[family]]
     if want["mode"] in BINDING:
         result[place["zone"]] = zone_xml(zone, with_peers)
@@ -158,6 +173,8 @@ def files(want: Want) -> dict[str, str]:
     with_controllers = [family for family in sorted(controllers) if controllers[family]]
     if with_controllers:
         result[place["policy"]] = policy_xml(zone, "controllers", with_controllers, doors)
+    if want["public_ports"]:
+        result[place["all"]] = public_xml(zone, want["public_ports"])
     if want["own_service"]:
         result[place["service"]] = service_xml(ssh)
     result[place["ufw"]] = want["ufw_policy"]

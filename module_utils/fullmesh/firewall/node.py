@@ -105,6 +105,8 @@ class FirewallNode:
             "peers": self.params["peers"],
             "controllers": [*self.params["controllers"], *way_in.clients(os.environ, pid)],
             "ports": [*ports, core.ROCE_PORT] if roce and core.ROCE_PORT not in ports else ports,
+            "controller_ports": self.params["controller_ports"],
+            "public_ports": self.params["public_ports"],
             "ssh_ports": way_in.ssh_ports(os.environ, pid) or [22],
             "default_zone": theirs.conf_value(self.root, "DefaultZone", "public"),
         }
@@ -135,7 +137,8 @@ class FirewallNode:
         """List what listens here and is neither ssh nor the plan's."""
         ssh = [f"{port}/tcp" for port in want["ssh_ports"]]
         found = reached.listeners(self.root + "/proc")
-        return [one for one in found if not opened(one["port"], [*ssh, *want["ports"]])]
+        ours = [*ssh, *want["ports"], *want["public_ports"]]
+        return [one for one in found if not opened(one["port"], ours)]
 
     def lets(self, zone: str, one: Listener) -> bool:
         """Say whether a zone lets everybody to a listener."""

@@ -16,6 +16,8 @@ class Params(TypedDict):
     peers: list[str]
     controllers: list[str]
     ports: list[str]
+    controller_ports: list[str]
+    public_ports: list[str]
     rdma: str
     ufw: str
     start: str
@@ -72,7 +74,7 @@ class Asked(TypedDict):
         zone: our zone's name, with which our policies' and sets' names begin.
         mode: ``peers_range``, ``peers_only`` or ``peers_trusted``.
         peers: addresses; controllers: addresses or networks.
-        ports: ``29500/tcp``, ``50000-54095/tcp``.
+        ports: ``29500/tcp``, ``50000-54095/tcp``, for peers; controller_ports, public_ports: for controllers, for all.
         ssh_ports: on which sshd listens.
         default_zone: firewalld's.
     """
@@ -82,6 +84,8 @@ class Asked(TypedDict):
     peers: list[str]
     controllers: list[str]
     ports: list[str]
+    controller_ports: list[str]
+    public_ports: list[str]
     ssh_ports: list[int]
     default_zone: str
 

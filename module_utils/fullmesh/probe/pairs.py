@@ -184,6 +184,8 @@ class Mesh:
                 probe.connected = True
                 probe.took = time.monotonic() - probe.begun
                 self.watch(probe, selectors.EVENT_READ)
+                # the listener is the service itself, of which nothing is asked but that it can be reached
+                probe.proved = probe.target["kind"] == "held"
             if events & selectors.EVENT_READ:
                 self.read(probe)
             if not probe.finished and (probe.outbox or probe.upload):
@@ -413,7 +415,9 @@ def measure_all(
 ) -> list[Rate]:
     """One sample per peer that can be reached, one after the other, each node beginning with the one after it."""
     good = {
-        (r["node"], r["port"]) for r in links if r["verdict"] == "open" and r["kind"] != "outside"
+        (r["node"], r["port"])
+        for r in links
+        if r["verdict"] == "open" and r["kind"] not in ("outside", "held")
     }
     chosen: dict[str, Target] = {}
     for target in targets:

@@ -20,8 +20,9 @@ Verdict = Literal[
     "someone_else",
     "mtu_black_hole",
 ]
-# What a listener stands for: a port that the kernel picked, one of the data range, the plan's own two, one outside.
-PeerKind = Literal["sample", "range", "master", "rendezvous"]
+# What a listener stands for: a port that the kernel picked, one of the data range, the plan's own two, a service's
+# (held: the service itself listens there), one outside.
+PeerKind = Literal["sample", "range", "master", "rendezvous", "service", "held"]
 Kind = Literal[PeerKind, "outside"]
 # A packet of a connection: what asks a peer, what answers one, what comes from one.
 Direction = Literal["out", "answer", "in"]

@@ -75,6 +75,7 @@ class Observations(TypedDict):
     venv: str
     torch_there: bool
     memory_bytes: int
+    cpus: int
     container: str
     gpus: int
     accelerators: Accelerators

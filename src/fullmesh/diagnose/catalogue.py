@@ -697,6 +697,14 @@ ROWS: tuple[Row, ...] = (
         ),
     ),
     GPUS,
+    Row(
+        75,
+        "a service of the plan (fullmesh_services) cannot be reached",
+        (
+            link("service-drop", "DG-175", "as 1 for one port of a service"),
+            link("service-loopback", "DG-275", "a service that listens on 127.0.0.1"),
+        ),
+    ),
 )
 
 

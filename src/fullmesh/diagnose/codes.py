@@ -50,6 +50,7 @@ CODES: dict[str, str] = {
     "DG-159": "two nodes have one host name",
     "DG-160": "a file gives every process the rank or the size of one job",
     "DG-161": "NCCL_SOCKET_IFNAME leaves the cluster's card out",
+    "DG-175": "a service's port is shut, the data range is open",
     "DG-201": "a node does not answer Ansible",
     "DG-202": "a node answers and could not be looked at",
     "DG-203": "the probe could not be started on a node",
@@ -59,4 +60,5 @@ CODES: dict[str, str] = {
     "DG-249": "an RDMA port is down",
     "DG-255": "a rule of a node refuses, or leads astray, what some accounts send",
     "DG-259": "two nodes' cluster cards have one hardware address",
+    "DG-275": "a service listens, but not on the cluster address",
 }

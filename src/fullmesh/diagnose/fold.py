@@ -66,7 +66,7 @@ def anywhere(_root: Finding, _other: Finding) -> bool:
 
 
 LINKS = ("VC-201", "VC-202", "VC-203", "VC-204", "VC-205", "VC-206", "VC-207", "VC-208", "VC-209")
-WALLS = ("DG-101", "DG-105", "DG-113", "DG-114", "DG-115", "DG-116", "DG-117")
+WALLS = ("DG-101", "DG-105", "DG-113", "DG-114", "DG-115", "DG-116", "DG-117", "DG-175")
 SHUT = ("VC-201", "VC-202", "VC-203", "VC-205")
 NAMED = ("VC-101", "VC-102", "DG-123", "DG-124", "DG-127")
 RANGES = ("VC-107", "DG-107", "VC-212", "VC-213", "VC-602", "DG-112")
@@ -118,7 +118,7 @@ ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
     ("EC-113", (*SHUT, *WALLS, "VC-209"), same_links),
     ("EC-114", (*SHUT, *WALLS, "VC-209"), same_links),
     ("EC-115", (*SHUT, *WALLS, "VC-209"), same_links),
-    ("DG-214", (*SHUT, "DG-114", "DG-101", "DG-105"), same_shut_ports),
+    ("DG-214", (*SHUT, "DG-114", "DG-101", "DG-105", "DG-175"), same_shut_ports),
     ("DG-113", (*SHUT, "VC-209"), same_shut_ports),
     ("DG-114", (*SHUT, "VC-209"), same_shut_ports),
     ("DG-115", (*SHUT, "VC-209"), same_shut_ports),
@@ -127,6 +127,8 @@ ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
     ("DG-101", (*SHUT, "VC-209"), same_shut_ports),
     ("DG-105", (*SHUT, "VC-209"), same_shut_ports),
     ("DG-159", NAMED, same_node),
+    ("DG-175", (*SHUT, "VC-209"), same_shut_ports),
+    ("DG-275", (*SHUT, "VC-209"), same_shut_ports),
     ("DG-145", NAMED, same_node),
     ("DG-136", ("VC-102", "VC-101"), same_node),
     ("VC-102", ("DG-123",), same_node),

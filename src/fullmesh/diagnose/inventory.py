@@ -12,11 +12,13 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fullmesh.model import addresses, plan, ports
+from fullmesh.model import addresses, plan, ports, services
 from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.model.types import HostsLine, Plan, PlanNode
+from fullmesh.observed.ladder import NamedPort
 from fullmesh.observed.ports import KERNEL_RANGE
 from fullmesh.plain import plain
+from fullmesh.verify.probe_wants import of_services
 
 # Nodes -> ports of the data range that each node is tried on, besides three that its kernel chooses.
 SPREADS = ((16, 16), (64, 8), (1 << 30, 4))
@@ -113,7 +115,8 @@ def guessed(hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]) -> 
         "rendezvous": {"endpoint": f"{endpoint}:{second}", "port": second},
         "data_ports": ports.as_plan(KERNEL_RANGE),
         "open_ports": [],
-        "reserved_ports": sorted({port, second}),
+        "services": services.read(plain(own.get(services.SETTING) or []), list(nodes), []),
+        "reserved_ports": [*sorted({port, second})],
         "peers": [n["address"] for n in nodes.values() if n["address"]],
         "controllers": [],
         "hosts": [host_line(node) for node in nodes.values() if node["address"]],
@@ -156,12 +159,13 @@ def tolerant(hostvars: Any, hosts: Sequence[str], group: str = "torch_nodes") ->
 def wants(made: Plan, host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
     """What ladder_node is asked on a host."""
     node = made["nodes"][host]
-    named = []
+    named: list[NamedPort] = []
     if host == made["master"]["node"]:
         named = [
             {"kind": "master", "port": made["master"]["port"]},
             {"kind": "rendezvous", "port": made["rendezvous"]["port"]},
         ]
+    named += of_services(made, host)
     venv = str(variables.get("torch_runtime_path") or "/opt/fullmesh/venv")
     return {
         "address": node["address"],

@@ -376,6 +376,20 @@ PAGES: dict[str, Page] = {
         "Name the card that is meant: NCCL_SOCKET_IFNAME==INTERFACE.",
         "NCCL, os/linux.cc",
     ),
+    "DG-175": Page(
+        "Ray, a JAX coordinator or an API has a port of its own beside torch's; the first one that is shut is where it"
+        " hangs, often without a word (ray#28191).",
+        "on a peer: nc -zv NODE PORT; on the node: nft list ruleset | grep PORT",
+        "Name the service in fullmesh_services and run site.yml, or open the port to the peers (docs/services.md).",
+        FAULTS,
+    ),
+    "DG-275": Page(
+        "A program that listens on 127.0.0.1, or on the address of another card, has the port, and no peer can come to"
+        " it: host names that lead to loopback, or a default such as localhost, make it so.",
+        "on the node: ss -ltnp 'sport = :PORT'",
+        "Give the service the cluster address (Ray: --node-ip-address, which fullmesh-ray does), or every address.",
+        FAULTS,
+    ),
     "DG-201": Page(
         "Nothing is known of this node; the others were diagnosed all the same, links to it were not tried.",
         "ansible -i INVENTORY NODE -m ping -vvv",

@@ -13,6 +13,7 @@ from fullmesh.ec2.model import ALL, IN, OUT, Group, Need, Seen
 from fullmesh.ec2.place import Place, groups_of, locate
 from fullmesh.ec2.rules import EFA, Member
 from fullmesh.ec2.settings import Settings
+from fullmesh.model import services
 from fullmesh.model.faults import Fault
 from fullmesh.model.types import Plan
 from fullmesh.verify.model import ERROR, WARNING, Finding
@@ -106,9 +107,9 @@ def _known(
     modes = {own.mode, EFA} if _has_efa(place) else {own.mode}
     addresses = [member.address for member in place.members]
     for mode in sorted(modes):
-        needs = ec2_rules.needs(mode, plan["open_ports"], own.extra_ports)
-        ssh = own.ssh_from if mode == own.mode else ()
-        wants = ec2_rules.wanted(main.id, needs, ssh, own.name)
+        needs = ec2_rules.needs(mode, services.opened(plan, "peers"), own.extra_ports)
+        guests = own.guests(plan) if mode == own.mode else []
+        wants = ec2_rules.wanted(main.id, needs, guests, own.name)
         for rule, gap in ec2_rules.missing(wants, groups, main.id, addresses):
             severity = WARNING if mode != own.mode else ERROR
             # somebody who comes by ssh is no pair of nodes
@@ -153,7 +154,7 @@ def _command(group: str, rule: ec2_model.Rule, gap: Sequence[Need]) -> str:
 
 def _unknown(seen: Seen, place: Place, plan: Plan, own: Settings) -> list[Finding]:
     """No group is named: what do the groups that the nodes have let through, between every two?"""
-    needs = ec2_rules.needs(ec2_rules.PORTS, plan["open_ports"], own.extra_ports)
+    needs = ec2_rules.needs(ec2_rules.PORTS, services.opened(plan, "peers"), own.extra_ports)
     if own.mode == EFA or _has_efa(place):
         needs = [*needs, ec2_rules.EVERYTHING]
     shut: dict[tuple[tuple[str, ...], str], dict[Need, list[tuple[Member, Member]]]] = {}
@@ -233,7 +234,7 @@ def _acls(
     ephemeral: Sequence[tuple[int, int]],
 ) -> list[Finding]:
     """Requests and answers between nodes of different subnets, and of those who come by ssh."""
-    needs = ec2_rules.needs(ec2_rules.PORTS, plan["open_ports"], own.extra_ports)
+    needs = ec2_rules.needs(ec2_rules.PORTS, services.opened(plan, "peers"), own.extra_ports)
     data = plan["data_ports"]
     answers = [
         Need("tcp", first, last)

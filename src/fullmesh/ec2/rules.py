@@ -61,8 +61,10 @@ def mark(name: str) -> str:
     return f"{MARK}{name}: "
 
 
-def wanted(group: str, members: Sequence[Need], ssh_from: Iterable[str], name: str) -> list[Rule]:
-    """The rules that *group* has to hold: members both ways, ssh from named networks.
+def wanted(
+    group: str, members: Sequence[Need], guests: Iterable[tuple[Need, str]], name: str
+) -> list[Rule]:
+    """The rules that *group* has to hold: members both ways, and what named networks may come to.
 
     The way out is asked for as well: a group whose default outbound rule was taken away blocks the cluster just so.
     """
@@ -72,8 +74,9 @@ def wanted(group: str, members: Sequence[Need], ssh_from: Iterable[str], name: s
         for direction in (IN, OUT):
             text = mark(name) + why
             rules.append(Rule(direction, need.protocol, need.first, need.last, group, text))
-    for network in ssh_from:
-        rules.append(Rule(IN, "tcp", SSH.first, SSH.last, network, mark(name) + "ssh"))
+    for need, network in guests:
+        why = "ssh" if need == SSH else "service"
+        rules.append(Rule(IN, need.protocol, need.first, need.last, network, mark(name) + why))
     return rules
 
 

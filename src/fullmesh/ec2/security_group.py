@@ -87,7 +87,7 @@ def todo(raw: Mapping[str, Any], plan: Plan, own: Settings) -> dict[str, Any]:
     main = groups[0] if groups else None
     # only a new group has no id yet
     ident = main.id if main else ""
-    wants = ec2_rules.wanted(ident, own.needs(plan), own.ssh_from, own.name)
+    wants = ec2_rules.wanted(ident, own.needs(plan), own.guests(plan), own.name)
     addresses = [member.address for member in place.members]
     # what will be taken out opens nothing
     going = ec2_rules.stale(wants, main, own.name)

@@ -10,6 +10,7 @@ from typing import Any
 
 from fullmesh.ec2 import rules as ec2_rules
 from fullmesh.ec2.model import Need
+from fullmesh.model import services
 from fullmesh.model.faults import Fault
 from fullmesh.model.types import Plan
 
@@ -56,7 +57,17 @@ class Settings:
 
     def needs(self, plan: Plan) -> list[Need]:
         """What the members must let each other do."""
-        return ec2_rules.needs(self.mode, plan["open_ports"], self.extra_ports)
+        return ec2_rules.needs(self.mode, services.opened(plan, "peers"), self.extra_ports)
+
+    def guests(self, plan: Plan) -> list[tuple[Need, str]]:
+        """What others may come to, and from which networks: ssh, and the services that let in more than peers."""
+        found = [(ec2_rules.SSH, source) for source in self.ssh_from]
+        for port in services.opened(plan, "controllers"):
+            networks = dict.fromkeys(map(_network, plan["controllers"]))
+            found += [(ec2_rules.parse_need(port), network) for network in networks]
+        for port in services.opened(plan, "everybody"):
+            found += [(ec2_rules.parse_need(port), network) for network in ec2_rules.EVERYBODY]
+        return found
 
 
 def _network(text: str) -> str:

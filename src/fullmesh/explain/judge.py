@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from fullmesh.explain import gloo, launch, nccl, store, system
+from fullmesh.explain import gloo, launch, nccl, services, store, system
 from fullmesh.explain.facts import FACTS, Known, behind, drawn
 from fullmesh.explain.model import (
     ANY_CAUSE,
@@ -28,6 +28,7 @@ FAMILIES = {
     "launch": ("Start and end (torchrun, torch.distributed, Lightning)", launch.CAUSES),
     "nccl": ("NCCL", nccl.CAUSES),
     "system": ("The node: kernel, GPU, limits", system.CAUSES),
+    "services": ("Ray and JAX", services.CAUSES),
 }
 CAUSES: dict[str, Cause] = {
     cause.code: cause for _, (_, causes) in FAMILIES.items() for cause in causes

@@ -8,11 +8,11 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from fullmesh import settings
-from fullmesh.model import batching
+from fullmesh.model import batching, services
 from fullmesh.model import plan as core
 from fullmesh.model.faults import RefusedError
 from fullmesh.model.node_view import node_view as own_view
-from fullmesh.model.types import Plan, PlanNode
+from fullmesh.model.types import Plan, PlanNode, Reach
 from fullmesh.observed.node import Choice, Observations
 from fullmesh.roles import preflight as checks
 
@@ -60,6 +60,11 @@ def plan_drift(plan: Plan, held: Choice) -> list[str]:
     return checks.drift(plan, held)
 
 
+def plan_opened(plan: Plan, who: Reach, host: str) -> list[str]:
+    """Ports that *who* (peers, controllers, everybody) may reach on *host*."""
+    return services.opened(plan, who, str(host))
+
+
 def plan_serial(hostvars: Any, hosts: list[str]) -> list[int | str]:
     """How many nodes change at a time, as a play's ``serial`` takes it."""
     return batching.of_plan(hostvars, [str(host) for host in hosts])
@@ -87,5 +92,6 @@ class FilterModule:
             "plan_notes": plan_notes,
             "plan_drift": plan_drift,
             "plan_serial": plan_serial,
+            "plan_opened": plan_opened,
             "preflight_faults": preflight_faults,
         }

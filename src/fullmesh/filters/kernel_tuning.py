@@ -10,14 +10,14 @@ from fullmesh.roles import kernel_tuning as core
 
 
 def kernel_tuning_faults(
-    options: dict[str, Any], local_ports: str, reserved: list[int], world_size: int
+    options: dict[str, Any], local_ports: str, reserved: list[int | str], world_size: int
 ) -> list[str]:
     """Coded sentences: what is wrong with the role's *options* and required values."""
     return [str(fault) for fault in core.faults(local_ports, reserved, world_size, options)]
 
 
 def kernel_tuning_settings(
-    options: dict[str, Any], local_ports: str, reserved: list[int], world_size: int
+    options: dict[str, Any], local_ports: str, reserved: list[int | str], world_size: int
 ) -> list[Setting]:
     """Every kernel key with value, rule and reason."""
     return core.settings(local_ports, reserved, world_size, options)

@@ -28,4 +28,5 @@ class FilterModule:
             "launchers_hostfile": core.hostfile,
             "launchers_library": core.library,
             "launchers_nodes": core.nodes,
+            "launchers_services": core.services,
         }

@@ -16,11 +16,11 @@ from typing import Any
 
 from fullmesh import settings
 from fullmesh.code_digest import code_digest
-from fullmesh.model import addresses, auto, batching, plan_hosts, plan_ports, ports
+from fullmesh.model import addresses, auto, batching, plan_hosts, plan_ports, ports, services
 from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.model.nics import Link, node_links
 from fullmesh.model.plan_hosts import HostSettings
-from fullmesh.model.types import Asked, HostsLine, Plan, PlanNode
+from fullmesh.model.types import Asked, HostsLine, Plan, PlanNode, ServicePort
 from fullmesh.observed.ports import PortRange
 from fullmesh.plain import plain, truth
 
@@ -55,6 +55,10 @@ CODES = {
     "PL-127": "a VLAN that cannot sit on its parent",
     "PL-128": "a malformed number of nodes at a time",
     "PL-129": "a malformed address for ssh",
+    "PL-130": "a malformed or unknown service",
+    "PL-131": "a malformed or privileged port of a service",
+    "PL-132": "a service that nobody known may reach",
+    "PL-133": "a service on a node that is not in the group",
 }
 ACCELERATOR = "torch_runtime_accelerator"
 LOWEST_ANSIBLE, HIGHEST_ANSIBLE = [2, 16], [2, 21]
@@ -74,6 +78,7 @@ class Parts:
         hostnames: host -> ``fullmesh_hostname`` or "".
         named: setting -> port.
         data: the data range.
+        services: ports of what else runs over the nodes.
         controllers: addresses and networks that must never be locked out.
         leads_time: whether the nodes take their time from one of them (role time_sync), which opens NTP to peers.
     """
@@ -87,6 +92,7 @@ class Parts:
     hostnames: Mapping[str, str]
     named: Mapping[str, int]
     data: PortRange
+    services: Sequence[ServicePort]
     controllers: Sequence[str]
     leads_time: bool
 
@@ -105,16 +111,19 @@ def from_hostvars(hostvars: Any, hosts: Sequence[str], root: Path = settings.ROO
     names = settings.known_names(root)
     faults: list[Fault] = []
     chosen: dict[str, dict[str, Any]] = {}
+    doors: dict[str, int] = {}
     for host in hosts:
         variables = hostvars[host]
         faults += settings.name_faults(host, variables, names)
+        if str(variables.get("ansible_port", "")).isdigit():
+            doors[host] = int(variables["ansible_port"])
         chosen[host] = {
             name: plain(variables[name])
             for name in settings.ours(variables, names)
             if name in names.settable
         }
     defaults = settings.role_defaults(root)
-    return derive(chosen, faults=faults, code=code_digest(root), defaults=defaults)
+    return derive(chosen, faults=faults, code=code_digest(root), defaults=defaults, ssh=doors)
 
 
 def controller_faults(ansible_core: str) -> list[Fault]:
@@ -140,6 +149,7 @@ def derive(
     faults: Sequence[Fault] = (),
     code: str = "",
     defaults: Mapping[str, Any] | None = None,
+    ssh: Mapping[str, int] | None = None,
 ) -> Plan:
     """Derive the plan (see docs/architecture.md for its shape).
 
@@ -148,6 +158,7 @@ def derive(
         faults: what was already found wrong (unknown names).
         code: digest of the code that will run.
         defaults: the roles' own settings; None reads them from this checkout.
+        ssh: host -> where its sshd listens, where the inventory says so.
 
     Raises:
         RefusedError: with every fault.
@@ -172,6 +183,8 @@ def derive(
     data = plan_ports.data_range(common, max(counts.values()), groups, found, unknown=unknown)
     plan_ports.check_overlap(named_ports, data, found)
     plan_ports.check_exporter(hosts, named_ports, data, found)
+    served = services.read(common[services.SETTING], order, found)
+    services.check(served, plan_ports.taken(hosts, named_ports, ssh or {}), data, found)
     controllers = plan_hosts.controllers(common["fullmesh_controllers"], found)
     hostnames = plan_hosts.hostnames(hosts, found)
     _check_choices(hosts, found)
@@ -191,6 +204,7 @@ def derive(
             hostnames,
             named_ports,
             data,
+            served,
             controllers,
             leads_time,
         )
@@ -321,7 +335,8 @@ def _assemble(parts: Parts) -> Plan:
             f"{parts.data.first}-{parts.data.last}/tcp",
             *(["123/udp"] if parts.leads_time else []),
         ],
-        "reserved_ports": sorted(parts.named.values()),
+        "services": list(parts.services),
+        "reserved_ports": _reserved(parts),
         "peers": [str(address) for address in every],
         "controllers": list(parts.controllers),
         "hosts": [_hosts_line(nodes[host]) for host in parts.order],
@@ -329,6 +344,13 @@ def _assemble(parts: Parts) -> Plan:
         "process_groups": parts.groups,
         "auto": dict(parts.asked),
     }
+
+
+def _reserved(parts: Parts) -> list[int | str]:
+    """What the kernel shall give to nobody: named ports and services, each once."""
+    named = [PortRange(port, port) for port in parts.named.values()]
+    every = sorted({*named, *map(services.span_of, parts.services)})
+    return [one.first if one.first == one.last else str(one) for one in every]
 
 
 def _hosts_line(node: PlanNode) -> HostsLine:

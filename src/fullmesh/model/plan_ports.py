@@ -9,6 +9,7 @@ from typing import Any
 from fullmesh.model import auto, ports
 from fullmesh.model.faults import Fault
 from fullmesh.model.plan_hosts import HostSettings
+from fullmesh.model.services import Taken
 from fullmesh.observed.ports import PortRange
 from fullmesh.plain import truth
 
@@ -134,6 +135,25 @@ def check_overlap(named: Mapping[str, int], data: PortRange | None, faults: list
             )
 
 
+def exporters(hosts: Mapping[str, HostSettings]) -> list[str]:
+    """The hosts for which a node_exporter is installed."""
+    return [
+        host
+        for host, own in hosts.items()
+        if truth(own.get(EXPORTER, False)) and not own.get(EXPORTER_OF_THEIRS)
+    ]
+
+
+def taken(
+    hosts: Mapping[str, HostSettings], named: Mapping[str, int], ssh: Mapping[str, int]
+) -> list[Taken]:
+    """The ports that no service may have; *ssh*: host -> that of its sshd."""
+    found = [Taken(name, PortRange(port, port)) for name, port in named.items()]
+    if exporters(hosts):
+        found.append(Taken("node_exporter's port", PortRange(EXPORTER_PORT, EXPORTER_PORT)))
+    return found + [Taken(f"ssh on {host}", PortRange(port, port)) for host, port in ssh.items()]
+
+
 def check_exporter(
     hosts: Mapping[str, HostSettings],
     named: Mapping[str, int],
@@ -145,11 +165,7 @@ def check_exporter(
     The site's other services may name it: that is how a range is kept away from it. One of the user's own has a port
     that nobody told us.
     """
-    brought = [
-        host
-        for host, own in hosts.items()
-        if truth(own.get(EXPORTER, False)) and not own.get(EXPORTER_OF_THEIRS)
-    ]
+    brought = exporters(hosts)
     if not brought:
         return
     who = f"{EXPORTER} is on for {', '.join(brought)}, and node_exporter's port {EXPORTER_PORT}"

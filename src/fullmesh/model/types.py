@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from fullmesh.observed.links import Bond, RouteWanted, Vlan
 from fullmesh.observed.node import Choice
@@ -92,6 +92,27 @@ class PlanNode(TypedDict):
     links: list[PlanLink]
 
 
+# Who may come to a service: the nodes, those who manage them, anybody at all.
+Reach = Literal["peers", "controllers", "everybody"]
+Protocol = Literal["tcp", "udp"]
+
+
+class ServicePort(TypedDict):
+    """A port, or a range, on which a service listens (``fullmesh_services``, docs/services.md).
+
+    ``part``: what it is for, within the service; ``nodes``: where; ``per_cpu``: ports for each CPU of a node at least.
+    """
+
+    service: str
+    part: str
+    first: int
+    last: int
+    protocol: Protocol
+    reach: list[Reach]
+    nodes: list[str]
+    per_cpu: NotRequired[int]
+
+
 class CodedText(TypedDict):
     """A fault or a note."""
 
@@ -104,7 +125,9 @@ class Plan(TypedDict):
 
     Attributes:
         family: ``ipv4`` or ``ipv6``.
-        open_ports: as firewalld writes them, ``50000-54095/tcp``.
+        open_ports: what jobs need of peers, as firewalld writes it, ``50000-54095/tcp``; services' ports come on top.
+        services: ports of what else runs over the nodes.
+        reserved_ports: of jobs and services, a range as the kernel writes it, ``10002-13999``.
         peers: every cluster address; controllers: addresses and networks that must never be locked out.
         nodes: by name, in the order of node ranks.
         auto: by node, what is left to the first look at it; resolved: what that look decided.
@@ -120,7 +143,8 @@ class Plan(TypedDict):
     rendezvous: Rendezvous
     data_ports: DataPorts
     open_ports: list[str]
-    reserved_ports: list[int]
+    services: NotRequired[list[ServicePort]]
+    reserved_ports: list[int | str]
     peers: list[str]
     controllers: list[str]
     hosts: list[HostsLine]

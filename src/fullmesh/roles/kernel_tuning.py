@@ -8,6 +8,7 @@ from typing import Any
 
 from fullmesh.model.faults import Fault
 from fullmesh.model.ports import parse_range
+from fullmesh.observed.ports import PortRange, parse_spans
 from fullmesh.observed.sysctl import Rule, Setting
 
 CODES: dict[str, str] = {
@@ -48,7 +49,7 @@ def buffer_bytes(link_gbit: float, rtt_ms: float) -> int:
 
 def settings(
     local_ports: str,
-    reserved_ports: Sequence[int],
+    reserved_ports: Sequence[object],
     world_size: int,
     options: Mapping[str, Any],
 ) -> list[Setting]:
@@ -56,7 +57,7 @@ def settings(
 
     Args:
         local_ports: ``50000 54095``, the plan's data range.
-        reserved_ports: the plan's named ports.
+        reserved_ports: the plan's named ports and those of services, ``29400``, ``10002-13999``.
         world_size: ranks in the cluster.
         options: ``link_gbit``, ``rtt_ms`` and ``sysctls`` (the user's own, which win).
     """
@@ -92,7 +93,7 @@ def _entry(  # noqa: PLR0913 (two flags by name)
     }
 
 
-def _ports(local: str, reserved: Sequence[int]) -> list[Setting]:
+def _ports(local: str, reserved: Sequence[object]) -> list[Setting]:
     return [
         _entry(
             LOCAL_PORTS,
@@ -104,13 +105,17 @@ def _ports(local: str, reserved: Sequence[int]) -> list[Setting]:
         ),
         _entry(
             RESERVED_PORTS,
-            ",".join(str(port) for port in sorted(int(port) for port in reserved)),
+            ",".join(str(span) for span in sorted(_spans(reserved))),
             "ports",
-            "The store's and the rendezvous' port, so that no outgoing connection sits on them. Merged with\n"
+            "Ports of store, rendezvous and services, so that no outgoing connection sits on them. Merged with\n"
             "what this node had reserved: the value replaces the kernel's whole list.",
             must=True,
         ),
     ]
+
+
+def _spans(reserved: Sequence[object]) -> list[PortRange]:
+    return parse_spans(",".join(map(str, reserved)))
 
 
 def _buffers(size: int, options: Mapping[str, Any]) -> list[Setting]:
@@ -248,9 +253,7 @@ def _sysctl_faults(sysctls: object) -> list[Fault]:
             step = "Write it like net.ipv4.tcp_keepalive_time, without * or spaces"
             found.append(Fault("KT-103", f"{where} is not a sysctl name", step))
         elif _dotted(key) in (LOCAL_PORTS, RESERVED_PORTS):
-            step = (
-                "Set fullmesh_data_ports or fullmesh_service_ports: firewall and kernel must agree"
-            )
+            step = "Set fullmesh_data_ports or fullmesh_services: firewall and kernel must agree"
             found.append(Fault("KT-102", f"{where} is decided by the cluster plan", step))
         elif isinstance(value, bool) or value is None or not _one_line(value):
             step = "Write numbers or words on one line, 1 and 0 instead of yes and no"
@@ -283,7 +286,7 @@ def _port_faults(local_ports: object, reserved_ports: Sequence[Any]) -> list[Fau
     except ValueError as error:
         step = "It comes from the plan; load playbooks/vars/wiring.yml"
         return [Fault("KT-105", f"kernel_tuning_local_ports: {error}", step)]
-    inside = sorted(int(port) for port in reserved_ports if int(port) in data)
+    inside = sorted(span for span in _spans(reserved_ports) if span.shared(data))
     if inside:
         text = f"reserved port(s) {', '.join(map(str, inside))} lie inside the data range {local_ports}"
         step = "Move them or fullmesh_data_ports: a reserved port is never given to Gloo or NCCL"

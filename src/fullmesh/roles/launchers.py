@@ -30,6 +30,10 @@ CODES: dict[str, str] = {
     "LA-114": "mpirun was started by another account than the one whose key it is",
     "LA-115": "different versions of Open MPI",
     "LA-116": "nobody is named to run the systemd jobs",
+    "LA-117": "a launcher's service is not in the cluster plan",
+    "LA-118": "a service cannot listen on the cluster address",
+    "LA-119": "ports of Ray are taken on the node",
+    "LA-120": "no head of Ray answers",
 }
 
 # useradd's own rule, so that nothing else gets into the unit file.
@@ -38,6 +42,8 @@ LONGEST = 7 * 24 * 3600
 HEAD = "# Ansible managed (Fullmesh, role launchers)"
 # Commands of node_programs/fullmesh_launch.py that users, mpirun or Slurm start.
 RUN = ("mpirun", "orted", "rank", "sbatch", "srun")
+# The same of node_programs/fullmesh_services.py.
+SERVE = ("jax", "ray")
 
 
 def who(plan: Plan) -> Who:
@@ -90,6 +96,10 @@ def commands(folder: str, library: str, venv: str) -> list[dict[str, str]]:
         f"fullmesh-{name}": f'{venv}/bin/python -B {library}/fullmesh_launch.py {name} "$@"'
         for name in RUN
     }
+    run |= {
+        f"fullmesh-{name}": f'{venv}/bin/python -B {library}/fullmesh_services.py {name} "$@"'
+        for name in SERVE
+    }
     run["fullmesh-launch"] = f'{folder}/fullmesh-torchrun --launch "$@"'
     run["fullmesh-hang"] = f'{venv}/bin/python -B {library}/fullmesh_hang.py "$@"'
     run["fullmesh-ssh"] = 'ssh -F /etc/fullmesh/ssh/config "$@"'
@@ -102,6 +112,11 @@ def commands(folder: str, library: str, venv: str) -> list[dict[str, str]]:
 def nodes(plan: Plan) -> str:
     """The same as a file."""
     return json.dumps(who(plan), indent=1) + "\n"
+
+
+def services(plan: Plan) -> str:
+    """Ports of what else runs over the nodes, for the launchers, as a file."""
+    return json.dumps(plan.get("services", []), indent=1) + "\n"
 
 
 def program(name: str, path: str) -> dict[str, str]:

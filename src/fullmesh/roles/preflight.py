@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fullmesh import contract
-from fullmesh.model import auto
+from fullmesh.model import auto, services
 from fullmesh.model.faults import Fault
 from fullmesh.model.node_view import found_card, found_interface
 from fullmesh.model.plan_ports import too_few_ports
@@ -37,6 +37,7 @@ CODES = {
     "PR-117": "the nodes have different numbers of GPUs, so auto cannot choose the ranks",
     "PR-118": "NVIDIA's driver shows another number of GPUs than the PCI bus",
     "PR-119": "too little memory for the ranks",
+    "PR-122": "a service's range has too few ports for the CPUs of a node",
     "PR-121": "somebody else still works on the node's packages or its first boot",
     "PR-120": "ranks left to auto on a node that this run does not look at",
 }
@@ -211,6 +212,7 @@ def node_faults(plan: Plan, host: str, facts: Facts, now: float) -> list[Fault]:
             )
         )
     faults += _room_faults(plan, host, seen)
+    faults += service_faults(plan, host, seen)
     offset = seen["epoch"] - now
     if abs(offset) > CLOCK_SECONDS:
         faults.append(
@@ -250,6 +252,19 @@ def _room_faults(plan: Plan, host: str, seen: Observations) -> list[Fault]:
             )
         )
     return faults
+
+
+def service_faults(plan: Plan, host: str, seen: Observations) -> list[Fault]:
+    """Ranges of services that are smaller than what the node's CPUs will ask for."""
+    return [
+        Fault(
+            "PR-122",
+            f"{host}: {services.told(port)} has {len(services.span_of(port))} ports for {seen['cpus']} CPUs,"
+            f" {port['per_cpu']} for each are needed",
+            "Widen the range",
+        )
+        for port in services.too_few_for(plan, host, seen["cpus"])
+    ]
 
 
 def _platform_faults(host: str, facts: Facts) -> list[Fault]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fullmesh.model.services import owner
 from fullmesh.observed.ladder import Pair, Verdict
 from fullmesh.verify.model import Seen
 
@@ -145,7 +146,10 @@ def ports_in_words(seen: Seen, found: Sequence[Pair], tried: int) -> str:
     if samples:
         of = "" if len(samples) == tried else f" ({len(samples)} of {tried} tried)"
         words.append(f"{seen.plan['data_ports']['firewalld']}/tcp{of}")
-    words += [f"{r['port']}/tcp ({r['kind']})" for r in found if r["kind"] not in DATA_KINDS]
+    for record in found:
+        if record["kind"] not in DATA_KINDS:
+            name = owner(seen.plan, record["node"], record["port"]) or record["kind"]
+            words.append(f"{record['port']}/tcp ({name})")
     return ", ".join(words)
 
 

@@ -318,7 +318,8 @@ def rule_free_ports(seen: Seen) -> Iterator[Finding]:
     """Nobody else sits on the master and rendezvous ports."""
     for name in seen.plan["nodes"]:
         for port in seen.nodes.get(name, {}).get("node", {}).get("ports", []):
-            if not port["error"] or port["kind"] == "sample":
+            # a service that runs has its own port
+            if not port["error"] or port["kind"] in ("sample", "service"):
                 continue
             holder = port["holder"] or port["error"]
             yield Finding(

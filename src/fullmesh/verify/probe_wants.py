@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
+from fullmesh.model import services
 from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import NamedPort, Port, Target
+from fullmesh.observed.ladder import NamedPort, PeerKind, Port, Target
+from fullmesh.observed.ports import parse_spans
 
 ONLY_MODE = "peers_only"  # the one mode that promises what peers do not reach
+HELD: PeerKind = "held"  # the service itself listens, which says no word of the probe's
 
 
 class Wants(TypedDict):
@@ -27,25 +30,39 @@ def wants(plan: Plan, name: str, mode: str) -> Wants:
             {"kind": "master", "port": plan["master"]["port"]},
             {"kind": "rendezvous", "port": plan["rendezvous"]["port"]},
         ]
+    named += of_services(plan, name)
     data = plan["data_ports"]
-    allowed = [[data["first"], data["last"]], *([p, p] for p in plan["reserved_ports"])]
+    reserved = parse_spans(",".join(map(str, plan["reserved_ports"])))
+    allowed = [[data["first"], data["last"]], *([one.first, one.last] for one in reserved)]
     return {"named": named, "outside": mode == ONLY_MODE, "allowed": allowed}
 
 
+def of_services(plan: Plan, name: str) -> list[NamedPort]:
+    """The ports of a node's services on which the probe listens."""
+    return [{"kind": "service", "port": port} for port in services.probed(plan, name)]
+
+
 def targets(plan: Plan, opened: Mapping[str, Sequence[Port]], name: str) -> list[Target]:
-    """Every listener of every other node."""
+    """Every listener of every other node, and what listens on a service's port there already."""
     return [
         {
             "node": peer,
             "address": plan["nodes"][peer]["address"],
             "port": port["port"],
-            "kind": port["kind"],
+            "kind": HELD if port["error"] else port["kind"],
         }
         for peer, ports in opened.items()
         if peer != name
         for port in ports
-        if not port["error"]
+        if not port["error"] or (port["kind"] == "service" and port["error"] == "EADDRINUSE")
     ]
+
+
+def closed(plan: Plan, name: str, port: Port) -> bool:
+    """Whether nobody but peers may reach a listener."""
+    if port["kind"] == "service":
+        return services.closed_outside(plan, name, port["port"])
+    return port["kind"] in ("master", "rendezvous")
 
 
 def outsider_targets(
@@ -60,6 +77,6 @@ def outsider_targets(
             found += [
                 {"node": name, "address": address, "port": port["port"], "kind": "outside"}
                 for port in ports
-                if port["kind"] in ("master", "rendezvous") and not port["error"]
+                if closed(plan, name, port) and not port["error"]
             ]
     return found

@@ -22,6 +22,7 @@ from fullmesh.verify.blocked import (
     where,
 )
 from fullmesh.verify.model import Finding, in_words
+from fullmesh.verify.probe_wants import HELD
 
 # What a rich rule accepts, as firewalld writes it: firewalld.richlanguage(5).
 RULE_SOURCE = re.compile(r'source (?:ipset="(?P<ipset>[^"]+)"|address="(?P<address>[^"]+)")')
@@ -258,6 +259,26 @@ def named_only(look: Look, rule: BlockingRule) -> Finding | None:
     return told(rule, "DG-105", text, fix_of_rule(look, rule))
 
 
+def service_only(look: Look, rule: BlockingRule) -> Finding | None:
+    """Only ports of services are shut: a firewall's rule, or a service that listens on another address."""
+    first, kinds = rule.group[0], set(rule.group[0].kinds)
+    if not kinds or kinds - {"service", HELD}:
+        return None
+    address = look.address(first.target)
+    # the kernel's own answer: no rule is met that does anything else than reset
+    if kinds == {HELD} and first.verdict == "refused" and not rule.stop.reset:
+        text = f"{first.ports} of {first.target} is taken, and nothing listens there on {address}"
+        fix = (
+            f"on {first.target}: ss -ltnp; let the service listen on {address}, or on every address"
+        )
+        return replace(
+            told(rule, "DG-275", text, fix, f"a listener on {address}"), node=first.target
+        )
+    verb = {"dropped": "drops", "rejected": "rejects", "refused": "resets"}[met(rule)[0]]
+    text = f"{rule.node} {verb} {first.ports} for {direction(rule)}; torch's own ports are open"
+    return told(rule, "DG-175", text, fix_of_rule(look, rule))
+
+
 def met(rule: BlockingRule) -> tuple[Verdict, str]:
     """What a link meets, and how that is said.
 
@@ -294,7 +315,7 @@ def plainly(look: Look, rule: BlockingRule) -> Finding:
 
 
 AT_HOME = ("leaving", "target", "source")  # one of the two nodes stops the packets itself
-CAUSES = (on_the_way, second_table, in_zone, beside_rdma, half_open, named_only)
+CAUSES = (on_the_way, second_table, in_zone, beside_rdma, half_open, service_only, named_only)
 
 
 def rule_blocked(look: Look) -> Iterator[Finding]:

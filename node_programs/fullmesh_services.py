@@ -1,0 +1,221 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Starts what runs over the nodes beside torch's jobs, on the ports and addresses of the cluster plan: Ray, JAX.
+
+Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_services.py COMMAND ...`` (stdlib only). Every refusal has a code;
+what waits says for what, and no longer than it was told to.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import socket
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from fullmesh_launch import FOLDER, LaunchError, call, env_path, merged, read_env
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fullmesh.model.types import ServicePort
+
+HEAD_SECONDS = 120  # a head needs half a minute on a busy machine
+SAY_SECONDS = 10
+TRY_SECONDS = 2.0
+USAGE = "Usage: fullmesh-ray start|status|stop [options of ray's own command]"
+# Of torch's jobs. What runs inside Ray counts its own ranks, and would take these for its own.
+RANKS = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "NNODES", "NODE_RANK", "NPROC_PER_NODE")
+# Part of the preset -> ray's option. The worker's range has two.
+RAY_EVERYWHERE = {
+    "node-manager": "--node-manager-port",
+    "object-manager": "--object-manager-port",
+    "runtime-env-agent": "--runtime-env-agent-port",
+    "agent-grpc": "--dashboard-agent-grpc-port",
+    "agent-http": "--dashboard-agent-listen-port",
+    "metrics": "--metrics-export-port",
+}
+RAY_HEAD = {"gcs": "--port", "dashboard": "--dashboard-port"}
+# Refused by a Ray that was installed without [client] ("Ray Client requires pip package `ray[client]`", 2.60).
+RAY_CLIENT = {"client": "--ray-client-server-port"}
+
+
+def ports_of(name: str) -> dict[str, ServicePort]:
+    """Part -> its ports, of a service of the plan; the role launchers wrote them."""
+    path = FOLDER + "/services.json"
+    try:
+        with open(path, encoding="utf-8") as stream:
+            held: list[ServicePort] = json.load(stream)
+    except (OSError, ValueError):
+        raise LaunchError(
+            f"[LA-102] {path} cannot be read. Run the role launchers on this node."
+        ) from None
+    found = {one["part"]: one for one in held if one["service"] == name}
+    if not found:
+        raise LaunchError(
+            f"[LA-117] {name} is not among the services of the cluster plan, so its ports are shut. "
+            f"Add {name} to fullmesh_services and run site.yml (docs/services.md)."
+        )
+    return found
+
+
+def endpoint(address: str, port: int) -> str:
+    """Address and port in one word."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def program(name: str, variable: str) -> str:
+    """A program: the one that *variable* names, of the environment that runs this, or on the PATH."""
+    beside = os.path.join(os.path.dirname(sys.executable), name)
+    found = os.environ.get(variable) or (
+        beside if os.access(beside, os.X_OK) else shutil.which(name)
+    )
+    if not found:
+        raise LaunchError(
+            f"[LA-107] {name} is not installed on this node. Install it into an environment of your own, the same "
+            f"version on all nodes, and put its folder into PATH or the program into {variable}."
+        )
+    return found
+
+
+def of_ray(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of Ray's processes, which its workers inherit."""
+    own = {name: value for name, value in env.items() if name not in RANKS}
+    # vLLM takes the address of the default route otherwise (docs.vllm.ai, Environment Variables).
+    own.setdefault("VLLM_HOST_IP", env["FULLMESH_ADDRESS"])
+    # It reports to its maker over the internet, unless told not to.
+    own.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    return own
+
+
+def head_options(tool: str) -> dict[str, str]:
+    """Part -> option of a head; a Ray's client needs gRPC's own package."""
+    with open(tool, "rb") as stream:
+        first = stream.readline(256).decode(errors="replace").strip()
+    python = first[2:].split()[0] if first.startswith("#!") and first[2:].strip() else ""
+    client = not python or call([python, "-c", "import grpc"])[0] == 0
+    return {**RAY_HEAD, **(RAY_CLIENT if client else {})}
+
+
+def start_words(
+    ports: Mapping[str, ServicePort], address: str, master: str, options: Mapping[str, str]
+) -> list[str]:
+    """The words of ``ray start`` on the node with *address*: a head on the master's, a worker elsewhere.
+
+    *options* are those with a port: part -> option.
+    """
+    head = address == master
+    words = ["start", f"--node-ip-address={address}"]
+    if head:
+        # Whoever reaches the dashboard runs what he likes, so it is on the cluster's network alone.
+        words += ["--head", f"--dashboard-host={address}"]
+    else:
+        words.append("--address=" + endpoint(master, ports["gcs"]["first"]))
+    for part, option in options.items():
+        words.append(f"{option}={ports[part]['first']}")
+    workers = ports["workers"]
+    return [*words, f"--min-worker-port={workers['first']}", f"--max-worker-port={workers['last']}"]
+
+
+def refuse_taken(
+    ports: Mapping[str, ServicePort], address: str, options: Mapping[str, str]
+) -> None:
+    """Refuse where somebody listens on a port already: a node of before, or a second head."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    taken = []
+    for part in options:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, ports[part]["first"]))
+            except OSError as exc:
+                if exc.errno != errno.EADDRINUSE:
+                    raise LaunchError(
+                        f"[LA-118] {address} cannot be listened on ({exc.strerror}). Look at the node's addresses "
+                        "(ip address), run site.yml."
+                    ) from None
+                taken.append(f"{ports[part]['first']} ({part})")
+    if taken:
+        raise LaunchError(
+            "[LA-119] ports of Ray are taken on this node: {}. fullmesh-ray stop ends a node of before; "
+            "ss -ltnp names who has them.".format(", ".join(taken))
+        )
+
+
+def wait_for_head(host: str, port: int, seconds: float) -> None:
+    """Wait until the head answers; say why it does not."""
+    ends, said = time.monotonic() + seconds, time.monotonic()
+    while True:
+        try:
+            socket.create_connection((host, port), TRY_SECONDS).close()
+        except OSError as exc:
+            why = "no answer" if isinstance(exc, TimeoutError) else exc.strerror or str(exc)
+        else:
+            return
+        now = time.monotonic()
+        if now >= ends:
+            break
+        if now - said >= SAY_SECONDS:
+            said = now
+            sys.stderr.write(
+                f"fullmesh-ray: waiting for the head at {endpoint(host, port)}: {why}\n"
+            )
+        time.sleep(0.5)
+    raise LaunchError(
+        f"[LA-120] no head of Ray at {endpoint(host, port)} after {seconds:.0f} s: {why}. "
+        "Refused: start it on the master's node. No answer or unreachable: ./fullmesh diagnose names who drops it."
+    )
+
+
+def ray(argv: Sequence[str]) -> None:
+    """``fullmesh-ray start|status|stop``: this node's share of a Ray cluster."""
+    if not argv or argv[0] not in ("start", "status", "stop"):
+        raise LaunchError(
+            f"[LA-104] fullmesh-ray was asked for {' '.join(argv) or 'nothing'}. {USAGE}."
+        )
+    env = merged(read_env(env_path(os.environ)), os.environ)
+    ports, tool = ports_of("ray"), program("ray", "FULLMESH_RAY")
+    address, master = env["FULLMESH_ADDRESS"], env["MASTER_ADDR"]
+    words = [*argv]
+    if argv[0] == "status":
+        words = [*argv, "--address=" + endpoint(master, ports["gcs"]["first"])]
+    if argv[0] == "start":
+        options = {**RAY_EVERYWHERE, **(head_options(tool) if address == master else {})}
+        refuse_taken(ports, address, options)
+        if address != master:
+            wait_for_head(master, ports["gcs"]["first"], HEAD_SECONDS)
+        words = [*start_words(ports, address, master, options), *argv[1:]]
+    os.execve(tool, [tool, *words], of_ray(env))  # noqa: S606 (no shell between)
+
+
+def jax(argv: Sequence[str]) -> None:
+    """``fullmesh-jax SCRIPT``: one process of a JAX job on this node, with all of its devices."""
+    if not argv:
+        raise LaunchError("[LA-104] no script was given. Usage: fullmesh-jax SCRIPT [ARGUMENTS].")
+    env = merged(read_env(env_path(os.environ)), os.environ)
+    port = ports_of("jax")["coordinator"]["first"]
+    env["JAX_COORDINATOR_ADDRESS"] = endpoint(env["MASTER_ADDR"], port)
+    env["JAX_NUM_PROCESSES"], env["JAX_PROCESS_ID"] = env["NNODES"], env["NODE_RANK"]
+    python = os.environ.get("FULLMESH_PYTHON") or sys.executable
+    os.execve(python, [python, *argv], env)  # noqa: S606 (no shell between)
+
+
+COMMANDS = {"ray": ray, "jax": jax}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run a command; a refusal goes to stderr and ends with 2."""
+    try:
+        COMMANDS[argv[0]](argv[1:])
+    except LaunchError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,137 @@
+"""Ports of the systems that people run over several nodes, from their own documentation.
+
+The one place where these numbers stand: the plan, the firewall, the launchers and docs/services.md are made from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Where = Literal["all", "master"]
+MASTER: Where = "master"
+ALL: Where = "all"
+PEERS = ("peers",)
+PEERS_AND_CONTROLLERS = ("peers", "controllers")
+
+
+@dataclass(frozen=True)
+class PresetPort:
+    """A port, or a range, of a system.
+
+    Attributes:
+        part: its name within the system.
+        ports: ``6379`` or ``10002-13999``.
+        meaning: what listens there, for docs/services.md.
+        source: where that is written.
+        where: on the master's node, or on all.
+        reach: who may reach it.
+        per_cpu: ports that a node needs for each of its CPUs, 0 where that is no matter.
+    """
+
+    part: str
+    ports: str
+    meaning: str
+    source: str
+    where: Where = ALL
+    reach: tuple[str, ...] = PEERS
+    per_cpu: int = 0
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A system; *remark*: what else it listens on, and what has to be known."""
+
+    name: str
+    title: str
+    remark: str
+    ports: tuple[PresetPort, ...] = ()
+
+
+RAY_DOC = "docs.ray.io, Configuring Ray, Ports configurations"
+# Ray takes these at random unless told; so it needs numbers of ours. 6700 and 6701 are those of its page on Slurm.
+RAY_OURS = f"{RAY_DOC} (at random there)"
+RAY_SLURM = "docs.ray.io, Deploying on Slurm"
+# One worker a CPU, each with a port of its own, and as many for drivers, actors without a CPU and ports that somebody
+# else holds: with as many ports as CPUs workers fail to register or hang (ray#28071, ray#33749).
+RAY_PER_CPU = 2
+VLLM_PARALLEL = "docs.vllm.ai, vllm.config.parallel"
+TORCHS_OWN = "Nothing of its own: it runs over torch's store (MASTER_PORT) and the data range."
+
+PRESETS = (
+    Preset(
+        "ray",
+        "Ray",
+        "Its own default for the agent's HTTP, 52365, lies inside our data range and is replaced. Of its own"
+        " 10002-19999 workers get the lower part, which is enough for two thousand CPUs: vLLM has a port in the other.",
+        (
+            PresetPort(
+                "gcs", "6379", "Global control store: every node joins here", RAY_DOC, MASTER
+            ),
+            PresetPort(
+                "dashboard",
+                "8265",
+                "Dashboard and job submission, without a password (CVE-2023-48022)",
+                RAY_DOC,
+                MASTER,
+                PEERS_AND_CONTROLLERS,
+            ),
+            PresetPort("client", "10001", "Ray Client (ray://)", RAY_DOC, MASTER),
+            PresetPort("node-manager", "6700", "Raylet: leases of workers", RAY_SLURM),
+            PresetPort("object-manager", "6701", "Objects that move between nodes", RAY_SLURM),
+            PresetPort(
+                "runtime-env-agent", "6702", "Agent that makes runtime environments", RAY_OURS
+            ),
+            PresetPort("agent-grpc", "6703", "Dashboard's agent, metrics and logs", RAY_OURS),
+            PresetPort("agent-http", "6704", "Dashboard's agent, jobs", RAY_OURS),
+            PresetPort("metrics", "6705", "Figures for Prometheus", RAY_OURS),
+            PresetPort(
+                "workers",
+                "10002-13999",
+                "A port for each worker, actor and driver",
+                RAY_DOC,
+                per_cpu=RAY_PER_CPU,
+            ),
+        ),
+    ),
+    Preset(
+        "vllm",
+        "vLLM",
+        "Over several nodes on Ray it needs the preset ray as well; its data goes over the data range.",
+        (
+            PresetPort(
+                "api",
+                "8000",
+                "OpenAI's API (--port)",
+                "docs.vllm.ai, vllm serve",
+                MASTER,
+                PEERS_AND_CONTROLLERS,
+            ),
+            PresetPort(
+                "data-parallel",
+                "29550",
+                "Messages of data parallel engines (--data-parallel-rpc-port)",
+                VLLM_PARALLEL,
+                MASTER,
+            ),
+            PresetPort("kv", "14579", "KV cache transfer (--kv-port)", "docs.vllm.ai, Security"),
+        ),
+    ),
+    Preset(
+        "jax",
+        "JAX",
+        "Its collectives on CPUs (Gloo) and GPUs (NCCL) take ports of the data range.",
+        (
+            PresetPort(
+                "coordinator",
+                "8482",
+                "jax.distributed's coordinator",
+                "jax/_src/clusters/cloud_tpu_cluster.py of JAX 0.10",
+                MASTER,
+            ),
+        ),
+    ),
+    Preset("accelerate", "Accelerate", TORCHS_OWN),
+    Preset("deepspeed", "DeepSpeed", f"{TORCHS_OWN} Its launcher goes over ssh (role node_ssh)."),
+)
+BY_NAME = {preset.name: preset for preset in PRESETS}

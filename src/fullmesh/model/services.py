@@ -1,0 +1,285 @@
+"""Services that listen on ports of their own beside torch's jobs: what ``fullmesh_services`` says, who may come.
+
+Pure. The presets' numbers stand in :mod:`fullmesh.model.service_presets`; whoever opens, reserves or tries a port asks
+here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, cast, get_args
+
+from fullmesh.model import ports
+from fullmesh.model.faults import Fault
+from fullmesh.model.service_presets import BY_NAME, MASTER, PresetPort
+from fullmesh.model.types import Plan, Protocol, Reach, ServicePort
+from fullmesh.observed.ports import PortRange, parse_entry, parse_span
+
+SETTING = "fullmesh_services"
+NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+KEYS = ("name", "nodes", "ports", "reach")
+REACHES: tuple[Reach, ...] = get_args(Reach)
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A port, or a range, that is somebody's: *who* names him in a sentence."""
+
+    who: str
+    span: PortRange
+
+
+class MalformedError(ValueError):
+    """An entry that cannot be read: the fault's code, what is wrong, what to write instead."""
+
+    def __init__(self, code: str, text: str, step: str) -> None:
+        super().__init__(text)
+        self.fault = Fault(code, text, step)
+
+
+def read(value: object, order: Sequence[str], faults: list[Fault]) -> list[ServicePort]:
+    """The ports of all services; what cannot be read is a fault.
+
+    Args:
+        value: of the setting.
+        order: the nodes by rank, the master first.
+        faults: where faults go.
+    """
+    if not isinstance(value, list):
+        step = f"Give a list: names of presets ({', '.join(BY_NAME)}) or mappings"
+        faults.append(Fault("PL-130", f"{SETTING} is {value!r}", step))
+        return []
+    found: list[ServicePort] = []
+    names: set[str] = set()
+    for at, entry in enumerate(value):
+        where = f"{SETTING}[{at}]"
+        try:
+            name = _name(entry, where)
+            if name in names:
+                raise MalformedError(
+                    "PL-130", f"{where}: {name} is named twice", "Name each service once"
+                )
+        except MalformedError as error:
+            faults.append(error.fault)
+            continue
+        names.add(name)
+        own: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {}
+        found += _service(name, own, order, faults)
+    return found
+
+
+def _name(entry: object, where: str) -> str:
+    if isinstance(entry, str):
+        if entry in BY_NAME:
+            return entry
+        step = f"Presets are {', '.join(BY_NAME)}; a service of your own is a mapping with name and ports"
+        raise MalformedError("PL-130", f"{where}: there is no preset {entry!r}", step)
+    if not isinstance(entry, Mapping):
+        step = "Write the name of a preset, or {name: inference, ports: [8000/tcp]}"
+        raise MalformedError("PL-130", f"{where} is {entry!r}", step)
+    name = entry.get("name")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        step = "Use small letters, digits and '-', up to 31, a letter first"
+        raise MalformedError("PL-130", f"{where}: {name!r} is no name for a service", step)
+    unknown = sorted(str(key) for key in entry if key not in KEYS)
+    if unknown:
+        step = f"Known: {', '.join(KEYS)}"
+        raise MalformedError("PL-130", f"{where} ({name}): unknown {', '.join(unknown)}", step)
+    return name
+
+
+def _service(
+    name: str, own: Mapping[str, Any], order: Sequence[str], faults: list[Fault]
+) -> list[ServicePort]:
+    """The ports of one service."""
+    preset = {one.part: one for one in BY_NAME[name].ports} if name in BY_NAME else None
+    written = _written(name, own.get("ports"), preset, faults)
+    everywhere = _nodes(name, own.get("nodes"), order, faults)
+    reach = own.get("reach")
+    by_part = reach if isinstance(reach, Mapping) else dict.fromkeys(written, reach)
+    for part in sorted(str(part) for part in by_part if part not in written):
+        step = f"Its parts are {', '.join(written) or 'none'}"
+        faults.append(Fault("PL-132", f"{SETTING}, {name}: reach names {part!r}", step))
+    found = []
+    for part, text in written.items():
+        given = preset[part] if preset else None
+        try:
+            span, protocol = _span(name, part, text)
+            who = _reach(name, part, by_part.get(part), given)
+        except MalformedError as error:
+            faults.append(error.fault)
+            continue
+        one: ServicePort = {
+            "service": name,
+            "part": part,
+            "first": span.first,
+            "last": span.last,
+            "protocol": protocol,
+            "reach": who,
+            "nodes": list(order[:1]) if given and given.where == MASTER else list(everywhere),
+        }
+        if given and given.per_cpu:
+            one["per_cpu"] = given.per_cpu
+        found.append(one)
+    return found
+
+
+def _written(
+    name: str, value: object, preset: Mapping[str, PresetPort] | None, faults: list[Fault]
+) -> dict[str, object]:
+    """Part -> what is written for its ports; a preset's own where nothing is."""
+    if preset is not None:
+        if value is None:
+            return {part: one.ports for part, one in preset.items()}
+        unknown = sorted(map(str, value.keys() - preset)) if isinstance(value, Mapping) else [""]
+        if unknown:
+            text = f"{SETTING}, {name}: ports is {value!r}"
+            step = f"Give a mapping of its parts: {', '.join(preset) or 'it has none'}"
+            faults.append(Fault("PL-131", text, step))
+            return {}
+        given = cast("Mapping[str, object]", value)
+        return {part: given.get(part, one.ports) for part, one in preset.items()}
+    if isinstance(value, Mapping) and value:
+        return {str(part): text for part, text in value.items()}
+    if isinstance(value, list) and value:
+        return {str(text): text for text in value}
+    step = "Give a list such as [8000/tcp, 9000-9010/udp]"
+    faults.append(Fault("PL-131", f"{SETTING}, {name}: ports is {value!r}", step))
+    return {}
+
+
+def _span(name: str, part: str, text: object) -> tuple[PortRange, Protocol]:
+    """Read ``8000``, ``8000/tcp`` or ``9000-9010/udp``; without a protocol it is tcp."""
+    entry = parse_entry(text)
+    if entry is None:
+        span = parse_span(text)
+        entry = (span, "tcp") if span and "/" not in str(text) else None
+    where = f"{SETTING}, {name} {part}"
+    step = f"Write it like 8000/tcp or 9000-9010/udp, within {ports.LOWEST_PORT}-65535"
+    if entry is None or isinstance(text, bool) or entry[1] not in PROTOCOLS:
+        raise MalformedError("PL-131", f"{where}: {text!r} is no port and no range", step)
+    if entry[0].first < ports.LOWEST_PORT:
+        # a service of ours runs without rights, and ssh has its port there
+        raise MalformedError("PL-131", f"{where}: {text!r} is privileged", step)
+    return entry[0], entry[1]
+
+
+def _reach(name: str, part: str, value: object, preset: PresetPort | None) -> list[Reach]:
+    if value is None:
+        value = list(preset.reach) if preset else ["peers"]
+    words = value if isinstance(value, list) else [value]
+    if not words or any(word not in REACHES for word in words):
+        text = f"{SETTING}, {name} {part}: reach is {value!r}"
+        raise MalformedError("PL-132", text, f"Use one or more of {', '.join(REACHES)}")
+    return [word for word in REACHES if word in words]
+
+
+def _nodes(name: str, value: object, order: Sequence[str], faults: list[Fault]) -> list[str]:
+    """The nodes of a service in the plan's order; all where none are named, ``master`` is rank 0's."""
+    if value is None:
+        return list(order)
+    words = [str(word) for word in (value if isinstance(value, list) else [value])]
+    wanted = {order[0] if word == MASTER and word not in order else word for word in words}
+    strangers = sorted(wanted - set(order))
+    if strangers or not wanted:
+        text = f"{SETTING}, {name}: nodes is {value!r}"
+        faults.append(
+            Fault("PL-133", text, f"Name nodes of the inventory ({', '.join(order)}), or master")
+        )
+        return list(order)
+    return [host for host in order if host in wanted]
+
+
+def span_of(port: ServicePort) -> PortRange:
+    """Its ports."""
+    return PortRange(port["first"], port["last"])
+
+
+def told(port: ServicePort) -> str:
+    """Name a port in a sentence."""
+    return f"{SETTING}, {port['service']} {port['part']} {span_of(port)}/{port['protocol']}"
+
+
+def check(
+    services: Sequence[ServicePort],
+    taken: Sequence[Taken],
+    data: PortRange | None,
+    faults: list[Fault],
+) -> None:
+    """No port of a service is another's, or lies inside the data range, from which the kernel gives out ports.
+
+    Args:
+        services: what was read.
+        taken: tcp ports that are somebody's already.
+        data: the data range.
+        faults: where faults go.
+    """
+    for port in services:
+        if data is not None and span_of(port).shared(data):
+            text = f"{told(port)} lies inside the data range {data}"
+            faults.append(Fault("PL-110", text, "Move one of the two"))
+        for other in taken:
+            if port["protocol"] == "tcp" and span_of(port).shared(other.span):
+                text = f"{told(port)} meets {other.who} {other.span}"
+                faults.append(Fault("PL-111", text, "Give each service a port of its own"))
+    for one, other_port in combinations(services, 2):
+        if _meet(one, other_port):
+            text = f"{told(one)} meets {told(other_port)}"
+            faults.append(Fault("PL-111", text, "Give each service a port of its own"))
+
+
+def _meet(one: ServicePort, other: ServicePort) -> bool:
+    same = one["protocol"] == other["protocol"] and set(one["nodes"]) & set(other["nodes"])
+    return bool(same) and bool(span_of(one).shared(span_of(other)))
+
+
+def too_few_for(plan: Plan, host: str, cpus: int) -> Iterator[ServicePort]:
+    """The ranges of a host that are smaller than its CPUs ask for."""
+    for port in plan.get("services", []):
+        if host in port["nodes"] and len(span_of(port)) < port.get("per_cpu", 0) * cpus:
+            yield port
+
+
+def opened(plan: Plan, who: Reach, host: str = "") -> list[str]:
+    """Ports that *who* may reach on *host*, as firewalld writes them; on any node where none is named.
+
+    What everybody may reach is told for everybody alone, so that nothing is opened twice.
+    """
+    found = [] if who != "peers" else list(plan["open_ports"])
+    for port in plan.get("services", []):
+        wide = "everybody" in port["reach"] and who != "everybody"
+        if who in port["reach"] and not wide and (not host or host in port["nodes"]):
+            found.append(f"{span_of(port)}/{port['protocol']}")
+    return list(dict.fromkeys(found))
+
+
+def probed(plan: Plan, host: str) -> list[int]:
+    """The ports of a host's services on which the probe listens: both ends of each tcp range that peers reach."""
+    found: list[int] = []
+    for port in plan.get("services", []):
+        if host not in port["nodes"] or port["protocol"] != "tcp":
+            continue
+        if {"peers", "everybody"} & set(port["reach"]):
+            found += dict.fromkeys((port["first"], port["last"]))
+    return found
+
+
+def owner(plan: Plan, host: str, number: int) -> str:
+    """Which service a tcp port of a host belongs to, ``ray gcs``; empty for none."""
+    for port in plan.get("services", []):
+        if host in port["nodes"] and port["protocol"] == "tcp" and number in span_of(port):
+            return f"{port['service']} {port['part']}"
+    return ""
+
+
+def closed_outside(plan: Plan, host: str, number: int) -> bool:
+    """Whether a tcp port of a host is a service's that nobody but peers may reach."""
+    return any(
+        port["reach"] == ["peers"]
+        for port in plan.get("services", [])
+        if host in port["nodes"] and port["protocol"] == "tcp" and number in span_of(port)
+    )

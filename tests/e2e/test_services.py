@@ -1,0 +1,279 @@
+"""Services beside torch's jobs, with the firewall on: ports follow the plan, and real Ray and JAX run over two nodes.
+
+Ray and JAX come as wheels from a lock with hashes (locks/services.txt), put together once on this machine; no node asks
+anybody outside. Whether anything left by another network than the cluster's is counted on the nodes.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import yaml
+from plays import Done, run, told
+
+from devtools.lab import lifecycle
+from devtools.lab.paths import find
+from fullmesh.settings import ROOT
+
+from .conftest import site
+
+LAB = "e2e-services"
+LOCK = "tests/e2e/locks/services.txt"
+TREE = ROOT / ".fullmesh/services"
+PLACE = "/opt/ray/lib/python3.11/site-packages"
+SERVICES: list[Any] = [
+    "ray",
+    "jax",
+    {
+        "name": "inference",
+        "ports": ["8000/tcp", "9000-9010/udp"],
+        "reach": "everybody",
+        "nodes": ["el1"],
+    },
+    {"name": "panel", "ports": {"web": 8443}, "reach": "controllers"},
+]
+RAY = "FULLMESH_RAY=/opt/ray/bin/ray /opt/fullmesh/bin/fullmesh-ray"
+SMALL = "--num-cpus=2 --object-store-memory=80000000"
+# open, refused (nobody listens, and the packet came), or shut: silence, or an ICMP answer of a firewall's
+KNOCK = """
+import socket, sys
+address, *ports = sys.argv[1:]
+for port in ports:
+    try:
+        socket.create_connection((address, int(port)), 3).close()
+        said = "open"
+    except ConnectionRefusedError:
+        said = "refused"
+    except OSError:
+        said = "shut"
+    print(port, said)
+"""
+LISTEN = """
+import socket, sys, time
+kept = [socket.create_server(("0.0.0.0", int(port))) for port in sys.argv[1:]]
+time.sleep(1800)
+"""
+# Everything that leaves by the card that is not the cluster's, but ssh, over which the tests come.
+COUNT = """
+nft -f - <<'END'
+table inet beside {
+  counter left { }
+  chain out {
+    type filter hook output priority 500; policy accept;
+    oifname eth0 tcp sport 22 accept
+    oifname eth0 meta l4proto { tcp, udp } counter name "left"
+  }
+}
+END
+"""
+
+
+class Lab:
+    """Two nodes with services in their plan."""
+
+    def __init__(self) -> None:
+        run("./fullmesh", "lab", "down", "--name", LAB)
+        assert run("./fullmesh", "lab", "up", "--name", LAB).code == 0
+        made = yaml.safe_load(lifecycle.inventory_path(find(), LAB).read_text())
+        self.hosts: dict[str, dict[str, str]] = made["all"]["children"]["torch_nodes"]["hosts"]
+        self.names = list(self.hosts)
+        self.inventory = ROOT / ".fullmesh" / LAB
+        self.made = made
+        self.serve(SERVICES)
+
+    def serve(self, services: list[Any]) -> None:
+        """Write an inventory whose plan has these services."""
+        self.inventory.mkdir(parents=True, exist_ok=True)
+        common = self.inventory / "group_vars"
+        if not common.is_symlink():
+            common.symlink_to(ROOT / "inventory/lab/group_vars")
+        self.made["all"]["vars"]["fullmesh_services"] = services
+        (self.inventory / "hosts.yml").write_text(yaml.safe_dump(self.made))
+
+    def site(self, *more: str) -> Done:
+        """The user's own command."""
+        return site(*more, inventory=str(self.inventory))
+
+    def on(self, name: str, command: str, seconds: float = 240) -> str:
+        """Run a shell command on a node; what it prints."""
+        return told(
+            "./fullmesh",
+            "lab",
+            "exec",
+            "--name",
+            LAB,
+            name,
+            "--",
+            "sh",
+            "-c",
+            command,
+            seconds=seconds,
+        )
+
+    def address(self, name: str) -> str:
+        """Where a node lies in the cluster's network."""
+        return self.hosts[name]["fullmesh_address"].partition("/")[0]
+
+    def knock(self, name: str, target: str, *ports: int) -> dict[int, str]:
+        """What a node reaches on another."""
+        words = " ".join(map(str, ports))
+        said = self.on(name, f"python3 -c '{KNOCK}' {self.address(target)} {words}")
+        return {int(line.split()[0]): line.split()[1] for line in said.splitlines()}
+
+    def outside(self, target: str, *ports: int) -> dict[int, str]:
+        """What the controller reaches on a node, which is no peer, by the address that it uses."""
+        words = [sys.executable, "-c", KNOCK, self.hosts[target]["ansible_host"], *map(str, ports)]
+        said = told(*words)
+        return {int(line.split()[0]): line.split()[1] for line in said.splitlines()}
+
+    def bring(self) -> None:
+        """Put Ray and JAX onto both nodes, beside torch."""
+        if not (TREE / "ray").is_dir():
+            words = ["uv", "pip", "install", "-q", "--require-hashes", "--no-deps", "--target"]
+            assert run(*words, str(TREE), "--python-version", "3.11", "-r", LOCK).code == 0
+        examples = "-C examples ray_gloo.py jax_psum.py"
+        for name in self.names:
+            self.on(name, "python3.11 -m venv --without-pip /opt/ray")
+            for source, target in (
+                (f"--exclude=tests --exclude=dashboard/client -C {TREE} .", PLACE),
+                (examples, "/root"),
+            ):
+                pack = f"tar -cf - {source} | ./fullmesh lab exec --name {LAB} {name} -- tar -C {target} -xf -"
+                subprocess.run(["/bin/sh", "-c", pack], cwd=ROOT, check=True, timeout=300)
+            self.on(
+                name,
+                f"echo /opt/fullmesh/venv/lib/python3.11/site-packages > {PLACE}/torch.pth\n"
+                "printf '#!/opt/ray/bin/python\\nfrom ray.scripts.scripts import main\\nmain()\\n' > /opt/ray/bin/ray\n"
+                "chmod 755 /opt/ray/bin/ray",
+            )
+
+    def count(self) -> None:
+        """Count from now on what leaves by another network."""
+        for name in self.names:
+            self.on(name, COUNT)
+
+    def left(self) -> list[str]:
+        """What was counted on each node."""
+        found = [self.on(name, "nft list counter inet beside left") for name in self.names]
+        for name in self.names:
+            self.on(name, "nft delete table inet beside")
+        return [line.strip() for said in found for line in said.splitlines() if "packets" in line]
+
+    def together(self, commands: dict[str, str]) -> dict[str, str]:
+        """Run a command on each node at once."""
+        with ThreadPoolExecutor() as pool:
+            said = {name: pool.submit(self.on, name, one) for name, one in commands.items()}
+            return {name: one.result() for name, one in said.items()}
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    made = Lab()
+    done = made.site("--skip-tags", "verify")
+    assert done.code == 0, done.output[-3000:]
+    yield made
+    run("./fullmesh", "lab", "down", "--name", LAB)
+
+
+def test_ports_are_open_to_those_who_may_come_and_to_nobody_else(lab: Lab) -> None:
+    el, ubuntu = lab.names
+    for name in lab.names:
+        ports = "6379 6700 10002 13999 8000 8443 7777"
+        lab.on(name, f"systemd-run -q --unit=served python3 -c '{LISTEN}' {ports}; sleep 2")
+    # gcs lives on the master's node, a range everywhere; 14000 is the first port behind it
+    assert lab.knock(ubuntu, el, 6379, 6700, 10002, 13999, 12000, 14000) == {
+        6379: "open",
+        6700: "open",
+        10002: "open",
+        13999: "open",
+        12000: "refused",
+        14000: "shut",
+    }
+    assert lab.knock(el, ubuntu, 6379, 6700, 8000, 8443, 7777) == {
+        6379: "shut",
+        6700: "open",
+        8000: "shut",
+        8443: "shut",
+        7777: "shut",
+    }
+    assert lab.outside(el, 6379, 6700, 10002, 8000, 8443, 7777) == {
+        6379: "shut",
+        6700: "shut",
+        10002: "shut",
+        8000: "open",
+        8443: "open",
+        7777: "shut",
+    }
+    # the probe asks what listens there by now itself, and finds nothing wrong
+    verified = run("./fullmesh", "verify", "-i", str(lab.inventory))
+    assert verified.code == 0, verified.output[-3000:]
+    for name in lab.names:
+        lab.on(name, "systemctl stop served")
+
+
+def test_a_second_run_changes_nothing_and_a_lost_port_comes_back(lab: Lab) -> None:
+    el, ubuntu = lab.names
+    assert set(lab.site().changed().values()) == {0}
+    rule = '"rule family=ipv4 source ipset=fullmesh-peers4 port port=6379 protocol=tcp accept"'
+    lab.on(el, f"firewall-cmd -q --policy=fullmesh-job --remove-rich-rule={rule}")
+    assert lab.knock(ubuntu, el, 6379) == {6379: "shut"}
+    said = run("./fullmesh", "diagnose", "-i", str(lab.inventory))
+    assert said.code == 1
+    assert "6379/tcp (ray gcs)" in said.output
+    assert lab.site().code == 0
+    assert lab.knock(ubuntu, el, 6379) == {6379: "refused"}
+
+
+def test_ray_and_jax_run_over_both_nodes_on_the_clusters_network_alone(lab: Lab) -> None:
+    el, ubuntu = lab.names
+    lab.bring()
+    lab.count()
+    # The worker is there first: it waits and joins a head that comes later.
+    started = lab.together(
+        {ubuntu: f"{RAY} start {SMALL} 2>&1", el: f"sleep 15; {RAY} start {SMALL} 2>&1"}
+    )
+    assert "waiting for the head at " in started[ubuntu]
+    assert "2 nodes, sums and objects as expected" in lab.on(
+        el, "/opt/ray/bin/python /root/ray_gloo.py"
+    )
+    # and again from the other node, on a port of the same store
+    assert "2 nodes, sums and objects as expected" in lab.on(
+        ubuntu, "/opt/ray/bin/python /root/ray_gloo.py"
+    )
+    taken = lab.on(el, f"{RAY} start {SMALL} 2>&1 || true")
+    assert "[LA-119]" in taken
+    assert lab.left() == ["packets 0 bytes 0"] * 2
+    # the probe asks Ray itself
+    verified = run("./fullmesh", "verify", "-i", str(lab.inventory))
+    assert verified.code == 0, verified.output[-3000:]
+    lab.together(dict.fromkeys(lab.names, f"{RAY} stop 2>&1"))
+
+    lab.count()
+    jax = (
+        "FULLMESH_PYTHON=/opt/ray/bin/python /opt/fullmesh/bin/fullmesh-jax /root/jax_psum.py 2>&1"
+    )
+    summed = lab.together(dict.fromkeys(lab.names, jax))
+    assert all("2 devices, the sum is as expected" in said for said in summed.values())
+    assert lab.left() == ["packets 0 bytes 0"] * 2
+
+
+def test_what_leaves_the_plan_is_shut_and_undo_leaves_nothing(lab: Lab) -> None:
+    el, ubuntu = lab.names
+    lab.serve(["jax"])
+    done = lab.site("--tags", "firewall,tuning")
+    assert done.code == 0, done.output[-3000:]
+    assert lab.knock(ubuntu, el, 8482, 6379, 8000) == {8482: "refused", 6379: "shut", 8000: "shut"}
+    reserved = lab.on(el, "sysctl -n net.ipv4.ip_local_reserved_ports")
+    assert reserved.strip() == "8482,29400,29500"
+    undone = run("ansible-playbook", "playbooks/undo.yml", "-i", str(lab.inventory))
+    assert undone.code == 0, undone.output[-3000:]
+    for name in lab.names:
+        assert "fullmesh" not in lab.on(name, "ls /etc/firewalld/policies 2>/dev/null || true")
+        assert not lab.on(name, "ls /etc/fullmesh/services.json 2>/dev/null || true")
+        kept = lab.on(name, "sysctl -n net.ipv4.ip_local_reserved_ports").strip()
+        assert "8482" not in kept

@@ -1,0 +1,179 @@
+"""fullmesh-ray and fullmesh-jax: what they start from the plan, and what they refuse before anything waits."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import fullmesh_services as served
+import pytest
+
+from fullmesh.model import services
+from fullmesh.roles import launchers as core
+
+HEAD, WORKER = "10.78.0.11", "10.78.0.12"
+ENV = """MASTER_ADDR={master}
+MASTER_PORT=29500
+WORLD_SIZE=2
+NNODES=2
+NODE_RANK=1
+NPROC_PER_NODE=1
+GLOO_SOCKET_IFNAME=eth1
+FULLMESH_ADDRESS={address}
+"""
+
+
+class Started(Exception):  # noqa: N818 (what execve would have become)
+    """A program takes the place of this one."""
+
+
+class Node:
+    """A node's files, and what was started on it."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.patch = folder, monkeypatch
+        monkeypatch.setattr(served, "FOLDER", str(folder))
+        monkeypatch.setenv("FULLMESH_ENV", str(folder / "env"))
+        self.ray = folder / "ray"
+        self.ray.write_text("#!/bin/true\n")
+        monkeypatch.setenv("FULLMESH_RAY", str(self.ray))
+        monkeypatch.setattr(os, "execve", self.execve)
+        self.serve(["ray", "jax"])
+        self.be(HEAD, HEAD)
+
+    def serve(self, entries: list[Any]) -> None:
+        made: Any = {"services": services.read(entries, ["a", "b"], [])}
+        (self.folder / "services.json").write_text(core.services(made))
+
+    def be(self, address: str, master: str) -> None:
+        (self.folder / "env").write_text(ENV.format(master=master, address=address))
+
+    def execve(self, path: str, words: list[str], env: dict[str, str]) -> None:
+        raise Started(json.dumps([path, words, env]))
+
+    def start(self, *argv: str) -> tuple[list[str], dict[str, str]]:
+        with pytest.raises(Started) as ran:
+            served.main(argv)
+        path, words, env = json.loads(str(ran.value))
+        assert path == words[0]
+        return words, env
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    return Node(tmp_path, monkeypatch)
+
+
+def test_every_port_of_the_preset_is_handed_to_ray(node: Node) -> None:
+    node.patch.setattr(served, "refuse_taken", lambda *_args, **_more: None)
+    words, _ = node.start("ray", "start", "--num-gpus=8")
+    given = {word.split("=")[-1] for word in words}
+    for port in json.loads((node.folder / "services.json").read_text()):
+        if port["service"] == "ray":
+            assert {str(port["first"]), str(port["last"])} <= given, port
+    assert words[1:4] == ["start", f"--node-ip-address={HEAD}", "--head"]
+    assert words[-1] == "--num-gpus=8"
+
+
+def test_a_ray_without_its_client_is_not_asked_for_one(node: Node) -> None:
+    node.patch.setattr(served, "refuse_taken", lambda *_args, **_more: None)
+    assert "--ray-client-server-port=10001" in node.start("ray", "start")[0]
+    node.ray.write_text("#!/bin/false\n")
+    assert "--ray-client-server-port=10001" not in node.start("ray", "start")[0]
+
+
+def test_a_worker_joins_the_head_and_holds_no_port_of_it(node: Node) -> None:
+    node.be(WORKER, HEAD)
+    waited = []
+    node.patch.setattr(served, "refuse_taken", lambda *_args, **_more: None)
+    node.patch.setattr(served, "wait_for_head", lambda *where: waited.append(where))
+    words, env = node.start("ray", "start")
+    assert f"--address={HEAD}:6379" in words
+    assert not {"--head", "--port=6379", "--dashboard-port=8265"} & set(words)
+    assert waited == [(HEAD, 6379, served.HEAD_SECONDS)]
+    assert env["VLLM_HOST_IP"] == WORKER
+    assert env["RAY_USAGE_STATS_ENABLED"] == "0"
+    assert env["GLOO_SOCKET_IFNAME"] == "eth1"
+    assert not set(served.RANKS) & env.keys()
+
+
+def test_addresses_of_ipv6_are_bracketed(node: Node) -> None:
+    node.be("fd78::12", "fd78::11")
+    words, _ = node.start("ray", "status")
+    assert words[1:] == ["status", "--address=[fd78::11]:6379"]
+
+
+def test_jax_learns_its_coordinator_and_its_place(node: Node) -> None:
+    node.be(WORKER, HEAD)
+    words, env = node.start("jax", "train.py", "--steps", "3")
+    assert words == [sys.executable, "train.py", "--steps", "3"]
+    assert env["JAX_COORDINATOR_ADDRESS"] == f"{HEAD}:8482"
+    assert (env["JAX_NUM_PROCESSES"], env["JAX_PROCESS_ID"]) == ("2", "1")
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    assert served.main(argv) == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("argv", [("ray",), ("ray", "restart"), ("jax",)])
+def test_half_a_command_is_refused(
+    node: Node, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...]
+) -> None:
+    assert "[LA-104]" in refusal(capsys, *argv)
+
+
+def test_a_service_that_the_plan_does_not_have_is_refused(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node.serve(["jax"])
+    assert "[LA-117] ray is not among the services" in refusal(capsys, "ray", "status")
+    (node.folder / "services.json").unlink()
+    assert "[LA-102]" in refusal(capsys, "ray", "status")
+
+
+def test_a_ray_that_is_not_there_is_refused(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    node.patch.delenv("FULLMESH_RAY")
+    node.patch.setenv("PATH", str(node.folder))
+    node.patch.setattr(sys, "executable", str(node.folder / "python"))
+    assert "[LA-107] ray is not installed" in refusal(capsys, "ray", "start")
+
+
+def test_ports_that_are_taken_are_named_at_once(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node.be("127.0.0.1", "127.0.0.1")
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as two,
+    ):
+        first, second = one.getsockname()[1], two.getsockname()[1]
+        node.serve([{"name": "ray", "ports": {"gcs": first, "metrics": second}}])
+        said = refusal(capsys, "ray", "start")
+    assert "[LA-119]" in said
+    assert f"{second} (metrics), {first} (gcs)" in said
+
+
+def test_an_address_that_the_node_does_not_have_is_refused(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node.be("192.0.2.1", "192.0.2.1")
+    assert "[LA-118] 192.0.2.1 cannot be listened on" in refusal(capsys, "ray", "start")
+
+
+def test_a_worker_says_for_whom_it_waits_and_why_it_gives_up(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    node.patch.setattr(served, "SAY_SECONDS", 0.0)
+    with pytest.raises(served.LaunchError, match=r"\[LA-120\] no head of Ray at 127.0.0.1:\d+"):
+        served.wait_for_head("127.0.0.1", port, 0.7)
+    said = capsys.readouterr().err
+    assert f"waiting for the head at 127.0.0.1:{port}: Connection refused" in said
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        served.wait_for_head("127.0.0.1", head.getsockname()[1], 5)

@@ -1,0 +1,265 @@
+"""Services beside torch's jobs: what the plan makes of them, what it refuses, and who learns of their ports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fullmesh.ec2.settings import Settings
+from fullmesh.model import plan, service_pages, services
+from fullmesh.model.faults import RefusedError
+from fullmesh.model.service_presets import PRESETS
+from fullmesh.model.types import Plan
+from fullmesh.observed.ladder import Port
+from fullmesh.roles import kernel_tuning, preflight
+from fullmesh.settings import ROOT
+from fullmesh.verify import probe_wants
+
+OWN = {"name": "inference", "ports": ["8000/tcp", "9000-9010/udp"], "reach": "everybody"}
+
+
+def cluster(*entries: object, **common: Any) -> dict[str, dict[str, Any]]:
+    """Two hosts that serve something."""
+    own = {"fullmesh_services": list(entries), "fullmesh_controllers": ["10.9.0.1"], **common}
+    return {
+        "a": {"fullmesh_address": "10.0.0.11/24", "fullmesh_interface": "eth1", **own},
+        "b": {"fullmesh_address": "10.0.0.12/24", "fullmesh_interface": "eth1", **own},
+    }
+
+
+def served(*entries: object, **common: Any) -> Plan:
+    return plan.derive(cluster(*entries, **common))
+
+
+def refused(*entries: object, **common: Any) -> list[str]:
+    with pytest.raises(RefusedError) as error:
+        plan.derive(cluster(*entries, **common))
+    return [fault.code for fault in error.value.faults]
+
+
+# --- what is read ---------------------------------------------------------------------------------
+
+
+def test_a_service_of_ones_own_is_for_peers_on_every_node_unless_said_otherwise() -> None:
+    made = served({"name": "store", "ports": [7000]})
+    assert made["services"] == [
+        {
+            "service": "store",
+            "part": "7000",
+            "first": 7000,
+            "last": 7000,
+            "protocol": "tcp",
+            "reach": ["peers"],
+            "nodes": ["a", "b"],
+        }
+    ]
+
+
+def test_a_preset_knows_where_its_head_listens_and_who_may_come() -> None:
+    made = served("ray", fullmesh_master="b")
+    by_part = {one["part"]: one for one in made["services"]}
+    assert (by_part["gcs"]["first"], by_part["gcs"]["nodes"]) == (6379, ["b"])
+    assert by_part["dashboard"]["reach"] == ["peers", "controllers"]
+    assert by_part["workers"]["nodes"] == ["b", "a"]
+
+
+def test_a_part_of_a_preset_is_changed_and_the_others_stay() -> None:
+    made = served({"name": "ray", "ports": {"gcs": 6400}, "reach": {"dashboard": "controllers"}})
+    by_part = {one["part"]: one for one in made["services"]}
+    assert by_part["gcs"]["first"] == 6400
+    assert by_part["dashboard"]["reach"] == ["controllers"]
+    assert by_part["node-manager"]["first"] == 6700
+
+
+def test_a_service_lives_on_the_nodes_that_are_named() -> None:
+    made = served({"name": "api", "ports": [8000], "nodes": ["master"]}, fullmesh_master="b")
+    assert services.opened(made, "peers", "a") == made["open_ports"]
+    assert services.opened(made, "peers", "b") == [*made["open_ports"], "8000/tcp"]
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_every_preset_fits_into_the_default_plan(preset: Any) -> None:
+    assert [one["part"] for one in served(preset.name)["services"]] == [
+        one.part for one in preset.ports
+    ]
+
+
+def test_all_presets_fit_together() -> None:
+    assert served(*(preset.name for preset in PRESETS))
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("entry", "code"),
+    [
+        ("rays", "PL-130"),
+        (7, "PL-130"),
+        ({"ports": [7000]}, "PL-130"),
+        ({"name": "My Service", "ports": [7000]}, "PL-130"),
+        ({"name": "api", "port": 7000}, "PL-130"),
+        ({"name": "api"}, "PL-131"),
+        ({"name": "api", "ports": []}, "PL-131"),
+        ({"name": "api", "ports": ["8000-7000"]}, "PL-131"),
+        ({"name": "api", "ports": [443]}, "PL-131"),
+        ({"name": "api", "ports": [22]}, "PL-131"),
+        ({"name": "api", "ports": [True]}, "PL-131"),
+        ({"name": "api", "ports": ["8000/sctp"]}, "PL-131"),
+        ({"name": "api", "ports": ["8000-70000/tcp"]}, "PL-131"),
+        ({"name": "ray", "ports": [6379]}, "PL-131"),
+        ({"name": "ray", "ports": {"head": 6379}}, "PL-131"),
+        ({"name": "api", "ports": [7000], "reach": "friends"}, "PL-132"),
+        ({"name": "api", "ports": [7000], "reach": []}, "PL-132"),
+        ({"name": "ray", "reach": {"board": "peers"}}, "PL-132"),
+        ({"name": "api", "ports": [7000], "nodes": ["c"]}, "PL-133"),
+        ({"name": "api", "ports": [7000], "nodes": []}, "PL-133"),
+        ({"name": "api", "ports": [50010]}, "PL-110"),
+        ({"name": "api", "ports": ["49000-50000/udp"]}, "PL-110"),
+        ({"name": "api", "ports": [29500]}, "PL-111"),
+        ({"name": "api", "ports": ["29000-29400"]}, "PL-111"),
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense_is_refused(entry: object, code: str) -> None:
+    assert refused(entry) == [code]
+
+
+def test_services_do_not_meet_each_other_where_they_share_a_node() -> None:
+    api = {"name": "api", "ports": ["10500-10600"]}
+    assert refused("ray", api) == ["PL-111"]
+    assert refused("ray", "ray") == ["PL-130"]
+    one = {"name": "one", "ports": [8000], "nodes": ["a"]}
+    assert served(one, {"name": "two", "ports": [8000], "nodes": ["b"]})
+    assert served(one, {"name": "two", "ports": ["8000/udp"]})
+
+
+def test_ports_of_others_are_left_to_them() -> None:
+    api = {"name": "api", "ports": [9100]}
+    assert refused(api, fullmesh_service_ports=[9100]) == ["PL-111"]
+    assert refused(api, monitoring_tools_node_exporter=True) == ["PL-111"]
+    with pytest.raises(RefusedError, match=r"\[PL-111\].* ssh on b 2222"):
+        plan.derive(cluster({"name": "api", "ports": [2222]}), ssh={"b": 2222})
+
+
+def test_every_fault_is_told_at_once() -> None:
+    found = refused("rays", {"name": "api", "ports": [443, 50010], "reach": "friends"})
+    assert found == ["PL-130", "PL-131", "PL-132"]
+    assert refused({"name": "api", "ports": [29500, 50010]}) == ["PL-110", "PL-111"]
+
+
+def test_what_is_no_list_is_refused() -> None:
+    with pytest.raises(RefusedError, match=r"\[PL-130\] fullmesh_services is 'ray'"):
+        plan.derive(cluster(fullmesh_services="ray"))
+
+
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from(["ray", "jax", "8000/tcp", "peers"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["name", "ports", "reach", "nodes", "gcs"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(ANYTHING)
+def test_whatever_is_written_gives_a_plan_or_coded_faults(value: Any) -> None:
+    try:
+        made = plan.derive(cluster(fullmesh_services=value))
+    except RefusedError:
+        return
+    data = made["data_ports"]
+    for port in made["services"]:
+        assert 1024 <= port["first"] <= port["last"] <= 65535
+        assert port["last"] < data["first"] or port["first"] > data["last"]
+
+
+# --- who learns of it -----------------------------------------------------------------------------
+
+
+def test_what_everybody_reaches_is_opened_once() -> None:
+    made = served(OWN | {"reach": ["peers", "everybody"]})
+    assert services.opened(made, "everybody") == ["8000/tcp", "9000-9010/udp"]
+    assert services.opened(made, "peers") == made["open_ports"]
+    assert services.opened(made, "controllers") == []
+
+
+def test_the_kernel_keeps_its_hands_off_services() -> None:
+    made = served("ray")
+    options = {"link_gbit": 10, "rtt_ms": 1, "sysctls": {}}
+    sysctl = made["data_ports"]["sysctl"]
+    found = kernel_tuning.settings(sysctl, made["reserved_ports"], 2, options)
+    value = next(one["value"] for one in found if one["key"] == kernel_tuning.RESERVED_PORTS)
+    assert value == "6379,6700,6701,6702,6703,6704,6705,8265,10001,10002-13999,29400,29500"
+    asked = options | {"nofile": 65536, "memlock": "unlimited"}
+    assert not kernel_tuning.faults(sysctl, made["reserved_ports"], 2, asked)
+    inside = kernel_tuning.faults(sysctl, ["49000-50000"], 2, asked)
+    assert [fault.code for fault in inside] == ["KT-105"]
+
+
+def test_a_security_group_lets_in_who_may_come() -> None:
+    made = served(OWN, {"name": "panel", "ports": [8443], "reach": "controllers"}, "jax")
+    own = Settings.of({"mode": "ports"}, made)
+    assert 8482 in {need.first for need in own.needs(made)}
+    assert {(str(need), network) for need, network in own.guests(made)} == {
+        ("22/tcp", "10.9.0.1/32"),
+        ("8443/tcp", "10.9.0.1/32"),
+        ("8000/tcp", "0.0.0.0/0"),
+        ("8000/tcp", "::/0"),
+        ("9000-9010/udp", "0.0.0.0/0"),
+        ("9000-9010/udp", "::/0"),
+    }
+
+
+def test_the_probe_tries_both_ends_of_what_peers_reach() -> None:
+    made = served("ray", {"name": "panel", "ports": [8443], "reach": "controllers"}, OWN)
+    assert services.probed(made, "b") == [6700, 6701, 6702, 6703, 6704, 6705, 10002, 13999, 8000]
+    wants = probe_wants.wants(made, "a", "peers_only")
+    assert [10002, 13999] in wants["allowed"]
+    assert {"kind": "service", "port": 6379} in wants["named"]
+
+
+def port(number: int, error: str = "") -> Port:
+    return {"kind": "service", "port": number, "error": error, "holder": "ray" if error else ""}
+
+
+def test_a_service_that_runs_is_asked_itself() -> None:
+    made = served("ray")
+    opened = {"a": [port(6379, "EADDRINUSE"), port(6700), port(6701, "EACCES")], "b": []}
+    found = probe_wants.targets(made, opened, "b")
+    assert [(one["port"], one["kind"]) for one in found] == [(6379, "held"), (6700, "service")]
+
+
+def test_outsiders_are_tried_where_nobody_but_peers_may_come() -> None:
+    made = served("ray", OWN)
+    opened = {"a": [port(6379), port(8265), port(8000)]}
+    found = probe_wants.outsider_targets(made, opened, {"a": "10.0.0.11"})
+    assert [one["port"] for one in found] == [6379]
+
+
+def test_a_port_is_named_by_its_service() -> None:
+    made = served("ray")
+    assert services.owner(made, "a", 6379) == "ray gcs"
+    assert services.owner(made, "b", 6379) == ""
+    assert services.owner(made, "b", 12000) == "ray workers"
+
+
+@pytest.mark.parametrize(
+    ("ports", "cpus", "enough"), [("10002-10009", 4, True), ("10002-10008", 4, False)]
+)
+def test_a_range_has_room_for_the_cpus_of_a_node(ports: str, cpus: int, enough: bool) -> None:
+    made = served({"name": "ray", "ports": {"workers": ports}})
+    seen: Any = {"cpus": cpus}
+    found = [fault.code for fault in preflight.service_faults(made, "a", seen)]
+    assert found == ([] if enough else ["PR-122"])
+
+
+def test_the_page_says_what_the_presets_are() -> None:
+    assert service_pages.page(ROOT) == (ROOT / "docs/services.md").read_text(encoding="utf-8")
