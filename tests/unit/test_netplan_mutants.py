@@ -24,8 +24,9 @@ network:
       dhcp4: true
     eth0: {}
 more:
-  eth1:
-    dhcp4: x
+  ethernets:
+    eth1:
+      dhcp4: x
 """
 # The mapping of a section that has lost all its entries goes, and no more than that.
 LAST = """network:
@@ -46,7 +47,7 @@ LAST = """network:
             {
                 "site": {"eth1": {"a": "b"}},
                 "network": {"ethernets": {"eth0": {}}},
-                "more": {"eth1": {"dhcp4": "x"}},
+                "more": {"ethernets": {"eth1": {"dhcp4": "x"}}},
             },
         ),
         (LAST, {"network": {"wifis": {"wlan0": {}}}}),
