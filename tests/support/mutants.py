@@ -6,7 +6,7 @@ On demand::
     python tests/support/mutants.py                        # a hundred of each module, drawn by --seed
     python tests/support/mutants.py --count 0 hosts_file   # every mutant of one
 
-Ends with a row for each module and the diff of each mutant that survived. A survivor is a test that is missing, or a
+Prints the diff of each mutant that survives, and a row for each module. A survivor is a test that is missing, or a
 change that changes nothing; which of them it is takes a look. cosmic-ray's own runner would break the files of this
 checkout in place and start Python for each mutant; here each is a child of a process that has its imports, over a copy.
 """
@@ -155,6 +155,8 @@ def judge(name: str, chosen: list[Mutant], jobs: int) -> tuple[int, list[Mutant]
                 (trees[at] / path).write_text(mutant.text)
                 if tried(trees[at], tests, seconds):
                     left.append(mutant)
+                    # a run of an hour that is ended early has said what it found
+                    print(shown((ROOT / path).read_text(), mutant, path), flush=True)  # noqa: T201
             return left
 
         with ThreadPoolExecutor(jobs) as pool:
@@ -189,8 +191,6 @@ def main() -> int:
             f" {time.monotonic() - begun:.0f} s",
             flush=True,
         )
-        for mutant in survived:
-            print(shown(source, mutant, path), flush=True)  # noqa: T201
     return 0
 
 
