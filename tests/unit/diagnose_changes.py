@@ -590,5 +590,5 @@ REAL = {
     "stale-job": ("DG-130", EL),
     "netns": ("DG-108", UB),
     "mtu": ("VC-208", UB),
-    "loss": ("DG-138", EL),
+    "loss": ("DG-138", UB),
 }
