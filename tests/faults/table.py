@@ -73,7 +73,7 @@ def rows() -> dict[str, dict[str, Any]]:
 
 def older() -> dict[str, dict[str, Any]]:
     """The rows of the page that is kept, for faults that this run did not make, with its day."""
-    text = DOCS.read_text() if DOCS.exists() else ""
+    text = DOCS.read_text().partition(SURPRISES)[0] if DOCS.exists() else ""
     # of a page that several runs have written nobody knows any more which row is whose
     day = " and ".join(sorted(set(re.findall(r"\b\d{4}-\d\d-\d\d\b", text))))
     found: dict[str, dict[str, Any]] = {}

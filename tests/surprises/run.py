@@ -1,6 +1,6 @@
 """Make faults that nobody wrote down, one seed after the other, and score the diagnosis.
 
-``PYTHONPATH=src:tests python -m surprises.run --lab NAME --seeds 0-199 --healthy 50``; results go to
+``PYTHONPATH=src:tests:tests/support python -m surprises.run --lab NAME --seeds 0-199``; results go to
 ``.fullmesh/surprises``.
 """
 

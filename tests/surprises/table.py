@@ -22,8 +22,9 @@ DOCS = ROOT / "docs/faults.md"
 HEAD = """\
 {mark}
 
-Written by `PYTHONPATH=src:tests python -m surprises.run --docs`, on {day}, kernel {kernel}, {cores} cores that others
-shared (load average {load:.0f} at the end). `tests/surprises` makes faults by chance, one for each seed: rules of
+Written by `PYTHONPATH=src:tests:tests/support python -m surprises.run --docs`, on {day}, kernel {kernel}, {cores} cores
+that others shared (load average {load:.0f} at the end), from the seeds {first} to {last}.
+`tests/surprises` makes faults by chance, one for each seed: rules of
 nftables with any match, verdict, family, hook and priority, routes, rules that pick a table, neighbours, queues,
 settings, cards, IPsec, names, variables. An oracle that knows nothing of Fullmesh connects as a job's account between
 two nodes in both directions and sends 192 KiB there and back, twice where the first did not come through, or only with
@@ -103,6 +104,8 @@ def text(rows: Sequence[Score]) -> str:
     healthy = [row for row in rows if row.kind == "healthy"]
     head = HEAD.format(
         mark=MARK,
+        first=min((row.seed for row in faults), default=0),
+        last=max((row.seed for row in faults), default=0),
         day=f"{datetime.now(UTC):%Y-%m-%d}",
         kernel=platform.release(),
         cores=os.cpu_count(),

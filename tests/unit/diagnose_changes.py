@@ -315,6 +315,9 @@ def left_behind(world: World) -> None:
     held["RANK"] = {"value": "0", "source": "/etc/environment"}
 
 
+OF_ACCOUNT = {"match": {"op": "==", "left": {"meta": {"key": "skuid"}}, "right": 1500}}
+
+
 def by_hand(world: World) -> None:
     """ubuntu1 has a neighbour entry for el1 that nobody learnt."""
     node(world)["links"]["neighbours"]["entries"][EL_ADDRESS] = {
@@ -569,6 +572,7 @@ CHANGES |= {
             decided(error="EACCES", mark=16),
         ),
     ),
+    "account filtered": ("DG-255", UB, rule("owners", OF_ACCOUNT, {"drop": None}, hook="output")),
     "astray": ("DG-156", UB, together(shut(), decided("answer", dev="tun0"))),
     "next hop": ("DG-156", UB, together(ends("no_route"), decided(dev="eth1", via="10.78.5.250"))),
     "neighbour by hand": ("DG-157", UB, together(ends("dropped"), by_hand)),
@@ -608,5 +612,5 @@ REAL = {
     "stale-job": ("DG-130", EL),
     "netns": ("DG-108", UB),
     "mtu": ("VC-208", UB),
-    "loss": ("DG-138", EL),
+    "loss": ("DG-138", UB),
 }

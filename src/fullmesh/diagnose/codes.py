@@ -58,7 +58,7 @@ CODES: dict[str, str] = {
     "DG-239": "a network card negotiated a lower speed than the others'",
     "DG-248": "the shared memory in /dev/shm is too small",
     "DG-249": "an RDMA port is down",
-    "DG-255": "a rule of a node refuses, or leads astray, what some accounts send",
+    "DG-255": "a rule of a node stops, or leads astray, what some accounts send",
     "DG-259": "two nodes' cluster cards have one hardware address",
     "DG-275": "a service listens, but not on the cluster address",
 }

@@ -5,10 +5,12 @@ The kernel was asked in so many words (probe/ways.py), so a cause is said only w
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fullmesh.diagnose.model import Look
+from fullmesh.diagnose.packet_filter import Stop, suspects, tcp
 from fullmesh.observed.ladder import Way
 from fullmesh.observed.survey import Neighbour
 from fullmesh.verify.model import ERROR, WARNING, Finding, in_words
@@ -218,6 +220,47 @@ def rule_accounts(look: Look) -> Iterator[Finding]:
             )
 
 
+def by_account(look: Look, name: str, table: str) -> bool:
+    """Whether a table of a node's packet filter asks whose a packet is (nft(8), skuid and skgid)."""
+    texts = [
+        json.dumps(rule["expr"])
+        for (family, held, _), chain in look.ruleset(name)["chains"].items()
+        if f"{family} {held}" == table
+        for rule in chain["rules"]
+    ]
+    return any(f'"{key}"' in text for text in texts for key in ("skuid", "skgid"))
+
+
+def rule_filtered_accounts(look: Look) -> Iterator[Finding]:
+    """A rule of the packet filter stops what some accounts send, and the probe, which is of another, got through."""
+    for name in look.nodes:
+        told: dict[tuple[str, str], tuple[Stop, list[str]]] = {}
+        for peer in (p for p in look.peers(name) if p in look.nodes):
+            ports = [r["port"] for r in look.records(name) if r["node"] == peer]
+            if not ports or broken_between(look, name, peer).pairs:
+                continue
+            card = look.cluster_card(name)
+            packet = tcp(look.address(name), look.address(peer), ports[0], card, outgoing=True)
+            for stop in suspects(look.ruleset(name), packet):
+                if by_account(look, name, stop.table):
+                    told.setdefault((stop.table, stop.chain), (stop, []))[1].append(peer)
+        for stop, peers in told.values():
+            yield Finding(
+                "DG-255",
+                "L2",
+                f"a rule in chain {stop.chain} of table {stop.table} on {name} stops what some accounts send to"
+                f" {in_words(peers)}; the probe's is none of them",
+                node=name,
+                peer=in_words(peers),
+                port="all",
+                direction=f"{name} -> {in_words(peers)}",
+                seen=f"table {stop.table} chain {stop.chain}: {stop.text}; the table asks for skuid or skgid",
+                expected="the same for all accounts",
+                fix=f"on {name}: nft list table {stop.table}",
+                severity=WARNING,
+            )
+
+
 def of_cluster(look: Look, name: str, entry: Neighbour) -> bool:
     """Whether an entry is on the cluster's card."""
     return entry["dev"] in ("", look.cluster_card(name))
@@ -255,4 +298,4 @@ def rule_neighbours(look: Look) -> Iterator[Finding]:
             )
 
 
-RULES = (rule_refused, rule_astray, rule_accounts, rule_neighbours)
+RULES = (rule_refused, rule_astray, rule_accounts, rule_filtered_accounts, rule_neighbours)
