@@ -277,7 +277,7 @@ def parts() -> list[list[Part]]:
         [Part("report in a browser", [*pytest, "-v", "tests/browser"], slow=True, rest=True)],
         on_lab(),
         [faults()],
-        # real torch on two nodes, 30 jobs one after the other, and a thousand steps on a busy machine
+        # real torch on two nodes, 30 jobs one after the other
         [
             Part(
                 "end to end hang", [*pytest, "-v", "tests/hang"], slow=True, rest=True, seconds=5400

@@ -95,7 +95,6 @@ class Job:
         each: ranks of a node.
         words: more for the launcher.
         starts: it is started here; else its files are there alone.
-        arguments: of the script; stalled: of the launcher's own watch.
     """
 
     bench: Bench
@@ -104,8 +103,6 @@ class Job:
     each: int = 1
     words: str = "--static --watch 0"
     starts: bool = True
-    arguments: str = ""
-    stalled: int = 60
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
     logs: list[IO[bytes]] = field(default_factory=list)
 
@@ -131,8 +128,7 @@ class Job:
                 node.on(f"cat > {HOME}/{name} <<'END-OF-FILE'\n{text}\nEND-OF-FILE")
         for node in self.bench.nodes if self.starts else []:
             self.logs.append((WORK / f"{node.name}.log").open("wb"))
-            call = f"cd {HOME}; export FULLMESH_WATCH_STALLED={self.stalled}; exec {TORCHRUN} {self.words} "
-            call += f"--nproc-per-node={self.each} train.py {self.arguments}"
+            call = f"cd {HOME}; exec {TORCHRUN} {self.words} --nproc-per-node={self.each} train.py"
             self.running.append(
                 subprocess.Popen(
                     [*node.enter, "runuser", "-u", ACCOUNT, "--", "sh", "-c", call],

@@ -240,7 +240,7 @@ FAULTS: tuple[Fault, ...] = (
         "not_in_group",
         "a broadcast from a rank outside of its group",
         "HG-143",
-        (2,),
+        (1, 2),
         "dist.broadcast",
     ),
     known("new_group", "new_group on one rank alone", "HG-144", (1,), "1|dist.all_reduce"),

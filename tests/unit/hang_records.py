@@ -242,4 +242,5 @@ LAB_KNOWN: dict[str, tuple[str, tuple[int, ...], str, str]] = {
         "been killed by the kernel, which had no memory left for it",
         "Killed process",
     ),
+    "disk": ("HG-105", (1,), "waits for a disk or file system that does not answer", "state D"),
 }

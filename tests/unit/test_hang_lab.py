@@ -68,3 +68,12 @@ def test_a_gpu_that_fell_off_is_told_beside_the_collective() -> None:
     told = {"kind": "xid", "at_ns": 1, "pid": 0, "name": "", "text": line}
     samples[-1][1]["kernel"] = [told, told]
     assert only(samples).seen.endswith(f"; ubuntu1: {line}")
+
+
+def test_what_the_kernel_says_of_a_task_is_told_beside_its_disk() -> None:
+    """The kernel's own words (kernel/hung_task.c), which it says after two minutes."""
+    line = "INFO: task pt_main_thread:4711 blocked for more than 122 seconds."
+    samples = raw("disk")
+    told = {"kind": "hung", "at_ns": 1, "pid": 4711, "name": "pt_main_thread", "text": line}
+    samples[-1][1]["kernel"] = [told]
+    assert only(samples).seen.endswith(f"; the kernel: {line}")

@@ -57,7 +57,7 @@ PAGES: dict[str, Page] = {
         KERNEL + "; journalctl -k | grep -E 'not responding|blocked for more than'",
         "Bring the server or disk back: the process goes on by itself. Mount datasets with `soft,timeo=...` only where "
         "a failed read is better than a wait.",
-        CHANGED,
+        LAB,
     ),
     "HG-106": Page(
         "State T or t: SIGSTOP, Ctrl-Z or a debugger stopped the process. It can say nothing for itself; the kernel "
