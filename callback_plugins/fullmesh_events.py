@@ -31,6 +31,10 @@ requirements:
 # A result of a verification or a diagnosis is shown from its file, and so is what the verification says of it.
 RESULT_ACTION = "run_result"
 SHOWN_FROM_RESULT = ("verify_cluster",)
+# What a node remembers for its undo.
+MEMORY_ACTION = "undo_point"
+# In check mode it may say what would change, and counts as a change.
+SAYS = "debug"
 LINES_OF_OUTPUT = 12
 # Where a module says what it worked on.
 NAMED_BY = ("path", "dest", "key", "name")
@@ -76,7 +80,7 @@ def caught(task: Any) -> bool:
     return False
 
 
-def worked_on(told: Mapping[str, Any]) -> list[str]:
+def worked_on(action: str, told: Mapping[str, Any]) -> list[str]:
     """The files or settings that a change is about, as far as the answer names them."""
     found: dict[str, None] = {}
     diff = told.get("diff")
@@ -86,7 +90,11 @@ def worked_on(told: Mapping[str, Any]) -> list[str]:
             if header:
                 found[str(header).partition(" (")[0]] = None
     if not found:
+        if action.rpartition(".")[2] == SAYS:
+            return lines_of(told.get("msg", "")).splitlines()
         asked = (told.get("invocation") or {}).get("module_args") or {}
+        if action == MEMORY_ACTION:
+            return [f"undo point of {asked.get('role', '')}"]
         for source in (told, asked):
             value = next((source[name] for name in NAMED_BY if source.get(name)), None)
             if isinstance(value, str | int):
@@ -171,7 +179,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
             "host": answer.host,
             "status": status,
         }
-        if status == "changed" and (what := worked_on(answer.told)):
+        if status == "changed" and (what := worked_on(answer.task.action, answer.told)):
             event["what"] = what
         self.tell(event)
         for one in answer.told.get("warnings") or []:
@@ -188,7 +196,12 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         role, _name = name_of(answer.task)
         if action == RESULT_ACTION:
             self.tell({"event": "result", "at": time.time(), "path": str(answer.told["path"])})
-        elif action == "debug" and "msg" in answer.told and role not in SHOWN_FROM_RESULT:
+        elif (
+            action == SAYS
+            and not answer.told.get("changed")
+            and "msg" in answer.told
+            and role not in SHOWN_FROM_RESULT
+        ):
             self._said(answer.host, lines_of(answer.told["msg"]))
 
     def v2_runner_on_skipped(self, result: Any) -> None:
