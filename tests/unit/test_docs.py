@@ -9,7 +9,8 @@ import pytest
 
 from fullmesh.settings import ROOT
 
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+FIRST = ("README", "CONTRIBUTING", "SECURITY")
+PAGES = sorted([*(ROOT / f"{name}.md" for name in FIRST), *(ROOT / "docs").glob("*.md")])
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 README_LINES = 150
 
