@@ -31,6 +31,10 @@ requirements:
 # A result of a verification or a diagnosis is shown from its file, and so is what the verification says of it.
 RESULT_ACTION = "run_result"
 SHOWN_FROM_RESULT = ("verify_cluster",)
+# What a node remembers for its undo.
+MEMORY_ACTION = "undo_point"
+# In check mode it may say what would change, and counts as a change.
+SAYS = "debug"
 LINES_OF_OUTPUT = 12
 # Where a module says what it worked on.
 NAMED_BY = ("path", "dest", "key", "name")
@@ -76,7 +80,7 @@ def caught(task: Any) -> bool:
     return False
 
 
-def worked_on(told: Mapping[str, Any]) -> list[str]:
+def worked_on(action: str, told: Mapping[str, Any]) -> list[str]:
     """The files or settings that a change is about, as far as the answer names them."""
     found: dict[str, None] = {}
     diff = told.get("diff")
@@ -86,7 +90,11 @@ def worked_on(told: Mapping[str, Any]) -> list[str]:
             if header:
                 found[str(header).partition(" (")[0]] = None
     if not found:
+        if action.rpartition(".")[2] == SAYS:
+            return lines_of(told.get("msg", "")).splitlines()
         asked = (told.get("invocation") or {}).get("module_args") or {}
+        if action == MEMORY_ACTION:
+            return [f"undo point of {asked.get('role', '')}"]
         for source in (told, asked):
             value = next((source[name] for name in NAMED_BY if source.get(name)), None)
             if isinstance(value, str | int):
@@ -100,6 +108,17 @@ def name_of(task: Any) -> tuple[str, str]:
     """Role and name of a task; Ansible writes both into one."""
     role = task._role.get_name() if getattr(task, "_role", None) else ""
     return role, task.get_name().strip().removeprefix(f"{role} : ")
+
+
+class Answer:
+    """What a callback is handed: public names since ansible-core 2.19, others before."""
+
+    def __init__(self, result: Any) -> None:
+        new = hasattr(result, "task_fields")
+        self.task: Any = result.task if new else result._task
+        self.told: Mapping[str, Any] = result.result if new else result._result
+        self.fields: Mapping[str, Any] = result.task_fields if new else result._task_fields
+        self.host: str = (result.host if new else result._host).get_name()
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no types
@@ -153,56 +172,67 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         del task
         self.tell({"event": "host", "at": time.time(), "host": host.get_name()})
 
-    def _answer(self, result: Any, status: Status) -> None:
-        host, told = result.host.get_name(), result.result
-        event: Answered = {"event": "answer", "at": time.time(), "host": host, "status": status}
-        if status == "changed" and (what := worked_on(told)):
+    def _answer(self, answer: Answer, status: Status) -> None:
+        event: Answered = {
+            "event": "answer",
+            "at": time.time(),
+            "host": answer.host,
+            "status": status,
+        }
+        if status == "changed" and (what := worked_on(answer.task.action, answer.told)):
             event["what"] = what
         self.tell(event)
-        for one in told.get("warnings") or []:
-            text = str(getattr(one, "msg", None) or one)
-            self.tell({"event": "said", "at": time.time(), "host": host, "text": text})
+        for one in answer.told.get("warnings") or []:
+            self._said(answer.host, str(getattr(one, "msg", None) or one))
+
+    def _said(self, host: str, text: str) -> None:
+        self.tell({"event": "said", "at": time.time(), "host": host, "text": text})
 
     def v2_runner_on_ok(self, result: Any) -> None:
         """A host is done."""
-        self._answer(result, "changed" if result.is_changed() else "ok")
-        action = result.task.action.rpartition(".")[2]
-        role, _name = name_of(result.task)
-        host = result.host.get_name()
+        answer = Answer(result)
+        self._answer(answer, "changed" if answer.told.get("changed") else "ok")
+        action = answer.task.action.rpartition(".")[2]
+        role, _name = name_of(answer.task)
         if action == RESULT_ACTION:
-            self.tell({"event": "result", "at": time.time(), "path": str(result.result["path"])})
-        elif action == "debug" and "msg" in result.result and role not in SHOWN_FROM_RESULT:
-            text = lines_of(result.result["msg"])
-            self.tell({"event": "said", "at": time.time(), "host": host, "text": text})
+            self.tell({"event": "result", "at": time.time(), "path": str(answer.told["path"])})
+        elif (
+            action == SAYS
+            and not answer.told.get("changed")
+            and "msg" in answer.told
+            and role not in SHOWN_FROM_RESULT
+        ):
+            self._said(answer.host, lines_of(answer.told["msg"]))
 
     def v2_runner_on_skipped(self, result: Any) -> None:
         """A host had nothing to do."""
-        self._answer(result, "skipped")
+        self._answer(Answer(result), "skipped")
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         """A host failed."""
-        self._answer(result, "ignored" if ignore_errors else "failed")
-        if not ignore_errors:
-            self._failure(result)
+        self._ended_badly(Answer(result), "ignored" if ignore_errors else "failed")
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         """A host does not answer; ``ignore_unreachable`` goes on from there."""
-        ignored = bool(result.task_fields.get("ignore_unreachable"))
-        self._answer(result, "ignored" if ignored else "unreachable")
-        if not ignored:
-            self._failure(result)
+        answer = Answer(result)
+        self._ended_badly(
+            answer, "ignored" if answer.fields.get("ignore_unreachable") else "unreachable"
+        )
 
-    def _failure(self, result: Any) -> None:
-        role, name = name_of(result.task)
+    def _ended_badly(self, answer: Answer, status: Status) -> None:
+        self._answer(answer, status)
+        if status == "ignored":
+            return
+        role, name = name_of(answer.task)
         self.tell(
             {
                 "event": "failure",
                 "at": time.time(),
-                "host": result.host.get_name(),
+                "host": answer.host,
                 "task": name,
                 "role": role,
-                "message": message(result.result),
-                "caught": caught(result.task),
+                "message": message(answer.told),
+                "caught": caught(answer.task),
             }
         )
 

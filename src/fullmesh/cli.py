@@ -38,6 +38,11 @@ MODULES = {
 # What an installed package can do by itself: it has no roles, no playbooks and no developers' tools.
 ALONE = ("explain", "explain-log", "report")
 
+# Options of single verbs.
+FLAGS = {
+    "plan": {"--offline": "print the cluster plan that the inventory gives; contacts no node"},
+    "undo": {"--plan": "say what would be given back; changes nothing"},
+}
 CODES = {
     "CL-101": "a system package is missing and cannot be installed from here",
     "CL-102": "apt-get failed",
@@ -57,8 +62,11 @@ CODES = {
 }
 
 
-def playbook(name: str, args: argparse.Namespace) -> int:
-    """Run a playbook of this checkout; ansible-playbook's failures become exit code 1."""
+def playbook(name: str, args: argparse.Namespace, foresee: Sequence[str] | None = None) -> int:
+    """Run a playbook of this checkout; ansible-playbook's failures become exit code 1.
+
+    *foresee*: options with which it only says what it would change; None to run it.
+    """
     if not Path(args.inventory).exists():
         print(
             f"fullmesh: [CL-106] no inventory at {args.inventory}. ./fullmesh init writes one; name it with -i.",
@@ -67,7 +75,10 @@ def playbook(name: str, args: argparse.Namespace) -> int:
         return USAGE
     from fullmesh.play import verb  # noqa: PLC0415 (msgspec is slow to import; other verbs go without)
 
-    return verb.play(name, str(Path(args.inventory).resolve()), args)
+    inventory = str(Path(args.inventory).resolve())
+    if foresee is None:
+        return verb.play(name, inventory, args)
+    return verb.foresee(name, inventory, args, foresee)
 
 
 def _apply(args: argparse.Namespace) -> int:
@@ -79,12 +90,15 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _plan(args: argparse.Namespace) -> int:
-    args.verbose = True  # the plan is what it prints
-    return playbook("playbooks/show_plan.yml", args)
+    if args.offline:
+        args.verbose = True  # the plan is what it prints
+        return playbook("playbooks/show_plan.yml", args)
+    # a node that is to be configured cannot be verified yet
+    return playbook("site.yml", args, ["--skip-tags", "verify"])
 
 
 def _undo(args: argparse.Namespace) -> int:
-    return playbook("playbooks/undo.yml", args)
+    return playbook("playbooks/undo.yml", args, [] if args.plan else None)
 
 
 def _lock(_args: argparse.Namespace) -> int:
@@ -139,10 +153,13 @@ def build_parser(verb: str = "") -> argparse.ArgumentParser:
     for name, text, func in (
         ("apply", "run site.yml: configure and verify the nodes", _apply),
         ("verify", "run only the verification ladder; changes nothing", _verify),
-        ("plan", "print the cluster plan of an inventory; contacts no node", _plan),
+        ("plan", "say what apply would change, on which node; changes nothing", _plan),
         ("undo", "give the nodes back as they were", _undo),
     ):
-        _inventory_verb(verbs, name, text).set_defaults(func=func)
+        parser_of = _inventory_verb(verbs, name, text)
+        parser_of.set_defaults(func=func)
+        for flag, what in FLAGS.get(name, {}).items():
+            parser_of.add_argument(flag, action="store_true", help=what)
     lock = verbs.add_parser(
         "lock", help="write the locks of Python packages anew from their .in files"
     )

@@ -72,8 +72,14 @@ NOT_COUNTED = (
     "playbooks/tasks/bundle_*.yml",
     "playbooks/vars/bundle.yml",
     "src/fullmesh/roles/bundle.py",
-    # the rollback, the command line
+    # the rollback, the command line, what it asks before there is an inventory
+    "library/network_ways.py",
+    "module_utils/fullmesh/network/ways.py",
+    "module_utils/fullmesh/schema/first_look.py",
+    "playbooks/first_look.yml",
     "playbooks/show_plan.yml",
+    "src/fullmesh/init/*",
+    "src/fullmesh/play/*",
     "playbooks/undo.yml",
     "src/fullmesh/__main__.py",
     "src/fullmesh/cli.py",

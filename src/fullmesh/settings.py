@@ -6,6 +6,7 @@ Ansible's argument specs do not catch a misspelled variable (ansible#75098), so 
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,6 +23,7 @@ IN_CHECKOUT = (ROOT / "site.yml").is_file()
 # Modules are imported before the command line leaves the user's directory.
 RUNS = (ROOT if IN_CHECKOUT else Path.cwd()) / "runs"
 PREFIX = "fullmesh_"
+SWAPPED = 2  # letters
 
 # The plan's own settings and their defaults; None: must be set, or is worked out.
 PLAN_SETTINGS: dict[str, Any] = {
@@ -75,7 +77,7 @@ NOT_STATE = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Names:
     """Which names exist.
 
@@ -133,9 +135,41 @@ def ours(variables: Iterable[str], names: Names) -> list[str]:
     return sorted(name for name in variables if names.ours(name) and name not in FACTS)
 
 
+def shared(first: str, second: str) -> int:
+    """How many letters two names have in common from their beginning on."""
+    pairs = zip(first, second, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def one_edit(first: str, second: str) -> bool:
+    """Whether one letter too many, too few, another one or two swapped make one name of the other."""
+    start = shared(first, second)
+    one, two = first[start:], second[start:]
+    end = shared(one[::-1], two[::-1])
+    one, two = one[: len(one) - end], two[: len(two) - end]
+    swapped = len(one) == SWAPPED and one == two[::-1]
+    return first != second and (swapped or max(len(one), len(two)) == 1)
+
+
+@cache
+def meant(name: str, names: Names) -> str:
+    """The setting that a name which is not ours is a slip of the pen for; empty for none."""
+    near = next((one for one in sorted(names.settable) if one_edit(name, one)), "")
+    word = name.partition("_")[0]
+    if not near and "_" in name and one_edit(f"{word}_", PREFIX):
+        right = PREFIX + name.partition("_")[2]
+        found = difflib.get_close_matches(right, names.settable, n=1, cutoff=0.0)
+        near = found[0] if found else ""
+    return near
+
+
 def name_faults(host: str, variables: Iterable[str], names: Names) -> list[Fault]:
-    """A fault for each name of ours that nobody knows, or that is derived and must not be set."""
-    faults = []
+    """A fault for each name of ours that nobody knows, or that is derived, and for a name that is almost ours."""
+    faults = [
+        Fault("PL-134", f"{host}: {name} is no setting", f"Did you mean {near}")
+        for name in sorted(variables)
+        if not names.ours(name) and (near := meant(name, names))
+    ]
     for name in ours(variables, names):
         if name in names.wired:
             faults.append(

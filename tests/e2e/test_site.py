@@ -47,6 +47,19 @@ def test_check_mode_on_bare_nodes_changes_nothing(lab: list[str]) -> None:
     assert on(lab[0], "ls /var/lib/fullmesh /opt/fullmesh 2>/dev/null | wc -l") == "0"
 
 
+@pytest.mark.rest
+def test_the_plan_names_what_the_demo_then_changes(lab: list[str]) -> None:
+    done = run("./fullmesh", "plan", "-i", "inventory/lab")
+    assert done.code == 0
+    for row in (
+        r"static_ip +/etc/NetworkManager/system-connections/fullmesh-eth1.nmconnection +el1",
+        r" +/etc/netplan/90-fullmesh.yaml +ubuntu1",
+        r" +/etc/sysctl.d/60-fullmesh.conf +el1, ubuntu1",
+    ):
+        assert re.search(f"^{row}$", done.output, re.MULTILINE)
+    assert {node: etc(node) for node in lab} == BARE
+
+
 def test_demo_verifies_both_families(lab: list[str]) -> None:
     done = run("./fullmesh", "demo")
     assert done.code == 0
@@ -235,7 +248,7 @@ def test_init_finds_the_cluster_network(lab: list[str], tmp_path: Path) -> None:
         name: {key: hosts[name][key] for key in ("fullmesh_address", "fullmesh_interface")}
         for name in lab
     }
-    assert run("./fullmesh", "plan", "-i", str(out)).code == 0
+    assert run("./fullmesh", "plan", "--offline", "-i", str(out)).code == 0
 
 
 @pytest.mark.parametrize(
@@ -407,6 +420,11 @@ def test_the_missions_test_setup_passes_and_says_loudly_that_the_firewall_is_off
 
 
 def test_undo_gives_the_nodes_back(lab: list[str]) -> None:
+    before = {node: etc(node) for node in lab}
+    planned = run("./fullmesh", "undo", "--plan", "-i", "inventory/lab")
+    assert planned.code == 0
+    assert re.search(r"^kernel_tuning .* el1, ubuntu1$", planned.output, re.MULTILINE)
+    assert {node: etc(node) for node in lab} == before
     done = run("./fullmesh", "undo", "-i", "inventory/lab")
     assert done.code == 0
     for node in lab:

@@ -6,6 +6,7 @@ import argparse
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,9 +19,9 @@ import yaml
 from rich.console import Console
 
 from fullmesh import contract
-from fullmesh.play import events, lines, options, phases, run, verb, views
+from fullmesh.play import events, foresight, lines, options, phases, run, verb, views
 from fullmesh.play.live import Terminal
-from fullmesh.play.progress import Phase, Progress
+from fullmesh.play.progress import Change, Phase, Progress
 from fullmesh.settings import ROOT
 
 PLAY = """
@@ -155,15 +156,6 @@ SMALL = """
       ansible.builtin.fail: {msg: "[XX-105] no. Do."}
       when: not ansible_check_mode
 """
-
-
-def test_check_mode_says_would(folder: Path) -> None:
-    (folder / "small.yml").write_text(SMALL)
-    shown = views.Plain(io.StringIO())
-    run.run(command(folder, "--check", playbook="small.yml"), shown, folder / "runs/check")
-    assert "would make 1 change on 1 node" in cast("io.StringIO", shown.stream).getvalue()
-    assert lines.ending(shown.progress) == "would change: a 1"
-    assert not (folder / "small").exists()
 
 
 def test_an_error_of_ansible_itself_is_shown(
@@ -355,6 +347,42 @@ def test_the_terminal_says_what_the_log_says(
     for line in text.splitlines():
         if line.startswith("  ["):
             assert line in stream.getvalue()
+
+
+def test_what_would_change_is_a_table() -> None:
+    changes = [
+        Change("b", "network", "static_ip", "apply | Write", ("/etc/one", "/etc/two")),
+        Change("a", "network", "static_ip", "apply | Write", ("/etc/one",)),
+        Change("a", "firewall", "peer_firewall", "install | Install", ()),
+        Change("a", "launchers", "launchers", "Write", tuple(f"/opt/bin/{at}" for at in range(6))),
+        *(Change(f"n{at}", "firewall", "", "Start", ("x.service",)) for at in range(6)),
+    ]
+    assert [re.split(r" {2,}", line) for line in foresight.table(changes, 8)] == [
+        ["role", "what would change", "nodes"],
+        ["static_ip", "/etc/one", "a, b"],
+        ["", "/etc/two", "b"],
+        ["peer_firewall", "Install", "a"],
+        ["launchers", "/opt/bin/ (6 files)", "a"],
+        ["firewall", "x.service", "n0, n1 and 4 more"],
+    ]
+    assert foresight.table(changes[4:], 6)[-1].endswith("all 6")
+    assert foresight.table([], 2) == []
+
+
+def test_a_plan_changes_nothing_and_shows_the_table(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "small.yml").write_text(SMALL)
+    (folder / "small").unlink(missing_ok=True)
+    monkeypatch.setattr(verb, "RUNS", folder / "runs")
+    args = argparse.Namespace(verbose=False, progress=options.PLAIN, more=[])
+    code = verb.foresee(str(folder / "small.yml"), str(folder / "hosts.yml"), args, [])
+    said = capsys.readouterr()
+    assert code == verb.OK
+    assert re.search(rf"^network +{folder}/small +a$", said.out, re.MULTILINE)
+    assert "would change: a 1" in said.err
+    assert "would make 1 change on 1 node" in said.err
+    assert not (folder / "small").exists()
 
 
 def test_a_quiet_phase_is_shown_when_something_happened_in_it() -> None:

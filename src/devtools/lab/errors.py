@@ -35,6 +35,7 @@ CODES = {
     "LB-117": "this machine has too few inotify instances left for more nodes",
     "LB-118": "stand-in GPUs of a kind that the lab does not have",
     "LB-119": "a line of a play of stand-in GPUs that means nothing",
+    "LB-120": "the lab on a system that is no Linux",
     "LB-130": "there are no virtual machines of that name",
     "LB-131": "virtual machines on a machine that is no x86-64",
 }

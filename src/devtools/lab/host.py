@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -45,7 +46,13 @@ def capture(
 
 
 def require_root() -> None:
-    """Stop with LB-101 when not root: namespaces, bridges and bootstrapping need it."""
+    """Stop with LB-120 where there is no Linux, with LB-101 when not root: namespaces and bridges need both."""
+    if sys.platform != "linux":
+        raise LabError(
+            "LB-120",
+            f"the lab's nodes are containers of Linux, and this is {sys.platform}",
+            "Try it in a virtual machine; apply, verify and diagnose reach your own nodes from here.",
+        )
     if os.geteuid() != 0:
         raise LabError(
             "LB-101",

@@ -59,6 +59,7 @@ CODES = {
     "PL-131": "a malformed or privileged port of a service",
     "PL-132": "a service that nobody known may reach",
     "PL-133": "a service on a node that is not in the group",
+    "PL-134": "a name that is one letter away from a setting",
 }
 ACCELERATOR = "torch_runtime_accelerator"
 LOWEST_ANSIBLE, HIGHEST_ANSIBLE = [2, 16], [2, 21]

@@ -37,7 +37,7 @@ def outcome(phase: Phase, *, check: bool = False) -> str:
 
 def phase_line(phase: Phase, *, check: bool = False) -> str:
     """A phase that is over, in a line."""
-    return f"{phase.name:<{NAME_WIDTH}} {outcome(phase, check=check):<30} {phase.seconds:>6.1f} s"
+    return f"{phase.name:<{NAME_WIDTH}} {outcome(phase, check=check):<32} {phase.seconds:>6.1f} s"
 
 
 def task_of(progress: Progress) -> str:

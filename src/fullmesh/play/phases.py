@@ -33,8 +33,14 @@ QUIET_SECONDS = 15.0
 BY_ROLE = frozenset({"Undo"})
 
 
-def phase_of(play: str, role: str) -> str:
-    """The phase of a task; a play that is not ours is one by its own name."""
-    if play in BY_ROLE:
-        return f"undo {role}" if role and role != "preflight" else LOOK
-    return PHASES.get(play, play)
+UNDO = "undo "
+
+
+def phase_of(play: str, role: str, now: str) -> str:
+    """The phase of a task; a play that is not ours is one by its own name. *now*: the phase that is on."""
+    if play not in BY_ROLE:
+        return PHASES.get(play, play)
+    if role and role != "preflight":
+        return f"{UNDO}{role}"
+    # between two roles stand the tasks that include them
+    return now if now.startswith(UNDO) else LOOK

@@ -26,7 +26,7 @@ CONTROLLER = "localhost"
 # The summary of the result says the same, with its evidence.
 TOLD_BY_RESULT = frozenset({phases.VERIFY, "judge"})
 # Changes of our own memory of a node, which nobody has to approve.
-MEMORY = ("undo point of ", "/var/lib/fullmesh/")
+MEMORY = ("undo point of ", "/var/lib/fullmesh")
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Phase:
         """Whether it is worth a line."""
         if self.failed or self.changes or self.seconds >= phases.QUIET_SECONDS:
             return True
-        return self.name not in phases.QUIET
+        return self.name not in phases.QUIET and not self.name.startswith(phases.UNDO)
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,8 @@ class Progress:
         self._tell()
         self.task, self.role, self.task_begun = event["task"], event["role"], event["at"]
         self.waiting = {}
-        name = phases.phase_of(self.play, self.role)
+        now = self.phase.name if self.phase else ""
+        name = phases.phase_of(self.play, self.role, now)
         if self.phase is None or self.phase.name != name:
             self._close(event["at"])
             self.phase = Phase(name, event["at"])
@@ -178,7 +179,7 @@ class Progress:
     def _tell(self) -> None:
         """Hand on what was collected while hosts answered one after the other."""
         for text, speakers in self._words.items():
-            self.listener.said(tuple(speakers), text)
+            self.listener.said(tuple(sorted(speakers)), text)
         self._words = {}
         grouped: dict[tuple[str, str], list[str]] = {}
         for one in self._failures:
@@ -188,7 +189,7 @@ class Progress:
         for (task, message), hosts in grouped.items():
             self._shown |= set(hosts)
             if self.result is None or phase not in TOLD_BY_RESULT:
-                self.listener.failed(Failure(tuple(hosts), phase, task, message))
+                self.listener.failed(Failure(tuple(sorted(hosts)), phase, task, message))
 
     @staticmethod
     def _where(one: Failed) -> str:

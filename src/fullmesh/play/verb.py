@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fullmesh.play import lines, options, run
+from fullmesh.play import foresight, lines, options, run
 from fullmesh.play.names import run_name
 from fullmesh.play.run import Outcome
 from fullmesh.play.views import Json, View
@@ -69,6 +69,31 @@ def play(playbook: str, inventory: str, args: argparse.Namespace) -> int:
     outcome = run.run(command, shown, RUNS / run_name())
     code = summary(shown)
     code = OK if code == OK and outcome.code == 0 else PROBLEM
+    closing(shown, outcome)
+    told_to_programs(shown, outcome, code)
+    return code
+
+
+def foresee(playbook: str, inventory: str, args: argparse.Namespace, more: Sequence[str]) -> int:
+    """Run it in check mode and show what it would change; 0 when nothing stands in its way."""
+    command = [
+        "ansible-playbook",
+        playbook,
+        "-i",
+        inventory,
+        "--check",
+        *more,
+        *options.words(args),
+    ]
+    if options.raw(args):
+        return OK if passed_on(command) == 0 else PROBLEM
+    shown = run.view(args.progress)
+    outcome = run.run(command, shown, RUNS / run_name())
+    code = OK if outcome.code == 0 else PROBLEM
+    if not isinstance(shown, Json):
+        told = foresight.table(shown.progress.changes, len(shown.progress.changed()))
+        sys.stdout.write("".join(f"{line}\n" for line in ["", *told, ""] if told))
+        sys.stdout.flush()
     closing(shown, outcome)
     told_to_programs(shown, outcome, code)
     return code

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fullmesh import contract
-from fullmesh.model import auto, services
+from fullmesh.model import auto, reach, services
 from fullmesh.model.faults import Fault
 from fullmesh.model.node_view import found_card, found_interface
 from fullmesh.model.plan_ports import too_few_ports
@@ -108,7 +108,14 @@ def answers(hostvars: Any, hosts: Sequence[str]) -> tuple[dict[str, NodeFacts], 
         else:
             observed[host] = said
     pythons = {host: hostvars[host].get("__preflight_python") or {} for host in silent}
-    return observed, reach_faults(silent, pythons, len(hosts))
+    ways = {
+        host: (
+            str(hostvars[host].get("ansible_host", host)),
+            str(hostvars[host].get("ansible_user", "")),
+        )
+        for host in silent
+    }
+    return observed, reach_faults(silent, pythons, ways, len(hosts))
 
 
 def resolved(plan: Plan, observed: Mapping[str, NodeFacts]) -> tuple[Plan, list[Fault]]:
@@ -157,9 +164,13 @@ def notes(plan: Plan, observed: Mapping[str, NodeFacts]) -> list[str]:
 def reach_faults(
     silent: Mapping[str, Mapping[str, Any]],
     pythons: Mapping[str, Mapping[str, Any]],
+    ways: Mapping[str, tuple[str, str]],
     count: int,
 ) -> list[Fault]:
-    """Nodes that did not answer, all in one fault, and nodes that answered with a failure; *count*: of all nodes."""
+    """Nodes that did not answer, all in one fault, and nodes that answered with a failure.
+
+    *ways*: where ssh looks for each and as whom; *count*: of all nodes.
+    """
     away = {host: result for host, result in silent.items() if result.get("unreachable")}
     faults = []
     if away:
@@ -168,27 +179,39 @@ def reach_faults(
             Fault(
                 "PR-101",
                 f"cannot reach {len(away)} of {count} nodes ({seen})",
-                "Fix ssh to them (ssh -v), or leave them out with --limit",
+                f"{_ways_in(away, ways)}, or leave them out with --limit",
             )
         )
     faults += [
-        _unobserved(host, result, pythons[host])
+        _unobserved(host, result, pythons[host], ways[host])
         for host, result in silent.items()
         if host not in away
     ]
     return faults
 
 
-def _unobserved(host: str, result: Mapping[str, Any], python: Mapping[str, Any]) -> Fault:
+def _ways_in(away: Mapping[str, Mapping[str, Any]], ways: Mapping[str, tuple[str, str]]) -> str:
+    """What to do for each node, the same once."""
+    known = [reach.why(str(result.get("msg", "")), *ways[host]) for host, result in away.items()]
+    steps = dict.fromkeys(why.step for why in known if why is not None)
+    return ". ".join(steps) or "Fix ssh to them (ssh -v)"
+
+
+def _unobserved(
+    host: str, result: Mapping[str, Any], python: Mapping[str, Any], way: tuple[str, str]
+) -> Fault:
     """A Python that is too old fails in Ansible's wrapper or in ours, with another error in each version."""
     version = str(python.get("stdout", "")).strip()
     numbers = re.match(r"(\d+)\.(\d+)\.\d", version)
     if numbers and tuple(map(int, numbers.groups())) < LOWEST_PYTHON:
         return _old_python(host, version)
+    parts = (result.get(key) for key in ("msg", "module_stderr", "module_stdout"))
+    why = reach.why(" ".join(str(part) for part in parts if part), *way)
+    needs = f"The user needs sudo (ansible_become_password or NOPASSWD) and Python {NEEDED_PYTHON} or newer"
     return Fault(
         "PR-102",
         f"{host}: cannot be observed: {_first_line(result)}",
-        f"The user needs sudo (ansible_become_password or NOPASSWD) and Python {NEEDED_PYTHON} or newer",
+        f"{why.what[0].upper()}{why.what[1:]}. {why.step}" if why else needs,
     )
 
 

@@ -287,7 +287,8 @@ def everywhere(args: argparse.Namespace, command: Sequence[str], inventory: Path
         found = who_takes_part(inventory)
     except (ValueError, OSError, subprocess.TimeoutExpired) as error:
         return fail(
-            "WA-107", f"{inventory} gives no nodes: {error}. ./fullmesh plan -i shows more."
+            "WA-107",
+            f"{inventory} gives no nodes: {error}. ./fullmesh plan --offline -i shows more.",
         )
     strange = {
         name: reach["connection"]

@@ -1,0 +1,63 @@
+"""What a run in check mode would change, as a table that a person can approve."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from fullmesh.play.progress import Change
+
+NODES_SHOWN = 4
+FILES_SHOWN = 4
+
+
+def rows(changes: Sequence[Change]) -> list[tuple[str, str, str]]:
+    """(what it belongs to, what changes, on which nodes), in the order of the run, the same once."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for change in changes:
+        owner = change.role or change.phase
+        for what in change.what or (change.task.rpartition(" | ")[2],):
+            found.setdefault((owner, what), {})[change.host] = None
+    return [(owner, what, ", ".join(sorted(hosts))) for (owner, what), hosts in found.items()]
+
+
+def together(found: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Many files of one folder on the same nodes are a row."""
+    folders = Counter((owner, what.rpartition("/")[0], hosts) for owner, what, hosts in found)
+    rows: dict[tuple[str, str, str], None] = {}
+    for owner, what, hosts in found:
+        folder = what.rpartition("/")[0]
+        count = folders[(owner, folder, hosts)]
+        many = bool(folder) and count > FILES_SHOWN
+        rows[(owner, f"{folder}/ ({count} files)" if many else what, hosts)] = None
+    return list(rows)
+
+
+def nodes_word(hosts: str, everybody: int) -> str:
+    """Few nodes by their names, many counted."""
+    listed = hosts.split(", ")
+    if len(listed) == everybody and everybody > NODES_SHOWN:
+        return f"all {everybody}"
+    return (
+        hosts
+        if len(listed) <= NODES_SHOWN
+        else f"{', '.join(listed[:2])} and {len(listed) - 2} more"
+    )
+
+
+def table(changes: Sequence[Change], everybody: int) -> list[str]:
+    """The rows as text; the first column is written where it changes."""
+    found = [
+        (owner, what, nodes_word(hosts, everybody))
+        for owner, what, hosts in together(rows(changes))
+    ]
+    if not found:
+        return []
+    head = ("role", "what would change", "nodes")
+    widths = [max(len(row[at]) for row in [head, *found]) for at in range(2)]
+    lines, before = [f"{head[0]:<{widths[0]}}  {head[1]:<{widths[1]}}  {head[2]}"], ""
+    for owner, what, hosts in found:
+        shown = owner if owner != before else ""
+        lines.append(f"{shown:<{widths[0]}}  {what:<{widths[1]}}  {hosts}")
+        before = owner
+    return lines
