@@ -177,10 +177,12 @@ WITHOUT_REST = ("-m", "not rest")
 SELECTION = {"FULLMESH_TEST_SELECTION": "1", "FULLMESH_TEST_CHECK": "dependency"}
 
 
-def end_to_end(name: str, where: str, *, rest: bool = False) -> Part:
+def end_to_end(name: str, where: str, *, rest: bool = False, seconds: float = 0.0) -> Part:
     """A file or a folder of tests; each has a lab of its own."""
     command = [sys.executable, "-m", "pytest", "-v", where]
-    return Part(f"end to end {name}", command, slow=True, rest=rest, less=WITHOUT_REST)
+    return Part(
+        f"end to end {name}", command, slow=True, rest=rest, less=WITHOUT_REST, seconds=seconds
+    )
 
 
 def faults() -> Part:
@@ -220,7 +222,8 @@ def on_lab() -> list[Part]:
         ),
         end_to_end("site", "tests/e2e/test_site.py"),
         *(end_to_end(name, f"tests/e2e/test_{name}.py", rest=True) for name in REST),
-        end_to_end("cuts", "tests/cuts"),
+        # 20 minutes, and 50 drawn schedules of about a minute
+        end_to_end("cuts", "tests/cuts", seconds=5400),
         end_to_end("surprises", "tests/surprises"),
     ]
     names = [part.name for part in every]
