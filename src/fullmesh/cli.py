@@ -31,6 +31,7 @@ MODULES = {
     "report": "fullmesh.report.cli",
     "bundle": "fullmesh.roles.bundle",
     "torch-lock": "fullmesh.roles.torch_locks",
+    "collection": "devtools.collection",
     "watch": "fullmesh.watch.cli",
     "hang": "fullmesh.hang.cli",
 }

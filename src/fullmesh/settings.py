@@ -20,8 +20,10 @@ from fullmesh.model.faults import Fault
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Roles and playbooks lie beside the package in a checkout only; an installed one explains and reports.
 IN_CHECKOUT = (ROOT / "site.yml").is_file()
-# Modules are imported before the command line leaves the user's directory.
-RUNS = (ROOT if IN_CHECKOUT else Path.cwd()) / "runs"
+# Where the controller keeps what it makes: an installed package or collection is no place of the user's. Modules are
+# imported before the command line leaves the user's directory.
+KEPT = ROOT if IN_CHECKOUT else Path.cwd()
+RUNS = KEPT / "runs"
 PREFIX = "fullmesh_"
 SWAPPED = 2  # letters
 

@@ -70,6 +70,11 @@ def plan_serial(hostvars: Any, hosts: list[str]) -> list[int | str]:
     return batching.of_plan(hostvars, [str(host) for host in hosts])
 
 
+def kept_path(name: str) -> str:
+    """Where the controller keeps *name*: in the checkout; of a collection, where Ansible was started."""
+    return str(settings.KEPT / str(name))
+
+
 def plan_default(name: str) -> Any:
     """What a setting of the plan is where the inventory says nothing of it."""
     try:
@@ -85,6 +90,7 @@ class FilterModule:
         """The names under which Ansible finds them."""
         return {
             "cluster_plan": cluster_plan,
+            "kept_path": kept_path,
             "plan_default": plan_default,
             "plan_faults": plan_faults,
             "node_view": node_view,

@@ -1,0 +1,117 @@
+"""The collection, installed in an empty place: Ansible finds in it what it needs, without the checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+INVENTORY = """\
+torch_nodes:
+  hosts:
+    el1: {ansible_host: 203.0.113.1, fullmesh_address: 10.0.0.1/24}
+    el2: {ansible_host: 203.0.113.2, fullmesh_address: 10.0.0.2/24}
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that has the installed collection and, in ``work``, an inventory and nothing else."""
+    top = tmp_path_factory.mktemp("collection")
+    (top / "home").mkdir()
+    (top / "work").mkdir()
+    (top / "work/hosts.yml").write_text(INVENTORY)
+    made = subprocess.run(
+        [sys.executable, "-m", "fullmesh", "collection", "--to", top],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    (archive,) = top.glob("fullmesh-cluster-*.tar.gz")
+    assert str(archive) in made.stdout
+    said = play(
+        top,
+        "ansible-galaxy",
+        "collection",
+        "install",
+        "--offline",
+        archive,
+        "-p",
+        top / "installed",
+    )
+    assert "was installed successfully" in said
+    return top
+
+
+def play(place: Path, *command: str | Path) -> str:
+    """A command of Ansible's in the empty folder, without this checkout's settings and paths."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("ANSIBLE_", "PYTHONPATH"))}
+    env |= {"HOME": str(place / "home"), "ANSIBLE_COLLECTIONS_PATH": str(place / "installed")}
+    done = subprocess.run(
+        command,
+        cwd=place / "work",
+        env=env,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "error occurred" not in done.stdout, done.stdout[-4000:]
+    return done.stdout
+
+
+def test_the_whole_site_is_there(place: Path) -> None:
+    """Every role and module of the site is found, by its short name, in the collection."""
+    said = play(
+        place, "ansible-playbook", "fullmesh.cluster.site", "-i", "hosts.yml", "--list-tasks"
+    )
+    for role in ("static_ip", "peer_firewall", "torch_runtime", "launchers", "verify_cluster"):
+        assert f"fullmesh.cluster.{role} : " in said
+
+
+def test_the_plan_is_derived_in_it(place: Path) -> None:
+    """The filters run, the core finds the roles' settings beside it."""
+    said = play(place, "ansible-playbook", "fullmesh.cluster.show_plan", "-i", "hosts.yml")
+    assert '"endpoint": "10.0.0.1:29400"' in said
+
+
+def test_a_module_brings_its_module_utils(place: Path) -> None:
+    said = play(place, "ansible", "localhost", "-c", "local", "-m", "fullmesh.cluster.node_facts")
+    assert "localhost | SUCCESS" in said
+    assert '"distribution_version"' in said
+
+
+def test_runs_are_kept_where_ansible_was_started(place: Path) -> None:
+    kept = "{{ 'runs' | fullmesh.cluster.kept_path }}"
+    said = play(place, "ansible", "localhost", "-m", "debug", "-a", f"msg={kept}")
+    assert f'"msg": "{(place / "work").resolve()}/runs"' in said
+
+
+@pytest.mark.rest
+def test_every_module_has_its_page(place: Path) -> None:
+    names = sorted(f"fullmesh.cluster.{one.stem}" for one in (ROOT / "library").glob("*.py"))
+    said = play(place, "ansible-doc", "-t", "module", *names)
+    for name in names:
+        assert name in said
+
+
+@pytest.mark.rest
+def test_ansible_takes_it_for_whole(place: Path) -> None:
+    """Its checksums, its settings, and the syntax of every playbook."""
+    said = play(place, "ansible-galaxy", "collection", "verify", "--offline", "fullmesh.cluster")
+    assert "modified content" not in said
+    installed = place / "installed/ansible_collections/fullmesh/cluster"
+    names = [f"fullmesh.cluster.{one.stem}" for one in (installed / "playbooks").glob("*.yml")]
+    assert len(names) > 10
+    (place / "work/ansible.cfg").write_bytes((installed / "ansible.cfg").read_bytes())
+    try:
+        play(place, "ansible-playbook", *names, "-i", "hosts.yml", "--syntax-check")
+    finally:
+        (place / "work/ansible.cfg").unlink()

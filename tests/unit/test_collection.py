@@ -1,0 +1,151 @@
+"""The Ansible collection that is made from the checkout: what is written anew in it, and what is not."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+import yaml
+from jinja2 import nodes
+
+from devtools import collection
+from fullmesh.settings import ROOT
+
+# Ansible takes these as expressions without braces.
+BARE = ("when", "that", "until", "changed_when", "failed_when")
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[str, bytes]:
+    """Every file of the collection."""
+    return collection.contents()
+
+
+def templates(value: Any, key: str = "") -> Iterator[str]:
+    """Every template of a YAML file."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from templates(one, str(name))
+    elif isinstance(value, list):
+        for one in value:
+            yield from templates(one, key)
+    elif isinstance(value, str):
+        yield f"{{{{ {value} }}}}" if key in BARE and "{{" not in value else value
+
+
+def used_filters(text: str) -> Iterator[str]:
+    """The filters of a template, those that are named to another filter (``map('…')``) among them."""
+    for one in jinja2.Environment(extensions=["jinja2.ext.do"]).parse(text).find_all(nodes.Filter):  # noqa: S701 (nothing is rendered)
+        yield one.name
+        if one.name == "map" and one.args and isinstance(one.args[0], nodes.Const):
+            yield str(one.args[0].value)
+
+
+def filters_of(name: str, text: str) -> set[str]:
+    """The filters of a file."""
+    parts = [text] if name.endswith(".j2") else templates(list(yaml.safe_load_all(text)))
+    return {used for part in parts for used in used_filters(part)}
+
+
+def test_filters_have_their_whole_name_in_a_collection(files: dict[str, bytes]) -> None:
+    """Ansible's own parser of templates says which are used; the build only looks for a bar and a name."""
+    ours, whole = set(collection.filter_names()), set()
+    for name, content in files.items():
+        if name.startswith(("playbooks/", "roles/")) and name.endswith((".yml", ".j2")):
+            found = filters_of(name, content.decode())
+            assert not found & ours, name
+            whole |= {one for one in found if one.startswith(collection.COLLECTION)}
+    assert {one.rpartition(".")[2] for one in whole} <= ours
+    assert len(whole) > 80
+
+
+def test_a_variable_that_has_a_filters_name_stays() -> None:
+    text = 'x: "{{ peer_firewall_mode | peer_firewall_mode }}"\npeer_firewall_mode: ""\n'
+    made = collection.of_collection("roles/x/vars/main.yml", text)
+    assert made == text.replace("| peer", "| fullmesh.cluster.peer")
+
+
+def test_modules_import_what_the_collection_has(files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        if name.startswith(("library/", "module_utils/")) and name.endswith(".py"):
+            compile(content, name, "exec")
+            assert b"import ansible.module_utils.fullmesh" not in content, name
+            assert b"from ansible.module_utils.fullmesh" not in content, name
+    node_facts = files["library/node_facts.py"].decode()
+    assert "from ansible_collections.fullmesh.cluster.plugins.module_utils.fullmesh" in node_facts
+    assert "\n  fullmesh.cluster.node_facts:\n" in node_facts
+
+
+def test_nothing_else_is_changed(files: dict[str, bytes]) -> None:
+    """Taken back, every file is the checkout's."""
+    own = {"playbooks/site.yml", "ansible.cfg", "meta/runtime.yml"}
+    for name in files.keys() - own:
+        back = files[name]
+        for new, old in (
+            (b"ansible_collections.fullmesh.cluster.plugins.module_utils", b"ansible.module_utils"),
+            (b"fullmesh.cluster.", b""),
+        ):
+            if not name.startswith(("docs/", "src/")):
+                back = back.replace(new, old)
+        assert back == (ROOT / name).read_bytes(), name
+
+
+def test_the_site_imports_what_lies_beside_it(files: dict[str, bytes]) -> None:
+    imported = [
+        play["ansible.builtin.import_playbook"]
+        for play in yaml.safe_load(files["playbooks/site.yml"])
+    ]
+    assert len(imported) == len(yaml.safe_load((ROOT / "site.yml").read_text()))
+    assert all(f"playbooks/{one}" in files for one in imported)
+
+
+def test_settings_without_the_checkouts_places(files: dict[str, bytes]) -> None:
+    text = files["ansible.cfg"].decode()
+    assert "callbacks_enabled = fullmesh.cluster.fullmesh_progress, " in text
+    assert "pipelining = true" in text
+    for name in ("inventory", "roles_path", "library", "module_utils", "filter_plugins"):
+        assert f"{name} =" not in text
+
+
+def test_the_versions_of_ansible_are_those_of_the_plan() -> None:
+    assert yaml.safe_load(collection.runtime())["requires_ansible"] == ">=2.16.0,<2.22"
+
+
+def test_links_lead_to_what_is_there(files: dict[str, bytes]) -> None:
+    for name, target in collection.links().items():
+        inside = (ROOT / name).parent.joinpath(target).resolve().relative_to(ROOT)
+        assert any(Path(one).is_relative_to(inside) for one in files), name
+
+
+def test_a_play_stops_for_all_nodes_whatever_ansible_cfg_says() -> None:
+    """Whoever runs the collection has settings of their own: a fault of one node must still stop the others in time."""
+    for path in (ROOT / "playbooks").rglob("*.yml"):
+        for play in yaml.safe_load(path.read_text()):
+            if isinstance(play, dict) and "hosts" in play:
+                assert "any_errors_fatal" in play, f"{path}: {play['name']}"
+                assert play["gather_facts"] is False, f"{path}: {play['name']}"
+
+
+def test_the_same_files_are_the_same_bytes(
+    files: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = collection.archive(files, collection.links(), collection.about())
+    monkeypatch.setattr("time.time", lambda: 1.0)
+    assert collection.archive(files, collection.links(), collection.about()) == made
+    with tarfile.open(fileobj=io.BytesIO(made)) as tar:
+        assert {(one.mtime, one.uid, one.uname) for one in tar} == {(0, 0, "")}
+        manifest = json.load(tar.extractfile("MANIFEST.json") or io.BytesIO())
+    about = manifest["collection_info"]
+    assert f'version = "{about["version"]}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_modules_have_their_whole_name_where_defaults_are(files: dict[str, bytes]) -> None:
+    main = files["roles/ec2_security_group/tasks/main.yml"].decode()
+    assert "\n    fullmesh.cluster.ec2_revoked_rules: *chain\n" in main
+    assert "\n  ec2_revoked_rules:\n" in files["roles/ec2_security_group/tasks/apply.yml"].decode()
