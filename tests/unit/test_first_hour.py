@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import configparser
+import contextlib
+import json
 import re
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +66,8 @@ ROWS: list[tuple[Callable[[], list[str]], str, str]] = [
     (lambda: failed(SUDO), "PR-102", "Give the password with -K"),
     (lambda: failed(PYTHON), "PR-102", "Install python3 there"),
     (lambda: failed(FULL), "PR-102", "Make room: df -h"),
+    (lambda: test_preflight.run(test_preflight.old_python), "PR-113", "ansible_python_interpreter"),
+    (lambda: test_preflight.run(test_preflight.full_disk), "PR-109", "Make room there"),
     (
         lambda: [str(one) for one in plan.controller_faults("2.12.1")],
         "PL-121",
@@ -79,6 +86,53 @@ def test_a_mistake_is_one_sentence_with_its_next_step(
     assert sentence.startswith(f"[{code}] ")
     assert step in sentence
     assert f"[{code}]" in (ROOT / "docs/first-run.md").read_text()
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """A port of this machine that answers nobody, like a node that is off: its queue is full."""
+    with contextlib.ExitStack() as kept:
+        listener = kept.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):
+            waiting = kept.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+def seconds_of_ssh() -> int:
+    """How long a connection may take, by ansible.cfg."""
+    found = configparser.ConfigParser(interpolation=None)
+    found.read(ROOT / "ansible.cfg")
+    return found.getint("defaults", "timeout")
+
+
+def test_the_table_says_how_long_a_node_that_is_off_takes() -> None:
+    table = (ROOT / "docs/first-run.md").read_text()
+    assert f"| [PR-101], after {seconds_of_ssh()} seconds |" in table
+
+
+@pytest.mark.rest
+def test_a_node_that_is_off_takes_no_longer(tmp_path: Path, silent_port: int) -> None:
+    """Two nodes at once take no longer than one; the rest is Ansible's own start."""
+    node = {"ansible_host": "127.0.0.1", "ansible_port": silent_port, "ansible_user": "root"}
+    hosts = {f"n{at}": {**node, "fullmesh_address": f"192.0.2.{at}/24"} for at in (1, 2)}
+    (tmp_path / "hosts.yml").write_text(json.dumps({"torch_nodes": {"hosts": hosts}}))
+    begun = time.monotonic()
+    done = subprocess.run(
+        ["ansible-playbook", "playbooks/verify.yml", "-i", tmp_path / "hosts.yml"],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    took = time.monotonic() - begun
+    assert "[PR-101] cannot reach 2 of 2 nodes" in done.stdout
+    assert "timed out" in done.stdout
+    assert seconds_of_ssh() <= took < seconds_of_ssh() + 25
 
 
 @pytest.mark.parametrize(
