@@ -24,6 +24,7 @@ import sys
 import tarfile
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from fullmesh import filters
@@ -77,9 +78,17 @@ def filter_names() -> list[str]:
     return sorted(found)
 
 
-FILTER = re.compile(rf"(\|\s*)({'|'.join(filter_names())})\b")
-MODULES = "|".join(sorted(one.stem for one in (ROOT / "library").glob("*.py")))
-MODULE = re.compile(rf"^( +)({MODULES})(?=:)", re.MULTILINE)
+@cache
+def used_as_filter() -> re.Pattern[str]:
+    """Where a template uses a filter of ours; made when it is needed, as the command line's help needs no filter."""
+    return re.compile(rf"(\|\s*)({'|'.join(filter_names())})\b")
+
+
+@cache
+def module_key() -> re.Pattern[str]:
+    """Where a module of ours is a key."""
+    names = "|".join(sorted(one.stem for one in (ROOT / "library").glob("*.py")))
+    return re.compile(rf"^( +)({names})(?=:)", re.MULTILINE)
 
 
 def of_collection(name: str, text: str) -> str:
@@ -90,8 +99,9 @@ def of_collection(name: str, text: str) -> str:
         own = re.compile(rf"^(\s+){Path(name).stem}:$", re.MULTILINE)
         return EXAMPLE.sub(lambda one: own.sub(rf"\1{COLLECTION}.{Path(name).stem}:", one[0]), text)
     if suffix in (".yml", ".j2") and top in ("playbooks", "roles"):
-        text = DEFAULTS.sub(lambda one: MODULE.sub(rf"\1{COLLECTION}.\2", one[0]), text)
-        return FILTER.sub(rf"\1{COLLECTION}.\2", text)
+        whole = rf"\1{COLLECTION}.\2"
+        text = DEFAULTS.sub(lambda one: module_key().sub(whole, one[0]), text)
+        return used_as_filter().sub(whole, text)
     return text
 
 
