@@ -11,12 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-INVENTORY = """\
-torch_nodes:
-  hosts:
-    el1: {ansible_host: 203.0.113.1, fullmesh_address: 10.0.0.1/24}
-    el2: {ansible_host: 203.0.113.2, fullmesh_address: 10.0.0.2/24}
-"""
+# the page's own example
+INVENTORY = (ROOT / "docs/collection.md").read_text().partition("```yaml\n")[2].partition("```")[0]
 
 
 @pytest.fixture(scope="module")

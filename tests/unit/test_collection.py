@@ -15,7 +15,8 @@ import yaml
 from jinja2 import nodes
 
 from devtools import collection
-from fullmesh.settings import ROOT
+from fullmesh.filters import cluster_plan
+from fullmesh.settings import ROOT, RUNS
 
 # Ansible takes these as expressions without braces.
 BARE = ("when", "that", "until", "changed_when", "failed_when")
@@ -149,3 +150,13 @@ def test_modules_have_their_whole_name_where_defaults_are(files: dict[str, bytes
     main = files["roles/ec2_security_group/tasks/main.yml"].decode()
     assert "\n    fullmesh.cluster.ec2_revoked_rules: *chain\n" in main
     assert "\n  ec2_revoked_rules:\n" in files["roles/ec2_security_group/tasks/apply.yml"].decode()
+
+
+def test_a_checkout_keeps_what_it_makes_in_itself() -> None:
+    """A collection does so where Ansible was started (tests/install)."""
+    assert cluster_plan.kept_path("runs") == str(RUNS) == str(ROOT / "runs")
+
+
+def test_no_inventory_is_published(files: dict[str, bytes]) -> None:
+    """Whoever makes the archive may have written nodes, and their secrets, into inventory/prod."""
+    assert not [name for name in files if "inventory/" in name]
