@@ -644,6 +644,12 @@ LINKS = (
     Fault("rank-left", BARE, variable("RANK=0")),
     Fault("ifname-left-out", BARE, variable("NCCL_SOCKET_IFNAME=^eth1")),
     Fault(
+        "ifname-left-out",
+        BARE,
+        edited("/etc/nccl.conf", "echo NCCL_SOCKET_IFNAME=^eth1 >> /etc/nccl.conf"),
+        "nccl-conf",
+    ),
+    Fault(
         "wrong-source",
         BARE,
         at(

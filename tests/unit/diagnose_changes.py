@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable
 from typing import Any, cast
 
+from ansible.module_utils.fullmesh.survey.nccl_conf import OF_ALL, files, parse
 from records import DIAGNOSED, World
 from records import EL1 as EL
 from records import UBUNTU1 as UB
@@ -37,6 +38,20 @@ def variable(name: str, value: str, *nodes: str) -> Break:
     def change(world: World) -> None:
         for one in nodes or (UB,):
             survey(world, one)["environment"]["values"][name] = {"value": value, "source": "/etc/x"}
+
+    return change
+
+
+def nccl_conf(text: str, name: str = UB) -> Break:
+    """NCCL's own file says this, read as the survey reads it, and no environment says otherwise."""
+
+    def change(world: World) -> None:
+        held = {path: parse(text) if path == OF_ALL else {} for path in files({})}
+        found = survey(world, name)["environment"]
+        found["files"].update(held)
+        for path, values in held.items():
+            for key, value in values.items():
+                found["values"][key] = {"value": value, "source": path}
 
     return change
 
@@ -581,6 +596,8 @@ CHANGES |= {
     "one host name": ("DG-159", UB, one_name),
     "one hardware address": ("DG-259", UB, one_mac),
     "rank left behind": ("DG-160", UB, left_behind),
+    "card left out by NCCL's file": ("DG-161", UB, nccl_conf("# ours\nNCCL_SOCKET_IFNAME=^eth1\n")),
+    "quotes in NCCL's file": ("DG-120", UB, nccl_conf('NCCL_SOCKET_IFNAME="eth1"\n')),
     "card left out": ("DG-161", UB, variable("NCCL_SOCKET_IFNAME", "^eth1")),
     "rank missing": ("DG-132", EL, running(0, EL)),
     "efa driver": ("EF-101", UB, efa(pci=[{"slot": "0000:00:06.0", "driver": ""}])),
