@@ -641,6 +641,18 @@ LINKS = (
         ),
         expect={"peer": "{peer}"},
     ),
+    Fault(
+        "one-image",
+        BARE,
+        edited("/etc/machine-id", f"echo {'5' * 32} > /etc/machine-id", ALL)
+        # No sshd takes it for its own: all that the nodes share is a public file.
+        + edited(
+            "/etc/ssh/ssh_host_fault_key.pub",
+            "echo ssh-ed25519 ZmF1bHQ= fault > /etc/ssh/ssh_host_fault_key.pub",
+            ALL,
+        ),
+        expect={"peer": "{peer}"},
+    ),
     Fault("rank-left", BARE, variable("RANK=0")),
     Fault("ifname-left-out", BARE, variable("NCCL_SOCKET_IFNAME=^eth1")),
     Fault(
@@ -659,7 +671,8 @@ LINKS = (
         ),
         expect=LINK_OUT,
     ),
-    Fault("backlog", BARE, sysctl("net.core.somaxconn=1")),
+    # Two may wait, two ranks open four connections to the store.
+    Fault("backlog", BARE, sysctl("net.core.somaxconn=1"), victim=MASTER),
     Fault(
         "no-address",
         BARE,

@@ -324,6 +324,18 @@ def one_mac(world: World) -> None:
         card["mac"] = cards["eth1"] if card["name"] == "eth1" else card["mac"]
 
 
+def one_image(*shared: str) -> Break:
+    """Nodes that were copied from one image have these in common."""
+
+    def change(world: World) -> None:
+        for name in (EL, UB):
+            key = "SHA256:one" if "host_keys" in shared else f"SHA256:{name}"
+            machine_id = "5" * 64 if "machine_id" in shared else name.ljust(64, "0")
+            survey(world, name)["identity"] = {"machine_id": machine_id, "host_keys": [key]}
+
+    return change
+
+
 def left_behind(world: World) -> None:
     """Of a job that somebody started by hand."""
     held = survey(world)["environment"]["values"]
@@ -501,7 +513,7 @@ CHANGES: dict[str, tuple[str, str, Break]] = {
             setting("net.netfilter.nf_conntrack_count", "65500"),
         ),
     ),
-    "backlog": ("DG-144", UB, setting("net.core.somaxconn", "1")),
+    "backlog": ("DG-144", EL, setting("net.core.somaxconn", "1", EL)),
     "dns": ("DG-145", UB, put("reverse", {"10.78.5.11": None})),
     "memlock": (
         "DG-148",
@@ -592,9 +604,20 @@ CHANGES |= {
     "next hop": ("DG-156", UB, together(ends("no_route"), decided(dev="eth1", via="10.78.5.250"))),
     "neighbour by hand": ("DG-157", UB, together(ends("dropped"), by_hand)),
     "ipsec": ("DG-158", UB, together(shut(), counted("Xfrm.XfrmInPolBlock", 12))),
+    "backlog overflows": (
+        "DG-144",
+        UB,
+        together(
+            shut(),
+            setting("net.core.somaxconn", "1"),
+            counted("TcpExt.ListenOverflows", 12),
+        ),
+    ),
     "queue": ("DG-158", UB, together(ends("dropped"), counted("Queue.eth1 pfifo", 7))),
     "one host name": ("DG-159", UB, one_name),
     "one hardware address": ("DG-259", UB, one_mac),
+    "one machine-id": ("DG-162", UB, one_image("machine_id")),
+    "one image": ("DG-162", UB, one_image("machine_id", "host_keys")),
     "rank left behind": ("DG-160", UB, left_behind),
     "card left out by NCCL's file": ("DG-161", UB, nccl_conf("# ours\nNCCL_SOCKET_IFNAME=^eth1\n")),
     "quotes in NCCL's file": ("DG-120", UB, nccl_conf('NCCL_SOCKET_IFNAME="eth1"\n')),
@@ -618,7 +641,18 @@ CHANGES |= {
     "efa switched off": ("EF-108", UB, efa(environment={"FI_PROVIDER": "tcp"})),
 }
 # By code, or by the name of a change where the code is an error as a rule.
-WARNINGS = {"rank missing", "DG-255", "DG-160", "DG-161", "DG-150", "DG-239", "DG-214", "EF-107"}
+WARNINGS = {
+    "rank missing",
+    "backlog",
+    "DG-162",
+    "DG-255",
+    "DG-160",
+    "DG-161",
+    "DG-150",
+    "DG-239",
+    "DG-214",
+    "EF-107",
+}
 WITHOUT_A_VALUE = {"EF-102", "EF-104", "EF-106"}  # what is wrong is that nothing is there
 # Made by recording a real fault: what no change of a healthy recording tells.
 REAL = {
