@@ -792,9 +792,10 @@ PAGES: dict[str, Page] = {
     ),
     "VC-306": Page(
         "The ranks of the check did not get through in time, while far more wanted to run than the node has "
-        "processors. The check's deadlines grow with its ranks and with the load that it sees before; what began "
+        "processors, the machine's owner gave them to others (steal), or a control group's limit stopped them "
+        "(throttled). The check's deadlines grow with its ranks and with the load that it sees before; what began "
         "afterwards it cannot know. It says nothing about the network.",
-        "uptime; top",
+        "uptime; top (st); nr_throttled in cpu.stat below /sys/fs/cgroup",
         "Run the check again when less runs there, or give it more time: the message has the command.",
     ),
     "VC-307": Page(
