@@ -55,6 +55,14 @@ def stop(seen: Seen, rank: int, seconds: float, text: str = "", step: str = STEP
         )
 
 
+def hang(seen: Seen, rank: int, seconds: float, died: bool = False) -> None:
+    """A rank is killed so many seconds after it began the step: at the deadline, or because a neighbour died."""
+    stop(seen, rank, 0.0)
+    gloo = seen.nodes[NODES[rank]]["gloo"]
+    begun = gloo["ranks"][str(rank)]["events"][-1]["at"]
+    gloo["ended"].update(codes={"8": 1} if died else {}, killed=[rank], seconds=begun + seconds)
+
+
 def found(seen: Seen) -> list[Finding]:
     """What the rule says of answers as the strict reader reads them; all have the listeners of one recorded rank."""
     for node in seen.nodes.values():
@@ -128,6 +136,26 @@ def test_of_ranks_that_only_lost_each_other_the_first_is_named(eight: Seen) -> N
     (finding,) = found(eight)
     assert (finding.code, finding.node) == ("VC-808", "node6")
     assert "rank 6 on node6 was the first of them, 0.80 s before the next" in finding.cause
+
+
+def test_who_stands_until_the_deadline_is_who_the_others_waited_for(eight: Seen) -> None:
+    others(eight, 3, 10.0)
+    hang(eight, 3, 90.0)
+    (finding,) = found(eight)
+    assert (finding.code, finding.node, finding.seen) == ("VC-808", "node3", "hung")
+    assert finding.cause.startswith(
+        "rank 3 on node3 hung in fsdp until the deadline; 7 other ranks"
+    )
+    hang(eight, 3, 9.0)  # the deadline ended while it waited as the others did
+    (finding,) = found(eight)
+    assert finding.node != "node3"
+
+
+def test_who_was_ended_with_its_neighbour_held_nobody_up(eight: Seen) -> None:
+    others(eight, 3, 10.0)
+    hang(eight, 3, 13.0, died=True)
+    (finding,) = found(eight)
+    assert finding.node != "node3"
 
 
 def test_what_began_before_there_was_a_common_moment_is_not_ordered(eight: Seen) -> None:

@@ -68,9 +68,8 @@ class RankEnd:
     expected: str = ""
     check: str = ""  # what was found wrong, for the steps of L7 and L8
     ranks: tuple[int, ...] = ()  # at fault, when it is not the rank that found it
-    at: float | None = (
-        None  # seconds after the last moment that all ranks shared; None where that is not known
-    )
+    at: float | None = None  # seconds after the last moment that all ranks shared, where known
+    spent: float = 0.0  # seconds in its last step; 0 for who was ended with a neighbour that died
 
 
 @dataclass(frozen=True)
@@ -174,6 +173,11 @@ def shared_step(seen: Seen) -> str:
 def timed(end: RankEnd, told: RankSaid, ended: Ended, shared: str) -> RankEnd:
     """The same end with its moment, where that is known: who was killed by a supervisor has none of its own."""
     times = ended_at(told)
+    if end.state == "hung" and not any(ended.get("codes", {}).values()):
+        begun = next((e.get("at", 0.0) for e in told["events"] if e["step"] == end.step), 0.0)
+        return replace(end, spent=max(0.0, ended.get("seconds", 0.0) - begun))
+    if end.state == "failed":
+        end = replace(end, spent=told["events"][-1].get("seconds", 0.0))
     last = ended.get("at", {}).get(str(end.rank)) if end.state == "died" else times.get(end.step)
     if last is None or shared not in times or end.state in ("ok", "hung", "absent"):
         return end
@@ -234,7 +238,24 @@ def telling(found: Sequence[RankEnd]) -> list[list[RankEnd]]:
     if groups and all(kind_of(group[0]) == "lost" for group in groups):
         groups = alike([end for end in found if end.state != "hung" and says_why(end)]) or groups
     waited = [group for group in groups if kind_of(group[0]) != "lost"] or groups
-    return [group for group in waited if says_why(group[0])] or waited
+    return [group for group in waited if says_why(group[0])] or outlasted(found, waited) or waited
+
+
+def outlasted(found: Sequence[RankEnd], waited: Sequence[Sequence[RankEnd]]) -> list[list[RankEnd]]:
+    """Whoever stood in the step for longer than the others waited in it: it is who they waited for.
+
+    Gloo's waits end by themselves, all after the same time. For ``init`` that is another one (a connection's).
+    """
+    failed = [end for group in waited for end in group if end.state == "failed"]
+    if not failed or failed[0].step == "init":
+        return []
+    longest = max(end.spent for end in failed)
+    stood = [
+        end
+        for end in found
+        if end.state == "hung" and end.step == failed[0].step and end.spent > longest + FIRST_BY
+    ]
+    return [stood] if stood else []
 
 
 def in_order(found: Sequence[RankEnd]) -> list[RankEnd]:
