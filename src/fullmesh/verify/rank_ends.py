@@ -135,7 +135,7 @@ def end_of(name: str, rank: int, told: RankSaid, ended: Ended, wanted: Sequence[
     if rank in ended.get("killed", []):
         return RankEnd(rank, name, last["step"], "hung", f"no end of step {last['step']}")
     code = ended.get("codes", {}).get(str(rank), "unknown")
-    text = f"exit code {code}{signal_of(code)}; {last_words(told)}"
+    text = "; ".join(filter(None, (f"exit code {code}{signal_of(code)}", last_words(told))))
     return RankEnd(rank, name, last["step"], "died", text)
 
 

@@ -215,7 +215,7 @@ def order_of(cause: Cause) -> str:
     gap = first_by([first, *cause.followed])
     count = len(cause.followed)
     said += f"; {count} other rank{'s' * (count > 1)} ended after that" + (
-        f", the first of them {gap:.2f} s later" if gap else ""
+        f",{' the first of them' * (count > 1)} {gap:.2f} s later" if gap else ""
     )
     own = next((one for one in cause.followed if one.state == "failed" and says_why(one)), None)
     return said + (f"; rank {own.rank} on {own.node} with {own.text}" if own else "")
