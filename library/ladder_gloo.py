@@ -106,7 +106,7 @@ ranks:
   type: dict
   returned: state is collected
 ended:
-  description: Exit codes, ranks that were killed at the deadline, seconds.
+  description: Exit codes and times of ranks, those that were killed at the deadline, seconds, how busy the node was.
   type: dict
   returned: state is collected
 doing:

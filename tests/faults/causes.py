@@ -641,8 +641,26 @@ LINKS = (
         ),
         expect={"peer": "{peer}"},
     ),
+    Fault(
+        "one-image",
+        BARE,
+        edited("/etc/machine-id", f"echo {'5' * 32} > /etc/machine-id", ALL)
+        # No sshd takes it for its own: all that the nodes share is a public file.
+        + edited(
+            "/etc/ssh/ssh_host_fault_key.pub",
+            "echo ssh-ed25519 ZmF1bHQ= fault > /etc/ssh/ssh_host_fault_key.pub",
+            ALL,
+        ),
+        expect={"peer": "{peer}"},
+    ),
     Fault("rank-left", BARE, variable("RANK=0")),
     Fault("ifname-left-out", BARE, variable("NCCL_SOCKET_IFNAME=^eth1")),
+    Fault(
+        "ifname-left-out",
+        BARE,
+        edited("/etc/nccl.conf", "echo NCCL_SOCKET_IFNAME=^eth1 >> /etc/nccl.conf"),
+        "nccl-conf",
+    ),
     Fault(
         "wrong-source",
         BARE,
@@ -653,7 +671,8 @@ LINKS = (
         ),
         expect=LINK_OUT,
     ),
-    Fault("backlog", BARE, sysctl("net.core.somaxconn=1")),
+    # Two may wait, two ranks open four connections to the store.
+    Fault("backlog", BARE, sysctl("net.core.somaxconn=1"), victim=MASTER),
     Fault(
         "no-address",
         BARE,

@@ -76,7 +76,7 @@ def main(python: str, folder: str) -> None:
     sys.path.insert(0, str(ROOT / "src"))
     ranks = importlib.import_module("ansible.module_utils.fullmesh.probe.ranks")
     detach = importlib.import_module("ansible.module_utils.fullmesh.detach")
-    steps = list(importlib.import_module("fullmesh.verify.ranks").STEPS)
+    steps = list(importlib.import_module("fullmesh.verify.rank_ends").STEPS)
     ranks.pick = lambda: None  # the interpreter may be where only this account may go
     wire()
     with tempfile.TemporaryDirectory() as base:

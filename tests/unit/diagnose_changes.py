@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable
 from typing import Any, cast
 
+from ansible.module_utils.fullmesh.survey.nccl_conf import OF_ALL, files, parse
 from records import DIAGNOSED, World
 from records import EL1 as EL
 from records import UBUNTU1 as UB
@@ -37,6 +38,20 @@ def variable(name: str, value: str, *nodes: str) -> Break:
     def change(world: World) -> None:
         for one in nodes or (UB,):
             survey(world, one)["environment"]["values"][name] = {"value": value, "source": "/etc/x"}
+
+    return change
+
+
+def nccl_conf(text: str, name: str = UB) -> Break:
+    """NCCL's own file says this, read as the survey reads it, and no environment says otherwise."""
+
+    def change(world: World) -> None:
+        held = {path: parse(text) if path == OF_ALL else {} for path in files({})}
+        found = survey(world, name)["environment"]
+        found["files"].update(held)
+        for path, values in held.items():
+            for key, value in values.items():
+                found["values"][key] = {"value": value, "source": path}
 
     return change
 
@@ -309,6 +324,18 @@ def one_mac(world: World) -> None:
         card["mac"] = cards["eth1"] if card["name"] == "eth1" else card["mac"]
 
 
+def one_image(*shared: str) -> Break:
+    """Nodes that were copied from one image have these in common."""
+
+    def change(world: World) -> None:
+        for name in (EL, UB):
+            key = "SHA256:one" if "host_keys" in shared else f"SHA256:{name}"
+            machine_id = "5" * 64 if "machine_id" in shared else name.ljust(64, "0")
+            survey(world, name)["identity"] = {"machine_id": machine_id, "host_keys": [key]}
+
+    return change
+
+
 def left_behind(world: World) -> None:
     """Of a job that somebody started by hand."""
     held = survey(world)["environment"]["values"]
@@ -486,7 +513,7 @@ CHANGES: dict[str, tuple[str, str, Break]] = {
             setting("net.netfilter.nf_conntrack_count", "65500"),
         ),
     ),
-    "backlog": ("DG-144", UB, setting("net.core.somaxconn", "1")),
+    "backlog": ("DG-144", EL, setting("net.core.somaxconn", "1", EL)),
     "dns": ("DG-145", UB, put("reverse", {"10.78.5.11": None})),
     "memlock": (
         "DG-148",
@@ -577,10 +604,23 @@ CHANGES |= {
     "next hop": ("DG-156", UB, together(ends("no_route"), decided(dev="eth1", via="10.78.5.250"))),
     "neighbour by hand": ("DG-157", UB, together(ends("dropped"), by_hand)),
     "ipsec": ("DG-158", UB, together(shut(), counted("Xfrm.XfrmInPolBlock", 12))),
+    "backlog overflows": (
+        "DG-144",
+        UB,
+        together(
+            shut(),
+            setting("net.core.somaxconn", "1"),
+            counted("TcpExt.ListenOverflows", 12),
+        ),
+    ),
     "queue": ("DG-158", UB, together(ends("dropped"), counted("Queue.eth1 pfifo", 7))),
     "one host name": ("DG-159", UB, one_name),
     "one hardware address": ("DG-259", UB, one_mac),
+    "one machine-id": ("DG-162", UB, one_image("machine_id")),
+    "one image": ("DG-162", UB, one_image("machine_id", "host_keys")),
     "rank left behind": ("DG-160", UB, left_behind),
+    "card left out by NCCL's file": ("DG-161", UB, nccl_conf("# ours\nNCCL_SOCKET_IFNAME=^eth1\n")),
+    "quotes in NCCL's file": ("DG-120", UB, nccl_conf('NCCL_SOCKET_IFNAME="eth1"\n')),
     "card left out": ("DG-161", UB, variable("NCCL_SOCKET_IFNAME", "^eth1")),
     "rank missing": ("DG-132", EL, running(0, EL)),
     "efa driver": ("EF-101", UB, efa(pci=[{"slot": "0000:00:06.0", "driver": ""}])),
@@ -601,7 +641,18 @@ CHANGES |= {
     "efa switched off": ("EF-108", UB, efa(environment={"FI_PROVIDER": "tcp"})),
 }
 # By code, or by the name of a change where the code is an error as a rule.
-WARNINGS = {"rank missing", "DG-255", "DG-160", "DG-161", "DG-150", "DG-239", "DG-214", "EF-107"}
+WARNINGS = {
+    "rank missing",
+    "backlog",
+    "DG-162",
+    "DG-255",
+    "DG-160",
+    "DG-161",
+    "DG-150",
+    "DG-239",
+    "DG-214",
+    "EF-107",
+}
 WITHOUT_A_VALUE = {"EF-102", "EF-104", "EF-106"}  # what is wrong is that nothing is there
 # Made by recording a real fault: what no change of a healthy recording tells.
 REAL = {

@@ -6,11 +6,11 @@ import copy
 from typing import Any
 
 from fullmesh.model.plan import derive
-from fullmesh.verify import ranks as verify_ranks
+from fullmesh.verify import rank_ends
 from fullmesh.verify.model import Seen
 
 NAMES = ("el1", "ubuntu1", "ubuntu2")
-STEPS = tuple(verify_ranks.STEPS)
+STEPS = tuple(rank_ends.STEPS)
 
 
 def plan(count: int = 3) -> dict[str, Any]:

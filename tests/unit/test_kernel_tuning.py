@@ -67,8 +67,8 @@ def test_the_pin_and_the_reserved_ports_are_musts() -> None:
     assert found[core.RESERVED_PORTS]["rule"] == "ports"
 
 
-@pytest.mark.parametrize(("world", "queue"), [(2, "4096"), (4096, "4096"), (10000, "10000")])
-def test_queues_hold_the_whole_world(world: int, queue: str) -> None:
+@pytest.mark.parametrize(("world", "queue"), [(2, "4096"), (2048, "4096"), (10000, "20000")])
+def test_queues_hold_two_connections_of_every_rank(world: int, queue: str) -> None:
     found = asked(world=world)
     assert found["net.core.somaxconn"]["value"] == queue
     assert found["net.ipv4.tcp_max_syn_backlog"]["value"] == queue

@@ -27,7 +27,7 @@ from loaded import load
 from fullmesh.contract import read
 from fullmesh.observed.ranks import Collected, RanksWant
 from fullmesh.settings import ROOT
-from fullmesh.verify import ranks as verify_ranks
+from fullmesh.verify import rank_ends
 
 WELL = (
     "import json, os, sys; event = {'step': os.environ['RANK'], 'state': 'ok'};"
@@ -86,6 +86,9 @@ def test_ranks_run_and_report(tmp_path: Path) -> None:
     started(tmp_path, WELL)
     found = collected(tmp_path)
     assert found["ended"]["codes"] == {"3": 0, "4": 0}
+    assert all(0 < at <= found["ended"]["seconds"] for at in found["ended"]["at"].values())
+    assert found["ended"]["at"].keys() == {"3", "4"}
+    assert 0 <= max(found["ended"]["steal"], found["ended"]["throttled"]) <= 1
     assert [found["ranks"][r]["events"] for r in "34"] == [
         [{"step": "3", "state": "ok"}],
         [{"step": "4", "state": "ok"}],
@@ -437,7 +440,7 @@ def test_groups_stay_few_in_a_large_world(ladder: ModuleType) -> None:
 
 
 def test_the_steps_of_the_program_are_the_steps_of_the_rules(ladder: ModuleType) -> None:
-    assert list(ladder.STEPS) == list(verify_ranks.STEPS)
+    assert list(ladder.STEPS) == list(rank_ends.STEPS)
 
 
 def test_addresses_are_decoded(ladder: ModuleType) -> None:

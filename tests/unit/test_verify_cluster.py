@@ -26,9 +26,8 @@ from verify_changes import (
     told,
 )
 
-from fullmesh.verify import blocked, probe_wants
+from fullmesh.verify import blocked, probe_wants, rank_ends
 from fullmesh.verify import ladder as verify
-from fullmesh.verify import ranks as verify_ranks
 from fullmesh.verify.model import RUNGS
 
 UBUNTU2 = NAMES[2]
@@ -362,11 +361,11 @@ def test_two_nodes_clocks_are_measured_against_the_master() -> None:
     [(["L3"], "rendezvous"), (["L4", "L0"], "groups"), (["L5"], "sockets"), (["L8"], "gpu_fsdp")],
 )
 def test_a_rung_brings_the_steps_below_it(rungs: list[str], last: str) -> None:
-    assert verify_ranks.steps_for(rungs)[-1] == last
+    assert rank_ends.steps_for(rungs)[-1] == last
 
 
 def test_no_rung_of_the_job_no_steps() -> None:
-    assert verify_ranks.steps_for(["L0", "L6"]) == []
+    assert rank_ends.steps_for(["L0", "L6"]) == []
 
 
 GOOD_OPTIONS: dict[str, Any] = {

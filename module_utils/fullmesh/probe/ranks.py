@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..detach import detach, drop_run_directory, run_directory
 from ..schema.ranks import STATES, Event
+from . import processors
 from .unprivileged import NAME, devices, pick, raise_limits, refuse, sweep
 
 if TYPE_CHECKING:
@@ -120,16 +121,22 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 def supervise(team: Team) -> Ended:
     """Run the ranks to their end or to the deadline."""
     raise_limits()
+    before = processors.look()
     begun = time.monotonic()
     ends = begun + team.want["deadline"]
-    running = {rank: spawn(team, rank, index) for index, rank in enumerate(team.want["ranks"])}
+    running: dict[int, subprocess.Popen[bytes]] = {}
+    begins: dict[int, float] = {}
+    for index, rank in enumerate(team.want["ranks"]):
+        running[rank], begins[rank] = spawn(team, rank, index), time.monotonic()
     codes: dict[str, int] = {}
+    at: dict[str, float] = {}
     killed: list[int] = []
     while running:
         time.sleep(0.05)
         for rank in [r for r, process in running.items() if process.poll() is not None]:
             code = int(running.pop(rank).returncode)
             codes[str(rank)] = code
+            at[str(rank)] = round(time.monotonic() - begins[rank], 3)
             if code:
                 ends = min(ends, time.monotonic() + GRACE)
         if any(too_much(team, rank) for rank in running):
@@ -140,10 +147,14 @@ def supervise(team: Team) -> Ended:
                 killed.append(rank)
             running = {}
     # Whether a deadline ended because the processors were busy elsewhere is only to be seen while they are.
+    steal, throttled = processors.kept_since(before)
     return {
         "codes": codes,
         "killed": killed,
         "seconds": round(time.monotonic() - begun, 3),
+        "at": at,
+        "steal": steal,
+        "throttled": throttled,
         "load": os.getloadavg()[0],
         "cpus": os.cpu_count() or 1,
     }

@@ -215,15 +215,21 @@ class Ended(TypedDict, total=False):
         codes: exit status by rank.
         killed: ranks that a deadline ended.
         seconds: from the first start to the last end.
+        at: seconds from a rank's own start to its end, by rank; of those that ended by themselves.
         load: runnable processes on average over the last minute, when they had ended; cpus: processors.
+        steal: share of the processors' time that the machine's owner gave to others while the ranks ran.
+        throttled: share of a control group's periods in which its limit stopped the ranks.
         error: why they could not be started.
     """
 
     codes: dict[str, int]
     killed: list[int]
     seconds: float
+    at: dict[str, float]
     load: float
     cpus: int
+    steal: float
+    throttled: float
     error: str
 
 

@@ -360,6 +360,13 @@ class SurveyAlways(TypedDict):
     seconds: float
 
 
+class Identity(TypedDict):
+    """A digest of the machine-id ("" without one), and the fingerprints of the host keys as ssh-keygen prints them."""
+
+    machine_id: str
+    host_keys: list[str]
+
+
 class Survey(SurveyAlways, LookedUp, total=False):
     """One look at a node; ``limits``: of the process that looked, ``sysctls``: by name."""
 
@@ -382,6 +389,7 @@ class Survey(SurveyAlways, LookedUp, total=False):
     legacy_tables: list[str]
     namespaces: list[Namespace]
     duplicates: list[str]
+    identity: Identity
 
 
 class Beside(LookedUp):

@@ -20,7 +20,7 @@ from ..facts.gpu import (
     parse_topology,
     pci_devices,
 )
-from . import pci_paths
+from . import nccl_conf, pci_paths
 from .filters import run
 from .net import age_of, command_of, number, read
 
@@ -133,6 +133,11 @@ def environment() -> Environment:
     mine = {n: shown(v) for n, v in os.environ.items() if NAMES.match(n)}
     for name, value in mine.items():
         values.setdefault(name, {"value": value, "source": "the login's environment"})
+    for path, said in nccl_conf.settings({name: one["value"] for name, one in values.items()}):
+        held = {name: shown(value) for name, value in said.items()}
+        sources.append((path, held))
+        for name, value in held.items():
+            values.setdefault(name, {"value": value, "source": path})
     return {"values": values, "files": {path: held for path, held in sources if held}}
 
 

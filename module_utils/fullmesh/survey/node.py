@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from ..facts import efa
 from ..schema.ports import KERNEL_RANGE, PortRange, parse_span
 from . import filters as wall
-from . import job, names, net
+from . import identity, job, names, net
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,6 +161,7 @@ def end_survey(look: Survey, want: LookWant) -> Seen:
         want: as above.
     """
     look.ask("sysctls", net.sysctls, {})
+    look.ask("identity", identity.identity, None)
     look.ask("limits", job.limits, {})
     look.ask("clock", job.clock, None)
     look.ask("rdma", job.rdma, [])

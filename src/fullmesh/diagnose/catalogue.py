@@ -515,7 +515,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         44,
         "the listen backlog is too short",
-        (Case("backlog", "DG-144", "sysctl -w net.core.somaxconn=1"),),
+        (
+            Case(
+                "backlog",
+                "DG-144",
+                "sysctl -w net.core.somaxconn=1 on the master; an error once connections are lost",
+                severity="warning",
+            ),
+        ),
     ),
     Row(
         45,
@@ -665,6 +672,12 @@ ROWS: tuple[Row, ...] = (
                 "one-name",
                 "DG-159",
                 "hostname twins on both; an error where they share the boot id as well (containers)",
+                severity="warning",
+            ),
+            Case(
+                "one-image",
+                "DG-162",
+                "the machine-id and the host key of the one node's files on the other, too",
                 severity="warning",
             ),
             recorded("one-mac", "DG-259", "the cluster cards show one hardware address"),

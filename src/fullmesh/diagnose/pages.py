@@ -284,7 +284,7 @@ PAGES: dict[str, Page] = {
         "tried again after a second and more:"
         " start-up takes ten times as long.",
         "sysctl net.core.somaxconn; nstat -az TcpExtListenOverflows",
-        "Set net.core.somaxconn to at least the number of ranks.",
+        "Set net.core.somaxconn to at least twice the number of ranks: each opens two connections to the store.",
         FAULTS,
     ),
     "DG-145": Page(
@@ -375,6 +375,15 @@ PAGES: dict[str, Page] = {
         "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET; the line 'Bootstrap: Using'",
         "Name the card that is meant: NCCL_SOCKET_IFNAME==INTERFACE.",
         "NCCL, os/linux.cc",
+    ),
+    "DG-162": Page(
+        "Machines that were copied after their first boot. systemd-networkd and NetworkManager make their DHCP"
+        " identity from the machine-id: a server may give both one address. With one host key ssh cannot tell the nodes"
+        " apart, and whoever reads the key on one can stand for the other. Where all nodes boot one image on purpose"
+        " and have fixed addresses, it does no harm to a job.",
+        "on every node: cat /etc/machine-id; ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub",
+        "Make both anew on all nodes but one; empty /etc/machine-id and take the keys out of the image.",
+        "machine-id(5); systemd.network(5), DUIDType",
     ),
     "DG-175": Page(
         "Ray, a JAX coordinator or an API has a port of its own beside torch's; the first one that is shut is where it"
@@ -783,9 +792,10 @@ PAGES: dict[str, Page] = {
     ),
     "VC-306": Page(
         "The ranks of the check did not get through in time, while far more wanted to run than the node has "
-        "processors. The check's deadlines grow with its ranks and with the load that it sees before; what began "
+        "processors, the machine's owner gave them to others (steal), or a control group's limit stopped them "
+        "(throttled). The check's deadlines grow with its ranks and with the load that it sees before; what began "
         "afterwards it cannot know. It says nothing about the network.",
-        "uptime; top",
+        "uptime; top (st); nr_throttled in cpu.stat below /sys/fs/cgroup",
         "Run the check again when less runs there, or give it more time: the message has the command.",
     ),
     "VC-307": Page(

@@ -30,6 +30,8 @@ CODES: dict[str, str] = {
 BUFFER_FLOOR = 16777216  # 16 MiB: what one stream needs on 10 Gbit/s and 13 ms
 BUFFER_CEILING = 2147483647  # the kernel keeps buffer sizes in an int
 QUEUE_FLOOR = 4096
+# To the store: one that lasts and a short one before it (measured, TCPStore).
+CONNECTIONS_PER_RANK = 2
 NEIGHBOURS_ROOMY = 256  # the kernel's table holds 1024; a full mesh of 64 filled it (faults.md 42)
 FILES_PER_RANK = 4  # sockets per peer and process of Gloo, the store and NCCL (faults.md 47)
 LOCAL_PORTS = "net.ipv4.ip_local_port_range"
@@ -63,7 +65,7 @@ def settings(
     """
     found = _ports(local_ports, reserved_ports)
     found += _buffers(buffer_bytes(float(options["link_gbit"]), float(options["rtt_ms"])), options)
-    found += _connections(max(QUEUE_FLOOR, int(world_size)))
+    found += _connections(max(QUEUE_FLOOR, CONNECTIONS_PER_RANK * int(world_size)))
     if int(world_size) > NEIGHBOURS_ROOMY:
         found += _neighbours(int(world_size))
     own = {_dotted(key): str(value) for key, value in options["sysctls"].items()}

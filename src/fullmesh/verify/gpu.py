@@ -14,7 +14,7 @@ from fullmesh.verify import nccl_ways
 from fullmesh.verify.cards import cards_of, gpu_words, gpus_of, has_gpus, torch_build
 from fullmesh.verify.model import WARNING, Finding, Seen, in_words
 from fullmesh.verify.nccl_ways import active_ports, networks, transports
-from fullmesh.verify.ranks import ranks_of
+from fullmesh.verify.rank_ends import ranks_of
 
 # What NCCL reaches of a link on a healthy cluster: over RDMA nearly all of it, over TCP a third of a 100 Gbit/s link
 # with default settings and most of a slow one. Below this something is wrong, not merely untuned.

@@ -8,7 +8,7 @@ from typing import Any, TypedDict, cast
 
 from fullmesh.model.faults import Fault
 from fullmesh.result.types import RankRow, RungId, Status
-from fullmesh.verify import blocked
+from fullmesh.verify import blocked, rank_ends
 from fullmesh.verify import cards as verify_cards
 from fullmesh.verify import gpu as verify_gpu
 from fullmesh.verify import node as verify_node
@@ -87,7 +87,7 @@ CODES: dict[str, str] = {
     "VC-303": "a rank died",
     "VC-304": "a rank never started",
     "VC-305": "the account of the ranks, which has no rights, cannot be had or cannot run torch's Python",
-    "VC-306": "the check's own deadline ended while the processors were overloaded",
+    "VC-306": "not finished, the machine is busy: a deadline of the check's own ended",
     "VC-307": "a module's answer has another form than this version reads",
     "VC-308": "somebody who is not of the run writes into its store",
     "VC-401": "Gloo could not connect all ranks",
@@ -240,7 +240,7 @@ def may_start(seen: Seen) -> Start:
     return {
         "go": not reason,
         "reason": reason,
-        "steps": verify_ranks.steps_for(seen.rungs),
+        "steps": rank_ends.steps_for(seen.rungs),
         "deadline": round(seen.deadline * factor),
         "init_timeout": round(seen.init_timeout * factor),
     }

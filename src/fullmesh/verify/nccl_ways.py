@@ -18,7 +18,7 @@ from fullmesh.observed.survey import RdmaPort, Variable
 from fullmesh.verify import card_faults
 from fullmesh.verify.cards import OURS, cards_of, gpus_of
 from fullmesh.verify.model import ERROR, WARNING, Finding, Seen, in_words
-from fullmesh.verify.ranks import ranks_of
+from fullmesh.verify.rank_ends import ranks_of
 
 UP = "ACTIVE"
 SOCKET = "Socket"

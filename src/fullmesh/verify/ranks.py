@@ -4,41 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from fullmesh.contract import steps_of
 from fullmesh.observed.ranks import Ended, RankSaid
-from fullmesh.result.types import Collectives, RankRow, RungId
+from fullmesh.result.types import Collectives, RankRow
 from fullmesh.verify.model import Finding, Seen, in_words
+from fullmesh.verify.rank_ends import (
+    STEPS,
+    Cause,
+    RankEnd,
+    causes,
+    ends,
+    first_by,
+    kind_of,
+    ranks_of,
+    says_why,
+)
 
-STEPS: dict[str, RungId] = {
-    "import": "L3",
-    "store": "L3",
-    "rendezvous": "L3",
-    "init": "L4",
-    "all_reduce": "L4",
-    "broadcast": "L4",
-    "all_gather": "L4",
-    "reduce_scatter": "L4",
-    "all_to_all": "L4",
-    "barrier": "L4",
-    "groups": "L4",
-    "latency": "L5",
-    "bandwidth": "L5",
-    "sockets": "L5",
-    "gpus": "L7",
-    "nccl": "L7",
-    "nccl_sizes": "L7",
-    "nccl_tests": "L7",
-    "ddp": "L8",
-    "amp": "L8",
-    "subgroups": "L8",
-    "fsdp": "L8",
-    "gpu_ddp": "L8",
-    "gpu_amp": "L8",
-    "gpu_subgroups": "L8",
-    "gpu_fsdp": "L8",
-}
 # A wrong value in a step of rung L8: what the step, or the check within it, stands for.
 TRAINING = {"amp": "VC-805", "subgroups": "VC-806", "fsdp": "VC-807"}
 CHECKS = {
@@ -52,40 +34,12 @@ CHECKS = {
 # What a step stands for that failed or hung; a collective (VC-403) or a training step (VC-808) otherwise.
 STORES = ("store", "rendezvous")
 UNFINISHED = {"import": "VC-302", "store": "VC-301", "rendezvous": "VC-301", "init": "VC-401"}
-WORTH = ("absent", "wrong", "died", "failed", "hung")  # how much an end says, most first
-GOOD = ("ok", "unsupported")
 WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 (compared with, not bound)
-FIRST_LINE = 300
 # Above this many runnable tasks a processor, a rank waits for its turn longer than it works.
 OVERLOADED = 2.0
-# What a rank says whose partner is gone; why that one went, the partner says.
-LOST = re.compile(
-    r"closed by peer|connection reset|broken pipe|socket closed|software caused connection abort",
-    re.I,
-)
-TIMED_OUT = re.compile(r"timed out|timeout", re.I)
+# Share of the time from which a deadline is a matter of it; below, clouds take their per cents all the time.
+KEPT_OFF = 0.2
 REMOTE = re.compile(r"remote=\[([0-9A-Fa-f.:]+)\]:(\d{1,5})")
-
-
-@dataclass(frozen=True)
-class RankEnd:
-    """Where a rank's climb ended."""
-
-    rank: int
-    node: str
-    step: str  # "" when it got through
-    state: str  # wrong, failed, died, hung, absent
-    text: str
-    seen: str = ""
-    expected: str = ""
-    check: str = ""  # what was found wrong, for the steps of L7 and L8
-    ranks: tuple[int, ...] = ()  # at fault, when it is not the rank that found it
-
-
-def steps_for(rungs: Sequence[str]) -> list[str]:
-    """The steps that the asked rungs need; a rung needs the ones below it."""
-    highest = max((rung for rung in rungs if rung in STEPS.values()), default="")
-    return [step for step, rung in STEPS.items() if rung <= highest]
 
 
 def patience(seen: Seen) -> float:
@@ -106,68 +60,34 @@ def patience(seen: Seen) -> float:
     return round(most, 2)
 
 
+def figures(name: str, ended: Ended) -> str:
+    """How busy a node was while its ranks ran."""
+    cpus = int(ended.get("cpus") or 1)
+    words = [f"load {float(ended.get('load') or 0.0):.1f} on {cpus} processor{'s' * (cpus > 1)}"]
+    words += [
+        f"{100 * share:.0f} % {what}"
+        for share, what in (
+            (ended.get("steal", 0.0), "of their time stolen by the machine's owner (steal)"),
+            (
+                ended.get("throttled", 0.0),
+                "of the periods cut short by a cgroup's limit (throttled)",
+            ),
+        )
+        if share >= KEPT_OFF
+    ]
+    return f"{name}: {', '.join(words)}"
+
+
 def overloaded(seen: Seen) -> str:
-    """The nodes whose processors were busy when their ranks had ended, in words; empty where none was."""
+    """The nodes whose processors were kept from their ranks, in words; empty where none was."""
     found = []
     for name, node in seen.nodes.items():
         ended = node.get("gloo", {}).get("ended", {})
+        kept_off = max(ended.get("steal", 0.0), ended.get("throttled", 0.0)) >= KEPT_OFF
         load, cpus = float(ended.get("load") or 0.0), int(ended.get("cpus") or 1)
-        if load > OVERLOADED * cpus:
-            found.append(f"{name}: load {load:.1f} on {cpus} processor{'s' * (cpus > 1)}")
+        if kept_off or load > OVERLOADED * cpus:
+            found.append(figures(name, ended))
     return in_words(found)
-
-
-def ranks_of(seen: Seen) -> Iterator[tuple[str, int, RankSaid, Ended]]:
-    """Every rank of the plan with what is known of it."""
-    silent: RankSaid = {"events": [], "log": ""}
-    for name, node in seen.plan["nodes"].items():
-        gloo = seen.nodes.get(name, {}).get("gloo")
-        for rank in node["ranks"]:
-            told = gloo["ranks"].get(str(rank), silent) if gloo else silent
-            yield name, rank, told, gloo["ended"] if gloo else {}
-
-
-def last_words(rank: RankSaid) -> str:
-    """The last line that a rank printed."""
-    lines = rank["log"].splitlines()
-    return lines[-1][:FIRST_LINE] if lines else ""
-
-
-def end_of(name: str, rank: int, told: RankSaid, ended: Ended, wanted: Sequence[str]) -> RankEnd:
-    """Find out where one rank stopped."""
-    # A rank has no rights and writes its own lines: a step that nobody asked for is none.
-    events = [event for event in told["events"] if event["step"] in (*STEPS, "done")]
-    if not events:
-        code: int | str = ended.get("codes", {}).get(str(rank), "unknown")
-        silent = f"it never wrote a line (exit code {code})"
-        why = last_words(told) or str(ended.get("error", "")) or silent
-        return RankEnd(rank, name, wanted[0], "absent", why)
-    last = events[-1]
-    if last["step"] == "done" or (last["step"] == wanted[-1] and last["state"] in GOOD):
-        return RankEnd(rank, name, "", "ok", "")
-    if last["state"] not in ("begin", *GOOD):
-        text = str(last.get("text", "")).strip()[:FIRST_LINE]
-        return RankEnd(
-            rank,
-            name,
-            last["step"],
-            last["state"],
-            text,
-            last.get("seen", ""),
-            last.get("expected", ""),
-            str(last.get("check", "")),
-            tuple(last.get("ranks", ())),
-        )
-    if rank in ended.get("killed", []):
-        return RankEnd(rank, name, last["step"], "hung", f"no end of step {last['step']}")
-    code = ended.get("codes", {}).get(str(rank), "unknown")
-    return RankEnd(rank, name, last["step"], "died", f"exit code {code}; {last_words(told)}")
-
-
-def ends(seen: Seen) -> list[RankEnd]:
-    """Where every rank stopped."""
-    wanted = steps_for(seen.rungs)
-    return [end_of(*found, wanted) for found in ranks_of(seen)]
 
 
 def code_of(end: RankEnd) -> str:
@@ -226,23 +146,6 @@ def remote_of(seen: Seen, text: str) -> str:
     return f" (that is {address} port {port}{odd})"
 
 
-def first_broken(found: Sequence[RankEnd]) -> list[RankEnd]:
-    """The ranks that stopped first on the ladder; whoever stopped later was waiting for them.
-
-    At one step a wrong value says more than a death, and that more than a failure: whoever lost its partner fails
-    too. A rank that failed by itself says more than one that hung.
-    """
-    order = list(STEPS)
-    broken = [end for end in found if end.step]
-    if not broken:
-        return []
-    rung = min(STEPS[end.step] for end in broken)
-    lowest = min(order.index(end.step) for end in broken if STEPS[end.step] == rung)
-    at_step = [end for end in broken if order.index(end.step) == lowest]
-    most = min(WORTH.index(end.state) for end in at_step)
-    return [end for end in at_step if WORTH.index(end.state) == most]
-
-
 def port_of(seen: Seen, end: RankEnd) -> int:
     """Where the store of a step is served."""
     return seen.plan["master"]["port"] if end.step == "store" else seen.plan["rendezvous"]["port"]
@@ -271,25 +174,6 @@ def fix_of(seen: Seen, end: RankEnd, node: str) -> str:
     return f"on {node}: see ranks in the result; run again with TORCH_DISTRIBUTED_DEBUG=DETAIL"
 
 
-def kind_of(end: RankEnd) -> str:
-    """What ranks that stopped alike have in common, whichever peer and port their words name."""
-    if end.state == "failed" and TIMED_OUT.search(end.text):
-        return "timeout"
-    return "lost" if end.state == "failed" and LOST.search(end.text) else end.text
-
-
-def one_cause(found: Sequence[RankEnd]) -> list[list[RankEnd]]:
-    """The ranks that stopped first, put together by what stopped them.
-
-    Whoever only lost its partner follows from what stopped that one, wherever another rank of the step says more.
-    """
-    groups: dict[tuple[str, str, str], list[RankEnd]] = {}
-    for end in first_broken(found):
-        groups.setdefault((end.step, end.state, kind_of(end)), []).append(end)
-    telling = [group for (_, _, kind), group in groups.items() if kind != "lost"]
-    return telling or list(groups.values())
-
-
 def at_deadline(end: RankEnd) -> bool:
     """A deadline of the check's own ended this rank. For ``init`` it is Gloo's word about a connection."""
     return end.step != "init" and (end.state == "hung" or kind_of(end) == "timeout")
@@ -297,17 +181,20 @@ def at_deadline(end: RankEnd) -> bool:
 
 def rule_climb(seen: Seen) -> Iterator[Finding]:
     """Every rank gets to the top."""
-    for group in one_cause(ends(seen)):
-        end = group[0]
-        guilty = blamed(seen, group)
+    for cause in causes(ends(seen)):
+        end = cause.ranks[0]
+        guilty = blamed(seen, sorted(cause.ranks, key=lambda one: one.rank))
         nodes = list(dict.fromkeys(name for _, name in guilty))
         who = f"{'rank' if len(guilty) == 1 else 'ranks'} {in_words([str(r) for r, _ in guilty])}"
         where = f"{who} on {in_words(nodes)}"
+        if end.node in nodes:  # where to look first
+            nodes = [end.node, *(name for name in nodes if name != end.node)]
         busy = overloaded(seen) if at_deadline(end) else ""
+        said = out_of_time(seen, end, where, busy) if busy else sentence(seen, end, where)
         yield Finding(
             "VC-306" if busy else code_of(end),
             STEPS[end.step],
-            out_of_time(seen, end, where, busy) if busy else sentence(seen, end, where),
+            said + order_of(cause),
             node=nodes[0],
             peer=seen.plan["master"]["node"] if STEPS[end.step] == "L3" else in_words(nodes[1:]),
             seen=busy or end.seen or end.state,
@@ -316,11 +203,30 @@ def rule_climb(seen: Seen) -> Iterator[Finding]:
         )
 
 
+def order_of(cause: Cause) -> str:
+    """Who ended first and who followed, in words; empty where nobody did."""
+    first = cause.ranks[0]
+    gap = first_by([first, *cause.ranks[1:]])
+    said = ""
+    if gap:
+        said = f"; rank {first.rank} on {first.node} was the first of them, {gap:.2f} s before the next"
+    if not cause.followed:
+        return said
+    gap = first_by([first, *cause.followed])
+    count = len(cause.followed)
+    said += f"; {count} other rank{'s' * (count > 1)} ended after that" + (
+        f",{' the first of them' * (count > 1)} {gap:.2f} s later" if gap else ""
+    )
+    own = next((one for one in cause.followed if one.state == "failed" and says_why(one)), None)
+    return said + (f"; rank {own.rank} on {own.node} with {own.text}" if own else "")
+
+
 def out_of_time(seen: Seen, end: RankEnd, where: str, busy: str) -> str:
     """The cause in words, where the processors had more to do than the deadline allowed for."""
     before = "every link was open just before" if "L2" in seen.rungs else "the links were not tried"
     return (
-        f"{where} did not get through {end.step} in the time that this check allows ({end.text}), "
+        f"not finished, the machine is busy: {where} did not get through {end.step} in the time that this check allows"
+        f" ({end.text}), "
         f"with {busy}: a deadline of the check's own, no word about the network ({before})"
     )
 

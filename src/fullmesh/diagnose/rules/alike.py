@@ -1,4 +1,4 @@
-"""What nodes must not share, and what must not stay behind: host names, hardware addresses, ranks of an earlier job."""
+"""What nodes must not share (names, addresses, ids, keys), and what must not stay behind: ranks of an earlier job."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ OF_A_PROCESS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_S
 # Files that whatever is started on the node gets its environment from.
 FOR_ALL = ("/etc/environment", "/etc/profile.d/", "/etc/systemd/")
 NCCL_INTERFACE = "NCCL_SOCKET_IFNAME"
+MACHINE_ID, HOST_KEYS = "machine-id", "ssh host keys"
+DIGEST = 12  # of a machine-id's digest, to compare by eye
+ANEW = {
+    MACHINE_ID: "rm /etc/machine-id; systemd-machine-id-setup; reboot",
+    HOST_KEYS: "rm /etc/ssh/ssh_host_*; ssh-keygen -A; restart sshd and take its new keys into known_hosts",
+}
 
 
 def groups(held: Mapping[str, str]) -> dict[str, list[str]]:
@@ -73,6 +79,40 @@ def rule_hardware(look: Look) -> Iterator[Finding]:
         )
 
 
+def shared_by(look: Look) -> dict[tuple[str, ...], dict[str, list[str]]]:
+    """Nodes -> what they have in common of what each must have of its own -> its digests."""
+    held: dict[tuple[str, str], list[str]] = {}
+    for name in look.nodes:
+        own = look.survey(name).get("identity")
+        if own and own["machine_id"]:
+            held.setdefault((MACHINE_ID, own["machine_id"][:DIGEST]), []).append(name)
+        for key in own["host_keys"] if own else ():
+            held.setdefault((HOST_KEYS, key), []).append(name)
+    found: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    for (what, digest), names in held.items():
+        if len(names) > 1:
+            found.setdefault(tuple(names), {}).setdefault(what, []).append(digest)
+    return found
+
+
+def rule_clones(look: Look) -> Iterator[Finding]:
+    """Every node has a machine-id and ssh host keys of its own; one image that all were copied from is one finding."""
+    for names, shared in shared_by(look).items():
+        digests = in_words([digest for held in shared.values() for digest in held])
+        steps = [command for what, command in ANEW.items() if what in shared]
+        yield Finding(
+            "DG-162",
+            "L1",
+            f"{in_words(names)} have one {in_words(list(shared))}: they were copied from one image",
+            node=names[1],
+            peer=in_words([name for name in names if name != names[1]]),
+            seen=digests,
+            expected=f"{in_words(list(shared))} of its own on each node",
+            fix=f"on {in_words(names[1:])}: {'; '.join(steps)}",
+            severity=WARNING,
+        )
+
+
 def stays(source: str) -> bool:
     """Whether a file gives a variable to whatever is started, and is not of role cluster_env, which keeps it right."""
     return source.startswith(FOR_ALL) and "fullmesh" not in source
@@ -122,4 +162,4 @@ def rule_left_out(look: Look) -> Iterator[Finding]:
         )
 
 
-RULES = (rule_names, rule_hardware, rule_left_behind, rule_left_out)
+RULES = (rule_names, rule_hardware, rule_clones, rule_left_behind, rule_left_out)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fullmesh.diagnose.model import Look
-from fullmesh.verify.model import Finding
+from fullmesh.roles.kernel_tuning import CONNECTIONS_PER_RANK
+from fullmesh.verify.model import ERROR, WARNING, Finding
 
 NEARLY = 0.95
 MIB = 1048576
@@ -67,7 +68,11 @@ def rule_conntrack(look: Look) -> Iterator[Finding]:
 
 
 def rule_backlog(look: Look) -> Iterator[Finding]:
-    """A listener can hold as many waiting connections as there are ranks."""
+    """A listener can hold as many waiting connections as come at once: the store all ranks', Gloo every other rank's.
+
+    Whether they wait is a matter of moments: a number that might not do is a warning, lost connections are an error.
+    Linux lets one more wait than the backlog says: sk_acceptq_is_full compares with >.
+    """
     world = int(look.plan["world_size"])
     for name in look.nodes:
         most = look.number(name, "net.core.somaxconn")
@@ -78,18 +83,20 @@ def rule_backlog(look: Look) -> Iterator[Finding]:
             for r in look.records(n)
         )
         lost = look.counter(name, "TcpExt.ListenOverflows") if hit else 0
-        if most is None or (most >= max(world, 2) and not lost):
+        connections = CONNECTIONS_PER_RANK * world if name == look.master else world - 1
+        if most is None or (most + 1 >= connections and not lost):
             continue
         yield Finding(
             "DG-144",
             "L1",
-            f"listeners on {name} hold {most} waiting connections, there are {world} ranks",
+            f"listeners on {name} let {most + 1} connections wait, {world} ranks may open {connections} at once",
             node=name,
             seen=f"net.core.somaxconn={most}"
             + (f", {lost} connections lost during the probe" if lost else ""),
-            expected=f"at least {max(world, 128)}",
+            expected=f"at least {max(connections - 1, 128)}",
             fix=f"on {name}: sysctl -w net.core.somaxconn=4096"
             + ("" if look.assumed else f"; {look.seen.apply('tuning')}"),
+            severity=ERROR if lost else WARNING,
         )
 
 

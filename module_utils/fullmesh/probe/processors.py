@@ -1,0 +1,73 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What kept this node's processes from its processors: the machine's owner (steal), a limit of a control group."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+STAT, OWN, GROUPS = "/proc/stat", "/proc/self/cgroup", "/sys/fs/cgroup"
+STEAL, GUEST = (
+    7,
+    8,
+)  # fields of /proc/stat's cpu line; guests' time is in user's already (proc_stat(5))
+
+
+class Kept(NamedTuple):
+    """Counters that only grow. ``groups``: (periods, throttled periods) of each control group from the top."""
+
+    ticks: int
+    stolen: int
+    groups: tuple[tuple[int, int], ...]
+
+
+def text_of(path: str) -> str:
+    """Return a file, empty where there is none."""
+    try:
+        with open(path) as stream:
+            return stream.read()
+    except OSError:
+        return ""
+
+
+def counters(path: str) -> dict[str, int]:
+    """Read ``name number`` lines."""
+    rows = [line.split() for line in text_of(path).splitlines()]
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}  # noqa: PLR2004
+
+
+def folders() -> list[str]:
+    """The control groups that this process is in, from the outermost; version 2 only, which all our platforms have."""
+    own = next((one[3:] for one in text_of(OWN).splitlines() if one.startswith("0::")), "")
+    found = [GROUPS]
+    for name in filter(None, own.split("/")):
+        found.append(os.path.join(found[-1], name))
+    return found if own else []
+
+
+def look() -> Kept:
+    """Read the counters now."""
+    line = text_of(STAT).partition("\n")[0].split()[1:]
+    ticks = [int(field) for field in line[:GUEST] if field.isdigit()]
+    stats = [counters(folder + "/cpu.stat") for folder in folders()]
+    return Kept(
+        sum(ticks),
+        ticks[STEAL] if len(ticks) > STEAL else 0,
+        tuple((one.get("nr_periods", 0), one.get("nr_throttled", 0)) for one in stats),
+    )
+
+
+def share(part: int, whole: int) -> float:
+    """A part of a whole, 0 of nothing."""
+    return round(max(0, part) / whole, 3) if whole > 0 else 0.0
+
+
+def kept_since(before: Kept) -> tuple[float, float]:
+    """The shares since *before*: of the processors' time that was stolen, of periods that a limit cut short."""
+    now = look()
+    throttled = [
+        share(after[1] - first[1], after[0] - first[0])
+        for first, after in zip(before.groups, now.groups)
+    ]
+    return share(now.stolen - before.stolen, now.ticks - before.ticks), max(throttled, default=0.0)

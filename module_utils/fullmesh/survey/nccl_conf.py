@@ -1,0 +1,64 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""The files that NCCL itself reads its settings from, as it reads them (NCCL, misc/param.cc)."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OF_ALL, OWN, NAMED = "/etc/nccl.conf", ".nccl.conf", "NCCL_CONF_FILE"
+# Its buffers: what does not fit is cut off.
+NAME_MOST = VALUE_MOST = 1023
+LARGEST = 65536
+
+
+def text_of(path: str) -> str:
+    """Return a plain file to the last space, which NCCL takes as part of the value; empty where there is none."""
+    try:
+        # O_NONBLOCK: anybody may put a fifo into a home
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    with os.fdopen(handle, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return ""
+        return stream.read(LARGEST).decode("utf-8", "replace")
+
+
+def parse(text: str) -> dict[str, str]:
+    """Read NAME=value lines as NCCL does: quotes, spaces, ``export`` are not taken off; the first of a name holds."""
+    found: dict[str, str] = {}
+    for line in text.split("\n"):
+        name, equals, value = line.rstrip("\r").partition("=")
+        if equals and name.startswith("NCCL_"):  # what a # begins is no such name either
+            found.setdefault(name[:NAME_MOST], value[:VALUE_MOST])
+    return found
+
+
+def home() -> str:
+    """Where the account that logged in has its files; root by way of sudo is not who runs jobs."""
+    try:
+        return pwd.getpwnam(os.environ["SUDO_USER"]).pw_dir
+    except KeyError:  # no sudo, or an account that no longer is
+        return os.environ.get("HOME", "")
+
+
+def files(environment: Mapping[str, str]) -> list[str]:
+    """The files of a process with this environment, in NCCL's order: a setting that is there already stays."""
+    named, own = environment.get(NAMED, ""), home()
+    first = named or (os.path.join(own, OWN) if own else "")
+    return [path for path in (first, OF_ALL) if path]
+
+
+def settings(environment: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
+    """What each file says, first come first served; NCCL has read *NCCL_CONF_FILE* by then, so a file cannot set it."""
+    return [
+        (path, {name: value for name, value in parse(text_of(path)).items() if name != NAMED})
+        for path in files(environment)
+    ]

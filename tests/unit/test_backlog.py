@@ -1,0 +1,50 @@
+"""How many connections may wait: what this kernel does, and what is said of a number."""
+
+from __future__ import annotations
+
+import socket
+
+import diagnose_changes
+import pytest
+import records
+from records import EL1, UBUNTU1
+
+BACKLOG = "net.core.somaxconn"
+
+
+@pytest.mark.parametrize("backlog", [0, 1, 3])
+def test_one_more_connection_than_the_backlog_waits(backlog: int) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=backlog) as server:
+        place = server.getsockname()
+        waiting = [socket.create_connection(place, 5) for _ in range(backlog + 1)]
+        with pytest.raises(TimeoutError):
+            socket.create_connection(place, 0.5)
+        for one in waiting:
+            one.close()
+
+
+def said(*changes: diagnose_changes.Break) -> list[tuple[str, str]]:
+    world = records.world("healthy")
+    for change in changes:
+        change(world)
+    return [(one["code"], one["severity"]) for one in records.diagnosed(world)["findings"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "found"),
+    [
+        (EL1, 2, [("DG-144", "warning")]),  # the store: two ranks, two connections each
+        (EL1, 3, []),
+        (UBUNTU1, 0, []),  # Gloo: the other rank's
+    ],
+)
+def test_a_backlog_is_measured_by_what_may_come_at_once(
+    name: str, most: int, found: list[tuple[str, str]]
+) -> None:
+    assert said(diagnose_changes.setting(BACKLOG, str(most), name)) == found
+
+
+def test_what_might_be_too_little_hides_no_link_that_is_shut() -> None:
+    found = said(diagnose_changes.setting(BACKLOG, "1", EL1), diagnose_changes.shut())
+    assert ("DG-144", "warning") in found
+    assert [severity for _, severity in found].count("error") == 1

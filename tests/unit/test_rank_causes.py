@@ -1,0 +1,221 @@
+"""All ranks failed: one finding, which names the rank that ended first and why. Fed with a recorded rank's events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from ansible.module_utils.fullmesh.probe import processors
+from records import EL1, climbed
+
+from fullmesh import contract
+from fullmesh.filters.verify_cluster import PARTS
+from fullmesh.model.plan import derive
+from fullmesh.verify import ranks as rank_rules
+from fullmesh.verify.model import Finding, Seen
+
+NODES = tuple(f"node{number}" for number in range(8))
+STEP = "fsdp"
+# As ranks of ./fullmesh demo --nodes 8 said it, each of another peer and port.
+WAITED = "RuntimeError: [x/unbound_buffer.cc:78] Timed out waiting 10000ms for recv operation to complete"
+GONE = "RuntimeError: [x/pair.cc:547] Connection closed by peer [10.78.0.1{}]:5061{}"
+OWN = "RuntimeError: unable to mmap 1048576 bytes from file </torch_9>: Cannot allocate memory (12)"
+
+
+@pytest.fixture
+def eight() -> Seen:
+    """Eight nodes with a rank each that got to the top; none began when another one did."""
+    hosts: dict[str, Any] = {
+        name: {"fullmesh_address": f"10.78.0.{11 + number}/24", "fullmesh_interface": "eth1"}
+        for number, name in enumerate(NODES)
+    }
+    plan = derive(hosts)
+    nodes: dict[str, Any] = {name: {"gloo": climbed(EL1, [n])} for n, name in enumerate(NODES)}
+    seen = Seen(plan=plan, nodes=nodes, inventory="inv")
+    for number, name in enumerate(NODES):
+        for event in seen.nodes[name]["gloo"]["ranks"][str(number)]["events"]:
+            if "at" in event:
+                event["at"] += 0.7 * number
+    return seen
+
+
+def stop(seen: Seen, rank: int, seconds: float, text: str = "", step: str = STEP) -> None:
+    """A rank raises so many seconds after it began a step; without a text it is killed."""
+    gloo = seen.nodes[NODES[rank]]["gloo"]
+    said = gloo["ranks"][str(rank)]
+    last = next(number for number, e in enumerate(said["events"]) if e["step"] == step)
+    said["events"] = said["events"][: last + 1]
+    begun = said["events"][-1]["at"]
+    gloo["ended"]["codes"] = {str(rank): 1 if text else -9}
+    gloo["ended"]["at"] = {str(rank): begun + seconds}
+    if text:
+        said["events"].append(
+            {"step": step, "state": "failed", "seconds": seconds, "text": text, "data": {}}
+        )
+
+
+def hang(seen: Seen, rank: int, seconds: float, died: bool = False) -> None:
+    """A rank is killed so many seconds after it began the step: at the deadline, or because a neighbour died."""
+    stop(seen, rank, 0.0)
+    gloo = seen.nodes[NODES[rank]]["gloo"]
+    begun = gloo["ranks"][str(rank)]["events"][-1]["at"]
+    gloo["ended"].update(codes={"8": 1} if died else {}, killed=[rank], seconds=begun + seconds)
+
+
+def found(seen: Seen) -> list[Finding]:
+    """What the rule says of answers as the strict reader reads them; all have the listeners of one recorded rank."""
+    for node in seen.nodes.values():
+        node["gloo"] = cast("Any", contract.read(PARTS["gloo"], node["gloo"]))
+    return list(rank_rules.rule_climb(seen))
+
+
+def others(seen: Seen, first: int, after: float) -> None:
+    """Everybody else lost the rank, or waited for it."""
+    for rank in set(range(8)) - {first}:
+        text = WAITED if rank % 2 else GONE.format(first, rank)
+        stop(seen, rank, after + 0.01 * rank, text)
+
+
+def test_recorded_ranks_have_no_finding(eight: Seen) -> None:
+    assert found(eight) == []
+
+
+def test_eight_ranks_that_fail_for_one_that_was_killed_are_one_finding(eight: Seen) -> None:
+    stop(eight, 3, 0.5)
+    others(eight, 3, 1.0)
+    (finding,) = found(eight)
+    assert (finding.code, finding.node) == ("VC-303", "node3")
+    assert "rank 3 on node3 ended in the middle of fsdp: exit code -9 (SIGKILL)" in finding.cause
+    assert "; 7 other ranks ended after that, the first of them 0.50 s later" in finding.cause
+
+
+def test_a_ranks_own_error_explains_who_lost_it_and_who_waited_for_it(eight: Seen) -> None:
+    stop(eight, 5, 0.5, OWN)
+    others(eight, 5, 0.8)
+    (finding,) = found(eight)
+    assert (finding.code, finding.node, finding.seen) == ("VC-808", "node5", "failed")
+    assert finding.cause.startswith(f"rank 5 on node5 failed in fsdp: {OWN}; 7 other ranks")
+
+
+def test_of_ranks_that_died_the_first_is_named_whatever_they_said_last(eight: Seen) -> None:
+    for rank in range(8):
+        stop(eight, rank, 4.0 - 0.4 * rank if rank < 7 else 2.5)
+        eight.nodes[NODES[rank]]["gloo"]["ranks"][str(rank)]["log"] = f"terminate called {rank}"
+    (finding,) = found(eight)
+    assert (finding.code, finding.node) == ("VC-303", "node6")
+    assert "rank 6 on node6 ended in the middle of fsdp" in finding.cause
+    assert "7 other ranks ended after that, the first of them 0.40 s later" in finding.cause
+
+
+def test_two_errors_of_their_own_are_one_finding_of_the_first_that_names_the_second(
+    eight: Seen,
+) -> None:
+    stop(eight, 1, 2.0, "RuntimeError: a second error")
+    stop(eight, 4, 0.5, OWN)
+    for rank in (0, 2, 3, 5, 6, 7):
+        stop(eight, rank, 0.7, GONE.format(4, rank))
+    (finding,) = found(eight)
+    assert finding.node == "node4"
+    assert "rank 1 on node1 with RuntimeError: a second error" in finding.cause
+
+
+def test_who_was_lost_a_step_further_on_is_the_cause(eight: Seen) -> None:
+    """An all_reduce is over for one rank while the last pieces are on their way to the others."""
+    stop(eight, 2, 0.1, step="broadcast")
+    for rank in (0, 1, 3, 4, 5, 6, 7):
+        stop(eight, rank, 0.3, GONE.format(2, rank), step="all_reduce")
+    (finding,) = found(eight)
+    assert (finding.code, finding.node) == ("VC-303", "node2")
+    assert "7 other ranks ended after that" in finding.cause
+
+
+def test_of_ranks_that_only_lost_each_other_the_first_is_named(eight: Seen) -> None:
+    for rank in range(8):
+        stop(eight, rank, 0.2 if rank == 6 else 1.0, GONE.format(rank, rank))
+    (finding,) = found(eight)
+    assert (finding.code, finding.node) == ("VC-808", "node6")
+    assert "rank 6 on node6 was the first of them, 0.80 s before the next" in finding.cause
+
+
+def test_who_stands_until_the_deadline_is_who_the_others_waited_for(eight: Seen) -> None:
+    others(eight, 3, 10.0)
+    hang(eight, 3, 90.0)
+    (finding,) = found(eight)
+    assert (finding.code, finding.node, finding.seen) == ("VC-808", "node3", "hung")
+    assert finding.cause.startswith(
+        "rank 3 on node3 hung in fsdp until the deadline; 7 other ranks"
+    )
+    hang(eight, 3, 9.0)  # the deadline ended while it waited as the others did
+    (finding,) = found(eight)
+    assert finding.node != "node3"
+
+
+def test_who_was_ended_with_its_neighbour_held_nobody_up(eight: Seen) -> None:
+    others(eight, 3, 10.0)
+    hang(eight, 3, 13.0, died=True)
+    (finding,) = found(eight)
+    assert finding.node != "node3"
+
+
+def test_what_began_before_there_was_a_common_moment_is_not_ordered(eight: Seen) -> None:
+    """Each node's own error while torch is imported says nothing about another node's."""
+    for rank in range(2):
+        stop(eight, rank, 1.0, f"ImportError: libgomp on {NODES[rank]}", step="import")
+    assert [(one.code, one.node) for one in found(eight)] == [
+        ("VC-302", "node0"),
+        ("VC-302", "node1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        ({"load": 30.0}, "node2: load 30.0 on 2 processors"),
+        ({"steal": 0.41}, "node2: load 0.5 on 2 processors, 41 % of their time stolen"),
+        ({"throttled": 0.9}, "90 % of the periods cut short by a cgroup's limit (throttled)"),
+    ],
+)
+def test_our_deadline_on_a_busy_machine_is_no_verdict(
+    eight: Seen, kept: dict[str, float], said: str
+) -> None:
+    for rank in range(8):
+        stop(eight, rank, 1.0, WAITED)
+    eight.nodes["node2"]["gloo"]["ended"].update(kept)  # type: ignore[typeddict-item]
+    (finding,) = found(eight)
+    assert finding.code == "VC-306"
+    assert finding.cause.startswith("not finished, the machine is busy: ranks 0, 1,")
+    assert said in finding.seen
+
+
+def test_a_little_steal_is_no_excuse(eight: Seen) -> None:
+    for rank in range(8):
+        stop(eight, rank, 1.0, WAITED)
+    eight.nodes["node2"]["gloo"]["ended"].update(steal=0.05)
+    assert [one.code for one in found(eight)] == ["VC-808"]
+
+
+def test_what_kept_ranks_from_their_processors_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = tmp_path / "groups/user.slice/run.scope"
+    inner.mkdir(parents=True)
+    for name, text in (("STAT", "stat"), ("OWN", "own"), ("GROUPS", "groups")):
+        monkeypatch.setattr(processors, name, str(tmp_path / text))
+    (tmp_path / "own").write_text("1:cpu:/\n0::/user.slice/run.scope\n")
+    (tmp_path / "stat").write_text("cpu  10 0 10 60 10 5 5 100 7 0\ncpu0 1\n")
+    (inner.parent / "cpu.stat").write_text("usage_usec 9\nnr_periods 100\nnr_throttled 10\n")
+    before = processors.look()
+    assert (before.ticks, before.stolen) == (200, 100)
+    assert processors.kept_since(before) == (0.0, 0.0)
+    (tmp_path / "stat").write_text("cpu  20 0 20 100 10 5 5 140 7 0\n")
+    (inner.parent / "cpu.stat").write_text("usage_usec 9\nnr_periods 200\nnr_throttled 85\n")
+    assert processors.kept_since(before) == (0.4, 0.75)
+
+
+def test_a_node_without_such_counters_was_kept_from_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("STAT", "OWN", "GROUPS"):
+        monkeypatch.setattr(processors, name, str(tmp_path / "none"))
+    assert processors.kept_since(processors.look()) == (0.0, 0.0)
