@@ -11,6 +11,7 @@ import importlib.machinery
 import inspect
 import sys
 import types
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +19,10 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# In src/fullmesh by a link: what nodes run, too; and where the checkout lies.
-SHARED = ("observed", "netfilter", "settings")
+# In src/fullmesh by a link: what nodes run, too.
+SHARED = ("observed", "netfilter")
+# Where the checkout lies may be known without anything of the controller's.
+ROOT = Path(__file__).resolve().parents[2]
 # Of Ansible a node gets module_utils alone; the others are libraries of the controller's.
 LIBRARIES = ("devtools", "fullmesh_progress", "jsonschema", "msgspec")
 WHY = "the controller's code"
@@ -84,7 +87,10 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        return Controller(spec.name)
+        made = Controller(spec.name)
+        if spec.name == "fullmesh.settings":
+            vars(made)["ROOT"] = ROOT
+        return made
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Nothing to run."""
