@@ -55,6 +55,21 @@ class Team:
         return SAMPLES * len(self.members)
 
 
+def paired(*rows: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """What stands at one place of each row; a row that is shorter is no result, and never passes unseen.
+
+    zip's ``strict`` came with Python 3.10; a torch of one's own may run on EL 9's 3.9.
+
+    Raises:
+        ValueError: the rows differ in length.
+    """
+    held = [list(row) for row in rows]
+    sizes = [len(row) for row in held]
+    if len(set(sizes)) > 1:
+        raise ValueError(f"rows of {', '.join(map(str, sizes))} values, which should be as many")
+    return list(zip(*held))
+
+
 class Samples:
     """A data set that gives every sample together with its number."""
 
@@ -111,7 +126,7 @@ def numbers(rank: Rank, values: Iterable[float]) -> Any:
 def odd_ones(team: Team, rows: Sequence[Any]) -> list[int]:
     """The ranks that differ from most; with two, the second is held against the first."""
     usual = max(rows, key=rows.count)
-    return [member for member, row in zip(team.members, rows) if row != usual]
+    return [member for member, row in paired(team.members, rows) if row != usual]
 
 
 def shown(ranks: Sequence[int]) -> str:
@@ -163,7 +178,7 @@ def each_sample_once(rank: Rank, team: Team, epochs: Sequence[Sequence[Any]]) ->
     for epoch, batches in enumerate(epochs):
         mine = [int(number) for batch in batches for number in batch[0]]
         sizes = [int(row[0]) for row in gathered(rank, team, torch.tensor([len(mine)]))]
-        odd = [m for m, size in zip(team.members, sizes) if size != SAMPLES]
+        odd = [m for m, size in paired(team.members, sizes) if size != SAMPLES]
         if odd:
             seen = sizes[team.members.index(odd[0])]
             what = f"epoch {epoch}: number of samples that rank {shown(odd)} was given"
@@ -174,7 +189,7 @@ def each_sample_once(rank: Rank, team: Team, epochs: Sequence[Sequence[Any]]) ->
         lost = sorted(set(range(team.samples)) - set(held))
         if twice or lost:
             parts = partition(rank, team, epoch)
-            odd = [m for m, row, part in zip(team.members, rows, parts) if row != part]
+            odd = [m for m, row, part in paired(team.members, rows, parts) if row != part]
             what = f"epoch {epoch}, sampler of rank {shown(odd)}"
             text = f"{len(twice)} samples twice ({shown(twice)}), {len(lost)} lost ({shown(lost)})"
             raise WrongValueError(what, text, "each sample once", "sampler", odd)
@@ -257,15 +272,15 @@ def near(one: float, other: float, most: float) -> bool:
 def same_everywhere(rank: Rank, team: Team, what: str, values: Sequence[float]) -> None:
     """Losses and parameters are the same on all members, to the bit where the machines are alike."""
     rows = gathered(rank, team, numbers(rank, values))
-    lost = [m for m, row in zip(team.members, rows) if not all(map(math.isfinite, row))]
+    lost = [m for m, row in paired(team.members, rows) if not all(map(math.isfinite, row))]
     if lost:
         raise WrongValueError(
             f"{what} of rank {shown(lost)}", "no number", "a number", "ranks", lost
         )
     most = 0.0 if alike(rank, team) else CLOSE
     usual = max(rows, key=rows.count)
-    for member, row in zip(team.members, rows):
-        apart = next((p for p in zip(row, usual) if not near(*p, most)), None)
+    for member, row in paired(team.members, rows):
+        apart = next(((a, b) for a, b in paired(row, usual) if not near(a, b, most)), None)
         if apart:
             raise WrongValueError(
                 f"{what} of rank {member}, against the others'", *apart, "ranks", [member]
@@ -276,7 +291,7 @@ def as_alone(
     team: Team, what: str, seen: Sequence[float], wanted: Sequence[float], most: float = CLOSE
 ) -> None:
     """What came out is what one process alone gets."""
-    for number, (one, other) in enumerate(zip(seen, wanted)):
+    for number, (one, other) in enumerate(paired(seen, wanted)):
         if not near(one, other, most):
             text = f"{what} after step {number} over ranks {shown(list(team.members))}"
             raise WrongValueError(text, one, f"{other} (one process alone)", "reference")
@@ -400,7 +415,7 @@ def is_sharded(rank: Rank, team: Team, net: Any) -> None:
     held = [float(p.to_local().numel()) for p in net.parameters()]
     rows = gathered(rank, team, numbers(rank, held))
     whole = [float(p.numel()) for p in net.parameters()]
-    total = [sum(column) for column in zip(*rows)]
+    total = [sum(column) for column in paired(*rows)]
     if total != whole:
         raise WrongValueError("parameters held by all ranks together", total, whole, "sharding")
     if rank.world > 1 and sum(held) >= sum(whole):
