@@ -2,6 +2,8 @@
 
 A change edits the answers as the strict reader gave them; `records.diagnosed` reads them again, so a shape that no
 module returns is refused (ContractError) and proves nothing.
+
+One file, though long: it is one table, and a rule's change is found by its code beside its neighbours'.
 """
 
 from __future__ import annotations

@@ -335,6 +335,19 @@ def test_what_others_chose_is_told_with_its_file(
     }
 
 
+def test_of_nccls_files_the_first_line_of_a_name_holds(
+    rank: Rank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """param.cc calls setenv() without overwriting, the file of NCCL_CONF_FILE first."""
+    (tmp_path / "nccl.conf").write_text("NCCL_NET=Socket\nNCCL_NET=IB\nNCCL_IB_DISABLE=1\n")
+    (tmp_path / "own.conf").write_text("NCCL_IB_DISABLE=0\n")
+    monkeypatch.setenv("NCCL_CONF_FILE", str(tmp_path / "own.conf"))
+    assert ladder_gpu.chosen(rank) == {
+        "NCCL_IB_DISABLE": {"value": "0", "source": str(tmp_path / "own.conf")},
+        "NCCL_NET": {"value": "Socket", "source": str(tmp_path / "nccl.conf")},
+    }
+
+
 def test_words_are_told_once(rank: Rank, tmp_path: Path) -> None:
     ways = [f"n:1:{at} [0] NCCL INFO Channel {at} : via NET/IB/0/GDRDMA" for at in range(64)]
     noise = ["n:1:9 [0] NCCL INFO Trees [0] -1/-1/-1", ""]

@@ -65,6 +65,14 @@ def test_nodes_with_gpus_have_no_findings(tmp_path: Path) -> None:
     assert (found["verdict"], found["findings"]) == ("ok", [])
 
 
+def test_rccl_is_called_by_its_name(tmp_path: Path) -> None:
+    seen = with_gpus(tmp_path)
+    assert rung(judged(seen), "L7")["reason"] == ""
+    torch_for(seen, "hip", "")
+    l7 = rung(judged(seen), "L7")
+    assert (l7["status"], "by RCCL" in l7["reason"]) == ("passed", True)
+
+
 def test_fewer_lanes_than_a_card_can_have_are_no_fault_where_all_have_them(tmp_path: Path) -> None:
     """An A10G has 8 of 16 on EC2, by design: the recorded one."""
     seen = with_gpus(tmp_path)

@@ -58,11 +58,16 @@ CONF = "/etc/nccl.conf"
 LISTENING = 0.2  # seconds between two looks at what NCCL says
 
 
-def assigned(path: str) -> dict[str, str]:
-    """NCCL's variables in a file of lines NAME=value."""
+def settings_in(path: str) -> list[tuple[str, str]]:
+    """NCCL's variables in a file of lines NAME=value, in its order."""
     lines = Path(path).read_text(errors="replace").splitlines() if Path(path).is_file() else []
     parts = [line.partition("=") for line in lines]
-    return {name: value for name, equals, value in parts if equals and name.startswith("NCCL_")}
+    return [(name, value) for name, equals, value in parts if equals and name.startswith("NCCL_")]
+
+
+def assigned(path: str) -> dict[str, str]:
+    """What a shell or systemd takes from a file of variables: of a name that stands twice the last."""
+    return dict(settings_in(path))
 
 
 def environment_file(rank: Rank) -> str:
@@ -207,9 +212,10 @@ def network(rank: Rank) -> NcclSaid:
 def chosen(rank: Rank) -> dict[str, Variable]:
     """The choices that were taken from NCCL, and the file that did it: an environment before NCCL's own files."""
     found: dict[str, Variable] = {}
-    for path in (CONF, os.environ.get("NCCL_CONF_FILE", "")):
-        for name, value in assigned(path).items():
-            found[name] = {"value": value, "source": path}
+    # NCCL sets a variable only where there is none yet: the first file, and the first line of a name, hold
+    for path in (os.environ.get("NCCL_CONF_FILE", ""), CONF):
+        for name, value in settings_in(path):
+            found.setdefault(name, {"value": value, "source": path})
     file = environment_file(rank)
     named = {name: unquoted(value) for name, value in assigned(file).items()}
     for name in CHOICES:
