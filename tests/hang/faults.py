@@ -139,6 +139,13 @@ FAULTS: tuple[Fault, ...] = (
         "late_lock", "two threads take two locks in opposite order", "HG-108", (1,), "1|with files"
     ),
     known("late_event", "a thread that never says that it is done", "HG-108", (1,), "done.wait()"),
+    known(
+        "late_lock_file",
+        "a lock file of a compilation that nobody takes away",
+        "HG-113",
+        (1,),
+        "baton.wait()",
+    ),
     known("late_four", "one of four ranks sleeps", "HG-107", (2,), "time.sleep(1000)"),
     known(
         "late_chain",

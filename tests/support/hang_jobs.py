@@ -202,6 +202,14 @@ dist.all_reduce(grads)
             "done.wait()"
         )
     ),
+    "late_lock_file": Job(
+        late(
+            "from torch.utils.file_baton import FileBaton\n"
+            "baton = FileBaton('/home/user/work/lock')\n"
+            "baton.try_acquire()\n"
+            "baton.wait()"
+        )
+    ),
     "late_stopped": Job(
         MAIN + "if rank == 1:\n    time.sleep(0.5)\ndist.all_reduce(grads)\ntime.sleep(0.5)\n"
         "dist.all_reduce(grads)\n",

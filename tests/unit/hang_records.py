@@ -168,6 +168,7 @@ REAL: dict[str, list[tuple[str, tuple[int, ...], str]]] = {
     "late_data": [("HG-101", (1,), "/home/user/data.py:20")],
     "late_lock": [("HG-108", (1,), f"{TRAIN}:25")],
     "late_event": [("HG-108", (1,), f"{TRAIN}:17")],
+    "late_lock_file": [("HG-113", (1,), f"{TRAIN}:18")],
     "late_stopped": [("HG-106", (1,), "")],
     "late_four": [("HG-107", (2,), f"{TRAIN}:15")],
     "late_two_causes": [("HG-102", (3,), f"{TRAIN}:18"), ("HG-107", (1,), f"{TRAIN}:16")],

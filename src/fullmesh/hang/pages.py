@@ -109,6 +109,14 @@ PAGES: dict[str, Page] = {
         "Lift the limit, or give all ranks the same; fewer DataLoader workers where they share it.",
         LAB,
     ),
+    "HG-113": Page(
+        "A file is the lock: torch makes one before it compiles an extension (DeepSpeed's parts, one's own load()), "
+        "and whoever comes later waits until it is gone, without a word and without an end. A start that is killed "
+        "meanwhile leaves it behind, and every later start waits for nobody.",
+        "ls -l --time-style=+%T ~/.cache/torch_extensions/*/*/lock; pgrep -a 'ninja|nvcc|cc1plus'",
+        "Remove the lock where nobody compiles; on folders that nodes share, compile once before the job starts.",
+        RECORDED,
+    ),
     "HG-121": Page(
         "What has the same number in a group has to be the same call on all its ranks. Once one rank has called one "
         "more, or another, all that follows is shifted: the first number at which they differ is where to look.",

@@ -21,6 +21,9 @@ CHECKPOINT = re.compile(
 SAVES = re.compile(r"^_?save_(?:checkpoint|pretrained|state|model)")
 LOADER = re.compile(r"/torch/utils/data/(?:dataloader\.py$|_utils/)")
 LOCKS = re.compile(r"/(?:threading|queue)\.py$|/concurrent/futures/")
+# Locks that are files: torch's own for what it compiles (cpp_extension), and the package that its compiler, Hugging
+# Face's caches and others take.
+FILE_LOCKS = re.compile(r"/torch/utils/(?:file_baton|_filelock)\.py$|/filelock/")
 DEBUGGERS = re.compile(r"/(?:pdb|bdb|ipdb)(?:\.py$|/)|/IPython/")
 MAKES_GROUPS = re.compile(
     r"^(?:new_group|_new_group_with_tag|new_subgroups|split_group|_store_based_barrier"
@@ -48,6 +51,7 @@ class Kind(StrEnum):
     GC = "gc"
     SLEEP = "sleep"
     LOCK = "lock"
+    FILE_LOCK = "file lock"
     ENDED = "ended"
     GROUP = "group"
     PASSING = "passing"
@@ -67,6 +71,7 @@ ELSEWHERE = frozenset(
         Kind.LOADER,
         Kind.GC,
         Kind.SLEEP,
+        Kind.FILE_LOCK,
         Kind.ENDED,
     )
 )
@@ -187,6 +192,8 @@ def _in_kernel(rank: Rank, frames: Sequence[Frame], inner: Sequence[Frame]) -> t
     native, text = rank["native"], frames[0].get("text", "") if frames else ""
     if (native["syscall"] in READS and native["fd"] == 0) or "input(" in text:
         return Kind.INPUT, f"reads its standard input {native['target']}".strip()
+    if held := next((one["name"] for one in inner if FILE_LOCKS.search(one["file"])), ""):
+        return Kind.FILE_LOCK, f"in {inner[-1]['name']}, {held} of a lock file"
     if native["syscall"] in SLEEPS:
         return Kind.SLEEP, f"system call {native['syscall']}"
     if _any(LOCKS, inner) or native["forever"]:

@@ -280,7 +280,9 @@ def rule_slow_node(seen: Seen) -> Iterator[Finding]:
 def library(seen: Seen) -> str:
     """Whose library took NCCL's place; empty where it was NCCL. torch for ROCm calls RCCL by the name ``nccl``."""
     hip = [name for name in seen.plan["nodes"] if torch_build(seen, name) == "hip"]
-    return f"by RCCL, which torch for ROCm has in the place of NCCL ({in_words(hip)})" if hip else ""
+    return (
+        f"by RCCL, which torch for ROCm has in the place of NCCL ({in_words(hip)})" if hip else ""
+    )
 
 
 def details(seen: Seen) -> Mapping[str, object]:

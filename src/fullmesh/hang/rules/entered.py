@@ -90,6 +90,14 @@ PLACES: Mapping[Kind, Place] = {
         "the thread that holds it lets go",
         "look at both lines: take locks in one order everywhere, and hold none while waiting for another thread",
     ),
+    Kind.FILE_LOCK: Place(
+        "HG-113",
+        "waits for a lock file to go away{at}",
+        "wait for a lock file to go away{at}",
+        "who holds it lets go: a compilation or a download that ends",
+        "on {host}: find ~/.cache /tmp -name lock -mmin +5 (torch's own lie below "
+        "TORCH_EXTENSIONS_DIR, ~/.cache/torch_extensions); where no compiler runs a killed start left it: remove it",
+    ),
     Kind.GC: Place(
         "HG-109",
         "is collecting garbage{at}",
