@@ -7,8 +7,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import socket
 import struct
+import subprocess
 import time
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,7 @@ import fullmesh_watch_look as look
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fullmesh.observed.hang import Connection, KernelLine, Launcher, Limits
+    from fullmesh.observed.hang import Connection, Gpu, KernelLine, Launcher, Limits, Paging
 
 MOST = 16  # connections of a rank that are told
 ALL_BUT_LISTENING = 0xFFF & ~(1 << sockets.LISTEN)
@@ -43,6 +45,11 @@ TOLD = (
     ("xid", re.compile(r"NVRM: Xid \(")),
 )
 SECOND = 1_000_000_000  # nanoseconds
+MAJFLT = 9  # of /proc/PID/stat, counted behind the name (proc(5), field 12)
+SMI_SECONDS = 3.0  # a driver that stands answers nobody
+CARDS = ("index", "uuid", "utilization.gpu", "power.draw")
+HOLDERS = ("pid", "gpu_uuid", "used_gpu_memory")
+MIB = 1 << 20
 
 
 # --- connections --------------------------------------------------------------------------------------
@@ -213,6 +220,76 @@ def limits(pid: int) -> Limits:
             used = whole(folder + "/memory.current") or whole(folder + "/memory.usage_in_bytes")
             kills = [counted(f"{folder}/{name}", "oom_kill") for name in KILLS]
             found["memory_max"], found["memory"], found["oom_kills"] = most, used, max(kills)
+    return found
+
+
+def paging(pid: int) -> Paging:
+    """How much of a process is in swap, and how often it waited for a disk to bring a page."""
+    swapped = re.search(r"^VmSwap:\s+(\d+) kB", look.read(f"/proc/{pid}/status").decode(), re.M)
+    words = look.read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return {
+        "swapped": int(swapped.group(1)) * 1024 if swapped else 0,
+        "from_disk": int(words[MAJFLT]) if len(words) > MAJFLT else 0,
+    }
+
+
+# --- GPUs -------------------------------------------------------------------------------------------------
+
+
+def whole_number(text: str, unknown: int) -> int:
+    """A number of nvidia-smi's; what it does not know it writes in brackets (``[N/A]``)."""
+    try:
+        return int(float(text))
+    except ValueError:
+        return unknown
+
+
+def smi(query: str, names: tuple[str, ...]) -> list[list[str]]:
+    """The rows of one question to nvidia-smi.
+
+    Raises:
+        OSError: it does not answer, with why.
+    """
+    words = ["nvidia-smi", f"--query-{query}={','.join(names)}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(
+            words,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=SMI_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise OSError(f"nvidia-smi does not answer within {SMI_SECONDS:.0f} s") from None
+    text = done.stdout.decode(errors="replace").strip()
+    if done.returncode:
+        raise OSError(f"nvidia-smi: {(text.splitlines() or ['no words'])[0][:150]}")
+    rows = [[one.strip() for one in line.split(",")] for line in text.splitlines()]
+    return [row for row in rows if len(row) == len(names)]
+
+
+def gpus() -> dict[int, list[Gpu]] | None:
+    """Process -> the GPUs that it holds memory on; None on a node without nvidia-smi.
+
+    Raises:
+        OSError: nvidia-smi or its driver does not answer.
+    """
+    if not shutil.which("nvidia-smi"):
+        return None
+    cards = {row[1]: row for row in smi("gpu", CARDS)}
+    found: dict[int, list[Gpu]] = {}
+    for pid, uuid, memory in smi("compute-apps", HOLDERS):
+        card = cards.get(uuid)
+        if card is None or not pid.isdigit():
+            continue
+        one: Gpu = {
+            "index": whole_number(card[0], -1),
+            "uuid": uuid,
+            "busy": whole_number(card[2], -1),
+            "watts": whole_number(card[3], -1),
+            "memory": whole_number(memory, 0) * MIB,
+        }
+        found.setdefault(int(pid), []).append(one)
     return found
 
 

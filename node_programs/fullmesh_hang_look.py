@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fullmesh.observed.hang import (
         Connection,
         Entry,
+        Gpu,
         KernelLine,
         Launcher,
         Missing,
@@ -312,11 +313,16 @@ def is_python(pid: int) -> bool:
 class Around:
     """What is read once for all ranks of a node."""
 
-    def __init__(self) -> None:
-        """Ask the kernel."""
+    def __init__(self, *, gpus: bool = True) -> None:
+        """Ask the kernel, and the GPUs' driver, which may take a second."""
         self.kernel: list[KernelLine] = evidence.kernel()
         self.connections: dict[str, Connection] = {}
-        self.why = ""
+        self.why = self.no_gpus = ""
+        self.gpus: dict[int, list[Gpu]] | None = None
+        try:
+            self.gpus = evidence.gpus() if gpus else None
+        except OSError as exc:
+            self.no_gpus = str(exc)
         try:
             self.connections = evidence.connections()
         except OSError as exc:
@@ -330,6 +336,11 @@ class Around:
         else:
             rank["connections"] = evidence.of_process(pid, self.connections)
         rank["limits"] = evidence.limits(pid)
+        rank["paging"] = evidence.paging(pid)
+        if self.no_gpus:
+            rank["missing"].append({"what": "gpus", "why": self.no_gpus})
+        elif self.gpus is not None:
+            rank["gpus"] = self.gpus.get(pid, [])
         rank["kernel"] = [one for one in self.kernel if one["pid"] == pid or one["kind"] == "xid"]
 
 

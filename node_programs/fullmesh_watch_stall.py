@@ -122,7 +122,7 @@ def sentence(ranks: list[Rank], in_words: Callable[[Rank], str]) -> str:
 
 def ranks_of(pids: Iterable[int], host: str) -> NodeHang:
     """The ranks among processes, with what they say."""
-    here, around = set(pids), inside.Around()
+    here, around = set(pids), inside.Around(gpus=False)
     found = {pid: env for pid, env in inside.candidates("").items() if pid in here}
     # who says nothing is not judged, so its stack need not be looked for again and again
     ranks = [

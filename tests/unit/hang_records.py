@@ -139,6 +139,13 @@ def on_gpus(samples: Any) -> None:
             one["entries"][-1].update(kind="nccl:all_reduce", state=state)
 
 
+def swapping(samples: Any) -> None:
+    """Rank 1 reads its memory back, from one look to the next."""
+    for number, sample in enumerate(samples):
+        sample[1]["paging"] = {"swapped": 6 << 30, "from_disk": 1000 + 20000 * number}
+        sample[1]["native"].update(state="D", wchan="folio_wait_bit_common")
+
+
 def launched(samples: Any) -> None:
     """A third rank, which the launcher ended after the others."""
     for sample in samples:
@@ -209,6 +216,7 @@ CHANGES: dict[str, tuple[list[str], str, Change]] = {
     "NCCL: a send without a receive": (["HG-141"], "network", sends(False)),
     "NCCL: a receive without a send": (["HG-142"], "network", receives),
     "NCCL: a send that does not arrive": (["HG-161"], "network", sends(True)),
+    "a rank's memory is in swap": (["HG-114"], "late_data", swapping),
     "a rank is traced": (["HG-106"], "late_data", native(1, state="t")),
     "SIGTERM alone": (["HG-135"], "killed", without(1, exit_code=-15)),
     "a launcher ends the others": (["HG-132"], "aborted", launched),

@@ -194,6 +194,20 @@ def test_an_end_says_how_and_what_was_lost_follows() -> None:
     assert "process is still there" in only("raised").cause
 
 
+def test_what_gpus_do_beside_a_collective_that_stands_is_shown() -> None:
+    """NCCL's kernels wait at 100 %, with little power: that, or a driver that no longer answers, is evidence."""
+
+    def busy(samples: Any) -> None:
+        card = {"index": 3, "uuid": "GPU-aa", "busy": 100, "watts": 92, "memory": 1 << 30}
+        for sample in samples:
+            sample[0]["gpus"] = [card]
+            sample[1]["missing"].append({"what": "gpus", "why": "nvidia-smi does not answer"})
+
+    (finding,) = judge(hang_records.changed("network", busy))
+    assert "GPU 3 of rank 0: a kernel runs 100 % of the time, 92 W" in finding.seen
+    assert "rank 1: nvidia-smi does not answer" in finding.seen
+
+
 def test_what_the_network_holds_is_sent_to_the_diagnosis() -> None:
     finding = only("network")
     assert "all_reduce 169" in finding.cause

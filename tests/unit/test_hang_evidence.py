@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import fullmesh_hang_evidence as evidence
+import fullmesh_hang_look as inside
 import pytest
 from ladder_samples import plan
 
@@ -147,6 +149,70 @@ def test_control_groups_of_version_1_limit_as_well(
         "memory_max": 629145600,
         "oom_kills": 2,
     }
+
+
+def test_what_is_in_swap_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {
+        "/proc/7/status": b"Name:\tpython (a) b\nVmRSS:\t  900 kB\nVmSwap:\t    2048 kB\nThreads:\t3\n",
+        "/proc/7/stat": b"7 (python (a) b) D 1 7 7 0 -1 4194304 5120 0 4711 0 12 3 0 0 20 0 3 0 99 1 2\n",
+    }
+    real = evidence.look.read
+    monkeypatch.setattr(evidence.look, "read", lambda path: told.get(path, b""))
+    assert evidence.paging(7) == {"swapped": 2 << 20, "from_disk": 4711}
+    assert evidence.paging(8) == {"swapped": 0, "from_disk": 0}
+    monkeypatch.setattr(evidence.look, "read", real)
+    mine = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+    assert mine <= evidence.paging(os.getpid())["from_disk"] <= mine + 100
+
+
+# a FAKE of nvidia-smi: its answers' form is its own (nvidia-smi --help-query-gpu, --help-query-compute-apps)
+SMI = """#!/bin/sh
+case $1 in
+    *gpu=*) printf '0, GPU-aa, 100, 92.31\\n1, GPU-bb, [N/A], [N/A]\\n' ;;
+    *) printf '4711, GPU-aa, 70000\\n4711, GPU-bb, [N/A]\\n4712, GPU-gone, 5\\n' ;;
+esac
+"""
+
+
+@pytest.fixture
+def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return tmp_path / "nvidia-smi"
+
+
+def test_gpus_are_told_by_process(smi: Path) -> None:
+    assert evidence.gpus() is None
+    smi.write_text(SMI)
+    smi.chmod(0o755)
+    assert evidence.gpus() == {
+        4711: [
+            {"index": 0, "uuid": "GPU-aa", "busy": 100, "watts": 92, "memory": 70000 << 20},
+            {"index": 1, "uuid": "GPU-bb", "busy": -1, "watts": -1, "memory": 0},
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo 'Unable to determine the device handle'; exit 9", "Unable to determine"),
+        ("exit 3", "no words"),
+        ("exec sleep 60", "does not answer"),
+    ],
+)
+def test_a_driver_that_does_not_answer_is_said(
+    smi: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
+) -> None:
+    monkeypatch.setattr(evidence, "SMI_SECONDS", 0.3)
+    smi.write_text(f"#!/bin/sh\n{script}\n")
+    smi.chmod(0o755)
+    with pytest.raises(OSError, match=why):
+        evidence.gpus()
+    around = inside.Around()
+    rank = inside.rank_at(os.getpid(), {"RANK": "0", "WORLD_SIZE": "2"}, "n1", around, spy=False)
+    assert any(one["what"] == "gpus" and why in one["why"] for one in rank["missing"])
+    assert "gpus" not in rank
+    assert not inside.Around(gpus=False).no_gpus
 
 
 def test_lines_of_the_kernel_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:

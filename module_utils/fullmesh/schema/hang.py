@@ -109,7 +109,7 @@ class Raised(TypedDict):
 class Missing(TypedDict):
     """What could not be got, and why."""
 
-    what: Literal["process", "recorder", "stacks", "native", "connections"]
+    what: Literal["process", "recorder", "stacks", "native", "connections", "gpus"]
     why: str
 
 
@@ -151,6 +151,35 @@ class Limits(TypedDict):
     memory: int
     memory_max: int
     oom_kills: int
+
+
+class Paging(TypedDict):
+    """Memory of a rank that is not in memory.
+
+    Attributes:
+        swapped: bytes that lie in swap (VmSwap of /proc/PID/status).
+        from_disk: how many pages a disk had to bring since it began (majflt of /proc/PID/stat): swap, and files.
+    """
+
+    swapped: int
+    from_disk: int
+
+
+class Gpu(TypedDict):
+    """A GPU that a rank's process holds memory on.
+
+    Attributes:
+        index, uuid: as nvidia-smi has them.
+        busy: percent of the last second in which a kernel ran on it, whoever's; -1 where it is not told (MIG).
+        watts: what it draws, -1 where it is not told. NCCL's kernels that wait draw little at 100 %.
+        memory: bytes that the process holds there, 0 where it is not told.
+    """
+
+    index: int
+    uuid: str
+    busy: int
+    watts: int
+    memory: int
 
 
 class KernelLine(TypedDict):
@@ -210,10 +239,13 @@ class Rank(RankBase, total=False):
     Attributes:
         connections: to other nodes, those in which something is stuck first.
         kernel: lines of its node's log that are about it or its GPUs.
+        gpus: those that its process uses; missing where the node has no nvidia-smi.
     """
 
     connections: list[Connection]
     limits: Limits
+    paging: Paging
+    gpus: list[Gpu]
     kernel: list[KernelLine]
 
 

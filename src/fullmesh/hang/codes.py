@@ -16,6 +16,7 @@ CODES: dict[str, str] = {
     "HG-111": "a rank has entered a collective, and its GPU has not begun it",
     "HG-112": "a rank has not entered a collective: its control group gives it hardly any processor",
     "HG-113": "a rank has not entered a collective: it waits for a lock file that another process holds or left",
+    "HG-114": "a rank has not entered a collective: its memory comes back from swap",
     "HG-121": "ranks call different collectives",
     "HG-122": "ranks give tensors of different sizes to a collective",
     "HG-123": "ranks give tensors of different types to a collective",

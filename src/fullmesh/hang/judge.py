@@ -13,7 +13,7 @@ from fullmesh.observed.hang import Rank
 Relation = Callable[[Finding, Finding], bool]
 MOST_ALIKE = 8
 SEVERITIES = (CAUSE, WARNING, NOTE)
-LATE = tuple(f"HG-1{number:02}" for number in range(1, 14))
+LATE = tuple(f"HG-1{number:02}" for number in range(1, 15))
 
 
 def same_group(root: Finding, other: Finding) -> bool:

@@ -117,6 +117,15 @@ PAGES: dict[str, Page] = {
         "Remove the lock where nobody compiles; on folders that nodes share, compile once before the job starts.",
         RECORDED,
     ),
+    "HG-114": Page(
+        "The node has too little memory, and the kernel has put some of the rank's into swap. Whatever it touches has "
+        "to be read back, thousands of times more slowly than memory is; the process is mostly in state D. Between two "
+        "looks a disk brought it 50 pages a second or more (majflt), while some of it lay in swap (VmSwap).",
+        "grep VmSwap /proc/PID/status; vmstat 1 (columns si and so); free -h",
+        "Find who has the memory: more DataLoader workers than thought, a cached data set, another job. Training "
+        "nodes do well without swap, or with MemorySwapMax=0 on the job's unit: then it ends with a name.",
+        CHANGED,
+    ),
     "HG-121": Page(
         "What has the same number in a group has to be the same call on all its ranks. Once one rank has called one "
         "more, or another, all that follows is shifted: the first number at which they differ is where to look.",

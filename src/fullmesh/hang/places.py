@@ -57,7 +57,8 @@ class Kind(StrEnum):
     PASSING = "passing"
     COLLECTIVE = "collective"
     RUNNING = "running"
-    THROTTLED = "throttled"  # seen from two looks only
+    THROTTLED = "throttled"  # seen from two looks only, as is the next one
+    SWAPPING = "swapping"
 
 
 # A rank in one of these is not waiting for other ranks, whatever is still on its way in the background.

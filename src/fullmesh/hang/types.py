@@ -281,6 +281,16 @@ class Job:
         held = now["limits"]["throttled"] - before["limits"]["throttled"]
         return held / periods if periods > 0 else 0.0
 
+    def paged_in(self, rank: int) -> float:
+        """Pages a second that a disk brought since the look before, of a rank that has memory in swap; else 0."""
+        before = self.before.ranks.get(rank) if self.before else None
+        now = self.now.ranks.get(rank)
+        if not before or not now or "paging" not in before or "paging" not in now:
+            return 0.0
+        seconds = (now["taken_ns"] - before["taken_ns"]) / SECOND
+        pages = now["paging"]["from_disk"] - before["paging"]["from_disk"]
+        return pages / seconds if seconds > 0 and now["paging"]["swapped"] else 0.0
+
     def age(self, wait: Wait) -> float:
         """Seconds since a rank entered what it waits in; 0 where it is not known."""
         taken = self.now.ranks[wait.rank]["taken_ns"]

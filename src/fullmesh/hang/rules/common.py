@@ -19,6 +19,9 @@ NO_MEMBER = re.compile(
     r"|[Gg]roup rank -1"
 )
 
+# Pages a second from swap: a disk's random reads are a few hundred a second, an SSD's some thousands; a process that
+# comes back from swap for a moment needs few.
+MANY_PAGES = 50
 # part of its periods in which a rank is held back, from which on this is what keeps it
 MUCH = 0.5
 
@@ -35,6 +38,30 @@ def throttled(job: Job, rank: int) -> bool:
     """Whether a rank that lives is mostly held back by its control group."""
     here = job.now.ranks.get(rank)
     return here is not None and here["process"] == "running" and job.held_back(rank) >= MUCH
+
+
+def swaps(job: Job, rank: int) -> bool:
+    """Whether a rank that lives waits for its own memory again and again."""
+    here = job.now.ranks.get(rank)
+    return here is not None and here["process"] == "running" and job.paged_in(rank) >= MANY_PAGES
+
+
+def held(job: Job, rank: int) -> bool:
+    """Whether two looks show from outside what keeps a rank."""
+    return throttled(job, rank) or swaps(job, rank)
+
+
+def on_gpus(job: Job, rank: int) -> list[str]:
+    """What the GPUs of a rank do, as its driver says; or that it does not say."""
+    one = job.now.ranks[rank]
+    said = [
+        f"GPU {gpu['index']} of rank {rank}: a kernel runs {gpu['busy']} % of the time"
+        + (f", {gpu['watts']} W" if gpu["watts"] >= 0 else "")
+        for gpu in one.get("gpus", [])
+        if gpu["busy"] >= 0
+    ]
+    silent = [f"rank {rank}: {lost['why']}" for lost in one["missing"] if lost["what"] == "gpus"]
+    return said + silent
 
 
 def missed(job: Job, rank: int) -> Wait:

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 from fullmesh.hang.places import NFS, Doing, Kind, others
 from fullmesh.hang.rules import peers
-from fullmesh.hang.rules.common import called, last_words, missed, reached, throttled, waiters
+from fullmesh.hang.rules.common import (
+    called,
+    last_words,
+    missed,
+    on_gpus,
+    reached,
+    swaps,
+    throttled,
+    waiters,
+)
 from fullmesh.hang.types import Finding, Job, Wait, collective, key, ranks
 
 
@@ -113,6 +122,15 @@ PLACES: Mapping[Kind, Place] = {
         "on {host}: systemd-cgls -u -l shows the group; systemctl set-property UNIT CPUQuota= lifts that of a "
         "unit; docker's is --cpus, Slurm's --cpus-per-task",
     ),
+    Kind.SWAPPING: Place(
+        "HG-114",
+        "waits for its own memory, which comes back from swap page by page{at}",
+        "wait for their own memory, which comes back from swap page by page{at}",
+        "nothing of a rank in swap",
+        "on {host}: vmstat 1 (si), free -h; smem or ps -eo pid,rss,comm --sort -rss shows who has the memory: fewer "
+        "DataLoader workers, smaller batches, nobody else on the node; MemorySwapMax=0 for the job's unit ends it "
+        "instead",
+    ),
     Kind.UNKNOWN: Place(
         "HG-110",
         "has not come to it, and nothing tells where it is",
@@ -127,6 +145,8 @@ ALSO = {Kind.COLLECTIVE: Kind.RUNNING, Kind.PASSING: Kind.RUNNING}
 QUEUED, BEGUN = "scheduled", "started"
 # What a rank does more slowly when its control group holds it back.
 SLOWED = (Kind.RUNNING, Kind.LOADER, Kind.CHECKPOINT, Kind.GC, Kind.UNKNOWN)
+# A process that waits for a page of its own is in state D, or between two of them.
+SWAPPED = (*SLOWED, Kind.DISK)
 # Families of their own tell of these.
 ELSEWHERE = (Kind.ENDED, Kind.GROUP)
 
@@ -147,7 +167,8 @@ def rule_late(job: Job) -> Iterator[Finding]:
         doing = job.now.doing(rank)
         kind = ALSO.get(doing.kind, doing.kind)
         kind = Kind.THROTTLED if kind in SLOWED and throttled(job, rank) else kind
-        there = reached(job, rank) or kind is Kind.THROTTLED
+        kind = Kind.SWAPPING if kind in SWAPPED and swaps(job, rank) else kind
+        there = reached(job, rank) or kind in (Kind.THROTTLED, Kind.SWAPPING)
         if not there or doing.kind in ELSEWHERE or rank in alone:
             continue
         # At one place are ranks that run the same line; of an idle one the line says nothing.
@@ -201,6 +222,10 @@ def _seen(job: Job, rank: int, wait: Wait, doing: Doing) -> str:
     parts = [one for one in (words, doing.seen) if one]
     kernel = job.now.ranks[rank].get("kernel", [])
     parts += [f"the kernel: {one['text']}" for one in kernel if one["kind"] == "hung"][-1:]
+    parts += on_gpus(job, rank)
+    if swaps(job, rank):
+        swapped = job.now.ranks[rank]["paging"]["swapped"] >> 20
+        parts.append(f"{swapped} MiB in swap, {job.paged_in(rank):.0f} pages a second from a disk")
     if throttled(job, rank):
         parts.append(f"held back in {job.held_back(rank):.0%} of the periods between two looks")
     if doing.kind is Kind.LOCK:

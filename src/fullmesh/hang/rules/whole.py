@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from fullmesh.hang.rules import carried
-from fullmesh.hang.rules.common import called, reached, throttled, waiters
+from fullmesh.hang.rules.common import called, held, on_gpus, reached, waiters
 from fullmesh.hang.types import (
     CAUSE,
     NOTE,
@@ -51,6 +51,7 @@ def _all_in(job: Job, wait: Wait, members: tuple[int, ...]) -> Finding:
     links = list(carried.stuck(job, members))
     ways = carried.said(links)
     seen = [f"entered {age:.0f} s ago" if age else "entered by all, not ended"]
+    driver = [said for rank in behind for said in on_gpus(job, rank)][:HOSTS_SHOWN]
     return Finding(
         "HG-161",
         f"all {len(members)} ranks of {wait.entry['desc'] or 'group ' + wait.entry['group']} are in"
@@ -63,7 +64,9 @@ def _all_in(job: Job, wait: Wait, members: tuple[int, ...]) -> Finding:
         kind=wait.entry["kind"],
         place=place,
         waiting=tuple(behind),
-        seen="; ".join(filter(None, [*seen, carried.evidence(links), *_xids(job.now, behind)])),
+        seen="; ".join(
+            filter(None, [*seen, carried.evidence(links), *driver, *_xids(job.now, behind)])
+        ),
         expected="it ends in about the time that the ones before it took",
         fix="./fullmesh diagnose -i INVENTORY tests every link beside the job; with GPUs also: nvidia-smi, and "
         "journalctl -k | grep Xid on these nodes",
@@ -199,7 +202,7 @@ def rule_unasked(job: Job) -> Iterator[Finding]:
         one = now.ranks.get(rank)
         if one is not None and (told(one) or one["process"] == "gone"):
             continue
-        if one is not None and (now.doing(rank).elsewhere or throttled(job, rank)):
+        if one is not None and (now.doing(rank).elsewhere or held(job, rank)):
             continue  # seen from outside
         why = one["missing"][0]["why"] if one and one["missing"] else "there is nothing of it"
         together.setdefault((why, rank in job.lacking), []).append(rank)
