@@ -8,15 +8,20 @@ tests/unit/test_gpu_rules_shown.py.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from plays import Done, run, told
 
+from devtools.lab import sources_list
 from fullmesh.settings import ROOT
 
 from .conftest import latest, site
@@ -30,6 +35,7 @@ IDLE = {"VC-717", "VC-718"}
 LIMIT = {"DG-148"}
 MACHINE, WITH_RDMA = ("machine=1",), ("machine=1", "rdma=8")
 VARIABLES = "/etc/environment"
+CONTRIB = "/etc/apt/sources.list.d/contrib.list"
 
 
 @dataclass(frozen=True)
@@ -200,6 +206,54 @@ def test_what_is_wrong_with_a_gpu_is_named(inventory: str, name: str) -> None:
     said = " ".join(one["cause"] for one in mine)
     assert [words for words in wanted.words if words not in said] == []
     assert [code for code in wanted.codes if f"[{code}]" not in asked.output] == []
+
+
+def bring_nvtop(work: Path) -> None:
+    """Give the second node a repository with nvtop: Debian's own package, from its component contrib.
+
+    Ubuntu has it in universe; the lab's repositories have main alone.
+    """
+    apt = sources_list.own_apt(work, lambda line: re.sub(r"(\s)main\b.*", r"\1contrib", line))
+    for words in ("update", "download nvtop"):
+        subprocess.run(["/bin/sh", "-c", f"{apt} {words}"], cwd=work, check=True, timeout=180)
+    (package,) = work.glob("nvtop_*.deb")
+    fields = told("dpkg-deb", "-f", str(package)).rstrip()
+    digest = hashlib.sha256(package.read_bytes()).hexdigest()
+    more = {"Filename": f"./{package.name}", "Size": package.stat().st_size, "SHA256": digest}
+    stanza = "\n".join([fields, *(f"{name}: {value}" for name, value in more.items())])
+    (work / "Packages").write_text(stanza + "\n")
+    enter = f"./fullmesh lab exec --name {LAB} ubuntu1 --"
+    pack = f"tar -C {work} -cf - Packages {package.name} | {enter} tar -C /srv -xf -"
+    subprocess.run(["/bin/sh", "-c", pack], cwd=ROOT, check=True, timeout=60)
+    on_second(f"echo 'deb [trusted=yes] file:/srv ./' > {CONTRIB}")
+
+
+def on_second(command: str) -> str:
+    return told("./fullmesh", "lab", "exec", "--name", LAB, "ubuntu1", "--", "sh", "-c", command)
+
+
+def tools(inventory: str, playbook: str) -> Done:
+    """The tools to look at a node with, and nothing else."""
+    only = ("--limit", "ubuntu1", "--tags", "monitoring_tools")
+    wanted = ("-e", "monitoring_tools_manage=true", "-e", "fullmesh_converge=always")
+    return run("ansible-playbook", playbook, "-i", inventory, *only, *wanted, *CPU)
+
+
+def test_a_node_with_gpus_gets_nvtop_and_loses_it_again(inventory: str, tmp_path: Path) -> None:
+    for node in ("el1", "ubuntu1"):
+        play(inventory, node, "l40sx2")
+    missing = tools(inventory, "site.yml")
+    assert missing.says("[MT-101] nload, iftop, nvtop cannot be installed: No package matching 'nvtop'")
+    bring_nvtop(tmp_path)
+    done = tools(inventory, "site.yml")
+    assert done.code == 0, done.output[-3000:]
+    assert on_second("nvtop --version").startswith("nvtop version")
+    again = tools(inventory, "site.yml")
+    assert (again.code, set(again.changed().values())) == (0, {0})
+    undone = tools(inventory, "playbooks/undo.yml")
+    assert undone.code == 0, undone.output[-3000:]
+    assert on_second("command -v nvtop nload iftop || true") == ""
+    on_second(f"rm -f {CONTRIB} /srv/Packages /srv/nvtop_*.deb; apt-get -q update")
 
 
 def test_without_gpus_nothing_is_said_of_them(inventory: str) -> None:
