@@ -1,7 +1,7 @@
-"""What explain-log makes of public threads (tests/unit/data/threads), half by half: ``python tests/support/threads.py [--held-out]``.
+"""What explain-log makes of public threads, half by half: ``python tests/support/threads.py [--held-out]``.
 
-A thread belongs to the half that rules may be written from when it was a page's source before the halves were made (``known``), or when
-its address says so; the other half is scored only.
+A thread (tests/unit/data/threads) belongs to the half that rules may be written from when it was a page's source before
+the halves were made (``known``), or when its address says so; the other half is scored only.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
-from fullmesh.explain.judge import Tally, judge  # noqa: E402 (the checkout's own, as the tests take it)
-from fullmesh.explain.model import Options, Severity  # noqa: E402
-from fullmesh.explain.reader import blocks  # noqa: E402
+from fullmesh.explain.judge import Tally, judge
+from fullmesh.explain.model import Options, Severity
+from fullmesh.explain.reader import blocks
 
 THREADS = Path(__file__).resolve().parents[1] / "unit/data/threads/threads.yml"
 RIGHT, SYMPTOM, WRONG, SILENT = "right", "symptom", "wrong", "silent"

@@ -378,7 +378,8 @@ CAUSES = (
         ),
         patterns=(
             Pattern(
-                "ibv_reg_dmabuf_mr", r"ibv_reg_dmabuf_mr failed with .{0,40}?Operation not supported"
+                "ibv_reg_dmabuf_mr",
+                r"ibv_reg_dmabuf_mr failed with .{0,40}?Operation not supported",
             ),
         ),
         weight=88,

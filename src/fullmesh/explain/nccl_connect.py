@@ -54,7 +54,11 @@ def connected(fields: Fields, options: Options) -> Fields | None:
 def some_host(fields: Fields, _options: Options) -> Fields:
     """Lines that were cut have no host."""
     host = fields["host"]
-    return {**fields, "host": host or "the node of this log", "on_host": f" on {host}" if host else ""}
+    return {
+        **fields,
+        "host": host or "the node of this log",
+        "on_host": f" on {host}" if host else "",
+    }
 
 
 REJECTED = Cause(

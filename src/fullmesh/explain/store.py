@@ -322,8 +322,8 @@ CAUSES = (
         where="rank {root}",
         prove="read the log of rank {root} from its end; py-spy dump --pid PID while it hangs",
         fix=(
-            "Fix rank {root}; each rank must use the same process group in the same order. Long work of one rank belongs"
-            " before the launch, or the timeout of init_process_group grows."
+            "Fix rank {root}; each rank must use the same process group in the same order. Long work of one rank"
+            " belongs before the launch, or the timeout of init_process_group grows."
         ),
         source="read: ProcessGroupNCCL.cpp broadcastUniqueNCCLID",
         looks=(

@@ -273,7 +273,7 @@ CAUSES = (
             " the old module is still loaded, or the container brings a driver library of its own."
         ),
         where="the node of this log",
-        prove="on that node: cat /proc/driver/nvidia/version; ldconfig -p | grep libnvidia-ml; ls -l /lib/*/libnvidia-ml.so.1",
+        prove="on that node: cat /proc/driver/nvidia/version; ls -l /lib/*/libnvidia-ml.so.1; last reboot",
         fix=(
             "Reboot, or unload and load the nvidia modules with nothing using them; nvidia_driver_hold keeps"
             " unattended upgrades away from the driver."
@@ -302,7 +302,9 @@ CAUSES = (
             " nodes; build extensions with TORCH_CUDA_ARCH_LIST."
         ),
         source="read: CUDA's cudaErrorNoKernelImageForDevice; facebookresearch/detectron2#512",
-        looks=("RuntimeError: CUDA error: no kernel image is available for execution on the device",),
+        looks=(
+            "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+        ),
         patterns=(Pattern("no kernel image is available for execution"),),
         weight=92,
     ),
