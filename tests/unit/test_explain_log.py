@@ -939,6 +939,132 @@ RECORDED: dict[str, tuple[str, list[str], list[str], list[str]]] = {
         [],
         ["LG-906"],
     ),
+    # from here on: what public threads showed (tests/unit/data/threads), and what is like it and means nothing
+    "an old launcher's argument": (
+        "usage: train.py [-h] [--local_rank LOCAL_RANK]\ntrain.py: error: unrecognized arguments: --local-rank=0\n"
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 2) local_rank: 0 (pid: 622423) of"
+        " binary: /usr/bin/python3",
+        ["LG-323"],
+        ["LG-304"],
+        [],
+    ),
+    "another unknown argument": ("train.py: error: unrecognized arguments: --ranks=0", [], [], []),
+    "parameters without a gradient": (
+        "[rank1]: RuntimeError: Expected to have finished reduction in the prior iteration before starting a new"
+        " one. This error indicates that your module has parameters that were not used in producing loss.",
+        ["LG-324"],
+        [],
+        [],
+    ),
+    "no DMA-BUF": (
+        "node1:1:2 [0] misc/ibvwrap.cc:288 NCCL WARN Call to ibv_reg_dmabuf_mr failed with error Operation not"
+        " supported",
+        ["LG-427"],
+        [],
+        [],
+    ),
+    "an older NCCL in the path": (
+        "[rank0]: ImportError: /venv/lib/python3.10/site-packages/torch/lib/libtorch_cuda.so: undefined symbol:"
+        " ncclCommRegister\n" + torchrun(0, "node1", 1, "<N/A>"),
+        ["LG-428"],
+        ["LG-304"],
+        [],
+    ),
+    "no fabric manager": (
+        "RuntimeError: cuda runtime error (802) : system not yet initialized at"
+        " /opt/conda/conda-bld/pytorch_1579022034529/work/aten/src/THC/THCGeneral.cpp:50",
+        ["LG-512"],
+        [],
+        [],
+    ),
+    "the driver was updated under the module": (
+        "Failed to initialize NVML: Driver/library version mismatch",
+        ["LG-513"],
+        [],
+        [],
+    ),
+    "torch without code for the GPU": (
+        "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+        ["LG-514"],
+        [],
+        [],
+    ),
+    "a host name that leads to loopback, old Gloo": (
+        "terminate called after throwing an instance of 'gloo::IoException'\n  what():"
+        "  [/work/third_party/gloo/gloo/transport/tcp/pair.cc:724] connect [127.0.1.1]:3210: Connection refused",
+        ["LG-106"],
+        [],
+        [],
+    ),
+    "an unknown master, old torch": (
+        "ValueError: host not found: Name or service not known",
+        ["LG-206"],
+        [],
+        [],
+    ),
+    "a traceback cut before the variable's line": (
+        '  File "/env/lib/python3.8/site-packages/torch/distributed/rendezvous.py", line 166, in'
+        ' _env_rendezvous_handler\n    raise _env_error("MASTER_ADDR")',
+        ["LG-311"],
+        [],
+        [],
+    ),
+    "too many at the barrier": (
+        "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1"
+        " (world_size=4, worker_count=8, timeout=0:30:00)",
+        ["LG-316"],
+        [],
+        [],
+    ),
+    "not all at the barrier yet": (
+        "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1"
+        " (world_size=4, worker_count=3, timeout=0:30:00)",
+        [],
+        [],
+        [],
+    ),
+    "sockets over bridges of containers": (
+        "INFO NET/Socket : Using [0]bond0:192.168.1.161<0> [1]br-05ab815fa14e:172.19.0.1<0>"
+        " [2]veth6163fba:fe80::b878:6cff:fe52:abe2%veth6163fba<0>\n"
+        "ncclSystemError: System call (socket, malloc, munmap, etc) failed.",
+        ["LG-410"],
+        ["LG-422"],
+        [],
+    ),
+    "sockets over a link-local address alone": (
+        "n:1:2 [0] NCCL INFO NET/Socket : Using [0]eth1:10.77.0.11<0> [1]ib1:fe80::966d:ae03:a2:8cf0%ib1<0>\n"
+        "n:1:2 [0] NCCL WARN Connect to fe80::966d:ae03:a2:8cf0%ib1<17943> failed : Connection timed out",
+        ["LG-410"],
+        ["LG-404"],
+        [],
+    ),
+    "bridges of containers that do no harm": (
+        "n:1:2 [0] NCCL INFO NET/Socket : Using [0]eth1:10.77.0.11<0> [1]br-05ab815fa14e:172.19.0.1<0>",
+        [],
+        [],
+        [],
+    ),
+    "no interface at all, old NCCL": (
+        "node1:3171:3171 [0] include/socket.h:311 WARN Socket creation failed : Address family not supported by"
+        " protocol",
+        ["LG-406"],
+        [],
+        [],
+    ),
+    "rank 0 came too late, old spelling": (
+        "RuntimeError: [3] is setting up NCCL communicator and retreiving ncclUniqueId from [0] via c10d key-value"
+        " store by key '1', but store->get('1') got error: Socket Timeout",
+        ["LG-212"],
+        [],
+        [],
+    ),
+    "a barrier of JAX": (
+        "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: sync0. Timed out"
+        " task names:\n/job:jax_worker/replica:0/task:3",
+        ["LG-611"],
+        [],
+        [],
+    ),
     "somaxconn": ("[W] listen backlog: somaxconn is 1", [], [], ["LG-907"]),
     "somaxconn is fine": ("[I] listen backlog: somaxconn is 4096", [], [], []),
     "not destroyed": (

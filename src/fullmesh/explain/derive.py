@@ -143,7 +143,7 @@ def no_loopback(fields: Fields, _options: Options) -> Fields | None:
 def barrier(fields: Fields, _options: Options) -> Fields | None:
     """The store's barrier counts workers: too few means missing ranks, too many means an old store."""
     came, wanted = int(fields["came"]), int(fields["wanted"])
-    if came == wanted:
+    if came == wanted or (came < wanted and "waits" in fields):
         return None
     few_text = f"{wanted - came} of {wanted} ranks never came to the barrier"
     many_text = (

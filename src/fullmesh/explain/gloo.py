@@ -24,14 +24,17 @@ CAUSES = (
         says=(
             "Two ranks could not connect on a Gloo data port; torch up to about 2.6 prints 'no"
             " error' for every connect"
-            " failure, be it drop, reject or refusal."
+            " failure, be it drop, reject or refusal. Two causes look like this: a rank announced an address that its"
+            " peers cannot reach (Gloo took the interface that the host name leads to), or a firewall shuts the port."
         ),
-        where="between two nodes; the node with the lower IP listens, so its firewall is the first suspect",
-        prove=f"{LINKS}: VC-201 drop, VC-202 reject, VC-203 refused)",
+        where=(
+            "between two nodes: a node whose host name leads to loopback or to another interface, else the firewall of"
+            " the node with the lower IP, which listens"
+        ),
+        prove=f'on every node: getent ahosts "$(hostname)"; {LINKS}: VC-201 drop, VC-202 reject, VC-203 refused)',
         fix=(
-            f"Only the master port is open in most cases: {FIREWALL}; on a node whose host name"
-            " resolves to 127.0.1.1 fix"
-            " /etc/hosts (role name_resolution)."
+            "GLOO_SOCKET_IFNAME with the cluster interface on every node (role cluster_env), host names that lead to"
+            f" the cluster's addresses (role name_resolution); where only the master port is open: {FIREWALL}."
         ),
         source="gloo 5ca057d (2025-02-25, object slicing); sgl-project/sglang#3226, gpustack/gpustack#2125",
         looks=(
@@ -194,6 +197,8 @@ CAUSES = (
         patterns=(
             Pattern("remote=[127.", r"SO_ERROR: [^,]{1,80},? remote=\[(?P<peer>127\.[\d.]+)\]"),
             Pattern("remote=[::1]", r"SO_ERROR: [^,]{1,80},? remote=\[(?P<peer>::1)\]"),
+            # torch up to 1.x
+            Pattern("] connect [127.", r"pair\.cc:\d{1,5}\] connect \[(?P<peer>127\.[\d.]+)\]"),
         ),
         follows=("LG-109",),
         key=("peer",),

@@ -266,6 +266,8 @@ CAUSES = (
                 "expected, but not set",
                 r"environment variable (?P<variable>\w{1,64}) expected, but not set",
             ),
+            # a traceback that was cut before its last line
+            Pattern("raise _env_error(", r"raise _env_error\(\"(?P<variable>\w{1,64})\"\)"),
         ),
         key=("variable",),
         weight=91,
@@ -357,6 +359,13 @@ CAUSES = (
                     r" (?:worker_count|num_workers_joined)=(?P<came>\d{1,9})"
                 ),
             ),
+            # while fewer than all are there it only waits; more than all never become all
+            Pattern(
+                "Waiting in store based barrier",
+                r"Waiting in store based barrier to initialize process group for rank: \d+"
+                r".{0,80}?world_size=(?P<wanted>\d{1,9}), (?:worker_count|num_workers_joined)=(?P<came>\d{1,9})"
+                r"(?P<waits>)",
+            ),
         ),
         key=("what",),
         derive=barrier,
@@ -413,7 +422,7 @@ CAUSES = (
                 + name
                 # what torch itself raises about its environment has causes of its own
                 + r"): (?!Error initializing torch\.distributed|trying to initialize the default process group twice"
-                + r"|Unknown c10d backend type)"
+                + r"|Unknown c10d backend type|.{0,300}undefined symbol: nccl)"
                 r"(?P<message>.{1,200})",
             )
             for name in (
@@ -520,6 +529,50 @@ CAUSES = (
             Pattern("Unknown c10d backend type", r"Unknown c10d backend type (?P<detail>\w+)"),
         ),
         weight=91,
+    ),
+    Cause(
+        code="LG-323",
+        title="the launcher passes --local-rank to a script that does not know it",
+        says=(
+            "torch.distributed.launch started the script with {detail}, which its argument parser does not know: torch"
+            " before 2.0 writes --local_rank, since 2.0 --local-rank."
+        ),
+        where="the job's own script, on every node alike; the network has no part in it",
+        prove="grep -n local_rank the script; python -c 'import torch; print(torch.__version__)'",
+        fix=(
+            "Start it with torchrun (or a launcher of role launchers), which passes no such argument, and read"
+            " int(os.environ['LOCAL_RANK']); or let the parser know both spellings."
+        ),
+        source="read: torch/distributed/launch.py 2.0; XPixelGroup/BasicSR#626, skycrapers/TecoGAN-PyTorch#31",
+        looks=("train.py: error: unrecognized arguments: --local-rank=0",),
+        patterns=(
+            Pattern(
+                "unrecognized arguments: ",
+                r"unrecognized arguments: .{0,120}?(?P<detail>\S{0,2}local[-_]rank)",
+            ),
+        ),
+        weight=93,
+    ),
+    Cause(
+        code="LG-324",
+        title="DDP: some parameters got no gradient",
+        says=(
+            "DistributedDataParallel waited for gradients of parameters that took no part in the loss of this rank:"
+            " the model uses another part of itself than in the round before, or never uses one."
+        ),
+        where="the model of the job; the network has no part in it",
+        prove="TORCH_DISTRIBUTED_DEBUG=DETAIL names the parameters that got no gradient, on each rank",
+        fix=(
+            "Take the unused modules out, let every output of forward reach the loss on every rank, or pass"
+            " find_unused_parameters=True to DistributedDataParallel."
+        ),
+        source="read: torch/csrc/distributed/c10d/reducer.cpp; HamPerdredes/SOOD#33, ImprintLab/MedSegDiff#27",
+        looks=(
+            "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one. This"
+            " error indicates that your module has parameters that were not used in producing loss.",
+        ),
+        patterns=(Pattern("Expected to have finished reduction in the prior iteration"),),
+        weight=92,
     ),
     Cause(
         code="LG-910",

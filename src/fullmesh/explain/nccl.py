@@ -279,6 +279,10 @@ CAUSES = (
                 "NCCL error",
                 r"NCCL error.{0,200}?(?P<detail>unhandled (?:system|cuda) error|internal error|invalid usage)",
             ),
+            Pattern(
+                "ncclSystemError: ",
+                r"ncclSystemError: (?P<detail>System call \([^)]{1,60}\)[^\n.]{0,60} failed)",
+            ),
         ),
         severity=Severity.SYMPTOM,
         follows=(ANY_CAUSE, "LG-405", "LG-421", "LG-415"),
@@ -357,6 +361,51 @@ CAUSES = (
         # a guess from what is missing in the log: whatever says more comes above it
         follows=(ANY_CAUSE,),
         weight=42,
+    ),
+    Cause(
+        code="LG-427",
+        title="NCCL: the RDMA driver cannot take GPU memory by DMA-BUF",
+        says="NCCL asked the RDMA driver to register GPU memory as DMA-BUF, and the driver of this node cannot.",
+        where="the node of this log: its kernel, its OFED, or a container whose libibverbs is older than the driver",
+        prove="uname -r (5.12 and newer have it); ofed_info -s; modinfo nvidia_peermem",
+        fix=(
+            "NCCL_DMABUF_ENABLE=0 with nvidia_peermem loaded, or a newer kernel or OFED; a newer NCCL takes the"
+            " other way by itself."
+        ),
+        source="NVIDIA/nccl#778",
+        looks=(
+            "misc/ibvwrap.cc:288 NCCL WARN Call to ibv_reg_dmabuf_mr failed with error Operation not supported",
+        ),
+        patterns=(
+            Pattern(
+                "ibv_reg_dmabuf_mr",
+                r"ibv_reg_dmabuf_mr failed with .{0,40}?Operation not supported",
+            ),
+        ),
+        weight=88,
+    ),
+    Cause(
+        code="LG-428",
+        title="torch found another NCCL than the one it was built for",
+        says=(
+            "torch's library asks for {detail}, which the libnccl that was found has not: it is older than torch's own,"
+            " from LD_LIBRARY_PATH, from the system, or from a second wheel (nvidia-nccl-cu11 beside -cu12)."
+        ),
+        where="the Python environment of the node of this log",
+        prove="pip list | grep -i nccl; echo $LD_LIBRARY_PATH; ldd .../torch/lib/libtorch_cuda.so | grep nccl",
+        fix=(
+            "One nvidia-nccl wheel, the one torch's own requirements name, and no directory with another libnccl in"
+            " LD_LIBRARY_PATH: role torch_runtime installs from a lock."
+        ),
+        source="pytorch/pytorch#119932",
+        looks=(
+            "ImportError: /venv/lib/python3.10/site-packages/torch/lib/libtorch_cuda.so: undefined symbol:"
+            " ncclCommRegister",
+        ),
+        patterns=(
+            Pattern("undefined symbol: nccl", r"undefined symbol: (?P<detail>nccl\w{1,60})"),
+        ),
+        weight=93,
     ),
     Cause(
         code="LG-901",

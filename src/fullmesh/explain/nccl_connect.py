@@ -7,6 +7,7 @@ from dataclasses import replace
 from fullmesh.explain.derive import invalid_rank, nccl_remote
 from fullmesh.explain.model import ANY_CAUSE, Cause, Fields, Options, Pattern, Severity
 
+INSIDE = r"(?:lo|docker|br-|virbr|veth|cni|flannel|cali|tailscale|podman|lxc)"
 ADDRESS = r"(?P<peer>[^\s<>]{1,120})<(?P<port>\d{1,5})>"
 LINKS = "./fullmesh verify -i INVENTORY (rung L2, both directions: NCCL connects either way"
 FIREWALL = "./fullmesh apply -i INVENTORY -- --tags tuning,firewall (pins the port range and opens it to the peers)"
@@ -48,6 +49,16 @@ def connected(fields: Fields, options: Options) -> Fields | None:
         if fields["port"]
         else {**fields, "peer": "a peer", "port_note": ""}
     )
+
+
+def some_host(fields: Fields, _options: Options) -> Fields:
+    """Lines that were cut have no host."""
+    host = fields["host"]
+    return {
+        **fields,
+        "host": host or "the node of this log",
+        "on_host": f" on {host}" if host else "",
+    }
 
 
 REJECTED = Cause(
@@ -161,7 +172,10 @@ CAUSES = (
     Cause(
         code="LG-406",
         title="NCCL: NCCL_SOCKET_IFNAME matches no interface",
-        says="NCCL found no interface for its bootstrap: NCCL_SOCKET_IFNAME matches none that is up on this node.",
+        says=(
+            "NCCL found no interface for its bootstrap: NCCL_SOCKET_IFNAME matches none that is up on this node, or"
+            " the container has none but loopback."
+        ),
         where="the node of this log",
         prove=(
             "on that node: ip -brief link; env | grep NCCL_SOCKET_IFNAME; ./fullmesh verify -i"
@@ -177,6 +191,8 @@ CAUSES = (
             Pattern("no socket interface found"),
             Pattern("is neither AF_INET(2) nor AF_INET6(10)"),
             Pattern("no NCCL_SOCKET_IFNAME interface found"),
+            # NCCL before 2.5 went on without an interface
+            Pattern("Socket creation failed : Address family not supported"),
         ),
         weight=92,
     ),
@@ -254,7 +270,7 @@ CAUSES = (
     Cause(
         code="LG-410",
         title="NCCL: it chose an interface that the peers cannot reach",
-        says="NCCL on {host} took {interface} ({address}), an interface of containers or of this host alone.",
+        says="NCCL{on_host} took {interface} ({address}), an interface of containers or of this host alone.",
         where="{host}",
         prove="./fullmesh verify -i INVENTORY (VC-601 asks the real library without a GPU)",
         fix=(
@@ -267,10 +283,17 @@ CAUSES = (
             Pattern(
                 "Bootstrap : Using ",
                 r"(?P<host>[^\s:]{1,120}):\d+:\d+ \[\d+\] NCCL INFO Bootstrap : Using (?:\[0\])?"
-                r"(?P<interface>(?:lo|docker|br-|virbr|veth|cni|flannel|cali|tailscale|podman|lxc)[^\s:]{0,16}):(?P<address>[^\s<]{1,60})<",
+                rf"(?P<interface>{INSIDE}[^\s:]{{0,16}}):(?P<address>[^\s<]{{1,60}})<",
+            ),
+            # sockets go over every interface of the list, not over the first one alone
+            Pattern(
+                "NET/Socket : Using ",
+                r"(?:(?P<host>[^\s:]{1,120}):\d+:\d+ \[\d+\] NCCL )?INFO NET/Socket : Using .{0,1000}?\[\d{1,2}\]"
+                rf"(?P<interface>{INSIDE}[^\s:]{{0,16}}|[^\s:]{{1,16}}(?=:fe80:)):(?P<address>[^\s<]{{1,60}})<",
             ),
         ),
         key=("host", "interface"),
+        derive=some_host,
         needs=BAD_NETWORK,
         weight=89,
     ),

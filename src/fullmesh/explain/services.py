@@ -138,6 +138,11 @@ CAUSES = (
                 r"DEADLINE_EXCEEDED.{0,300}CoordinationService/RegisterTask",
                 before=3,
             ),
+            # what jax up to 0.4 prints, and any later barrier
+            Pattern(
+                "Barrier timed out. ",
+                r"DEADLINE_EXCEEDED: Barrier timed out\. (?:Barrier_id|Id): ",
+            ),
         ),
         weight=86,
     ),

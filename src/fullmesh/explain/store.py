@@ -223,6 +223,11 @@ CAUSES = (
                 "gai error: -",
                 r"(?<!retrieved \()gai error: (?P<reason>-\d+ - [^)]{1,80})(?P<host>)",
             ),
+            # torch up to 1.x
+            Pattern(
+                "host not found: ",
+                r"ValueError: host not found: (?P<reason>[^\n]{1,80})(?P<host>)",
+            ),
         ),
         key=("host",),
         derive=no_loopback,
@@ -310,12 +315,16 @@ CAUSES = (
         code="LG-212",
         title="store: rank 0 never published NCCL's id",
         says=(
-            "Rank {rank} waited for NCCL's id, which rank {root} has to write: that rank ended"
-            " or hangs before its first collective."
+            "Rank {rank} waited for NCCL's id, which rank {root} has to write: that rank ended,"
+            " hangs before its first collective, or works longer than the timeout before it (it alone tokenizes a"
+            " dataset, loads a checkpoint)."
         ),
         where="rank {root}",
         prove="read the log of rank {root} from its end; py-spy dump --pid PID while it hangs",
-        fix="Fix rank {root}; each rank must use the same process group in the same order.",
+        fix=(
+            "Fix rank {root}; each rank must use the same process group in the same order. Long work of one rank"
+            " belongs before the launch, or the timeout of init_process_group grows."
+        ),
         source="read: ProcessGroupNCCL.cpp broadcastUniqueNCCLID",
         looks=(
             "torch.distributed.DistBackendError: [1] is setting up NCCL communicator and"
@@ -323,12 +332,14 @@ CAUSES = (
             " key-value store by key '0', but store->get('0') got error: Connection reset by peer",
         ),
         patterns=(
-            Pattern(
-                "retrieving ncclUniqueId from",
-                (
-                    r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retrieving ncclUniqueId from"
-                    r" \[(?P<root>\d+)\]"
-                ),
+            # torch up to 2.1 spelt it so
+            *(
+                Pattern(
+                    f"{verb} ncclUniqueId from",
+                    rf"\[(?P<rank>\d+)\] is setting up NCCL communicator and {verb} ncclUniqueId from"
+                    r" \[(?P<root>\d+)\]",
+                )
+                for verb in ("retrieving", "retreiving")
             ),
         ),
         severity=Severity.SYMPTOM,

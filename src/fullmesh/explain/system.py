@@ -82,7 +82,7 @@ CAUSES = (
         ),
         source="measured: 24 descriptors gave '9/16 clients joined' and never this message; NVIDIA/nccl#550",
         looks=("OSError: [Errno 24] Too many open files: '/dev/null'",),
-        patterns=(Pattern("Too many open files"),),
+        patterns=(Pattern("Too many open files"), Pattern("too many open files")),
         weight=88,
     ),
     Cause(
@@ -234,9 +234,79 @@ CAUSES = (
                 "NVIDIA driver on your system is too old",
                 r"(?P<detail>The NVIDIA driver on your system is too old)",
             ),
-            Pattern("system not yet initialized", r"(?P<detail>system not yet initialized)"),
         ),
         weight=91,
+    ),
+    Cause(
+        code="LG-512",
+        title="the fabric manager does not run, so no GPU of the node works",
+        says=(
+            "CUDA says that the system is not ready (error 802): the GPUs hang on NVSwitches, and NVIDIA's fabric"
+            " manager does not run or has another version than the driver."
+        ),
+        where="the node of this log",
+        prove=(
+            "on that node: systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A3 Fabric;"
+            " ./fullmesh verify -i INVENTORY (VC-147)"
+        ),
+        fix=(
+            "Install and enable nvidia-fabricmanager in exactly the driver's version: role nvidia_driver does, on"
+            " machines with NVSwitches."
+        ),
+        source="pytorch/pytorch#35710; CUDA's cudaErrorSystemNotReady",
+        looks=(
+            "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling"
+            " NumCudaDevices() that might have already set an error? Error 802: system not yet initialized",
+        ),
+        patterns=(
+            Pattern("system not yet initialized"),
+            Pattern("CUDA_ERROR_SYSTEM_NOT_READY"),
+            Pattern("cudaErrorSystemNotReady"),
+        ),
+        weight=93,
+    ),
+    Cause(
+        code="LG-513",
+        title="the NVIDIA driver's library was updated under the loaded module",
+        says=(
+            "NVML of one version met the kernel module of another: the driver was updated (an unattended upgrade?) and"
+            " the old module is still loaded, or the container brings a driver library of its own."
+        ),
+        where="the node of this log",
+        prove="on that node: cat /proc/driver/nvidia/version; ls -l /lib/*/libnvidia-ml.so.1; last reboot",
+        fix=(
+            "Reboot, or unload and load the nvidia modules with nothing using them; nvidia_driver_hold keeps"
+            " unattended upgrades away from the driver."
+        ),
+        source="illinois-scicomp/machine-shop-maintenance#60, yahoo/TensorFlowOnSpark#51",
+        looks=("Failed to initialize NVML: Driver/library version mismatch",),
+        patterns=(
+            Pattern("river/library version mismatch"),
+            Pattern("RM has detected an NVML/RM version mismatch"),
+        ),
+        weight=93,
+    ),
+    Cause(
+        code="LG-514",
+        title="torch, or an extension, has no code for this GPU",
+        says=(
+            "The program has no code for the architecture of this node's GPU: torch's wheel (or an extension that was"
+            " built elsewhere) is older than the GPU, or the GPU is older than the wheel still serves."
+        ),
+        where="the Python environment of the node of this log",
+        prove=(
+            "python -c 'import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())'"
+        ),
+        fix=(
+            "A torch whose wheel has the architecture (torch_runtime_accelerator chooses the CUDA), the same on all"
+            " nodes; build extensions with TORCH_CUDA_ARCH_LIST."
+        ),
+        source="read: CUDA's cudaErrorNoKernelImageForDevice; facebookresearch/detectron2#512",
+        looks=(
+            "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+        ),
+        patterns=(Pattern("no kernel image is available for execution"),),
+        weight=92,
     ),
     Cause(
         code="LG-511",

@@ -1,0 +1,149 @@
+"""What explain-log makes of public threads, half by half: ``python tests/support/threads.py [--held-out]``.
+
+A thread (tests/unit/data/threads) belongs to the half that rules may be written from when it was a page's source before
+the halves were made (``known``), or when its address says so; the other half is scored only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
+from fullmesh.explain.judge import Tally, judge
+from fullmesh.explain.model import Options, Severity
+from fullmesh.explain.reader import blocks
+
+THREADS = Path(__file__).resolve().parents[1] / "unit/data/threads/threads.yml"
+RIGHT, SYMPTOM, WRONG, SILENT = "right", "symptom", "wrong", "silent"
+# what a thread ended with -> the codes whose page names it
+CAUSES: dict[str, tuple[str, ...]] = {
+    "container-network": ("LG-410", "LG-424"),
+    "different-collectives": ("LG-416", "LG-417"),
+    "dmabuf": ("LG-427",),
+    "driver": ("LG-510",),
+    "driver-reboot": ("LG-513",),
+    "environment": ("LG-311",),
+    "fabric-manager": ("LG-512",),
+    "gpu-hardware": ("LG-506",),
+    "gpu-too-new": ("LG-514",),
+    "interface": ("LG-101", "LG-108", "LG-410", "LG-424"),
+    "launcher-argument": ("LG-323",),
+    "loopback": ("LG-106", "LG-109"),
+    "master-address": ("LG-202", "LG-205"),
+    "memlock": ("LG-413",),
+    "memory": ("LG-305", "LG-501"),
+    "name": ("LG-109", "LG-206"),
+    "nccl-setting": (),
+    "no-interface": ("LG-108", "LG-406"),
+    "nofile": ("LG-504",),
+    "port-in-use": ("LG-213",),
+    "ports-shut": ("LG-102", "LG-104", "LG-402", "LG-404", "LG-601"),
+    "proxy": ("LG-317",),
+    "rank-missing": ("LG-201", "LG-302", "LG-611"),
+    "ray-version": ("LG-604",),
+    "rdma": ("LG-412",),
+    "same-gpu": ("LG-411",),
+    "security-group": ("LG-419", "LG-426"),
+    "shm": ("LG-306", "LG-414"),
+    "slow-rank": ("LG-212",),
+    "stale-ranks": ("LG-316",),
+    "too-few-gpus": ("LG-312",),
+    "two-nccl": ("LG-428",),
+    "unused-parameters": ("LG-324",),
+}
+
+
+@dataclass(frozen=True)
+class Thread:
+    """One thread: its address, what it ended with, and what the programs had printed."""
+
+    address: str
+    cause: str
+    lines: tuple[str, ...]
+    known: bool = False
+
+    @property
+    def held_out(self) -> bool:
+        """Whether rules may not be written from it."""
+        number = int(hashlib.sha256(self.address.encode()).hexdigest(), 16)
+        return not self.known and number % 2 == 1
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What explain-log said about a thread.
+
+    Attributes:
+        verdict: right when the first finding names the cause, symptom when it says that the cause is not in the log,
+            wrong when it names another one, silent when it found nothing.
+        wrong: causes it named that the thread did not end with.
+    """
+
+    thread: Thread
+    verdict: str
+    said: tuple[str, ...]
+    wrong: tuple[str, ...]
+
+
+def read() -> list[Thread]:
+    """All threads."""
+    return [
+        Thread(row["thread"], row["cause"], tuple(row["lines"]), row.get("known", False))
+        for row in yaml.safe_load(THREADS.read_text("utf-8"))
+    ]
+
+
+def answer(thread: Thread) -> Answer:
+    """Ask explain-log."""
+    tally = Tally(Options())
+    for block in blocks(iter(["\n".join(thread.lines) + "\n"])):
+        tally.take("log", block)
+    heads = judge(tally).heads
+    codes = CAUSES[thread.cause]
+    wrong = tuple(
+        h.code for h in heads if h.cause.severity is Severity.CAUSE and h.code not in codes
+    )
+    if not heads:
+        verdict = SILENT
+    elif heads[0].code in codes:
+        verdict = RIGHT
+    else:
+        verdict = WRONG if wrong else SYMPTOM
+    return Answer(thread, verdict, tuple(h.code for h in heads), wrong)
+
+
+def score(threads: Iterable[Thread], *, held_out: bool) -> list[Answer]:
+    """The answers about one half."""
+    return [answer(thread) for thread in threads if thread.held_out is held_out]
+
+
+def counted(answers: Sequence[Answer]) -> Counter[str]:
+    """How often each verdict was given."""
+    return Counter(one.verdict for one in answers)
+
+
+def main() -> None:
+    """Print a half's score and what it missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--held-out", action="store_true")
+    held_out = parser.parse_args().held_out
+    answers = score(read(), held_out=held_out)
+    for one in answers:
+        if one.verdict != RIGHT or one.wrong:
+            said = " ".join(one.said) or "-"
+            sys.stdout.write(f"{one.verdict:8}{one.thread.cause:22}{one.thread.address:48}{said}\n")
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in counted(answers).most_common())
+    named = sum(len(one.wrong) for one in answers)
+    sys.stdout.write(f"{len(answers)} threads: {counts}; {named} causes named wrongly\n")
+
+
+if __name__ == "__main__":
+    main()
