@@ -32,6 +32,7 @@ MODULES = {
     "bundle": "fullmesh.roles.bundle",
     "torch-lock": "fullmesh.roles.torch_locks",
     "collection": "devtools.collection",
+    "docs": "devtools.docs.cli",
     "watch": "fullmesh.watch.cli",
     "hang": "fullmesh.hang.cli",
 }
@@ -60,6 +61,7 @@ CODES = {
     "CL-113": "a verb that needs the roles and playbooks of a checkout",
     "CL-114": "a file that is no result of this version",
     "CL-115": "a lock of torch that cannot be made",
+    "CL-190": "the documentation cannot be built without Sphinx",
 }
 
 
@@ -110,7 +112,8 @@ def _lock(_args: argparse.Namespace) -> int:
     locks: tuple[tuple[str, str, list[str]], ...] = (
         ("requirements", "3.11", []),
         ("requirements-ec2", "3.11", same),
-        ("requirements-dev", "3.11", both),
+        ("requirements-docs", "3.11", same),
+        ("requirements-dev", "3.11", [*both, "-c", "requirements-docs.txt"]),
         ("requirements-reliability", "3.11", [*both, "-c", "requirements-dev.txt"]),
         ("tests/support/requirements-nodes", "3.9", []),
     )
