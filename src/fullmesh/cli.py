@@ -33,12 +33,13 @@ MODULES = {
     "torch-lock": "fullmesh.roles.torch_locks",
     "collection": "devtools.collection",
     "docs": "devtools.docs.cli",
+    "completion": "fullmesh.shell.cli",
     "watch": "fullmesh.watch.cli",
     "hang": "fullmesh.hang.cli",
 }
 
 # What an installed package can do by itself: it has no roles, no playbooks and no developers' tools.
-ALONE = ("explain", "explain-log", "report")
+ALONE = ("completion", "explain", "explain-log", "report")
 
 # Options of single verbs.
 FLAGS = {

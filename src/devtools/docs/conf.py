@@ -34,6 +34,8 @@ templates_path = ["templates"]
 html_copy_source = False
 copybutton_prompt_text = "$ "
 
+# a page that is the same on every day
+today = f"version {release}"
 man_pages = [
     ("reference/commands", "fullmesh", "a verified PyTorch-distributed cluster", [author], 1)
 ]
