@@ -63,6 +63,7 @@ CODES = {
     "CL-114": "a file that is no result of this version",
     "CL-115": "a lock of torch that cannot be made",
     "CL-190": "the documentation cannot be built without Sphinx",
+    "CL-191": "more runs than can be compared",
 }
 
 

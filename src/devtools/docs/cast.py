@@ -99,8 +99,8 @@ def record(
     for raw in printed(ours, process):
         whole, rest = split(rest + raw)
         events.append((time.monotonic() - begun, whole))
-    os.close(ours)
     code = process.wait()
+    os.close(ours)  # who still runs when a terminal goes away is hung up
     events.append((time.monotonic() - begun, ""))
     return Cast(typed, *size, events, code)
 
