@@ -242,6 +242,8 @@ def parts() -> list[list[Part]]:
             *lint_parts(),
             # amazon.aws against a mock of EC2 on 127.0.0.1
             Part("ec2", [*pytest, "-q", "-n", "2", "tests/ec2"], slow=True, less=WITHOUT_REST),
+            # the whole site and Ansible's word on every module: a minute
+            Part("docs", [*pytest, "-q", "tests/docs"], slow=True, less=WITHOUT_REST),
         ],
         # many tests wait for clocks and children: four workers fill two processors (150 s; two need 183)
         [Part("unit", [*pytest, "-q", "-n", "4"], less=WITHOUT_REST)],

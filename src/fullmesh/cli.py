@@ -32,12 +32,14 @@ MODULES = {
     "bundle": "fullmesh.roles.bundle",
     "torch-lock": "fullmesh.roles.torch_locks",
     "collection": "devtools.collection",
+    "docs": "devtools.docs.cli",
+    "completion": "fullmesh.shell.cli",
     "watch": "fullmesh.watch.cli",
     "hang": "fullmesh.hang.cli",
 }
 
 # What an installed package can do by itself: it has no roles, no playbooks and no developers' tools.
-ALONE = ("explain", "explain-log", "report")
+ALONE = ("completion", "explain", "explain-log", "report")
 
 # Options of single verbs.
 FLAGS = {
@@ -60,6 +62,8 @@ CODES = {
     "CL-113": "a verb that needs the roles and playbooks of a checkout",
     "CL-114": "a file that is no result of this version",
     "CL-115": "a lock of torch that cannot be made",
+    "CL-190": "the documentation cannot be built without Sphinx",
+    "CL-191": "more runs than can be compared",
 }
 
 
@@ -110,7 +114,8 @@ def _lock(_args: argparse.Namespace) -> int:
     locks: tuple[tuple[str, str, list[str]], ...] = (
         ("requirements", "3.11", []),
         ("requirements-ec2", "3.11", same),
-        ("requirements-dev", "3.11", both),
+        ("requirements-docs", "3.11", same),
+        ("requirements-dev", "3.11", [*both, "-c", "requirements-docs.txt"]),
         ("requirements-reliability", "3.11", [*both, "-c", "requirements-dev.txt"]),
         ("tests/support/requirements-nodes", "3.9", []),
     )

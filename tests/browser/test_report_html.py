@@ -168,9 +168,22 @@ def test_the_three_pictures_take_turns_without_scripts_too(
 
 
 @pytest.mark.parametrize("name", ["eight", "thirty"])
-def test_paper_has_everything(browser: Browser, pages: dict[str, Path], name: str) -> None:
+def test_paper_has_everything(
+    browser: Browser, pages: dict[str, Path], pictures: Path, name: str
+) -> None:
     browser.look(740, 1000, "dark", "print")
-    browser.open(pages[name])
+    browser.open(pages[name], scripts=False)
+    browser.ask("Emulation.setScriptExecutionDisabled", value=False)
+    # ink on paper, whatever the reader's screen is like
+    ink = browser.run("getComputedStyle(document.querySelector('section h2')).color")
+    assert ink == "rgb(27, 35, 48)"
+    # what is folded on a screen is not on paper, without scripts either
+    folded = (
+        "[...document.querySelectorAll('details:not([open]) > table, details:not([open]) > div')]"
+    )
+    assert browser.run(f"{folded}.length") > 0
+    assert browser.run(f"{folded}.every((e) => e.checkVisibility({{contentVisibilityAuto: true}}))")
+    browser.picture(pictures / f"{name}-paper.png")
     # A4 without its margins; a pixel of rounding
     assert browser.run("document.documentElement.scrollWidth") <= 741
     hidden = "[...document.querySelectorAll('nav, .copy')].every((e) => !e.getBoundingClientRect().height)"
@@ -236,3 +249,16 @@ def test_the_schema_refuses_what_is_wrong(tools: None, tmp_path: Path) -> None:
 def test_the_samples_are_results() -> None:
     """The pictures are of what the ladder could have written."""
     assert json.loads(json.dumps(SAMPLES["dropped"]))["verdict"] == "failed"
+
+
+def test_a_finding_leads_to_its_cause_without_scripts(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    browser.look(1280, 900, "light")
+    browser.open(pages["eight"], scripts=False)
+    browser.ask("Emulation.setScriptExecutionDisabled", value=False)
+    browser.run("document.documentElement.style.scrollBehavior = 'auto'")
+    browser.run("document.querySelector('.finding .more a').click()")
+    assert browser.run("location.hash") == "#about-vc-201"
+    box = "document.querySelector('#about-vc-201').getBoundingClientRect()"
+    assert browser.run(f"{box}.top >= 0 && {box}.top < innerHeight")

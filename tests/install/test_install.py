@@ -95,6 +95,16 @@ def test_what_needs_playbooks_says_how_to_get_them(prefix: Path, tmp_path: Path,
     assert f"Clone the project and run ./fullmesh {verb} there" in done.stderr
 
 
+def test_it_brings_completion_and_the_man_page(prefix: Path, tmp_path: Path) -> None:
+    """Where shells and man look for them below a prefix."""
+    share = prefix / "share"
+    done = fullmesh(prefix, tmp_path, "completion", "bash")
+    kept = share / "bash-completion/completions/fullmesh.bash"
+    assert (done.returncode, done.stdout) == (0, kept.read_text())
+    assert (share / "zsh/site-functions/_fullmesh").read_text().startswith("#compdef fullmesh")
+    assert (share / "man/man1/fullmesh.1").read_text().count(".SH FULLMESH DIAGNOSE") == 1
+
+
 def test_it_brings_no_developers_tools(prefix: Path) -> None:
     (packages,) = prefix.glob("lib/python3.*/site-packages")
     assert (packages / "fullmesh").is_dir()

@@ -33,6 +33,15 @@ def test_a_part_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert "[CL-108]" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("shell", "word"), [("bash", "complete -"), ("zsh", "#compdef")])
+def test_completion_is_printed(shell: str, word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What it is worth a real shell says (tests/docs)."""
+    assert cli.main(["completion", shell]) == cli.OK
+    said = capsys.readouterr().out
+    assert word in said
+    assert "explain-log" in said
+
+
 def test_no_verb_is_a_usage_error() -> None:
     with pytest.raises(SystemExit) as left:
         cli.main([])

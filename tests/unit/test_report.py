@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import csv
 import io
 import json
 import re
@@ -23,9 +24,10 @@ from report_samples import HOSTILE, built, dropped, hostile, large, link
 from rich.console import Console
 
 from fullmesh import cli
+from fullmesh.diagnose import pages as diagnosed
 from fullmesh.explain.model import CONTROL
+from fullmesh.report import causes, compare, heat, junit, model, page, table, terminal, view, write
 from fullmesh.report import cli as report_cli
-from fullmesh.report import compare, heat, junit, model, page, terminal, view, write
 from fullmesh.settings import ROOT
 
 VOID = {"meta", "br", "input", "link", "img", "hr"}
@@ -110,10 +112,49 @@ def test_the_page_shows_the_verdict_the_findings_and_the_commands() -> None:
         assert words.replace("3 differs", "differs") in shown
     assert "THE FIREWALL IS OFF" in Page(page.render(dropped())).text()
     commands = [a for tag, a in read.elements if tag == "button"]
-    assert len(commands) == 2
+    # a command that fixes, and one that proves, for each of both causes
+    assert len(commands) == 4
     assert "hidden" in commands[0]
     assert "not run" in shown
     assert "L3 failed" not in shown
+
+
+def test_a_finding_leads_to_what_is_known_of_its_cause() -> None:
+    """In the same file: who reads it may have no checkout. What follows from a finding has its page there as well."""
+    result = large(8)
+    read = Page(page.render(result))
+    names = {a.get("id") for _, a in read.elements}
+    led = [a["href"] for tag, a in read.elements if tag == "a" and "#about-" in str(a.get("href"))]
+    assert len(led) == len(list(causes.codes(result["findings"]))) > 1
+    assert {str(one).removeprefix("#") for one in led} <= names
+    assert diagnosed.PAGES["VC-201"].why in read.text()
+    healthy = page.render(built())
+    assert "About these causes" not in healthy
+    assert 'href="#about"' not in healthy
+
+
+def test_tables_have_every_link_and_finding() -> None:
+    made = table.tables(large(8))
+    links = list(csv.DictReader(io.StringIO(made["links.csv"])))
+    assert len(links) == 8 * 7
+    assert {row["state"] for row in links} == {"open", "dropped"}
+    assert links[0]["round_trip_ms"].startswith("0.0")
+    found = list(csv.DictReader(io.StringIO(made["findings.csv"])))
+    assert found[0]["code"] == "VC-201"
+    assert {row["follows_from"] for row in found} == {"", "VC-201"}
+    rungs = list(csv.DictReader(io.StringIO(made["ladder.csv"])))
+    assert [row["rung"] for row in rungs] == [one["id"] for one in large(8)["rungs"]]
+
+
+def test_no_cell_is_a_formula_and_none_breaks_its_row() -> None:
+    """A node's words: a spreadsheet would compute what begins so."""
+    result = dropped()
+    result["findings"][0]["seen"] = "=HYPERLINK(1)"
+    result["findings"][0]["cause"] = 'two\nlines, a "quote"'
+    (row, *_) = csv.DictReader(io.StringIO(table.tables(result)["findings.csv"]))
+    assert row["seen"] == "'=HYPERLINK(1)"
+    assert "\n" not in row["cause"]
+    assert '"quote"' in row["cause"]
 
 
 def test_links_are_a_table_for_few_nodes_and_a_picture_for_many() -> None:
@@ -413,6 +454,29 @@ def test_report_compares_with_the_run_before(
     assert "against 20260101T000000Z-aaaa" in capsys.readouterr().out
     assert cli.main(["report", str(runs / "20260101T000000Z-aaaa"), "--against", str(new)]) == 0
     assert "better" in capsys.readouterr().out
+
+
+def test_two_runs_are_compared_the_second_is_shown(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older, newer = kept(runs, built(), "20260101T000000Z-old"), kept(runs, dropped(), "new")
+    assert cli.main(["report", str(older), str(newer)]) == 1
+    both = capsys.readouterr().out
+    assert cli.main(["report", str(newer), "--against", str(older)]) == 1
+    assert capsys.readouterr().out == both
+    assert cli.main(["report", str(older), str(newer), str(older)]) == cli.USAGE
+    assert "[CL-191]" in capsys.readouterr().err
+    assert cli.main(["report", str(older), str(newer), "--against", str(older)]) == cli.USAGE
+    assert "[CL-191]" in capsys.readouterr().err
+
+
+def test_csv_writes_the_tables(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = kept(runs, built(), "one")
+    assert cli.main(["report", str(path), "--csv"]) == 0
+    said = capsys.readouterr().out
+    for name in ("links.csv", "findings.csv", "ladder.csv"):
+        assert str(path.with_name(name)) in said
+        assert path.with_name(name).read_bytes().endswith(b"\r\n")
 
 
 def test_a_run_that_holds_and_got_worse_is_a_problem(

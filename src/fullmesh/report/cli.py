@@ -24,7 +24,11 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         description="Print the verdict of a run. Exit code 0: all well, 1: the run failed, or something is worse "
         "than in the other run, 2: no such run.",
     )
-    parser.add_argument("run", nargs="?", help="runs/<time> or a result.json")
+    parser.add_argument(
+        "run",
+        nargs="*",
+        help="runs/<time> or a result.json; of two the second is shown, and what changed since the first",
+    )
     parser.add_argument(
         "--against",
         nargs="?",
@@ -34,6 +38,11 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     parser.add_argument(
         "--html", action="store_true", help="write report.html and junit.xml beside the result"
+    )
+    parser.add_argument(
+        "--csv",
+        action="store_true",
+        help="write links, findings and rungs as tables beside the result",
     )
     parser.set_defaults(func=run)
 
@@ -78,18 +87,39 @@ def compared(path: Path, other: Path) -> Comparison:
     return compare.compare(read.load(other), read.load(path))
 
 
+def meant(args: argparse.Namespace) -> tuple[str | None, str | None]:
+    """The run that the user means, and the one to compare it with.
+
+    Raises:
+        ValueError: more than two are named.
+    """
+    against: str | None = args.against
+    if len(args.run) > (2 if against is None else 1):
+        raise ValueError(
+            "[CL-191] one run is shown, and compared with one: report A B, or report B --against A."
+        )
+    if len(args.run) > 1:
+        against = args.run[0]
+    return (args.run[-1] if args.run else None), against
+
+
 def run(args: argparse.Namespace) -> int:
     """``fullmesh report``."""
     from fullmesh.report import compare, terminal, write  # noqa: PLC0415 (see above)
 
-    path = chosen(args.run)
+    try:
+        name, against = meant(args)
+    except ValueError as error:
+        sys.stderr.write(f"fullmesh: {error}\n")
+        return USAGE
+    path = chosen(name)
     if path is None:
-        return missing(args.run or str(RUNS))
+        return missing(name or str(RUNS))
     other, found = None, None
-    if args.against is not None:
-        other = before(path) if args.against == PREVIOUS else chosen(args.against)
+    if against is not None:
+        other = before(path) if against == PREVIOUS else chosen(against)
         if other is None:
-            return missing(f"{args.against} (the run to compare with)")
+            return missing(f"{against} (the run to compare with)")
     code = terminal.print_summary(path)
     try:
         if other is not None and code != USAGE:
@@ -97,6 +127,9 @@ def run(args: argparse.Namespace) -> int:
             sys.stdout.write("\n".join(["", *compare.lines(found)]) + "\n")
         if args.html and code != USAGE:
             for made in write.write_beside(path, found):
+                sys.stdout.write(f"{made}\n")
+        if args.csv and code != USAGE:
+            for made in write.write_tables(path):
                 sys.stdout.write(f"{made}\n")
     except ValueError as error:
         sys.stderr.write(f"fullmesh: {error}\n")

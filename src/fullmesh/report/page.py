@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from fullmesh.report import model, view
+from fullmesh.report import causes, model, view
 from fullmesh.report.compare import Comparison
 from fullmesh.report.model import scrub
 from fullmesh.result.types import Result
@@ -66,6 +66,7 @@ def render(raw: Result, against: Comparison | None = None) -> str:
             word=word,
             more=more,
             size=model.size(result),
+            known=causes.known(result),
             alarms=model.alarms(result),
             remarks=model.remarks(result),
             not_looked_at=model.not_looked_at(result),

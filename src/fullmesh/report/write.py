@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from fullmesh.report import junit, page
+from fullmesh.report import junit, page, table
 from fullmesh.report.compare import Comparison
 from fullmesh.result import read
 from fullmesh.result.types import Result
@@ -41,6 +41,18 @@ def write(folder: Path, result: Result, against: Comparison | None = None) -> li
     replace(folder / JUNIT, junit.render(result))
     replace(folder / HTML, page.render(result, against))
     return [folder / JUNIT, folder / HTML]
+
+
+def write_tables(path: Path) -> list[Path]:
+    """Write a result's tables beside it; returns their paths.
+
+    Raises:
+        ValueError: it is no result.
+    """
+    made = table.tables(read.load(path))
+    for name, text in made.items():
+        replace(path.parent / name, text)
+    return [path.parent / name for name in made]
 
 
 def write_beside(path: Path, against: Comparison | None = None) -> list[Path]:

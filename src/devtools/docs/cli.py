@@ -1,0 +1,63 @@
+"""``fullmesh docs``: build the site, and open it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import shutil
+import subprocess
+import sys
+import time
+import webbrowser
+from pathlib import Path
+
+from devtools.docs import links, tree
+from fullmesh.settings import ROOT
+
+OK, PROBLEM, USAGE = 0, 1, 2
+CONF = Path(__file__).parent
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb ``docs``."""
+    text = "build the documentation as a site, and open it"
+    parser = verbs.add_parser("docs", help=text, description=text)
+    parser.add_argument("--no-open", action="store_true", help="build only")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="from nothing, and any warning or broken link inside is an error; opens nothing",
+    )
+    parser.set_defaults(func=run)
+
+
+def sphinx(builder: str, to: Path, *more: str) -> int:
+    """Run Sphinx; its exit code."""
+    words = [builder, "--conf-dir", str(CONF), "--doctree-dir", str(tree.PLACE / "doctrees")]
+    command = [sys.executable, "-m", "sphinx", "--quiet", "--builder", *words, *more]
+    return subprocess.run([*command, str(tree.SOURCE), str(to)], cwd=ROOT, check=False).returncode
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build it; 0 when it was built."""
+    if importlib.util.find_spec("sphinx") is None:
+        sys.stderr.write(
+            "fullmesh: [CL-190] no Sphinx here. ./fullmesh docs installs it;"
+            " by hand: pip install -r requirements-docs.txt\n"
+        )
+        return USAGE
+    started = time.monotonic()
+    if args.check:
+        shutil.rmtree(tree.PLACE, ignore_errors=True)
+    tree.write({**tree.contents(), **tree.of_collection()}, tree.SOURCE)
+    strict = ("--fail-on-warning", "--keep-going") if args.check else ()
+    if sphinx("html", tree.HTML, *strict):
+        return PROBLEM
+    if args.check and (found := list(links.broken(tree.HTML))):
+        sys.stderr.write("".join(f"{one}\n" for one in found))
+        return PROBLEM
+    first = tree.HTML / "docs/index.html"
+    sys.stdout.write(f"{first} ({time.monotonic() - started:.0f} s)\n")
+    if not args.no_open and not args.check:
+        webbrowser.open(first.as_uri())
+    return OK

@@ -1,0 +1,195 @@
+"""Pages of the reference that are made from the sources: the command line, every setting, the list of modules."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import yaml
+
+from fullmesh.settings import PLAN_SETTINGS, ROOT
+
+# Comments of inventory/prod say what a setting of the plan is for: "# name: default   # what".
+COMMENT = re.compile(r"^# (fullmesh_\w+):[^#\n]*#\s*(.+)$", re.MULTILINE)
+# Those that inventory/prod shows at work, or that the command line sets.
+SAID = {
+    "fullmesh_address": "the node's cluster address with its prefix, `10.0.0.1/24`, or a list, the primary one first",
+    "fullmesh_interface": "the card that gets it, by name or MAC; empty: the one that has it now",
+    "fullmesh_links": "several cards, VLANs, bonds, gateways and name servers ([links](../docs/links.md))",
+    "fullmesh_local_ranks": "ranks that a job starts on the node; auto: one for each NVIDIA GPU, else one",
+    "fullmesh_node_rank": "the node's rank; unset: its place in the inventory",
+    "fullmesh_hostname": "the node's host name; empty: it stays as it is",
+    "fullmesh_master_port": "rank 0's port, `MASTER_PORT` of every job",
+    "fullmesh_rendezvous_port": "the port of torchrun's rendezvous",
+    "fullmesh_controllers": "addresses and networks that are never locked out",
+    "fullmesh_converge": "auto: only nodes that differ from their manifest; always: all",
+    "fullmesh_wait_seconds": "how long a run waits for cloud-init, upgrades and package managers' locks",
+    "fullmesh_bundle": "a bundle to install from, without internet ([bundle](../docs/bundle.md))",
+}
+
+
+def subparsers(
+    parser: argparse.ArgumentParser,
+) -> argparse._SubParsersAction[argparse.ArgumentParser] | None:
+    """The verbs of a parser."""
+    kind = argparse._SubParsersAction
+    return next((one for one in parser._actions if isinstance(one, kind)), None)
+
+
+def shown(action: argparse.Action) -> str:
+    """An option or an argument as it is typed."""
+    value = action.metavar or action.dest.upper()
+    if action.choices and not action.metavar:
+        value = "{" + ",".join(map(str, action.choices)) + "}"
+    value = " ".join(value) if isinstance(value, tuple) else value
+    if not action.option_strings:
+        return str(action.metavar or action.dest)
+    names = ", ".join(action.option_strings)
+    if action.nargs == 0:
+        return names
+    return f"{names} [{value}]" if action.nargs == "?" else f"{names} {value}"
+
+
+def described(action: argparse.Action) -> str:
+    """What an option is for."""
+    text = str(action.help or "").replace("%%", "%")
+    return text.replace("%(default)s", str(action.default)).replace("<", "\\<")
+
+
+def verb(name: str, parser: argparse.ArgumentParser, text: str, depth: int) -> Iterator[str]:
+    """The lines of a verb, and of those below it."""
+    yield from ("", f"{'#' * depth} {name}", "", parser.description or text, "")
+    usage = parser.format_usage().removeprefix("usage: ")
+    yield from ("```text", " ".join(usage.split()), "```", "")
+    for action in parser._actions:
+        listed = isinstance(action, (argparse._HelpAction, argparse._SubParsersAction))
+        if not listed and action.help is not argparse.SUPPRESS:
+            yield from (f"`{shown(action)}`", f": {described(action) or '(see above)'}", "")
+    yield from below(name, parser, depth + 1)
+
+
+def below(name: str, parser: argparse.ArgumentParser, depth: int) -> Iterator[str]:
+    """The lines of a parser's verbs."""
+    found = subparsers(parser)
+    texts = {one.dest: one.help or "" for one in found._choices_actions} if found else {}
+    for word, one in found.choices.items() if found else ():
+        yield from verb(f"{name} {word}", one, texts.get(word, ""), depth)
+
+
+def commands() -> str:
+    """The page of the command line."""
+    from fullmesh.cli import build_parser  # noqa: PLC0415 (loads every verb)
+
+    lines = [
+        "# Commands",
+        "",
+        "`./fullmesh VERB`, made from the command line's own parser. `./fullmesh VERB --help` prints the same.",
+        "",
+        "Exit codes: 0 all well, 1 a problem was found, 2 usage or environment, 130 interrupted.",
+        *below("fullmesh", build_parser(), 2),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+class Setting(NamedTuple):
+    """A variable of the inventory."""
+
+    name: str
+    kind: str
+    default: object
+    text: str
+    owner: str
+
+
+def of_roles() -> Iterator[Setting]:
+    """Every setting of every role that a user may set."""
+    for path in sorted((ROOT / "roles").glob("*/meta/argument_specs.yml")):
+        role = path.parent.parent.name
+        spec = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]["main"]
+        for name, option in spec["options"].items():
+            if option.get("required"):
+                continue  # the plan's, by playbooks/vars/wiring.yml
+            text = option["description"]
+            text = " ".join(text) if isinstance(text, list) else text
+            text = re.sub(r"\b[CVI]\(([^)]*)\)", r"`\1`", text)
+            yield Setting(name, option.get("type", "str"), option.get("default"), text, role)
+
+
+def of_plan() -> Iterator[Setting]:
+    """Every setting of the plan."""
+    comments = (ROOT / "inventory/prod/group_vars/all.yml").read_text(encoding="utf-8")
+    said = {**dict(COMMENT.findall(comments)), **SAID}
+    for name, default in PLAN_SETTINGS.items():
+        yield Setting(name, "", default, said[name], "")
+
+
+def table(settings: Iterable[Setting]) -> Iterator[str]:
+    """The settings as a table of Markdown."""
+    yield from ("| setting | type | default | what |", "|---|---|---|---|")
+    for one in settings:
+        given = "" if one.default in (None, "") else f"`{one.default}`"
+        cells = (f"`{one.name}`", one.kind, given, one.text)
+        yield "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def settings() -> str:
+    """The page of all settings."""
+    lines = [
+        "# Settings",
+        "",
+        "Everything that an inventory may set, made from `inventory/prod`, `src/fullmesh/settings.py` and the roles'",
+        "`meta/argument_specs.yml`. An unknown name with one of these prefixes is an error.",
+        "",
+        "## The plan",
+        "",
+        *table(of_plan()),
+    ]
+    by_role: dict[str, list[Setting]] = {}
+    for one in of_roles():
+        by_role.setdefault(one.owner, []).append(one)
+    for role, found in by_role.items():
+        lines += [
+            "",
+            f"## {role}",
+            "",
+            f"[The role](../roles/{role}/README.md).",
+            "",
+            *table(found),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+TITLES: Mapping[str, str] = {"role": "Roles: their arguments", "module": "Modules"}
+
+
+ANSIBLE = "https://docs.ansible.com/ansible/latest"
+# What antsibull-docs' pages refer to and Ansible's own documentation has.
+OTHERS = (
+    "(common_return_values)=",
+    "(ansible_collections.amazon.aws.ec2_security_group_module)=",
+    "",
+    "## In Ansible's own documentation",
+    "",
+    f"[What every module returns]({ANSIBLE}/reference_appendices/common_return_values.html) and",
+    f"[amazon.aws.ec2_security_group]({ANSIBLE}/collections/amazon/aws/ec2_security_group_module.html).",
+)
+
+
+def listing(pages: Iterable[str]) -> str:
+    """The list of the pages that antsibull-docs has made."""
+    lines = [
+        "# The collection's roles and modules",
+        "",
+        "Made by antsibull-docs from the roles' `meta/argument_specs.yml` and the modules' own documentation, under",
+        "the names that they have in [the collection](../../docs/collection.md). What a role does to a node says its",
+        "own page.",
+    ]
+    names = sorted(pages)
+    for kind, title in TITLES.items():
+        own = [name for name in names if name.endswith(f"_{kind}")]
+        entries = [f"{name.removesuffix(f'_{kind}')} <{name}>" for name in own]
+        lines += ["", f"## {title}", "", "```{toctree}", ":maxdepth: 1", "", *entries, "```"]
+    lines += ["", *OTHERS]
+    return "\n".join(lines) + "\n"

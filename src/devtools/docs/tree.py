@@ -1,0 +1,109 @@
+"""What Sphinx reads: the checkout's own pages at their own places, and the reference that is made from the sources.
+
+The pages keep the paths that they have in the checkout, so that a link which leads somewhere there does so on the site.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from devtools import collection
+from devtools.docs import reference
+from fullmesh.settings import ROOT
+
+PLACE = ROOT / ".fullmesh/docs"
+SOURCE, HTML, MADE = PLACE / "source", PLACE / "html", PLACE / "collection"
+# Pages, and files that pages link to.
+TAKEN = (
+    "CHANGELOG.md",
+    "CODE_OF_CONDUCT.md",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "README.md",
+    "SECURITY.md",
+    "docs",
+    "examples",
+    "inventory",
+    "roles/*/README.md",
+)
+COLLECTION = "reference/collection"
+# How a page that is made for GitHub names a place, and how MyST does.
+ANCHOR = re.compile(r'^<a id="([a-z0-9-]+)"></a>$', re.MULTILINE)
+# Ours have no pages of their own among Ansible's: filters belong to the playbooks, callbacks to ansible.cfg.
+WITHOUT = ("filter", "callback", "action")
+
+
+def taken(root: Path = ROOT) -> Iterator[Path]:
+    """The files of the checkout that the site takes as they are, relative to it."""
+    for pattern in TAKEN:
+        for top in sorted(root.glob(pattern)):
+            for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
+                if path.is_file() and "__pycache__" not in path.parts:
+                    yield path.relative_to(root)
+
+
+def page(raw: bytes) -> bytes:
+    """A page of the checkout as Sphinx reads it."""
+    return ANCHOR.sub(r"(\1)=", raw.decode()).encode()
+
+
+def contents(root: Path = ROOT) -> dict[str, bytes]:
+    """Everything but the collection's reference: path -> content."""
+    files = {}
+    for path in taken(root):
+        raw = (root / path).read_bytes()
+        files[str(path)] = page(raw) if path.suffix == ".md" else raw
+    files["reference/commands.md"] = reference.commands().encode()
+    files["reference/settings.md"] = reference.settings().encode()
+    return files
+
+
+def write(files: Mapping[str, bytes], where: Path) -> None:
+    """Make a folder hold exactly these files; what is the same keeps its time, and Sphinx does not read it again."""
+    for path in [path for path in where.rglob("*") if path.is_file()]:
+        if str(path.relative_to(where)) not in files:
+            path.unlink()
+    for name, content in files.items():
+        path = where / name
+        if not path.is_file() or path.read_bytes() != content:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+
+def of_collection() -> dict[str, bytes]:
+    """The pages of roles and modules, made by antsibull-docs from their own specs and documentation.
+
+    Raises:
+        RuntimeError: antsibull-docs refused one, with its words.
+    """
+    files = collection.contents()
+    installed = MADE / "installed/ansible_collections/fullmesh/cluster"
+    shutil.rmtree(MADE, ignore_errors=True)
+    (MADE / "pages").mkdir(parents=True)
+    made = collection.archive(files, collection.links(), collection.about())
+    with tarfile.open(fileobj=io.BytesIO(made)) as tar:
+        tar.extractall(installed, filter="data")
+    for kind in WITHOUT:
+        (installed / "plugins" / kind).unlink()
+    words = "--use-current --squash-hierarchy --no-indexes --fail-on-error --dest-dir"
+    command = ["antsibull-docs", "collection", *words.split()]
+    done = subprocess.run(
+        [*command, str(MADE / "pages"), collection.COLLECTION],
+        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(MADE / "installed")},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"antsibull-docs: {done.stdout}{done.stderr}")
+    pages = sorted((MADE / "pages").glob("*_[rm]o*le.rst"))
+    found = {f"{COLLECTION}/{path.name}": path.read_bytes() for path in pages}
+    found[f"{COLLECTION}/index.md"] = reference.listing([path.stem for path in pages]).encode()
+    return found

@@ -1,0 +1,68 @@
+"""What is known of the causes that a report names, for the report itself: who reads it may have no checkout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from fullmesh.diagnose import pages as diagnosed
+from fullmesh.hang import pages as hanging
+from fullmesh.hang.codes import CODES as HANGING
+from fullmesh.result.types import FindingBase, Result
+
+
+@dataclass(frozen=True)
+class Known:
+    """The page of a code.
+
+    Attributes:
+        code: like VC-202.
+        place: its anchor in the report.
+        meaning: its title.
+        why: the mechanism.
+        prove: how to see it without Fullmesh.
+        fix: what to do.
+        source: where that is known from; empty for rules of our own.
+        page: where it stands in the checkout.
+    """
+
+    code: str
+    place: str
+    meaning: str
+    why: str
+    prove: str
+    fix: str
+    source: str
+    page: str
+
+
+def codes(findings: Iterable[FindingBase]) -> Iterator[str]:
+    """The codes of findings and of what follows from them, as they come."""
+    for finding in findings:
+        yield finding["code"]
+        yield from codes(cast("list[FindingBase]", finding.get("follows") or []))  # see FoldedRow
+
+
+def known(result: Result) -> dict[str, Known]:
+    """The pages of a result's codes that have one, each once, in the order of the findings."""
+    sources: tuple[tuple[Mapping[str, diagnosed.Page], Mapping[str, str], str], ...] = (
+        (diagnosed.PAGES, diagnosed.meanings(), diagnosed.PATH),
+        (hanging.PAGES, HANGING, hanging.PATH),
+    )
+    found: dict[str, Known] = {}
+    for code in dict.fromkeys(codes(result["findings"])):
+        for pages, meanings, path in sources:
+            if code in pages:
+                page, place = pages[code], code.lower()
+                found[code] = Known(
+                    code,
+                    f"about-{place}",
+                    meanings[code],
+                    page.why,
+                    page.prove,
+                    page.fix,
+                    page.source,
+                    f"{path}#{place}",
+                )
+    return found

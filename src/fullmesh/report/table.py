@@ -1,0 +1,60 @@
+"""A result as tables for a spreadsheet or a program that reads CSV (RFC 4180)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+
+from fullmesh.report.model import scrub
+from fullmesh.result.types import FindingBase, Result
+
+LINKS, FINDINGS, RUNGS = "links.csv", "findings.csv", "ladder.csv"
+# A spreadsheet takes a cell that begins so for a formula, and names and logs of nodes are nobody's to trust.
+FORMULA = ("=", "+", "-", "@")
+
+
+def cell(value: object) -> str:
+    """A value as one cell, which nothing computes."""
+    if value is None:
+        return ""
+    text = str(value)
+    return f"'{text}" if isinstance(value, str) and text.startswith(FORMULA) else text
+
+
+def written(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table."""
+    made = io.StringIO()
+    out = csv.writer(made, lineterminator="\r\n")
+    out.writerow(head)
+    out.writerows([cell(value) for value in row] for row in rows)
+    return made.getvalue()
+
+
+def findings(rows: Iterable[FindingBase], root: str = "") -> Iterable[Sequence[object]]:
+    """The rows of findings; what follows from one names it."""
+    for one in rows:
+        keys = ("code", "severity", "rung", "node", "peer", "direction", "port")
+        held: Mapping[str, object] = {**one}
+        told = [held[key] for key in (*keys, "cause", "seen", "expected", "fix")]
+        yield [*told, root]
+        yield from findings(held.get("follows") or (), str(held["code"]))  # type: ignore[arg-type]  # see FoldedRow
+
+
+def tables(raw: Result) -> dict[str, str]:
+    """Name of the file -> its text."""
+    result: Result = scrub(raw)
+    links = (
+        [one["from"], one["to"], one["verdict"], one.get("rtt_ms"), one.get("mbit_s")]
+        for one in result["links"]
+    )
+    rungs = (
+        [one["id"], one["name"], one["status"], one["seconds"], one["reason"]]
+        for one in result["rungs"]
+    )
+    told = ("code", "severity", "rung", "node", "peer", "direction", "port", "cause", "seen")
+    return {
+        LINKS: written(("from", "to", "state", "round_trip_ms", "mbit_s"), links),
+        FINDINGS: written((*told, "expected", "fix", "follows_from"), findings(result["findings"])),
+        RUNGS: written(("rung", "what", "status", "seconds", "remark"), rungs),
+    }

@@ -1,0 +1,64 @@
+"""The documentation as a site: built without a warning, no link inside leads nowhere, nothing comes from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / ".fullmesh/docs/html"
+
+
+@pytest.fixture(scope="module")
+def site() -> Path:
+    """The site, built as ``./fullmesh docs --check`` builds it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "fullmesh", "docs", "--check"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return SITE
+
+
+def test_every_role_and_module_has_its_page(site: Path) -> None:
+    made = {path.stem for path in (site / "reference/collection").glob("*.html")}
+    assert made >= {f"{path.name}_role" for path in (ROOT / "roles").iterdir()}
+    assert made >= {f"{path.stem}_module" for path in (ROOT / "library").glob("*.py")}
+
+
+def test_an_argument_is_there_with_its_default_and_its_words(site: Path) -> None:
+    text = (site / "reference/collection/kernel_tuning_role.html").read_text()
+    assert "kernel_tuning_link_gbit" in text
+    assert "Speed of the cluster link in Gbit/s." in text
+
+
+def test_the_search_knows_the_pages(site: Path) -> None:
+    text = (site / "searchindex.js").read_text()
+    index = json.loads(re.sub(r"^Search\.setIndex\((.*)\);?\s*$", r"\1", text, flags=re.DOTALL))
+    assert {"docs/first-run", "docs/causes/gloo", "roles/static_ip/README"} <= set(
+        index["docnames"]
+    )
+    assert "firewalld" in index["terms"]
+
+
+def test_a_code_in_a_sentence_leads_to_what_it_means(site: Path) -> None:
+    """A cause to its own section, another code to its row; both places are there (the links are checked)."""
+    text = (site / "docs/reliability.html").read_text()
+    assert '<a class="reference internal" href="errors.html#tx-110">[TX-110]</a>' in text
+    assert '<a class="reference internal" href="causes/diagnose.html#vc-308">[VC-308]</a>' in text
+    assert 'id="tx-110"' in (site / "docs/errors.html").read_text()
+
+
+def test_the_site_begins_at_its_top(site: Path) -> None:
+    assert 'url=docs/index.html"' in (site / "index.html").read_text()

@@ -1,0 +1,91 @@
+"""What the documentation's site is made of: links that are checked, pages that are made, files that are taken."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from pathlib import Path
+
+import pytest
+import yaml
+
+from devtools.docs import cli, links, pictures, reference, tree
+from fullmesh.settings import PLAN_SETTINGS, ROOT
+
+
+def made(place: Path, **pages: str) -> Path:
+    """A site of these pages."""
+    for name, text in pages.items():
+        (place / f"{name}.html").write_text(text)
+    return place
+
+
+def test_a_link_that_leads_nowhere_is_named(tmp_path: Path) -> None:
+    site = made(
+        tmp_path,
+        a='<p id="here"></p><a href="b.html#there">1</a><a href="#here">2</a><a href="b.html">3</a>',
+        b='<h2 id="there">x</h2><a href="a.html#gone">1</a><a href="c.html">2</a><img src="p.svg">',
+    )
+    assert list(links.broken(site)) == [
+        "b.html: a.html#gone names no place of that page",
+        "b.html: c.html is not there",
+        "b.html: p.svg is not there",
+    ]
+
+
+def test_a_page_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    """A link to elsewhere may be followed; it is not looked at."""
+    site = made(
+        tmp_path,
+        a='<a href="https://host.invalid/x">1</a><script src="https://host.invalid/x.js"></script>',
+    )
+    assert list(links.broken(site)) == ["a.html: loads https://host.invalid/x.js from elsewhere"]
+
+
+def test_every_setting_of_the_plan_and_the_roles_is_listed() -> None:
+    text = reference.settings()
+    for name in PLAN_SETTINGS:
+        assert f"| `{name}` |" in text
+    for path in (ROOT / "roles").glob("*/defaults/main.yml"):
+        for name in yaml.safe_load(path.read_text()) or {}:
+            assert f"| `{name}` |" in text
+
+
+def test_every_verb_is_listed_with_its_options() -> None:
+    text = reference.commands()
+    assert "\n## fullmesh apply\n" in text
+    assert "\n### fullmesh lab up\n" in text
+    assert "`-i, --inventory INVENTORY`" in text
+    assert "`--non-interactive`\n: ask nothing" in text
+    assert "%(" not in text
+
+
+def test_the_site_has_every_page_at_its_own_place() -> None:
+    found = {str(path) for path in tree.taken()}
+    assert {"README.md", "docs/index.md", "roles/nccl/README.md", "docs/causes/gloo.md"} <= found
+    assert all((ROOT / name).is_file() for name in found)
+
+
+def test_an_anchor_of_githubs_is_one_of_the_sites() -> None:
+    assert tree.page(b'a\n<a id="lg-101"></a>\n\n## LG-101\n') == b"a\n(lg-101)=\n\n## LG-101\n"
+
+
+def test_without_sphinx_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    assert cli.run(argparse.Namespace(no_open=True, check=False)) == cli.USAGE
+    assert "[CL-190]" in capsys.readouterr().err
+
+
+def test_what_is_the_same_keeps_its_time(tmp_path: Path) -> None:
+    tree.write({"a/b": b"1", "c": b"2"}, tmp_path)
+    before = (tmp_path / "a/b").stat().st_mtime_ns
+    tree.write({"a/b": b"1"}, tmp_path)
+    assert (tmp_path / "a/b").stat().st_mtime_ns == before
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize("name", pictures.DRAWINGS)
+def test_a_drawing_is_what_its_source_says(name: str) -> None:
+    assert (pictures.PICTURES / name).read_text() == pictures.DRAWINGS[name]()
