@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/scale.py [--nodes 10 100 1000] [--rounds 3] [--stages plan report]
 
 The nodes answer from recorded observations (tests/support/simulated_nodes.py). Each stage runs in a process of its
-own: its median seconds, the most memory that this process had (the nodes' answers included) and, from the two largest
-sizes, the exponent of growth: 1 grows like the nodes, 2 like their pairs.
+own, which has one thread: its median processor seconds, the most memory that it had (the nodes' answers included), and
+against the size before the exponent of growth: 1 grows like the nodes, 2 like their pairs.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ sys.path[:0] = [str(ROOT / part) for part in ("src", "tests/unit", "tests/suppor
 
 import simulated_nodes as simulated  # noqa: E402 (the path is set above)
 
-from fullmesh.diagnose import judge  # noqa: E402
 from fullmesh.filters import diagnose, verify_cluster  # noqa: E402
 from fullmesh.model import plan as model  # noqa: E402
 from fullmesh.report import terminal, write  # noqa: E402
 from fullmesh.result import read  # noqa: E402
 from fullmesh.roles import preflight  # noqa: E402
+from fullmesh.verify import schedule  # noqa: E402
 from fullmesh.verify.model import RUNGS  # noqa: E402
 
 RUN, BEGUN, ENDED = (
@@ -50,7 +50,6 @@ OPTIONS = {
     "init_timeout": 10,
     "inventory": "inventory/prod",
 }
-LINEAR = 1.15  # an exponent up to here is called linear: caches and the garbage collector have their share
 
 
 class Cluster:
@@ -59,6 +58,8 @@ class Cluster:
     def __init__(self, count: int, folder: Path) -> None:
         self.count, self.folder = count, folder
         self.plan, self.hostvars = simulated.hostvars(count)
+        scope = schedule.scope_of(self.plan, "auto", [], False, RUN)
+        self.options = {**OPTIONS, "scope": scope}
         self.hosts = list(self.hostvars)
         self.result = folder / f"{count}/result.json"
 
@@ -77,10 +78,14 @@ class Cluster:
         return ""
 
     def ladder(self) -> str:
-        """All rungs, judged twice: before a job is started, and at the end."""
-        start = verify_cluster.ladder_may_start(self.plan, self.hostvars, OPTIONS)
+        """All rungs, judged twice: before a job is started, when its answers are not there, and at the end."""
+        before = {
+            name: {key: own[key] for key in own if not key.endswith(("_started", "_gloo"))}
+            for name, own in self.hostvars.items()
+        }
+        start = verify_cluster.ladder_may_start(self.plan, before, self.options)
         about = {"name": RUN, "started": BEGUN, "finished": ENDED, "lab": ""}
-        result = verify_cluster.ladder_result(self.plan, self.hostvars, OPTIONS, about)
+        result = verify_cluster.ladder_result(self.plan, self.hostvars, self.options, about)
         if not start["go"] or result["findings"]:
             sys.exit(
                 f"the simulated nodes are not healthy: {start['reason']} {result['findings'][:2]}"
@@ -119,9 +124,9 @@ def apart(cluster: Cluster, stage: Callable[[Cluster], str]) -> dict[str, Any]:
     pid = os.fork()
     if not pid:
         try:
-            begun = time.monotonic()
+            begun = time.process_time()
             said = stage(cluster)
-            spent = time.monotonic() - begun
+            spent = time.process_time() - begun
             most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             with os.fdopen(theirs, "w") as told:
                 json.dump({"seconds": spent, "most": most, "said": said}, told)
@@ -159,10 +164,11 @@ def measure(counts: list[int], rounds: int, stages: list[str]) -> None:
                 grown = f"{exponent(seen[name], (count, seconds)):.2f}" if name in seen else "-"
                 seen[name] = (count, seconds)
                 most = max(run["most"] for run in runs)
-                print(
-                    f"{name:<9} {count:>6} {seconds:>9.2f} {1000 * seconds / count:>11.2f} {grown:>10} {most:>9.0f}   {runs[-1]['said']}",
-                    flush=True,
+                each = 1000 * seconds / count
+                line = (
+                    f"{name:<9} {count:>6} {seconds:>9.2f} {each:>11.2f} {grown:>10} {most:>9.0f}"
                 )
+                print(f"{line}   {runs[-1]['said']}", flush=True)
 
 
 def main() -> None:
