@@ -55,6 +55,14 @@ options:
     description: Seconds until the ranks are killed.
     type: int
     default: 60
+  brief:
+    description: Of the handshakes tell those with the peers of O(about) only; with V(started).
+    type: bool
+    default: false
+  about:
+    description: Peers, name to address.
+    type: dict
+    default: {}
   wait:
     description: Seconds to wait for the end of the ranks.
     type: float
@@ -129,6 +137,8 @@ def main() -> None:
             "environment": {"type": "dict", "default": {}},
             "settings": {"type": "dict", "default": {}},
             "deadline": {"type": "int", "default": 60},
+            "brief": {"type": "bool", "default": False},
+            "about": {"type": "dict", "default": {}},
             "wait": {"type": "float", "default": 5.0},
         },
         supports_check_mode=True,

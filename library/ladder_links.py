@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.probe.handshake import PAYLOAD_LIMIT
 from ansible.module_utils.fullmesh.probe.pairs import measure_all, probe_links
+from ansible.module_utils.fullmesh.probe.sweep import condense, sweep, target_of
 from ansible.module_utils.fullmesh.probe.ways import odd_ways
 from ansible.module_utils.fullmesh.survey.net import neighbours
 
 if TYPE_CHECKING:
-    from ansible.module_utils.fullmesh.schema.ladder import Me
+    from ansible.module_utils.fullmesh.schema.ladder import Me, Probe, SweepTarget, Target
 
 DOCUMENTATION = r"""
 ---
@@ -41,7 +42,26 @@ options:
     description: Listeners to reach, each with C(node), C(address), C(port), C(kind).
     type: list
     elements: dict
-    required: true
+    default: []
+  sweep:
+    description:
+      - Instead of O(targets). Listeners of many peers in the order of a schedule, each with C(block) as well.
+      - The answer has in C(links) what deviates only, and counts the rest in C(swept).
+    type: list
+    elements: dict
+    default: []
+  at_once:
+    description: Connections of O(sweep) that are in the making together.
+    type: int
+    default: 16
+  budget:
+    description: Seconds after which no more of O(sweep) are begun.
+    type: float
+    default: 60.0
+  master:
+    description: The node against whose clock this one's is held, with O(sweep).
+    type: str
+    default: ""
   payload:
     description: Bytes to send there and back.
     type: int
@@ -85,6 +105,12 @@ neighbours:
   description: The peers' entries in the neighbour table after the probe, and how many entries there are.
   type: dict
   returned: always
+swept:
+  description: >-
+    What O(sweep) came to: C(asked), C(tried), C(peers) that these are of, C(rtt_us) by block, C(ms), C(more)
+    (places of what deviates beyond C(links), by verdict) and C(clock) against the master's.
+  type: dict
+  returned: when O(sweep) was given
 ways:
   description: >-
     What the kernel decides about packets to and from the peers where it is not the ordinary, each with C(peer),
@@ -124,7 +150,11 @@ def main() -> None:
             "token": {"type": "str", "default": "", "no_log": True},
             "node": {"type": "str", "required": True},
             "address": {"type": "str", "default": ""},
-            "targets": {"type": "list", "elements": "dict", "required": True},
+            "targets": {"type": "list", "elements": "dict", "default": []},
+            "sweep": {"type": "list", "elements": "dict", "default": []},
+            "at_once": {"type": "int", "default": 16},
+            "budget": {"type": "float", "default": 60.0},
+            "master": {"type": "str", "default": ""},
             "payload": {"type": "int", "default": 65536},
             "seconds": {"type": "float", "default": 3.0},
             "bandwidth": {"type": "int", "default": 0},
@@ -139,15 +169,28 @@ def main() -> None:
         "payload": want["payload"],
     }
     begun = time.monotonic()
-    links = probe_links(want["targets"], me, want["seconds"], window())
-    spent = round(time.monotonic() - begun, 3)
+    said: Probe = {
+        "links": [],
+        "bandwidth": [],
+        "neighbours": {"count": 0, "entries": {}},
+        "seconds": 0.0,
+    }
+    targets: list[Target] = want["targets"]
+    if want["sweep"]:
+        rows: list[SweepTarget] = want["sweep"]
+        found, tried = sweep(rows, me, want["seconds"], want["at_once"], want["budget"])
+        said["links"], said["swept"] = condense(rows, tried, found, want["master"])
+        odd = {record["node"] for record in said["links"]}
+        targets = [target_of(row) for row in rows if row["node"] in odd]
+    else:
+        said["links"] = probe_links(targets, me, want["seconds"], window())
+    said["seconds"] = round(time.monotonic() - begun, 3)
     size = min(want["bandwidth"], PAYLOAD_LIMIT)
-    rates = measure_all(links, want["targets"], me, size, want["seconds"]) if size else []
-    seen = neighbours(sorted({str(target["address"]) for target in want["targets"]}))
-    ways = odd_ways(want["address"], want["targets"], links)
-    module.exit_json(
-        changed=False, links=links, seconds=spent, bandwidth=rates, neighbours=seen, ways=ways
-    )
+    if size:
+        said["bandwidth"] = measure_all(said["links"], targets, me, size, want["seconds"])
+    said["neighbours"] = neighbours(sorted({str(target["address"]) for target in targets}))
+    said["ways"] = odd_ways(want["address"], targets, said["links"])
+    module.exit_json(changed=False, **said)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,8 @@ def read(kind: type[T], value: object) -> T:
         )
     # msgspec passes over the unknown keys of a TypedDict (its documentation, "Supported Types"), so they are what the
     # value has and its reading lacks.
-    unknown = dict.fromkeys(lost(value, found), "unknown field")
+    # What is equal has lost nothing, and that is soon seen; of a thousand nodes the search itself took ten seconds.
+    unknown = dict.fromkeys(lost(value, found), "unknown field") if value != found else {}
     if unknown:
         raise ContractError(unknown)
     if kind is Collected:

@@ -64,6 +64,8 @@ def wanted(**change: Any) -> RanksWant:
         "environment": {"MASTER_PORT": 1},
         "settings": {"deadline": 5},
         "deadline": 5,
+        "brief": False,
+        "about": {},
         "wait": 5.0,
     }
     return read(RanksWant, {**plain, **change})

@@ -35,6 +35,7 @@ ELSEWHERE = {
     "VC-307": "made of an answer that its type refuses (test_contract.py)",
     "VC-701": "a setting of the role (test_verify_cluster.py)",
     "VC-702": "a setting of the role (test_verify_cluster.py)",
+    "VC-780": "a setting of the role (test_verify_cluster.py)",
     "EF-109": "explain-log's word for a line that is harmless (test_efa.py)",
 }
 OTHER_RULES = {

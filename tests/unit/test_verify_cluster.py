@@ -377,6 +377,7 @@ GOOD_OPTIONS: dict[str, Any] = {
     "verify_cluster_sample_ports": 3,
     "verify_cluster_bandwidth_mib": 64,
     "verify_cluster_clock_limit": 5,
+    "verify_cluster_links": "auto",
 }
 
 
@@ -392,6 +393,7 @@ GOOD_OPTIONS: dict[str, Any] = {
         ({"verify_cluster_deadline": "nan"}, ["VC-702"]),
         ({"verify_cluster_sample_ports": True}, ["VC-702"]),
         ({"verify_cluster_init_timeout": 60}, ["VC-702"]),
+        ({"verify_cluster_links": "some"}, ["VC-780"]),
         ({"verify_cluster_rungs": ["x"], "verify_cluster_clock_limit": 0}, ["VC-701", "VC-702"]),
     ],
 )

@@ -12,6 +12,7 @@ import ipaddress
 import json
 import re
 import shlex
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
@@ -122,7 +123,14 @@ def interval(item: Any) -> tuple[str, int, int] | None:
         item.get("prefix"), dict
     ):  # of a log statement: a text
         item = "{}/{}".format(item["prefix"].get("addr"), item["prefix"].get("len"))
-    network = network_of(item) if isinstance(item, str) else None
+    return interval_of(item) if isinstance(item, str) else None
+
+
+# Every node of a cluster has the same peers in its sets: read once, they are read for all.
+@lru_cache(maxsize=65536)
+def interval_of(text: str) -> tuple[str, int, int] | None:
+    """The same of a word."""
+    network = network_of(text)
     if network is None:
         return None
     return (str(network.version), int(network[0]), int(network[-1]))

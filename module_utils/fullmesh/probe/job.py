@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..detach import BASE, drop_run_directory, make_run_directory
 from ..survey.names import take_answers
-from .listeners import stop_listeners
+from .listeners import about_only, stop_listeners
 from .ranks import collect_ranks, start_ranks
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def start(want: RanksWant) -> Started:
         start_ranks(want, BASE)
     said: Started = {}
     if seen:
-        said["listeners"] = seen
+        said["listeners"] = about_only(seen, want["about"]) if want["brief"] else seen
     if names:
         said["names"] = names
     return said

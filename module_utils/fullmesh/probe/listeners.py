@@ -310,6 +310,27 @@ def start_listeners(spec: Spec) -> Opened:
     return {"ports": ports, "tapped": tap is not None}
 
 
+def about_only(seen: Listeners, about: dict[str, str]) -> Listeners:
+    """The same of some peers only (name -> address), and of all others what was lost: healthy peers need no line.
+
+    With a thousand peers the whole of it is two hundred thousand characters a node.
+    """
+    addresses = set(about.values())
+
+    def told(flows: dict[str, list[int]]) -> dict[str, list[int]]:
+        return {pair: ports for pair, ports in flows.items() if addresses & set(pair.split(">"))}
+
+    lost = seen.get("lost", {})
+    made: Listeners = {
+        **seen,
+        "proved": {name: count for name, count in seen["proved"].items() if name in about},
+        "asked": told(seen["asked"]),
+        "answered": told(seen["answered"]),
+        "lost": {name: held for name, held in lost.items() if name in about or held[0]},
+    }
+    return made
+
+
 def stop_listeners(run: str, base: str) -> Listeners | None:
     """Stop the server and return what it saw; None when it is not there any more."""
     path = os.path.join(run_directory(run, base), CONTROL)

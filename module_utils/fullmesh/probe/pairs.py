@@ -104,8 +104,11 @@ class Probe:
 class Mesh:
     """All connections of one round."""
 
-    def __init__(self, node: str, own: str, token: str, payload: int) -> None:
+    def __init__(
+        self, node: str, own: str, token: str, payload: int, at_once: int = AT_ONCE
+    ) -> None:
         self.node, self.own, self.token, self.payload = node, own, token, payload
+        self.at_once = at_once
         self.selector = selectors.DefaultSelector()
         self.open: set[Probe] = set()
         self.silent: set[Probe] = set()
@@ -122,7 +125,7 @@ class Mesh:
         waiting = probes[::-1]
         moved = swept = time.monotonic()
         while waiting or self.open:
-            while waiting and len(self.open) - len(self.silent) < AT_ONCE:
+            while waiting and len(self.open) - len(self.silent) < self.at_once:
                 self.launch(waiting.pop())
             happened = self.selector.select(SWEEP_SECONDS if self.open else 0)
             now = time.monotonic()
@@ -339,8 +342,12 @@ def doubtful(results: list[Pair]) -> set[tuple[str, int]]:
     return {(r["node"], r["port"]) for r in data if r["verdict"] == "open" and r["node"] in shut}
 
 
-def probe_links(targets: list[Target], me: Me, seconds: float, window: int) -> list[Pair]:
+def probe_links(
+    targets: list[Target], me: Me, seconds: float, window: int, at_once: int = AT_ONCE
+) -> list[Pair]:
     """Probe every target, at most *window* at a time; whatever got no answer is asked once more.
+
+    *at_once*: connections in the making; who is silent keeps no place of theirs.
 
     So is a data port that was open where others are shut, and it does not count unless it is open from another source
     port, too. Of a range that firewalld rejected one port of 19 was open in two of some sixty diagnoses: seen, not
@@ -356,7 +363,7 @@ def probe_links(targets: list[Target], me: Me, seconds: float, window: int) -> l
     def ask(wanted: list[Target]) -> list[Probe]:
         probes: list[Probe] = []
         for start in range(0, len(wanted), window):
-            mesh = Mesh(me["node"], me["address"], me["token"], me["payload"])
+            mesh = Mesh(me["node"], me["address"], me["token"], me["payload"], at_once)
             probes += mesh.round(wanted[start : start + window], seconds)
         return probes
 

@@ -279,6 +279,36 @@ class Way(TypedDict):
     rule: str
 
 
+class SweepTarget(Target):
+    """A listener of a schedule; ``block``: of the picture of the mesh, whose cell its peer belongs to."""
+
+    block: int
+
+
+class SweptAlways(TypedDict):
+    """What a probe of many peers comes to; what deviates stands among the links.
+
+    Attributes:
+        asked: listeners; tried: the first so many of them, in the schedule's order; peers: whose they are.
+        rtt_us: by block, the longest of the kernel's round trips; 0 where there is none.
+        ms: the median time until a connection stood.
+        more: verdict -> places in the schedule of what deviates, beyond the links that are told in full.
+    """
+
+    asked: int
+    tried: int
+    peers: int
+    rtt_us: list[int]
+    ms: float
+    more: dict[Verdict, list[int]]
+
+
+class Swept(SweptAlways, total=False):
+    """``clock``: seconds by which the master's is ahead, and how sure that is."""
+
+    clock: list[float]
+
+
 class ProbeAlways(TypedDict):
     """ladder_links' answer."""
 
@@ -289,9 +319,10 @@ class ProbeAlways(TypedDict):
 
 
 class Probe(ProbeAlways, total=False):
-    """``ways``: the kernel's decisions that are not the ordinary."""
+    """``ways``: the kernel's decisions that are not the ordinary; ``swept``: of a schedule, what it came to."""
 
     ways: list[Way]
+    swept: Swept
 
 
 class ListenersAlways(TypedDict):

@@ -25,6 +25,8 @@ class RanksWant(TypedDict):
     environment: dict[str, Any]
     settings: dict[str, Any]
     deadline: int
+    brief: bool
+    about: dict[str, str]
     wait: float
 
 

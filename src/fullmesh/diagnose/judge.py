@@ -16,6 +16,7 @@ from fullmesh.observed.ports import PortRange
 from fullmesh.result import build as results
 from fullmesh.result.types import MissedRow, NodeSummary, Result, RungId
 from fullmesh.verify import cards as verify_cards
+from fullmesh.verify import mesh as verify_mesh
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs as verify_links
 from fullmesh.verify.blocked import CODES_OF
@@ -241,7 +242,9 @@ def result_of(look: Look, about: About) -> Result:
     found = findings(look)
     rungs = rungs_of(look, found)
     bad = any(f.severity == ERROR for f in found)
-    return {
+    rows = verify_links.matrix(look.seen)
+    mesh = verify_mesh.summary(look.seen, rows)
+    made: Result = {
         "schema": results.SCHEMA,
         "fullmesh": __version__,
         "kind": "diagnose",
@@ -259,11 +262,14 @@ def result_of(look: Look, about: About) -> Result:
         "plan": dict(look.plan),
         "nodes": node_rows(look),
         "rungs": [rung.as_dict() for rung in rungs],
-        "links": verify_links.matrix(look.seen),
+        "links": rows,
         "collectives": {},
         "findings": [finding.as_dict() for finding in found],
         "not_looked_at": missed(look),
     }
+    if mesh:
+        made["mesh"] = mesh
+    return made
 
 
 def result(plan: Plan, observed: Mapping[str, Any], about: About) -> Result:

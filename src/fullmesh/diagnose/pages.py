@@ -838,6 +838,7 @@ PAGES: dict[str, Page] = {
     ),
     "VC-701": Page("A setting of the role.", "roles/verify_cluster/README.md", "See the message."),
     "VC-702": Page("A setting of the role.", "roles/verify_cluster/README.md", "See the message."),
+    "VC-780": Page("A setting of the role.", "roles/verify_cluster/README.md", "See the message."),
     "VC-711": Page(
         "A rank without a GPU of its own shares one with another rank, which NCCL refuses, or trains on the CPU.",
         "nvidia-smi -L; grep LOCAL /etc/fullmesh/env",

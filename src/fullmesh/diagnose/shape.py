@@ -66,7 +66,9 @@ class Raw:
 
 def clean(value: Any, most: int = TEXT_MOST) -> str:
     """One line of printable text."""
-    return CONTROL.sub(" ", str(value))[:most]
+    text = value if type(value) is str else str(value)
+    # Nothing of CONTROL is printable, and this question is a fifth of the search's price.
+    return text[:most] if text.isprintable() else CONTROL.sub(" ", text)[:most]
 
 
 def fit(template: Any, value: Any) -> Any:
@@ -143,15 +145,13 @@ def raw(value: Any, depth: int = 0) -> Any:
     """Any JSON of a bearable depth."""
     if depth > DEPTH:
         return None
+    if isinstance(value, str):
+        return clean(value)
     if isinstance(value, Mapping):
         return {clean(key): raw(one, depth + 1) for key, one in list(value.items())[:LIST_MOST]}
     if isinstance(value, (list, tuple)):
         return [raw(one, depth + 1) for one in value[:LIST_MOST]]
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, (bool, int)) or value is None:
-        return value
-    return None
+    return value if isinstance(value, (bool, int)) else None
 
 
 # How long a list may be, by its key, or by the key of the table that it stands in; LIST_MOST for all others.

@@ -11,7 +11,7 @@ from ansible.errors import AnsibleFilterError
 from fullmesh import contract
 from fullmesh.border import answered
 from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import Look, Port, Probe, Target
+from fullmesh.observed.ladder import Look, Port, Probe, SweepTarget, Target
 from fullmesh.observed.ranks import Collected, Started
 from fullmesh.plain import plain
 from fullmesh.report import terminal
@@ -19,14 +19,18 @@ from fullmesh.result import build as results
 from fullmesh.result import textfile
 from fullmesh.result.types import Result
 from fullmesh.verify import ladder as verify
-from fullmesh.verify import probe_wants
+from fullmesh.verify import probe_wants, schedule
 from fullmesh.verify.model import NodeSaid, Seen
+from fullmesh.verify.schedule import Scope
 
 # What is kept of a node -> the type that its module returns.
 PARTS: dict[str, Any] = {"node": Look, "links": Probe, "started": Started, "gloo": Collected}
+CLOSER = "closer"  # a second answer of ladder_links, about what deviated in a sweep
 
 
-def gathered(hostvars: Any, plan: Plan) -> tuple[dict[str, NodeSaid], dict[str, list[str]]]:
+def gathered(
+    hostvars: Any, plan: Plan, scope: Scope | None = None
+) -> tuple[dict[str, NodeSaid], dict[str, list[str]]]:
     """What the modules registered on every node; and by node, what of it has another form than its type says.
 
     A field of another form costs its own rule at most: the others judge what they know.
@@ -36,7 +40,7 @@ def gathered(hostvars: Any, plan: Plan) -> tuple[dict[str, NodeSaid], dict[str, 
     for name in plan["nodes"]:
         variables = hostvars[name]
         found[name] = {}
-        for part, kind in PARTS.items():
+        for part, kind in {**PARTS, CLOSER: Probe}.items():
             said = plain(variables.get(f"__verify_cluster_{part}", {"skipped": True}))
             try:
                 answer = contract.answer(kind, said)
@@ -45,20 +49,21 @@ def gathered(hostvars: Any, plan: Plan) -> tuple[dict[str, NodeSaid], dict[str, 
                 answer = said
             if answer is not None:
                 found[name][part] = answer
-    return cast("dict[str, NodeSaid]", found), odd
+    nodes = schedule.whole(plan, cast("dict[str, schedule.Asked]", found), scope)
+    return cast("dict[str, NodeSaid]", nodes), odd
 
 
 def opened_ports(hostvars: Any, plan: Plan) -> dict[str, list[Port]]:
     """The listeners of every node."""
     key = "__verify_cluster_node"
-    return {
-        n: hostvars[n][key]["ports"] for n in plan["nodes"] if "ports" in hostvars[n].get(key, {})
-    }
+    held = {n: hostvars[n].get(key, {}) for n in plan["nodes"]}
+    return {n: plain(said["ports"]) for n, said in held.items() if "ports" in said}
 
 
 def seen_from(plan: Plan, hostvars: Any, options: dict[str, Any]) -> Seen:
     """Everything that was observed, as the rules want it."""
-    nodes, odd = gathered(hostvars, plan)
+    scope = cast("Scope | None", plain(options.get("scope")))
+    nodes, odd = gathered(hostvars, plan, scope)
     return Seen(
         plan=plain(plan),
         nodes=nodes,
@@ -71,6 +76,7 @@ def seen_from(plan: Plan, hostvars: Any, options: dict[str, Any]) -> Seen:
         deadline=float(options["deadline"]),
         init_timeout=float(options["init_timeout"]),
         inventory=str(options["inventory"]),
+        scope=scope,
     )
 
 
@@ -84,9 +90,43 @@ def ladder_wants(plan: Plan, host: str, mode: str) -> probe_wants.Wants:
     return probe_wants.wants(plan, str(host), str(mode))
 
 
-def ladder_targets(plan: Plan, hostvars: Any, host: str) -> list[Target]:
-    """The listeners that *host* has to reach."""
-    return probe_wants.targets(plan, opened_ports(hostvars, plan), str(host))
+def ladder_opened(plan: Plan, hostvars: Any) -> dict[str, list[Port]]:
+    """The listeners of every node, put together once: each node's variables cost Ansible a millisecond to read."""
+    return opened_ports(hostvars, plan)
+
+
+def ladder_scope(plan: Plan, how: str, change: Any, run: str) -> Scope:
+    """What of the mesh is tried; *change*: the nodes that this run configured while others only learnt of them."""
+    held = plain(change)
+    new = [str(name) for name in held.get("new", [])]
+    return schedule.scope_of(plan, str(how), new, bool(held), str(run))
+
+
+def ladder_targets(plan: Plan, opened: Any, host: str, scope: Any) -> list[Target]:
+    """The listeners that *host* has to reach, where it tries all of each peer."""
+    return schedule.in_full(plan, opened, str(host), scope)
+
+
+def ladder_sweep(plan: Plan, opened: Any, host: str, scope: Any) -> list[SweepTarget]:
+    """The listeners that *host* has to reach, one of each peer, in the order of the schedule."""
+    return schedule.swept(plan, opened, str(host), scope)
+
+
+def ladder_follow_up(plan: Plan, hostvars: Any) -> dict[str, list[str]]:
+    """Node -> the peers whose every listener it tries, since something deviated in a sweep."""
+    probes = {n: plain(hostvars[n].get("__verify_cluster_links", {})) for n in plan["nodes"]}
+    return schedule.follow_up(plan, {n: one for n, one in probes.items() if "swept" in one})
+
+
+def ladder_closer(plan: Plan, opened: Any, follow: Any, host: str) -> list[Target]:
+    """The listeners of the peers that *host* follows up."""
+    wanted = follow.get(str(host), [])
+    return probe_wants.targets(plan, {n: opened[n] for n in wanted if n in opened}, str(host))
+
+
+def ladder_about(plan: Plan, follow: Any, host: str) -> dict[str, str]:
+    """The peers of *host* whose handshakes are told: name to address."""
+    return {peer: plan["nodes"][peer]["address"] for peer in follow.get(str(host), [])}
 
 
 def ladder_outsider_targets(plan: Plan, hostvars: Any) -> list[Target]:
@@ -162,7 +202,13 @@ class FilterModule:
         return {
             "ladder_faults": ladder_faults,
             "ladder_wants": ladder_wants,
+            "ladder_opened": ladder_opened,
+            "ladder_scope": ladder_scope,
             "ladder_targets": ladder_targets,
+            "ladder_sweep": ladder_sweep,
+            "ladder_follow_up": ladder_follow_up,
+            "ladder_closer": ladder_closer,
+            "ladder_about": ladder_about,
             "ladder_outsider_targets": ladder_outsider_targets,
             "controller_is_peer": controller_is_peer,
             "ladder_may_start": ladder_may_start,

@@ -210,7 +210,9 @@ def derive(
             leads_time,
         )
     )
-    plan["digests"] = {host: _digest(plan, chosen, code) for host, chosen in hosts.items()}
+    # One text for all hosts: the plan of a thousand is half a megabyte.
+    whole = json.dumps(plan, sort_keys=True, default=str)
+    plan["digests"] = {host: _digest(whole, chosen, code) for host, chosen in hosts.items()}
     # After the digests: how many go at a time says nothing about what a node is.
     plan["serial"] = batches
     return plan
@@ -361,7 +363,7 @@ def _hosts_line(node: PlanNode) -> HostsLine:
     return {"address": node["address"], "names": usable or [f"node{node['node_rank']}"]}
 
 
-def _digest(plan: Plan, chosen: HostSettings, code: str) -> str:
+def _digest(plan: str, chosen: HostSettings, code: str) -> str:
     """What a node is made from: the plan, its own settings, the code."""
     state = {k: v for k, v in chosen.items() if not k.startswith(settings.NOT_STATE)}
     text = json.dumps([plan, state, code], sort_keys=True, default=str)

@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from fullmesh.report import causes, model, view
+from fullmesh.report import blocks, causes, model, view
 from fullmesh.report.compare import Comparison
 from fullmesh.report.model import scrub
 from fullmesh.result.types import Result
@@ -74,7 +74,9 @@ def render(raw: Result, against: Comparison | None = None) -> str:
             rungs=view.rungs(result),
             table=view.table(result) if result["links"] and len(nodes) <= view.TABLE_NODES else [],
             heats=view.heats(result),
-            node_rows=view.node_rows(result) if result["links"] else [],
+            node_rows=view.node_rows(result) if blocks.counts(result)[1] else [],
+            tried=blocks.counts(result)[1],
+            differing=view.differing(result),
             broken=view.broken_links(result),
             most_broken=view.MOST_BROKEN,
             slow=view.slow_links(result),

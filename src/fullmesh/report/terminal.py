@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fullmesh.report import model
+from fullmesh.report import blocks, model
 from fullmesh.report.model import headline, loud_notes, scrub
 from fullmesh.result import read
 from fullmesh.result.types import FindingRow, LinkRow, Result
@@ -109,10 +109,14 @@ def figures(result: Result) -> list[str]:
     """Links and collectives in a line each."""
     lines = []
     links = result["links"]
-    if links:
-        good = [link for link in links if link["verdict"] == model.OPEN]
-        slowest = max((link["rtt_ms"] or 0.0 for link in good), default=0.0)
-        lines.append(f"links: {len(good)} of {len(links)} open, slowest round trip {slowest:g} ms")
+    good, tried, pairs = blocks.counts(result)
+    if tried:
+        held = [link["rtt_ms"] or 0.0 for link in links if link["verdict"] == model.OPEN]
+        mesh = blocks.mesh_of(result)
+        held += [node["rtt_us"] / 1000 for node in mesh["by_node"].values()] if mesh else []
+        of = f" ({pairs} there are)" if tried < pairs else ""
+        slowest = max(held, default=0.0)
+        lines.append(f"links: {good} of {tried} open{of}, slowest round trip {slowest:g} ms")
     rates = result["collectives"]
     if rates.get("bus_gbit_s"):
         lines.append(

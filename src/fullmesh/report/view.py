@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal, TypedDict
 
-from fullmesh.report import model
+from fullmesh.report import blocks, model
 from fullmesh.report.heat import Heat, bounds, heat, level_of
 from fullmesh.report.model import OPEN, SELF, UNKNOWN, rate, state_of
-from fullmesh.result.types import Inner, LinkRow, NodeSummary, Result, RungId, RungRow
+from fullmesh.result.types import Inner, LinkRow, Mesh, NodeSummary, Result, RungId, RungRow
 
 TABLE_NODES = 8  # up to here the matrix is a table with its figures in it
 MOST_BROKEN = 400  # links listed one by one
@@ -181,9 +181,13 @@ BANDWIDTH = Scale("bandwidth", "Bandwidth", "Gbit/s", high_is_bad=False)
 
 
 def level_heat(
-    scale: Scale, nodes: Sequence[str], values: Mapping[tuple[str, str], float]
+    scale: Scale,
+    nodes: Sequence[str],
+    values: Mapping[tuple[str, str], float],
+    *,
+    whole: bool = False,
 ) -> Heat | None:
-    """The matrix by a figure; None when there is none."""
+    """The matrix by a figure; None when there is none. *whole*: the diagonal has figures, too."""
     if not values:
         return None
     upper = bounds(list(values.values()), scale.high_is_bad)
@@ -191,7 +195,7 @@ def level_heat(
 
     def kind(row: int, column: int) -> str:
         value = values.get((nodes[row], nodes[column]))
-        if row == column:
+        if row == column and not whole:
             return SELF
         if value is None:
             return "none"
@@ -207,6 +211,8 @@ def level_heat(
 def heats(result: Result) -> list[Heat]:
     """The pictures of a matrix that is too wide for a table."""
     nodes, links = nodes_of(result), model.by_pair(result)
+    if mesh := blocks.mesh_of(result):
+        return block_heats(result, nodes, mesh)
     if not links or len(nodes) <= TABLE_NODES:
         return []
     good = {pair: link for pair, link in links.items() if link["verdict"] == OPEN}
@@ -220,9 +226,59 @@ def heats(result: Result) -> list[Heat]:
     return [one for one in drawn if one is not None]
 
 
+def block_heats(result: Result, nodes: Sequence[str], mesh: Mesh) -> list[Heat]:
+    """The same of many nodes: a cell is a block of links, as bad as its worst."""
+    figures = mesh.get("rtt_us", [])
+    names = blocks.labels(nodes, len(figures))
+    trouble = blocks.words(result, nodes, len(figures))
+
+    def kind(row: int, column: int) -> str:
+        held = trouble.get((row, column))
+        if held:
+            return state_of(blocks.worst(held)).word
+        return OPEN if figures[row][column] else UNKNOWN
+
+    legend = {state.word: (state.letter, state.says) for state in model.STATES.values()}
+    values = {
+        (names[row], names[column]): value / 1000
+        for row, held in enumerate(figures)
+        for column, value in enumerate(held)
+        if value
+    }
+    drawn = [
+        heat(
+            "state", f"State, in blocks of {blocks.most(nodes, figures)} nodes", names, kind, legend
+        ),
+        level_heat(LATENCY, names, values, whole=True),
+    ]
+    return [one for one in drawn if one is not None]
+
+
+def block_data(result: Result, nodes: Sequence[str], mesh: Mesh) -> Detail:
+    """The figures of every block of links."""
+    figures = mesh.get("rtt_us", [])
+    names = blocks.labels(nodes, len(figures))
+    trouble = blocks.words(result, nodes, len(figures))
+    said = ["not tried", OPEN]
+    rows: list[list[Any]] = []
+    for row, held in enumerate(figures):
+        cells: list[Any] = []
+        for column, value in enumerate(held):
+            bad = trouble.get((row, column), {})
+            text = ", ".join(f"{w.replace('_', ' ')} ({n})" for w, n in bad.items())
+            word = text or (OPEN if value else "not tried")
+            if word not in said:
+                said.append(word)
+            cells.append([said.index(word), short(value / 1000) if value else None])
+        rows.append(cells)
+    return {"nodes": names, "words": said, "rows": rows}
+
+
 def detail_data(result: Result) -> Detail:
     """The figures of every link in short form, for the pointer and the keyboard; empty for a table."""
     nodes, links = nodes_of(result), model.by_pair(result)
+    if mesh := blocks.mesh_of(result):
+        return block_data(result, nodes, mesh)
     if not links or len(nodes) <= TABLE_NODES:
         return {}
     words: list[str] = ["not tried"]
@@ -253,6 +309,8 @@ def _share(held: Sequence[LinkRow], wanted: int) -> str:
 def node_rows(result: Result) -> list[NodeRow]:
     """The matrix by node, those with trouble first."""
     nodes = nodes_of(result)
+    if mesh := blocks.mesh_of(result):
+        return mesh_rows(result, mesh)
     out: dict[str, list[LinkRow]] = {name: [] for name in nodes}
     into: dict[str, list[LinkRow]] = {name: [] for name in nodes}
     for link in result["links"]:
@@ -260,6 +318,38 @@ def node_rows(result: Result) -> list[NodeRow]:
         into.setdefault(link["to"], []).append(link)
     found = [_node_row(result, name, out[name], into[name], len(nodes) - 1) for name in nodes]
     return sorted(found, key=lambda row: -row.trouble)
+
+
+def mesh_rows(result: Result, mesh: Mesh) -> list[NodeRow]:
+    """The same of many nodes: those with trouble, and the slowest."""
+    into: dict[str, Counter[str]] = {}
+    for link in result["links"]:
+        if link["verdict"] != OPEN:
+            into.setdefault(link["to"], Counter())[link["verdict"]] += 1
+            into.setdefault(link["from"], Counter())[link["verdict"]] += 1
+    troubled = sorted(into, key=lambda name: -into[name].total())
+    rows = []
+    for name in blocks.listed(mesh, troubled):
+        held = mesh.get("by_node", {}).get(name)
+        if held is None:
+            continue
+        bad = into.get(name, Counter())
+        words = ", ".join(f"{w.replace('_', ' ')} ({n})" for w, n in bad.most_common())
+        came = sum(link["to"] == name and link["verdict"] != OPEN for link in result["links"])
+        longest = held["rtt_us"] / 1000
+        rows.append(
+            NodeRow(
+                name=name,
+                address=result["nodes"][name]["address"] if name in result["nodes"] else "",
+                out=f"{held['open']} of {held['peers']}",
+                into=f"all but {came}" if came else "all that tried",
+                worst=words,
+                median_rtt="",
+                worst_rtt=number(longest, "ms") if longest else "",
+                trouble=bad.total(),
+            )
+        )
+    return rows
 
 
 def _node_row(
@@ -324,6 +414,16 @@ def versions(result: Result) -> list[Version]:
     return found
 
 
+def differing(result: Result) -> list[tuple[int, str]]:
+    """The nodes whose values are listed, with their places: all, or of many nodes those that differ in any."""
+    every = list(enumerate(result["nodes"]))
+    if not blocks.mesh_of(result):
+        return every
+    held = versions(result)
+    odd = [(row, name) for row, name in every if any(one.values[row][1] for one in held)]
+    return odd[: blocks.MOST_NODES]
+
+
 def names(held: Sequence[str]) -> str:
     """Node names, the rest as a number."""
     shown = ", ".join(held[:MOST_NAMES])
@@ -346,16 +446,17 @@ def rungs(result: Result) -> list[ShownRung]:
 def looked_at(result: Result) -> list[str]:
     """What this run measured, in sentences."""
     lines = []
-    size, links = len(nodes_of(result)), result.get("links") or []
+    size = len(nodes_of(result))
+    good, tried, pairs = blocks.counts(result)
     held = sum(1 for node in result["nodes"].values() if node["facts"])
     if held:
         lines.append(
             f"{held} of {size} nodes were looked at: addresses, names, clocks, versions, limits."
         )
-    if links:
+    if tried:
         connections = _detail(result, "L2", "connections")
         more = f", {connections} connections" if connections else ""
-        lines.append(f"{len(links)} of {size * (size - 1)} directed links were tried{more}.")
+        lines.append(f"{tried} of {pairs} directed links were tried, {good} are open{more}.")
     outside = _detail(result, "L2", "outsider") or []
     if outside:
         words = Counter(str(one.get("verdict", "?")) for one in outside)

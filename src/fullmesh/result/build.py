@@ -13,6 +13,7 @@ from fullmesh.diagnose.root_cause import with_root_causes
 from fullmesh.result import read
 from fullmesh.result.types import NodeSummary, NoteRow, Result, RungId
 from fullmesh.verify import ladder as verify
+from fullmesh.verify import mesh as verify_mesh
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs as verify_links
 from fullmesh.verify import ranks as verify_ranks
@@ -83,8 +84,10 @@ def seconds_between(started: str, finished: str) -> float:
 def assemble(seen: Seen, run: Run, rungs: Sequence[Rung], found: Sequence[Finding]) -> Result:
     """Put everything into the shape of the schema."""
     failed = [rung.id for rung in rungs if rung.status == FAILED]
+    rows = verify_links.matrix(seen)
+    mesh = verify_mesh.summary(seen, rows)
     climbed = any(r.id in COLLECTIVES and r.status in ("passed", FAILED) for r in rungs)
-    return {
+    made: Result = {
         "schema": SCHEMA,
         "fullmesh": __version__,
         "kind": "verify",
@@ -102,10 +105,13 @@ def assemble(seen: Seen, run: Run, rungs: Sequence[Rung], found: Sequence[Findin
         "plan": dict(seen.plan),
         "nodes": {n: node_summary(seen, n, run.systems.get(n, "")) for n in seen.plan["nodes"]},
         "rungs": [rung.as_dict() for rung in rungs],
-        "links": verify_links.matrix(seen),
+        "links": rows,
         "collectives": verify_ranks.collectives(seen) if climbed else {},
         "findings": [finding.as_dict() for finding in found],
     }
+    if mesh:
+        made["mesh"] = mesh
+    return made
 
 
 def build(seen: Seen, run: Run) -> Result:

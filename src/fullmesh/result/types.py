@@ -121,6 +121,35 @@ class LinkRow(Ends):
     mbit_s: NotRequired[Annotated[NotNegative, Meta(description="one sample, on request")]]
 
 
+class MeshNode(TypedDict):
+    """A node in the mesh: the peers that it tried, those that are open, the longest round trip in microseconds."""
+
+    peers: WholeNumber
+    open: WholeNumber
+    rtt_us: WholeNumber
+
+
+class MeshAlways(TypedDict):
+    """What of the mesh was tried, where ``links`` has only what deviates or only new links."""
+
+    pairs: Annotated[WholeNumber, Meta(description="all ordered pairs")]
+    wanted: Annotated[WholeNumber, Meta(description="that the run set out to try")]
+    tried: WholeNumber
+    open: WholeNumber
+    listeners: Annotated[Literal["all", "one"], Meta(description="that were tried of each pair")]
+    new: Annotated[list[str], Meta(description="nodes whose links alone were tried in full")]
+
+
+class Mesh(MeshAlways, total=False):
+    """Of many nodes; blocks follow the plan's order, as many nodes in each as in any other, but for one."""
+
+    by_node: dict[str, MeshNode]
+    rtt_us: Annotated[
+        list[list[WholeNumber]],
+        Meta(description="longest round trip from block to block in microseconds, 0: none"),
+    ]
+
+
 class Collectives(TypedDict, total=False):
     """Times and rates of the Gloo job; empty when it did not run."""
 
@@ -196,6 +225,7 @@ class Result(TypedDict):
     nodes: dict[str, NodeSummary]
     rungs: Rungs
     links: list[LinkRow]
+    mesh: NotRequired[Mesh]
     collectives: Collectives
     findings: Annotated[
         list[FindingRow],

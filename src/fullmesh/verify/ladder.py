@@ -8,9 +8,9 @@ from typing import Any, TypedDict, cast
 
 from fullmesh.model.faults import Fault
 from fullmesh.result.types import RankRow, RungId, Status
-from fullmesh.verify import blocked, rank_ends
 from fullmesh.verify import cards as verify_cards
 from fullmesh.verify import gpu as verify_gpu
+from fullmesh.verify import mesh, rank_ends, schedule
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs as verify_links
 from fullmesh.verify import ranks as verify_ranks
@@ -30,6 +30,7 @@ from fullmesh.verify.model import (
 
 CODES: dict[str, str] = {
     "VC-701": "verify_cluster_rungs names a rung that does not exist",
+    "VC-780": "verify_cluster_links is no way to try the mesh",
     "VC-702": "a number among the settings of verify_cluster makes no sense",
     "VC-121": "a node does not have its cluster address",
     "VC-122": "the cluster address is on another interface than the plan says",
@@ -156,6 +157,15 @@ def faults(options: Mapping[str, Any]) -> list[Fault]:
                 f"Choose from {', '.join(RUNGS)}",
             )
         )
+    how = str(options["verify_cluster_links"])
+    if how not in schedule.HOW:
+        found.append(
+            Fault(
+                "VC-780",
+                f"verify_cluster_links is {how!r}",
+                f"Choose from {', '.join(schedule.HOW)}",
+            )
+        )
     numbers = {name: number(options[name]) for name in LIMITS}
     for name, (low, high) in LIMITS.items():
         value = numbers[name]
@@ -275,12 +285,12 @@ def simple_rung(
 def link_rung(seen: Seen, found: Sequence[Finding], why_not_outside: str) -> Rung:
     """L2."""
     rows = verify_links.matrix(seen)
-    wanted = len(seen.plan["nodes"]) * (len(seen.plan["nodes"]) - 1)
+    wanted, tried = mesh.wanted(seen), mesh.tried(seen)
     details = {
-        "pairs": len(rows),
-        "open": sum(row["verdict"] == blocked.OPEN for row in rows),
-        "connections": sum(len(blocked.records(seen, n)) for n in seen.plan["nodes"]),
-        "notes": verify_links.guard_notes(seen, why_not_outside),
+        "pairs": tried,
+        "open": tried - mesh.shut(rows),
+        "connections": sum(mesh.connections(seen, n) for n in seen.plan["nodes"]),
+        "notes": [*verify_links.guard_notes(seen, why_not_outside), *mesh.coverage(seen)],
         "outsider": [
             {"node": r["node"], "port": r["port"], "verdict": r["verdict"]}
             for r in seen.outside.get("links", [])
@@ -289,8 +299,8 @@ def link_rung(seen: Seen, found: Sequence[Finding], why_not_outside: str) -> Run
     rung = simple_rung(seen, "L2", found, slowest(seen, "links"), details)
     if rung.status == PASSED and not wanted:
         return Rung("L2", SKIPPED, "one node has no links")
-    if rung.status == PASSED and len(rows) < wanted:
-        return Rung("L2", NOT_RUN, f"only {len(rows)} of {wanted} links were tried", 0.0, details)
+    if rung.status == PASSED and tried < wanted:
+        return Rung("L2", NOT_RUN, f"only {tried} of {wanted} links were tried", 0.0, details)
     return rung
 
 
@@ -307,6 +317,7 @@ def job_rungs(seen: Seen, found: Sequence[Finding], why_not: str) -> list[Rung]:
     """L3 to L5, L7 and L8: in order, nothing above a broken one."""
     rungs: list[Rung] = []
     table = [] if why_not else verify_ranks.rank_table(seen)
+    spent = verify_ranks.collectives(seen)
     for rung in JOB_RUNGS:
         if rung not in seen.rungs:
             rungs.append(Rung(rung, SKIPPED, NOT_ASKED))
@@ -324,7 +335,7 @@ def job_rungs(seen: Seen, found: Sequence[Finding], why_not: str) -> list[Rung]:
             rungs.append(Rung(rung, SKIPPED, absent))
             continue
         details = details_of(seen, rung, table)
-        seconds = verify_ranks.seconds_of(seen, rung)
+        seconds = verify_ranks.seconds_of(spent, rung)
         judged = simple_rung(seen, rung, found, seconds, details)
         if rung == "L7" and judged.status == PASSED:
             judged = replace(judged, reason=verify_gpu.library(seen))

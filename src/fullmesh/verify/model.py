@@ -18,6 +18,7 @@ from fullmesh.result.types import (
     Severity,
     Status,
 )
+from fullmesh.verify.schedule import Scope
 from fullmesh.verify.survey import survey_of
 
 ERROR: Final = "error"
@@ -153,6 +154,7 @@ class Seen:
         inventory: how the user names the inventory, for the fixing commands.
         planned: the inventory has a plan that site.yml takes.
         odd: node -> what of its answers has another form than their types say.
+        scope: what of the mesh was tried; None: every listener of every pair.
     """
 
     plan: Plan
@@ -167,6 +169,7 @@ class Seen:
     inventory: str = "INVENTORY"
     planned: bool = True
     odd: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    scope: Scope | None = None
 
     def facts(self, name: str) -> Facts:
         """What ladder_node saw on a node; {} where it did not answer."""

@@ -138,6 +138,10 @@ def clock_offsets(seen: Seen) -> dict[str, float]:
             best[name] = (error, offset)
 
     for name, node in seen.nodes.items():
+        swept = node.get("links", {}).get("swept", {})
+        if "clock" in swept and name != reference:
+            offset, error = swept["clock"]
+            note(name, error, -offset)
         for link in node.get("links", {}).get("links", []):
             if link["offset"] is None:
                 continue

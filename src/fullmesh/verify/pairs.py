@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from fullmesh.observed.ladder import Pair, PeerKind
 from fullmesh.result.types import LinkRow, PortRow
+from fullmesh.verify import mesh
 from fullmesh.verify.blocked import (
     CODES_OF,
     OPEN,
@@ -24,7 +25,7 @@ from fullmesh.verify.probe_wants import ONLY_MODE
 
 
 def matrix(seen: Seen) -> list[LinkRow]:
-    """One row for each ordered pair that was tried."""
+    """One row for each ordered pair that was tried; of many nodes, for each that deviates."""
     rows = []
     for source in seen.plan["nodes"]:
         by_peer: dict[str, list[Pair]] = {}
@@ -43,7 +44,8 @@ def matrix(seen: Seen) -> list[LinkRow]:
                 "ports": [port_row(r) for r in found if r["verdict"] != OPEN],
             }
             add_rates(row, seen, found)
-            rows.append(row)
+            if mesh.worth_a_row(seen, row):
+                rows.append(row)
     return rows
 
 

@@ -309,9 +309,9 @@ def collectives(seen: Seen) -> Collectives:
     }
 
 
-def seconds_of(seen: Seen, rung: str) -> float:
+def seconds_of(found: Collectives, rung: str) -> float:
     """How long the slowest rank took for the steps of a rung."""
-    spent = collectives(seen).get("seconds", {})
+    spent = found.get("seconds", {})
     return float(sum(value for step, value in spent.items() if STEPS[step] == rung))
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from fullmesh.diagnose.model import Look, is_loopback
+from fullmesh.observed.survey import Neighbour
 from fullmesh.verify.model import Finding, in_words
 
 SHARED_MACS = ("12:34:56:78:9a:bc",)  # Azure's fabric answers ARP for every machine with this one
@@ -65,27 +66,39 @@ def rule_master(look: Look) -> Iterator[Finding]:
         )
 
 
-def other_macs(look: Look, name: str) -> dict[str, list[str]]:
-    """MACs that answered for a node's address and are none of its own -> who saw them."""
+def learnt(look: Look) -> dict[str, list[tuple[str, Neighbour]]]:
+    """Address -> who has a hardware address for it that somebody answered, and which."""
+    found: dict[str, list[tuple[str, Neighbour]]] = {}
+    for name in look.plan["nodes"]:
+        links = look.seen.nodes.get(name, {}).get("links", {})
+        for address, entry in links.get("neighbours", {}).get("entries", {}).items():
+            if entry["mac"] and not entry.get("by_hand"):
+                found.setdefault(address, []).append((name, entry))
+    return found
+
+
+def other_macs(
+    look: Look, name: str, seen: Mapping[str, Sequence[tuple[str, Neighbour]]]
+) -> dict[str, list[str]]:
+    """MACs that answered for a node's address and are none of its own -> who saw them; *seen*: what all learnt."""
     own = {card["mac"] for card in look.cards(name)}
     if not own:
         return {}
     found: dict[str, list[str]] = {}
     for mac in look.survey(name).get("duplicates", []):
         found.setdefault(mac, []).append(name)
-    for other in look.peers(name):
-        links = look.seen.nodes.get(other, {}).get("links", {})
-        entry = links.get("neighbours", {}).get("entries", {}).get(look.address(name))
+    for other, entry in seen.get(look.address(name), []):
         broken = any(r["node"] == name and r["verdict"] != "open" for r in look.records(other))
-        if entry and entry["mac"] and broken and not entry.get("by_hand"):
+        if other != name and broken:
             found.setdefault(entry["mac"], []).append(other)
     return {m: who for m, who in found.items() if m not in own and m not in SHARED_MACS}
 
 
 def rule_duplicate(look: Look) -> Iterator[Finding]:
     """Another machine answers for a node's cluster address."""
+    seen = learnt(look)
     for name in look.nodes:
-        found = other_macs(look, name)
+        found = other_macs(look, name, seen)
         if not found:
             continue
         mac, who = next(iter(found.items()))

@@ -23,6 +23,7 @@ KINDS = {
     "ENETUNREACH": "no route at all",
 }
 ANYBODY = -1
+ACCOUNTS = ("skuid", "skgid")
 ALL_KINDS = ("sample", "range", "master", "rendezvous")
 
 
@@ -93,8 +94,9 @@ def by_decision(
 ) -> dict[tuple[str, str], list[tuple[Way, tuple[tuple[str, str], ...]]]]:
     """The decisions that break something, those of one refusal or one card together; *wanted*: that refuse."""
     found: dict[tuple[str, str], list[tuple[Way, tuple[tuple[str, str], ...]]]] = {}
-    marked = marks(look, name)
-    for way in ways(look, name):
+    odd = ways(look, name)
+    marked = marks(look, name) if odd else set()
+    for way in odd:
         if way["mark"] and way["mark"] not in marked:
             continue  # nobody is seen to mark packets so
         if way["uid"] != ANYBODY or bool(way["error"]) != wanted:
@@ -228,14 +230,22 @@ def by_account(look: Look, name: str, table: str) -> bool:
         if f"{family} {held}" == table
         for rule in chain["rules"]
     ]
-    return any(f'"{key}"' in text for text in texts for key in ("skuid", "skgid"))
+    return any(f'"{key}"' in text for text in texts for key in ACCOUNTS)
+
+
+def asks_for_accounts(look: Look, name: str) -> bool:
+    """Whether any rule of a node does; its rules are not taken apart for it."""
+    text = json.dumps(look.survey(name).get("nft", {}).get("rules", []))
+    return any(f'"{key}"' in text for key in ACCOUNTS)
 
 
 def rule_filtered_accounts(look: Look) -> Iterator[Finding]:
     """A rule of the packet filter stops what some accounts send, and the probe, which is of another, got through."""
     for name in look.nodes:
         told: dict[tuple[str, str], tuple[Stop, list[str]]] = {}
-        for peer in (p for p in look.peers(name) if p in look.nodes):
+        if not asks_for_accounts(look, name):
+            continue
+        for peer in look.peers(name):
             ports = [r["port"] for r in look.records(name) if r["node"] == peer]
             if not ports or broken_between(look, name, peer).pairs:
                 continue
@@ -268,12 +278,15 @@ def of_cluster(look: Look, name: str, entry: Neighbour) -> bool:
 
 def rule_neighbours(look: Look) -> Iterator[Finding]:
     """A neighbour entry has another hardware address than the peer's own, and the kernel will not ask again."""
+    owners = {look.address(name): name for name in look.nodes}
+    place = {name: number for number, name in enumerate(look.nodes)}
     for name in look.nodes:
         entries = look.seen.nodes[name].get("links", {}).get("neighbours", {}).get("entries", {})
-        for peer in look.peers(name):
-            entry = entries.get(look.address(peer)) if peer in look.nodes else None
+        held = {owners[one]: entry for one, entry in entries.items() if one in owners}
+        for peer in sorted(held.keys() - {name}, key=place.__getitem__):
+            entry = held[peer]
             own = {card["mac"] for card in look.cards(peer)}
-            if not entry or not own or entry["mac"] in own or not of_cluster(look, name, entry):
+            if not own or entry["mac"] in own or not of_cluster(look, name, entry):
                 continue
             found = broken_between(look, name, peer)
             if not found.pairs or not entry.get("by_hand"):

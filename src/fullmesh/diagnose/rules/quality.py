@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from statistics import median
 
@@ -53,45 +53,53 @@ def thrown_away(look: Look, source: str, target: str) -> tuple[str, Stop] | None
     return None
 
 
+def that_lost(look: Look) -> list[tuple[str, str]]:
+    """The pairs of nodes between which anything had to be sent again, each once, in the plan's order."""
+    place = {name: number for number, name in enumerate(look.nodes)}
+    found: set[tuple[int, int]] = set()
+    for name in look.nodes:
+        seen: Mapping[str, Sequence[int]] = (
+            look.seen.nodes.get(name, {}).get("started", {}).get("listeners", {}).get("lost", {})
+        )
+        peers = [r["node"] for r in look.records(name) if r.get("lost")]
+        peers += [peer for peer, held in seen.items() if held and held[0]]
+        for peer in peers:
+            if peer in place and peer != name:
+                low, high = sorted((place[name], place[peer]))
+                found.add((low, high))
+    return [(look.nodes[low], look.nodes[high]) for low, high in sorted(found)]
+
+
 def rule_loss(look: Look) -> Iterator[Finding]:
     """Nothing is lost between two nodes."""
-    done: set[frozenset[str]] = set()
-    for source in look.nodes:
-        for target in look.nodes:
-            pair = frozenset((source, target))
-            if source == target or pair in done:
-                continue
-            there, back = lost(look, source, target), lost(look, target, source)
-            again, total = there[0] + back[0], there[1] + back[1]
-            if again < LOST_LEAST or not total or again / total < LOST_SHARE:
-                continue
-            done.add(pair)
-            culprit = thrown_away(look, source, target)
-            node, by = (culprit[0], culprit[1]) if culprit else (source, None)
-            where = (
-                f"; a rule in chain {by.chain} of table {by.table} on {node} stops some"
-                if by
-                else ""
-            )
-            shown = f"; table {by.table} chain {by.chain}: {by.text}" if by else ""
-            yield Finding(
-                "DG-138",
-                "L2",
-                f"packets are lost between {source} and {target}: {again / total:.1%} of all had to be sent again"
-                f"{where}",
-                node=node,
-                peer=target if node == source else source,
-                port="all",
-                direction=f"{source} <-> {target}",
-                seen=f"{again} of {total} segments sent again{shown}",
-                expected="none",
-                fix=f"on {node}: nft list chain {by.table} {by.chain}"
-                if by
-                else f"on both: ip -s link show {look.cluster_card(source) or 'INTERFACE'}; ethtool -S; look at cables,"
-                " switch ports, and rules with a rate or a random number",
-                pairs=((source, target), (target, source)),
-                kinds=("sample", "range", "master", "rendezvous"),
-            )
+    for source, target in that_lost(look):
+        there, back = lost(look, source, target), lost(look, target, source)
+        again, total = there[0] + back[0], there[1] + back[1]
+        if again < LOST_LEAST or not total or again / total < LOST_SHARE:
+            continue
+        culprit = thrown_away(look, source, target)
+        node, by = (culprit[0], culprit[1]) if culprit else (source, None)
+        where = (
+            f"; a rule in chain {by.chain} of table {by.table} on {node} stops some" if by else ""
+        )
+        shown = f"; table {by.table} chain {by.chain}: {by.text}" if by else ""
+        yield Finding(
+            "DG-138",
+            "L2",
+            f"packets are lost between {source} and {target}: {again / total:.1%} of all had to be sent again{where}",
+            node=node,
+            peer=target if node == source else source,
+            port="all",
+            direction=f"{source} <-> {target}",
+            seen=f"{again} of {total} segments sent again{shown}",
+            expected="none",
+            fix=f"on {node}: nft list chain {by.table} {by.chain}"
+            if by
+            else f"on both: ip -s link show {look.cluster_card(source) or 'INTERFACE'}; ethtool -S; look at cables,"
+            " switch ports, and rules with a rate or a random number",
+            pairs=((source, target), (target, source)),
+            kinds=("sample", "range", "master", "rendezvous"),
+        )
 
 
 def rule_rate(look: Look) -> Iterator[Finding]:

@@ -1,0 +1,102 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""The probe of many peers: one listener of each in the order of a schedule, and an answer that does not grow with them.
+
+What is as it should be is counted; what is not is told in full, up to a bound, and the controller asks for every
+listener of those pairs in a second call. Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import TYPE_CHECKING
+
+from .pairs import probe_links
+
+if TYPE_CHECKING:
+    from ..schema.ladder import Me, Pair, SweepTarget, Swept, Target, Verdict
+
+# Between these many listeners the budget is looked at; a peer that is silent costs its deadline once for each.
+CHUNK = 256
+# What deviates is told in full up to here; of the rest which peers they are, and the kernel's word.
+ODD_MOST = 16
+# Segments sent again to one peer, of some fifty: a healthy network loses none between two nodes.
+LOST_LEAST = 2
+
+
+def target_of(row: SweepTarget) -> Target:
+    """A row of the schedule as a target."""
+    return {
+        "node": row["node"],
+        "address": row["address"],
+        "port": row["port"],
+        "kind": row["kind"],
+    }
+
+
+def as_it_should(record: Pair) -> bool:
+    """Nothing about a connection has to be told."""
+    if record["kind"] == "outside":
+        return record["verdict"] != "open"
+    lossless = record.get("lost", 0) < LOST_LEAST
+    return record["verdict"] == "open" and not record["remark"] and lossless
+
+
+def sweep(
+    rows: list[SweepTarget], me: Me, seconds: float, at_once: int, budget: float
+) -> tuple[list[Pair], int]:
+    """Try one row after the other, *at_once* together, for at most *budget* seconds.
+
+    Returns:
+        The records, and how many rows were tried: the first so many.
+    """
+    begun = time.monotonic()
+    found: list[Pair] = []
+    tried = 0
+    while tried < len(rows) and (not tried or time.monotonic() - begun < budget):
+        now = rows[tried : tried + CHUNK]
+        found += probe_links([target_of(row) for row in now], me, seconds, CHUNK, at_once)
+        tried += len(now)
+    return found, tried
+
+
+def condense(
+    rows: list[SweepTarget], tried: int, records: list[Pair], master: str
+) -> tuple[list[Pair], Swept]:
+    """What is told of so many connections.
+
+    Args:
+        rows: what was asked for, in its order.
+        tried: the first so many were tried.
+        records: what became of them, in any order.
+        master: the node against whose clock all are held.
+
+    Returns:
+        The records that deviate, up to a bound, and what all of them come to.
+    """
+    place = {(row["node"], row["port"]): number for number, row in enumerate(rows)}
+    blocks = [0] * (1 + max((row["block"] for row in rows), default=-1))
+    odd: list[Pair] = []
+    well: list[Pair] = []
+    for record in records:
+        (well if as_it_should(record) else odd).append(record)
+    for record in well:
+        block = rows[place[(record["node"], record["port"])]]["block"]
+        blocks[block] = max(blocks[block], round(record["rtt_ms"] * 1000))
+    more: dict[Verdict, list[int]] = {}
+    for record in odd[ODD_MOST:]:
+        more.setdefault(record["verdict"], []).append(place[(record["node"], record["port"])])
+    said: Swept = {
+        "asked": len(rows),
+        "tried": tried,
+        "peers": len({row["node"] for row in rows[:tried]}),
+        "rtt_us": blocks,
+        "ms": round(median([r["ms"] for r in well]), 3) if well else 0.0,
+        "more": more,
+    }
+    of_master = [r for r in records if r["node"] == master and r["offset"] is not None]
+    if of_master:
+        surest = min(of_master, key=lambda r: r["offset_error"])
+        said["clock"] = [surest["offset"] or 0.0, surest["offset_error"]]
+    return odd[:ODD_MOST], said

@@ -1,0 +1,135 @@
+"""What a run tried of the mesh: how many pairs, how many are open, and a picture of many nodes in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fullmesh.result.types import LinkRow, Mesh, MeshNode
+from fullmesh.verify import schedule
+from fullmesh.verify.blocked import OPEN, records
+from fullmesh.verify.model import Seen, in_words
+
+
+def wanted(seen: Seen) -> int:
+    """How many ordered pairs the run set out to try."""
+    count = len(seen.plan["nodes"])
+    if not seen.scope or not seen.scope["few"]:
+        return count * (count - 1)
+    new = len(seen.scope["new"])
+    old = count - new
+    return new * (count - 1) + old * new + (old if old > 1 else 0)
+
+
+def peers(seen: Seen, source: str) -> int:
+    """How many peers a node tried."""
+    swept = seen.nodes.get(source, {}).get("links", {}).get("swept")
+    if swept:
+        return swept["peers"]
+    return len({record["node"] for record in records(seen, source) if record["kind"] != "outside"})
+
+
+def connections(seen: Seen, source: str) -> int:
+    """How many connections of a node became something."""
+    links = seen.nodes.get(source, {}).get("links", {})
+    swept = links.get("swept")
+    return swept["tried"] if swept else len(records(seen, source))
+
+
+def tried(seen: Seen) -> int:
+    """How many ordered pairs were tried."""
+    return sum(peers(seen, source) for source in seen.plan["nodes"])
+
+
+def shut(rows: Sequence[LinkRow]) -> int:
+    """How many of these pairs are not open."""
+    return sum(row["verdict"] != OPEN for row in rows)
+
+
+def worth_a_row(seen: Seen, row: LinkRow) -> bool:
+    """Of many nodes only what deviates stands in the result: a million rows that say open are nobody's."""
+    few = len(seen.plan["nodes"]) <= schedule.MANY
+    return few or row["verdict"] != OPEN or bool(row.get("loss")) or "mbit_s" in row
+
+
+def by_node(seen: Seen, rows: Sequence[LinkRow]) -> dict[str, MeshNode]:
+    """For each node: the peers that it tried, those that are open, the longest round trip in microseconds."""
+    bad: dict[str, int] = {}
+    for row in rows:
+        if row["verdict"] != OPEN:
+            bad[row["from"]] = bad.get(row["from"], 0) + 1
+    found: dict[str, MeshNode] = {}
+    for name in seen.plan["nodes"]:
+        count = peers(seen, name)
+        longest = max(round_trips(seen, name), default=0)
+        found[name] = {"peers": count, "open": count - bad.get(name, 0), "rtt_us": longest}
+    return found
+
+
+def round_trips(seen: Seen, source: str) -> list[int]:
+    """By block of peers, the longest round trip of a node in microseconds; 0 where there is none."""
+    swept = seen.nodes.get(source, {}).get("links", {}).get("swept")
+    if swept:
+        return list(swept["rtt_us"])
+    names = list(seen.plan["nodes"])
+    place = {name: number for number, name in enumerate(names)}
+    found = [0] * min(schedule.BLOCKS, len(names))
+    for record in records(seen, source):
+        if record["verdict"] == OPEN and record["node"] in place:
+            block = schedule.block_of(place[record["node"]], len(names))
+            found[block] = max(found[block], round(record["rtt_ms"] * 1000))
+    return found
+
+
+def blocks(seen: Seen) -> list[list[int]]:
+    """The longest round trip from each block of nodes to each."""
+    names = list(seen.plan["nodes"])
+    side = min(schedule.BLOCKS, len(names))
+    found = [[0] * side for _ in range(side)]
+    for number, name in enumerate(names):
+        row = found[schedule.block_of(number, len(names))]
+        for block, value in enumerate(round_trips(seen, name)[:side]):
+            row[block] = max(row[block], value)
+    return found
+
+
+def summary(seen: Seen, rows: Sequence[LinkRow]) -> Mesh | None:
+    """What stands in the result beside the rows of links; None where the rows say it all."""
+    count = len(seen.plan["nodes"])
+    many = count > schedule.MANY
+    few = bool(seen.scope and seen.scope["few"])
+    if not (many or few) or not any(node.get("links") for node in seen.nodes.values()):
+        return None
+    done = tried(seen)
+    made: Mesh = {
+        "pairs": count * (count - 1),
+        "wanted": wanted(seen),
+        "tried": done,
+        "open": done - shut(rows),
+        "listeners": "one" if seen.scope and seen.scope["sweep"] else "all",
+        "new": list(seen.scope["new"]) if seen.scope else [],
+    }
+    if many:
+        made["by_node"] = by_node(seen, rows)
+        made["rtt_us"] = blocks(seen)
+    return made
+
+
+def coverage(seen: Seen) -> list[str]:
+    """What of the mesh was left out, in sentences."""
+    scope = seen.scope
+    if not scope or len(seen.plan["nodes"]) < 2:  # noqa: PLR2004 (a pair)
+        return []
+    said = []
+    if scope["few"]:
+        of = f" of {in_words(scope['new'])}" if scope["new"] else ""
+        said.append(
+            f"only the new links{of} were tried, and one link of each other node "
+            f"({wanted(seen)} of {len(seen.plan['nodes']) * (len(seen.plan['nodes']) - 1)}); "
+            "all: -e verify_cluster_links=all"
+        )
+    if scope["sweep"]:
+        said.append(
+            "of each pair one listener was tried, in turn, and all where that deviated; "
+            "all of every pair: -e verify_cluster_links=ports"
+        )
+    return said

@@ -1,0 +1,228 @@
+"""The schedule by which many nodes are probed: every pair once, bounded answers, deviations followed up."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import simulated_nodes as simulated
+from ansible.module_utils.fullmesh.probe import sweep
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fullmesh import contract
+from fullmesh.filters import verify_cluster
+from fullmesh.observed.ladder import Probe
+from fullmesh.report import blocks, junit, page, terminal
+from fullmesh.result import build
+from fullmesh.verify import mesh, probe_wants, schedule
+from fullmesh.verify.model import Seen
+
+COUNT = 40
+ABOUT = build.Run(simulated.RUN, "2026-01-02T03:04:05+00:00", "2026-01-02T03:04:15+00:00")
+OPTIONS: dict[str, Any] = {
+    "rungs": ["L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8"],
+    "mode": "peers_range",
+    "check_mode": False,
+    "clock_limit": 5,
+    "deadline": 120,
+    "init_timeout": 10,
+    "inventory": "inv",
+}
+
+
+def seen_of(count: int, change: Any = None) -> Seen:
+    """What a verification of so many nodes saw; *change* breaks some of it."""
+    plan, held = simulated.hostvars(count)
+    scope = schedule.scope_of(plan, "auto", [], False, simulated.RUN)
+    if change:
+        change(plan, held)
+    return verify_cluster.seen_from(plan, held, {**OPTIONS, "scope": scope})
+
+
+@given(st.integers(2, 70))
+def test_every_node_meets_every_other_once_and_both_in_the_same_round(count: int) -> None:
+    found = [schedule.partners(count, place) for place in range(count)]
+    for place, order in enumerate(found):
+        assert sorted([*order, place]) == list(range(count))
+    if not count % 2:
+        for turn in range(count - 1):
+            for place in range(count):
+                assert found[found[place][turn]][turn] == place
+
+
+def test_a_sweep_covers_every_pair_with_one_port_and_the_masters_own() -> None:
+    plan = simulated.planned(COUNT)
+    looks = {name: simulated.look(plan, n)["ports"] for n, name in enumerate(plan["nodes"])}
+    scope = schedule.scope_of(plan, "auto", [], False, "run")
+    assert scope["sweep"]
+    used: set[tuple[str, int]] = set()
+    for name in plan["nodes"]:
+        rows = schedule.swept(plan, looks, name, scope)
+        assert {row["node"] for row in rows} == plan["nodes"].keys() - {name}
+        assert schedule.in_full(plan, looks, name, scope) == []
+        of_master = {row["kind"] for row in rows if row["node"] == plan["master"]["node"]}
+        assert {"master", "rendezvous"} <= of_master or name == plan["master"]["node"]
+        used |= {(row["node"], row["port"]) for row in rows}
+    # between them the nodes try every listener of every node
+    every = {
+        (t["node"], t["port"]) for n in plan["nodes"] for t in probe_wants.targets(plan, looks, n)
+    }
+    assert used == every
+
+
+def test_few_nodes_and_whoever_asks_for_it_try_every_listener() -> None:
+    plan = simulated.planned(3)
+    assert not schedule.scope_of(plan, "auto", [], False, "run")["sweep"]
+    many = simulated.planned(COUNT)
+    assert not schedule.scope_of(many, "ports", [], False, "run")["sweep"]
+
+
+def test_after_a_join_the_new_links_are_tried_and_one_of_each_other_node() -> None:
+    plan = simulated.planned(6)
+    new = simulated.name_of(4)
+    looks = {name: simulated.look(plan, n)["ports"] for n, name in enumerate(plan["nodes"])}
+    scope = schedule.scope_of(plan, "auto", [new], True, "run")
+    tried = {
+        (name, target["node"])
+        for name in plan["nodes"]
+        for target in schedule.in_full(plan, looks, name, scope)
+    }
+    with_new = {pair for pair in tried if new in pair}
+    assert len(with_new) == 2 * 5
+    assert len(tried - with_new) == 5
+    assert mesh.wanted(Seen(plan=plan, nodes={}, scope=scope)) == len(tried)
+    # every link, on request; and where all are new there are no others
+    for other in (
+        schedule.scope_of(plan, "all", [new], True, "run"),
+        schedule.scope_of(plan, "auto", list(plan["nodes"]), True, "run"),
+    ):
+        assert not other["few"]
+
+
+def test_after_a_leave_one_link_of_each_node_is_tried() -> None:
+    plan = simulated.planned(4)
+    scope = schedule.scope_of(plan, "auto", [], True, "run")
+    assert [len(schedule.peers_of(plan, name, scope)) for name in plan["nodes"]] == [1, 1, 1, 1]
+
+
+def test_a_healthy_node_says_no_more_than_a_kilobyte_of_a_thousand_peers() -> None:
+    plan = simulated.planned(1000)
+    ports = simulated.look(simulated.planned(3), 1)["ports"]
+    looks = dict.fromkeys(plan["nodes"], ports)
+    scope = schedule.scope_of(plan, "auto", [], False, "run")
+    said = simulated.links(plan, looks, simulated.name_of(500), scope)
+    assert contract.read(Probe, said)["swept"]["peers"] == 999
+    assert len(json.dumps(said)) <= 1000
+
+
+def test_many_healthy_nodes_pass_and_the_result_has_no_row_for_what_is_well() -> None:
+    seen = seen_of(COUNT)
+    result = build.build(seen, ABOUT)
+    assert (result["verdict"], result["findings"], result["links"]) == ("ok", [], [])
+    pairs = COUNT * (COUNT - 1)
+    assert result["mesh"]["open"] == result["mesh"]["tried"] == pairs
+    assert result["mesh"]["listeners"] == "one"
+    (rung,) = (one for one in result["rungs"] if one["id"] == "L2")
+    assert rung["details"]["pairs"] == rung["details"]["open"] == pairs
+    assert any("one listener was tried" in note for note in rung["details"]["notes"])
+    assert f"links: {pairs} of {pairs} open" in terminal.figures(result)[0]
+    shown = page.render(result)
+    assert "in blocks of 1 nodes" in shown
+    assert f"{pairs} of {pairs} directed links were tried" in shown
+    assert f"{pairs} of {pairs} links are open" in junit.render(result)
+
+
+def shut(source: int, targets: list[int]) -> Any:
+    """A change: one node's probe met silence at others."""
+
+    def change(plan: Any, held: Any) -> None:
+        name = simulated.name_of(source)
+        looks = {n: own["__verify_cluster_node"]["ports"] for n, own in held.items()}
+        scope = schedule.scope_of(plan, "auto", [], False, simulated.RUN)
+        rows = schedule.swept(plan, looks, name, scope)
+        peers = {simulated.name_of(target) for target in targets}
+        own = plan["nodes"][name]["address"]
+        found = [simulated.record(row, own) for row in rows]
+        for record in found:
+            if record["node"] in peers:
+                record |= {"verdict": "dropped", "errno": "", "ms": 0.0, "rtt_ms": 0.0}
+        probe = held[name]["__verify_cluster_links"]
+        probe["links"], probe["swept"] = sweep.condense(
+            rows, len(rows), found, plan["master"]["node"]
+        )
+
+    return change
+
+
+def test_what_deviates_beyond_the_bound_is_judged_all_the_same() -> None:
+    targets = list(range(1, 30))
+    seen = seen_of(COUNT, shut(0, targets))
+    told = seen.nodes[simulated.name_of(0)]["links"]
+    assert len({record["node"] for record in told["links"]}) == len(targets)
+    result = build.build(seen, ABOUT)
+    assert result["verdict"] == "failed"
+    assert {row["to"] for row in result["links"]} == {simulated.name_of(n) for n in targets}
+    assert result["mesh"]["open"] == COUNT * (COUNT - 1) - len(targets)
+    assert {f["code"] for f in result["findings"]} <= {"VC-201", "DG-113", "DG-116", "DG-117"}
+    shown = page.render(result)
+    assert "dropped (29)" in shown
+
+
+def test_deviations_are_followed_up_with_every_listener_both_ways() -> None:
+    plan, held = simulated.hostvars(COUNT)
+    shut(3, [7])(plan, held)
+    follow = verify_cluster.ladder_follow_up(plan, held)
+    three, seven = simulated.name_of(3), simulated.name_of(7)
+    assert follow == {three: [seven], seven: [three]}
+    opened = verify_cluster.ladder_opened(plan, held)
+    targets = verify_cluster.ladder_closer(plan, opened, follow, seven)
+    assert {t["node"] for t in targets} == {three}
+    assert len(targets) == len(opened[three])
+    assert verify_cluster.ladder_about(plan, follow, seven) == {three: simulated.address_of(3)}
+    # what the second call found counts: the port was only late
+    own = plan["nodes"][three]["address"]
+    again = verify_cluster.ladder_closer(plan, opened, follow, three)
+    held[three]["__verify_cluster_closer"] = {
+        "links": [simulated.record(target, own) for target in again],
+        "bandwidth": [],
+        "neighbours": {"count": 1, "entries": {}},
+        "seconds": 0.1,
+    }
+    scope = schedule.scope_of(plan, "auto", [], False, simulated.RUN)
+    seen = verify_cluster.seen_from(plan, held, {**OPTIONS, "scope": scope})
+    assert build.build(seen, ABOUT)["verdict"] == "ok"
+
+
+def test_a_sweep_that_ran_out_of_time_says_what_it_left_out() -> None:
+    def cut(plan: Any, held: Any) -> None:
+        swept = held[simulated.name_of(5)]["__verify_cluster_links"]["swept"]
+        swept["tried"], swept["peers"] = 10, 9
+
+    result = build.build(seen_of(COUNT, cut), ABOUT)
+    (rung,) = (one for one in result["rungs"] if one["id"] == "L2")
+    pairs = COUNT * (COUNT - 1)
+    assert rung["status"] == "not_run"
+    assert rung["reason"] == f"only {pairs - 30} of {pairs} links were tried"
+
+
+def test_blocks_hold_every_node_once() -> None:
+    names = [simulated.name_of(number) for number in range(130)]
+    parts = blocks.parts(names, 50)
+    assert [name for held in parts for name in held] == names
+    assert {len(held) for held in parts} == {2, 3}
+    for number, name in enumerate(names):
+        assert name in parts[schedule.block_of(number, len(names))]
+
+
+@pytest.mark.parametrize("count", [33, 60])
+def test_clocks_of_many_nodes_are_held_against_the_masters(count: int) -> None:
+    def late(plan: Any, held: Any) -> None:
+        swept = held[simulated.name_of(9)]["__verify_cluster_links"]["swept"]
+        swept["clock"] = [42.0, 0.001]
+
+    result = build.build(seen_of(count, late), ABOUT)
+    assert [(f["code"], f["node"]) for f in result["findings"]] == [
+        ("VC-103", simulated.name_of(9))
+    ]
