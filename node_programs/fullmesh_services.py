@@ -82,6 +82,13 @@ def program(name: str, variable: str) -> str:
     return found
 
 
+def interpreter(tool: str) -> str:
+    """The Python of a program that pip installed; empty where its first line names none."""
+    with open(tool, "rb") as stream:
+        first = stream.readline(256).decode(errors="replace").strip()
+    return first[2:].split()[0] if first.startswith("#!") and first[2:].strip() else ""
+
+
 def of_ray(env: Mapping[str, str]) -> dict[str, str]:
     """The environment of Ray's processes, which its workers inherit."""
     own = {name: value for name, value in env.items() if name not in RANKS}
@@ -94,9 +101,7 @@ def of_ray(env: Mapping[str, str]) -> dict[str, str]:
 
 def head_options(tool: str) -> dict[str, str]:
     """Part -> option of a head; a Ray's client needs gRPC's own package."""
-    with open(tool, "rb") as stream:
-        first = stream.readline(256).decode(errors="replace").strip()
-    python = first[2:].split()[0] if first.startswith("#!") and first[2:].strip() else ""
+    python = interpreter(tool)
     client = not python or call([python, "-c", "import grpc"])[0] == 0
     return {**RAY_HEAD, **(RAY_CLIENT if client else {})}
 

@@ -1,11 +1,12 @@
-"""Services beside torch's jobs, with the firewall on: ports follow the plan, and real Ray and JAX run over two nodes.
+"""Services beside torch's jobs, with the firewall on: ports follow the plan; real Ray, JAX, Accelerate on two nodes.
 
-Ray and JAX come as wheels from a lock with hashes (locks/services.txt), put together once on this machine; no node asks
+They come as wheels from a lock with hashes (locks/services.txt), put together once on this machine; no node asks
 anybody outside. Whether anything left by another network than the cluster's is counted on the nodes.
 """
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from .conftest import site
 
 LAB = "e2e-services"
 LOCK = "tests/e2e/locks/services.txt"
-TREE = ROOT / ".fullmesh/services"
+TREE = ROOT / ".fullmesh" / f"services-{hashlib.sha256((ROOT / LOCK).read_bytes()).hexdigest()[:8]}"
 PLACE = "/opt/ray/lib/python3.11/site-packages"
 SERVICES: list[Any] = [
     "ray",
@@ -37,6 +38,9 @@ SERVICES: list[Any] = [
     },
     {"name": "panel", "ports": {"web": 8443}, "reach": "controllers"},
 ]
+ACCELERATE = "FULLMESH_ACCELERATE=/opt/ray/bin/accelerate /opt/fullmesh/bin/fullmesh-accelerate"
+# Of its own tests the one of all collectives; test_script.py wants a folder that all ranks share.
+OWN_TEST = f"{PLACE}/accelerate/test_utils/scripts/test_ops.py"
 RAY = "FULLMESH_RAY=/opt/ray/bin/ray /opt/fullmesh/bin/fullmesh-ray"
 SMALL = "--num-cpus=2 --object-store-memory=80000000"
 # open, refused (nobody listens, and the packet came), or shut: silence, or an ICMP answer of a firewall's
@@ -132,11 +136,11 @@ class Lab:
         return {int(line.split()[0]): line.split()[1] for line in said.splitlines()}
 
     def bring(self) -> None:
-        """Put Ray and JAX onto both nodes, beside torch."""
+        """Put Ray, JAX and Accelerate onto both nodes, beside torch."""
         if not (TREE / "ray").is_dir():
             words = ["uv", "pip", "install", "-q", "--require-hashes", "--no-deps", "--target"]
             assert run(*words, str(TREE), "--python-version", "3.11", "-r", LOCK).code == 0
-        examples = "-C examples ray_gloo.py jax_psum.py"
+        examples = "-C examples ray_gloo.py jax_psum.py accelerate_train.py"
         for name in self.names:
             self.on(name, "python3.11 -m venv --without-pip /opt/ray")
             for source, target in (
@@ -149,7 +153,9 @@ class Lab:
                 name,
                 f"echo /opt/fullmesh/venv/lib/python3.11/site-packages > {PLACE}/torch.pth\n"
                 "printf '#!/opt/ray/bin/python\\nfrom ray.scripts.scripts import main\\nmain()\\n' > /opt/ray/bin/ray\n"
-                "chmod 755 /opt/ray/bin/ray",
+                "printf '#!/opt/ray/bin/python\\nfrom accelerate.commands.accelerate_cli import main\\nmain()\\n'"
+                " > /opt/ray/bin/accelerate\n"
+                "chmod 755 /opt/ray/bin/ray /opt/ray/bin/accelerate",
             )
 
     def count(self) -> None:
@@ -176,6 +182,7 @@ def lab() -> Iterator[Lab]:
     made = Lab()
     done = made.site("--skip-tags", "verify")
     assert done.code == 0, done.output[-3000:]
+    made.bring()
     yield made
     run("./fullmesh", "lab", "down", "--name", LAB)
 
@@ -231,7 +238,6 @@ def test_a_second_run_changes_nothing_and_a_lost_port_comes_back(lab: Lab) -> No
 
 def test_ray_and_jax_run_over_both_nodes_on_the_clusters_network_alone(lab: Lab) -> None:
     el, ubuntu = lab.names
-    lab.bring()
     lab.count()
     # The worker is there first: it waits and joins a head that comes later.
     started = lab.together(
@@ -260,6 +266,36 @@ def test_ray_and_jax_run_over_both_nodes_on_the_clusters_network_alone(lab: Lab)
     summed = lab.together(dict.fromkeys(lab.names, jax))
     assert all("2 devices, the sum is as expected" in said for said in summed.values())
     assert lab.left() == ["packets 0 bytes 0"] * 2
+
+
+@pytest.mark.parametrize(
+    ("words", "script", "last"),
+    [
+        ("", "/root/accelerate_train.py", "accelerate: 2 ranks on cpu, loss "),
+        (
+            "--c10d --mixed_precision bf16",
+            "/root/accelerate_train.py",
+            "accelerate: 2 ranks on cpu, ",
+        ),
+        ("", OWN_TEST, "testing sending tensors across devices"),
+    ],
+    ids=["static", "c10d", "its own test"],
+)
+def test_accelerate_trains_on_both_nodes_and_on_the_clusters_network_alone(
+    lab: Lab, words: str, script: str, last: str
+) -> None:
+    lab.count()
+    said = lab.together(dict.fromkeys(lab.names, f"{ACCELERATE} {words} {script} 2>&1"))
+    assert last in "".join(said.values())
+    assert lab.left() == ["packets 0 bytes 0"] * 2
+
+
+def test_accelerates_own_launcher_reads_the_plans_file(lab: Lab) -> None:
+    launch = "/opt/ray/bin/accelerate launch --config_file /root/accelerate.yaml"
+    start = f"{ACCELERATE} config > /root/accelerate.yaml; . /etc/fullmesh/env; export GLOO_SOCKET_IFNAME"
+    job = f"{start}; ACCELERATE_USE_CPU=true {launch} /root/accelerate_train.py 2>&1"
+    said = lab.together(dict.fromkeys(lab.names, job))
+    assert "accelerate: 2 ranks on cpu, loss " in "".join(said.values())
 
 
 def test_what_leaves_the_plan_is_shut_and_undo_leaves_nothing(lab: Lab) -> None:

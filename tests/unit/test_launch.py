@@ -79,7 +79,7 @@ def test_the_small_commands_hand_every_word_over(tmp_path: Path) -> None:
     assert names == {
         *("fullmesh-mpirun", "fullmesh-orted", "fullmesh-rank", "fullmesh-sbatch"),
         *("fullmesh-srun", "fullmesh-launch", "fullmesh-ssh", "fullmesh-hang"),
-        *("fullmesh-jax", "fullmesh-ray"),
+        *("fullmesh-jax", "fullmesh-ray", "fullmesh-accelerate"),
     }
     assert all('"$@"' in one["content"] and one["mode"] == "0755" for one in files)
 

@@ -34,6 +34,7 @@ CODES: dict[str, str] = {
     "LA-118": "a service cannot listen on the cluster address",
     "LA-119": "ports of Ray are taken on the node",
     "LA-120": "no head of Ray answers",
+    "LA-121": "nodes with different numbers of ranks, which accelerate cannot start",
 }
 
 # useradd's own rule, so that nothing else gets into the unit file.
@@ -100,6 +101,7 @@ def commands(folder: str, library: str, venv: str) -> list[dict[str, str]]:
         f"fullmesh-{name}": f'{venv}/bin/python -B {library}/fullmesh_services.py {name} "$@"'
         for name in SERVE
     }
+    run["fullmesh-accelerate"] = f'{venv}/bin/python -B {library}/fullmesh_accelerate.py "$@"'
     run["fullmesh-launch"] = f'{folder}/fullmesh-torchrun --launch "$@"'
     run["fullmesh-hang"] = f'{venv}/bin/python -B {library}/fullmesh_hang.py "$@"'
     run["fullmesh-ssh"] = 'ssh -F /etc/fullmesh/ssh/config "$@"'

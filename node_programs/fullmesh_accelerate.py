@@ -1,0 +1,136 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Starts this node's share of a job by Hugging Face's Accelerate, with sizes, ranks and addresses of the cluster plan.
+
+Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_accelerate.py`` (stdlib only). Accelerate's launcher is torchrun's
+code under options of its own (accelerate/commands/launch.py, ``multi_gpu_launcher``): it starts ranks without a GPU as
+well, and what it has no option for it takes from torchrun's variables (``PET_*``).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from fullmesh_launch import HOOK, LaunchError, call, env_path, last, merged, read_env
+from fullmesh_services import interpreter, program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+STATIC, C10D = "static", "c10d"
+JOIN_SECONDS = "600"  # torchrun's own default of join_timeout
+TORCH_SECONDS = 60  # an import of torch on a busy machine
+CPU = "ACCELERATE_USE_CPU"
+LOOK = "import torch; print(torch.cuda.is_available() or torch.accelerator.is_available())"
+USAGE = "Usage: fullmesh-accelerate [--static|--c10d] [options of accelerate launch] SCRIPT [ARGUMENTS]; or config"
+
+
+def mode_and_rest(words: Sequence[str]) -> tuple[str, list[str]]:
+    """The rendezvous, and what is Accelerate's."""
+    if words and words[0] in ("--" + STATIC, "--" + C10D):
+        return words[0][2:], list(words[1:])
+    return STATIC, list(words)
+
+
+def settings(env: Mapping[str, str], mode: str) -> dict[str, str]:
+    """What Accelerate has to know, under the names that its configuration file and its options share.
+
+    Raises:
+        LaunchError: LA-121, the nodes have different numbers of ranks; Accelerate divides them evenly.
+    """
+    world, nodes, here = (int(env[name]) for name in ("WORLD_SIZE", "NNODES", "NPROC_PER_NODE"))
+    if world != nodes * here:
+        raise LaunchError(
+            f"[LA-121] the plan has {world} ranks on {nodes} nodes and {here} on this one; accelerate starts as "
+            "many on each. Give all nodes the same fullmesh_local_ranks, or start the script by fullmesh-torchrun."
+        )
+    address, port = env["MASTER_ADDR"], env["MASTER_PORT"]
+    if mode == C10D:
+        address, _, port = env["FULLMESH_RENDEZVOUS"].rpartition(":")
+    found = {
+        "num_machines": env["NNODES"],
+        "num_processes": env["WORLD_SIZE"],
+        "machine_rank": env["NODE_RANK"],
+        "main_process_ip": address,
+        "main_process_port": port,
+        "rdzv_backend": mode,
+    }
+    if mode == C10D:
+        # Else the host is whom the endpoint's address resolves to by its host name (elastic/rendezvous/utils.py).
+        host = int(env["FULLMESH_ADDRESS"] == env["MASTER_ADDR"])
+        join = env.get("FULLMESH_JOIN_TIMEOUT") or JOIN_SECONDS
+        found["rdzv_conf"] = f"is_host={host},join_timeout={join}"
+    return found
+
+
+def config(env: Mapping[str, str]) -> str:
+    """The same as Accelerate's configuration file, for ``accelerate launch --config_file``."""
+    # MULTI_GPU is its word for torchrun's launcher; same_network for a master instead of a rendezvous.
+    fixed = {
+        "compute_environment": "LOCAL_MACHINE",
+        "distributed_type": "MULTI_GPU",
+        "same_network": "true",
+    }
+    held = {**fixed, **settings(env, STATIC)}
+    return "".join(f"{name}: {value}\n" for name, value in held.items())
+
+
+def without_gpu(tool: str) -> bool:
+    """Say whether the torch beside *tool* has no device but the processors.
+
+    Raises:
+        LaunchError: LA-107, torch does not answer.
+    """
+    code, said = call([interpreter(tool) or sys.executable, "-c", LOOK], TORCH_SECONDS)
+    if code:
+        raise LaunchError(
+            f"[LA-107] torch beside {tool} cannot be asked for its devices: {last(said)}. Install it there (or put "
+            f"accelerate beside the torch that is); {CPU}=true or false answers in its place."
+        )
+    return last(said) == "False"
+
+
+def environment(own: Mapping[str, str], tool: str) -> dict[str, str]:
+    """The environment of a job: what is asked of a rank that stands, and the address that torchrun announces."""
+    env = dict(own)
+    # Without a GPU and without this word each rank is a world of its own, and all of them train without a complaint
+    # (accelerate 1.15, tried).
+    if CPU not in env and without_gpu(tool):
+        env[CPU] = "true"
+    # It would announce the host name, which can be another network (pytorch#69345).
+    env["PET_LOCAL_ADDR"] = env["FULLMESH_ADDRESS"]
+    if env.get("FULLMESH_HANG") != "0":
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [HOOK, env.get("PYTHONPATH", "")]))
+    return env
+
+
+def start(words: Sequence[str]) -> None:
+    """Become ``accelerate launch``."""
+    mode, rest = mode_and_rest(words)
+    if not rest:
+        raise LaunchError(f"[LA-104] no script was given. {USAGE}.")
+    env = merged(read_env(env_path(os.environ)), os.environ)
+    if rest == ["config"]:
+        sys.stdout.write(config(env))
+        return
+    tool = program("accelerate", "FULLMESH_ACCELERATE")
+    options = [part for name, value in settings(env, mode).items() for part in ("--" + name, value)]
+    same = ["--same_network"] if mode == STATIC else []
+    argv = [tool, "launch", "--multi_gpu", *options, *same, *rest]
+    os.execve(tool, argv, environment(env, tool))  # noqa: S606 (no shell between)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Start a job; a refusal goes to stderr and ends with 2."""
+    try:
+        start(argv)
+    except LaunchError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

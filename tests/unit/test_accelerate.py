@@ -1,0 +1,161 @@
+"""fullmesh-accelerate: what Accelerate's launcher is told from the plan, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import fullmesh_accelerate as accelerate
+import pytest
+import yaml
+from fullmesh_launch import HOOK
+
+from fullmesh.roles import launchers as core
+
+ENV = """MASTER_ADDR=10.78.0.11
+MASTER_PORT=29500
+WORLD_SIZE=4
+NNODES=2
+NODE_RANK=1
+NPROC_PER_NODE={here}
+FULLMESH_ADDRESS={address}
+FULLMESH_RENDEZVOUS=10.78.0.11:29400
+"""
+
+
+class Started(Exception):  # noqa: N818 (what execve would have become)
+    """A program takes the place of this one."""
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    def become(path: str, words: list[str], env: dict[str, str]) -> None:
+        raise Started(json.dumps([path, words, env]))
+
+    monkeypatch.setattr(os, "execve", become)
+    monkeypatch.setenv("FULLMESH_ENV", str(tmp_path / "env"))
+    for name in (accelerate.CPU, "FULLMESH_HANG", "PYTHONPATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("FULLMESH_ACCELERATE", str(tmp_path / "accelerate"))
+    torch_says(tmp_path, "echo a warning >&2; echo True")
+    be(tmp_path)
+    return tmp_path
+
+
+def be(folder: Path, address: str = "10.78.0.12", here: int = 2) -> None:
+    (folder / "env").write_text(ENV.format(address=address, here=here))
+
+
+def torch_says(folder: Path, script: str) -> None:
+    """Put an accelerate there whose Python answers what is asked of torch."""
+    python = folder / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    (folder / "accelerate").write_text(f"#!{python}\n")
+
+
+def started(*argv: str) -> tuple[list[str], dict[str, str]]:
+    with pytest.raises(Started) as ran:
+        accelerate.main(argv)
+    path, words, env = json.loads(str(ran.value))
+    assert path == words[0]
+    return words, env
+
+
+def options(words: list[str]) -> dict[str, str]:
+    """The options before the script that have a value."""
+    named = [at for at, word in enumerate(words) if word.startswith("--")]
+    without = ("--multi_gpu", "--same_network")
+    return {words[at][2:]: words[at + 1] for at in named if words[at] not in without}
+
+
+def test_it_is_told_the_plan(node: Path) -> None:
+    words, env = started("--mixed_precision", "bf16", "train.py", "two words")
+    assert words[:3] == [str(node / "accelerate"), "launch", "--multi_gpu"]
+    assert words[-4:] == ["--mixed_precision", "bf16", "train.py", "two words"]
+    assert "--same_network" in words
+    assert options(words).items() >= {
+        ("num_machines", "2"),
+        ("num_processes", "4"),
+        ("machine_rank", "1"),
+        ("main_process_ip", "10.78.0.11"),
+        ("main_process_port", "29500"),
+        ("rdzv_backend", "static"),
+    }
+    assert env["PET_LOCAL_ADDR"] == "10.78.0.12"
+    assert env["PYTHONPATH"].split(os.pathsep)[0] == HOOK
+    assert accelerate.CPU not in env
+
+
+def test_without_a_gpu_ranks_are_one_world_all_the_same(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch_says(node, "echo False")
+    assert started("train.py")[1][accelerate.CPU] == "true"
+    monkeypatch.setenv(accelerate.CPU, "false")
+    assert started("train.py")[1][accelerate.CPU] == "false"
+
+
+def test_a_torch_that_does_not_answer_stops_it(
+    node: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch_says(node, "echo No module named torch; exit 1")
+    assert accelerate.main(["train.py"]) == 2
+    said = capsys.readouterr().err
+    assert "[LA-107]" in said
+    assert "No module named torch" in said
+
+
+@pytest.mark.parametrize(("address", "host"), [("10.78.0.11", 1), ("10.78.0.12", 0)])
+def test_a_rendezvous_has_one_host(
+    node: Path, monkeypatch: pytest.MonkeyPatch, address: str, host: int
+) -> None:
+    monkeypatch.setenv("FULLMESH_JOIN_TIMEOUT", "90")
+    be(node, address)
+    words, _ = started("--c10d", "train.py")
+    assert "--same_network" not in words
+    told = options(words)
+    assert (told["rdzv_backend"], told["main_process_port"]) == ("c10d", "29400")
+    assert told["rdzv_conf"] == f"is_host={host},join_timeout=90"
+
+
+def test_the_hook_can_be_left_out(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FULLMESH_HANG", "0")
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    assert "PYTHONPATH" not in started("train.py")[1]
+
+
+def test_its_configuration_file_says_the_same(
+    node: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert accelerate.main(["config"]) == 0
+    held = yaml.safe_load(capsys.readouterr().out)
+    words, _ = started("train.py")
+    assert {name: str(held[name]) for name in options(words)} == options(words)
+    assert (held["distributed_type"], held["same_network"]) == ("MULTI_GPU", True)
+
+
+@pytest.mark.parametrize(
+    ("argv", "here", "code"),
+    [(["train.py"], 1, "LA-121"), ([], 2, "LA-104"), (["--c10d"], 2, "LA-104")],
+)
+def test_what_cannot_start_is_refused(
+    node: Path, capsys: pytest.CaptureFixture[str], argv: list[str], here: int, code: str
+) -> None:
+    be(node, here=here)
+    assert accelerate.main(argv) == 2
+    assert f"[{code}]" in capsys.readouterr().err
+    assert code in core.CODES
+
+
+def test_without_accelerate_or_the_nodes_file_it_says_where_it_comes_from(
+    node: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("FULLMESH_ACCELERATE")
+    monkeypatch.setenv("PATH", str(node))
+    assert accelerate.main(["train.py"]) == 2
+    assert "[LA-107] accelerate is not installed" in capsys.readouterr().err
+    (node / "env").unlink()
+    assert accelerate.main(["train.py"]) == 2
+    assert "[LA-102]" in capsys.readouterr().err
