@@ -35,6 +35,8 @@ CODES: dict[str, str] = {
     "LA-119": "ports of Ray are taken on the node",
     "LA-120": "no head of Ray answers",
     "LA-121": "nodes with different numbers of ranks, which accelerate cannot start",
+    "LA-122": "a container was asked for with a network of its own",
+    "LA-123": "GPUs that no container gets",
 }
 
 # useradd's own rule, so that nothing else gets into the unit file.
@@ -45,6 +47,8 @@ HEAD = "# Ansible managed (Fullmesh, role launchers)"
 RUN = ("mpirun", "orted", "rank", "sbatch", "srun")
 # The same of node_programs/fullmesh_services.py.
 SERVE = ("jax", "ray")
+# The tools of node_programs/fullmesh_container.py.
+CONTAIN = ("docker", "podman")
 
 
 def who(plan: Plan) -> Who:
@@ -102,6 +106,10 @@ def commands(folder: str, library: str, venv: str) -> list[dict[str, str]]:
         for name in SERVE
     }
     run["fullmesh-accelerate"] = f'{venv}/bin/python -B {library}/fullmesh_accelerate.py "$@"'
+    run |= {
+        f"fullmesh-{name}": f'{venv}/bin/python -B {library}/fullmesh_container.py {name} "$@"'
+        for name in CONTAIN
+    }
     run["fullmesh-launch"] = f'{folder}/fullmesh-torchrun --launch "$@"'
     run["fullmesh-hang"] = f'{venv}/bin/python -B {library}/fullmesh_hang.py "$@"'
     run["fullmesh-ssh"] = 'ssh -F /etc/fullmesh/ssh/config "$@"'

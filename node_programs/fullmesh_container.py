@@ -1,0 +1,200 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Runs a container image as this node's share of a job: the host's network, the plan's variables, GPUs, RDMA.
+
+Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_container.py podman|docker ...`` (stdlib only). torchrun in the image
+needs no options: it takes sizes, ranks and addresses from its own variables (``PET_*``, torch/distributed/run.py).
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import resource
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from fullmesh_launch import HOOK, LIBRARIES, NODES_OWN, LaunchError, env_path, merged, read_env
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+TOOLS = ("podman", "docker")
+# torchrun's variable -> the plan's
+PET = {
+    "PET_NNODES": "NNODES",
+    "PET_NPROC_PER_NODE": "NPROC_PER_NODE",
+    "PET_NODE_RANK": "NODE_RANK",
+    "PET_MASTER_ADDR": "MASTER_ADDR",
+    "PET_MASTER_PORT": "MASTER_PORT",
+    "PET_LOCAL_ADDR": "FULLMESH_ADDRESS",
+}
+NVIDIA, AMD, RDMA = "/dev/nvidia[0-9]*", "/dev/kfd", "/dev/infiniband"
+CDI = ("/etc/cdi", "/var/run/cdi")
+CDI_KIND = b"nvidia.com/gpu"
+# What docker starts a container with a GPU by (NVIDIA Container Toolkit, its architecture overview).
+DOCKER_HOOK = "nvidia-container-runtime-hook"
+CAP_SYS_RESOURCE = 24  # linux/capability.h
+STACK = (
+    64 << 20
+)  # NVIDIA's own containers ask for it: "--ulimit memlock=-1 --ulimit stack=67108864"
+NETWORK = ("--network", "--net")
+# Options of podman run and docker run that take no value (their manual pages): all others do.
+FLAGS = frozenset(
+    [
+        *("--detach", "--disable-content-trust", "--env-host", "--help", "--http-proxy", "--init"),
+        *("--interactive", "--no-healthcheck", "--no-hosts", "--oom-kill-disable", "--passwd"),
+        *(
+            "--privileged",
+            "--publish-all",
+            "--quiet",
+            "--read-only",
+            "--read-only-tmpfs",
+            "--replace",
+        ),
+        *("--rm", "--rmi", "--sig-proxy", "--tls-verify", "--tty", "--use-api-socket"),
+    ]
+)
+SHORT_FLAGS = frozenset("dithPq")
+
+
+def options_of(argv: Sequence[str]) -> list[tuple[str, str]]:
+    """The options before the image, with their values: what stands behind it is the program's own."""
+    found, words = [], list(argv)
+    while words and words[0].startswith("-") and words[0] != "--":
+        name, equals, value = words.pop(0).partition("=")
+        alone = name in FLAGS or (not name.startswith("--") and set(name[1:]) <= SHORT_FLAGS)
+        if not equals and not alone and words:
+            value = words.pop(0)
+        found.append((name, value))
+    return found
+
+
+def foreign_network(argv: Sequence[str]) -> str:
+    """The network that the caller asked for, where it is not the host's."""
+    asked = [value for name, value in options_of(argv) if name in NETWORK]
+    return next((one for one in asked if one != "host"), "")
+
+
+def may_raise() -> bool:
+    """Whether this process may go above its hard limits."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as stream:
+            held = next(line.split()[1] for line in stream if line.startswith("CapEff:"))
+    except (OSError, StopIteration):
+        return False
+    return bool(int(held, 16) >> CAP_SYS_RESOURCE & 1)
+
+
+def limit(name: str, kind: int, wanted: int) -> str:
+    """``--ulimit`` for one limit: what is wanted, or as much of it as this process may give."""
+    hard = resource.getrlimit(kind)[1]
+    most = wanted
+    if not may_raise() and hard != resource.RLIM_INFINITY:
+        most = hard if wanted == resource.RLIM_INFINITY else min(hard, wanted)
+    return f"--ulimit={name}={most}:{most}"
+
+
+def limits() -> list[str]:
+    """Memory that may be locked (RDMA, pinned buffers), files, stack."""
+    return [
+        limit("memlock", resource.RLIMIT_MEMLOCK, resource.RLIM_INFINITY),
+        limit("nofile", resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),
+        limit("stack", resource.RLIMIT_STACK, STACK),
+    ]
+
+
+def has_cdi() -> bool:
+    """Whether the node describes its NVIDIA GPUs for containers (Container Device Interface)."""
+    for path in (one for folder in CDI for one in glob.glob(folder + "/*")):
+        try:
+            with open(path, "rb") as stream:
+                if CDI_KIND in stream.read(1 << 20):
+                    return True
+        except OSError:
+            continue
+    return False
+
+
+def devices(tool: str) -> list[str]:
+    """The node's GPUs and RDMA cards.
+
+    Raises:
+        LaunchError: LA-123, there are GPUs that no container gets.
+    """
+    found = [f"--device={RDMA}"] if os.path.isdir(RDMA) else []
+    if os.path.exists(AMD):
+        found += [f"--device={AMD}", "--device=/dev/dri", "--group-add=video"]
+    if glob.glob(NVIDIA):
+        if tool == "podman" and has_cdi():
+            found.append("--device=nvidia.com/gpu=all")
+        elif tool == "docker" and shutil.which(DOCKER_HOOK):
+            found.append("--gpus=all")
+        else:
+            step = "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml, as root"
+            if tool == "docker":
+                step = "nvidia-ctk runtime configure --runtime=docker; systemctl restart docker, as root"
+            raise LaunchError(
+                f"[LA-123] this node has NVIDIA GPUs, and {tool} cannot give them to a container. Install NVIDIA's "
+                f"container toolkit (nvidia-container-toolkit), then: {step}"
+            )
+    return found
+
+
+def variables(own: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
+    """What the container's processes get: the node's file, the caller's settings of libraries, torchrun's own."""
+    env = merged(own, caller)
+    told = {name for name in caller if LIBRARIES.match(name) and name not in NODES_OWN}
+    found = {name: env[name] for name in sorted(told | set(own))}
+    found.update({name: found[of] for name, of in PET.items()})
+    return found
+
+
+def run_words(tool: str, env: Mapping[str, str], argv: Sequence[str]) -> list[str]:
+    """The words behind ``podman`` or ``docker``; what the caller says comes last, and holds."""
+    words = ["run", "--rm", "--network=host", "--ipc=host", *limits(), *devices(tool)]
+    words += [f"--env={name}={value}" for name, value in env.items()]
+    return [*words, *argv]
+
+
+def start(tool: str, argv: Sequence[str]) -> None:
+    """Become the container's program.
+
+    Raises:
+        LaunchError: LA-122, a network of its own was asked for.
+    """
+    if not argv:
+        raise LaunchError(
+            f"[LA-104] no image was given. Usage: fullmesh-{tool} [options of {tool} run] IMAGE COMMAND [ARGUMENTS]"
+        )
+    network = foreign_network(argv)
+    if network:
+        raise LaunchError(
+            f"[LA-122] network {network}: ranks there listen behind addresses that no peer reaches, and the node's "
+            "port range is not theirs. Leave it out: the host's network is what they get."
+        )
+    env = variables(read_env(env_path(os.environ)), os.environ)
+    more: list[str] = []
+    if os.environ.get("FULLMESH_HANG") == "1":
+        more, env["PYTHONPATH"] = [f"--volume={HOOK}:{HOOK}:ro"], HOOK
+    path = os.environ.get("FULLMESH_" + tool.upper()) or shutil.which(tool)
+    if not path:
+        raise LaunchError(
+            f"[LA-107] {tool} is not installed on this node. Install the distribution's package."
+        )
+    os.execv(path, [path, *run_words(tool, env, [*more, *argv])])  # noqa: S606 (no shell between)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run an image; a refusal goes to stderr and ends with 2."""
+    try:
+        start(argv[0], argv[1:])
+    except LaunchError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

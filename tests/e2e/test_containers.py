@@ -1,0 +1,106 @@
+"""A job whose ranks run in containers on both nodes, firewall on: real podman, torch out of the nodes' own files.
+
+Podman comes as Debian's package (devtools.lab.neighbours). The image is a frame of links: /usr and torch are the node's
+own, mounted, since no image can be pulled. A container in a container gets no control group of its own, and its
+storage copies (tests/e2e/test_real_neighbours.py); all else is what users have.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from plays import run, told
+
+from fullmesh.settings import ROOT
+
+from .conftest import site
+
+LAB = "e2e-containers"
+IMAGE = """
+set -eu
+mkdir -p /etc/containers /root/frame/tmp /root/frame/etc /srv/jobs
+cat > /etc/containers/storage.conf <<'END'
+[storage]
+driver = "vfs"
+runroot = "/run/containers/storage"
+graphroot = "/var/lib/containers/storage"
+END
+policy=/etc/containers/policy.json
+[ -e $policy ] || echo '{"default":[{"type":"insecureAcceptAnything"}]}' > $policy
+for one in bin lib lib64; do ln -sfn usr/$one /root/frame/$one; done
+tar -C /root/frame -c . | podman import - localhost/frame
+"""
+MOUNTS = "-v /usr:/usr:ro -v /opt/fullmesh:/opt/fullmesh:ro -v /srv/jobs:/srv/jobs:ro"
+RUN = f"/opt/fullmesh/bin/fullmesh-podman --cgroups=disabled {MOUNTS}"
+TORCHRUN = "/opt/fullmesh/venv/bin/torchrun"
+# What leaves by the card that is not the cluster's, but ssh.
+COUNT = """
+nft -f - <<'END'
+table inet beside {
+  counter left { }
+  chain out {
+    type filter hook output priority 500; policy accept;
+    oifname eth0 tcp sport 22 accept
+    oifname eth0 meta l4proto { tcp, udp } counter name "left"
+  }
+}
+END
+"""
+
+
+class Lab:
+    """Two nodes with podman."""
+
+    def __init__(self) -> None:
+        run("./fullmesh", "lab", "down", "--name", LAB)
+        assert run("./fullmesh", "lab", "up", "--name", LAB).code == 0
+        status: dict[str, Any] = json.loads(
+            told("./fullmesh", "lab", "status", "--json", "--name", LAB)
+        )
+        if status["image_source"] != "lookalike":
+            pytest.skip("the packages are made for look-alikes")
+        self.inventory: str = status["inventory"].rsplit("/", 1)[0]
+        self.names = sorted(one["name"] for one in status["nodes"])
+        packages = run(sys.executable, "-m", "devtools.lab.neighbours", "--name", LAB, seconds=1800)
+        assert packages.code == 0, packages.output
+        done = site("--skip-tags", "verify", inventory=self.inventory)
+        assert done.code == 0, done.output[-3000:]
+        for name in self.names:
+            self.on(name, IMAGE)
+            pack = f"tar -C examples -cf - ddp.py | ./fullmesh lab exec --name {LAB} {name} -- tar -C /srv/jobs -xf -"
+            subprocess.run(["/bin/sh", "-c", pack], cwd=ROOT, check=True, timeout=60)
+
+    def on(self, name: str, command: str) -> str:
+        """Run a shell command on a node; what it prints."""
+        enter = ("./fullmesh", "lab", "exec", "--name", LAB, name, "--", "sh", "-c")
+        return told(*enter, command, seconds=240)
+
+    def together(self, command: str) -> str:
+        """Run a command on both nodes at once; what both print."""
+        with ThreadPoolExecutor() as pool:
+            return "".join(pool.map(lambda name: self.on(name, command), self.names))
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    yield Lab()
+    run("./fullmesh", "lab", "down", "--name", LAB)
+
+
+def test_ranks_in_containers_are_one_job_on_the_clusters_network_alone(lab: Lab) -> None:
+    lab.together(COUNT)
+    said = lab.together(f"{RUN} localhost/frame {TORCHRUN} /srv/jobs/ddp.py 1 2>&1")
+    assert "ddp: 2 ranks on cpu, loss " in said
+    left = lab.together("nft list counter inet beside left; nft delete table inet beside")
+    assert left.count("packets 0 bytes 0") == 2
+
+
+def test_a_network_of_its_own_is_told_why_not(lab: Lab) -> None:
+    said = lab.on(lab.names[0], f"{RUN} --network=none localhost/frame true 2>&1 || true")
+    assert "[LA-122] network none" in said

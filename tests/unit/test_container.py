@@ -1,0 +1,192 @@
+"""fullmesh-podman and fullmesh-docker: what a container is given, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+from pathlib import Path
+
+import fullmesh_container as container
+import pytest
+from fullmesh_launch import HOOK
+
+from fullmesh.roles import launchers as core
+
+ENV = """MASTER_ADDR=10.78.0.11
+MASTER_PORT=29500
+WORLD_SIZE=4
+NNODES=2
+NODE_RANK=1
+NPROC_PER_NODE=2
+FULLMESH_ADDRESS=10.78.0.12
+GLOO_SOCKET_IFNAME=eth1
+"""
+NOWHERE = "/nowhere/[0-9]*"
+
+
+class Started(Exception):  # noqa: N818 (what execv would have become)
+    """A program takes the place of this one."""
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A node without GPUs and RDMA, and both tools."""
+
+    def become(path: str, words: list[str]) -> None:
+        raise Started(json.dumps([path, words]))
+
+    monkeypatch.setattr(os, "execv", become)
+    (tmp_path / "env").write_text(ENV)
+    monkeypatch.setenv("FULLMESH_ENV", str(tmp_path / "env"))
+    for tool in container.TOOLS:
+        monkeypatch.setenv("FULLMESH_" + tool.upper(), f"/usr/bin/{tool}")
+    monkeypatch.delenv("FULLMESH_HANG", raising=False)
+    for name in ("NVIDIA", "AMD", "RDMA"):
+        monkeypatch.setattr(container, name, NOWHERE)
+    monkeypatch.setattr(container, "CDI", (str(tmp_path / "cdi"),))
+    monkeypatch.setattr(container, "may_raise", lambda: True)
+    return tmp_path
+
+
+def started(tool: str, *argv: str) -> list[str]:
+    with pytest.raises(Started) as ran:
+        container.main([tool, *argv])
+    path, words = json.loads(str(ran.value))
+    assert path == words[0] == f"/usr/bin/{tool}"
+    return [str(one) for one in words]
+
+
+def given(words: list[str]) -> dict[str, str]:
+    told = [word.removeprefix("--env=") for word in words if word.startswith("--env=")]
+    return dict(one.split("=", 1) for one in told)
+
+
+def test_it_gets_the_hosts_network_and_the_plan(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NCCL_DEBUG", "INFO")
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth0")
+    monkeypatch.setenv("SECRET_TOKEN", "not for it")
+    words = started(
+        "podman", "-v", "/data:/data", "image:1", "torchrun", "train.py", "--net", "resnet"
+    )
+    assert words[1:5] == ["run", "--rm", "--network=host", "--ipc=host"]
+    assert words[-7:] == ["-v", "/data:/data", "image:1", "torchrun", "train.py", "--net", "resnet"]
+    env = given(words)
+    assert env.items() >= {
+        ("PET_NNODES", "2"),
+        ("PET_NPROC_PER_NODE", "2"),
+        ("PET_NODE_RANK", "1"),
+        ("PET_MASTER_ADDR", "10.78.0.11"),
+        ("PET_MASTER_PORT", "29500"),
+        ("PET_LOCAL_ADDR", "10.78.0.12"),
+        ("GLOO_SOCKET_IFNAME", "eth1"),
+        ("NCCL_DEBUG", "INFO"),
+    }
+    assert "SECRET_TOKEN" not in env
+    assert "--ulimit=memlock=-1:-1" in words
+    assert not [word for word in words if "device" in word or "gpus" in word]
+
+
+def test_limits_are_what_the_caller_may_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hard(kind: int) -> tuple[int, int]:
+        return {resource.RLIMIT_MEMLOCK: (1, 8 << 20), resource.RLIMIT_NOFILE: (1024, 4096)}.get(
+            kind, (8 << 20, resource.RLIM_INFINITY)
+        )
+
+    monkeypatch.setattr(resource, "getrlimit", hard)
+    monkeypatch.setattr(container, "may_raise", lambda: False)
+    assert container.limits() == [
+        f"--ulimit=memlock={8 << 20}:{8 << 20}",
+        "--ulimit=nofile=4096:4096",
+        f"--ulimit=stack={64 << 20}:{64 << 20}",
+    ]
+    monkeypatch.setattr(container, "may_raise", lambda: True)
+    assert container.limits()[0] == "--ulimit=memlock=-1:-1"
+
+
+def test_a_process_knows_whether_it_may_raise_them() -> None:
+    held = next(
+        line for line in Path("/proc/self/status").read_text().splitlines() if "CapEff" in line
+    )
+    assert container.may_raise() == bool(int(held.split()[1], 16) & 1 << 24)
+
+
+def test_rdma_and_amds_gpus_come_along(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AMD", "RDMA"):
+        place = node / name
+        place.mkdir()
+        monkeypatch.setattr(container, name, str(place))
+    words = started("docker", "image", "torchrun", "train.py")
+    assert f"--device={node}/AMD" in words
+    assert f"--device={node}/RDMA" in words
+    assert "--group-add=video" in words
+
+
+def test_nvidias_gpus_come_as_the_node_describes_them(
+    node: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (node / "nvidia0").touch()
+    monkeypatch.setattr(container, "NVIDIA", str(node / "nvidia[0-9]*"))
+    monkeypatch.setenv("PATH", str(node))
+    for tool, step in (("podman", "nvidia-ctk cdi generate"), ("docker", "--runtime=docker")):
+        assert container.main([tool, "image"]) == 2
+        said = capsys.readouterr().err
+        assert "[LA-123]" in said
+        assert step in said
+    (node / "cdi").mkdir()
+    (node / "cdi/other.json").write_text('{"kind": "vendor.com/nic"}')
+    assert not container.has_cdi()
+    (node / "cdi/nvidia.yaml").write_text("cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n")
+    assert "--device=nvidia.com/gpu=all" in started("podman", "image")
+    hook = node / container.DOCKER_HOOK
+    hook.write_text("#!/bin/sh\n")
+    hook.chmod(0o755)
+    assert "--gpus=all" in started("docker", "image")
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [
+        ([], "LA-104"),
+        (["--network", "bridge", "image"], "LA-122"),
+        (["-it", "--rm", "--name", "x", "--net=site", "image"], "LA-122"),
+    ],
+)
+def test_what_cannot_work_is_refused(
+    node: Path, capsys: pytest.CaptureFixture[str], argv: list[str], code: str
+) -> None:
+    assert container.main(["podman", *argv]) == 2
+    assert f"[{code}]" in capsys.readouterr().err
+    assert code in core.CODES
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--network=host", "image"],
+        ["-it", "image", "python", "--network", "bridge"],
+        ["--read-only", "--cap-add", "SYS_NICE", "image", "--net=x"],
+        ["--", "image"],
+    ],
+)
+def test_what_stands_behind_the_image_is_its_own(node: Path, argv: list[str]) -> None:
+    assert started("podman", *argv)[-len(argv) :] == argv
+
+
+def test_the_hook_comes_where_it_is_asked_for(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "PYTHONPATH" not in given(started("podman", "image"))
+    monkeypatch.setenv("FULLMESH_HANG", "1")
+    words = started("podman", "image")
+    assert given(words)["PYTHONPATH"] == HOOK
+    assert f"--volume={HOOK}:{HOOK}:ro" in words
+
+
+def test_without_the_tool_it_says_so(
+    node: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("FULLMESH_DOCKER")
+    monkeypatch.setenv("PATH", str(node))
+    assert container.main(["docker", "image"]) == 2
+    assert "[LA-107] docker is not installed" in capsys.readouterr().err
