@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 from .gpu import Card, FabricManager, PciGpu
+from .next_boot import NextBoot
 
 
 class Unknown(TypedDict):
@@ -390,6 +391,7 @@ class Survey(SurveyAlways, LookedUp, total=False):
     namespaces: list[Namespace]
     duplicates: list[str]
     identity: Identity
+    next_boot: NextBoot
 
 
 class Beside(LookedUp):
