@@ -661,6 +661,7 @@ LINKS = (
         edited("/etc/nccl.conf", "echo NCCL_SOCKET_IFNAME=^eth1 >> /etc/nccl.conf"),
         "nccl-conf",
     ),
+    Fault("nccl-conf-gone", BARE, variable("NCCL_CONF_FILE=/etc/nccl/gone.conf")),
     Fault(
         "wrong-source",
         BARE,

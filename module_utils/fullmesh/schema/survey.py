@@ -249,11 +249,17 @@ class Variable(TypedDict):
     source: str
 
 
-class Environment(TypedDict):
+class EnvironmentAlways(TypedDict):
     """What a job's environment would be, and what every file alone says."""
 
     values: dict[str, Variable]
     files: dict[str, dict[str, str]]
+
+
+class Environment(EnvironmentAlways, total=False):
+    """``unread``: NCCL_CONF_FILE, where NCCL cannot open what it names, and says nothing."""
+
+    unread: str
 
 
 class SurveyClock(TypedDict):

@@ -789,6 +789,19 @@ ROWS: tuple[Row, ...] = (
         ),
     ),
     Row(
+        71,
+        "NCCL is told to read a file that is not there",
+        (
+            Case(
+                "nccl-conf-gone",
+                "DG-171",
+                "NCCL_CONF_FILE=/etc/nccl/gone.conf in /etc/environment",
+                fields=ENV,
+                severity="warning",
+            ),
+        ),
+    ),
+    Row(
         75,
         "a service of the plan (fullmesh_services) cannot be reached",
         (

@@ -444,6 +444,14 @@ PAGES: dict[str, Page] = {
         "systemctl daemon-reexec (daemon-reload for a unit), then restart what needs it.",
         "systemd-system.conf(5)",
     ),
+    "DG-171": Page(
+        "NCCL reads the file of NCCL_CONF_FILE in place of ~/.nccl.conf, not beside it, and a file that it cannot"
+        " open it passes over in silence: what the account's file said (a card, an algorithm) holds no more."
+        " /etc/nccl.conf is read all the same. NCCL expands no ~ and no variable in the name.",
+        "env | grep NCCL_CONF_FILE; ls -l $NCCL_CONF_FILE; NCCL_DEBUG=INFO shows the settings that NCCL has",
+        "Write the file, or take the variable out.",
+        "NCCL, misc/param.cc, initEnvFunc",
+    ),
     "DG-266": Page(
         "ip route add lasts until the next boot or until the card's owner configures it anew. Looked at are"
         " routes of the main table that lead to a peer and that nobody learnt (no kernel, DHCP, router or daemon).",
