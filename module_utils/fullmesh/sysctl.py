@@ -151,8 +151,8 @@ class Node:
             return str(errno.errorcode.get(exc.errno or 0, str(exc.errno)))
         return ""
 
-    def conf_files(self) -> list[str]:
-        """List the files that set kernel values at boot, in the order of their effect."""
+    def boot_files(self) -> list[str]:
+        """List the files that systemd-sysctl reads at boot, in the order of their effect (sysctl.d(5))."""
         names: dict[str, str] = {}
         for directory in reversed(DIRECTORIES):
             try:
@@ -160,7 +160,11 @@ class Node:
             except OSError:
                 continue
             names.update((name, directory + "/" + name) for name in entries if name[-5:] == ".conf")
-        files = [names[name] for name in sorted(names)]
+        return [names[name] for name in sorted(names)]
+
+    def conf_files(self) -> list[str]:
+        """List the files that set kernel values, for whoever reads them, in the order of their effect."""
+        files = self.boot_files()
         return [*files, LAST_FILE] if os.path.exists(self.at(LAST_FILE)) else files
 
     def is_container(self) -> bool:

@@ -22,6 +22,7 @@ from lab_nodes import Node, fullmesh, nodes_of, shell
 from devtools.lab import lifecycle, paths
 from devtools.lab.state import Store
 from fullmesh.diagnose import cli
+from fullmesh.diagnose.rules import next_boot
 from fullmesh.play.names import run_name
 from fullmesh.settings import ROOT
 
@@ -39,12 +40,23 @@ class Diagnosis:
     code: int
     seconds: float
     output: str = ""
+    usual: frozenset[str] = frozenset()
 
     @property
     def findings(self) -> list[dict[str, Any]]:
-        """The primary findings; what follows from them is folded under them."""
+        """The primary findings; what follows from them is folded under them.
+
+        What the next boot changes is a class of its own: a fault that is made in the running kernel is rightly told
+        there as well.
+        """
         found: list[dict[str, Any]] = self.result["findings"]
-        return found
+        return [one for one in found if one["code"] not in next_boot.CODES]
+
+    @property
+    def at_boot(self) -> list[dict[str, Any]]:
+        """What the next boot changes, beside what the bench is known for."""
+        found: list[dict[str, Any]] = self.result["findings"]
+        return [one for one in found if one["code"] in next_boot.CODES - self.usual]
 
     @property
     def codes(self) -> list[str]:
@@ -55,7 +67,7 @@ class Diagnosis:
         """Everything that helps to understand a surprise."""
         rows = [
             {key: value for key, value in finding.items() if value and key != "page"}
-            for finding in self.findings
+            for finding in [*self.findings, *self.at_boot]
         ]
         return json.dumps(rows, indent=1) + "\n" + "\n".join(self.mixed())
 
@@ -83,6 +95,7 @@ class Bench:
         index: the lab's number.
         repairs: how many faults have been fixed on it.
         bridge: this machine's bridge of the cluster network.
+        usual: codes of what its next boot changes, whatever is broken.
     """
 
     name: str
@@ -93,6 +106,7 @@ class Bench:
     bridge: str
     runs: Path = field(init=False)
     repairs: int = 0
+    usual: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self.runs = WORK / "runs" / self.name
@@ -157,7 +171,7 @@ class Bench:
         path = self.runs / run / "result.json"
         assert path.is_file(), f"no result: {done.stdout[-4000:]}"
         result = json.loads(path.read_text())
-        return Diagnosis(result, int(result["exit_code"]), took, done.stdout)
+        return Diagnosis(result, int(result["exit_code"]), took, done.stdout, self.usual)
 
 
 def bench(name: str, count: int, ports: tuple[int, int]) -> Bench:

@@ -661,6 +661,7 @@ LINKS = (
         edited("/etc/nccl.conf", "echo NCCL_SOCKET_IFNAME=^eth1 >> /etc/nccl.conf"),
         "nccl-conf",
     ),
+    Fault("nccl-conf-gone", BARE, variable("NCCL_CONF_FILE=/etc/nccl/gone.conf")),
     Fault(
         "wrong-source",
         BARE,
@@ -834,4 +835,53 @@ FAKES = (
     Fault("no-python", BARE, (), variables={"ansible_python_interpreter": "/opt/none/bin/python3"}),
 )
 
-FAULTS: tuple[Fault, ...] = (*WALLS, *RANGES, *JOBS, *NAMES, *LINKS, *FAKES, *GPU_FAULTS)
+
+def nft_file(text: str) -> tuple[Step, ...]:
+    """What nftables.service loads at boot, enabled and not started; Debian and EL have it in two places."""
+    return at(
+        VICTIM,
+        "F=/etc/nftables.conf; [ -d /etc/sysconfig ] && F=/etc/sysconfig/nftables.conf\n"
+        f"[ -e $F ] && cat $F > /run/fault.nft; printf '%s\\n' '{text}' > $F; systemctl -q enable nftables",
+        "F=/etc/nftables.conf; [ -d /etc/sysconfig ] && F=/etc/sysconfig/nftables.conf\n"
+        "systemctl -q disable nftables\n"
+        "if [ -e /run/fault.nft ]; then cat /run/fault.nft > $F; rm /run/fault.nft; else rm $F; fi",
+    )
+
+
+WALL_FILE = "table inet wall { chain input { type filter hook input priority 0; policy drop; tcp dport 22 accept; }; }"
+# Nothing of these is in force: a reboot, months later, makes it so.
+BOOTS = (
+    Fault(
+        "boot-sysctl",
+        TUNED,
+        edited(
+            "/etc/sysctl.d/99-local.conf",
+            "echo net.ipv4.tcp_mtu_probing=2 > /etc/sysctl.d/99-local.conf",
+        ),
+    ),
+    Fault(
+        "boot-unit",
+        TUNED,
+        at(VICTIM, "systemctl -q disable chrony", "systemctl -q enable chrony"),
+    ),
+    Fault("boot-firewall", TUNED, nft_file(WALL_FILE)),
+    Fault(
+        "boot-address",
+        TUNED,
+        edited(
+            "/etc/netplan/90-fullmesh.yaml",
+            'sed -i "s,$V_ADDR/24,$SILENT/24," /etc/netplan/90-fullmesh.yaml',
+        ),
+    ),
+    Fault(
+        "boot-route",
+        TUNED,
+        at(VICTIM, "ip route add $P_ADDR/32 dev eth1", "ip route del $P_ADDR/32 dev eth1"),
+    ),
+    Fault(
+        "boot-fstab",
+        TUNED,
+        edited("/etc/fstab", "echo /dev/disk/by-label/data /data xfs defaults 0 2 >> /etc/fstab"),
+    ),
+)
+FAULTS: tuple[Fault, ...] = (*WALLS, *RANGES, *JOBS, *NAMES, *LINKS, *FAKES, *GPU_FAULTS, *BOOTS)

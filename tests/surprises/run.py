@@ -25,7 +25,7 @@ from fullmesh.settings import ROOT
 from . import table
 from .generate import Surprise, surprise
 from .ground import Ground
-from .score import Score, good, judged
+from .score import Score, good, judged, of_now
 
 WORK = ROOT / ".fullmesh/surprises"
 TRIED = 17  # connections of the oracle: eight ports in both directions, and the store's
@@ -45,15 +45,15 @@ def attempt(ground: Ground, seed: int, fault: Surprise) -> Score | None:
         with ground.broken(fault) as victim:
             failed = ground.oracle()
             begun = time.monotonic()
-            said = ground.diagnose()
+            said = of_now(ground.diagnose()["findings"])
             took = time.monotonic() - begun
             if not failed:  # a rate or a chance may spare one of the two
-                failed = ground.oracle() if said["findings"] else {}
+                failed = ground.oracle() if said else {}
     except AssertionError as refused:
         say(f"{seed:4} not made: {str(refused)[-120:].strip()}")
         return None
     about = {"seed": seed, "kind": fault.kind, "script": fault.script, "victim": victim}
-    row = judged(about, fault.words, failed, TRIED, said["findings"])
+    row = judged(about, fault.words, failed, TRIED, said)
     return replace(row, seconds=round(took, 1))
 
 
@@ -87,7 +87,7 @@ def healthy(ground: Ground, count: int, processes: int) -> Iterator[Score]:
     with load(processes):
         for index in range(count):
             begun = time.monotonic()
-            findings = ground.diagnose()["findings"]
+            findings = of_now(ground.diagnose()["findings"])
             about = {
                 "seed": -1 - index,
                 "kind": "healthy",

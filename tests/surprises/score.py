@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fullmesh.diagnose.rules import next_boot
+
 Failed = Mapping[tuple[str, str, int], str]
 EVERY = ("", "all")
 
@@ -80,6 +82,11 @@ def text_of(finding: Mapping[str, Any]) -> str:
     """Everything that a finding says."""
     words = [str(finding.get(key, "")) for key in ("cause", "seen", "fix", "expected")]
     return " ".join(words) + " " + " ".join(text_of(one) for one in finding.get("follows", []))
+
+
+def of_now(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """What is wrong now: these nodes' addresses were typed in, which a boot takes away."""
+    return [finding for finding in findings if finding["code"] not in next_boot.CODES]
 
 
 def judged(

@@ -58,6 +58,16 @@ def nccl_conf(text: str, name: str = UB) -> Break:
     return change
 
 
+def unread(name: str = UB) -> Break:
+    """NCCL is told to read a file that is not there."""
+
+    def change(world: World) -> None:
+        variable("NCCL_CONF_FILE", "/etc/gone.conf", name)(world)
+        survey(world, name)["environment"]["unread"] = "/etc/gone.conf"
+
+    return change
+
+
 def master_addr(value: str, *answers: str) -> Break:
     def change(world: World) -> None:
         variable("MASTER_ADDR", value)(world)
@@ -640,6 +650,7 @@ CHANGES |= {
     ),
     "efa on one": ("EF-106", UB, efa(pci=[], verbs=[])),
     "efa version": ("EF-107", EL, efa(driver_version="2.10.0")),
+    "no nccl.conf": ("DG-171", UB, unread()),
     "efa switched off": ("EF-108", UB, efa(environment={"FI_PROVIDER": "tcp"})),
 }
 # By code, or by the name of a change where the code is an error as a rule.
@@ -650,6 +661,7 @@ WARNINGS = {
     "DG-255",
     "DG-160",
     "DG-161",
+    "DG-171",
     "DG-150",
     "DG-239",
     "DG-214",

@@ -6,6 +6,7 @@ from fnmatch import fnmatch
 
 import pytest
 from ansible.module_utils.fullmesh.network import carried
+from ansible.module_utils.fullmesh.network.configured import configured
 from ansible.module_utils.fullmesh.transaction import engine
 
 FILES = {
@@ -20,7 +21,7 @@ def listed(pattern: str) -> list[str]:
     return [path for path in FILES if fnmatch(path, pattern)]
 
 
-KNOWN = carried.configured(FILES.__getitem__, listed)
+KNOWN = configured(FILES.__getitem__, listed)
 
 
 def view(routes: list[engine.Route], *addresses: str, up: bool = True) -> engine.View:

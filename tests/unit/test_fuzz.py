@@ -19,7 +19,6 @@ import yaml
 from ansible.module_utils.fullmesh import hosts_file
 from ansible.module_utils.fullmesh.firewall import blocking, preserve, ufw
 from ansible.module_utils.fullmesh.netfilter import ruleset
-from ansible.module_utils.fullmesh.network import carried
 from ansible.module_utils.fullmesh.network.backends import (
     common,
     ifcfg,
@@ -27,6 +26,7 @@ from ansible.module_utils.fullmesh.network.backends import (
     netplan,
     networkmanager,
 )
+from ansible.module_utils.fullmesh.network.configured import configured
 from ansible.module_utils.fullmesh.transaction import session
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -194,7 +194,7 @@ def an_ifcfg_file_loses_nothing_but_that_it_starts_by_itself(text: str) -> None:
 
 @parser("network/interfaces-debian", "network/50-cloud-init.netplan")
 def addresses_in_owners_files_are_found_without_stumbling(text: str) -> None:
-    for one in carried.configured(lambda _path: text, lambda _pattern: ["x"]):
+    for one in configured(lambda _path: text, lambda _pattern: ["x"]):
         ipaddress.ip_interface(one)
 
 

@@ -58,8 +58,19 @@ def test_a_named_file_takes_the_place_of_the_accounts(place: Path) -> None:
     named.write_text("NCCL_NET=Socket\n")
     (place / ".nccl.conf").write_text("NCCL_NET=IB\n")
     assert job.environment()["values"]["NCCL_NET"] == {"value": "Socket", "source": str(named)}
+    assert "unread" not in job.environment()
     named.unlink()  # then there is none, and NCCL says nothing of it
     assert "NCCL_NET" not in job.environment()["values"]
+    assert job.environment()["unread"] == str(named)
+
+
+@pytest.mark.parametrize(
+    ("named", "unread"),
+    [("", ""), ("relative.conf", ""), ("~/x.conf", "~/x.conf"), ("/", "/"), ("/dev/null", "")],
+)
+def test_what_nccl_cannot_read_as_a_file_is_told(named: str, unread: str) -> None:
+    assert nccl_conf.unread({"NCCL_CONF_FILE": named}) == unread
+    assert nccl_conf.unread({}) == ""
 
 
 def test_a_file_cannot_name_another_one(place: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import boot_changes
 import diagnose_changes
 import pytest
 import records
@@ -24,7 +25,7 @@ from verify_changes import with_gpus
 from fullmesh import contract
 from fullmesh.diagnose import codes as diagnose_codes
 from fullmesh.diagnose import judge, rules
-from fullmesh.diagnose.rules import cloud
+from fullmesh.diagnose.rules import cloud, next_boot
 from fullmesh.ec2 import efa
 from fullmesh.verify import cards, gpu, ladder, node, pairs, ranks
 from fullmesh.verify.model import Seen
@@ -68,6 +69,14 @@ def broken(name: str) -> records.World:
     return world
 
 
+def at_boot(change: diagnose_changes.Break) -> records.World:
+    """Nodes of which it is known what they keep for the next boot."""
+    world = copy.deepcopy(healthy())
+    boot_changes.with_boots(world)
+    change(world)
+    return world
+
+
 def test_records_that_nobody_changed_have_no_finding() -> None:
     found = records.verified(nodes_with_gpus())
     assert (found["verdict"], found["findings"]) == ("ok", [])
@@ -104,10 +113,40 @@ def test_one_fault_is_one_finding(name: str) -> None:
     assert finding["severity"] == ("warning" if mild else "error")
 
 
+@pytest.mark.parametrize("name", boot_changes.CHANGES)
+def test_what_a_boot_changes_is_one_warning(name: str) -> None:
+    code, where, change = boot_changes.CHANGES[name]
+    found = records.diagnosed(at_boot(change))
+    assert [(f["code"], f["node"], f["severity"]) for f in found["findings"]] == [
+        (code, where, "warning")
+    ]
+    assert all(found["findings"][0][key] for key in ("cause", "seen", "expected", "fix"))
+    assert found["exit_code"] == 0
+
+
+@pytest.mark.parametrize("name", boot_changes.HARMLESS)
+def test_what_a_boot_leaves_as_it_is_is_no_finding(name: str) -> None:
+    assert records.diagnosed(at_boot(boot_changes.HARMLESS[name]))["findings"] == []
+
+
+def test_what_is_wrong_now_folds_nothing_of_the_next_boot_and_is_not_folded_by_it() -> None:
+    """A port range that was typed in is wrong in both ways."""
+
+    def both(world: records.World) -> None:
+        boot_changes.CHANGES["the address was typed in"][2](world)
+        diagnose_changes.CHANGES["second table"][2](world)
+
+    found = records.diagnosed(at_boot(both))
+    assert [f["code"] for f in found["findings"]] == ["DG-113", "DG-166"]
+    assert not any(f["code"] in next_boot.CODES for f in found["findings"][0]["follows"])
+    assert found["exit_code"] == 1
+
+
 def test_every_code_is_given_by_a_record() -> None:
     given = {code for code, _ in verify_changes.CHANGES.values()}
     given |= {code for code, _, _ in diagnose_changes.CHANGES.values()}
     given |= {code for code, _ in diagnose_changes.REAL.values()}
+    given |= {code for code, _, _ in boot_changes.CHANGES.values()}
     listed = ladder.CODES.keys() | diagnose_codes.CODES.keys() | efa.CODES.keys()
     assert listed - given == ELSEWHERE.keys()
 
@@ -132,6 +171,21 @@ def test_every_rule_of_diagnosis_fires() -> None:
         judge.look_at(one["plan"], records.answers(one["nodes"]), records.ABOUT) for one in worlds
     )
     assert silent(rules.RULES, looks) == set()
+
+
+def test_every_rule_of_the_next_boot_fires_and_gives_a_code_of_its_own_class() -> None:
+    worlds = [at_boot(change) for _, _, change in boot_changes.CHANGES.values()]
+    looks = [
+        judge.look_at(one["plan"], records.answers(one["nodes"]), records.ABOUT) for one in worlds
+    ]
+    assert silent(next_boot.RULES, looks) == set()
+    assert {code for code, _, _ in boot_changes.CHANGES.values()} == next_boot.CODES
+    quiet = judge.look_at(
+        (world := at_boot(lambda _world: None))["plan"],
+        records.answers(world["nodes"]),
+        records.ABOUT,
+    )
+    assert next_boot.findings(quiet) == []
 
 
 def test_a_rule_that_reads_what_no_module_writes_is_found() -> None:

@@ -10,7 +10,6 @@ ManageForeignRoutes=), so the change does. Stdlib only.
 from __future__ import annotations
 
 import ipaddress
-import re
 from typing import TYPE_CHECKING
 
 from ..transaction.engine import DAEMONS
@@ -19,39 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..transaction.engine import Goal, View, ViewLink
-    from .backends.common import Lister, Reader
 
-# Where owners read what they configure.
-CONFIGURED = (
-    "/etc/netplan/*.yaml",
-    "/run/netplan/*.yaml",
-    "/etc/systemd/network/*.network",
-    "/etc/systemd/network/*.network.d/*.conf",
-    "/run/systemd/network/*.network",
-    "/etc/NetworkManager/system-connections/*",
-    "/run/NetworkManager/system-connections/*",
-    "/etc/network/interfaces",
-    "/etc/network/interfaces.d/*",
-    "/etc/sysconfig/network-scripts/ifcfg-*",
-    "/etc/sysconfig/network-scripts/route*",
-)
-WORD = re.compile(r"[0-9A-Fa-f.:]+(?:/\d+)?")
 # An owner's own: set by its files, or learnt by it.
 OWNERS = frozenset(["static", "dhcp", "ra", "kernel", "redirect"])
-
-
-def configured(read: Reader, listed: Lister) -> set[str]:
-    """Every address and network that stands in a file of an owner: ``10.0.0.5``, ``10.1.0.0/16``."""
-    paths = {path for pattern in CONFIGURED for path in listed(pattern)}
-    found = set()
-    for path in sorted(paths):
-        for word in WORD.findall(read(path)):
-            try:
-                one = ipaddress.ip_interface(word)
-            except ValueError:
-                continue
-            found |= {str(one.ip), str(one.network)}
-    return found
 
 
 def others(now: View, known: set[str]) -> Goal:

@@ -24,6 +24,7 @@ from .checks import (
     refuse_lost_default,
     refuse_missing,
 )
+from .configured import configured
 from .leases import refuse_taken, taken_leases, without
 from .machine import LinkError, Node, our_session
 
@@ -159,7 +160,7 @@ class Links:
 
     def others(self, names: list[str], known: set[str]) -> Goal | None:
         """What is on the interfaces and no owner knows of; *known* will be theirs."""
-        known = known | carried.configured(self.node.read, self.node.listed)
+        known = known | configured(self.node.read, self.node.listed)
         goal = carried.others(rollback.runtime(names), known)
         return goal if carried.worth(goal) else None
 
@@ -392,7 +393,7 @@ class Links:
     def original(self, files: dict[str, Content | None]) -> set[str]:
         """The addresses and networks in files that come back."""
         texts = {path: then["text"] for path, then in files.items() if then}
-        return carried.configured(lambda path: texts.get(path, ""), lambda _pattern: sorted(texts))
+        return configured(lambda path: texts.get(path, ""), lambda _pattern: sorted(texts))
 
 
 def too_late() -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 from .gpu import Card, FabricManager, PciGpu
+from .next_boot import NextBoot
 
 
 class Unknown(TypedDict):
@@ -248,11 +249,17 @@ class Variable(TypedDict):
     source: str
 
 
-class Environment(TypedDict):
+class EnvironmentAlways(TypedDict):
     """What a job's environment would be, and what every file alone says."""
 
     values: dict[str, Variable]
     files: dict[str, dict[str, str]]
+
+
+class Environment(EnvironmentAlways, total=False):
+    """``unread``: NCCL_CONF_FILE, where NCCL cannot open what it names, and says nothing."""
+
+    unread: str
 
 
 class SurveyClock(TypedDict):
@@ -390,6 +397,7 @@ class Survey(SurveyAlways, LookedUp, total=False):
     namespaces: list[Namespace]
     duplicates: list[str]
     identity: Identity
+    next_boot: NextBoot
 
 
 class Beside(LookedUp):

@@ -133,12 +133,19 @@ def environment() -> Environment:
     mine = {n: shown(v) for n, v in os.environ.items() if NAMES.match(n)}
     for name, value in mine.items():
         values.setdefault(name, {"value": value, "source": "the login's environment"})
-    for path, said in nccl_conf.settings({name: one["value"] for name, one in values.items()}):
+    plain = {name: one["value"] for name, one in values.items()}
+    for path, said in nccl_conf.settings(plain):
         held = {name: shown(value) for name, value in said.items()}
         sources.append((path, held))
         for name, value in held.items():
             values.setdefault(name, {"value": value, "source": path})
-    return {"values": values, "files": {path: held for path, held in sources if held}}
+    found: Environment = {
+        "values": values,
+        "files": {path: held for path, held in sources if held},
+    }
+    if absent := nccl_conf.unread(plain):
+        found["unread"] = absent
+    return found
 
 
 def limits() -> dict[str, int]:

@@ -56,6 +56,15 @@ def files(environment: Mapping[str, str]) -> list[str]:
     return [path for path in (first, OF_ALL) if path]
 
 
+def unread(environment: Mapping[str, str]) -> str:
+    """The file that *NCCL_CONF_FILE* names, where nobody can open it; a relative name is the job's business."""
+    named = environment.get(NAMED, "")
+    if not named.startswith(("/", "~")):  # NCCL expands nothing
+        return ""
+    there = os.path.exists(named) and not os.path.isdir(named)  # /dev/null: no file, and on purpose
+    return "" if there else named
+
+
 def settings(environment: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
     """What each file says, first come first served; NCCL has read *NCCL_CONF_FILE* by then, so a file cannot set it."""
     return [

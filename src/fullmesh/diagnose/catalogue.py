@@ -75,6 +75,11 @@ def link(name: str, code: str, how: str, **more: Any) -> Case:
     return Case(name, code, how, fields=LINK, **more)
 
 
+def boot(name: str, code: str, how: str) -> Case:
+    """A case that shows at the next boot only."""
+    return Case(name, code, how, severity="warning")
+
+
 # Made by the lab's stand-in below the real nvidia-smi, and by files in the place of the bus and the kernel's log.
 GPUS = Row(
     54,
@@ -710,6 +715,92 @@ ROWS: tuple[Row, ...] = (
         ),
     ),
     GPUS,
+    Row(
+        63,
+        "a kernel setting comes back with another value at the next boot",
+        (
+            boot(
+                "boot-sysctl",
+                "DG-163",
+                "tcp_mtu_probing=2 in a file of /etc/sysctl.d, not read yet",
+            ),
+        ),
+    ),
+    Row(
+        64,
+        "a service that the node needs is not started at the next boot",
+        (boot("boot-unit", "DG-164", "systemctl disable of the clock's daemon"),),
+    ),
+    Row(
+        65,
+        "a firewall comes back at the next boot",
+        (boot("boot-firewall", "DG-165", "nftables.service enabled, its file drops, not started"),),
+    ),
+    Row(
+        66,
+        "addresses or routes are gone after the next boot",
+        (
+            boot(
+                "boot-address",
+                "DG-166",
+                "the address taken out of the owner's file, not off the card",
+            ),
+            boot("boot-route", "DG-266", "ip route add of a network with the peer in it"),
+        ),
+    ),
+    Row(
+        67,
+        "mounts are others after the next boot",
+        (
+            recorded("boot-mount", "DG-167", "an NFS mount that no file has", severity="warning"),
+            boot(
+                "boot-fstab",
+                "DG-267",
+                "a line of fstab without nofail for a disk that is not there",
+            ),
+        ),
+    ),
+    Row(
+        68,
+        "SELinux is in another mode after the next boot",
+        (
+            recorded(
+                "boot-selinux", "DG-168", "setenforce 0 under SELINUX=enforcing", severity="warning"
+            ),
+        ),
+    ),
+    Row(
+        69,
+        "another kernel, or other arguments, at the next boot",
+        (
+            recorded("boot-arguments", "DG-169", "the entry lacks iommu=pt", severity="warning"),
+            recorded(
+                "boot-driver", "DG-269", "no nvidia.ko for the next kernel", severity="warning"
+            ),
+        ),
+    ),
+    Row(
+        70,
+        "limits of services are others after the next boot",
+        (
+            recorded(
+                "boot-limits", "DG-170", "DefaultLimitMEMLOCK in a new file", severity="warning"
+            ),
+        ),
+    ),
+    Row(
+        71,
+        "NCCL is told to read a file that is not there",
+        (
+            Case(
+                "nccl-conf-gone",
+                "DG-171",
+                "NCCL_CONF_FILE=/etc/nccl/gone.conf in /etc/environment",
+                fields=ENV,
+                severity="warning",
+            ),
+        ),
+    ),
     Row(
         75,
         "a service of the plan (fullmesh_services) cannot be reached",

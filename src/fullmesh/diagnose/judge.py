@@ -9,7 +9,7 @@ from typing import Any
 from fullmesh import __version__
 from fullmesh.diagnose import fold, rules, shape
 from fullmesh.diagnose.model import Look, is_loopback
-from fullmesh.diagnose.rules import decisions
+from fullmesh.diagnose.rules import decisions, next_boot
 from fullmesh.model.ports import as_plan
 from fullmesh.model.types import DataPorts, Plan, PlanNode
 from fullmesh.observed.ports import PortRange
@@ -239,7 +239,7 @@ def node_rows(look: Look) -> dict[str, NodeSummary]:
 
 def result_of(look: Look, about: About) -> Result:
     """The result in the shape of the schema."""
-    found = findings(look)
+    found = [*findings(look), *next_boot.findings(look)]
     rungs = rungs_of(look, found)
     bad = any(f.severity == ERROR for f in found)
     rows = verify_links.matrix(look.seen)

@@ -385,6 +385,96 @@ PAGES: dict[str, Page] = {
         "Make both anew on all nodes but one; empty /etc/machine-id and take the keys out of the image.",
         "machine-id(5); systemd.network(5), DUIDType",
     ),
+    "DG-163": Page(
+        "systemd-sysctl reads sysctl.d(5) at boot: of files with one name that of /etc, then /run,"
+        " /usr/local/lib, /usr/lib; in the order of their names, a later value wins, a key that is named wins"
+        " over patterns. What was set by hand is lost, and what a file says comes back, whoever wrote it"
+        " meanwhile. /etc/sysctl.conf counts only where a link in /etc/sysctl.d leads to it. What tuned's"
+        " profile sets is left out: it comes later.",
+        "systemd-analyze cat-config sysctl.d | grep KEY; sysctl KEY",
+        "Write what is meant into a file of its own in /etc/sysctl.d (role kernel_tuning does), and look with"
+        " systemd-analyze whether a later file takes it back.",
+        "sysctl.d(5); systemd, src/sysctl/sysctl.c",
+    ),
+    "DG-164": Page(
+        "A service that was started by hand, or whose link somebody took away, is not there after a reboot: no ssh, no"
+        " address, a clock that drifts, GPUs without their fabric.",
+        "systemctl list-unit-files --state=disabled,masked; systemctl is-active NAME",
+        "systemctl enable NAME; systemctl unmask NAME before where it is masked.",
+        "systemctl(1), is-enabled",
+    ),
+    "DG-165": Page(
+        "Somebody stopped a firewall to make a job run (systemctl stop firewalld, nft flush ruleset) and left"
+        " it enabled: after the next reboot, months later, the job fails and nobody changed anything.",
+        "systemctl is-enabled firewalld nftables ufw; systemctl is-active firewalld; nft list tables",
+        "Disable it for good, or start it now and open the cluster's ports: " + APPLY + " firewall",
+    ),
+    "DG-166": Page(
+        "ip addr add lasts until the next boot or until the card's owner configures it anew. No file of"
+        " NetworkManager (below /run it is lost, too), netplan, systemd-networkd, ifupdown, ifcfg, cloud-init, and no"
+        " script or unit has the address; a card whose files ask for a lease is not judged.",
+        "grep -r ADDRESS /etc/NetworkManager/system-connections /etc/netplan /etc/systemd/network /etc/network",
+        "Give the card the address in the files of its owner: " + APPLY + " network",
+    ),
+    "DG-167": Page(
+        "A shared file system that was mounted by hand, or a /dev/shm that was made larger with mount -o remount, is as"
+        " before after a reboot: the job does not find its data, or NCCL and the DataLoader their shared memory.",
+        "findmnt --fstab; findmnt -t nfs,nfs4,lustre,ceph,tmpfs",
+        "A line in /etc/fstab, with _netdev,nofail for what comes over the network.",
+        "fstab(5)",
+    ),
+    "DG-168": Page(
+        "setenforce changes what runs, /etc/selinux/config what boots. A node that works since setenforce 0 is"
+        " enforcing again after the next boot; one that was made enforcing by hand is not.",
+        "getenforce; grep ^SELINUX= /etc/selinux/config",
+        "Say in the file what is meant, and solve the denials: ausearch -m avc; role selinux_mode.",
+        "setenforce(8)",
+    ),
+    "DG-169": Page(
+        "Arguments that were typed in at the boot menu, or changed in the files since, make the next boot"
+        " another machine: other names of cards (net.ifnames), no IPv6, another IOMMU, other huge pages.",
+        "cat /proc/cmdline; grubby --info=DEFAULT (EL); grep vmlinuz /boot/grub/grub.cfg | head -1 (Debian, Ubuntu)",
+        "grubby --update-kernel=ALL --args=... (EL); /etc/default/grub and update-grub (Debian, Ubuntu).",
+    ),
+    "DG-170": Page(
+        "systemd reads its own configuration when it starts (or daemon-reexec), and a unit's file at"
+        " daemon-reload: until then services run with the limits of before, after the next boot with others.",
+        "systemctl show -p DefaultLimitMEMLOCK -p DefaultLimitNOFILE; systemd-analyze cat-config systemd/system.conf;"
+        " systemctl show UNIT -p NeedDaemonReload",
+        "systemctl daemon-reexec (daemon-reload for a unit), then restart what needs it.",
+        "systemd-system.conf(5)",
+    ),
+    "DG-171": Page(
+        "NCCL reads the file of NCCL_CONF_FILE in place of ~/.nccl.conf, not beside it, and a file that it cannot"
+        " open it passes over in silence: what the account's file said (a card, an algorithm) holds no more."
+        " /etc/nccl.conf is read all the same. NCCL expands no ~ and no variable in the name.",
+        "env | grep NCCL_CONF_FILE; ls -l $NCCL_CONF_FILE; NCCL_DEBUG=INFO shows the settings that NCCL has",
+        "Write the file, or take the variable out.",
+        "NCCL, misc/param.cc, initEnvFunc",
+    ),
+    "DG-266": Page(
+        "ip route add lasts until the next boot or until the card's owner configures it anew. Looked at are"
+        " routes of the main table that lead to a peer and that nobody learnt (no kernel, DHCP, router or daemon).",
+        "ip route show proto boot; grep -r NETWORK /etc/NetworkManager /etc/netplan /etc/systemd/network",
+        "Write it into the files of the card's owner: routes of fullmesh_links (docs/links.md), then "
+        + APPLY
+        + " network",
+    ),
+    "DG-267": Page(
+        "Without nofail the boot waits 90 s for the disk or server and then stops in the emergency shell,"
+        " before ssh: the node is gone until somebody comes to its console.",
+        "findmnt --verify; findmnt --fstab -n -o TARGET | while read point; do mountpoint $point; done",
+        "Mount it, take the line out, or add nofail to its options.",
+        "systemd.mount(5), nofail",
+    ),
+    "DG-269": Page(
+        "A kernel came with an upgrade, and the driver's module was built for the one that runs only: after the reboot"
+        " nvidia-smi says that it cannot talk to the driver, and torch sees no GPU.",
+        "ls /lib/modules/*/updates/dkms/nvidia.ko* /lib/modules/*/extra/nvidia*; dkms status",
+        "dkms autoinstall -k KERNEL, or the precompiled modules that belong to it; nvidia_driver_hold keeps kernels and"
+        " driver together.",
+        "dkms(8)",
+    ),
     "DG-175": Page(
         "Ray, a JAX coordinator or an API has a port of its own beside torch's; the first one that is shut is where it"
         " hangs, often without a word (ray#28191).",

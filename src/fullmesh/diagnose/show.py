@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+from fullmesh.diagnose.rules import next_boot
 from fullmesh.result.types import FindingRow, Result
 
 MISSED_SHOWN = 12
+AT_BOOT = "At the next boot:"
 Told = Literal["node", "direction", "port", "seen", "expected", "fix", "page"]
 TOLD: tuple[tuple[str, Told], ...] = (
     ("node", "node"),
@@ -64,6 +66,8 @@ def lines(result: Result) -> list[str]:
     """Everything, line by line."""
     found = [headline(result)]
     for number, finding in enumerate(result["findings"], 1):
+        if finding["code"] in next_boot.CODES and AT_BOOT not in found:
+            found.append(AT_BOOT)
         found += finding_lines(number, finding)
     found += [f"note: [{note['code']}] {note['text']}" for note in result["notes"]]
     if result["lab"]:

@@ -315,7 +315,28 @@ def rule_proxies(look: Look) -> Iterator[Finding]:
             )
 
 
+def rule_nccl_file(look: Look) -> Iterator[Finding]:
+    """The file that NCCL is told to read is there; without it NCCL reads the account's own no more either."""
+    for name in look.nodes:
+        absent = look.survey(name).get("environment", {}).get("unread", "")
+        if not absent:
+            continue
+        _, source = look.variable(name, "NCCL_CONF_FILE") or ("", "the environment")
+        yield Finding(
+            "DG-171",
+            "L1",
+            f"NCCL_CONF_FILE on {name} names {absent}, which is no file: NCCL says nothing and reads neither it nor"
+            " ~/.nccl.conf",
+            node=name,
+            seen=f"NCCL_CONF_FILE={absent} from {source}",
+            expected="a file, or no NCCL_CONF_FILE",
+            fix=f"on {name}: write {absent}, or take NCCL_CONF_FILE out of {source}",
+            severity=WARNING,
+        )
+
+
 RULES = (
+    rule_nccl_file,
     rule_interfaces,
     rule_nccl,
     rule_port,

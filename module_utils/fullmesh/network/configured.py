@@ -1,0 +1,46 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Which addresses and networks stand in the files of those who configure interfaces. Stdlib only."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .backends.common import Lister, Reader
+
+# Where owners read what they configure.
+CONFIGURED = (
+    "/etc/netplan/*.yaml",
+    "/run/netplan/*.yaml",
+    "/etc/systemd/network/*.network",
+    "/etc/systemd/network/*.network.d/*.conf",
+    "/run/systemd/network/*.network",
+    "/etc/NetworkManager/system-connections/*",
+    "/run/NetworkManager/system-connections/*",
+    "/etc/network/interfaces",
+    "/etc/network/interfaces.d/*",
+    "/etc/sysconfig/network-scripts/ifcfg-*",
+    "/etc/sysconfig/network-scripts/route*",
+)
+WORD = re.compile(r"[0-9A-Fa-f.:]+(?:/\d+)?")
+
+
+def configured(read: Reader, listed: Lister) -> set[str]:
+    """Every address and network that stands in a file of an owner: ``10.0.0.5``, ``10.1.0.0/16``."""
+    paths = {path for pattern in CONFIGURED for path in listed(pattern)}
+    return {one for path in sorted(paths) for one in addresses_in(read(path))}
+
+
+def addresses_in(text: str) -> set[str]:
+    """Every address of a text, and every network that it has a prefix for."""
+    found = set()
+    for word in WORD.findall(text):
+        try:
+            one = ipaddress.ip_interface(word)
+        except ValueError:
+            continue
+        found |= {str(one.ip), str(one.network)}
+    return found

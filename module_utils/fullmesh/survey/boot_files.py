@@ -1,0 +1,336 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Readers of the files that a boot goes by: pure, from texts to what they mean. Stdlib only."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from typing import TYPE_CHECKING, TypedDict
+
+from ..sysctl import slashed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ..schema.next_boot import KeptMount, Mounted
+
+    Reader = Callable[[str], str]
+    Lister = Callable[[str], list[str]]
+
+# File systems that several nodes share, where jobs read their data from; automounter's own mounts bring them back.
+KINDS = frozenset(
+    (
+        *("nfs", "nfs4", "lustre", "beegfs", "gpfs", "ceph", "cifs", "glusterfs", "fuse.glusterfs"),
+        *("fuse.juicefs", "wekafs", "panfs", "orangefs", "virtiofs", "9p", "autofs"),
+    )
+)
+SHM = "/dev/shm"  # noqa: S108 (a mount point's name)
+UNITS_OF = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+# NetworkManager, networkd, netplan, ifcfg and ifupdown ask for a lease in these words.
+LEASE = re.compile(
+    r"^\s*(?:method\s*=\s*auto|DHCP\s*=\s*(?:yes|true|ipv4|ipv6)|BOOTPROTO\s*=\s*[\"']?(?:dhcp|bootp)"
+    r"|iface\s+\S+\s+inet6?\s+(?:dhcp|auto))|dhcp[46]\s*:\s*(?:true|yes|on)",
+    re.MULTILINE | re.IGNORECASE,
+)
+# A file that names no card, or all of a kind, may be about any: a match of networkd or netplan, a keyfile for all.
+FOR_MANY = re.compile(r"^\s*Name\s*=.*[*?]|^\s*(?:Type|Driver|Kind)\s*=|\bmatch\s*:", re.MULTILINE)
+NFT_TABLE = re.compile(
+    r"^\s*(?:add\s+|create\s+)?table\s+(?:(ip6?|inet|arp|bridge|netdev)\s+)?([\w.-]+)\s*(?:\{|;|$)",
+    re.MULTILINE,
+)
+NFT_INCLUDE = re.compile(r"^\s*include\s+\"([^\"]+)\"", re.MULTILINE)
+NFT_COMMENT = re.compile(r"#[^\n]*")
+BLS, GRUBENV = "/boot/loader/entries/*.conf", "/boot/grub2/grubenv"
+GRUB_CFG, GRUB_DEFAULT = "/boot/grub/grub.cfg", "/etc/default/grub"
+FSTAB_FIELDS = 4  # what, where, kind, options
+
+
+class Option(TypedDict):
+    """A setting of a sysctl.d file; ``value`` is None where the line only takes a key out of the patterns."""
+
+    value: str | None
+    source: str
+
+
+class Entry(TypedDict):
+    """What the boot loader starts next."""
+
+    version: str
+    arguments: str
+    source: str
+
+
+# --- kernel settings
+
+
+def given(rows: Iterable[tuple[str, str]]) -> dict[str, Option]:
+    """The settings of sysctl.d files in the order in which systemd-sysctl has them: key or pattern -> its last value.
+
+    Args:
+        rows: path and text of each file, in the order of reading.
+    """
+    found: dict[str, Option] = {}
+    for path, text in rows:
+        for raw in text.splitlines():
+            line = raw.strip()
+            if not line or line[0] in "#;":
+                continue
+            key, equals, value = line.partition("=")
+            key = key.strip()
+            if not equals and not key.startswith("-"):
+                continue  # systemd says that it is no setting, and goes on
+            name = slashed(key.lstrip("-").strip())
+            option: Option = {"value": value.strip() if equals else None, "source": path}
+            if name in found and found[name]["value"] == option["value"]:
+                continue  # said twice: it keeps its place in the order
+            found.pop(name, None)
+            found[name] = option
+    return found
+
+
+def at_boot(key: str, settings: dict[str, Option]) -> tuple[str, str]:
+    """The value that a key gets, and the file; two empty texts where nobody sets it.
+
+    A key that is named wins over patterns, whatever the order; of patterns the last one wins.
+    """
+    name = slashed(key)
+    if name in settings:
+        own = settings[name]
+        return ("", "") if own["value"] is None else (own["value"], own["source"])
+    value, source = "", ""
+    for pattern, option in settings.items():
+        if option["value"] is not None and matches(name, pattern):
+            value, source = option["value"], option["source"]
+    return value, source
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a path below /proc/sys is meant; a star stays between two slashes, as glob(7) has it."""
+    parts, wanted = name.split("/"), pattern.split("/")
+    return len(parts) == len(wanted) and all(
+        fnmatch.fnmatchcase(part, one) for part, one in zip(parts, wanted)
+    )
+
+
+def tuned_keys(read: Reader, listed: Lister) -> list[str]:
+    """Kernel settings that tuned's active profile makes after sysctl.d, its parents' included."""
+    todo, done, keys = read("/etc/tuned/active_profile").split(), set(), set()
+    while todo:
+        name = todo.pop()
+        if name in done:
+            continue
+        done.add(name)
+        places = [
+            f"{base}/{name}/tuned.conf"
+            for base in ("/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned")
+        ]  # fmt: skip
+        path = next((place for place in places if listed(place)), "")
+        section = ""
+        for raw in read(path).splitlines() if path else []:
+            line = raw.strip()
+            if line.startswith("["):
+                section = line.strip("[]")
+            elif "=" in line and not line.startswith("#"):
+                key, value = (part.strip() for part in line.split("=", 1))
+                if section == "main" and key == "include":
+                    todo += value.replace(",", " ").split()
+                elif section == "sysctl":
+                    keys.add(key)
+    return sorted(keys)
+
+
+# --- units and limits
+
+
+def blocks(text: str) -> list[dict[str, str]]:
+    """``systemctl show`` of several units: one dictionary each."""
+    return [
+        dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        for block in text.strip().split("\n\n")
+        if block.strip()
+    ]
+
+
+def drop_ins(listed: Lister) -> list[str]:
+    """Drop-ins of systemd's own configuration, in the order of reading."""
+    folders = ("/usr/lib/systemd", "/usr/local/lib/systemd", "/run/systemd", "/etc/systemd")
+    names: dict[str, str] = {}
+    for folder in folders:
+        for path in listed(folder + "/system.conf.d/*.conf"):
+            names[path.rpartition("/")[2]] = path
+    return [names[name] for name in sorted(names)]
+
+
+def manager_limits(text: str) -> dict[str, str]:
+    """DefaultLimit...= of a file, the hard ones."""
+    found = {}
+    for raw in text.splitlines():
+        key, equals, value = raw.strip().partition("=")
+        if equals and key.strip().startswith("DefaultLimit"):
+            found[key.strip()] = limit(value.strip().rpartition(":")[2])
+    return found
+
+
+def limit(text: str) -> str:
+    """A limit as systemctl prints it: bytes, or infinity."""
+    found = re.fullmatch(r"(\d+)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
+    return str(int(found[1]) * UNITS_OF[found[2].lower()]) if found else text.strip()
+
+
+# --- addresses
+
+
+def is_about(text: str, card: str, mac: str) -> bool:
+    """Whether a file of the network's configuration may be about a card."""
+    if re.search(rf"(?<![\w.-]){re.escape(card)}(?![\w.-])", text) or mac.lower() in text.lower():
+        return True
+    keyfile = "[connection]" in text and "interface-name" not in text and "mac-address" not in text
+    return keyfile or bool(FOR_MANY.search(text))
+
+
+def asks_for_lease(text: str) -> bool:
+    """Whether a file asks for addresses from elsewhere."""
+    return bool(LEASE.search(text))
+
+
+# --- packet filter
+
+
+def nft_text(path: str, read: Reader, listed: Lister) -> str:
+    """A file of nft with what it includes, without comments."""
+    text = NFT_COMMENT.sub("", read(path))
+    more = [one for pattern in NFT_INCLUDE.findall(text) for one in sorted(listed(pattern))]
+    return "\n".join([text, *(NFT_COMMENT.sub("", read(one)) for one in more)])
+
+
+def nft_tables(text: str) -> list[str]:
+    """The tables that a file makes: ``inet filter``; ip where no family is named, as nft has it."""
+    return sorted({f"{family or 'ip'} {name}" for family, name in NFT_TABLE.findall(text)})
+
+
+def nft_drops(text: str) -> bool:
+    """Whether a file has a rule or a policy that lets packets vanish."""
+    return bool(re.search(r"\b(?:drop|reject)\b", text))
+
+
+# --- mounts
+
+
+def mount(line: str) -> Mounted | None:
+    """A line of /proc/self/mounts."""
+    fields = line.split()
+    if len(fields) < FSTAB_FIELDS:
+        return None
+    what, point, kind, options = fields[:FSTAB_FIELDS]
+    return {
+        "point": unescaped(point),
+        "kind": kind,
+        "what": unescaped(what),
+        "size": size_of(options),
+    }
+
+
+def fstab(text: str, now: str, read: Reader, listed: Lister) -> list[KeptMount]:
+    """What the next boot mounts: fstab(5), and units that somebody wrote.
+
+    Args:
+        text: of fstab.
+        now: of /proc/self/mounts.
+        read: gives a file's text.
+        listed: gives the paths that a pattern finds.
+    """
+    held = {one["point"] for one in map(mount, now.splitlines()) if one}
+    found: list[KeptMount] = []
+    for line in text.splitlines():
+        one = None if line.strip().startswith("#") else mount(line)
+        if one and one["kind"] != "swap" and one["point"].startswith("/"):
+            waits = not {"noauto", "nofail", "x-systemd.automount"} & set(
+                line.split()[3].split(",")
+            )
+            mounted = one["point"] in held
+            found.append({**one, "source": "/etc/fstab", "waits": waits, "mounted": mounted})
+    for path in listed("/etc/systemd/system/*.mount"):
+        unit = dict(line.split("=", 1) for line in read(path).splitlines() if "=" in line)
+        point = unit.get("Where", "").strip()
+        if point:  # a link to /dev/null masks a unit
+            found.append(
+                {
+                    "point": point,
+                    "kind": unit.get("Type", "").strip(),
+                    "what": unit.get("What", "").strip(),
+                    "size": size_of(unit.get("Options", "")),
+                    "source": path,
+                    "waits": False,
+                    "mounted": point in held,
+                }
+            )
+    return found
+
+
+def unescaped(text: str) -> str:
+    r"""A name of fstab or mounts: blanks stand as ``\040``."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+
+
+def size_of(options: str) -> int:
+    """``size=`` of a tmpfs in bytes; 0 without one, and where it is a share of the memory."""
+    found = re.search(r"(?:^|,)size=(\d+)([kmgt]?)(?:,|$)", options, re.IGNORECASE)
+    return int(found[1]) * UNITS_OF[found[2].lower()] if found else 0
+
+
+# --- kernel
+
+
+def selinux_mode(text: str) -> str:
+    """SELINUX= of its configuration, "" without one."""
+    found = re.findall(r"^\s*SELINUX\s*=\s*(\w+)", text, re.MULTILINE)
+    return str(found[-1]) if found else ""
+
+
+def next_entry(read: Reader, listed: Lister) -> Entry | None:
+    """The kernel that boots next: of boot loader entries (EL), else of GRUB's menu (Debian)."""
+    entries = listed(BLS)
+    if entries:
+        return bls_entry(read(GRUBENV), [(path, read(path)) for path in entries])
+    return grub_entry(read(GRUB_CFG), read(GRUB_DEFAULT))
+
+
+def bls_entry(environment: str, entries: Sequence[tuple[str, str]]) -> Entry | None:
+    """The entry that was saved as the default, else the newest one."""
+    known = dict(line.split("=", 1) for line in environment.splitlines() if "=" in line)
+    chosen = [one for one in entries if stem(one[0]) == known.get("saved_entry")]
+    rescue = [one for one in entries if "-0-rescue" not in one[0]]
+    path, text = max(chosen or rescue or entries, key=lambda one: version_key(stem(one[0])))
+    fields = {}
+    for line in text.splitlines():
+        name, _, value = line.strip().partition(" ")
+        fields[name] = value.strip()
+    words = " ".join(
+        known.get(word[1:], "") if word.startswith("$") else word
+        for word in fields.get("options", "").split()
+    )
+    return {"version": fields.get("version", "").strip(), "arguments": words, "source": path}
+
+
+def stem(path: str) -> str:
+    """A file's name without its end."""
+    return path.rpartition("/")[2][: -len(".conf")]
+
+
+def version_key(name: str) -> list[tuple[int, int, str]]:
+    """Numbers by their value, other parts by their letters."""
+    return [
+        (1, int(part), "") if part.isdigit() else (0, 0, part)
+        for part in re.findall(r"\d+|[A-Za-z]+", name)
+    ]
+
+
+def grub_entry(menu: str, default: str) -> Entry | None:
+    """The first entry of GRUB's menu, where nothing else was made the default."""
+    chosen = re.findall(r"^\s*GRUB_DEFAULT\s*=\s*[\"']?([^\"'\n]*)", default, re.MULTILINE)
+    first = re.search(r"^\s*linux\S*\s+(\S*/vmlinuz-(\S+))\s*([^\n]*)", menu, re.MULTILINE)
+    if not first or (chosen and chosen[-1].strip() != "0"):
+        return None
+    words = " ".join(word for word in first[3].split() if not word.startswith("$"))
+    return {"version": first[2], "arguments": words, "source": GRUB_CFG}

@@ -1,0 +1,277 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What a node keeps for its next boot: what its files, units and boot loader say, beside what runs now.
+
+Nothing is judged here (src/fullmesh/diagnose/rules/next_boot.py does). What others change while the node runs, and do
+so after every boot as well (kubelet, Docker, libvirt: ip_forward; kube-proxy: nf_conntrack_max), is left out.
+"""
+
+from __future__ import annotations
+
+import glob
+import ipaddress
+import json
+import os
+from typing import TYPE_CHECKING
+
+from ..network.configured import CONFIGURED, addresses_in
+from ..sysctl import Node, normal
+from . import boot_files
+from .filters import run
+from .net import read
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..schema.next_boot import (
+        KeptAddress,
+        KeptKernel,
+        KeptRoute,
+        KeptSetting,
+        KeptTables,
+        KeptUnit,
+        Mounted,
+        NextBoot,
+    )
+
+# What jobs meet and nobody but an administrator sets.
+SETTINGS = (
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_local_reserved_ports",
+    "net.core.somaxconn",
+    "net.ipv4.tcp_max_syn_backlog",
+    "net.ipv4.tcp_mtu_probing",
+    "net.ipv4.conf.all.rp_filter",
+    "net.ipv4.conf.all.arp_ignore",
+    "net.ipv4.conf.all.arp_filter",
+    "net.ipv4.neigh.default.gc_thresh3",
+    "net.ipv6.neigh.default.gc_thresh3",
+    "net.ipv6.conf.all.disable_ipv6",
+)
+# Without these a node does not come back, or not as it is: the way in, the network, the time, what filters, the GPUs.
+UNITS = (
+    "ssh.service",
+    "sshd.service",
+    "ssh.socket",
+    "NetworkManager.service",
+    "systemd-networkd.service",
+    "networking.service",
+    "systemd-resolved.service",
+    "chronyd.service",
+    "chrony.service",
+    "ntpd.service",
+    "systemd-timesyncd.service",
+    "firewalld.service",
+    "nftables.service",
+    "ufw.service",
+    "nvidia-fabricmanager.service",
+    "openibd.service",
+    "opensm.service",
+    "slurmd.service",
+    "munge.service",
+)
+FACES = ("Id", "LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload")
+LIMITS = ("DefaultLimitMEMLOCK", "DefaultLimitNOFILE")
+# Files beside those of who configures interfaces that may give a card its addresses or routes at boot.
+SCRIPTS = (
+    "/etc/rc.local",
+    "/etc/rc.d/rc.local",
+    "/etc/network/if-*.d/*",
+    "/etc/systemd/system/*.service",
+    "/etc/systemd/system/*/*.service",
+    "/etc/NetworkManager/dispatcher.d/*",
+    "/etc/networkd-dispatcher/*/*",
+    "/etc/keepalived/*.conf",
+    "/etc/cloud/cloud.cfg.d/*",
+    "/var/lib/cloud/seed/*/network-config",
+    "/usr/lib/systemd/network/*.network",
+    "/usr/lib/NetworkManager/system-connections/*",
+    "/lib/netplan/*.yaml",
+    "/usr/lib/netplan/*.yaml",
+)
+BY_HAND = ("boot", "static")  # rtnetlink(7): not learnt, and not of a routing daemon
+NFTABLES = ("/etc/nftables.conf", "/etc/sysconfig/nftables.conf")
+ROUTES_MOST = 32
+
+
+def files_of_addresses() -> dict[str, str]:
+    """Path -> text of every file that outlives a boot and may give a card its addresses."""
+    patterns = [one for one in CONFIGURED if not one.startswith("/run/")]
+    paths = {path for pattern in (*patterns, *SCRIPTS) for path in glob.glob(pattern)}
+    return {path: read(path) for path in sorted(paths) if os.path.isfile(path)}
+
+
+def asked_json(*words: str) -> list[Any]:
+    """What ``ip -j`` answers, [] where it does not."""
+    code, said = run(["ip", "-j", *words])
+    found = json.loads(said) if code == 0 and said.strip() else []
+    return found if isinstance(found, list) else []
+
+
+def settings(node: Node) -> dict[str, KeptSetting]:
+    """What the next boot gives the settings that can be written here."""
+    rows = [(path, node.text(path) or "") for path in node.boot_files()]
+    given = boot_files.given(rows)
+    found: dict[str, KeptSetting] = {}
+    for key in SETTINGS:
+        if not node.why_not(key):
+            value, source = boot_files.at_boot(key, given)
+            found[key] = {"value": normal(value), "source": source}
+    return found
+
+
+def units() -> list[KeptUnit]:
+    """The units that are there, as systemd has them."""
+    code, said = run(["systemctl", "show", *(f"--property={one}" for one in FACES), *UNITS])
+    found: dict[str, KeptUnit] = {}  # a unit that has two names comes twice
+    for one in boot_files.blocks(said) if code == 0 else []:
+        if one.get("LoadState", "not-found") != "not-found":
+            found[one.get("Id", "")] = {
+                "name": one.get("Id", ""),
+                "load": one["LoadState"],
+                "active": one.get("ActiveState", ""),
+                "file": one.get("UnitFileState", ""),
+                "stale": one.get("NeedDaemonReload") == "yes",
+            }
+    return list(found.values())
+
+
+def address(own: str, kept: dict[str, str]) -> KeptAddress | None:
+    """The cluster address and what brings it back; None where no card has it."""
+    for card in asked_json("addr", "show"):
+        for one in card.get("addr_info", []):
+            if one.get("local") != own:
+                continue
+            name, mac = str(card.get("ifname", "")), str(card.get("address", ""))
+            about = [text for text in kept.values() if boot_files.is_about(text, name, mac)]
+            return {
+                "card": name,
+                "leased": one.get("dynamic") is True or any(map(boot_files.asks_for_lease, about)),
+                "kept": any(own in addresses_in(text) for text in kept.values()),
+            }
+    return None
+
+
+def routes(peers: list[str], kept: dict[str, str]) -> list[KeptRoute]:
+    """Routes to peers that somebody typed in, or that a file brought."""
+    far = [ipaddress.ip_address(one) for one in peers]
+    known = {one for text in kept.values() for one in addresses_in(text)}
+    found: list[KeptRoute] = []
+    for family in ("-4", "-6"):
+        for one in asked_json(family, "route", "show"):
+            protocol = str(one.get("protocol", "boot"))  # which ip leaves out
+            if protocol not in BY_HAND or one.get("dst") in ("default", None):
+                continue
+            network = ipaddress.ip_network(str(one["dst"]), strict=False)
+            if any(peer in network for peer in far) and len(found) < ROUTES_MOST:
+                found.append(
+                    {
+                        "to": str(network),
+                        "via": str(one.get("gateway", "")),
+                        "card": str(one.get("dev", "")),
+                        "protocol": protocol,
+                        "kept": bool(known & {str(network), str(network.network_address)}),
+                    }
+                )
+    return found
+
+
+def tables() -> KeptTables | None:
+    """What nftables.service loads; None where there is no such file."""
+    for path in NFTABLES:
+        if os.path.isfile(path):
+            text = boot_files.nft_text(path, read, glob.glob)
+            return {
+                "source": path,
+                "tables": boot_files.nft_tables(text),
+                "drops": boot_files.nft_drops(text),
+            }
+    return None
+
+
+def mounts() -> list[Mounted]:
+    """What is mounted now, of the kinds that jobs need."""
+    found: list[Mounted] = []
+    for line in read("/proc/self/mounts").splitlines():
+        one = boot_files.mount(line)
+        if one and (one["kind"] in boot_files.KINDS or one["point"] == boot_files.SHM):
+            found.append(one)
+    return found
+
+
+def kernel() -> KeptKernel | None:
+    """The running kernel and the next one; None where no boot loader's file is known."""
+    running = os.uname().release
+    entry = boot_files.next_entry(read, glob.glob)
+    if not entry:
+        return None
+    return {
+        "running": running,
+        "arguments": read("/proc/cmdline").split(),
+        "next": entry["version"],
+        "next_arguments": entry["arguments"].split(),
+        "source": entry["source"],
+        "driver": has_driver(running),
+        "driver_next": has_driver(entry["version"]),
+    }
+
+
+def has_driver(version: str) -> bool:
+    """Whether NVIDIA's module lies in a kernel's directory."""
+    folder = "/lib/modules/" + version
+    places = ("updates/dkms", "extra", "extra/nvidia", "updates", "weak-updates", "weak-updates/nvidia",
+              "kernel/drivers/video", "kernel/nvidia-*", "kernel/drivers/video/nvidia")  # fmt: skip
+    return any(glob.glob(f"{folder}/{place}/nvidia.ko*") for place in places)
+
+
+def limits() -> dict[str, str]:
+    """systemd's default limits for services, as it has them now."""
+    code, said = run(["systemctl", "show", *(f"--property={one}" for one in LIMITS)])
+    found = boot_files.blocks(said)[0] if code == 0 and said.strip() else {}
+    return {one: found[one] for one in LIMITS if one in found}
+
+
+def limits_kept() -> dict[str, KeptSetting]:
+    """The same, as its files say."""
+    paths = ["/etc/systemd/system.conf", *boot_files.drop_ins(glob.glob)]
+    found: dict[str, KeptSetting] = {}
+    for path in paths:
+        for key, value in boot_files.manager_limits(read(path)).items():
+            if key in LIMITS:
+                found[key] = {"value": value, "source": path}
+    return found
+
+
+def next_boot(own: str, peers: list[str]) -> NextBoot:
+    """Everything that can be looked at.
+
+    Args:
+        own: the node's cluster address.
+        peers: the others'.
+    """
+    node = Node()
+    inside = node.is_container()
+    found: NextBoot = {
+        "container": inside,
+        "settings": settings(node),
+        "tuned": boot_files.tuned_keys(read, glob.glob),
+        "units": units(),
+        "ufw": "ENABLED=yes" in read("/etc/ufw/ufw.conf"),
+        "mounts": mounts(),
+        "mounts_kept": boot_files.fstab(
+            read("/etc/fstab"), read("/proc/self/mounts"), read, glob.glob
+        ),
+    }
+    if os.geteuid() == 0:  # NetworkManager's keyfiles are root's alone
+        kept = files_of_addresses()
+        found["routes"] = routes(peers, kept)
+        if (held := address(own, kept)) is not None:
+            found["address"] = held
+    if (loaded := tables()) is not None:
+        found["tables"] = loaded
+    if not inside:
+        found["limits"], found["limits_kept"] = limits(), limits_kept()
+        found["selinux_kept"] = boot_files.selinux_mode(read("/etc/selinux/config"))
+        if (boots := kernel()) is not None:
+            found["kernel"] = boots
+    return found

@@ -1,0 +1,222 @@
+"""Typed changes of what lab nodes keep for their next boot, one for each way in which a rule of it fires."""
+
+from __future__ import annotations
+
+import copy
+import json
+from functools import cache
+from typing import Any
+
+from diagnose_changes import Break, put, setting, survey, together
+from records import EL1 as EL
+from records import RECORDED, World
+from records import UBUNTU1 as UB
+
+from fullmesh.observed.next_boot import KeptKernel, KeptUnit, NextBoot
+
+RESERVED = "net.ipv4.ip_local_reserved_ports"
+
+
+@cache
+def recorded(name: str) -> NextBoot:
+    held: NextBoot = json.loads((RECORDED / f"next_boot/{name}.json").read_text())
+    return held
+
+
+def with_boots(world: World) -> None:
+    """Both nodes say what the next boot brings, and as much of what runs now as it is held against."""
+    for name in (EL, UB):
+        survey(world, name)["next_boot"] = copy.deepcopy(recorded(name))
+        for key, kept in recorded(name)["settings"].items():
+            if kept["source"]:
+                survey(world, name)["sysctls"][key] = kept["value"]
+
+
+def boot(world: World, name: str = UB) -> NextBoot:
+    return survey(world, name)["next_boot"]
+
+
+def unit(name: str, node: str = UB, **fields: Any) -> Break:
+    """A unit is otherwise, or is there at all."""
+
+    def change(world: World) -> None:
+        units = boot(world, node)["units"]
+        found = next((one for one in units if one["name"] == name), None)
+        if found is None:
+            found = KeptUnit(
+                name=name, load="loaded", active="inactive", file="enabled", stale=False
+            )
+            units.append(found)
+        found.update(fields)  # type: ignore[typeddict-item]
+
+    return change
+
+
+def kept(part: str, value: Any, *, node: str = UB) -> Break:
+    def change(world: World) -> None:
+        boot(world, node)[part] = value  # type: ignore[literal-required]
+
+    return change
+
+
+def machine(change: Break) -> Break:
+    """No container, whose /dev/shm is the host's business."""
+    return together(kept("container", value=False), kept("mounts", []), change)
+
+
+def at_boot(key: str, value: str, source: str = "/etc/sysctl.d/99-x.conf") -> Break:
+    def change(world: World) -> None:
+        boot(world)["settings"][key] = {"value": value, "source": source}
+
+    return change
+
+
+def kernel(**fields: Any) -> Break:
+    held = KeptKernel(
+        running="6.8.0-45-generic",
+        arguments=["BOOT_IMAGE=/vmlinuz-6.8.0-45-generic", "ro", "iommu=pt", "quiet"],
+        next="6.8.0-45-generic",
+        next_arguments=["ro", "iommu=pt"],
+        source="/boot/grub/grub.cfg",
+        driver=True,
+        driver_next=True,
+    )
+    return machine(kept("kernel", {**held, **fields}))
+
+
+def route(*, known: bool, protocol: str = "boot") -> Break:
+    one = {
+        "to": "10.9.0.0/16",
+        "via": "10.78.5.1",
+        "card": "eth1",
+        "protocol": protocol,
+        "kept": known,
+    }
+    return kept("routes", [one])
+
+
+def mounted(point: str, kind: str = "nfs4", size: int = 0, *more: dict[str, Any]) -> Break:
+    now = [{"point": point, "kind": kind, "what": "store:/data", "size": size}, *more]
+    return kept("mounts", now)
+
+
+def line(point: str, *, waits: bool, there: bool, size: int = 0) -> Break:
+    one = {"point": point, "kind": "nfs4", "what": "store:/data", "size": size}
+    return kept("mounts_kept", [{**one, "source": "/etc/fstab", "waits": waits, "mounted": there}])
+
+
+def selinux(mode: str) -> Break:
+    return put("selinux", {"mode": mode, "denials": []})
+
+
+def limits(now: str, later: str, source: str = "/etc/systemd/system.conf.d/memlock.conf") -> Break:
+    return together(
+        kept("limits", {"DefaultLimitMEMLOCK": now}),
+        kept("limits_kept", {"DefaultLimitMEMLOCK": {"value": later, "source": source}}),
+    )
+
+
+TABLES = {"source": "/etc/nftables.conf", "tables": ["inet wall"], "drops": True}
+AUTO = {"point": "/home", "kind": "autofs", "what": "auto.home", "size": 0}
+GRUB_ARGUMENTS = ["ro", "net.ifnames=0"]
+# What somebody changed: the code that is then given, of which node.
+CHANGES: dict[str, tuple[str, str, Break]] = {
+    "a file sets it otherwise": ("DG-163", UB, at_boot("net.ipv4.tcp_mtu_probing", "2")),
+    "two settings are one finding": (
+        "DG-163",
+        UB,
+        together(at_boot("net.ipv4.tcp_mtu_probing", "2"), at_boot("net.core.somaxconn", "128")),
+    ),
+    "the reserved ports were typed in": (
+        "DG-163",
+        UB,
+        together(setting(RESERVED, "50000-54095"), at_boot(RESERVED, "", "")),
+    ),
+    "a disabled service": ("DG-164", UB, unit("chrony.service", file="disabled")),
+    "a masked one": ("DG-164", UB, unit("chrony.service", file="masked")),
+    "started for this boot": ("DG-164", EL, unit("chronyd.service", EL, file="enabled-runtime")),
+    "firewalld stopped": ("DG-165", UB, unit("firewalld.service", active="inactive")),
+    "firewalld failed": ("DG-165", EL, unit("firewalld.service", EL, active="failed")),
+    "ufw enabled": ("DG-165", UB, together(unit("ufw.service"), kept("ufw", value=True))),
+    "nftables' file": (
+        "DG-165",
+        UB,
+        together(unit("nftables.service", file="enabled"), kept("tables", TABLES)),
+    ),
+    "the address was typed in": (
+        "DG-166",
+        UB,
+        kept("address", {"card": "eth1", "leased": False, "kept": False}),
+    ),
+    "a route was typed in": ("DG-266", UB, route(known=False)),
+    "a mount in no file": ("DG-167", UB, mounted("/data")),
+    "a larger /dev/shm": ("DG-167", UB, machine(mounted("/dev/shm", "tmpfs", 1 << 36))),  # noqa: S108
+    "a smaller one in fstab": (
+        "DG-167",
+        UB,
+        machine(
+            together(
+                mounted("/dev/shm", "tmpfs", 1 << 36),  # noqa: S108
+                line("/dev/shm", waits=False, there=True, size=1 << 30),  # noqa: S108
+            )
+        ),
+    ),
+    "a disk that is not there": ("DG-267", UB, line("/data", waits=True, there=False)),
+    "setenforce 0": (
+        "DG-168",
+        UB,
+        together(selinux("permissive"), kept("selinux_kept", "enforcing")),
+    ),
+    "an argument less": ("DG-169", UB, kernel(next_arguments=["ro"])),
+    "an argument more": ("DG-169", UB, kernel(next_arguments=["ro", "iommu=pt", "net.ifnames=0"])),
+    "no driver for the next kernel": (
+        "DG-269",
+        UB,
+        kernel(next="6.8.0-50-generic", driver_next=False),
+    ),
+    "other limits": ("DG-170", UB, limits("8388608", "infinity")),
+    "an older unit": ("DG-170", UB, unit("chrony.service", stale=True)),
+}
+# What is no finding.
+HARMLESS: dict[str, Break] = {
+    "written with other blanks": together(
+        setting("net.ipv4.ip_local_port_range", "50000\t54095"),
+        at_boot("net.ipv4.ip_local_port_range", "50000 54095"),
+    ),
+    "the same ports in another order": together(
+        setting(RESERVED, "1-2,5"), at_boot(RESERVED, "5,1,2")
+    ),
+    "tuned sets it later": together(
+        at_boot("net.core.somaxconn", "128"), kept("tuned", ["net.core.somaxconn"])
+    ),
+    "no file sets it, and the kernel's own value depends on the machine": at_boot(
+        "net.core.somaxconn", "", ""
+    ),
+    "one ssh stands in for another": together(
+        unit("ssh.service", file="disabled", active="active"), unit("ssh.socket", file="enabled")
+    ),
+    "a service that is off now": unit("chrony.service", file="disabled", active="inactive"),
+    "no ufw.conf says yes": unit("ufw.service"),
+    "a file of nft that stops nothing": together(
+        unit("nftables.service", file="enabled"), kept("tables", {**TABLES, "drops": False})
+    ),
+    "nftables is not started at boot": together(
+        unit("nftables.service", file="disabled"), kept("tables", TABLES)
+    ),
+    "a leased address": kept("address", {"card": "eth1", "leased": True, "kept": False}),
+    "a route that a file has": route(known=True),
+    "an automounter's": mounted("/home/me", "nfs4", 0, AUTO),
+    "a container's /dev/shm": mounted("/dev/shm", "tmpfs", 1 << 36),  # noqa: S108
+    "a mount of fstab": together(mounted("/data"), line("/data", waits=True, there=True)),
+    "a line with nofail": line("/data", waits=False, there=False),
+    "the kernel's arguments force the mode": together(
+        selinux("permissive"),
+        kernel(arguments=["enforcing=0"], next_arguments=["enforcing=0"]),
+        kept("selinux_kept", "enforcing"),
+    ),
+    "an argument that no job feels": kernel(next_arguments=["ro", "iommu=pt", "splash"]),
+    "a kernel without GPUs": kernel(next="6.8.0-50-generic", driver=False, driver_next=False),
+    "a service that does not run, from an older file": unit(
+        "chrony.service", stale=True, active="inactive"
+    ),
+}

@@ -1,0 +1,337 @@
+"""What a boot goes by, read from texts as files have them: sysctl.d, systemd, fstab, nft, the boot loader."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.fullmesh.survey import boot_files
+from ansible.module_utils.fullmesh.sysctl import Node
+
+
+class Disk:
+    """Files by their paths."""
+
+    def __init__(self, files: dict[str, str]) -> None:
+        self.files = files
+
+    def read(self, path: str) -> str:
+        return self.files.get(path, "")
+
+    def listed(self, pattern: str) -> list[str]:
+        return sorted(path for path in self.files if fnmatch(path, pattern))
+
+
+# --- kernel settings: each line was compared with what systemd-sysctl 252 does (docs/diagnose.md)
+
+
+def value(key: str, *texts: str) -> str:
+    rows = [(f"{index}.conf", text) for index, text in enumerate(texts)]
+    return boot_files.at_boot(key, boot_files.given(rows))[0]
+
+
+def test_the_later_file_has_the_last_word() -> None:
+    assert value("net.core.somaxconn", "net.core.somaxconn = 1", "net/core/somaxconn=2") == "2"
+
+
+def test_who_sets_it_is_told() -> None:
+    rows = [("a.conf", "vm.swappiness=1"), ("b.conf", "vm.other=2")]
+    assert boot_files.at_boot("vm.swappiness", boot_files.given(rows)) == ("1", "a.conf")
+    assert boot_files.at_boot("vm.absent", boot_files.given(rows)) == ("", "")
+
+
+def test_a_name_wins_over_patterns_whatever_their_order() -> None:
+    text = "net.ipv4.conf.all.rp_filter=1\nnet.ipv4.conf.*.rp_filter=2\n"
+    assert value("net.ipv4.conf.all.rp_filter", text) == "1"
+    assert value("net.ipv4.conf.eth0.rp_filter", text) == "2"
+
+
+def test_of_patterns_the_last_one_wins_and_what_is_said_twice_keeps_its_place() -> None:
+    patterns = "net.ipv4.conf.*.rp_filter=1\nnet.ipv4.conf.e*.rp_filter=2\n"
+    assert value("net.ipv4.conf.eth0.rp_filter", patterns) == "2"
+    again = "net.ipv4.conf.*.rp_filter=1\n"
+    assert value("net.ipv4.conf.eth0.rp_filter", patterns + again) == "2"
+    other = "net.ipv4.conf.*.rp_filter=0\n"
+    assert value("net.ipv4.conf.eth0.rp_filter", patterns + other) == "0"
+
+
+def test_a_star_stays_between_two_dots() -> None:
+    assert value("net.ipv4.conf.all.rp_filter", "net.ipv4.*=7") == ""
+    assert value("net.ipv4.tcp_mtu_probing", "net.ipv4.*=7") == "7"
+
+
+def test_a_dash_with_a_value_forgives_and_one_without_takes_the_key_out_of_patterns() -> None:
+    assert value("net.core.somaxconn", "-net.core.somaxconn=9") == "9"
+    without = "net.ipv4.conf.*.rp_filter=2\n-net.ipv4.conf.all.rp_filter\n"
+    assert value("net.ipv4.conf.all.rp_filter", without) == ""
+    assert value("net.ipv4.conf.eth0.rp_filter", without) == "2"
+
+
+def test_dots_of_a_cards_name_are_slashes_in_a_dotted_key() -> None:
+    assert value("net.ipv4.conf.eth0/5.rp_filter", "net/ipv4/conf/eth0.5/rp_filter=1") == "1"
+
+
+@pytest.mark.parametrize(
+    "line", ["# net.core.somaxconn=1", "; net.core.somaxconn=1", "net.core.somaxconn", ""]
+)
+def test_what_is_no_setting_sets_nothing(line: str) -> None:
+    assert value("net.core.somaxconn", line) == ""
+
+
+def test_of_files_with_one_name_that_of_etc_is_read_and_sysctl_conf_only_by_its_link(
+    tmp_path: Path,
+) -> None:
+    for path in ("usr/lib/sysctl.d/50-a.conf", "etc/sysctl.d/50-a.conf", "run/sysctl.d/60-b.conf",
+                 "usr/lib/sysctl.d/70-masked.conf", "etc/sysctl.conf", "etc/sysctl.d/README"):  # fmt: skip
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    (tmp_path / "etc/sysctl.d/70-masked.conf").symlink_to("/dev/null")
+    node = Node(str(tmp_path))
+    read = ["/etc/sysctl.d/50-a.conf", "/run/sysctl.d/60-b.conf", "/etc/sysctl.d/70-masked.conf"]
+    assert node.boot_files() == read
+    assert node.conf_files() == [*read, "/etc/sysctl.conf"]
+
+
+TUNED = {
+    "/etc/tuned/active_profile": "hpc\n",
+    "/etc/tuned/hpc/tuned.conf": "[main]\ninclude=base\n[sysctl]\nvm.swappiness=10\n# kernel.no=1\n",
+    "/usr/lib/tuned/base/tuned.conf": "[sysctl]\nnet.core.busy_read=50\n[vm]\nx=y\n[main]\ninclude=hpc\n",
+}
+
+
+def test_what_tuned_sets_is_known_with_its_profiles_parents() -> None:
+    made = Disk(TUNED)
+    assert boot_files.tuned_keys(made.read, made.listed) == ["net.core.busy_read", "vm.swappiness"]
+    assert boot_files.tuned_keys(Disk({}).read, Disk({}).listed) == []
+
+
+# --- systemd
+
+
+def test_systemctl_show_of_several_units() -> None:
+    said = "Id=a.service\nUnitFileState=enabled\n\nId=b.service\nDescription=x=y\n"
+    assert boot_files.blocks(said) == [
+        {"Id": "a.service", "UnitFileState": "enabled"},
+        {"Id": "b.service", "Description": "x=y"},
+    ]
+
+
+def test_the_hard_limit_counts_in_bytes() -> None:
+    text = "[Manager]\n#DefaultLimitNOFILE=1\nDefaultLimitMEMLOCK=8M:64M\nDefaultLimitNOFILE = 1024:524288\n"
+    assert boot_files.manager_limits(text) == {
+        "DefaultLimitMEMLOCK": str(64 << 20),
+        "DefaultLimitNOFILE": "524288",
+    }
+    assert boot_files.manager_limits("DefaultLimitMEMLOCK=infinity") == {
+        "DefaultLimitMEMLOCK": "infinity"
+    }
+
+
+def test_drop_ins_are_read_by_their_names_and_those_of_etc_win() -> None:
+    made = Disk(
+        {
+            "/etc/systemd/system.conf.d/20-b.conf": "",
+            "/usr/lib/systemd/system.conf.d/10-a.conf": "",
+            "/usr/lib/systemd/system.conf.d/20-b.conf": "",
+            "/run/systemd/system.conf.d/30-c.conf": "",
+        }
+    )
+    assert boot_files.drop_ins(made.listed) == [
+        "/usr/lib/systemd/system.conf.d/10-a.conf",
+        "/etc/systemd/system.conf.d/20-b.conf",
+        "/run/systemd/system.conf.d/30-c.conf",
+    ]
+
+
+# --- addresses
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[ipv4]\nmethod=auto\n",
+        "[Network]\nDHCP=yes\n",
+        'DEVICE=eth1\nBOOTPROTO="dhcp"\n',
+        "iface eth1 inet dhcp\n",
+        "  eth1: {dhcp4: true}\n",
+        "  eth1:\n    dhcp6: yes\n",
+    ],
+)
+def test_files_that_ask_for_a_lease(text: str) -> None:
+    assert boot_files.asks_for_lease(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[ipv4]\nmethod=manual\n",
+        "DHCP=no\n",
+        "BOOTPROTO=none\n",
+        "iface eth1 inet static\n",
+        "dhcp4: false\n",
+    ],
+)
+def test_files_that_ask_for_none(text: str) -> None:
+    assert not boot_files.asks_for_lease(text)
+
+
+MAC = "52:54:00:AB:cd:01"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DEVICE=eth1\n",
+        "[Match]\nMACAddress=52:54:00:ab:CD:01\n",
+        "[Match]\nName=en* eth*\n",
+        "[Match]\nType=ether\n",
+        "ethernets:\n  all:\n    match: {driver: mlx5_core}\n",
+        "[connection]\nid=any\ntype=ethernet\n",
+    ],
+)
+def test_files_that_may_be_about_a_card(text: str) -> None:
+    assert boot_files.is_about(text, "eth1", MAC)
+
+
+@pytest.mark.parametrize(
+    "text", ["DEVICE=eth10\n", "[connection]\ninterface-name=eth0\n", "iface veth1 inet dhcp\n"]
+)
+def test_files_about_another(text: str) -> None:
+    assert not boot_files.is_about(text, "eth1", MAC)
+
+
+# --- packet filter
+
+
+def test_tables_of_a_file_and_of_what_it_includes() -> None:
+    made = Disk(
+        {
+            "/etc/nftables.conf": "#!/usr/sbin/nft -f\nflush ruleset\n# table inet old {\ntable inet filter {\n}\n"
+            'add table nat\ninclude "/etc/nftables.d/*.nft"\n',
+            "/etc/nftables.d/a.nft": "table ip6 more { chain c { policy drop; } }\n",
+        }
+    )
+    text = boot_files.nft_text("/etc/nftables.conf", made.read, made.listed)
+    assert boot_files.nft_tables(text) == ["inet filter", "ip nat", "ip6 more"]
+    assert boot_files.nft_drops(text)
+    assert not boot_files.nft_drops("table inet filter { chain c { policy accept; } }")
+    assert not boot_files.nft_drops(
+        boot_files.nft_text("x", {"x": "# drop\n"}.__getitem__, made.listed)
+    )
+
+
+# --- mounts
+
+NOW = "tmpfs /dev/shm tmpfs rw,nosuid,size=1024k 0 0\nstore:/data /my\\040data nfs4 rw 0 0\nshort\n"
+
+
+def test_a_line_of_mounts() -> None:
+    found = [boot_files.mount(line) for line in NOW.splitlines()]
+    assert found == [
+        {"point": "/dev/shm", "kind": "tmpfs", "what": "tmpfs", "size": 1 << 20},  # noqa: S108
+        {"point": "/my data", "kind": "nfs4", "what": "store:/data", "size": 0},
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "size"), [("size=2g", 2 << 30), ("rw,size=50%", 0), ("blocksize=8", 0), ("", 0)]
+)
+def test_the_size_of_a_tmpfs(options: str, size: int) -> None:
+    assert boot_files.size_of(options) == size
+
+
+@pytest.mark.parametrize(
+    ("options", "waits"),
+    [
+        ("defaults", True),
+        ("rw,nofail", False),
+        ("noauto", False),
+        ("x-systemd.automount", False),
+        ("_netdev", True),
+    ],
+)
+def test_the_boot_waits_for_a_line_of_fstab_that_does_not_forgive(
+    options: str, waits: bool
+) -> None:
+    made = Disk({})
+    text = f"# comment /x nfs defaults\nstore:/data /my\\040data nfs4 {options} 0 0\n/swap none swap sw 0 0\n"
+    (found,) = boot_files.fstab(text, NOW, made.read, made.listed)
+    assert (found["point"], found["waits"], found["mounted"]) == ("/my data", waits, True)
+
+
+def test_mount_units_count_and_masked_ones_do_not() -> None:
+    made = Disk(
+        {
+            "/etc/systemd/system/data.mount": "[Mount]\nWhat=store:/data\nWhere=/data\nType=nfs\n",
+            "/etc/systemd/system/tmp.mount": "",
+        }
+    )
+    (found,) = boot_files.fstab("", NOW, made.read, made.listed)
+    assert (found["point"], found["source"], found["mounted"]) == (
+        "/data",
+        "/etc/systemd/system/data.mount",
+        False,
+    )
+
+
+# --- kernel
+
+
+def test_the_mode_of_selinux_is_the_last_one() -> None:
+    assert (
+        boot_files.selinux_mode("# SELINUX=disabled\nSELINUX=permissive\nSELINUXTYPE=targeted\n")
+        == "permissive"
+    )
+    assert boot_files.selinux_mode("SELINUXTYPE=targeted\n") == ""
+
+
+def entry(version: str, options: str = "root=/dev/vda1 $kernelopts") -> str:
+    return f"title X\nversion {version}\nlinux /vmlinuz-{version}\noptions {options}\n"
+
+
+OLD, NEW, RESCUE = ("/boot/loader/entries/id-5.14.0-9.el9.conf", "/boot/loader/entries/id-5.14.0-10.el9.conf",
+                    "/boot/loader/entries/id-0-rescue.conf")  # fmt: skip
+ENTRIES = {OLD: entry("5.14.0-9.el9"), NEW: entry("5.14.0-10.el9"), RESCUE: entry("0-rescue")}
+
+
+@pytest.mark.parametrize(
+    ("saved", "version"),
+    [("id-5.14.0-9.el9", "5.14.0-9.el9"), ("id-gone", "5.14.0-10.el9"), ("", "5.14.0-10.el9")],
+)
+def test_the_saved_entry_boots_else_the_newest(saved: str, version: str) -> None:
+    made = Disk(
+        {**ENTRIES, "/boot/grub2/grubenv": f"saved_entry={saved}\nkernelopts=ro iommu=pt\n"}
+    )
+    found = boot_files.next_entry(made.read, made.listed)
+    assert found
+    assert (found["version"], found["arguments"].split()) == (
+        version,
+        ["root=/dev/vda1", "ro", "iommu=pt"],
+    )
+
+
+MENU = """
+menuentry 'Ubuntu' {
+	linux	/boot/vmlinuz-6.8.0-50-generic root=UUID=1 ro  quiet $vt_handoff
+}
+menuentry 'older' {
+	linux	/boot/vmlinuz-6.8.0-45-generic root=UUID=1 ro
+}
+"""
+
+
+def test_of_grubs_menu_the_first_entry_boots() -> None:
+    made = Disk({"/boot/grub/grub.cfg": MENU, "/etc/default/grub": 'GRUB_DEFAULT="0"\n'})
+    found = boot_files.next_entry(made.read, made.listed)
+    assert found
+    assert (found["version"], found["arguments"]) == ("6.8.0-50-generic", "root=UUID=1 ro quiet")
+
+
+@pytest.mark.parametrize(
+    "files", [{}, {"/boot/grub/grub.cfg": MENU, "/etc/default/grub": "GRUB_DEFAULT=saved\n"}]
+)
+def test_what_boots_is_not_guessed(files: dict[str, str]) -> None:
+    made = Disk(files)
+    assert boot_files.next_entry(made.read, made.listed) is None
