@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from fullmesh import filters
+from fullmesh import __version__, filters
 from fullmesh.model.plan import HIGHEST_ANSIBLE, LOWEST_ANSIBLE
 from fullmesh.settings import ROOT
 
@@ -188,7 +188,7 @@ def about(root: Path = ROOT) -> dict[str, object]:
     return {
         "namespace": NAMESPACE,
         "name": NAME,
-        "version": project["version"],
+        "version": __version__,
         "authors": ["Fullmesh contributors"],
         "readme": "README.md",
         "tags": ["pytorch", "cluster", "linux", "infrastructure"],
