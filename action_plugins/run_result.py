@@ -11,7 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+# a collection may have its plugins one folder deeper
+sys.path[:0] = [
+    str(one / "src") for one in Path(__file__).resolve().parents[1:3] if (one / "src").is_dir()
+]
 
 from ansible.plugins.action import ActionBase
 

@@ -10,7 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+# a collection may have its plugins one folder deeper
+sys.path[:0] = [
+    str(one / "src") for one in Path(__file__).resolve().parents[1:3] if (one / "src").is_dir()
+]
 
 from ansible import context  # type: ignore[attr-defined]  # ansible ships no types
 from ansible.plugins.callback import CallbackBase

@@ -29,7 +29,7 @@ options:
         switch ufw on again where V(present) took over from it, and keep other people's iptables rules over the end of
         firewalld.
     type: str
-    choices: [present, confirmed, reloaded, off, leaving, left]
+    choices: [present, confirmed, reloaded, 'off', leaving, left]
     default: present
   mode:
     description:

@@ -90,7 +90,7 @@ bundle_bytes:
   type: int
   returned: always
 manifest:
-  description: Size of the bundle, size of a piece, SHA-256 of every piece; for M(wheel_share).
+  description: Size of the bundle, size of a piece, SHA-256 of every piece; for the module that shares them.
   type: dict
   returned: always
 installed_bytes:

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from fullmesh import filters
+from fullmesh import __version__, filters
 from fullmesh.model.plan import HIGHEST_ANSIBLE, LOWEST_ANSIBLE
 from fullmesh.settings import ROOT
 
@@ -53,8 +53,8 @@ TAKEN = (
     "SECURITY.md",
     "requirements.txt",
 )
-# A bundle holds a checkout, which whoever opens it runs.
-LEFT_OUT = ("playbooks/bundle.yml", "playbooks/tasks/bundle_fetch.yml")
+# A bundle holds a checkout, which whoever opens it runs; films are made from recordings, which nobody reads.
+LEFT_OUT = ("playbooks/bundle.yml", "playbooks/tasks/bundle_fetch.yml", "docs/recordings/")
 LINKS = {
     "plugins/action": "../action_plugins",
     "plugins/callback": "../callback_plugins",
@@ -137,7 +137,7 @@ def taken(root: Path = ROOT) -> Iterator[str]:
         below = [root / top] if (root / top).is_file() else sorted((root / top).rglob("*"))
         for path in below:
             name = str(path.relative_to(root))
-            if path.is_file() and "__pycache__" not in path.parts and name not in LEFT_OUT:
+            if path.is_file() and "__pycache__" not in path.parts and not name.startswith(LEFT_OUT):
                 yield name
 
 
@@ -188,7 +188,7 @@ def about(root: Path = ROOT) -> dict[str, object]:
     return {
         "namespace": NAMESPACE,
         "name": NAME,
-        "version": project["version"],
+        "version": __version__,
         "authors": ["Fullmesh contributors"],
         "readme": "README.md",
         "tags": ["pytorch", "cluster", "linux", "infrastructure"],

@@ -161,6 +161,7 @@ BEHAVIOURS = ("bundle", "links", "peer_firewall_job", "peer_firewall_ufw", "undo
 # Files of tests/e2e, each with a lab of its own, that are left to --all.
 REST = (
     "adversary",
+    "collection",
     "containers",
     "dhcp",
     "gpus",
@@ -279,6 +280,16 @@ def parts() -> list[list[Part]]:
         ],
         # setuptools comes from the package index
         [Part("install", [*pytest, "-q", "tests/install"], slow=True, less=WITHOUT_REST)],
+        # ansible-test's own linters, from the package index
+        [
+            Part(
+                "sanity",
+                [sys.executable, "tests/support/sanity.py"],
+                slow=True,
+                rest=True,
+                env={"PYTHONPATH": str(ROOT / "src")},
+            )
+        ],
         # packages of the system's own (a browser), so not for --fast
         [Part("report in a browser", [*pytest, "-v", "tests/browser"], slow=True, rest=True)],
         on_lab(),

@@ -32,6 +32,7 @@ MODULES = {
     "bundle": "fullmesh.roles.bundle",
     "torch-lock": "fullmesh.roles.torch_locks",
     "collection": "devtools.collection",
+    "dev": "devtools.dev",
     "docs": "devtools.docs.cli",
     "completion": "fullmesh.shell.cli",
     "watch": "fullmesh.watch.cli",

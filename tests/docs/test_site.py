@@ -43,6 +43,14 @@ def test_an_argument_is_there_with_its_default_and_its_words(site: Path) -> None
     assert "Speed of the cluster link in Gbit/s." in text
 
 
+def test_a_page_of_a_role_says_nothing_that_is_not_true_here(site: Path) -> None:
+    """Galaxy does not have the collection; and the theme puts an error where a page has contents of its own."""
+    for path in (site / "reference/collection").glob("*.html"):
+        text = path.read_text()
+        assert "galaxy.ansible.com" not in text, path
+        assert "Adding a table of contents" not in text, path
+
+
 def test_the_search_knows_the_pages(site: Path) -> None:
     text = (site / "searchindex.js").read_text()
     index = json.loads(re.sub(r"^Search\.setIndex\((.*)\);?\s*$", r"\1", text, flags=re.DOTALL))

@@ -42,6 +42,12 @@ def test_completion_is_printed(shell: str, word: str, capsys: pytest.CaptureFixt
     assert "explain-log" in said
 
 
+def test_dev_runs_a_command_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cli.main(["dev", "sh", "-c", 'test -f CONTRIBUTING.md && exit "$0"', "7"]) == 7
+    monkeypatch.setenv("SHELL", "/bin/true")
+    assert cli.main(["dev"]) == 0
+
+
 def test_no_verb_is_a_usage_error() -> None:
     with pytest.raises(SystemExit) as left:
         cli.main([])

@@ -15,6 +15,7 @@ import yaml
 from jinja2 import nodes
 
 from devtools import collection
+from fullmesh import __version__
 from fullmesh.filters import cluster_plan
 from fullmesh.settings import ROOT, RUNS
 
@@ -145,7 +146,9 @@ def test_the_same_files_are_the_same_bytes(
         assert {(one.mtime, one.uid, one.uname) for one in tar} == {(0, 0, "")}
         manifest = json.load(tar.extractfile("MANIFEST.json") or io.BytesIO())
     about = manifest["collection_info"]
-    assert f'version = "{about["version"]}"' in (ROOT / "pyproject.toml").read_text()
+    assert about["version"] == __version__
+    # the page shows the archive by its name
+    assert f"fullmesh-cluster-{__version__}.tar.gz" in (ROOT / "docs/collection.md").read_text()
 
 
 def test_modules_have_their_whole_name_where_defaults_are(files: dict[str, bytes]) -> None:

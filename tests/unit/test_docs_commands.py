@@ -27,6 +27,8 @@ FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 OURS, ANSIBLE = "./fullmesh", "ansible-playbook"
 PROMPT = re.compile(r"^(?:[$#] )?((?:[A-Z_]+=\S+ )*)(.*)$")
+# Another command on the same line; not what stands between quotes.
+AFTER = re.compile(r"""(?: && |; | \| )(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
 # What stands for words of the reader's own, or for nothing in particular.
 LOOSE = re.compile(r"\[[^\]]*\]|\.\.\.|…|<[^>]*>")
 VERB = re.compile(r"\./fullmesh( [a-z][a-z-]+){1,2}")
@@ -50,7 +52,7 @@ def commands(text: str) -> Iterator[str]:
     lines += [f"{one} --help" if VERB.fullmatch(one) else one for one in inline]
     for line in lines:
         found = PROMPT.match(line)
-        for part in re.split(r" && |; | \| ", found[2] if found else ""):
+        for part in AFTER.split(found[2] if found else ""):
             command = re.sub(r"\s+#\s.*$|\s{2,}\(.*$", "", part)
             command = LOOSE.sub("", command).rstrip(".: ")
             if command.startswith((f"{OURS} ", f"{ANSIBLE} ")) and len(command.split()) > 1:

@@ -82,7 +82,10 @@ def record(
     where: Path,
     env: Mapping[str, str],
 ) -> Cast:
-    """Run a command on a terminal of *size* (columns, rows) and keep what it prints."""
+    """Run a command on a terminal of *size* (columns, rows) and keep what it prints.
+
+    The name of *where* is left out of it: a checkout lies elsewhere on every machine.
+    """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
     begun, events, rest = time.monotonic(), [], b""
@@ -98,7 +101,7 @@ def record(
     os.close(theirs)
     for raw in printed(ours, process):
         whole, rest = split(rest + raw)
-        events.append((time.monotonic() - begun, whole))
+        events.append((time.monotonic() - begun, whole.replace(f"{where}/", "")))
     code = process.wait()
     os.close(ours)  # who still runs when a terminal goes away is hung up
     events.append((time.monotonic() - begun, ""))

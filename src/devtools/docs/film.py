@@ -1,7 +1,7 @@
 """A recording as a picture that moves: an SVG with a strip of screens, of which one is shown at a time.
 
-No script is in it, so any page may show it; who asks for no motion sees the last screen. It is shown in the time that
-it took, but for waits, which are cut to ``LONGEST``.
+No script is in it, so any page may show it; who asks for no motion sees the last screen. Waits are cut to ``LONGEST``,
+and what still takes longer than ``WHOLE`` is shown as many times faster as it has to be, which its title says.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import pyte
 
@@ -19,6 +19,7 @@ CELL, ROW = 8.0, 18  # of a font of 13.3 px
 EDGE, BAR = 14, 30
 LONGEST, SHORTEST = 1.2, 0.35  # seconds that a screen is shown
 LAST = 8.0  # and the last one
+WHOLE = 30.0  # seconds of the whole
 TYPING = 0.035  # seconds a character
 COLOURS = {
     "default": "#d7dde5",
@@ -69,8 +70,15 @@ def style_of(cell: pyte.screens.Char) -> str:
     return words + (' class="b"' if cell.bold else "")
 
 
+def faster(cast: Cast) -> float:
+    """How many times faster than it was a recording is shown."""
+    times = [0.0, *(at for at, _ in cast.events)]
+    return max(1.0, sum(min(b - a, LONGEST) for a, b in pairwise(times)) / WHOLE)
+
+
 def screens(cast: Cast, height: int) -> list[Screen]:
     """The screens of a recording, the command's typing first, in the times of the film."""
+    speed = faster(cast)
     terminal = pyte.Screen(cast.width, height)
     stream = pyte.Stream(terminal)
     prompt = "\x1b[1;32m$\x1b[0m "
@@ -85,7 +93,7 @@ def screens(cast: Cast, height: int) -> list[Screen]:
     at, before = at + 0.4, 0.0
     for when, text in cast.events:
         stream.feed(text)
-        at += min(when - before, LONGEST)
+        at += min(when - before, LONGEST) / speed
         before = when
         found.append(look(terminal, at))
     return thinned(found)
@@ -124,7 +132,9 @@ def svg(cast: Cast, height: int) -> str:
     steps.append(f"to{{transform:translateX({last}px)}}")
     drawn = "".join(f'<g id="{name}">{"".join(map(run, row))}</g>\n' for row, name in rows.items())
     style = STYLE.format(default=COLOURS["default"], seconds=total, last=last)
-    title = escape(f"{cast.typed} on a terminal: {cast.seconds:.0f} seconds")
+    speed = faster(cast)
+    said = f", shown {speed:.0f} times faster" if speed > 1 else ""
+    title = escape(f"{cast.typed} on a terminal: {cast.seconds:.0f} seconds{said}")
     dots = "".join(f'<circle cx="{20 + 16 * n}" cy="16" r="5" fill="#3d4653"/>' for n in range(3))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" role="img">\n<title>{title}</title>\n'

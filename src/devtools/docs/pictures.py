@@ -118,9 +118,9 @@ def architecture() -> str:
 
 
 ARMED = (
-    "address, names, clock; each change",
-    "takes itself back unless we",
-    "return and confirm it",
+    "address, names, clock; each",
+    "change takes itself back unless",
+    "we return and confirm it",
 )
 PLANNED = (
     "ranks, ports, names, peers,",

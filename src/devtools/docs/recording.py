@@ -27,7 +27,7 @@ PAGE = ROOT / "docs/tutorials/first-hour.md"
 LAB = "hour"
 LABS = Path("/var/lib/fullmesh-lab/labs")
 WIDE, TALL = 118, 400
-FILMS = {"demo": 34, "diagnose": 30}  # rows of each
+FILMS = {"demo": 34, "diagnose": 21}  # rows of each
 
 
 def on_terminal(typed: str, env: Mapping[str, str]) -> Cast:

@@ -23,6 +23,8 @@ SAID = {
     "fullmesh_hostname": "the node's host name; empty: it stays as it is",
     "fullmesh_master_port": "rank 0's port, `MASTER_PORT` of every job",
     "fullmesh_rendezvous_port": "the port of torchrun's rendezvous",
+    "fullmesh_data_ports": "auto: as many ports as the ranks need; or a range such as 50000-54095",
+    "fullmesh_services": "what is opened as well: `[ray]`, or ports of your own ([services](../docs/services.md))",
     "fullmesh_controllers": "addresses and networks that are never locked out",
     "fullmesh_converge": "auto: only nodes that differ from their manifest; always: all",
     "fullmesh_wait_seconds": "how long a run waits for cloud-init, upgrades and package managers' locks",
@@ -125,11 +127,16 @@ def of_plan() -> Iterator[Setting]:
         yield Setting(name, "", default, said[name], "")
 
 
+def value(default: object) -> str:
+    """A default as an inventory has it."""
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
 def table(settings: Iterable[Setting]) -> Iterator[str]:
     """The settings as a table of Markdown."""
     yield from ("| setting | type | default | what |", "|---|---|---|---|")
     for one in settings:
-        given = "" if one.default in (None, "") else f"`{one.default}`"
+        given = "" if one.default in (None, "") else f"`{value(one.default)}`"
         cells = (f"`{one.name}`", one.kind, given, one.text)
         yield "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
 
@@ -159,6 +166,18 @@ def settings() -> str:
             *table(found),
         ]
     return "\n".join(lines) + "\n"
+
+
+# Galaxy does not have the collection, and the theme has a page's contents beside it.
+PUBLISHED = re.compile(
+    r"^\.\. note::\n    This (?:role|module) is part of .*?(?=^\S)", re.MULTILINE | re.DOTALL
+)
+CONTENTS = re.compile(r"^\.\. contents::\n(?:   .*\n)+", re.MULTILINE)
+
+
+def of_ours(page: str) -> str:
+    """A page of antsibull-docs' as it is true of a collection that is made from a checkout."""
+    return CONTENTS.sub("", PUBLISHED.sub("", page))
 
 
 TITLES: Mapping[str, str] = {"role": "Roles: their arguments", "module": "Modules"}

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -93,7 +94,8 @@ def of_collection() -> dict[str, bytes]:
     for kind in WITHOUT:
         (installed / "plugins" / kind).unlink()
     words = "--use-current --squash-hierarchy --no-indexes --fail-on-error --dest-dir"
-    command = ["antsibull-docs", "collection", *words.split()]
+    tool = Path(sys.executable).with_name("antsibull-docs")
+    command = [str(tool), "collection", *words.split()]
     done = subprocess.run(
         [*command, str(MADE / "pages"), collection.COLLECTION],
         env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(MADE / "installed")},
@@ -104,6 +106,8 @@ def of_collection() -> dict[str, bytes]:
     if done.returncode:
         raise RuntimeError(f"antsibull-docs: {done.stdout}{done.stderr}")
     pages = sorted((MADE / "pages").glob("*_[rm]o*le.rst"))
-    found = {f"{COLLECTION}/{path.name}": path.read_bytes() for path in pages}
+    found = {
+        f"{COLLECTION}/{path.name}": reference.of_ours(path.read_text()).encode() for path in pages
+    }
     found[f"{COLLECTION}/index.md"] = reference.listing([path.stem for path in pages]).encode()
     return found

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fullmesh.diagnose import show
 from fullmesh.play import options
-from fullmesh.play.names import run_name
+from fullmesh.play.names import beside, run_name
 from fullmesh.play.options import JSON, PLAIN
 from fullmesh.settings import RUNS
 
@@ -140,5 +140,5 @@ def report(folder: Path, log: Path, *, as_json: bool, in_time: bool) -> int:
     if as_json:
         sys.stdout.write(path.read_text(encoding="utf-8"))
     else:
-        sys.stdout.write("\n".join([*show.lines(found), f"result: {path}"]) + "\n")
+        sys.stdout.write("\n".join([*show.lines(found), f"result: {beside(path)}"]) + "\n")
     return PROBLEM if found["verdict"] == "failed" else OK

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from fullmesh.play import foresight, lines, options, run
-from fullmesh.play.names import run_name
+from fullmesh.play.names import beside, run_name
 from fullmesh.play.run import Outcome
 from fullmesh.play.views import Json, View
 from fullmesh.settings import ROOT, RUNS
 
 OK, PROBLEM = 0, 1
-
-
-def beside(path: Path) -> str:
-    """A path as the user types it: the shorter of both ways to write it."""
-    written = os.path.relpath(path)
-    return written if len(written) < len(str(path)) else str(path)
 
 
 def closing(shown: View, outcome: Outcome) -> None:

@@ -1,0 +1,220 @@
+"""``ansible-test sanity`` on the collection, as Galaxy's reviewers run it: ``python tests/support/sanity.py``.
+
+The collection is installed, and its links are put in place by what they lead to: the tests refuse links to folders, and
+look at plugins below ``plugins/`` only. The collections that ours name are laid beside it from the ``ansible`` package.
+
+What is ignored stands in RULES, each with its reason; the list by files that ansible-test wants is made from it, and
+ansible-test refuses an entry that is not needed. Nothing is asked outside but the package index, for the linters that
+ansible-test pins; its own way to a ``pip`` (a download) is replaced by Python's.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import ansible
+import ansible_collections
+import ansible_test
+
+from fullmesh.settings import ROOT
+
+# its environments of linters are kept here between runs
+HOME = ROOT / ".fullmesh/sanity"
+TREE = HOME / "tree/ansible_collections"
+OURS = TREE / "fullmesh/cluster"
+BESIDE = ("amazon", "ansible", "community")
+CORE = ".".join(ansible.release.__version__.split(".")[:2])
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def always(_text: str) -> bool:
+    """Every file of the pattern."""
+    return True
+
+
+def drops(text: str) -> bool:
+    """Whether a value is bound to the name ``_``."""
+    return any(
+        (isinstance(one, ast.Name) and one.id == "_" and isinstance(one.ctx, ast.Store))
+        or (isinstance(one, ast.arg) and one.arg == "_")
+        for one in ast.walk(ast.parse(text))
+    )
+
+
+def late(text: str) -> bool:
+    """Whether the documentation of a plugin stands below an import other than __future__'s."""
+    first = re.search(r"^(?:import|from (?!__future__))", text, re.MULTILINE)
+    said = re.search(r"^DOCUMENTATION", text, re.MULTILINE)
+    return bool(first and said and first.start() < said.start())
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is ignored.
+
+    Attributes:
+        code: a test of ansible-test's, with its message.
+        files: patterns below the collection.
+        why: the reason.
+        where: in which of these files it is.
+    """
+
+    code: str
+    files: tuple[str, ...]
+    why: str
+    where: Callable[[str], bool] = always
+
+
+MODULES, CALLBACKS = "plugins/modules/*.py", "plugins/callback/*.py"
+RULES = (
+    Rule(
+        "validate-modules:missing-gplv3-license",
+        (MODULES, CALLBACKS),
+        "Fullmesh is under the MIT licence",
+    ),
+    Rule(
+        "validate-modules:invalid-documentation",
+        (MODULES,),
+        "authors are contributors, no one account",
+    ),
+    Rule(
+        "validate-modules:import-before-documentation",
+        (MODULES, CALLBACKS),
+        "imports come first, as everywhere; Ansible finds the documentation all the same",
+        late,
+    ),
+    Rule(
+        "pylint:disallowed-name",
+        ("**/*.py",),
+        "_ is a value that nobody needs, as in Python's own manual",
+        drops,
+    ),
+    Rule(
+        "pylint:ansible-bad-function",
+        (
+            "plugins/module_utils/fullmesh/torch_env.py",
+            "plugins/module_utils/fullmesh/transaction/engine.py",
+        ),
+        "a link is not made over a file; the engine is a program as well, which ends with a code",
+    ),
+    Rule(
+        "ansible-doc!skip",
+        ("plugins/filter/fullmesh.py",),
+        "its core needs msgspec, which ansible-test's own environment has not",
+    ),
+    Rule(
+        "import",
+        ("plugins/action/run_result.py",),
+        "it runs on the controller, whose msgspec ansible-test's own environment has not",
+    ),
+)
+# Messages of pylint's own opinion in code that ruff's and mypy's strictest rules pass; by file, since they are few.
+OPINIONS = {
+    "use-maxsplit-arg": (
+        "plugins/module_utils/fullmesh/probe/ways.py",
+        "src/fullmesh/diagnose/inventory.py",
+    ),
+    "duplicate-string-formatting-argument": ("node_programs/fullmesh_launch.py",),
+    "use-sequence-for-iteration": ("src/fullmesh/diagnose/blocking_rules.py",),
+    "stop-iteration-return": (
+        "src/fullmesh/diagnose/rules/addresses.py",
+        "src/fullmesh/hang/rules/whole.py",
+        "src/fullmesh/verify/card_faults.py",
+        "src/fullmesh/verify/software.py",
+    ),
+    # names that stand in a quoted type
+    "unused-import": (
+        "src/fullmesh/diagnose/rules/gpu.py",
+        "src/fullmesh/play/progress.py",
+        "src/fullmesh/verify/pairs.py",
+    ),
+    "arguments-out-of-order": ("src/fullmesh/diagnose/rules/quality.py",),
+    "unnecessary-comprehension": ("src/fullmesh/verify/ranks.py",),
+}
+
+
+def ignored() -> Iterator[str]:
+    """The lines of ``tests/sanity/ignore-X.Y.txt``."""
+    for rule in RULES:
+        for path in sorted({path for pattern in rule.files for path in OURS.glob(pattern)}):
+            if path.is_file() and rule.where(path.read_text(encoding="utf-8")):
+                code = f"{rule.code}-{PYTHON}" if rule.code == "import" else rule.code
+                yield f"{path.relative_to(OURS)} {code} # {rule.why}"
+    for name, files in OPINIONS.items():
+        for file in files:
+            yield f"{file} pylint:{name} # an opinion of pylint's"
+
+
+def lay() -> None:
+    """Install the collection, without links, and what it needs beside it."""
+    shutil.rmtree(HOME / "tree", ignore_errors=True)
+    TREE.mkdir(parents=True)
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    made = [sys.executable, "-m", "fullmesh", "collection", "--to", str(HOME / "tree")]
+    subprocess.run(made, env=env, check=True, stdout=subprocess.DEVNULL)
+    (archive,) = (HOME / "tree").glob("*.tar.gz")
+    install = [
+        "ansible-galaxy",
+        "collection",
+        "install",
+        "--offline",
+        str(archive),
+        "-p",
+        str(TREE.parent),
+    ]
+    subprocess.run(install, check=True, stdout=subprocess.DEVNULL)
+    for link in [path for path in OURS.rglob("*") if path.is_symlink() and path.is_dir()]:
+        target = link.resolve()
+        link.unlink()
+        shutil.copytree(target, link)
+    for name in ("action_plugins", "callback_plugins", "filter_plugins", "library", "module_utils"):
+        shutil.rmtree(OURS / name)
+    (packages,) = {Path(path) for path in ansible_collections.__path__}
+    for name in BESIDE:
+        (TREE / name).symlink_to(packages / name)
+    lines = sorted(ignored())
+    (OURS / "tests/sanity").mkdir(parents=True)
+    (OURS / f"tests/sanity/ignore-{CORE}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    # without a repository ansible-test takes whatever lies there; with one it asks git
+    subprocess.run(["git", "init", "-q", str(OURS)], check=True)
+
+
+def own_pip() -> None:
+    """Lay Python's own pip where ansible-test keeps the program with which it would download one."""
+    source = Path(ansible_test.__path__[0], "_internal/python_requirements.py").read_text()
+    found = re.search(r"pip='([0-9.]+)'", source)
+    assert found, "ansible-test no longer names its pip there"
+    kept = HOME / f".ansible/test/cache/get_pip_{found[1].replace('.', '_')}.py"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text("import ensurepip\n\nensurepip.bootstrap()\n", encoding="utf-8")
+
+
+def main() -> int:
+    """Run them; ansible-test's exit code."""
+    lay()
+    own_pip()
+    command = [
+        "ansible-test",
+        "sanity",
+        "--local",
+        "--python",
+        PYTHON,
+        "--color",
+        "no",
+        *sys.argv[1:],
+    ]
+    return subprocess.run(
+        command, cwd=OURS, env={**os.environ, "HOME": str(HOME)}, check=False
+    ).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
