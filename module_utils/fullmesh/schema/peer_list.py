@@ -6,8 +6,14 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from .ladder import HostLine
 from .node import Membership
+
+
+class PeerHost(TypedDict):
+    """A line of the hosts file."""
+
+    address: str
+    names: list[str]
 
 
 class PeerFile(TypedDict):
@@ -36,7 +42,7 @@ class PeerFirewall(TypedDict):
 class PeerShared(TypedDict):
     """What is the same on all nodes."""
 
-    hosts: list[HostLine]
+    hosts: list[PeerHost]
     files: list[PeerFile]
     members: Membership
 
