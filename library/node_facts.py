@@ -47,6 +47,10 @@ busy:
   description: Who works on the node's packages or its first boot at this moment, in words.
   type: list
   returned: always
+members:
+  description: What the node remembers of the list of nodes, C(digest) and C(room); empty where it never converged.
+  type: dict
+  returned: always
 resolved:
   description: What the plan that the node converged to had worked out from the nodes; empty when it never did.
   type: dict
@@ -138,6 +142,7 @@ def main() -> None:
         drift=drift,
         notes=notes,
         resolved=manifest.resolved(),
+        members=manifest.members(),
         busy=busy.busy(),
     )
 

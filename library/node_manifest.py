@@ -25,6 +25,10 @@ options:
     description: What the plan had worked out from the nodes (ranks and accelerators left to V(auto)); kept as it is.
     type: dict
     default: {}
+  members:
+    description: What the node shall remember of the list of nodes; kept as it is.
+    type: dict
+    default: {}
   state:
     description:
       - Whether the manifest is kept or removed. V(undone) takes it out of force before an undo, which still reads in it
@@ -103,6 +107,7 @@ def main() -> None:
             "owned": {"type": "dict"},
             "notes": {"type": "list", "elements": "dict", "default": []},
             "resolved": {"type": "dict", "default": {}},
+            "members": {"type": "dict", "default": {}},
             "state": {
                 "type": "str",
                 "choices": ["present", "absent", "undone"],
@@ -143,6 +148,7 @@ def main() -> None:
         "state": state,
         "notes": module.params["notes"],
         "resolved": module.params["resolved"],
+        "members": module.params["members"],
     }
     old = manifest.load(path)[0]
     changed = old != new

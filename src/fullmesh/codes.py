@@ -49,6 +49,7 @@ OWNERS = {
 NODE_CODES = {
     "MF-101": "a node is not what the roles made it when its manifest is written",
     "MF-102": "a role owns something of a kind that the manifest does not know",
+    "MF-180": "the list of nodes was to be told to a node that never converged",
 }
 # where codes are raised
 SOURCES = (

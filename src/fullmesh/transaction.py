@@ -141,11 +141,14 @@ def up(
         peers: the cluster address of each node.
         hostvars: the variables of every host of the inventory.
         name: the node that has changed.
-        groups: preflight's ``fullmesh_converged``, the nodes that are as the last run had left them, and
-            ``fullmesh_drifted``, whose turn comes in this run or has come.
+        groups: preflight's ``fullmesh_converged`` and ``fullmesh_peers``, the nodes that are as the last run had left
+            them, and ``fullmesh_drifted``, whose turn comes in this run or has come.
         answered: addresses that answered *name* before its change.
     """
-    there, turn = (set(groups.get(f"fullmesh_{word}", ())) for word in ("converged", "drifted"))
+    still, learning, turn = (
+        set(groups.get(f"fullmesh_{word}", ())) for word in ("converged", "peers", "drifted")
+    )
+    there = still | learning
     heard = set(answered)
 
     def stays(peer: str, plan: Plan | None) -> bool:

@@ -67,7 +67,9 @@ def test_the_pin_and_the_reserved_ports_are_musts() -> None:
     assert found[core.RESERVED_PORTS]["rule"] == "ports"
 
 
-@pytest.mark.parametrize(("world", "queue"), [(2, "4096"), (2048, "4096"), (10000, "20000")])
+@pytest.mark.parametrize(
+    ("world", "queue"), [(2, "4096"), (2048, "4096"), (10000, "32768"), (16000, "32768")]
+)
 def test_queues_hold_two_connections_of_every_rank(world: int, queue: str) -> None:
     found = asked(world=world)
     assert found["net.core.somaxconn"]["value"] == queue

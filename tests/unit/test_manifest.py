@@ -214,7 +214,14 @@ class FakeModule:
     check_mode = False
 
     def __init__(self, **params: Any) -> None:
-        self.params = {"digest": "d", "state": "present", "notes": [], "resolved": {}, **params}
+        self.params = {
+            "digest": "d",
+            "state": "present",
+            "notes": [],
+            "resolved": {},
+            "members": {},
+            **params,
+        }
 
     def exit_json(self, **result: Any) -> None:
         raise SystemExit(json.dumps(result))

@@ -128,11 +128,22 @@ class Choice(TypedDict, total=False):
     accelerator: str
 
 
+class Membership(TypedDict, total=False):
+    """What a node remembers of the list of nodes: its digest, and for how many ranks its kernel settings have room."""
+
+    digest: str
+    room: int
+
+
 class NodeFacts(TypedDict):
-    """node_facts' answer; ``resolved``: of the plan that the node converged to last; ``busy``: who works there now."""
+    """node_facts' answer; ``resolved``: of the plan that the node converged to last; ``busy``: who works there now.
+
+    ``members``: what it remembers of the list of nodes, {} where it never did.
+    """
 
     ansible_facts: Facts
     notes: list[dict[str, str]]
     drift: list[str]
     resolved: Choice
+    members: Membership
     busy: list[str]

@@ -18,7 +18,7 @@ from ..facts import node
 from ..files import put
 from ..firewall import firewalld
 from ..packages import sources, versionlock
-from ..schema.node import Choice
+from ..schema.node import Choice, Membership
 
 Run = Callable[[list[str]], tuple[int, str]]
 
@@ -65,7 +65,10 @@ State = dict[str, dict[str, Any]]
 
 
 class Manifest(TypedDict):
-    """What a node converged to; ``digest``: of what decided it; ``resolved``: what the plan had worked out from it."""
+    """What a node converged to; ``digest``: of what decided it; ``resolved``: what the plan had worked out from it.
+
+    ``members``: what it remembers of the list of nodes.
+    """
 
     schema: int
     digest: str
@@ -73,6 +76,7 @@ class Manifest(TypedDict):
     state: State
     notes: list[Note]
     resolved: Choice
+    members: Membership
 
 
 def file_state(path: str) -> str:
@@ -294,6 +298,27 @@ def resolved(path: str = PATH) -> Choice:
     nothing: Choice = {}
     held = manifest.get("resolved", nothing) if manifest else nothing
     return held if isinstance(held, dict) else nothing
+
+
+def members(path: str = PATH) -> Membership:
+    """What the node remembers of the list of nodes; {} where nothing is kept."""
+    manifest = load(path)[0]
+    nothing: Membership = {}
+    held = manifest.get("members", nothing) if manifest else nothing
+    return held if isinstance(held, dict) else nothing
+
+
+def told(manifest: Manifest, now: State, paths: Sequence[str], members: Membership) -> Manifest:
+    """The manifest of a node that learnt of its peers: what was written for them is as it is now, all else as it was.
+
+    Whatever else changed meanwhile stays a drift.
+    """
+    state = {kind: dict(held) for kind, held in manifest["state"].items()}
+    for path in paths:
+        if path in state.get("file", {}):
+            state["file"][path] = now["file"].get(path, "absent")
+    state["firewalld"] = now["firewalld"]
+    return {**manifest, "state": state, "members": members}
 
 
 def write(manifest: Manifest, path: str = PATH) -> None:

@@ -8,12 +8,13 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from fullmesh import settings
-from fullmesh.model import batching, services
+from fullmesh.model import batching, membership, services
 from fullmesh.model import plan as core
 from fullmesh.model.faults import RefusedError
 from fullmesh.model.node_view import node_view as own_view
 from fullmesh.model.types import Plan, PlanNode, Reach
-from fullmesh.observed.node import Choice, Observations
+from fullmesh.observed.node import Choice, Membership, Observations
+from fullmesh.plain import plain
 from fullmesh.roles import preflight as checks
 
 
@@ -60,6 +61,16 @@ def plan_drift(plan: Plan, held: Choice) -> list[str]:
     return checks.drift(plan, held)
 
 
+def plan_members(plan: Plan) -> Membership:
+    """What a node that converges to this plan remembers of the list of nodes."""
+    return membership.now(plan)
+
+
+def plan_group(plan: Plan, drift: list[str], kept: Any, converge: str) -> membership.Group:
+    """What this run does with a node: drifted, peers (only the list of nodes changed), converged."""
+    return membership.group(plan, list(drift), plain(kept), str(converge))
+
+
 def plan_opened(plan: Plan, who: Reach, host: str) -> list[str]:
     """Ports that *who* (peers, controllers, everybody) may reach on *host*."""
     return services.opened(plan, who, str(host))
@@ -99,5 +110,7 @@ class FilterModule:
             "plan_drift": plan_drift,
             "plan_serial": plan_serial,
             "plan_opened": plan_opened,
+            "plan_members": plan_members,
+            "plan_group": plan_group,
             "preflight_faults": preflight_faults,
         }

@@ -6,7 +6,6 @@ input faults are collected and raised together, before any node is touched.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,16 @@ from typing import Any
 
 from fullmesh import settings
 from fullmesh.code_digest import code_digest
-from fullmesh.model import addresses, auto, batching, plan_hosts, plan_ports, ports, services
+from fullmesh.model import (
+    addresses,
+    auto,
+    batching,
+    membership,
+    plan_hosts,
+    plan_ports,
+    ports,
+    services,
+)
 from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.model.nics import Link, node_links
 from fullmesh.model.plan_hosts import HostSettings
@@ -210,9 +218,9 @@ def derive(
             leads_time,
         )
     )
-    # One text for all hosts: the plan of a thousand is half a megabyte.
-    whole = json.dumps(plan, sort_keys=True, default=str)
-    plan["digests"] = {host: _digest(whole, chosen, code) for host, chosen in hosts.items()}
+    plan["digests"] = {
+        host: membership.digest(plan, host, chosen, code) for host, chosen in hosts.items()
+    }
     # After the digests: how many go at a time says nothing about what a node is.
     plan["serial"] = batches
     return plan
@@ -361,10 +369,3 @@ def _hosts_line(node: PlanNode) -> HostsLine:
     names = [name for name in (node["name"], node["hostname"]) if name]
     usable = list(dict.fromkeys(name for name in names if addresses.is_host_name(name)))
     return {"address": node["address"], "names": usable or [f"node{node['node_rank']}"]}
-
-
-def _digest(plan: str, chosen: HostSettings, code: str) -> str:
-    """What a node is made from: the plan, its own settings, the code."""
-    state = {k: v for k, v in chosen.items() if not k.startswith(settings.NOT_STATE)}
-    text = json.dumps([plan, state, code], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fullmesh.model.faults import Fault
+from fullmesh.model.membership import ROOM_LEAST, room
 from fullmesh.model.ports import parse_range
 from fullmesh.observed.ports import PortRange, parse_spans
 from fullmesh.observed.sysctl import Rule, Setting
@@ -32,7 +33,7 @@ BUFFER_CEILING = 2147483647  # the kernel keeps buffer sizes in an int
 QUEUE_FLOOR = 4096
 # To the store: one that lasts and a short one before it (measured, TCPStore).
 CONNECTIONS_PER_RANK = 2
-NEIGHBOURS_ROOMY = 256  # the kernel's table holds 1024; a full mesh of 64 filled it (faults.md 42)
+NEIGHBOURS_ROOMY = ROOM_LEAST
 FILES_PER_RANK = 4  # sockets per peer and process of Gloo, the store and NCCL (faults.md 47)
 LOCAL_PORTS = "net.ipv4.ip_local_port_range"
 RESERVED_PORTS = "net.ipv4.ip_local_reserved_ports"
@@ -65,9 +66,11 @@ def settings(
     """
     found = _ports(local_ports, reserved_ports)
     found += _buffers(buffer_bytes(float(options["link_gbit"]), float(options["rtt_ms"])), options)
-    found += _connections(max(QUEUE_FLOOR, CONNECTIONS_PER_RANK * int(world_size)))
-    if int(world_size) > NEIGHBOURS_ROOMY:
-        found += _neighbours(int(world_size))
+    # for the next power of two, so that one more node changes nothing on the others (model/membership.py)
+    ranks = room(int(world_size))
+    found += _connections(max(QUEUE_FLOOR, CONNECTIONS_PER_RANK * ranks))
+    if ranks > NEIGHBOURS_ROOMY:
+        found += _neighbours(ranks)
     own = {_dotted(key): str(value) for key, value in options["sysctls"].items()}
     kept = [entry for entry in found if entry["key"] not in own]
     return kept + [

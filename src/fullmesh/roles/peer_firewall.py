@@ -48,6 +48,7 @@ CODES: dict[str, str] = {
     "PF-209": "the zone of the cluster's interface lets everybody to the cluster's ports",
     "PF-210": "peers lose what they reached so far, as asked",
     "PF-211": "the first start of firewalld shuts what was reached so far, as asked",
+    "PF-180": "firewalld is gone from a node that is to learn of its peers",
 }
 
 MODES = ("peers_range", "peers_only", "peers_trusted", "off")

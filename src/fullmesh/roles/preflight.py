@@ -39,6 +39,7 @@ CODES = {
     "PR-119": "too little memory for the ranks",
     "PR-122": "a service's range has too few ports for the CPUs of a node",
     "PR-121": "somebody else still works on the node's packages or its first boot",
+    "PR-180": "a run leaves out nodes that would have to learn of a new one",
     "PR-120": "ranks left to auto on a node that this run does not look at",
 }
 

@@ -1,0 +1,101 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Tell a node that converged which peers it has from now on."""
+
+from __future__ import annotations
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.firewall.node import RefusedError
+from ansible.module_utils.fullmesh.name_resolution import HostsError
+from ansible.module_utils.fullmesh.peer_list import ListError, learn
+from ansible.module_utils.fullmesh.state.errors import UndoError
+
+DOCUMENTATION = r"""
+---
+module: cluster_peers
+short_description: One peer more or less, in one call
+description:
+  - Writes the list of peers into the firewall's sets, the hosts file, the environment of jobs and the launchers' lists
+    of a node that converged, wherever its roles have written it; nothing else of the node changes.
+  - The firewall is armed as by M(peer_zone), whose V(confirmed) disarms it on a new connection.
+  - The manifest takes over what was written here, and nothing else.
+options:
+  shared:
+    description: What all nodes have in common, C(hosts), C(files) and C(members) (schema/peer_list.py).
+    type: dict
+    required: true
+  own:
+    description: What is this node's own, C(address), C(own_names), C(lines) and C(firewall).
+    type: dict
+    required: true
+  token:
+    description: Who may confirm the change of the firewall.
+    type: str
+    default: ""
+attributes:
+  check_mode:
+    description: Shows what would be written.
+    support: full
+  diff_mode:
+    description: Every file that differs.
+    support: full
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Tell the node which peers it has
+  cluster_peers:
+    shared: "{{ __peers['shared'] }}"
+    own: "{{ __peers['own'][inventory_hostname] }}"
+    token: "{{ __peers_token }}"
+"""
+
+RETURN = r"""
+armed:
+  description: The firewall's timer runs; somebody has to confirm on a new connection.
+  type: bool
+  returned: always
+paths:
+  description: Files that were or would be written, but for the firewall's.
+  type: list
+  elements: str
+  returned: always
+notes:
+  description: Warnings of the firewall, each with C(code) and C(text).
+  type: list
+  elements: dict
+  returned: always
+"""
+
+
+def main() -> None:
+    """Read the parameters, call, answer."""
+    module = AnsibleModule(
+        argument_spec={
+            "shared": {"type": "dict", "required": True},
+            "own": {"type": "dict", "required": True},
+            "token": {"type": "str", "default": "", "no_log": False},
+        },
+        supports_check_mode=True,
+    )
+    module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}
+
+    def run(command: list[str]) -> tuple[int, str]:
+        try:
+            rc, out, err = module.run_command(command, handle_exceptions=False)
+        except OSError as exc:
+            return 127, str(exc)
+        return int(rc), str(out) if rc == 0 else str(out) + str(err)
+
+    want = module.params
+    try:
+        told = learn(module, want["shared"], want["own"], want["token"], run)
+    except (RefusedError, HostsError, ListError, UndoError, OSError, ValueError) as exc:
+        module.fail_json(msg=str(exc))
+    for note in told["notes"]:
+        module.warn("[{code}] {text}".format(**note))
+    module.exit_json(**told)
+
+
+if __name__ == "__main__":
+    main()

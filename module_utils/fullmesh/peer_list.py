@@ -1,0 +1,162 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""A node learns of a peer that joined or left: its firewall's set, its hosts file, its lists, in one call.
+
+Everything else of the node is left alone; the manifest, which said that the rest is as it was, says so again. The
+firewall is the same transaction as ever: armed here, confirmed by whoever comes back on a new connection. Without that
+the node puts it back, and the manifest no longer holds: the next run configures the node from the start.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable, TypedDict
+
+from . import name_resolution
+from .file_set import carry_out, difference, observe, plan_files
+from .firewall.peers import Firewall
+from .state import manifest
+from .state.observe import Node
+from .state.undo import note_written, remember
+
+if TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+    from .answer import Diff, Note
+    from .file_set import Wanted
+    from .firewall.types import Params
+    from .schema.peer_list import PeerFile, PeerFirewall, PeerOwn, PeerShared
+    from .state.observe import Names
+
+# Whose undo has to know what was written here.
+ROLES = ("name_resolution", "peer_firewall", "cluster_env", "launchers")
+Run = Callable[[list[str]], tuple[int, str]]
+
+
+class Told(TypedDict):
+    """The answer; *armed*: somebody has to confirm on a new connection; *paths*: what was or would be written."""
+
+    changed: bool
+    armed: bool
+    paths: list[str]
+    notes: list[Note]
+    diff: list[Diff]
+
+
+class ListError(Exception):
+    """A coded sentence for the user."""
+
+
+def with_lines(text: str, wanted: dict[str, str]) -> str:
+    """A text with other values in some lines; a line that is not there is not added."""
+    lines = []
+    for line in text.splitlines(keepends=True):
+        end = "\n" if line.endswith("\n") else ""
+        new = [whole for begins, whole in wanted.items() if line.startswith(begins)]
+        lines.append(new[0] + end if new else line)
+    return "".join(lines)
+
+
+def files_of(owned: list[str], files: list[PeerFile], own: PeerOwn) -> list[Wanted]:
+    """The files that differ from node to node list; only those that a role has written on this node."""
+    found: list[Wanted] = [
+        {"path": one["path"], "content": one["content"], "url": None, "mode": mode_of(one["path"])}
+        for one in files
+        if one["path"] in owned
+    ]
+    for path, lines in own["lines"].items():
+        if path in owned:
+            text = observe(path)["content"].decode("utf-8", "surrogateescape")
+            content = with_lines(text, lines)
+            found.append({"path": path, "content": content, "url": None, "mode": mode_of(path)})
+    return found
+
+
+def mode_of(path: str) -> str:
+    """As the file has it now."""
+    return "{:04o}".format(observe(path)["mode"] or 0o644)
+
+
+def begin(node: Node, check: bool) -> None:
+    """Let the roles' undo see what is here before anything is written."""
+    nothing: Names = {
+        "files": [],
+        "directories": [],
+        "sysctls": [],
+        "services": [],
+        "packages": [],
+        "interfaces": [],
+    }
+    for role in ROLES:
+        remember(node, role, nothing, check)
+
+
+def open_to_peers(asked: PeerFirewall, token: str, check: bool, run: Run) -> Told:
+    """The firewall, as role peer_firewall does it.
+
+    Raises:
+        RefusedError: with its coded sentences.
+        ListError: firewalld is gone.
+    """
+    params: Params = {**asked, "state": "present", "token": token}
+    firewall = Firewall(params, check, run)
+    opened = firewall.present()
+    if opened["needs_package"]:
+        raise ListError(
+            "[PF-180] firewalld is not installed any more, so no peer can be let in. Run site.yml with "
+            "-e fullmesh_converge=always, which configures the node from the start."
+        )
+    return {
+        "changed": opened["changed"],
+        "armed": opened["armed"],
+        "paths": [],
+        "notes": firewall.notes,
+        "diff": firewall.diff,
+    }
+
+
+def learn(module: AnsibleModule, shared: PeerShared, own: PeerOwn, token: str, run: Run) -> Told:
+    """Write the list of peers wherever the node keeps it.
+
+    Raises:
+        ListError: the node never converged, or firewalld is gone.
+    """
+    check = module.check_mode
+    held, why = manifest.load()
+    if held is None:
+        raise ListError(
+            f"[MF-180] the list of nodes can't be told to a node that never converged: {why}. Run site.yml with "
+            "-e fullmesh_converge=always, which configures the node from the start."
+        )
+    node = Node("/", lambda command: (*run(command), ""))
+    begin(node, check)
+    told: Told = {"changed": False, "armed": False, "paths": [], "notes": [], "diff": []}
+    for asked in own["firewall"]:
+        told = open_to_peers(asked, token, check, run)
+    owned = held["owned"]["files"]
+    if name_resolution.HOSTS in owned:
+        names = name_resolution.converge(
+            {
+                "hosts": shared["hosts"],
+                "address": own["address"],
+                "own_names": own["own_names"],
+            },
+            check,
+        )
+        if names["changed"]:
+            told["paths"].append(name_resolution.HOSTS)
+            told["diff"].append(names["diff"])
+    steps = plan_files(files_of(owned, shared["files"], own), [])
+    if not check:
+        carry_out(module, [], steps)
+    told["paths"] += [step["path"] for step in steps]
+    told["diff"] += [difference(step) for step in steps]
+    told["changed"] = told["changed"] or bool(told["paths"])
+    if not check:
+        for role in ROLES:
+            note_written(node, role, check)
+        written = [path for path in owned if path in told["paths"] or "/firewalld/" in path]
+        now = manifest.observe(held["owned"])
+        manifest.write(manifest.told(held, now, written, shared["members"]))
+    return told

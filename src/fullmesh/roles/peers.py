@@ -1,0 +1,103 @@
+"""What a node that converged is told when a peer joins or leaves: what its roles would write, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fullmesh.model import membership, services
+from fullmesh.model.types import Plan, PlanNode
+from fullmesh.observed.node import Observations
+from fullmesh.observed.peer_list import PeerFirewall, PeerOwn, PeerShared
+from fullmesh.plain import truth
+from fullmesh.roles import cluster_env, launchers, peer_firewall
+
+# The paths of the roles' vars, of which a test knows.
+ENVIRONMENT = "/etc/fullmesh/env"
+NODES = "/etc/fullmesh/nodes.json"
+HOSTFILE = "/etc/fullmesh/hostfile"
+SERVICES = "/etc/fullmesh/services.json"
+JOB = "/etc/fullmesh/job.sbatch"
+OFF = "off"
+# What of a job's environment follows from the list of nodes.
+VARIABLES = ("MASTER_ADDR", "WORLD_SIZE", "NNODES", "NODE_RANK", "no_proxy", "NO_PROXY")
+Settings = Mapping[str, Any]
+
+
+def shared(plan: Plan) -> PeerShared:
+    """What is the same on all nodes."""
+    return {
+        "hosts": [{"address": one["address"], "names": one["names"]} for one in plan["hosts"]],
+        "files": [
+            {"path": NODES, "content": launchers.nodes(plan)},
+            {"path": HOSTFILE, "content": launchers.hostfile(plan)},
+            {"path": SERVICES, "content": launchers.services(plan)},
+        ],
+        "members": membership.now(plan),
+    }
+
+
+def environment_lines(plan: Plan, node: PlanNode, seen: Observations) -> dict[str, str]:
+    """The lines of a node's environment that follow from the list: how each begins, and the whole."""
+    held = cluster_env.environment(plan, node, seen)
+    wanted = {name: held[name] for name in VARIABLES if name in held}
+    lines = cluster_env.lines(wanted)
+    return {f"{name}=": line for name, line in zip(wanted, lines, strict=True)}
+
+
+def job_lines(plan: Plan) -> dict[str, str]:
+    """The lines of the Slurm job that follow from the list."""
+    most = max(node["local_ranks"] for node in plan["nodes"].values())
+    held = {"#SBATCH --nodes=": plan["nnodes"], "#SBATCH --ntasks-per-node=": most}
+    return {begins: f"{begins}{value}" for begins, value in held.items()}
+
+
+def firewall(plan: Plan, host: str, chosen: Settings) -> list[PeerFirewall]:
+    """What the firewall of a node is asked for; empty where it is off.
+
+    Args:
+        plan: the cluster plan.
+        host: the node.
+        chosen: its settings, with the roles' defaults.
+    """
+    mode = peer_firewall.mode_of(chosen["peer_firewall_mode"])
+    if mode == OFF:
+        return []
+    extra: Sequence[str] = chosen["peer_firewall_extra_ports"]
+    return [
+        {
+            "mode": mode,
+            "zone": str(chosen["peer_firewall_zone"]),
+            "peers": list(plan["peers"]),
+            "controllers": list(plan["controllers"]),
+            "ports": [*services.opened(plan, "peers", host), *map(str, extra)],
+            "controller_ports": services.opened(plan, "controllers", host),
+            "public_ports": services.opened(plan, "everybody", host),
+            "rdma": peer_firewall.word_of(chosen["peer_firewall_rdma"]),
+            "ufw": peer_firewall.word_of(chosen["peer_firewall_ufw"]),
+            "start": str(chosen["peer_firewall_start"]),
+            "rollback_seconds": int(chosen["peer_firewall_rollback_seconds"]),
+        }
+    ]
+
+
+def own(plan: Plan, node: PlanNode, facts: Mapping[str, Any], chosen: Settings) -> PeerOwn:
+    """What is one node's own.
+
+    Args:
+        plan: the cluster plan.
+        node: its entry, with the interface that was found.
+        facts: what Ansible knows of it (node_facts).
+        chosen: its settings, with the roles' defaults.
+    """
+    names = [str(facts[key]) for key in ("fqdn", "nodename", "hostname")]
+    keep = truth(chosen["name_resolution_own_names"])
+    return {
+        "address": node["address"],
+        "own_names": [name for name in names if not name.startswith("localhost")] if keep else [],
+        "lines": {
+            ENVIRONMENT: environment_lines(plan, node, facts["fullmesh"]),
+            JOB: job_lines(plan),
+        },
+        "firewall": firewall(plan, node["name"], chosen),
+    }

@@ -1,0 +1,292 @@
+"""A node joins or leaves: what of the others changes with it, and what each is told."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import simulated_nodes as simulated
+import yaml
+from ansible.module_utils.fullmesh import peer_list
+from ansible.module_utils.fullmesh.state import manifest
+
+from fullmesh.filters import peers as peer_filters
+from fullmesh.model import membership
+from fullmesh.model.plan import derive
+from fullmesh.observed.peer_list import PeersWanted
+from fullmesh.roles import launchers
+from fullmesh.roles import peers as core
+from fullmesh.settings import ROOT
+
+FIRST, SECOND, THIRD = (simulated.name_of(number) for number in range(3))
+Change = dict[str, dict[str, Any]]
+
+
+def plan_of(count: int, change: Change | None = None, drop: str = "") -> Any:
+    """The plan of so many nodes; *change*: other settings of some, *drop*: one that is not there."""
+    hosts = {
+        name: {k: v for k, v in own.items() if not k.startswith("ansible_")}
+        for name, own in simulated.settings(count).items()
+        if name != drop
+    }
+    for name, more in (change or {}).items():
+        hosts[name] |= more
+    return derive(hosts)
+
+
+def told(count: int) -> tuple[Any, PeersWanted]:
+    """The plan of so many nodes, and what all of them are told."""
+    plan, held = simulated.hostvars(count)
+    return plan, peer_filters.peers_wanted(plan, held, list(held))
+
+
+def kept(plan: Any) -> dict[str, Any]:
+    """What a node of this plan remembers of it."""
+    return dict(membership.now(plan))
+
+
+def test_a_node_that_joins_changes_the_list_and_nothing_else_of_the_others() -> None:
+    two, three = plan_of(2), plan_of(3)
+    for name in (FIRST, SECOND):
+        assert two["digests"][name] == three["digests"][name]
+    assert membership.list_digest(two) != membership.list_digest(three)
+
+
+def test_a_node_that_leaves_changes_the_list_and_nothing_else_of_the_others() -> None:
+    # those after it get other ranks, which stand in files that are told
+    four, three = plan_of(4), plan_of(4, drop=SECOND)
+    for name in three["nodes"]:
+        assert four["digests"][name] == three["digests"][name]
+    assert four["nodes"][THIRD]["ranks"] != three["nodes"][THIRD]["ranks"]
+    assert membership.list_digest(four) != membership.list_digest(three)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {FIRST: {"fullmesh_local_ranks": 2}},
+        {FIRST: {"nccl_version": "2.27.7"}},
+        {FIRST: {"fullmesh_hostname": "other"}},
+        {n: {"fullmesh_master_port": 29600} for n in (FIRST, SECOND)},
+        {n: {"fullmesh_master": SECOND} for n in (FIRST, SECOND)},
+        {n: {"fullmesh_controllers": ["10.9.9.9"]} for n in (FIRST, SECOND)},
+    ],
+)
+def test_what_a_node_is_made_from_is_in_its_own_digest(change: Change) -> None:
+    assert plan_of(2)["digests"][FIRST] != plan_of(2, change)["digests"][FIRST]
+
+
+def test_a_service_of_another_node_is_not_of_this_one() -> None:
+    port = {"name": "store", "ports": {"api": 7000}}
+    everywhere = {"fullmesh_services": [port]}
+    two = plan_of(2, dict.fromkeys((FIRST, SECOND), everywhere))
+    three = plan_of(3, dict.fromkeys((FIRST, SECOND, THIRD), everywhere))
+    assert two["digests"][FIRST] == three["digests"][FIRST]
+    assert two["digests"][FIRST] != plan_of(2)["digests"][FIRST]
+
+
+def test_only_the_node_that_gives_the_time_is_configured_again() -> None:
+    leads = {"time_sync_source": "leader"}
+    two = plan_of(2, dict.fromkeys((FIRST, SECOND), leads))
+    three = plan_of(3, dict.fromkeys((FIRST, SECOND, THIRD), leads))
+    assert two["digests"][FIRST] != three["digests"][FIRST]
+    assert two["digests"][SECOND] == three["digests"][SECOND]
+
+
+def test_groups() -> None:
+    two, three = plan_of(2), plan_of(3)
+    assert membership.group(two, [], kept(two), "auto") == "converged"
+    assert membership.group(two, [], kept(two), "always") == "drifted"
+    assert membership.group(two, ["file x"], kept(two), "auto") == "drifted"
+    assert membership.group(two, [], {}, "auto") == "drifted"
+    assert membership.group(three, [], kept(two), "auto") == "peers"
+    assert membership.group(two, [], kept(three), "auto") == "peers"
+    # kernel settings for 256 ranks have no room for one more
+    many = plan_of(3, {n: {"fullmesh_local_ranks": 86} for n in (FIRST, SECOND, THIRD)})
+    assert membership.group(many, [], kept(two), "auto") == "drifted"
+
+
+@pytest.mark.parametrize(("ranks", "there"), [(1, 256), (256, 256), (257, 512), (2048, 2048)])
+def test_kernel_settings_have_room_for_the_next_power_of_two(ranks: int, there: int) -> None:
+    assert membership.room(ranks) == there
+
+
+def test_nodes_are_told_what_their_roles_would_write() -> None:
+    plan, wanted = told(3)
+    assert [one["address"] for one in wanted["shared"]["hosts"]] == plan["peers"]
+    texts = {one["path"]: one["content"] for one in wanted["shared"]["files"]}
+    assert texts == {
+        core.NODES: launchers.nodes(plan),
+        core.HOSTFILE: launchers.hostfile(plan),
+        core.SERVICES: launchers.services(plan),
+    }
+    own = wanted["own"][SECOND]
+    assert own["lines"][core.ENVIRONMENT]["WORLD_SIZE="] == "WORLD_SIZE=3"
+    assert own["lines"][core.ENVIRONMENT]["NODE_RANK="] == "NODE_RANK=1"
+    assert own["lines"][core.JOB]["#SBATCH --nodes="] == "#SBATCH --nodes=3"
+    (firewall,) = own["firewall"]
+    assert firewall["peers"] == plan["peers"]
+    assert firewall["ports"] == plan["open_ports"]
+    assert len(set(wanted["tokens"].values())) == 3
+
+
+def test_a_firewall_that_is_off_stays_off() -> None:
+    plan, held = simulated.hostvars(2)
+    held[FIRST]["peer_firewall_mode"] = "off"
+    wanted = peer_filters.peers_wanted(plan, held, [FIRST, SECOND])
+    assert wanted["own"][FIRST]["firewall"] == []
+    assert wanted["own"][SECOND]["firewall"] != []
+
+
+def test_paths_and_parameters_are_those_of_the_roles() -> None:
+    held = yaml.safe_load((ROOT / "roles/launchers/vars/main.yml").read_text())
+    assert held["__launchers_nodes"] == core.NODES
+    assert held["__launchers_hostfile"] == core.HOSTFILE
+    assert held["__launchers_job"] == core.JOB
+    assert held["__launchers_services"] == core.SERVICES
+    held = yaml.safe_load((ROOT / "roles/cluster_env/vars/main.yml").read_text())
+    assert held["__cluster_env_path"] == core.ENVIRONMENT
+    _, wanted = told(2)
+    (firewall,) = wanted["own"][FIRST]["firewall"]
+    tasks = yaml.safe_load((ROOT / "roles/peer_firewall/tasks/apply.yml").read_text())
+    asked = next(task["peer_zone"] for task in tasks if "peer_zone" in task)
+    assert firewall.keys() == asked.keys() - {"token"}
+
+
+def test_lines_are_replaced_where_they_are() -> None:
+    text = "# head\nWORLD_SIZE=2\nMY_WORLD_SIZE=9\nNNODES=2"
+    wanted = {"WORLD_SIZE=": "WORLD_SIZE=3", "NNODES=": "NNODES=3", "NO_PROXY=": "NO_PROXY=x"}
+    assert peer_list.with_lines(text, wanted) == ("# head\nWORLD_SIZE=3\nMY_WORLD_SIZE=9\nNNODES=3")
+
+
+STATE = {
+    "file": {"/etc/hosts": "old", "/etc/fullmesh/env": "old", "/etc/x": "old"},
+    "firewalld": {"fullmesh": "old"},
+    "sysctl": {"a": "1"},
+}
+
+
+def test_the_manifest_takes_over_what_was_told_and_no_drift() -> None:
+    held: Any = {"schema": 1, "digest": "d", "state": copy.deepcopy(STATE), "members": {}}
+    now: Any = {
+        "file": {"/etc/hosts": "new", "/etc/fullmesh/env": "new", "/etc/x": "meddled"},
+        "firewalld": {"fullmesh": "new"},
+        "sysctl": {"a": "2"},
+    }
+    members: Any = {"digest": "e", "room": 4}
+    made = manifest.told(held, now, ["/etc/hosts", "/etc/fullmesh/env", "/not/owned"], members)
+    assert made["members"] == members
+    assert made["state"]["file"] == {
+        "/etc/hosts": "new",
+        "/etc/fullmesh/env": "new",
+        "/etc/x": "old",
+    }
+    assert made["state"]["firewalld"] == {"fullmesh": "new"}
+    assert made["state"]["sysctl"] == {"a": "1"}
+    assert held["state"] == STATE
+
+
+class FakeModule:
+    """What peer_list asks of Ansible."""
+
+    check_mode = False
+
+    @staticmethod
+    def atomic_move(source: str, target: str, **_more: Any) -> None:
+        Path(source).replace(target)
+
+    @staticmethod
+    def set_mode_if_different(path: str, mode: int, changed: bool) -> bool:
+        Path(path).chmod(mode)
+        return changed
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A node that converged to a plan of two, of which files alone are looked at."""
+    (tmp_path / "nodes.json").write_text("{}\n")
+    (tmp_path / "env").write_text("WORLD_SIZE=2\nOTHER=1\n")
+    owned = manifest.merge({"launchers": {"files": [f"{tmp_path}/nodes.json", f"{tmp_path}/env"]}})
+    made: Any = {
+        "schema": manifest.SCHEMA,
+        "digest": "d",
+        "owned": owned,
+        "state": manifest.observe(owned),
+        "notes": [],
+        "resolved": {},
+        "members": {"digest": "of two", "room": 2},
+    }
+    path = str(tmp_path / "manifest.json")
+    manifest.write(made, path)
+    load, write = manifest.load, manifest.write
+    monkeypatch.setattr(manifest, "load", lambda: load(path))
+    monkeypatch.setattr(manifest, "write", lambda held: write(held, path))
+    monkeypatch.setattr(peer_list, "begin", lambda *_args: None)
+    monkeypatch.setattr(peer_list, "note_written", lambda *_args: None)
+    return tmp_path
+
+
+def learn(folder: Path, firewall: Any = ()) -> Any:
+    """Tell it of a third one."""
+    shared: Any = {
+        "hosts": [],
+        "files": [
+            {"path": f"{folder}/nodes.json", "content": '{"three": 3}\n'},
+            {"path": f"{folder}/not-ours", "content": "x"},
+        ],
+        "members": {"digest": "of three", "room": 4},
+    }
+    own: Any = {
+        "address": "10.0.0.1",
+        "own_names": [],
+        "lines": {f"{folder}/env": {"WORLD_SIZE=": "WORLD_SIZE=3"}},
+        "firewall": list(firewall),
+    }
+    module: Any = FakeModule()
+    return peer_list.learn(module, shared, own, "t", lambda _command: (0, ""))
+
+
+def test_a_node_learns_of_a_peer_and_stays_converged(node: Path) -> None:
+    said = learn(node)
+    assert said["changed"]
+    assert sorted(said["paths"]) == [f"{node}/env", f"{node}/nodes.json"]
+    assert (node / "env").read_text() == "WORLD_SIZE=3\nOTHER=1\n"
+    assert (node / "nodes.json").read_text() == '{"three": 3}\n'
+    assert not (node / "not-ours").exists()
+    held = json.loads((node / "manifest.json").read_text())
+    assert held["members"] == {"digest": "of three", "room": 4}
+    assert manifest.differences(held["state"], manifest.observe(held["owned"])) == []
+    # told once more, it has nothing to do
+    assert not learn(node)["changed"]
+
+
+def test_a_node_that_never_converged_is_not_told(node: Path) -> None:
+    (node / "manifest.json").unlink()
+    with pytest.raises(peer_list.ListError, match=r"\[MF-180\]"):
+        learn(node)
+    assert (node / "env").read_text() == "WORLD_SIZE=2\nOTHER=1\n"
+
+
+def test_a_node_without_firewalld_is_not_told(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone:
+        notes: tuple[()] = ()
+        diff: tuple[()] = ()
+
+        def __init__(self, *_args: Any) -> None: ...
+
+        def present(self) -> dict[str, Any]:
+            return {"needs_package": True, "changed": True, "armed": False}
+
+    monkeypatch.setattr(peer_list, "Firewall", Gone)
+    with pytest.raises(peer_list.ListError, match=r"\[PF-180\]"):
+        learn(node, [{"mode": "peers_range"}])
+    assert (node / "env").read_text() == "WORLD_SIZE=2\nOTHER=1\n"
+
+
+def test_a_limited_run_says_what_it_left_undone() -> None:
+    said = peer_filters.peers_left_out(["n3"], ["n1", "n2", "n3"], [])
+    assert said.startswith("[PR-180] this run leaves out n1, n2, which are not told of n3")
+    assert peer_filters.peers_left_out(["n3"], ["n1", "n3"], ["n1"]) == ""
