@@ -4,6 +4,8 @@ The scripts are ``sh -eu``. They know ``$LAB``, ``$VICTIM $PEER`` (inventory nam
 addresses), ``$V_HOST $P_HOST`` (host names), ``$V_MGMT $P_MGMT``, ``$V_CABLE $P_CABLE`` (this machine's ends of their
 cluster cables), ``$BRIDGE`` and ``$INDEX`` (of the lab's cluster network), ``$NFT`` (nft in this machine's network),
 ``$FIRST $MIDDLE $LAST`` (the range from which jobs take ports), ``$SILENT`` (an address that never answers).
+
+One file, though long: it is one table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The four owners of an interface: what is written for each, whose it is, and what becomes of others' files."""
+"""The four owners of an interface: what is written for each, whose it is, and what becomes of others' files.
+
+One file, though long: the four owners are held to the same cases, with one fake machine and one set of records.
+"""
 
 from __future__ import annotations
 

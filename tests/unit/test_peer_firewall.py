@@ -1,4 +1,7 @@
-"""The peers' firewall: files, refusals, the kernel's rules, the way in and the rollback."""
+"""The peers' firewall: files, refusals, the kernel's rules, the way in and the rollback.
+
+One file, though long: its sections work on one fake machine, and each builds on what the one before shows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Transactions: what is saved, who ends them, what comes back. The engine runs as the program that it is on a node."""
+"""Transactions: what is saved, who ends them, what comes back. The engine runs as the program that it is on a node.
+
+One file, though long: its sections share the node that they break.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""static_ip: what is written for each owner of an interface, what is refused, what is read back."""
+"""static_ip: what is written for each owner of an interface, what is refused, what is read back.
+
+One file, though long: every case runs on the same two fake machines.
+"""
 
 from __future__ import annotations
 
