@@ -56,7 +56,7 @@ class Answer:
 
 @dataclass
 class Bench:
-    """Two nodes as ``site.yml`` leaves them."""
+    """Nodes as ``site.yml`` leaves them."""
 
     nodes: list[Node]
     inventory: Path

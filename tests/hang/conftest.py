@@ -1,4 +1,4 @@
-"""Two nodes as ``site.yml`` leaves them, with torch.
+"""Two nodes, or four, as ``site.yml`` leaves them, with torch.
 
 FULLMESH_HANG_LAB names a lab that is up and configured already; it is used and kept.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -43,19 +44,33 @@ def recorded(request: pytest.FixtureRequest) -> Path | None:
     return RECORDED if request.config.getoption("--hang-record") else None
 
 
-@pytest.fixture(scope="session")
-def bench() -> Iterator[Bench]:
-    """The nodes, and an account for jobs."""
-    inventory = lifecycle.inventory_path(paths.find(), LAB).parent
-    if not KEPT:
-        fullmesh("lab", "down", "--name", LAB)
-        up = fullmesh("lab", "up", "--name", LAB, "--nodes", "2")
+@contextmanager
+def configured(lab: str, nodes: int, *, kept: bool = False) -> Iterator[Bench]:
+    """A lab's nodes, and an account for jobs."""
+    inventory = lifecycle.inventory_path(paths.find(), lab).parent
+    if not kept:
+        fullmesh("lab", "down", "--name", lab)
+        up = fullmesh("lab", "up", "--name", lab, "--nodes", str(nodes))
         assert up.returncode == 0, up.stdout + up.stderr
-        runs = f"verify_cluster_runs_dir={ROOT}/.fullmesh/runs-{LAB}"
+        runs = f"verify_cluster_runs_dir={ROOT}/.fullmesh/runs-{lab}"
         done = fullmesh("apply", "-i", str(inventory), "--", "--skip-tags", "verify", "-e", runs)
         assert done.returncode == 0, done.stdout[-6000:]
-    made = Bench(list(nodes_of(LAB).values()), inventory)
+    made = Bench(list(nodes_of(lab).values()), inventory)
     made.on_all(f"id {ACCOUNT} >/dev/null 2>&1 || useradd -m {ACCOUNT}")
     yield made
-    if not KEPT:
-        fullmesh("lab", "down", "--name", LAB)
+    if not kept:
+        fullmesh("lab", "down", "--name", lab)
+
+
+@pytest.fixture(scope="session")
+def bench() -> Iterator[Bench]:
+    """Two nodes."""
+    with configured(LAB, 2, kept=KEPT) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def four() -> Iterator[Bench]:
+    """Four nodes."""
+    with configured("hang-four", 4) as made:
+        yield made

@@ -76,6 +76,11 @@ class Fault:
     pulls: bool = False
     record: bool = False
 
+    @property
+    def world(self) -> int:
+        """How many ranks it has, on however many nodes."""
+        return 2 * self.each
+
 
 def known(
     name: str, what: str, code: str, ranks: tuple[int, ...], line: str = "", **more: object

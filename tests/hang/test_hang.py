@@ -20,10 +20,11 @@ WITHIN = 60.0  # on a machine that does other things as well; the page has the f
 @contextmanager
 def broken(bench: Bench, fault: Fault) -> Iterator[Job]:
     """The job of a fault, at the moment when it stands."""
-    node = bench.nodes[fault.at // fault.each]
+    each = fault.world // len(bench.nodes)
+    node = bench.nodes[fault.at // each]
     if fault.prepares:
         node.on(fault.prepares)
-    with Job(bench, fault.script, dict(fault.files), fault.each) as job:
+    with Job(bench, fault.script, dict(fault.files), each) as job:
         try:
             job.wait()
             if fault.breaks:
