@@ -97,10 +97,12 @@ def limit(name: str, kind: int, wanted: int) -> str:
 
 
 def limits() -> list[str]:
-    """Memory that may be locked (RDMA, pinned buffers), files, stack."""
+    """Memory that may be locked (RDMA, pinned buffers), files, processes, stack."""
     return [
         limit("memlock", resource.RLIMIT_MEMLOCK, resource.RLIM_INFINITY),
         limit("nofile", resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),
+        # where one limit is given and this is not, podman asks for 4194304, which not every root may have
+        limit("nproc", resource.RLIMIT_NPROC, resource.getrlimit(resource.RLIMIT_NPROC)[1]),
         limit("stack", resource.RLIMIT_STACK, STACK),
     ]
 

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import fullmesh_hang_evidence as evidence
+import fullmesh_hang_ras as ras
 import fullmesh_watch_look as look
 
 if TYPE_CHECKING:
@@ -391,6 +392,21 @@ def launchers(jobs: list[str]) -> list[Launcher]:
     return [one for one in found if not jobs or {one["job"], one["master"]} & set(jobs)]
 
 
+def ask_ras(ranks: list[Rank], found: dict[int, dict[str, str]]) -> None:
+    """Add what NCCL's own watch says, where a rank has used NCCL."""
+    those = [one for one in ranks if any(e["kind"].startswith("nccl:") for e in one["entries"])]
+    if not those:
+        return
+    said, why = ras.known(found[those[0]["pid"]])
+    for one in ranks:
+        # in a container NCCL knows its process by the number in there
+        number = inner_pid(one["pid"])
+        if number in said:
+            one["ras"] = said[number]
+    if why:
+        those[0]["missing"].append({"what": "ras", "why": why})
+
+
 def node(host: str, job: str = "") -> NodeHang:
     """All ranks of this node, asked side by side: one that stands still must not keep the others waiting."""
     found, around = candidates(job), Around()
@@ -398,6 +414,7 @@ def node(host: str, job: str = "") -> NodeHang:
         ranks = list(
             pool.map(lambda one: rank_at(one[0], one[1], host, around), sorted(found.items()))
         )
+    ask_ras(ranks, found)
     jobs = sorted({job_of(env) for env in found.values()})
     return {
         "host": host,

@@ -100,6 +100,7 @@ def test_limits_are_what_the_caller_may_give(monkeypatch: pytest.MonkeyPatch) ->
     assert container.limits() == [
         f"--ulimit=memlock={8 << 20}:{8 << 20}",
         "--ulimit=nofile=4096:4096",
+        "--ulimit=nproc=-1:-1",
         f"--ulimit=stack={64 << 20}:{64 << 20}",
     ]
     monkeypatch.setattr(container, "may_raise", lambda: True)

@@ -109,7 +109,7 @@ class Raised(TypedDict):
 class Missing(TypedDict):
     """What could not be got, and why."""
 
-    what: Literal["process", "recorder", "stacks", "native", "connections", "gpus"]
+    what: Literal["process", "recorder", "stacks", "native", "connections", "gpus", "ras"]
     why: str
 
 
@@ -182,6 +182,27 @@ class Gpu(TypedDict):
     memory: int
 
 
+class Behind(TypedDict):
+    """A collective that a rank launched *count* times, and others of its communicator *most* times."""
+
+    kind: str
+    count: int
+    most: int
+
+
+class Ras(TypedDict):
+    """What NCCL's RAS says of a rank; missing where it says nothing.
+
+    Attributes:
+        answers: its process answers RAS' own threads; dead: it has not for a minute.
+        behind: AllReduce and the like, each counted from the start of the communicator.
+    """
+
+    answers: bool
+    dead: bool
+    behind: list[Behind]
+
+
 class KernelLine(TypedDict):
     """A line of a node's kernel log: ``oom``, ``hung`` (a task that does not go on) or ``xid`` (NVIDIA's driver)."""
 
@@ -246,6 +267,7 @@ class Rank(RankBase, total=False):
     limits: Limits
     paging: Paging
     gpus: list[Gpu]
+    ras: Ras
     kernel: list[KernelLine]
 
 

@@ -28,6 +28,7 @@ MODULES = (
     "fullmesh_sockets",
     "fullmesh_watch_look",
     "fullmesh_hang_evidence",
+    "fullmesh_hang_ras",
     "fullmesh_hang_look",
     "fullmesh_hang",
 )

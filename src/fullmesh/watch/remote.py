@@ -26,6 +26,7 @@ MODULES = (
     "fullmesh_watch_look",
     "fullmesh_watch_judge",
     "fullmesh_hang_evidence",
+    "fullmesh_hang_ras",
     "fullmesh_hang_look",
     "fullmesh_hang",
     "fullmesh_watch_stall",

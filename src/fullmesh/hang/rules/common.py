@@ -64,6 +64,22 @@ def on_gpus(job: Job, rank: int) -> list[str]:
     return said + silent
 
 
+def ras_says(job: Job, rank: int) -> list[str]:
+    """What NCCL's own watch says of a rank, or why it does not."""
+    one = job.now.ranks[rank]
+    said = [f"{lost['why']}" for lost in one["missing"] if lost["what"] == "ras"]
+    if "ras" in one:
+        told = one["ras"]
+        if not told["answers"]:
+            since = ", for a minute or longer" if told["dead"] else ""
+            said.append(f"NCCL's RAS gets no answer from rank {rank}{since}")
+        said += [
+            f"NCCL's RAS: rank {rank} has launched {row['kind']} {row['count']} times, others {row['most']} times"
+            for row in told["behind"]
+        ]
+    return said
+
+
 def missed(job: Job, rank: int) -> Wait:
     """The collective that most ranks wait in for a rank; the earliest of these."""
     waits = job.lacking[rank]

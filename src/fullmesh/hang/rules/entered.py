@@ -12,6 +12,7 @@ from fullmesh.hang.rules.common import (
     last_words,
     missed,
     on_gpus,
+    ras_says,
     reached,
     swaps,
     throttled,
@@ -222,7 +223,7 @@ def _seen(job: Job, rank: int, wait: Wait, doing: Doing) -> str:
     parts = [one for one in (words, doing.seen) if one]
     kernel = job.now.ranks[rank].get("kernel", [])
     parts += [f"the kernel: {one['text']}" for one in kernel if one["kind"] == "hung"][-1:]
-    parts += on_gpus(job, rank)
+    parts += on_gpus(job, rank) + ras_says(job, rank)
     if swaps(job, rank):
         swapped = job.now.ranks[rank]["paging"]["swapped"] >> 20
         parts.append(f"{swapped} MiB in swap, {job.paged_in(rank):.0f} pages a second from a disk")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from fullmesh.hang.rules import carried
-from fullmesh.hang.rules.common import called, held, on_gpus, reached, waiters
+from fullmesh.hang.rules.common import called, held, on_gpus, ras_says, reached, waiters
 from fullmesh.hang.types import (
     CAUSE,
     NOTE,
@@ -51,7 +51,9 @@ def _all_in(job: Job, wait: Wait, members: tuple[int, ...]) -> Finding:
     links = list(carried.stuck(job, members))
     ways = carried.said(links)
     seen = [f"entered {age:.0f} s ago" if age else "entered by all, not ended"]
-    driver = [said for rank in behind for said in on_gpus(job, rank)][:HOSTS_SHOWN]
+    driver = [said for rank in behind for said in (*on_gpus(job, rank), *ras_says(job, rank))][
+        :HOSTS_SHOWN
+    ]
     return Finding(
         "HG-161",
         f"all {len(members)} ranks of {wait.entry['desc'] or 'group ' + wait.entry['group']} are in"
@@ -221,12 +223,17 @@ def rule_unasked(job: Job) -> Iterator[Finding]:
             number=waits[0].entry["number"] if waits else 0,
             kind=waits[0].entry["kind"] if waits else "",
             waiting=tuple(sorted({w.rank for rank in here for w in job.lacking.get(rank, [])})),
-            seen=_outside(now, here[0]) or why,
+            seen="; ".join([_outside(now, here[0]) or why, *_ras(job, here[0])]),
             expected="an answer of every rank",
             fix="is the node up, does the process live? ./fullmesh diagnose -i INVENTORY asks the nodes; on it: "
             "py-spy dump --pid PID",
             severity=CAUSE if wanted else WARNING,
         )
+
+
+def _ras(job: Job, rank: int) -> list[str]:
+    """What NCCL's own watch knows of a rank that says nothing itself."""
+    return ras_says(job, rank) if rank in job.now.ranks else []
 
 
 def _outside(now: Sample, rank: int) -> str:

@@ -1,0 +1,177 @@
+"""NCCL's RAS: what is asked, of whom, and what of its answer is about ranks on this node.
+
+The server is a FAKE that says what NCCL's user guide shows (Troubleshooting, RAS, JSON output; NCCL 2.29).
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import fullmesh_hang_look as inside
+import fullmesh_hang_ras as ras
+import hang_records
+import pytest
+
+from fullmesh.hang.judge import judge
+
+OK = {"init_state": 0, "async_error": 0, "finalize_called": False}
+COUNTS = {"Broadcast": 0, "Reduce": 0, "AllGather": 3, "ReduceScatter": 0, "AllReduce": 41}
+ELSEWHERE = "192.0.2.7"
+
+
+def rank(number: int, host: str, pid: int, **status: Any) -> dict[str, Any]:
+    return {
+        "rank": number,
+        "host": host,
+        "pid": pid,
+        "cuda_dev": number,
+        "nvml_dev": number,
+        "status": {**OK, **status},
+        "collective_counts": dict(COUNTS),
+    }
+
+
+def missing(number: int, host: str, pid: int, dead: bool = False) -> dict[str, Any]:
+    one = rank(number, host, pid)
+    del one["collective_counts"]
+    return {**one, "status": {"unresponsive": True, "considered_dead": dead}}
+
+
+def status(ranks: list[dict[str, Any]], lost: list[dict[str, Any]]) -> dict[str, Any]:
+    communicator = {
+        "hash": "0xae94423cfbb2ef4a",
+        "secondary_hash": "0xb7e7187447156001:0xb8242ed28a71381e",
+        "size": len(ranks) + len(lost),
+        "ranks_count": len(ranks),
+        "missing_ranks_count": len(lost),
+        "ranks": ranks,
+        "missing_ranks": lost,
+    }
+    return {
+        "nccl_version": "2.29.1",
+        "communicators_count": 1,
+        "communicators": [communicator],
+        "ras": {"collection_time_sec": 0.0, "timeouts_count": 0},
+    }
+
+
+class Server:
+    """A FAKE of RAS: acknowledges what is set, then says its text and closes."""
+
+    def __init__(self, text: str) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self.listener.getsockname()[1]
+        self.asked = b""
+        self.text = text
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self) -> None:
+        try:
+            sock, _ = self.listener.accept()
+        except OSError:  # nobody asked
+            return
+        with sock:
+            while b"STATUS\n" not in self.asked:
+                self.asked += sock.recv(4096)
+            sock.sendall(b"OK\nOK\n" + self.text.encode())
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {"NCCL_RAS_ADDR": f"127.0.0.1:{self.port}"}
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    late = rank(1, "127.0.0.1", 4712)
+    late["collective_counts"]["AllReduce"] = 40
+    said = status(
+        [rank(0, "127.0.0.1", 4711), late, rank(2, ELSEWHERE, 4711)],
+        [missing(3, "127.0.0.1", 4713), missing(4, ELSEWHERE, 4712, dead=True)],
+    )
+    made = Server(json.dumps(said, indent=2))
+    yield made
+    made.listener.close()
+
+
+def test_only_what_is_wrong_with_ranks_here_is_told(server: Server) -> None:
+    said, why = ras.known(server.env)
+    assert why == ""
+    assert said == {
+        4712: {
+            "answers": True,
+            "dead": False,
+            "behind": [{"kind": "AllReduce", "count": 40, "most": 41}],
+        },
+        4713: {"answers": False, "dead": False, "behind": []},
+    }
+    # nothing that changes a job
+    assert server.asked == ras.QUESTION
+    assert {line.split()[0] for line in ras.QUESTION.splitlines()} == {
+        b"SET",
+        b"TIMEOUT",
+        b"STATUS",
+    }
+
+
+@pytest.mark.parametrize(
+    ("env", "wanted"),
+    [
+        ({}, ("localhost", 28028)),
+        ({"NCCL_RAS_ADDR": "[::1]:4000"}, ("::1", 4000)),
+        ({"NCCL_RAS_ADDR": "10.78.0.11:28028"}, ("", 0)),
+        ({"NCCL_RAS_ADDR": "localhost:ras"}, ("localhost", 0)),
+        ({"NCCL_RAS_ENABLE": "0"}, ("", 0)),
+    ],
+)
+def test_it_is_asked_on_this_machine_alone(env: dict[str, str], wanted: tuple[str, int]) -> None:
+    assert ras.place(env) == wanted
+    if not wanted[1]:
+        assert ras.known(env) == ({}, "")
+
+
+def test_why_it_says_nothing_is_told() -> None:
+    old = Server("Job summary\n===========\n\n  Nodes  Processes\n")
+    assert "before NCCL 2.28.7" in ras.known(old.env)[1]
+    old.listener.close()
+    assert "does not answer" in ras.known(old.env)[1]
+    other = Server('{"communicators": [{"ranks": [{"rank": 0}]}]}')
+    assert "knows no JSON" in ras.known(other.env)[1]
+    other.listener.close()
+
+
+def test_ranks_of_gloo_ask_nobody(server: Server) -> None:
+    ranks = [copy.deepcopy(one) for one in hang_records.raw("network")[0]]
+    inside.ask_ras(ranks, {one["pid"]: server.env for one in ranks})
+    assert server.asked == b""
+    assert not any("ras" in one for one in ranks)
+
+
+def test_what_it_says_stands_beside_a_finding(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From its answer to the sentence, on a record whose ranks used NCCL."""
+    monkeypatch.setattr(inside, "inner_pid", lambda pid: pid)
+    numbers = {0: 4713, 1: 4712}
+
+    def with_nccl(samples: Any) -> None:
+        for sample in samples:
+            for one in sample:
+                one["pid"] = numbers[one["rank"]]
+                one["entries"][-1]["kind"] = "nccl:all_reduce"
+        inside.ask_ras(samples[-1], {one["pid"]: server.env for one in samples[-1]})
+
+    (finding,) = judge(hang_records.changed("network", with_nccl))
+    assert "NCCL's RAS gets no answer from rank 0" in finding.seen
+    assert "rank 1 has launched AllReduce 40 times, others 41 times" in finding.seen
+
+
+def test_an_address_of_this_machine_is_known() -> None:
+    assert ras.is_here("127.0.0.1")
+    assert not ras.is_here(ELSEWHERE)
+    assert inside.inner_pid(os.getpid()) == os.getpid()
