@@ -993,7 +993,7 @@ PAGES: dict[str, Page] = {
         "NCCL speaks one kind of network in a job, and no node asks the others what they took: one with InfiniBand and "
         "one with TCP wait for each other for ever. What each took is said before they begin to wait.",
         "NCCL_DEBUG=INFO on every node, grep 'Using network'",
-        "Mend the node that lacks it (VC-720 has the ways), or NCCL_NET=Socket on all.",
+        "Repair the node that lacks it (VC-720 has the ways), or NCCL_NET=Socket on all.",
         "NVIDIA/nccl issues 234 and 878",
     ),
     "VC-722": Page(

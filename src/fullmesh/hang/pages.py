@@ -175,7 +175,7 @@ PAGES: dict[str, Page] = {
         "that is not a daemon, or a cleanup that waits (destroy_process_group, a barrier in `finally:`), keeps it "
         "alive.",
         "The rank's own output, which has the traceback",
-        "Mend what raised. Threads of one's own: daemon=True; no collective in `finally:`.",
+        "Fix what raised. Threads of one's own: daemon=True; no collective in `finally:`.",
         RECORDED,
     ),
     "HG-134": Page(

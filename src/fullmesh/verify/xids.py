@@ -63,7 +63,7 @@ MEANINGS: Mapping[int, Meaning] = {
         "the Xid before it, if any",
     ),
     46: Meaning("the GPU stopped working", RESET, stops=True),
-    48: Meaning("memory of the GPU failed and ECC could not mend it", RESET, stops=True),
+    48: Meaning("memory of the GPU failed and ECC could not correct it", RESET, stops=True),
     54: Meaning(
         "the card has no auxiliary power", "its power cables, with the machine off", stops=True
     ),
@@ -82,7 +82,7 @@ MEANINGS: Mapping[int, Meaning] = {
         stops=True,
     ),
     92: Meaning(
-        "many errors of memory that ECC mended",
+        "many errors of memory that ECC corrected",
         "nvidia-smi -q -d ECC; the card's maker, when it goes on",
     ),
     94: Meaning("memory failed, and only the program that used it was ended", AGAIN),
@@ -96,7 +96,7 @@ MEANINGS: Mapping[int, Meaning] = {
     119: Meaning("the processor on the GPU (GSP) did not answer the driver", GSP, stops=True),
     120: Meaning("the processor on the GPU (GSP) had an error", GSP, stops=True),
     121: Meaning(
-        "errors between Grace and the GPU were mended (C2C)",
+        "errors between Grace and the GPU were corrected (C2C)",
         "nvidia-smi --gpu-reset when no job runs",
     ),
     136: Meaning("NVLinks did not come up", LINKS, stops=True),

@@ -153,7 +153,7 @@ def rule_raised(job: Job) -> Iterator[Finding]:
             place=place,
             seen=text,
             expected="an exception ends the job",
-            fix="mend what raised; torchrun ends the other ranks when one fails, where no thread that is not a "
+            fix="fix what raised; torchrun ends the other ranks when one fails, where no thread that is not a "
             "daemon keeps the process alive",
         )
         yield _about(job, here, found)
