@@ -37,6 +37,7 @@ ELSEWHERE = {
     "VC-701": "a setting of the role (test_verify_cluster.py)",
     "VC-702": "a setting of the role (test_verify_cluster.py)",
     "VC-780": "a setting of the role (test_verify_cluster.py)",
+    "DG-172": "a note beside a finding that nothing explains (test_compare.py)",
     "EF-109": "explain-log's word for a line that is harmless (test_efa.py)",
 }
 OTHER_RULES = {

@@ -802,6 +802,18 @@ ROWS: tuple[Row, ...] = (
         ),
     ),
     Row(
+        72,
+        "something that no rule knows, and that the nodes do not have alike",
+        (
+            recorded(
+                "unlike",
+                "DG-172",
+                "a link shut in between, arp_ignore set on one node",
+                severity="note",
+            ),
+        ),
+    ),
+    Row(
         75,
         "a service of the plan (fullmesh_services) cannot be reached",
         (

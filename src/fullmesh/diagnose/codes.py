@@ -60,6 +60,7 @@ CODES: dict[str, str] = {
     "DG-169": "the next boot changes arguments of the kernel (warning)",
     "DG-170": "limits of services, or a unit's file, differ from what runs (warning)",
     "DG-171": "NCCL_CONF_FILE names no file, so NCCL reads ~/.nccl.conf no more (warning)",
+    "DG-172": "nothing explains a finding, and the nodes differ in this, or share it (note)",
     "DG-175": "a service's port is shut, the data range is open",
     "DG-201": "a node does not answer Ansible",
     "DG-202": "a node answers and could not be looked at",

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fullmesh import __version__
-from fullmesh.diagnose import fold, rules, shape
+from fullmesh.diagnose import compare, fold, rules, shape
 from fullmesh.diagnose.model import Look, is_loopback
 from fullmesh.diagnose.rules import decisions, next_boot
 from fullmesh.model.ports import as_plan
 from fullmesh.model.types import DataPorts, Plan, PlanNode
 from fullmesh.observed.ports import PortRange
 from fullmesh.result import build as results
-from fullmesh.result.types import MissedRow, NodeSummary, Result, RungId
+from fullmesh.result.types import MissedRow, NodeSummary, NoteRow, Result, RungId
 from fullmesh.verify import cards as verify_cards
 from fullmesh.verify import mesh as verify_mesh
 from fullmesh.verify import node as verify_node
@@ -257,7 +257,13 @@ def result_of(look: Look, about: About) -> Result:
         "failed_rungs": [rung.id for rung in rungs if rung.status == FAILED],
         "check_mode": False,
         "lab": about.lab,
-        "notes": [{"node": "", **fault} for fault in look.plan.get("faults", [])],
+        "notes": [
+            *[
+                NoteRow(node="", code=f["code"], text=f["text"])
+                for f in look.plan.get("faults", [])
+            ],
+            *compare.notes(look, found),
+        ],
         "firewall_mode": "",
         "plan": dict(look.plan),
         "nodes": node_rows(look),

@@ -452,6 +452,15 @@ PAGES: dict[str, Page] = {
         "Write the file, or take the variable out.",
         "NCCL, misc/param.cc, initEnvFunc",
     ),
+    "DG-172": Page(
+        "No rule knows why a link is as it is. So everything that the nodes said is held against one another, without a"
+        " list of what may be wrong: what one has otherwise than the others (of two nodes nobody knows which is"
+        " right), and what several share that each must have of its own (addresses, hardware addresses, host name,"
+        " machine-id). Shown is what can do this to packets at all, the likeliest first. It proves nothing.",
+        "change one of them on one node so that it is as on the others, and ask again",
+        "Make alike what need not differ; the first that heals the link was the cause, and worth an issue: a rule can"
+        " know it the next time.",
+    ),
     "DG-266": Page(
         "ip route add lasts until the next boot or until the card's owner configures it anew. Looked at are"
         " routes of the main table that lead to a peer and that nobody learnt (no kernel, DHCP, router or daemon).",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+from fullmesh.diagnose import compare
 from fullmesh.diagnose.rules import next_boot
 from fullmesh.result.types import FindingRow, Result
 
 MISSED_SHOWN = 12
 AT_BOOT = "At the next boot:"
+UNLIKE = "Nothing explains it. What nodes differ in or share that can do this, the likeliest first (no proof):"
 Told = Literal["node", "direction", "port", "seen", "expected", "fix", "page"]
 TOLD: tuple[tuple[str, Told], ...] = (
     ("node", "node"),
@@ -69,7 +71,10 @@ def lines(result: Result) -> list[str]:
         if finding["code"] in next_boot.CODES and AT_BOOT not in found:
             found.append(AT_BOOT)
         found += finding_lines(number, finding)
-    found += [f"note: [{note['code']}] {note['text']}" for note in result["notes"]]
+    for note in result["notes"]:
+        if note["code"] == compare.CODE and UNLIKE not in found:
+            found.append(UNLIKE)
+        found.append(f"note: [{note['code']}] {note['text']}")
     if result["lab"]:
         found.append(f"note: {result['lab']}")
     return [*found, *missed_lines(result)]

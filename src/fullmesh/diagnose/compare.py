@@ -1,0 +1,272 @@
+"""What nodes are unlike in, and what they share that each must have of its own: candidates where no rule knows why.
+
+Nothing is listed by hand but what cannot tell nodes apart (times, counters, process ids). Everything that a node said
+is laid out flat, its own addresses, names and card put into neutral words, and held against the others. A candidate
+proves nothing: it is shown only beside a symptom that nothing explains, if it can cause such a symptom at all, the
+likeliest first.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fullmesh.diagnose.model import Look, is_loopback
+from fullmesh.diagnose.packet_filter import in_words
+from fullmesh.diagnose.shape import clean
+from fullmesh.result.types import NoteRow
+from fullmesh.verify.model import ERROR, Finding
+from fullmesh.verify.model import in_words as listed
+
+MOST = 5
+SHOWN = 120
+CODE = "DG-172"
+ABSENT, THERE = "absent", "there"
+CARD, FIREWALLD = "CARD", "firewalld"
+# Different from one moment to the next, or on every node.
+PASSING = frozenset(
+    (
+        *("seconds", "now", "free", "age", "pid", "handle", "count", "state", "clock", "load", "boot"),
+        *("index", "mac", "errors", "time_wait", "total", "in_range", "net.netfilter.nf_conntrack_count"),
+        *("NODE_RANK", "identity", "source", "files", "unknown", "packets", "bytes", "active"),
+    )
+)  # fmt: skip
+# Parts that have rules which compare them whole, or that are of one moment.
+NOT_COMPARED = frozenset(
+    ("sockets", "jobs", "kernel_log", "gpus", "next_boot", "disk", "namespaces")
+)
+KINDS = {
+    "VC-201": "drop",
+    "VC-202": "refuse",
+    "VC-203": "refuse",
+    "VC-204": "drop",
+    "VC-205": "cut",
+    "VC-206": "source",
+    "VC-207": "source",
+    "VC-208": "large",
+    "DG-115": "between",
+    "DG-138": "slow",
+}
+ANY = frozenset(KINDS.values())
+# What can cause what: the first that matches the beginning of a path, how well it fits, and the symptoms.
+FITS: tuple[tuple[str, int, frozenset[str]], ...] = (
+    (r"nft/|firewalld/|legacy_tables", 3, frozenset(("drop", "refuse", "cut"))),
+    (r"nft/|firewalld/|legacy_tables", 1, ANY),
+    (
+        r"routes/|neighbours/|addresses/|interfaces/CARD/addresses",
+        3,
+        frozenset(("drop", "source", "cut", "large", "between")),
+    ),
+    (r"sysctls/net\.ipv[46]\.conf|interfaces/[^/]+/rp_filter", 3, frozenset(("drop", "source", "between"))),
+    (r"interfaces?/(CARD/)?mtu|sysctls/net\.ipv4\.tcp_mtu", 3, frozenset(("large", "slow", "cut"))),
+    (r"interfaces/CARD|interface/", 2, ANY),
+    (r"sysctls/net\.|duplicates", 2, ANY),
+    (r"names/|own_answers|master_answers|reverse/", 1, frozenset(("refuse", "source", "drop"))),
+    (r"interfaces/|selinux/mode|limits/|sysctls/", 1, ANY),
+    (r"kernel|software/", 1, frozenset(("slow", "large", "cut"))),
+)  # fmt: skip
+SHARED_FIT = {"hardware address": 3, "address": 3, "host name": 1, "machine-id": 1, "boot id": 1}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Something that may be the cause.
+
+    Attributes:
+        what: its path in what the nodes said, or what they share.
+        values: each value with the nodes that have it, the usual one last; one value where they share it.
+        odd: the nodes that are unlike the others, or share it.
+        weight: the likelier, the larger.
+    """
+
+    what: str
+    values: Mapping[str, Sequence[str]]
+    odd: tuple[str, ...]
+    weight: int = 0
+
+
+def identities(look: Look, name: str) -> dict[str, str]:
+    """What names nodes, addresses and cards -> neutral words, as *name* sees it."""
+    found: dict[str, str] = {}
+    for one in look.nodes:
+        whose = "own" if one == name else "peer"
+        facts, card = look.seen.facts(one), look.cluster_card(one)
+        for address, interface in facts.get("addresses", {}).items():
+            if not is_loopback(address):
+                found[address] = f"{whose}:{CARD if interface == card else interface}"
+        for nic in look.cards(one):
+            if nic["mac"].strip("0:"):
+                found[nic["mac"]] = f"{whose}:mac"
+        for word in (one, facts.get("names", {}).get("hostname", "")):
+            if word:
+                found[word] = f"{whose}:name"
+        found[look.address(one)] = f"{whose}:{CARD}"
+    if card := look.cluster_card(name):
+        found[card] = CARD
+    return found
+
+
+def neutral(words: Mapping[str, str]) -> Callable[[str], str]:
+    """Put texts into neutral words; the longest name first, none inside of another."""
+    if not words:
+        return lambda text: text
+    longest = sorted(words, key=len, reverse=True)
+    pattern = re.compile(
+        r"(?<![\w.:-])(?:" + "|".join(map(re.escape, longest)) + r")(?![\w:-]|\.\w)"
+    )
+    return lambda text: pattern.sub(lambda hit: words[hit[0]], text)
+
+
+def flat(held: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every value by its path; what a list holds is a path of its own, so that order means nothing."""
+    if isinstance(held, Mapping):
+        for key, value in held.items():
+            if key not in PASSING:
+                yield from flat(value, f"{path}/{key}" if path else str(key))
+    elif isinstance(held, list):
+        for one in held:
+            if isinstance(one, Mapping) and "name" in one:
+                places = [str(one[key]) for key in ("family", "table", "name") if key in one]
+                rest = {key: value for key, value in one.items() if key != "name"}
+                yield from flat(rest, f"{path}/{' '.join(places)}")
+            else:
+                yield f"{path}/{plain(one)}", THERE
+    else:
+        yield path, str(held)
+
+
+def plain(one: Any) -> str:
+    """A value of a list as one word, without what passes."""
+    return one if isinstance(one, str) else json.dumps(lasting(one), sort_keys=True)
+
+
+def lasting(held: Any) -> Any:
+    """A value without what passes."""
+    if isinstance(held, Mapping):
+        return {key: lasting(value) for key, value in held.items() if key not in PASSING}
+    return [lasting(one) for one in held] if isinstance(held, list) else held
+
+
+def told(look: Look, name: str) -> set[tuple[str, str]]:
+    """What a node said, in its own words."""
+    facts = look.seen.facts(name)
+    parts: dict[str, Any] = {key: value for key, value in facts.items() if key != "survey"}
+    parts |= {key: value for key, value in look.survey(name).items() if key not in NOT_COMPARED}
+    if "nft" in parts:
+        parts["nft"] = filters(look, name)
+    return set(flat(parts))
+
+
+def filters(look: Look, name: str) -> dict[str, Any]:
+    """Chains and rules of a node's packet filter, each in a line; firewalld's table follows from its zones."""
+    chains, rules = [], []
+    for (family, table, chain), held in look.ruleset(name)["chains"].items():
+        if table == FIREWALLD:
+            continue
+        hook = (
+            f" (hook {held['hook']}, policy {held['policy'] or 'accept'})" if held["hook"] else ""
+        )
+        chains.append(f"{family} {table} {chain}{hook}")
+        rules += [f"{family} {table} {chain}: {in_words(rule)}" for rule in held["rules"]]
+    return {
+        "chains": chains,
+        "rules": rules,
+        "sets": [one for one in look.survey(name)["nft"]["sets"] if one.get("table") != FIREWALLD],
+    }
+
+
+def laid_out(look: Look) -> dict[str, dict[str, str]]:
+    """Node -> path -> value, in neutral words, without what all nodes say in the same words (the master's address)."""
+    said = {name: told(look, name) for name in look.nodes if look.survey(name)}
+    common = set.intersection(*said.values()) if said else set()
+    found = {}
+    for name, rows in said.items():
+        say, values = neutral(identities(look, name)), dict[str, set[str]]()
+        for path, value in rows - common:
+            values.setdefault(say(path), set()).add(say(value))
+        found[name] = {path: " ".join(sorted(held)) for path, held in values.items()}
+    return found
+
+
+def differences(look: Look) -> list[Candidate]:
+    """What not all nodes have alike; those whose value the fewest have, all where there is no majority."""
+    sides = laid_out(look)
+    found = []
+    for path in sorted({path for side in sides.values() for path in side}):
+        values: dict[str, list[str]] = {}
+        for name, side in sides.items():
+            values.setdefault(side.get(path, ABSENT), []).append(name)
+        if len(values) > 1:
+            rare_first = dict(sorted(values.items(), key=lambda item: len(item[1])))
+            usual = list(rare_first.values())[-1]
+            clear = 2 * len(usual) > len(sides)
+            odd = tuple(name for name in sides if not (clear and name in usual))
+            found.append(Candidate(path, rare_first, odd, int(clear)))
+    return found
+
+
+def shared(look: Look) -> list[Candidate]:
+    """What several nodes have and each must have of its own."""
+    held: dict[tuple[str, str], list[str]] = {}
+
+    def has(name: str, what: str, value: str) -> None:
+        if value and name not in held.setdefault((what, value), []):
+            held[what, value].append(name)
+
+    for name in look.nodes:
+        facts = look.seen.facts(name)
+        has(name, "host name", facts.get("names", {}).get("hostname", ""))
+        has(name, "boot id", facts.get("boot", ""))
+        has(name, "machine-id", look.survey(name).get("identity", {}).get("machine_id", "")[:12])
+        for address in facts.get("addresses", {}):
+            has(name, "address", "" if is_loopback(address) else address)
+        for nic in look.cards(name):
+            has(name, "hardware address", nic["mac"] if nic["mac"].strip("0:") else "")
+    return [
+        Candidate(what, {value: names}, tuple(names), 1)
+        for (what, value), names in held.items()
+        if len(names) > 1
+    ]
+
+
+def fits(path: str, kind: str) -> int:
+    """How well something explains a symptom; 0: not at all."""
+    return next((fit for start, fit, kinds in FITS if kind in kinds and re.match(start, path)), 0)
+
+
+def unexplained(found: Sequence[Finding]) -> list[Finding]:
+    """Errors that say what happens to packets, and not why."""
+    return [one for one in found if one.severity == ERROR and one.code in KINDS]
+
+
+def candidates(look: Look, found: Sequence[Finding]) -> list[Candidate]:
+    """What may be behind the findings that nothing explains, the likeliest first."""
+    symptoms = unexplained(found)
+    if not symptoms:
+        return []
+    ends = {
+        end
+        for one in symptoms
+        for end in (one.node, one.peer, *(n for pair in one.pairs for n in pair))
+    }
+    kinds = {KINDS[one.code] for one in symptoms}
+    weighed = [(2 * max(fits(one.what, kind) for kind in kinds), one) for one in differences(look)]
+    weighed += [(2 * SHARED_FIT[one.what], one) for one in shared(look)]
+    likely = [
+        replace(one, weight=one.weight + fit) for fit, one in weighed if fit and ends & set(one.odd)
+    ]
+    return sorted(likely, key=lambda one: (-one.weight, one.what))[:MOST]
+
+
+def notes(look: Look, found: Sequence[Finding]) -> list[NoteRow]:
+    """The same in words, for the result."""
+    made: list[NoteRow] = []
+    for one in candidates(look, found):
+        said = "; ".join(
+            f"{clean(value, SHOWN)} on {listed(names)}" for value, names in one.values.items()
+        )
+        made.append({"node": "", "code": CODE, "text": f"{clean(one.what, SHOWN)}: {said}"})
+    return made

@@ -1,0 +1,146 @@
+"""What nodes are unlike in, held against one another without a list of what may be wrong."""
+
+from __future__ import annotations
+
+import copy
+import re
+from functools import cache
+
+import diagnose_changes
+import records
+from diagnose_changes import CHANGES, Break, put, setting, survey, together
+from records import EL1 as EL
+from records import UBUNTU1 as UB
+
+from fullmesh.diagnose import compare, judge, show
+from fullmesh.diagnose.compare import Candidate
+from fullmesh.diagnose.model import Look
+from fullmesh.settings import ROOT
+from fullmesh.verify.model import Finding
+
+DROPPED = Finding("VC-201", "L2", "dropped", node=UB, peer=EL, pairs=((EL, UB),))
+LARGE = Finding("VC-208", "L2", "large packets vanish", node=UB, peer=EL, pairs=((EL, UB),))
+# What NetworkManager and networkd do otherwise on the recorded nodes, which is true.
+USUAL = {"firewalld/zones/public/runtime/interfaces/CARD"}
+# What stops no packet, whoever has it otherwise.
+ELSEWHERE = ("environment/", "rdma/", "efa/", "shm/")
+
+
+@cache
+def healthy() -> records.World:
+    return records.world("healthy")
+
+
+def look(*changes: Break) -> Look:
+    world = copy.deepcopy(healthy())
+    together(*changes)(world)
+    return judge.look_at(world["plan"], records.answers(world["nodes"]), records.ABOUT)
+
+
+def third(world: records.World) -> None:
+    """A node more, a copy of the first: names and addresses of its own."""
+    world["plan"]["nodes"]["el2"] = copy.deepcopy(world["plan"]["nodes"][EL])
+    world["plan"]["nodes"]["el2"].update(address="10.78.5.13", host="el2")
+    other = copy.deepcopy(world["nodes"][EL])
+    facts = other["node"]["facts"]
+    facts["addresses"] = {"10.78.5.13": "eth1", "127.0.0.1": "lo"}
+    facts["names"]["hostname"] = "el2"
+    for nic in facts["survey"]["interfaces"]:
+        nic["mac"] = nic["mac"].replace("0", "7") if nic["mac"].strip("0:") else nic["mac"]
+    world["nodes"]["el2"] = other
+
+
+def new(found: list[Candidate]) -> list[Candidate]:
+    return [one for one in found if one.what not in USUAL]
+
+
+def test_healthy_nodes_differ_in_nothing_but_their_names_addresses_and_what_passes() -> None:
+    assert new(compare.differences(look())) == []
+    assert compare.shared(look()) == []
+
+
+def test_a_value_is_told_with_who_has_it() -> None:
+    (one,) = new(compare.differences(look(setting("net.ipv4.conf.all.arp_ignore", "1"))))
+    assert one.what == "sysctls/net.ipv4.conf.all.arp_ignore"
+    assert one.values == {"0": [EL], "1": [UB]}
+    assert set(one.odd) == {EL, UB}  # of two nobody knows which is right
+
+
+def test_of_three_the_one_that_is_unlike_the_others_is_meant() -> None:
+    found = compare.differences(look(third, setting("net.ipv4.conf.all.arp_ignore", "1")))
+    (one,) = [one for one in found if one.what.startswith("sysctls/")]
+    assert (one.odd, list(one.values)[-1], one.weight) == ((UB,), "0", 1)
+
+
+def test_what_two_nodes_share_and_must_not_is_found_whichever_card_has_it() -> None:
+    def one_mac(world: records.World) -> None:
+        for name in (EL, UB):
+            survey(world, name)["interfaces"][-1]["mac"] = "02:00:00:00:00:01"
+
+    (one,) = compare.shared(look(one_mac))
+    assert (one.what, one.values) == ("hardware address", {"02:00:00:00:00:01": [EL, UB]})
+
+
+def test_nothing_is_compared_where_everything_is_explained() -> None:
+    assert compare.candidates(look(setting("net.ipv4.conf.all.arp_ignore", "1")), []) == []
+    mild = Finding("VC-201", "L2", "x", node=UB, severity="warning")
+    assert compare.unexplained([mild]) == []
+
+
+def test_candidates_are_weighed_against_the_symptom() -> None:
+    def mtu(world: records.World) -> None:
+        next(nic for nic in survey(world)["interfaces"] if nic["name"] == "eth1")["mtu"] = 9000
+
+    both = look(mtu, setting("net.ipv4.conf.all.arp_ignore", "1"))
+    assert new(compare.candidates(both, [LARGE]))[0].what == "interfaces/CARD/mtu"
+    assert (
+        new(compare.candidates(both, [DROPPED]))[0].what == "sysctls/net.ipv4.conf.all.arp_ignore"
+    )
+
+
+def test_nodes_that_the_symptom_does_not_touch_are_no_candidates() -> None:
+    elsewhere = look(third, setting("net.ipv4.conf.all.arp_ignore", "1", "el2"))
+    found = compare.candidates(elsewhere, [DROPPED])
+    assert "sysctls/net.ipv4.conf.all.arp_ignore" not in [one.what for one in found]
+
+
+def test_what_cannot_cause_it_is_left_out() -> None:
+    found = compare.candidates(look(put("shm", {"size": 1, "free": 1})), [DROPPED])
+    assert new(found) == []
+
+
+def test_whatever_is_changed_is_among_the_first_candidates_without_a_rule_that_knows_it() -> None:
+    """Every typed change by which the rules are tested that a survey shows; a figure of docs/diagnose.md."""
+
+    def all_of(one: Look) -> set[str]:
+        return {found.what for found in (*compare.differences(one), *compare.shared(one))}
+
+    before = all_of(look())
+    hit: set[str] = set()
+    other: set[str] = set()
+    missed: set[str] = set()
+    for name, (_, _, change) in CHANGES.items():
+        changed = look(change)
+        fresh = all_of(changed) - before
+        first = {one.what for one in compare.candidates(changed, [DROPPED])}
+        if first & fresh:
+            hit.add(name)
+        elif fresh:
+            (other if all(one.startswith(ELSEWHERE) for one in fresh) else missed).add(name)
+    assert missed == set()
+    text = (ROOT / "docs/diagnose.md").read_text()
+    told = re.search(r"are tested, (\d+) alter what a survey says: (\d+) of them are among", text)
+    assert told
+    assert (int(told[1]), int(told[2])) == (len(hit | other), len(hit))
+
+
+def test_they_stand_beside_a_finding_that_nothing_explains() -> None:
+    world = copy.deepcopy(healthy())
+    together(diagnose_changes.CHANGES["between"][2], setting("net.ipv4.conf.all.arp_ignore", "1"))(
+        world
+    )
+    found = records.diagnosed(world)
+    assert [one["code"] for one in found["findings"]] == ["DG-115"]
+    text = f"sysctls/net.ipv4.conf.all.arp_ignore: 0 on {EL}; 1 on {UB}"
+    assert found["notes"][0] == {"node": "", "code": "DG-172", "text": text}
+    assert f"(no proof):\nnote: [DG-172] {text}" in "\n".join(show.lines(found))
