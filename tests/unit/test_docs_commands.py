@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 import pytest
+import yaml
 from ansible.cli.playbook import PlaybookCLI
 
 from fullmesh.cli import build_parser
+from fullmesh.model import plan
 from fullmesh.settings import ROOT
 
 PAGES = sorted(
@@ -23,7 +25,7 @@ PAGES = sorted(
         *(ROOT / "examples").glob("*.md"),
     ]
 )
-FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^ *```([^\n`]*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 OURS, ANSIBLE = "./fullmesh", "ansible-playbook"
 PROMPT = re.compile(r"^(?:[$#] )?((?:[A-Z_]+=\S+ )*)(.*)$")
@@ -126,3 +128,23 @@ def test_the_pages_show_commands_and_a_wrong_one_would_be_seen(
     (wrong,) = commands("Run `./fullmesh verify --bandwith -i mine`.")
     with pytest.raises(Refused, match="--bandwith"):
         ours.parse_args(words(wrong))
+
+
+INVENTORIES = [
+    (str(page.relative_to(ROOT)), text)
+    for page in PAGES
+    for kind, text in FENCE.findall(page.read_text())
+    if kind == "yaml" and "torch_nodes:" in text
+]
+
+
+@pytest.mark.parametrize(("page", "text"), INVENTORIES, ids=[page for page, _ in INVENTORIES])
+def test_an_inventory_of_a_page_has_no_fault(page: str, text: str) -> None:
+    """Names, addresses and settings: what the plan refuses raises."""
+    group = yaml.safe_load(text)["torch_nodes"]
+    hosts = {name: {**group.get("vars", {}), **own} for name, own in group["hosts"].items()}
+    assert plan.derive(hosts)["nnodes"] == len(hosts), page
+
+
+def test_the_tutorials_show_inventories() -> None:
+    assert {"docs/tutorials/rack.md", "docs/tutorials/dgx-sparks.md"} <= {p for p, _ in INVENTORIES}
