@@ -1,10 +1,13 @@
 """How long the whole mesh takes: N hosts, each its own network namespace, every host to every listener of every other.
 
-    .venv/bin/python benchmarks/probe_mesh.py [--hosts 8 16 32 64] [--rounds 3] [--broken 0]
+    .venv/bin/python benchmarks/probe_mesh.py [--hosts 8 16 32 64] [--rounds 3] [--broken 0] [--ways all sweep]
 
 No Ansible and no ssh: the code that ``./fullmesh diagnose`` runs on nodes (listeners, handshake, probe).
 On real nodes every node pays its own share; here all of them share this machine's processors: the worst case.
 Needs root. Everything happens in a network namespace of its own that nobody else sees and that is gone afterwards.
+
+``all`` is every listener of every peer, ``sweep`` one of each in the rounds of a schedule, as is done with many nodes:
+the seconds, the processor's time and the bytes that a node answers are told for both, interleaved.
 
 ``--broken K`` gives K hosts a neighbour entry that leads nowhere: packets to one peer vanish, and both directions
 of that pair must be named, no other.
@@ -35,15 +38,13 @@ sys.path.insert(0, str(ROOT / "src"))
 ansible.module_utils.__path__.append(str(ROOT / "module_utils"))
 
 from ansible.module_utils.fullmesh.detach import make_run_directory  # noqa: E402 (the path is set above)
-from ansible.module_utils.fullmesh.probe.listeners import (  # noqa: E402
-    spread_over,
-    start_listeners,
-    stop_listeners,
-)
+from ansible.module_utils.fullmesh.probe.bound import spread_over  # noqa: E402
+from ansible.module_utils.fullmesh.probe.listeners import start_listeners, stop_listeners  # noqa: E402
 from ansible.module_utils.fullmesh.probe.pairs import probe_links  # noqa: E402
+from ansible.module_utils.fullmesh.probe.sweep import condense, sweep  # noqa: E402
 
 from fullmesh.diagnose import inventory  # noqa: E402
-from fullmesh.verify import pairs as verify_links  # noqa: E402
+from fullmesh.verify import probe_wants, schedule  # noqa: E402
 
 CLONE_NEWNET = 0x40000000
 INSIDE = "FULLMESH_BENCH_INSIDE"
@@ -55,6 +56,10 @@ SAMPLES, PAYLOAD, SECONDS, WINDOW = (
     8192,
 )  # what playbooks/tasks/diagnose.yml asks for
 FIRST, LAST = 50000, 54095
+AT_ONCE, BUDGET = (
+    16,
+    60.0,
+)  # what roles/verify_cluster/tasks/mesh.yml leaves to library/ladder_links.py
 NOWHERE = "02:ff:ff:ff:ff:ff"
 
 
@@ -188,11 +193,20 @@ class Host:
     def probe(self, order: dict[str, Any]) -> dict[str, Any]:
         """Connect to every listener of every peer as ladder_links does."""
         name = f"h{self.number}"
-        targets = verify_links.targets(plan(self.count), order["opened"], name)
+        made, opened = plan(self.count), order["opened"]
         me = {"node": name, "address": address(self.number), "token": TOKEN, "payload": PAYLOAD}
-        links = probe_links(targets, me, SECONDS, WINDOW)
+        if order["way"] == "sweep":
+            scope: schedule.Scope = {"sweep": True, "new": [], "few": False, "run": RUN}
+            rows = schedule.swept(made, opened, name, scope)
+            links, tried = sweep(rows, me, SECONDS, AT_ONCE, BUDGET)
+            told, said = condense(rows, tried, links, "h0")
+            answer: Any = {"links": told, "swept": said}
+        else:
+            links = probe_links(probe_wants.targets(made, opened, name), me, SECONDS, WINDOW)
+            answer = {"links": links}
         return {
             "connections": len(links),
+            "bytes": len(json.dumps(answer)),
             "verdicts": Counter(link["verdict"] for link in links),
             "bad": sorted({link["node"] for link in links if link["verdict"] != "open"}),
             "why": [link for link in links if link["verdict"] != "open"][:1],
@@ -260,7 +274,7 @@ def uncable(hosts: list[Host]) -> None:
     subprocess.run(words, input="\n".join(lines) + "\n", text=True, check=False)
 
 
-def once(count: int, broken: int) -> dict[str, Any]:
+def once(count: int, broken: int, way: str) -> dict[str, Any]:
     """Build, probe and tear down a mesh; only the probing is timed."""
     with tempfile.TemporaryDirectory() as base:
         hosts = [Host(number, count, f"{base}/h{number}") for number in range(count)]
@@ -269,7 +283,7 @@ def once(count: int, broken: int) -> dict[str, Any]:
             before = processor_seconds()
             opened, listen = all_at_once(hosts, {"do": "listen"})
             names = {f"h{number}": ports for number, ports in enumerate(opened)}
-            said, connect = all_at_once(hosts, {"do": "probe", "opened": names})
+            said, connect = all_at_once(hosts, {"do": "probe", "opened": names, "way": way})
             spent = processor_seconds() - before
             seen, stop = all_at_once(hosts, {"do": "stop"})
         finally:
@@ -298,34 +312,44 @@ def once(count: int, broken: int) -> dict[str, Any]:
         )
     return {
         "connections": sum(one["connections"] for one in said),
+        "bytes": max(one["bytes"] for one in said),
         "wall": listen + connect + stop,
         "parts": (listen, connect, stop),
         "cpu": spent,
     }
 
 
-def measure(counts: list[int], rounds: int, broken: int) -> None:
+def measure(counts: list[int], rounds: int, broken: int, ways: list[str]) -> None:
     """Print one line for each size."""
     processors = len(os.sched_getaffinity(0))
     print(
         f"{processors} processors, load average {os.getloadavg()[0]:.1f}, {rounds} rounds, {broken} broken pairs"
     )
     print(
-        "hosts  links  connections   median s   (all rounds)            "
-        "listen/connect/stop    CPU seconds   CPU ms a link"
+        "way    hosts  links  connections   median s   (all rounds)            "
+        "listen/connect/stop    CPU seconds   CPU ms a link   answer bytes"
     )
     for count in counts:
-        found = [once(count, broken) for _ in range(rounds)]
-        walls = sorted(one["wall"] for one in found)
-        middle = min(found, key=lambda one: abs(one["wall"] - statistics.median(walls)))
-        links = count * (count - 1)
-        shown = " ".join(f"{wall:.2f}" for wall in walls)
-        parts = "/".join(f"{part:.2f}" for part in middle["parts"])
-        print(
-            f"{count:>5}  {links:>5}  {middle['connections']:>11}  {middle['wall']:>9.2f}   ({shown:<20}) "
-            f"{parts:>22} {middle['cpu']:>14.2f} {middle['cpu'] / links * 1000:>15.2f}",
-            flush=True,
-        )
+        held: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
+        for _ in range(rounds):
+            for way in ways:
+                held[way].append(once(count, broken, way))
+        for way in ways:
+            show(way, count, held[way])
+
+
+def show(way: str, count: int, found: list[dict[str, Any]]) -> None:
+    """Print one line."""
+    walls = sorted(one["wall"] for one in found)
+    middle = min(found, key=lambda one: abs(one["wall"] - statistics.median(walls)))
+    links = count * (count - 1)
+    shown = " ".join(f"{wall:.2f}" for wall in walls)
+    parts = "/".join(f"{part:.2f}" for part in middle["parts"])
+    print(
+        f"{way:<5} {count:>5}  {links:>5}  {middle['connections']:>11}  {middle['wall']:>9.2f}   ({shown:<20}) "
+        f"{parts:>22} {middle['cpu']:>14.2f} {middle['cpu'] / links * 1000:>15.2f} {middle['bytes']:>14}",
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -336,13 +360,14 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, nargs="+", default=[8, 16, 32, 64])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--broken", type=int, default=0)
+    parser.add_argument("--ways", nargs="+", choices=["all", "sweep"], default=["all", "sweep"])
     args = parser.parse_args()
     if os.geteuid():
         sys.exit("probe_mesh: needs root, for the network namespaces")
     if INSIDE not in os.environ:
         os.environ[INSIDE] = "1"
         os.execvp("unshare", ["unshare", "--net", "--", sys.executable, *sys.argv])  # noqa: S606 (no shell is meant)
-    measure(args.hosts, args.rounds, args.broken)
+    measure(args.hosts, args.rounds, args.broken, args.ways)
 
 
 if __name__ == "__main__":

@@ -102,7 +102,8 @@ class Cluster:
 
     def diagnosis(self) -> str:
         """What ./fullmesh diagnose judges."""
-        about = {"run": RUN, "started": BEGUN, "finished": ENDED}
+        scope = self.options["scope"]
+        about = {"run": RUN, "started": BEGUN, "finished": ENDED, "scope": scope}
         found = diagnose.diagnose_result(self.hostvars, self.hosts, about)
         if found["findings"]:
             sys.exit(f"the simulated nodes are not healthy: {found['findings'][:2]}")

@@ -4,11 +4,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.firewall.node import RefusedError
 from ansible.module_utils.fullmesh.name_resolution import HostsError
 from ansible.module_utils.fullmesh.peer_list import ListError, learn
 from ansible.module_utils.fullmesh.state.errors import UndoError
+
+if TYPE_CHECKING:
+    from ansible.module_utils.fullmesh.schema.peer_list import PeersAsked
 
 DOCUMENTATION = r"""
 ---
@@ -28,6 +33,11 @@ options:
     description: What is this node's own, C(address), C(own_names), C(lines) and C(firewall).
     type: dict
     required: true
+  also:
+    description: Files that a role wrote in this run for the same reason; the manifest takes them over as well.
+    type: list
+    elements: path
+    default: []
   token:
     description: Who may confirm the change of the firewall.
     type: str
@@ -55,6 +65,11 @@ armed:
   description: The firewall's timer runs; somebody has to confirm on a new connection.
   type: bool
   returned: always
+joined:
+  description: Nodes that this one did not know before.
+  type: list
+  elements: str
+  returned: always
 paths:
   description: Files that were or would be written, but for the firewall's.
   type: list
@@ -74,6 +89,7 @@ def main() -> None:
         argument_spec={
             "shared": {"type": "dict", "required": True},
             "own": {"type": "dict", "required": True},
+            "also": {"type": "list", "elements": "path", "default": []},
             "token": {"type": "str", "default": "", "no_log": False},
         },
         supports_check_mode=True,
@@ -87,9 +103,9 @@ def main() -> None:
             return 127, str(exc)
         return int(rc), str(out) if rc == 0 else str(out) + str(err)
 
-    want = module.params
+    want: PeersAsked = module.params
     try:
-        told = learn(module, want["shared"], want["own"], want["token"], run)
+        told = learn(module, want, run)
     except (RefusedError, HostsError, ListError, UndoError, OSError, ValueError) as exc:
         module.fail_json(msg=str(exc))
     for note in told["notes"]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .answer import Diff, Note
     from .file_set import Wanted
     from .firewall.types import Params
-    from .schema.peer_list import PeerFile, PeerFirewall, PeerOwn, PeerShared
+    from .schema.peer_list import PeerFile, PeerFirewall, PeerOwn, PeersAsked
     from .state.observe import Names
 
 # Whose undo has to know what was written here.
@@ -35,9 +35,16 @@ Run = Callable[[list[str]], tuple[int, str]]
 
 
 class Told(TypedDict):
-    """The answer; *armed*: somebody has to confirm on a new connection; *paths*: what was or would be written."""
+    """The answer.
+
+    Attributes:
+        armed: somebody has to confirm on a new connection.
+        paths: what was or would be written.
+        joined: the nodes that this one did not know.
+    """
 
     changed: bool
+    joined: list[str]
     armed: bool
     paths: list[str]
     notes: list[Note]
@@ -109,6 +116,7 @@ def open_to_peers(asked: PeerFirewall, token: str, check: bool, run: Run) -> Tol
         )
     return {
         "changed": opened["changed"],
+        "joined": [],
         "armed": opened["armed"],
         "paths": [],
         "notes": firewall.notes,
@@ -116,12 +124,13 @@ def open_to_peers(asked: PeerFirewall, token: str, check: bool, run: Run) -> Tol
     }
 
 
-def learn(module: AnsibleModule, shared: PeerShared, own: PeerOwn, token: str, run: Run) -> Told:
+def learn(module: AnsibleModule, want: PeersAsked, run: Run) -> Told:
     """Write the list of peers wherever the node keeps it.
 
     Raises:
         ListError: the node never converged, or firewalld is gone.
     """
+    shared, own = want["shared"], want["own"]
     check = module.check_mode
     held, why = manifest.load()
     if held is None:
@@ -131,9 +140,18 @@ def learn(module: AnsibleModule, shared: PeerShared, own: PeerOwn, token: str, r
         )
     node = Node("/", lambda command: (*run(command), ""))
     begin(node, check)
-    told: Told = {"changed": False, "armed": False, "paths": [], "notes": [], "diff": []}
+    told: Told = {
+        "changed": False,
+        "joined": [],
+        "armed": False,
+        "paths": [],
+        "notes": [],
+        "diff": [],
+    }
     for asked in own["firewall"]:
-        told = open_to_peers(asked, token, check, run)
+        told = open_to_peers(asked, want["token"], check, run)
+    known = held.get("members", {}).get("nodes", [])
+    told["joined"] = [name for name in shared["members"]["nodes"] if name not in known]
     owned = held["owned"]["files"]
     if name_resolution.HOSTS in owned:
         names = name_resolution.converge(
@@ -156,7 +174,8 @@ def learn(module: AnsibleModule, shared: PeerShared, own: PeerOwn, token: str, r
     if not check:
         for role in ROLES:
             note_written(node, role, check)
-        written = [path for path in owned if path in told["paths"] or "/firewalld/" in path]
+        ours = {*told["paths"], *want["also"]}
+        written = [path for path in owned if path in ours or "/firewalld/" in path]
         now = manifest.observe(held["owned"])
         manifest.write(manifest.told(held, now, written, shared["members"]))
     return told

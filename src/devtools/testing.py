@@ -167,6 +167,7 @@ REST = (
     "gpus",
     "ifcfg",
     "ipv6",
+    "join",
     "neighbours",
     "package_locks",
     "real_neighbours",

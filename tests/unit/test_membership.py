@@ -45,7 +45,8 @@ def told(count: int) -> tuple[Any, PeersWanted]:
 
 def kept(plan: Any) -> dict[str, Any]:
     """What a node of this plan remembers of it."""
-    return dict(membership.now(plan))
+    made = membership.now(plan)
+    return {"digest": made["digest"], "room": made["room"]}
 
 
 def test_a_node_that_joins_changes_the_list_and_nothing_else_of_the_others() -> None:
@@ -88,12 +89,14 @@ def test_a_service_of_another_node_is_not_of_this_one() -> None:
     assert two["digests"][FIRST] != plan_of(2)["digests"][FIRST]
 
 
-def test_only_the_node_that_gives_the_time_is_configured_again() -> None:
+def test_the_node_that_gives_the_time_is_not_configured_again() -> None:
     leads = {"time_sync_source": "leader"}
     two = plan_of(2, dict.fromkeys((FIRST, SECOND), leads))
     three = plan_of(3, dict.fromkeys((FIRST, SECOND, THIRD), leads))
-    assert two["digests"][FIRST] != three["digests"][FIRST]
-    assert two["digests"][SECOND] == three["digests"][SECOND]
+    for name in (FIRST, SECOND):
+        assert two["digests"][name] == three["digests"][name]
+    assert [membership.leads_time(three, name) for name in three["nodes"]] == [True, False, False]
+    assert not membership.leads_time(plan_of(3), FIRST)
 
 
 def test_groups() -> None:
@@ -217,7 +220,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "state": manifest.observe(owned),
         "notes": [],
         "resolved": {},
-        "members": {"digest": "of two", "room": 2},
+        "members": {"digest": "of two", "room": 256, "nodes": ["n1", "n2"]},
     }
     path = str(tmp_path / "manifest.json")
     manifest.write(made, path)
@@ -237,7 +240,7 @@ def learn(folder: Path, firewall: Any = ()) -> Any:
             {"path": f"{folder}/nodes.json", "content": '{"three": 3}\n'},
             {"path": f"{folder}/not-ours", "content": "x"},
         ],
-        "members": {"digest": "of three", "room": 4},
+        "members": {"digest": "of three", "room": 256, "nodes": ["n1", "n2", "n3"]},
     }
     own: Any = {
         "address": "10.0.0.1",
@@ -246,7 +249,8 @@ def learn(folder: Path, firewall: Any = ()) -> Any:
         "firewall": list(firewall),
     }
     module: Any = FakeModule()
-    return peer_list.learn(module, shared, own, "t", lambda _command: (0, ""))
+    want: Any = {"shared": shared, "own": own, "also": [], "token": "t"}
+    return peer_list.learn(module, want, lambda _command: (0, ""))
 
 
 def test_a_node_learns_of_a_peer_and_stays_converged(node: Path) -> None:
@@ -257,10 +261,12 @@ def test_a_node_learns_of_a_peer_and_stays_converged(node: Path) -> None:
     assert (node / "nodes.json").read_text() == '{"three": 3}\n'
     assert not (node / "not-ours").exists()
     held = json.loads((node / "manifest.json").read_text())
-    assert held["members"] == {"digest": "of three", "room": 4}
+    assert held["members"]["digest"] == "of three"
+    assert said["joined"] == ["n3"]
     assert manifest.differences(held["state"], manifest.observe(held["owned"])) == []
     # told once more, it has nothing to do
-    assert not learn(node)["changed"]
+    again = learn(node)
+    assert (again["changed"], again["joined"]) == (False, [])
 
 
 def test_a_node_that_never_converged_is_not_told(node: Path) -> None:

@@ -269,6 +269,24 @@ def test_the_computed_range_always_suffices(ranks: int, groups: int) -> None:
     assert 32768 <= chosen.first <= chosen.last <= 65535
 
 
+@pytest.mark.parametrize(
+    ("local", "world", "size"),
+    # nccl#1882: 2,048 ranks, where each rank talks to each; beyond what there is, all that there is
+    [(8, 0, 4096), (8, 1024, 4096), (8, 2048, 8192), (8, 4096, 16384), (8, 65536, 32768)],
+)
+def test_the_range_has_room_for_all_to_all(local: int, world: int, size: int) -> None:
+    chosen = ports.default_range(local, 4, world)
+    assert len(chosen) == size >= min(32768, 2 * ports.all_to_all_size(local, world))
+    assert chosen.last <= 65535
+
+
+def test_machines_that_nobody_has_looked_at_count_as_the_usual_ones() -> None:
+    hosts = {
+        f"n{at}": {"fullmesh_address": f"10.3.{at // 200}.{at % 200 + 1}/16"} for at in range(256)
+    }
+    assert plan.derive(hosts)["data_ports"]["size"] == 8192
+
+
 @st.composite
 def clusters(draw: st.DrawFn) -> Hosts:
     """Inventories that must work: distinct addresses in one network, any ranks."""

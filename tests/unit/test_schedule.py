@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fullmesh import contract
-from fullmesh.filters import verify_cluster
+from fullmesh.filters import diagnose, verify_cluster
 from fullmesh.observed.ladder import Probe
 from fullmesh.report import blocks, junit, page, terminal
 from fullmesh.result import build
@@ -92,7 +92,12 @@ def test_after_a_join_the_new_links_are_tried_and_one_of_each_other_node() -> No
     with_new = {pair for pair in tried if new in pair}
     assert len(with_new) == 2 * 5
     assert len(tried - with_new) == 5
-    assert mesh.wanted(Seen(plan=plan, nodes={}, scope=scope)) == len(tried)
+    seen = Seen(plan=plan, nodes={}, scope=scope)
+    assert mesh.wanted(seen) == len(tried)
+    assert (
+        f"the links of {new} and one link of each other node were tried (15 of 30)"
+        in (mesh.coverage(seen)[0])
+    )
     # every link, on request; and where all are new there are no others
     for other in (
         schedule.scope_of(plan, "all", [new], True, "run"),
@@ -105,6 +110,8 @@ def test_after_a_leave_one_link_of_each_node_is_tried() -> None:
     plan = simulated.planned(4)
     scope = schedule.scope_of(plan, "auto", [], True, "run")
     assert [len(schedule.peers_of(plan, name, scope)) for name in plan["nodes"]] == [1, 1, 1, 1]
+    (said,) = mesh.coverage(Seen(plan=plan, nodes={}, scope=scope))
+    assert "one link of each node was tried (4 of 12)" in said
 
 
 def test_a_healthy_node_says_no_more_than_a_kilobyte_of_a_thousand_peers() -> None:
@@ -214,6 +221,75 @@ def test_blocks_hold_every_node_once() -> None:
     assert {len(held) for held in parts} == {2, 3}
     for number, name in enumerate(names):
         assert name in parts[schedule.block_of(number, len(names))]
+
+
+def diagnosed(change: Any = None) -> Any:
+    """What a diagnosis of many nodes says."""
+    plan, held = simulated.hostvars(COUNT)
+    scope = diagnose.diagnose_scope(plan, 0, simulated.RUN)
+    if change:
+        change(plan, held)
+    for own in held.values():
+        own["__diagnose_links"] = own["__verify_cluster_links"]
+        if "__verify_cluster_closer" in own:
+            own["__diagnose_closer"] = own["__verify_cluster_closer"]
+    about = {"run": simulated.RUN, "started": ABOUT.started, "finished": ABOUT.finished}
+    return diagnose.diagnose_result(held, list(held), {**about, "scope": scope})
+
+
+def test_a_diagnosis_of_many_nodes_sweeps_too_and_says_so() -> None:
+    found = diagnosed()
+    assert (found["verdict"], found["findings"], found["links"]) == ("ok", [], [])
+    assert found["mesh"]["tried"] == COUNT * (COUNT - 1)
+    (rung,) = (one for one in found["rungs"] if one["id"] == "L2")
+    assert "one listener was tried" in rung["details"]["notes"][0]
+
+
+def test_a_diagnosis_names_the_one_link_among_many_that_is_shut() -> None:
+    three, seven = simulated.name_of(3), simulated.name_of(7)
+
+    def followed(plan: Any, held: Any) -> None:
+        shut(3, [7])(plan, held)
+        opened = verify_cluster.ladder_opened(plan, held)
+        targets = verify_cluster.ladder_closer(plan, opened, {three: [seven]}, three)
+        own = plan["nodes"][three]["address"]
+        records = [
+            simulated.record(target, own) | {"verdict": "dropped", "ms": 0.0, "rtt_ms": 0.0}
+            for target in targets
+        ]
+        neighbours = {"count": 1, "entries": {}}
+        held[three]["__verify_cluster_closer"] = {
+            "links": records,
+            "bandwidth": [],
+            "neighbours": neighbours,
+            "seconds": 3.0,
+        }
+
+    found = diagnosed(followed)
+    assert found["verdict"] == "failed"
+    (link,) = found["links"]
+    assert (link["from"], link["to"], link["verdict"]) == (three, seven, "dropped")
+    assert len(link["ports"]) > 10
+    assert [[three, seven]] == found["findings"][0]["pairs"]
+
+
+def test_who_asks_for_rates_has_every_link_tried() -> None:
+    plan = simulated.planned(COUNT)
+    assert diagnose.diagnose_scope(plan, "0", "run")["sweep"]
+    assert not diagnose.diagnose_scope(plan, "1", "run")["sweep"]
+
+
+def test_a_run_that_leaves_nodes_out_says_so_and_blames_nobody() -> None:
+    plan, held = simulated.hostvars(3)
+    for name in list(held)[:2]:
+        held[name] = {"ansible_host": "10.0.0.1"}
+    seen = verify_cluster.seen_from(plan, held, OPTIONS)
+    result = build.build(seen, ABOUT)
+    assert (result["verdict"], result["findings"]) == ("ok", [])
+    rungs = {rung["id"]: (rung["status"], rung["reason"]) for rung in result["rungs"]}
+    left_out = "gpu-0000, gpu-0001 left out of this run (--limit)"
+    assert rungs["L0"] == rungs["L1"] == rungs["L4"] == ("not_run", left_out)
+    assert rungs["L2"] == ("not_run", "only 2 of 6 links were tried")
 
 
 @pytest.mark.parametrize("count", [33, 60])

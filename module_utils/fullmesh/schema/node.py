@@ -129,10 +129,14 @@ class Choice(TypedDict, total=False):
 
 
 class Membership(TypedDict, total=False):
-    """What a node remembers of the list of nodes: its digest, and for how many ranks its kernel settings have room."""
+    """What a node remembers of the list of nodes: its digest, and for how many ranks its kernel settings have room.
+
+    ``nodes``: their names, which node_facts keeps to itself.
+    """
 
     digest: str
     room: int
+    nodes: list[str]
 
 
 class NodeFacts(TypedDict):

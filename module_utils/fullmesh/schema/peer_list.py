@@ -62,6 +62,15 @@ class PeerOwn(TypedDict):
     firewall: list[PeerFirewall]
 
 
+class PeersAsked(TypedDict):
+    """What cluster_peers is asked for; *also*: files that a role wrote for the same reason."""
+
+    shared: PeerShared
+    own: PeerOwn
+    also: list[str]
+    token: str
+
+
 class PeersWanted(TypedDict):
     """What becomes of a run's nodes: what they share, each one's own, and the token of each one's change."""
 

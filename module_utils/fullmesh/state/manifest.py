@@ -301,11 +301,13 @@ def resolved(path: str = PATH) -> Choice:
 
 
 def members(path: str = PATH) -> Membership:
-    """What the node remembers of the list of nodes; {} where nothing is kept."""
+    """What the node remembers of the list of nodes, but for their names; {} where nothing is kept."""
     manifest = load(path)[0]
     nothing: Membership = {}
     held = manifest.get("members", nothing) if manifest else nothing
-    return held if isinstance(held, dict) else nothing
+    if not isinstance(held, dict) or not {"digest", "room"} <= held.keys():
+        return nothing
+    return {"digest": held["digest"], "room": held["room"]}
 
 
 def told(manifest: Manifest, now: State, paths: Sequence[str], members: Membership) -> Manifest:

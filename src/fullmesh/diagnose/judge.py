@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from fullmesh import __version__
 from fullmesh.diagnose import compare, fold, rules, shape
@@ -19,6 +19,7 @@ from fullmesh.verify import cards as verify_cards
 from fullmesh.verify import mesh as verify_mesh
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs as verify_links
+from fullmesh.verify import schedule
 from fullmesh.verify.blocked import CODES_OF
 from fullmesh.verify.model import (
     ERROR,
@@ -32,6 +33,7 @@ from fullmesh.verify.model import (
     Rung,
     Seen,
 )
+from fullmesh.verify.schedule import Scope
 from fullmesh.verify.survey import survey_of
 
 WRONG_SOURCE = CODES_OF["wrong_source"]
@@ -52,6 +54,7 @@ class About:
         lab: what the nodes are, when they are no real machines.
         clock_limit: seconds that two clocks may differ.
         ec2: what AWS said, {} where it was not asked.
+        scope: what of the mesh was tried; None: every listener of every pair.
     """
 
     run: str
@@ -61,6 +64,7 @@ class About:
     lab: str = ""
     clock_limit: float = 5.0
     ec2: Mapping[str, Any] = field(default_factory=dict)
+    scope: Scope | None = None
 
 
 def why_silent(told: Any) -> tuple[str, str]:
@@ -106,6 +110,8 @@ def look_at(plan: Plan, observed: Mapping[str, Any], about: About) -> Look:
             nodes[name] = safe
         else:
             silent[name] = why_silent(told.get("node") if isinstance(told, Mapping) else None)
+    asked = cast("dict[str, schedule.Asked]", nodes)
+    nodes = cast("dict[str, NodeSaid]", schedule.whole(plan, asked, about.scope))
     configured = any(survey_of(node).get("manifest") for node in nodes.values())
     assumed = bool(plan.get("guessed") or (plan.get("assumed") and not configured))
     small = with_ranks(plan, nodes)
@@ -127,6 +133,7 @@ def look_at(plan: Plan, observed: Mapping[str, Any], about: About) -> Look:
         clock_limit=about.clock_limit,
         inventory=about.inventory,
         planned=not plan.get("guessed"),
+        scope=about.scope,
     )
     return Look(
         seen=seen,
@@ -218,16 +225,19 @@ def missed(look: Look) -> list[MissedRow]:
 def rungs_of(look: Look, found: Sequence[Finding]) -> list[Rung]:
     """The ladder as far as a diagnosis goes."""
     made = []
+    left_out = verify_mesh.coverage(look.seen)
+    of_links = {"notes": left_out} if left_out else {}
     for rung in RUNGS:
+        details = of_links if rung == "L2" else {}
         bad = [f for f in found if f.rung == rung and f.severity == ERROR]
         if rung not in JUDGED:
             made.append(Rung(rung, SKIPPED, "not part of a diagnosis: ./fullmesh verify"))
         elif bad:
-            made.append(Rung(rung, FAILED, bad[0].cause))
+            made.append(Rung(rung, FAILED, bad[0].cause, details=details))
         elif rung == "L2" and len(look.plan["nodes"]) == 1:
             made.append(Rung(rung, SKIPPED, "one node has no links"))
         else:
-            made.append(Rung(rung, PASSED, ""))
+            made.append(Rung(rung, PASSED, "", details=details))
     return made
 
 

@@ -199,6 +199,7 @@ NCCL = template(ladder.Nccl)
 LISTENERS = template(ladder.Listeners)
 RATE = template(ladder.Rate)
 WAY = template(ladder.Way)
+SWEPT = template(ladder.Swept)
 NEIGHBOURS = template(survey.Neighbours)
 EFA = template(survey.Efa)
 LAST_PORT = 65535
@@ -219,6 +220,19 @@ def part(held: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """One of the answers of a node, {} when there is none."""
     found = held.get(name)
     return found if isinstance(found, Mapping) else {}
+
+
+def probe(links: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    """What a node said of its peers."""
+    found = {
+        "links": whole_links(attempt(Each(LINK), links.get("links")) or [], names),
+        "bandwidth": attempt(Each(RATE), links.get("bandwidth")) or [],
+        "ways": attempt(Each(WAY), links.get("ways")) or [],
+        "neighbours": attempt(NEIGHBOURS, links.get("neighbours")) or {"count": 0, "entries": {}},
+        "seconds": attempt(float, links.get("seconds")) or 0.0,
+    }
+    swept = attempt(SWEPT, links.get("swept"))
+    return found if swept is None else {**found, "swept": swept}
 
 
 def add_names(facts: dict[str, Any], answers: Any) -> None:
@@ -252,18 +266,13 @@ def node(observed: Any, names: set[str]) -> NodeSaid:
         "ports": attempt(Each(PORT), told.get("ports")) or [],
         "tapped": told.get("tapped") is True,
     }
-    links = part(held, "links")
+    links, closer = part(held, "links"), part(held, "closer")
     if links:
-        found["links"] = {
-            "links": whole_links(attempt(Each(LINK), links.get("links")) or [], names),
-            "bandwidth": attempt(Each(RATE), links.get("bandwidth")) or [],
-            "ways": attempt(Each(WAY), links.get("ways")) or [],
-            "neighbours": attempt(NEIGHBOURS, links.get("neighbours"))
-            or {"count": 0, "entries": {}},
-            "seconds": attempt(float, links.get("seconds")) or 0.0,
-        }
+        found["links"] = probe(links, names)
         if links.get("failed") is True or links.get("unreachable") is True:
             found["links"]["failed"] = clean(links.get("msg") or "no reason given", 400)
+    if "links" in closer:
+        found["closer"] = probe(closer, names)
     listeners = attempt(LISTENERS, part(held, "started").get("listeners"))
     if listeners is not None:
         found["started"] = {"listeners": listeners}

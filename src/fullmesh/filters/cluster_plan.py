@@ -66,6 +66,11 @@ def plan_members(plan: Plan) -> Membership:
     return membership.now(plan)
 
 
+def plan_leads_time(plan: Plan, host: str) -> bool:
+    """Whether the others take their time from *host*."""
+    return membership.leads_time(plan, str(host))
+
+
 def plan_group(plan: Plan, drift: list[str], kept: Any, converge: str) -> membership.Group:
     """What this run does with a node: drifted, peers (only the list of nodes changed), converged."""
     return membership.group(plan, list(drift), plain(kept), str(converge))
@@ -112,5 +117,6 @@ class FilterModule:
             "plan_opened": plan_opened,
             "plan_members": plan_members,
             "plan_group": plan_group,
+            "plan_leads_time": plan_leads_time,
             "preflight_faults": preflight_faults,
         }

@@ -9,12 +9,13 @@ from ansible.errors import AnsibleFilterError
 
 from fullmesh.diagnose import inventory, judge, show
 from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import Target
+from fullmesh.observed.ladder import Port, SweepTarget, Target
 from fullmesh.plain import plain
 from fullmesh.result.types import Result
-from fullmesh.verify import probe_wants
+from fullmesh.verify import probe_wants, schedule
+from fullmesh.verify.schedule import Scope
 
-PARTS = {"node": "node", "links": "links", "started": "started_job"}
+PARTS = {"node": "node", "links": "links", "closer": "closer", "started": "started_job"}
 
 
 def diagnose_hosts(groups: Any) -> list[str]:
@@ -41,14 +42,43 @@ def diagnose_wants(plan: Plan, host: str, variables: Any) -> dict[str, Any]:
     return inventory.wants(plan, str(host), variables)
 
 
-def diagnose_targets(plan: Plan, hostvars: Any, host: str) -> list[Target]:
-    """The listeners that *host* connects to: of all nodes that could open any."""
-    opened = {}
-    for name in plan["nodes"]:
-        told = hostvars[name].get("__diagnose_node", {})
-        if "ports" in told:
-            opened[name] = told["ports"]
-    return probe_wants.targets(plan, opened, str(host))
+def diagnose_opened(plan: Plan, hostvars: Any) -> dict[str, list[Port]]:
+    """The listeners of all nodes that could open any, put together once."""
+    told = {name: hostvars[name].get("__diagnose_node", {}) for name in plan["nodes"]}
+    return {name: plain(said["ports"]) for name, said in told.items() if "ports" in said}
+
+
+def diagnose_scope(plan: Plan, bandwidth: Any, run: str) -> Scope:
+    """What of the mesh is tried; who wants to know each link's rate has each link tried."""
+    how = "ports" if int(bandwidth) else "auto"
+    return schedule.scope_of(plan, how, [], False, str(run))
+
+
+def diagnose_targets(plan: Plan, opened: Any, host: str, scope: Any) -> list[Target]:
+    """The listeners that *host* connects to, where it tries all of each peer."""
+    return schedule.in_full(plan, opened, str(host), scope)
+
+
+def diagnose_sweep(plan: Plan, opened: Any, host: str, scope: Any) -> list[SweepTarget]:
+    """The listeners that *host* connects to, one of each peer, in the order of the schedule."""
+    return schedule.swept(plan, opened, str(host), scope)
+
+
+def diagnose_follow_up(plan: Plan, hostvars: Any) -> dict[str, list[str]]:
+    """Node -> the peers whose every listener it tries, since something deviated in a sweep."""
+    probes = {n: plain(hostvars[n].get("__diagnose_links", {})) for n in plan["nodes"]}
+    return schedule.follow_up(plan, {n: one for n, one in probes.items() if "swept" in one})
+
+
+def diagnose_closer(plan: Plan, opened: Any, follow: Any, host: str) -> list[Target]:
+    """The listeners of the peers that *host* follows up."""
+    wanted = follow.get(str(host), [])
+    return probe_wants.targets(plan, {n: opened[n] for n in wanted if n in opened}, str(host))
+
+
+def diagnose_about(plan: Plan, follow: Any, host: str) -> dict[str, str]:
+    """The peers of *host* whose handshakes are told: name to address."""
+    return {peer: plan["nodes"][peer]["address"] for peer in follow.get(str(host), [])}
 
 
 def diagnose_result(hostvars: Any, hosts: list[str], about: dict[str, Any]) -> Result:
@@ -81,7 +111,13 @@ class FilterModule:
             "diagnose_first": diagnose_first,
             "diagnose_plan": diagnose_plan,
             "diagnose_wants": diagnose_wants,
+            "diagnose_opened": diagnose_opened,
+            "diagnose_scope": diagnose_scope,
             "diagnose_targets": diagnose_targets,
+            "diagnose_sweep": diagnose_sweep,
+            "diagnose_follow_up": diagnose_follow_up,
+            "diagnose_closer": diagnose_closer,
+            "diagnose_about": diagnose_about,
             "diagnose_result": diagnose_result,
             "diagnose_summary": diagnose_summary,
         }

@@ -19,6 +19,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 # As many GPUs as the largest machines have (HGX, DGX-2). A data range that is left to auto holds their ranks, so that
 # it is known before anybody looked.
 MOST_GPUS = 16
+USUAL_GPUS = 8
 
 
 def named_devices(text: object) -> list[str]:

@@ -27,7 +27,7 @@ OF_THE_LIST = frozenset(
 # Up to here no kernel setting grows with the ranks. The neighbour table holds 1024 entries, and a full mesh of 64
 # filled it (faults.md 42).
 ROOM_LEAST = 256
-NTP = "123/udp"  # what opens it is that nodes take their time from the master
+NTP = "123/udp"  # open to peers where nodes take their time from the master
 
 
 def of_services(plan: Plan, host: str) -> list[Mapping[str, object]]:
@@ -43,8 +43,6 @@ def own_part(plan: Plan, host: str) -> Mapping[str, object]:
     """What a node is made from, but for the list of its peers."""
     entry = {k: v for k, v in plan["nodes"][host].items() if k not in OF_ITS_PLACE}
     kept = {key: value for key, value in plan.items() if key not in OF_THE_LIST}
-    # chrony's configuration of the one that leads has a line for each peer (role time_sync)
-    leads = host == plan["master"]["node"] and NTP in plan["open_ports"]
     return {
         **kept,
         "node": entry,
@@ -53,7 +51,6 @@ def own_part(plan: Plan, host: str) -> Mapping[str, object]:
         "served": {
             who: services.opened(plan, who, host) for who in ("peers", "controllers", "everybody")
         },
-        "time_of": list(plan["peers"]) if leads else [],
     }
 
 
@@ -83,9 +80,18 @@ def room(world_size: int) -> int:
     return max(ROOM_LEAST, 1 << max(0, int(world_size) - 1).bit_length())
 
 
+def leads_time(plan: Plan, host: str) -> bool:
+    """Whether the others take their time from a node: its chrony has a line for each of them (role time_sync)."""
+    return host == plan["master"]["node"] and NTP in plan["open_ports"]
+
+
 def now(plan: Plan) -> Membership:
     """What a node that converges to this plan remembers of the list."""
-    return {"digest": list_digest(plan), "room": room(plan["world_size"])}
+    return {
+        "digest": list_digest(plan),
+        "room": room(plan["world_size"]),
+        "nodes": list(plan["nodes"]),
+    }
 
 
 def group(plan: Plan, drift: list[str], kept: Any, converge: str) -> Group:
@@ -99,7 +105,6 @@ def group(plan: Plan, drift: list[str], kept: Any, converge: str) -> Group:
     """
     if converge == "always" or drift:
         return "drifted"
-    wanted = now(plan)
-    if dict(kept) == wanted:
-        return "converged"
-    return "peers" if kept.get("room") == wanted["room"] else "drifted"
+    if kept.get("room") != room(plan["world_size"]):
+        return "drifted"
+    return "converged" if kept.get("digest") == list_digest(plan) else "peers"

@@ -189,7 +189,11 @@ def derive(
     named_ports = plan_ports.named_ports(common, found)
     groups = plan_ports.process_groups(common, found)
     unknown = any(one["ranks"] for one in asked.values())
-    data = plan_ports.data_range(common, max(counts.values()), groups, found, unknown=unknown)
+    # a machine that nobody has looked at yet counts as one of the usual ones
+    usual = {host: auto.USUAL_GPUS for host, one in asked.items() if one["ranks"]}
+    world = membership.room(sum({**counts, **usual}.values()))
+    most = plan_ports.Most(max(counts.values()), world)
+    data = plan_ports.data_range(common, most, groups, found, unknown=unknown)
     plan_ports.check_overlap(named_ports, data, found)
     plan_ports.check_exporter(hosts, named_ports, data, found)
     served = services.read(common[services.SETTING], order, found)

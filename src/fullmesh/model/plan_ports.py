@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from fullmesh.model import auto, ports
 from fullmesh.model.faults import Fault
@@ -16,6 +16,13 @@ from fullmesh.plain import truth
 # Where the distributions' node_exporter listens (role monitoring_tools); nobody's port is opened for it.
 EXPORTER, EXPORTER_PORT = "monitoring_tools_node_exporter", 9100
 EXPORTER_OF_THEIRS = "monitoring_tools_textfile_dir"
+
+
+class Most(NamedTuple):
+    """As many ranks as there are at most: on a node, and in all, rounded up so that one node more changes nothing."""
+
+    local: int
+    world: int
 
 
 def whole(value: Any, *, lowest: int, highest: int) -> int:
@@ -71,39 +78,41 @@ def process_groups(common: Mapping[str, Any], faults: list[Fault]) -> int:
 
 
 def data_range(
-    common: Mapping[str, Any], local_ranks: int, groups: int, faults: list[Fault], *, unknown: bool
+    common: Mapping[str, Any], most: Most, groups: int, faults: list[Fault], *, unknown: bool
 ) -> PortRange | None:
-    """The range for at most *local_ranks* on a node, or for any machine there is where they are *unknown*."""
+    """The range for at most *most* ranks, or for any machine there is where the ranks of a node are *unknown*."""
     if not groups:
         return None
     written = common["fullmesh_data_ports"]
     try:
         if str(written) == "auto":
             return (
-                widest(local_ranks, groups) if unknown else ports.default_range(local_ranks, groups)
+                widest(most, groups)
+                if unknown
+                else ports.default_range(most.local, groups, most.world)
             )
         chosen = ports.parse_range(written)
     except ValueError as error:
         code = "PL-113" if str(written) == "auto" else "PL-112"
         faults.append(Fault(code, f"fullmesh_data_ports: {error}", "Use auto, or another range"))
         return None
-    faults += too_few_ports(chosen, local_ranks, groups)
+    faults += too_few_ports(chosen, most.local, groups)
     return chosen
 
 
-def widest(local_ranks: int, groups: int) -> PortRange:
+def widest(most: Most, groups: int) -> PortRange:
     """The range for the largest machine that still fits; the look at the nodes says whether that was enough.
 
     Raises:
-        ValueError: not even *local_ranks* fit.
+        ValueError: not even the ranks that are known fit.
     """
-    for most in (auto.MOST_GPUS, auto.MOST_GPUS // 2, auto.MOST_GPUS // 4):
-        if most > local_ranks:
+    for gpus in (auto.MOST_GPUS, auto.MOST_GPUS // 2, auto.MOST_GPUS // 4):
+        if gpus > most.local:
             try:
-                return ports.default_range(most, groups)
+                return ports.default_range(gpus, groups, most.world)
             except ValueError:
                 continue
-    return ports.default_range(local_ranks, groups)
+    return ports.default_range(most.local, groups, most.world)
 
 
 def too_few_ports(data: PortRange, local_ranks: int, groups: int) -> list[Fault]:

@@ -18,6 +18,8 @@ DEFAULT_SIZE = 4096
 # groups need 16*L*G ports (64 for 4x1, 256 for 4x4); a single start gets by with 2*L*G + 6.
 PORTS_PER_RANK_AND_GROUP = 16
 SMALLEST_RANGE = 64
+KERNEL_FIRST = 32768  # the kernel's own lower end: nothing below is taken for data today
+LARGEST_RANGE = HIGHEST_PORT + 1 - KERNEL_FIRST
 
 
 def as_plan(data: PortRange) -> DataPorts:
@@ -67,16 +69,28 @@ def smallest_size(local_ranks: int, process_groups: int) -> int:
     return max(SMALLEST_RANGE, PORTS_PER_RANK_AND_GROUP * local_ranks * process_groups)
 
 
-def default_range(local_ranks: int, process_groups: int) -> PortRange:
+def all_to_all_size(local_ranks: int, world_size: int) -> int:
+    """Ports that a node needs when each of its ranks talks to each rank elsewhere, through NCCL over InfiniBand.
+
+    A listener and a connection for each rank elsewhere: PXN, NCCL's default, lets one rank of a node speak for the
+    others. Without it (NCCL_PXN_DISABLE=1) each rank has its own, eight times as many on eight GPUs: 2,048 ranks ran
+    out of ports (NVIDIA/nccl#1882; ROCm/rccl#577 counts them).
+    """
+    return 2 * max(0, world_size - local_ranks)
+
+
+def default_range(local_ranks: int, process_groups: int, world_size: int = 0) -> PortRange:
     """The range for ``fullmesh_data_ports: auto``, with twice the ports that are needed at least.
 
     Raises:
         ValueError: so many ranks and groups that no range between 32768 and 65535 holds them.
     """
     need = 2 * smallest_size(local_ranks, process_groups)
-    size = max(DEFAULT_SIZE, -(-need // 1024) * 1024)
+    # What the whole world needs is no condition: beyond what there is, all that there is.
+    wide = min(LARGEST_RANGE, 2 * all_to_all_size(local_ranks, world_size))
+    size = max(DEFAULT_SIZE, *(-(-ports // 1024) * 1024 for ports in (need, wide)))
     first = min(DEFAULT_FIRST, HIGHEST_PORT + 1 - size)
-    if first < 32768:  # noqa: PLR2004 (the kernel's own lower end: nothing below is taken for data today)
+    if first < KERNEL_FIRST:
         raise ValueError(
             f"{local_ranks} ranks on a node with {process_groups} process groups need {size} ports"
         )

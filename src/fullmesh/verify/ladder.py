@@ -217,6 +217,8 @@ def why_not_start(seen: Seen, below: Sequence[Finding]) -> str:
     broken = sorted({f.rung for f in errors(below, ("L0", "L2"))})
     if broken:
         return f"{' and '.join(broken)} failed, so Gloo would only hang"
+    if seen.left_out():
+        return not_looked_at(seen)
     taken = [f for f in below if f.code == "VC-109"]
     if taken:
         return f"L1 failed: {taken[0].cause}"
@@ -265,6 +267,18 @@ def slowest(seen: Seen, part: str, inner: str = "") -> float:
         answer = answer.get(inner, {}) if inner else answer
         found = max(found, float(answer.get("seconds", 0.0) or 0.0))
     return found
+
+
+def not_looked_at(seen: Seen) -> str:
+    """That nodes are left out of the run, in words."""
+    return f"{in_words(seen.left_out())} left out of this run (--limit)"
+
+
+def of_all_nodes(seen: Seen, rung: Rung) -> Rung:
+    """A rung that holds on the nodes of the run says nothing about those that were left out."""
+    if rung.status != PASSED or not seen.left_out():
+        return rung
+    return Rung(rung.id, NOT_RUN, not_looked_at(seen), rung.seconds, rung.details)
 
 
 def simple_rung(
@@ -377,11 +391,13 @@ def climb(seen: Seen, why_not_outside: str = "") -> tuple[list[Rung], list[Findi
     facts_seconds = slowest(seen, "node", "facts")
     clocks = {n: round(v, 3) for n, v in verify_node.clock_offsets(seen).items()}
     rungs = [
-        simple_rung(seen, "L0", found, facts_seconds, {}),
-        simple_rung(seen, "L1", found, facts_seconds, {"clock_offsets": clocks}),
+        of_all_nodes(seen, simple_rung(seen, "L0", found, facts_seconds, {})),
+        of_all_nodes(
+            seen, simple_rung(seen, "L1", found, facts_seconds, {"clock_offsets": clocks})
+        ),
         link_rung(seen, found, why_not_outside),
         *job_rungs(seen, found, why_not),
-        nccl_rung(seen, found),
+        of_all_nodes(seen, nccl_rung(seen, found)),
     ]
     order = list(RUNGS)
     rungs.sort(key=lambda rung: order.index(rung.id))

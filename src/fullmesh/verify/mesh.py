@@ -121,10 +121,14 @@ def coverage(seen: Seen) -> list[str]:
         return []
     said = []
     if scope["few"]:
-        of = f" of {in_words(scope['new'])}" if scope["new"] else ""
+        every = len(seen.plan["nodes"]) * (len(seen.plan["nodes"]) - 1)
+        what = "one link of each node was tried"
+        if scope["new"]:
+            what = (
+                f"the links of {in_words(scope['new'])} and one link of each other node were tried"
+            )
         said.append(
-            f"only the new links{of} were tried, and one link of each other node "
-            f"({wanted(seen)} of {len(seen.plan['nodes']) * (len(seen.plan['nodes']) - 1)}); "
+            f"since the list of nodes changed, {what} ({wanted(seen)} of {every}); "
             "all: -e verify_cluster_links=all"
         )
     if scope["sweep"]:

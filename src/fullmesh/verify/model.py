@@ -175,6 +175,10 @@ class Seen:
         """What ladder_node saw on a node; {} where it did not answer."""
         return cast("Facts", self.nodes.get(name, {}).get("node", {}).get("facts", {}))
 
+    def left_out(self) -> list[str]:
+        """The nodes that the run does not look at (--limit); one that could not be looked at ends the run."""
+        return [name for name in self.plan["nodes"] if "node" not in self.nodes.get(name, {})]
+
     def survey(self, name: str) -> Survey:
         """What the survey of a node found; {} where there was none."""
         return survey_of(self.nodes.get(name))

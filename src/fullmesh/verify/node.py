@@ -21,6 +21,8 @@ RUN_RESERVED = "net.ipv4.ip_local_reserved_ports"
 def rule_address(seen: Seen) -> Iterator[Finding]:
     """The cluster address sits on the interface of the plan."""
     for name, node in seen.plan["nodes"].items():
+        if name in seen.left_out():
+            continue
         held = seen.facts(name).get("addresses", {})
         where = held.get(node["address"], "")
         wanted = node.get("interface", "")

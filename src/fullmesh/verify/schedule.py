@@ -16,7 +16,8 @@ from fullmesh.model.types import Plan
 from fullmesh.observed.ladder import Look, Pair, Port, Probe, SweepTarget, Target
 from fullmesh.verify import probe_wants
 
-# benchmarks/scale.py and benchmarks/probe_mesh.py: from here on one listener of a pair costs less than a tenth of all.
+# One listener of a pair costs nodes a seventh of what all cost (benchmarks/probe_mesh.py), and judging all of more than
+# these takes the controller longer than a second (benchmarks/scale.py).
 MANY = 32
 # Cells on a side of the picture of a mesh that is swept; the node tells one figure for each.
 BLOCKS = 50
