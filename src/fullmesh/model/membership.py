@@ -88,18 +88,17 @@ def now(plan: Plan) -> Membership:
     return {"digest": list_digest(plan), "room": room(plan["world_size"])}
 
 
-def group(plan: Plan, drift: list[str], kept: Any, converge: str) -> Group:
+def group(wanted: Membership, drift: list[str], kept: Any, converge: str) -> Group:
     """What a run does with a node.
 
     Args:
-        plan: with all that was left to auto.
+        wanted: what it has to remember of the list of nodes: `now` of the plan with all that was left to auto.
         drift: sentences, why the node is not what its manifest says.
         kept: what its manifest remembers of the list of nodes, {} where it says nothing.
         converge: ``auto`` or ``always``.
     """
     if converge == "always" or drift:
         return "drifted"
-    wanted = now(plan)
     if dict(kept) == wanted:
         return "converged"
     return "peers" if kept.get("room") == wanted["room"] else "drifted"
