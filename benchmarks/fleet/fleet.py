@@ -229,6 +229,15 @@ def down() -> None:
     shutil.rmtree(STATE, ignore_errors=True)
 
 
+def on_host(name: str, command: list[str]) -> int:
+    """Run a command on a host, in its file system and its network."""
+    pids = inside(PREFIX + name)
+    if not pids:
+        sys.exit(f"{name} does not run")
+    there = ["nsenter", "-t", str(pids[0]), "--mount", "--net", "--uts", "--root", "--wd=/"]
+    return subprocess.run([*there, *command], check=False).returncode
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -240,6 +249,9 @@ def main() -> None:
     verbs.add_parser("run", help="run a command as the controller").add_argument(
         "command", nargs=argparse.REMAINDER
     )
+    on = verbs.add_parser("on", help="run a command on a host")
+    on.add_argument("host")
+    on.add_argument("command", nargs=argparse.REMAINDER)
     args = parser.parse_args()
     if os.geteuid():
         sys.exit("namespaces need root")
@@ -251,6 +263,8 @@ def main() -> None:
         down()
     else:
         command = args.command[1:] if args.command[:1] == ["--"] else args.command
+        if args.verb == "on":
+            sys.exit(on_host(args.host, command))
         inside_it = ["ip", "netns", "exec", CONTROLLER, *command]
         sys.exit(subprocess.run(inside_it, check=False).returncode)
 

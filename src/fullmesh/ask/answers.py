@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fullmesh.ask.channel import Way
-from fullmesh.ask.rounds import SSH_FAILED, Outcome, Silence
-from fullmesh.ask.talk import Reply
+from fullmesh.ask.rounds import Outcome, Silence
+from fullmesh.ask.talk import SSH_FAILED, Reply
 
 OLD_PYTHON = re.compile(r"^fullmesh: Python (\d+\.\d+\.\d+)$", re.MULTILINE)
 MOST_SHOWN = 5
@@ -58,14 +58,14 @@ def result(way: Way, outcome: Outcome) -> dict[str, Any]:
         )
     if outcome.answer is not None:
         return told(way, outcome.answer, outcome)
-    gone = outcome.status in (None, SSH_FAILED) and not outcome.flood
+    gone = outcome.lost() or (outcome.status == SSH_FAILED and not outcome.flood)
     return cut_off(way, outcome) if gone else unusable(way, outcome)
 
 
 def cut_off(way: Way, reply: Reply) -> dict[str, Any]:
     """No connection, or one that was lost."""
     words = last_line(reply.errors, reply.noise) or "without a word"
-    if reply.status == SSH_FAILED and not reply.begun:
+    if not reply.lost():
         return unreachable(f"Failed to connect to the host via ssh: {words}")
     return unreachable(
         f"[AK-102] the connection was lost twice before it had answered: {words}. "

@@ -9,9 +9,7 @@ from typing import Any, TypeVar
 
 from fullmesh.ask import channel
 from fullmesh.ask.mux import MuxError
-from fullmesh.ask.talk import Asked, Reply, talk
-
-SSH_FAILED = 255
+from fullmesh.ask.talk import SSH_FAILED, Asked, Reply, talk
 
 
 @dataclass(frozen=True)
@@ -40,13 +38,6 @@ async def over_new(way: channel.Way, asked: Asked) -> Reply:
     """Ask over a connection that ssh makes."""
     async with channel.started(way) as there:
         return await talk(there, asked)
-
-
-def lost(reply: Reply) -> bool:
-    """Whether the connection went away under a node that had been reached."""
-    if reply.answer is not None or reply.flood:
-        return False
-    return reply.status is None or (reply.status == SSH_FAILED and reply.begun)
 
 
 class Clock:
@@ -83,7 +74,7 @@ async def one(way: channel.Way, asked: Asked, starts: asyncio.Semaphore) -> Outc
     clock = Clock(asked.seconds)
     try:
         reply = await turn(way, asked, starts, clock)
-        return await turn(way, asked, starts, clock) if lost(reply) else reply
+        return await turn(way, asked, starts, clock) if reply.lost() else reply
     except TimeoutError:
         return Silence(asked.seconds)
     except OSError as error:

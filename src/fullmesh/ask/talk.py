@@ -20,6 +20,8 @@ MOST_NOISE = 1 << 20
 MOST_ANSWER = 16 << 20
 # the node's own alarm comes when the controller has given up
 GRACE_SECONDS = 5
+# ssh's own exit status (ssh(1))
+SSH_FAILED = 255
 # until ssh has closed the session behind an answer
 FAREWELL_SECONDS = 1
 
@@ -74,6 +76,14 @@ class Reply:
     noise: str
     begun: bool
     flood: bool = False
+
+    def lost(self) -> bool:
+        """Whether the connection went away under a node that had been reached: ssh says why when it reaches nobody."""
+        if self.answer is not None or self.flood:
+            return False
+        return self.status is None or (
+            self.status == SSH_FAILED and (self.begun or not self.errors)
+        )
 
 
 class Ear:
