@@ -18,6 +18,7 @@ sys.path[:0] = [
 from ansible import context  # type: ignore[attr-defined]  # ansible ships no types
 from ansible.plugins.callback import CallbackBase
 
+from fullmesh.play import asked
 from fullmesh.play.events import VARIABLE, Answered, Counts, Event, Status
 
 DOCUMENTATION = """
@@ -197,7 +198,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         self._answer(answer, "changed" if answer.told.get("changed") else "ok")
         action = answer.task.action.rpartition(".")[2]
         role, _name = name_of(answer.task)
-        if action == RESULT_ACTION:
+        if action == asked.ACTION:
+            self._all_answered(answer)
+        elif action == RESULT_ACTION:
             self.tell({"event": "result", "at": time.time(), "path": str(answer.told["path"])})
         elif (
             action == SAYS
@@ -206,6 +209,13 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
             and role not in SHOWN_FROM_RESULT
         ):
             self._said(answer.host, lines_of(answer.told["msg"]))
+
+    def _all_answered(self, answer: Answer) -> None:
+        """A task that asks all hosts has ended for the one that it ran for; for the others it ends here."""
+        asked.COUNT.add(answer.task._uuid, answer.host, answer.told)
+        for host, status in asked.statuses(answer.told).items():
+            if host != answer.host:
+                self.tell({"event": "answer", "at": time.time(), "host": host, "status": status})
 
     def v2_runner_on_skipped(self, result: Any) -> None:
         """A host had nothing to do."""
@@ -241,6 +251,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         """The end."""
+        asked.COUNT.complete(stats)
         hosts: dict[str, Counts] = {
             host: {
                 "ok": stats.ok.get(host, 0),

@@ -8,10 +8,19 @@ garbage collector touches, and so copies, every page that it shares with its par
 from __future__ import annotations
 
 import gc
+import sys
+from pathlib import Path
 from typing import Any
+
+# a collection may have its plugins one folder deeper
+sys.path[:0] = [
+    str(one / "src") for one in Path(__file__).resolve().parents[1:3] if (one / "src").is_dir()
+]
 
 from ansible.plugins.callback import CallbackBase
 from ansible.plugins.loader import filter_loader, test_loader
+
+from fullmesh.filters import late
 
 DOCUMENTATION = """
 name: fullmesh_preload
@@ -25,6 +34,10 @@ requirements:
 """
 
 
+# Several tasks of every run use its filters, each in a worker of its own.
+PLAN = "cluster_plan"
+
+
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no types
     """The callback; it runs in the process that forks."""
 
@@ -33,11 +46,27 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
     CALLBACK_NAME = "fullmesh_preload"
     CALLBACK_NEEDS_ENABLED = True
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.hosts = 0
+
     def v2_playbook_on_play_start(self, play: Any) -> None:
         """At every play, as a role's own plugins make Ansible forget what it has loaded; cheap where not."""
-        del play
+        self.hosts = len(play.get_variable_manager()._inventory.get_hosts(play.hosts))
         for loader in (filter_loader, test_loader):
             list(loader.all())
-        gc.collect()
-        # Python's documentation of gc.freeze: before fork, for pages that stay shared
-        gc.freeze()
+        late.of_file(PLAN)
+        freeze()
+
+    def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
+        """What our filters need is read before the first task that several workers are forked for."""
+        del is_conditional
+        if self.hosts > 1 and not task.run_once and late.every():
+            freeze()
+
+
+def freeze() -> None:
+    """Keep all that is there from the workers' garbage collector."""
+    gc.collect()
+    # Python's documentation of gc.freeze: before fork, for pages that stay shared
+    gc.freeze()

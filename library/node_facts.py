@@ -57,71 +57,8 @@ resolved:
   returned: always
 """
 
-import os
-import platform
-import socket
-import sys
-import time
-from typing import TYPE_CHECKING, Any
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.facts import accelerators, busy, node
-from ansible.module_utils.fullmesh.state import manifest
-
-if TYPE_CHECKING:
-    from ansible.module_utils.fullmesh.schema.node import Observations
-
-
-def observations(venv: str) -> Observations:
-    """What Fullmesh looks at on a node; sizes in bytes, times in seconds; *venv*: where the environment is linked."""
-    seen = accelerators.observe()
-    return {
-        "epoch": time.time(),
-        "root": os.geteuid() == 0,
-        "ssh_connection": os.environ.get("SSH_CONNECTION", ""),
-        "interfaces": node.interfaces(),
-        "listening_ports": node.listening_ports(),
-        "free_bytes": {
-            path: node.free_bytes(path) for path in (os.path.dirname(venv), "/var/lib/fullmesh")
-        },
-        "venv": venv,
-        "torch_there": os.path.exists(venv + "/fullmesh.json"),
-        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        "cpus": os.cpu_count() or 1,
-        "container": node.container(),
-        "gpus": seen["nvidia_shown"],
-        "accelerators": seen,
-        "hcas": node.hca_names(),
-        "rdma": node.rdma_ports(),
-        "selinux": manifest.selinux_state({"mode": ""}).get("mode", ""),
-        "proxy": {
-            name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")
-        },
-        "systemd": os.path.isdir("/run/systemd/system"),
-    }
-
-
-def facts(venv: str) -> dict[str, Any]:
-    """The facts that the roles use, by Ansible's names."""
-    system: dict[str, Any] = dict(node.parse_os_release(node.read("/etc/os-release")))
-    system.update(
-        {
-            "pkg_mgr": node.package_manager(),
-            "service_mgr": "systemd" if os.path.isdir("/run/systemd/system") else "",
-            "hostname": socket.gethostname().split(".")[0],
-            "nodename": socket.gethostname(),
-            "fqdn": node.full_name(),
-            "architecture": platform.machine(),
-            "kernel": platform.release(),
-            "python": {
-                "executable": sys.executable,
-                "version": {"major": sys.version_info[0], "minor": sys.version_info[1]},
-            },
-            "python_version": platform.python_version(),
-            "fullmesh": observations(venv),
-        }
-    )
-    return system
+from ansible.module_utils.fullmesh.facts import node_facts
 
 
 def main() -> None:
@@ -133,18 +70,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    digest = module.params["digest"]
-    drift = manifest.drift(digest) if digest else []
-    notes = manifest.notes() if digest and not drift else []
-    module.exit_json(
-        changed=False,
-        ansible_facts=facts(module.params["venv"]),
-        drift=drift,
-        notes=notes,
-        resolved=manifest.resolved(),
-        members=manifest.members(),
-        busy=busy.busy(),
-    )
+    found = node_facts.answer(module.params["digest"], module.params["venv"])
+    module.exit_json(changed=False, **found)
 
 
 if __name__ == "__main__":

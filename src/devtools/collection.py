@@ -15,10 +15,8 @@ import argparse
 import configparser
 import gzip
 import hashlib
-import importlib
 import io
 import json
-import pkgutil
 import re
 import sys
 import tarfile
@@ -27,7 +25,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from fullmesh import __version__, filters
+from fullmesh import __version__
+from fullmesh.filters import late
 from fullmesh.model.plan import HIGHEST_ANSIBLE, LOWEST_ANSIBLE
 from fullmesh.settings import ROOT
 
@@ -72,10 +71,7 @@ PLACES = ("inventory", "roles_path", "library", "module_utils")
 
 def filter_names() -> list[str]:
     """The names of our filters."""
-    found: set[str] = set()
-    for one in pkgutil.iter_modules(filters.__path__, f"{filters.__name__}."):
-        found |= importlib.import_module(one.name).FilterModule().filters().keys()
-    return sorted(found)
+    return sorted(late.table())
 
 
 @cache
@@ -117,6 +113,7 @@ def ansible_settings(text: str) -> str:
     defaults = found["defaults"]
     for key in [key for key in defaults if key in PLACES or key.endswith("_plugins")]:
         del defaults[key]
+    defaults["stdout_callback"] = f"{COLLECTION}.{defaults['stdout_callback']}"
     callbacks = defaults["callbacks_enabled"].split(",")
     defaults["callbacks_enabled"] = ", ".join(f"{COLLECTION}.{one.strip()}" for one in callbacks)
     made = io.StringIO()

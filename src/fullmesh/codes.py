@@ -18,6 +18,7 @@ OWNERS = {
     "LB": ("devtools.lab.errors", "the lab"),
     "PL": ("fullmesh.model.plan", "the cluster plan"),
     "PR": ("fullmesh.roles.preflight", "preflight"),
+    "AK": ("fullmesh.ask.program", "all nodes asked at once"),
     "IP": ("fullmesh.roles.static_ip", "role static_ip"),
     "NR": ("fullmesh.roles.name_resolution", "role name_resolution"),
     "TS": ("fullmesh.roles.time_sync", "role time_sync"),

@@ -243,7 +243,9 @@ def test_a_node_with_gpus_gets_nvtop_and_loses_it_again(inventory: str, tmp_path
     for node in ("el1", "ubuntu1"):
         play(inventory, node, "l40sx2")
     missing = tools(inventory, "site.yml")
-    assert missing.says("[MT-101] nload, iftop, nvtop cannot be installed: No package matching 'nvtop'")
+    assert missing.says(
+        "[MT-101] nload, iftop, nvtop cannot be installed: No package matching 'nvtop'"
+    )
     bring_nvtop(tmp_path)
     done = tools(inventory, "site.yml")
     assert done.code == 0, done.output[-3000:]

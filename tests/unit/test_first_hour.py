@@ -39,9 +39,9 @@ def unreachable(message: str) -> list[str]:
     """What is said when a node answers like that."""
     away = {"unreachable": True, "msg": message}
     reach = {"ansible_host": "203.0.113.9", "ansible_user": "ann"}
-    return preflight.from_hostvars(
-        test_preflight.PLAN, {"el1": {"__preflight": away, **reach}}, ["el1"], 0
-    )
+    return preflight.judged(
+        test_preflight.PLAN, {"el1": {"__preflight": away, **reach}}, ["el1"], {"now": 0}
+    )["faults"]
 
 
 def failed(message: str) -> list[str]:

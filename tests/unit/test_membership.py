@@ -101,15 +101,15 @@ def test_the_node_that_gives_the_time_is_not_configured_again() -> None:
 
 def test_groups() -> None:
     two, three = plan_of(2), plan_of(3)
-    assert membership.group(two, [], kept(two), "auto") == "converged"
-    assert membership.group(two, [], kept(two), "always") == "drifted"
-    assert membership.group(two, ["file x"], kept(two), "auto") == "drifted"
-    assert membership.group(two, [], {}, "auto") == "drifted"
-    assert membership.group(three, [], kept(two), "auto") == "peers"
-    assert membership.group(two, [], kept(three), "auto") == "peers"
+    assert membership.group(membership.now(two), [], kept(two), "auto") == "converged"
+    assert membership.group(membership.now(two), [], kept(two), "always") == "drifted"
+    assert membership.group(membership.now(two), ["file x"], kept(two), "auto") == "drifted"
+    assert membership.group(membership.now(two), [], {}, "auto") == "drifted"
+    assert membership.group(membership.now(three), [], kept(two), "auto") == "peers"
+    assert membership.group(membership.now(two), [], kept(three), "auto") == "peers"
     # kernel settings for 256 ranks have no room for one more
     many = plan_of(3, {n: {"fullmesh_local_ranks": 86} for n in (FIRST, SECOND, THIRD)})
-    assert membership.group(many, [], kept(two), "auto") == "drifted"
+    assert membership.group(membership.now(many), [], kept(two), "auto") == "drifted"
 
 
 @pytest.mark.parametrize(("ranks", "there"), [(1, 256), (256, 256), (257, 512), (2048, 2048)])

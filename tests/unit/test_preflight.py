@@ -58,7 +58,7 @@ def run(
     if any(change is far_clock for change in el1):
         now -= 90_000
         near["ubuntu1"]["__preflight"]["ansible_facts"]["fullmesh"]["epoch"] = now
-    return preflight.from_hostvars(made, near, hosts, now)
+    return preflight.judged(made, near, hosts, {"now": now})["faults"]
 
 
 def codes(faults: list[str]) -> list[str]:
@@ -198,7 +198,7 @@ def test_one_machine_under_two_names() -> None:
 def test_all_unreachable_nodes_are_in_one_fault() -> None:
     away = {"unreachable": True, "msg": "timed out\nsecond line"}
     hostvars = {host: {"__preflight": dict(away)} for host in ADDRESSES}
-    faults = preflight.from_hostvars(PLAN, hostvars, list(ADDRESSES), 0)
+    faults = preflight.judged(PLAN, hostvars, list(ADDRESSES), {"now": 0})["faults"]
     assert len(faults) == 1
     said = "[PR-101] cannot reach 2 of 2 nodes (el1: timed out; ubuntu1: timed out)"
     assert faults[0].startswith(said)
@@ -207,7 +207,7 @@ def test_all_unreachable_nodes_are_in_one_fault() -> None:
 def with_failed(**result: Any) -> list[str]:
     hostvars = {"el1": {"__preflight": result}, "ubuntu1": registered(answer("ubuntu1"))}
     now = seen(answer("ubuntu1"))["epoch"]
-    return preflight.from_hostvars(PLAN, hostvars, ["el1", "ubuntu1"], now)
+    return preflight.judged(PLAN, hostvars, ["el1", "ubuntu1"], {"now": now})["faults"]
 
 
 def test_a_node_that_answers_with_a_failure() -> None:

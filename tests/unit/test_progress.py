@@ -53,8 +53,8 @@ def test_phases_are_listed_and_answers_are_counted() -> None:
     callback.v2_playbook_on_play_start(SimpleNamespace(get_name=lambda: "Network"))
     callback.plays[0] = ("Network", callback.plays[0][1] - 5)
     callback.v2_playbook_on_task_start(SimpleNamespace(get_name=lambda: "task"), False)
-    callback.v2_runner_on_start(host("a"), None)
-    callback.v2_runner_on_start(host("b"), None)
+    callback.v2_runner_on_start(host("a"), SimpleNamespace(action="ansible.builtin.command"))
+    callback.v2_runner_on_start(host("b"), SimpleNamespace(action="ansible.builtin.command"))
     callback.v2_runner_on_ok(SimpleNamespace(_host=host("a")))
     assert callback.heart.waiting == {"b"}
     callback.v2_runner_on_failed(SimpleNamespace(_host=host("b")))

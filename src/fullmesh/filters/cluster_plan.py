@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 from ansible.errors import AnsibleFilterError
 
@@ -26,14 +26,22 @@ def cluster_plan(hostvars: Any, hosts: list[str]) -> Plan:
         raise AnsibleFilterError(f"the inventory cannot work:\n{error}") from error
 
 
-def plan_faults(hostvars: Any, hosts: list[str], ansible_core: str) -> list[str]:
-    """Every fault of the controller and the inventory as coded sentences, [] when they can work."""
+class Made(TypedDict):
+    """A plan, or why there is none: coded sentences."""
+
+    plan: Plan | None
+    faults: list[str]
+
+
+def plan_made(hostvars: Any, hosts: list[str], ansible_core: str) -> Made:
+    """The plan, and every fault of the controller and the inventory, in one pass over the hosts."""
     faults = core.controller_faults(str(ansible_core))
+    made: Plan | None = None
     try:
-        core.from_hostvars(hostvars, [str(host) for host in hosts])
+        made = core.from_hostvars(hostvars, [str(host) for host in hosts])
     except RefusedError as error:
         faults += error.faults
-    return [str(fault) for fault in faults]
+    return {"plan": made, "faults": [str(fault) for fault in faults]}
 
 
 def node_view(plan: Plan, host: str, observed: Observations) -> PlanNode:
@@ -41,19 +49,24 @@ def node_view(plan: Plan, host: str, observed: Observations) -> PlanNode:
     return own_view(plan, str(host), observed["interfaces"])
 
 
-def preflight_faults(plan: Plan, hostvars: Any, hosts: list[str], now: float) -> list[str]:
-    """Every fault that the nodes' observations show, as coded sentences."""
-    return checks.from_hostvars(plan, hostvars, [str(host) for host in hosts], float(now))
+def preflight_judged(plan: Plan, hostvars: Any, hosts: list[str], look: Any) -> checks.Judged:
+    """What the nodes' answers come to; *look*: ``now``, ``asked`` (of ask_nodes, empty without it), ``converge``."""
+    seen: checks.Look = {
+        "now": float(look["now"]),
+        "asked": look["asked"].get("answers") or {},
+        "converge": str(look["converge"]),
+    }
+    return checks.judged(plan, hostvars, [str(host) for host in hosts], seen)
 
 
-def plan_resolved(plan: Plan, hostvars: Any, hosts: list[str]) -> Plan:
-    """The plan with all that was left to the first look at the nodes; preflight_faults has refused what cannot be."""
-    return checks.resolved(plan, checks.answers(hostvars, [str(host) for host in hosts])[0])[0]
+def preflight_groups(judged: checks.Judged) -> list[dict[str, str]]:
+    """Hosts and the groups that they go to, by what they have to do."""
+    return checks.groups(judged)
 
 
-def plan_notes(plan: Plan, hostvars: Any, hosts: list[str]) -> list[str]:
-    """What the look at the nodes leaves to be said of a resolved plan."""
-    return checks.notes(plan, checks.answers(hostvars, [str(host) for host in hosts])[0])
+def preflight_unasked(asked: Any) -> list[str]:
+    """The hosts that are looked at one by one after ask_nodes registered *asked*."""
+    return checks.unasked(plain(asked))
 
 
 def plan_drift(plan: Plan, held: Choice) -> list[str]:
@@ -69,11 +82,6 @@ def plan_members(plan: Plan) -> Membership:
 def plan_leads_time(plan: Plan, host: str) -> bool:
     """Whether the others take their time from *host*."""
     return membership.leads_time(plan, str(host))
-
-
-def plan_group(plan: Plan, drift: list[str], kept: Any, converge: str) -> membership.Group:
-    """What this run does with a node: drifted, peers (only the list of nodes changed), converged."""
-    return membership.group(plan, list(drift), plain(kept), str(converge))
 
 
 def plan_opened(plan: Plan, who: Reach, host: str) -> list[str]:
@@ -108,15 +116,14 @@ class FilterModule:
             "cluster_plan": cluster_plan,
             "kept_path": kept_path,
             "plan_default": plan_default,
-            "plan_faults": plan_faults,
+            "plan_made": plan_made,
             "node_view": node_view,
-            "plan_resolved": plan_resolved,
-            "plan_notes": plan_notes,
             "plan_drift": plan_drift,
             "plan_serial": plan_serial,
             "plan_opened": plan_opened,
             "plan_members": plan_members,
-            "plan_group": plan_group,
             "plan_leads_time": plan_leads_time,
-            "preflight_faults": preflight_faults,
+            "preflight_groups": preflight_groups,
+            "preflight_judged": preflight_judged,
+            "preflight_unasked": preflight_unasked,
         }

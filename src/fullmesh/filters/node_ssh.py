@@ -8,9 +8,12 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from fullmesh.model.types import Plan
+from fullmesh.plain import truth
 from fullmesh.roles import node_ssh as core
 
 SEEN = "__node_ssh_seen"
+# a pattern that matches nobody, without the warning that Ansible has for names that it does not know
+NOBODY = "all:!all"
 
 
 def node_ssh_faults(user: Any, port: Any) -> list[str]:
@@ -37,6 +40,16 @@ def node_ssh_known_hosts(plan: Plan, hostvars: Any, hosts: Sequence[str], port: 
     return core.known_hosts(plan, _seen(hostvars, hosts, "host_keys"), int(port))
 
 
+def node_ssh_pattern(hostvars: Any, hosts: Sequence[str]) -> str:
+    """The pattern of the hosts whose ``node_ssh_manage`` is on, for a play that the others cost nothing."""
+    wanted = [
+        str(host)
+        for host in hosts
+        if host in hostvars and truth(hostvars[host].get("node_ssh_manage", False))
+    ]
+    return ",".join(wanted) or NOBODY
+
+
 class FilterModule:
     """Filters of the role node_ssh."""
 
@@ -44,6 +57,7 @@ class FilterModule:
         """The names under which Ansible finds them."""
         return {
             "node_ssh_authorized": core.authorized,
+            "node_ssh_pattern": node_ssh_pattern,
             "node_ssh_faults": node_ssh_faults,
             "node_ssh_key": node_ssh_key,
             "node_ssh_known_hosts": node_ssh_known_hosts,

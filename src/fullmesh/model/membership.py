@@ -94,17 +94,17 @@ def now(plan: Plan) -> Membership:
     }
 
 
-def group(plan: Plan, drift: list[str], kept: Any, converge: str) -> Group:
+def group(wanted: Membership, drift: list[str], kept: Any, converge: str) -> Group:
     """What a run does with a node.
 
     Args:
-        plan: with all that was left to auto.
+        wanted: what it has to remember of the list of nodes: `now` of the plan with all that was left to auto.
         drift: sentences, why the node is not what its manifest says.
         kept: what its manifest remembers of the list of nodes, {} where it says nothing.
         converge: ``auto`` or ``always``.
     """
     if converge == "always" or drift:
         return "drifted"
-    if kept.get("room") != room(plan["world_size"]):
+    if kept.get("room") != wanted["room"]:
         return "drifted"
-    return "converged" if kept.get("digest") == list_digest(plan) else "peers"
+    return "converged" if kept.get("digest") == wanted["digest"] else "peers"

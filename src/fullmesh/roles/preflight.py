@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Required, TypedDict
 
 from fullmesh import contract
-from fullmesh.model import auto, reach, services
+from fullmesh.model import auto, membership, reach, services
 from fullmesh.model.faults import Fault
 from fullmesh.model.node_view import found_card, found_interface
 from fullmesh.model.plan_ports import too_few_ports
@@ -66,34 +66,99 @@ RANK_BYTES = 400 * 1000**2
 CLOCK_SECONDS = 3600
 
 
-def from_hostvars(plan: Plan, hostvars: Any, hosts: Sequence[str], now: float) -> list[str]:
-    """Every fault of *hosts*, as coded sentences.
+class Look(TypedDict, total=False):
+    """One look at the nodes.
+
+    Attributes:
+        now: the controller's clock, seconds since 1970.
+        asked: host -> what node_facts would have registered, for the hosts that were asked at once.
+        converge: ``fullmesh_converge`` of hosts that have none of their own.
+    """
+
+    now: Required[float]
+    asked: Mapping[str, Any]
+    converge: str
+
+
+class Judged(TypedDict):
+    """What the nodes' answers come to.
+
+    Attributes:
+        faults: coded sentences; with any, nothing is touched.
+        plan: with all that was left to the first look at the nodes.
+        unused: what is to be said of accelerators that stay unused.
+        parted: what this run does with each host: it is configured, only learns of other nodes, or nothing.
+    """
+
+    faults: list[str]
+    plan: Plan
+    unused: list[str]
+    parted: dict[membership.Group, list[str]]
+
+
+def judged(plan: Plan, hostvars: Any, hosts: Sequence[str], look: Look) -> Judged:
+    """What the answers of *hosts* come to.
 
     Args:
         plan: the cluster plan.
         hostvars: Ansible's; ``__preflight`` is the registered result of node_facts, ``__preflight_python`` what the
             interpreter of a node says of itself that could not give one.
         hosts: the hosts of this run (``--limit`` may leave some out).
-        now: the controller's clock, seconds since 1970.
+        look: when, and what those said that were asked at once.
     """
-    observed, faults = answers(hostvars, hosts)
+    observed, faults = answers(hostvars, hosts, look.get("asked", {}))
     made, undecided = resolved(plan, observed)
     faults += undecided
     for host, facts in observed.items():
-        faults += node_faults(made, host, facts["ansible_facts"], now)
+        faults += node_faults(made, host, facts["ansible_facts"], look["now"])
     faults += twin_faults(observed)
     faults += name_faults(plan, observed)
-    return [str(fault) for fault in sorted(set(faults))]
+    members = membership.now(made)
+    parted: dict[membership.Group, list[str]] = {"drifted": [], "peers": [], "converged": []}
+    for host, said in observed.items():
+        why = [*said["drift"], *drift(made, said["resolved"])]
+        converge = str(hostvars[host].get("fullmesh_converge", look.get("converge")))
+        parted[membership.group(members, why, said["members"], converge)].append(host)
+    return {
+        "faults": [str(fault) for fault in sorted(set(faults))],
+        "plan": made,
+        "unused": notes(made, observed),
+        "parted": parted,
+    }
 
 
-def answers(hostvars: Any, hosts: Sequence[str]) -> tuple[dict[str, NodeFacts], list[Fault]]:
+def groups(found: Judged) -> list[dict[str, str]]:
+    """The group that each host goes to; none where nobody has anything to do."""
+    parted = found["parted"]
+    if not parted["drifted"] and not parted["peers"]:
+        return []
+    return [
+        {"host": host, "group": f"fullmesh_{word}"}
+        for word, hosts in parted.items()
+        for host in hosts
+    ]
+
+
+def unasked(asked: Mapping[str, Any]) -> list[str]:
+    """The hosts that Ansible's own tasks look at: those that only they can ask, and those that did not answer."""
+    silent = [host for host, said in asked["answers"].items() if said.get("unreachable")]
+    return [*asked["ordinary"], *silent]
+
+
+def answers(
+    hostvars: Any, hosts: Sequence[str], asked: Mapping[str, Any]
+) -> tuple[dict[str, NodeFacts], list[Fault]]:
     """What the nodes said, whole or not at all, and why some said nothing.
 
     Args:
         hostvars: Ansible's, with what node_facts registered.
         hosts: the hosts of this run.
+        asked: the same of those that were asked at once.
     """
-    results = {host: plain(hostvars[host].get("__preflight") or {}) for host in hosts}
+    # who was looked at once more, at another address, has both
+    results = {
+        host: plain(hostvars[host].get("__preflight") or asked.get(host) or {}) for host in hosts
+    }
     observed: dict[str, NodeFacts] = {}
     silent = {}
     for host, result in results.items():
@@ -108,7 +173,10 @@ def answers(hostvars: Any, hosts: Sequence[str]) -> tuple[dict[str, NodeFacts], 
             silent[host] = result
         else:
             observed[host] = said
-    pythons = {host: hostvars[host].get("__preflight_python") or {} for host in silent}
+    pythons = {
+        host: hostvars[host].get("__preflight_python") or {"stdout": result.get("python", "")}
+        for host, result in silent.items()
+    }
     ways = {
         host: (
             str(hostvars[host].get("ansible_host", host)),

@@ -1,0 +1,60 @@
+"""Ansible's default output, in which hosts that were asked all at once are shown and counted like all others."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+# a collection may have its plugins one folder deeper
+sys.path[:0] = [
+    str(one / "src") for one in Path(__file__).resolve().parents[1:3] if (one / "src").is_dir()
+]
+
+from ansible import constants  # type: ignore[attr-defined]  # ansible ships no types
+from ansible.plugins.callback.default import CallbackModule as Default
+
+from fullmesh.play import asked
+
+DOCUMENTATION = """
+name: fullmesh
+type: stdout
+short_description: The default output, with every host that ask_nodes asked
+description:
+  - The task ask_nodes runs once and asks all hosts of a play. This shows each host's answer in a line of its own, as
+    for any other task, and counts it in the recap.
+extends_documentation_fragment:
+  - default_callback
+  - result_format_callback
+requirements:
+  - set as stdout in configuration
+"""
+
+
+class CallbackModule(Default):  # type: ignore[misc]  # ansible ships no types
+    """The callback."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "stdout"
+    CALLBACK_NAME = "fullmesh"
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        """A task has ended on a host, or on all of them at once."""
+        super().v2_runner_on_ok(result)
+        told = getattr(result, "result", None) or result._result
+        task = getattr(result, "task", None) or result._task
+        own = (getattr(result, "host", None) or result._host).get_name()
+        if task.action.rpartition(".")[2] != asked.ACTION:
+            return
+        asked.COUNT.add(task._uuid, own, told)
+        for host, status in asked.statuses(told).items():
+            if status == "ignored":
+                why = str(told["answers"][host].get("msg", "")).partition("\n")[0]
+                self._display.display(f"failed: [{host}] => {why}", color=constants.COLOR_ERROR)
+            elif host != own and self.get_option("display_ok_hosts"):
+                self._display.display(f"ok: [{host}]", color=constants.COLOR_OK)
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        """The recap."""
+        asked.COUNT.complete(stats)
+        super().v2_playbook_on_stats(stats)

@@ -1,0 +1,62 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""One question to all hosts of a play at once: what Ansible shows of it; action_plugins/ask_nodes.py does it."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: ask_nodes
+short_description: Ask all hosts of a play the same question at once
+description:
+  - Runs once for the play, in one process on the controller, over the connections that Ansible is configured with and
+    that ssh keeps open; a host costs no process here.
+  - The program that answers travels to a host once, is compiled there and kept in a folder below C(/run) that only root
+    may enter.
+  - Hosts that need a password at a prompt, or another connection than ssh, are left to the module of the question's
+    name and returned as C(ordinary).
+options:
+  question:
+    description: Which question; the name of the module that answers it as well.
+    type: str
+    required: true
+    choices: [node_facts]
+  common:
+    description: Arguments that are the same for all hosts.
+    type: dict
+    default: {}
+  each:
+    description: Arguments that each host has its own of, by argument and then by host.
+    type: dict
+    default: {}
+  seconds:
+    description: How long a host's answer is waited for. Who waits for a turn to connect has not begun.
+    type: int
+    default: 60
+attributes:
+  check_mode:
+    description: Only reads.
+    support: full
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Ask every node at once
+  ask_nodes:
+    question: node_facts
+    common: {venv: /opt/fullmesh/venv}
+    each: {digest: "{{ fullmesh_plan['digests'] }}"}
+  register: __asked
+"""
+
+RETURN = r"""
+answers:
+  description: By host, what the module of the question would have returned. A host that gave none has C(unreachable) or
+    C(failed).
+  type: dict
+  returned: always
+ordinary:
+  description: By host, why it has to be asked by the module itself.
+  type: dict
+  returned: always
+"""

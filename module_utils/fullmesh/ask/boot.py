@@ -1,0 +1,215 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""The first thing that runs on a node that is asked: finds the program, runs it, prints its answer.
+
+Runs on nodes, alone: standard library only, and nothing of this package, which it has yet to receive. The controller
+sends it as text (src/fullmesh/ask/program.py) and speaks with it over standard input and output:
+
+    controller: one line, JSON: a ``Question``
+    node:       MARK + " program\\n", when it does not have the program of that checksum, then waits for
+    controller: the program, as many bytes as the question says
+    node:       MARK + " answer LENGTH\\n" and as many bytes of JSON, an ``Answer``
+
+A program is compiled once for each node and Python, and kept in a folder that only root may enter. What is kept begins
+with the checksum of the rest, so that half a file is no program; its name has the checksum of the source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.machinery
+import importlib.util
+import json
+import marshal
+import os
+import signal
+import stat
+import sys
+import zlib
+from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+    # module -> its code, and whether it is a package
+    Program = dict[str, tuple[bool, CodeType]]
+
+SHA256_BYTES = 32
+FOLDER_MODE, FILE_MODE = 0o700, 0o600
+PERMISSIONS = 0o777
+
+
+class Question(TypedDict):
+    """What the controller wants to know.
+
+    Attributes:
+        name: of the question; of each name a node keeps one program.
+        mark: a word that nobody else prints, before everything that is said to the controller.
+        program: SHA-256 of the program's source; size: its bytes on the wire.
+        folder: where a node keeps programs; empty: nowhere.
+        seconds: after so many nobody waits for the answer any more.
+        module, function: what is called; given: its arguments.
+    """
+
+    name: str
+    mark: str
+    program: str
+    size: int
+    folder: str
+    seconds: int
+    module: str
+    function: str
+    given: dict[str, Any]
+
+
+class Answer(TypedDict, total=False):
+    """What the node says: the result, or how it failed; and why the program could not be kept, where it could not."""
+
+    result: Any
+    failed: str
+    unkept: str
+    python: str
+
+
+class Loader:
+    """Imports the program's modules; a finder and loader as ``sys.meta_path`` wants them."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
+        """Say whether a module is one of ours."""
+        del path, target
+        if name not in self.program:
+            return None
+        package = self.program[name][0]
+        return importlib.machinery.ModuleSpec(name, self, is_package=package)  # type: ignore[arg-type]  # its two methods are enough (PEP 451)
+
+    def create_module(self, spec: object) -> None:
+        """Leave it to Python."""
+        del spec
+
+    def exec_module(self, module: Any) -> None:
+        """Run its code."""
+        exec(self.program[module.__name__][1], module.__dict__)  # noqa: S102 (this is what a loader does)
+
+
+def tag() -> str:
+    """Name what can read compiled code: this very Python's minor version and kind."""
+    return importlib.util.MAGIC_NUMBER.hex()
+
+
+def place(question: Question) -> str:
+    """Name the file of the compiled program."""
+    return "{}/{}-{}.{}".format(question["folder"], question["name"], question["program"], tag())
+
+
+def private(folder: str) -> bool:
+    """Say whether a folder is root's alone, and no link."""
+    found = os.lstat(folder)
+    return (
+        stat.S_ISDIR(found.st_mode)
+        and found.st_uid == 0
+        and not found.st_mode & (PERMISSIONS & ~FOLDER_MODE)
+    )
+
+
+def kept(question: Question) -> bytes:
+    """Return the compiled program that is kept; empty when there is none or it is not whole."""
+    try:
+        if not question["folder"] or not private(question["folder"]):
+            return b""
+        with open(place(question), "rb") as stream:
+            data = stream.read()
+    except OSError:
+        return b""
+    whole = hashlib.sha256(data[SHA256_BYTES:]).digest() == data[:SHA256_BYTES]
+    return data[SHA256_BYTES:] if whole else b""
+
+
+def keep(question: Question, code: bytes) -> str:
+    """Keep a compiled program in place of the one before; say why not, where it can't be kept."""
+    folder = question["folder"]
+    if not folder:
+        return ""
+    part = f"{place(question)}.{os.getpid()}"
+    try:
+        os.makedirs(folder, FOLDER_MODE, exist_ok=True)
+        if not private(folder):
+            return f"{folder} is not root's alone"
+        try:
+            with open(
+                os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb"
+            ) as stream:
+                stream.write(hashlib.sha256(code).digest() + code)
+            os.rename(part, place(question))
+        except OSError:
+            if os.path.lexists(part):
+                os.unlink(part)
+            raise
+        for name in os.listdir(folder):
+            owner, _, rest = name.partition("-")
+            if owner == question["name"] and not rest.startswith(question["program"]):
+                os.unlink(f"{folder}/{name}")
+    except OSError as error:
+        return f"{folder}: {error.strerror}"
+    return ""
+
+
+def compiled(data: bytes) -> bytes:
+    """Compile a program's source: zlib of JSON, module -> [whether it is a package, text]."""
+    program = {
+        name: (package, compile(text, f"fullmesh:{name}", "exec", dont_inherit=True))
+        for name, (package, text) in json.loads(zlib.decompress(data)).items()
+    }
+    return marshal.dumps(program)
+
+
+def received(question: Question, given: BinaryIO, told: BinaryIO) -> bytes:
+    """Ask for the program's source.
+
+    Raises:
+        ValueError: what came is something else.
+    """
+    told.write(f"{question['mark']} program\n".encode())
+    told.flush()
+    data = given.read(question["size"])
+    if hashlib.sha256(data).hexdigest() != question["program"]:
+        raise ValueError(f"{len(data)} bytes came that are not the program of the checksum")
+    return data
+
+
+def answer(question: Question, given: BinaryIO, told: BinaryIO) -> Answer:
+    """Find the program, call its function."""
+    said: Answer = {"python": sys.executable}
+    try:
+        code = kept(question)
+        if not code:
+            code = compiled(received(question, given, told))
+            unkept = keep(question, code)
+            if unkept:
+                said["unkept"] = unkept
+        sys.meta_path.insert(0, Loader(marshal.loads(code)))  # noqa: S302 (of a checked file in root's folder)
+        module = __import__(question["module"], fromlist=["*"])
+        said["result"] = getattr(module, question["function"])(**question["given"])
+    except Exception:
+        import traceback  # noqa: PLC0415 (a node that is well has no use for it, and it takes its time)
+
+        said["failed"] = traceback.format_exc()
+    return said
+
+
+def main() -> None:
+    """Read the question, print the answer."""
+    given, told = sys.stdin.buffer, sys.stdout.buffer
+    question: Question = json.loads(given.readline())
+    signal.alarm(question["seconds"])
+    # what the program prints by itself is nobody's answer
+    sys.stdout = sys.stderr
+    data = json.dumps(answer(question, given, told)).encode()
+    told.write("{} answer {}\n".format(question["mark"], len(data)).encode() + data)
+    told.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""What came of a question, in the form that Ansible's own task would have registered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fullmesh.ask.channel import Way
+from fullmesh.ask.rounds import Outcome, Silence
+from fullmesh.ask.talk import SSH_FAILED, Reply
+
+OLD_PYTHON = re.compile(r"^fullmesh: Python (\d+\.\d+\.\d+)$", re.MULTILINE)
+MOST_SHOWN = 5
+
+
+def last_line(*texts: str) -> str:
+    """The last line of the first text that has one: where a program says why it ends, after any banner."""
+    lines = (line.strip() for text in texts for line in reversed(text.splitlines()))
+    return next((line for line in lines if line), "")
+
+
+def login(way: Way) -> str:
+    """How a person would go and look."""
+    return f"ssh {way.user + '@' if way.user else ''}{way.address}"
+
+
+def unreachable(message: str) -> dict[str, Any]:
+    """A host that gave no answer, as Ansible has it."""
+    return {"changed": False, "unreachable": True, "msg": message}
+
+
+def failed(message: str, reply: Reply, **more: Any) -> dict[str, Any]:
+    """A host that gave none that could be used, as Ansible has it."""
+    words = {"module_stderr": reply.errors, "module_stdout": reply.noise}
+    return {"changed": False, "failed": True, "msg": message, **words, **more}
+
+
+def told(way: Way, said: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
+    """What a node's program said."""
+    if "result" not in said:
+        trace = str(said.get("failed", ""))
+        message = f"[AK-104] the program failed on the node: {last_line(trace, 'it said nothing')}"
+        shown = Reply(None, reply.status, trace, reply.noise, reply.begun)
+        return failed(f"{message}. Report it with these lines.", shown)
+    result: dict[str, Any] = {"changed": False, **said["result"]}
+    if way.found and "ansible_facts" in result:
+        facts = {**result["ansible_facts"], "discovered_interpreter_python": said.get("python", "")}
+        result["ansible_facts"] = facts
+    return result
+
+
+def result(way: Way, outcome: Outcome) -> dict[str, Any]:
+    """What Ansible's own task would have registered for a host."""
+    if isinstance(outcome, Silence):
+        return unreachable(
+            f"[AK-101] no answer within {outcome.seconds} s. See what it is busy with: {login(way)} uptime"
+        )
+    if outcome.answer is not None:
+        return told(way, outcome.answer, outcome)
+    gone = outcome.lost() or (outcome.status == SSH_FAILED and not outcome.flood)
+    return cut_off(way, outcome) if gone else unusable(way, outcome)
+
+
+def cut_off(way: Way, reply: Reply) -> dict[str, Any]:
+    """No connection, or one that was lost."""
+    words = last_line(reply.errors, reply.noise) or "without a word"
+    if not reply.lost():
+        return unreachable(f"Failed to connect to the host via ssh: {words}")
+    return unreachable(
+        f"[AK-102] the connection was lost twice before it had answered: {words}. "
+        f"See what cuts it: {login(way)} journalctl -u ssh -u sshd"
+    )
+
+
+def unusable(way: Way, reply: Reply) -> dict[str, Any]:
+    """Something else ran on the node, or spoke in the program's place."""
+    old = OLD_PYTHON.search(reply.errors)
+    if old:
+        return failed(f"its Python is {old[1]}", reply, python=old[1])
+    words = last_line(reply.errors, reply.noise) or "without a word"
+    seen = "other words without end" if reply.flood else f"exit status {reply.status}"
+    return failed(
+        f"[AK-103] no answer, but {seen}: {words}. See what its shell does: {login(way)} true",
+        reply,
+    )
+
+
+def some(hosts: Iterable[str]) -> str:
+    """The first few of them."""
+    every = list(hosts)
+    more = f" and {len(every) - MOST_SHOWN} more" if len(every) > MOST_SHOWN else ""
+    return ", ".join(every[:MOST_SHOWN]) + more
+
+
+def unkept(outcomes: Mapping[str, Outcome]) -> list[str]:
+    """A sentence for each reason why nodes could not keep the program."""
+    reasons: dict[str, list[str]] = {}
+    for host, outcome in outcomes.items():
+        answer = outcome.answer if isinstance(outcome, Reply) else None
+        if answer and answer.get("unkept"):
+            reasons.setdefault(str(answer["unkept"]), []).append(host)
+    return [
+        f"[AK-105] {some(hosts)}: the program was not kept ({reason}), so it travels with each question. "
+        "Make room there, or find out who owns the folder."
+        for reason, hosts in reasons.items()
+    ]
+
+
+def ordinary(reasons: Mapping[str, str]) -> list[str]:
+    """A sentence for each reason why nodes have to be asked by Ansible's own task, once for all of them."""
+    held: dict[str, list[str]] = {}
+    for host, reason in reasons.items():
+        held.setdefault(reason, []).append(host)
+    return [
+        f"[AK-106] {some(hosts)}: asked one by one, as {reason}. Slower, and otherwise the same (docs/scale.md)."
+        for reason, hosts in held.items()
+    ]

@@ -1,0 +1,142 @@
+"""What travels to a node: the modules that a question needs, named by their checksum.
+
+A question is a function of module_utils/fullmesh, which runs on nodes with nothing but the standard library. What it
+imports of that package travels with it, and nothing else does: a change elsewhere leaves the checksum as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import shlex
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from fullmesh.settings import ROOT
+
+UTILS = ROOT / "module_utils"
+BOOT = UTILS / "fullmesh/ask/boot.py"
+# Where a node keeps its programs: root's, and gone after a reboot, so that even a dry run may use it.
+FOLDER = "/run/fullmesh/ask"
+CODES = {
+    "AK-101": "a node gave no answer in time",
+    "AK-102": "the connection to a node was lost before it had answered, twice",
+    "AK-103": "a node's answer is none: something else runs or speaks in its place",
+    "AK-104": "a program of ours failed on a node",
+    "AK-105": "a node cannot keep the program of a question, and gets it again each time",
+    "AK-106": "nodes that can only be asked one by one",
+}
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A question that can be asked: its name, and the function that answers it on the node."""
+
+    name: str
+    module: str
+    function: str
+
+
+# The names of modules, so that what can't be asked this way is asked by the module itself.
+KNOWN = {"node_facts": Ask("node_facts", "fullmesh.facts.node_facts", "answer")}
+
+
+@dataclass(frozen=True)
+class Program:
+    """The source of a question's modules as it travels, and its checksum."""
+
+    data: bytes
+    sha256: str
+
+
+def only_types(node: ast.AST) -> bool:
+    """Whether this is ``if TYPE_CHECKING:``, whose imports nobody does."""
+    return (
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
+    )
+
+
+def statements(node: ast.AST) -> Iterator[ast.ImportFrom]:
+    """All ``from … import`` below a node of the syntax tree that are really done."""
+    for child in ast.iter_child_nodes(node):
+        if only_types(child):
+            for one in getattr(child, "orelse", []):
+                yield from statements(one)
+            continue
+        if isinstance(child, ast.ImportFrom):
+            yield child
+        yield from statements(child)
+
+
+def path_of(module: str, root: Path) -> Path | None:
+    """The file of a module; None for what is no module (a name in one)."""
+    base = root.joinpath(*module.split("."))
+    if (base / "__init__.py").is_file():
+        return base / "__init__.py"
+    plain = base.with_suffix(".py")
+    return plain if plain.is_file() else None
+
+
+def imported(module: str, path: Path) -> Iterator[str]:
+    """Modules, or names in them, that a module imports relatively."""
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    for one in statements(ast.parse(path.read_text())):
+        if one.level:
+            above = package[: len(package) - one.level + 1]
+            base = ".".join([*above, *([one.module] if one.module else [])])
+            yield base
+            yield from (f"{base}.{name.name}" for name in one.names)
+
+
+def parts(module: str, root: Path = UTILS) -> dict[str, tuple[bool, str]]:
+    """A module and all that it needs: name -> (whether it is a package, its text)."""
+    found: dict[str, tuple[bool, str]] = {}
+    open_ends = [module]
+    while open_ends:
+        name = open_ends.pop()
+        path = path_of(name, root)
+        if name in found or path is None:
+            continue
+        found[name] = (path.name == "__init__.py", path.read_text())
+        # a package's __init__ runs before what is in it
+        open_ends += [name.rpartition(".")[0]] if "." in name else []
+        open_ends += imported(name, path)
+    return dict(sorted(found.items()))
+
+
+@cache
+def made(module: str) -> Program:
+    """The program of a question's module."""
+    data = zlib.compress(json.dumps(parts(module)).encode(), 9)
+    return Program(data, hashlib.sha256(data).hexdigest())
+
+
+@cache
+def boot() -> bytes:
+    """What runs first on the node, with its length before it."""
+    text = BOOT.read_bytes()
+    return f"{len(text)}\n".encode() + text
+
+
+# Python's -I and -S: nobody's settings and packages, and half the time until it runs. An older Python reads as far as
+# it has to say so; the rest of the text is not for it.
+FIRST = (
+    "import sys\n"
+    "if sys.version_info<(3,9):sys.exit('fullmesh: Python %d.%d.%d'%sys.version_info[:3])\n"
+    "exec(compile(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())),'fullmesh-boot','exec'))"
+)
+
+
+def command(interpreters: Sequence[str]) -> str:
+    """What a shell on the node runs to hear the question: the first interpreter that is there."""
+    rest = f"-I -S -c {shlex.quote(FIRST)}"
+    if len(interpreters) == 1:
+        return f"exec {shlex.quote(interpreters[0])} {rest}"
+    words = " ".join(shlex.quote(one) for one in interpreters)
+    return f'for p in {words}; do command -v "$p" >/dev/null 2>&1 && break; done; exec "$p" {rest}'

@@ -1,0 +1,108 @@
+"""Everybody is asked at once; each has a deadline of its own, and nobody waits for somebody else's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from fullmesh.ask import channel
+from fullmesh.ask.mux import MuxError
+from fullmesh.ask.talk import SSH_FAILED, Asked, Reply, talk
+
+
+@dataclass(frozen=True)
+class Silence:
+    """No answer before the deadline."""
+
+    seconds: int
+
+
+Outcome = Reply | Silence
+T = TypeVar("T")
+
+
+async def over_kept(way: channel.Way, asked: Asked) -> Reply | None:
+    """Ask over the connection that is kept; None when there is none, or none that takes a session: nothing was run."""
+    if way.control is None:
+        return None
+    try:
+        async with channel.kept(way.control, way.command) as there:
+            return await talk(there, asked)
+    except MuxError:
+        return None
+
+
+async def over_new(way: channel.Way, asked: Asked) -> Reply:
+    """Ask over a connection that ssh makes."""
+    async with channel.started(way) as there:
+        return await talk(there, asked)
+
+
+class Clock:
+    """What is left of a deadline; it stands while somebody only waits for a turn."""
+
+    def __init__(self, seconds: float) -> None:
+        self.left = seconds
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it within what is left.
+
+        Raises:
+            TimeoutError: it took longer.
+        """
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        try:
+            return await asyncio.wait_for(work, self.left)
+        finally:
+            self.left = max(0.0, self.left - (loop.time() - begun))
+
+
+async def turn(way: channel.Way, asked: Asked, starts: asyncio.Semaphore, clock: Clock) -> Reply:
+    """Ask a node once."""
+    reply = await clock.run(over_kept(way, asked))
+    if reply is None:
+        async with starts:
+            reply = await clock.run(over_new(way, asked))
+    return reply
+
+
+async def one(way: channel.Way, asked: Asked, starts: asyncio.Semaphore) -> Outcome:
+    """Ask a node; once more where the connection was lost on the way, as a question only reads."""
+    clock = Clock(asked.seconds)
+    try:
+        reply = await turn(way, asked, starts, clock)
+        return await turn(way, asked, starts, clock) if reply.lost() else reply
+    except TimeoutError:
+        return Silence(asked.seconds)
+    except OSError as error:
+        return Reply(None, SSH_FAILED, f"{way.argv[0]}: {error.strerror}", "", begun=False)
+
+
+async def everybody(
+    ways: Mapping[str, channel.Way],
+    asked: Mapping[str, Asked],
+    at_once: int,
+    tell: Callable[[str, Outcome], None] = lambda host, outcome: None,
+) -> dict[str, Outcome]:
+    """Ask all nodes.
+
+    Args:
+        ways: host -> how it is reached.
+        asked: host -> its question.
+        at_once: how many connections are made at a time; what is kept needs none.
+        tell: is told each outcome as it comes.
+    """
+    starts = asyncio.Semaphore(at_once)
+    found: dict[str, Outcome] = {}
+
+    async def ask(host: str) -> None:
+        found[host] = await one(ways[host], asked[host], starts)
+        tell(host, found[host])
+
+    async with asyncio.TaskGroup() as group:
+        for host in ways:
+            group.create_task(ask(host))
+    return {host: found[host] for host in ways}

@@ -1,0 +1,163 @@
+"""What is said between the controller and a node that is asked, whatever else is printed in between."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from fullmesh.ask import program
+from fullmesh.ask.channel import Channel, words
+from fullmesh.ask.mux import CutError
+
+BLOCK = 1 << 16
+# More than this before an answer is no banner; an answer of this size is none of ours.
+MOST_NOISE = 1 << 20
+MOST_ANSWER = 16 << 20
+# the node's own alarm comes when the controller has given up
+GRACE_SECONDS = 5
+# ssh's own exit status (ssh(1))
+SSH_FAILED = 255
+# until ssh has closed the session behind an answer
+FAREWELL_SECONDS = 1
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question for one node.
+
+    Attributes:
+        ask: the function; given: its arguments.
+        seconds: how long an answer is waited for.
+        folder: where the node may keep the program; empty: nowhere.
+    """
+
+    ask: program.Ask
+    given: dict[str, Any]
+    seconds: int
+    folder: str
+
+    def line(self, mark: str, made: program.Program) -> bytes:
+        """The question as module_utils/fullmesh/ask/boot.py reads it."""
+        question = {
+            "name": self.ask.name,
+            "mark": mark,
+            "program": made.sha256,
+            "size": len(made.data),
+            "folder": self.folder,
+            "seconds": self.seconds + GRACE_SECONDS,
+            "module": self.ask.module,
+            "function": self.ask.function,
+            "given": self.given,
+        }
+        return json.dumps(question).encode() + b"\n"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came of a command on a node.
+
+    Attributes:
+        answer: as the node's program gave it (module_utils/fullmesh/ask/boot.py); None when none came.
+        status: its exit status, 255 is ssh's own; None when the connection was lost.
+        errors: what was printed as errors.
+        noise: what was printed instead of an answer.
+        begun: whether the node's program had said anything at all.
+        flood: whether there was too much noise to hear anything.
+    """
+
+    answer: dict[str, Any] | None
+    status: int | None
+    errors: str
+    noise: str
+    begun: bool
+    flood: bool = False
+
+    def lost(self) -> bool:
+        """Whether the connection went away under a node that had been reached: ssh says why when it reaches nobody."""
+        if self.answer is not None or self.flood:
+            return False
+        return self.status is None or (
+            self.status == SSH_FAILED and (self.begun or not self.errors)
+        )
+
+
+class Ear:
+    """Finds what the node's program says in all that comes."""
+
+    def __init__(self, told: asyncio.StreamReader, mark: str) -> None:
+        self.told, self.heard = told, bytearray()
+        self.form = re.compile(re.escape(mark).encode() + rb" (?:program|answer (\d{1,9}))\n")
+
+    async def more(self) -> bool:
+        """Hear some more; False when nothing comes any more."""
+        block = await self.told.read(BLOCK)
+        self.heard += block
+        return bool(block)
+
+    def flood(self) -> bool:
+        """Whether what came is more than anybody's banner."""
+        return len(self.heard) > MOST_NOISE
+
+    async def next(self) -> int | None:
+        """The length of the answer that follows, 0 when the program is asked for; None when neither comes."""
+        while True:
+            found = self.form.search(bytes(self.heard))
+            if found:
+                length = int(found[1] or 0)
+                del self.heard[: found.end()]
+                return length
+            if self.flood() or not await self.more():
+                return None
+
+    async def take(self, length: int) -> bytes:
+        """So many bytes, or as many as come."""
+        while len(self.heard) < length and await self.more():
+            pass
+        return bytes(self.heard[:length])
+
+
+def read(data: bytes, length: int) -> dict[str, Any] | None:
+    """An answer, which is an object; None for what is none."""
+    if len(data) != length:
+        return None
+    try:
+        said = json.loads(data)
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) else None
+
+
+async def send(channel: Channel, data: bytes) -> None:
+    """Say it; a side that hears no more is told by what it says, or that it ends."""
+    with contextlib.suppress(ConnectionError):
+        channel.given.write(data)
+        await channel.given.drain()
+
+
+async def talk(channel: Channel, asked: Asked) -> Reply:
+    """Ask over a channel and hear it out."""
+    mark = f"fullmesh-{secrets.token_hex(8)}"
+    made = program.made(asked.ask.module)
+    ear, answer = Ear(channel.told, mark), None
+    await send(channel, program.boot() + asked.line(mark, made))
+    length = await ear.next()
+    begun = length is not None
+    if length == 0:
+        await send(channel, made.data)
+        length = await ear.next()
+    if length and length <= MOST_ANSWER:
+        answer = read(await ear.take(length), length)
+    channel.given.close()
+    noise = bytes(ear.heard[-BLOCK:]).decode("utf-8", "replace").strip()
+    status: int | None = None
+    # with an answer its end is of no interest any more, and who talks without one comes to no end
+    over = answer is not None or ear.flood()
+    with contextlib.suppress(CutError, TimeoutError):
+        async with asyncio.timeout(FAREWELL_SECONDS if over else None):
+            status = await channel.ended()
+    return Reply(answer, status, words(channel.errors), noise, begun, ear.flood())

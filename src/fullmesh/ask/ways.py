@@ -1,0 +1,177 @@
+"""How Ansible would reach each node: by its own ssh plugin, with every variable, file and option that it honours.
+
+What can't be asked without Ansible's own task is said in words: passwords that are typed at a prompt, other connections
+than ssh, other shells.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible import constants  # type: ignore[attr-defined]  # ansible ships no types
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.plugins.loader import become_loader, connection_loader
+
+from fullmesh.ask import program
+from fullmesh.ask.channel import Way
+
+SSH = ("ssh", "ansible.builtin.ssh", "smart")
+# They become somebody else without a terminal, and without a word when no password is needed.
+BECOME = ("sudo", "doas", "dzdo", "pfexec", "pbrun")
+ROOT = "root"
+# ssh_config(5), "TOKENS": what ssh works out by itself
+PERCENT = "%"
+
+
+class OrdinaryError(Exception):
+    """Why a node has to be asked by Ansible's own task."""
+
+
+@dataclass(frozen=True)
+class Asker:
+    """The task that asks: what it brings for all nodes (``become``, options of the command line)."""
+
+    task: Any
+    play_context: Any
+    templar: Any
+
+    def keys(self) -> dict[str, Any]:
+        """The task's own settings, as Ansible's executor hands them to a plugin."""
+        found: dict[str, Any] = self.task.dump_attrs()
+        found["timeout"] = self.play_context.timeout
+        found.pop("retries", None)
+        for name in ("password", "become_pass"):
+            if getattr(self.play_context, name, None):
+                found[name] = getattr(self.play_context, name)
+        return found
+
+
+def option_values(kind: str, name: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables that a plugin has options for, of those that a host has."""
+    known = constants.config.get_plugin_vars(kind, name)
+    return {one: variables[one] for one in known if one in variables}
+
+
+def becomes(asker: Asker, variables: Mapping[str, Any]) -> Any:
+    """The plugin by which the task becomes another user; None when it does not.
+
+    Raises:
+        OrdinaryError: it needs somebody who types.
+    """
+    wanted = variables.get("ansible_become")
+    if not boolean(asker.task.become if wanted is None else wanted, strict=False):
+        return None
+    name = str(variables.get("ansible_become_method") or asker.task.become_method or "sudo")
+    if name.removeprefix("ansible.builtin.") not in BECOME:
+        raise OrdinaryError(f"it becomes root by {name}")
+    plugin = become_loader.get(name)
+    if plugin is None:
+        raise OrdinaryError(f"there is no plugin {name} to become root by")
+    values = option_values("become", plugin._load_name, variables)
+    plugin.set_options(task_keys=asker.keys(), var_options=values)
+    if plugin.get_option("become_pass"):
+        raise OrdinaryError("it becomes root with a password")
+    return plugin
+
+
+def interpreters(variables: Mapping[str, Any]) -> list[str]:
+    """The Pythons to try on the node, best first: the one that is named, or those that Ansible looks for."""
+    facts = variables.get("ansible_facts") or {}
+    named = str(
+        variables.get("ansible_python_interpreter")
+        or constants.config.get_config_value("INTERPRETER_PYTHON")
+    )
+    if not named.startswith("auto"):
+        return [named]
+    found = facts.get("discovered_interpreter_python")
+    return (
+        [str(found)]
+        if found
+        else [str(one) for one in constants.config.get_config_value("INTERPRETER_PYTHON_FALLBACK")]
+    )
+
+
+def control_path(argv: Sequence[str]) -> Path | None:
+    """Where the kept connection listens, as the command says; None where only ssh could tell."""
+    for before, option in itertools.pairwise(argv):
+        if before.startswith("-S"):
+            return None
+        name, _, value = option.partition("=")
+        if before == "-o" and name == "ControlPath":
+            value = value.strip('"')
+            return None if PERCENT in value or value == "none" else Path(value).expanduser()
+    return None
+
+
+def connection(asker: Asker, variables: Mapping[str, Any]) -> Any:
+    """Ansible's ssh plugin, set up for a host.
+
+    Raises:
+        OrdinaryError: it is another plugin, or ssh with a password.
+    """
+    kind = str(variables.get("ansible_connection") or asker.task.connection or "ssh")
+    if kind not in SSH:
+        raise OrdinaryError(f"its connection is {kind}")
+    shell = str(variables.get("ansible_shell_type") or "sh")
+    if shell != "sh":
+        raise OrdinaryError(f"its shell is {shell}")
+    plugin = connection_loader.get("ssh", asker.play_context, None, task_uuid=asker.task._uuid)
+    values = plugin._resolve_option_variables(variables, asker.templar)
+    plugin.set_options(task_keys=asker.keys(), var_options=values)
+    if plugin.get_option("password") or asker.play_context.password:
+        raise OrdinaryError("ssh logs in with a password")
+    return plugin
+
+
+def way(asker: Asker, variables: Mapping[str, Any]) -> Way:
+    """How a host is reached, from its variables.
+
+    Raises:
+        OrdinaryError: it has to be asked by Ansible's own task.
+    """
+    plugin, become = connection(asker, variables), becomes(asker, variables)
+    host = str(plugin.get_option("host"))
+    # as its exec_command does: the kept connection is named after it
+    plugin.host = host
+    built = plugin._build_command(plugin.get_option("ssh_executable"), "ssh", "-T", host)
+    argv = [one.decode() for one in built]
+    user = str(plugin.get_option("remote_user") or "")
+    pythons = interpreters(variables)
+    text = program.command(pythons)
+    target = str(become.get_option("become_user") or ROOT) if become else user
+    # as Ansible does: nobody becomes who he is
+    if become and (constants.BECOME_ALLOW_SAME_USER or target != user):
+        plugin.set_become_plugin(become)
+        text = become.build_become_command(text, plugin._shell)
+    shell = str(variables.get("ansible_shell_executable") or "/bin/sh")
+    return Way(
+        argv=argv,
+        control=control_path(argv),
+        command=f"{shlex.quote(shell)} -c {shlex.quote(text)}",
+        root=target == ROOT,
+        found=len(pythons) > 1,
+        address=host,
+        user=user,
+    )
+
+
+def ways(
+    asker: Asker, hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]
+) -> tuple[dict[str, Way], dict[str, str]]:
+    """(host -> its way, host -> why it has none), every host in one of the two."""
+    found: dict[str, Way] = {}
+    ordinary: dict[str, str] = {}
+    for host in hosts:
+        try:
+            found[host] = way(asker, hostvars[host])
+        except OrdinaryError as why:
+            ordinary[host] = str(why)
+        except Exception as error:
+            # Ansible's own task will say the same of it, in its own words, for this host alone
+            ordinary[host] = f"its connection can't be worked out: {error}"
+    return found, ordinary

@@ -1,0 +1,70 @@
+"""Filters that are known by name from the start and read when they are first used.
+
+Reading all of them, with all of the core that they need, takes a third of a second, and a run that has nothing to do
+uses one file of them. Where Ansible is about to fork a process for each node, ``every`` reads the rest in their parent.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+PACKAGE = "fullmesh.filters"
+FOLDER = Path(__file__).resolve().parent
+# how each of these files ends: a table of names
+NAME = re.compile(r'"(\w+)": ')
+
+Filter = Callable[..., Any]
+
+
+@cache
+def names() -> dict[str, list[str]]:
+    """The filters of each file, without reading it as Python."""
+    found = {}
+    for path in sorted(FOLDER.glob("*.py")):
+        _, table, end = path.read_text().partition("\n    def filters(self)")
+        if table:
+            found[path.stem] = NAME.findall(end)
+    return found
+
+
+@cache
+def of_file(stem: str) -> dict[str, Filter]:
+    """The filters of a file, which is read."""
+    table: dict[str, Filter] = importlib.import_module(f"{PACKAGE}.{stem}").FilterModule().filters()
+    return table
+
+
+def late(stem: str, name: str) -> Filter:
+    """A filter that reads its file when it is used."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return of_file(stem)[name](*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+def table() -> dict[str, Filter]:
+    """Every filter by its name; two of one name are a mistake of ours."""
+    found: dict[str, Filter] = {}
+    for stem, own in names().items():
+        twice = found.keys() & own
+        if twice:
+            raise RuntimeError(f"{stem}: {', '.join(sorted(twice))} is another file's filter")
+        found |= {name: late(stem, name) for name in own}
+    return found
+
+
+def every() -> bool:
+    """Read all files; whether any was not read yet."""
+    files = names()
+    if of_file.cache_info().currsize == len(files):
+        return False
+    for stem in files:
+        of_file(stem)
+    return True

@@ -1,0 +1,461 @@
+"""Asking all nodes at once: the protocol, the channels, the node's side, and every way in which it goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mux_master
+import pytest
+from ansible.module_utils.fullmesh.ask import boot
+
+from fullmesh.ask import answers, channel, mux, program, rounds, talk
+from fullmesh.model import reach
+
+NODE_FACTS = program.KNOWN["node_facts"]
+# What travels in these tests: a module that does as it is told.
+TOLD = """
+from __future__ import annotations
+import os, sys, time
+def answer(how: str, text: str) -> object:
+    if how == "print":
+        print("printed by the program")
+    if how == "sleep":
+        time.sleep(float(text))
+    if how == "fail":
+        raise ValueError(text)
+    if how == "die":
+        os._exit(int(text))
+    return {"text": text, "ansible_facts": {"of": "it"}}
+"""
+TEST = program.Ask("told", "fullmesh.told", "answer")
+
+
+@pytest.fixture
+def _told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """The question of the tests in place of ours."""
+    package = tmp_path / "utils/fullmesh"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "told.py").write_text(TOLD)
+    monkeypatch.setattr(program.parts, "__defaults__", (tmp_path / "utils",))
+    program.made.cache_clear()
+    yield
+    program.made.cache_clear()
+
+
+def way(control: Path | None, ssh: str = "", command: str = "", **more: Any) -> channel.Way:
+    """To this machine: *ssh* is a shell script in place of ssh, which gets the command as its first argument."""
+    script = ssh or 'exec /bin/sh -c "$1"'
+    made: dict[str, Any] = {
+        "argv": ["/bin/sh", "-c", script, "ssh"],
+        "control": control,
+        "command": command or program.command([sys.executable]),
+        "root": True,
+        "found": False,
+        "address": "192.0.2.7",
+        "user": "ann",
+        **more,
+    }
+    return channel.Way(**made)
+
+
+def asked(folder: Path | str, how: str = "", text: str = "", seconds: int = 20) -> talk.Asked:
+    return talk.Asked(TEST, {"how": how, "text": text}, seconds, str(folder))
+
+
+def ask(to: channel.Way, question: talk.Asked) -> rounds.Outcome:
+    return asyncio.run(rounds.everybody({"a": to}, {"a": question}, 5))["a"]
+
+
+def result(to: channel.Way, question: talk.Asked) -> dict[str, Any]:
+    return answers.result(to, ask(to, question))
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Path:
+    """Where the node of these tests keeps programs; boot.py wants it to be root's."""
+    if os.geteuid():
+        pytest.skip("a folder that is root's alone needs root")
+    return tmp_path / "run/ask"
+
+
+# --- the program ----------------------------------------------------------------------------------
+
+
+def test_a_program_has_what_its_module_imports_and_nothing_else() -> None:
+    parts = program.parts(NODE_FACTS.module)
+    assert parts["fullmesh.facts.node_facts"][0] is False
+    assert parts["fullmesh.facts"][0] is True
+    assert {"fullmesh", "fullmesh.state.manifest", "fullmesh.firewall.firewalld"} <= parts.keys()
+    assert not [
+        name for name in parts if name.startswith(("fullmesh.probe", "fullmesh.transaction"))
+    ]
+
+
+def test_what_is_imported_for_types_alone_stays_at_home(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p/__init__.py").write_text("")
+    for name in ("types", "used", "late"):
+        (tmp_path / f"p/{name}.py").write_text("")
+    (tmp_path / "p/a.py").write_text(
+        "from typing import TYPE_CHECKING\nfrom .used import x\nif TYPE_CHECKING:\n    from .types import T\n"
+        "def f():\n    from . import late\n"
+    )
+    assert sorted(program.parts("p.a", tmp_path)) == ["p", "p.a", "p.late", "p.used"]
+
+
+def test_the_same_source_is_the_same_program() -> None:
+    first = program.made(NODE_FACTS.module)
+    program.made.cache_clear()
+    assert program.made(NODE_FACTS.module) == first
+    assert hashlib.sha256(first.data).hexdigest() == first.sha256
+
+
+def test_a_module_that_is_asked_for_answers_like_the_module_of_ansible(private: Path) -> None:
+    question = talk.Asked(NODE_FACTS, {"digest": "", "venv": "/opt/x/venv"}, 60, str(private))
+    said = result(way(None), question)
+    assert said["changed"] is False
+    assert said["ansible_facts"]["fullmesh"]["venv"] == "/opt/x/venv"
+    assert {"drift", "notes", "resolved", "busy"} <= said.keys()
+
+
+# --- the node's side ------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("_told")
+def test_a_program_travels_once_and_the_one_before_goes(private: Path, tmp_path: Path) -> None:
+    private.mkdir(mode=0o700, parents=True)
+    old = private / f"told-{'0' * 64}.aa"
+    other = private / f"other-{'0' * 64}.aa"
+    old.touch()
+    other.touch()
+    heard = tmp_path / "heard"
+    # what goes over the wire to the node, measured by tee
+    there = way(None, ssh=f'tee -a {heard} | /bin/sh -c "$1"')
+    first = result(there, asked(private, text="x"))
+    once = heard.stat().st_size
+    second = result(there, asked(private, text="x"))
+    assert first == second == {"changed": False, "text": "x", "ansible_facts": {"of": "it"}}
+    assert heard.stat().st_size - once == once - len(program.made(TEST.module).data)
+    kept = sorted(one.name.partition("-")[0] for one in private.iterdir())
+    assert kept == ["other", "told"]
+    assert not old.exists()
+    (mine,) = private.glob("told-*")
+    assert mine.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.usefixtures("_told")
+@pytest.mark.parametrize("damage", [b"", b"x" * 100, b"half"])
+def test_half_a_program_is_none(private: Path, damage: bytes) -> None:
+    result(way(None), asked(private, text="x"))
+    (mine,) = private.glob("told-*")
+    whole = mine.read_bytes()
+    mine.write_bytes(whole[:200] if damage == b"half" else damage)
+    assert result(way(None), asked(private, text="y"))["text"] == "y"
+    assert mine.read_bytes() == whole
+
+
+@pytest.mark.usefixtures("_told")
+def test_a_folder_that_others_can_enter_is_not_used(private: Path) -> None:
+    private.mkdir(parents=True)
+    private.chmod(0o755)
+    outcome = ask(way(None), asked(private, text="x"))
+    assert isinstance(outcome, rounds.Reply)
+    assert outcome.answer == {
+        "python": sys.executable,
+        "unkept": f"{private} is not root's alone",
+        "result": {"text": "x", "ansible_facts": {"of": "it"}},
+    }
+    assert list(private.iterdir()) == []
+    (warning,) = answers.unkept({"a": outcome, "b": outcome})
+    assert warning.startswith("[AK-105] a, b: the program was not kept")
+
+
+@pytest.mark.usefixtures("_told")
+def test_a_full_disk_costs_only_that_it_travels_again(
+    private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "rename", full)
+    question: Any = {"name": "told", "program": "0" * 64, "folder": str(private)}
+    assert boot.keep(question, b"code") == f"{private}: No space left on device"
+    assert list(private.iterdir()) == []
+
+
+def test_what_is_not_the_program_of_the_checksum_is_not_run(tmp_path: Path) -> None:
+    question = asked("", text="x")
+    made = program.Program(b"not it", "0" * 64)
+    line = question.line("M", made)
+    done = subprocess.run(
+        ["/bin/sh", "-c", program.command([sys.executable])],
+        input=program.boot() + line + made.data,
+        capture_output=True,
+        cwd=tmp_path,
+        check=True,
+    )
+    _, _, said = done.stdout.rpartition(b"\n")
+    assert "6 bytes came that are not the program" in json.loads(said)["failed"]
+
+
+# --- over a kept connection -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A path that is short enough for a socket."""
+    return tmp_path_factory.mktemp("m") / "s"
+
+
+@pytest.mark.usefixtures("_told")
+def test_a_kept_connection_is_used_and_no_ssh_is_started(short: Path) -> None:
+    master = mux_master.Master(short)
+    there = way(short, ssh="exit 99")
+    assert result(there, asked("", text="x"))["text"] == "x"
+    assert master.commands == [there.command]
+    master.close()
+
+
+@pytest.mark.usefixtures("_told")
+@pytest.mark.parametrize("kind", ["denies", "other"])
+def test_who_takes_no_session_leaves_it_to_ssh(short: Path, kind: str) -> None:
+    master = mux_master.Master(short, kind)
+    assert result(way(short), asked("", text="x"))["text"] == "x"
+    assert master.commands == []
+    master.close()
+
+
+@pytest.mark.usefixtures("_told")
+def test_a_socket_that_nobody_listens_on_leaves_it_to_ssh(short: Path) -> None:
+    assert result(way(short), asked("", text="x"))["text"] == "x"
+    short.touch()
+    assert result(way(short), asked("", text="x"))["text"] == "x"
+
+
+@pytest.mark.usefixtures("_told")
+def test_a_connection_that_breaks_is_asked_for_once_more(short: Path) -> None:
+    master = mux_master.Master(short, "cuts")
+    said = result(way(short), asked("", text="x"))
+    assert said["unreachable"] is True
+    assert said["msg"].startswith("[AK-102] the connection was lost twice")
+    assert len(master.commands) == 2
+    master.close()
+
+
+def test_a_message_that_is_none_is_refused() -> None:
+    async def hear(data: bytes) -> mux.Message:
+        here, there = mux.socket.socketpair()
+        here.setblocking(False)
+        there.sendall(data)
+        there.close()
+        try:
+            return await mux.message(here)
+        finally:
+            here.close()
+
+    assert asyncio.run(hear(mux.packed(mux.HELLO, 4))).number(0) == 4
+    for wrong in (b"\xff\xff\xff\xff", b"\0\0\0\1x"):
+        with pytest.raises(mux.MuxError, match="a message of"):
+            asyncio.run(hear(wrong))
+    with pytest.raises(EOFError):
+        asyncio.run(hear(b"\0\0\0\x09abc"))
+    with pytest.raises(mux.MuxError, match="ends early"):
+        mux.Message(mux.FAILURE, b"abc").number(0)
+
+
+# --- every way in which it goes wrong -------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("_told")
+def test_banners_and_what_else_is_printed_are_no_answer() -> None:
+    noisy = 'echo "Welcome to 192.0.2.7"; echo "Authorised use only" >&2; printf "no line end"; exec /bin/sh -c "$1"'
+    said = result(way(None, ssh=noisy), asked("", how="print", text="x"))
+    assert said == {"changed": False, "text": "x", "ansible_facts": {"of": "it"}}
+
+
+@pytest.mark.usefixtures("_told")
+@pytest.mark.parametrize("ssh", ["exec sleep 60", 'sleep 60; exec /bin/sh -c "$1"'])
+def test_who_hangs_is_named_when_the_time_is_over_and_the_others_have_answered(ssh: str) -> None:
+    ways = {"hangs": way(None, ssh=ssh), "well": way(None)}
+    when: dict[str, float] = {}
+    begun = time.monotonic()
+    found = asyncio.run(
+        rounds.everybody(
+            ways,
+            dict.fromkeys(ways, asked("", text="x", seconds=2)),
+            5,
+            lambda host, _: when.setdefault(host, time.monotonic() - begun),
+        )
+    )
+    assert when["well"] < 2 <= when["hangs"] < 4
+    said = answers.result(ways["hangs"], found["hangs"])
+    assert said["unreachable"] is True
+    assert said["msg"].startswith("[AK-101] no answer within 2 s.")
+    assert answers.result(ways["well"], found["well"])["text"] == "x"
+
+
+@pytest.mark.usefixtures("_told")
+def test_who_holds_a_connection_and_says_nothing_is_given_up_as_well(short: Path) -> None:
+    master = mux_master.Master(short, "mute")
+    assert "[AK-101]" in result(way(short), asked("", seconds=1))["msg"]
+    master.close()
+
+
+@pytest.mark.usefixtures("_told")
+def test_a_program_that_takes_too_long_is_ended_on_the_node_too(private: Path) -> None:
+    line = asked(private, how="sleep", text="60", seconds=1).line("M", program.made(TEST.module))
+    question = {**json.loads(line), "seconds": 1}
+    done = subprocess.run(
+        ["/bin/sh", "-c", program.command([sys.executable])],
+        input=program.boot()
+        + json.dumps(question).encode()
+        + b"\n"
+        + program.made(TEST.module).data,
+        capture_output=True,
+        check=False,
+        timeout=10,
+    )
+    assert done.returncode == -14
+
+
+@pytest.mark.usefixtures("_told")
+def test_waiting_for_a_turn_is_not_waiting_for_an_answer() -> None:
+    ways = {str(number): way(None, ssh='sleep 0.7; exec /bin/sh -c "$1"') for number in range(4)}
+    questions = dict.fromkeys(ways, asked("", text="x", seconds=2))
+    found = asyncio.run(rounds.everybody(ways, questions, 1))
+    assert [answers.result(ways[host], one)["text"] for host, one in found.items()] == ["x"] * 4
+
+
+SSH_SAYS = [
+    ("echo 'Banner of somebody' >&2; echo 'ssh: connect to host 192.0.2.7 port 22: Connection refused' >&2; exit 255",
+     "Failed to connect to the host via ssh: ssh: connect to host 192.0.2.7 port 22: Connection refused",
+     "nothing listens on its ssh port"),
+    ("echo 'Host key verification failed.' >&2; exit 255",
+     "Failed to connect to the host via ssh: Host key verification failed.",
+     "ssh does not know its host key, or another one"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ssh", "message", "why"), SSH_SAYS)
+def test_ssh_is_quoted_in_its_own_words(ssh: str, message: str, why: str) -> None:
+    said = result(way(None, ssh=ssh), asked(""))
+    assert said == {"changed": False, "unreachable": True, "msg": message}
+    found = reach.why(message, "192.0.2.7")
+    assert found is not None
+    assert found.what == why
+
+
+@pytest.mark.usefixtures("_told")
+def test_a_connection_that_ends_half_way_is_tried_twice(tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    # as much as asks for the program, and the beginning of an answer
+    ssh = f'echo x >> {count}; /bin/sh -c "$1" | dd bs=1 count=50 2>/dev/null; exit 255'
+    said = result(way(None, ssh=ssh), asked("", text="x"))
+    assert said["unreachable"] is True
+    assert "[AK-102]" in said["msg"]
+    assert count.read_text() == "x\nx\n"
+
+
+def test_who_may_not_become_root_is_told_sudos_words() -> None:
+    said = result(way(None, ssh="echo 'sudo: a password is required' >&2; exit 1"), asked(""))
+    assert said["failed"] is True
+    assert said["msg"].startswith(
+        "[AK-103] no answer, but exit status 1: sudo: a password is required."
+    )
+    found = reach.why(said["msg"] + said["module_stderr"], "192.0.2.7")
+    assert found is not None
+    assert "sudo" in found.what
+
+
+def test_a_shell_that_does_something_else_is_shown() -> None:
+    said = result(way(None, ssh="echo This account is currently not available.; exit 1"), asked(""))
+    assert "exit status 1: This account is currently not available." in said["msg"]
+    assert "ssh ann@192.0.2.7 true" in said["msg"]
+
+
+def test_who_talks_without_end_is_given_up() -> None:
+    begun = time.monotonic()
+    said = result(way(None, ssh="yes"), asked("", seconds=30))
+    assert said["msg"].startswith("[AK-103] no answer, but other words without end: y.")
+    assert time.monotonic() - begun < 20
+
+
+@pytest.mark.usefixtures("_told")
+def test_a_program_that_fails_or_dies_is_ours_to_mend() -> None:
+    said = result(way(None), asked("", how="fail", text="of itself"))
+    assert said["msg"] == (
+        "[AK-104] the program failed on the node: ValueError: of itself. Report it with these lines."
+    )
+    assert "Traceback" in said["module_stderr"]
+    died = result(way(None), asked("", how="die", text="3"))
+    assert "exit status 3" in died["msg"]
+
+
+def test_an_old_python_says_its_version(tmp_path: Path) -> None:
+    old = tmp_path / "python3"
+    old.write_text("#!/bin/sh\necho 'fullmesh: Python 3.6.8' >&2; exit 1\n")
+    old.chmod(0o755)
+    said = result(way(None, command=program.command([str(old)])), asked(""))
+    assert (said["failed"], said["python"]) == (True, "3.6.8")
+
+
+def test_the_text_that_an_old_python_reads_is_one_that_it_can_read() -> None:
+    assert program.FIRST.index("version_info<(3,9)") < program.FIRST.index("exec(")
+    assert "f'" not in program.FIRST
+
+
+def test_no_python_at_all(tmp_path: Path) -> None:
+    missing = [str(tmp_path / "python3.99"), "python3.98"]
+    said = result(way(None, command=program.command(missing)), asked(""))
+    assert said["failed"] is True
+    found = reach.why(said["msg"] + said["module_stderr"], "192.0.2.7")
+    assert found is not None
+    assert found.step == "Install python3 there"
+
+
+@pytest.mark.usefixtures("_told")
+def test_the_first_python_that_is_there_is_taken_and_told(tmp_path: Path) -> None:
+    several = [str(tmp_path / "python3.99"), sys.executable, "python3"]
+    said = result(way(None, command=program.command(several), found=True), asked("", text="x"))
+    assert said["ansible_facts"] == {"of": "it", "discovered_interpreter_python": sys.executable}
+
+
+def test_no_ssh_at_all() -> None:
+    there = channel.Way(["/nonexistent/ssh"], None, "true", True, False, "192.0.2.7", "")
+    said = result(there, asked(""))
+    assert said["unreachable"] is True
+    assert "/nonexistent/ssh: No such file or directory" in said["msg"]
+
+
+def test_what_has_to_be_asked_one_by_one_is_said_once_for_each_reason() -> None:
+    reasons = {f"n{number}": "its connection is local" for number in range(7)} | {
+        "m": "of something"
+    }
+    first, second = answers.ordinary(reasons)
+    assert first == (
+        "[AK-106] n0, n1, n2, n3, n4 and 2 more: asked one by one, as its connection is local. "
+        "Slower, and otherwise the same (docs/scale.md)."
+    )
+    assert "m: asked one by one, as of something" in second
+
+
+def test_a_command_survives_the_shells_on_its_way(tmp_path: Path) -> None:
+    odd = tmp_path / "a python's"
+    odd.symlink_to(sys.executable)
+    wrapped = f"/bin/sh -c {shlex.quote(program.command([str(odd)]))}"
+    done = subprocess.run(
+        ["/bin/sh", "-c", wrapped], input=b"1\n\n", capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

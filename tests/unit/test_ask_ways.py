@@ -1,0 +1,236 @@
+"""How each node is reached: Ansible itself works it out, from an inventory with every kind of connection."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fullmesh.ask import ways
+from fullmesh.play import asked
+from fullmesh.settings import ROOT
+
+# In place of ssh: what it was started with goes into a file, and the command, its last argument, runs here.
+SSH = """#!/bin/sh
+for last; do :; done
+printf '%s\\n' "$*" | head -n 1 >> "{log}"
+exec /bin/sh -c "$last"
+"""
+# In place of sudo: it says so, and runs what it is given.
+SUDO = """#!/bin/sh
+echo "sudo $*" | head -c 60 >> "{log}"
+echo >> "{log}"
+while [ "$1" != /bin/sh ]; do shift; done
+exec "$@"
+"""
+PLAY = """
+- hosts: all
+  gather_facts: false
+  become: true
+  tasks:
+    - ask_nodes:
+        question: node_facts
+        common: {venv: /opt/x/venv}
+        each: {digest: {}}
+        seconds: 30
+      register: said
+      run_once: true
+      no_log: NO_LOG
+    - ansible.builtin.copy:
+        content: "{{ said | to_json }}"
+        dest: "{{ to }}"
+        mode: "0600"
+      changed_when: false
+      check_mode: false
+      delegate_to: localhost
+      connection: local
+      become: false
+      run_once: true
+"""
+HOSTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "other": {"ansible_user": "ann", "ansible_port": 2222},
+    "root": {"ansible_user": "root"},
+    "jump": {"ansible_ssh_common_args": "-o ProxyJump=bastion.example"},
+    "own": {"ansible_ssh_extra_args": "-o ControlPath=%d/cm-%C"},
+    "here": {"ansible_connection": "local"},
+    "typed": {"ansible_become_password": "secret-of-sudo"},
+    "password": {"ansible_password": "secret-of-ssh"},
+    "su": {"ansible_become_method": "su"},
+    "windows": {"ansible_shell_type": "powershell"},
+}
+
+
+class Run:
+    """ansible-playbook on these hosts, and what came of it."""
+
+    def __init__(self, folder: Path, no_log: bool = False, *options: str) -> None:
+        tools = folder / "tools"
+        tools.mkdir()
+        self.log = folder / "started"
+        for name, text in (("ssh", SSH), ("sudo", SUDO)):
+            (tools / name).write_text(text.replace("{log}", str(self.log)))
+            (tools / name).chmod(0o755)
+        common = {
+            "ansible_ssh_executable": str(tools / "ssh"),
+            "ansible_become_exe": str(tools / "sudo"),
+            "ansible_control_path_dir": str(folder / "cp"),
+            "ansible_python_interpreter": sys.executable,
+        }
+        inventory = {"all": {"hosts": HOSTS, "vars": common}}
+        (folder / "hosts.json").write_text(json.dumps(inventory))
+        (folder / "play.yml").write_text(PLAY.replace("NO_LOG", str(no_log)))
+        env = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+        env |= {"FULLMESH_EVENTS": str(folder / "events.jsonl")}
+        told = folder / "said.json"
+        done = subprocess.run(
+            [
+                str(Path(sys.executable).with_name("ansible-playbook")),
+                *("-i", str(folder / "hosts.json"), "-e", f"to={told}", *options),
+                str(folder / "play.yml"),
+            ],
+            cwd=ROOT,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        self.out = done.stdout + done.stderr
+        assert done.returncode == 0, self.out
+        self.said: dict[str, Any] = json.loads(told.read_text())
+        self.started = self.log.read_text().splitlines()
+        lines = (folder / "events.jsonl").read_text().splitlines()
+        self.events: list[dict[str, Any]] = [json.loads(line) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return Run(tmp_path_factory.mktemp("ways"))
+
+
+def command(run: Run, host: str) -> str:
+    """The command that was started for a host."""
+    found = [line for line in run.started if re.search(rf" -T {host} ", line)]
+    assert len(found) == 1, run.started
+    return found[0]
+
+
+def test_every_node_that_can_be_asked_has_answered(run: Run) -> None:
+    answers = run.said["answers"]
+    assert sorted(answers) == ["jump", "other", "own", "plain", "root"]
+    for said in answers.values():
+        assert said["ansible_facts"]["fullmesh"]["venv"] == "/opt/x/venv"
+        assert said["changed"] is False
+
+
+def test_what_ansible_is_told_of_a_host_stands_in_its_command(run: Run) -> None:
+    assert 'User="ann"' in command(run, "other")
+    assert "Port=2222" in command(run, "other")
+    assert "ProxyJump=bastion.example" in command(run, "jump")
+    for host in ("plain", "other"):
+        assert "ControlMaster=auto -o ControlPersist=120s" in command(run, host)
+        assert "PasswordAuthentication=no" in command(run, host)
+        assert "ConnectTimeout=15" in command(run, host)
+
+
+def test_each_host_has_a_connection_of_its_own(run: Run) -> None:
+    """One path for two hosts, and one of them would be answered for by the other."""
+    paths = [
+        found[1]
+        for host in ("plain", "other", "root", "jump")
+        if (found := re.search(r'ControlPath="(\S+)"', command(run, host)))
+    ]
+    assert len(set(paths)) == 4
+
+
+def test_who_is_root_needs_no_sudo_and_the_others_use_it(run: Run) -> None:
+    assert len([line for line in run.started if line.startswith("sudo ")]) == 4
+    assert "BECOME-SUCCESS" in command(run, "plain")
+    assert "BECOME-SUCCESS" not in command(run, "root")
+
+
+def test_what_can_not_be_asked_so_is_named_with_its_reason_once(run: Run) -> None:
+    assert run.said["ordinary"] == {
+        "here": "its connection is local",
+        "typed": "it becomes root with a password",
+        "password": "ssh logs in with a password",
+        "su": "it becomes root by su",
+        "windows": "its shell is powershell",
+    }
+    flat = " ".join(run.out.split())
+    for host in run.said["ordinary"]:
+        assert flat.count(f"[AK-106] {host}: asked one by one") == 1
+
+
+def test_no_secret_is_told(run: Run) -> None:
+    everything = run.out + json.dumps(run.said) + json.dumps(run.events) + "".join(run.started)
+    assert "secret-of" not in everything
+
+
+def test_each_hosts_answer_is_shown_and_counted(run: Run) -> None:
+    answered = ["jump", "other", "own", "plain", "root"]
+    for host in answered:
+        assert f"ok: [{host}]" in run.out
+        assert re.search(rf"^{host}\s+: ok=[12]\s+changed=0 ", run.out, re.MULTILINE)
+    told = [one["host"] for one in run.events if one["event"] == "answer"]
+    assert set(answered) <= set(told)
+    (end,) = (one for one in run.events if one["event"] == "end")
+    assert set(answered) <= end["hosts"].keys()
+
+
+def test_no_log_holds_for_all_of_it(tmp_path: Path) -> None:
+    hidden = Run(tmp_path, True, "--check", "-vvv")
+    assert "/opt/x/venv" not in hidden.out + json.dumps(hidden.events)
+
+
+def test_limit_leaves_the_others_alone(tmp_path: Path) -> None:
+    few = Run(tmp_path, False, "--limit", "plain,root")
+    assert sorted(few.said["answers"]) == ["plain", "root"]
+    assert few.said["ordinary"] == {}
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["ssh", "-o", 'ControlPath="/a b/c"', "h"], "/a b/c"),
+        (["ssh", "-o", "ControlPath=/a/c", "-o", "ControlPath=/later", "h"], "/a/c"),
+        (["ssh", "-o", "ControlPath=/a/%C", "h"], "None"),
+        (["ssh", "-o", "ControlPath=none", "h"], "None"),
+        (["ssh", "-S", "/a/c", "h"], "None"),
+        (["ssh", "h"], "None"),
+    ],
+)
+def test_where_the_kept_connection_listens(argv: list[str], expected: str) -> None:
+    assert str(ways.control_path(argv)) == expected
+
+
+class Stats:
+    """Ansible's counters, as far as they are used."""
+
+    def __init__(self) -> None:
+        self.counted: list[tuple[str, str]] = []
+
+    def increment(self, what: str, host: str) -> None:
+        self.counted.append((what, host))
+
+
+def test_nobody_is_counted_twice_whoever_shows_the_counters() -> None:
+    count, stats = asked.Count(), Stats()
+    told = {"answers": {"a": {}, "b": {}, "c": {"unreachable": True}}, "ordinary": {"d": "why"}}
+    count.add("task", "a", told)
+    count.add("task", "a", told)
+    count.complete(stats)
+    count.add("task", "a", told)
+    count.complete(stats)
+    assert sorted(stats.counted) == [("ignored", "c"), ("ok", "b"), ("ok", "c")]
+
+
+def test_a_task_that_is_hidden_tells_nothing() -> None:
+    assert asked.statuses({"censored": "the output has been hidden"}) == {}
