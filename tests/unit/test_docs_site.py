@@ -66,6 +66,14 @@ def test_the_site_has_every_page_at_its_own_place() -> None:
     assert all((ROOT / name).is_file() for name in found)
 
 
+def test_a_page_that_no_list_names_comes_last() -> None:
+    index = "# X\n\n```{toctree}\n:hidden:\n\n/README\nOne <one>\ntwo\ndeep/three\n```\n"
+    pages = ["docs/one.md", "docs/two.md", "docs/index.md"]
+    assert tree.with_all(index, pages) == index
+    more = tree.with_all(index, [*pages, "docs/zeta.md", "docs/eta.md"])
+    assert more == f"{index}\n```{{toctree}}\n:hidden:\n:caption: More\n\neta\nzeta\n```\n"
+
+
 def test_an_anchor_of_githubs_is_one_of_the_sites() -> None:
     assert tree.page(b'a\n<a id="lg-101"></a>\n\n## LG-101\n') == b"a\n(lg-101)=\n\n## LG-101\n"
 

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from devtools import collection
@@ -55,12 +55,25 @@ def page(raw: bytes) -> bytes:
     return ANCHOR.sub(r"(\1)=", raw.decode()).encode()
 
 
+def with_all(index: str, pages: Iterable[str]) -> str:
+    """The first page, whose lists also name the pages that none of them names, at the end."""
+    listed = set(re.findall(r"^(?:.* <)?/?([\w/-]+)>?$", index, re.MULTILINE))
+    rest = sorted({Path(page).stem for page in pages} - listed - {"index"})
+    if not rest:
+        return index
+    return "\n".join(
+        [index.rstrip(), "", "```{toctree}", ":hidden:", ":caption: More", "", *rest, "```", ""]
+    )
+
+
 def contents(root: Path = ROOT) -> dict[str, bytes]:
     """Everything but the collection's reference: path -> content."""
     files = {}
     for path in taken(root):
         raw = (root / path).read_bytes()
         files[str(path)] = page(raw) if path.suffix == ".md" else raw
+    pages = [name for name in files if re.fullmatch(r"docs/[^/]+\.md", name)]
+    files["docs/index.md"] = with_all(files["docs/index.md"].decode(), pages).encode()
     files["reference/commands.md"] = reference.commands().encode()
     files["reference/settings.md"] = reference.settings().encode()
     return files
