@@ -74,6 +74,12 @@ def test_a_page_that_no_list_names_comes_last() -> None:
     assert more == f"{index}\n```{{toctree}}\n:hidden:\n:caption: More\n\neta\nzeta\n```\n"
 
 
+def test_a_file_that_a_page_leads_to_comes_along() -> None:
+    text = "[a](../site.yml) [b](https://x.invalid/) [c](#d) [e](../src/fullmesh/cli.py#x) [f](no.md) [g](/etc/hosts)"
+    found = {str(path) for path in tree.linked(Path("docs/x.md"), text)}
+    assert found == {"site.yml", "src/fullmesh/cli.py"}
+
+
 def test_an_anchor_of_githubs_is_one_of_the_sites() -> None:
     assert tree.page(b'a\n<a id="lg-101"></a>\n\n## LG-101\n') == b"a\n(lg-101)=\n\n## LG-101\n"
 

@@ -35,6 +35,7 @@ TAKEN = (
     "roles/*/README.md",
 )
 COLLECTION = "reference/collection"
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 # How a page that is made for GitHub names a place, and how MyST does.
 ANCHOR = re.compile(r'^<a id="([a-z0-9-]+)"></a>$', re.MULTILINE)
 # Ours have no pages of their own among Ansible's: filters belong to the playbooks, callbacks to ansible.cfg.
@@ -48,6 +49,14 @@ def taken(root: Path = ROOT) -> Iterator[Path]:
             for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
                 if path.is_file() and "__pycache__" not in path.parts:
                     yield path.relative_to(root)
+
+
+def linked(page: Path, text: str, root: Path = ROOT) -> Iterator[Path]:
+    """The files of the checkout to which a page leads, relative to it."""
+    for target in LINK.findall(text):
+        path = (root / page.parent / target).resolve()
+        if path.is_file() and path.is_relative_to(root):
+            yield path.relative_to(root)
 
 
 def page(raw: bytes) -> bytes:
@@ -72,6 +81,8 @@ def contents(root: Path = ROOT) -> dict[str, bytes]:
     for path in taken(root):
         raw = (root / path).read_bytes()
         files[str(path)] = page(raw) if path.suffix == ".md" else raw
+        for other in linked(path, raw.decode(), root) if path.suffix == ".md" else ():
+            files.setdefault(str(other), (root / other).read_bytes())
     pages = [name for name in files if re.fullmatch(r"docs/[^/]+\.md", name)]
     files["docs/index.md"] = with_all(files["docs/index.md"].decode(), pages).encode()
     files["reference/commands.md"] = reference.commands().encode()
