@@ -110,7 +110,8 @@ def main() -> None:
         module.fail_json(msg=str(exc))
     for note in told["notes"]:
         module.warn("[{code}] {text}".format(**note))
-    module.exit_json(**told)
+    # Ansible would send the arguments back: the whole list, once more for each node.
+    module.exit_json(invocation={}, **told)
 
 
 if __name__ == "__main__":

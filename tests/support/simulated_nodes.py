@@ -156,6 +156,11 @@ def record(row: Any, own: str) -> Pair:
     return {**pair(), **target, "source": own, "verdict": verdict}  # type: ignore[typeddict-item]
 
 
+def all_well(rows: Any, own: str) -> list[Pair]:
+    """What becomes of connections to healthy listeners."""
+    return [record(row, own) for row in rows]
+
+
 def links(plan: Plan, opened: schedule.Opened, name: str, scope: Scope) -> Probe:
     """What ladder_links says on a healthy node."""
     own = plan["nodes"][name]["address"]

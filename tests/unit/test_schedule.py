@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
+import ladder_links
 import pytest
 import simulated_nodes as simulated
-from ansible.module_utils.fullmesh.probe import sweep
+from ansible.module_utils.fullmesh.probe import listeners, observe, sweep
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,14 +115,70 @@ def test_after_a_leave_one_link_of_each_node_is_tried() -> None:
     assert "one link of each node was tried (4 of 12)" in said
 
 
-def test_a_healthy_node_says_no_more_than_a_kilobyte_of_a_thousand_peers() -> None:
+class Called:
+    """Stands for AnsibleModule: what it was called with, and what it answered."""
+
+    answers: ClassVar[list[dict[str, Any]]] = []
+
+    def __init__(self, **_spec: Any) -> None:
+        self.params = PARAMETERS
+
+    def exit_json(self, **answer: Any) -> None:
+        self.answers.append(answer)
+
+
+PARAMETERS: dict[str, Any] = {
+    "token": "t",
+    "node": "",
+    "address": "",
+    "targets": [],
+    "sweep": [],
+    "at_once": 16,
+    "budget": 60.0,
+    "master": "",
+    "payload": 65536,
+    "seconds": 3.0,
+    "bandwidth": 0,
+}
+
+
+def test_a_healthy_node_says_no_more_than_a_kilobyte_of_a_thousand_peers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     plan = simulated.planned(1000)
     ports = simulated.look(simulated.planned(3), 1)["ports"]
     looks = dict.fromkeys(plan["nodes"], ports)
     scope = schedule.scope_of(plan, "auto", [], False, "run")
-    said = simulated.links(plan, looks, simulated.name_of(500), scope)
+    name = simulated.name_of(500)
+    rows = schedule.swept(plan, looks, name, scope)
+    own = plan["nodes"][name]["address"]
+    asked = {"node": name, "address": own, "sweep": rows, "master": plan["master"]["node"]}
+    monkeypatch.setattr(
+        sweep, "probe_links", lambda targets, *_more: simulated.all_well(targets, own)
+    )
+    monkeypatch.setattr(ladder_links, "neighbours", lambda _peers: {"count": 0, "entries": {}})
+    monkeypatch.setattr(ladder_links, "AnsibleModule", Called)
+    monkeypatch.setitem(globals(), "PARAMETERS", {**PARAMETERS, **asked})
+    ladder_links.main()
+    (answer,) = Called.answers
+    said = {key: value for key, value in answer.items() if key not in ("changed", "invocation")}
     assert contract.read(Probe, said)["swept"]["peers"] == 999
-    assert len(json.dumps(said)) <= 1000
+    assert len(json.dumps(answer)) <= 1000
+
+
+def test_a_sweep_begins_no_more_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = simulated.planned(1000)
+    ports = simulated.look(simulated.planned(3), 1)["ports"]
+    scope = schedule.scope_of(plan, "auto", [], False, "run")
+    rows = schedule.swept(plan, dict.fromkeys(plan["nodes"], ports), simulated.name_of(1), scope)
+    monkeypatch.setattr(
+        sweep, "probe_links", lambda targets, *_more: simulated.all_well(targets, "")
+    )
+    me: Any = {"node": "", "address": "", "token": "", "payload": 0}
+    found, tried = sweep.sweep(rows, me, 1.0, 16, 0.0)
+    assert len(found) == tried == sweep.CHUNK
+    _, all_of_them = sweep.sweep(rows, me, 1.0, 16, 60.0)
+    assert all_of_them == len(rows)
 
 
 def test_many_healthy_nodes_pass_and_the_result_has_no_row_for_what_is_well() -> None:
@@ -302,3 +359,35 @@ def test_clocks_of_many_nodes_are_held_against_the_masters(count: int) -> None:
     assert [(f["code"], f["node"]) for f in result["findings"]] == [
         ("VC-103", simulated.name_of(9))
     ]
+
+
+def test_of_many_names_only_those_are_told_that_lead_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hosts: list[Any] = [
+        {"address": f"10.0.0.{n}", "names": [f"n{n}"]} for n in range(1, observe.NAMES_IN_FULL + 2)
+    ]
+    answers = {host["names"][0]: [host["address"]] for host in hosts}
+    wrong = {"n3": ["10.9.9.9"], "n4": [], "n5": None}
+    monkeypatch.setattr(observe.socket, "gethostname", lambda: "n1")
+    monkeypatch.setattr(observe, "look_up_all", lambda *_: {**answers, **wrong})
+    told = observe.observe_names(hosts, "10.0.0.1")
+    assert told == {"hostname": "n1", "own": ["10.0.0.1"], "plan": wrong}
+    # of few nodes all are told
+    assert len(observe.observe_names(hosts[:5], "10.0.0.1")["plan"]) == len(answers)
+
+
+def test_of_handshakes_those_are_told_that_are_asked_for_and_whatever_was_lost() -> None:
+    seen: Any = {
+        "proved": {"a": 1, "b": 1},
+        "refused": 0,
+        "strangers": [],
+        "asked": {"10.0.0.1>10.0.0.2": [1], "10.0.0.3>10.0.0.2": [2], "10.0.0.1>10.0.0.12": [3]},
+        "answered": {"10.0.0.2>10.0.0.1": [1], "10.0.0.2>10.0.0.3": [2]},
+        "lost": {"a": [0, 9], "b": [0, 9], "c": [4, 9]},
+    }
+    told = listeners.about_only(seen, {"a": "10.0.0.3"})
+    assert told["proved"] == {"a": 1}
+    assert told["asked"] == {"10.0.0.3>10.0.0.2": [2]}
+    assert told["answered"] == {"10.0.0.2>10.0.0.3": [2]}
+    assert told["lost"] == {"a": [0, 9], "c": [4, 9]}
