@@ -84,6 +84,33 @@ def test_without_root(bare: Bench, without_root: Path) -> None:
     assert found == both, said.told()
 
 
+CUT = "root tbf rate 10mbit burst 32kbit limit 4mb"
+
+
+@pytest.mark.rest
+@pytest.mark.parametrize("ways", ["out", "in", "both"])
+def test_of_four_nodes_the_slow_one_is_named_and_no_link(bare: Bench, ways: str) -> None:
+    slow = list(bare.nodes)[1]
+    others = ", ".join(name for name in bare.nodes if name != slow)
+    cable = bare.nodes[slow].cable
+    try:
+        if ways != "in":
+            bare.on(slow, f"tc qdisc add dev eth1 {CUT}")
+        if ways != "out":
+            bare.outside(f"tc qdisc add dev {cable} {CUT}")
+        said = bare.diagnose("--bandwidth", inventory=bare.chosen(list(bare.nodes)))
+    finally:
+        bare.on(slow, "tc qdisc del dev eth1 root", check=False)
+        bare.outside(f"tc qdisc del dev {cable} root", check=False)
+    direction = {
+        "out": f"{slow} -> {others}",
+        "in": f"{others} -> {slow}",
+        "both": f"{slow} <-> {others}",
+    }
+    found = [(one["code"], one["node"], one["direction"]) for one in said.findings]
+    assert found == [("DG-139", slow, direction[ways])], said.told()
+
+
 # Last: a diagnosis changes nothing, also on nodes that have seen all the faults and their repairs.
 def test_a_diagnosis_changes_nothing(bare: Bench) -> None:
     nothing_changes(bare)

@@ -104,6 +104,22 @@ def test_nodes_that_the_symptom_does_not_touch_are_no_candidates() -> None:
     assert "sysctls/net.ipv4.conf.all.arp_ignore" not in [one.what for one in found]
 
 
+def test_of_many_nodes_some_are_held_against_the_broken_ones() -> None:
+    class Many(Look):
+        """Names alone."""
+
+        @property
+        def nodes(self) -> list[str]:
+            return [f"n{number}" for number in range(2000)]
+
+    made = look()
+    chosen = compare.some(Many(made.seen, made.plan), {"n1999", "n7"})
+    assert chosen[:2] == ["n7", "n1999"]
+    assert len(chosen) == len(set(chosen)) == 2 + compare.NODES_MOST
+    every = {f"n{number}" for number in range(2000)}
+    assert len(compare.some(Many(made.seen, made.plan), every)) == compare.NODES_MOST
+
+
 def test_what_cannot_cause_it_is_left_out() -> None:
     found = compare.candidates(look(put("shm", {"size": 1, "free": 1})), [DROPPED])
     assert new(found) == []

@@ -47,7 +47,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument(
         "--bandwidth",
         action="store_true",
-        help="measure the rate of every link, one after the other",
+        help="measure the rate of every link, in rounds of disjoint pairs, and name the slow card, node or link",
     )
     options.add(parser)
     parser.set_defaults(func=run)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from fullmesh.result.types import NoteRow
 from fullmesh.verify.model import ERROR, Finding
 from fullmesh.verify.model import in_words as listed
 
-MOST = 5
+MOST, NODES_MOST = 5, 16
 SHOWN = 120
 CODE = "DG-172"
 ABSENT, THERE = "absent", "there"
@@ -88,10 +88,10 @@ class Candidate:
     weight: int = 0
 
 
-def identities(look: Look, name: str) -> dict[str, str]:
+def identities(look: Look, names: Sequence[str], name: str) -> dict[str, str]:
     """What names nodes, addresses and cards -> neutral words, as *name* sees it."""
     found: dict[str, str] = {}
-    for one in look.nodes:
+    for one in names:
         whose = "own" if one == name else "peer"
         facts, card = look.seen.facts(one), look.cluster_card(one)
         for address, interface in facts.get("addresses", {}).items():
@@ -178,22 +178,22 @@ def filters(look: Look, name: str) -> dict[str, Any]:
     }
 
 
-def laid_out(look: Look) -> dict[str, dict[str, str]]:
+def laid_out(look: Look, names: Sequence[str]) -> dict[str, dict[str, str]]:
     """Node -> path -> value, in neutral words, without what all nodes say in the same words (the master's address)."""
-    said = {name: told(look, name) for name in look.nodes if look.survey(name)}
+    said = {name: told(look, name) for name in names if look.survey(name)}
     common = set.intersection(*said.values()) if said else set()
     found = {}
     for name, rows in said.items():
-        say, values = neutral(identities(look, name)), dict[str, set[str]]()
+        say, values = neutral(identities(look, names, name)), dict[str, set[str]]()
         for path, value in rows - common:
             values.setdefault(say(path), set()).add(say(value))
         found[name] = {path: " ".join(sorted(held)) for path, held in values.items()}
     return found
 
 
-def differences(look: Look) -> list[Candidate]:
+def differences(look: Look, names: Sequence[str] = ()) -> list[Candidate]:
     """What not all nodes have alike; those whose value the fewest have, all where there is no majority."""
-    sides = laid_out(look)
+    sides = laid_out(look, names or look.nodes)
     found = []
     for path in sorted({path for side in sides.values() for path in side}):
         values: dict[str, list[str]] = {}
@@ -232,6 +232,13 @@ def shared(look: Look) -> list[Candidate]:
     ]
 
 
+def some(look: Look, ends: Collection[str]) -> list[str]:
+    """The ends of what is broken, and as many others as it takes to know what is usual: not all of thousands."""
+    first = [name for name in look.nodes if name in ends][:NODES_MOST]
+    others = [name for name in look.nodes if name not in ends]
+    return first + others[:NODES_MOST]
+
+
 def fits(path: str, kind: str) -> int:
     """How well something explains a symptom; 0: not at all."""
     return next((fit for start, fit, kinds in FITS if kind in kinds and re.match(start, path)), 0)
@@ -253,7 +260,10 @@ def candidates(look: Look, found: Sequence[Finding]) -> list[Candidate]:
         for end in (one.node, one.peer, *(n for pair in one.pairs for n in pair))
     }
     kinds = {KINDS[one.code] for one in symptoms}
-    weighed = [(2 * max(fits(one.what, kind) for kind in kinds), one) for one in differences(look)]
+    weighed = [
+        (2 * max(fits(one.what, kind) for kind in kinds), one)
+        for one in differences(look, some(look, ends))
+    ]
     weighed += [(2 * SHARED_FIT[one.what], one) for one in shared(look)]
     likely = [
         replace(one, weight=one.weight + fit) for fit, one in weighed if fit and ends & set(one.odd)

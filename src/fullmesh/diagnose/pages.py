@@ -248,7 +248,8 @@ PAGES: dict[str, Page] = {
         "TCP_INFO, without needless repetitions (DSACK); " + FAULTS,
     ),
     "DG-139": Page(
-        "The slowest link sets the pace of every collective; nothing ever says so.",
+        "The slowest link sets the pace of every collective; nothing ever says so. Who is slow whoever the peer is has"
+        " a card, cable, switch port or queue that is slow; a pair that is slow alone, the way between.",
         "ethtool INTERFACE; tc qdisc show dev INTERFACE; iperf3",
         "Fix the negotiation, take the shaping away.",
         FAULTS,

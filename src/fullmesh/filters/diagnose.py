@@ -7,7 +7,8 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh.diagnose import inventory, judge, show
+from fullmesh.diagnose import inventory, judge, rates, show
+from fullmesh.diagnose.rates import Way
 from fullmesh.model.types import Plan
 from fullmesh.observed.ladder import Port, SweepTarget, Target
 from fullmesh.plain import plain
@@ -81,6 +82,24 @@ def diagnose_about(plan: Plan, follow: Any, host: str) -> dict[str, str]:
     return {peer: plan["nodes"][peer]["address"] for peer in follow.get(str(host), [])}
 
 
+def diagnose_rounds(plan: Plan, opened: Any) -> list[list[Way]]:
+    """The rounds in which the rates of all pairs are measured: of nodes that could be looked at."""
+    return rates.rounds([name for name in plan["nodes"] if name in opened])
+
+
+def diagnose_partner(
+    plan: Plan, opened: Any, probe: Any, host: str, pairs: list[Way]
+) -> list[Target]:
+    """One listener of whom *host* measures with in a round, one that it came through to; none where it rests."""
+    name = str(host)
+    others = [str(two) for pair in pairs for one, two in (pair, pair[::-1]) if one == name]
+    good = {
+        (one["node"], one["port"]) for one in probe.get("links", []) if one["verdict"] == "open"
+    }
+    targets = probe_wants.targets(plan, {one: opened[one] for one in others}, name)
+    return [one for one in targets if (one["node"], one["port"]) in good][:1]
+
+
 def diagnose_result(hostvars: Any, hosts: list[str], about: dict[str, Any]) -> Result:
     """Everything that was observed, judged."""
     names = [str(host) for host in hosts]
@@ -89,6 +108,8 @@ def diagnose_result(hostvars: Any, hosts: list[str], about: dict[str, Any]) -> R
         variables = hostvars[name]
         keys = {part: f"__diagnose_{key}" for part, key in PARTS.items()}
         observed[name] = {p: plain(variables[k]) for p, k in keys.items() if k in variables}
+        if "links" in observed[name] and "__diagnose_rates" in variables:
+            observed[name]["links"]["bandwidth"] = plain(variables["__diagnose_rates"])
     plan = plain(hostvars[diagnose_first(hostvars, names)]["__diagnose_plan"])
     try:
         return judge.result(plan, observed, judge.About(**plain(about)))
@@ -118,6 +139,8 @@ class FilterModule:
             "diagnose_follow_up": diagnose_follow_up,
             "diagnose_closer": diagnose_closer,
             "diagnose_about": diagnose_about,
+            "diagnose_rounds": diagnose_rounds,
+            "diagnose_partner": diagnose_partner,
             "diagnose_result": diagnose_result,
             "diagnose_summary": diagnose_summary,
         }

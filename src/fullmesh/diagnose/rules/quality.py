@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import inf
 from statistics import median
 
 from fullmesh.diagnose.model import Look
 from fullmesh.diagnose.packet_filter import Stop, answer, suspects, tcp
+from fullmesh.diagnose.rates import Blame, Way, blame
 from fullmesh.observed.ports import KERNEL_RANGE
 from fullmesh.verify.model import Finding, in_words
 
@@ -16,6 +16,8 @@ LOST_LEAST, LOST_SHARE = (
     0.01,
 )  # segments, and share of all: a healthy network loses none between two nodes
 SLOW_MBIT = 100.0  # no cluster network is slower than this; a Gloo job at it moves 12 MB/s
+NODES = ("node", "out", "in")
+CARD_ERRORS = ("rx_crc", "rx_errors", "rx_frame", "tx_errors", "tx_carrier")
 SLOW_SHARE = 0.1  # of the card's speed, or of the other links' median
 
 
@@ -72,12 +74,16 @@ def that_lost(look: Look) -> list[tuple[str, str]]:
 
 def rule_loss(look: Look) -> Iterator[Finding]:
     """Nothing is lost between two nodes."""
+    # Who is slow to everybody loses what does not fit through: that is one finding, of the rate.
+    slow = {frozenset(way) for one in blamed(look) if one.kind in NODES for way in one.ways}
     for source, target in that_lost(look):
         there, back = lost(look, source, target), lost(look, target, source)
         again, total = there[0] + back[0], there[1] + back[1]
         if again < LOST_LEAST or not total or again / total < LOST_SHARE:
             continue
         culprit = thrown_away(look, source, target)
+        if not culprit and frozenset((source, target)) in slow:
+            continue
         node, by = (culprit[0], culprit[1]) if culprit else (source, None)
         where = (
             f"; a rule in chain {by.chain} of table {by.table} on {node} stops some" if by else ""
@@ -102,43 +108,94 @@ def rule_loss(look: Look) -> Iterator[Finding]:
         )
 
 
-def rule_rate(look: Look) -> Iterator[Finding]:
-    """No link is far slower than its card or than the others."""
-    rates = {
+def measured(look: Look) -> dict[Way, float]:
+    """The rates that were measured, in Mbit/s."""
+    return {
         (name, rate["node"]): rate["mbit_s"]
         for name in look.nodes
         for rate in look.seen.nodes[name].get("links", {}).get("bandwidth", [])
     }
-    if not rates:
-        return
-    usual = median(rates.values())
-    slow = {
-        pair: rate for pair, rate in rates.items() if rate < floor(look, pair[0], usual, len(rates))
-    }
+
+
+def least_of(look: Look, rates: Mapping[Way, float]) -> dict[Way, float]:
+    """The rate below which each way is slow."""
+    usual = median(rates.values()) if rates else 0.0
+    return {way: floor(look, way[0], usual, len(rates)) for way in rates}
+
+
+def blamed(look: Look) -> list[Blame]:
+    """Who makes ways slow."""
+    rates = measured(look)
+    least = least_of(look, rates)
+    return blame(rates, [way for way, rate in rates.items() if rate < least[way]])
+
+
+def rule_rate(look: Look) -> Iterator[Finding]:
+    """No link is far slower than its card or than the others; of slow ones the card, node or link is named."""
+    rates = measured(look)
+    for one in blamed(look):
+        yield slow_finding(look, one, rates, least_of(look, rates))
+
+
+def slow_finding(
+    look: Look, one: Blame, rates: Mapping[Way, float], least: Mapping[Way, float]
+) -> Finding:
+    """Slow ways that have one reason."""
     # Both directions are measured at once, and what is slow one way delays the acknowledgements of the other.
-    slow = {
-        (here, there): rate
-        for (here, there), rate in slow.items()
-        if (rate, here) <= (slow.get((there, here), inf), there)
+    ways = one.ways[:1] if one.kind == "link" else one.ways
+    worst = min(ways, key=lambda way: rates[way])
+    node = one.node or look.master
+    side = {"out": 0, "in": 1}.get(one.kind)
+    felt = [way for way in ways if side is None or way[side] == node]
+    peers = in_words(sorted({end for way in ways for end in way} - {node}))
+    card, best = look.cluster_card(node) or "INTERFACE", max(rates[way] for way in felt)
+    words = {
+        "all": f"every link is slow: at best {best:.0f} Mbit/s",
+        "node": f"{node} sends and receives at most {best:.0f} Mbit/s, whoever the peer is: its card, cable or switch"
+        f" port{of_card(look, node)}",
+        "out": f"{node} sends at most {best:.0f} Mbit/s, whoever the peer is{of_card(look, node)}",
+        "in": f"{node} receives at most {best:.0f} Mbit/s, whoever the peer is{of_card(look, node)}",
+        "link": f"{worst[0]} sends {rates[worst]:.0f} Mbit/s to {worst[1]}, which is far too slow",
     }
-    for node in dict.fromkeys(source for source, _ in slow):
-        pairs = [pair for pair in slow if pair[0] == node]
-        worst = min(pairs, key=lambda pair: slow[pair])
-        targets = sorted({target for _, target in pairs})
-        yield Finding(
-            "DG-139",
-            "L2",
-            f"{node} sends {slow[worst]:.0f} Mbit/s to {worst[1]}, which is far too slow",
-            node=node,
-            peer=in_words(targets),
-            port="all",
-            direction=f"{node} -> {in_words(targets)}",
-            seen=f"{slow[worst]:.1f} Mbit/s",
-            expected=f"at least {floor(look, node, usual, len(rates)):.0f} Mbit/s",
-            fix=f"on {node}: tc qdisc show; ethtool {look.cluster_card(node) or 'INTERFACE'}; and the "
-            f"same on {targets[0]}",
-            pairs=tuple(pairs),
-        )
+    arrow = {
+        "in": f"{peers} -> {node}",
+        "node": f"{node} <-> {peers}",
+        "all": f"{node} <-> {peers}",
+    }
+    also = f"; and the same on {worst[1]}" if one.kind == "link" else ""
+    return Finding(
+        "DG-139",
+        "L2",
+        words[one.kind],
+        node=node,
+        peer=peers,
+        port="all",
+        direction=arrow.get(one.kind, f"{node} -> {peers}"),
+        seen=f"{rates[worst]:.1f} Mbit/s",
+        expected=f"at least {least[worst]:.0f} Mbit/s",
+        fix="look at the switch, and at what all nodes have alike"
+        if one.kind == "all"
+        else f"on {node}: tc qdisc show; ethtool {card}; ip -s link show {card}{also}",
+        pairs=tuple(ways),
+    )
+
+
+def of_card(look: Look, name: str) -> str:
+    """What a node's card says of itself that the others' do not."""
+    cards = {one: look.card(one, look.cluster_card(one)) for one in look.nodes}
+    own, others = cards.get(name), [card for one, card in cards.items() if card and one != name]
+    if not own:
+        return ""
+    speed = max((card["speed"] for card in others), default=0)
+    said = []
+    if 0 < own["speed"] < speed:
+        said.append(f"{own['name']} runs at {own['speed']} Mbit/s, others' at {speed}")
+    if own["duplex"] == "half":
+        said.append(f"{own['name']} is half duplex")
+    wrong = [key for key, count in own["errors"].items() if count and key.startswith(CARD_ERRORS)]
+    if wrong:
+        said.append(f"{own['name']} counts {in_words(wrong)}")
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def floor(look: Look, name: str, usual: float, count: int) -> float:

@@ -1,0 +1,221 @@
+"""Which pairs are measured at once, and who is to blame for slow ones: properties."""
+
+from __future__ import annotations
+
+import copy
+from itertools import permutations
+from typing import Any
+
+import pytest
+import records
+from diagnose_changes import survey
+from hypothesis import given
+from hypothesis import strategies as st
+from test_compare import third
+
+from fullmesh.diagnose import judge
+from fullmesh.diagnose.rates import Blame, Way, blame, rounds
+from fullmesh.diagnose.rules import quality
+from fullmesh.filters import diagnose
+from fullmesh.verify.model import Finding
+
+FAST, SLOW = 9000.0, 9.0
+
+
+def names(count: int) -> list[str]:
+    return [f"n{number:02}" for number in range(count)]
+
+
+@given(st.integers(0, 65))
+def test_every_pair_is_measured_once_and_no_node_twice_in_a_round(count: int) -> None:
+    made = rounds(names(count))
+    assert len(made) == (count - 1 + count % 2 if count > 1 else 0)
+    for pairs in made:
+        ends = [end for pair in pairs for end in pair]
+        assert len(ends) == len(set(ends)) == count - count % 2
+    every = [frozenset(pair) for pairs in made for pair in pairs]
+    assert len(every) == len(set(every)) == count * (count - 1) // 2
+
+
+def measured(count: int, slow: set[Way]) -> dict[Way, float]:
+    return {way: SLOW if way in slow else FAST for way in permutations(names(count), 2)}
+
+
+def told(count: int, slow: set[Way]) -> list[tuple[str, str]]:
+    rates = measured(count, slow)
+    return [(one.kind, one.node) for one in blame(rates, slow)]
+
+
+def touching(node: str, count: int) -> set[Way]:
+    return {way for way in permutations(names(count), 2) if node in way}
+
+
+@given(st.data())
+def test_one_culprit_among_many_is_named(data: st.DataObject) -> None:
+    count = data.draw(st.integers(3, 12))
+    node = data.draw(st.sampled_from(names(count)))
+    both = touching(node, count)
+    assert told(count, {way for way in both if way[0] == node}) == [("out", node)]
+    assert told(count, {way for way in both if way[1] == node}) == [("in", node)]
+    assert told(count, both) == [("node", node)]
+    other = data.draw(st.sampled_from([one for one in names(count) if one != node]))
+    assert told(count, {(node, other)}) == [("link", node)]
+
+
+@given(st.data())
+def test_two_culprits_are_both_named_and_nobody_else(data: st.DataObject) -> None:
+    count = data.draw(st.integers(5, 12))
+    one, other = sorted(data.draw(st.permutations(names(count)))[:2])
+    found = told(count, touching(one, count) | touching(other, count))
+    assert sorted(found) == [("node", one), ("node", other)]
+
+
+@given(st.data())
+def test_a_node_and_a_link_elsewhere_are_told_apart(data: st.DataObject) -> None:
+    count = data.draw(st.integers(5, 12))
+    node, here, there = data.draw(st.permutations(names(count)))[:3]
+    found = told(count, touching(node, count) | {(here, there)})
+    assert found == [("node", node), ("link", here)]
+
+
+@given(st.data())
+def test_whatever_is_slow_is_told_once_and_nobody_who_is_fast_is_blamed(
+    data: st.DataObject,
+) -> None:
+    count = data.draw(st.integers(2, 7))
+    every = list(permutations(names(count), 2))
+    slow = set(data.draw(st.lists(st.sampled_from(every), unique=True)))
+    found = blame(measured(count, slow), slow)
+    ways = [way for one in found for way in one.ways]
+    assert sorted(ways) == sorted(slow)
+    for one in found:
+        if one.kind in ("node", "out"):
+            assert {way for way in every if way[0] == one.node} <= slow
+        if one.kind in ("node", "in"):
+            assert {way for way in every if way[1] == one.node} <= slow
+
+
+@pytest.mark.parametrize("count", [3, 8])
+def test_where_all_are_slow_nobody_is_blamed_alone(count: int) -> None:
+    assert told(count, set(permutations(names(count), 2))) == [("all", "")]
+
+
+def test_of_two_nodes_the_one_that_sends_slower_is_named() -> None:
+    rates = {("a", "b"): 9.0, ("b", "a"): 8.0}
+    assert blame(rates, rates) == [Blame("link", "b", (("b", "a"), ("a", "b")))]
+
+
+def test_acknowledgements_that_wait_do_not_hide_the_direction() -> None:
+    every = touching("n01", 4)
+    rates = measured(4, set()) | {way: 10.0 if way[0] == "n01" else 60.0 for way in every}
+    assert [(one.kind, one.node) for one in blame(rates, every)] == [("out", "n01")]
+    rates |= {way: 60.0 if way[0] == "n01" else 10.0 for way in every}
+    assert [(one.kind, one.node) for one in blame(rates, every)] == [("in", "n01")]
+
+
+def test_a_way_that_waits_for_the_slower_opposite_one_is_no_link_of_its_own() -> None:
+    out = {way for way in touching("n01", 4) if way[0] == "n01"}
+    rates = measured(4, out) | {("n02", "n01"): 60.0}
+    assert [(one.kind, one.node) for one in blame(rates, out | {("n02", "n01")})] == [
+        ("out", "n01")
+    ]
+    rates |= {("n02", "n01"): 8.0}  # as slow as the other: that is more than waiting
+    found = blame(rates, out | {("n02", "n01")})
+    assert [(one.kind, one.node) for one in found] == [("out", "n01"), ("link", "n02")]
+
+
+def world(slow: set[Way], **card: Any) -> records.World:
+    """Three nodes, all ways measured; *card*: of the cluster card of ubuntu1."""
+    made = copy.deepcopy(records.world("healthy"))
+    third(made)
+    nodes = made["nodes"]
+    for here in nodes:
+        nodes[here]["links"]["bandwidth"] = [
+            {
+                **{"node": there, "bytes": 8388608, "seconds": 1.0, "complete": True, "lost": 0},
+                "mbit_s": SLOW if (here, there) in slow else FAST,
+            }
+            for there in nodes
+            if there != here
+        ]
+    survey(made, "el2")["interfaces"] = copy.deepcopy(survey(made, "el1")["interfaces"])
+    next(nic for nic in survey(made)["interfaces"] if nic["name"] == "eth1").update(card)
+    return made
+
+
+def findings(slow: set[Way], **card: Any) -> list[Finding]:
+    made = world(slow, **card)
+    look = judge.look_at(made["plan"], records.answers(made["nodes"]), records.ABOUT)
+    return list(quality.rule_rate(look))
+
+
+OUT = {("ubuntu1", "el1"), ("ubuntu1", "el2")}
+IN = {(there, here) for here, there in OUT}
+
+
+@pytest.mark.parametrize(
+    ("slow", "words", "direction"),
+    [
+        (OUT, "ubuntu1 sends at most 9 Mbit/s, whoever", "ubuntu1 -> el1 and el2"),
+        (IN, "ubuntu1 receives at most 9 Mbit/s, whoever", "el1 and el2 -> ubuntu1"),
+        (OUT | IN, "ubuntu1 sends and receives at most 9 Mbit/s", "ubuntu1 <-> el1 and el2"),
+        ({("el1", "ubuntu1")}, "el1 sends 9 Mbit/s to ubuntu1", "el1 -> ubuntu1"),
+    ],
+)
+def test_the_finding_says_who_and_which_way(slow: set[Way], words: str, direction: str) -> None:
+    (found,) = findings(slow)
+    assert found.cause.startswith(words)
+    assert found.direction.replace(", ", " and ") == direction
+    assert (found.code, set(found.pairs), found.seen) == ("DG-139", slow, "9.0 Mbit/s")
+
+
+def test_all_links_slow_are_one_finding_that_names_no_node_in_its_words() -> None:
+    (found,) = findings(OUT | IN | {("el1", "el2"), ("el2", "el1")})
+    assert found.cause == "every link is slow: at best 9 Mbit/s"
+    assert "switch" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("card", "words"),
+    [
+        ({"speed": 100}, "eth1 runs at 100 Mbit/s, others' at 10000"),
+        ({"duplex": "half"}, "eth1 is half duplex"),
+        ({"errors": {"rx_crc_errors": 7, "rx_dropped": 3}}, "eth1 counts rx_crc_errors"),
+    ],
+)
+def test_a_card_that_is_unlike_the_others_is_named(card: dict[str, Any], words: str) -> None:
+    (found,) = findings(OUT, **card)
+    assert found.cause.endswith(f"({words})")
+    assert not findings(OUT)[0].cause.endswith(")")
+
+
+def test_who_is_slow_to_everybody_and_loses_packets_is_one_finding() -> None:
+    made = world(OUT)
+    for record in made["nodes"]["el1"]["links"]["links"]:
+        record.update(lost=4, segments=60)
+    look = judge.look_at(made["plan"], records.answers(made["nodes"]), records.ABOUT)
+    assert list(quality.rule_loss(look)) == []
+    for rate in made["nodes"]["ubuntu1"]["links"]["bandwidth"]:
+        rate["mbit_s"] = FAST
+    look = judge.look_at(made["plan"], records.answers(made["nodes"]), records.ABOUT)
+    assert [one.code for one in quality.rule_loss(look)] == ["DG-138"]
+
+
+def test_a_node_measures_with_its_partner_of_the_round_on_a_listener_that_it_reached() -> None:
+    made = records.world("healthy")
+    plan, said, pairs = made["plan"], made["nodes"], [("el1", "ubuntu1")]
+    opened = {name: one["node"]["ports"] for name, one in said.items()}
+    assert diagnose.diagnose_rounds(plan, opened) == [pairs]
+    for name, other in (pairs[0], pairs[0][::-1]):
+        probe = said[name]["links"]
+        (target,) = diagnose.diagnose_partner(plan, opened, probe, name, pairs)
+        assert target["node"] == other
+        assert diagnose.diagnose_partner(plan, opened, probe, name, [("el2", "el3")]) == []
+        shut = {"links": [{**one, "verdict": "dropped"} for one in probe["links"]]}
+        assert diagnose.diagnose_partner(plan, opened, shut, name, pairs) == []
+        assert diagnose.diagnose_partner(plan, opened, {}, name, pairs) == []
+    assert diagnose.diagnose_rounds(plan, {"el1": opened["el1"]}) == []
+
+
+def test_nothing_slow_blames_nobody() -> None:
+    assert blame(measured(4, set()), []) == []
