@@ -25,7 +25,7 @@ def site() -> Path:
         check=False,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return SITE

@@ -19,7 +19,7 @@ import yaml
 from devtools.docs import film, hour
 from devtools.docs.cast import Cast, load, record
 from devtools.docs.pictures import PICTURES
-from fullmesh.settings import ROOT
+from fullmesh.settings import ROOT, RUNS
 
 RECORDINGS = ROOT / "docs/recordings"
 HOUR = RECORDINGS / "first-hour.json"
@@ -28,6 +28,7 @@ LAB = "hour"
 LABS = Path("/var/lib/fullmesh-lab/labs")
 WIDE, TALL = 118, 400
 FILMS = {"demo": 34, "diagnose": 21}  # rows of each
+PAGES = {"report": (1000, 1730), "finding": (1000, 760)}  # of reports: width and height of each
 
 
 def on_terminal(typed: str, env: Mapping[str, str]) -> Cast:
@@ -48,9 +49,22 @@ def keep(name: str, cast: Cast) -> None:
     (RECORDINGS / f"{name}.cast").write_text(cast.dump(), encoding="utf-8")
 
 
+def photographed(report: Path, name: str) -> None:
+    """A report as a browser shows it, from a copy: a packaged browser may not see every folder."""
+    size = f"{PAGES[name][0]},{PAGES[name][1]}"
+    flags = "--headless=new --no-sandbox --disable-gpu --hide-scrollbars --force-color-profile=srgb"
+    with tempfile.TemporaryDirectory() as folder:
+        page, made = Path(folder, "report.html"), Path(folder, "made.png")
+        shutil.copy(report, page)
+        command = ["chromium", *flags.split(), f"--window-size={size}", f"--screenshot={made}"]
+        subprocess.run([*command, page.as_uri()], check=True, capture_output=True)
+        shutil.copy(made, PICTURES / f"{name}.png")
+
+
 def demo() -> None:
-    """The README's command."""
+    """The README's command, and its report."""
     keep("demo", on_terminal("./fullmesh demo", {}))
+    photographed(RUNS / "latest/report.html", "report")
     films()
 
 
@@ -103,6 +117,7 @@ def first_hour() -> None:
                     raise SystemExit(f"{step.typed}: exit code {cast.code}\n{film.text(cast)}")
                 if step.name in FILMS:
                     keep(step.name, cast)
+                    photographed(RUNS / "latest/report.html", "finding")
                 done[step.name] = hour.Done(cast.typed, cast.code, cast.seconds, film.text(cast))
     finally:
         shutil.rmtree(mine, ignore_errors=True)

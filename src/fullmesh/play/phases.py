@@ -17,6 +17,7 @@ PHASES = {
     "Bundle, left over": BUNDLE,
     "Bundle, end": BUNDLE,
     "Network": "network",
+    "Peers": "list of peers",
     "Firewall": "firewall",
     "Clock and kernel tuning": "clock and kernel",
     "Packages": "packages, torch",
