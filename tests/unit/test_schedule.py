@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+from pathlib import Path
 from typing import Any, ClassVar
 
 import ladder_links
@@ -20,6 +22,7 @@ from fullmesh.filters import diagnose, verify_cluster
 from fullmesh.observed.ladder import Probe
 from fullmesh.report import blocks, junit, page, terminal
 from fullmesh.result import build
+from fullmesh.settings import ROOT
 from fullmesh.verify import mesh, probe_wants, schedule
 from fullmesh.verify.model import Finding, Seen
 
@@ -431,3 +434,15 @@ def test_of_handshakes_those_are_told_that_are_asked_for_and_whatever_was_lost()
     assert told["asked"] == {"10.0.0.3>10.0.0.2": [2]}
     assert told["answered"] == {"10.0.0.2>10.0.0.3": [2]}
     assert told["lost"] == {"a": [0, 9], "c": [4, 9]}
+
+
+def test_the_benchmark_of_many_nodes_still_finds_what_it_measures(tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("scale", ROOT / "benchmarks/scale.py")
+    assert spec
+    assert spec.loader
+    scale = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(scale)
+    (tmp_path / "3").mkdir()
+    cluster = scale.Cluster(3, tmp_path)
+    said = {name: stage(cluster) for name, stage in scale.STAGES.items()}
+    assert "report.html" in said["report"]
