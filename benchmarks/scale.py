@@ -70,11 +70,11 @@ class Cluster:
 
     def first_look(self) -> str:
         """Preflight."""
-        now = self.hostvars[self.hosts[0]]["__preflight"]["ansible_facts"]["fullmesh"]["epoch"]
-        faults = preflight.from_hostvars(self.plan, self.hostvars, self.hosts, now)
-        if faults:
-            sys.exit(f"preflight refuses the simulated nodes: {faults[:3]}")
-        preflight.resolved(self.plan, preflight.answers(self.hostvars, self.hosts)[0])
+        epoch = self.hostvars[self.hosts[0]]["__preflight"]["ansible_facts"]["fullmesh"]["epoch"]
+        look: preflight.Look = {"now": epoch, "asked": {}, "converge": "auto"}
+        found = preflight.judged(self.plan, self.hostvars, self.hosts, look)
+        if found["faults"]:
+            sys.exit(f"preflight refuses the simulated nodes: {found['faults'][:3]}")
         return ""
 
     def ladder(self) -> str:

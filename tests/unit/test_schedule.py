@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+from pathlib import Path
 from typing import Any, ClassVar
 
 import ladder_links
@@ -11,14 +13,18 @@ import simulated_nodes as simulated
 from ansible.module_utils.fullmesh.probe import listeners, observe, sweep
 from hypothesis import given
 from hypothesis import strategies as st
+from records import diagnosed as diagnosed_world
+from records import diagnosis
 
 from fullmesh import contract
+from fullmesh.diagnose import thin
 from fullmesh.filters import diagnose, verify_cluster
 from fullmesh.observed.ladder import Probe
 from fullmesh.report import blocks, junit, page, terminal
 from fullmesh.result import build
+from fullmesh.settings import ROOT
 from fullmesh.verify import mesh, probe_wants, schedule
-from fullmesh.verify.model import Seen
+from fullmesh.verify.model import Finding, Seen
 
 COUNT = 40
 ABOUT = build.Run(simulated.RUN, "2026-01-02T03:04:05+00:00", "2026-01-02T03:04:15+00:00")
@@ -234,6 +240,43 @@ def test_what_deviates_beyond_the_bound_is_judged_all_the_same() -> None:
     assert "dropped (29)" in shown
 
 
+def test_of_very_many_shut_links_some_are_looked_at_and_all_are_told() -> None:
+    def all_shut(plan: Any, held: Any) -> None:
+        for number in range(COUNT):
+            shut(number, [one for one in range(COUNT) if one != number])(plan, held)
+
+    result = build.build(seen_of(COUNT, all_shut), ABOUT)
+    every = COUNT * (COUNT - 1)
+    assert every > mesh.LOOKED_AT
+    assert (result["mesh"]["tried"], result["mesh"]["open"]) == (every, 0)
+    assert len(result["links"]) == every
+    told = {tuple(pair) for finding in result["findings"] for pair in finding["pairs"]}
+    assert len(told) == every
+    (rung,) = (one for one in result["rungs"] if one["id"] == "L2")
+    assert f"of {every} links that are not open {mesh.LOOKED_AT} at most" in str(rung["details"])
+
+
+@pytest.mark.parametrize("name", ["wrong-zone", "rp-filter", "mtu", "zone-reject"])
+def test_a_cause_is_found_by_a_part_of_its_links(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = diagnosed_world(diagnosis(name))
+    monkeypatch.setattr(thin, "LOOKED_AT", 1)
+    part = diagnosed_world(diagnosis(name))
+    assert [(f["code"], f["node"]) for f in part["findings"]] == [
+        (f["code"], f["node"]) for f in whole["findings"]
+    ]
+
+
+def test_what_is_true_of_the_links_of_a_group_that_were_looked_at_is_true_of_all() -> None:
+    group = Finding("VC-201", "L2", "x", pairs=(("a", "z"), ("b", "z"), ("c", "z")))
+    other = Finding("VC-201", "L2", "x", pairs=(("a", "y"), ("b", "y")))
+    root = Finding("DG-113", "L2", "x", pairs=(("a", "z"),))
+    kept = {("a", "z"), ("b", "y")}
+    (found,) = thin.widened([root], [group, other], kept)
+    assert found.pairs == group.pairs
+
+
 def test_deviations_are_followed_up_with_every_listener_both_ways() -> None:
     plan, held = simulated.hostvars(COUNT)
     shut(3, [7])(plan, held)
@@ -391,3 +434,15 @@ def test_of_handshakes_those_are_told_that_are_asked_for_and_whatever_was_lost()
     assert told["asked"] == {"10.0.0.3>10.0.0.2": [2]}
     assert told["answered"] == {"10.0.0.2>10.0.0.3": [2]}
     assert told["lost"] == {"a": [0, 9], "c": [4, 9]}
+
+
+def test_the_benchmark_of_many_nodes_still_finds_what_it_measures(tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("scale", ROOT / "benchmarks/scale.py")
+    assert spec
+    assert spec.loader
+    scale = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(scale)
+    (tmp_path / "3").mkdir()
+    cluster = scale.Cluster(3, tmp_path)
+    said = {name: stage(cluster) for name, stage in scale.STAGES.items()}
+    assert "report.html" in said["report"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from fullmesh import __version__
-from fullmesh.diagnose import compare, fold, rules, shape
+from fullmesh.diagnose import compare, fold, rules, shape, thin
 from fullmesh.diagnose.model import Look, is_loopback
 from fullmesh.diagnose.rules import decisions, next_boot
 from fullmesh.model.ports import as_plan
@@ -185,7 +185,11 @@ def unplanned(look: Look, finding: Finding) -> bool:
 def findings(look: Look) -> list[Finding]:
     """Everything that is wrong: root causes, with what follows from them folded under them."""
     ladder = ladder_findings(look)
-    deeper = rules.findings(look)
+    kept = thin.chosen(look)
+    if kept is None:
+        deeper = rules.findings(look)
+    else:
+        deeper = thin.widened(rules.findings(thin.thinned(look, kept)), ladder, kept)
     return fold.fold([*deeper, *rules.of_ladder(look, ladder, deeper)])
 
 
@@ -253,7 +257,7 @@ def result_of(look: Look, about: About) -> Result:
     rungs = rungs_of(look, found)
     bad = any(f.severity == ERROR for f in found)
     rows = verify_links.matrix(look.seen)
-    mesh = verify_mesh.summary(look.seen, rows)
+    mesh = verify_mesh.summary(look.seen)
     made: Result = {
         "schema": results.SCHEMA,
         "fullmesh": __version__,

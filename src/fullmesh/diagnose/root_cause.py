@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fullmesh.diagnose import fold, rules, shape
+from fullmesh.diagnose import fold, rules, shape, thin
 from fullmesh.diagnose.model import Look
 from fullmesh.verify.model import ERROR, Finding, Seen
 
@@ -35,5 +35,10 @@ def with_root_causes(seen: Seen, found: Sequence[Finding]) -> list[Finding]:
         ),
         plan=seen.plan,
     )
-    deeper = [one for one in rules.findings(look) if one.rung in seen.rungs]
+    kept = thin.chosen(look)
+    if kept is None:
+        deeper = rules.findings(look)
+    else:
+        deeper = thin.widened(rules.findings(thin.thinned(look, kept)), found, kept)
+    deeper = [one for one in deeper if one.rung in seen.rungs]
     return fold.fold([*deeper, *rules.of_ladder(look, found, deeper)])

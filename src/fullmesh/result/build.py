@@ -85,7 +85,7 @@ def assemble(seen: Seen, run: Run, rungs: Sequence[Rung], found: Sequence[Findin
     """Put everything into the shape of the schema."""
     failed = [rung.id for rung in rungs if rung.status == FAILED]
     rows = verify_links.matrix(seen)
-    mesh = verify_mesh.summary(seen, rows)
+    mesh = verify_mesh.summary(seen)
     climbed = any(r.id in COLLECTIVES and r.status in ("passed", FAILED) for r in rungs)
     made: Result = {
         "schema": SCHEMA,

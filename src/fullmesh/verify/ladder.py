@@ -298,11 +298,10 @@ def simple_rung(
 
 def link_rung(seen: Seen, found: Sequence[Finding], why_not_outside: str) -> Rung:
     """L2."""
-    rows = verify_links.matrix(seen)
     wanted, tried = mesh.wanted(seen), mesh.tried(seen)
     details = {
         "pairs": tried,
-        "open": tried - mesh.shut(rows),
+        "open": tried - mesh.shut(seen),
         "connections": sum(mesh.connections(seen, n) for n in seen.plan["nodes"]),
         "notes": [*verify_links.guard_notes(seen, why_not_outside), *mesh.coverage(seen)],
         "outsider": [

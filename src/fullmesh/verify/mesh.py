@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from fullmesh.result.types import LinkRow, Mesh, MeshNode
 from fullmesh.verify import schedule
 from fullmesh.verify.blocked import OPEN, records
 from fullmesh.verify.model import Seen, in_words
+
+# Of many nodes as many rows of links are kept as a reader can have; the counts are of all.
+ROWS_MOST = 20_000
+# Links that are not open and are looked at closely for the cause (diagnose/thin.py).
+LOOKED_AT = 400
 
 
 def wanted(seen: Seen) -> int:
@@ -40,9 +43,23 @@ def tried(seen: Seen) -> int:
     return sum(peers(seen, source) for source in seen.plan["nodes"])
 
 
-def shut(rows: Sequence[LinkRow]) -> int:
-    """How many of these pairs are not open."""
-    return sum(row["verdict"] != OPEN for row in rows)
+def shut_by(seen: Seen) -> dict[str, int]:
+    """How many peers are not open to each node; only nodes that have some."""
+    found: dict[str, int] = {}
+    for source in seen.plan["nodes"]:
+        bad = {
+            r["node"]
+            for r in records(seen, source)
+            if r["verdict"] != OPEN and r["kind"] != "outside"
+        }
+        if bad:
+            found[source] = len(bad)
+    return found
+
+
+def shut(seen: Seen) -> int:
+    """How many ordered pairs are not open."""
+    return sum(shut_by(seen).values())
 
 
 def worth_a_row(seen: Seen, row: LinkRow) -> bool:
@@ -51,12 +68,9 @@ def worth_a_row(seen: Seen, row: LinkRow) -> bool:
     return few or row["verdict"] != OPEN or bool(row.get("loss")) or "mbit_s" in row
 
 
-def by_node(seen: Seen, rows: Sequence[LinkRow]) -> dict[str, MeshNode]:
+def by_node(seen: Seen) -> dict[str, MeshNode]:
     """For each node: the peers that it tried, those that are open, the longest round trip in microseconds."""
-    bad: dict[str, int] = {}
-    for row in rows:
-        if row["verdict"] != OPEN:
-            bad[row["from"]] = bad.get(row["from"], 0) + 1
+    bad = shut_by(seen)
     found: dict[str, MeshNode] = {}
     for name in seen.plan["nodes"]:
         count = peers(seen, name)
@@ -92,7 +106,7 @@ def blocks(seen: Seen) -> list[list[int]]:
     return found
 
 
-def summary(seen: Seen, rows: Sequence[LinkRow]) -> Mesh | None:
+def summary(seen: Seen) -> Mesh | None:
     """What stands in the result beside the rows of links; None where the rows say it all."""
     count = len(seen.plan["nodes"])
     many = count > schedule.MANY
@@ -104,12 +118,12 @@ def summary(seen: Seen, rows: Sequence[LinkRow]) -> Mesh | None:
         "pairs": count * (count - 1),
         "wanted": wanted(seen),
         "tried": done,
-        "open": done - shut(rows),
+        "open": done - shut(seen),
         "listeners": "one" if seen.scope and seen.scope["sweep"] else "all",
         "new": list(seen.scope["new"]) if seen.scope else [],
     }
     if many:
-        made["by_node"] = by_node(seen, rows)
+        made["by_node"] = by_node(seen)
         made["rtt_us"] = blocks(seen)
     return made
 
@@ -117,10 +131,8 @@ def summary(seen: Seen, rows: Sequence[LinkRow]) -> Mesh | None:
 def coverage(seen: Seen) -> list[str]:
     """What of the mesh was left out, in sentences."""
     scope = seen.scope
-    if not scope or len(seen.plan["nodes"]) < 2:  # noqa: PLR2004 (a pair)
-        return []
     said = []
-    if scope["few"]:
+    if scope and scope["few"] and len(seen.plan["nodes"]) > 1:
         every = len(seen.plan["nodes"]) * (len(seen.plan["nodes"]) - 1)
         what = "one link of each node was tried"
         if scope["new"]:
@@ -131,9 +143,16 @@ def coverage(seen: Seen) -> list[str]:
             f"since the list of nodes changed, {what} ({wanted(seen)} of {every}); "
             "all: -e verify_cluster_links=all"
         )
-    if scope["sweep"]:
+    if scope and scope["sweep"]:
         said.append(
             "of each pair one listener was tried, in turn, and all where that deviated; "
             "all of every pair: -e verify_cluster_links=ports"
         )
+    bad = shut(seen)
+    if bad > LOOKED_AT:
+        said.append(
+            f"of {bad} links that are not open {LOOKED_AT} at most were looked at for the cause"
+        )
+    if bad > ROWS_MOST and len(seen.plan["nodes"]) > schedule.MANY:
+        said.append(f"of them {ROWS_MOST} have a row in the result; its counts are of all")
     return said

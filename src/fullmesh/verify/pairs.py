@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from fullmesh.observed.ladder import Pair, PeerKind
 from fullmesh.result.types import LinkRow, PortRow
-from fullmesh.verify import mesh
+from fullmesh.verify import mesh, schedule
 from fullmesh.verify.blocked import (
     CODES_OF,
     OPEN,
@@ -46,6 +46,8 @@ def matrix(seen: Seen) -> list[LinkRow]:
             add_rates(row, seen, found)
             if mesh.worth_a_row(seen, row):
                 rows.append(row)
+        if len(seen.plan["nodes"]) > schedule.MANY and len(rows) >= mesh.ROWS_MOST:
+            return rows[: mesh.ROWS_MOST]
     return rows
 
 

@@ -1,0 +1,70 @@
+"""Of very many links that are not open, as many are looked at closely as show the causes.
+
+A rule asks both ends' packet filters about each link, some seventy questions; of a thousand nodes that are shut to each
+other a million links would say the same. What a rule finds about some links of a group that has one cause
+(`verify.blocked.merged`) is then said of the whole group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fullmesh.diagnose.model import Look
+from fullmesh.observed.ladder import Pair
+from fullmesh.verify.mesh import LOOKED_AT
+from fullmesh.verify.model import Finding, NodeSaid
+
+PairOfNodes = tuple[str, str]
+
+
+def shut_peers(records: Sequence[Pair]) -> list[str]:
+    """The peers to which something is not open, each once."""
+    return list(
+        dict.fromkeys(
+            r["node"] for r in records if r["verdict"] != "open" and r["kind"] != "outside"
+        )
+    )
+
+
+def chosen(look: Look) -> set[PairOfNodes] | None:
+    """The links that are looked at, the same number for each node, far apart; None where all are."""
+    shut = {name: held for name in look.nodes if (held := shut_peers(look.records(name)))}
+    if sum(len(peers) for peers in shut.values()) <= LOOKED_AT:
+        return None
+    each = max(1, LOOKED_AT // len(shut))
+    sources = list(shut)[:: max(1, len(shut) // LOOKED_AT)][:LOOKED_AT]
+    found: set[PairOfNodes] = set()
+    for number, name in enumerate(sources):
+        peers = shut[name]
+        # not the same peers of all: each may have a cause of its own
+        begin = number * each % len(peers)
+        found |= {(name, peer) for peer in [*peers[begin:], *peers[:begin]][:each]}
+    return found
+
+
+def thinned(look: Look, kept: set[PairOfNodes]) -> Look:
+    """The same with what is said of these links, and of all that are open."""
+    nodes: dict[str, NodeSaid] = {}
+    for name, said in look.seen.nodes.items():
+        nodes[name] = said
+        if "links" not in said:
+            continue
+        gone = {peer for peer in shut_peers(said["links"]["links"]) if (name, peer) not in kept}
+        links = [record for record in said["links"]["links"] if record["node"] not in gone]
+        nodes[name] = {**said, "links": {**said["links"], "links": links}}
+    return replace(look, seen=replace(look.seen, nodes=nodes))
+
+
+def widened(
+    deeper: Sequence[Finding], ladder: Sequence[Finding], kept: set[PairOfNodes]
+) -> list[Finding]:
+    """What was found about all links of a group that were looked at is true of the others."""
+    groups = [(set(one.pairs), set(one.pairs) & kept) for one in ladder if one.pairs]
+    made = []
+    for one in deeper:
+        own = set(one.pairs)
+        more = [pairs for pairs, seen in groups if seen and seen <= own]
+        whole = own.union(*more)
+        made.append(replace(one, pairs=tuple(sorted(whole))) if whole != own else one)
+    return made
