@@ -71,10 +71,9 @@ class Cluster:
     def first_look(self) -> str:
         """Preflight."""
         now = self.hostvars[self.hosts[0]]["__preflight"]["ansible_facts"]["fullmesh"]["epoch"]
-        faults = preflight.from_hostvars(self.plan, self.hostvars, self.hosts, now)
-        if faults:
-            sys.exit(f"preflight refuses the simulated nodes: {faults[:3]}")
-        preflight.resolved(self.plan, preflight.answers(self.hostvars, self.hosts)[0])
+        judged = preflight.judged(self.plan, self.hostvars, self.hosts, {"now": now})
+        if judged["faults"]:
+            sys.exit(f"preflight refuses the simulated nodes: {judged['faults'][:3]}")
         return ""
 
     def ladder(self) -> str:
