@@ -19,6 +19,7 @@ from typing import Any
 import mux_master
 import pytest
 from ansible.module_utils.fullmesh.ask import boot
+from pythons import interpreter
 
 from fullmesh.ask import answers, channel, mux, program, rounds, talk
 from fullmesh.model import reach
@@ -155,6 +156,18 @@ def test_a_module_that_is_asked_for_answers_like_the_module_of_ansible(private: 
     assert said["changed"] is False
     assert said["ansible_facts"]["fullmesh"]["venv"] == "/opt/x/venv"
     assert {"drift", "notes", "resolved", "busy"} <= said.keys()
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.13"])
+def test_the_oldest_and_the_newest_python_of_nodes_answer(version: str, private: Path) -> None:
+    path = interpreter(version)
+    if not path:
+        pytest.skip(f"this machine lacks Python {version}")
+    question = talk.Asked(NODE_FACTS, {"digest": "x", "venv": "/opt/x/venv"}, 60, str(private))
+    there = way(None, command=program.command([str(path)]))
+    first, second = result(there, question), result(there, question)
+    assert first["ansible_facts"]["python_version"].startswith(f"{version}.")
+    assert first["drift"] == second["drift"]
 
 
 # --- the node's side ------------------------------------------------------------------------------
