@@ -40,14 +40,16 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible ships no types
 
     def v2_runner_on_ok(self, result: Any) -> None:
         """A task has ended on a host, or on all of them at once."""
-        super().v2_runner_on_ok(result)
         told = getattr(result, "result", None) or result._result
         task = getattr(result, "task", None) or result._task
         own = (getattr(result, "host", None) or result._host).get_name()
-        if task.action.rpartition(".")[2] != asked.ACTION:
-            return
-        asked.COUNT.add(task._uuid, own, told)
-        for host, status in asked.statuses(told).items():
+        asks = task.action.rpartition(".")[2] == asked.ACTION
+        statuses = asked.statuses(told) if asks else {}
+        if statuses.get(own) != "ignored":
+            super().v2_runner_on_ok(result)
+        if asks:
+            asked.COUNT.add(task._uuid, own, told)
+        for host, status in statuses.items():
             if status == "ignored":
                 why = str(told["answers"][host].get("msg", "")).partition("\n")[0]
                 self._display.display(f"failed: [{host}] => {why}", color=constants.COLOR_ERROR)

@@ -291,6 +291,8 @@ def parts() -> list[list[Part]]:
                 env={"PYTHONPATH": str(ROOT / "src")},
             )
         ],
+        # sshds of their own in namespaces; where this machine has none, its package is fetched
+        [Part("fleet", [*pytest, "-v", "tests/fleet"], slow=True, rest=True)],
         # packages of the system's own (a browser), so not for --fast
         [Part("report in a browser", [*pytest, "-v", "tests/browser"], slow=True, rest=True)],
         on_lab(),

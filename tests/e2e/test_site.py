@@ -119,6 +119,10 @@ def test_second_demo_changes_nothing_and_configures_nothing(lab: list[str]) -> N
     assert done.changed() == dict.fromkeys(lab, 0)
     for role in ("static_ip", "peer_firewall", "kernel_tuning", "torch_runtime", "launchers"):
         assert f"TASK [{role} :" not in done.whole()
+    # by one question to both, and not by a task for each
+    assert "TASK [preflight : look |" not in done.whole()
+    for node in lab:
+        assert on(node, "ls /run/fullmesh/ask").startswith("node_facts-")
     # the story that a newcomer reads, signs of life left out
     assert len(done.output.splitlines()) <= 40 + done.output.count("  …  ")
 

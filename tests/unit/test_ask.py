@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import errno
 import hashlib
@@ -18,6 +19,7 @@ from typing import Any
 import mux_master
 import pytest
 from ansible.module_utils.fullmesh.ask import boot
+from pythons import interpreter
 
 from fullmesh.ask import answers, channel, mux, program, rounds, talk
 from fullmesh.model import reach
@@ -115,6 +117,32 @@ def test_what_is_imported_for_types_alone_stays_at_home(tmp_path: Path) -> None:
     assert sorted(program.parts("p.a", tmp_path)) == ["p", "p.a", "p.late", "p.used"]
 
 
+def really_imported(node: ast.AST) -> Iterator[ast.ImportFrom]:
+    """All ``from … import`` below a node of the syntax tree, but for those that only type checkers do."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and getattr(child.test, "id", "") == "TYPE_CHECKING":
+            continue
+        if isinstance(child, ast.ImportFrom):
+            yield child
+        yield from really_imported(child)
+
+
+@pytest.mark.parametrize(
+    "path", sorted((program.UTILS / "fullmesh").rglob("*.py")), ids=lambda path: path.stem
+)
+def test_the_text_of_a_module_tells_the_same_imports_as_its_syntax(path: Path) -> None:
+    module = ".".join(path.relative_to(program.UTILS).with_suffix("").parts)
+    module = module.removesuffix(".__init__")
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    expected = set()
+    for one in really_imported(ast.parse(path.read_text())):
+        if one.level:
+            above = package[: len(package) - one.level + 1]
+            base = ".".join([*above, *([one.module] if one.module else [])])
+            expected |= {base, *(f"{base}.{name.name}" for name in one.names)}
+    assert set(program.imported(module, path)) == expected
+
+
 def test_the_same_source_is_the_same_program() -> None:
     first = program.made(NODE_FACTS.module)
     program.made.cache_clear()
@@ -128,6 +156,18 @@ def test_a_module_that_is_asked_for_answers_like_the_module_of_ansible(private: 
     assert said["changed"] is False
     assert said["ansible_facts"]["fullmesh"]["venv"] == "/opt/x/venv"
     assert {"drift", "notes", "resolved", "busy"} <= said.keys()
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.13"])
+def test_the_oldest_and_the_newest_python_of_nodes_answer(version: str, private: Path) -> None:
+    path = interpreter(version)
+    if not path:
+        pytest.skip(f"this machine lacks Python {version}")
+    question = talk.Asked(NODE_FACTS, {"digest": "x", "venv": "/opt/x/venv"}, 60, str(private))
+    there = way(None, command=program.command([str(path)]))
+    first, second = result(there, question), result(there, question)
+    assert first["ansible_facts"]["python_version"].startswith(f"{version}.")
+    assert first["drift"] == second["drift"]
 
 
 # --- the node's side ------------------------------------------------------------------------------

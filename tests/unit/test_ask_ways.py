@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import test_preflight
 
 from fullmesh.ask import ways
 from fullmesh.play import asked
@@ -234,3 +235,42 @@ def test_nobody_is_counted_twice_whoever_shows_the_counters() -> None:
 
 def test_a_task_that_is_hidden_tells_nothing() -> None:
     assert asked.statuses({"censored": "the output has been hidden"}) == {}
+
+
+TOLD = """
+- hosts: all
+  gather_facts: false
+  connection: local
+  tasks:
+    - ansible.builtin.set_fact: {__preflight_asked: {answers: {el1: "{{ el1 }}", ubuntu1: {unreachable: true}}}}
+    - name: As node_facts does, which found it elsewhere
+      node_answer: {answer: "{{ ubuntu1 }}"}
+      when: inventory_hostname == 'ubuntu1'
+    - ansible.builtin.set_fact: {__preflight: "{{ ubuntu1 }}"}
+      when: inventory_hostname == 'ubuntu1'
+    - ansible.builtin.include_role: {name: preflight, tasks_from: told}
+    - ansible.builtin.debug:
+        msg: >-
+          {{ inventory_hostname }} is {{ ansible_facts['nodename'] }} with {{ __preflight['drift'] | join }}
+          on {{ fullmesh_node['interface'] }} and {{ fullmesh_notes | length }} notes
+"""
+
+
+def test_each_node_is_told_what_it_answered_wherever_it_was_found(tmp_path: Path) -> None:
+    answers = {host: test_preflight.answer(host) for host in ("el1", "ubuntu1")}
+    for host, said in answers.items():
+        said["drift"] = [f"file of {host}"]
+    given = {"fullmesh_plan": test_preflight.PLAN, **answers}
+    (tmp_path / "given.json").write_text(json.dumps(given))
+    (tmp_path / "play.yml").write_text(TOLD)
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "el1,ubuntu1,",
+         "-e", f"@{tmp_path / 'given.json'}", str(tmp_path / "play.yml")],
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=120,
+        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = " ".join(done.stdout.split())
+    for host in answers:
+        name = answers[host]["ansible_facts"]["nodename"]
+        assert f"{host} is {name} with file of {host} on eth1 and 0 notes" in said

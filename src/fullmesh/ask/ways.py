@@ -120,7 +120,7 @@ def connection(asker: Asker, variables: Mapping[str, Any]) -> Any:
     shell = str(variables.get("ansible_shell_type") or "sh")
     if shell != "sh":
         raise OrdinaryError(f"its shell is {shell}")
-    plugin = connection_loader.get("ssh", asker.play_context, None, task_uuid=asker.task._uuid)
+    plugin = connection_loader.get("ssh", asker.play_context, task_uuid=asker.task._uuid)
     values = plugin._resolve_option_variables(variables, asker.templar)
     plugin.set_options(task_keys=asker.keys(), var_options=values)
     if plugin.get_option("password") or asker.play_context.password:

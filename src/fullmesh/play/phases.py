@@ -22,6 +22,7 @@ PHASES = {
     "Clock and kernel tuning": "clock and kernel",
     "Packages": "packages, torch",
     "Launchers": "launchers",
+    "Peers": "peers of a node that joined or left",
     "Ssh between the nodes": SSH,
     "Keep what the nodes converged to": "manifest",
     "Tell the nodes that had nothing to do": VERIFY,
