@@ -19,7 +19,8 @@ RESERVED = "net.ipv4.ip_local_reserved_ports"
 
 @cache
 def recorded(name: str) -> NextBoot:
-    held: NextBoot = json.loads((RECORDED / f"next_boot/{name}.json").read_text())
+    said = json.loads((RECORDED / f"ladder/{name}.json").read_text())
+    held: NextBoot = said["facts"]["survey"]["next_boot"]
     return held
 
 
