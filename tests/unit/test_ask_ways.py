@@ -40,6 +40,7 @@ PLAY = """
         common: {venv: /opt/x/venv}
         each: {digest: {}}
         seconds: 30
+        folder: "{{ to }}.programs"
       register: said
       run_once: true
       no_log: NO_LOG
