@@ -27,6 +27,7 @@ ARGUMENTS = {
     "common": {"type": "dict", "default": {}},
     "each": {"type": "dict", "default": {}},
     "seconds": {"type": "int", "default": 60},
+    "folder": {"type": "path", "default": program.FOLDER},
 }
 # As often as the progress callback gives a sign of life.
 EVERY_SECONDS = 10.0
@@ -42,7 +43,7 @@ def questions(wanted: Mapping[str, Any], found: Mapping[str, Way]) -> dict[str, 
             ask,
             {**common, **{name: values.get(host, "") for name, values in each.items()}},
             wanted["seconds"],
-            program.FOLDER if way.root else "",
+            wanted["folder"] if way.root else "",
         )
         for host, way in found.items()
     }

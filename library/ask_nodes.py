@@ -33,6 +33,10 @@ options:
     description: How long a host's answer is waited for. Who waits for a turn to connect has not begun.
     type: int
     default: 60
+  folder:
+    description: Where a host keeps the program; root's alone, and better gone after a reboot.
+    type: path
+    default: /run/fullmesh/ask
 attributes:
   check_mode:
     description: Only reads.

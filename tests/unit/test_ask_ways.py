@@ -23,10 +23,9 @@ for last; do :; done
 printf '%s\\n' "$*" | head -n 1 >> "{log}"
 exec /bin/sh -c "$last"
 """
-# In place of sudo: it says so, and runs what it is given.
+# In place of sudo: it says so in one write, as several do at once, and runs what it is given.
 SUDO = """#!/bin/sh
-echo "sudo $*" | head -c 60 >> "{log}"
-echo >> "{log}"
+printf 'sudo %.40s\\n' "$*" >> "{log}"
 while [ "$1" != /bin/sh ]; do shift; done
 exec "$@"
 """
@@ -40,6 +39,7 @@ PLAY = """
         common: {venv: /opt/x/venv}
         each: {digest: {}}
         seconds: 30
+        folder: "{{ to }}.programs"
       register: said
       run_once: true
       no_log: NO_LOG

@@ -112,6 +112,7 @@ def test_the_site_imports_what_lies_beside_it(files: dict[str, bytes]) -> None:
 def test_settings_without_the_checkouts_places(files: dict[str, bytes]) -> None:
     text = files["ansible.cfg"].decode()
     assert "callbacks_enabled = fullmesh.cluster.fullmesh_progress, " in text
+    assert "stdout_callback = fullmesh.cluster.fullmesh_output\n" in text
     assert "pipelining = true" in text
     for name in ("inventory", "roles_path", "library", "module_utils", "filter_plugins"):
         assert f"{name} =" not in text

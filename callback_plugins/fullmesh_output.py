@@ -17,7 +17,7 @@ from ansible.plugins.callback.default import CallbackModule as Default
 from fullmesh.play import asked
 
 DOCUMENTATION = """
-name: fullmesh
+name: fullmesh_output
 type: stdout
 short_description: The default output, with every host that ask_nodes asked
 description:
@@ -36,7 +36,7 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible ships no types
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
-    CALLBACK_NAME = "fullmesh"
+    CALLBACK_NAME = "fullmesh_output"
 
     def v2_runner_on_ok(self, result: Any) -> None:
         """A task has ended on a host, or on all of them at once."""
