@@ -374,5 +374,17 @@ class Schedules(RuleBasedStateMachine):
 SMALL = settings(max_examples=30, stateful_step_count=25, deadline=None, report_multiple_bugs=False)
 
 
+def test_a_unit_that_could_not_be_removed_is_removed_later_with_its_folder() -> None:
+    """What Hypothesis found once: a confirmation without room for that forgot what else there was to remove."""
+    state = Schedules()
+    state.begin()
+    for _ in range(2):
+        state.a_run_changes(at=0, detached=False, error=0, name="peer_firewall")
+    state.its_run_confirms(at=4, error=28)
+    state.units_of_systemd(at=0)
+    state.a_reboot(again=False, at=0)
+    state.teardown()
+
+
 def test_any_order_of_events() -> None:
     run_state_machine_as_test(Schedules, settings=SMALL)

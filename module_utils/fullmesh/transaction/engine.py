@@ -834,8 +834,11 @@ def install_boot(store: str) -> list[str]:
     return made
 
 
-def remove_boot(made: list[str]) -> None:
-    """Take the unit away, and the directories that were made for it."""
+def remove_boot(made: list[str]) -> bool:
+    """Take the unit away, and the directories that were made for it; whether unit and link are gone.
+
+    Where they are not (some file systems need room for that too), whoever comes next has to know what to take away.
+    """
     for path in made:
         with contextlib.suppress(OSError):
             if os.path.isdir(path) and not os.path.islink(path):
@@ -843,6 +846,7 @@ def remove_boot(made: list[str]) -> None:
             else:
                 os.unlink(path)
             sync_above(path)
+    return not any(os.path.lexists(path) for path in made if path in boot_paths())
 
 
 # --- arm -------------------------------------------------------------------------------------------
@@ -928,8 +932,7 @@ def make_way() -> None:
         if state in ("armed", "restoring"):
             restore(directory, "found unfinished by a later run")
         # one without a journal is none of ours: lost+found, where the store is a file system of its own
-        if journal and state in ("confirmed", ""):
-            remove_boot(journal.get("boot_unit", []))
+        if journal and state in ("confirmed", "") and remove_boot(journal.get("boot_unit", [])):
             discard(directory)
 
 
@@ -1544,12 +1547,10 @@ def disarm(run: Runner, name: str, token: str | None = None) -> str:
     state = state_of(directory)
     word = "disarmed" if state == "confirmed" else word
     # "": killed before it was armed; a rollback has done it itself, and by now the unit may be another change's
-    if state in ("confirmed", ""):
-        remove_boot(journal.get("boot_unit", []))
+    gone = state not in ("confirmed", "") or remove_boot(journal.get("boot_unit", []))
     note(STORE, "{}: {}".format(name, "confirmed" if word == "disarmed" else "came too late"))
-    if (
-        state_of(directory) != "restoring"
-    ):  # whoever still works on it has nothing else to restore from
+    # whoever still works on it has nothing else to restore from
+    if gone and state_of(directory) != "restoring":
         discard(directory)
     return word
 
@@ -1571,8 +1572,7 @@ def at_boot(store: str) -> None:
             except OSError as exc:  # the others' turn all the same
                 note(store, f"{name}: not restored: {exc}")
         journal: Journal = read_json(directory + "/journal.json")
-        if journal and state in ("confirmed", ""):
-            remove_boot(journal.get("boot_unit", []))
+        if journal and state in ("confirmed", "") and remove_boot(journal.get("boot_unit", [])):
             discard(directory)
 
 
