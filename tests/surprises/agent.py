@@ -41,7 +41,7 @@ def connect(want):
 
 def stop(want):
     """ladder_gloo."""
-    return start({**want, "ranks": []})
+    return start({**want, "ranks": [], "brief": False})
 
 
 if __name__ == "__main__":
