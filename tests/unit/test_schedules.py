@@ -371,7 +371,15 @@ class Schedules(RuleBasedStateMachine):
             assert read or one.edited, "the daemon has read something else"
 
 
-SMALL = settings(max_examples=30, stateful_step_count=25, deadline=None, report_multiple_bugs=False)
+# The same ones each time: whoever changes something else must not meet an order that nobody has seen. New ones are
+# drawn by the reliability part of --all.
+SMALL = settings(
+    max_examples=30,
+    stateful_step_count=25,
+    deadline=None,
+    report_multiple_bugs=False,
+    derandomize=True,
+)
 
 
 def test_a_unit_that_could_not_be_removed_is_removed_later_with_its_folder() -> None:
