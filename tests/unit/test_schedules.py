@@ -136,6 +136,8 @@ class Pending:
     new: Etc
     confirming: bool = False
     edited: bool = False
+    # its run has been told that the node puts it back, and has ended
+    told: bool = False
 
 
 class Schedules(RuleBasedStateMachine):
@@ -194,7 +196,7 @@ class Schedules(RuleBasedStateMachine):
         self.units_of_systemd(at=0)
         one = self.pending
         # a module that did not come to its end has failed its run
-        if one is None or self.node.engine.outcome(one.name).get("state") != "done":
+        if one is None or one.told or self.node.engine.outcome(one.name).get("state") != "done":
             return
         one.confirming = True
         self.node.set("word", "")
@@ -206,7 +208,7 @@ class Schedules(RuleBasedStateMachine):
         if word in ("fired", "idle") and not self.faults():
             assert now == one.old, f"{word}, and still there: {now}"
         if "TX-110" in self.node.said:
-            one.new = one.old
+            one.told, one.confirming = True, False
         self.settled_if_over()
 
     @precondition(lambda self: self.pending)
@@ -419,8 +421,27 @@ def a_timer_that_was_killed_for_good() -> None:
     assert state.pending is None
 
 
+def a_confirmation_that_could_not_be_written() -> None:
+    """Its run has failed by that: nobody confirms again, and the node puts back."""
+    state = Schedules()
+    state.begin()
+    for _ in range(4):
+        state.a_run_changes(at=0, detached=False, error=0, name="peer_firewall")
+        state.its_run_confirms(at=0, error=0)
+    state.a_run_changes(at=0, detached=False, error=0, name="peer_firewall")
+    before = state.etc
+    state.its_run_confirms(at=1, error=28)
+    state.its_run_confirms(at=0, error=0)
+    state.teardown()
+    assert state.etc == before
+
+
 # What Hypothesis found once, and may not find again for a long time.
-FOUND = (a_unit_that_could_not_be_removed, a_timer_that_was_killed_for_good)
+FOUND = (
+    a_unit_that_could_not_be_removed,
+    a_timer_that_was_killed_for_good,
+    a_confirmation_that_could_not_be_written,
+)
 
 
 @pytest.mark.parametrize("order", FOUND)
