@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.commands import runner
 from ansible.module_utils.fullmesh.time_sync import Sync, SyncError
 
 DOCUMENTATION = r"""
@@ -114,17 +115,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}
-
-    def run(command: list[str]) -> tuple[int, str, str]:
-        try:
-            rc, out, err = module.run_command(command, handle_exceptions=False)
-        except OSError as exc:
-            return 127, "", str(exc)
-        return int(rc), str(out), str(err)
-
     try:
-        result = Sync(run, module.params, module.check_mode).converge()
+        result = Sync(runner(module), module.params, module.check_mode).converge()
     except (SyncError, OSError, ValueError) as exc:
         module.fail_json(msg=str(exc))
     if result.get("clock_is_set") is False:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.commands import plain, runner
 from ansible.module_utils.fullmesh.firewall.node import RefusedError
 from ansible.module_utils.fullmesh.name_resolution import HostsError
 from ansible.module_utils.fullmesh.peer_list import ListError, learn
@@ -94,18 +95,9 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}
-
-    def run(command: list[str]) -> tuple[int, str]:
-        try:
-            rc, out, err = module.run_command(command, handle_exceptions=False)
-        except OSError as exc:
-            return 127, str(exc)
-        return int(rc), str(out) if rc == 0 else str(out) + str(err)
-
     want: PeersAsked = module.params
     try:
-        told = learn(module, want, run)
+        told = learn(module, want, plain(runner(module)))
     except (RefusedError, HostsError, ListError, UndoError, OSError, ValueError) as exc:
         module.fail_json(msg=str(exc))
     for note in told["notes"]:

@@ -53,6 +53,7 @@ session:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.commands import runner
 from ansible.module_utils.fullmesh.network import ways
 from ansible.module_utils.fullmesh.network.machine import Node
 
@@ -60,16 +61,7 @@ from ansible.module_utils.fullmesh.network.machine import Node
 def main() -> None:
     """Read, answer."""
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}
-
-    def run(command: list[str]) -> tuple[int, str, str]:
-        try:
-            rc, out, err = module.run_command(command, handle_exceptions=False)
-        except OSError as error:  # a tool that the node does not have
-            return 127, "", str(error)
-        return int(rc), str(out), str(err)
-
-    module.exit_json(changed=False, **ways.observe(Node(run)))
+    module.exit_json(changed=False, **ways.observe(Node(runner(module))))
 
 
 if __name__ == "__main__":

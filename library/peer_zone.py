@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.commands import plain, runner
 from ansible.module_utils.fullmesh.firewall.peers import Firewall, RefusedError
 from ansible.module_utils.fullmesh.state.errors import UndoError
 
@@ -192,16 +193,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}
-
-    def run(command: list[str]) -> tuple[int, str]:
-        try:
-            rc, out, err = module.run_command(command, handle_exceptions=False)
-        except OSError as exc:
-            return 127, str(exc)
-        return int(rc), str(out) if rc == 0 else str(out) + str(err)
-
-    firewall = Firewall(module.params, module.check_mode, run)
+    firewall = Firewall(module.params, module.check_mode, plain(runner(module)))
     try:
         result = getattr(firewall, module.params["state"])()
     except (RefusedError, UndoError) as exc:

@@ -9,12 +9,12 @@ import time
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.commands import plain, runner
 from ansible.module_utils.fullmesh.transaction import engine as rollback
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from ansible.module_utils.fullmesh.commands import Runner
 
-    Runner = Callable[[list[str]], tuple[int, str]]
 
 DOCUMENTATION = r"""
 ---
@@ -73,10 +73,7 @@ def main() -> None:
     """Read the parameters, wait, answer."""
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
 
-    def run(command: list[str]) -> tuple[int, str]:
-        rc, out, err = module.run_command(command)
-        return int(rc), str(out) + str(err)
-
+    run = plain(runner(module))
     found = pending()
     for name in found if not module.check_mode else ():
         wait(run, name)

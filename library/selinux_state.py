@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.commands import plain, runner
 from ansible.module_utils.fullmesh.selinux import Node, RefusedError, Switch
 from ansible.module_utils.fullmesh.state.errors import UndoError
 
@@ -115,14 +116,7 @@ def main() -> None:
         supports_check_mode=True,
     )
 
-    def run(command: list[str]) -> tuple[int, str]:
-        try:
-            rc, out, err = module.run_command(command, handle_exceptions=False)
-        except OSError as exc:
-            return 127, str(exc)
-        return int(rc), str(out) + str(err)
-
-    switch = Switch(Node("", run), module.params, module.check_mode)
+    switch = Switch(Node("", plain(runner(module))), module.params, module.check_mode)
     try:
         result = getattr(switch, module.params["state"])()
     except (RefusedError, UndoError) as exc:

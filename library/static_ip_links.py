@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.commands import runner
 from ansible.module_utils.fullmesh.network import carried
 from ansible.module_utils.fullmesh.network.links import Links
 from ansible.module_utils.fullmesh.network.machine import LinkError, Node
@@ -201,17 +202,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    # C locale: nmcli's words are read here.
-    module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}
-
-    def run(command: list[str]) -> tuple[int, str, str]:
-        try:
-            rc, out, err = module.run_command(command, handle_exceptions=False)
-        except OSError as exc:
-            return 127, "", str(exc)
-        return int(rc), str(out), str(err)
-
-    call = Links(Node(run), module.params, module.check_mode)
+    call = Links(Node(runner(module)), module.params, module.check_mode)
     try:
         result = getattr(call, module.params["state"])()
     except (LinkError, UndoError, rollback.RollbackError, OSError, ValueError, KeyError) as exc:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.commands import runner
 from ansible.module_utils.fullmesh.state.undo import (
     Node,
     Restoration,
@@ -184,21 +185,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    # C locale: the words of systemctl, dpkg-query and rpm are read here.
-    module.run_command_environ_update = {
-        "LC_ALL": "C",
-        "LANGUAGE": "C",
-        "DEBIAN_FRONTEND": "noninteractive",
-    }
-
-    def run(command: list[str]) -> tuple[int, str, str]:
-        try:
-            rc, out, err = module.run_command(command, handle_exceptions=False)
-        except OSError as exc:
-            return 127, "", str(exc)
-        return int(rc), str(out), str(err)
-
-    node = Node("/", run)
+    node = Node("/", runner(module, {"DEBIAN_FRONTEND": "noninteractive"}))
     wanted: Names = {
         "files": params["paths"],
         "directories": params["directories"],

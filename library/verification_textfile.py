@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh import node_exporter
+from ansible.module_utils.fullmesh.commands import runner
 from ansible.module_utils.fullmesh.files import put
 from ansible.module_utils.fullmesh.state.observe import observe_packages
 from ansible.module_utils.fullmesh.state.undo import Node, UndoError, note_written, remember
@@ -174,17 +175,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    # C locale: the words of dpkg-query and rpm are read here.
-    module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}
-
-    def run(command: list[str]) -> tuple[int, str, str]:
-        try:
-            rc, out, err = module.run_command(command, handle_exceptions=False)
-        except OSError as error:
-            return 127, "", str(error)
-        return int(rc), str(out), str(err)
-
-    node = Node("/", run)
+    node = Node("/", runner(module))
     writes = module.params["state"] == "written"
     waits = module.params["wait"] > 0 and not module.check_mode
     found = wait_for(module, node) if waits else find(module, node)[0]

@@ -11,7 +11,7 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from . import name_resolution
 from .file_set import carry_out, difference, observe, plan_files
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
     from .answer import Diff, Note
+    from .commands import Runner
     from .file_set import Wanted
     from .firewall.types import Params
     from .schema.peer_list import PeerFile, PeerFirewall, PeerOwn, PeersAsked
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 # Whose undo has to know what was written here.
 ROLES = ("name_resolution", "peer_firewall", "cluster_env", "launchers")
-Run = Callable[[list[str]], tuple[int, str]]
 
 
 class Told(TypedDict):
@@ -99,7 +99,7 @@ def begin(node: Node, check: bool) -> None:
         remember(node, role, nothing, check)
 
 
-def open_to_peers(asked: PeerFirewall, token: str, check: bool, run: Run) -> Told:
+def open_to_peers(asked: PeerFirewall, token: str, check: bool, run: Runner) -> Told:
     """The firewall, as role peer_firewall does it.
 
     Raises:
@@ -124,7 +124,7 @@ def open_to_peers(asked: PeerFirewall, token: str, check: bool, run: Run) -> Tol
     }
 
 
-def learn(module: AnsibleModule, want: PeersAsked, run: Run) -> Told:
+def learn(module: AnsibleModule, want: PeersAsked, run: Runner) -> Told:
     """Write the list of peers wherever the node keeps it.
 
     Raises:

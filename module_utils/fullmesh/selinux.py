@@ -15,11 +15,9 @@ from .transaction import engine as rollback
 from .transaction import session as way_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .answer import Diff, Note
+    from .commands import Runner
 
-    Runner = Callable[[list[str]], tuple[int, str]]
 
 CONFIG = "/etc/selinux/config"
 ENFORCE = "/sys/fs/selinux/enforce"

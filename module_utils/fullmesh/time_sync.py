@@ -12,11 +12,9 @@ from .answer import diff
 from .files import look, read, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .answer import Diff
+    from .commands import SplitRunner
 
-    Runner = Callable[[list[str]], tuple[int, str, str]]
 
 POLL_SECONDS = 0.5
 AGAIN_SECONDS = (
@@ -61,7 +59,7 @@ class SyncError(Exception):
 class Sync:
     """One call of the module."""
 
-    def __init__(self, run: Runner, params: Wanted, check: bool) -> None:
+    def __init__(self, run: SplitRunner, params: Wanted, check: bool) -> None:
         self.run = run
         self.params = params
         self.check = check

@@ -26,10 +26,12 @@ import signal
 import stat
 import sys
 import zlib
-from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     from types import CodeType
+
+    from ..schema.ask import Answer, Question
 
     # module -> its code, and whether it is a package
     Program = dict[str, tuple[bool, CodeType]]
@@ -37,38 +39,6 @@ if TYPE_CHECKING:
 SHA256_BYTES = 32
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 PERMISSIONS = 0o777
-
-
-class Question(TypedDict):
-    """What the controller wants to know.
-
-    Attributes:
-        name: of the question; of each name a node keeps one program.
-        mark: a word that nobody else prints, before everything that is said to the controller.
-        program: SHA-256 of the program's source; size: its bytes on the wire.
-        folder: where a node keeps programs; empty: nowhere.
-        seconds: after so many nobody waits for the answer any more.
-        module, function: what is called; given: its arguments.
-    """
-
-    name: str
-    mark: str
-    program: str
-    size: int
-    folder: str
-    seconds: int
-    module: str
-    function: str
-    given: dict[str, Any]
-
-
-class Answer(TypedDict, total=False):
-    """What the node says: the result, or how it failed; and why the program could not be kept, where it could not."""
-
-    result: Any
-    failed: str
-    unkept: str
-    python: str
 
 
 class Loader:

@@ -19,7 +19,8 @@ from .node import read, run
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    Runner = Callable[[list[str]], tuple[int, str]]
+    from ..commands import Runner
+
 
 # Held by POSIX locks while somebody works.
 LOCKS = (

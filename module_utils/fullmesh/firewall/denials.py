@@ -8,9 +8,8 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from ..commands import Runner
 
-    Runner = Callable[[list[str]], tuple[int, str]]
 
 ENFORCE = "/sys/fs/selinux/enforce"
 # avc:  denied  { read } for pid=1 comm="firewalld" name="x" scontext=u:r:firewalld_t:s0 tcontext=u:object_r:y_t:s0

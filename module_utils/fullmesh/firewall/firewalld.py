@@ -27,14 +27,13 @@ from .firewalld_files import (
 from .firewalld_others import conf_value, parse_zones
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
+    from ..commands import Runner
     from .types import Want
 
     # libnftables-json(5): the tool's own JSON
     Json = dict[str, Any]
-    Runner = Callable[[list[str]], tuple[int, str]]
 
 WHOLE = "a protocol"  # what a rule accepts that names no port
 

@@ -15,10 +15,11 @@ from ..schema.ports import parse_span
 from .firewalld_files import ETC, IP, LIB, by_family, own_names, protocol_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from typing import Any
 
-    Runner = Callable[[list[str]], tuple[int, str]]
+    from ..commands import Runner
+
     # Zone, firewall-cmd's word, value.
     Addition = tuple[str, str, str]
 

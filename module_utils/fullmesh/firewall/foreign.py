@@ -16,14 +16,13 @@ from ..netfilter import ruleset
 from . import blocking, firewalld, firewalld_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from ..answer import Note
+    from ..commands import Runner
     from ..netfilter.ruleset import Rule, Ruleset
     from .types import Asked, FoundBlocker, OwnLink, Question, Senders
 
-    Runner = Callable[[list[str]], tuple[int, str]]
 
 FAMILIES = (("ip", "iptables", "ip_tables_names"), ("ip6", "ip6tables", "ip6_tables_names"))
 VERBS = {"drop": "drops", "divert": "leads elsewhere"}

@@ -20,12 +20,10 @@ from . import firewalld_others as theirs
 from . import reached, ufw
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..answer import Diff, Note
+    from ..commands import Runner
     from .types import Asked, Listener, Params, Want
 
-    Runner = Callable[[list[str]], tuple[int, str]]
 
 UNIT = "firewalld.service"
 # firewalld.service conflicts with them: starting it would stop them and with them the rules they hold.

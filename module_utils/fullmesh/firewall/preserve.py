@@ -17,9 +17,8 @@ from ..netfilter import ruleset
 from . import firewalld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from ..commands import Runner
 
-    Runner = Callable[[list[str]], tuple[int, str]]
 
 # firewalld calls these commands too, so that both mean the same tables (iptables-nft or the old ones).
 TOOLS = (("4", "iptables"), ("6", "ip6tables"))

@@ -21,11 +21,9 @@ from . import firewalld_others
 from .firewalld_files import IP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from ..commands import Runner
     from .types import Listener
 
-    Runner = Callable[[list[str]], tuple[int, str]]
 
 TABLES = (
     ("tcp", "tcp"),

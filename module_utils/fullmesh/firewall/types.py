@@ -6,22 +6,13 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
+from ..schema.peer_list import PeerFirewall
 
-class Params(TypedDict):
+
+class Params(PeerFirewall):
     """What peer_zone is asked for; its documentation says what each of them is."""
 
     state: str
-    mode: str
-    zone: str
-    peers: list[str]
-    controllers: list[str]
-    ports: list[str]
-    controller_ports: list[str]
-    public_ports: list[str]
-    rdma: str
-    ufw: str
-    start: str
-    rollback_seconds: int
     token: str
 
 

@@ -22,12 +22,10 @@ from ..state.record import Point, empty
 from .firewalld_files import HEAD, by_family
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..answer import Note
+    from ..commands import Runner
     from .types import UfwRule
 
-    Runner = Callable[[list[str]], tuple[int, str]]
 
 CONF = "/etc/ufw/ufw.conf"
 COMMAND = "/usr/sbin/ufw"

@@ -8,16 +8,14 @@ import glob
 import os
 from typing import TYPE_CHECKING
 
+from ..commands import plain
 from ..files import read
 from ..transaction import session as way_in
 from . import static_ip as text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from ..commands import SplitRunner
     from .types import EveryRoute, Link, SeenLink, SeenRoute
-
-    Runner = Callable[[list[str]], tuple[int, str, str]]
 
 
 class LinkError(Exception):
@@ -27,7 +25,7 @@ class LinkError(Exception):
 class Node:
     """The machine: a root directory and a way to run commands, so that tests bring their own."""
 
-    def __init__(self, run: Runner, root: str = "") -> None:
+    def __init__(self, run: SplitRunner, root: str = "") -> None:
         self.run = run
         self.root = root
 
@@ -70,8 +68,7 @@ class Node:
 
     def short(self, command: list[str]) -> tuple[int, str]:
         """Run a command for the transaction, which wants one text."""
-        rc, out, err = self.run(command)
-        return rc, out + err
+        return plain(self.run)(command)
 
 
 def our_session() -> list[str]:

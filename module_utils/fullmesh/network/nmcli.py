@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from .backends import kernel_state
 
 if TYPE_CHECKING:
-    from .backends.common import Runner
+    from ..commands import SplitRunner
     from .types import State
 
 # How long the rollback waits for a profile, in seconds.
 BACK_SECONDS = 20
 
 
-def profiles(run: Runner, names: list[str]) -> dict[str, str] | None:
+def profiles(run: SplitRunner, names: list[str]) -> dict[str, str] | None:
     """Return the uuid of the profile that is active on each device of *names*; None where NetworkManager is away."""
     rc, out, _ = run(
         ["nmcli", "--terse", "--fields", "DEVICE,UUID", "connection", "show", "--active"]

@@ -27,8 +27,9 @@ from .backends import common, ifcfg, ifupdown, kernel_state, netplan, networkd, 
 from .types import State
 
 if TYPE_CHECKING:
+    from ..commands import SplitRunner
     from ..state.record import NetworkBefore
-    from .backends.common import Lister, Reader, Runner
+    from .backends.common import Lister, Reader
     from .types import Changes, Files, Link
 
 
@@ -130,7 +131,7 @@ def scratch(name: str, read: Reader, listed: Lister, changes: Changes) -> Files:
 # --- who owns an interface --------------------------------------------------------------------
 
 
-def network_manager_state(run: Runner, interface: str) -> str:
+def network_manager_state(run: SplitRunner, interface: str) -> str:
     """NetworkManager's word for a device, empty where it does not run."""
     command = ["nmcli", "--terse", "--get-values", "GENERAL.STATE", "device", "show", interface]
     rc, out, _ = run(command)
@@ -143,7 +144,7 @@ def networkd_file(read: Reader, interface: str) -> str:
     return networkd.file_of(read, interface)
 
 
-def owner_of(run: Runner, read: Reader, listed: Lister, interface: str) -> str:
+def owner_of(run: SplitRunner, read: Reader, listed: Lister, interface: str) -> str:
     """The backend that owns *interface* now, never guessed from the distribution's name; "" for none.
 
     Asked in this order: NetworkManager, where it manages the device; ifupdown, where a stanza names it and ifup is
@@ -161,7 +162,7 @@ def owner_of(run: Runner, read: Reader, listed: Lister, interface: str) -> str:
     return running(run, read)
 
 
-def running(run: Runner, read: Reader) -> str:
+def running(run: SplitRunner, read: Reader) -> str:
     """What the node runs, for an interface that nobody has configured; NetworkManager has refused it by then."""
     if run(["netplan", "info"])[0] == 0:
         return netplan.NAME
@@ -173,7 +174,7 @@ def running(run: Runner, read: Reader) -> str:
 
 
 def owners(
-    run: Runner, read: Reader, listed: Lister, links: list[Link]
+    run: SplitRunner, read: Reader, listed: Lister, links: list[Link]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The backend of each link, and why others have none: a bond's is its members', a VLAN's its parent's.
 

@@ -15,12 +15,12 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
+    from ..commands import SplitRunner
     from .types import SeenLink
 
-    Runner = Callable[[list[str]], tuple[int, str, str]]
 
 # A probe and its repetition; RFC 5227 2.1.1 allows 1-2 s, a rack answers in milliseconds.
 PROBE_SECONDS = 0.5
@@ -128,7 +128,9 @@ def sent(link: socket.socket, frame: bytes) -> bool:
 # --- peers ------------------------------------------------------------------------------------
 
 
-def silent(addresses: list[str], run: Runner, seconds: float = REACH_SECONDS) -> dict[str, str]:
+def silent(
+    addresses: list[str], run: SplitRunner, seconds: float = REACH_SECONDS
+) -> dict[str, str]:
     """Say which of *addresses* cannot be reached, and why, all asked at once.
 
     A firewall of the peer is no fault of our addresses: an answer of any kind counts, a refusal too, and so does a
@@ -170,21 +172,21 @@ def begun(address: str) -> tuple[socket.socket | None, int]:
     return None, error
 
 
-def words_of(run: Runner, *command: str) -> list[dict[str, Any]]:
+def words_of(run: SplitRunner, *command: str) -> list[dict[str, Any]]:
     """Ask ip(8) for JSON; nothing where it has no answer."""
     rc, out, _ = run(["ip", "-j", *command])
     found: list[dict[str, Any]] = json.loads(out or "[]") if rc == 0 else []
     return found
 
 
-def ask_again(addresses: list[str], run: Runner) -> None:
+def ask_again(addresses: list[str], run: SplitRunner) -> None:
     """Let the kernel ask the neighbours that it remembers: what they said before a change says nothing after it."""
     for one in words_of(run, "neigh", "show"):
         if one["dst"] in addresses and REMEMBERED & set(one.get("state", [])):
             run(["ip", "neigh", "change", one["dst"], "dev", one["dev"], "nud", "probe"])
 
 
-def next_door(address: str, run: Runner) -> bool:
+def next_door(address: str, run: SplitRunner) -> bool:
     """Say whether the kernel sends to *address* directly, and has just heard from it there."""
     routes = words_of(run, "route", "get", address)
     if not routes or "gateway" in routes[0] or "dev" not in routes[0]:
@@ -193,7 +195,7 @@ def next_door(address: str, run: Runner) -> bool:
     return any(ANSWERED & set(one.get("state", [])) for one in known)
 
 
-def unheard(master: str, peers: list[str], run: Runner, seconds: float) -> dict[str, str]:
+def unheard(master: str, peers: list[str], run: SplitRunner, seconds: float) -> dict[str, str]:
     """Ask until the master and one of the others have answered, or the time is over; say who is silent, and why.
 
     The others may be in the middle of their own change: who is silent is asked again.

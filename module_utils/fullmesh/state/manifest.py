@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Sequence
-from typing import Any, Callable, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from ..answer import Note
 from ..facts import node
@@ -20,7 +20,8 @@ from ..firewall import firewalld
 from ..packages import sources, versionlock
 from ..schema.node import Choice, Membership
 
-Run = Callable[[list[str]], tuple[int, str]]
+if TYPE_CHECKING:
+    from ..commands import Runner
 
 PATH = "/var/lib/fullmesh/manifest.json"
 SCHEMA = 1
@@ -124,7 +125,7 @@ def parse_units(text: str) -> dict[str, UnitState]:
     return result
 
 
-def services_state(names: Sequence[str], run: Run = node.run) -> dict[str, UnitState]:
+def services_state(names: Sequence[str], run: Runner = node.run) -> dict[str, UnitState]:
     """{unit: {active, enabled}} of *names*, one systemctl call."""
     if not names:
         return {}
@@ -135,7 +136,7 @@ def services_state(names: Sequence[str], run: Run = node.run) -> dict[str, UnitS
     return {name: seen.get(unit, gone) for name, unit in zip(names, units)}
 
 
-def packages_state(names: Sequence[str], run: Run = node.run) -> dict[str, str]:
+def packages_state(names: Sequence[str], run: Runner = node.run) -> dict[str, str]:
     """{package: version, "" when not installed} of *names*, from dpkg or rpm, one call."""
     result = dict.fromkeys(names, "")
     if not names:
@@ -153,7 +154,7 @@ def packages_state(names: Sequence[str], run: Run = node.run) -> dict[str, str]:
     return result
 
 
-def held_state(packages: dict[str, str], run: Run = node.run) -> dict[str, bool]:
+def held_state(packages: dict[str, str], run: Runner = node.run) -> dict[str, bool]:
     """{package: True when the package manager is told to leave it in the version that it has}."""
     if not packages:
         return {}
@@ -166,7 +167,7 @@ def held_state(packages: dict[str, str], run: Run = node.run) -> dict[str, bool]
     return {name: name in found for name in sorted(packages)}
 
 
-def firewalld_state(names: Sequence[str], run: Run = node.run) -> dict[str, Any]:
+def firewalld_state(names: Sequence[str], run: Runner = node.run) -> dict[str, Any]:
     """Fingerprints of our part of firewalld (zone, policies, ipsets), permanent and runtime."""
     if not names:
         return {}
@@ -217,7 +218,7 @@ def merge(owned: dict[str, dict[str, Any]]) -> Owned:
     return cast("Owned", total)
 
 
-def observe(owned: Owned, run: Run = node.run) -> State:
+def observe(owned: Owned, run: Runner = node.run) -> State:
     """What is there now of all that *owned* (merged) names: {kind: {name: state}}."""
     packages = packages_state(sorted(owned["packages"]), run)
     # a manifest of an earlier version has neither this nor sources
@@ -276,7 +277,7 @@ def load(path: str = PATH) -> tuple[Manifest | None, str]:
         return None, f"manifest cannot be read: {error}"
 
 
-def drift(digest: str, path: str = PATH, run: Run = node.run) -> list[str]:
+def drift(digest: str, path: str = PATH, run: Runner = node.run) -> list[str]:
     """Sentences that say why the node is not what the manifest says; [] when it is."""
     manifest, why = load(path)
     if manifest is None:

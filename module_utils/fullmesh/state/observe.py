@@ -16,12 +16,11 @@ from .errors import UndoError
 from .older import read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
+    from ..commands import SplitRunner
     from .record import FileBefore, InterfaceBefore, Kind, State, UnitBefore
 
-    Runner = Callable[[list[str]], tuple[int, str, str]]
     Names = dict[Kind, list[str]]
 
 UNIT_PROPERTIES = ("LoadState", "ActiveState", "UnitFileState")
@@ -31,7 +30,7 @@ RUNNING = ("active", "activating", "reloading")
 class Node:
     """The machine: a root directory and a way to run commands; tests bring their own."""
 
-    def __init__(self, root: str, run: Runner) -> None:
+    def __init__(self, root: str, run: SplitRunner) -> None:
         self.root = root.rstrip("/")
         self.run = run
 

@@ -16,13 +16,11 @@ from xml.etree import ElementTree
 from .net import read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from ..schema.survey import Firewalld, Nft, Policy, PolicyState, Survey, Zone, ZoneState
 
     Chain = tuple[str, str, str]
-    Runner = Callable[[list[str]], tuple[int, str]]
 
 SECONDS = 8
 RULES_MOST = (

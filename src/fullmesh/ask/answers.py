@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from fullmesh.ask.channel import Way
 from fullmesh.ask.rounds import Outcome, Silence
 from fullmesh.ask.talk import SSH_FAILED, Reply
+from fullmesh.observed.ask import Answer
+
+# What Ansible registers for a host: its own keys, and whatever a module answers beside them.
+TaskResult = dict[str, object]
 
 OLD_PYTHON = re.compile(r"^fullmesh: Python (\d+\.\d+\.\d+)$", re.MULTILINE)
 MOST_SHOWN = 5
@@ -25,32 +28,33 @@ def login(way: Way) -> str:
     return f"ssh {way.user + '@' if way.user else ''}{way.address}"
 
 
-def unreachable(message: str) -> dict[str, Any]:
+def unreachable(message: str) -> TaskResult:
     """A host that gave no answer, as Ansible has it."""
     return {"changed": False, "unreachable": True, "msg": message}
 
 
-def failed(message: str, reply: Reply, **more: Any) -> dict[str, Any]:
+def failed(message: str, reply: Reply, **more: object) -> TaskResult:
     """A host that gave none that could be used, as Ansible has it."""
     words = {"module_stderr": reply.errors, "module_stdout": reply.noise}
     return {"changed": False, "failed": True, "msg": message, **words, **more}
 
 
-def told(way: Way, said: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
+def told(way: Way, said: Answer, reply: Reply) -> TaskResult:
     """What a node's program said."""
     if "result" not in said:
         trace = str(said.get("failed", ""))
         message = f"[AK-104] the program failed on the node: {last_line(trace, 'it said nothing')}"
         shown = Reply(None, reply.status, trace, reply.noise, reply.begun)
         return failed(f"{message}. Report it with these lines.", shown)
-    result: dict[str, Any] = {"changed": False, **said["result"]}
-    if way.found and "ansible_facts" in result:
-        facts = {**result["ansible_facts"], "discovered_interpreter_python": said.get("python", "")}
-        result["ansible_facts"] = facts
+    result: TaskResult = {"changed": False, **said["result"]}
+    facts = result.get("ansible_facts")
+    if way.found and isinstance(facts, dict):
+        python = said.get("python", "")
+        result["ansible_facts"] = {**facts, "discovered_interpreter_python": python}
     return result
 
 
-def result(way: Way, outcome: Outcome) -> dict[str, Any]:
+def result(way: Way, outcome: Outcome) -> TaskResult:
     """What Ansible's own task would have registered for a host."""
     if isinstance(outcome, Silence):
         return unreachable(
@@ -62,7 +66,7 @@ def result(way: Way, outcome: Outcome) -> dict[str, Any]:
     return cut_off(way, outcome) if gone else unusable(way, outcome)
 
 
-def cut_off(way: Way, reply: Reply) -> dict[str, Any]:
+def cut_off(way: Way, reply: Reply) -> TaskResult:
     """No connection, or one that was lost."""
     words = last_line(reply.errors, reply.noise) or "without a word"
     if not reply.lost():
@@ -73,7 +77,7 @@ def cut_off(way: Way, reply: Reply) -> dict[str, Any]:
     )
 
 
-def unusable(way: Way, reply: Reply) -> dict[str, Any]:
+def unusable(way: Way, reply: Reply) -> TaskResult:
     """Something else ran on the node, or spoke in the program's place."""
     old = OLD_PYTHON.search(reply.errors)
     if old:
@@ -98,8 +102,8 @@ def unkept(outcomes: Mapping[str, Outcome]) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for host, outcome in outcomes.items():
         answer = outcome.answer if isinstance(outcome, Reply) else None
-        if answer and answer.get("unkept"):
-            reasons.setdefault(str(answer["unkept"]), []).append(host)
+        if answer and (reason := answer.get("unkept")):
+            reasons.setdefault(reason, []).append(host)
     return [
         f"[AK-105] {some(hosts)}: the program was not kept ({reason}), so it travels with each question. "
         "Make room there, or find out who owns the folder."

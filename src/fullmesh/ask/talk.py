@@ -7,12 +7,14 @@ import contextlib
 import json
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from fullmesh import contract
 from fullmesh.ask import program
 from fullmesh.ask.channel import Channel, words
 from fullmesh.ask.mux import CutError
+from fullmesh.observed.ask import Answer, Question
 
 BLOCK = 1 << 16
 # More than this before an answer is no banner; an answer of this size is none of ours.
@@ -37,13 +39,13 @@ class Asked:
     """
 
     ask: program.Ask
-    given: dict[str, Any]
+    given: Mapping[str, object]
     seconds: int
     folder: str
 
     def line(self, mark: str, made: program.Program) -> bytes:
         """The question as module_utils/fullmesh/ask/boot.py reads it."""
-        question = {
+        question: Question = {
             "name": self.ask.name,
             "mark": mark,
             "program": made.sha256,
@@ -52,7 +54,7 @@ class Asked:
             "seconds": self.seconds + GRACE_SECONDS,
             "module": self.ask.module,
             "function": self.ask.function,
-            "given": self.given,
+            "given": dict(self.given),
         }
         return json.dumps(question).encode() + b"\n"
 
@@ -70,7 +72,7 @@ class Reply:
         flood: whether there was too much noise to hear anything.
     """
 
-    answer: dict[str, Any] | None
+    answer: Answer | None
     status: int | None
     errors: str
     noise: str
@@ -121,15 +123,14 @@ class Ear:
         return bytes(self.heard[:length])
 
 
-def read(data: bytes, length: int) -> dict[str, Any] | None:
-    """An answer, which is an object; None for what is none."""
+def read(data: bytes, length: int) -> Answer | None:
+    """An answer; None for what is none."""
     if len(data) != length:
         return None
     try:
-        said = json.loads(data)
+        return contract.read(Answer, json.loads(data))
     except ValueError:
         return None
-    return said if isinstance(said, dict) else None
 
 
 async def send(channel: Channel, data: bytes) -> None:

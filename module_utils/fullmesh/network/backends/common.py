@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..types import Changes, Link
 
     Commands = list[list[str]]
-    Runner = Callable[[list[str]], tuple[int, str, str]]
     Reader = Callable[[str], str]
     Lister = Callable[[str], list[str]]
 

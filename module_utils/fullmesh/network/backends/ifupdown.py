@@ -18,8 +18,9 @@ from ...files import lines_of, whole_lines
 from . import common, kernel_state
 
 if TYPE_CHECKING:
+    from ...commands import SplitRunner
     from ..types import Changes, Files, Link, State
-    from .common import Commands, Lister, Reader, Runner
+    from .common import Commands, Lister, Reader
 
 NAME = "ifupdown"
 MAIN = "/etc/network/interfaces"
@@ -234,7 +235,7 @@ def unlisted(group: list[str], names: list[str]) -> list[str]:
 # --- apply and restore ------------------------------------------------------------------------
 
 
-def validate(run: Runner, scratch: Files) -> str:
+def validate(run: SplitRunner, scratch: Files) -> str:
     """Let ifup read our file by itself and say what it would do, without doing it."""
     text = scratch.get(PATH, "")
     if not text:
@@ -246,7 +247,7 @@ def validate(run: Runner, scratch: Files) -> str:
         return "" if rc == 0 else (err or out).strip().replace(stream.name, PATH) or f"rc {rc}"
 
 
-def snapshot(run: Runner, names: list[str]) -> State:
+def snapshot(run: SplitRunner, names: list[str]) -> State:
     """The kernel's state, what ifupdown thinks is up, and which DHCP clients run."""
     state = kernel_state.of(run, names)
     # "eth1=eth1", one a line; ifquery fails where an interface is not up
@@ -258,7 +259,7 @@ def snapshot(run: Runner, names: list[str]) -> State:
     return state
 
 
-def advertised(run: Runner, name: str) -> dict[str, str]:
+def advertised(run: SplitRunner, name: str) -> dict[str, str]:
     """What the kernel makes of a router's words; our stanzas turn it off, and no ifdown turns it on again."""
     answers = {key: run(["cat", CONF % (name, key)]) for key in ("autoconf", "accept_ra")}
     return {key: out.strip() for key, (rc, out, _) in answers.items() if rc == 0}

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+    from ...commands import SplitRunner
     from ..types import KernelLink, KernelRoute, Link, State
-    from .common import Commands, Runner
+    from .common import Commands
 
 
-def of(run: Runner, names: Iterable[str]) -> State:
+def of(run: SplitRunner, names: Iterable[str]) -> State:
     """What the kernel says of the interfaces *names*, in the form that `runtime` puts back.
 
     An interface that is not there is not among the links.

@@ -17,8 +17,9 @@ from . import common, kernel_state
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ...commands import SplitRunner
     from ..types import Changes, Files, Link, State
-    from .common import Commands, Lister, Reader, Runner
+    from .common import Commands, Lister, Reader
 
 NAME = "netplan"
 PATH = "/etc/netplan/90-fullmesh.yaml"
@@ -293,7 +294,7 @@ class Edit:
 # --- apply and restore ------------------------------------------------------------------------
 
 
-def validate(run: Runner, scratch: Files) -> str:
+def validate(run: SplitRunner, scratch: Files) -> str:
     """Let netplan read our file together with the others, in a directory of its own."""
     root = tempfile.mkdtemp(prefix="fullmesh-netplan-")
     try:
@@ -310,7 +311,7 @@ def validate(run: Runner, scratch: Files) -> str:
     return "" if rc == 0 else (err or out).strip().replace(root, "") or f"rc {rc}"
 
 
-def snapshot(run: Runner, names: list[str]) -> State:
+def snapshot(run: SplitRunner, names: list[str]) -> State:
     """The kernel's state, and whether systemd-networkd runs."""
     state = kernel_state.of(run, names)
     command = ["systemctl", "is-active", "--quiet", "systemd-networkd.service"]

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from . import common, kernel_state
 
 if TYPE_CHECKING:
+    from ...commands import SplitRunner
     from ..types import Changes, Files, Link, State
-    from .common import Commands, Lister, Reader, Runner
+    from .common import Commands, Lister, Reader
 
     Pairs = list[tuple[str, str]]
     Section = tuple[str, Pairs]
@@ -164,12 +165,12 @@ def overruled_files(read: Reader, listed: Lister, links: list[Link]) -> list[str
 # --- apply and restore ------------------------------------------------------------------------
 
 
-def validate(run: Runner, scratch: Files) -> str:
+def validate(run: SplitRunner, scratch: Files) -> str:
     """systemd-networkd has no dry run."""
     return ""
 
 
-def snapshot(run: Runner, names: list[str]) -> State:
+def snapshot(run: SplitRunner, names: list[str]) -> State:
     """The kernel's state, and the version of systemd."""
     state = kernel_state.of(run, names)
     # "systemd 252 (252.39-1~deb12u2)"

@@ -12,8 +12,9 @@ from .. import nmcli
 from . import common, ifcfg, kernel_state
 
 if TYPE_CHECKING:
+    from ...commands import SplitRunner
     from ..types import Changes, Files, Link, State
-    from .common import Commands, Lister, Reader, Runner
+    from .common import Commands, Lister, Reader
 
     Pairs = list[tuple[str, str]]
 
@@ -222,12 +223,12 @@ def quieted(text: str) -> str:
 # --- apply and restore ------------------------------------------------------------------------
 
 
-def validate(run: Runner, scratch: Files) -> str:
+def validate(run: SplitRunner, scratch: Files) -> str:
     """NetworkManager has no dry run for a keyfile that works on every supported version."""
     return ""
 
 
-def snapshot(run: Runner, names: list[str]) -> State:
+def snapshot(run: SplitRunner, names: list[str]) -> State:
     """The kernel's state, and the profile that is active on each device."""
     state = kernel_state.of(run, names)
     state["profiles"] = nmcli.profiles(run, names) or {}

@@ -1,0 +1,44 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""How a module runs the node's programs: in words that can be read, and a tool that the node lacks is an answer too.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable
+
+if TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+SplitRunner = Callable[[list[str]], tuple[int, str, str]]
+Runner = Callable[[list[str]], tuple[int, str]]
+# What a shell says of a program that is not there (POSIX, XCU 2.8.2).
+NOT_FOUND = 127
+# The words of nmcli, systemctl, dpkg-query, rpm and others are read; in another language they are other words.
+LOCALE = {"LC_ALL": "C", "LANGUAGE": "C"}
+
+
+def runner(module: AnsibleModule, environment: dict[str, str] | None = None) -> SplitRunner:
+    """Return what runs argv and returns (rc, stdout, stderr); *environment* is set beside the locale."""
+    module.run_command_environ_update = {**LOCALE, **(environment or {})}
+
+    def run(command: list[str]) -> tuple[int, str, str]:
+        try:
+            rc, out, err = module.run_command(command, handle_exceptions=False)
+        except OSError as exc:
+            return NOT_FOUND, "", str(exc)
+        return int(rc), str(out), str(err)
+
+    return run
+
+
+def plain(run: SplitRunner) -> Runner:
+    """Return the same as (rc, text): what a program answers, and after a failure also what it complains of."""
+
+    def text(command: list[str]) -> tuple[int, str]:
+        rc, out, err = run(command)
+        return rc, out if rc == 0 else out + err
+
+    return text
