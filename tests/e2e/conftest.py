@@ -13,6 +13,20 @@ from plays import Done, run
 
 from fullmesh.settings import ROOT
 
+# Everything that leaves by the card that is not the cluster's, but ssh, over which the tests come.
+COUNT = """
+nft -f - <<'END'
+table inet beside {
+  counter left { }
+  chain out {
+    type filter hook output priority 500; policy accept;
+    oifname eth0 tcp sport 22 accept
+    oifname eth0 meta l4proto { tcp, udp } counter name "left"
+  }
+}
+END
+"""
+
 
 def site(*more: str, inventory: str = "inventory/lab") -> Done:
     """The user's own command."""
@@ -32,6 +46,11 @@ def on(node: str, command: str, seconds: float = 120) -> str:
     )
     assert done.returncode == 0, f"{node}: {command}: {done.stderr}"
     return done.stdout.strip()
+
+
+def green(done: Done) -> None:
+    """It has ended well."""
+    assert done.code == 0, done.output[-3000:]
 
 
 def latest(runs: Path = ROOT / "runs") -> dict[str, Any]:

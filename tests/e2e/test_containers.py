@@ -19,7 +19,7 @@ from plays import run, told
 
 from fullmesh.settings import ROOT
 
-from .conftest import site
+from .conftest import COUNT, site
 
 LAB = "e2e-containers"
 IMAGE = """
@@ -39,19 +39,6 @@ tar -C /root/frame -c . | podman import - localhost/frame
 MOUNTS = "-v /usr:/usr:ro -v /opt/fullmesh:/opt/fullmesh:ro -v /srv/jobs:/srv/jobs:ro"
 RUN = f"/opt/fullmesh/bin/fullmesh-podman --cgroups=disabled {MOUNTS}"
 TORCHRUN = "/opt/fullmesh/venv/bin/torchrun"
-# What leaves by the card that is not the cluster's, but ssh.
-COUNT = """
-nft -f - <<'END'
-table inet beside {
-  counter left { }
-  chain out {
-    type filter hook output priority 500; policy accept;
-    oifname eth0 tcp sport 22 accept
-    oifname eth0 meta l4proto { tcp, udp } counter name "left"
-  }
-}
-END
-"""
 
 
 class Lab:

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from plays import Done, run, told
+from plays import run, told
 
-from .conftest import ETC_DIGEST, site
+from .conftest import ETC_DIGEST, green, site
 
 LAB = "e2e-neighbours"
 PARTS = ("--tags", "network,firewall,tuning", "-e", "peer_firewall_start=carry")
@@ -160,10 +160,6 @@ def lab() -> Iterator[Lab]:
     made.make()
     yield made
     run("./fullmesh", "lab", "down", "--name", LAB)
-
-
-def green(done: Done) -> None:
-    assert done.code == 0, done.output[-3000:]
 
 
 def test_neighbours_are_the_same_after_apply_and_undo(lab: Lab) -> None:

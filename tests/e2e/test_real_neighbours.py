@@ -19,12 +19,12 @@ from typing import Any
 
 import power
 import pytest
-from plays import Done, run, told
+from plays import run, told
 
 from devtools.lab.paths import find
 from devtools.lab.podman import Podman
 
-from .conftest import site
+from .conftest import green, site
 
 LAB = "e2e-real"
 PARTS = ("--tags", "network,firewall,tuning", "-e", "peer_firewall_start=carry")
@@ -265,10 +265,6 @@ def lab() -> Iterator[Lab]:
     made.make()
     yield made
     run("./fullmesh", "lab", "down", "--name", LAB)
-
-
-def green(done: Done) -> None:
-    assert done.code == 0, done.output[-3000:]
 
 
 def test_real_neighbours_live_on(lab: Lab) -> None:

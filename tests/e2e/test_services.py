@@ -21,7 +21,7 @@ from devtools.lab import lifecycle
 from devtools.lab.paths import find
 from fullmesh.settings import ROOT
 
-from .conftest import site
+from .conftest import COUNT, site
 
 LAB = "e2e-services"
 LOCK = "tests/e2e/locks/services.txt"
@@ -61,19 +61,6 @@ LISTEN = """
 import socket, sys, time
 kept = [socket.create_server(("0.0.0.0", int(port))) for port in sys.argv[1:]]
 time.sleep(1800)
-"""
-# Everything that leaves by the card that is not the cluster's, but ssh, over which the tests come.
-COUNT = """
-nft -f - <<'END'
-table inet beside {
-  counter left { }
-  chain out {
-    type filter hook output priority 500; policy accept;
-    oifname eth0 tcp sport 22 accept
-    oifname eth0 meta l4proto { tcp, udp } counter name "left"
-  }
-}
-END
 """
 
 

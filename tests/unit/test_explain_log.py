@@ -991,7 +991,7 @@ RECORDED: dict[str, tuple[str, list[str], list[str], list[str]]] = {
     ),
     "a host name that leads to loopback, old Gloo": (
         "terminate called after throwing an instance of 'gloo::IoException'\n  what():"
-        "  [/work/third_party/gloo/gloo/transport/tcp/pair.cc:724] connect [127.0.1.1]:3210: Connection refused",
+        "  [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:724] connect [127.0.1.1]:3210: Connection refused",
         ["LG-106"],
         [],
         [],
