@@ -451,8 +451,19 @@ def a_stranger_who_comes_while_it_is_put_back() -> None:
     state.teardown()
 
 
+def a_folder_that_could_not_be_removed() -> None:
+    """A rollback that could not remove what it had made for the boot-time unit; the next run does."""
+    for at in range(30, 40):
+        state = Schedules()
+        state.begin()
+        state.a_run_changes(at=0, detached=False, error=0, name="static_ip")
+        state.time_goes_by(again=False, at=at, error=1, seconds=SECONDS)
+        state.teardown()
+
+
 # What Hypothesis found once, and may not find again for a long time.
 FOUND = (
+    a_folder_that_could_not_be_removed,
     a_stranger_who_comes_while_it_is_put_back,
     a_unit_that_could_not_be_removed,
     a_timer_that_was_killed_for_good,

@@ -849,6 +849,19 @@ def remove_boot(made: list[str]) -> bool:
     return not any(os.path.lexists(path) for path in made if path in boot_paths())
 
 
+def remove_boot_of_fired(store: str) -> None:
+    """Take away what rollbacks that are over could not, unless a change still needs the unit.
+
+    Only for who keeps others from arming one meanwhile.
+    """
+    directories = [os.path.join(store, name) for name in sorted(os.listdir(store))]
+    states = {directory: state_of(directory) for directory in directories}
+    if not {"armed", "restoring"} & set(states.values()):
+        for directory, state in states.items():
+            if state == "fired":
+                remove_boot(read_json(directory + "/journal.json").get("boot_unit", []))
+
+
 # --- arm -------------------------------------------------------------------------------------------
 
 
@@ -934,6 +947,7 @@ def make_way() -> None:
         # one without a journal is none of ours: lost+found, where the store is a file system of its own
         if journal and state in ("confirmed", "") and remove_boot(journal.get("boot_unit", [])):
             discard(directory)
+    remove_boot_of_fired(STORE)
 
 
 def tidy_up(store: str) -> None:
@@ -1549,6 +1563,11 @@ def disarm(run: Runner, name: str, token: str | None = None) -> str:
     # "": killed before it was armed; a rollback has done it itself, and by now the unit may be another change's
     gone = state not in ("confirmed", "") or remove_boot(journal.get("boot_unit", []))
     note(STORE, "{}: {}".format(name, "confirmed" if word == "disarmed" else "came too late"))
+    if state == "fired":
+        # not got: somebody arms a change, and has done it
+        with contextlib.suppress(OSError), locked(os.path.join(STORE, "lock"), 0) as got:
+            if got:
+                remove_boot_of_fired(STORE)
     # whoever still works on it has nothing else to restore from
     if gone and state_of(directory) != "restoring":
         discard(directory)
@@ -1574,6 +1593,7 @@ def at_boot(store: str) -> None:
         journal: Journal = read_json(directory + "/journal.json")
         if journal and state in ("confirmed", "") and remove_boot(journal.get("boot_unit", [])):
             discard(directory)
+    remove_boot_of_fired(store)
 
 
 def main(words: list[str]) -> int:
