@@ -53,6 +53,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
     def v2_playbook_on_play_start(self, play: Any) -> None:
         """At every play, as a role's own plugins make Ansible forget what it has loaded; cheap where not."""
         self.hosts = len(play.get_variable_manager()._inventory.get_hosts(play.hosts))
+        if not self.hosts:  # as most plays of a run that has nothing to do
+            return
         for loader in (filter_loader, test_loader):
             list(loader.all())
         late.of_file(PLAN)

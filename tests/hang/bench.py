@@ -61,10 +61,10 @@ class Bench:
     nodes: list[Node]
     inventory: Path
 
-    def ask(self, *words: str) -> Answer:
+    def ask(self, *words: str, seconds: float = ASK_SECONDS) -> Answer:
         """``./fullmesh hang``."""
         begun = time.monotonic()
-        done = fullmesh("hang", "-i", str(self.inventory), "--json", *words, seconds=ASK_SECONDS)
+        done = fullmesh("hang", "-i", str(self.inventory), "--json", *words, seconds=seconds)
         took = time.monotonic() - begun
         try:
             findings = json.loads(done.stdout)["findings"]

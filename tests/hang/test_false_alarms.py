@@ -17,6 +17,7 @@ from .bench import Bench, Job
 LOAD = 20.0
 LOADED_WITHIN = 300.0  # seconds in which the average over a minute gets there
 ENDS = 1500.0  # seconds in which the job does, at that load
+ASKED = 300.0  # seconds in which an answer comes, at that load
 EPOCHS, STEPS_OF_ONE = 40, 32  # examples/ddp.py on two ranks
 STEPS = 1000
 LOOKS = 5
@@ -53,7 +54,7 @@ def test_a_thousand_healthy_steps_accuse_nobody(bench: Bench, busy: None) -> Non
     with Job(bench, SCRIPT, files, words="--static --watch 120") as job:
         while any(one.poll() is None for one in job.running):
             assert time.monotonic() < deadline, job.said()
-            answer = bench.ask()
+            answer = bench.ask(seconds=ASKED)
             # before the first process group and after the end there is no rank to ask
             assert answer.causes == [], answer.told()
             looks += answer.code == 0
