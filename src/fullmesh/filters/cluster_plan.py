@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
 from ansible.errors import AnsibleFilterError
@@ -33,14 +33,15 @@ class Made(TypedDict):
     faults: list[str]
 
 
-def plan_made(hostvars: Any, hosts: list[str], ansible_core: str) -> Made:
+def plan_made(hostvars: Any, groups: Mapping[str, list[str]], ansible_core: str) -> Made:
     """The plan, and every fault of the controller and the inventory, in one pass over the hosts."""
-    faults = core.controller_faults(str(ansible_core))
+    faults = core.controller_faults(str(ansible_core)) + core.group_faults(groups)
     made: Plan | None = None
-    try:
-        made = core.from_hostvars(hostvars, [str(host) for host in hosts])
-    except RefusedError as error:
-        faults += error.faults
+    if hosts := groups.get(core.GROUP):
+        try:
+            made = core.from_hostvars(hostvars, [str(host) for host in hosts])
+        except RefusedError as error:
+            faults += error.faults
     return {"plan": made, "faults": [str(fault) for fault in faults]}
 
 

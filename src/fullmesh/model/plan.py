@@ -33,6 +33,7 @@ from fullmesh.observed.ports import PortRange
 from fullmesh.plain import plain, truth
 
 SCHEMA = 1
+GROUP = "torch_nodes"
 CODES = {
     "PL-100": "the group torch_nodes is empty",
     "PL-101": "an unknown setting with one of our prefixes",
@@ -152,6 +153,20 @@ def controller_faults(ansible_core: str) -> list[Fault]:
     ]
 
 
+def group_faults(groups: Mapping[str, Sequence[str]]) -> list[Fault]:
+    """A fault when nobody is in ``torch_nodes``, with the groups that have hosts."""
+    if groups.get(GROUP):
+        return []
+    others = [name for name, hosts in groups.items() if hosts and name != "all"]
+    return [
+        Fault(
+            "PL-100",
+            f"the group {GROUP} has no hosts; the inventory has {', '.join(others) or 'no group'}",
+            "Name the nodes in the inventory, see inventory/prod, or let ./fullmesh init write it",
+        )
+    ]
+
+
 def derive(
     hosts: Mapping[str, HostSettings],
     *,
@@ -175,7 +190,7 @@ def derive(
     found = list(faults)
     if not hosts:
         found.append(
-            Fault("PL-100", "the group torch_nodes has no hosts", "Name the nodes in the inventory")
+            Fault("PL-100", f"the group {GROUP} has no hosts", "Name the nodes in the inventory")
         )
         raise RefusedError(found)
     common = _common(hosts, found)

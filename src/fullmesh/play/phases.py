@@ -5,7 +5,6 @@ from __future__ import annotations
 PLAN, LOOK, BUNDLE, VERIFY = "plan", "look at the nodes", "bundle", "verify"
 SSH = "ssh between nodes"
 PHASES = {
-    "Refuse an inventory without nodes": PLAN,
     "Derive the cluster plan": PLAN,
     "Show the plan": PLAN,
     "Ask every node at once": LOOK,
