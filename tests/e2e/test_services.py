@@ -1,7 +1,8 @@
-"""Services beside torch's jobs, with the firewall on: ports follow the plan; real Ray, JAX, Accelerate on two nodes.
+"""Services beside torch's jobs, with the firewall on: ports follow the plan; real Ray, JAX, Accelerate, DeepSpeed.
 
-They come as wheels from a lock with hashes (locks/services.txt), put together once on this machine; no node asks
-anybody outside. Whether anything left by another network than the cluster's is counted on the nodes.
+They come from a lock with hashes (locks/services.txt), put together once on this machine for both nodes; DeepSpeed, of
+which there is a source package only, is built there. No node asks anybody outside. Whether anything left by another
+network than the cluster's is counted on the nodes.
 """
 
 from __future__ import annotations
@@ -41,6 +42,18 @@ SERVICES: list[Any] = [
 ACCELERATE = "FULLMESH_ACCELERATE=/opt/ray/bin/accelerate /opt/fullmesh/bin/fullmesh-accelerate"
 # Of its own tests the one of all collectives; test_script.py wants a folder that all ranks share.
 OWN_TEST = f"{PLACE}/accelerate/test_utils/scripts/test_ops.py"
+# Its own launcher on every node, with the plan's hostfile; it would give the script a --local_rank else.
+OWN_DEEPSPEED = (
+    "set -a; . /etc/fullmesh/env; set +a; /opt/ray/bin/deepspeed --hostfile /etc/fullmesh/hostfile --no_ssh"
+    " --no_local_rank --node_rank $NODE_RANK --master_addr $MASTER_ADDR --master_port $MASTER_PORT"
+)
+DEEPSPEED = f"PYTHONPATH={PLACE} /opt/fullmesh/bin/fullmesh-torchrun"
+# Programs that pip makes: name -> where main is.
+PROGRAMS = {
+    "ray": "ray.scripts.scripts",
+    "accelerate": "accelerate.commands.accelerate_cli",
+    "deepspeed": "deepspeed.launcher.runner",
+}
 RAY = "FULLMESH_RAY=/opt/ray/bin/ray /opt/fullmesh/bin/fullmesh-ray"
 SMALL = "--num-cpus=2 --object-store-memory=80000000"
 # open, refused (nobody listens, and the packet came), or shut: silence, or an ICMP answer of a firewall's
@@ -136,11 +149,18 @@ class Lab:
         return {int(line.split()[0]): line.split()[1] for line in said.splitlines()}
 
     def bring(self) -> None:
-        """Put Ray, JAX and Accelerate onto both nodes, beside torch."""
+        """Put Ray, JAX, Accelerate and DeepSpeed onto both nodes, beside torch."""
         if not (TREE / "ray").is_dir():
             words = ["uv", "pip", "install", "-q", "--require-hashes", "--no-deps", "--target"]
-            assert run(*words, str(TREE), "--python-version", "3.11", "-r", LOCK).code == 0
-        examples = "-C examples ray_gloo.py jax_psum.py accelerate_train.py"
+            # what DeepSpeed is built with is the lock's, too
+            more = ["--build-constraints", LOCK, "--python-version", "3.11", "-r", LOCK]
+            assert run(*words, str(TREE), *more).code == 0
+        examples = "-C examples ray_gloo.py jax_psum.py accelerate_train.py deepspeed_train.py"
+        programs = "".join(
+            f"printf '#!/opt/ray/bin/python\\nfrom {module} import main\\nmain()\\n' > /opt/ray/bin/{program}\n"
+            f"chmod 755 /opt/ray/bin/{program}\n"
+            for program, module in PROGRAMS.items()
+        )
         for name in self.names:
             self.on(name, "python3.11 -m venv --without-pip /opt/ray")
             for source, target in (
@@ -149,14 +169,8 @@ class Lab:
             ):
                 pack = f"tar -cf - {source} | ./fullmesh lab exec --name {LAB} {name} -- tar -C {target} -xf -"
                 subprocess.run(["/bin/sh", "-c", pack], cwd=ROOT, check=True, timeout=300)
-            self.on(
-                name,
-                f"echo /opt/fullmesh/venv/lib/python3.11/site-packages > {PLACE}/torch.pth\n"
-                "printf '#!/opt/ray/bin/python\\nfrom ray.scripts.scripts import main\\nmain()\\n' > /opt/ray/bin/ray\n"
-                "printf '#!/opt/ray/bin/python\\nfrom accelerate.commands.accelerate_cli import main\\nmain()\\n'"
-                " > /opt/ray/bin/accelerate\n"
-                "chmod 755 /opt/ray/bin/ray /opt/ray/bin/accelerate",
-            )
+            path = "/opt/fullmesh/venv/lib/python3.11/site-packages"
+            self.on(name, f"echo {path} > {PLACE}/torch.pth\n{programs}")
 
     def count(self) -> None:
         """Count from now on what leaves by another network."""
@@ -296,6 +310,16 @@ def test_accelerates_own_launcher_reads_the_plans_file(lab: Lab) -> None:
     job = f"{start}; ACCELERATE_USE_CPU=true {launch} /root/accelerate_train.py 2>&1"
     said = lab.together(dict.fromkeys(lab.names, job))
     assert "accelerate: 2 ranks on cpu, loss " in "".join(said.values())
+
+
+@pytest.mark.parametrize("start", [DEEPSPEED, OWN_DEEPSPEED], ids=["torchrun", "its own"])
+def test_deepspeed_trains_as_one_process_alone_and_on_the_clusters_network_alone(
+    lab: Lab, start: str
+) -> None:
+    lab.count()
+    said = lab.together(dict.fromkeys(lab.names, f"{start} /root/deepspeed_train.py 2>&1"))
+    assert "deepspeed: 2 ranks on cpu, weights as alone, loss " in "".join(said.values())
+    assert lab.left() == ["packets 0 bytes 0"] * 2
 
 
 def test_what_leaves_the_plan_is_shut_and_undo_leaves_nothing(lab: Lab) -> None:
