@@ -22,7 +22,7 @@ from devtools.lab import lifecycle
 from devtools.lab.paths import find
 from fullmesh.settings import ROOT
 
-from .conftest import site
+from .conftest import latest, site
 
 LAB = "e2e-services"
 LOCK = "tests/e2e/locks/services.txt"
@@ -74,6 +74,31 @@ LISTEN = """
 import socket, sys, time
 kept = [socket.create_server(("0.0.0.0", int(port))) for port in sys.argv[1:]]
 time.sleep(1800)
+"""
+# UDP answers only where somebody listens, so the server is on the port within and the one behind.
+ECHO = """
+import select, socket
+kept = []
+for port in (9000, 9010, 9011):
+    one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    one.bind(("0.0.0.0", port))
+    kept.append(one)
+while True:
+    for one in select.select(kept, [], [])[0]:
+        said, peer = one.recvfrom(64)
+        one.sendto(said, peer)
+"""
+CALL = """
+import socket, sys
+for port in sys.argv[2:]:
+    one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    one.settimeout(3)
+    one.connect((sys.argv[1], int(port)))
+    one.send(b"x")
+    try:
+        print(port, one.recv(64) == b"x")
+    except OSError:
+        print(port, "silent")
 """
 # Everything that leaves by the card that is not the cluster's, but ssh, over which the tests come.
 COUNT = """
@@ -230,9 +255,15 @@ def test_ports_are_open_to_those_who_may_come_and_to_nobody_else(lab: Lab) -> No
         8443: "open",
         7777: "shut",
     }
+    lab.on(el, f"systemd-run -q --unit=echo python3 -c '{ECHO}'; sleep 2")
+    called = lab.on(ubuntu, f"python3 -c '{CALL}' {lab.address(el)} 9000 9010 9011")
+    assert called.split() == ["9000", "True", "9010", "True", "9011", "silent"]
+    lab.on(el, "systemctl stop echo")
     # the probe asks what listens there by now itself, and finds nothing wrong
     verified = run("./fullmesh", "verify", "-i", str(lab.inventory))
     assert verified.code == 0, verified.output[-3000:]
+    [links] = [one for one in latest()["rungs"] if one["id"] == "L2"]
+    assert "opened and not tried: inference 9000-9010/udp" in links["details"]["notes"]
     for name in lab.names:
         lab.on(name, "systemctl stop served")
 
