@@ -8,6 +8,7 @@ network than the cluster's is counted on the nodes.
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -209,6 +210,14 @@ class Lab:
             self.on(name, "nft delete table inet beside")
         return [line.strip() for said in found for line in said.splitlines() if "packets" in line]
 
+    def explained(self, log: str) -> set[str]:
+        """The codes that explain-log finds in what a node said."""
+        path = self.inventory / "said.log"
+        path.write_text(log)
+        done = run("./fullmesh", "explain-log", "--json", str(path))
+        said = json.loads(done.output[done.output.index("{") : done.output.rindex("}") + 1])
+        return {one["code"] for one in [*said["findings"], *said["harmless"]]}
+
     def together(self, commands: dict[str, str]) -> dict[str, str]:
         """Run a command on each node at once."""
         with ThreadPoolExecutor() as pool:
@@ -351,6 +360,48 @@ def test_deepspeed_trains_as_one_process_alone_and_on_the_clusters_network_alone
     said = lab.together(dict.fromkeys(lab.names, f"{start} /root/deepspeed_train.py 2>&1"))
     assert "deepspeed: 2 ranks on cpu, weights as alone, loss " in "".join(said.values())
     assert lab.left() == ["packets 0 bytes 0"] * 2
+
+
+SHUT_GCS = (
+    "nft 'add table inet fault; add chain inet fault input { type filter hook input priority 0; }'; "
+    + ("nft add rule inet fault input iifname eth1 tcp dport 6379 drop")
+)
+OLDER = f"sed -i.kept s/2.60.0/2.59.0/ {PLACE}/ray/_version.py"
+NEWER = f"mv {PLACE}/ray/_version.py.kept {PLACE}/ray/_version.py"
+
+
+def test_failures_of_ray_are_named_by_what_it_says(lab: Lab) -> None:
+    """A shut port, a second head, another version, the card that is not the cluster's, too little /dev/shm."""
+    el, ubuntu = lab.names
+    other_card = lab.hosts[ubuntu]["ansible_host"]
+    plain = "RAY_USAGE_STATS_ENABLED=0 /opt/ray/bin/ray start"
+    join = f"{plain} --address={lab.address(el)}:6379"
+    own = f"--node-ip-address={lab.address(ubuntu)}"
+    lab.on(el, f"{RAY} start {SMALL} 2>&1")
+    head = f"{plain} --head --node-ip-address={lab.address(el)} --port=6379"
+    assert lab.explained(lab.on(el, f"{head} --include-dashboard=false 2>&1 || true")) == {"LG-680"}
+
+    lab.on(ubuntu, OLDER)
+    said = lab.on(ubuntu, f"{RAY} start {SMALL} 2>&1 || true")
+    lab.on(ubuntu, NEWER)
+    assert lab.explained(said) == {"LG-604"}
+
+    # a container's /dev/shm: 62 MB, of which Ray would like a third of the memory
+    said = lab.on(ubuntu, f"{RAY} start --num-cpus=2 2>&1; {RAY} stop 2>&1")
+    assert lab.explained(said) == {"LG-960"}
+
+    # It joins, since nothing keeps it from the head; the head finds nobody at the address that it gave.
+    lab.on(ubuntu, f"{join} --node-ip-address={other_card} {SMALL} 2>&1")
+    log = "/tmp/ray/session_latest/logs/gcs_server.out"  # noqa: S108 (Ray puts it there)
+    lab.on(el, f"for _ in $(seq 60); do grep -q 'marked dead' {log} && break; sleep 1; done")
+    assert "LG-681" in lab.explained(lab.on(el, f"cat {log}"))
+    lab.on(ubuntu, "/opt/ray/bin/ray stop -f 2>&1")
+
+    lab.on(el, SHUT_GCS)
+    said = lab.on(ubuntu, f"{join} {own} {SMALL} 2>&1 || true")
+    lab.on(el, "nft delete table inet fault")
+    assert "LG-601" in lab.explained(said)
+    lab.on(el, f"{RAY} stop 2>&1")
 
 
 def test_what_leaves_the_plan_is_shut_and_undo_leaves_nothing(lab: Lab) -> None:

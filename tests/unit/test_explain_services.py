@@ -45,17 +45,17 @@ def test_too_little_shared_memory_is_told_and_is_no_failure() -> None:
             # vllm/executor/ray_distributed_executor.py; the addresses are vllm#43095's: two networks on one node
             "LG-683",
             "(EngineCore_DP0 pid=77) RuntimeError: Every node should have a unique IP address. Got 2 nodes with node"
-            " ids ['3f1ec0', '88ab12'] and 3 unique IP addresses {'10.0.1.12', '192.168.1.12', '10.0.1.13'}. Please check"
-            " your network configuration. If you set `VLLM_HOST_IP` environment variable, make sure it is unique for"
-            " each node.",
+            " ids ['3f1ec0', '88ab12'] and 3 unique IP addresses {'10.0.1.12', '192.168.1.12', '10.0.1.13'}. Please"
+            " check your network configuration. If you set `VLLM_HOST_IP` environment variable, make sure it is unique"
+            " for each node.",
         ),
         (
             # gpustack#5509
             "LG-684",
             "(EngineCore pid=84) INFO 06-07 18:13:55 [ray_utils.py:464] Waiting for creating a placement group of specs"
             " for 150 seconds. specs=[{'GPU': 1.0}, {'GPU': 1.0}]. Check `ray status` and `ray list nodes` to see if"
-            " you have enough resources, and make sure the IP addresses used by ray cluster are the same as VLLM_HOST_IP"
-            " environment variable specified in each node if you are running on a multi-node.",
+            " you have enough resources, and make sure the IP addresses used by ray cluster are the same as"
+            " VLLM_HOST_IP environment variable specified in each node if you are running on a multi-node.",
         ),
         (
             # deepspeedai/DeepSpeed#3299

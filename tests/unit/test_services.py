@@ -223,9 +223,10 @@ def test_udp_is_reserved_and_opened_and_said_to_be_untried() -> None:
     assert "9000-9010/udp" in services.opened(made, "peers", "a")
     assert "9000-9010/udp" not in services.opened(made, "peers", "b")
     assert "9000-9010" in made["reserved_ports"]
-    assert probe_wants.wants(made, "a", "peers_only")["named"] == probe_wants.wants(
-        served(), "a", "peers_only"
-    )["named"]
+    assert (
+        probe_wants.wants(made, "a", "peers_only")["named"]
+        == probe_wants.wants(served(), "a", "peers_only")["named"]
+    )
     assert probe_wants.untried(made) == ["opened and not tried: telemetry 9000-9010/udp"]
     assert probe_wants.untried(served("ray")) == []
 
