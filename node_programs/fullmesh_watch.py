@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import fullmesh_hang as hang
 import fullmesh_watch_judge as judge
 import fullmesh_watch_look as look
+import fullmesh_watch_services as services
 import fullmesh_watch_stall as stall
 
 if TYPE_CHECKING:
@@ -37,9 +38,11 @@ if TYPE_CHECKING:
     )
 
 PLAN = "/etc/fullmesh/nodes.json"
+SERVICES = "services.json"  # beside it
 WITHIN = 60.0
 STALLED = 60.0  # seconds that ranks may stand once they are connected; 0: do not look
 PATIENT = 5  # times as long, for a rank that nothing keeps from its store
+PAUSES = 10.0  # seconds between two tries of a service's client (fullmesh-ray 0.5, gRPC with its backoff some)
 QUICK, SLOW = 1.0, 10.0  # seconds between two looks: while ranks gather, and later
 LAST_WORDS = 10.0  # seconds for what is still being found out when the job has ended
 GRACE = 10.0  # seconds from SIGTERM to SIGKILL
@@ -83,7 +86,13 @@ def load_plan(path: str) -> MaybeWho:
             plan = json.loads(stream.read())
     except (OSError, ValueError):
         return {}
-    return plan if isinstance(plan, dict) else {}
+    if not isinstance(plan, dict):
+        return {}
+    beside = os.path.join(os.path.dirname(path), SERVICES)
+    # a node of an older run has none
+    with contextlib.suppress(OSError, ValueError), open(beside) as stream:
+        plan["services"] = json.loads(stream.read())
+    return plan
 
 
 def with_known_ranks(plan: MaybeWho, kept: MaybeWho) -> MaybeWho:
@@ -98,9 +107,11 @@ def with_known_ranks(plan: MaybeWho, kept: MaybeWho) -> MaybeWho:
 
 def own_name(plan: MaybeWho, given: str) -> str:
     """Name this node as the plan does."""
-    address = os.environ.get("FULLMESH_ADDRESS", "")
-    named = judge.name_at(plan, address) if address else ""
-    return str(given or named or os.uname()[1])
+    address, host = os.environ.get("FULLMESH_ADDRESS", ""), os.uname()[1]
+    # whoever starts the watch himself may not have read /etc/fullmesh/env
+    known = (node["address"] for node in judge.nodes_of(plan))
+    address = address or next(filter(look.is_own, known), "")
+    return str(given or judge.name_at(plan, address) or host)
 
 
 class Watch:
@@ -118,6 +129,7 @@ class Watch:
         self.later: dict[str, float] = {}  # not to be asked again before
         self.once: dict[int, dict[str, int]] = {}  # port -> node -> most connections
         self.reached: set[tuple[int | None, int]] = set()  # rank and port
+        self.unanswered: dict[str, tuple[float, Problem]] = {}
         self.linked = False  # data went between nodes: who leaves from now on has done its work
         self.together: float | None = None
         self.telling: list[threading.Thread] = []
@@ -154,10 +166,31 @@ class Watch:
             known |= {(a, where["port"]) for a in self.names.addresses(where["host"]) or []}
             if not self.linked:
                 found += judge.gone(self.plan, picture, where, self.me, most)
+            if where["kind"] == "service":
+                found += services.held(self.plan, picture, where, self.own(where), self.me)
         self.linked = self.linked or judge.linked(
             self.plan, picture, self.me, set(self.once), known
         )
-        return found + judge.blocked(self.plan, picture, self.me, known)
+        found += services.only_here(self.plan, picture, self.me)
+        return found + self.kept(picture, judge.blocked(self.plan, picture, self.me, known))
+
+    def kept(self, picture: Picture, blocked: list[Problem]) -> list[Problem]:
+        """Return what gets no answer, and what got none a moment ago: a service's client pauses between its tries."""
+        now, found = self.age(), {problem["key"]: problem for problem in blocked}
+        for key, problem in found.items():
+            if problem["code"] == judge.SHUT:
+                self.unanswered[key] = (now, problem)
+        for key, (seen, problem) in list(self.unanswered.items()):
+            if now - seen > PAUSES or services.connected(picture, problem):
+                del self.unanswered[key]
+            else:
+                found.setdefault(key, problem)
+        return list(found.values())
+
+    def own(self, where: Endpoint) -> list[str]:
+        """Return an endpoint's addresses if they are this node's."""
+        found = self.names.addresses(where["host"]) or []
+        return [one for one in found if judge.name_at(self.plan, one) == self.me]
 
     def most_of(self, picture: Picture, where: Endpoint) -> dict[str, int] | None:
         """Return the most connections that each node ever had to what this node hosts."""
@@ -195,6 +228,8 @@ class Watch:
             verdict = look.probe(address, problem["port"]) if address else ""
             zone = look.shut_zone(address, problem["port"]) if address else ""
             judge.explain_missing(problem, verdict, zone, self.me)
+        elif problem["code"] == judge.TAKEN:
+            services.explain_held(problem, look.holder(problem["inode"]))
 
     def tell(self, problem: Problem) -> None:
         """Find out why, and say it."""
@@ -271,7 +306,8 @@ class Watch:
     def overdue(self) -> bool:
         """Say whether a reported problem has lasted longer than the user wants to wait."""
         limit = self.args.kill_after
-        return bool(limit and self.reported and self.age() - min(self.reported.values()) >= limit)
+        since = [when for key, when in self.reported.items() if not key.startswith(services.HINTS)]
+        return bool(limit and since and self.age() - min(since) >= limit)
 
     def pause(self) -> float:
         """Return the seconds until the next look."""

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
         Picture,
         Problem,
         Process,
+        Service,
         WhoNode,
     )
 
     Resolve = Callable[[str], "list[str] | None"]
 
 MISSING, UNREACHED, BLOCKED, GONE = "WA-101", "WA-102", "WA-103", "WA-104"
+# Of services of the plan, see fullmesh_watch_services.
+SHUT, TAKEN, LOOPBACK = "WA-180", "WA-181", "WA-182"
 WHY = {
     "open": "it answers now, and the process has not connected: it still starts, or waits elsewhere",
     "refused": "refused: nothing listens there (rank 0 is not started, or ended), or a firewall answers with a reset",
@@ -37,6 +40,10 @@ WHY = {
     "waiting": "the name server does not answer",
     "loopback": "that is this node itself; the other nodes look for it elsewhere",
 }
+START = (
+    "Set MASTER_ADDR={} here, or start the job with fullmesh-torchrun",
+    "Start the job with fullmesh-jax, which takes {} and the port from the plan",
+)
 FIREWALL = "firewall-cmd --get-active-zones; nft list ruleset"
 
 
@@ -59,6 +66,16 @@ def name_at(plan: MaybeWho, address: str) -> str:
     return node["name"] if node else ""
 
 
+def service_at(plan: MaybeWho, node: str, port: int) -> str:
+    """Name the service of the plan that a TCP port of a node belongs to, ``ray gcs``; "" for none."""
+    found: list[Service] = plan.get("services") or []
+    for one in found:
+        inside = int(one["first"]) <= port <= int(one["last"])
+        if inside and one["protocol"] == "tcp" and node in one["nodes"]:
+            return "{} {}".format(one["service"], one["part"])
+    return ""
+
+
 def ranks_of(node: WhoNode) -> str:
     """Name a node's ranks by the plan: ``rank 3`` or ``ranks 4-7``."""
     first, count = int(node["first_rank"]), int(node["local_ranks"])
@@ -71,7 +88,7 @@ def place(address: str, port: int) -> str:
 
 
 def endpoints(picture: Picture) -> list[Endpoint]:
-    """Return where this node's processes have to go: the agents' rendezvous, the ranks' store."""
+    """Return where this node's processes have to go: the agents' rendezvous, the ranks' store, JAX's coordinator."""
     found: dict[tuple[str, int, Kind], list[Process]] = {}
     for one in picture["processes"]:
         if one["rank"] is not None and one["master"] and one["port"]:
@@ -79,6 +96,8 @@ def endpoints(picture: Picture) -> list[Endpoint]:
         elif one["agent"]:
             kind: Kind = "static" if one["static"] else "rendezvous"
             found.setdefault((one["agent"][0], one["agent"][1], kind), []).append(one)
+        elif one["coordinator"]:
+            found.setdefault((*one["coordinator"], "service"), []).append(one)
     made: list[Endpoint] = [
         {"host": host, "port": port, "kind": of, "users": users}
         for (host, port, of), users in found.items()
@@ -129,6 +148,7 @@ def missing(
         count = there.get(node["name"], 0)
         if node["name"] != me and count < wanted:
             problem = at(MISSING, where, me)
+            problem["service"] = service_at(plan, me, where["port"])
             problem.update(
                 {"node": node["name"], "address": node["address"], "came": count, "wanted": wanted}
             )
@@ -157,7 +177,7 @@ def smaller(plan: MaybeWho, where: Endpoint) -> bool:
 
 def who_is_missing(node: WhoNode, where: Endpoint, count: int, wanted: int) -> str:
     """Name what is not there; ranks only where they are fixed by the plan."""
-    if where["kind"] == "rendezvous":
+    if where["kind"] in ("rendezvous", "service"):
         return "{} ({})".format(node["name"], node["address"])
     if count:
         return "{} of {}'s {} ranks".format(wanted - count, node["name"], wanted)
@@ -194,7 +214,9 @@ def base(code: str, host: str, port: int, kind: Kind, me: str) -> Problem:
         "node": "",
         "address": "",
         "peer": "",
+        "service": "",
         "rank": None,
+        "inode": "",
         "came": 0,
         "wanted": 0,
         "verdict": "",
@@ -224,9 +246,11 @@ def arrived(picture: Picture, pids: set[int], addresses: list[str], port: int) -
 
 
 def who_is_here(plan: MaybeWho, where: Endpoint, one: Process, me: str) -> str:
-    """Name a process of this node: a rank, an agent that stands for fixed ranks, or just the agent."""
+    """Name a process of this node: a rank, one of JAX, an agent that stands for fixed ranks, or just the agent."""
     if one["rank"] is not None:
         return "rank {}".format(one["rank"])
+    if where["kind"] == "service":
+        return "process {} of JAX".format(one["told"]["JAX_PROCESS_ID"])
     node = next((n for n in nodes_of(plan) if n["name"] == me), None)
     return ranks_of(node) if node and where["kind"] == "static" else "torchrun"
 
@@ -260,7 +284,7 @@ def unreached(
 def blocked(
     plan: MaybeWho, picture: Picture, me: str, known: set[tuple[str, int]]
 ) -> list[Problem]:
-    """Name data connections that get no answer: the kernel still sends SYNs."""
+    """Name connections to data and to services that get no answer: the kernel still sends SYNs."""
     by_pid = {one["pid"]: one for one in picture["processes"]}
     found = []
     for row in picture["sockets"]:
@@ -272,11 +296,15 @@ def blocked(
         rank = holder["rank"] if holder else None
         who = "a process" if rank is None else f"rank {rank}"
         there = name_at(plan, row["peer"])
-        problem = base(BLOCKED, row["peer"], row["peer_port"], "data", me)
+        served = service_at(plan, there, row["peer_port"])
+        code = SHUT if served else BLOCKED
+        kind: Kind = "service" if served else "data"
+        problem = base(code, row["peer"], row["peer_port"], kind, me)
         problem.update({"who": f"{who} ({me}, this node)", "node": me, "rank": rank, "peer": there})
         # a retry takes another local port, and another rank's listener another remote one: it stays one problem
-        problem["key"] = "{} {} {}".format(BLOCKED, who, row["peer"])
-        problem["why"] = WHY["dropped"] + in_range(plan, row["peer_port"])
+        problem["key"] = "{} {} {}".format(code, who, row["peer"])
+        problem["service"] = served
+        problem["why"] = WHY["dropped"] + ("" if served else in_range(plan, row["peer_port"]))
         problem["next"] = "On {}: {}".format(there or row["peer"], FIREWALL)
         found.append(problem)
     return list({problem["key"]: problem for problem in found}.values())
@@ -341,6 +369,7 @@ def explain_unreached(problem: Problem, plan: MaybeWho, verdict: str, own: bool)
     there = name_at(plan, problem["host"])
     problem["verdict"] = verdict
     problem["peer"] = there
+    problem["service"] = service_at(plan, there, problem["port"])
     problem["why"] = WHY.get(verdict, verdict)
     if own and verdict in ("refused", "open"):
         problem["why"] = (
@@ -353,9 +382,7 @@ def explain_unreached(problem: Problem, plan: MaybeWho, verdict: str, own: bool)
     }.get(verdict, "ip route get {}; getent ahosts {}".format(problem["host"], problem["host"]))
     if master and not there and verdict != "open":
         problem["why"] += "; the plan's master is {} ({})".format(master["address"], master["node"])
-        problem["next"] = "Set MASTER_ADDR={} here, or start the job with fullmesh-torchrun".format(
-            master["address"]
-        )
+        problem["next"] = START[problem["kind"] == "service"].format(master["address"])
 
 
 def explain_missing(problem: Problem, verdict: str, zone: str, me: str) -> None:
@@ -384,10 +411,14 @@ def sentence(problem: Problem) -> str:
         UNREACHED: "has not reached {place}",
         BLOCKED: "gets no answer from {place}",
         GONE: "has left {place}",
+        SHUT: "gets no answer from {place}",
+        TAKEN: "listens on {place} here",
+        LOOPBACK: "listens on {place} alone",
     }[problem["code"]]
     target = place(problem["host"], problem["port"])
-    if problem["peer"]:
-        target += " ({})".format(problem["peer"])
+    named = [one for one in (problem["peer"], problem["service"]) if one]
+    if named:
+        target += " ({})".format(", ".join(named))
     text = "[{}] {} {}: {}.".format(
         problem["code"], problem["who"], verb.format(place=target), problem["why"]
     )

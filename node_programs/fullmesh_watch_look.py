@@ -36,6 +36,9 @@ TOLD = (
     "MASTER_ADDR",
     "MASTER_PORT",
     "TORCHELASTIC_RUN_ID",
+    "JAX_COORDINATOR_ADDRESS",
+    "JAX_NUM_PROCESSES",
+    "JAX_PROCESS_ID",
 )
 ENDPOINT = ("--rdzv-endpoint", "--rdzv_endpoint")
 NODES = ("--nnodes",)
@@ -131,7 +134,9 @@ def process(pid: int) -> Process:
         endpoint = "{}:{}".format(option(words, ADDRESS), option(words, PORT) or "29500")
     host, port = split_endpoint(endpoint) if endpoint else ("", 0)
     rank = told.get("RANK", "")
-    nodes = option(words, NODES).partition(":")[0]
+    nodes = option(words, NODES).partition(":")[0] or told.get("JAX_NUM_PROCESSES", "")
+    # without its number a process was not started to be one of several
+    meet = told.get("JAX_COORDINATOR_ADDRESS", "") if told.get("JAX_PROCESS_ID") else ""
     store_port = told.get("MASTER_PORT", "29500")
     return {
         "pid": pid,
@@ -140,6 +145,7 @@ def process(pid: int) -> Process:
         "master": told.get("MASTER_ADDR", ""),
         "port": int(store_port) if store_port.isdigit() else 0,
         "agent": (host, port) if port else None,
+        "coordinator": split_endpoint(meet) if meet else None,
         # of "1:4" the job goes on with one
         "nnodes": int(nodes) if nodes.isdigit() else 0,
         "groups": int(told["GROUP_WORLD_SIZE"])
@@ -195,7 +201,23 @@ def look(root: int) -> Picture:
             if inode in rows and inode not in shown:
                 shown.add(inode)
                 found.append({**rows[inode], "pid": pid})
-    return {"processes": numbered([process(pid) for pid in pids]), "sockets": found}
+    others: list[Row] = [
+        {**row, "pid": 0}
+        for inode, row in rows.items()
+        if row["state"] == sockets.LISTEN and inode not in shown
+    ]
+    processes = numbered([process(pid) for pid in pids])
+    return {"processes": processes, "sockets": found, "others": others}
+
+
+def holder(inode: str) -> str:
+    """Name the process that holds a socket; "" where we may not see it."""
+    for pid in sorted(parents()):
+        if inode in sockets.inodes_of(pid):
+            # a program's text can be an argument
+            shown = "".join(one if one.isprintable() else " " for one in " ".join(command_of(pid)))
+            return f"process {pid} ({shown[:80]})"
+    return ""
 
 
 class Names:
@@ -242,6 +264,16 @@ def probe(address: str, port: int, seconds: float = PROBE_SECONDS) -> str:
     if code == errno.EHOSTUNREACH:
         return ARP_WORDS[sockets.path_to(address)["neighbour"]]
     return OUTCOMES.get(code) or sockets.errno_name(code)
+
+
+def is_own(address: str) -> bool:
+    """Say whether an address is this node's: nothing can be bound to another's."""
+    try:
+        with socket.socket(sockets.family_of(address), socket.SOCK_DGRAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True
 
 
 def ask(*command: str) -> str:

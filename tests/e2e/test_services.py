@@ -1,12 +1,14 @@
-"""Services beside torch's jobs, with the firewall on: ports follow the plan; real Ray, JAX, Accelerate on two nodes.
+"""Services beside torch's jobs, with the firewall on: ports follow the plan; real Ray, JAX, Accelerate, DeepSpeed.
 
-They come as wheels from a lock with hashes (locks/services.txt), put together once on this machine; no node asks
-anybody outside. Whether anything left by another network than the cluster's is counted on the nodes.
+They come from a lock with hashes (locks/services.txt), put together once on this machine for both nodes; DeepSpeed, of
+which there is a source package only, is built there. No node asks anybody outside. Whether anything left by another
+network than the cluster's is counted on the nodes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ from devtools.lab import lifecycle
 from devtools.lab.paths import find
 from fullmesh.settings import ROOT
 
-from .conftest import COUNT, site
+from .conftest import COUNT, latest, site
 
 LAB = "e2e-services"
 LOCK = "tests/e2e/locks/services.txt"
@@ -41,6 +43,18 @@ SERVICES: list[Any] = [
 ACCELERATE = "FULLMESH_ACCELERATE=/opt/ray/bin/accelerate /opt/fullmesh/bin/fullmesh-accelerate"
 # Of its own tests the one of all collectives; test_script.py wants a folder that all ranks share.
 OWN_TEST = f"{PLACE}/accelerate/test_utils/scripts/test_ops.py"
+# Its own launcher on every node, with the plan's hostfile; it would give the script a --local_rank else.
+OWN_DEEPSPEED = (
+    "set -a; . /etc/fullmesh/env; set +a; /opt/ray/bin/deepspeed --hostfile /etc/fullmesh/hostfile --no_ssh"
+    " --no_local_rank --node_rank $NODE_RANK --master_addr $MASTER_ADDR --master_port $MASTER_PORT"
+)
+DEEPSPEED = f"PYTHONPATH={PLACE} /opt/fullmesh/bin/fullmesh-torchrun"
+# Programs that pip makes: name -> where main is.
+PROGRAMS = {
+    "ray": "ray.scripts.scripts",
+    "accelerate": "accelerate.commands.accelerate_cli",
+    "deepspeed": "deepspeed.launcher.runner",
+}
 RAY = "FULLMESH_RAY=/opt/ray/bin/ray /opt/fullmesh/bin/fullmesh-ray"
 SMALL = "--num-cpus=2 --object-store-memory=80000000"
 # open, refused (nobody listens, and the packet came), or shut: silence, or an ICMP answer of a firewall's
@@ -61,6 +75,31 @@ LISTEN = """
 import socket, sys, time
 kept = [socket.create_server(("0.0.0.0", int(port))) for port in sys.argv[1:]]
 time.sleep(1800)
+"""
+# UDP answers only where somebody listens, so the server is on the port within and the one behind.
+ECHO = """
+import select, socket
+kept = []
+for port in (9000, 9010, 9011):
+    one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    one.bind(("0.0.0.0", port))
+    kept.append(one)
+while True:
+    for one in select.select(kept, [], [])[0]:
+        said, peer = one.recvfrom(64)
+        one.sendto(said, peer)
+"""
+CALL = """
+import socket, sys
+for port in sys.argv[2:]:
+    one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    one.settimeout(3)
+    one.connect((sys.argv[1], int(port)))
+    one.send(b"x")
+    try:
+        print(port, one.recv(64) == b"x")
+    except OSError:
+        print(port, "silent")
 """
 
 
@@ -123,11 +162,18 @@ class Lab:
         return {int(line.split()[0]): line.split()[1] for line in said.splitlines()}
 
     def bring(self) -> None:
-        """Put Ray, JAX and Accelerate onto both nodes, beside torch."""
+        """Put Ray, JAX, Accelerate and DeepSpeed onto both nodes, beside torch."""
         if not (TREE / "ray").is_dir():
             words = ["uv", "pip", "install", "-q", "--require-hashes", "--no-deps", "--target"]
-            assert run(*words, str(TREE), "--python-version", "3.11", "-r", LOCK).code == 0
-        examples = "-C examples ray_gloo.py jax_psum.py accelerate_train.py"
+            # what DeepSpeed is built with is the lock's, too
+            more = ["--build-constraints", LOCK, "--python-version", "3.11", "-r", LOCK]
+            assert run(*words, str(TREE), *more).code == 0
+        examples = "-C examples ray_gloo.py jax_psum.py accelerate_train.py deepspeed_train.py"
+        programs = "".join(
+            f"printf '#!/opt/ray/bin/python\\nfrom {module} import main\\nmain()\\n' > /opt/ray/bin/{program}\n"
+            f"chmod 755 /opt/ray/bin/{program}\n"
+            for program, module in PROGRAMS.items()
+        )
         for name in self.names:
             self.on(name, "python3.11 -m venv --without-pip /opt/ray")
             for source, target in (
@@ -136,14 +182,8 @@ class Lab:
             ):
                 pack = f"tar -cf - {source} | ./fullmesh lab exec --name {LAB} {name} -- tar -C {target} -xf -"
                 subprocess.run(["/bin/sh", "-c", pack], cwd=ROOT, check=True, timeout=300)
-            self.on(
-                name,
-                f"echo /opt/fullmesh/venv/lib/python3.11/site-packages > {PLACE}/torch.pth\n"
-                "printf '#!/opt/ray/bin/python\\nfrom ray.scripts.scripts import main\\nmain()\\n' > /opt/ray/bin/ray\n"
-                "printf '#!/opt/ray/bin/python\\nfrom accelerate.commands.accelerate_cli import main\\nmain()\\n'"
-                " > /opt/ray/bin/accelerate\n"
-                "chmod 755 /opt/ray/bin/ray /opt/ray/bin/accelerate",
-            )
+            path = "/opt/fullmesh/venv/lib/python3.11/site-packages"
+            self.on(name, f"echo {path} > {PLACE}/torch.pth\n{programs}")
 
     def count(self) -> None:
         """Count from now on what leaves by another network."""
@@ -156,6 +196,14 @@ class Lab:
         for name in self.names:
             self.on(name, "nft delete table inet beside")
         return [line.strip() for said in found for line in said.splitlines() if "packets" in line]
+
+    def explained(self, log: str) -> set[str]:
+        """The codes that explain-log finds in what a node said."""
+        path = self.inventory / "said.log"
+        path.write_text(log)
+        done = run("./fullmesh", "explain-log", "--json", str(path))
+        said = json.loads(done.output[done.output.index("{") : done.output.rindex("}") + 1])
+        return {one["code"] for one in [*said["findings"], *said["harmless"]]}
 
     def together(self, commands: dict[str, str]) -> dict[str, str]:
         """Run a command on each node at once."""
@@ -203,9 +251,15 @@ def test_ports_are_open_to_those_who_may_come_and_to_nobody_else(lab: Lab) -> No
         8443: "open",
         7777: "shut",
     }
+    lab.on(el, f"systemd-run -q --unit=echo python3 -c '{ECHO}'; sleep 2")
+    called = lab.on(ubuntu, f"python3 -c '{CALL}' {lab.address(el)} 9000 9010 9011")
+    assert called.split() == ["9000", "True", "9010", "True", "9011", "silent"]
+    lab.on(el, "systemctl stop echo")
     # the probe asks what listens there by now itself, and finds nothing wrong
     verified = run("./fullmesh", "verify", "-i", str(lab.inventory))
     assert verified.code == 0, verified.output[-3000:]
+    [links] = [one for one in latest()["rungs"] if one["id"] == "L2"]
+    assert "opened and not tried: inference 9000-9010/udp" in links["details"]["notes"]
     for name in lab.names:
         lab.on(name, "systemctl stop served")
 
@@ -283,6 +337,58 @@ def test_accelerates_own_launcher_reads_the_plans_file(lab: Lab) -> None:
     job = f"{start}; ACCELERATE_USE_CPU=true {launch} /root/accelerate_train.py 2>&1"
     said = lab.together(dict.fromkeys(lab.names, job))
     assert "accelerate: 2 ranks on cpu, loss " in "".join(said.values())
+
+
+@pytest.mark.parametrize("start", [DEEPSPEED, OWN_DEEPSPEED], ids=["torchrun", "its own"])
+def test_deepspeed_trains_as_one_process_alone_and_on_the_clusters_network_alone(
+    lab: Lab, start: str
+) -> None:
+    lab.count()
+    said = lab.together(dict.fromkeys(lab.names, f"{start} /root/deepspeed_train.py 2>&1"))
+    assert "deepspeed: 2 ranks on cpu, weights as alone, loss " in "".join(said.values())
+    assert lab.left() == ["packets 0 bytes 0"] * 2
+
+
+SHUT_GCS = (
+    "nft 'add table inet fault; add chain inet fault input { type filter hook input priority 0; }'; "
+    + ("nft add rule inet fault input iifname eth1 tcp dport 6379 drop")
+)
+OLDER = f"sed -i.kept s/2.60.0/2.59.0/ {PLACE}/ray/_version.py"
+NEWER = f"mv {PLACE}/ray/_version.py.kept {PLACE}/ray/_version.py"
+
+
+def test_failures_of_ray_are_named_by_what_it_says(lab: Lab) -> None:
+    """A shut port, a second head, another version, the card that is not the cluster's, too little /dev/shm."""
+    el, ubuntu = lab.names
+    other_card = lab.hosts[ubuntu]["ansible_host"]
+    plain = "RAY_USAGE_STATS_ENABLED=0 /opt/ray/bin/ray start"
+    join = f"{plain} --address={lab.address(el)}:6379"
+    own = f"--node-ip-address={lab.address(ubuntu)}"
+    lab.on(el, f"{RAY} start {SMALL} 2>&1")
+    head = f"{plain} --head --node-ip-address={lab.address(el)} --port=6379"
+    assert lab.explained(lab.on(el, f"{head} --include-dashboard=false 2>&1 || true")) == {"LG-680"}
+
+    lab.on(ubuntu, OLDER)
+    said = lab.on(ubuntu, f"{RAY} start {SMALL} 2>&1 || true")
+    lab.on(ubuntu, NEWER)
+    assert lab.explained(said) == {"LG-604"}
+
+    # a container's /dev/shm: 62 MB, of which Ray would like a third of the memory
+    said = lab.on(ubuntu, f"{RAY} start --num-cpus=2 2>&1; {RAY} stop 2>&1")
+    assert lab.explained(said) == {"LG-960"}
+
+    # It joins, since nothing keeps it from the head; the head finds nobody at the address that it gave.
+    lab.on(ubuntu, f"{join} --node-ip-address={other_card} {SMALL} 2>&1")
+    log = "/tmp/ray/session_latest/logs/gcs_server.out"  # noqa: S108 (Ray puts it there)
+    lab.on(el, f"for _ in $(seq 60); do grep -q 'marked dead' {log} && break; sleep 1; done")
+    assert "LG-681" in lab.explained(lab.on(el, f"cat {log}"))
+    lab.on(ubuntu, "/opt/ray/bin/ray stop -f 2>&1")
+
+    lab.on(el, SHUT_GCS)
+    said = lab.on(ubuntu, f"{join} {own} {SMALL} 2>&1 || true")
+    lab.on(el, "nft delete table inet fault")
+    assert "LG-601" in lab.explained(said)
+    lab.on(el, f"{RAY} stop 2>&1")
 
 
 def test_what_leaves_the_plan_is_shut_and_undo_leaves_nothing(lab: Lab) -> None:

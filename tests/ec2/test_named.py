@@ -75,6 +75,10 @@ def test_network_acls_between_two_subnets(cloud: Cloud) -> None:
     cloud.launch("gpu3", "10.50.2.13", second)
     cloud.settings = {
         "fullmesh_routed": True,
+        "fullmesh_services": [
+            {"name": "features", "ports": {"store": 29700}, "nodes": ["gpu3"]},
+            {"name": "panel", "ports": {"web": 8443}, "reach": "everybody", "nodes": ["gpu3"]},
+        ],
         "ec2_security_group_ssh_from": ["203.0.113.7", "2001:db8::/48"],
     }
     acl = cloud.client.create_network_acl(VpcId=cloud.vpc)["NetworkAcl"]["NetworkAclId"]
@@ -105,9 +109,11 @@ def test_network_acls_between_two_subnets(cloud: Cloud) -> None:
     run = cloud.play("ec2")
     assert run.code == 2
     named = f"network ACL {acl} of {second} blocks"
-    denied = f"{named} inbound traffic from gpu2 at 29400/tcp, 29500/tcp: its rule 90 denies them"
+    shut = "29400/tcp, 29500/tcp, 29700/tcp (features store)"
+    denied = f"{named} inbound traffic from gpu2 at {shut}: its rule 90 denies them"
     assert f"[EC-114] {denied}" in run.words
-    answers = f"{named} outbound answers to 203.0.113.7/32 at 1024-65535/tcp"
+    # who asks the panel, from anywhere, gets no answer either
+    answers = f"{named} outbound answers to 0.0.0.0/0, 203.0.113.7/32 at 1024-65535/tcp"
     assert f"[EC-115] {answers}" in run.words
     assert "2001:db8::/48" not in run.words.split("[EC-114]", 1)[1]
     assert "in tcp 22-22 203.0.113.7/32" in cloud.rules()

@@ -410,6 +410,68 @@ def test_an_acl_that_allows_too_little() -> None:
     assert "none of its rules allows them" in found[0].cause
 
 
+def served(*entries: Any) -> dict[str, Any]:
+    """The plan of two nodes with services, and a controller of another network."""
+    more = {"fullmesh_services": list(entries), "fullmesh_controllers": ["198.51.100.9"]}
+    return plan("10.0.1.1/24", "10.0.1.2/24", **more)
+
+
+def test_an_acl_that_shuts_a_services_port_is_named_with_the_service() -> None:
+    """Ray's control store lives on n0 alone, its workers' range on both."""
+    deny = [50, "tcp", "deny", "10.0.1.0/24", None, None, 6379, 6379]
+    own = served("ray")
+    settings = Settings.of({}, own)
+    groups = [group([*CLUSTER, permission("tcp", 0, 65535, SG, "198.51.100.9/32")])]
+
+    def found(where: str) -> list[str]:
+        rules = {name: [OPEN] for name in ("subnet-a", "subnet-b")} | {where: [deny, OPEN]}
+        seen = two_subnets(*(acl(name, lines) for name, lines in rules.items()))
+        seen["groups"] = groups
+        return [ec2_findings.text(one) for one in ec2_findings.findings(seen, own, settings)]
+
+    assert found("subnet-a") == [
+        "[EC-114] network ACL acl-subnet-a of subnet-a blocks inbound traffic from n1 at 6379/tcp (ray gcs):"
+        " its rule 50 denies them. Allow 6379/tcp inbound in acl-subnet-a, below rule 50."
+    ]
+    assert found("subnet-b") == []
+
+
+@pytest.mark.parametrize(
+    ("reach", "source", "other"),
+    [
+        ("controllers", "198.51.100.9/32", "0.0.0.0/0"),
+        ("everybody", "0.0.0.0/0", "198.51.100.9/32"),
+    ],
+)
+def test_an_acl_must_let_in_whoever_may_come_to_a_service_and_the_answers_out(
+    reach: str, source: str, other: str
+) -> None:
+    own = served({"name": "panel", "ports": {"web": 8443}, "reach": reach, "nodes": ["n1"]})
+    inside = [100, "all", "allow", "10.0.0.0/8", None, None, 0, 65535]
+    ssh = [90, "tcp", "allow", "198.51.100.9/32", None, None, 22, 22]
+    back = [95, "tcp", "allow", "198.51.100.9/32", None, None, 1024, 65535]
+    # all that ssh needs is there: what is missing is the service's
+    shut = two_subnets(
+        acl("subnet-a", [ssh, inside]), acl("subnet-b", [ssh, inside], [back, inside])
+    )
+    shut["groups"] = [
+        group([*CLUSTER, permission("tcp", 0, 65535, SG, "198.51.100.9/32", "0.0.0.0/0", "::/0")])
+    ]
+    found = [
+        one
+        for one in ec2_findings.findings(shut, own, Settings.of({}, own))
+        if one.code.startswith("EC-11") and "network ACL" in one.cause
+    ]
+    causes = [one.cause for one in found]
+    assert (
+        f"network ACL acl-subnet-b of subnet-b blocks inbound traffic from {source} at 8443/tcp (panel web):"
+        " none of its rules allows them" in causes
+    )
+    assert not any("acl-subnet-a" in cause or other in cause for cause in causes)
+    answers = [one for one in found if one.code == "EC-115"]
+    assert [one.peer for one in answers] == ([source] if reach == "everybody" else [])
+
+
 def test_an_acl_does_not_matter_inside_one_subnet() -> None:
     nodes = [eni(0, "10.0.1.1"), eni(1, "10.0.1.2")]
     assert codes(raw(nodes, acls=[acl("subnet-a", [], [])]), plan()) == []

@@ -218,6 +218,19 @@ def test_a_security_group_lets_in_who_may_come() -> None:
     }
 
 
+def test_udp_is_reserved_and_opened_and_said_to_be_untried() -> None:
+    made = served({"name": "telemetry", "ports": ["9000-9010/udp"], "nodes": ["a"]})
+    assert "9000-9010/udp" in services.opened(made, "peers", "a")
+    assert "9000-9010/udp" not in services.opened(made, "peers", "b")
+    assert "9000-9010" in made["reserved_ports"]
+    assert (
+        probe_wants.wants(made, "a", "peers_only")["named"]
+        == probe_wants.wants(served(), "a", "peers_only")["named"]
+    )
+    assert probe_wants.untried(made) == ["opened and not tried: telemetry 9000-9010/udp"]
+    assert probe_wants.untried(served("ray")) == []
+
+
 def test_the_probe_tries_both_ends_of_what_peers_reach() -> None:
     made = served("ray", {"name": "panel", "ports": [8443], "reach": "controllers"}, OWN)
     assert services.probed(made, "b") == [6700, 6701, 6702, 6703, 6704, 6705, 10002, 13999, 8000]

@@ -68,7 +68,7 @@ ESTABLISHED, SYN_SENT, LISTEN = 1, 2, 10
 def process(pid: int, **more: Any) -> Process:
     """A process of a job that was told nothing, but for *more*; checked, so that no test makes one that cannot be."""
     plain = {"rank": None, "world": 0, "groups": 0, "nnodes": 0, "master": "", "port": 0}
-    told = {"agent": None, "static": False, "command": "", "told": {}}
+    told = {"agent": None, "coordinator": None, "static": False, "command": "", "told": {}}
     return read(Process, {"pid": pid, **plain, **told, **more})
 
 
@@ -105,7 +105,7 @@ FROM_UB1 = [row(1, ESTABLISHED, STORE, ("10.78.0.12", port)) for port in (50001,
 
 
 def seen(processes: list[Process], sockets: list[Row]) -> Picture:
-    return {"processes": processes, "sockets": sockets}
+    return {"processes": processes, "sockets": sockets, "others": []}
 
 
 class Watched(watch_node.Watch):
@@ -373,6 +373,7 @@ PICTURES = st.fixed_dictionaries(
             ),
             max_size=8,
         ),
+        "others": st.just([]),
     }
 )
 

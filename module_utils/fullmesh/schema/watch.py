@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-# Where processes go: the ranks' store, the agents' rendezvous (or a static one), another rank's data.
-Kind = Literal["store", "rendezvous", "static", "data"]
+# Where processes go: the ranks' store, the agents' rendezvous (or a static one), another rank's data, a service's port.
+Kind = Literal["store", "rendezvous", "static", "data", "service"]
 
 
 class WhoNodeBase(TypedDict):
@@ -42,6 +42,17 @@ class Span(TypedDict):
     last: int
 
 
+class Service(TypedDict):
+    """A port, or a range, of a service of the plan (``fullmesh_services``) and the nodes on which it lives."""
+
+    service: str
+    part: str
+    first: int
+    last: int
+    protocol: str
+    nodes: list[str]
+
+
 class Who(TypedDict):
     """Who takes part in jobs: /etc/fullmesh/nodes.json. ``networks`` are the cluster's, with their prefix lengths."""
 
@@ -52,12 +63,13 @@ class Who(TypedDict):
 
 
 class MaybeWho(TypedDict, total=False):
-    """The same as the watch meets it: without a plan it names nobody, and only counts."""
+    """The same as the watch meets it, with the services: without a plan it names nobody, and only counts."""
 
     nodes: list[WhoNode]
     master: WhoMaster
     data_ports: Span
     networks: list[str]
+    services: list[Service]
 
 
 class Process(TypedDict):
@@ -65,7 +77,8 @@ class Process(TypedDict):
 
     ``rank`` is None in what has no rank; ``world`` is the number of ranks, ``groups`` that of nodes as torchrun tells
     its ranks, ``nnodes`` as it was told itself; ``master`` and ``port`` the ranks' store; ``agent`` torchrun's
-    rendezvous (``static``: ranks follow from the node's number); ``told`` the environment that ranks come from.
+    rendezvous (``static``: ranks follow from the node's number); ``coordinator`` JAX's; ``told`` the environment that
+    ranks come from.
     """
 
     pid: int
@@ -76,13 +89,17 @@ class Process(TypedDict):
     master: str
     port: int
     agent: tuple[str, int] | None
+    coordinator: tuple[str, int] | None
     static: bool
     command: str
     told: dict[str, str]
 
 
 class Row(TypedDict):
-    """A TCP socket, as /proc/net/tcp has it, and the process that holds it; ``state`` is the kernel's number."""
+    """A TCP socket, as /proc/net/tcp has it, and the process that holds it (0: none of the job's).
+
+    ``state`` is the kernel's number.
+    """
 
     address: str
     port: int
@@ -94,10 +111,11 @@ class Row(TypedDict):
 
 
 class Picture(TypedDict):
-    """A job at one moment, on one node."""
+    """A job at one moment, on one node; ``others``: what listens beside it in the same network."""
 
     processes: list[Process]
     sockets: list[Row]
+    others: list[Row]
 
 
 class Endpoint(TypedDict):
@@ -113,7 +131,8 @@ class Problem(TypedDict):
     """What keeps a job's ranks apart. "" and 0: does not apply.
 
     ``at`` is the node that sees it, ``host``/``port``/``kind`` the endpoint; ``who`` names ranks or a node in words;
-    ``node`` is the one that is missing or stuck, ``address`` its own, ``peer`` the node at the other end; ``came`` of
+    ``node`` is the one that is missing or stuck, ``address`` its own, ``peer`` the node at the other end, ``service``
+    whose port it is in the plan, ``inode`` the socket of somebody beside the job; ``came`` of
     ``wanted`` connections are there; ``key`` stays the same as long as it is the same problem. ``verdict`` (a probe's)
     and ``zone`` (firewalld's that keeps it out) come with the explanation: ``why``, ``next`` and the ``sentence``.
     """
@@ -128,7 +147,9 @@ class Problem(TypedDict):
     node: str
     address: str
     peer: str
+    service: str
     rank: int | None
+    inode: str
     came: int
     wanted: int
     verdict: str

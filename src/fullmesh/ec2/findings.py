@@ -16,6 +16,7 @@ from fullmesh.ec2.settings import Settings
 from fullmesh.model import services
 from fullmesh.model.faults import Fault
 from fullmesh.model.types import Plan
+from fullmesh.observed.ports import PortRange
 from fullmesh.verify.model import ERROR, WARNING, Finding
 
 # where an answer to somebody's ssh goes: any port that a client may have (RFC 6335, and what every NAT uses)
@@ -233,8 +234,7 @@ def _acls(
     own: Settings,
     ephemeral: Sequence[tuple[int, int]],
 ) -> list[Finding]:
-    """Requests and answers between nodes of different subnets, and of those who come by ssh."""
-    needs = ec2_rules.needs(ec2_rules.PORTS, services.opened(plan, "peers"), own.extra_ports)
+    """Requests and answers between nodes of different subnets, and of those who come from outside."""
     data = plan["data_ports"]
     answers = [
         Need("tcp", first, last)
@@ -246,25 +246,35 @@ def _acls(
     }
     asked: list[ec2_acl.Gap] = []
     answered: list[ec2_acl.Gap] = []
-    for here in ends.values():
-        for peer in ends.values():
+    for node, peer in ends.items():
+        needs = own.needs_at(plan, node)
+        for here in ends.values():
             asked += ec2_acl.gaps(seen, here, peer, needs)
             answered += ec2_acl.gaps(seen, here, peer, answers)
-    for source in own.ssh_from:
-        outside = ec2_acl.End(source)
-        # who comes by IPv6 does not come to an IPv4 address
-        for end in (one for one in ends.values() if (":" in source) == (":" in one.address)):
-            asked += ec2_acl.gaps(seen, outside, end, [ec2_rules.SSH])
-            answered += ec2_acl.gaps(seen, end, outside, [CLIENT_PORTS])
+        for need, source in own.guests(plan, node):
+            # who comes by IPv6 does not come to an IPv4 address
+            if (":" in source) == (":" in peer.address):
+                outside = ec2_acl.End(source)
+                asked += ec2_acl.gaps(seen, outside, peer, [need])
+                answered += ec2_acl.gaps(seen, peer, outside, [CLIENT_PORTS])
     known = set(asked)
     return [
-        *_acl_findings("EC-114", asked, ends),
-        *_acl_findings("EC-115", [gap for gap in answered if gap not in known], ends),
+        *_acl_findings("EC-114", asked, ends, plan),
+        *_acl_findings("EC-115", [gap for gap in answered if gap not in known], ends, plan),
     ]
 
 
+def _ports(needs: Iterable[Need], plan: Plan) -> str:
+    """Ports in words, with the service of the plan to which they belong."""
+    told = []
+    for need in dict.fromkeys(needs):
+        owners = services.owners(plan, need.protocol, PortRange(need.first, need.last))
+        told.append(f"{need} ({', '.join(owners)})" if owners else str(need))
+    return ", ".join(told)
+
+
 def _acl_findings(
-    code: str, gaps: Iterable[ec2_acl.Gap], ends: Mapping[str, ec2_acl.End]
+    code: str, gaps: Iterable[ec2_acl.Gap], ends: Mapping[str, ec2_acl.End], plan: Plan
 ) -> list[Finding]:
     """One finding for an ACL, subnet, direction and entry."""
     folded: dict[tuple[str, str, str, int], list[ec2_acl.Gap]] = {}
@@ -275,6 +285,8 @@ def _acl_findings(
     found = []
     for (acl, subnet, direction, number), own in folded.items():
         ports = ", ".join(dict.fromkeys(str(gap.need) for gap in own))
+        # answers go to a client's port, which is nobody's
+        named = ports if code == "EC-115" else _ports((gap.need for gap in own), plan)
         others = ", ".join(dict.fromkeys(names.get(gap.address, gap.address) for gap in own))
         why = f"its rule {number} denies them" if number else "none of its rules allows them"
         way = "from" if direction == IN else "to"
@@ -283,7 +295,7 @@ def _acl_findings(
         found.append(
             finding(
                 code,
-                f"network ACL {acl} of {subnet} blocks {bound} {what} {way} {others} at {ports}: {why}",
+                f"network ACL {acl} of {subnet} blocks {bound} {what} {way} {others} at {named}: {why}",
                 peer=others,
                 port=ports,
                 direction=direction,

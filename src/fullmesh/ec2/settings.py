@@ -59,13 +59,23 @@ class Settings:
         """What the members must let each other do."""
         return ec2_rules.needs(self.mode, services.opened(plan, "peers"), self.extra_ports)
 
-    def guests(self, plan: Plan) -> list[tuple[Need, str]]:
-        """What others may come to, and from which networks: ssh, and the services that let in more than peers."""
+    def needs_at(self, plan: Plan, node: str) -> list[Need]:
+        """What peers must reach on *node* by the ports of the plan: what everybody may reach is for them as well."""
+        told = [*services.opened(plan, "peers", node), *services.opened(plan, "everybody", node)]
+        return ec2_rules.needs(ec2_rules.PORTS, told, self.extra_ports)
+
+    def guests(self, plan: Plan, node: str = "") -> list[tuple[Need, str]]:
+        """What others may come to, and from which networks: ssh, and the services that let in more than peers.
+
+        Args:
+            plan: the cluster plan.
+            node: a node, for what lives there; "" for all that is somewhere.
+        """
         found = [(ec2_rules.SSH, source) for source in self.ssh_from]
-        for port in services.opened(plan, "controllers"):
+        for port in services.opened(plan, "controllers", node):
             networks = dict.fromkeys(map(_network, plan["controllers"]))
             found += [(ec2_rules.parse_need(port), network) for network in networks]
-        for port in services.opened(plan, "everybody"):
+        for port in services.opened(plan, "everybody", node):
             found += [(ec2_rules.parse_need(port), network) for network in ec2_rules.EVERYBODY]
         return found
 

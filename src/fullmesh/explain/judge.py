@@ -28,7 +28,7 @@ FAMILIES = {
     "launch": ("Start and end (torchrun, torch.distributed, Lightning)", launch.CAUSES),
     "nccl": ("NCCL", nccl.CAUSES),
     "system": ("The node: kernel, GPU, limits", system.CAUSES),
-    "services": ("Ray and JAX", services.CAUSES),
+    "services": ("Ray, JAX, vLLM, SGLang, DeepSpeed, Accelerate", services.CAUSES),
 }
 CAUSES: dict[str, Cause] = {
     cause.code: cause for _, (_, causes) in FAMILIES.items() for cause in causes

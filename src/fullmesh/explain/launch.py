@@ -420,9 +420,11 @@ CAUSES = (
                 f"{name}: ",
                 r"^(?:\S{0,60}\s){0,4}?\s*(?P<error>(?:[A-Za-z_]\w*\.)*"
                 + name
-                # what torch itself raises about its environment has causes of its own
+                # what torch, Accelerate and SGLang raise about their own start has causes of its own
                 + r"): (?!Error initializing torch\.distributed|trying to initialize the default process group twice"
-                + r"|Unknown c10d backend type|.{0,300}undefined symbol: nccl)"
+                + r"|Unknown c10d backend type|.{0,300}undefined symbol: nccl"
+                + r"|You need to (?:use at least 2 processes|manually pass in `--num_processes`)"
+                + r"|please provide --dist-init-addr)"
                 r"(?P<message>.{1,200})",
             )
             for name in (

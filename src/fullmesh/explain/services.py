@@ -1,4 +1,8 @@
-"""What Ray and JAX say (measured with Ray 2.60 and JAX 0.10 where not said otherwise; sources: threads of users)."""
+"""What Ray, JAX, vLLM, SGLang, DeepSpeed and Accelerate say.
+
+Measured with Ray 2.60, JAX 0.10 and DeepSpeed 0.19 on lab nodes where not said otherwise; sources: threads of users. A
+table, one entry a cause, so longer than other files.
+"""
 
 from __future__ import annotations
 
@@ -145,6 +149,230 @@ CAUSES = (
             ),
         ),
         weight=86,
+    ),
+    Cause(
+        code="LG-680",
+        title="Ray: a second head, or one that still runs",
+        says="ray start was to start a head at {address}, and a control store (GCS) listens there already.",
+        where="the node with {address}",
+        prove="on that node: ss -ltnp; ray status",
+        fix=(
+            "fullmesh-ray stop ends the one of before. A node that is to join is no head: fullmesh-ray start knows"
+            " which it is."
+        ),
+        source="measured",
+        looks=(
+            "ConnectionError: Ray is trying to start at 10.78.2.11:6379, but is already running at 10.78.2.11:6379."
+            " Please specify a different port using the `--port` flag of `ray start` command.",
+        ),
+        patterns=(
+            Pattern(
+                "Ray is trying to start at ",
+                r"Ray is trying to start at (?P<address>\S{3,80}:\d{1,5}), but is already running at",
+            ),
+        ),
+        key=("address",),
+        weight=95,
+    ),
+    Cause(
+        code="LG-681",
+        title="Ray: the head does not reach a node that joined",
+        says=(
+            "A node joined with the address {address}, and the head cannot connect to it there ({why}), so that it is"
+            " taken for dead: the node announced another network's address than the head's, or its ports are shut."
+        ),
+        where="the node with {address}",
+        prove=f"ray status lists the node's address; on the head: nc -zv HOST PORT; {SHUT}",
+        fix=f"Start it with the cluster's address (--node-ip-address; fullmesh-ray does). {PLAN}.",
+        source="measured, with the address of another card",
+        looks=(
+            "[2026-11-25 04:30:02,814 W 1803 1803] (gcs_server) gcs_health_check_manager.cc:209: Health check failed"
+            " for node 755a9e09bb516d7ebb7ddbe7d3e76950c85cf881229317ddaa95cdc4, remaining checks 0, status 14,"
+            " response status 0, status message failed to connect to all addresses; last error: UNKNOWN:"
+            " ipv4:10.77.2.12:50077: Failed to connect to remote host: No route to host, status details",
+        ),
+        patterns=(
+            Pattern(
+                "Health check failed for node",
+                r"Health check failed for node .{0,300}ipv[46]:(?P<address>\S{3,80}:\d{1,5}): Failed to connect to"
+                r" remote host: (?P<why>[^,]{1,60})",
+            ),
+        ),
+        key=("address",),
+        weight=92,
+    ),
+    Cause(
+        code="LG-682",
+        title="Ray: a node was taken for dead",
+        says="The head got no answer to its health checks from the node {address} and took it for dead.",
+        where="the node with {address}: it ended (memory, a signal), or the head no longer reaches it",
+        prove="on that node: dmesg, /tmp/ray/session_latest/logs/raylet.out",
+        fix="Look why its raylet ended; where it runs, ./fullmesh diagnose names what lies between.",
+        source="measured",
+        looks=(
+            "The node with node id: 755a9e09bb516d7ebb7ddbe7d3e76950c85cf881229317ddaa95cdc4 and address: 10.77.2.12"
+            " and node name: 10.77.2.12 has been marked dead because the detector has missed too many heartbeats from"
+            " it.",
+        ),
+        patterns=(
+            Pattern(
+                "has been marked dead because the detector",
+                r"and address: (?P<address>\S{3,80}) and node name: .{1,120} has been marked dead",
+            ),
+        ),
+        severity=Severity.SYMPTOM,
+        follows=("LG-681",),
+        key=("address",),
+        weight=60,
+    ),
+    Cause(
+        code="LG-683",
+        title="vLLM: nodes and addresses do not match in number",
+        says=(
+            "vLLM sees {nodes} nodes and {addresses} addresses: a process took the address of another card than Ray"
+            " knows its node by, or VLLM_HOST_IP is the same on two nodes."
+        ),
+        where="the node whose address is of another network, in the braces of the message",
+        prove="on every node: echo $VLLM_HOST_IP; ray status; ip route get 8.8.8.8",
+        fix=(
+            "Start Ray with fullmesh-ray, which gives each node's workers its VLLM_HOST_IP, and vllm serve with"
+            " VLLM_HOST_IP=$FULLMESH_ADDRESS (docs/services.md)."
+        ),
+        source="read: vllm/executor/ray_distributed_executor.py; vllm#7815, vllm#43095",
+        looks=(
+            "RuntimeError: Every node should have a unique IP address. Got 2 nodes with node ids ['3f1e', '88ab'] and 3"
+            " unique IP addresses {'10.78.2.11', '10.78.2.12', '192.168.1.12'}. Please check your network"
+            " configuration. If you set `VLLM_HOST_IP` environment variable, make sure it is unique for each node.",
+        ),
+        patterns=(
+            Pattern(
+                "Every node should have a unique IP address",
+                r"Every node should have a unique IP address\. Got (?P<nodes>\d+) nodes .{0,2000}?and"
+                r" (?P<addresses>\d+) unique IP addresses",
+            ),
+        ),
+        weight=93,
+    ),
+    Cause(
+        code="LG-684",
+        title="vLLM: Ray does not have the GPUs that it asks for",
+        says=(
+            "vLLM waits for {seconds} s for GPUs that Ray is to give it: a node has not joined, Ray counts fewer GPUs"
+            " than asked for, or vLLM started a Ray of its own on this node, or names the node by another address than"
+            " Ray."
+        ),
+        where="Ray's cluster; not the process that printed this",
+        prove="fullmesh-ray status: nodes and GPUs; in the log: Started a local Ray instance",
+        fix=(
+            "Start Ray with --num-gpus on every node and wait until fullmesh-ray status lists them, export RAY_ADDRESS"
+            f" and VLLM_HOST_IP as docs/services.md shows. {SHUT}"
+        ),
+        source="vllm#13909, aibrix#927, gpustack#5509",
+        looks=(
+            "INFO 04-01 02:46:20 ray_utils.py:214] Waiting for creating a placement group of specs for 30 seconds."
+            " specs=[{'node:10.163.194.101': 0.001, 'GPU': 1.0}, {'GPU': 1.0}]. Check `ray status` to see if you have"
+            " enough resources",
+        ),
+        patterns=(
+            Pattern(
+                "Waiting for creating a placement group of specs",
+                r"Waiting for creating a placement group of specs for (?P<seconds>\d+) seconds",
+            ),
+        ),
+        weight=80,
+    ),
+    Cause(
+        code="LG-685",
+        title="DeepSpeed: no hostfile, so each node trains alone",
+        says=(
+            "The deepspeed command found no hostfile and starts on this node alone. Meant for several nodes, each"
+            " trains a model of its own, and nothing says so later."
+        ),
+        where="the node that printed this",
+        prove="in the log: WORLD INFO DICT and dist_world_size",
+        fix=(
+            "Give --hostfile /etc/fullmesh/hostfile (docs/launchers.md), or start with fullmesh-torchrun. On one node"
+            " it means nothing."
+        ),
+        source="deepspeedai/DeepSpeedExamples#575, EleutherAI/gpt-neox#671",
+        looks=(
+            "[2023-06-06 02:44:00,164] [WARNING] [runner.py:191:fetch_hostfile] Unable to find hostfile, will proceed"
+            " with training with local resources only.",
+        ),
+        patterns=(Pattern("Unable to find hostfile, will proceed with training with local"),),
+        weight=40,
+    ),
+    Cause(
+        code="LG-686",
+        title="DeepSpeed: its launcher cannot log in to a node",
+        says="The deepspeed command starts the other nodes over ssh, and {host} does not let it in without a password.",
+        where="between the node that printed this and {host}",
+        prove="ssh -o BatchMode=yes HOST true, as the same account",
+        fix="Start it on every node with --no_ssh (docs/launchers.md), or let nodes log in (node_ssh_manage: true).",
+        source="read: deepspeed/launcher/runner.py of 0.19",
+        looks=(
+            "RuntimeError: Using hostfile at /job/hostfile but host=10.78.2.12 was not reachable via ssh. If you are"
+            " running with a single node please remove /job/hostfile or setup passwordless ssh.",
+        ),
+        patterns=(
+            Pattern(
+                "was not reachable via ssh",
+                r"Using hostfile at \S{1,200} but host=(?P<host>\S{1,120}) was not reachable via ssh",
+            ),
+        ),
+        weight=94,
+    ),
+    Cause(
+        code="LG-687",
+        title="DeepSpeed: a part of it is to be compiled and cannot be",
+        says="DeepSpeed compiles {part} at its first use, and ninja (or the compiler) is not on this node.",
+        where="the node that printed this; the others wait for it",
+        prove="which ninja c++ on every node",
+        fix=(
+            "Without GPUs do without deepspeed_shm_comm (examples/deepspeed_train.py shows the line). Else install"
+            " ninja and a compiler, or build the part when DeepSpeed is installed (DS_BUILD_...)."
+        ),
+        source="measured",
+        looks=(
+            "RuntimeError: Unable to JIT load the deepspeed_shm_comm op due to ninja not being installed.",
+        ),
+        patterns=(
+            Pattern(
+                "Unable to JIT load the",
+                r"Unable to JIT load the (?P<part>\w{1,60}) op due to",
+            ),
+        ),
+        weight=95,
+    ),
+    Cause(
+        code="LG-688",
+        title="Accelerate: its settings do not say how many processes",
+        says="accelerate launch was not told, or told too small, how many processes there are over all nodes.",
+        where="the node that printed this",
+        prove="accelerate env; the file below ~/.cache/huggingface/accelerate",
+        fix="Start with fullmesh-accelerate, or give --config_file what fullmesh-accelerate config writes.",
+        source="read: accelerate/commands/launch.py of 1.15",
+        looks=(
+            "ValueError: You need to use at least 2 processes to use `--multi_gpu`.",
+            "ValueError: You need to manually pass in `--num_processes` using this config yaml.",
+        ),
+        patterns=(
+            Pattern("You need to use at least 2 processes to use `--multi_gpu`"),
+            Pattern("You need to manually pass in `--num_processes` using this config yaml"),
+        ),
+        weight=94,
+    ),
+    Cause(
+        code="LG-689",
+        title="SGLang: --dist-init-addr is no address and port",
+        says="SGLang was to meet its other nodes at an address that it cannot read as host:port.",
+        where="the node that printed this",
+        prove="the command line, with the variables that it was made of",
+        fix="Write --dist-init-addr ADDRESS:20000, an IPv6 address in brackets (docs/services.md).",
+        source="read: sglang/srt/server_args.py",
+        looks=("AssertionError: please provide --dist-init-addr as host:port of head node",),
+        patterns=(Pattern("please provide --dist-init-addr as host:port of head node"),),
+        weight=94,
     ),
     Cause(
         code="LG-960",

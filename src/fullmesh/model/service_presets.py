@@ -55,6 +55,7 @@ RAY_SLURM = "docs.ray.io, Deploying on Slurm"
 # One worker a CPU, each with a port of its own, and as many for drivers, actors without a CPU and ports that somebody
 # else holds: with as many ports as CPUs workers fail to register or hang (ray#28071, ray#33749).
 RAY_PER_CPU = 2
+SGLANG_ARGUMENTS = "docs.sglang.io, Server Arguments"
 VLLM_PARALLEL = "docs.vllm.ai, vllm.config.parallel"
 TORCHS_OWN = "Nothing of its own: it runs over torch's store (MASTER_PORT) and the data range."
 
@@ -115,6 +116,41 @@ PRESETS = (
                 MASTER,
             ),
             PresetPort("kv", "14579", "KV cache transfer (--kv-port)", "docs.vllm.ai, Security"),
+        ),
+    ),
+    Preset(
+        "sglang",
+        "SGLang",
+        "Its API listens on 127.0.0.1 unless --host says otherwise. Its data goes over the data range.",
+        (
+            PresetPort(
+                "api",
+                "30000",
+                "OpenAI's API and its own (--port)",
+                SGLANG_ARGUMENTS,
+                MASTER,
+                PEERS_AND_CONTROLLERS,
+            ),
+            PresetPort(
+                "init",
+                "20000",
+                "torch's store for its ranks (--dist-init-addr)",
+                "docs.sglang.io, Multi-Node Deployment",
+                MASTER,
+            ),
+            PresetPort(
+                "messages",
+                "20001-20015",
+                "Messages among its processes with data parallel attention: the ports behind the store's",
+                "sglang/srt/server_args.py, PortArgs",
+                MASTER,
+            ),
+            PresetPort(
+                "bootstrap",
+                "8998",
+                "Where prefill and decode find each other (--disaggregation-bootstrap-port)",
+                SGLANG_ARGUMENTS,
+            ),
         ),
     ),
     Preset(

@@ -276,6 +276,18 @@ def owner(plan: Plan, host: str, number: int) -> str:
     return ""
 
 
+def owners(plan: Plan, protocol: str, span: PortRange) -> list[str]:
+    """The services of the plan that have ports in *span*; one port alone is told with its part, ``ray gcs``."""
+    found = [
+        port
+        for port in plan.get("services", [])
+        if port["protocol"] == protocol and span_of(port).shared(span)
+    ]
+    if len(found) == 1:
+        return [f"{found[0]['service']} {found[0]['part']}"]
+    return list(dict.fromkeys(port["service"] for port in found))
+
+
 def closed_outside(plan: Plan, host: str, number: int) -> bool:
     """Whether a tcp port of a host is a service's that nobody but peers may reach."""
     return any(

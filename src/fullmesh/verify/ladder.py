@@ -10,7 +10,7 @@ from fullmesh.model.faults import Fault
 from fullmesh.result.types import RankRow, RungId, Status
 from fullmesh.verify import cards as verify_cards
 from fullmesh.verify import gpu as verify_gpu
-from fullmesh.verify import mesh, rank_ends, schedule
+from fullmesh.verify import mesh, probe_wants, rank_ends, schedule
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs as verify_links
 from fullmesh.verify import ranks as verify_ranks
@@ -303,7 +303,11 @@ def link_rung(seen: Seen, found: Sequence[Finding], why_not_outside: str) -> Run
         "pairs": tried,
         "open": tried - mesh.shut(seen),
         "connections": sum(mesh.connections(seen, n) for n in seen.plan["nodes"]),
-        "notes": [*verify_links.guard_notes(seen, why_not_outside), *mesh.coverage(seen)],
+        "notes": [
+            *verify_links.guard_notes(seen, why_not_outside),
+            *mesh.coverage(seen),
+            *probe_wants.untried(seen.plan),
+        ],
         "outsider": [
             {"node": r["node"], "port": r["port"], "verdict": r["verdict"]}
             for r in seen.outside.get("links", [])

@@ -42,6 +42,16 @@ def of_services(plan: Plan, name: str) -> list[NamedPort]:
     return [{"kind": "service", "port": port} for port in services.probed(plan, name)]
 
 
+def untried(plan: Plan) -> list[str]:
+    """What is opened for services and nobody can try from outside: UDP has no handshake, silence may be an answer."""
+    named = [
+        f"{port['service']} {services.span_of(port)}/udp"
+        for port in plan.get("services", [])
+        if port["protocol"] == "udp"
+    ]
+    return [f"opened and not tried: {', '.join(named)}"] if named else []
+
+
 def targets(plan: Plan, opened: Mapping[str, Sequence[Port]], name: str) -> list[Target]:
     """Every listener of every other node, and what listens on a service's port there already."""
     return [

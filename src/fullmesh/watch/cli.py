@@ -36,6 +36,9 @@ CODES = {
     "WA-107": "the nodes of the inventory cannot be reached in a way that watch knows",
     "WA-108": "the job was ended because its ranks did not come together",
     "WA-109": "the ranks of a job have stopped going on",
+    "WA-180": "a service's port gets no answer, and the job waits",
+    "WA-181": "something beside the job has the port of its coordinator",
+    "WA-182": "a job serves on loopback alone what others are to reach",
 }
 WITHIN = 60.0
 STALLED = 60.0

@@ -25,6 +25,7 @@ MODULES = (
     "fullmesh_sockets",
     "fullmesh_watch_look",
     "fullmesh_watch_judge",
+    "fullmesh_watch_services",
     "fullmesh_hang_evidence",
     "fullmesh_hang_ras",
     "fullmesh_hang_look",
@@ -119,7 +120,8 @@ def script(
     # the launcher would start a second watch of its own
     always = {"FULLMESH_WATCH": "0", **rank_of_one(plan, name, command)}
     ours = " ".join(shlex.quote(f"{key}={value}") for key, value in always.items())
-    who = json.dumps(launchers.who(plan), separators=(",", ":"))
+    told = {**launchers.who(plan), "services": plan.get("services", [])}
+    who = json.dumps(told, separators=(",", ":"))
     arguments = [bundle(), "--json", "--leash", "--name", name, "--plan", who, *options, "--"]
     call = shlex.join(["-c", boot("fullmesh_watch"), *arguments, *command])
     pythons = " ".join(map(shlex.quote, [python, *PYTHONS] if python else PYTHONS))
@@ -268,7 +270,8 @@ def merged(
         if problem["code"] != "WA-101":
             continue
         covered.add(problem["node"])
-        place = f"{target(problem)} ({harmless(problem['at'])})"
+        named = [harmless(one) for one in (problem["at"], problem["service"]) if one]
+        place = f"{target(problem)} ({', '.join(named)})"
         why = reasons(problem, known, nodes)
         lines.append(f"[WA-101] {harmless(problem['who'])} has not reached {place}: {why}.")
     for problem in found:

@@ -1,0 +1,254 @@
+"""The watch and services of the plan, from pictures of real jobs on lab nodes (recorded/watch).
+
+``nodes.json`` and ``services.json`` are those of the node el1, by the role launchers. The jobs: JAX's psum with its
+coordinator's port dropped on el1 (``jax-shut-host``: el1's picture, ``jax-shut``: ubuntu1's) and with another listener
+on that port (``jax-taken-host``), fullmesh-ray start against a dropped control store (``ray-shut``), and a server on
+127.0.0.1 at the port of a service of one's own (``api-loopback``).
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import fullmesh_watch as watch_node
+import fullmesh_watch_judge as judge
+import fullmesh_watch_look as look
+import fullmesh_watch_services as services
+import pytest
+
+from fullmesh.contract import read
+from fullmesh.explain.model import CONTROL
+from fullmesh.model.plan import derive
+from fullmesh.observed.watch import EventKind, EventMore, MaybeWho, Picture, Problem
+from fullmesh.settings import ROOT
+from fullmesh.watch import remote as watch_remote
+
+RECORDS = ROOT / "tests/unit/recorded/watch"
+
+
+def picture(name: str) -> Picture:
+    """A recorded one, held against its type."""
+    return read(Picture, json.loads((RECORDS / f"{name}.json").read_text()))
+
+
+def plan() -> MaybeWho:
+    """As a node reads it."""
+    return watch_node.load_plan(str(RECORDS / "nodes.json"))
+
+
+class Watched(watch_node.Watch):
+    """A watch of these nodes, whose clock and probes are the test's."""
+
+    def __init__(self, me: str, verdict: str = "dropped", *words: str) -> None:
+        args = watch_node.parse(["--name", me, "--within", "60", "--json", *words, "--", "job"])
+        super().__init__(args, plan())
+        self.clock, self.verdict = 0.0, verdict
+        self.events: list[tuple[EventKind, EventMore]] = []
+
+    def age(self) -> float:
+        return self.clock
+
+    def event(self, kind: EventKind, more: EventMore | None = None) -> None:
+        self.events.append((kind, more or {}))
+
+    def report(self, problem: Problem) -> None:
+        self.tell(problem)
+
+    def explain(self, problem: Problem) -> None:
+        if problem["code"] == judge.UNREACHED:
+            judge.explain_unreached(problem, self.plan, self.verdict, own=False)
+        elif problem["code"] == judge.MISSING:
+            judge.explain_missing(problem, self.verdict, "public", self.me)
+        elif problem["code"] == judge.TAKEN:
+            services.explain_held(problem, "process 1742 (python3 old.py)")
+
+    def at(self, clock: float, seen: Picture) -> list[str]:
+        """Look at a picture at some time; what is said then."""
+        self.clock, self.events = clock, []
+        self.judge_now(seen)
+        said = [more["problem"]["sentence"] if more else kind for kind, more in self.events]
+        assert not any(CONTROL.search(one) for one in said)
+        return said
+
+
+@pytest.mark.parametrize(
+    ("me", "name", "verdict", "said"),
+    [
+        (
+            "el1",
+            "jax-shut-host",
+            "dropped",
+            "[WA-101] ubuntu1 (10.78.2.12) has not reached 10.78.2.11:8482 (jax coordinator) here: zone public on el1"
+            " does not open 8482/tcp. ./fullmesh apply",
+        ),
+        (
+            "ubuntu1",
+            "jax-shut",
+            "dropped",
+            "[WA-102] process 1 of JAX (ubuntu1, this node) has not reached 10.78.2.11:8482 (el1, jax coordinator):"
+            " dropped: no answer at all; a firewall there or between drops the packets.",
+        ),
+        (
+            "ubuntu1",
+            "jax-shut",
+            "refused",
+            "[WA-102] process 1 of JAX (ubuntu1, this node) has not reached 10.78.2.11:8482 (el1, jax coordinator):"
+            " refused: nothing listens there",
+        ),
+        (
+            "ubuntu1",
+            "ray-shut",
+            "",
+            "[WA-180] a process (ubuntu1, this node) gets no answer from 10.78.2.11:6379 (el1, ray gcs): dropped: no"
+            " answer at all; a firewall there or between drops the packets. On el1: firewall-cmd",
+        ),
+        (
+            "el1",
+            "api-loopback",
+            "",
+            "[WA-182] the job (el1, this node) listens on 127.0.0.1:8000 (inference 8000/tcp) alone: no other node"
+            " reaches that address, and the plan says that they may. Let it listen on 10.78.2.11,",
+        ),
+    ],
+)
+def test_a_service_that_cannot_be_reached_is_named_once(
+    me: str, name: str, verdict: str, said: str
+) -> None:
+    job, seen = Watched(me, verdict), picture(name)
+    assert [job.at(clock, seen) for clock in (0, 30, 59)] == [[], [], []]
+    [sentence] = job.at(60, seen)
+    assert sentence.startswith(said)
+    assert job.at(600, seen) == []
+
+
+def test_who_has_the_coordinators_port_is_named() -> None:
+    job, seen = Watched("el1"), picture("jax-taken-host")
+    job.at(0, seen)
+    taken, missing = job.at(60, seen) if job.at(59, seen) == [] else ["", ""]
+    assert {taken[:8], missing[:8]} == {"[WA-181]", "[WA-101]"}
+    [sentence] = [one for one in (taken, missing) if "WA-181" in one]
+    assert sentence.startswith(
+        "[WA-181] process 1742 (python3 old.py) listens on 10.78.2.11:8482 (jax coordinator) here: it is none of this"
+        " job,"
+    )
+    # on the other node the same address is somebody else's
+    other = Watched("ubuntu1")
+    other.at(0, seen)
+    assert not any("WA-181" in one for one in other.at(60, seen))
+
+
+def test_a_client_that_pauses_between_its_tries_still_gets_no_answer() -> None:
+    job, tries = Watched("ubuntu1"), picture("ray-shut")
+    pauses: Picture = {**tries, "sockets": []}
+    looks = [(clock, tries if clock % 4 < 3 else pauses) for clock in range(60)]
+    assert [said for clock, seen in looks for said in job.at(clock, seen)] == []
+    [sentence] = job.at(60, tries)
+    assert sentence.startswith("[WA-180]")
+    assert job.at(65, pauses) == []
+    # then it is through, or has given up
+    through = [{**row, "state": 1} for row in tries["sockets"]]
+    assert job.at(66, {**tries, "sockets": through}) == ["together"]
+
+
+def test_a_client_that_gave_up_is_forgotten() -> None:
+    job, tries = Watched("ubuntu1"), picture("ray-shut")
+    job.at(0, tries)
+    gone: Picture = {**tries, "sockets": []}
+    assert [job.at(clock, gone) for clock in (20, 40, 80, 600)] == [[], [], [], []]
+
+
+def test_a_job_that_came_together_is_watched_without_a_word() -> None:
+    host, client = picture("jax-shut-host"), picture("jax-shut")
+    [mine] = [row for row in client["sockets"] if row["peer_port"] == 8482]
+    [listens] = [row for row in host["sockets"] if row["port"] == 8482 and row["state"] == 10]
+    came = {**listens, "state": 1, "peer": "10.78.2.12", "peer_port": mine["port"]}
+    own = {**listens, "state": 1, "address": "10.78.2.11", "port": 50000}
+    here = {**own, "peer": "10.78.2.11", "peer_port": 8482}
+    for me, seen in (
+        ("el1", {**host, "sockets": [listens, came, here]}),
+        ("ubuntu1", {**client, "sockets": [{**mine, "state": 1}]}),
+    ):
+        job = Watched(me)
+        assert [job.at(clock, read(Picture, seen)) for clock in (0, 60, 600)] == [[], [], []]
+
+
+def test_loopback_is_said_and_no_job_is_ended_for_it() -> None:
+    job, seen = Watched("el1", "", "--kill-after", "10"), picture("api-loopback")
+    job.at(0, seen)
+    assert job.at(60, seen)
+    job.at(600, seen)
+    assert not job.overdue()
+    other, shut = Watched("ubuntu1", "", "--kill-after", "10"), picture("ray-shut")
+    other.at(0, shut)
+    other.at(60, shut)
+    other.at(70, shut)
+    assert other.overdue()
+
+
+def test_a_port_that_is_reached_at_another_address_as_well_is_not_for_this_node_alone() -> None:
+    seen = picture("api-loopback")
+    [row] = [one for one in seen["sockets"] if one["port"] == 8000]
+    wide = {**row, "address": "10.78.2.11"}
+    assert services.listened(plan(), {**seen, "sockets": [row, wide]}, "el1") == {}
+    assert services.listened(plan(), seen, "ubuntu1") == {}  # the service lives on el1
+
+
+def test_services_are_read_beside_the_plan_and_are_not_needed(tmp_path: Path) -> None:
+    assert judge.service_at(plan(), "el1", 10500) == "ray workers"
+    assert judge.service_at(plan(), "ubuntu1", 6379) == ""
+    assert judge.service_at(plan(), "el1", 9005) == ""  # udp has no connection to look at
+    shutil.copy(RECORDS / "nodes.json", tmp_path)
+    alone = watch_node.load_plan(str(tmp_path / "nodes.json"))
+    assert "services" not in alone
+    assert judge.service_at(alone, "el1", 6379) == ""
+
+
+def test_the_controller_hands_the_services_of_its_plan_over() -> None:
+    hosts: dict[str, dict[str, Any]] = {
+        name: {"fullmesh_address": f"10.78.2.{at}/24", "fullmesh_services": ["jax"]}
+        for at, name in ((11, "el1"), (12, "ubuntu1"))
+    }
+    text = watch_remote.script(derive(hosts), "el1", "", [], ["job"])
+    words = shlex.split(text)
+    handed = json.loads(words[words.index("--plan") + 1])
+    assert judge.service_at(handed, "el1", 8482) == "jax coordinator"
+
+
+def test_a_node_knows_itself_without_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FULLMESH_ADDRESS", raising=False)
+    here: Any = {
+        "nodes": [{"name": "far", "address": "192.0.2.1"}, {"name": "near", "address": "127.0.0.9"}]
+    }
+    assert watch_node.own_name(here, "") == "near"
+    assert watch_node.own_name({}, "") == socket.gethostname()
+    assert watch_node.own_name(here, "given") == "given"
+
+
+def test_who_holds_a_real_socket_is_named() -> None:
+    code = (
+        "import socket, time\ns = socket.create_server(('127.0.0.1', 0))\n"
+        "print(s.getsockname()[1], flush=True)\ntime.sleep(60)"
+    )
+    with (
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other,
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as job,
+    ):
+        assert other.stdout is not None
+        port = int(other.stdout.readline())
+        deadline = time.monotonic() + 20
+        found: list[Any] = []
+        while not found and time.monotonic() < deadline:
+            found = [row for row in look.look(job.pid)["others"] if row["port"] == port]
+        assert look.holder(found[0]["inode"]).startswith(f"process {other.pid} (")
+        assert not CONTROL.search(look.holder(found[0]["inode"]))
+        other.kill()
+        job.kill()
+    assert look.holder(found[0]["inode"]) == ""
