@@ -119,6 +119,7 @@ def _lock(_args: argparse.Namespace) -> int:
         ("requirements-dev", "3.11", [*both, "-c", "requirements-docs.txt"]),
         ("requirements-reliability", "3.11", [*both, "-c", "requirements-dev.txt"]),
         ("tests/support/requirements-nodes", "3.9", []),
+        ("tests/support/requirements-navigator", "3.11", ["-c", "requirements-dev.txt"]),
     )
     for name, python, more in locks:
         command = ["uv", "pip", "compile", "--quiet", *flags.split(), "--python-version", python]

@@ -1,7 +1,6 @@
-"""The execution environment's definition: ansible-builder takes it, and what it would build in is there.
+"""The execution environment: ansible-builder takes its definition and builds an image, which ansible-navigator runs.
 
-The image itself is not built: its base comes from a registry. What its last steps do, a hashed installation and that of
-the collection, other tests of this folder do.
+The definition's base comes from a registry; the image is built on the lab's look-alike of it (environment_image.py).
 """
 
 from __future__ import annotations
@@ -11,13 +10,23 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import environment_image
 import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
 DEFINITION = ROOT / "execution-environment.yml"
+NAVIGATOR = ROOT / "tests/support/requirements-navigator.txt"
+QUEUES = Path("/dev/mqueue")
+HOSTS = """\
+torch_nodes:
+  hosts:
+    el1: {ansible_host: 203.0.113.1, fullmesh_address: 10.0.0.1/24}
+    el2: {ansible_host: 203.0.113.2, fullmesh_address: 10.0.0.SECOND/24}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +73,108 @@ def test_its_ansible_is_the_locks() -> None:
     locked = re.search(r"^ansible-core==\S+", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
     assert locked
     assert wanted == locked[0]
+
+
+@pytest.fixture(scope="module")
+def image(context: Path) -> Iterator[environment_image.Image]:
+    """It is built once, and its place is given back."""
+    if os.geteuid() != 0:
+        pytest.skip("the lab's images and its podman are root's")
+    made = environment_image.build(context)
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Path:
+    """An inventory of two nodes that nobody contacts."""
+    path = tmp_path / "hosts.yml"
+    path.write_text(HOSTS.replace("SECOND", "2"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def navigator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """ansible-navigator in an environment of its own."""
+    env = tmp_path_factory.mktemp("navigator") / "env"
+    install = ["uv", "pip", "install", "--quiet", "--require-hashes", "-r", NAVIGATOR]
+    subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, env], check=True)
+    subprocess.run([*install, "--python", env / "bin/python"], check=True)
+    # it wants this folder for podman, and a machine without POSIX message queues has none
+    ours = not QUEUES.exists()
+    if ours:
+        QUEUES.mkdir()
+    yield env / "bin/ansible-navigator"
+    if ours:
+        QUEUES.rmdir()
+
+
+def navigated(
+    navigator: Path, image: environment_image.Image, hosts: Path, playbook: str
+) -> subprocess.CompletedProcess[str]:
+    """The command of docs/collection.md; the container's options are the lab's."""
+    command = [navigator, "run", playbook, "-i", hosts.name, "--eei", image.name, "--pp", "never"]
+    command += ["-m", "stdout", "--ce", "podman", "--container-options=--privileged"]
+    command += ["--container-options=--network=none"]
+    env = {"PATH": f"{image.programs}:{navigator.parent}:{os.environ['PATH']}"}
+    env |= {"HOME": str(hosts.parent), "LANG": "C.UTF-8", "NO_COLOR": "1"}
+    return subprocess.run(
+        command,
+        cwd=hosts.parent,
+        env=env,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.mark.rest
+def test_the_image_has_the_locks_ansible_and_the_collection(
+    image: environment_image.Image, hosts: Path
+) -> None:
+    locked = re.search(
+        r"^ansible-core==(\S+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE
+    )
+    assert locked
+    assert f"[core {locked[1]}]" in image.run(hosts, "ansible", "--version").stdout
+    told = image.run(hosts, "ansible-galaxy", "collection", "list", "fullmesh.cluster").stdout
+    assert re.search(r"^fullmesh\.cluster +\d", told, re.MULTILINE), told
+    told = image.run(hosts, "ansible-doc", "-t", "module", "fullmesh.cluster.node_facts").stdout
+    assert "node_facts" in told
+    # bindep found that the system package was missing, and dnf brought it
+    assert "openssh-clients" in image.run(hosts, "rpm", "-q", "openssh-clients").stdout
+
+
+@pytest.mark.rest
+def test_the_image_reads_the_site_and_derives_a_plan(
+    image: environment_image.Image, hosts: Path
+) -> None:
+    inventory = ["-i", "/runner/hosts.yml"]
+    done = image.run(
+        hosts, "ansible-playbook", "fullmesh.cluster.site", *inventory, "--syntax-check"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "playbooks/site.yml" in done.stdout
+    done = image.run(hosts, "ansible-playbook", "fullmesh.cluster.show_plan", *inventory)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"endpoint": "10.0.0.1:29400"' in done.stdout
+
+
+@pytest.mark.rest
+def test_navigator_runs_it(navigator: Path, image: environment_image.Image, hosts: Path) -> None:
+    done = navigated(navigator, image, hosts, "fullmesh.cluster.show_plan")
+    assert done.returncode == 0, done.stdout
+    assert '"endpoint": "10.0.0.1:29400"' in done.stdout
+
+
+@pytest.mark.rest
+def test_a_refusal_passes_through_navigator(
+    navigator: Path, image: environment_image.Image, hosts: Path
+) -> None:
+    hosts.write_text(HOSTS.replace("SECOND", "1"))
+    done = navigated(navigator, image, hosts, "fullmesh.cluster.site")
+    assert done.returncode != 0
+    assert re.search(r"\[PL-\d{3}\].*10\.0\.0\.1", done.stdout), done.stdout

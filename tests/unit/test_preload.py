@@ -11,13 +11,13 @@ from pathlib import Path
 
 from fullmesh.settings import ROOT
 
-# says where it was read, and what the collector of the process that uses it leaves alone
+# says where it was read, and how many objects the collector of the process that uses it leaves alone
 FILTER = """
 import gc, os
 HERE = os.getpid()
 class FilterModule:
     def filters(self):
-        return {"told": lambda _: f"read in {HERE}, used in {os.getpid()}, frozen {gc.get_freeze_count() > 0}"}
+        return {"told": lambda _: f"read in {HERE}, used in {os.getpid()}, frozen {gc.get_freeze_count()}"}
 """
 PLAY = """
 - hosts: [a, b]
@@ -64,13 +64,19 @@ def played(folder: Path, callbacks: str) -> str:
     return done.stdout
 
 
+def from_the_start() -> int:
+    """What Python leaves alone without being asked: hundreds of objects in 3.12, none in the others."""
+    command = [sys.executable, "-c", "import gc; print(gc.get_freeze_count())"]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
 def test_filters_are_read_once_and_before_the_fork(tmp_path: Path) -> None:
     out = played(tmp_path, "fullmesh_progress,fullmesh_preload")
-    told = re.findall(r'"read in (\d+), used in (\d+), frozen (\w+)"', out)
+    told = re.findall(r'"read in (\d+), used in (\d+), frozen (\d+)"', out)
     assert len(told) == 3
     assert len({read for read, _, _ in told}) == 1
     assert not {read for read, _, _ in told} & {used for _, used, _ in told}
-    assert {frozen for _, _, frozen in told} == {"True"}
+    assert all(int(frozen) > from_the_start() for _, _, frozen in told)
 
 
 def test_a_filter_that_a_role_brings_later_is_found(tmp_path: Path) -> None:
@@ -82,9 +88,10 @@ def test_a_filter_that_a_role_brings_later_is_found(tmp_path: Path) -> None:
 def test_without_it_every_worker_reads_them(tmp_path: Path) -> None:
     """What the callback is for; if Ansible does it by itself one day, the callback can go."""
     told = re.findall(
-        r'"read in (\d+), used in (\d+), frozen (\w+)"', played(tmp_path, "fullmesh_progress")
+        r'"read in (\d+), used in (\d+), frozen (\d+)"', played(tmp_path, "fullmesh_progress")
     )
-    assert [(read == used, frozen) for read, used, frozen in told] == [(True, "False")] * 3
+    assert len(told) == 3
+    assert all(read == used and int(frozen) <= from_the_start() for read, used, frozen in told)
 
 
 def test_a_diff_is_shown_to_who_asks_for_one() -> None:

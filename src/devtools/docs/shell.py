@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,37 @@ def completion(shell: str) -> str:
         for action in one._actions:
             if action.dest in FILES and action.nargs != 0:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]  # how shtab is told
-    return re.sub(r"[ \t]+$", "", shtab.complete(parser, shell), flags=re.MULTILINE)
+    text = re.sub(r"[ \t]+$", "", shtab.complete(parser, shell), flags=re.MULTILINE)
+    return own_commands(text, parser, f"_shtab_{parser.prog}") if shell == "zsh" else text
+
+
+def own_commands(text: str, parser: argparse.ArgumentParser, prefix: str) -> str:
+    """Completion for zsh without what does not belong there.
+
+    shtab (1.13) counts the commands below a command's commands among its own, and gives those of one name their help:
+    ``lab ssh`` for ``lab vm ssh``.
+    """
+    found = reference.subparsers(parser)
+    for name, one in found.choices.items() if found else ():
+        own, below = reference.subparsers(one), f"{prefix}_{name.replace('-', '_')}"
+        if own is None:
+            continue
+        told = "\n".join(
+            f"    {shlex.quote(word)}:{shlex.quote(child.description or '')}"
+            for word, child in sorted(own.choices.items())
+        )
+        head, start, rest = text.partition(f"{below}_commands() {{\n  local _commands=(\n")
+        text = head + start + told + rest[rest.index("\n  )\n") :]
+        head, start, rest = text.partition(f"\n{below}() {{\n")
+        body, end, rest = rest.partition("\n}\n")
+        foreign = [
+            line
+            for line in body.splitlines()
+            if (case := re.match(r" {8}([\w-]+)\) ", line)) and case[1] not in own.choices
+        ]
+        body = "\n".join(line for line in body.splitlines() if line not in foreign)
+        text = own_commands(head + start + body + end + rest, one, below)
+    return text
 
 
 def manual() -> str:

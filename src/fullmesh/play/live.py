@@ -13,7 +13,6 @@ from fullmesh.play import lines
 from fullmesh.play.progress import CONTROLLER, Failure, Phase
 from fullmesh.play.views import Plain
 
-REFRESHES = 8  # a second
 NODE_ROWS = 8
 
 
@@ -55,12 +54,14 @@ class Terminal(Plain):
         return rows
 
     def tick(self) -> None:
-        """Begin to draw when there is something to draw; a question for a password comes before."""
+        """Draw, when there is something to draw; a question for a password comes before."""
         if self.live is None and (self.progress.phase is not None or self.doing):
-            self.live = Live(
-                self, console=self.console, refresh_per_second=REFRESHES, transient=True
-            )
+            # rich's own thread would draw between a line's look at the region's height and its writing,
+            # which then takes rows away that are not the region's any more
+            self.live = Live(self, console=self.console, auto_refresh=False, transient=True)
             self.live.start()
+        if self.live is not None:
+            self.live.refresh()
 
     def say(self, text: str, style: str = "") -> None:
         """A line that stays, above the region."""

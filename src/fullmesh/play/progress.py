@@ -147,8 +147,7 @@ class Progress:
         now = self.phase.name if self.phase else ""
         name = phases.phase_of(self.play, self.role, now)
         if self.phase is None or self.phase.name != name:
-            self._close(event["at"])
-            self.phase = Phase(name, event["at"])
+            self._close(event["at"], Phase(name, event["at"]))
             self._held = {}
 
     def _answer(self, event: Answered) -> None:
@@ -195,8 +194,8 @@ class Progress:
     def _where(one: Failed) -> str:
         return f"{one['role']}: {one['task']}" if one["role"] else one["task"]
 
-    def _close(self, at: float) -> None:
-        phase, self.phase = self.phase, None
+    def _close(self, at: float, following: Phase | None = None) -> None:
+        phase, self.phase = self.phase, following
         if phase is not None:
             phase.ended = at
             if phase.shown:

@@ -1,0 +1,114 @@
+"""Completion in a real zsh: its completion system is asked on a terminal of its own, as somebody who presses Tab."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from devtools.docs import reference
+from devtools.lab import host, paths
+from fullmesh.cli import build_parser
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 120
+# Whatever the completion system offers goes through compadd: it is let through and written down.
+INSIDE = """\
+fpath=(HERE $fpath)
+autoload -Uz compinit
+compinit -u -d HERE/dump
+compadd() {
+  local -a offered
+  # with one of these it fills an array for its caller and offers nothing
+  if [[ ${@[1,(i)(-|--)]} != *-(O|A|D)\\ * ]]; then
+    builtin compadd -A offered "$@"
+    print -rl -- $offered >> HERE/offered
+  fi
+  builtin compadd "$@"
+}
+over() { : > HERE/over }
+zle -N over
+bindkey '^Xo' over
+: > HERE/ready
+"""
+# An interactive zsh on a terminal (zpty), which gets the line, a Tab, and a key that says that the Tab is done.
+OUTSIDE = """\
+zmodload zsh/zpty
+zpty -b inner env ZDOTDIR=HERE TERM=xterm zsh -i
+wait_for() {
+  local -i tries=0
+  while [[ ! -e HERE/$1 ]] && (( tries++ < SECONDS * 20 )); do
+    zpty -r inner words 2> /dev/null
+    sleep 0.05
+  done
+  [[ -e HERE/$1 ]]
+}
+wait_for ready && zpty -wn inner "$1"$'\\t'$'\\x18o' && wait_for over
+"""
+
+
+@pytest.fixture(scope="module")
+def zsh() -> str:
+    """The shell; it is installed as the lab installs what it needs."""
+    if not shutil.which("zsh"):
+        if os.geteuid() != 0 or not shutil.which("apt-get"):
+            pytest.skip("no zsh here, and installing it takes root and apt-get")
+        host.ensure_packages(paths.find(), {"zsh": "zsh"})
+    return "zsh"
+
+
+def offered(zsh: str, here: Path, line: str) -> set[str]:
+    """What zsh offers behind a line, after the file of ``fullmesh completion zsh``."""
+    said = subprocess.run(
+        [sys.executable, "-m", "fullmesh", "completion", "zsh"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    (here / "_fullmesh").write_text(said)
+    (here / ".zshrc").write_text(INSIDE.replace("HERE", str(here)))
+    (here / "offered").touch()
+    script = OUTSIDE.replace("HERE", str(here)).replace("SECONDS", str(SECONDS))
+    done = subprocess.run(
+        [zsh, "-f", "-c", script, "outside", line], cwd=here, check=False, timeout=3 * SECONDS
+    )
+    assert done.returncode == 0, f"{line}: zsh did not come to an end"
+    return {word for word in (here / "offered").read_text().splitlines() if word}
+
+
+def below(parser: argparse.ArgumentParser, *names: str) -> Mapping[str, argparse.ArgumentParser]:
+    """The commands of a command."""
+    found = reference.subparsers(parser)
+    assert found
+    return below(found.choices[names[0]], *names[1:]) if names else found.choices
+
+
+@pytest.mark.rest
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("fullmesh ", set(below(build_parser()))),
+        ("fullmesh ver", {"verify"}),
+        ("fullmesh lab ", set(below(build_parser(), "lab"))),
+        ("fullmesh lab vm ", set(below(build_parser(), "lab", "vm"))),
+        ("fullmesh completion ", {"bash", "zsh"}),
+        ("fullmesh test --", {"--all", "--fast", "--list", "--help"}),
+        ("fullmesh diagnose --dead", {"--deadline"}),
+        ("fullmesh apply --progress ", {"auto", "plain", "json"}),
+    ],
+)
+def test_zsh_completes(zsh: str, tmp_path: Path, line: str, wanted: set[str]) -> None:
+    assert offered(zsh, tmp_path, line) == wanted
+
+
+@pytest.mark.rest
+def test_a_file_is_offered_where_an_option_takes_one(zsh: str, tmp_path: Path) -> None:
+    (tmp_path / "inventory.yml").touch()
+    assert offered(zsh, tmp_path, "fullmesh apply -i inv") == {"inventory.yml"}

@@ -1,0 +1,158 @@
+"""The execution environment's image, built where no registry answers: on the lab's look-alike of CentOS Stream 9.
+
+ansible-builder, its build and what is installed are the real ones. Python packages are fetched here, by this machine's
+own pip, and lie beside the build, which asks no index; the one system package that the definition wants is made as the
+lab's packages are. What differs from the tree's definition is ``as_in_the_lab``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from devtools.lab import lifecycle
+from devtools.lab.build import Builder
+from devtools.lab.paths import find
+from devtools.lab.podman import Podman
+
+# An entry of lab/repo/el.list's kind: the files are in the image, the package database gets to know them.
+SSH_PACKAGE = "openssh-clients | 8.7p1-45.el9 | | |"
+PACKAGES, WHEELS = "/srv/environment", "/srv/wheels"
+BASE = f"""\
+ARG BASE
+FROM $BASE
+RUN printf '[environment]\\nname=environment\\nbaseurl=file://{PACKAGES}\\ngpgcheck=0\\n' \\
+      > /etc/yum.repos.d/environment.repo \\
+ && printf '[global]\\nno-index = true\\nfind-links = {WHEELS}\\n' > /etc/pip.conf
+"""
+BUILD_SECONDS = 1500.0
+
+
+def must(command: Sequence[str | Path], where: Path, seconds: float = 300.0) -> str:
+    """Run a command; what it printed, which an assertion shows when it fails."""
+    done = subprocess.run(
+        list(command),
+        cwd=where,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=seconds,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout[-6000:]}"
+    return done.stdout
+
+
+def as_in_the_lab(definition: Path, base: str, python: str) -> dict[str, Any]:
+    """The definition with the lab's image and its Python in place of the registry's, and nothing else changed."""
+    found: dict[str, Any] = yaml.safe_load(definition.read_text())
+    found["images"]["base_image"]["name"] = base
+    found["dependencies"]["python_interpreter"] = {
+        "package_system": "python3.11",
+        "python_path": f"/usr/bin/python{python}",
+    }
+    # the look-alike's Python is Debian's, whose pip is a package and whose ensurepip refuses
+    found["options"] = {"skip_pip_install": True}
+    return found
+
+
+def wanted(containerfile: str, definition: dict[str, Any]) -> list[str]:
+    """What its build asks pip for by name; the lock comes with hashes of its own."""
+    found = [
+        definition["dependencies"][name]["package_pip"]
+        for name in ("ansible_core", "ansible_runner")
+    ]
+    for words in re.findall(r"-m pip install --no-cache-dir (?![$-])(.+)", containerfile):
+        found += [word.strip("'") for word in words.split()]
+    return found
+
+
+@dataclass(frozen=True)
+class Image:
+    """A built image.
+
+    Attributes:
+        name: of the image.
+        programs: a folder with ``podman``, which is the lab's.
+        podman: the lab's.
+    """
+
+    name: str
+    programs: Path
+    podman: Podman
+
+    def run(self, hosts: Path, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command in it, without any network; *hosts* is ``/runner/hosts.yml`` there."""
+        # privileged: else crun raises a limit that a restricted host's root may not raise, as for the lab's nodes
+        options = ["--rm", "--privileged", "--network=none", "-v", f"{hosts}:/runner/hosts.yml:ro"]
+        return self.podman.run("run", *options, self.name, *words)
+
+    def remove(self) -> None:
+        """Give its place back."""
+        self.podman.run("rmi", "--force", self.name, f"{self.name}-base")
+
+
+def lab_podman(folder: Path, podman: Podman) -> None:
+    """Write a ``podman`` that ansible-builder and ansible-navigator find by its name."""
+    *enter, _ = podman.argv()
+    words = ['"--wd=$PWD"' if word.startswith("--wd=") else word for word in enter]
+    program = folder / "podman"
+    program.write_text(f'#!/bin/sh\nexec {" ".join(words)} {shutil.which("podman")} "$@"\n')
+    program.chmod(0o755)
+
+
+def build(context: Path) -> Image:
+    """Build it from the folder that ansible-builder made; *context* lies beside its definition."""
+    top = context.parent
+    paths = find()
+    podman = lifecycle.open_podman(paths)
+    builder = Builder(paths, podman, "lookalike")
+    builder.ensure()
+    image = Image(f"localhost/fullmesh-environment:{os.getpid()}", top / "programs", podman)
+    for name in ("programs", "packages", "wheels"):
+        (top / name).mkdir()
+    lab_podman(image.programs, podman)
+    python = podman.must(
+        *("run", "--rm", "--privileged", "--network=none", builder.image("el9")),
+        *("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"),
+    ).strip()
+    definition = as_in_the_lab(top / "execution-environment.yml", f"{image.name}-base", python)
+    (top / "lab.yml").write_text(yaml.safe_dump(definition))
+
+    script = f"echo '{SSH_PACKAGE}' | python3 /lab/repo/deb2rpm.py /out; createrepo_c -q /out"
+    podman.must(
+        *("run", "--rm", "--privileged", "--network=none", "-v", f"{top}/packages:/out"),
+        *("-v", f"{paths.sources}:/lab:ro", builder.builder(), "sh", "-ec", script),
+    )
+    fetch = [sys.executable, "-m", "pip", "download", "-q", "--only-binary=:all:", "-d", "wheels"]
+    fetch += ["--python-version", python]
+    must([*fetch, *wanted((context / "Containerfile").read_text(), definition)], top)
+    must([*fetch, "--require-hashes", "-r", "requirements.txt"], top)
+
+    # the same way that the lab's own images are built
+    options = "--isolation=chroot --network=host --pull=never --layers=false"
+    (top / "Containerfile.base").write_text(BASE)
+    base = ["--build-arg", f"BASE={builder.image('el9')}", "-t", f"{image.name}-base"]
+    podman.must("build", *options.split(), *base, "-f", f"{top}/Containerfile.base", str(top))
+    mounts = {
+        top / "wheels": WHEELS,
+        top / "packages": PACKAGES,
+        builder.folder("repo"): "/srv/repo",
+    }
+    options += "".join(f" -v {here}:{there}:ro" for here, there in mounts.items())
+    command = ["ansible-builder", "build", "-v3", "-f", "lab.yml", "-t", image.name]
+    path = f"{image.programs}:{os.environ['PATH']}"
+    with suppress(FileNotFoundError):
+        shutil.rmtree(context)
+    must(["env", f"PATH={path}", *command, "--extra-build-cli-args", options], top, BUILD_SECONDS)
+    return image

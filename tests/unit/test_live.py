@@ -1,0 +1,79 @@
+"""The live view on a real terminal: whatever is drawn below, the lines that stay do stay."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from devtools.docs import cast, film
+from fullmesh.settings import ROOT
+
+WIDTH = 80
+# Phases and notes as quickly as they can come, nodes that start and end between two looks, a name wider than the
+# terminal; and whatever thread might draw does so all the time, since one that draws eight times a second
+# collides once in a hundred runs.
+SCRIPT = """
+import json, sys, time
+from rich.console import Console
+from fullmesh.play import live, run
+
+class Busy(live.Live):
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **{**settings, "refresh_per_second": 500})
+
+live.Live = Busy
+sys.setswitchinterval(1e-6)
+shown = live.Terminal(Console(file=sys.stderr))
+
+def take(**event):
+    run.take(shown, json.dumps({"at": time.time(), **event}))
+
+take(event="began", playbook="site.yml", plays=[], check=False)
+for turn in range(60):
+    for play in ("Network", "Firewall"):
+        hosts = ["a", "b", "c", f"a-node-with-a-name-{'x' * 80}"][: 2 + 2 * (turn % 2)]
+        take(event="play", play=play, hosts=hosts)
+        take(event="task", task="Write", role="")
+        for host in hosts:
+            take(event="host", host=host)
+        take(event="said", host="a", text=f"note {turn} {play}")
+        shown.tick()
+        time.sleep(0.01)
+        for host in hosts:
+            take(event="answer", host=host, status="changed", what=["x"])
+        if len(hosts) > 2:
+            take(event="failure", host="b", task="Write", role="", message="[XX-101] no.", caught=False)
+        shown.tick()
+shown.progress.abandon(time.time())
+shown.close()
+"""
+
+
+@pytest.fixture(scope="module")
+def shown() -> list[str]:
+    """What stands on the terminal in the end."""
+    env = {"PYTHONPATH": str(ROOT / "src"), "LANG": "C.UTF-8"}
+    command = [sys.executable, "-c", SCRIPT]
+    made = cast.record(command, "x", (WIDTH, 400), Path(ROOT), env)
+    assert made.code == 0, film.text(made)
+    return film.text(made).splitlines()
+
+
+def test_every_line_that_was_said_is_there_once_and_in_order(shown: list[str]) -> None:
+    wanted = []
+    for turn in range(60):
+        for play in ("Network", "Firewall"):
+            name = play.lower()
+            wanted.append(f"  a: note {turn} {play}")
+            if turn % 2:
+                wanted += [f"FAILED on b, in {name}: Write", "  [XX-101] no.", f"✗ {name}"]
+            else:
+                wanted.append(f"✓ {name}")
+    # a phase ends with the next one's first task, after the note that was said in it
+    assert [line.partition("  ")[0] if line[0] in "✓✗" else line for line in shown] == wanted
+
+
+def test_nothing_of_the_region_is_left(shown: list[str]) -> None:
+    assert not [line for line in shown if "working" in line or "done, waits" in line]
