@@ -73,6 +73,7 @@ def anywhere(_root: Finding, _other: Finding) -> bool:
 LINKS = ("VC-201", "VC-202", "VC-203", "VC-204", "VC-205", "VC-206", "VC-207", "VC-208", "VC-209")
 WALLS = ("DG-101", "DG-105", "DG-113", "DG-114", "DG-115", "DG-116", "DG-117", "DG-175")
 SHUT = ("VC-201", "VC-202", "VC-203", "VC-205")
+WHOLE_JOB = ("VC-303", "VC-306", "VC-401", "VC-402", "VC-403", *(f"VC-80{n}" for n in range(1, 9)))
 NAMED = ("VC-101", "VC-102", "DG-123", "DG-124", "DG-127")
 RANGES = ("VC-107", "DG-107", "VC-212", "VC-213", "VC-602", "DG-112")
 
@@ -152,6 +153,12 @@ ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
     ("VC-110", ("DG-139",), involves),
     ("DG-239", ("DG-139",), involves),
     ("VC-601", ("DG-134",), same_node),
+    # What groups of nodes came to says whose the ranks' failure is.
+    ("VC-881", WHOLE_JOB, anywhere),
+    ("VC-882", WHOLE_JOB, anywhere),
+    ("VC-883", WHOLE_JOB, anywhere),
+    ("VC-884", WHOLE_JOB, anywhere),
+    ("VC-885", WHOLE_JOB, anywhere),
     ("DG-139", ("VC-209",), same_links),
     # The diagnosis and the ladder look at the same cards; and who has no card, or no torch for it, has none for a rank.
     ("VC-131", ("VC-719", "VC-711"), same_node),

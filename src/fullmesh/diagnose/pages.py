@@ -1066,6 +1066,47 @@ PAGES: dict[str, Page] = {
         "The rank's traceback in the finding",
         "./fullmesh diagnose -i INVENTORY; then the message.",
     ),
+    "VC-880": Page(
+        "Every group of nodes with this one reaches less than half of what the others do, whoever else is in it. A"
+        " collective is as slow as its slowest member, so one such node slows the whole job.",
+        "./fullmesh diagnose -i INVENTORY --bandwidth; iperf3 to it and from it",
+        "Its card (speed, duplex, errors, a queue with a rate), its cable, its processors; till then leave it out.",
+        "docs/bisect.md",
+    ),
+    "VC-881": Page(
+        "Every group of nodes with this one gets a wrong sum or copy, the others never do. torch raises nothing: the"
+        " job trains on wrong numbers.",
+        "./fullmesh verify --bisect again: a fault of memory comes and goes, one of software does not",
+        "The same torch and Gloo as everywhere; its memory and processor tested; until then leave it out of jobs.",
+        "docs/bisect.md",
+    ),
+    "VC-882": Page(
+        "Every group of nodes with this one fails or does not come to an end, the others do.",
+        "The message of its rank, in bisect of the result",
+        "./fullmesh diagnose -i INVENTORY; then the message.",
+        "docs/bisect.md",
+    ),
+    "VC-883": Page(
+        "Each of the two nodes is well in the company of others. What they have for themselves is the way between them,"
+        " or a pair of settings that do not go together.",
+        "./fullmesh diagnose -i INVENTORY --bandwidth -- --limit NODE,OTHER,localhost",
+        "The cables, the trunk or the switch between the two; their versions and MTUs.",
+        "docs/bisect.md",
+    ),
+    "VC-884": Page(
+        "Runs of groups leave more than one explanation: of two nodes none can be told from the other, since there is"
+        " no third to run with; of several that are bad only together the runs may not suffice.",
+        "The runs, in bisect of the result",
+        "Again with a node more, or ./fullmesh diagnose --bandwidth, which measures every pair.",
+        "docs/bisect.md",
+    ),
+    "VC-885": Page(
+        "No node that is always bad, nor any two, would give what the runs gave: three faults at once, or one that"
+        " comes and goes.",
+        "The runs, in bisect of the result; once more, and compare",
+        "./fullmesh diagnose -i INVENTORY --bandwidth; the nodes that were in no good group first.",
+        "docs/bisect.md",
+    ),
 }
 
 
