@@ -20,6 +20,7 @@ from fullmesh.verify.model import Finding, Seen
 
 NAMES = ("a", "b", "c", "d")
 FAST, SLOW = 5.5, 0.2
+OF_ANSIBLE = {"failed": False, "changed": False, "failed_when_result": False}
 
 
 def of_four() -> Seen:
@@ -219,6 +220,14 @@ def test_filters_hand_the_search_to_ansible() -> None:
         seen.plan, hostvars, {**options, "bisect": runs}, following["groups"]
     )
     assert [one["state"] for one in kept[1]["groups"]] == ["failed", "failed"]
+    for number, name in enumerate(NAMES):  # as Ansible registers it, of a task that never fails
+        (rank,) = seen.nodes[name]["gloo"]["ranks"].values()
+        said = {**seen.nodes[name]["gloo"], "ranks": {str(number % 2): rank}}
+        hostvars[name]["__verify_cluster_bisected"] = {**said, **OF_ANSIBLE}
+    kept = filters.ladder_bisect_after(
+        seen.plan, hostvars, {**options, "bisect": runs}, following["groups"]
+    )
+    assert [one["state"] for one in kept[1]["groups"]] == ["measured", "measured"]
 
 
 def test_the_command_line_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
