@@ -123,6 +123,34 @@ def test_rates_that_waver_blame_nobody(data: st.DataObject) -> None:
 
 
 @given(st.data())
+def test_a_machine_that_has_more_to_do_in_some_runs_blames_nobody(data: st.DataObject) -> None:
+    count = data.draw(st.integers(4, 64))
+    held = names(count)
+    runs: list[Run] = []
+    while groups := next_run(held, runs):
+        share = data.draw(st.floats(0.4, 1.0))
+        runs.append(tuple(Tried(Group(group), "measured", share * FAST) for group in groups))
+    assert explanations(held, verdicts(runs)) == []
+
+
+def test_wrong_numbers_are_not_mixed_with_rates() -> None:
+    """Four lab nodes with a torch that adds one on ubuntu1: el1 and el2 were slow that time, as busy machines are."""
+    runs = [
+        (Tried(Group({"el1", "ubuntu1", "el2", "ubuntu2"}), "wrong"),),
+        (
+            Tried(Group({"el1", "ubuntu1"}), "wrong"),
+            Tried(Group({"el2", "ubuntu2"}), "measured", 2.684),
+        ),
+        (
+            Tried(Group({"el1", "el2"}), "measured", 1.148),
+            Tried(Group({"ubuntu1", "ubuntu2"}), "wrong"),
+        ),
+    ]
+    found = explanations(["el1", "ubuntu1", "el2", "ubuntu2"], verdicts(runs))
+    assert found == [(Group({"ubuntu1"}),)]
+
+
+@given(st.data())
 def test_whatever_groups_come_to_the_search_ends_in_time(data: st.DataObject) -> None:
     count = data.draw(st.integers(2, 20))
     states = st.sampled_from(["measured", "wrong", "failed", "unknown"])

@@ -335,11 +335,20 @@ class ListenersAlways(TypedDict):
     answered: dict[str, list[int]]
 
 
+class Drop(TypedDict):
+    """Packets that the kernel threw away while the probe ran: its reason, the function that gave it, how many."""
+
+    reason: str
+    place: str
+    count: int
+
+
 class Listeners(ListenersAlways, total=False):
-    """Retransmits and segments by peer; counters of the kernel over the probe."""
+    """Retransmits and segments by peer; counters of the kernel over the probe, and why it threw packets away."""
 
     lost: dict[str, list[int]]
     counters: dict[str, int]
+    drops: list[Drop]
 
 
 class Answers(TypedDict):

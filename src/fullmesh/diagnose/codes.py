@@ -62,6 +62,8 @@ CODES: dict[str, str] = {
     "DG-171": "NCCL_CONF_FILE names no file, so NCCL reads ~/.nccl.conf no more (warning)",
     "DG-172": "nothing explains a finding, and the nodes differ in this, or share it (note)",
     "DG-175": "a service's port is shut, the data range is open",
+    "DG-180": "the kernel of a node says why it throws the packets of a link away",
+    "DG-181": "a program or filter (XDP, tc, BPF) stands where the packets of a link end",
     "DG-201": "a node does not answer Ansible",
     "DG-202": "a node answers and could not be looked at",
     "DG-203": "the probe could not be started on a node",

@@ -352,6 +352,23 @@ PAGES: dict[str, Page] = {
         "What the counter names: ip xfrm policy delete, tc qdisc del, the program that asks for signatures.",
         "measured: XfrmOutPolBlock, XfrmInPolBlock, drops of pfifo",
     ),
+    "DG-180": Page(
+        "The kernel names a reason for every packet that it throws away (tracepoint skb:kfree_skb, since 5.17). While"
+        " the probe runs as root it is watched in an instance of tracefs of our own. Where packets of a link end at a"
+        " node, no rule is known to stop them, and a reason fits, the reason is said. The event has no addresses:"
+        " on a busy node the packets of somebody else may be among them.",
+        "cd /sys/kernel/tracing; echo 1 > events/skb/kfree_skb/enable; cat trace_pipe",
+        "What the reason names.",
+        "measured: NETFILTER_DROP at nft_do_chain, OTHERHOST, QDISC_DROP, NEIGH_FAILED (kernel 6.18)",
+    ),
+    "DG-181": Page(
+        "An XDP program sees what a card receives before any tap or packet filter; filters of tc stand between tap and"
+        " packet filter; BPF programs of a control group see what its processes send and get. None of them is in nft's"
+        " list. That one drops the packets is not proved: it is the only one known who could.",
+        "ip -d link show CARD; tc filter show dev CARD ingress; bpftool net; bpftool cgroup tree",
+        "ip link set dev CARD xdp off, tc filter del, or a rule for the peers in whatever loads it.",
+        "measured: native XDP on veth drops without any reason or counter (kernel 6.18)",
+    ),
     "DG-159": Page(
         "NCCL makes its hash of a machine from the host name and the boot id, and tries shared memory"
         " between ranks of one hash. Containers of one machine share the boot id, so their names alone tell"

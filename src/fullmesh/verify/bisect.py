@@ -10,7 +10,7 @@ Three nodes have three pairs, which run one after the other and say everything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import isqrt
@@ -21,7 +21,10 @@ Group = frozenset[str]
 # What is bad: a group is, when it has all nodes of a part. One part with two nodes: these two, and only together.
 Guess = tuple[Group, ...]
 
-SLOW = 0.5  # of the best rate; groups of healthy nodes differed by less (docs/bisect.md)
+SLOW = 0.5  # of the best group that ran beside it
+# Of the best group of any run. Machines have more to do at one time than at another: healthy groups of four lab nodes on
+# two processors reached 43 % of what another had half a minute before.
+SLOW_AT_ALL = 0.25
 PAIR, THREE = 2, 3
 FEW = 8  # nodes among whom every pair is worth a thought of its own
 
@@ -50,15 +53,34 @@ def bound(count: int) -> int:
     return (count - 1).bit_length() + 1 if count >= PAIR else 0
 
 
-def verdicts(runs: Iterable[Run]) -> Verdicts:
-    """Each group that something is known of, and whether it is bad; slow is what the best is far from."""
-    every = [one for run in runs for one in run]
-    best = max((one.gbit_s for one in every if one.state == "measured"), default=0.0)
-    return [
-        (one.nodes, one.state != "measured" or one.gbit_s < SLOW * best)
-        for one in every
-        if one.state != "unknown"
-    ]
+def verdicts(runs: Sequence[Run]) -> Verdicts:
+    """Each group that something is known of, and whether it is bad.
+
+    Bad is one thing at a time: wrong numbers, where there are any; else failures; else slowness.
+    """
+    states = {one.state for run in runs for one in run}
+    for bad in ("wrong", "failed"):
+        if bad in states:
+            return [
+                (one.nodes, one.state == bad)
+                for run in runs
+                for one in run
+                if one.state in (bad, "measured")
+            ]
+    best = max((one.gbit_s for run in runs for one in run), default=0.0)
+    return [found for run in runs for found in slow_ones(run, best)]
+
+
+def slow_ones(run: Run, best: float) -> Iterator[tuple[Group, bool]]:
+    """The groups of a run and whether they are slow; of a group that ran alone little is known between the limits."""
+    rates = [one.gbit_s for one in run if one.state == "measured"]
+    beside = max(rates, default=0.0)
+    for one in run:
+        if one.state != "measured":
+            continue
+        bad = one.gbit_s < SLOW * beside or one.gbit_s < SLOW_AT_ALL * best
+        if bad or len(rates) > 1 or one.gbit_s >= SLOW * best:
+            yield one.nodes, bad
 
 
 def is_bad(nodes: Group, guess: Guess) -> bool:
