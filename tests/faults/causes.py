@@ -289,6 +289,16 @@ WALLS = (
         expect={**LINK_IN, "port": WHOLE},
     ),
     Fault(
+        "job-account",
+        BARE,
+        (
+            *at(VICTIM, "useradd -M -u 1999 jobber", "userdel jobber"),
+            *wall("meta skuid 1999 ip daddr $P_ADDR drop", "output"),
+        ),
+        expect={**LINK_OUT, "port": WHOLE},
+        variables={"launchers_job_user": "jobber"},
+    ),
+    Fault(
         "xdp",
         BARE,
         at(OUTSIDE, f"{XDP} $FIRST $LAST on", f"{XDP} $FIRST $LAST off"),

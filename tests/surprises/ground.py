@@ -23,6 +23,7 @@ from fullmesh.settings import ROOT
 from fullmesh.verify import probe_wants
 
 from .generate import PREF, TABLE, Surprise
+from .oracle import ACCOUNT
 
 HERE = "/run/surprises"
 NOBODYS = "02:00:00:00:00:99"
@@ -241,6 +242,7 @@ class Ground:
                 name: {
                     "targets": probe_wants.targets(plan, opened, name),
                     "seconds": LINK_SECONDS,
+                    "job_user": str(ACCOUNT),
                     "me": {
                         "node": name,
                         "address": plan["nodes"][name]["address"],

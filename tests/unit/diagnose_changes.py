@@ -609,6 +609,15 @@ def thrown(reason: str, place: str, count: int = 12) -> Break:
     return change
 
 
+def only_jobs(world: World) -> None:
+    """What the account of jobs sends from ubuntu1 vanishes, what the probe sends does not."""
+    links = node(world)["links"]
+    shut_ones = [copy.deepcopy(one) for one in links["links"] if one["node"] == EL][:3]
+    for one in shut_ones:
+        one.update(verdict="dropped", reached="asked")
+    links["as_job"] = {"account": "jobs", "uid": 1999, "tried": 4, "links": shut_ones}
+
+
 def hooked(where: str, card: str) -> Break:
     """Something is attached to a card, or to a control group."""
     return put("hooks", [{"at": where, "card": card, "what": "a program without a name (id 7)"}])
@@ -652,6 +661,7 @@ CHANGES |= {
         UB,
         together(shut(place="on_the_way"), thrown("OTHERHOST", "ip_rcv_core")),
     ),
+    "the account of jobs": ("DG-182", UB, only_jobs),
     "xdp": ("DG-181", UB, together(shut(place="on_the_way"), hooked("xdp", "eth1"))),
     "tc": ("DG-181", UB, together(shut(), hooked("tc ingress", "eth1"))),
     "bpf of a control group": ("DG-181", UB, together(shut(), hooked("cgroup ingress", ""))),

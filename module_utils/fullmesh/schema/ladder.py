@@ -309,6 +309,21 @@ class Swept(SweptAlways, total=False):
     clock: list[float]
 
 
+class JobProbeAlways(TypedDict):
+    """The probe as the account that runs jobs: its name and number, how many listeners, those that it did not reach."""
+
+    account: str
+    uid: int
+    tried: int
+    links: list[Pair]
+
+
+class JobProbe(JobProbeAlways, total=False):
+    """``error``: why nobody could be that account."""
+
+    error: str
+
+
 class ProbeAlways(TypedDict):
     """ladder_links' answer."""
 
@@ -319,10 +334,14 @@ class ProbeAlways(TypedDict):
 
 
 class Probe(ProbeAlways, total=False):
-    """``ways``: the kernel's decisions that are not the ordinary; ``swept``: of a schedule, what it came to."""
+    """``ways``: the kernel's decisions that are not the ordinary; ``swept``: of a schedule, what it came to.
+
+    ``as_job``: what the account of jobs met, where it is known.
+    """
 
     ways: list[Way]
     swept: Swept
+    as_job: JobProbe
 
 
 class ListenersAlways(TypedDict):

@@ -831,6 +831,11 @@ ROWS: tuple[Row, ...] = (
         "a program beside the packet filter stops packets",
         (link("xdp", "DG-181", "an XDP program at the card that drops the data range"),),
     ),
+    Row(
+        82,
+        "only the account that runs jobs is stopped",
+        (link("job-account", "DG-182", "nft output: meta skuid of the jobs' account, drop"),),
+    ),
 )
 
 

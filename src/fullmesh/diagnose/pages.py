@@ -369,6 +369,14 @@ PAGES: dict[str, Page] = {
         "ip link set dev CARD xdp off, tc filter del, or a rule for the peers in whatever loads it.",
         "measured: native XDP on veth drops without any reason or counter (kernel 6.18)",
     ),
+    "DG-182": Page(
+        "The probe connects as whoever runs it; rules of nftables (meta skuid, skgid) and of routing (uidrange) may"
+        " stop one account and no other. As root the probe tries some listeners again as the account of jobs: the"
+        " setting launchers_job_user, else User= of fullmesh-job@, else whoever's ranks run.",
+        "runuser -u ACCOUNT -- python3 -c \"import socket; socket.create_connection(('PEER', PORT), 3)\"",
+        "Take the rule away, or let the account through to the peers.",
+        "measured: meta skuid drops in the chain output while root's connections are open",
+    ),
     "DG-159": Page(
         "NCCL makes its hash of a machine from the host name and the boot id, and tries shared memory"
         " between ranks of one hash. Containers of one machine share the boot id, so their names alone tell"

@@ -22,7 +22,7 @@ Group = frozenset[str]
 Guess = tuple[Group, ...]
 
 SLOW = 0.5  # of the best group that ran beside it
-# Of the best group of any run. Machines have more to do at one time than at another: healthy groups of four lab nodes on
+# Of the best group of any run. Machines have more to do at one time than at another: healthy groups of lab nodes on
 # two processors reached 43 % of what another had half a minute before.
 SLOW_AT_ALL = 0.25
 PAIR, THREE = 2, 3
