@@ -32,6 +32,16 @@ LINK_SECONDS = 1.3  # playbooks/vars/diagnose.yml
 Failed = dict[tuple[str, str, int], str]
 
 
+def grounds_of(made: Bench) -> list[Ground]:
+    """The nodes in twos: none is asked by the oracle or the diagnosis of others, and a fault stays on its node."""
+    names = list(made.nodes)
+    found = [Ground(made, two) for two in zip(names[::2], names[1::2], strict=True)]
+    for ground in found:
+        ground.prepare()
+        assert not ground.oracle(), f"{ground.names} are not whole to begin with"
+    return found
+
+
 TIDY = f"""set +e
 for family in inet ip netdev; do nft delete table $family {TABLE}; done
 ip rule del pref {PREF}; ip route flush table {PREF}; ip xfrm policy flush; tc qdisc del dev eth1 root

@@ -662,6 +662,11 @@ CHANGES |= {
         together(shut(place="on_the_way"), thrown("OTHERHOST", "ip_rcv_core")),
     ),
     "the account of jobs": ("DG-182", UB, only_jobs),
+    "the account of jobs, answers too": (
+        "DG-182",
+        UB,
+        together(only_jobs, decided("answer", **REFUSED, uid=1000)),
+    ),
     "xdp": ("DG-181", UB, together(shut(place="on_the_way"), hooked("xdp", "eth1"))),
     "tc": ("DG-181", UB, together(shut(), hooked("tc ingress", "eth1"))),
     "bpf of a control group": ("DG-181", UB, together(shut(), hooked("cgroup ingress", ""))),

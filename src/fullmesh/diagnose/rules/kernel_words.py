@@ -202,15 +202,19 @@ def told(
     seen, fix = shown
     pairs = tuple(dict.fromkeys((block.source, block.target) for block in blocks))
     peers = sorted({end for pair in pairs for end in pair} - {name})
-    sources, targets = ({pair[place] for pair in pairs} for place in (0, 1))
+    # What stops what comes in stops the answers to what goes out: the connections that come in name the direction.
+    asked = [pair for pair in pairs if pair[1] == name]
+    also = "" if asked in ([], list(pairs)) else ", and the answers to its own,"
+    sources, targets = (sorted({pair[place] for pair in asked or pairs}) for place in (0, 1))
+    direction = f"{in_words(sources)} -> {in_words(targets)}"
     return Finding(
         code,
         "L2",
-        f"packets of {in_words(sorted(sources))} -> {in_words(sorted(targets))} end at {name}: {cause}",
+        f"packets of {direction}{also} end at {name}: {cause}",
         node=name,
         peer=in_words(peers),
         port=blocks[0].ports,
-        direction=f"{in_words(sorted(sources))} -> {in_words(sorted(targets))}",
+        direction=direction,
         seen=seen,
         expected="accepted",
         fix=fix,
