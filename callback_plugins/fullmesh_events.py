@@ -34,7 +34,7 @@ requirements:
 
 # A result of a verification or a diagnosis is shown from its file, and so is what the verification says of it.
 RESULT_ACTION = "run_result"
-SHOWN_FROM_RESULT = ("verify_cluster",)
+SHOWN_FROM_RESULT = (("verify_cluster", "judge | Show the ladder"),)
 # What a node remembers for its undo.
 MEMORY_ACTION = "undo_point"
 # In check mode it may say what would change, and counts as a change.
@@ -197,7 +197,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         answer = Answer(result)
         self._answer(answer, "changed" if answer.told.get("changed") else "ok")
         action = answer.task.action.rpartition(".")[2]
-        role, _name = name_of(answer.task)
+        role, name = name_of(answer.task)
         if action == asked.ACTION:
             self._all_answered(answer)
         elif action == RESULT_ACTION:
@@ -206,7 +206,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
             action == SAYS
             and not answer.told.get("changed")
             and "msg" in answer.told
-            and role not in SHOWN_FROM_RESULT
+            and (role, name) not in SHOWN_FROM_RESULT
         ):
             self._said(answer.host, lines_of(answer.told["msg"]))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.probe.handshake import PAYLOAD_LIMIT
+from ansible.module_utils.fullmesh.probe.job_account import as_job
 from ansible.module_utils.fullmesh.probe.pairs import measure_all, probe_links
 from ansible.module_utils.fullmesh.probe.sweep import condense, sweep, target_of
 from ansible.module_utils.fullmesh.probe.ways import odd_ways
@@ -70,6 +71,14 @@ options:
     description: Deadline of one try; what got no answer is tried twice.
     type: float
     default: 3.0
+  as_job:
+    description: Try some of the listeners that were reached once more as the account that runs jobs. Needs root.
+    type: bool
+    default: false
+  job_user:
+    description: That account; empty to look at the units of jobs and at ranks that run.
+    type: str
+    default: ""
   bandwidth:
     description: Bytes for one measurement of the rate to each peer; 0 measures nothing.
     type: int
@@ -123,6 +132,11 @@ bandwidth:
   type: list
   elements: dict
   returned: always
+as_job:
+  description: >-
+    What the account of jobs met: C(account), C(uid), C(tried) listeners, C(links) that are not open for it, C(error).
+  type: dict
+  returned: when O(as_job) was given and the account is known
 seconds:
   description: Time taken.
   type: float
@@ -157,6 +171,8 @@ def main() -> None:
             "master": {"type": "str", "default": ""},
             "payload": {"type": "int", "default": 65536},
             "seconds": {"type": "float", "default": 3.0},
+            "as_job": {"type": "bool", "default": False},
+            "job_user": {"type": "str", "default": ""},
             "bandwidth": {"type": "int", "default": 0},
         },
         supports_check_mode=True,
@@ -184,6 +200,10 @@ def main() -> None:
         targets = [target_of(row) for row in rows if row["node"] in odd]
     else:
         said["links"] = probe_links(targets, me, want["seconds"], window())
+        if want["as_job"]:
+            met = as_job(targets, said["links"], me, want["seconds"], want["job_user"])
+            if met:
+                said["as_job"] = met
     said["seconds"] = round(time.monotonic() - begun, 3)
     size = min(want["bandwidth"], PAYLOAD_LIMIT)
     if size:

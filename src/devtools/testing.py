@@ -161,6 +161,7 @@ BEHAVIOURS = ("bundle", "links", "peer_firewall_job", "peer_firewall_ufw", "undo
 # Files of tests/e2e, each with a lab of its own, that are left to --all.
 REST = (
     "adversary",
+    "bisect",
     "collection",
     "containers",
     "dhcp",

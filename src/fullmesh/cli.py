@@ -44,6 +44,9 @@ ALONE = ("completion", "explain", "explain-log", "report")
 
 # Options of single verbs.
 FLAGS = {
+    "verify": {
+        "--bisect": "find the node that makes collectives slow or wrong, in at most log2 N + 1 runs of groups of nodes"
+    },
     "plan": {"--offline": "print the cluster plan that the inventory gives; contacts no node"},
     "undo": {"--plan": "say what would be given back; changes nothing"},
 }
@@ -92,6 +95,8 @@ def _apply(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
+    if args.bisect:
+        args.more = [*options.words(args), "-e", '{"verify_cluster_bisect": true}']
     return playbook("playbooks/verify.yml", args)
 
 

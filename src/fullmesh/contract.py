@@ -18,7 +18,16 @@ from fullmesh.observed.ranks import Collected, RankSaid, StepsSaid
 T = TypeVar("T")
 WHOLE = "$"
 # What Ansible adds to what a module returns (its documentation, "Return Values").
-ANSIBLES = {"failed", "changed", "invocation", "warnings", "deprecations", "diff", "attempts"}
+ANSIBLES = {
+    "attempts",
+    "changed",
+    "deprecations",
+    "diff",
+    "failed",
+    "failed_when_result",
+    "invocation",
+    "warnings",
+}
 ENDED = ("failed", "unreachable", "skipped")
 
 

@@ -2,8 +2,9 @@
 
 The scripts are ``sh -eu``. They know ``$LAB``, ``$VICTIM $PEER`` (inventory names), ``$V_ADDR $P_ADDR`` (cluster
 addresses), ``$V_HOST $P_HOST`` (host names), ``$V_MGMT $P_MGMT``, ``$V_CABLE $P_CABLE`` (this machine's ends of their
-cluster cables), ``$BRIDGE`` and ``$INDEX`` (of the lab's cluster network), ``$NFT`` (nft in this machine's network),
-``$FIRST $MIDDLE $LAST`` (the range from which jobs take ports), ``$SILENT`` (an address that never answers).
+cluster cables), ``$V_PID`` (the victim's first process), ``$BRIDGE`` and ``$INDEX`` (of the lab's cluster network),
+``$NFT`` (nft in this machine's network), ``$FIRST $MIDDLE $LAST`` (the range from which jobs take ports), ``$SILENT``
+(an address that never answers).
 
 One file, though long: it is one table.
 """
@@ -212,6 +213,9 @@ for command in (0x1f, 0x24):
 """
 DISTINFO = "/opt/fullmesh/venv/lib/python3.*/site-packages/torch-*.dist-info/METADATA"
 
+# From outside: a container may not load programs into the machine's kernel.
+XDP = f"nsenter -t $V_PID -n -- python3 {ROOT}/tests/support/xdp_drop.py eth1"
+
 WALLS = (
     Fault(
         "range-drop",
@@ -282,6 +286,22 @@ WALLS = (
             policy="drop",
         ),
         victim=MASTER,
+        expect={**LINK_IN, "port": WHOLE},
+    ),
+    Fault(
+        "job-account",
+        BARE,
+        (
+            *at(VICTIM, "useradd -M -u 1999 jobber", "userdel jobber"),
+            *wall("meta skuid 1999 ip daddr $P_ADDR drop", "output"),
+        ),
+        expect={**LINK_OUT, "port": WHOLE},
+        variables={"launchers_job_user": "jobber"},
+    ),
+    Fault(
+        "xdp",
+        BARE,
+        at(OUTSIDE, f"{XDP} $FIRST $LAST on", f"{XDP} $FIRST $LAST off"),
         expect={**LINK_IN, "port": WHOLE},
     ),
     Fault(

@@ -83,6 +83,7 @@ def settings(where: Bench, victim: str, peer: str) -> str:
         "P_HOST": there.hostname,
         "V_MGMT": here.management,
         "P_MGMT": there.management,
+        "V_PID": here.pid,
         "V_CABLE": here.cable,
         "P_CABLE": there.cable,
         "BRIDGE": where.bridge,

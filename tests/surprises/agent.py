@@ -9,6 +9,7 @@ from ansible.module_utils.fullmesh.detach import make_run_directory
 from ansible.module_utils.fullmesh.facts.sockets import family_of
 from ansible.module_utils.fullmesh.probe.first_call import look, open_ports
 from ansible.module_utils.fullmesh.probe.job import start
+from ansible.module_utils.fullmesh.probe.job_account import as_job
 from ansible.module_utils.fullmesh.probe.observe import observe_nccl
 from ansible.module_utils.fullmesh.probe.pairs import probe_links
 from ansible.module_utils.fullmesh.probe.ways import odd_ways
@@ -30,7 +31,9 @@ def look_and_listen(want):
 def connect(want):
     """ladder_links."""
     links = probe_links(want["targets"], want["me"], want["seconds"], 8192)
+    met = as_job(want["targets"], links, want["me"], want["seconds"], want["job_user"])
     return {
+        **({"as_job": met} if met else {}),
         "links": links,
         "seconds": 0.0,
         "bandwidth": [],

@@ -8,19 +8,23 @@ import pytest
 from faults.bench import KERNEL_RANGE, bench, fullmesh
 from faults.conftest import address_by_hand
 
-from .ground import Ground
+from .ground import Ground, grounds_of
 
 LAB = "surprises"
+PAIRS = 3  # of nodes; what each costs is waiting, so three of them go through three faults in the time of one
 
 
 @pytest.fixture(scope="session")
-def ground() -> Iterator[Ground]:
-    """Two nodes with addresses, set by hand."""
+def grounds() -> Iterator[list[Ground]]:
+    """Nodes with addresses, set by hand, in twos."""
     fullmesh("lab", "down", "--name", LAB)
-    made = bench(LAB, 2, KERNEL_RANGE)
+    made = bench(LAB, 2 * PAIRS, KERNEL_RANGE)
     address_by_hand(made)
-    held = Ground(made, tuple(made.nodes))
-    held.prepare()
-    assert not held.oracle(), "the nodes are not whole to begin with"
-    yield held
+    yield grounds_of(made)
     fullmesh("lab", "down", "--name", LAB)
+
+
+@pytest.fixture(scope="session")
+def ground(grounds: list[Ground]) -> Ground:
+    """Two of them."""
+    return grounds[0]

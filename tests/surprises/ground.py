@@ -23,12 +23,23 @@ from fullmesh.settings import ROOT
 from fullmesh.verify import probe_wants
 
 from .generate import PREF, TABLE, Surprise
+from .oracle import ACCOUNT
 
 HERE = "/run/surprises"
 NOBODYS = "02:00:00:00:00:99"
 CALL_SECONDS, ORACLE_SECONDS = 60, 60
 LINK_SECONDS = 1.3  # playbooks/vars/diagnose.yml
 Failed = dict[tuple[str, str, int], str]
+
+
+def grounds_of(made: Bench) -> list[Ground]:
+    """The nodes in twos: none is asked by the oracle or the diagnosis of others, and a fault stays on its node."""
+    names = list(made.nodes)
+    found = [Ground(made, two) for two in zip(names[::2], names[1::2], strict=True)]
+    for ground in found:
+        ground.prepare()
+        assert not ground.oracle(), f"{ground.names} are not whole to begin with"
+    return found
 
 
 TIDY = f"""set +e
@@ -241,6 +252,7 @@ class Ground:
                 name: {
                     "targets": probe_wants.targets(plan, opened, name),
                     "seconds": LINK_SECONDS,
+                    "job_user": str(ACCOUNT),
                     "me": {
                         "node": name,
                         "address": plan["nodes"][name]["address"],

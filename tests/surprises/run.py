@@ -12,10 +12,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 
 from faults.bench import KERNEL_RANGE, bench
 from faults.conftest import address_by_hand
@@ -55,6 +57,26 @@ def attempt(ground: Ground, seed: int, fault: Surprise) -> Score | None:
     about = {"seed": seed, "kind": fault.kind, "script": fault.script, "victim": victim}
     row = judged(about, fault.words, failed, TRIED, said)
     return replace(row, seconds=round(took, 1))
+
+
+def attempts(grounds: Sequence[Ground], seeds: Iterable[int]) -> Iterator[Score | None]:
+    """A fault for each seed, in their order: every ground has one at a time, with an oracle and a diagnosis of its own.
+
+    A fault costs twelve seconds of waiting for packets that never come, and one of work.
+    """
+    free: SimpleQueue[Ground] = SimpleQueue()
+    for ground in grounds:
+        free.put(ground)
+
+    def one(seed: int) -> Score | None:
+        ground = free.get()
+        try:
+            return attempt(ground, seed, surprise(seed))
+        finally:
+            free.put(ground)
+
+    with ThreadPoolExecutor(len(grounds)) as pool:
+        yield from pool.map(one, seeds)
 
 
 def shrunk(ground: Ground, seed: int, fault: Surprise) -> Surprise:

@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import pytest
 
-from .generate import surprise
 from .ground import Ground
-from .run import attempt, healthy, line
+from .run import attempts, healthy, line
 from .score import Score, good
 
-# A length of packets among nftables' matches, a chain of a card, a dead next hop, a rule for ports of a listener.
-KEPT = (1, 8, 9, 5)
+# A length of packets among nftables' matches, a chain of a card, a dead next hop, a rule for ports of a listener; then
+# names, a rule for the account of jobs, one that answers unreachable, a neighbour by hand, IPsec, a variable.
+KEPT = (1, 8, 9, 5, 2, 10, 35, 37, 46, 52)
 SEEDS = range(200)
 HEALTHY, BUSY = 60, 24
 # A seed may be one that nobody has seen yet; what was measured stands in docs/faults.md.
 RECALL, PLACED = 0.97, 0.95
 
 
+@pytest.fixture(scope="module")
+def kept(grounds: list[Ground]) -> dict[int, Score | None]:
+    """What became of the faults that CI makes."""
+    return dict(zip(KEPT, attempts(grounds, KEPT), strict=True))
+
+
 @pytest.mark.parametrize("seed", KEPT)
-def test_a_surprise_is_found_at_its_node_and_in_its_direction(ground: Ground, seed: int) -> None:
-    row = attempt(ground, seed, surprise(seed))
+def test_a_surprise_is_found_at_its_node_and_in_its_direction(
+    kept: dict[int, Score | None], seed: int
+) -> None:
+    row = kept[seed]
     assert row is not None, "the kernel does not take it"
     assert row.hit, "the oracle met nothing"
     assert good(row), line(row)
 
 
 @pytest.mark.rest
-def test_two_hundred_surprises(ground: Ground) -> None:
-    tried = (attempt(ground, seed, surprise(seed)) for seed in SEEDS)
-    rows: list[Score] = [row for row in tried if row]
+def test_two_hundred_surprises(grounds: list[Ground]) -> None:
+    rows: list[Score] = [row for row in attempts(grounds, SEEDS) if row]
     hit = [row for row in rows if row.hit]
     told = "\n".join(line(row) for row in rows if not good(row))
     assert len(hit) > len(SEEDS) / 3, "an oracle that meets nothing proves nothing"

@@ -598,6 +598,31 @@ def running(rank: int, name: str) -> Break:
     return put("jobs", [job], name)
 
 
+def thrown(reason: str, place: str, count: int = 12) -> Break:
+    """The kernel of ubuntu1, which is no other node's, says why it threw packets away."""
+
+    def change(world: World) -> None:
+        node(world)["node"]["facts"]["boot"] = "its-own"
+        held = node(world)["started"]["listeners"]
+        held["drops"] = [{"reason": reason, "place": place, "count": count}]
+
+    return change
+
+
+def only_jobs(world: World) -> None:
+    """What the account of jobs sends from ubuntu1 vanishes, what the probe sends does not."""
+    links = node(world)["links"]
+    shut_ones = [copy.deepcopy(one) for one in links["links"] if one["node"] == EL][:3]
+    for one in shut_ones:
+        one.update(verdict="dropped", reached="asked")
+    links["as_job"] = {"account": "jobs", "uid": 1999, "tried": 4, "links": shut_ones}
+
+
+def hooked(where: str, card: str) -> Break:
+    """Something is attached to a card, or to a control group."""
+    return put("hooks", [{"at": where, "card": card, "what": "a program without a name (id 7)"}])
+
+
 CHANGES |= {
     "blackhole": ("DG-155", UB, together(ends("no_route", "EINVAL"), decided(**REFUSED))),
     "answers refused": ("DG-155", UB, together(shut(), decided("answer", **REFUSED))),
@@ -626,6 +651,25 @@ CHANGES |= {
         ),
     ),
     "queue": ("DG-158", UB, together(ends("dropped"), counted("Queue.eth1 pfifo", 7))),
+    "the packet filter, by the kernel's word": (
+        "DG-180",
+        UB,
+        together(shut(), thrown("NETFILTER_DROP", "nft_do_chain")),
+    ),
+    "frames for another card": (
+        "DG-180",
+        UB,
+        together(shut(place="on_the_way"), thrown("OTHERHOST", "ip_rcv_core")),
+    ),
+    "the account of jobs": ("DG-182", UB, only_jobs),
+    "the account of jobs, answers too": (
+        "DG-182",
+        UB,
+        together(only_jobs, decided("answer", **REFUSED, uid=1000)),
+    ),
+    "xdp": ("DG-181", UB, together(shut(place="on_the_way"), hooked("xdp", "eth1"))),
+    "tc": ("DG-181", UB, together(shut(), hooked("tc ingress", "eth1"))),
+    "bpf of a control group": ("DG-181", UB, together(shut(), hooked("cgroup ingress", ""))),
     "one host name": ("DG-159", UB, one_name),
     "one hardware address": ("DG-259", UB, one_mac),
     "one machine-id": ("DG-162", UB, one_image("machine_id")),

@@ -34,6 +34,10 @@ from fullmesh.verify.model import Seen
 ELSEWHERE = {
     "VC-305": "ladder_gloo refuses by itself (test_ladder_ranks.py)",
     "VC-307": "made of an answer that its type refuses (test_contract.py)",
+    **{
+        f"VC-88{digit}": "of several jobs, not of one answer (test_bisected.py)"
+        for digit in range(6)
+    },
     "VC-701": "a setting of the role (test_verify_cluster.py)",
     "VC-702": "a setting of the role (test_verify_cluster.py)",
     "VC-780": "a setting of the role (test_verify_cluster.py)",

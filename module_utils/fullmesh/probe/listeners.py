@@ -25,6 +25,7 @@ from ..facts.sockets import (
 )
 from ..survey.net import counters
 from .bound import open_named, open_outside, open_samples, open_spread
+from .drops import Drops
 from .handshake import (
     LINE_LIMIT,
     hello_line,
@@ -98,6 +99,7 @@ class Server:
         self.strangers: list[str] = []
         self.refused = 0
         self.before = counters()
+        self.drops = Drops()
         self.lost: dict[str, list[int]] = {}
         self.peers = set(spec["peers"])
         self.asked: set[tuple[str, str, int]] = set()
@@ -247,7 +249,7 @@ class Server:
 
     def report(self) -> Listeners:
         """Say what was seen."""
-        return {
+        said: Listeners = {
             "proved": self.proved,
             "refused": self.refused,
             "strangers": self.strangers,
@@ -256,6 +258,10 @@ class Server:
             "lost": self.lost,
             "counters": {n: v - self.before.get(n, 0) for n, v in counters().items()},
         }
+        thrown = self.drops.end()
+        if thrown:
+            said["drops"] = thrown
+        return said
 
     def command(self, control: socket.socket) -> None:
         """Answer on the control socket, which only root can open; ``stop`` ends the service."""
@@ -300,7 +306,10 @@ def start_listeners(spec: Spec) -> Opened:
         server = Server(spec, socks, control)
         if tap:
             server.add_tap(tap)
-        server.serve()
+        try:
+            server.serve()
+        finally:
+            server.drops.end()
         if server.running:  # nobody came to stop us
             drop_run_directory(spec["run"], spec["base"])
 

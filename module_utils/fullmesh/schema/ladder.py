@@ -309,6 +309,21 @@ class Swept(SweptAlways, total=False):
     clock: list[float]
 
 
+class JobProbeAlways(TypedDict):
+    """The probe as the account that runs jobs: its name and number, how many listeners, those that it did not reach."""
+
+    account: str
+    uid: int
+    tried: int
+    links: list[Pair]
+
+
+class JobProbe(JobProbeAlways, total=False):
+    """``error``: why nobody could be that account."""
+
+    error: str
+
+
 class ProbeAlways(TypedDict):
     """ladder_links' answer."""
 
@@ -319,10 +334,14 @@ class ProbeAlways(TypedDict):
 
 
 class Probe(ProbeAlways, total=False):
-    """``ways``: the kernel's decisions that are not the ordinary; ``swept``: of a schedule, what it came to."""
+    """``ways``: the kernel's decisions that are not the ordinary; ``swept``: of a schedule, what it came to.
+
+    ``as_job``: what the account of jobs met, where it is known.
+    """
 
     ways: list[Way]
     swept: Swept
+    as_job: JobProbe
 
 
 class ListenersAlways(TypedDict):
@@ -335,11 +354,20 @@ class ListenersAlways(TypedDict):
     answered: dict[str, list[int]]
 
 
+class Drop(TypedDict):
+    """Packets that the kernel threw away while the probe ran: its reason, the function that gave it, how many."""
+
+    reason: str
+    place: str
+    count: int
+
+
 class Listeners(ListenersAlways, total=False):
-    """Retransmits and segments by peer; counters of the kernel over the probe."""
+    """Retransmits and segments by peer; counters of the kernel over the probe, and why it threw packets away."""
 
     lost: dict[str, list[int]]
     counters: dict[str, int]
+    drops: list[Drop]
 
 
 class Answers(TypedDict):

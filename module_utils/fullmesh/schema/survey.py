@@ -367,6 +367,14 @@ class SurveyAlways(TypedDict):
     seconds: float
 
 
+class Hook(TypedDict):
+    """What sees packets beside the packet filter: where (xdp, tc ingress, cgroup egress ...), its card, what it is."""
+
+    at: str
+    card: str
+    what: str
+
+
 class Identity(TypedDict):
     """A digest of the machine-id ("" without one), and the fingerprints of the host keys as ssh-keygen prints them."""
 
@@ -396,6 +404,7 @@ class Survey(SurveyAlways, LookedUp, total=False):
     legacy_tables: list[str]
     namespaces: list[Namespace]
     duplicates: list[str]
+    hooks: list[Hook]
     identity: Identity
     next_boot: NextBoot
 

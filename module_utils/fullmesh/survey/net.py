@@ -128,6 +128,14 @@ def addresses_by_card() -> dict[str, list[str]]:
     return found
 
 
+def card_of(address: str) -> str:
+    """The interface that has an address; empty where none does."""
+    for name, held in addresses_by_card().items():
+        if any(one.split("/")[0] == address for one in held):
+            return name
+    return ""
+
+
 def one_card(name: str, held: dict[str, list[str]]) -> Nic:
     """Describe an interface; errors and drops are counted since it came up."""
     base = "/sys/class/net/" + name

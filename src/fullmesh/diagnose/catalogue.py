@@ -821,6 +821,21 @@ ROWS: tuple[Row, ...] = (
             link("service-loopback", "DG-275", "a service that listens on 127.0.0.1"),
         ),
     ),
+    Row(
+        80,
+        "the kernel itself says why it throws the packets of a link away",
+        (recorded("reason", "DG-180", "its packet filter, with a rule that no paper evaluates"),),
+    ),
+    Row(
+        81,
+        "a program beside the packet filter stops packets",
+        (link("xdp", "DG-181", "an XDP program at the card that drops the data range"),),
+    ),
+    Row(
+        82,
+        "only the account that runs jobs is stopped",
+        (link("job-account", "DG-182", "nft output: meta skuid of the jobs' account, drop"),),
+    ),
 )
 
 

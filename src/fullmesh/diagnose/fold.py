@@ -71,34 +71,55 @@ def anywhere(_root: Finding, _other: Finding) -> bool:
 
 
 LINKS = ("VC-201", "VC-202", "VC-203", "VC-204", "VC-205", "VC-206", "VC-207", "VC-208", "VC-209")
+# What ends packets by the kernel's own word, or stands where they end.
+KERNELS = ("DG-180", "DG-181")
 WALLS = ("DG-101", "DG-105", "DG-113", "DG-114", "DG-115", "DG-116", "DG-117", "DG-175")
 SHUT = ("VC-201", "VC-202", "VC-203", "VC-205")
+WHOLE_JOB = ("VC-303", "VC-306", "VC-401", "VC-402", "VC-403", *(f"VC-80{n}" for n in range(1, 9)))
 NAMED = ("VC-101", "VC-102", "DG-123", "DG-124", "DG-127")
 RANGES = ("VC-107", "DG-107", "VC-212", "VC-213", "VC-602", "DG-112")
 
 ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
     (
         "VC-106",
-        (*LINKS, *WALLS, "DG-138", "DG-139", "DG-140", "DG-141", "DG-239", "VC-121", "VC-213"),
+        (
+            *LINKS,
+            *WALLS,
+            *KERNELS,
+            "DG-138",
+            "DG-139",
+            "DG-140",
+            "DG-141",
+            "DG-239",
+            "VC-121",
+            "VC-213",
+        ),
         involves,
     ),
     ("VC-106", ("DG-119", "DG-120", "DG-126", "DG-134", "VC-601", "VC-603", "VC-110"), same_node),
-    ("VC-121", (*LINKS, *WALLS, "DG-138", "DG-140", "DG-141", "VC-213"), involves),
+    ("VC-121", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-140", "DG-141", "VC-213"), involves),
     ("VC-121", ("DG-123", "DG-134", "DG-136", "VC-102", "VC-601", "VC-603", "VC-122"), same_node),
     ("VC-121", ("DG-126",), anywhere),
-    ("DG-140", (*LINKS, *WALLS, "DG-138", "DG-139", "DG-141", "VC-103"), involves),
-    ("DG-259", (*LINKS, *WALLS, "DG-138", "DG-139", "DG-158"), involves),
-    ("DG-142", (*LINKS, *WALLS, "DG-138"), involves),
-    ("DG-143", (*LINKS, *WALLS, "DG-138"), involves),
-    ("DG-144", (*LINKS, *WALLS, "DG-138"), lost_at),
+    ("DG-140", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139", "DG-141", "VC-103"), involves),
+    ("DG-259", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139", "DG-158"), involves),
+    ("DG-142", (*LINKS, *WALLS, *KERNELS, "DG-138"), involves),
+    ("DG-143", (*LINKS, *WALLS, *KERNELS, "DG-138"), involves),
+    ("DG-144", (*LINKS, *WALLS, *KERNELS, "DG-138"), lost_at),
     ("DG-109", ("VC-204",), out_of_ports),
     ("DG-110", ("VC-204",), out_of_ports),
     ("VC-108", ("VC-204",), out_of_ports),
-    ("DG-157", (*LINKS, *WALLS, "DG-138", "DG-139", "DG-141", "DG-158"), way_back),
-    ("DG-155", (*LINKS, *WALLS, "DG-138", "DG-139", "DG-141", "DG-156", "DG-158"), way_back),
-    ("DG-141", (*LINKS, *WALLS, "DG-138", "DG-156"), way_back),
-    ("DG-156", (*LINKS, *WALLS, "DG-138", "DG-139"), way_back),
-    ("DG-158", (*LINKS, *WALLS, "DG-138", "DG-139"), way_back),
+    ("DG-157", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139", "DG-141", "DG-158"), way_back),
+    (
+        "DG-155",
+        (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139", "DG-141", "DG-156", "DG-158"),
+        way_back,
+    ),
+    ("DG-141", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-156"), way_back),
+    ("DG-156", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139"), way_back),
+    ("DG-158", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139"), way_back),
+    ("DG-181", (*LINKS, *WALLS, "DG-180", "DG-138", "DG-139"), way_back),
+    ("DG-182", ("DG-255",), same_node),
+    ("DG-180", (*LINKS, *WALLS, "DG-138", "DG-139"), way_back),
     ("VC-204", (*SHUT, *WALLS, "DG-138", "VC-206"), way_back),
     ("VC-206", (*SHUT, *WALLS, "DG-138"), same_links),
     (
@@ -152,6 +173,12 @@ ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
     ("VC-110", ("DG-139",), involves),
     ("DG-239", ("DG-139",), involves),
     ("VC-601", ("DG-134",), same_node),
+    # What groups of nodes came to says whose the ranks' failure is.
+    ("VC-881", WHOLE_JOB, anywhere),
+    ("VC-882", WHOLE_JOB, anywhere),
+    ("VC-883", WHOLE_JOB, anywhere),
+    ("VC-884", WHOLE_JOB, anywhere),
+    ("VC-885", WHOLE_JOB, anywhere),
     ("DG-139", ("VC-209",), same_links),
     # The diagnosis and the ladder look at the same cards; and who has no card, or no torch for it, has none for a rank.
     ("VC-131", ("VC-719", "VC-711"), same_node),

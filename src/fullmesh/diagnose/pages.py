@@ -352,6 +352,31 @@ PAGES: dict[str, Page] = {
         "What the counter names: ip xfrm policy delete, tc qdisc del, the program that asks for signatures.",
         "measured: XfrmOutPolBlock, XfrmInPolBlock, drops of pfifo",
     ),
+    "DG-180": Page(
+        "The kernel names a reason for every packet that it throws away (tracepoint skb:kfree_skb, since 5.17). While"
+        " the probe runs as root it is watched in an instance of tracefs of our own. Where packets of a link end at a"
+        " node, no rule is known to stop them, and a reason fits, the reason is said. The event has no addresses:"
+        " on a busy node the packets of somebody else may be among them.",
+        "cd /sys/kernel/tracing; echo 1 > events/skb/kfree_skb/enable; cat trace_pipe",
+        "What the reason names.",
+        "measured: NETFILTER_DROP at nft_do_chain, OTHERHOST, QDISC_DROP, NEIGH_FAILED (kernel 6.18)",
+    ),
+    "DG-181": Page(
+        "An XDP program sees what a card receives before any tap or packet filter; filters of tc stand between tap and"
+        " packet filter; BPF programs of a control group see what its processes send and get. None of them is in nft's"
+        " list. That one drops the packets is not proved: it is the only one known who could.",
+        "ip -d link show CARD; tc filter show dev CARD ingress; bpftool net; bpftool cgroup tree",
+        "ip link set dev CARD xdp off, tc filter del, or a rule for the peers in whatever loads it.",
+        "measured: native XDP on veth drops without any reason or counter (kernel 6.18)",
+    ),
+    "DG-182": Page(
+        "The probe connects as whoever runs it; rules of nftables (meta skuid, skgid) and of routing (uidrange) may"
+        " stop one account and no other. As root the probe tries some listeners again as the account of jobs: the"
+        " setting launchers_job_user, else User= of fullmesh-job@, else whoever's ranks run.",
+        "runuser -u ACCOUNT -- python3 -c \"import socket; socket.create_connection(('PEER', PORT), 3)\"",
+        "Take the rule away, or let the account through to the peers.",
+        "measured: meta skuid drops in the chain output while root's connections are open",
+    ),
     "DG-159": Page(
         "NCCL makes its hash of a machine from the host name and the boot id, and tries shared memory"
         " between ranks of one hash. Containers of one machine share the boot id, so their names alone tell"
@@ -1065,6 +1090,47 @@ PAGES: dict[str, Page] = {
         "A training step ended with an error, or did not end.",
         "The rank's traceback in the finding",
         "./fullmesh diagnose -i INVENTORY; then the message.",
+    ),
+    "VC-880": Page(
+        "Every group of nodes with this one reaches less than half of what the others do, whoever else is in it. A"
+        " collective is as slow as its slowest member, so one such node slows the whole job.",
+        "./fullmesh diagnose -i INVENTORY --bandwidth; iperf3 to it and from it",
+        "Its card (speed, duplex, errors, a queue with a rate), its cable, its processors; till then leave it out.",
+        "docs/bisect.md",
+    ),
+    "VC-881": Page(
+        "Every group of nodes with this one gets a wrong sum or copy, the others never do. torch raises nothing: the"
+        " job trains on wrong numbers.",
+        "./fullmesh verify --bisect again: a fault of memory comes and goes, one of software does not",
+        "The same torch and Gloo as everywhere; its memory and processor tested; until then leave it out of jobs.",
+        "docs/bisect.md",
+    ),
+    "VC-882": Page(
+        "Every group of nodes with this one fails or does not come to an end, the others do.",
+        "The message of its rank, in bisect of the result",
+        "./fullmesh diagnose -i INVENTORY; then the message.",
+        "docs/bisect.md",
+    ),
+    "VC-883": Page(
+        "Each of the two nodes is well in the company of others. What they have for themselves is the way between them,"
+        " or a pair of settings that do not go together.",
+        "./fullmesh diagnose -i INVENTORY --bandwidth -- --limit NODE,OTHER,localhost",
+        "The cables, the trunk or the switch between the two; their versions and MTUs.",
+        "docs/bisect.md",
+    ),
+    "VC-884": Page(
+        "Runs of groups leave more than one explanation: of two nodes none can be told from the other, since there is"
+        " no third to run with; of several that are bad only together the runs may not suffice.",
+        "The runs, in bisect of the result",
+        "Again with a node more, or ./fullmesh diagnose --bandwidth, which measures every pair.",
+        "docs/bisect.md",
+    ),
+    "VC-885": Page(
+        "No node that is always bad, nor any two, would give what the runs gave: three faults at once, or one that"
+        " comes and goes.",
+        "The runs, in bisect of the result; once more, and compare",
+        "./fullmesh diagnose -i INVENTORY --bandwidth; the nodes that were in no good group first.",
+        "docs/bisect.md",
     ),
 }
 

@@ -200,6 +200,7 @@ LISTENERS = template(ladder.Listeners)
 RATE = template(ladder.Rate)
 WAY = template(ladder.Way)
 SWEPT = template(ladder.Swept)
+JOB_PROBE = template(ladder.JobProbe)
 NEIGHBOURS = template(survey.Neighbours)
 EFA = template(survey.Efa)
 LAST_PORT = 65535
@@ -231,8 +232,12 @@ def probe(links: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
         "neighbours": attempt(NEIGHBOURS, links.get("neighbours")) or {"count": 0, "entries": {}},
         "seconds": attempt(float, links.get("seconds")) or 0.0,
     }
-    swept = attempt(SWEPT, links.get("swept"))
-    return found if swept is None else {**found, "swept": swept}
+    swept, met = attempt(SWEPT, links.get("swept")), attempt(JOB_PROBE, links.get("as_job"))
+    if swept is not None:
+        found["swept"] = swept
+    if met is not None:
+        found["as_job"] = {**met, "links": whole_links(met["links"], names)}
+    return found
 
 
 def add_names(facts: dict[str, Any], answers: Any) -> None:

@@ -17,9 +17,9 @@ from fullmesh.plain import plain
 from fullmesh.report import terminal
 from fullmesh.result import build as results
 from fullmesh.result import textfile
-from fullmesh.result.types import Result
+from fullmesh.result.types import BisectRun, Result
+from fullmesh.verify import bisect, bisected, probe_wants, schedule
 from fullmesh.verify import ladder as verify
-from fullmesh.verify import probe_wants, schedule
 from fullmesh.verify.model import NodeSaid, Seen
 from fullmesh.verify.schedule import Scope
 
@@ -64,6 +64,7 @@ def seen_from(plan: Plan, hostvars: Any, options: dict[str, Any]) -> Seen:
     """Everything that was observed, as the rules want it."""
     scope = cast("Scope | None", plain(options.get("scope")))
     nodes, odd = gathered(hostvars, plan, scope)
+    runs = answered(list[BisectRun], options.get("bisect") or [], "__verify_cluster_runs")
     return Seen(
         plan=plain(plan),
         nodes=nodes,
@@ -77,6 +78,7 @@ def seen_from(plan: Plan, hostvars: Any, options: dict[str, Any]) -> Seen:
         init_timeout=float(options["init_timeout"]),
         inventory=str(options["inventory"]),
         scope=scope,
+        bisect=runs,
     )
 
 
@@ -154,6 +156,45 @@ def ladder_may_start(plan: Plan, hostvars: Any, options: dict[str, Any]) -> veri
     return verify.may_start(seen_from(plan, hostvars, options))
 
 
+def ladder_bisect_first(
+    plan: Plan, hostvars: Any, options: dict[str, Any], go: Any
+) -> list[BisectRun]:
+    """The runs that are over before the search begins: the ladder's own job."""
+    return bisected.first_run(seen_from(plan, hostvars, options)) if go else []
+
+
+def ladder_bisect_next(plan: Plan, hostvars: Any, options: dict[str, Any]) -> bisected.Next:
+    """The groups that run next, and a line that says so."""
+    seen = seen_from(plan, hostvars, options)
+    return bisected.following(seen, seen.bisect)
+
+
+def ladder_bisect_most(plan: Plan) -> list[int]:
+    """A number for each run that there may be."""
+    return list(range(bisect.bound(len(plan["nodes"]))))
+
+
+def ladder_bisect_part(plan: Plan, groups: Any, host: str) -> bisected.Part:
+    """What *host* does in a run."""
+    return bisected.part_of(plan, plain(groups), str(host))
+
+
+def ladder_bisect_after(
+    plan: Plan, hostvars: Any, options: dict[str, Any], groups: Any
+) -> list[BisectRun]:
+    """The runs so far and the one that has just ended; a node whose ranks could not be started counts as silent."""
+    seen = seen_from(plan, hostvars, options)
+    said: dict[str, Collected | None] = {}
+    for name in (name for group in plain(groups) for name in group):
+        try:
+            said[name] = contract.answer(
+                Collected, plain(hostvars[name].get("__verify_cluster_bisected", {"failed": True}))
+            )
+        except contract.ContractError:
+            said[name] = None
+    return [*seen.bisect, bisected.after(seen, plain(groups), said)]
+
+
 def ladder_result(
     plan: Plan, hostvars: Any, options: dict[str, Any], run: dict[str, Any]
 ) -> Result:
@@ -212,6 +253,11 @@ class FilterModule:
             "ladder_outsider_targets": ladder_outsider_targets,
             "controller_is_peer": controller_is_peer,
             "ladder_may_start": ladder_may_start,
+            "ladder_bisect_first": ladder_bisect_first,
+            "ladder_bisect_next": ladder_bisect_next,
+            "ladder_bisect_most": ladder_bisect_most,
+            "ladder_bisect_part": ladder_bisect_part,
+            "ladder_bisect_after": ladder_bisect_after,
             "ladder_result": ladder_result,
             "ladder_summary": ladder_summary,
             "ladder_failure": ladder_failure,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -13,7 +14,8 @@ from rich.table import Table
 from fullmesh.report import blocks, model
 from fullmesh.report.model import headline, loud_notes, scrub
 from fullmesh.result import read
-from fullmesh.result.types import FindingRow, LinkRow, Result
+from fullmesh.result.types import BisectRun, FindingRow, LinkRow, Result
+from fullmesh.verify import bisected
 
 OK, PROBLEM, USAGE = 0, 1, 2
 COLOURS = {"passed": "green", "failed": "bold red", "skipped": "yellow", "not_run": "dim"}
@@ -123,7 +125,12 @@ def figures(result: Result) -> list[str]:
             f"all_reduce: {rates['bus_gbit_s']:g} Gbit/s bus bandwidth at {rates['bandwidth_mib']} MiB, "
             f"{rates['latency_us']:g} µs for the smallest"
         )
-    return lines
+    return [*lines, *(f"bisect: {bisected.line(n, run)}" for n, run in bisect_runs(result))]
+
+
+def bisect_runs(result: Result) -> Iterator[tuple[int, BisectRun]]:
+    """The runs of --bisect with their numbers."""
+    return enumerate(result.get("bisect", []), 1)
 
 
 def draw(raw: Result, console: Console, *, brief: bool = False) -> None:

@@ -111,6 +111,8 @@ def assemble(seen: Seen, run: Run, rungs: Sequence[Rung], found: Sequence[Findin
     }
     if mesh:
         made["mesh"] = mesh
+    if seen.bisect:
+        made["bisect"] = list(seen.bisect)
     return made
 
 

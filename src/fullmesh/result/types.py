@@ -161,6 +161,24 @@ class Collectives(TypedDict, total=False):
     bus_gbit_s: NotNegative
 
 
+class BisectGroup(TypedDict):
+    """Nodes that ran collectives together."""
+
+    nodes: list[str]
+    state: Annotated[
+        Literal["measured", "wrong", "failed", "unknown"],
+        Meta(description="unknown: the time ran out on a busy machine"),
+    ]
+    bus_gbit_s: Annotated[NotNegative, Meta(description="0 unless measured")]
+    text: Annotated[str, Meta(description="what the rank that says most said; empty when measured")]
+
+
+class BisectRun(TypedDict):
+    """Groups that ran at the same time."""
+
+    groups: list[BisectGroup]
+
+
 class FindingAlways(TypedDict):
     """What is wrong."""
 
@@ -227,6 +245,11 @@ class Result(TypedDict):
     links: list[LinkRow]
     mesh: NotRequired[Mesh]
     collectives: Collectives
+    bisect: NotRequired[
+        Annotated[
+            list[BisectRun], Meta(description="the runs of --bisect, the ladder's own job first")
+        ]
+    ]
     findings: Annotated[
         list[FindingRow],
         Meta(description="root causes, errors first; what follows from one is folded under it"),

@@ -8,9 +8,9 @@ from typing import Any, TypedDict, cast
 
 from fullmesh.model.faults import Fault
 from fullmesh.result.types import RankRow, RungId, Status
+from fullmesh.verify import bisected, mesh, probe_wants, rank_ends, schedule
 from fullmesh.verify import cards as verify_cards
 from fullmesh.verify import gpu as verify_gpu
-from fullmesh.verify import mesh, probe_wants, rank_ends, schedule
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs as verify_links
 from fullmesh.verify import ranks as verify_ranks
@@ -121,6 +121,7 @@ CODES: dict[str, str] = {
     "VC-806": "training in subgroups mixes or loses something",
     "VC-807": "FSDP does not shard, or trains something else",
     "VC-808": "a training step failed or hung",
+    **bisected.CODES,
 }
 JOB_RUNGS: tuple[RungId, ...] = ("L3", "L4", "L5", "L7", "L8")
 NOT_ASKED = "not asked for (verify_cluster_rungs)"
@@ -390,6 +391,7 @@ def climb(seen: Seen, why_not_outside: str = "") -> tuple[list[Rung], list[Findi
     below = below_job(seen)
     why_not = why_not_start(seen, below)
     job = [] if why_not else [*verify_ranks.findings(seen), *verify_gpu.findings(seen)]
+    job += bisected.findings(seen)
     found = [*below, *asked(seen, job)]
     facts_seconds = slowest(seen, "node", "facts")
     clocks = {n: round(v, 3) for n, v in verify_node.clock_offsets(seen).items()}

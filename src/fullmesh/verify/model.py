@@ -11,6 +11,7 @@ from fullmesh.observed.ladder import Facts, Look, Probe
 from fullmesh.observed.ranks import Collected, Started
 from fullmesh.observed.survey import Survey
 from fullmesh.result.types import (
+    BisectRun,
     FindingRow,
     FoldedRow,
     RungId,
@@ -155,6 +156,7 @@ class Seen:
         planned: the inventory has a plan that site.yml takes.
         odd: node -> what of its answers has another form than their types say.
         scope: what of the mesh was tried; None: every listener of every pair.
+        bisect: the runs of --bisect.
     """
 
     plan: Plan
@@ -170,6 +172,7 @@ class Seen:
     planned: bool = True
     odd: Mapping[str, Sequence[str]] = field(default_factory=dict)
     scope: Scope | None = None
+    bisect: Sequence[BisectRun] = ()
 
     def facts(self, name: str) -> Facts:
         """What ladder_node saw on a node; {} where it did not answer."""

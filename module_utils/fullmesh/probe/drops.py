@@ -1,0 +1,113 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Why this machine's kernel threw packets away while a probe ran: the tracepoint skb:kfree_skb and its reasons.
+
+In an instance of tracefs of our own, which disturbs nobody else's tracing and is removed afterwards. Where there is no
+tracefs (a container), no right to it, or no reason in the event (kernels before 5.17), nothing is said.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..schema.ladder import Drop
+
+PLACES = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+EVENT = "events/skb/kfree_skb"
+PREFIX = "fullmesh-"
+# Reasons up to 2 say nothing (NOT_SPECIFIED and before); IPv4 and IPv6 only.
+FILTER = "reason > 2 && (protocol == 2048 || protocol == 34525)"
+BUFFER_KB = (
+    "128"  # for each processor; a line takes some forty bytes there, and the oldest go first
+)
+READ_MOST = 4 << 20
+SHOWN = 20
+# As the kernel prints it: kfree_skb: skbaddr=... location=nft_do_chain+0x3e8/0x610 reason: NETFILTER_DROP
+LINE = re.compile(r"kfree_skb: .{0,200}?location=([\w.]+)\S* reason: ([A-Z0-9_]+)")
+
+
+def parse_drops(text: str) -> list[Drop]:
+    """The reasons of a trace, with the functions that gave them and how often; the most frequent first."""
+    counted: dict[tuple[str, str], int] = {}
+    for place, reason in LINE.findall(text):
+        counted[(reason, place)] = counted.get((reason, place), 0) + 1
+    rows = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
+    return [{"reason": key[0], "place": key[1], "count": count} for key, count in rows[:SHOWN]]
+
+
+def write(path: str, text: str) -> None:
+    """Write into one of the kernel's files."""
+    with open(path, "w") as stream:
+        stream.write(text)
+
+
+def tells_reasons(root: str) -> bool:
+    """Whether the event of this kernel has a reason."""
+    try:
+        with open(os.path.join(root, EVENT, "format")) as stream:
+            return "skb_drop_reason" in stream.read()
+    except OSError:
+        return False
+
+
+def left_behind(root: str) -> Iterator[str]:
+    """Instances of ours whose process is gone: it was killed."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(os.path.join(root, "instances")):
+            owner = name[len(PREFIX) :]
+            if name.startswith(PREFIX) and owner.isdigit() and not os.path.exists("/proc/" + owner):
+                yield os.path.join(root, "instances", name)
+
+
+class Drops:
+    """Watches until it is asked; does nothing where it cannot."""
+
+    def __init__(self, roots: tuple[str, ...] = PLACES) -> None:
+        self.instance = ""
+        root = next((root for root in roots if tells_reasons(root)), "")
+        if not root:
+            return
+        for old in left_behind(root):
+            remove(old)
+        made = os.path.join(root, "instances", PREFIX + str(os.getpid()))
+        try:
+            os.mkdir(made, 0o700)
+        except OSError:
+            return
+        try:
+            write(os.path.join(made, "buffer_size_kb"), BUFFER_KB)
+            write(os.path.join(made, EVENT, "filter"), FILTER)
+            write(os.path.join(made, EVENT, "enable"), "1")
+        except OSError:
+            remove(made)
+            return
+        self.instance = made
+
+    def end(self) -> list[Drop] | None:
+        """What was thrown away since the beginning, and why; None where nobody watched. Nothing is left behind."""
+        if not self.instance:
+            return None
+        text = ""
+        with contextlib.suppress(OSError):
+            write(os.path.join(self.instance, EVENT, "enable"), "0")
+            with open(os.path.join(self.instance, "trace"), errors="replace") as stream:
+                text = stream.read(READ_MOST)
+        remove(self.instance)
+        self.instance = ""
+        return parse_drops(text)
+
+
+def remove(instance: str) -> None:
+    """Take an instance away; the kernel ends its events with it."""
+    with contextlib.suppress(OSError):
+        write(os.path.join(instance, EVENT, "enable"), "0")
+    with contextlib.suppress(OSError):
+        os.rmdir(instance)

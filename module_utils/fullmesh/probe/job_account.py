@@ -1,0 +1,122 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""The same connections once more, as the account that jobs run as: a rule may stop what only that one sends.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from typing import TYPE_CHECKING
+
+from ..account import as_account
+from .pairs import probe_links
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..schema.ladder import JobProbe, Me, Pair, Target
+
+UNITS = ("/etc/systemd/system/fullmesh-job@.service",)
+USER = re.compile(r"^User=([\w.-]+)\s*$", re.MULTILINE)
+NOBODYS = ("nobody", "root")
+RANKS_SAY = (b"\0RANK=", b"\0MASTER_ADDR=")
+EACH = 3  # listeners of a peer: of one account all data ports fare alike, but for rules that name a port
+ENVIRONMENT_MOST = 131072
+
+
+def entry_of(name: str) -> pwd.struct_passwd | None:
+    """An account by its name, or by a number that need not have an entry."""
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        pass
+    if name.isdigit() and int(name) < 1 << 32 - 1:
+        return pwd.struct_passwd((name, "x", int(name), int(name), "", "/", "/bin/sh"))
+    return None
+
+
+def of_units() -> Iterator[str]:
+    """Who runs jobs as units."""
+    for path in UNITS:
+        try:
+            with open(path) as stream:
+                yield from USER.findall(stream.read())
+        except OSError:
+            continue
+
+
+def of_ranks() -> Iterator[str]:
+    """Whose processes are ranks of a job that runs now."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            uid = os.stat("/proc/" + pid).st_uid
+            if uid == 0:
+                continue
+            with open(f"/proc/{pid}/environ", "rb") as stream:
+                text = b"\0" + stream.read(ENVIRONMENT_MOST)
+        except OSError:
+            continue
+        if all(word in text for word in RANKS_SAY):
+            yield str(uid)
+
+
+def account(named: str) -> pwd.struct_passwd | None:
+    """The account of jobs: who was named, else whom the units have, else whose ranks run; None for root and nobody."""
+    for name in (named,) if named else (*of_units(), *of_ranks()):
+        found = entry_of(name)
+        if found and found.pw_uid and found.pw_name not in NOBODYS:
+            return found
+    return None
+
+
+def worth(targets: list[Target], links: list[Pair]) -> list[Target]:
+    """A few listeners of each peer that were reached."""
+    reached = {(one["node"], one["port"]) for one in links if one["verdict"] == "open"}
+    found: list[Target] = []
+    count: dict[str, int] = {}
+    # the plan's own ports first: a rule may name them
+    for target in sorted(targets, key=lambda one: one["kind"] in ("sample", "range")):
+        if target["kind"] in ("outside", "held") or (target["node"], target["port"]) not in reached:
+            continue
+        data = target["kind"] in ("sample", "range")
+        if data and count.get(target["node"], 0) >= EACH:
+            continue
+        count[target["node"]] = count.get(target["node"], 0) + data
+        found.append(target)
+    return found
+
+
+def as_job(
+    targets: list[Target], links: list[Pair], me: Me, seconds: float, named: str
+) -> JobProbe | None:
+    """What that account meets where this process came through; None where it is not known, or nobody can be it.
+
+    Args:
+        targets: listeners; *links*: what became of this process' own connections to them.
+        me: who connects.
+        seconds: deadline of one try.
+        named: the account; empty: look for it.
+    """
+    if os.geteuid() != 0:
+        return None
+    who = account(named)
+    wanted = worth(targets, links)
+    if not who or not wanted:
+        return None
+
+    def work() -> Any:
+        return probe_links(wanted, me, seconds, len(wanted))
+
+    said: JobProbe = {"account": who.pw_name, "uid": who.pw_uid, "tried": len(wanted), "links": []}
+    try:
+        found: list[Pair] = as_account(who, work)
+    except OSError as exc:
+        said["error"] = str(exc)
+        return said
+    said["links"] = [one for one in found if one["verdict"] != "open"]
+    return said

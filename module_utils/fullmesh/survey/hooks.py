@@ -1,0 +1,126 @@
+"""Programs and filters that see packets where the packet filter does not: XDP and tc at a card, BPF at control groups.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..schema.survey import Hook
+
+SECONDS = 5
+SIDES = ("ingress", "egress")
+# Attach types of programs that see a job's packets or its calls of connect() and bind(): bpftool-cgroup(8).
+OF_JOBS = (
+    "ingress",
+    "egress",
+    "connect",
+    "bind",
+    "sock_create",
+    "connect4",
+    "connect6",
+    "bind4",
+    "bind6",
+)
+NAMED = ("cgroup_inet_", "cgroup_inet4_", "cgroup_inet6_", "cgroup_")
+SYSTEMD = "sd_"  # its own programs (IPAddressDeny= of a unit, devices) have names that begin so
+KEPT = 50
+
+
+def ask(*command: str) -> Any:
+    """What a tool prints as JSON; nothing where it is missing or says something else."""
+    try:
+        done = subprocess.run(
+            command,
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=SECONDS,
+        )
+        return json.loads(done.stdout.decode("utf-8", "replace") or "[]")
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return []
+
+
+def rows_of(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list; of anything else none."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def program(said: dict[str, Any]) -> str:
+    """A program by its name and number."""
+    return "{} (id {})".format(said.get("name") or "a program without a name", said.get("id", "?"))
+
+
+def of_link(said: Any) -> Iterator[Hook]:
+    """XDP programs, of ``ip -d -j link show``."""
+    for card in rows_of(said):
+        xdp = card.get("xdp")
+        if not isinstance(xdp, dict):
+            continue
+        for one in rows_of(xdp.get("attached")) or [xdp]:
+            if isinstance(one.get("prog"), dict):
+                name = str(card.get("ifname", ""))
+                yield {"at": "xdp", "card": name, "what": program(one["prog"])}
+
+
+def of_filters(said: Any, card: str, side: str) -> Iterator[Hook]:
+    """Filters of tc, of ``tc -j filter show dev CARD ingress``; one line for each that does something."""
+    for one in rows_of(said):
+        options = one.get("options")
+        if not isinstance(options, dict):
+            continue
+        bpf = options.get("bpf_name")
+        kind = str(one.get("kind", "?"))
+        actions = [
+            str(
+                action["control_action"].get("type", "")
+                if isinstance(action.get("control_action"), dict)
+                else action.get("kind", "")
+            )
+            for action in rows_of(options.get("actions"))
+        ]
+        if bpf or actions:
+            done = ", ".join(filter(None, [str(bpf or ""), *actions]))
+            yield {"at": "tc " + side, "card": card, "what": f"filter {kind}: {done}"}
+
+
+def of_bpftool(said: Any, card: str) -> Iterator[Hook]:
+    """Programs that tc itself does not list (tcx), of ``bpftool -j net show dev CARD``."""
+    for held in rows_of(said):
+        for one in rows_of(held.get("tc")):
+            kind = str(one.get("kind", ""))
+            side = next((side for side in SIDES if side in kind), "")
+            if one.get("devname") == card and kind.startswith("tcx") and side:
+                yield {"at": "tc " + side, "card": card, "what": program(one)}
+
+
+def of_groups(said: Any) -> Iterator[Hook]:
+    """Programs at control groups, of ``bpftool -j cgroup tree``, without systemd's own."""
+    for group in rows_of(said):
+        for one in rows_of(group.get("programs")):
+            kind = str(one.get("attach_type", ""))
+            prefix = next((prefix for prefix in NAMED if kind.startswith(prefix)), "")
+            kind = kind[len(prefix) :]
+            if kind in OF_JOBS and not str(one.get("name", "")).startswith(SYSTEMD):
+                where = str(group.get("cgroup", ""))
+                yield {"at": "cgroup " + kind, "card": "", "what": program(one) + " at " + where}
+
+
+def hooks(card: str) -> list[Hook]:
+    """All that is attached to a card and to control groups."""
+    found: list[Hook] = []
+    if card:
+        found += of_link(ask("ip", "-d", "-j", "link", "show", "dev", card))
+        for side in SIDES:
+            found += of_filters(ask("tc", "-j", "filter", "show", "dev", card, side), card, side)
+        found += of_bpftool(ask("bpftool", "-j", "net", "show", "dev", card), card)
+    found += of_groups(ask("bpftool", "-j", "cgroup", "tree"))
+    return found[:KEPT]

@@ -1,0 +1,226 @@
+"""Where packets of a shut link end and no rule on paper stops them: the kernel's reasons, programs at the card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fullmesh.diagnose.blocking_rules import stop_of
+from fullmesh.diagnose.model import Look
+from fullmesh.observed.ladder import Drop
+from fullmesh.verify.blocked import FIREWALLED, Blocked, blocked_pairs
+from fullmesh.verify.model import Finding, in_words
+
+# Where on a node packets end: as they leave, as they come in, before its tap sees them.
+OUT, IN, BEFORE = "out", "in", "before"
+BOTH = (IN, OUT)
+TRIES = 2  # a connection that gets no answer is tried that often, so its packets are thrown away as often at least
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a reason of the kernel says (include/net/dropreason-core.h), where, and what shows more."""
+
+    what: str
+    sides: tuple[str, ...]
+    show: str
+
+
+NFT = "nft list ruleset; nft monitor trace, with a rule that sets meta nftrace"
+SIGNED = "ss -tinM"
+QUEUE = "tc -s qdisc; ip -s link"
+MEANS = {
+    "NETFILTER_DROP": Meaning("its own packet filter drops them", BOTH, NFT),
+    "IP_RPFILTER": Meaning(
+        "rp_filter drops them: the way back leaves over another card",
+        (IN,),
+        "ip route get SENDER; sysctl -a -r '\\.rp_filter$'",
+    ),
+    "OTHERHOST": Meaning(
+        "the frames are addressed to another machine's card",
+        (BEFORE,),
+        "ip link show; on the sender: ip neigh show",
+    ),
+    "IP_OUTNOROUTES": Meaning("it has no route for them", (OUT,), "ip route get PEER"),
+    "IP_INNOROUTES": Meaning("it has no route for what comes in", (IN,), "ip route get PEER"),
+    "IP_INADDRERRORS": Meaning("their address is not its own", (IN,), "ip address; ip route"),
+    "IP_INVALID_SOURCE": Meaning(
+        "it takes their sender for impossible", (IN,), "ip route get SENDER"
+    ),
+    "IP_LOCAL_SOURCE": Meaning("their sender has one of its own addresses", (IN,), "ip address"),
+    "XFRM_POLICY": Meaning("a policy of IPsec forbids them", BOTH, "ip xfrm policy; ip xfrm state"),
+    "NEIGH_FAILED": Meaning("nobody answers for the peer's address", (OUT,), "ip neigh show"),
+    "NEIGH_QUEUEFULL": Meaning("too many wait for the peer's address", (OUT,), "ip neigh show"),
+    "XDP": Meaning("an XDP program drops them", (BEFORE,), "ip -d link show"),
+    "TC_INGRESS": Meaning("a filter of tc drops them", (IN,), "tc filter show dev CARD ingress"),
+    "TC_EGRESS": Meaning("a filter of tc drops them", (OUT,), "tc filter show dev CARD egress"),
+    "BPF_CGROUP_EGRESS": Meaning(
+        "a BPF program of a control group drops them", (OUT,), "bpftool cgroup tree"
+    ),
+    "SOCKET_FILTER": Meaning(
+        "a filter of the socket or its control group drops them", (IN,), "bpftool cgroup tree"
+    ),
+    "SECURITY_HOOK": Meaning("a security module drops them", BOTH, "ausearch -m avc -ts recent"),
+    "TCP_MD5NOTFOUND": Meaning("connections must be signed (TCP-MD5) and are not", (IN,), SIGNED),
+    "TCP_MD5UNEXPECTED": Meaning("connections are signed (TCP-MD5) and must not be", (IN,), SIGNED),
+    "TCP_MD5FAILURE": Meaning("signatures of connections (TCP-MD5) are wrong", (IN,), SIGNED),
+    "TCP_AONOTFOUND": Meaning("connections must be signed (TCP-AO) and are not", (IN,), SIGNED),
+    "TCP_AOFAILURE": Meaning("signatures of connections (TCP-AO) are wrong", (IN,), SIGNED),
+    "TCP_LISTEN_OVERFLOW": Meaning(
+        "a listener's backlog is full", (IN,), "ss -ltn; sysctl net.core.somaxconn"
+    ),
+    "SOCKET_RCVBUFF": Meaning(
+        "a socket has no room for them", (IN,), "sysctl net.ipv4.tcp_rmem net.core.rmem_max"
+    ),
+    "SOCKET_BACKLOG": Meaning(
+        "a socket has no room for them", (IN,), "sysctl net.ipv4.tcp_rmem net.core.rmem_max"
+    ),
+    "PROTO_MEM": Meaning(
+        "TCP has no memory left", (IN,), "sysctl net.ipv4.tcp_mem; cat /proc/net/sockstat"
+    ),
+    "TCP_RFC7323_PAWS": Meaning(
+        "their time stamps are older than those before (one address, two machines?)",
+        (IN,),
+        "nstat -az | grep PAWS",
+    ),
+    "TCP_CSUM": Meaning("their checksums are wrong", (IN,), "ethtool -k CARD"),
+    "IP_CSUM": Meaning("their checksums are wrong", (IN,), "ethtool -k CARD"),
+    "QDISC_DROP": Meaning("a queue of its card throws them away", (OUT,), QUEUE),
+    "QDISC_OVERLIMIT": Meaning("a queue of its card is full", (OUT,), QUEUE),
+    "CPU_BACKLOG": Meaning(
+        "a processor does not keep up with what comes in", (IN,), "cat /proc/net/softnet_stat"
+    ),
+    "PKT_TOO_BIG": Meaning("they are larger than its card allows", (OUT,), "ip link show"),
+    "FULL_RING": Meaning("the ring of a card is full", BOTH, "ethtool -S CARD; ethtool -g CARD"),
+}
+# Where a program stands, and which packets of a link it sees.
+STANDS = {"xdp": BEFORE, "tc ingress": IN, "tc egress": OUT}
+
+
+def ends_at(block: Blocked) -> list[tuple[str, str]]:
+    """The nodes where packets of a link may end, and on which side of them, by what the taps saw."""
+    return {
+        "leaving": [(block.source, OUT)],
+        "target": [(block.target, IN), (block.target, OUT)],
+        "source": [(block.source, IN)],
+        "on_the_way": [(block.target, BEFORE)],
+        "on_the_way_back": [(block.source, BEFORE)],
+    }.get(block.place, [])
+
+
+def unexplained(look: Look) -> Iterator[Blocked]:
+    """The shut links that no rule of the two nodes' packet filters explains on paper."""
+    for block in blocked_pairs(look.seen):
+        if block.verdict in FIREWALLED and not stop_of(look, block).stop.table:
+            yield block
+
+
+def own_kernel(look: Look, name: str) -> bool:
+    """Whether no other node has this kernel: containers of one machine all see what it throws away for any of them."""
+    boots = [str(look.seen.facts(one).get("boot") or one) for one in look.nodes]
+    return boots.count(str(look.seen.facts(name).get("boot") or name)) == 1
+
+
+def drops(look: Look, name: str) -> list[Drop]:
+    """What the kernel of a node threw away while the probe ran, and why."""
+    if not own_kernel(look, name):
+        return []
+    return look.seen.nodes.get(name, {}).get("started", {}).get("listeners", {}).get("drops", [])
+
+
+def at_nodes(blocks: Sequence[Blocked]) -> dict[str, list[tuple[Blocked, str]]]:
+    """The links by the nodes where they may end, each with the side."""
+    found: dict[str, list[tuple[Blocked, str]]] = {}
+    for block in blocks:
+        for name, side in ends_at(block):
+            found.setdefault(name, []).append((block, side))
+    return found
+
+
+def rule_reasons(look: Look) -> Iterator[Finding]:
+    """The kernel of the node where packets end says why it throws packets away."""
+    for name, held in at_nodes(list(unexplained(look))).items():
+        sides = {side for _, side in held}
+        fitting = [
+            one
+            for one in drops(look, name)
+            if one["reason"] in MEANS
+            and one["count"] >= TRIES
+            and sides & set(MEANS[one["reason"]].sides)
+        ]
+        if not fitting:
+            continue
+        first = max(fitting, key=lambda one: one["count"])
+        meaning = MEANS[first["reason"]]
+        blocks = [block for block, side in held if side in meaning.sides]
+        yield told(
+            "DG-180",
+            name,
+            blocks,
+            f"{meaning.what}, as its kernel says ({first['reason']}, {first['count']} packets while the probe ran)",
+            (
+                ", ".join(f"{one['reason']} {one['count']} at {one['place']}" for one in fitting),
+                f"on {name}: {meaning.show.replace('CARD', look.cluster_card(name))}",
+            ),
+        )
+
+
+def rule_hooks(look: Look) -> Iterator[Finding]:
+    """A program or a filter stands at the card of the node where packets end."""
+    for name, held in at_nodes(list(unexplained(look))).items():
+        card = look.cluster_card(name)
+        sides = {side for _, side in held}
+        standing = [
+            hook
+            for hook in look.survey(name).get("hooks", [])
+            if (hook["card"] == card and STANDS.get(hook["at"]) in sides)
+            or (hook["at"].startswith("cgroup ") and sides & set(BOTH))
+        ]
+        if not standing:
+            continue
+        first = standing[0]
+        seen_at = (STANDS[first["at"]],) if first["at"] in STANDS else BOTH
+        blocks = [block for block, side in held if side in seen_at]
+        place = f"{first['card']} ({first['at']})" if first["card"] else first["at"]
+        yield told(
+            "DG-181",
+            name,
+            blocks,
+            f"a program or filter at its {place} sees them there, and no rule of the packet filters stops them",
+            (
+                "; ".join(f"{hook['at']} {hook['card']}: {hook['what']}" for hook in standing),
+                f"on {name}: ip -d link show {card}; tc filter show dev {card} ingress; bpftool net; find who loads it"
+                " (systemctl), then take it away or let the peers through",
+            ),
+        )
+
+
+def told(
+    code: str, name: str, blocks: Sequence[Blocked], cause: str, shown: tuple[str, str]
+) -> Finding:
+    """A finding about links that end at a node; *shown*: what was seen, and the next step."""
+    seen, fix = shown
+    pairs = tuple(dict.fromkeys((block.source, block.target) for block in blocks))
+    peers = sorted({end for pair in pairs for end in pair} - {name})
+    # What stops what comes in stops the answers to what goes out: the connections that come in name the direction.
+    asked = [pair for pair in pairs if pair[1] == name]
+    also = "" if asked in ([], list(pairs)) else ", and the answers to its own,"
+    sources, targets = (sorted({pair[place] for pair in asked or pairs}) for place in (0, 1))
+    direction = f"{in_words(sources)} -> {in_words(targets)}"
+    return Finding(
+        code,
+        "L2",
+        f"packets of {direction}{also} end at {name}: {cause}",
+        node=name,
+        peer=in_words(peers),
+        port=blocks[0].ports,
+        direction=direction,
+        seen=seen,
+        expected="accepted",
+        fix=fix,
+        pairs=pairs,
+        kinds=tuple(sorted({kind for block in blocks for kind in block.kinds})),
+    )
+
+
+RULES = (rule_hooks, rule_reasons)

@@ -1,0 +1,267 @@
+"""The runs of ``verify --bisect``: what a node does in the next, what groups came to, and what that says of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Literal, TypedDict
+
+from fullmesh.contract import steps_of
+from fullmesh.model.types import Plan
+from fullmesh.observed.ranks import Collected, RankSaid
+from fullmesh.result.types import BisectGroup, BisectRun, RungId
+from fullmesh.verify import bisect, ranks
+from fullmesh.verify.bisect import Group, Guess, Tried
+from fullmesh.verify.model import Finding, NodeSaid, Seen, in_words
+from fullmesh.verify.rank_ends import STEPS, WORTH, RankEnd, end_of
+
+CODES: dict[str, str] = {
+    "VC-880": "one node makes collectives slow, whoever its peers are (--bisect)",
+    "VC-881": "one node makes collectives wrong, whoever its peers are (--bisect)",
+    "VC-882": "collectives with one node fail, whoever its peers are (--bisect)",
+    "VC-883": "collectives are slow, wrong or fail where two nodes are together, and with neither alone (--bisect)",
+    "VC-884": "a collective is slow, wrong or fails, and the runs leave more than one explanation (--bisect)",
+    "VC-885": "a collective is slow, wrong or fails, and no node, nor any two, explain all runs (--bisect)",
+}
+# The ladder's steps that a run takes: values by every pattern of traffic, then the rate.
+RUN_STEPS: Final = ("import", "store", "init", "all_reduce", "broadcast", "all_gather", "bandwidth")
+ORDER: Final = list(STEPS)
+Kind = Literal["slow", "wrong", "failed"]
+ONE: dict[Kind, str] = {"slow": "VC-880", "wrong": "VC-881", "failed": "VC-882"}
+RUNG: dict[Kind, RungId] = {"slow": "L5", "wrong": "L4", "failed": "L4"}
+WORDS: dict[Kind, str] = {"slow": "slow", "wrong": "wrong", "failed": "fail"}
+SHOWN = 6  # explanations that a sentence names
+
+
+class Next(TypedDict):
+    """The next run: its groups, none when there is none; a line that says so, and the steps that its ranks take."""
+
+    groups: list[list[str]]
+    said: str
+    steps: list[str]
+
+
+class Part(TypedDict):
+    """What one node does in a run: its ranks, none for nothing; how many its group has, and the group's master."""
+
+    ranks: list[int]
+    world: int
+    master: str
+
+
+def numbered(plan: Plan, group: Sequence[str]) -> dict[str, list[int]]:
+    """The ranks of each node of a group, which count from nought in every group."""
+    found: dict[str, list[int]] = {}
+    first = 0
+    for name in group:
+        count = len(plan["nodes"][name]["ranks"])
+        found[name] = list(range(first, first + count))
+        first += count
+    return found
+
+
+def part_of(plan: Plan, groups: Sequence[Sequence[str]], host: str) -> Part:
+    """What *host* does in a run."""
+    for group in groups:
+        if host in group:
+            own = numbered(plan, group)
+            master = plan["nodes"][group[0]]["address"]
+            return {"ranks": own[host], "world": sum(map(len, own.values())), "master": master}
+    return {"ranks": [], "world": 0, "master": ""}
+
+
+def tried(runs: Sequence[BisectRun]) -> list[bisect.Run]:
+    """The runs as the search wants them."""
+    return [
+        tuple(Tried(Group(one["nodes"]), one["state"], one["bus_gbit_s"]) for one in run["groups"])
+        for run in runs
+    ]
+
+
+def following(seen: Seen, runs: Sequence[BisectRun]) -> Next:
+    """The next run of the search."""
+    names = list(seen.plan["nodes"])
+    groups = bisect.next_run(names, tried(runs))
+    if not groups:
+        return {"groups": [], "said": "", "steps": []}
+    shown = " | ".join(" ".join(group) for group in groups)
+    return {
+        "groups": groups,
+        "said": f"bisect, run {len(runs) + 1} of at most {bisect.bound(len(names))}: {shown}",
+        "steps": list(RUN_STEPS),
+    }
+
+
+def first_run(seen: Seen) -> list[BisectRun]:
+    """The ladder's own job, which is the search's first run; of three nodes it tells nothing that the pairs do not."""
+    names = list(seen.plan["nodes"])
+    if len(names) == bisect.THREE:
+        return []
+    said = {name: seen.nodes.get(name, {}).get("gloo") for name in names}
+    own = {name: seen.plan["nodes"][name]["ranks"] for name in names}
+    return [{"groups": settled([came_to(seen, own, said)])}]
+
+
+def after(
+    seen: Seen, groups: Sequence[Sequence[str]], said: Mapping[str, Collected | None]
+) -> BisectRun:
+    """What a run came to."""
+    return {"groups": settled([came_to(seen, numbered(seen.plan, one), said) for one in groups])}
+
+
+def settled(groups: Sequence[tuple[BisectGroup, bool]]) -> list[BisectGroup]:
+    """The groups of a run; who ran out of time on a busy machine is bad only if others came to their end beside it."""
+    measured = any(one["state"] == "measured" for one, _ in groups)
+    return [{**one, "state": "unknown"} if busy and not measured else one for one, busy in groups]
+
+
+def came_to(
+    seen: Seen, own: Mapping[str, Sequence[int]], said: Mapping[str, Collected | None]
+) -> tuple[BisectGroup, bool]:
+    """What one group came to, and whether the time ran out while its processors had too much to do."""
+    found = [end for name, numbers in own.items() for end in ends_of(name, numbers, said.get(name))]
+    worst = min(
+        (end for end in found if end.step),
+        key=lambda end: (end.state != "wrong", ORDER.index(end.step), WORTH.index(end.state)),
+        default=None,
+    )
+    group: BisectGroup = {"nodes": list(own), "state": "measured", "bus_gbit_s": 0.0, "text": ""}
+    if worst is None:
+        group["bus_gbit_s"] = rate_of(own, said)
+        return group, False
+    group["state"] = "wrong" if worst.state == "wrong" else "failed"
+    group["text"] = f"rank {worst.rank} on {worst.node}, {worst.step}: {worst.text}"
+    held: dict[str, NodeSaid] = {n: {"gloo": one} for n in own if (one := said.get(n))}
+    busy = ranks.at_deadline(worst) and bool(ranks.overloaded(replace(seen, nodes=held)))
+    return group, busy
+
+
+def told_of(said: Collected | None, number: int) -> RankSaid:
+    """What a rank said up to the run's last step; the ladder's own job goes on after it."""
+    told: RankSaid = {"events": [], "log": ""}
+    if said:
+        told = said["ranks"].get(str(number), told)
+    last = ORDER.index(RUN_STEPS[-1])
+    kept = [e for e in told["events"] if e["step"] in STEPS and ORDER.index(e["step"]) <= last]
+    return {**told, "events": kept}
+
+
+def ends_of(name: str, numbers: Sequence[int], said: Collected | None) -> Iterator[RankEnd]:
+    """Where each rank of a node stopped."""
+    for number in numbers:
+        yield end_of(name, number, told_of(said, number), said["ended"] if said else {}, RUN_STEPS)
+
+
+def rate_of(own: Mapping[str, Sequence[int]], said: Mapping[str, Collected | None]) -> float:
+    """The bus bandwidth of a group: its slowest rank's."""
+    rates = [
+        steps["bandwidth"]["bus_gbit_s"]
+        for name, numbers in own.items()
+        for number in numbers
+        if "bandwidth" in (steps := steps_of(told_of(said.get(name), number)))
+    ]
+    return min(rates, default=0.0)
+
+
+def line(number: int, run: BisectRun) -> str:
+    """A run in a line."""
+    return f"run {number}: " + " | ".join(told(one) for one in run["groups"])
+
+
+def told(one: BisectGroup) -> str:
+    """A group and what it came to."""
+    what = f"{one['bus_gbit_s']:g} Gbit/s" if one["state"] == "measured" else one["state"]
+    return f"{' '.join(one['nodes'])}: {what}"
+
+
+def findings(seen: Seen) -> list[Finding]:
+    """What the runs say; nothing where there were none."""
+    known = bisect.verdicts(tried(seen.bisect))
+    bad = [nodes for nodes, is_bad in known if is_bad]
+    if not bad:
+        return []
+    guesses = bisect.explanations(list(seen.plan["nodes"]), known)
+    if len(guesses) != 1:
+        return [undecided(seen, guesses, kind_of(seen, bad))]
+    (guess,) = guesses
+    return [of_part(seen, part, kind_of(seen, [g for g in bad if part <= g])) for part in guess]
+
+
+def kind_of(seen: Seen, bad: Sequence[Group]) -> Kind:
+    """What is bad about these groups; a wrong number says more than a failure, and that more than a rate."""
+    states = {
+        one["state"] for run in seen.bisect for one in run["groups"] if Group(one["nodes"]) in bad
+    }
+    return "wrong" if "wrong" in states else "failed" if "failed" in states else "slow"
+
+
+def shown(seen: Seen) -> str:
+    """All runs, for the evidence."""
+    return "; ".join(line(number, run) for number, run in enumerate(seen.bisect, 1))
+
+
+def of_part(seen: Seen, part: Group, kind: Kind) -> Finding:
+    """The finding about a node, or about two that are bad only together."""
+    names = sorted(part, key=list(seen.plan["nodes"]).index)
+    verb = "fail" if kind == "failed" else f"are {WORDS[kind]}"
+    if len(names) == 1:
+        said = f"collectives with {names[0]} {verb}, whoever its peers are, and without it they are well"
+    else:
+        said = f"collectives {verb} where {' and '.join(names)} are together, and with neither of them alone"
+    return Finding(
+        ONE[kind] if len(names) == 1 else "VC-883",
+        RUNG[kind],
+        f"{said} ({len(seen.bisect)} runs)",
+        node=names[0],
+        peer=in_words(names[1:]),
+        seen=shown(seen),
+        expected="the same numbers and about the same rate in every group",
+        fix=fix_of(seen, names, kind),
+    )
+
+
+def fix_of(seen: Seen, names: Sequence[str], kind: Kind) -> str:
+    """The next step."""
+    if kind == "slow":
+        return (
+            f"./fullmesh diagnose -i {seen.inventory} --bandwidth says over which card and in which direction; "
+            f"on {names[0]}: ethtool CARD; tc -s qdisc; nproc; uptime"
+        )
+    if kind == "wrong":
+        return (
+            f"on {names[0]}: compare torch and what it loads with the other nodes' ({seen.apply('packages')}); "
+            "test its memory and look for machine checks: dmesg | grep -i -E 'mce|edac|ecc'"
+        )
+    return f"./fullmesh diagnose -i {seen.inventory}; on {names[0]}: dmesg; see runs in the result"
+
+
+def undecided(seen: Seen, guesses: Sequence[Guess], kind: Kind) -> Finding:
+    """More than one explanation is left, or none fits."""
+    verb = "fails" if kind == "failed" else f"is {WORDS[kind]}"
+    runs = f"{len(seen.bisect)} run{'s' * (len(seen.bisect) > 1)}"
+    if guesses:
+        ways = [in_guess(guess) for guess in guesses]
+        more = f", or {len(ways) - SHOWN} more" if len(ways) > SHOWN else ""
+        said = f"more than one explanation is left after {runs}: {', or '.join(ways[:SHOWN])}{more}"
+    else:
+        said = f"no node, nor any two, explain all of {runs}; more than two faults, or one that comes and goes"
+    common = (
+        set.intersection(*({n for part in g for n in part} for g in guesses)) if guesses else set()
+    )
+    return Finding(
+        "VC-884" if guesses else "VC-885",
+        RUNG[kind],
+        f"a collective {verb}: {said}",
+        node=next(iter(sorted(common)), ""),
+        seen=shown(seen),
+        expected="the same numbers and about the same rate in every group",
+        fix=f"./fullmesh diagnose -i {seen.inventory} --bandwidth; with more nodes the runs tell more apart",
+    )
+
+
+def in_guess(guess: Guess) -> str:
+    """An explanation in words."""
+    return " and ".join(
+        next(iter(part)) if len(part) == 1 else f"{' and '.join(sorted(part))} only together"
+        for part in guess
+    )

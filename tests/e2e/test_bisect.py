@@ -1,0 +1,101 @@
+"""One of four nodes makes collectives slow, or wrong: ``verify --bisect`` names it in three runs of real Gloo jobs.
+
+Slow is a queue with a rate on the node's own card. Wrong is a stand-in: a torch that adds one to what it hands to
+all_reduce, in the place of the memory or the card that would do so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab_nodes import Node, nodes_of
+from plays import Done, run
+
+from devtools.lab import lifecycle
+from devtools.lab.paths import find
+
+from .conftest import latest, site
+
+LAB = "e2e-bisect"
+MOST = 3  # log2 of four nodes, and one
+RATE = "root tbf rate 100mbit burst 64kbit limit 8mb"
+TORCH = "/opt/fullmesh/venv/lib/python3.*/site-packages/torch/distributed/distributed_c10d.py"
+STAND_IN = """
+_whole = all_reduce
+def all_reduce(tensor, *given, **named):
+    tensor.flatten()[:1].add_(1)
+    return _whole(tensor, *given, **named)
+"""
+BEND = f"""
+file=$(echo {TORCH}); cp -p "$file" "$file.whole"; cp -p "$file" "$file.bent"
+cat >> "$file.bent" <<'END'
+{STAND_IN}
+END
+mv "$file.bent" "$file"
+"""
+MEND = f'file=$(echo {TORCH}); mv "$file.whole" "$file"'
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[tuple[dict[str, Node], str]]:
+    """Four nodes as ``site.yml`` leaves them."""
+    run("./fullmesh", "lab", "down", "--name", LAB)
+    assert run("./fullmesh", "lab", "up", "--name", LAB, "--nodes", "4").code == 0
+    inventory = str(Path(lifecycle.inventory_path(find(), LAB)).parent)
+    assert site("--skip-tags", "verify", inventory=inventory).code == 0
+    yield nodes_of(LAB), inventory
+    run("./fullmesh", "lab", "down", "--name", LAB)
+
+
+def bisected(inventory: str, *more: str) -> tuple[Done, dict[str, Any]]:
+    """The user's command; 16 MiB, since four nodes share two processors."""
+    words = ["--", "-e", json.dumps({"verify_cluster_bandwidth_mib": 16}), *more]
+    done = run("./fullmesh", "verify", "-i", inventory, "--progress", "plain", "--bisect", *words)
+    return done, latest()
+
+
+def errors(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """Code and node of what failed."""
+    return [(f["code"], f["node"]) for f in result["findings"] if f["severity"] == "error"]
+
+
+@pytest.mark.lab
+def test_healthy_nodes_are_silent_after_two_runs(lab: tuple[dict[str, Node], str]) -> None:
+    done, result = bisected(lab[1])
+    assert (done.code, errors(result)) == (0, [])
+    assert len(result["bisect"]) == MOST - 1
+
+
+@pytest.mark.lab
+def test_the_slow_node_is_named(lab: tuple[dict[str, Node], str]) -> None:
+    nodes, inventory = lab
+    slow = list(nodes)[2]
+    nodes[slow].on(f"tc qdisc add dev eth1 {RATE}")
+    try:
+        done, result = bisected(inventory)
+        checked, forgiven = bisected(inventory, "--check")
+    finally:
+        nodes[slow].on("tc qdisc del dev eth1 root", check=False)
+    assert (done.code, errors(result)) == (1, [("VC-880", slow)])
+    assert len(result["bisect"]) <= MOST
+    assert done.says(f"bisect, run {MOST} of at most {MOST}: ")
+    # with --check it measures the same, and demands nothing
+    assert (checked.code, errors(forgiven)) == (0, [])
+    assert ("VC-880", slow) in [(f["code"], f["node"]) for f in forgiven["findings"]]
+
+
+@pytest.mark.lab
+def test_the_node_whose_numbers_are_wrong_is_named(lab: tuple[dict[str, Node], str]) -> None:
+    nodes, inventory = lab
+    bent = list(nodes)[1]
+    nodes[bent].on(BEND)
+    try:
+        done, result = bisected(inventory)
+    finally:
+        nodes[bent].on(MEND, check=False)
+    assert (done.code, errors(result)) == (1, [("VC-881", bent)])
+    assert len(result["bisect"]) <= MOST

@@ -1,0 +1,165 @@
+"""Which groups run a collective next, and what explains the runs: properties over up to 64 nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil, log2
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fullmesh.verify.bisect import (
+    Group,
+    Guess,
+    Run,
+    State,
+    Tried,
+    bound,
+    explanations,
+    is_bad,
+    next_run,
+    verdicts,
+)
+
+FAST, SLOW = 9.0, 0.1
+COUNTS = st.integers(2, 64)
+STATES: tuple[State, ...] = ("measured", "wrong", "failed")
+
+
+def names(count: int) -> list[str]:
+    return [f"n{number:02}" for number in range(count)]
+
+
+def truth(guess: Guess, state: State = "measured") -> Callable[[Group], Tried]:
+    """What groups come to where *guess* is the fault: slow, or wrong numbers."""
+
+    def run(group: Group) -> Tried:
+        if not is_bad(group, guess):
+            return Tried(group, "measured", FAST)
+        return Tried(group, state, SLOW if state == "measured" else 0.0)
+
+    return run
+
+
+def search(count: int, come_to: Callable[[Group], Tried]) -> tuple[list[Run], list[Guess]]:
+    """All runs of a search, each looked at, and what it comes to."""
+    held = names(count)
+    runs: list[Run] = []
+    while groups := next_run(held, runs):
+        ends = [name for group in groups for name in group]
+        assert len(ends) == len(set(ends)), "a node is in two groups at once"
+        assert all(len(group) > 1 for group in groups), "a group of one says nothing"
+        assert set(ends) <= set(held)
+        runs.append(tuple(come_to(Group(group)) for group in groups))
+        assert len(runs) <= bound(count)
+    return runs, explanations(held, verdicts(runs))
+
+
+def test_the_bound_is_log2_of_the_nodes_and_one() -> None:
+    assert [bound(count) for count in (0, 1)] == [0, 0]
+    assert all(bound(count) == ceil(log2(count)) + 1 for count in range(2, 65))
+
+
+@given(st.data())
+def test_every_bad_node_is_named_alone_in_three_runs(data: st.DataObject) -> None:
+    count = data.draw(st.integers(3, 64))
+    node = data.draw(st.sampled_from(names(count)))
+    state = data.draw(st.sampled_from(STATES))
+    runs, found = search(count, truth((Group({node}),), state))
+    assert found == [(Group({node}),)]
+    assert len(runs) <= min(bound(count), 3 + (count == 5))
+
+
+@pytest.mark.parametrize("count", [3, 4, 5, 8, 9, 16])
+def test_no_place_among_the_nodes_is_a_blind_spot(count: int) -> None:
+    for node in names(count):
+        assert search(count, truth((Group({node}),)))[1] == [(Group({node}),)]
+
+
+@pytest.mark.parametrize("state", ["wrong", "failed"])
+def test_two_nodes_cannot_be_told_apart(state: State) -> None:
+    runs, found = search(2, truth((Group({"n01"}),), state))
+    assert len(runs) == 1
+    assert found == [(Group({"n00"}),), (Group({"n01"}),), (Group({"n00", "n01"}),)]
+
+
+@given(COUNTS)
+def test_of_healthy_nodes_none_is_blamed_and_two_runs_suffice(count: int) -> None:
+    runs, found = search(count, truth(()))
+    assert found == []
+    assert len(runs) == {2: 1, 3: 3}.get(count, 2)
+
+
+@given(st.data())
+def test_nodes_that_are_bad_only_together_are_among_what_is_said(data: st.DataObject) -> None:
+    count = data.draw(st.integers(3, 64))
+    one, other = data.draw(
+        st.lists(st.sampled_from(names(count)), min_size=2, max_size=2, unique=True)
+    )
+    runs, found = search(count, truth((Group({one, other}),)))
+    assert (Group({one, other}),) in found
+    assert len(runs) <= bound(count)
+    # nobody is blamed who is well in every other company
+    assert all(len(part) == 2 for guess in found for part in guess)
+
+
+@given(st.data())
+def test_two_bad_nodes_are_both_said(data: st.DataObject) -> None:
+    count = data.draw(st.integers(6, 64))
+    bad = data.draw(st.lists(st.sampled_from(names(count)), min_size=2, max_size=2, unique=True))
+    _, found = search(count, truth(tuple(Group({name}) for name in bad), "wrong"))
+    said = {frozenset().union(*guess) for guess in found}
+    assert frozenset(bad) in said
+
+
+@given(st.data())
+def test_rates_that_waver_blame_nobody(data: st.DataObject) -> None:
+    count = data.draw(COUNTS)
+    rates = st.floats(0.51 * FAST, FAST)
+    runs, found = search(count, lambda group: Tried(group, "measured", data.draw(rates)))
+    assert found == []
+    assert len(runs) <= {3: 3}.get(count, 2)
+
+
+@given(st.data())
+def test_a_machine_that_has_more_to_do_in_some_runs_blames_nobody(data: st.DataObject) -> None:
+    count = data.draw(st.integers(4, 64))
+    held = names(count)
+    runs: list[Run] = []
+    while groups := next_run(held, runs):
+        share = data.draw(st.floats(0.4, 1.0))
+        runs.append(tuple(Tried(Group(group), "measured", share * FAST) for group in groups))
+    assert explanations(held, verdicts(runs)) == []
+
+
+def test_wrong_numbers_are_not_mixed_with_rates() -> None:
+    """Four lab nodes with a torch that adds one on ubuntu1: el1 and el2 were slow that time, as busy machines are."""
+    runs = [
+        (Tried(Group({"el1", "ubuntu1", "el2", "ubuntu2"}), "wrong"),),
+        (
+            Tried(Group({"el1", "ubuntu1"}), "wrong"),
+            Tried(Group({"el2", "ubuntu2"}), "measured", 2.684),
+        ),
+        (
+            Tried(Group({"el1", "el2"}), "measured", 1.148),
+            Tried(Group({"ubuntu1", "ubuntu2"}), "wrong"),
+        ),
+    ]
+    found = explanations(["el1", "ubuntu1", "el2", "ubuntu2"], verdicts(runs))
+    assert found == [(Group({"ubuntu1"}),)]
+
+
+@given(st.data())
+def test_whatever_groups_come_to_the_search_ends_in_time(data: st.DataObject) -> None:
+    count = data.draw(st.integers(2, 20))
+    states = st.sampled_from(["measured", "wrong", "failed", "unknown"])
+    rate = st.floats(0.0, FAST)
+    runs, found = search(count, lambda group: Tried(group, data.draw(states), data.draw(rate)))
+    assert all(is_bad(nodes, guess) == bad for guess in found for nodes, bad in verdicts(runs))
+
+
+def test_a_group_of_which_nothing_is_known_blames_nobody() -> None:
+    runs = [(Tried(Group(names(4)), "unknown"),)]
+    assert verdicts(runs) == []
+    assert explanations(names(4), verdicts(runs)) == []

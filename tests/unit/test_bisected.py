@@ -1,0 +1,239 @@
+"""What groups of nodes came to, read from what ranks say, and the one finding that it makes."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import ladder_samples
+import pytest
+
+from fullmesh import cli
+from fullmesh.filters import verify_cluster as filters
+from fullmesh.model.plan import derive
+from fullmesh.report import terminal
+from fullmesh.result import build
+from fullmesh.result.types import BisectGroup, BisectRun
+from fullmesh.verify import bisect, bisected, ladder
+from fullmesh.verify.model import Finding, Seen
+
+NAMES = ("a", "b", "c", "d")
+FAST, SLOW = 5.5, 0.2
+OF_ANSIBLE = {"failed": False, "changed": False, "failed_when_result": False}
+
+
+def of_four() -> Seen:
+    hosts = {
+        name: {"fullmesh_address": f"10.78.0.{11 + i}/24", "fullmesh_interface": "eth1"}
+        for i, name in enumerate(NAMES)
+    }
+    made: Any = derive(hosts)
+    nodes: Any = {name: ladder_samples.node(made, name) for name in NAMES}
+    return Seen(plan=made, nodes=nodes, inventory="inv")
+
+
+def group(names: str, rate: float = FAST, state: Any = "measured", text: str = "") -> BisectGroup:
+    rate = rate if state == "measured" else 0.0
+    return {"nodes": names.split(), "state": state, "bus_gbit_s": rate, "text": text}
+
+
+def told(*runs: list[BisectGroup]) -> list[Finding]:
+    held: list[BisectRun] = [{"groups": groups} for groups in runs]
+    return bisected.findings(replace(of_four(), bisect=held))
+
+
+def only(found: list[Finding]) -> Finding:
+    (one,) = found
+    return one
+
+
+def test_the_ladders_own_job_is_the_first_run() -> None:
+    seen = of_four()
+    (run,) = bisected.first_run(seen)
+    (one,) = run["groups"]
+    assert one == group("a b c d", FAST)
+    following = bisected.following(seen, [run])
+    assert following["groups"] == [["a", "b"], ["c", "d"]]
+    assert following["said"] == "bisect, run 2 of at most 3: a b | c d"
+    assert set(following["steps"]) <= set(bisected.STEPS)
+
+
+def test_ranks_count_from_nought_in_every_group() -> None:
+    made = of_four().plan
+    for name in NAMES:
+        made["nodes"][name]["ranks"] = [0, 0]  # two on each
+    groups = [["a", "b"], ["c", "d"]]
+    assert bisected.part_of(made, groups, "d") == {
+        "ranks": [2, 3],
+        "world": 4,
+        "master": made["nodes"]["c"]["address"],
+    }
+    assert bisected.part_of(made, [["a", "b"]], "c")["ranks"] == []
+
+
+def broken(whole: Seen, name: str, step: str, state: str, **more: Any) -> Any:
+    """What a node's rank says that does not get through."""
+    said: Any = copy.deepcopy(whole.nodes[name]["gloo"])
+    (told,) = said["ranks"].values()
+    place = [event["step"] for event in told["events"]].index(step)
+    del told["events"][place + 1 :]
+    if state != "begin":
+        told["events"].append({"step": step, "state": state, "seconds": 1.0, "data": {}, **more})
+    return said
+
+
+def test_a_wrong_number_and_a_failure_are_told_from_a_rate() -> None:
+    seen = of_four()
+    said: Any = {name: seen.nodes[name]["gloo"] for name in NAMES}
+    for number, name in enumerate(NAMES):  # as they are numbered in groups of two
+        (rank,) = said[name]["ranks"].values()
+        said[name]["ranks"] = {str(number % 2): rank}
+    wrong = "all_reduce(sum), element 0: got 7.0, expected 6.0"
+    said["b"] = broken(seen, "b", "all_reduce", "wrong", text=wrong, seen="7.0", expected="6.0")
+    run = bisected.after(seen, [["a", "b"], ["c", "d"]], said)
+    assert run["groups"][0] == group("a b", state="wrong", text=f"rank 1 on b, all_reduce: {wrong}")
+    assert run["groups"][1]["state"] == "measured"
+    silent = bisected.after(seen, [["a", "b"], ["c", "d"]], {**said, "d": None})
+    assert silent["groups"][1]["state"] == "failed"
+    assert "never wrote a line" in silent["groups"][1]["text"]
+
+
+@pytest.mark.parametrize(("alone", "state"), [(True, "unknown"), (False, "failed")])
+def test_time_that_ran_out_on_a_busy_machine_is_no_verdict_unless_others_got_through(
+    alone: bool, state: str
+) -> None:
+    seen = of_four()
+    said: Any = {name: copy.deepcopy(seen.nodes[name]["gloo"]) for name in NAMES}
+    for number, name in enumerate(NAMES):
+        (rank,) = said[name]["ranks"].values()
+        said[name]["ranks"] = {str(number % 2): rank}
+    said["b"] = broken(seen, "b", "bandwidth", "begin")
+    said["b"]["ended"] = {"codes": {}, "killed": [1], "seconds": 120.0, "load": 40.0, "cpus": 2}
+    groups = [["a", "b"]] if alone else [["a", "b"], ["c", "d"]]
+    assert bisected.after(seen, groups, said)["groups"][0]["state"] == state
+
+
+WHOLE = [group("a b c d", SLOW)]
+ROWS = [group("a b", SLOW), group("c d")]
+
+
+def test_the_slow_node_is_named() -> None:
+    found = only(told(WHOLE, ROWS, [group("a c"), group("b d", SLOW)]))
+    assert (found.code, found.rung, found.node, found.peer) == ("VC-880", "L5", "b", "")
+    assert "run 2: a b: 0.2 Gbit/s | c d: 5.5 Gbit/s" in found.seen
+    assert "--bandwidth" in found.fix
+
+
+@pytest.mark.parametrize(("state", "code"), [("wrong", "VC-881"), ("failed", "VC-882")])
+def test_the_node_with_wrong_numbers_and_the_one_that_fails_are_named(
+    state: str, code: str
+) -> None:
+    bad = [group("a b", state=state), group("c d")]
+    found = only(
+        told([group("a b c d", state=state)], bad, [group("a c", state=state), group("b d")])
+    )
+    assert (found.code, found.rung, found.node) == (code, "L4", "a")
+
+
+def test_two_that_are_bad_only_together_are_named_together() -> None:
+    found = only(told(WHOLE, ROWS, [group("a c"), group("b d")]))
+    assert (found.code, found.node, found.peer) == ("VC-883", "a", "b")
+    assert "with neither of them alone" in found.cause
+
+
+def test_what_cannot_be_told_apart_is_said() -> None:
+    seen = of_four()
+    names = ["a", "b"]
+    plan: Any = {**seen.plan, "nodes": {n: seen.plan["nodes"][n] for n in names}}
+    runs: list[BisectRun] = [{"groups": [group("a b", state="wrong")]}]
+    found = only(bisected.findings(replace(seen, plan=plan, bisect=runs)))
+    assert found.code == "VC-884"
+    assert "a, or b, or a and b only together" in found.cause
+
+
+def test_runs_that_nothing_explains_are_said() -> None:
+    """All of four nodes are well in pairs and bad in other pairs: a fault that comes and goes."""
+    wrong = [group("a b", state="wrong"), group("c d", state="wrong")]
+    found = only(told([group("a b c d")], wrong, [group("a c"), group("b d")]))
+    assert found.code == "VC-885"
+
+
+def test_healthy_groups_say_nothing() -> None:
+    assert told([group("a b c d", 4.0)], [group("a b"), group("c d", 3.0)]) == []
+    assert bisected.findings(of_four()) == []
+
+
+def test_the_finding_fails_its_rung_explains_what_the_ranks_said_and_stands_in_the_result() -> None:
+    seen = of_four()
+    nodes: Any = copy.deepcopy(dict(seen.nodes))
+    for name in NAMES:
+        rank = seen.plan["nodes"][name]["ranks"][0]
+        nodes[name]["gloo"] = broken(seen, name, "all_reduce", "wrong", text="got 7.0", seen="7.0")
+        assert nodes[name]["gloo"]["ranks"][str(rank)]["events"]
+    runs: list[BisectRun] = [
+        {"groups": [group("a b c d", state="wrong", text="rank 0 on a")]},
+        {"groups": [group("a b", state="wrong"), group("c d")]},
+        {"groups": [group("a c", state="wrong"), group("b d")]},
+    ]
+    seen = replace(seen, nodes=nodes, bisect=runs)
+    rungs, _ = ladder.climb(seen)
+    assert {rung.id for rung in rungs if rung.status == "failed"} == {"L4"}
+    made = build.build(
+        seen, build.Run("r", "2026-01-01T00:00:00+00:00", "2026-01-01T00:01:00+00:00")
+    )
+    assert made["bisect"] == runs
+    (finding,) = [one for one in made["findings"] if one["severity"] == "error"]
+    assert (finding["code"], finding["node"]) == ("VC-881", "a")
+    assert [one["code"] for one in finding["follows"]] == ["VC-402"]
+    lines = terminal.figures(made)
+    assert "bisect: run 2: a b: wrong | c d: 5.5 Gbit/s" in lines
+
+
+def hostvars_of(seen: Seen) -> dict[str, dict[str, Any]]:
+    """What the modules registered."""
+    return {
+        name: {f"__verify_cluster_{part}": value for part, value in said.items()}
+        for name, said in seen.nodes.items()
+    }
+
+
+def test_filters_hand_the_search_to_ansible() -> None:
+    seen = of_four()
+    options: dict[str, Any] = {
+        "rungs": list(seen.rungs),
+        "mode": "off",
+        "check_mode": False,
+        "clock_limit": 5,
+        "deadline": 60,
+        "init_timeout": 10,
+        "inventory": "inv",
+    }
+    hostvars: Any = hostvars_of(seen)
+    runs = filters.ladder_bisect_first(seen.plan, hostvars, options, True)
+    assert filters.ladder_bisect_first(seen.plan, hostvars, options, False) == []
+    following = filters.ladder_bisect_next(seen.plan, hostvars, {**options, "bisect": runs})
+    assert len(filters.ladder_bisect_most(seen.plan)) == bisect.bound(4)
+    assert filters.ladder_bisect_part(seen.plan, following["groups"], "c")["ranks"] == [0]
+    # nobody has answered yet: all are silent, which is what a node that cannot start its ranks is
+    kept = filters.ladder_bisect_after(
+        seen.plan, hostvars, {**options, "bisect": runs}, following["groups"]
+    )
+    assert [one["state"] for one in kept[1]["groups"]] == ["failed", "failed"]
+    for number, name in enumerate(NAMES):  # as Ansible registers it, of a task that never fails
+        (rank,) = seen.nodes[name]["gloo"]["ranks"].values()
+        said = {**seen.nodes[name]["gloo"], "ranks": {str(number % 2): rank}}
+        hostvars[name]["__verify_cluster_bisected"] = {**said, **OF_ANSIBLE}
+    kept = filters.ladder_bisect_after(
+        seen.plan, hostvars, {**options, "bisect": runs}, following["groups"]
+    )
+    assert [one["state"] for one in kept[1]["groups"]] == ["measured", "measured"]
+
+
+def test_the_command_line_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(cli, "playbook", lambda *args: asked.append(args) or 0)
+    cli.main(["verify", "--bisect", "-i", "inv", "--", "--check"])
+    ((book, args),) = asked
+    assert book == "playbooks/verify.yml"
+    assert args.more == ["--check", "-e", '{"verify_cluster_bisect": true}']

@@ -1,0 +1,99 @@
+"""Who is taken for the account of jobs, and what is tried as that account."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.fullmesh.probe import job_account
+
+UNIT = "[Service]\nType=exec\nUser=jobs\n"
+JOBS = pwd.struct_passwd(("jobs", "x", 1999, 1999, "", "/", "/bin/sh"))
+ME: Any = {"node": "a", "address": "127.0.0.1", "token": "t", "payload": 0}
+
+
+@pytest.fixture
+def accounts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A node that has an account for jobs, and nothing that uses it."""
+    known = {"jobs": JOBS, "root": pwd.getpwuid(0)}
+    monkeypatch.setattr("pwd.getpwnam", known.__getitem__)
+    unit = tmp_path / "fullmesh-job@.service"
+    monkeypatch.setattr(job_account, "UNITS", (str(unit),))
+    monkeypatch.setattr(job_account, "of_ranks", lambda: iter(()))
+    return unit
+
+
+def test_who_is_named_comes_first_then_the_units_then_ranks(
+    accounts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert job_account.account("") is None
+    monkeypatch.setattr(job_account, "of_ranks", lambda: iter(["1234"]))
+    found = job_account.account("")
+    assert found is not None
+    assert found.pw_uid == 1234, "a number needs no entry"
+    accounts.write_text(UNIT)
+    assert job_account.account("") == JOBS
+    assert job_account.account("jobs") == JOBS
+
+
+@pytest.mark.parametrize("named", ["root", "0", "nobody-knows-it", "99999999999"])
+def test_root_and_who_is_not_there_are_none(accounts: Path, named: str) -> None:
+    accounts.write_text("[Service]\nUser=root\n")
+    assert job_account.account(named) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts a process of another account")
+def test_ranks_that_run_say_whose_they_are() -> None:
+    rank = {"RANK": "0", "MASTER_ADDR": "a", "PATH": "/usr/bin:/bin"}
+    before = set(job_account.of_ranks())
+    with subprocess.Popen(["sleep", "60"], env=rank, user=54321) as one:
+        with subprocess.Popen(["sleep", "60"], env={"RANK": "0"}, user=54322) as other:
+            found = set(job_account.of_ranks()) - before
+            other.kill()
+        one.kill()
+    assert found == {"54321"}
+
+
+def target(node: str, port: int, kind: str = "sample") -> Any:
+    return {"node": node, "address": "127.0.0.1", "port": port, "kind": kind}
+
+
+def test_a_few_listeners_of_each_peer_that_were_reached_are_tried_the_plans_own_all() -> None:
+    targets = [target("b", port) for port in range(1, 9)]
+    targets += [target("b", 29500, "master"), target("b", 9, "outside"), target("c", 1)]
+    links: Any = [
+        {"node": t["node"], "port": t["port"], "verdict": "dropped" if t["port"] == 2 else "open"}
+        for t in targets
+    ]
+    tried = [(one["node"], one["port"]) for one in job_account.worth(targets, links)]
+    assert tried == [("b", 29500), ("b", 1), ("b", 3), ("b", 4), ("c", 1)]
+
+
+def test_what_the_account_meets_is_what_does_not_come_through(
+    accounts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links: Any = [{"node": "b", "port": port, "verdict": "open"} for port in (1, 2)]
+    met: Any = [{**links[0], "verdict": "dropped"}, links[1]]
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(job_account, "probe_links", lambda *_: met)
+    monkeypatch.setattr(job_account, "as_account", lambda _who, work: work())
+    said = job_account.as_job([target("b", 1), target("b", 2)], links, ME, 1.0, "jobs")
+    assert said == {"account": "jobs", "uid": 1999, "tried": 2, "links": met[:1]}
+
+
+def test_nobody_can_be_that_account(accounts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> Any:
+        raise OSError("as jobs: cannot act as jobs")
+
+    links: Any = [{"node": "b", "port": 1, "verdict": "open"}]
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(job_account, "as_account", refused)
+    said = job_account.as_job([target("b", 1)], links, ME, 1.0, "jobs")
+    assert said is not None
+    assert said["error"] == "as jobs: cannot act as jobs"
+    monkeypatch.setattr("os.geteuid", os.getpid)
+    assert job_account.as_job([target("b", 1)], links, ME, 1.0, "jobs") is None
