@@ -1,12 +1,18 @@
 """What `hang` costs a job, and how long it takes to name a rank.
 
     python benchmarks/hang.py steps TORCH_PYTHON [--rounds 9] [--steps 400]
+    python benchmarks/hang.py collectives TORCH_PYTHON [--rounds 15] [--count 20000]
     python benchmarks/hang.py ask [--ranks 64] [--rounds 5]
 
 ``steps``: a DDP job of two ranks on the loopback, without anything, with the Flight Recorder, with recorder and hook,
 and with both while it is asked every five seconds (the least time between two looks of the watch). The kinds are
 interleaved, so that a noisy machine disturbs all alike; medians of the ranks' own step times, and their processor time
 a step, which a busy machine disturbs less. TORCH_PYTHON is a Python with torch.
+
+``collectives``: what one collective costs its rank, in processor time: a world of one, in which an all_reduce does
+nothing else than what every one does. Steps differ by more than that between two runs of the same job; of this the
+median holds to a part of a microsecond, and times the collectives of a step it is what the recorder adds to it. And
+what a look costs: the record of a full buffer.
 
 ``ask``: as many processes with the hook, one of them asleep while all others are in an all_reduce; their torch is a
 stand-in with a record that a real one wrote, since so many real ones need more memory than this machine has. The whole
@@ -54,6 +60,26 @@ print(json.dumps([statistics.median(times[20:]), (time.process_time() - used) / 
 dist.barrier()
 os._exit(0)
 """
+COLLECTIVES = """
+import json, os, sys, time
+import torch, torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+one, count = torch.zeros(1), int(sys.argv[1])
+for _ in range(count // 10):
+    dist.all_reduce(one)
+begun = time.process_time()
+for _ in range(count):
+    dist.all_reduce(one)
+each = (time.process_time() - begun) / count
+begun = time.process_time()
+dumped = torch._C._distributed_c10d._dump_fr_trace_json(True, False)
+dump = time.process_time() - begun
+print(json.dumps([each, dump, len(json.loads(dumped).get("entries") or [])]), flush=True)
+os._exit(0)
+"""
+# DDP's step above: two buckets of gradients.
+OF_A_STEP = 2
 RANK = """
 import sys, time, types
 class Group:
@@ -86,12 +112,17 @@ def environment(rank: int, world: int, port: int, **more: str) -> dict[str, str]
     return {**found, **{name: str(value) for name, value in told.items()}, **more}
 
 
+def carried(kind: str, hook: Path) -> dict[str, str]:
+    """The environment that makes a job one of this kind; torch 2.13 has the recorder on unless it is told otherwise."""
+    more = {"TORCH_FR_BUFFER_SIZE": "0" if kind == "bare" else "2000"}
+    return more | ({"PYTHONPATH": str(hook)} if "hook" in kind else {})
+
+
 def job(python: str, kind: str, steps: int, port: int, hook: Path) -> tuple[float, float]:
     """One job: the median step of its ranks in seconds, and their processor seconds a step."""
     import fullmesh_hang_look as inside  # noqa: PLC0415 (its folder is known only now)
 
-    more = {} if kind == "bare" else {"TORCH_FR_BUFFER_SIZE": "2000"}
-    more |= {"PYTHONPATH": str(hook)} if "hook" in kind else {}
+    more = carried(kind, hook)
     ranks = [
         subprocess.Popen(
             [python, "-c", STEPS, str(steps)],
@@ -123,6 +154,33 @@ def steps(args: argparse.Namespace) -> None:
         print(
             f"{kind:<24} {step * 1e3:8.3f} ms a step ({step / bare[0] - 1:+.2%}),"
             f" {used * 1e3:8.3f} ms of processor ({used / bare[1] - 1:+.2%})"
+        )
+
+
+def collectives(args: argparse.Namespace) -> None:
+    """Run the kinds that are not asked in turn, and print."""
+    found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS[:-1]}
+    with hooked() as hook:
+        for number in range(args.rounds):
+            for at, kind in enumerate(found):
+                port = 20000 + (os.getpid() + number * len(found) + at) % 9000
+                done = subprocess.run(
+                    [args.python, "-c", COLLECTIVES, str(args.count)],
+                    env=environment(0, 1, port, **carried(kind, hook)),
+                    stdout=subprocess.PIPE,
+                    check=True,
+                )
+                each, dump, entries = json.loads(done.stdout)
+                if (entries > 0) is (kind == "bare"):
+                    sys.exit(f"that is no measurement: {entries} entries in a job that is {kind!r}")
+                found[kind].append((each * 1e6, dump * 1e3))
+    print(f"{args.rounds} rounds of {args.count}, load average {os.getloadavg()[0]:.0f}")
+    bare = statistics.median(each for each, _ in found["bare"])
+    for kind, runs in found.items():
+        each, dump = (statistics.median(part) for part in zip(*runs, strict=True))
+        print(
+            f"{kind:<24} {each:8.2f} us a collective ({each - bare:+.2f}; least {min(runs)[0]:.2f}),"
+            f" {(each - bare) * OF_A_STEP / 1e3:+.4f} ms a step of {OF_A_STEP}; a look {dump:.1f} ms"
         )
 
 
@@ -176,6 +234,11 @@ def main() -> None:
     one.add_argument("--rounds", type=int, default=9)
     one.add_argument("--steps", type=int, default=400)
     one.set_defaults(run=steps)
+    one = verbs.add_parser("collectives")
+    one.add_argument("python")
+    one.add_argument("--rounds", type=int, default=15)
+    one.add_argument("--count", type=int, default=20000)
+    one.set_defaults(run=collectives)
     one = verbs.add_parser("ask")
     one.add_argument("--ranks", type=int, default=64)
     one.add_argument("--rounds", type=int, default=5)
