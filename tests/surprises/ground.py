@@ -38,6 +38,7 @@ def grounds_of(made: Bench) -> list[Ground]:
     found = [Ground(made, two) for two in zip(names[::2], names[1::2], strict=True)]
     for ground in found:
         ground.prepare()
+        ground.tidy()
         assert not ground.oracle(), f"{ground.names} are not whole to begin with"
     return found
 

@@ -26,7 +26,7 @@ from fullmesh.settings import ROOT
 
 from . import table
 from .generate import Surprise, surprise
-from .ground import Ground
+from .ground import Ground, grounds_of
 from .score import Score, good, judged, of_now
 
 WORK = ROOT / ".fullmesh/surprises"
@@ -59,7 +59,9 @@ def attempt(ground: Ground, seed: int, fault: Surprise) -> Score | None:
     return replace(row, seconds=round(took, 1))
 
 
-def attempts(grounds: Sequence[Ground], seeds: Iterable[int]) -> Iterator[Score | None]:
+def attempts(
+    grounds: Sequence[Ground], seeds: Iterable[int], *, shrink: bool = False
+) -> Iterator[Score | None]:
     """A fault for each seed, in their order: every ground has one at a time, with an oracle and a diagnosis of its own.
 
     A fault costs twelve seconds of waiting for packets that never come, and one of work.
@@ -69,9 +71,15 @@ def attempts(grounds: Sequence[Ground], seeds: Iterable[int]) -> Iterator[Score 
         free.put(ground)
 
     def one(seed: int) -> Score | None:
-        ground = free.get()
+        ground, fault = free.get(), surprise(seed)
         try:
-            return attempt(ground, seed, surprise(seed))
+            row = attempt(ground, seed, fault)
+            if shrink and row and not good(row):
+                fault = shrunk(ground, seed, fault)
+                row = attempt(ground, seed, fault) or row
+            left = ground.oracle()
+            assert not left, f"seed {seed} was not taken back: {fault.undo}: {left}"
+            return row
         finally:
             free.put(ground)
 
@@ -139,6 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lab", default="surprises")
     parser.add_argument("--seeds", default="0-9")
+    parser.add_argument("--pairs", type=int, default=1, help="of nodes, side by side")
     parser.add_argument("--healthy", type=int, default=0)
     parser.add_argument("--load", type=int, default=0)
     parser.add_argument("--shrink", action="store_true")
@@ -152,25 +161,14 @@ def main() -> None:
         return
     WORK.mkdir(parents=True, exist_ok=True)
     path = WORK / want.out
-    made = bench(want.lab, 2, KERNEL_RANGE)
+    made = bench(want.lab, 2 * want.pairs, KERNEL_RANGE)
     address_by_hand(made)
-    ground = Ground(made, tuple(list(made.nodes)[:2]))
-    ground.prepare()
-    ground.tidy()
-    assert not ground.oracle(), "the nodes are not whole to begin with"
-    for seed in seeds_of(want.seeds):
-        fault = surprise(seed)
-        row = attempt(ground, seed, fault)
-        if row is None:
-            continue
-        if want.shrink and not good(row):
-            fault = shrunk(ground, seed, fault)
-            row = attempt(ground, seed, fault) or row
-        keep(row, path)
-        say(line(row))
-        left = ground.oracle()
-        assert not left, f"seed {seed} was not taken back: {fault.undo}: {left}"
-    for row in healthy(ground, want.healthy, want.load):
+    grounds = grounds_of(made)
+    for row in attempts(grounds, seeds_of(want.seeds), shrink=want.shrink):
+        if row:
+            keep(row, path)
+            say(line(row))
+    for row in healthy(grounds[0], want.healthy, want.load):
         keep(row, path)
         say(line(row))
 
