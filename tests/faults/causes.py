@@ -289,6 +289,18 @@ WALLS = (
         expect={**LINK_IN, "port": WHOLE},
     ),
     Fault(
+        "job-unit",
+        TUNED,
+        at(
+            VICTIM,
+            "mkdir -p /etc/systemd/system/fullmesh-job@.service.d\n"
+            "printf '[Service]\\nIPAddressDeny=any\\n' > /etc/systemd/system/fullmesh-job@.service.d/fault.conf\n"
+            "systemctl daemon-reload",
+            "rm -r /etc/systemd/system/fullmesh-job@.service.d; systemctl daemon-reload",
+        ),
+        expect={"peer": "{peer}"},
+    ),
+    Fault(
         "job-account",
         BARE,
         (

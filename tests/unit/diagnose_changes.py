@@ -609,6 +609,16 @@ def thrown(reason: str, place: str, count: int = 12) -> Break:
     return change
 
 
+JOB_UNIT = {
+    "drop_ins": [],
+    "nofile": 1048576,
+    "allow": [],
+    "deny": [],
+    "own_network": False,
+    "families": "AF_UNIX AF_NETLINK AF_INET6 AF_INET",
+}
+
+
 def only_jobs(world: World) -> None:
     """What the account of jobs sends from ubuntu1 vanishes, what the probe sends does not."""
     links = node(world)["links"]
@@ -667,6 +677,18 @@ CHANGES |= {
         UB,
         together(only_jobs, decided("answer", **REFUSED, uid=1000)),
     ),
+    "unit without a network": ("DG-183", UB, put("job_unit", {**JOB_UNIT, "own_network": True})),
+    "unit without IPv4": ("DG-183", UB, put("job_unit", {**JOB_UNIT, "families": "AF_UNIX"})),
+    "unit that forbids IPv4": ("DG-183", UB, put("job_unit", {**JOB_UNIT, "families": "~AF_INET"})),
+    "unit that may not speak to peers": (
+        "DG-183",
+        UB,
+        put(
+            "job_unit",
+            {**JOB_UNIT, "deny": ["0.0.0.0/0", "::/0"], "allow": ["127.0.0.0/8", "::1/128"]},
+        ),
+    ),
+    "unit with few files": ("DG-183", UB, put("job_unit", {**JOB_UNIT, "nofile": 4})),
     "xdp": ("DG-181", UB, together(shut(place="on_the_way"), hooked("xdp", "eth1"))),
     "tc": ("DG-181", UB, together(shut(), hooked("tc ingress", "eth1"))),
     "bpf of a control group": ("DG-181", UB, together(shut(), hooked("cgroup ingress", ""))),

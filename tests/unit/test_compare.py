@@ -23,7 +23,7 @@ LARGE = Finding("VC-208", "L2", "large packets vanish", node=UB, peer=EL, pairs=
 # What NetworkManager and networkd do otherwise on the recorded nodes, which is true.
 USUAL = {"firewalld/zones/public/runtime/interfaces/CARD"}
 # What stops no packet, whoever has it otherwise.
-ELSEWHERE = ("environment/", "rdma/", "efa/", "shm/")
+ELSEWHERE = ("environment/", "rdma/", "efa/", "shm/", "job_unit")
 
 
 @cache

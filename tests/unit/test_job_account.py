@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh.probe import job_account
+from ansible.module_utils.fullmesh.survey import job_unit
 
 UNIT = "[Service]\nType=exec\nUser=jobs\n"
 JOBS = pwd.struct_passwd(("jobs", "x", 1999, 1999, "", "/", "/bin/sh"))
@@ -58,6 +59,32 @@ def test_ranks_that_run_say_whose_they_are() -> None:
     assert found == {"54321"}
 
 
+SHOWN = """IPAddressAllow=::1/128 127.0.0.0/8
+IPAddressDeny=0.0.0.0/0 ::/0
+LimitNOFILE=64
+PrivateNetwork=no
+RestrictAddressFamilies=AF_UNIX
+LoadState=loaded
+DropInPaths=
+"""  # systemd 252, of a unit made for it
+
+
+def test_the_unit_of_jobs_is_read_as_systemd_shows_it() -> None:
+    assert job_unit.parse_unit(SHOWN) == {
+        "drop_ins": [],
+        "nofile": 64,
+        "allow": ["::1/128", "127.0.0.0/8"],
+        "deny": ["0.0.0.0/0", "::/0"],
+        "own_network": False,
+        "families": "AF_UNIX",
+    }
+    endless = job_unit.parse_unit(SHOWN.replace("64\n", "infinity\n", 1))
+    assert endless is not None
+    assert endless["nofile"] == job_unit.ENDLESS
+    assert job_unit.parse_unit("LoadState=not-found\nLimitNOFILE=20000\n") is None
+    assert job_unit.parse_unit("") is None
+
+
 def target(node: str, port: int, kind: str = "sample") -> Any:
     return {"node": node, "address": "127.0.0.1", "port": port, "kind": kind}
 
@@ -79,10 +106,33 @@ def test_what_the_account_meets_is_what_does_not_come_through(
     links: Any = [{"node": "b", "port": port, "verdict": "open"} for port in (1, 2)]
     met: Any = [{**links[0], "verdict": "dropped"}, links[1]]
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr(job_account, "probe_links", lambda *_: met)
+    answers = iter([met, links[:1], met[:1]])  # as the account, as we, as the account again
+    monkeypatch.setattr(job_account, "probe_links", lambda *_: next(answers))
     monkeypatch.setattr(job_account, "as_account", lambda _who, work: work())
     said = job_account.as_job([target("b", 1), target("b", 2)], links, ME, 1.0, "jobs")
     assert said == {"account": "jobs", "uid": 1999, "tried": 2, "links": met[:1]}
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        ["mtu_black_hole"],  # large packets are lost, whoever sends them
+        ["dropped", "dropped"],  # and so are ours, right after
+        ["dropped", "open", "open"],  # by chance
+    ],
+)
+def test_what_hits_anybody_at_times_is_not_laid_to_the_account(
+    accounts: Path, monkeypatch: pytest.MonkeyPatch, turns: list[str]
+) -> None:
+    links: Any = [{"node": "b", "port": 1, "verdict": "open"}]
+    answers = iter([{**links[0], "verdict": word}] for word in turns)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(job_account, "probe_links", lambda *_: next(answers))
+    monkeypatch.setattr(job_account, "as_account", lambda _who, work: work())
+    said = job_account.as_job([target("b", 1)], links, ME, 1.0, "jobs")
+    assert said is not None
+    assert said["links"] == []
+    assert not list(answers)
 
 
 def test_nobody_can_be_that_account(accounts: Path, monkeypatch: pytest.MonkeyPatch) -> None:

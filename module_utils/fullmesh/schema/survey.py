@@ -375,6 +375,23 @@ class Hook(TypedDict):
     what: str
 
 
+class JobUnit(TypedDict):
+    """What systemd holds units of jobs to (fullmesh-job@), as systemctl show has it.
+
+    Attributes:
+        drop_ins: files that change the unit; nofile: open files, -1 for no limit.
+        allow, deny: networks; what is in neither is allowed. own_network: PrivateNetwork=.
+        families: of addresses, RestrictAddressFamilies=; ``~`` before those that are forbidden.
+    """
+
+    drop_ins: list[str]
+    nofile: int
+    allow: list[str]
+    deny: list[str]
+    own_network: bool
+    families: str
+
+
 class Identity(TypedDict):
     """A digest of the machine-id ("" without one), and the fingerprints of the host keys as ssh-keygen prints them."""
 
@@ -405,6 +422,7 @@ class Survey(SurveyAlways, LookedUp, total=False):
     namespaces: list[Namespace]
     duplicates: list[str]
     hooks: list[Hook]
+    job_unit: JobUnit
     identity: Identity
     next_boot: NextBoot
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from ..facts import efa
 from ..schema.ports import KERNEL_RANGE, PortRange, parse_span
 from . import filters as wall
-from . import hooks, identity, job, names, net, next_boot
+from . import hooks, identity, job, job_unit, names, net, next_boot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,6 +147,7 @@ def begin_survey(
         ("jobs", job.jobs, []),
         ("efa", lambda: efa.observe(efa.read_environment()), None),
         ("hooks", lambda: hooks.hooks(net.card_of(own)), []),
+        ("job_unit", job_unit.job_unit, None),
         ("next_boot", lambda: next_boot.next_boot(own, peers), None),
     ]
     if os.geteuid() == 0 and ":" not in own:

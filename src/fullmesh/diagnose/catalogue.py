@@ -836,6 +836,11 @@ ROWS: tuple[Row, ...] = (
         "only the account that runs jobs is stopped",
         (link("job-account", "DG-182", "nft output: meta skuid of the jobs' account, drop"),),
     ),
+    Row(
+        83,
+        "only the unit that jobs run in is held back",
+        (Case("job-unit", "DG-183", "IPAddressDeny=any in a drop-in of fullmesh-job@"),),
+    ),
 )
 
 

@@ -65,6 +65,7 @@ CODES: dict[str, str] = {
     "DG-180": "the kernel of a node says why it throws the packets of a link away",
     "DG-181": "a program or filter (XDP, tc, BPF) stands where the packets of a link end",
     "DG-182": "the account that runs jobs does not get through where the probe does",
+    "DG-183": "the unit that jobs run in keeps them from their peers, or holds them to too little",
     "DG-201": "a node does not answer Ansible",
     "DG-202": "a node answers and could not be looked at",
     "DG-203": "the probe could not be started on a node",

@@ -53,8 +53,9 @@ KINDS = {
 ANY = frozenset(KINDS.values())
 # What can cause what: the first that matches the beginning of a path, how well it fits, and the symptoms.
 FITS: tuple[tuple[str, int, frozenset[str]], ...] = (
-    (r"nft/|firewalld/|legacy_tables", 3, frozenset(("drop", "refuse", "cut"))),
-    (r"nft/|firewalld/|legacy_tables", 1, ANY),
+    (r"nft/|firewalld/|legacy_tables|hooks", 3, frozenset(("drop", "refuse", "cut"))),
+    (r"hooks", 3, frozenset(("between",))),  # XDP stops what no tap has seen yet
+    (r"nft/|firewalld/|legacy_tables|hooks", 1, ANY),
     (
         r"routes/|neighbours/|addresses/|interfaces/CARD/addresses",
         3,

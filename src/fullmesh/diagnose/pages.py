@@ -377,6 +377,14 @@ PAGES: dict[str, Page] = {
         "Take the rule away, or let the account through to the peers.",
         "measured: meta skuid drops in the chain output while root's connections are open",
     ),
+    "DG-183": Page(
+        "A unit is a place of its own: systemd filters its packets (IPAddressDeny=, by BPF at its control group), takes"
+        " its network (PrivateNetwork=), forbids families of addresses and sets its limits. The probe runs outside of"
+        " it and gets through. systemctl show says what a job would get, with all drop-ins.",
+        "systemctl show fullmesh-job@x -p IPAddressDeny -p PrivateNetwork -p RestrictAddressFamilies -p LimitNOFILE",
+        "systemctl cat fullmesh-job@ shows who sets it; take it out, then systemctl daemon-reload.",
+        "systemd.resource-control(5), systemd.exec(5)",
+    ),
     "DG-159": Page(
         "NCCL makes its hash of a machine from the host name and the boot id, and tries shared memory"
         " between ranks of one hash. Containers of one machine share the boot id, so their names alone tell"

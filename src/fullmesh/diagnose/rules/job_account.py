@@ -1,16 +1,19 @@
-"""What the account that runs jobs meets, and the probe's own does not."""
+"""What only jobs meet: the account that runs them, and the unit in which they run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ipaddress
+from collections.abc import Iterator, Sequence
 
 from fullmesh.diagnose.model import Look
 from fullmesh.diagnose.packet_filter import answer, suspects, tcp
 from fullmesh.diagnose.rules.decisions import ACCOUNTS, ANYBODY, by_account, ways
 from fullmesh.observed.ladder import JobProbe, Pair
 from fullmesh.observed.ports import KERNEL_RANGE
+from fullmesh.observed.survey import JobUnit
 from fullmesh.verify.blocked import DATA_KINDS, SAID, ports_in_words, shown_ports
 from fullmesh.verify.model import Finding, in_words
+from fullmesh.verify.node import FILES_PER_RANK
 
 
 def said_of(look: Look, name: str) -> JobProbe | None:
@@ -71,4 +74,67 @@ def rule_job_account(look: Look) -> Iterator[Finding]:
         )
 
 
-RULES = (rule_job_account,)
+def is_in(address: str, networks: Sequence[str]) -> bool:
+    """Whether an address is in one of the networks, as systemctl show prints them."""
+    here = ipaddress.ip_address(address)
+    return any(
+        here in net
+        for one in networks
+        if (net := ipaddress.ip_network(one, strict=False)).version == here.version
+    )
+
+
+def kept_from(look: Look, name: str, unit: JobUnit) -> Iterator[tuple[str, str, list[str]]]:
+    """What of a unit keeps jobs from their peers: in words, the setting, and the peers; or from opening files."""
+    peers = [peer for peer in look.peers(name) if look.address(peer)]
+    if unit["own_network"]:
+        yield "have a network of their own, with no card in it", "PrivateNetwork=yes", peers
+    family = "AF_INET6" if look.plan["family"] == "ipv6" else "AF_INET"
+    words = unit["families"].split()
+    shut = words and words[0].startswith("~")
+    named = {word.lstrip("~") for word in words} - {""}
+    if named and (family in named) == bool(shut):
+        said = f"RestrictAddressFamilies={unit['families']}"
+        yield f"may open no socket of {family}", said, peers
+    denied = [
+        peer
+        for peer in peers
+        if is_in(look.address(peer), unit["deny"]) and not is_in(look.address(peer), unit["allow"])
+    ]
+    if denied:
+        yield (
+            "may not exchange packets with their peers",
+            f"IPAddressDeny={' '.join(unit['deny'])}",
+            denied,
+        )
+    need = FILES_PER_RANK * int(look.plan["world_size"])
+    if 0 <= unit["nofile"] < need:
+        yield (
+            f"may open {unit['nofile']} files, {need} are needed",
+            f"LimitNOFILE={unit['nofile']}",
+            [],
+        )
+
+
+def rule_job_unit(look: Look) -> Iterator[Finding]:
+    """The unit that jobs run in keeps them from the peers, or holds them to too little."""
+    for name in look.nodes:
+        unit = look.survey(name).get("job_unit")
+        if not unit:
+            continue
+        for what, setting, peers in kept_from(look, name, unit):
+            drop_ins = in_words(unit["drop_ins"])
+            yield Finding(
+                "DG-183",
+                "L1",
+                f"jobs that run as the unit fullmesh-job@ on {name} {what}; the probe is not in that unit",
+                node=name,
+                peer=in_words(peers),
+                direction=f"{name} <-> {in_words(peers)}" if peers else "",
+                seen=setting + (f" ({drop_ins})" if drop_ins else ""),
+                expected="as Fullmesh wrote the unit",
+                fix=f"on {name}: systemctl cat fullmesh-job@; take it out of its drop-ins, systemctl daemon-reload",
+            )
+
+
+RULES = (rule_job_account, rule_job_unit)

@@ -1,0 +1,55 @@
+"""The place that jobs run in as a unit: what systemd will hold ``fullmesh-job@`` to, whoever's drop-ins are in force.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..schema.survey import JobUnit
+
+# An instance that nobody has; systemd answers from the template and its drop-ins, and starts nothing.
+UNIT = "fullmesh-job@fullmesh-look.service"
+ASKED = (
+    "LoadState",
+    "DropInPaths",
+    "LimitNOFILE",
+    "IPAddressAllow",
+    "IPAddressDeny",
+    "PrivateNetwork",
+    "RestrictAddressFamilies",
+)
+SECONDS = 5
+ENDLESS = -1
+
+
+def parse_unit(text: str) -> JobUnit | None:
+    """What ``systemctl show`` prints; None for a unit that is not there."""
+    said = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    if said.get("LoadState") != "loaded":
+        return None
+    files = said.get("LimitNOFILE", "")
+    return {
+        "drop_ins": said.get("DropInPaths", "").split(),
+        "nofile": int(files) if files.isdigit() else ENDLESS,
+        "allow": said.get("IPAddressAllow", "").split(),
+        "deny": said.get("IPAddressDeny", "").split(),
+        "own_network": said.get("PrivateNetwork") == "yes",
+        "families": said.get("RestrictAddressFamilies", ""),
+    }
+
+
+def job_unit() -> JobUnit | None:
+    """Ask systemd; None where there is none, or no such unit."""
+    properties = [word for name in ASKED for word in ("-p", name)]
+    done = subprocess.run(
+        ["systemctl", "show", UNIT, *properties],
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        timeout=SECONDS,
+    )
+    return parse_unit(done.stdout.decode("utf-8", "replace"))
