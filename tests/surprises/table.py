@@ -31,8 +31,8 @@ two nodes in both directions and sends 192 KiB there and back, twice where the f
 segments sent again; what it met is a *hit*. *Found*: the diagnosis has a finding about a link, or the node, that is
 broken. *Node*, *direction*, *port*: it has them right. *One*: there is one error and no more. *Named*: it names what
 was made (the table, the route, the setting), not only where. A *false alarm* is an error where the oracle met nothing.
-The nodes are asked by the diagnosis' own code without Ansible around it (`agent.py`), which is told the oracle's account
-as it would be told `launchers_job_user`.
+The nodes are asked by the diagnosis' own code without Ansible around it (`agent.py`), which is told the oracle's
+account as it would be told `launchers_job_user`.
 """
 COLUMNS = ("found", "node", "direction", "port", "one", "named")
 HEADS = ("kind", "made", "hit", *COLUMNS, "false alarms")
