@@ -105,6 +105,13 @@ def test_addresses_of_ipv6_are_bracketed(node: Node) -> None:
     node.be("fd78::12", "fd78::11")
     words, _ = node.start("ray", "status")
     assert words[1:] == ["status", "--address=[fd78::11]:6379"]
+    node.patch.setattr(served, "wait_for_head", lambda *_: None)
+    node.patch.setattr(served, "refuse_taken", lambda *_: None)  # no such address here
+    words, env = node.start("ray", "start")
+    assert words[1:4] == ["start", "--node-ip-address=fd78::12", "--address=[fd78::11]:6379"]
+    assert env["VLLM_HOST_IP"] == "fd78::12"
+    _, env = node.start("jax", "train.py")
+    assert env["JAX_COORDINATOR_ADDRESS"] == "[fd78::11]:8482"
 
 
 def test_jax_learns_its_coordinator_and_its_place(node: Node) -> None:
