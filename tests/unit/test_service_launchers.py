@@ -127,6 +127,24 @@ def refusal(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     return capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--head"], "--head"),
+        (["--num-gpus=8", "--address", "10.78.0.9:6379", "--head"], "--address --head"),
+        (["--node-ip-address=10.77.0.12"], "--node-ip-address=10.77.0.12"),
+        (["--port=6380", "--object-manager-port=1"], "--port=6380 --object-manager-port=1"),
+    ],
+)
+def test_a_second_head_and_other_ports_are_refused(
+    node: Node, capsys: pytest.CaptureFixture[str], words: list[str], named: str
+) -> None:
+    node.be(WORKER, HEAD)
+    said = refusal(capsys, "ray", "start", *words)
+    assert "[LA-180]" in said
+    assert f"was given {named}, which the cluster plan decides" in said
+
+
 @pytest.mark.parametrize("argv", [("ray",), ("ray", "restart"), ("jax",)])
 def test_half_a_command_is_refused(
     node: Node, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...]
