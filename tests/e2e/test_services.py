@@ -419,6 +419,26 @@ def test_failures_of_jax_are_named_by_what_it_says(lab: Lab) -> None:
     assert lab.explained("".join(said.values())) == {"LG-611"}
 
 
+def test_ports_of_vllm_and_sglang_with_a_listener_in_their_place(lab: Lab) -> None:
+    """Their wheels need a GPU. APIs are for controllers as well, the rest for peers, most of it on the master alone."""
+    el, ubuntu = lab.names
+    lab.serve(["vllm", "sglang"])
+    done = lab.site("--tags", "firewall,tuning")
+    assert done.code == 0, done.output[-3000:]
+    apis, master, every = [8000, 30000], [29550, 20000, 20001, 20015], [14579, 8998]
+    words = " ".join(map(str, [*apis, *master, *every, 20016]))
+    for name in lab.names:
+        lab.on(name, f"systemd-run -q --unit=stands-in python3 -c '{LISTEN}' {words}; sleep 2")
+    mine = dict.fromkeys([*apis, *master, *every], "open") | {20016: "shut"}
+    assert lab.knock(ubuntu, el, *mine) == mine
+    other = dict.fromkeys([*apis, *master], "shut") | dict.fromkeys(every, "open")
+    assert lab.knock(el, ubuntu, *other) == other
+    outer = dict.fromkeys(apis, "open") | dict.fromkeys([*master, *every], "shut")
+    assert lab.outside(el, *outer) == outer
+    for name in lab.names:
+        lab.on(name, "systemctl stop stands-in")
+
+
 def test_what_leaves_the_plan_is_shut_and_undo_leaves_nothing(lab: Lab) -> None:
     el, ubuntu = lab.names
     lab.serve(["jax"])
