@@ -403,8 +403,8 @@ def test_failures_of_ray_are_named_by_what_it_says(lab: Lab) -> None:
 
 
 def test_failures_of_jax_are_named_by_what_it_says(lab: Lab) -> None:
-    """Names that lead to loopback; a shut port."""
-    el, _ubuntu = lab.names
+    """Names that lead to loopback; a shut port, of which the watch speaks first."""
+    el, ubuntu = lab.names
     # it catches SIGTERM
     start = f"timeout -s KILL 75 env {JAX}"
     lab.together(dict.fromkeys(lab.names, TO_ITSELF))
@@ -412,11 +412,17 @@ def test_failures_of_jax_are_named_by_what_it_says(lab: Lab) -> None:
     lab.together(dict.fromkeys(lab.names, "cat /run/hosts > /etc/hosts"))
     assert lab.explained("".join(said.values())) == {"LG-106"}
 
-    soon = "sed 's/initialize(/initialize(initialization_timeout=20,/' /root/jax_psum.py > /root/jax_soon.py"
+    soon = "sed 's/initialize(/initialize(initialization_timeout=30,/' /root/jax_psum.py > /root/jax_soon.py"
+    watch = "/opt/fullmesh/bin/fullmesh-watch --within 8 --stalled 0 -- env"
     lab.on(el, SHUT.format(8482))
-    said = lab.together(dict.fromkeys(lab.names, f"{soon}; {start} /root/jax_soon.py 2>&1 || true"))
+    job = f"{soon}; {watch} {JAX} /root/jax_soon.py 2>&1 || true"
+    said = lab.together(dict.fromkeys(lab.names, job))
     lab.on(el, OPEN)
     assert lab.explained("".join(said.values())) == {"LG-611"}
+    # and before that, while it waited
+    assert f"[WA-101] {ubuntu} " in said[el]
+    assert "[WA-102] process 1 of JAX" in said[ubuntu]
+    assert f"{lab.address(el)}:8482 ({el}, jax coordinator): dropped" in said[ubuntu]
 
 
 def test_ports_of_vllm_and_sglang_with_a_listener_in_their_place(lab: Lab) -> None:
