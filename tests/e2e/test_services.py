@@ -396,7 +396,8 @@ def test_failures_of_ray_are_named_by_what_it_says(lab: Lab) -> None:
     lab.on(ubuntu, "/opt/ray/bin/ray stop -f 2>&1")
 
     lab.on(el, SHUT.format(6379))
-    said = lab.on(ubuntu, f"{join} {own} {SMALL} 2>&1 || true")
+    # it would try for minutes
+    said = lab.on(ubuntu, f"timeout -s KILL 60 env {join} {own} {SMALL} 2>&1 || true")
     lab.on(el, OPEN)
     assert "LG-601" in lab.explained(said)
     lab.on(el, f"{RAY} stop 2>&1")
