@@ -44,6 +44,31 @@ RAY_HEAD = {"gcs": "--port", "dashboard": "--dashboard-port"}
 RAY_CLIENT = {"client": "--ray-client-server-port"}
 
 
+# Whoever gives these gets a second head, or a node that the plan's firewall shuts out.
+RAY_PLANNED = (
+    "--head",
+    "--address",
+    "--node-ip-address",
+    "--min-worker-port",
+    "--max-worker-port",
+    *RAY_EVERYWHERE.values(),
+    *RAY_HEAD.values(),
+    *RAY_CLIENT.values(),
+)
+
+
+def refuse_planned(words: Sequence[str]) -> None:
+    """Refuse options that follow from the plan: which node is the head, addresses, ports."""
+    given = [word for word in words if word.partition("=")[0] in RAY_PLANNED]
+    if given:
+        raise LaunchError(
+            "[LA-180] fullmesh-ray start was given {}, which the cluster plan decides: the head is on the node of "
+            "rank 0, ports are those of fullmesh_services. Leave it out, or change the plan and run site.yml.".format(
+                " ".join(given)
+            )
+        )
+
+
 def ports_of(name: str) -> dict[str, ServicePort]:
     """Part -> its ports, of a service of the plan; the role launchers wrote them."""
     path = FOLDER + "/services.json"
@@ -189,6 +214,7 @@ def ray(argv: Sequence[str]) -> None:
     if argv[0] == "status":
         words = [*argv, "--address=" + endpoint(master, ports["gcs"]["first"])]
     if argv[0] == "start":
+        refuse_planned(argv[1:])
         options = {**RAY_EVERYWHERE, **(head_options(tool) if address == master else {})}
         refuse_taken(ports, address, options)
         if address != master:

@@ -173,6 +173,7 @@ REST = (
     "package_locks",
     "real_neighbours",
     "services",
+    "services_ipv6",
     "watch",
 )
 WITHOUT_REST = ("-m", "not rest")

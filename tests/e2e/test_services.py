@@ -56,6 +56,7 @@ PROGRAMS = {
     "deepspeed": "deepspeed.launcher.runner",
 }
 RAY = "FULLMESH_RAY=/opt/ray/bin/ray /opt/fullmesh/bin/fullmesh-ray"
+JAX = "FULLMESH_PYTHON=/opt/ray/bin/python /opt/fullmesh/bin/fullmesh-jax"
 SMALL = "--num-cpus=2 --object-store-memory=80000000"
 # open, refused (nobody listens, and the packet came), or shut: silence, or an ICMP answer of a firewall's
 KNOCK = """
@@ -106,15 +107,16 @@ for port in sys.argv[2:]:
 class Lab:
     """Two nodes with services in their plan."""
 
-    def __init__(self) -> None:
-        run("./fullmesh", "lab", "down", "--name", LAB)
-        assert run("./fullmesh", "lab", "up", "--name", LAB).code == 0
-        made = yaml.safe_load(lifecycle.inventory_path(find(), LAB).read_text())
+    def __init__(self, name: str, services: list[Any], *words: str) -> None:
+        self.name = name
+        run("./fullmesh", "lab", "down", "--name", name)
+        assert run("./fullmesh", "lab", "up", "--name", name, *words).code == 0
+        made = yaml.safe_load(lifecycle.inventory_path(find(), name).read_text())
         self.hosts: dict[str, dict[str, str]] = made["all"]["children"]["torch_nodes"]["hosts"]
         self.names = list(self.hosts)
-        self.inventory = ROOT / ".fullmesh" / LAB
+        self.inventory = ROOT / ".fullmesh" / name
         self.made = made
-        self.serve(SERVICES)
+        self.serve(services)
 
     def serve(self, services: list[Any]) -> None:
         """Write an inventory whose plan has these services."""
@@ -136,7 +138,7 @@ class Lab:
             "lab",
             "exec",
             "--name",
-            LAB,
+            self.name,
             name,
             "--",
             "sh",
@@ -180,7 +182,7 @@ class Lab:
                 (f"--exclude=tests --exclude=dashboard/client -C {TREE} .", PLACE),
                 (examples, "/root"),
             ):
-                pack = f"tar -cf - {source} | ./fullmesh lab exec --name {LAB} {name} -- tar -C {target} -xf -"
+                pack = f"tar -cf - {source} | ./fullmesh lab exec --name {self.name} {name} -- tar -C {target} -xf -"
                 subprocess.run(["/bin/sh", "-c", pack], cwd=ROOT, check=True, timeout=300)
             path = "/opt/fullmesh/venv/lib/python3.11/site-packages"
             self.on(name, f"echo {path} > {PLACE}/torch.pth\n{programs}")
@@ -214,7 +216,7 @@ class Lab:
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    made = Lab()
+    made = Lab(LAB, SERVICES)
     done = made.site("--skip-tags", "verify")
     assert done.code == 0, done.output[-3000:]
     made.bring()
@@ -292,6 +294,12 @@ def test_ray_and_jax_run_over_both_nodes_on_the_clusters_network_alone(lab: Lab)
     assert "2 nodes, sums and objects as expected" in lab.on(
         ubuntu, "/opt/ray/bin/python /root/ray_gloo.py"
     )
+    # The head ends and comes again: who had joined the old one starts anew, and both are a cluster again.
+    lab.on(el, f"{RAY} stop 2>&1; {RAY} start {SMALL} 2>&1")
+    lab.on(ubuntu, f"{RAY} stop 2>&1; {RAY} start {SMALL} 2>&1")
+    assert "2 nodes, sums and objects as expected" in lab.on(
+        el, "/opt/ray/bin/python /root/ray_gloo.py"
+    )
     taken = lab.on(el, f"{RAY} start {SMALL} 2>&1 || true")
     assert "[LA-119]" in taken
     assert lab.left() == ["packets 0 bytes 0"] * 2
@@ -301,10 +309,7 @@ def test_ray_and_jax_run_over_both_nodes_on_the_clusters_network_alone(lab: Lab)
     lab.together(dict.fromkeys(lab.names, f"{RAY} stop 2>&1"))
 
     lab.count()
-    jax = (
-        "FULLMESH_PYTHON=/opt/ray/bin/python /opt/fullmesh/bin/fullmesh-jax /root/jax_psum.py 2>&1"
-    )
-    summed = lab.together(dict.fromkeys(lab.names, jax))
+    summed = lab.together(dict.fromkeys(lab.names, f"{JAX} /root/jax_psum.py 2>&1"))
     assert all("2 devices, the sum is as expected" in said for said in summed.values())
     assert lab.left() == ["packets 0 bytes 0"] * 2
 
@@ -349,9 +354,15 @@ def test_deepspeed_trains_as_one_process_alone_and_on_the_clusters_network_alone
     assert lab.left() == ["packets 0 bytes 0"] * 2
 
 
-SHUT_GCS = (
-    "nft 'add table inet fault; add chain inet fault input { type filter hook input priority 0; }'; "
-    + ("nft add rule inet fault input iifname eth1 tcp dport 6379 drop")
+SHUT = (
+    "nft 'add table inet fault; add chain inet fault input {{ type filter hook input priority 0; }}'; "
+    "nft add rule inet fault input iifname eth1 tcp dport {} drop"
+)
+OPEN = "nft delete table inet fault"
+# Debian's own line, on every node: each rank announces an address at which its peers meet themselves.
+TO_ITSELF = (
+    'cp /etc/hosts /run/hosts; sed "/$(hostname)/d" /run/hosts > /etc/hosts;'
+    ' echo "127.0.1.1 $(hostname)" >> /etc/hosts'
 )
 OLDER = f"sed -i.kept s/2.60.0/2.59.0/ {PLACE}/ray/_version.py"
 NEWER = f"mv {PLACE}/ray/_version.py.kept {PLACE}/ray/_version.py"
@@ -384,11 +395,55 @@ def test_failures_of_ray_are_named_by_what_it_says(lab: Lab) -> None:
     assert "LG-681" in lab.explained(lab.on(el, f"cat {log}"))
     lab.on(ubuntu, "/opt/ray/bin/ray stop -f 2>&1")
 
-    lab.on(el, SHUT_GCS)
-    said = lab.on(ubuntu, f"{join} {own} {SMALL} 2>&1 || true")
-    lab.on(el, "nft delete table inet fault")
+    lab.on(el, SHUT.format(6379))
+    # it would try for minutes
+    said = lab.on(ubuntu, f"timeout -s KILL 60 env {join} {own} {SMALL} 2>&1 || true")
+    lab.on(el, OPEN)
     assert "LG-601" in lab.explained(said)
     lab.on(el, f"{RAY} stop 2>&1")
+
+
+def test_failures_of_jax_are_named_by_what_it_says(lab: Lab) -> None:
+    """Names that lead to loopback; a shut port, of which the watch speaks first."""
+    el, ubuntu = lab.names
+    # it catches SIGTERM
+    start = f"timeout -s KILL 75 env {JAX}"
+    lab.together(dict.fromkeys(lab.names, TO_ITSELF))
+    said = lab.together(dict.fromkeys(lab.names, f"{start} /root/jax_psum.py 2>&1 || true"))
+    lab.together(dict.fromkeys(lab.names, "cat /run/hosts > /etc/hosts"))
+    assert lab.explained("".join(said.values())) == {"LG-106"}
+
+    soon = "sed 's/initialize(/initialize(initialization_timeout=30,/' /root/jax_psum.py > /root/jax_soon.py"
+    watch = "/opt/fullmesh/bin/fullmesh-watch --within 8 --stalled 0 -- env"
+    lab.on(el, SHUT.format(8482))
+    job = f"{soon}; {watch} {JAX} /root/jax_soon.py 2>&1 || true"
+    said = lab.together(dict.fromkeys(lab.names, job))
+    lab.on(el, OPEN)
+    assert lab.explained("".join(said.values())) == {"LG-611"}
+    # and before that, while it waited
+    assert f"[WA-101] {ubuntu} " in said[el]
+    assert "[WA-102] process 1 of JAX" in said[ubuntu]
+    assert f"{lab.address(el)}:8482 ({el}, jax coordinator): dropped" in said[ubuntu]
+
+
+def test_ports_of_vllm_and_sglang_with_a_listener_in_their_place(lab: Lab) -> None:
+    """Their wheels need a GPU. APIs are for controllers as well, the rest for peers, most of it on the master alone."""
+    el, ubuntu = lab.names
+    lab.serve(["vllm", "sglang"])
+    done = lab.site("--tags", "firewall,tuning")
+    assert done.code == 0, done.output[-3000:]
+    apis, master, every = [8000, 30000], [29550, 20000, 20001, 20015], [14579, 8998]
+    words = " ".join(map(str, [*apis, *master, *every, 20016]))
+    for name in lab.names:
+        lab.on(name, f"systemd-run -q --unit=stands-in python3 -c '{LISTEN}' {words}; sleep 2")
+    mine = dict.fromkeys([*apis, *master, *every], "open") | {20016: "shut"}
+    assert lab.knock(ubuntu, el, *mine) == mine
+    other = dict.fromkeys([*apis, *master], "shut") | dict.fromkeys(every, "open")
+    assert lab.knock(el, ubuntu, *other) == other
+    outer = dict.fromkeys(apis, "open") | dict.fromkeys([*master, *every], "shut")
+    assert lab.outside(el, *outer) == outer
+    for name in lab.names:
+        lab.on(name, "systemctl stop stands-in")
 
 
 def test_what_leaves_the_plan_is_shut_and_undo_leaves_nothing(lab: Lab) -> None:

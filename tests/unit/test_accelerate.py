@@ -88,6 +88,19 @@ def test_it_is_told_the_plan(node: Path) -> None:
     assert accelerate.CPU not in env
 
 
+@pytest.mark.parametrize(("mode", "master"), [("--static", "fd78::11"), ("--c10d", "[fd78::11]")])
+def test_a_rendezvous_of_ipv6_is_an_endpoint_and_a_master_an_address(
+    node: Path, mode: str, master: str
+) -> None:
+    """Accelerate puts the port behind it for a rendezvous, and hands a master's address on (utils/launch.py)."""
+    text = (node / "env").read_text()
+    text = text.replace("10.78.0.11:29400", "[fd78::11]:29400").replace("10.78.0.11", "fd78::11")
+    (node / "env").write_text(text.replace("10.78.0.12", "fd78::12"))
+    words, env = started(mode, "train.py")
+    assert options(words)["main_process_ip"] == master
+    assert env["PET_LOCAL_ADDR"] == "fd78::12"
+
+
 def test_without_a_gpu_ranks_are_one_world_all_the_same(
     node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

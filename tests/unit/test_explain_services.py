@@ -1,8 +1,8 @@
-"""What Ray, DeepSpeed, vLLM, SGLang and Accelerate say where they fail, as explain-log reads it.
+"""What Ray, JAX, DeepSpeed, vLLM, SGLang and Accelerate say where they fail, as explain-log reads it.
 
-``recorded/services``: Ray 2.60 and DeepSpeed 0.19 on lab nodes, each with the fault that its file is named by; the same
-faults are made on nodes by tests/e2e/test_services.py. What vLLM, SGLang and Accelerate say is from users' threads and
-their sources: no wheel of the first two runs without a GPU.
+``recorded/services``: Ray 2.60, JAX 0.10 and DeepSpeed 0.19 on lab nodes, each with the fault that its file is named
+by; the same faults are made on nodes by tests/e2e/test_services.py. What vLLM, SGLang and Accelerate say is from users'
+threads and their sources: no wheel of the first two runs without a GPU.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ RECORDS = ROOT / "tests/unit/recorded/services"
         ("ray-version", ["LG-604"], [], "Ray 2.60.0"),
         ("ray-wrong-card", ["LG-681"], ["LG-682"], "10.77.2.12:50077"),
         ("ray-shut", ["LG-601"], ["LG-602"], "10.78.2.11:6379"),
+        ("jax-loopback", ["LG-106"], [], "127.0.1.1"),
         ("deepspeed-ninja", ["LG-687"], [], "deepspeed_shm_comm"),
     ],
 )

@@ -105,6 +105,13 @@ def test_addresses_of_ipv6_are_bracketed(node: Node) -> None:
     node.be("fd78::12", "fd78::11")
     words, _ = node.start("ray", "status")
     assert words[1:] == ["status", "--address=[fd78::11]:6379"]
+    node.patch.setattr(served, "wait_for_head", lambda *_: None)
+    node.patch.setattr(served, "refuse_taken", lambda *_: None)  # no such address here
+    words, env = node.start("ray", "start")
+    assert words[1:4] == ["start", "--node-ip-address=fd78::12", "--address=[fd78::11]:6379"]
+    assert env["VLLM_HOST_IP"] == "fd78::12"
+    _, env = node.start("jax", "train.py")
+    assert env["JAX_COORDINATOR_ADDRESS"] == "[fd78::11]:8482"
 
 
 def test_jax_learns_its_coordinator_and_its_place(node: Node) -> None:
@@ -118,6 +125,24 @@ def test_jax_learns_its_coordinator_and_its_place(node: Node) -> None:
 def refusal(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     assert served.main(argv) == 2
     return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--head"], "--head"),
+        (["--num-gpus=8", "--address", "10.78.0.9:6379", "--head"], "--address --head"),
+        (["--node-ip-address=10.77.0.12"], "--node-ip-address=10.77.0.12"),
+        (["--port=6380", "--object-manager-port=1"], "--port=6380 --object-manager-port=1"),
+    ],
+)
+def test_a_second_head_and_other_ports_are_refused(
+    node: Node, capsys: pytest.CaptureFixture[str], words: list[str], named: str
+) -> None:
+    node.be(WORKER, HEAD)
+    said = refusal(capsys, "ray", "start", *words)
+    assert "[LA-180]" in said
+    assert f"was given {named}, which the cluster plan decides" in said
 
 
 @pytest.mark.parametrize("argv", [("ray",), ("ray", "restart"), ("jax",)])

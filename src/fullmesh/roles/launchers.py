@@ -37,6 +37,7 @@ CODES: dict[str, str] = {
     "LA-121": "nodes with different numbers of ranks, which accelerate cannot start",
     "LA-122": "a container was asked for with a network of its own",
     "LA-123": "GPUs that no container gets",
+    "LA-180": "options of Ray that the cluster plan decides, such as a second head",
 }
 
 # useradd's own rule, so that nothing else gets into the unit file.
