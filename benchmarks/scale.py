@@ -34,22 +34,12 @@ from fullmesh.report import terminal, write  # noqa: E402
 from fullmesh.result import read  # noqa: E402
 from fullmesh.roles import preflight  # noqa: E402
 from fullmesh.verify import schedule  # noqa: E402
-from fullmesh.verify.model import RUNGS  # noqa: E402
 
 RUN, BEGUN, ENDED = (
     "20260102T030405Z-abcd",
     "2026-01-02T03:04:05+00:00",
     "2026-01-02T03:04:15+00:00",
 )
-OPTIONS = {
-    "rungs": list(RUNGS),
-    "mode": "peers_range",
-    "check_mode": False,
-    "clock_limit": 5,
-    "deadline": 120,
-    "init_timeout": 10,
-    "inventory": "inventory/prod",
-}
 
 
 class Cluster:
@@ -59,7 +49,7 @@ class Cluster:
         self.count, self.folder = count, folder
         self.plan, self.hostvars = simulated.hostvars(count)
         scope = schedule.scope_of(self.plan, "auto", [], False, RUN)
-        self.options = {**OPTIONS, "scope": scope}
+        self.options = {**simulated.OPTIONS, "scope": scope}
         self.hosts = list(self.hostvars)
         self.result = folder / f"{count}/result.json"
 

@@ -16,12 +16,15 @@ import ansible.module_utils
 import records
 
 from fullmesh import contract
+from fullmesh.filters import verify_cluster
 from fullmesh.model.plan import derive
 from fullmesh.model.types import Plan
 from fullmesh.observed.ladder import Look, Pair, Probe
 from fullmesh.observed.node import NodeFacts
 from fullmesh.observed.ranks import Collected, Started
+from fullmesh.result.types import Result
 from fullmesh.verify import schedule
+from fullmesh.verify.model import RUNGS
 from fullmesh.verify.schedule import Scope
 
 MODULE_UTILS = str(Path(__file__).parents[2] / "module_utils")
@@ -34,6 +37,15 @@ from ansible.module_utils.fullmesh.probe.sweep import condense  # noqa: E402 (li
 RUN = "20260102T030405Z-abcd"
 HostVars = dict[str, dict[str, Any]]
 PEER_SETS = ("fullmesh-peers4",)
+OPTIONS = {
+    "rungs": list(RUNGS),
+    "mode": "peers_range",
+    "check_mode": False,
+    "clock_limit": 5,
+    "deadline": 120,
+    "init_timeout": 10,
+    "inventory": "inventory/prod",
+}
 # Names and addresses in the records, in the order in which they are looked for.
 OLD = re.compile(r"gpu-el1\.lab\.example|10\.7[78]\.[12]\.1[12]\b")
 OF_MASTER = ("master", "rendezvous")
@@ -149,9 +161,11 @@ def pair() -> Pair:
     return contract.read(Pair, held)
 
 
-def record(row: Any, own: str) -> Pair:
-    """What becomes of a connection to a healthy listener: told by a schedule or by a list of targets."""
+def record(row: Any, own: str, silent: str = "") -> Pair:
+    """What becomes of a connection: told by a schedule or by a list of targets; *silent* answers nobody but itself."""
     verdict = "open" if row["kind"] != "outside" else "rejected"
+    if row["node"] == silent and row["address"] != own:
+        verdict = "dropped"
     target = {key: row[key] for key in ("node", "address", "port", "kind")}
     return {**pair(), **target, "source": own, "verdict": verdict}  # type: ignore[typeddict-item]
 
@@ -161,7 +175,7 @@ def all_well(rows: Any, own: str) -> list[Pair]:
     return [record(row, own) for row in rows]
 
 
-def links(plan: Plan, opened: schedule.Opened, name: str, scope: Scope) -> Probe:
+def links(plan: Plan, opened: schedule.Opened, name: str, scope: Scope, silent: str = "") -> Probe:
     """What ladder_links says on a healthy node."""
     own = plan["nodes"][name]["address"]
     made: Probe = {
@@ -172,10 +186,11 @@ def links(plan: Plan, opened: schedule.Opened, name: str, scope: Scope) -> Probe
     }
     rows = schedule.swept(plan, opened, name, scope)
     if rows:
-        found = [record(row, own) for row in rows]
+        found = [record(row, own, silent) for row in rows]
         made["links"], made["swept"] = condense(rows, len(rows), found, plan["master"]["node"])
     else:
-        made["links"] = [record(one, own) for one in schedule.in_full(plan, opened, name, scope)]
+        rows = schedule.in_full(plan, opened, name, scope)
+        made["links"] = [record(row, own, silent) for row in rows]
     return made
 
 
@@ -218,8 +233,8 @@ def planned(count: int) -> Plan:
     )
 
 
-def hostvars(count: int) -> tuple[Plan, HostVars]:
-    """The plan, and all that modules registered, as Ansible has it."""
+def hostvars(count: int, silent: str = "") -> tuple[Plan, HostVars]:
+    """The plan, and all that modules registered, as Ansible has it; nobody reaches the node *silent*."""
     plan, held = planned(count), settings(count)
     scope = schedule.scope_of(plan, "auto", [], False, RUN)
     looks = {name_of(number): look(plan, number) for number in range(count)}
@@ -230,9 +245,24 @@ def hostvars(count: int) -> tuple[Plan, HostVars]:
         own["__preflight"] = first_look(number)
         own["ansible_facts"] = own["__preflight"]["ansible_facts"]
         own["__verify_cluster_node"] = own["__diagnose_node"] = looks[name]
-        own["__verify_cluster_links"] = own["__diagnose_links"] = links(plan, opened, name, scope)
+        own["__verify_cluster_links"] = own["__diagnose_links"] = links(
+            plan, opened, name, scope, silent
+        )
         said = listeners(plan, name, scope)
         own["__verify_cluster_started"] = own["__diagnose_started_job"] = said
         own["__verify_cluster_gloo"] = climbed(plan, name)
         own["__diagnose_plan"] = plan
     return plan, held
+
+
+def result(count: int, silent: str = "") -> Result:
+    """What a verification makes of their answers."""
+    plan, held = hostvars(count, silent)
+    scope = schedule.scope_of(plan, "auto", [], False, RUN)
+    about = {
+        "name": RUN,
+        "started": "2026-01-02T03:04:05+00:00",
+        "finished": "2026-01-02T03:04:15+00:00",
+        "lab": "",
+    }
+    return verify_cluster.ladder_result(plan, held, {**OPTIONS, "scope": scope}, about)  # type: ignore[no-any-return]

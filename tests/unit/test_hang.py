@@ -518,7 +518,7 @@ def test_explain_log_reads_torchs_json(capsys: pytest.CaptureFixture[str]) -> No
     ]
     assert finding.keys() == {
         *("code", "severity", "cause", "where", "evidence"),
-        *("count", "prove", "mend", "page", "follows"),
+        *("count", "prove", "fix", "page", "follows"),
     }
 
 

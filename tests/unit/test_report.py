@@ -26,7 +26,19 @@ from rich.console import Console
 from fullmesh import cli
 from fullmesh.diagnose import pages as diagnosed
 from fullmesh.explain.model import CONTROL
-from fullmesh.report import causes, compare, heat, junit, model, page, table, terminal, view, write
+from fullmesh.report import (
+    blocks,
+    causes,
+    compare,
+    heat,
+    junit,
+    model,
+    page,
+    table,
+    terminal,
+    view,
+    write,
+)
 from fullmesh.report import cli as report_cli
 from fullmesh.settings import ROOT
 
@@ -574,3 +586,25 @@ def test_a_brief_summary_keeps_to_its_lines(width: int) -> None:
     assert len([line for line in told if line.startswith("note: Look-alikes")]) == 1
     assert any("passed" in line for line in told)
     assert not any("alikes" in line for line in told if not line.startswith("note: "))
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["gpu-1", "gpu-2"], ["gpu-1", "gpu-2"]),
+        (["gpu-1.rack.example.org", "gpu-2.rack.example.org"], ["gpu-1", "gpu-2"]),
+        (["a-rather-long-name-0001", "gpu-2"], ["…ong-name-0001", "gpu-2"]),
+        (["2001:db8::aaaa:1", "2001:db8::aaaa:2"], ["…1:db8::aaaa:1", "…1:db8::aaaa:2"]),
+        (["192.168.100.101", "192.168.100.102"], ["…2.168.100.101", "…2.168.100.102"]),
+    ],
+)
+def test_names_beside_the_matrix_keep_what_tells_them_apart(
+    names: list[str], shown: list[str]
+) -> None:
+    assert heat.short(names) == shown
+
+
+def test_a_block_of_one_node_is_itself_and_not_a_link_that_nobody_tried() -> None:
+    nodes = [f"n{at}" for at in range(3)]
+    assert blocks.alone(nodes, 2) == {1}
+    assert blocks.firsts(nodes, 2) == ["n0", "n2"]

@@ -149,7 +149,7 @@ def _data(finding: Finding) -> dict[str, Any]:
         ],
         "count": finding.count,
         "prove": finding.prove,
-        "mend": finding.fix,
+        "fix": finding.fix,
         "page": pages.page_of(finding.code),
         "follows": [_data(child) for child in finding.follows],
     }

@@ -50,7 +50,7 @@ class Told:
             ],
             "count": max(1, len(self.files)),
             "prove": pages.PAGES[one.code].prove,
-            "mend": clean(one.fix, LONGEST),
+            "fix": clean(one.fix, LONGEST),
             "page": pages.page_of(one.code),
             "follows": [Told(child, ()).as_dict() for child in one.follows],
         }

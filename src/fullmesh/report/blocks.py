@@ -46,6 +46,16 @@ def labels(nodes: Sequence[str], side: int) -> list[str]:
     ]
 
 
+def firsts(nodes: Sequence[str], side: int) -> list[str]:
+    """The first node of each block."""
+    return [held[0] for held in parts(nodes, side)]
+
+
+def alone(nodes: Sequence[str], side: int) -> set[int]:
+    """The blocks of one node, which has no link to itself."""
+    return {block for block, held in enumerate(parts(nodes, side)) if len(held) == 1}
+
+
 def places(nodes: Sequence[str], side: int) -> dict[str, int]:
     """Node -> its block."""
     return {name: block for block, held in enumerate(parts(nodes, side)) for name in held}

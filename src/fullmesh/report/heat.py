@@ -81,13 +81,21 @@ def path(cells: Sequence[tuple[int, int, int]]) -> str:
     return "".join(f"M{column} {row}h{length}v1h-{length}z" for row, column, length in cells)
 
 
+def short(nodes: Sequence[str]) -> list[str]:
+    """Names that fit beside the rows: without the domain that all have, and of long ones the end, where they differ."""
+    if all(len(name) <= GUTTER for name in nodes):
+        return list(nodes)
+    domains = {name.partition(".")[2] for name in nodes}
+    if len(domains) == 1 and not any(name.replace(".", "").isdigit() for name in nodes):
+        nodes = [name.partition(".")[0] for name in nodes]
+    return [name if len(name) <= GUTTER else f"…{name[1 - GUTTER :]}" for name in nodes]
+
+
 def labels(nodes: Sequence[str]) -> list[Label]:
     """Names beside the rows, as many as can be read."""
     step = max(1, math.ceil(len(nodes) / MOST_LABELS))
     return [
-        Label(index + 0.5, name if len(name) <= GUTTER else f"{name[: GUTTER - 1]}…")
-        for index, name in enumerate(nodes)
-        if index % step == 0
+        Label(index + 0.5, name) for index, name in enumerate(short(nodes)) if index % step == 0
     ]
 
 

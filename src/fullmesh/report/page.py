@@ -31,6 +31,8 @@ def environment() -> Environment:
     )
     made.globals.update(evidence=model.evidence)
     made.filters["figure"] = view.number
+    # a browser would break the terminal's arrow in two
+    made.filters["arrows"] = lambda value: str(value).replace("->", "→")
     return made
 
 

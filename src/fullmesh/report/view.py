@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, Literal, TypedDict
 
 from fullmesh.report import blocks, model
-from fullmesh.report.heat import Heat, bounds, heat, level_of
+from fullmesh.report.heat import Heat, bounds, heat, labels, level_of
 from fullmesh.report.model import OPEN, SELF, UNKNOWN, rate, state_of
 from fullmesh.result.types import Inner, LinkRow, Mesh, NodeSummary, Result, RungId, RungRow
 
@@ -231,11 +231,14 @@ def block_heats(result: Result, nodes: Sequence[str], mesh: Mesh) -> list[Heat]:
     figures = mesh.get("rtt_us", [])
     names = blocks.labels(nodes, len(figures))
     trouble = blocks.words(result, nodes, len(figures))
+    alone = blocks.alone(nodes, len(figures))
 
     def kind(row: int, column: int) -> str:
         held = trouble.get((row, column))
         if held:
             return state_of(blocks.worst(held)).word
+        if row == column and row in alone:
+            return SELF
         return OPEN if figures[row][column] else UNKNOWN
 
     legend = {state.word: (state.letter, state.says) for state in model.STATES.values()}
@@ -251,14 +254,16 @@ def block_heats(result: Result, nodes: Sequence[str], mesh: Mesh) -> list[Heat]:
         ),
         level_heat(LATENCY, names, values, whole=True),
     ]
-    return [one for one in drawn if one is not None]
+    # beside a row there is room for one name; the pointer tells both ends of a block
+    marks = labels(blocks.firsts(nodes, len(figures)))
+    return [replace(one, labels=marks) for one in drawn if one is not None]
 
 
 def block_data(result: Result, nodes: Sequence[str], mesh: Mesh) -> Detail:
     """The figures of every block of links."""
     figures = mesh.get("rtt_us", [])
     names = blocks.labels(nodes, len(figures))
-    trouble = blocks.words(result, nodes, len(figures))
+    trouble, alone = blocks.words(result, nodes, len(figures)), blocks.alone(nodes, len(figures))
     said = ["not tried", OPEN]
     rows: list[list[Any]] = []
     for row, held in enumerate(figures):
@@ -266,6 +271,9 @@ def block_data(result: Result, nodes: Sequence[str], mesh: Mesh) -> Detail:
         for column, value in enumerate(held):
             bad = trouble.get((row, column), {})
             text = ", ".join(f"{w.replace('_', ' ')} ({n})" for w, n in bad.items())
+            if row == column and row in alone:
+                cells.append(None)
+                continue
             word = text or (OPEN if value else "not tried")
             if word not in said:
                 said.append(word)
