@@ -34,7 +34,8 @@ silent. *Seconds* is from the command to the answer, on {cores} cores that two l
 of Fullmesh.
 """
 OLDER = """
-That run made {made} of the faults; the rows of the others, and their seconds, are from {days}.
+That run made {made} of the faults; the rows of the others, and their seconds, are from {days}. Runs of a few faults may
+have asked for silence after every 4th repair only.
 """
 TAIL = """\
 A container has no GPU, no RDMA device, no kernel's log and no clock of its own: GPUs were the lab's stand-in below the

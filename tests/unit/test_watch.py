@@ -111,8 +111,10 @@ def seen(processes: list[Process], sockets: list[Row]) -> Picture:
 class Watched(watch_node.Watch):
     """A watch whose clock and probes are the test's."""
 
-    def __init__(self, me: str = "el1", plan: MaybeWho | None = None) -> None:
-        args = watch_node.parse(["--name", me, "--within", "60", "--json", "--", "job"])
+    to_unreached, to_missing = "dropped", "refused"
+
+    def __init__(self, me: str = "el1", plan: MaybeWho | None = None, *words: str) -> None:
+        args = watch_node.parse(["--name", me, "--within", "60", "--json", *words, "--", "job"])
         super().__init__(args, PLAN if plan is None else plan)
         self.clock = 0.0
         self.events: list[tuple[EventKind, EventMore]] = []
@@ -128,9 +130,9 @@ class Watched(watch_node.Watch):
 
     def explain(self, problem: Problem) -> None:
         if problem["code"] == judge.UNREACHED:
-            judge.explain_unreached(problem, self.plan, "dropped", own=False)
+            judge.explain_unreached(problem, self.plan, self.to_unreached, own=False)
         elif problem["code"] == judge.MISSING:
-            judge.explain_missing(problem, "refused", "public", self.me)
+            judge.explain_missing(problem, self.to_missing, "public", self.me)
 
     def at(self, clock: float, picture: Picture) -> list[str]:
         """Look at a picture at some time; what is said then."""

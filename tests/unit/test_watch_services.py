@@ -23,11 +23,12 @@ import fullmesh_watch_judge as judge
 import fullmesh_watch_look as look
 import fullmesh_watch_services as services
 import pytest
+import test_watch
 
 from fullmesh.contract import read
 from fullmesh.explain.model import CONTROL
 from fullmesh.model.plan import derive
-from fullmesh.observed.watch import EventKind, EventMore, MaybeWho, Picture, Problem
+from fullmesh.observed.watch import MaybeWho, Picture, Problem
 from fullmesh.settings import ROOT
 from fullmesh.watch import remote as watch_remote
 
@@ -44,37 +45,21 @@ def plan() -> MaybeWho:
     return watch_node.load_plan(str(RECORDS / "nodes.json"))
 
 
-class Watched(watch_node.Watch):
-    """A watch of these nodes, whose clock and probes are the test's."""
+class Watched(test_watch.Watched):
+    """A watch of these nodes."""
 
     def __init__(self, me: str, verdict: str = "dropped", *words: str) -> None:
-        args = watch_node.parse(["--name", me, "--within", "60", "--json", *words, "--", "job"])
-        super().__init__(args, plan())
-        self.clock, self.verdict = 0.0, verdict
-        self.events: list[tuple[EventKind, EventMore]] = []
-
-    def age(self) -> float:
-        return self.clock
-
-    def event(self, kind: EventKind, more: EventMore | None = None) -> None:
-        self.events.append((kind, more or {}))
-
-    def report(self, problem: Problem) -> None:
-        self.tell(problem)
+        super().__init__(me, plan(), *words)
+        self.to_unreached = self.to_missing = verdict
 
     def explain(self, problem: Problem) -> None:
-        if problem["code"] == judge.UNREACHED:
-            judge.explain_unreached(problem, self.plan, self.verdict, own=False)
-        elif problem["code"] == judge.MISSING:
-            judge.explain_missing(problem, self.verdict, "public", self.me)
-        elif problem["code"] == judge.TAKEN:
+        super().explain(problem)
+        if problem["code"] == judge.TAKEN:
             services.explain_held(problem, "process 1742 (python3 old.py)")
 
-    def at(self, clock: float, seen: Picture) -> list[str]:
-        """Look at a picture at some time; what is said then."""
-        self.clock, self.events = clock, []
-        self.judge_now(seen)
-        said = [more["problem"]["sentence"] if more else kind for kind, more in self.events]
+    def at(self, clock: float, picture: Picture) -> list[str]:
+        """The same, and nobody's control character is in it."""
+        said = super().at(clock, picture)
         assert not any(CONTROL.search(one) for one in said)
         return said
 
