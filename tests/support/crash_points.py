@@ -1,7 +1,7 @@
 """Ends the transaction engine at every call that changes a file or starts a program, and looks at what is left.
 
-A model of one node: its /etc, a daemon that has read it, systemd's timers, boots. Each process of a change (the module,
-the timer's rollback, the boot-time unit) is a fork of this one, and is ended at its k-th call by ``_exit``, as SIGKILL
+A model of one node: its /etc, a daemon that has read it, systemd's units, boots. Each process of a change (the module,
+the guard's rollback, the boot-time unit) is a fork of this one, and is ended at its k-th call by ``_exit``, as SIGKILL
 would, or gets an error from it. What has reached the page cache stays: a power cut that loses it is the matter of
 `tests/unit/test_rollback.py` (every name is synced before the word is out).
 
@@ -165,13 +165,14 @@ class World:
         if words == ["reload"]:
             self.set("running", self.manifest())
         elif words[:2] == ["systemctl", "stop"]:
-            self.forget(words[2])
+            for one in words[2:]:
+                self.forget(one)
         elif words[:1] == ["systemd-run"] and words[-1].endswith(" rehearse"):
             self.engine.rehearse(os.path.dirname(words[-1].split()[-3]))
         elif words[:1] == ["systemd-run"]:
             (unit,) = (word[len("--unit=") :] for word in words if word.startswith("--unit="))
-            timer = any(word.startswith("--on-active") for word in words)
-            self.set(unit + ".timer" if timer else unit, json.dumps(words))
+            guard = words[-1].endswith(" guard")
+            self.set(unit + ".service" if guard else unit, json.dumps(words))
         return 0, ""
 
     # the processes
@@ -207,10 +208,12 @@ class World:
 
     at_boot_commands: list[str] | None = None
 
-    def timer(self) -> None:
-        """What the timer starts; nothing where it was never started or was stopped."""
-        if self.get("fullmesh-rollback-peer-firewall.timer"):
-            self.engine.main(["restore", str(self.store / NAME), "", "0", TOKEN])
+    def guard(self) -> None:
+        """A guard whose time is over; nothing where it was never started or was stopped."""
+        if self.get("fullmesh-rollback-peer-firewall.service"):
+            self.later += 60
+            self.engine.main(["guard", str(self.store / NAME), "", "0", TOKEN])
+            self.forget("fullmesh-rollback-peer-firewall.service")
 
     def boot(self) -> None:
         """The boot-time unit, where it is enabled; then what it has put off."""
@@ -305,26 +308,26 @@ def edit(world: World) -> str:
 
 # When a boot brings the old files into force: at its end, by the change's commands, or early, by commands of its own.
 BOOTS = {"both": (False, True), "late": (False,), "early": (True,)}
-# How a node gets over an end: its timer, a reboot, a reboot in the middle of what the timer has started; and after its
-# timer another change of the same name, which comes to its end before it has changed anything.
-WAYS = ("timer", "boot", "timer, then boot", "timer, then a run")
+# How a node gets over an end: its guard, a reboot, a reboot in the middle of what the guard does; and after its
+# guard another change of the same name, which comes to its end before it has changed anything.
+WAYS = ("guard", "boot", "guard, then boot", "guard, then a run")
 
 
 def recover(world: World, way: str, second: int) -> int:
     """Let the node put itself right, with a second end in the middle; how many calls there were to end at."""
-    if way == "timer, then a run":
-        world.process(world.timer)
+    if way == "guard, then a run":
+        world.process(world.guard)
         return 0
-    first = world.timer if way.startswith("timer") else world.boot
+    first = world.guard if way.startswith("guard") else world.boot
     if way == "boot":
         world.reboot()
     calls = world.process(first, second)
-    if not calls and way == "timer":
+    if not calls and way == "guard":
         world.process(first)  # systemd starts it again (Restart=on-failure)
-    if not calls and way != "timer":
+    if not calls and way != "guard":
         world.reboot()
         world.process(world.boot)
-    if way != "timer":
+    if way != "guard":
         world.process(world.late)
         if way == "boot" or not calls:
             world.set("running", world.manifest())
@@ -344,7 +347,7 @@ def trial(
         found += world.faults("new" if whole else "")
         edited = edit(world)
         world.later = 1000.0
-        if way == "timer, then a run":
+        if way == "guard, then a run":
             calls = world.process(lambda: world.next_run(NAME), second)
             world.reboot()
             world.process(world.boot)
@@ -360,7 +363,7 @@ def trial(
 
 
 def with_error(engine: ModuleType, first: int, error: int) -> tuple[int, list[str]]:
-    """One error at a call of the change; then its timer."""
+    """One error at a call of the change; then its guard."""
     with tempfile.TemporaryDirectory(dir=shared_memory()) as top:
         world = World(Path(top), engine)
         count = world.process(world.change, first, error)
@@ -368,7 +371,7 @@ def with_error(engine: ModuleType, first: int, error: int) -> tuple[int, list[st
         found = []
         if said.startswith("raised") and not world.get("armed"):
             found.append(f"arm {said}")
-        world.process(world.timer)
+        world.process(world.guard)
         confirmed = not said
         now = world.manifest()
         if confirmed and now == world.old:
@@ -385,9 +388,9 @@ def with_error_on_the_way_back(
     with tempfile.TemporaryDirectory(dir=shared_memory()) as top:
         world = World(Path(top), engine)
         world.process(world.unconfirmed)
-        count = world.process(world.timer, second, error)
+        count = world.process(world.guard, second, error)
         if world.said:
-            world.process(world.timer)  # as above: a program that fails is started again
+            world.process(world.guard)  # as above: a program that fails is started again
         found = [f"the rollback: {world.said}"] if world.said else []
         report = engine.report_of(NAME)
         if engine.state_of(str(world.store / NAME)) != "fired":

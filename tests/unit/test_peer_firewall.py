@@ -1129,7 +1129,7 @@ def test_where_nobody_has_to_confirm_the_change_is_armed_until_it_is_proved(
     assert result["changed"]
     assert not result["armed"]
     calls = machine.commands()
-    assert f"--on-active={opening.ALONE_SECONDS}" in calls
+    assert f"armed for {opening.ALONE_SECONDS} s" in (Path(rollback.STORE) / "log").read_text()
     assert calls.index("systemd-run") < calls.index("start firewalld")
     assert calls.index("start firewalld") < calls.rindex("stop fullmesh-rollback-peer-firewall")
     assert not (Path(rollback.STORE) / "peer_firewall").exists()

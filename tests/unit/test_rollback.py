@@ -50,6 +50,16 @@ class Machine:
     def arm(self, *paths: Path, commands: list[Any] | None = None, **more: Any) -> None:
         tx.arm(self.run, NAME, 30, [str(path) for path in paths], commands or [], **more)
 
+    def guards(self) -> list[list[str]]:
+        """How systemd was asked for guards, in order."""
+        return [call for call in self.calls if call[-1].endswith(" guard")]
+
+    def later(self, seconds: int) -> None:
+        """Let that much time go by for the change that waits."""
+        journal = json.loads((self.folder / "journal.json").read_text())
+        journal["monotonic"] -= seconds
+        (self.folder / "journal.json").write_text(json.dumps(journal))
+
     def engine(self, *words: str) -> None:
         """What systemd would have started."""
         command = [sys.executable, str(self.store / "engine.py"), *words]
@@ -195,21 +205,19 @@ def test_two_that_arm_at_the_same_moment(node: Machine, monkeypatch: pytest.Monk
             node.arm()
 
 
-def test_a_transaction_whose_timer_never_ran_is_undone_by_the_next_run(node: Machine) -> None:
+def test_a_transaction_whose_guard_never_ran_is_undone_by_the_next_run(node: Machine) -> None:
     path = node.etc / "file"
     path.write_text("before")
     node.arm(path)
     path.write_text("after")
-    journal = json.loads((node.folder / "journal.json").read_text())
-    journal["monotonic"] -= 1000
-    (node.folder / "journal.json").write_text(json.dumps(journal))
+    node.later(1000)
     node.arm(path)
     assert path.read_text() == "before"
     assert tx.state_of(str(node.folder)) == "armed"
 
 
 @pytest.mark.parametrize("turn", range(12))
-def test_the_timer_fires_while_confirm_arrives(node: Machine, turn: int) -> None:
+def test_the_time_is_over_while_confirm_arrives(node: Machine, turn: int) -> None:
     path = node.etc / "file"
     path.write_text("before")
     node.arm(path)
@@ -227,40 +235,95 @@ def test_the_timer_fires_while_confirm_arrives(node: Machine, turn: int) -> None
     assert not node.folder.exists()
 
 
-def test_a_late_timer_does_not_undo_the_next_transaction(node: Machine) -> None:
+def test_a_late_guard_does_not_undo_the_next_transaction(node: Machine) -> None:
     path = node.etc / "file"
     node.arm(path)
-    late = [call for call in node.calls if "--on-active=30" in call][-1]
+    late = node.guards()[-1]
     token = late[-1].split()[-2]
     assert tx.disarm(node.run, NAME) == "disarmed"
     node.arm(path)
     path.write_text("after")
     assert not tx.claim(str(node.folder), "restoring", token)
-    # the shell that the old timer has started finds the new transaction's script
+    # the shell that the old guard is finds the new transaction's script
     subprocess.run(late[late.index("/bin/sh") :], check=True, timeout=60)
     assert tx.state_of(str(node.folder)) == "armed"
     assert path.read_text() == "after"
-    new = [call for call in node.calls if "--on-active=30" in call][-1]
+    new = node.guards()[-1]
+    node.later(28)
+    begun = time.monotonic()
     subprocess.run(new[new.index("/bin/sh") :], check=True, timeout=60)
+    assert time.monotonic() >= begun + 1, "it has not waited for the end"
     assert not path.exists()
     assert "nobody came back" in tx.report_of(NAME)["why"]
 
 
-def test_a_timer_without_its_script_ends_well(node: Machine) -> None:
-    node.arm()
-    timer = node.calls[-1]
+@pytest.mark.parametrize("end", ["confirmed", "put back", "put back, and another"])
+def test_a_guard_goes_when_its_change_is_over(node: Machine, end: str) -> None:
+    """Whoever ends the change also ends the guard; where that was killed in between, it goes by itself."""
+    path = node.etc / "file"
+    node.arm(path)
+    guard = node.guards()[-1]
+    with subprocess.Popen(guard[guard.index("/bin/sh") :]) as process:
+        assert process.poll() is None
+        if end == "confirmed":
+            assert tx.claim(str(node.folder), "confirmed")
+        else:
+            node.engine("restore", str(node.folder))
+        if end == "put back, and another":
+            assert tx.disarm(node.run, NAME) == "fired"
+            node.arm(path)
+        assert process.wait(20) == 0
+    assert tx.state_of(str(node.folder)) == {"confirmed": "confirmed", "put back": "fired"}.get(
+        end, "armed"
+    )
+
+
+def test_who_ends_a_change_ends_the_guard_but_not_under_its_own_feet(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: list[list[str]] = []
+    monkeypatch.setattr(tx, "call", lambda command, *_: (stopped.append(command), (0, ""))[1])
+    guard = tx.end_guard(NAME)
+    node.arm(node.etc / "file")
+    node.later(30)
+    tx.guard(str(node.folder), node.guards()[-1][-1].split()[-2])
+    assert tx.state_of(str(node.folder)) == "fired"
+    assert guard not in stopped
+    node.calls.clear()
     tx.disarm(node.run, NAME)
-    subprocess.run(timer[timer.index("/bin/sh") :], check=True, timeout=60)
+    assert guard in node.calls
+    node.arm(node.etc / "file")
+    tx.restore(str(node.folder), "the test says so")
+    assert guard in stopped
 
 
-def test_systemd_can_read_again_what_the_timer_starts(node: Machine) -> None:
-    """Found by tests/cuts/test_drawn_cuts.py: after a daemon-reload the timer came, and its script did nothing.
+def test_a_guard_that_is_at_it_is_left_to_finish(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody who confirms while it puts back waits for it, and does not end it when that takes too long."""
+    node.arm(node.etc / "file")
+    assert tx.claim(str(node.folder), "restoring")
+    monkeypatch.setattr(tx, "RESTORE_SECONDS", 0)
+    node.calls.clear()
+    assert tx.disarm(node.run, NAME) == "fired"
+    assert node.calls == []
+    assert tx.state_of(str(node.folder)) == "restoring"
+
+
+def test_a_guard_without_its_script_ends_well(node: Machine) -> None:
+    node.arm()
+    guard = node.calls[-1]
+    tx.disarm(node.run, NAME)
+    subprocess.run(guard[guard.index("/bin/sh") :], check=True, timeout=60)
+
+
+def test_systemd_can_read_again_what_a_guard_is(node: Machine) -> None:
+    """Found by tests/cuts/test_drawn_cuts.py: after a daemon-reload it was started, and its script did nothing.
 
     systemd 252 puts a backslash before these when it writes a unit of ours, and leaves it there when it reads.
     """
     node.arm(node.etc / "file")
-    timer = next(one for one in node.calls if any(word[:11] == "--on-active" for word in one))
-    assert not set("$`\\") & set("".join(timer))
+    assert not set("$`\\") & set("".join(node.guards()[0]))
 
 
 def test_claims_exclude_each_other(node: Machine) -> None:
@@ -325,7 +388,7 @@ def test_no_room_for_the_plan_changes_nothing_and_leaves_nothing_armed(
     assert manifest(node.etc) == before
 
 
-def test_a_timer_that_does_not_start_leaves_nothing(node: Machine) -> None:
+def test_a_guard_that_does_not_start_leaves_nothing(node: Machine) -> None:
     node.rc = 1
     with pytest.raises(tx.RollbackError, match=r"\[TX-103\]"):
         node.arm(*furnish(node))
@@ -341,7 +404,7 @@ def test_a_rollback_that_does_not_run_is_found_before_anything_is_changed(node: 
     with pytest.raises(tx.RollbackError, match=r"\[TX-108\] the rollback does not run.*changed"):
         node.arm(file)
     assert not node.folder.exists()
-    assert not [call for call in node.calls if any("on-active" in word for word in call)]
+    assert not node.guards()
     assert not list(node.units.rglob("*"))
 
 
@@ -388,10 +451,10 @@ def test_only_the_run_that_armed_it_confirms_or_restores(node: Machine) -> None:
     assert tx.disarm(node.run, NAME, first) == "idle"
 
 
-def test_a_confirmation_that_cannot_be_written_leaves_the_timer_to_end_the_change(
+def test_a_confirmation_that_cannot_be_written_leaves_the_guard_to_end_the_change(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was taken for one that came too late: the timer was stopped, and the change stayed for good."""
+    """It was taken for one that came too late: the guard was ended, and the change stayed for good."""
     node.arm(node.etc / "new")
     monkeypatch.setattr(tx, "claim", lambda directory, state, token="": False)
     node.calls.clear()
@@ -406,8 +469,7 @@ def test_a_rollback_that_cannot_begin_is_tried_again(
 ) -> None:
     """Nobody takes that for a confirmation; its program fails, so that systemd starts it once more."""
     node.arm(node.etc / "new")
-    timer = next(one for one in node.calls if any(word[:11] == "--on-active" for word in one))
-    assert set(tx.AGAIN) <= set(timer)
+    assert set(tx.AGAIN) <= set(node.guards()[0])
     with monkeypatch.context() as patch:
         patch.setattr(tx, "claim", lambda directory, state, token="": False)
         with pytest.raises(OSError, match="cannot be claimed"):
@@ -431,8 +493,8 @@ def test_a_unit_that_is_still_on_its_way_out_is_waited_for(node: Machine) -> Non
     answers = [(1, "Unit x.service was already loaded or has a fragment file."), (0, "")]
 
     def run(argv: list[str]) -> tuple[int, str]:
-        timer = argv[0] == "systemd-run" and not rehearsed(argv)
-        return answers.pop(0) if timer else (0, "")
+        guard = argv[0] == "systemd-run" and not rehearsed(argv)
+        return answers.pop(0) if guard else (0, "")
 
     tx.arm(run, NAME, 30, [], [])
     assert answers == []
@@ -771,7 +833,7 @@ def test_apply_waits_until_our_connection_has_ended(node: Machine) -> None:
     assert new.exists()
 
 
-def test_nothing_more_is_applied_once_the_timer_has_fired(node: Machine) -> None:
+def test_nothing_more_is_applied_once_it_is_put_back(node: Machine) -> None:
     new = node.etc / "new"
     node.arm(new)
     tx.apply(node.run, NAME, {str(new): {"text": "x", "mode": 0o644}}, [])

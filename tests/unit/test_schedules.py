@@ -1,4 +1,4 @@
-"""What can happen to a node in any order: changes, confirmations, ends in the middle, timers, boots, people's edits.
+"""What can happen to a node in any order: changes, confirmations, ends in the middle, guards, boots, people's edits.
 
 The real engine in the model of `tests/support/crash_points.py`, with a clock of its own. Hypothesis chooses the order
 and makes a failing one short: some hundred steps with every commit, 10,000 with ``./fullmesh test reliability``.
@@ -102,27 +102,27 @@ class Node(World):
         self.set("word", "")
         self.set("word", self.engine.disarm(self.run, name, token))
 
-    def waiting(self, timers: bool) -> list[tuple[str, list[str]]]:
-        """Units that systemd has been told to start, or timers, with the words of their program."""
+    def waiting(self, guards: bool) -> list[tuple[str, list[str]]]:
+        """Units that systemd has been told to start, or guards, with the words of their program."""
         found = []
         for path in sorted(self.systemd.glob("fullmesh-*")):
-            if (path.suffix == ".timer") is timers:
+            if (path.suffix == ".service") is guards:
                 found.append((path.name, json.loads(path.read_text())))
         return found
 
     def program(self, words: list[str]) -> None:
-        """What systemd starts: the script of a timer, or the engine itself."""
+        """What systemd starts: the script of a guard, or the engine itself."""
         if "/bin/sh" in words:
             back = words[-1].split()[-3]
             if os.path.exists(back):
-                self.engine.main(["restore", os.path.dirname(back), "", "0", token_in(words)])
+                self.engine.main(["guard", os.path.dirname(back), "", "0", token_in(words)])
             return
         at = next(n for n, word in enumerate(words) if word.endswith("/engine.py"))
         self.engine.main([one if one.strip() else "" for one in words[at + 1 :]])
 
 
 def token_in(words: list[str]) -> str:
-    """Whose a timer is: its shell gets the script, the token and the verb."""
+    """Whose a guard is: its shell gets the script, the token and the verb."""
     return words[-1].split()[-2]
 
 
@@ -152,7 +152,7 @@ class Schedules(RuleBasedStateMachine):
         self.read = True
         self.number = 0
         self.late: list[list[str]] = []
-        # systemd starts the timer's program no more: the next run or boot puts back
+        # systemd starts the guard no more: the next run or boot puts back
         self.given_up = False
 
     @initialize()
@@ -238,7 +238,7 @@ class Schedules(RuleBasedStateMachine):
     @rule(at=ENDS)
     def units_of_systemd(self, at: int) -> None:
         """What was started in the background comes to its end; what is killed is started again where it asks so."""
-        for unit, words in self.node.waiting(timers=False):
+        for unit, words in self.node.waiting(guards=False):
             self.node.forget(unit)
             again = any("Restart=on-failure" in word for word in words)
             self.started(words, at, again=again)
@@ -257,7 +257,7 @@ class Schedules(RuleBasedStateMachine):
             return
         self.units_of_systemd(at=at)
         self.node.clock += seconds
-        for unit, words in self.node.waiting(timers=True):
+        for unit, words in self.node.waiting(guards=True):
             self.node.forget(unit)
             self.late.append(words)
             self.started(words, at, error, again=again)
@@ -268,14 +268,14 @@ class Schedules(RuleBasedStateMachine):
 
     @precondition(lambda self: self.late)
     @rule(which=st.integers(0, 100))
-    def a_timer_of_long_ago(self, which: int) -> None:
+    def a_guard_of_long_ago(self, which: int) -> None:
         """One that systemd had started already when its change was confirmed."""
         words = self.late[which % len(self.late)]
         before = self.node.texts()
         if self.pending and token_in(words) == self.pending.token:
             return  # it is there for the change that waits
         self.node.process(lambda: self.node.program(words))
-        assert self.node.texts() == before, "a late timer has undone something"
+        assert self.node.texts() == before, "a late guard has undone something"
 
     @rule(at=ENDS, again=st.booleans())
     def a_reboot(self, at: int, again: bool) -> None:
@@ -411,14 +411,14 @@ def a_unit_that_could_not_be_removed() -> None:
     state.teardown()
 
 
-def a_timer_that_was_killed_for_good() -> None:
+def a_guard_that_was_killed_for_good() -> None:
     """Systemd gives up after ten starts, and the change waits for the next run."""
     state = Schedules()
     state.begin()
     state.a_run_changes(at=0, detached=False, error=0, name="peer_firewall")
     state.time_goes_by(again=False, at=1, error=0, seconds=SECONDS)
     assert state.is_armed()
-    state.a_timer_of_long_ago(which=0)
+    state.a_guard_of_long_ago(which=0)
     state.teardown()
     assert state.pending is None
 
@@ -466,7 +466,7 @@ FOUND = (
     a_folder_that_could_not_be_removed,
     a_stranger_who_comes_while_it_is_put_back,
     a_unit_that_could_not_be_removed,
-    a_timer_that_was_killed_for_good,
+    a_guard_that_was_killed_for_good,
     a_confirmation_that_could_not_be_written,
 )
 

@@ -559,7 +559,7 @@ def test_each_next_hop_of_a_route_is_read() -> None:
 
 
 def test_it_is_armed_before_anything_is_written(machine: Machine) -> None:
-    machine.refuses = "--on-active"
+    machine.refuses = " guard"
     with pytest.raises(module.rollback.RollbackError, match=r"\[TX-103\]"):
         machine.call()
     assert machine.ours() == []

@@ -3,8 +3,8 @@
 """A change that can cut us off is a transaction: armed, applied, confirmed, or undone by the node itself.
 
 Stdlib only, and without an import of ours: this very source is also the program that runs on the node
-(``engine.py`` in the store), started by a timer, at boot, or to apply the change detached from our connection. One file
-for that reason, and longer than others.
+(``engine.py`` in the store), started to stand guard until the time is over, at boot, or to apply the change detached
+from our connection. One file for that reason, and longer than others.
 
 A transaction is a directory in /var/lib/fullmesh/rollback that only root can read. One file in it, ``armed``, decides
 who ends it: whoever renames it (to ``confirmed`` or ``restoring``) has won, since rename(2) succeeds once.
@@ -84,17 +84,22 @@ LEASE_LEAST = 60
 CALM_POLLS = 3
 # How long somebody who came too late waits for the other one to finish.
 RESTORE_SECONDS = 90
-# A timer that is this late does not run at all (the module was killed before it could start it).
+# A guard that is this late does not run at all (the module was killed before it could start it).
 STALE_SECONDS = 15
+# How often a guard looks whether its change still waits: nobody has to tell it, and it holds a unit's name no longer.
+GUARD_SECONDS = 1.0
 POLL_SECONDS = 0.2
 # sshd still has to hand the module's last words to the network when the module has ended.
 GRACE_SECONDS = 0.7
 REHEARSE_SECONDS = 20
 # A rollback that is killed (out of memory) goes on where it was, and at once: later, people have edited the files.
-# So does one that fails. At most ten times in two minutes; then its name is free again (--collect).
+# So does one that fails. At most ten times in two minutes; then its name is free again (--collect). An end by one of
+# these signals is no failure to systemd (systemd.service(5), Restart=), and whoever sends one (`pkill python3`) has not
+# meant the rollback; `systemctl stop` ends it all the same.
 AGAIN = (
     "--collect",
     "--property=Restart=on-failure",
+    "--property=RestartForceExitStatus=SIGTERM SIGINT SIGHUP SIGPIPE",
     "--property=RestartSec=2",
     "--property=StartLimitIntervalSec=120",
     "--property=StartLimitBurst=10",
@@ -251,8 +256,13 @@ class RollbackError(Exception):
 
 
 def unit(name: str) -> str:
-    """Name the transient unit that restores."""
+    """Name the transient unit that stands guard, and restores."""
     return "fullmesh-rollback-" + name.replace("_", "-")
+
+
+def end_guard(name: str) -> list[str]:
+    """Write the command that ends a guard, and the timer by which a version up to 0.2.0 has restored."""
+    return ["systemctl", "stop", unit(name) + ".service", unit(name) + ".timer"]
 
 
 def apply_unit(name: str) -> str:
@@ -896,7 +906,7 @@ def state_of(directory: str) -> str:
 def claim(directory: str, state: str, token: str = "") -> bool:
     """End a transaction one way or the other; only one caller ever gets True.
 
-    With a *token* only the transaction that has it: a timer of the one before may be late, and meet the next one.
+    With a *token* only the transaction that has it: a guard of the one before may be late, and meet the next one.
     """
     try:
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -926,7 +936,7 @@ def seconds_left(journal: Journal) -> float:
 
 
 def make_way() -> None:
-    """Refuse a second transaction; finish one whose timer never ran."""
+    """Refuse a second transaction; finish one whose guard never ran."""
     tidy_up(STORE)
     for name in sorted(os.listdir(STORE)):
         directory = folder(name)
@@ -980,7 +990,7 @@ def arm(  # noqa: PLR0913 (five as ever, four by name)
     what: str = "",
     token: str = "",
 ) -> None:
-    """Save *paths* as they are and start the timer.
+    """Save *paths* as they are and set the guard.
 
     Args:
         run: runs argv, returns (rc, output).
@@ -1017,7 +1027,7 @@ def arm(  # noqa: PLR0913 (five as ever, four by name)
             if watched:
                 journal["runtime"] = cast("Goal", runtime(watched))
             made = keep(name, sorted(set(paths)), journal)
-            start_timer(run, journal, made)
+            set_guard(run, journal, made)
     except OSError as exc:
         raise unsaved(exc) from exc
     note(STORE, "{}: armed for {} s: {}".format(name, seconds, journal["what"]))
@@ -1031,17 +1041,20 @@ def unsaved(exc: OSError) -> RollbackError:
     )
 
 
-def start_timer(run: Runner, journal: Journal, made: list[str]) -> None:
-    """Start the timer, and arm what it shall restore; or take back everything that was made for it.
+def set_guard(run: Runner, journal: Journal, made: list[str]) -> None:
+    """Start the guard, and arm what it shall restore; or take back everything that was made for it.
 
-    In this order: a run that is killed in between leaves a timer that finds nothing to do. The other way round it left
-    a change that no timer ends, and a boot long after would have put old files over what people wrote since.
+    In this order: a run that is killed in between leaves a guard that finds nothing to do. The other way round it left
+    a change that nobody ends, and a boot long after would have put old files over what people wrote since.
+
+    A process, not a timer of systemd's: OnActiveSec= begins anew each time systemd reads its units
+    (systemd/systemd#31914), as every package does that brings one, so reloads often enough put a rollback off for ever;
+    OnBootSec= that comes due during one never fires. A process lives through both.
     """
     name, seconds = journal["name"], journal["seconds"]
-    run(["systemctl", "stop", unit(name) + ".timer"])
+    run(end_guard(name))
     why = rehearsed(run, journal)
-    command = ["systemd-run", "--unit=" + unit(name), f"--on-active={seconds}", *AGAIN]
-    command += ["--timer-property=AccuracySec=100ms", *chain(journal)]
+    command = ["systemd-run", "--unit=" + unit(name), *AGAIN, *chain(journal, "guard")]
     rc, out = launched(run, command) if not why else (0, "")
     if rc != 0:
         why = f"[TX-103] systemd-run says {out.strip()!r} (rc {rc})"
@@ -1049,7 +1062,7 @@ def start_timer(run: Runner, journal: Journal, made: list[str]) -> None:
         if not why:
             write_file(folder(name) + "/armed", b"", 0o600)
             late = seconds_left(journal) <= 0
-            why = f"[TX-103] systemd needed longer than {seconds} s for the timer" if late else ""
+            why = f"[TX-103] systemd needed longer than {seconds} s for the guard" if late else ""
     except OSError:
         take_back(run, name, made)
         raise
@@ -1060,13 +1073,13 @@ def start_timer(run: Runner, journal: Journal, made: list[str]) -> None:
 
 def take_back(run: Runner, name: str, made: list[str]) -> None:
     """Remove a transaction before anything is changed."""
-    run(["systemctl", "stop", unit(name) + ".timer"])
+    run(end_guard(name))
     discard(folder(name))
     remove_boot(made)
 
 
-def chain(journal: Journal, verb: str = "restore") -> list[str]:
-    """What the timer starts, and a rehearsal as well.
+def chain(journal: Journal, verb: str) -> list[str]:
+    """What a guard is, and its rehearsal as well.
 
     Without a dollar sign: systemd 252 (EL 9, Debian 12) writes one into the unit's file with a backslash, and takes
     both for text once it reads the file again, as it does whenever a unit is enabled or a package installed.
@@ -1147,7 +1160,7 @@ def launched(run: Runner, command: list[str]) -> tuple[int, str]:
 
 
 def keep(name: str, paths: list[str], journal: Journal) -> list[str]:
-    """Write everything that the rollback needs, all of it or nothing; `start_timer` arms it."""
+    """Write everything that the rollback needs, all of it or nothing; `set_guard` arms it."""
     directory = folder(name)
     made: list[str] = []
     fresh = tempfile.mkdtemp(prefix=".new-", dir=STORE)
@@ -1272,7 +1285,7 @@ def do_apply(directory: str) -> None:
             with contextlib.suppress(OSError):
                 write_json(directory + "/applied.json", failed)
             why = f"it could not be applied: `{words}` says {fault!r}"
-            restore(directory, why, applying=True)
+            restore(directory, why, "apply")
             return
     settle(plan["last"])
     others = plan.get("others")
@@ -1356,12 +1369,29 @@ def execute(command: list[str]) -> str:
 # --- restore ---------------------------------------------------------------------------------------
 
 
-def restore(
-    directory: str, why: str, at_boot: bool = False, applying: bool = False, token: str = ""
-) -> bool:
+def guard(directory: str, token: str) -> None:
+    """Wait until the time of a transaction is over, and undo it; or until it is not there any more.
+
+    In short sleeps: one that the machine slept through, or during which it was stopped, is over late by one at most.
+
+    Raises:
+        OSError: as for `restore`.
+    """
+    while True:
+        journal: Journal = read_json(directory + "/journal.json")
+        if journal.get("token") != token or state_of(directory) in ("confirmed", "fired"):
+            return
+        left = seconds_left(journal)
+        if left <= 0:
+            break
+        time.sleep(min(left, GUARD_SECONDS))
+    restore(directory, "nobody came back in time to confirm it", "guard", token)
+
+
+def restore(directory: str, why: str, by: str = "", token: str = "") -> bool:
     """Undo a transaction; False when somebody has confirmed it before.
 
-    *applying* when it is called by apply itself, whose unit must not be stopped under its feet; *token* for claim.
+    *by* is V(boot), or who must not be ended under his own feet: V(apply), V(guard); *token* for claim.
 
     Raises:
         OSError: nothing was done; to be tried again.
@@ -1384,7 +1414,7 @@ def restore(
             return True
         began = time.monotonic()
         note(store, f"{name}: restoring: {why}")
-        if not applying:
+        if by != "apply":
             call(["systemctl", "stop", apply_unit(name) + ".service"])
         journal: Journal = read_json(directory + "/journal.json")
         report: Report = read_json(directory + "/back")
@@ -1392,13 +1422,13 @@ def restore(
             report = {"why": why, "files": [], "faults": [], "insisted": []}
             files_back(journal, directory, report)
             same_boot = journal.get("boot") == boot_mark()
-            if at_boot and not same_boot and journal.get("boot_commands") is None:
+            if by == "boot" and not same_boot and journal.get("boot_commands") is None:
                 write_report(directory, {**report, "began": began}, "pending.json")
                 later = ["--property=After=multi-user.target", "--unit=" + unit(name) + "-late"]
                 engine = [interpreter(), store + "/engine.py", "late", directory]
                 call(["systemd-run", "--no-block", *later, *AGAIN, *engine])
                 return True
-            fresh = at_boot and not same_boot
+            fresh = by == "boot" and not same_boot
             commands = journal.get("boot_commands") if fresh else journal.get("commands")
             asked = time.monotonic()
             report["faults"] += run_all(commands or [])
@@ -1406,7 +1436,7 @@ def restore(
             report["insisted"] = settle(journal.get("runtime"), asked, age) if same_boot else []
             # From here on nobody does it again, however this ends: the files belong to people once more.
             write_report(directory, report, "back")
-        finish(directory, journal, report, began)
+        finish(directory, journal, report, began, by)
     return True
 
 
@@ -1448,8 +1478,8 @@ def run_all(commands: list[Command]) -> list[str]:
     return faults
 
 
-def finish(directory: str, journal: Journal, report: Report, began: float) -> None:
-    """Say what was done, and take the boot-time unit away."""
+def finish(directory: str, journal: Journal, report: Report, began: float, by: str = "") -> None:
+    """Say what was done, and take the boot-time unit and the guard away; *by* as for `restore`."""
     store, name = os.path.split(directory)
     now = time.monotonic()
     after = now - journal.get("monotonic", began)
@@ -1457,18 +1487,20 @@ def finish(directory: str, journal: Journal, report: Report, began: float) -> No
     report["took"] = round(now - began, 1)
     report["after"] = round(after if after >= 0 else now - began, 1)
     remove_boot(journal.get("boot_unit", []))
-    # Before the word is out: after it a next transaction may have a timer of this name.
-    call(["systemctl", "stop", unit(name) + ".timer"])
-    # Also where the disk has no room for one more file: the word is what everybody looks for.
-    write_report(directory, report, "fired")
-    if not os.path.exists(directory + "/fired"):
-        with contextlib.suppress(OSError):
-            os.rename(directory + "/restoring", directory + "/fired")
     said = "; ".join(report["faults"]) or "everything went well"
     said += "; told the kernel: " + ", ".join(report["insisted"]) if report["insisted"] else ""
     note(
         store, "{}: restored in {:.1f} s ({}): {}".format(name, now - began, report["files"], said)
     )
+    # Before the word is out: after it a next transaction may have a guard of this name.
+    if by != "guard":
+        call(end_guard(name))
+    # Also where the disk has no room for one more file: the word is what everybody looks for. And the last thing that
+    # is done: a next transaction of this name ends a guard that is still there.
+    write_report(directory, report, "fired")
+    if not os.path.exists(directory + "/fired"):
+        with contextlib.suppress(OSError):
+            os.rename(directory + "/restoring", directory + "/fired")
 
 
 def write_report(directory: str, report: Report, name: str) -> None:
@@ -1544,7 +1576,7 @@ def disarm(run: Runner, name: str, token: str | None = None) -> str:
     refuse_another(name, token)
     directory = folder(name)
     if not os.path.isdir(directory):
-        run(["systemctl", "stop", unit(name) + ".timer"])
+        run(end_guard(name))
         return "idle"
     won = state_of(directory) == "armed" and claim(directory, "confirmed", token or "")
     if not won and state_of(directory) == "armed":
@@ -1556,9 +1588,10 @@ def disarm(run: Runner, name: str, token: str | None = None) -> str:
         end = time.monotonic() + RESTORE_SECONDS
         while state_of(directory) == "restoring" and time.monotonic() < end:
             time.sleep(POLL_SECONDS)
-    run(["systemctl", "stop", unit(name) + ".timer"])
     journal, word = read_json(directory + "/journal.json"), "fired"
     state = state_of(directory)
+    if state != "restoring":  # who is at it may be the guard
+        run(end_guard(name))
     word = "disarmed" if state == "confirmed" else word
     # "": killed before it was armed; a rollback has done it itself, and by now the unit may be another change's
     gone = state not in ("confirmed", "") or remove_boot(journal.get("boot_unit", []))
@@ -1587,7 +1620,7 @@ def at_boot(store: str) -> None:
         state = state_of(directory)
         if state in ("armed", "restoring"):
             try:
-                restore(directory, "the node was started again before anybody confirmed it", True)
+                restore(directory, "the node was started again before anybody confirmed it", "boot")
             except OSError as exc:  # the others' turn all the same
                 note(store, f"{name}: not restored: {exc}")
         journal: Journal = read_json(directory + "/journal.json")
@@ -1607,6 +1640,8 @@ def main(words: list[str]) -> int:
         late(where)
     elif verb == "rehearse":
         rehearse(where)
+    elif verb == "guard":
+        guard(where, words[4])
     elif verb == "restore":
         # Somebody who confirms at this very moment removes the directory: then there is nothing to do.
         if len(words) > 3:  # noqa: PLR2004 (directory, reason, process)
@@ -1623,4 +1658,4 @@ if __name__ == "__main__":
         note(os.path.dirname(os.path.abspath(__file__)), f"engine {sys.argv[1:]}: {exc!r}")
         # Units that are started again give their name back by themselves; of the others one that failed keeps it, and
         # the next transaction could not start one.
-        sys.exit(1 if sys.argv[1] in {"restore", "late"} else 0)
+        sys.exit(1 if sys.argv[1] in {"guard", "restore", "late"} else 0)
