@@ -20,8 +20,8 @@ from fullmesh.settings import ROOT
 
 LOCK = ROOT / "tests/support/requirements-nodes.txt"
 PLACE = ROOT / ".fullmesh/node-python"
-# The lab, the interpreters and Ansible's plugins: nothing in these files is about what a node runs.
-LEFT_OUT = ("lab", "test_node_python.py", "test_preload.py")
+# The lab, the interpreters, the live view and Ansible's plugins: nothing in these files is about what a node runs.
+LEFT_OUT = ("lab", "test_node_python.py", "test_play.py", "test_preload.py")
 
 
 def environment(version: str, python: str) -> Path:
