@@ -126,7 +126,7 @@ def play(book: str, inventory: Path, *more: str, **variables: Any) -> Done:
     given = ["-e", json.dumps(variables)] if variables else []
     env = dict(os.environ, ANSIBLE_LIBRARY=f"{ROOT}/library:{HERE}/library")
     argv = ("ansible-playbook", book, "-i", str(inventory), *more, *given)
-    return run(*argv, seconds=1500, env=env)
+    return run(*argv, seconds=2400, env=env)
 
 
 @pytest.fixture(scope="session")

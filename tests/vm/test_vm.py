@@ -16,7 +16,7 @@ from devtools.lab.vm import plan
 
 from .conftest import Machines, play
 
-SITE = "tests/vm/site.yml"
+SITE, VERIFY = "tests/vm/site.yml", "tests/vm/verify.yml"
 EL, UBUNTU = "el1", "ubuntu1"
 # Settings of the whole kernel, which a container cannot have; two beside the role's own.
 SYSCTLS = {
@@ -33,7 +33,14 @@ PATIENCE = {
     "static_ip_rollback_seconds": 300,
     "peer_firewall_rollback_seconds": 300,
     "selinux_mode_rollback_seconds": 300,
+    "verify_cluster_deadline": 600,
 }
+# Torch for CPUs, and nobody who could use NCCL.
+CPU = {"nccl_manage": False, "torch_runtime_accelerator": "cpu"}
+# What the verification climbs without GPUs, up to a training job.
+RUNGS = ("L0", "L1", "L2", "L3", "L4", "L5", "L8")
+# A denial of the kernel's that was one: what a permissive domain does is only watched.
+DENIED = "dmesg | grep 'avc: *denied' | grep -v permissive=1 | grep -E 'python|torch|fullmesh|pt_main' || true"
 # What is compared across tests: the kernel's values before.
 BARE: dict[str, Any] = {}
 CONVERGED: dict[str, Any] = {}
@@ -167,7 +174,7 @@ def test_an_installed_machine(machines: Machines) -> None:
 
 def settings(mode: str) -> dict[str, Any]:
     """SELinux' mode and more kernel values."""
-    return {"selinux_mode": mode, "kernel_tuning_sysctls": TUNING, **PATIENCE}
+    return {"selinux_mode": mode, "kernel_tuning_sysctls": TUNING, **CPU, **PATIENCE}
 
 
 def test_site_converges_on_a_real_kernel(machines: Machines) -> None:
@@ -296,6 +303,19 @@ def test_enforcing_and_static_addresses_after_a_reboot(machines: Machines) -> No
         assert f"{vm.machine.dhcp_address}/24" not in addresses
     moved = inventory(machines, "moved", links=True, ssh_address=True)
     assert_nothing_drifted(machines, moved, **settings("enforcing"))
+
+
+def test_a_gloo_job_runs_under_enforcing(machines: Machines) -> None:
+    """The whole verification over both machines, one of them enforcing: collectives, every pair, and a training job."""
+    done = play(
+        VERIFY, inventory(machines, "moved", links=True, ssh_address=True), **settings("enforcing")
+    )
+    assert done.code == 0
+    for rung in RUNGS:
+        assert done.says(f"{rung} passed"), rung
+    assert selinux(machines) == ("enforcing", "enforcing")
+    assert ":usr_t:" in machines.on(EL, "ls -Zd /opt/fullmesh/venv/")
+    assert machines.on(EL, DENIED) == ""
 
 
 def test_disabled_says_that_it_takes_a_reboot(machines: Machines) -> None:
