@@ -311,6 +311,16 @@ WALLS = (
         variables={"launchers_job_user": "jobber"},
     ),
     Fault(
+        "root-account",
+        BARE,
+        (
+            *at(VICTIM, "useradd -M -u 1999 jobber", "userdel jobber"),
+            *wall("meta skuid 0 ip daddr $P_ADDR ct state new drop", "output"),
+        ),
+        expect=LINK_OUT,
+        variables={"launchers_job_user": "jobber"},
+    ),
+    Fault(
         "xdp",
         BARE,
         at(OUTSIDE, f"{XDP} $FIRST $LAST on", f"{XDP} $FIRST $LAST off"),

@@ -628,6 +628,16 @@ def only_jobs(world: World) -> None:
     links["as_job"] = {"account": "jobs", "uid": 1999, "tried": 4, "links": shut_ones}
 
 
+def only_us(world: World) -> None:
+    """What the probe sends from ubuntu1 vanishes, what the account of jobs sends does not."""
+    ends("dropped")(world)
+    links = node(world)["links"]
+    opened = [copy.deepcopy(one) for one in links["links"] if one["node"] == EL][:3]
+    for one in opened:
+        one.update(verdict="open", reached="answered")
+    links["as_job"] = {"account": "jobs", "uid": 1999, "tried": 0, "links": [], "past": opened}
+
+
 def hooked(where: str, card: str) -> Break:
     """Something is attached to a card, or to a control group."""
     return put("hooks", [{"at": where, "card": card, "what": "a program without a name (id 7)"}])
@@ -677,6 +687,7 @@ CHANGES |= {
         UB,
         together(only_jobs, decided("answer", **REFUSED, uid=1000)),
     ),
+    "the account of the probe alone": ("DG-184", UB, only_us),
     "unit without a network": ("DG-183", UB, put("job_unit", {**JOB_UNIT, "own_network": True})),
     "unit without IPv4": ("DG-183", UB, put("job_unit", {**JOB_UNIT, "families": "AF_UNIX"})),
     "unit that forbids IPv4": ("DG-183", UB, put("job_unit", {**JOB_UNIT, "families": "~AF_INET"})),

@@ -113,6 +113,51 @@ def test_what_the_account_meets_is_what_does_not_come_through(
     assert said == {"account": "jobs", "uid": 1999, "tried": 2, "links": met[:1]}
 
 
+def one_of(place: Any, verdict: str) -> Any:
+    return {**place, "verdict": verdict}
+
+
+@pytest.mark.parametrize(
+    ("as_them", "then", "beyond"),
+    [
+        ({"b": ["open", "dropped"], "c": ["open"]}, "dropped", ["c"]),  # one of b's stays shut
+        ({"b": ["open", "open"], "c": ["open"]}, "open", []),  # ours come through right after
+        ({"b": ["dropped", "dropped"], "c": ["dropped"]}, "dropped", []),
+    ],
+)
+def test_what_the_account_reaches_and_we_do_not_is_told_where_it_reaches_all(
+    accounts: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    as_them: dict[str, list[str]],
+    then: str,
+    beyond: list[str],
+) -> None:
+    """Found by seed 343 of the surprises: a rule for root's packets was called a link that is shut."""
+    targets = [target("b", 1), target("b", 2), target("c", 1), target("d", 1)]
+    links: Any = [one_of(t, "open" if t["node"] == "d" else "dropped") for t in targets]
+    they = [False]
+
+    def probe(some: Any, *_: Any) -> Any:
+        said = {**as_them, "d": ["open"]}
+        verdicts = [said[one["node"]][one["port"] - 1] if they[-1] else then for one in some]
+        return [one_of(one, word) for one, word in zip(some, verdicts, strict=True)]
+
+    def acting(_who: Any, work: Any) -> Any:
+        they.append(True)
+        try:
+            return work()
+        finally:
+            they.pop()
+
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(job_account, "probe_links", probe)
+    monkeypatch.setattr(job_account, "as_account", acting)
+    said = job_account.as_job(targets, links, ME, 1.0, "jobs")
+    assert said is not None
+    assert (said["tried"], said["links"]) == (1, [])
+    assert [one["node"] for one in said.get("past", [])] == beyond
+
+
 @pytest.mark.parametrize(
     "turns",
     [

@@ -76,9 +76,11 @@ def account(named: str) -> pwd.struct_passwd | None:
     return None
 
 
-def worth(targets: list[Target], links: list[Pair]) -> list[Target]:
-    """A few listeners of each peer that were reached."""
-    reached = {(one["node"], one["port"]) for one in links if one["verdict"] == "open"}
+def worth(
+    targets: list[Target], links: list[Pair], verdicts: tuple[str, ...] = ("open",)
+) -> list[Target]:
+    """A few listeners of each peer that were reached, or that met one of the *verdicts*."""
+    reached = {(one["node"], one["port"]) for one in links if one["verdict"] in verdicts}
     found: list[Target] = []
     count: dict[str, int] = {}
     # the plan's own ports first: a rule may name them
@@ -97,14 +99,16 @@ def not_by_chance(
     wanted: list[Target],
     as_them: Callable[[list[Target]], list[Pair]],
     as_us: Callable[[list[Target]], list[Pair]],
+    theirs: tuple[str, ...] = SHUT,
+    ours: tuple[str, ...] = ("open",),
 ) -> list[Pair]:
-    """What the account does not reach, and we do right after it, and it still does not.
+    """What the account does not reach, and we do right after it, and it still does not; or the other way round.
 
     A rule with a rate, or a card that loses packets, hits one try and not the next, whoever makes it (seen).
     """
     left = wanted
     found: list[Pair] = []
-    for turn, good in ((as_them, SHUT), (as_us, ("open",)), (as_them, SHUT)):
+    for turn, good in ((as_them, theirs), (as_us, ours), (as_them, theirs)):
         if not left:
             return []
         found = [one for one in turn(left) if one["verdict"] in good]
@@ -113,10 +117,29 @@ def not_by_chance(
     return found
 
 
+def past(
+    wanted: list[Target],
+    as_them: Callable[[list[Target]], list[Pair]],
+    as_us: Callable[[list[Target]], list[Pair]],
+) -> list[Pair]:
+    """What the account reaches of peers that are shut to us, where it reaches all of a peer's that are tried.
+
+    Args:
+        wanted: listeners that we did not reach.
+        as_them: connects as the account; *as_us* as this process.
+    """
+    found = not_by_chance(wanted, as_them, as_us, ("open",), SHUT)
+    reached = {(one["node"], one["port"]) for one in found}
+    shut = {one["node"] for one in wanted if (one["node"], one["port"]) not in reached}
+    return [one for one in found if one["node"] not in shut]
+
+
 def as_job(
     targets: list[Target], links: list[Pair], me: Me, seconds: float, named: str
 ) -> JobProbe | None:
-    """What that account meets where this process came through; None where it is not known, or nobody can be it.
+    """What that account meets where this process came through, and where it did not.
+
+    None where it is not known, or nobody can be it.
 
     Args:
         targets: listeners; *links*: what became of this process' own connections to them.
@@ -127,16 +150,23 @@ def as_job(
     if os.geteuid() != 0:
         return None
     who = account(named)
-    wanted = worth(targets, links)
-    if not who or not wanted:
+    wanted, shut = worth(targets, links), worth(targets, links, SHUT)
+    if not who or not (wanted or shut):
         return None
 
     def ask(some: list[Target]) -> list[Pair]:
         return probe_links(some, me, seconds, len(some))
 
+    def ask_as_them(some: list[Target]) -> list[Pair]:
+        found: list[Pair] = as_account(who, lambda: ask(some))
+        return found
+
     said: JobProbe = {"account": who.pw_name, "uid": who.pw_uid, "tried": len(wanted), "links": []}
     try:
-        said["links"] = not_by_chance(wanted, lambda some: as_account(who, lambda: ask(some)), ask)
+        said["links"] = not_by_chance(wanted, ask_as_them, ask)
+        beyond = past(shut, ask_as_them, ask)
+        if beyond:
+            said["past"] = beyond
     except OSError as exc:
         said["error"] = str(exc)
     return said

@@ -319,8 +319,9 @@ class JobProbeAlways(TypedDict):
 
 
 class JobProbe(JobProbeAlways, total=False):
-    """``error``: why nobody could be that account."""
+    """``past``: listeners that it reached and this process did not; ``error``: why nobody could be that account."""
 
+    past: list[Pair]
     error: str
 
 

@@ -841,6 +841,11 @@ ROWS: tuple[Row, ...] = (
         "only the unit that jobs run in is held back",
         (Case("job-unit", "DG-183", "IPAddressDeny=any in a drop-in of fullmesh-job@"),),
     ),
+    Row(
+        84,
+        "only root is stopped, the account that runs jobs is not",
+        (link("root-account", "DG-184", "nft output: meta skuid 0, drop", severity="warning"),),
+    ),
 )
 
 

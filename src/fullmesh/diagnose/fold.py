@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fullmesh.verify.model import ERROR, Finding
+from fullmesh.verify.model import ERROR, WARNING, Finding
 
 Relation = Callable[[Finding, Finding], bool]
 
@@ -105,6 +105,8 @@ ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
     ("DG-142", (*LINKS, *WALLS, *KERNELS, "DG-138"), involves),
     ("DG-143", (*LINKS, *WALLS, *KERNELS, "DG-138"), involves),
     ("DG-144", (*LINKS, *WALLS, *KERNELS, "DG-138"), lost_at),
+    ("DG-184", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139", "DG-156"), way_back),
+    ("DG-184", ("DG-255",), same_node),
     ("DG-109", ("VC-204",), out_of_ports),
     ("DG-110", ("VC-204",), out_of_ports),
     ("VC-108", ("VC-204",), out_of_ports),
@@ -244,9 +246,25 @@ def unique(found: Sequence[Finding]) -> list[Finding]:
     return kept
 
 
+def spared(found: Sequence[Finding]) -> list[Finding]:
+    """The findings; what only the probe's account meets is no more than a warning, since jobs are not hit."""
+    causes = [one for one in found if one.code == "DG-184"]
+    return [
+        replace(one, severity=WARNING)
+        if any(
+            one.code in (*LINKS, *WALLS, *KERNELS, "DG-139") and way_back(cause, one)
+            for cause in causes
+        )
+        else one
+        for one in found
+    ]
+
+
 def fold(found: Sequence[Finding]) -> list[Finding]:
     """The root causes, errors first and the deepest first, each with what follows from it."""
-    todo = sorted(unique(found), key=lambda f: (f.severity != ERROR, ORDER.get(f.code, LAST)))
+    todo = sorted(
+        spared(unique(found)), key=lambda f: (f.severity != ERROR, ORDER.get(f.code, LAST))
+    )
     heads: list[Finding] = []
     under: dict[int, list[Finding]] = {}
     for one in todo:

@@ -377,6 +377,15 @@ PAGES: dict[str, Page] = {
         "Take the rule away, or let the account through to the peers.",
         "measured: meta skuid drops in the chain output while root's connections are open",
     ),
+    "DG-184": Page(
+        "Rules of nftables (meta skuid, skgid) and of routing (uidrange) may stop root, or whoever asked, and nobody"
+        " else. Where the probe is stopped it tries some listeners again as the account of jobs; if that reaches every"
+        " one of them while the probe is still stopped, jobs are not hit. Ansible, node_ssh and whatever else runs as"
+        " that account between the nodes are.",
+        "runuser -u ACCOUNT -- python3 -c \"import socket; socket.create_connection(('PEER', PORT), 3)\"",
+        "Take the rule away, or let root through to the peers as well.",
+        "measured: meta skuid 0 drops in the chain postrouting while the jobs' connections are open",
+    ),
     "DG-183": Page(
         "A unit is a place of its own: systemd filters its packets (IPAddressDeny=, by BPF at its control group), takes"
         " its network (PrivateNetwork=), forbids families of addresses and sets its limits. The probe runs outside of"

@@ -236,7 +236,8 @@ def probe(links: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     if swept is not None:
         found["swept"] = swept
     if met is not None:
-        found["as_job"] = {**met, "links": whole_links(met["links"], names)}
+        lists = {key: whole_links(met[key], names) for key in ("links", "past") if key in met}
+        found["as_job"] = {**met, **lists}
     return found
 
 

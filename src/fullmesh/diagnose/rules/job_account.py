@@ -12,7 +12,7 @@ from fullmesh.observed.ladder import JobProbe, Pair
 from fullmesh.observed.ports import KERNEL_RANGE
 from fullmesh.observed.survey import JobUnit
 from fullmesh.verify.blocked import DATA_KINDS, SAID, ports_in_words, shown_ports
-from fullmesh.verify.model import Finding, in_words
+from fullmesh.verify.model import WARNING, Finding, in_words
 from fullmesh.verify.node import FILES_PER_RANK
 
 
@@ -22,9 +22,9 @@ def said_of(look: Look, name: str) -> JobProbe | None:
 
 
 def back_as_well(look: Look, name: str, peer: str) -> bool:
-    """Whether what stops the account stops its answers, too: its listeners cannot be reached then.
+    """Whether what stops an account stops its answers, too: its listeners cannot be reached then.
 
-    The listeners of the probe are not the account's, so this is by the kernel's decision, or by the rules on paper.
+    The listeners of the probe are not the jobs', so this is by the kernel's decision, or by the rules on paper.
     """
     for way in ways(look, name):
         of_account = way["uid"] != ANYBODY and way["direction"] == "answer"
@@ -71,6 +71,41 @@ def rule_job_account(look: Look) -> Iterator[Finding]:
             fix=f"on {name}: nft list ruleset | grep -E '{'|'.join(ACCOUNTS)}'; ip rule | grep uidrange",
             pairs=(*((name, peer) for peer in peers), *back),
             kinds=tuple(sorted({str(r["kind"]) for records in shut.values() for r in records})),
+        )
+
+
+def rule_spared(look: Look) -> Iterator[Finding]:
+    """Connections come through for the account of jobs, and not for the probe."""
+    for name in look.nodes:
+        said = said_of(look, name)
+        past = (
+            [record for record in said.get("past", []) if record["node"] in look.nodes]
+            if said
+            else []
+        )
+        if not said or not past:
+            continue
+        peers = sorted({record["node"] for record in past})
+        held = [record for record in past if record["node"] == peers[0]]
+        shut = [r for r in look.records(name) if r["node"] == peers[0] and r["verdict"] != "open"]
+        data = sum(record["kind"] in DATA_KINDS for record in shut)
+        who = f"{said['account']} (uid {said['uid']})"
+        back = [(peer, name) for peer in peers if back_as_well(look, name, peer)]
+        yield Finding(
+            "DG-184",
+            "L2",
+            f"{name} -> {in_words(peers)} is shut for the account of the probe alone: {who}, who runs the jobs there,"
+            " gets through",
+            node=name,
+            peer=in_words(peers),
+            port=ports_in_words(look.seen, shut, data),
+            direction=f"{name} -> {in_words(peers)}",
+            seen=f"as {who}: {shown_ports(held)}",
+            expected="open for every account",
+            fix=f"on {name}: nft list ruleset | grep -E '{'|'.join(ACCOUNTS)}'; ip rule | grep uidrange",
+            severity=WARNING,
+            pairs=(*((name, peer) for peer in peers), *back),
+            kinds=tuple(sorted({str(record["kind"]) for record in past})),
         )
 
 
@@ -137,4 +172,4 @@ def rule_job_unit(look: Look) -> Iterator[Finding]:
             )
 
 
-RULES = (rule_job_account, rule_job_unit)
+RULES = (rule_job_account, rule_spared, rule_job_unit)
