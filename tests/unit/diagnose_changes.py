@@ -336,6 +336,19 @@ def one_mac(world: World) -> None:
         card["mac"] = cards["eth1"] if card["name"] == "eth1" else card["mac"]
 
 
+def taken(held: bool) -> Break:
+    """el1 answers for ubuntu1's address; *held*: because it has it, else for some other reason."""
+
+    def change(world: World) -> None:
+        (mac,) = [c["mac"] for c in survey(world, EL)["interfaces"] if c["name"] == "eth1"]
+        survey(world)["duplicates"] = [mac]
+        if held:
+            address = world["plan"]["nodes"][UB]["address"]
+            node(world, EL)["node"]["facts"]["addresses"][address] = "lo"
+
+    return change
+
+
 def one_image(*shared: str) -> Break:
     """Nodes that were copied from one image have these in common."""
 
@@ -509,6 +522,8 @@ CHANGES: dict[str, tuple[str, str, Break]] = {
     "loss": ("DG-138", EL, lossy),
     "slow": ("DG-139", UB, slow),
     "duplicate": ("DG-140", UB, put("duplicates", ["02:00:00:00:00:99"])),
+    "duplicate of a node": ("DG-140", EL, together(shut(), taken(held=True))),
+    "duplicate by a proxy": ("DG-140", EL, together(shut(), taken(held=False))),
     "rp filter": ("DG-141", UB, reverse_path),
     "neighbours": (
         "DG-142",

@@ -25,6 +25,14 @@ def same_node(root: Finding, other: Finding) -> bool:
     return bool(root.node) and root.node == other.node
 
 
+def at_an_end(root: Finding, other: Finding) -> bool:
+    """All links of the other have the root's node, or the one whose address it has taken, at one end."""
+    ends = {root.node, root.peer}
+    return involves(root, other) or (
+        bool(other.pairs) and all(ends & set(pair) for pair in other.pairs)
+    )
+
+
 def same_links(root: Finding, other: Finding) -> bool:
     """All links of the other are links of the root."""
     return bool(other.pairs) and set(other.pairs) <= set(root.pairs)
@@ -100,7 +108,8 @@ ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
     ("VC-121", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-140", "DG-141", "VC-213"), involves),
     ("VC-121", ("DG-123", "DG-134", "DG-136", "VC-102", "VC-601", "VC-603", "VC-122"), same_node),
     ("VC-121", ("DG-126",), anywhere),
-    ("DG-140", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139", "DG-141", "VC-103"), involves),
+    ("DG-140", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139", "DG-141", "VC-103"), at_an_end),
+    ("DG-140", ("DG-155", "DG-156"), same_node),
     ("DG-259", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139", "DG-158"), involves),
     ("DG-142", (*LINKS, *WALLS, *KERNELS, "DG-138"), involves),
     ("DG-143", (*LINKS, *WALLS, *KERNELS, "DG-138"), involves),

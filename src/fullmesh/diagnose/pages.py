@@ -258,7 +258,8 @@ PAGES: dict[str, Page] = {
         "Whoever won ARP last gets the packets, so connections work and break by turns, or reach a "
         "machine that is not in the job.",
         "arping -D -I INTERFACE ADDRESS; ip neigh show",
-        "Find the MAC in the switch's table and give that machine an address of its own.",
+        "Find the MAC in the switch's table and give that machine an address of its own. A kernel answers on every card"
+        " for all of its addresses, also for one on lo (arp_ignore=0), so a node of the plan is named where it is one.",
         FAULTS,
     ),
     "DG-141": Page(

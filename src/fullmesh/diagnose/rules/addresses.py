@@ -94,14 +94,38 @@ def other_macs(
     return {m: who for m, who in found.items() if m not in own and m not in SHARED_MACS}
 
 
+def by_a_node(look: Look, name: str, mac: str, holder: str) -> Finding:
+    """A node of the plan answers for another one's address, as it does for every address of its own on any card."""
+    address, card = look.address(name), look.cluster_card(holder)
+    if look.holds(holder, address):
+        what, fix = "has", f"ip -o addr show to {address}; ip addr del {address}/LENGTH dev CARD"
+    else:
+        what, fix = "answers for", f"sysctl net.ipv4.conf.{card}.proxy_arp; ip neigh show proxy"
+    return Finding(
+        "DG-140",
+        "L2",
+        f"{holder} {what} the address {address} of {name}, too",
+        node=holder,
+        peer=name,
+        direction=f"{holder} <-> {name}",
+        seen=f"{mac} of {holder} answered for it",
+        expected=f"{address} on {name} alone",
+        fix=f"on {holder}: {fix}",
+    )
+
+
 def rule_duplicate(look: Look) -> Iterator[Finding]:
     """Another machine answers for a node's cluster address."""
     seen = learnt(look)
+    macs = {card["mac"]: name for name in look.nodes for card in look.cards(name)}
     for name in look.nodes:
         found = other_macs(look, name, seen)
         if not found:
             continue
         mac, who = next(iter(found.items()))
+        if mac in macs:
+            yield by_a_node(look, name, mac, macs[mac])
+            continue
         yield Finding(
             "DG-140",
             "L2",
