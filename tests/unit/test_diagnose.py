@@ -330,6 +330,17 @@ def test_mixed_models_of_gpus_are_a_warning() -> None:
     assert found["exit_code"] == 0
 
 
+def test_ports_that_are_reserved_are_none_to_give_out() -> None:
+    """Found by seed 363 of the surprises: on nodes without a plan nobody said why no connection had a port."""
+    world = copy.deepcopy(HEALTHY)
+    world["plan"]["guessed"] = True
+    survey(world)["sysctls"]["net.ipv4.ip_local_reserved_ports"] = "1024-65535"
+    (found,) = [f for f in judged(world)["findings"] if f["code"] == "DG-109"]
+    assert f"{UB} has 0 ports to give out" in found["cause"]
+    assert "1024-65535" in found["seen"]
+    assert "grep -r reserved_ports" in found["fix"]
+
+
 def test_roots_have_no_circles() -> None:
     for root, below, _ in fold.ROOTS:
         for code in below:

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 from fullmesh.diagnose.model import Look
 from fullmesh.model.ports import smallest_size
-from fullmesh.observed.ports import KERNEL_RANGE, parse_span, parse_spans
+from fullmesh.observed.ports import KERNEL_RANGE, PortRange, parse_span, parse_spans
 from fullmesh.verify.model import Finding, in_words
 
 KEY = "net.ipv4.ip_local_port_range"
+RESERVED = "net.ipv4.ip_local_reserved_ports"
 JOB = re.compile(
     r"torchrun|torch[._]distributed|torch\.distributed|pt_main|pt_elastic|deepspeed|accelerate|horovod|mpirun"
 )
@@ -44,25 +45,40 @@ def rule_alike(look: Look) -> Iterator[Finding]:
     )
 
 
+def kept_back(look: Look, name: str, held: PortRange) -> str:
+    """What is reserved of a node's range; of nodes with a plan the ladder says it (VC-108)."""
+    words = look.sysctl(name, RESERVED) if look.assumed else ""
+    return words if any(span.shared(held) for span in parse_spans(words)) else ""
+
+
 def rule_size(look: Look) -> Iterator[Finding]:
     """The range holds what the ranks of a node need, restarts included."""
     for name in look.nodes:
         held = look.port_range(name)
         ranks = int(look.plan["nodes"][name]["local_ranks"])
         need = smallest_size(ranks, 1)
-        if held is None or len(held) >= need:
+        if held is None:
             continue
+        reserved = kept_back(look, name, held)
+        free = len(held) - sum(span.shared(held) for span in parse_spans(reserved))
+        if free >= need:
+            continue
+        unreserve = f"; find the file that sets {RESERVED}: grep -r reserved_ports /etc/sysctl.d"
         yield Finding(
             "DG-109",
             "L1",
-            f"{name} has {len(held)} ports to give out, {ranks} rank(s) need {need}",
+            f"{name} has {free} ports to give out, {ranks} rank(s) need {need}",
             node=name,
             port=str(held),
-            seen=held.sysctl,
+            seen=held.sysctl + (f", of which {RESERVED} has {reserved}" if reserved else ""),
             expected=look.plan["data_ports"]["sysctl"]
             if not look.assumed
             else f"at least {need} ports",
-            fix=widen(look, name),
+            fix=widen(look, name) + (unreserve if reserved else ""),
+            # neither its connections nor its listeners get one
+            pairs=()
+            if free
+            else tuple(pair for peer in look.peers(name) for pair in ((name, peer), (peer, name))),
         )
 
 
@@ -105,7 +121,7 @@ def rule_fixed(look: Look) -> Iterator[Finding]:
     if not held or not held[0].isdecimal() or pool is None or int(held[0]) not in pool:
         return
     port = int(held[0])
-    reserved = parse_spans(look.sysctl(look.master, "net.ipv4.ip_local_reserved_ports"))
+    reserved = parse_spans(look.sysctl(look.master, RESERVED))
     if any(port in span for span in reserved):
         return
     yield Finding(
@@ -117,7 +133,7 @@ def rule_fixed(look: Look) -> Iterator[Finding]:
         seen=f"MASTER_PORT={port} from {held[1]}, range {pool.sysctl}",
         expected="a port outside the range, such as 29500",
         fix=f"set MASTER_PORT=29500 in {held[1]} on every node, or on {look.master}: sysctl -w"
-        f" net.ipv4.ip_local_reserved_ports={port}",
+        f" {RESERVED}={port}",
     )
 
 
