@@ -3,6 +3,8 @@
 """Where the ranks on this node stand: what they say themselves (fullmesh_hook.py), and what the kernel says of them.
 
 Nothing is changed in the job. Who asks is root or the job's own account; of other accounts' jobs nothing is seen.
+
+Longer than other files: what a rank says and what the kernel says of it are put together rank by rank.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
     fullmesh-watch [--within SECONDS] [--kill-after SECONDS] [--plan FILE] [--name NODE] -- COMMAND
 
 Signals and the exit code pass through. A healthy job is watched without a word.
+
+Longer than other files: what it does lies in the files beside it, and this is the one loop over all of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Who is missing in a job, and why: from a picture of it to sentences. Pure. Runs on nodes.
 
 The types of what comes in and goes out are ``observed/watch.py``'s; a plan may lack all that it has.
+
+Longer than other files: the sentences outrank each other, and their order is only seen in one place.
 """
 
 from __future__ import annotations

@@ -195,9 +195,11 @@ SLEEPS = """
       ansible.builtin.command: sleep 300
       changed_when: false
 """
+# A shell has what it starts in the background ignore Ctrl-C, and that is inherited (POSIX, 2.11).
 DRIVER = """
-import io, sys
+import io, signal, sys
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from fullmesh.play import run, views
 views.SILENCE_SECONDS = 0.3
 run.run(sys.argv[2:], views.Plain(sys.stderr), Path(sys.argv[1]))

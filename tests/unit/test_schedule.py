@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -200,8 +201,16 @@ def test_many_healthy_nodes_pass_and_the_result_has_no_row_for_what_is_well() ->
     assert f"links: {pairs} of {pairs} open" in terminal.figures(result)[0]
     shown = page.render(result)
     assert "in blocks of 1 nodes" in shown
+    assert "blocks of links" not in shown
     assert f"{pairs} of {pairs} directed links were tried" in shown
     assert f"{pairs} of {pairs} links are open" in junit.render(result)
+
+
+def test_a_legend_says_what_it_counts() -> None:
+    result = build.build(seen_of(2 * COUNT), ABOUT)
+    shown = page.render(result)
+    assert "in blocks of 2 nodes" in shown
+    assert re.search(r'<span class="count">\d+ blocks of links</span>', shown)
 
 
 def shut(source: int, targets: list[int]) -> Any:

@@ -50,7 +50,7 @@ class Heat:
         gutter: cells left and above for the names.
         layers: what is drawn.
         labels: names beside rows and above columns.
-        best: the smallest and largest value in words; empty for the state.
+        of: what a cell is.
     """
 
     name: str
@@ -60,6 +60,7 @@ class Heat:
     font: float
     layers: Sequence[Layer]
     labels: Sequence[Label] = field(default_factory=tuple)
+    of: str = "links"
 
 
 def runs(size: int, key: Key) -> dict[str, list[tuple[int, int, int]]]:

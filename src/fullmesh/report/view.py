@@ -248,15 +248,18 @@ def block_heats(result: Result, nodes: Sequence[str], mesh: Mesh) -> list[Heat]:
         for column, value in enumerate(held)
         if value
     }
+    most = blocks.most(nodes, figures)
     drawn = [
-        heat(
-            "state", f"State, in blocks of {blocks.most(nodes, figures)} nodes", names, kind, legend
-        ),
+        heat("state", f"State, in blocks of {most} nodes", names, kind, legend),
         level_heat(LATENCY, names, values, whole=True),
     ]
     # beside a row there is room for one name; the pointer tells both ends of a block
     marks = labels(blocks.firsts(nodes, len(figures)))
-    return [replace(one, labels=marks) for one in drawn if one is not None]
+    return [
+        replace(one, labels=marks, of="blocks of links" if most > 1 else "links")
+        for one in drawn
+        if one is not None
+    ]
 
 
 def block_data(result: Result, nodes: Sequence[str], mesh: Mesh) -> Detail:
