@@ -306,7 +306,7 @@ def parts() -> list[list[Part]]:
             )
         ],
         # alone: two emulated machines take two processors
-        [Part("end to end vm", [*pytest, "-vx", "tests/vm"], slow=True, rest=True, seconds=2700)],
+        [Part("end to end vm", [*pytest, "-vx", "tests/vm"], slow=True, rest=True, seconds=5400)],
     ]
 
 
