@@ -138,8 +138,9 @@ def devices(tool: str) -> list[str]:
             if tool == "docker":
                 step = "nvidia-ctk runtime configure --runtime=docker; systemctl restart docker, as root"
             raise LaunchError(
-                f"[LA-123] this node has NVIDIA GPUs, and {tool} cannot give them to a container. Install NVIDIA's "
-                f"container toolkit (nvidia-container-toolkit), then: {step}"
+                f"[LA-123] this node has NVIDIA GPUs, and {tool} cannot give them to a container. Set "
+                "container_toolkit_manage: true, or install NVIDIA's container toolkit "
+                f"(nvidia-container-toolkit), then: {step}"
             )
     return found
 

@@ -1,12 +1,13 @@
 #!/bin/bash
-# mkrepo.sh: runs in the builder image and fills /out with four signed repositories.
+# mkrepo.sh: runs in the builder image and fills /out with six signed repositories.
 #   /lab  this folder        /in/nccl/N/{libnccl.so.2,nccl.h,VERSION}   /out  the result
 set -euo pipefail
 
 prepare() {
   export GNUPGHOME=/tmp/gpg
   mkdir -m 700 "$GNUPGHOME"
-  mkdir -p /out/el9/x86_64 /out/cuda-rhel9/x86_64 /out/ubuntu-main /out/cuda-ubuntu2404/x86_64
+  mkdir -p /out/el9/x86_64 /out/cuda-rhel9/x86_64 /out/ubuntu-main /out/cuda-ubuntu2404/x86_64 \
+    /out/libnvidia-container/rpm/x86_64 /out/libnvidia-container/deb/amd64
   gpg --batch --quiet --passphrase '' --quick-generate-key 'Fullmesh Lab <lab@example.invalid>' rsa3072 sign never
   gpg --armor --export > /out/RPM-GPG-KEY-lab
   gpg --export > /out/lab-archive-keyring.gpg
@@ -90,13 +91,76 @@ data:
 YAML
 }
 
+# FAKES: NVIDIA's names, versions and units of its container toolkit; its nvidia-ctk is the script beside this one. As
+# with NVIDIA's own, the units come with 1.18 and the first program writes a configuration that no package owns.
+toolkit_files() {
+  # $1: package, $2: version; into the current folder
+  [ "$1" = nvidia-container-toolkit-base ] || { mkdir -p "usr/share/doc-fake/$1"; : > "usr/share/doc-fake/$1/fake"; }
+  case $1 in
+    nvidia-container-toolkit-base)
+      mkdir -p usr/bin
+      cp /lab/nvidia-ctk usr/bin/nvidia-ctk
+      printf '#!/bin/sh\nexit 1\n' > usr/bin/nvidia-container-runtime
+      chmod 755 usr/bin/*
+      [ "$2" = 1.17.8-1 ] || toolkit_units
+      ;;
+    nvidia-container-toolkit)
+      mkdir -p usr/bin
+      printf '#!/bin/sh\nexit 1\n' > usr/bin/nvidia-container-runtime-hook
+      chmod 755 usr/bin/*
+      ;;
+  esac
+}
+
+toolkit_units() {
+  mkdir -p usr/lib/systemd/system
+  printf '%s\n' '[Unit]' 'Description=a fake' '[Service]' 'Type=oneshot' \
+    'Environment=NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=/var/run/cdi/nvidia.yaml' 'ExecStart=/usr/bin/nvidia-ctk cdi generate' \
+    '[Install]' 'WantedBy=multi-user.target' > usr/lib/systemd/system/nvidia-cdi-refresh.service
+  printf '%s\n' '[Unit]' 'Description=a fake' '[Path]' 'PathChanged=/usr/bin/nvidia-ctk' \
+    '[Install]' 'WantedBy=multi-user.target' > usr/lib/systemd/system/nvidia-cdi-refresh.path
+}
+
+toolkit_needs() {
+  # $1: package, $2: how "exactly this version" is written
+  case $1 in
+    nvidia-container-toolkit) echo "nvidia-container-toolkit-base $2,libnvidia-container-tools $2" ;;
+    libnvidia-container-tools) echo "libnvidia-container1 $2" ;;
+  esac
+}
+
+toolkit_packages() {
+  local version name needs folder
+  for version in 1.17.8-1 1.20.0-1; do
+    for name in libnvidia-container1 libnvidia-container-tools nvidia-container-toolkit-base nvidia-container-toolkit; do
+      folder=/tmp/toolkit/$version/$name
+      mkdir -p "$folder/DEBIAN"
+      (cd "$folder" && toolkit_files "$name" "$version")
+      printf '%s | %s | | %s | cp -a %s/usr .\n' "$name" "$version" "$(toolkit_needs "$name" "= $version")" "$folder" \
+        | python3 /lab/deb2rpm.py /out/libnvidia-container/rpm/x86_64
+      needs=$(toolkit_needs "$name" "(= $version)")
+      printf 'Package: %s\nVersion: %s\nArchitecture: amd64\nMaintainer: Fullmesh Lab <lab@example.invalid>\n' \
+        "$name" "$version" > "$folder/DEBIAN/control"
+      [ -z "$needs" ] || echo "Depends: ${needs//,/, }" >> "$folder/DEBIAN/control"
+      echo 'Description: a fake (lab)' >> "$folder/DEBIAN/control"
+      if [ "$name" = nvidia-container-toolkit-base ]; then
+        printf '#!/bin/sh\nset -e\nmkdir -p /etc/nvidia-container-runtime\n: >> /etc/nvidia-container-runtime/config.toml\n' \
+          > "$folder/DEBIAN/postinst"
+        chmod 755 "$folder/DEBIAN/postinst"
+      fi
+      dpkg-deb --root-owner-group --build "$folder" "/out/libnvidia-container/deb/amd64/${name}_${version}_amd64.deb"
+    done
+  done
+}
+
 sign_yum() {
   printf '%%_gpg_name lab@example.invalid\n%%__gpg /usr/bin/gpg\n' > ~/.rpmmacros
+  # as NVIDIA's: the packages of the container toolkit are not signed, the list of them is
   rpmsign --addsign /out/el9/x86_64/*.rpm /out/cuda-rhel9/x86_64/*.rpm
   local name
-  for name in el9 cuda-rhel9; do
+  for name in el9 cuda-rhel9 libnvidia-container/rpm; do
     createrepo_c -q "/out/$name/x86_64"
-    [ "$name" = el9 ] || modifyrepo_c --mdtype=modules /tmp/modules.yaml "/out/$name/x86_64/repodata" > /dev/null
+    [ "$name" != cuda-rhel9 ] || modifyrepo_c --mdtype=modules /tmp/modules.yaml "/out/$name/x86_64/repodata" > /dev/null
     gpg --batch --yes --armor --detach-sign "/out/$name/x86_64/repodata/repomd.xml"
     cp /out/RPM-GPG-KEY-lab "/out/$name/x86_64/repodata/repomd.xml.key"
   done
@@ -135,8 +199,10 @@ for folder in /in/nccl/*/; do
   nccl_rpms "${folder%/}" "$version" "${version%%-*}"
 done
 driver_rpms
+toolkit_packages
 sign_yum
 fetch_ubuntu_main
 sign_apt /out/ubuntu-main Origin=Ubuntu Label=Ubuntu Suite=noble Codename=noble
 sign_apt /out/cuda-ubuntu2404/x86_64 Origin=NVIDIA 'Label=NVIDIA CUDA'
+sign_apt /out/libnvidia-container/deb/amd64 Origin=https://nvidia.github.io/libnvidia-container
 du -sh /out/*

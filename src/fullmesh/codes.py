@@ -28,6 +28,7 @@ OWNERS = {
     "NC": ("fullmesh.roles.nccl", "role nccl"),
     "TR": ("fullmesh.roles.torch_runtime", "role torch_runtime"),
     "ND": ("fullmesh.roles.nvidia_driver", "role nvidia_driver"),
+    "CT": ("fullmesh.roles.container_toolkit", "role container_toolkit"),
     "BN": ("fullmesh.roles.bundle", "bundles (./fullmesh bundle)"),
     "CE": ("fullmesh.roles.cluster_env", "role cluster_env"),
     "MT": ("fullmesh.roles.monitoring_tools", "role monitoring_tools"),

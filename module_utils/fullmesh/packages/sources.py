@@ -93,6 +93,11 @@ def _entry(path: str, at: str, enabled: bool, usable: str = "") -> Entry:
     }
 
 
+def _native(uri: str, machine: str) -> str:
+    """An address of apt's with the machine in it: NVIDIA's lists for containers have ``$(ARCH)`` (sources.list(5))."""
+    return uri.replace("$(ARCH)", DEBIAN_MACHINES.get(machine, machine))
+
+
 def _for_us(kinds: Sequence[str], machines: Sequence[str], machine: str) -> str:
     """Why nothing can be installed from a source of apt's, "" when something can."""
     if "deb" not in kinds:
@@ -112,7 +117,7 @@ def apt_lines(text: str, path: str, machine: str) -> Iterator[Entry]:
         options = dict(one.split("=", 1) for one in (found["options"] or "").split() if "=" in one)
         machines = [one for one in options.get("arch", "").split(",") if one]
         why = _for_us([found["kind"]], machines, machine)
-        at = address(found["uri"], found["suite"])
+        at = address(_native(found["uri"], machine), found["suite"])
         yield _entry(path, at, bare == line.lstrip(), why)
 
 
@@ -143,7 +148,7 @@ def apt_stanzas(text: str, path: str, machine: str) -> Iterator[Entry]:
         )
         for uri in fields.get("uris", "").split():
             for suite in fields.get("suites", "").split():
-                yield _entry(path, address(uri, suite), enabled, why)
+                yield _entry(path, address(_native(uri, machine), suite), enabled, why)
 
 
 def _ini(text: str) -> configparser.ConfigParser:

@@ -56,7 +56,10 @@ class Builder:
         builder = self._digest(["packages/builder.list", "repo/Containerfile"], base)
         wheels = self._digest(["nccl-wheels.txt"], "device code zeroed")
         repo = self._digest(
-            ["repo/mkrepo.sh", "repo/deb2rpm.py", "repo/el.list", "repo/ubuntu.list"],
+            [
+                *("repo/mkrepo.sh", "repo/deb2rpm.py", "repo/nvidia-ctk"),
+                *("repo/el.list", "repo/ubuntu.list"),
+            ],
             builder,
             wheels,
         )

@@ -1,0 +1,56 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Let NVIDIA's container toolkit describe the node's GPUs for containers."""
+
+from __future__ import annotations
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.cdi import CdiError, make
+from ansible.module_utils.fullmesh.commands import runner
+
+DOCUMENTATION = r"""
+---
+module: container_devices
+short_description: Let NVIDIA's container toolkit describe the node's GPUs for containers
+description:
+  - A specification (CDI) in C(/etc/cdi) or C(/run/cdi) that names the driver that is loaded is left as it is, whoever
+    made it.
+  - Else the toolkit's own unit is asked to make one; a toolkit that is older than 1.18 has none, and its program's
+    output goes to C(/etc/cdi/nvidia.yaml).
+attributes:
+  check_mode:
+    description: Says whether one would be made.
+    support: full
+  diff_mode:
+    description: Of the file that this module writes; what the unit writes is not compared.
+    support: partial
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Let containers have the GPUs
+  container_devices:
+  register: __container_toolkit_devices
+"""
+
+RETURN = r"""
+devices:
+  description: >-
+    C(path) of the specification ("" where there is none), C(driver) (the version that is loaded) and the toolkit's
+    C(units).
+  type: dict
+  returned: success
+"""
+
+
+def main() -> None:
+    """Look, let it be made, answer."""
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    try:
+        module.exit_json(**make(runner(module), module.check_mode))
+    except CdiError as error:
+        module.fail_json(msg=str(error))
+
+
+if __name__ == "__main__":
+    main()

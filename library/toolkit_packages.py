@@ -1,0 +1,105 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Which of NVIDIA's container toolkit is installed, and which one its repository would give."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.commands import runner
+from ansible.module_utils.fullmesh.packages.toolkit import ToolkitError, observe
+
+if TYPE_CHECKING:
+    from ansible.module_utils.fullmesh.packages.nccl import Wanted
+
+DOCUMENTATION = r"""
+---
+module: toolkit_packages
+short_description: Which of NVIDIA's container toolkit is installed, and which one its repository would give
+description:
+  - Reads the package database. Only when what is installed does not fit, reads the repository, with a private cache
+    and list of sources, so that it is honest in check mode on a machine that does not know the repository yet.
+  - Says which of the system's own sources name that repository already.
+options:
+  names:
+    description: The packages; all must have the same version.
+    type: list
+    elements: str
+    required: true
+  manager:
+    description: The package manager.
+    type: str
+    choices: [apt, dnf]
+    required: true
+  url:
+    description: Address of the repository.
+    type: str
+    required: true
+  version:
+    description: Package version, with or without its release. Empty keeps what is installed, else takes the newest.
+    type: str
+    default: ''
+  source:
+    description: Our own file among the system's sources, which is nobody else's.
+    type: str
+    required: true
+attributes:
+  check_mode:
+    description: Only reads.
+    support: full
+  diff_mode:
+    description: There is nothing to compare.
+    support: none
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Look at the packages
+  toolkit_packages:
+    names: [nvidia-container-toolkit, nvidia-container-toolkit-base, libnvidia-container-tools, libnvidia-container1]
+    manager: apt
+    url: https://nvidia.github.io/libnvidia-container/stable/deb/amd64
+    source: /etc/apt/sources.list.d/fullmesh-container-toolkit.sources
+  register: __container_toolkit_seen
+"""
+
+RETURN = r"""
+toolkit:
+  description: >-
+    C(installed) (package to version), C(satisfied), the C(version) to have, C(ours) (our own source is there), and
+    C(repository) as nccl_packages has it.
+  type: dict
+  returned: success
+"""
+
+
+def main() -> None:
+    """Read the parameters, look, answer."""
+    module = AnsibleModule(
+        argument_spec={
+            "names": {"type": "list", "elements": "str", "required": True},
+            "manager": {"choices": ["apt", "dnf"], "required": True},
+            "url": {"type": "str", "required": True},
+            "version": {"type": "str", "default": ""},
+            "source": {"type": "str", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    asked = module.params
+    wanted: Wanted = {
+        "names": asked["names"],
+        "manager": asked["manager"],
+        "url": asked["url"],
+        "version": asked["version"],
+        "cuda": "",
+        "source": asked["source"],
+    }
+    try:
+        module.exit_json(changed=False, toolkit=observe(runner(module), wanted))
+    except ToolkitError as error:
+        module.fail_json(msg=str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""The specification by which containers get a node's NVIDIA GPUs (Container Device Interface).
+
+NVIDIA's container toolkit writes it: since 1.18 by a unit of its own, at boot and when driver or toolkit change; before
+that only when somebody calls ``nvidia-ctk cdi generate``. Libraries of the driver have its version in their names, so a
+specification of before a driver's update is a wrong one. Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from typing import TYPE_CHECKING, TypedDict
+
+from .answer import diff
+from .files import look, put
+
+if TYPE_CHECKING:
+    from .answer import Diff
+    from .commands import SplitRunner
+    from .schema.toolkit import Described
+
+FOLDERS = ("etc/cdi", "run/cdi")
+KIND = "nvidia.com/gpu"
+# Made by hand where no unit makes one.
+PLACE = "/etc/cdi/nvidia.yaml"
+UNITS = ("nvidia-cdi-refresh.path", "nvidia-cdi-refresh.service")
+DRIVER = "proc/driver/nvidia/version"
+TOOL = "nvidia-ctk"
+
+
+class CdiError(Exception):
+    """A coded sentence for the user."""
+
+
+class Made(TypedDict):
+    """What was done, and how the node stands."""
+
+    changed: bool
+    devices: Described
+    diff: Diff
+
+
+def driver(root: str) -> str:
+    """The version of the driver that is loaded; "" where none is."""
+    text = look(os.path.join(root, DRIVER))
+    found = re.search(r"^NVRM version:.*?\s(\d+(?:\.\d+)+)\s", text, re.MULTILINE)
+    return found.group(1) if found else ""
+
+
+def describes(text: str, version: str) -> bool:
+    """Whether a specification is of NVIDIA's GPUs with this driver."""
+    number = re.search(rf"(?<!\d)(?<!\d\.){re.escape(version)}(?![\d]|\.\d)", text)
+    return KIND in text and number is not None
+
+
+def described(root: str = "/") -> Described:
+    """How the node stands."""
+    version = driver(root)
+    places = [path for one in FOLDERS for path in sorted(glob.glob(os.path.join(root, one, "*")))]
+    right = [path for path in places if version and describes(look(path), version)]
+    units = [one for one in UNITS if _has_unit(one, root)]
+    return {"path": right[-1] if right else "", "driver": version, "units": units}
+
+
+def _has_unit(name: str, root: str) -> bool:
+    folders = ("usr/lib/systemd/system", "lib/systemd/system", "etc/systemd/system")
+    return any(os.path.exists(os.path.join(root, one, name)) for one in folders)
+
+
+def make(run: SplitRunner, check: bool, root: str = "/") -> Made:
+    """Let the toolkit describe the GPUs, where shown does so rightly; without a driver there is shown to describe.
+
+    Raises:
+        CdiError: the toolkit does not manage to.
+    """
+    seen = described(root)
+    shown = diff(PLACE, "", "")
+    if seen["path"] or not seen["driver"]:
+        return {"changed": False, "devices": seen, "diff": shown}
+    if check:
+        return {"changed": True, "devices": seen, "diff": shown}
+    if seen["units"]:
+        _called(run, ["systemctl", "restart", UNITS[-1]])
+    else:
+        where = os.path.join(root, PLACE.lstrip("/"))
+        before, text = look(where), _called(run, [TOOL, "cdi", "generate"])
+        put(where, text, 0o644)
+        shown = diff(PLACE, before, text)
+    now = described(root)
+    if not now["path"]:
+        raise CdiError(
+            "[CT-107] the container toolkit has described no GPU of driver {} in {}. Look at `nvidia-smi -L`, "
+            "`nvidia-ctk --debug cdi generate` and `journalctl -u {}`.".format(
+                now["driver"], " or ".join("/" + one for one in FOLDERS), UNITS[-1]
+            )
+        )
+    return {"changed": True, "devices": now, "diff": shown}
+
+
+def _called(run: SplitRunner, argv: list[str]) -> str:
+    rc, out, err = run(argv)
+    if rc:
+        said = [line.strip().rstrip(".") for line in (err or out).splitlines() if line.strip()]
+        raise CdiError(
+            "[CT-107] `{}` fails: {}. Look at `nvidia-smi -L`: the driver has to work first.".format(
+                " ".join(argv), said[-1] if said else f"exit code {rc}"
+            )
+        )
+    return out

@@ -1,0 +1,160 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""NVIDIA's runtime in docker's settings: one entry of ``daemon.json``, where all else is somebody's own.
+
+What ``nvidia-ctk runtime configure --runtime=docker`` enters; that program sorts and indents the whole file anew, and
+has no way back. Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from .answer import diff
+from .files import look, put
+from .state.record import Point
+
+if TYPE_CHECKING:
+    from .answer import Diff
+    from .commands import SplitRunner
+
+ROLE = "container_toolkit"
+PLACE = "/etc/docker/daemon.json"
+DAEMONS = ("usr/bin/dockerd", "usr/sbin/dockerd", "usr/local/bin/dockerd")
+NAME = "nvidia"
+OURS = {"args": [], "path": "nvidia-container-runtime"}
+
+
+class DockerError(Exception):
+    """A coded sentence for the user."""
+
+
+class Entered(TypedDict):
+    """What became of the entry; ``waiting``: containers that run, so that docker was not started anew."""
+
+    changed: bool
+    docker: bool
+    waiting: int
+    diff: Diff
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """The settings; an empty file has none.
+
+    Raises:
+        DockerError: docker could not read them either.
+    """
+    try:
+        found = json.loads(text) if text.strip() else {}
+    except ValueError as error:
+        raise unreadable(str(error)) from error
+    if not isinstance(found, dict) or not isinstance(found.get("runtimes", {}), dict):
+        raise unreadable("it holds something else than settings")
+    return found
+
+
+def unreadable(why: str) -> DockerError:
+    """Word it."""
+    return DockerError(
+        f"[CT-108] {PLACE} cannot be read: {why}. Mend it (`dockerd --validate` says what docker makes of it), or set "
+        "container_toolkit_docker to false."
+    )
+
+
+def entered(text: str) -> str:
+    """The file with our entry; one of that name that somebody has made stays."""
+    config = parsed(text)
+    if NAME in config.get("runtimes", {}):
+        return text
+    config.setdefault("runtimes", {})[NAME] = OURS
+    return printed(config)
+
+
+def printed(config: dict[str, Any]) -> str:
+    """The file's text, in the order that it had."""
+    return json.dumps(config, indent=4) + "\n"
+
+
+def taken(text: str, before: str | None) -> str | None:
+    """The file without our entry, byte for byte as *before* where nobody changed anything else; None where it goes.
+
+    Args:
+        text: as it is now.
+        before: as it was before the entry; None where there was no file.
+    """
+    config = parsed(text)
+    was = parsed(before or "")
+    if config.get("runtimes", {}).get(NAME) != OURS or NAME in was.get("runtimes", {}):
+        return text
+    left = copy.deepcopy(config)
+    del left["runtimes"][NAME]
+    if not left["runtimes"] and "runtimes" not in was:
+        del left["runtimes"]
+    if left == was:
+        return before
+    return printed(left)
+
+
+def change(run: SplitRunner, present: bool, check: bool, root: str = "/") -> Entered:
+    """Make the entry, or take it away.
+
+    Raises:
+        DockerError: the file is broken, or docker does not start with it; then it is as it was.
+    """
+    where = os.path.join(root, PLACE.lstrip("/"))
+    docker = any(os.path.exists(os.path.join(root, one)) for one in DAEMONS)
+    text = look(where)
+    wanted: str | None = text
+    if present and docker:
+        wanted = entered(text)
+    elif not present and os.path.exists(where):
+        saved, before = _before(root)
+        wanted = taken(text, before) if saved else text
+    changed = wanted != text
+    waiting = 0
+    if changed and not check:
+        _write(where, wanted)
+        waiting = _take_up(run, where, text) if docker else 0
+    return {
+        "changed": changed,
+        "docker": docker,
+        "waiting": waiting,
+        "diff": diff(PLACE, text, wanted or ""),
+    }
+
+
+def _before(root: str) -> tuple[bool, str | None]:
+    """Whether the role remembers the file, and what was in it."""
+    point = Point(root, ROLE)
+    then = point.load()["files"].get(PLACE) if point.exists() else None
+    if then is None:
+        return False, None
+    return True, None if then["kind"] == "absent" else point.blob(then).decode("utf-8", "replace")
+
+
+def _write(where: str, text: str | None) -> None:
+    if text is None:
+        os.unlink(where)
+    else:
+        put(where, text)
+
+
+def _take_up(run: SplitRunner, where: str, before: str) -> int:
+    """Start docker anew where it runs and no container would end by it; how many would."""
+    if run(["systemctl", "is-active", "--quiet", "docker.service"])[0]:
+        return 0
+    rc, out, _ = run(["docker", "ps", "--quiet"])
+    if rc or out.split():
+        return len(out.split()) or 1
+    rc, out, err = run(["systemctl", "restart", "docker.service"])
+    if not rc:
+        return 0
+    _write(where, before or None)
+    run(["systemctl", "restart", "docker.service"])
+    raise DockerError(
+        f"[CT-108] docker does not start with NVIDIA's runtime in {PLACE}, which is as it was: "
+        f"{(err or out).strip().rstrip('.')}. Look at `journalctl -u docker`, or set container_toolkit_docker to false."
+    )

@@ -1,0 +1,119 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Which versions of packages are installed, and which a repository has: asked without touching the system.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+from .versionlock import held_here
+
+if TYPE_CHECKING:
+    from typing import Callable
+
+    Runner = Callable[..., tuple[int, str, str]]
+
+READ_DNF = r"""
+import json, sys
+import dnf
+base = dnf.Base()
+base.conf.read()
+base.conf.cachedir = sys.argv[1]
+base.conf.disable_excludes = ["all"]
+base.repos.add_new_repo("fullmesh-look", base.conf, baseurl=[sys.argv[2]], skip_if_unavailable=False)
+base.fill_sack(load_system_repo=False)
+found = base.sack.query().available().filter(name=sys.argv[3:])
+print(json.dumps([[p.name, p.version + "-" + p.release] for p in found]))
+"""
+PYTHONS = (sys.executable, "/usr/libexec/platform-python", "/usr/bin/python3")
+
+
+class UnreadableError(Exception):
+    """The repository cannot be read; its words say why."""
+
+
+def telling(why: str) -> str:
+    """The line that says it: apt's last one says only that something failed, the one before names what."""
+    lines = [line.strip().rstrip(".") for line in why.splitlines() if line.strip()]
+    return ([line for line in lines if "ailed to fetch" in line] or lines[-1:] or ["no output"])[0]
+
+
+def installed_dpkg(run: Runner, names: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Versions and holds from dpkg's database."""
+    form = "${Package}\\t${Version}\\t${db:Status-Status}\\t${db:Status-Want}\\n"
+    _, out, _ = run(["dpkg-query", "--show", "--showformat=" + form, *names])
+    rows = [line.split("\t") for line in out.splitlines()]
+    there = [row for row in rows if len(row) == 4 and row[2] == "installed"]  # noqa: PLR2004 (four fields asked for)
+    return {row[0]: row[1] for row in there}, [row[0] for row in there if row[3] == "hold"]
+
+
+def installed_rpm(run: Runner, names: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Versions from rpm's database, and locks from the list of dnf's versionlock plugin."""
+    form = "%{NAME}\\t%{VERSION}-%{RELEASE}\\n"
+    _, out, _ = run(["rpm", "--query", "--queryformat", form, *names])
+    found = dict(line.split("\t") for line in out.splitlines() if "\t" in line)
+    return found, held_here(found)
+
+
+def available_apt(run: Runner, url: str, names: list[str], private: str) -> dict[str, list[str]]:
+    """Read a flat apt repository. ``trusted``: this only reads names; apt checks the key when it installs."""
+    os.makedirs(os.path.join(private, "lists/partial"))
+    sources = os.path.join(private, "sources.list")
+    with open(sources, "w") as stream:
+        stream.write(f"deb [trusted=yes] {url} /\n")
+    options = {
+        "Dir::Etc::sourcelist": sources,
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::State::lists": os.path.join(private, "lists"),
+        "Dir::Cache": private,
+        "APT::Sandbox::User": "root",
+        "Acquire::Retries": "1",
+    }
+    flags = [part for key, value in options.items() for part in ("-o", f"{key}={value}")]
+    rc, out, err = run(["apt-get", *flags, "-o", "APT::Update::Error-Mode=any", "update"])
+    if rc:
+        raise UnreadableError(telling(err or out))
+    rc, out, err = run(["apt-cache", *flags, "madison", *names])
+    if rc:
+        raise UnreadableError(telling(err or out))
+    rows = [[part.strip() for part in line.split("|")] for line in out.splitlines()]
+    return {name: [row[1] for row in rows if row[0] == name] for name in names}
+
+
+def available_dnf(run: Runner, url: str, names: list[str], private: str) -> dict[str, list[str]]:
+    """Read a yum repository with dnf's own library; ``dnf repoquery`` is a plugin that may be missing."""
+    err = "no Python of this node has dnf's library"
+    for python in PYTHONS:
+        if run([python, "-c", "import dnf"])[0]:
+            continue
+        rc, out, err = run([python, "-c", READ_DNF, private, url, *names])
+        if rc == 0:
+            rows = json.loads(out.splitlines()[-1])
+            return {name: [row[1] for row in rows if row[0] == name] for name in names}
+        break
+    raise UnreadableError(telling(err))
+
+
+INSTALLED = {"apt": installed_dpkg, "dnf": installed_rpm}
+AVAILABLE = {"apt": available_apt, "dnf": available_dnf}
+
+
+def available(run: Runner, manager: str, url: str, names: list[str]) -> dict[str, list[str]]:
+    """The versions of each package in a repository, with a private cache and list of sources.
+
+    Raises:
+        UnreadableError: it cannot be read.
+    """
+    private = tempfile.mkdtemp(prefix="fullmesh-packages-")
+    try:
+        return AVAILABLE[manager](run, url, names, private)
+    finally:
+        shutil.rmtree(private, ignore_errors=True)

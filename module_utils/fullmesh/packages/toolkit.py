@@ -1,0 +1,84 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Which of NVIDIA's container toolkit is installed, and which one its repository would give.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from . import listed
+from .nccl import around
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..schema.toolkit import Toolkit
+    from .listed import Runner
+    from .nccl import Wanted
+
+
+class ToolkitError(Exception):
+    """A coded sentence for the user."""
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Sort versions as numbers."""
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def fits(version: str, wanted: str) -> bool:
+    """Whether a package version is what was asked for, all of it or without its release; empty is any."""
+    return wanted in ("", version, version.partition("-")[0])
+
+
+def choose(available: Mapping[str, list[str]], wanted: str, url: str) -> str:
+    """The newest version that every package has and that was asked for: each needs exactly its own of the others.
+
+    Raises:
+        ToolkitError: there is none.
+    """
+    # a tilde is a release candidate's, and sorts before what it is of
+    common = set.intersection(*(set(found) for found in available.values()))
+    final = [one for one in common if "~" not in one or one == wanted]
+    fitting = [one for one in final if fits(one, wanted)]
+    if fitting:
+        return max(fitting, key=version_key)
+    there = ", ".join(sorted(final, key=version_key)) or "no version of all the packages"
+    raise ToolkitError(
+        f"[CT-103] the repository {url} has no container toolkit {wanted or 'of any version'}; it has {there}. "
+        "Set container_toolkit_version to one of these, or leave it empty."
+    )
+
+
+def observe(run: Runner, asked: Wanted, root: str = "/") -> Toolkit:
+    """What is there, who names the repository, and what to install; it is read only where that is needed.
+
+    Raises:
+        ToolkitError: the repository cannot be read or lacks the version.
+    """
+    manager, url, names, version = asked["manager"], asked["url"], asked["names"], asked["version"]
+    installed, _ = listed.INSTALLED[manager](run, names)
+    versions = set(installed.values())
+    satisfied = len(installed) == len(names) and len(versions) == 1 and fits(min(versions), version)
+    if satisfied:
+        chosen = min(versions)
+    else:
+        try:
+            chosen = choose(listed.available(run, manager, url, names), version, url)
+        except listed.UnreadableError as error:
+            raise ToolkitError(
+                f"[CT-102] the container toolkit's repository {url} cannot be read: {error}. Check "
+                "container_toolkit_repository_url and this node's way to it, or set container_toolkit_manage to false."
+            ) from error
+    return {
+        "installed": installed,
+        "satisfied": satisfied,
+        "version": chosen,
+        "ours": os.path.exists(os.path.join(root, asked["source"].lstrip("/"))),
+        "repository": around(asked, chosen, root),
+    }
