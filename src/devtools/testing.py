@@ -176,6 +176,7 @@ REST = (
     "join",
     "neighbours",
     "package_locks",
+    "pages",
     "real_neighbours",
     "services",
     "services_ipv6",
