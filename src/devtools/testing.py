@@ -62,6 +62,11 @@ class Part:
     env: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
+    @property
+    def word(self) -> str:
+        """Its name as one word, which a shell completes and needs no quotes."""
+        return self.name.replace(" ", "-")
+
 
 @dataclass
 class Outcome:
@@ -171,6 +176,7 @@ REST = (
     "join",
     "neighbours",
     "package_locks",
+    "pages",
     "real_neighbours",
     "services",
     "services_ipv6",
@@ -323,7 +329,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "--all", action="store_true", help="also what is left out for the sake of CI's time"
     )
     parser.add_argument("--list", action="store_true", help="print the parts and stop")
-    parser.add_argument("part", nargs="*", help="only these parts (a name, or its first words)")
+    parser.add_argument(
+        "part", nargs="*", help="only these parts (a name, or its first words; - for a space)"
+    )
     parser.set_defaults(func=run)
 
 
@@ -334,7 +342,7 @@ def _say(text: str) -> None:
 def run_part(part: Part) -> Outcome:
     """Run one part into its log, with a sign of life every ten seconds."""
     LOGS.mkdir(parents=True, exist_ok=True)
-    log = LOGS / (part.name.replace(" ", "-") + ".log")
+    log = LOGS / f"{part.word}.log"
     limit = part.seconds or PART_SECONDS
     started = time.monotonic()
     done = threading.Event()
@@ -407,7 +415,8 @@ def chosen(stages: Iterable[list[Part]], args: argparse.Namespace) -> list[list[
         if args.fast:
             keep = [one for part in keep if (one := narrowed(part)) is not None]
         if args.part:
-            keep = [part for part in keep if any(part.name.startswith(word) for word in args.part)]
+            asked = tuple(word.replace(" ", "-") for word in args.part)
+            keep = [part for part in keep if part.word.startswith(asked)]
         if not whole:
             keep = [selection(part) for part in keep if not part.rest]
         if keep:

@@ -47,6 +47,8 @@ def completed(line: str) -> list[str]:
         ("./fullmesh diagnose --dead", ["--deadline"]),
         ("./fullmesh completion z", ["zsh"]),
         ("./fullmesh lab d", ["down"]),
+        ("./fullmesh test end-to-end-bi", ["end-to-end-bisect"]),
+        ("./fullmesh test molecule-time_sync san", ["sanity"]),
     ],
 )
 def test_bash_completes(line: str, offered: list[str]) -> None:

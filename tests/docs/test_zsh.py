@@ -100,6 +100,8 @@ def below(parser: argparse.ArgumentParser, *names: str) -> Mapping[str, argparse
         ("fullmesh lab vm ", set(below(build_parser(), "lab", "vm"))),
         ("fullmesh completion ", {"bash", "zsh"}),
         ("fullmesh test --", {"--all", "--fast", "--list", "--help"}),
+        ("fullmesh test end-to-end-bi", {"end-to-end-bisect"}),
+        ("fullmesh test sanity molecule-ti", {"molecule-time_sync"}),
         ("fullmesh diagnose --dead", {"--deadline"}),
         ("fullmesh apply --progress ", {"auto", "plain", "json"}),
     ],
@@ -112,3 +114,4 @@ def test_zsh_completes(zsh: str, tmp_path: Path, line: str, wanted: set[str]) ->
 def test_a_file_is_offered_where_an_option_takes_one(zsh: str, tmp_path: Path) -> None:
     (tmp_path / "inventory.yml").touch()
     assert offered(zsh, tmp_path, "fullmesh apply -i inv") == {"inventory.yml"}
+    assert offered(zsh, tmp_path, "fullmesh explain-log rank0.log inv") == {"inventory.yml"}

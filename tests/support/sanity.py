@@ -170,7 +170,9 @@ def lay() -> None:
         "-p",
         str(TREE.parent),
     ]
-    subprocess.run(install, check=True, stdout=subprocess.DEVNULL)
+    # where this machine has one of its own already, galaxy would see nothing to do
+    env["ANSIBLE_COLLECTIONS_PATH"] = str(TREE.parent)
+    subprocess.run(install, env=env, check=True, stdout=subprocess.DEVNULL)
     for link in [path for path in OURS.rglob("*") if path.is_symlink() and path.is_dir()]:
         target = link.resolve()
         link.unlink()

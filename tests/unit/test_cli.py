@@ -91,6 +91,12 @@ def test_every_scenario_is_a_part(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"ec2", *(f"molecule {role}" for role in roles)} <= set(names)
 
 
+@pytest.mark.parametrize("word", ["end to end bisect", "end-to-end-bisect", "end to-end bi"])
+def test_a_name_is_one_word_as_well(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["test", "--list", word]) == 0
+    assert capsys.readouterr().out == "end to end bisect\n"
+
+
 def test_what_is_left_to_all(capsys: pytest.CaptureFixture[str]) -> None:
     def names(*words: str) -> set[str]:
         assert cli.main(["test", "--list", *words]) == 0

@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import re
 import shlex
-from collections.abc import Iterator
 from typing import NoReturn
 
+import page_commands
 import pytest
 import yaml
 from ansible.cli.playbook import PlaybookCLI
+from page_commands import ANSIBLE, ENDS, FENCE, NOT_RUN, OURS, PAGES, Shown, shown
 
 from fullmesh.cli import build_parser
 from fullmesh.model import plan
 from fullmesh.settings import ROOT
 
-PAGES = sorted(
-    [
-        *ROOT.glob("*.md"),
-        *(ROOT / "docs").rglob("*.md"),
-        *(ROOT / "roles").glob("*/README.md"),
-        *(ROOT / "examples").glob("*.md"),
-    ]
-)
-FENCE = re.compile(r"^ *```([^\n`]*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
-INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-OURS, ANSIBLE = "./fullmesh", "ansible-playbook"
-PROMPT = re.compile(r"^(?:[$#] )?((?:[A-Z_]+=\S+ )*)(.*)$")
-# Another command on the same line; not what stands between quotes.
-AFTER = re.compile(r"""(?: && |; | \| )(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
-# What stands for words of the reader's own, or for nothing in particular.
-LOOSE = re.compile(r"\[[^\]]*\]|\.\.\.|…|<[^>]*>")
-VERB = re.compile(r"\./fullmesh( [a-z][a-z-]+){1,2}")
 NUMBER = {"N": "2", "GPUS": "8"}
 
 
@@ -43,31 +26,6 @@ class Refused(Exception):  # noqa: N818 (not an error of ours)
 
 def error(_parser: argparse.ArgumentParser, message: str) -> NoReturn:
     raise Refused(message)
-
-
-def commands(text: str) -> Iterator[str]:
-    """Every command of a page, in blocks and in sentences, without remarks and without what is optional."""
-    blocks = [block for _kind, block in FENCE.findall(text)]
-    lines = [line.strip() for block in blocks for line in block.splitlines()]
-    inline = INLINE.findall(FENCE.sub("", text))
-    # a sentence may speak of a verb
-    lines += [f"{one} --help" if VERB.fullmatch(one) else one for one in inline]
-    for line in lines:
-        found = PROMPT.match(line)
-        for part in AFTER.split(found[2] if found else ""):
-            command = re.sub(r"\s+#\s.*$|\s{2,}\(.*$", "", part)
-            command = LOOSE.sub("", command).rstrip(".: ")
-            if command.startswith((f"{OURS} ", f"{ANSIBLE} ")) and len(command.split()) > 1:
-                yield command
-
-
-def every() -> list[tuple[str, str]]:
-    """Each command once, with the first page that shows it."""
-    found: dict[str, str] = {}
-    for page in PAGES:
-        for command in commands(page.read_text()):
-            found.setdefault(command, str(page.relative_to(ROOT)))
-    return [(page, command) for command, page in found.items()]
 
 
 def words(command: str) -> list[str]:
@@ -85,7 +43,7 @@ def parsers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(argparse.ArgumentParser, "error", error)
 
 
-SHOWN = every()
+SHOWN = page_commands.every()
 
 
 @pytest.mark.usefixtures("parsers")
@@ -125,9 +83,49 @@ def test_the_pages_show_commands_and_a_wrong_one_would_be_seen(
 ) -> None:
     monkeypatch.setattr(argparse.ArgumentParser, "error", error)
     assert len(SHOWN) > 90
-    (wrong,) = commands("Run `./fullmesh verify --bandwith -i mine`.")
+    (wrong,) = shown("Run `./fullmesh verify --bandwith -i mine`.")
     with pytest.raises(Refused, match="--bandwith"):
-        ours.parse_args(words(wrong))
+        ours.parse_args(words(wrong.command))
+
+
+PAGE = """
+| `./fullmesh bundle` | 12 |
+
+Say `./fullmesh plan -i mine`, then
+
+```console
+$ ./fullmesh apply -i mine
+next:
+./fullmesh verify -i mine
+```
+
+*69 s, exit code 1.*
+
+and `./fullmesh undo`:
+
+```
+./fullmesh undo -i mine   # gives back
+```
+"""
+
+
+def test_a_page_is_read_from_its_top_and_what_a_command_printed_is_not_typed() -> None:
+    assert list(shown(PAGE)) == [
+        Shown("./fullmesh bundle --help", typed=False),
+        Shown("./fullmesh plan -i mine"),
+        Shown("./fullmesh apply -i mine", code=1),
+        Shown("./fullmesh verify -i mine", typed=False),
+        Shown("./fullmesh undo --help"),
+        Shown("./fullmesh undo -i mine"),
+    ]
+
+
+def test_the_tables_of_what_is_not_run_and_of_other_ends_name_what_pages_show() -> None:
+    typed = {one.command for found in page_commands.to_run().values() for one in found}
+    assert set(NOT_RUN) <= typed
+    assert set(ENDS) <= typed - set(NOT_RUN)
+    assert all(NOT_RUN.values())
+    assert len(typed - set(NOT_RUN)) > 0.75 * len(typed)
 
 
 INVENTORIES = [

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import shtab
 
+from devtools import testing
 from devtools.docs import reference
 from fullmesh.cli import build_parser
 from fullmesh.settings import ROOT
@@ -38,8 +39,15 @@ def completion(shell: str) -> str:
         for action in one._actions:
             if action.dest in FILES and action.nargs != 0:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]  # how shtab is told
+            elif action.dest == "part":
+                # not the parser's own: it takes a name's first words as well
+                action.choices = [part.word for stage in testing.parts() for part in stage]
     text = re.sub(r"[ \t]+$", "", shtab.complete(parser, shell), flags=re.MULTILINE)
-    return own_commands(text, parser, f"_shtab_{parser.prog}") if shell == "zsh" else text
+    if shell != "zsh":
+        return text
+    # shtab (1.13) writes what may come several times as an exclusion, and zsh completes only the first
+    text = re.sub(r'^  "\(\*\)::?', '  "*:', text, flags=re.MULTILINE)
+    return own_commands(text, parser, f"_shtab_{parser.prog}")
 
 
 def own_commands(text: str, parser: argparse.ArgumentParser, prefix: str) -> str:

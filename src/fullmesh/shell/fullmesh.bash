@@ -74,6 +74,7 @@ _shtab_fullmesh_undo___inventory_COMPGEN=_shtab_compgen_files
 _shtab_fullmesh_demo___break_choices=(random second-table runtime-differs range-drift port-taken master-loopback ifname-lo master-localhost shm)
 _shtab_fullmesh_demo___progress_choices=(auto plain json)
 _shtab_fullmesh_init___progress_choices=(auto plain json)
+_shtab_fullmesh_test_pos_0_choices=(lab-images ruff-check ruff-format mypy yamllint shellcheck ansible-lint ec2 docs unit codes node-pythons reliability install sanity fleet report-in-a-browser end-to-end-cuts end-to-end-site end-to-end-watch molecule-launchers molecule-nccl molecule-verify_cluster molecule-peer_firewall molecule-links end-to-end-dhcp molecule-selinux_mode molecule-bundle molecule-cluster_env molecule-kernel_tuning molecule-name_resolution molecule-nvidia_driver molecule-peer_firewall_job molecule-peer_firewall_ufw molecule-preflight molecule-static_ip molecule-time_sync molecule-torch_runtime molecule-undo_point end-to-end-adversary end-to-end-bisect end-to-end-collection end-to-end-containers end-to-end-gpus end-to-end-ifcfg end-to-end-ipv6 end-to-end-join end-to-end-neighbours end-to-end-package_locks end-to-end-pages end-to-end-real_neighbours end-to-end-services end-to-end-services_ipv6 end-to-end-surprises end-to-end-faults end-to-end-hang end-to-end-vm)
 _shtab_fullmesh_lab_vm_pos_0_choices=(up ssh reset down status build)
 _shtab_fullmesh_lab_pos_0_choices=(up down status exec gpus build packages vm)
 _shtab_fullmesh_diagnose___progress_choices=(auto plain json)

@@ -1,0 +1,213 @@
+"""The commands that the pages show, in the order in which a reader meets them, and what becomes of each when it is run.
+
+``tests/unit/test_docs_commands.py`` gives every one to the parsers; ``tests/e2e/test_pages.py`` runs them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fullmesh.settings import ROOT
+
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "roles").glob("*/README.md"),
+        *(ROOT / "examples").glob("*.md"),
+    ]
+)
+FENCE = re.compile(r"^ *```([^\n`]*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+OURS, ANSIBLE = "./fullmesh", "ansible-playbook"
+PROMPT = re.compile(r"^([$#] )?((?:[A-Z_]+=\S+ )*)(.*)$")
+# Another command on the same line; not what stands between quotes.
+AFTER = re.compile(r"""(?: && |; | \| )(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
+# What stands for words of the reader's own, or for nothing in particular.
+LOOSE = re.compile(r"\[[^\]]*\]|\.\.\.|…|<[^>]*>")
+VERB = re.compile(r"\./fullmesh( [a-z][a-z-]+){1,2}")
+# A row of the table that sums a recording up: what follows on the page, with its seconds.
+SUMMED = re.compile(r"^\| `[^`\n]+` \| \d+ \|$", re.MULTILINE)
+# How a page tells of a command's end (the recorded hour does behind each).
+CODE = re.compile(r"\s*\*\d+ s, exit code (\d+)\.\*")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command of a page.
+
+    Attributes:
+        command: without remarks and without what is optional.
+        typed: it stands at a prompt, in a block without prompts or in a sentence; not in what a command printed, nor
+            in a table that sums up what follows.
+        code: the exit code of which the page tells.
+    """
+
+    command: str
+    typed: bool = True
+    code: int | None = None
+
+
+def on_line(line: str) -> Iterator[str]:
+    """The commands of a line."""
+    found = PROMPT.match(line)
+    for part in AFTER.split(found[3] if found else ""):
+        command = re.sub(r"\s+#\s.*$|\s{2,}\(.*$", "", part)
+        command = LOOSE.sub("", command).rstrip(".: ")
+        if command.startswith((f"{OURS} ", f"{ANSIBLE} ")) and len(command.split()) > 1:
+            yield command
+
+
+def of_block(block: str, code: int | None) -> Iterator[Shown]:
+    """The commands of a block."""
+    lines = [line.strip() for line in block.splitlines()]
+    prompts = any(line.startswith(("$ ", "# ")) for line in lines)
+    for line in lines:
+        typed = not prompts or line.startswith(("$ ", "# "))
+        for command in on_line(line):
+            yield Shown(command, typed, code if typed else None)
+
+
+def shown(text: str) -> Iterator[Shown]:
+    """Every command of a page, in blocks and in sentences, from its top to its end."""
+    blocks = list(FENCE.finditer(text))
+    summed = {row.start() + 2 for row in SUMMED.finditer(text)}
+    sentences = FENCE.sub(lambda found: " " * len(found[0]), text)
+    for found in sorted([*blocks, *INLINE.finditer(sentences)], key=re.Match.start):
+        if found.re is FENCE:
+            told = CODE.match(text, found.end())
+            yield from of_block(found[2], int(told[1]) if told else None)
+        else:
+            # a sentence may speak of a verb
+            one = f"{found[1]} --help" if VERB.fullmatch(found[1]) else found[1]
+            typed = found.start() not in summed
+            yield from (Shown(command, typed) for command in on_line(one))
+
+
+def every() -> list[tuple[str, str]]:
+    """Each command once, with the first page that shows it."""
+    found: dict[str, str] = {}
+    for page in PAGES:
+        for one in shown(page.read_text()):
+            found.setdefault(one.command, name_of(page))
+    return [(page, command) for command, page in found.items()]
+
+
+def name_of(page: Path) -> str:
+    """A page's path in the checkout."""
+    return str(page.relative_to(ROOT))
+
+
+def to_run() -> dict[str, list[Shown]]:
+    """Page -> its commands in their order, without what a command printed."""
+    every_page = {
+        name_of(page): [one for one in shown(page.read_text()) if one.typed] for page in PAGES
+    }
+    return {page: found for page, found in every_page.items() if found}
+
+
+# What a reader puts into a command in the place of a word of the page: a whole word, or the beginning of a command.
+SAID = (
+    (r"^\./fullmesh lab exec --name hour ", "./fullmesh lab exec --name LAB "),
+    (r"^\./fullmesh lab (up|status|exec|down|gpus)(?! --name)", r"./fullmesh lab \1 --name LAB"),
+    (r"^\./fullmesh demo(?! --help)", "./fullmesh demo --name LAB"),
+    # asks at a keyboard which machines
+    (r"^\./fullmesh init$", "./fullmesh init --hosts el1,ubuntu1 --non-interactive"),
+    (r"^(\./fullmesh init .*)--hosts gpu ", r"\1--hosts gpu[1:2] "),
+    (r"^(\./fullmesh init (?!.*--non-interactive)(?!.*--help).*)$", r"\1 --non-interactive"),
+    (r"203\.0\.113\.0/24", "NETWORK"),
+    (r"(?<= )inventory/lab(?= |$)", "LAB-INVENTORY"),
+    (r"(?<= )(inventory/(?:prod|sparks)|INVENTORY)(?= |$)", "inventory/mine"),
+    (
+        r"^(\./fullmesh (?:verify|diagnose|hang) (?!.*-i )(?!.*--help).*)$",
+        r"\1 -i inventory/mine",
+    ),
+    (r"^(\./fullmesh (?:verify|diagnose|hang))$", r"\1 -i inventory/mine"),
+    (r"^ansible-playbook playbooks/verify.yml$", r"\g<0> -i inventory/mine"),
+    (r"(?<= )CODE$", "VC-202"),
+    (r"(?<= )FILE$", "rank0.log"),
+    (r"(?<= )FOLDER$", "dumps"),
+    (r"(?<= )COMMAND$", "hostname"),
+    (r"(?<= )NODE,OTHER,", "el1,ubuntu1,"),
+    (r"(?<= )NODE$", "el1"),
+    (r"(?<= )(OTHER|A)(?= )", "EARLIER"),
+    (r"(?<= )(RUN|B|runs/20\w+-\w+)(?= |$)", "runs/latest"),
+    (r"(?<=--to )/tmp$", "archives"),
+    # no PATH of a login is asked for by ssh
+    (r"(?<= )fullmesh-torchrun(?= )", "/opt/fullmesh/bin/fullmesh-torchrun"),
+)
+
+
+def as_run(command: str) -> str:
+    """The command with a reader's own words in it."""
+    for pattern, words in SAID:
+        command = re.sub(pattern, words, command)
+    return command
+
+
+TESTS = "the tests themselves, of which this is one"
+EC2 = "asks AWS; tests/ec2 runs it against a mock"
+COLLECTION = "wants the installed collection; tests/e2e/test_collection.py runs it on nodes"
+BUNDLE = "wants bare machines without a way out; molecule's scenario bundle runs it"
+# What is not run here, each with its reason.
+NOT_RUN = {
+    "./fullmesh test": TESTS,
+    "./fullmesh test --fast": TESTS,
+    "./fullmesh test --all": TESTS,
+    './fullmesh test unit "end to end cuts" runs some of them, each whole': TESTS,
+    './fullmesh test "end to end faults"': TESTS,
+    './fullmesh test "end to end vm"': TESTS,
+    './fullmesh test "node pythons"': TESTS,
+    './fullmesh test "report in a browser"': TESTS,
+    "./fullmesh test reliability": TESTS,
+    "./fullmesh docs --check": "the part docs runs it",
+    "./fullmesh lab down --all --purge": "would take away the labs of other tests",
+    "./fullmesh init --hosts-file hostfile -- -K": "asks at a keyboard for sudo's password",
+    "./fullmesh watch -- torchrun --nnodes=2  train.py": "a job where torch is; the controller has none",
+    "./fullmesh verify --bisect again: a fault of memory comes and goes, one of software does not": (
+        "a sentence follows the command, which is run without it"
+    ),
+    "./fullmesh torch-lock --torch 2.13.0+rocm6.4 --accelerator rocm6.4"
+    " --index https://download.pytorch.org/whl/rocm6.4 -o torch-rocm.txt": (
+        "asks an index that is not everywhere in reach"
+    ),
+    "./fullmesh bundle -i staging -o fullmesh-bundle.tar": BUNDLE,
+    "./fullmesh apply -i inventory/mine -- -e fullmesh_bundle=$PWD/../fullmesh-bundle.tar": BUNDLE,
+    **{
+        f"ansible-playbook playbooks/{name} -i inventory/mine": EC2
+        for name in ("ec2.yml", "ec2_diagnose.yml", "ec2_undo.yml", "efa_diagnose.yml")
+    },
+    "ansible-playbook playbooks/ec2.yml -i inventory/mine --check --diff": EC2,
+    **{
+        f"ansible-playbook fullmesh.cluster.{name} -i hosts.yml": COLLECTION
+        for name in ("site", "verify", "diagnose", "undo")
+    },
+}
+
+
+@dataclass(frozen=True)
+class End:
+    """Another end than 0, of which the page does not tell beside the command."""
+
+    code: int
+    why: str
+
+
+FOUND = "causes are found in these logs"
+NO_JOB = "no job runs on the nodes, and it says so ([HG-181])"
+ENDS = {
+    "./fullmesh explain-log rank0.log rank1.log": End(1, FOUND),
+    "./fullmesh explain-log --data-ports 50000-54095 rank0.log rank1.log": End(1, FOUND),
+    "./fullmesh explain-log --data-ports 50000-54095 logs/": End(1, FOUND),
+    "./fullmesh explain-log --json rank0.log": End(1, FOUND),
+    "./fullmesh explain-log dumps/": End(1, FOUND),
+    "./fullmesh explain-log FILE": End(1, FOUND),
+    "./fullmesh explain-log FOLDER": End(1, FOUND),
+    "./fullmesh explain-log groups_crossed_0 groups_crossed_1": End(1, FOUND),
+    "./fullmesh hang -i inventory/mine": End(2, NO_JOB),
+    "./fullmesh hang -i inventory/prod": End(2, NO_JOB),
+    "./fullmesh hang -i INVENTORY": End(2, NO_JOB),
+}
