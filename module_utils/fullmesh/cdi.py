@@ -62,7 +62,9 @@ def described(root: str = "/") -> Described:
     places = [path for one in FOLDERS for path in sorted(glob.glob(os.path.join(root, one, "*")))]
     right = [path for path in places if version and describes(look(path), version)]
     units = [one for one in UNITS if _has_unit(one, root)]
-    return {"path": right[-1] if right else "", "driver": version, "units": units}
+    # what lies in /run is gone after a boot, and without the units nobody makes it again
+    lasting = [path for path in right if units or path.startswith(os.path.join(root, FOLDERS[0]))]
+    return {"path": lasting[-1] if lasting else "", "driver": version, "units": units}
 
 
 def _has_unit(name: str, root: str) -> bool:

@@ -258,6 +258,9 @@ def test_an_older_toolkit_is_asked_and_asked_again_for_another_driver(tmp_path: 
         assert argv == ["nvidia-ctk", "cdi", "generate"]
         return 0, spec(cdi.driver(str(tmp_path))), ""
 
+    # left by a newer one, and gone after the next boot
+    (tmp_path / "run/cdi").mkdir(parents=True)
+    (tmp_path / "run/cdi/nvidia.yaml").write_text(spec("580.95.05"))
     place = tmp_path / "etc/cdi/nvidia.yaml"
     assert cdi.make(run, False, str(tmp_path))["diff"]["after"] == spec("580.95.05")
     assert not cdi.make(run, False, str(tmp_path))["changed"]
