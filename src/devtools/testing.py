@@ -235,7 +235,7 @@ def on_lab() -> list[Part]:
         *(end_to_end(name, f"tests/e2e/test_{name}.py", rest=True) for name in REST),
         # 20 minutes, and 50 drawn schedules of about a minute
         end_to_end("cuts", "tests/cuts", seconds=5400),
-        end_to_end("surprises", "tests/surprises"),
+        end_to_end("surprises", "tests/surprises", seconds=5400),
     ]
     names = [part.name for part in every]
     first = [every[names.index(name)] for name in LONGEST]

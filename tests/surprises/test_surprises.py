@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .ground import Ground
-from .run import attempts, healthy, line
+from .run import WORK, attempts, healthy, keep, line
 from .score import Score, good
 
 # A length of packets among nftables' matches, a chain of a card, a dead next hop, a rule for ports of a listener; then
@@ -35,7 +35,15 @@ def test_a_surprise_is_found_at_its_node_and_in_its_direction(
 
 @pytest.mark.rest
 def test_two_hundred_surprises(grounds: list[Ground]) -> None:
-    rows: list[Score] = [row for row in attempts(grounds, SEEDS) if row]
+    # row by row, so that a run which is cut off can be read
+    path = WORK / "two-hundred.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    rows: list[Score] = []
+    for row in attempts(grounds, SEEDS):
+        if row:
+            rows.append(row)
+            keep(row, path)
     hit = [row for row in rows if row.hit]
     told = "\n".join(line(row) for row in rows if not good(row))
     assert len(hit) > len(SEEDS) / 3, "an oracle that meets nothing proves nothing"
