@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 # a collection may have its plugins one folder deeper
-sys.path[:0] = [
-    str(one / "src") for one in Path(__file__).resolve().parents[1:3] if (one / "src").is_dir()
-]
+for one in Path(__file__).resolve().parents[1:3]:
+    if (one / "src").is_dir():
+        sys.path.insert(0, str(one / "src"))
 
 from ansible.plugins.callback import CallbackBase
 from ansible.plugins.loader import filter_loader, test_loader

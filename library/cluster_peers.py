@@ -23,7 +23,7 @@ short_description: One peer more or less, in one call
 description:
   - Writes the list of peers into the firewall's sets, the hosts file, the environment of jobs and the launchers' lists
     of a node that converged, wherever its roles have written it; nothing else of the node changes.
-  - The firewall is armed as by M(peer_zone), whose V(confirmed) disarms it on a new connection.
+  - The firewall is armed as by C(peer_zone), whose V(confirmed) disarms it on a new connection.
   - The manifest takes over what was written here, and nothing else.
 options:
   shared:

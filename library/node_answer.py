@@ -9,11 +9,11 @@ DOCUMENTATION = r"""
 module: node_answer
 short_description: Set the facts that a host answered with when all were asked at once
 description:
-  - M(ask_nodes) keeps all answers in one variable, as most hosts never need their facts. This gives a host its own.
+  - C(ask_nodes) keeps all answers in one variable, as most hosts never need their facts. This gives a host its own.
   - Runs on the controller, without a connection.
 options:
   answer:
-    description: What M(ask_nodes) has in C(answers) for the host.
+    description: What C(ask_nodes) has in C(answers) for the host.
     type: dict
     required: true
 attributes:

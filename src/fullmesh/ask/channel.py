@@ -58,7 +58,6 @@ class Channel(Protocol):
         Raises:
             CutError: it is not known, as the connection is lost.
         """
-        ...
 
 
 @dataclass
