@@ -182,6 +182,8 @@ REST = (
     "services_ipv6",
     "watch",
 )
+# On a busy machine one way from bare nodes and back takes a quarter of an hour, and the pages tell three.
+OF_REST = {"pages": 5400.0}
 WITHOUT_REST = ("-m", "not rest")
 # A scenario's playbooks and its sequence read it; without it, as when molecule is called by hand, they do all they can.
 # A dry run on bare nodes is the site's there, for all roles at once; "dependency" is switched off, so it does nothing.
@@ -232,7 +234,10 @@ def on_lab() -> list[Part]:
             for name in scenarios()
         ),
         end_to_end("site", "tests/e2e/test_site.py"),
-        *(end_to_end(name, f"tests/e2e/test_{name}.py", rest=True) for name in REST),
+        *(
+            end_to_end(name, f"tests/e2e/test_{name}.py", rest=True, seconds=OF_REST.get(name, 0.0))
+            for name in REST
+        ),
         # 20 minutes, and 50 drawn schedules of about a minute
         end_to_end("cuts", "tests/cuts", seconds=5400),
         end_to_end("surprises", "tests/surprises", seconds=5400),
