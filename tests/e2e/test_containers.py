@@ -1,8 +1,8 @@
-"""A job whose ranks run in containers on both nodes, firewall on: real podman, torch out of the nodes' own files.
+"""A job whose ranks run in containers on both nodes, firewall on: real podman, real docker, torch of the nodes' own.
 
-Podman comes as Debian's package (devtools.lab.neighbours). The image is a frame of links: /usr and torch are the node's
-own, mounted, since no image can be pulled. A container in a container gets no control group of its own, and its
-storage copies (tests/e2e/test_real_neighbours.py); all else is what users have.
+Both come as Debian's packages (devtools.lab.neighbours). The image is a frame of links: /usr and torch are the node's
+own, mounted, since no image can be pulled. Podman in a container gets no control group of its own, and the storage of
+both copies (tests/e2e/test_real_neighbours.py); all else is what users have.
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ from fullmesh.settings import ROOT
 from .conftest import COUNT, site
 
 LAB = "e2e-containers"
-IMAGE = """
+FRAME = """
 set -eu
-mkdir -p /etc/containers /root/frame/tmp /root/frame/etc /srv/jobs
+mkdir -p /root/frame/tmp /root/frame/etc /srv/jobs
+for one in bin lib lib64; do ln -sfn usr/$one /root/frame/$one; done
+"""
+IMAGE = """
+mkdir -p /etc/containers
 cat > /etc/containers/storage.conf <<'END'
 [storage]
 driver = "vfs"
@@ -33,11 +37,15 @@ graphroot = "/var/lib/containers/storage"
 END
 policy=/etc/containers/policy.json
 [ -e $policy ] || echo '{"default":[{"type":"insecureAcceptAnything"}]}' > $policy
-for one in bin lib lib64; do ln -sfn usr/$one /root/frame/$one; done
 tar -C /root/frame -c . | podman import - localhost/frame
+"""
+DOCKERS = """
+systemctl start docker
+tar -C /root/frame -c . | docker import - localhost/frame
 """
 MOUNTS = "-v /usr:/usr:ro -v /opt/fullmesh:/opt/fullmesh:ro -v /srv/jobs:/srv/jobs:ro"
 RUN = f"/opt/fullmesh/bin/fullmesh-podman --cgroups=disabled {MOUNTS}"
+RUN_DOCKER = f"/opt/fullmesh/bin/fullmesh-docker {MOUNTS}"
 TORCHRUN = "/opt/fullmesh/venv/bin/torchrun"
 
 
@@ -61,7 +69,7 @@ class Lab:
         done = site(*carry, inventory=self.inventory)
         assert done.code == 0, done.output[-3000:]
         for name in self.names:
-            self.on(name, IMAGE)
+            self.on(name, FRAME + IMAGE)
             pack = f"tar -C examples -cf - ddp.py | ./fullmesh lab exec --name {LAB} {name} -- tar -C /srv/jobs -xf -"
             subprocess.run(["/bin/sh", "-c", pack], cwd=ROOT, check=True, timeout=60)
 
@@ -85,6 +93,23 @@ def lab() -> Iterator[Lab]:
 def test_ranks_in_containers_are_one_job_on_the_clusters_network_alone(lab: Lab) -> None:
     lab.together(COUNT)
     said = lab.together(f"{RUN} localhost/frame {TORCHRUN} /srv/jobs/ddp.py 1 2>&1")
+    assert "ddp: 2 ranks on cpu, loss " in said
+    left = lab.together("nft list counter inet beside left; nft delete table inet beside")
+    assert left.count("packets 0 bytes 0") == 2
+
+
+def test_ranks_under_docker_are_one_job_on_the_clusters_network_alone(lab: Lab) -> None:
+    """It comes to nodes that have their firewall: its daemon brings a bridge, rules and a zone of firewalld's."""
+    lab.together(
+        'mkdir -p /etc/docker && echo \'{"storage-driver": "vfs"}\' > /etc/docker/daemon.json'
+    )
+    words = (sys.executable, "-m", "devtools.lab.neighbours", "--name", LAB, "--kind", "docker")
+    packages = run(*words, seconds=1800)
+    assert packages.code == 0, packages.output
+    lab.together(DOCKERS)
+    assert lab.together("docker network ls --format '{{.Driver}}'").count("bridge") == 2
+    lab.together(COUNT)
+    said = lab.together(f"{RUN_DOCKER} localhost/frame {TORCHRUN} /srv/jobs/ddp.py 1 2>&1")
     assert "ddp: 2 ranks on cpu, loss " in said
     left = lab.together("nft list counter inet beside left; nft delete table inet beside")
     assert left.count("packets 0 bytes 0") == 2

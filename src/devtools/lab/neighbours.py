@@ -1,7 +1,8 @@
-"""Programs of others for a lab's nodes: ``python3 -m devtools.lab.neighbours --name LAB``.
+"""Programs of others for a lab's nodes: ``python3 -m devtools.lab.neighbours --name LAB [--kind docker]``.
 
 Podman with netavark, fail2ban, keepalived, bird and an NFS server as real packages, which the lab's repositories do not
-have: made once, the way those are (docs/lab.md), and installed by apt and dnf. For look-alikes; what runs is Debian's.
+have: made once, the way those are (docs/lab.md), and installed by apt and dnf. Docker comes alone: its daemon starts
+with its package. For look-alikes; what runs is Debian's.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from devtools.lab.podman import Podman
 from devtools.lab.state import Store
 
 PLACE = "/root/neighbours"
+# The folders of lab/ that have lists.
+KINDS = ("neighbours", "docker")
 LOCK_SECONDS = 1800.0
 INSTALL_SECONDS = 300.0
 INSTALL = {
@@ -29,27 +32,26 @@ INSTALL = {
 }
 
 
-def folder(builder: Builder) -> Path:
+def folder(builder: Builder, kind: str) -> Path:
     """Where the packages lie once they are made."""
     root = builder.paths.sources
-    inputs = [root / "neighbours", root / "repo/deb2rpm.py"]
+    inputs = [root / "neighbours/make.sh", root / kind, root / "repo/deb2rpm.py"]
     return (
-        builder.paths.cache
-        / f"neighbours-{digest.stage(root, inputs, [builder.digests['builder']])}"
+        builder.paths.cache / f"{kind}-{digest.stage(root, inputs, [builder.digests['builder']])}"
     )
 
 
-def ensure(builder: Builder) -> Path:
+def ensure(builder: Builder, kind: str) -> Path:
     """Make the packages; once."""
     podman, paths = builder.podman, builder.paths
 
     def make(work: Path) -> None:
         argv = podman.argv("run", "--rm", "--network=host", "--privileged")
         argv += ["-v", f"{work}/out:/out", "-v", f"{paths.sources}:/lab:ro", builder.builder()]
-        argv += ["bash", "/lab/neighbours/make.sh"]
-        step("packages of others", argv, paths.logs / "neighbours.log", STAGE_SECONDS)
+        argv += ["bash", "/lab/neighbours/make.sh", kind]
+        step("packages of others", argv, paths.logs / f"{kind}.log", STAGE_SECONDS)
 
-    return built(paths, folder(builder), "packages of others", make, LOCK_SECONDS)
+    return built(paths, folder(builder, kind), "packages of others", make, LOCK_SECONDS)
 
 
 def install(podman: Podman, node: plan.Node, packages: Path) -> None:
@@ -63,12 +65,13 @@ def main() -> int:
     """All nodes of a running lab."""
     parser = argparse.ArgumentParser(prog="python3 -m devtools.lab.neighbours", description=__doc__)
     parser.add_argument("--name", default="demo", help="lab, default: demo")
+    parser.add_argument("--kind", choices=KINDS, default=KINDS[0], help="default: all but docker")
     args = parser.parse_args()
     paths: Paths = find()
     try:
         lab = lifecycle.require(Store(paths, plan.check_name(args.name)))
         podman = lifecycle.open_podman(paths)
-        packages = ensure(Builder(paths, podman, lab.image_source))
+        packages = ensure(Builder(paths, podman, lab.image_source), args.kind)
         for node in lab.nodes:
             install(podman, node, packages)
     except (LabError, StepError) as error:
