@@ -8,6 +8,7 @@ from typing import Any
 import node_manifest
 import pytest
 import version_lock
+from ansible.module_utils.fullmesh.packages import listed
 from ansible.module_utils.fullmesh.packages import nccl as packages
 from ansible.module_utils.fullmesh.packages import versionlock as util
 from ansible.module_utils.fullmesh.state import manifest
@@ -184,7 +185,7 @@ def test_a_list_that_cannot_be_parsed_as_text_comes_back_byte_for_byte(tmp_path:
 
 
 def test_the_look_at_the_packages_tells_of_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "held_here", lambda found: util.held(f"libnccl-{OLD}.*\n", found))
+    monkeypatch.setattr(listed, "held_here", lambda found: util.held(f"libnccl-{OLD}.*\n", found))
     said = f"libnccl\t{OLD}\nlibnccl-devel\t{OLD}\n"
     asked = {"manager": "dnf", "names": NAMES, "url": "file:///r", "version": "", "cuda": ""}
     seen = packages.observe(lambda _: (0, said, ""), asked)
