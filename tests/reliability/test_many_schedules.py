@@ -46,7 +46,7 @@ BROKEN = {
     # looked at twice, before and while it is claimed
     "a late timer ends whatever has its name": (
         (
-            'other = token and read_json(directory + "/journal.json").get("token") != token',
+            'other = bool(token) and (journal_of(directory) or {}).get("token") != token',
             "other = False",
         ),
         ('if json.load(stream).get("token") != token:', "if False:"),

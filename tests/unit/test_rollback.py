@@ -296,6 +296,38 @@ def test_who_ends_a_change_ends_the_guard_but_not_under_its_own_feet(
     assert guard in stopped
 
 
+def test_a_journal_that_cannot_be_read_is_not_nobodys(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full table of files, a disk that stumbles: the rollback took that for a change that was over, and went."""
+    node.arm(node.etc / "file")
+    token = node.guards()[-1][-1].split()[-2]
+    journal = node.folder / "journal.json"
+    text = journal.read_text()
+    journal.unlink()
+    journal.mkdir()
+    for words in (["guard"], ["restore"]):
+        command = [sys.executable, str(node.store / "engine.py"), *words, str(node.folder), "", "0"]
+        assert subprocess.run([*command, token], check=False, timeout=60).returncode == 1
+    assert tx.state_of(str(node.folder)) == "armed"
+
+    journal.rmdir()
+    journal.write_text(text)
+    real, stumbled = tx.journal_of, []
+
+    def stumbling(directory: str) -> Any:
+        if len(stumbled) == 1:
+            stumbled.append(directory)
+            raise OSError(errno.EMFILE, "Too many open files")
+        stumbled.append(directory)
+        return real(directory)
+
+    monkeypatch.setattr(tx, "journal_of", stumbling)
+    monkeypatch.setattr(tx.time, "sleep", lambda _seconds: node.later(20))
+    tx.guard(str(node.folder), token)
+    assert tx.state_of(str(node.folder)) == "fired"
+
+
 def test_a_guard_that_is_at_it_is_left_to_finish(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

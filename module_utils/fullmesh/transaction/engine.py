@@ -84,6 +84,7 @@ LEASE_LEAST = 60
 CALM_POLLS = 3
 # How long somebody who came too late waits for the other one to finish.
 RESTORE_SECONDS = 90
+OVER = ("confirmed", "fired")  # states of a transaction of which nothing waits any more
 # A guard that is this late does not run at all (the module was killed before it could start it).
 STALE_SECONDS = 15
 # How often a guard looks whether its change still waits: nobody has to tell it, and it holds a unit's name no longer.
@@ -344,6 +345,20 @@ def read_json(path: str) -> Any:
             return json.load(stream)
     except (OSError, ValueError):
         return {}
+
+
+def journal_of(directory: str) -> Journal | None:
+    """Return the journal of a transaction, None where there is none.
+
+    Raises:
+        OSError, ValueError: nobody knows what it says; who asks whose a change is must not take that for "nobody's".
+    """
+    try:
+        with open(directory + "/journal.json", encoding="utf-8") as stream:
+            found: Journal = json.load(stream)
+    except FileNotFoundError:
+        return None
+    return found
 
 
 def write_json(path: str, data: object) -> None:
@@ -1375,17 +1390,17 @@ def guard(directory: str, token: str) -> None:
     In short sleeps: one that the machine slept through, or during which it was stopped, is over late by one at most.
 
     Raises:
-        OSError: as for `restore`.
+        OSError, ValueError: as for `restore`.
     """
-    while True:
-        journal: Journal = read_json(directory + "/journal.json")
-        if journal.get("token") != token or state_of(directory) in ("confirmed", "fired"):
-            return
+    journal = journal_of(directory)
+    while journal and journal["token"] == token and state_of(directory) not in OVER:
         left = seconds_left(journal)
         if left <= 0:
-            break
+            restore(directory, "nobody came back in time to confirm it", "guard", token)
+            return
         time.sleep(min(left, GUARD_SECONDS))
-    restore(directory, "nobody came back in time to confirm it", "guard", token)
+        with contextlib.suppress(OSError, ValueError):  # for a moment; it has been there
+            journal = journal_of(directory)
 
 
 def restore(directory: str, why: str, by: str = "", token: str = "") -> bool:
@@ -1394,10 +1409,10 @@ def restore(directory: str, why: str, by: str = "", token: str = "") -> bool:
     *by* is V(boot), or who must not be ended under his own feet: V(apply), V(guard); *token* for claim.
 
     Raises:
-        OSError: nothing was done; to be tried again.
+        OSError, ValueError: nothing was done; to be tried again.
     """
     store, name = os.path.split(directory.rstrip("/"))
-    other = token and read_json(directory + "/journal.json").get("token") != token
+    other = bool(token) and (journal_of(directory) or {}).get("token") != token
     won = not other and claim(directory, "restoring", token)
     state = state_of(directory)
     if not won and not other and state == "armed":
