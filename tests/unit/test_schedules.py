@@ -411,6 +411,17 @@ def a_unit_that_could_not_be_removed() -> None:
     state.teardown()
 
 
+def a_folder_that_a_confirmation_could_not_remove() -> None:
+    """The same, of the folder made for it: the change was forgotten, and nobody knew that the folder was ours."""
+    for at in range(1, 20):
+        state = Schedules()
+        state.begin()
+        state.a_run_changes(at=0, detached=False, error=0, name="peer_firewall")
+        state.its_run_confirms(at=at, error=28)
+        state.a_run_changes(at=0, detached=False, error=0, name="peer_firewall")
+        state.teardown()
+
+
 def a_guard_that_was_killed_for_good() -> None:
     """Systemd gives up after ten starts, and the change waits for the next run."""
     state = Schedules()
@@ -467,6 +478,7 @@ FOUND = (
     a_stranger_who_comes_while_it_is_put_back,
     a_unit_that_could_not_be_removed,
     a_guard_that_was_killed_for_good,
+    a_folder_that_a_confirmation_could_not_remove,
     a_confirmation_that_could_not_be_written,
 )
 

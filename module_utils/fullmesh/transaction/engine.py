@@ -860,9 +860,10 @@ def install_boot(store: str) -> list[str]:
 
 
 def remove_boot(made: list[str]) -> bool:
-    """Take the unit away, and the directories that were made for it; whether unit and link are gone.
+    """Take the unit away, and the directories that were made for it; whether all that could go is gone.
 
-    Where they are not (some file systems need room for that too), whoever comes next has to know what to take away.
+    Where it is not (some file systems need room for that too), whoever comes next has to know what to take away.
+    A directory in which others have something stays.
     """
     for path in made:
         with contextlib.suppress(OSError):
@@ -871,7 +872,12 @@ def remove_boot(made: list[str]) -> bool:
             else:
                 os.unlink(path)
             sync_above(path)
-    return not any(os.path.lexists(path) for path in made if path in boot_paths())
+    return not any(
+        os.path.isdir(path) and not os.listdir(path)
+        if path not in boot_paths()
+        else os.path.lexists(path)
+        for path in made
+    )
 
 
 def remove_boot_of_fired(store: str) -> None:
