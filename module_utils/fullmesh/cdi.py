@@ -73,7 +73,7 @@ def _has_unit(name: str, root: str) -> bool:
 
 
 def make(run: SplitRunner, check: bool, root: str = "/") -> Made:
-    """Let the toolkit describe the GPUs, where shown does so rightly; without a driver there is shown to describe.
+    """Let the toolkit describe the GPUs, where nothing does so rightly; without a driver there is nothing to describe.
 
     Raises:
         CdiError: the toolkit does not manage to.

@@ -59,8 +59,8 @@ def parsed(text: str) -> dict[str, Any]:
 def unreadable(why: str) -> DockerError:
     """Word it."""
     return DockerError(
-        f"[CT-108] {PLACE} cannot be read: {why}. Mend it (`dockerd --validate` says what docker makes of it), or set "
-        "container_toolkit_docker to false."
+        f"[CT-108] {PLACE} cannot be read: {why}. Correct it (`dockerd --validate` says what docker makes of it), or "
+        "set container_toolkit_docker to false."
     )
 
 
@@ -107,17 +107,18 @@ def change(run: SplitRunner, present: bool, check: bool, root: str = "/") -> Ent
     where = os.path.join(root, PLACE.lstrip("/"))
     docker = any(os.path.exists(os.path.join(root, one)) for one in DAEMONS)
     text = look(where)
+    was = text if os.path.exists(where) else None
     wanted: str | None = text
     if present and docker:
         wanted = entered(text)
-    elif not present and os.path.exists(where):
+    elif not present and was is not None:
         saved, before = _before(root)
         wanted = taken(text, before) if saved else text
     changed = wanted != text
     waiting = 0
     if changed and not check:
         _write(where, wanted)
-        waiting = _take_up(run, where, text) if docker else 0
+        waiting = _take_up(run, where, was) if docker else 0
     return {
         "changed": changed,
         "docker": docker,
@@ -142,7 +143,7 @@ def _write(where: str, text: str | None) -> None:
         put(where, text)
 
 
-def _take_up(run: SplitRunner, where: str, before: str) -> int:
+def _take_up(run: SplitRunner, where: str, before: str | None) -> int:
     """Start docker anew where it runs and no container would end by it; how many would."""
     if run(["systemctl", "is-active", "--quiet", "docker.service"])[0]:
         return 0
@@ -152,7 +153,7 @@ def _take_up(run: SplitRunner, where: str, before: str) -> int:
     rc, out, err = run(["systemctl", "restart", "docker.service"])
     if not rc:
         return 0
-    _write(where, before or None)
+    _write(where, before)
     run(["systemctl", "restart", "docker.service"])
     raise DockerError(
         f"[CT-108] docker does not start with NVIDIA's runtime in {PLACE}, which is as it was: "

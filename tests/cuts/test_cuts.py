@@ -6,14 +6,14 @@ import os
 import re
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from _pytest.mark import ParameterSet
 
-from .conftest import STORE, Cut, Lab, Node
+from .conftest import STORE, Cut, Lab
 
 MakeCut = Callable[[str], Cut]
 
@@ -343,20 +343,17 @@ print(",".join(words))
 """
 
 
+def on_all(lab: Lab, script: str) -> dict[str, str]:
+    """What a script with the engine says on each node, on all of them at once."""
+    with ThreadPoolExecutor(len(lab.nodes)) as pool:
+        said = pool.map(lambda node: node.engine(script), lab.nodes)
+        return dict(zip([node.name for node in lab.nodes], said, strict=True))
+
+
 def test_guard_acts_while_confirm_arrives(lab: Lab, cut: MakeCut) -> None:
     """The guard against a confirmation at the same moment: one wins, and the state is the winner's."""
-    said: dict[str, str] = {}
-
-    def race(node: Node) -> None:
-        said[node.name] = node.engine(RACE)
-
     with cut("guard acts while confirm arrives"):
-        threads = [threading.Thread(target=race, args=(node,)) for node in lab.nodes]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert said.keys() == {node.name for node in lab.nodes}
+        said = on_all(lab, RACE)
     for name, words in said.items():
         assert len(words.split(",")) == 8
         print(name, words)  # noqa: T201 (how often who has won)
@@ -414,18 +411,8 @@ def test_systemd_that_is_told_to_read_again_and_again(lab: Lab, cut: MakeCut) ->
 
     Drawn cut 55 found it: systemd took itself anew just before the time was over, and the node was ten seconds late.
     """
-    said: dict[str, str] = {}
-
-    def reread(node: Node) -> None:
-        said[node.name] = node.engine(REREAD)
-
     with cut("systemd reads its units again and again"):
-        threads = [threading.Thread(target=reread, args=(node,)) for node in lab.nodes]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert said.keys() == {node.name for node in lab.nodes}
+        said = on_all(lab, REREAD)
     for name, words in said.items():
         print(name, words)  # noqa: T201 (after how many seconds, of eight that were promised)
 

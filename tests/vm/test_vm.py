@@ -37,7 +37,7 @@ PATIENCE = {
 }
 # Torch for CPUs, and nobody who could use NCCL.
 CPU = {"nccl_manage": False, "torch_runtime_accelerator": "cpu"}
-# What the verification climbs without GPUs, up to a training job.
+# The rungs that there are without GPUs, up to a training job.
 RUNGS = ("L0", "L1", "L2", "L3", "L4", "L5", "L8")
 # A denial of the kernel's that was one: what a permissive domain does is only watched.
 DENIED = "dmesg | grep 'avc: *denied' | grep -v permissive=1 | grep -E 'python|torch|fullmesh|pt_main' || true"

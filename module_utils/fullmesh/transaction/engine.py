@@ -87,7 +87,8 @@ RESTORE_SECONDS = 90
 OVER = ("confirmed", "fired")  # states of a transaction of which nothing waits any more
 # A guard that is this late does not run at all (the module was killed before it could start it).
 STALE_SECONDS = 15
-# How often a guard looks whether its change still waits: nobody has to tell it, and it holds a unit's name no longer.
+# How often a guard looks whether its change still waits: whoever ended that may have been killed before he ended the
+# guard, which then must not hold the unit's name for long.
 GUARD_SECONDS = 1.0
 POLL_SECONDS = 0.2
 # sshd still has to hand the module's last words to the network when the module has ended.
@@ -873,11 +874,16 @@ def remove_boot(made: list[str]) -> bool:
                 os.unlink(path)
             sync_above(path)
     return not any(
-        os.path.isdir(path) and not os.listdir(path)
-        if path not in boot_paths()
-        else os.path.lexists(path)
-        for path in made
+        os.path.lexists(path) if path in boot_paths() else is_empty(path) for path in made
     )
+
+
+def is_empty(path: str) -> bool:
+    """Say whether a directory is there with nothing in it; one that cannot be read may be others'."""
+    try:
+        return not os.listdir(path)
+    except OSError:
+        return False
 
 
 def remove_boot_of_fired(store: str) -> None:
@@ -1069,8 +1075,9 @@ def set_guard(run: Runner, journal: Journal, made: list[str]) -> None:
     a change that nobody ends, and a boot long after would have put old files over what people wrote since.
 
     A process, not a timer of systemd's: OnActiveSec= begins anew each time systemd reads its units
-    (systemd/systemd#31914), as every package does that brings one, so reloads often enough put a rollback off for ever;
-    OnBootSec= that comes due during one never fires. A process lives through both.
+    (systemd/systemd#31914; seen with 252), as every package does that brings one, so reloads often enough put a
+    rollback off for ever. OnBootSec= counts on, but what comes due during a reload is taken for a trigger that is over
+    (timer_enter_waiting, src/core/timer.c). A process lives through both.
     """
     name, seconds = journal["name"], journal["seconds"]
     run(end_guard(name))

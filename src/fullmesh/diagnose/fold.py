@@ -83,6 +83,8 @@ LINKS = ("VC-201", "VC-202", "VC-203", "VC-204", "VC-205", "VC-206", "VC-207", "
 KERNELS = ("DG-180", "DG-181")
 WALLS = ("DG-101", "DG-105", "DG-113", "DG-114", "DG-115", "DG-116", "DG-117", "DG-175")
 SHUT = ("VC-201", "VC-202", "VC-203", "VC-205")
+# What a link is said to have that is shut for the probe's own account alone.
+SPARED = (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139", "DG-156")
 WHOLE_JOB = ("VC-303", "VC-306", "VC-401", "VC-402", "VC-403", *(f"VC-80{n}" for n in range(1, 9)))
 NAMED = ("VC-101", "VC-102", "DG-123", "DG-124", "DG-127")
 RANGES = ("VC-107", "DG-107", "VC-212", "VC-213", "VC-602", "DG-112")
@@ -114,7 +116,7 @@ ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
     ("DG-142", (*LINKS, *WALLS, *KERNELS, "DG-138"), involves),
     ("DG-143", (*LINKS, *WALLS, *KERNELS, "DG-138"), involves),
     ("DG-144", (*LINKS, *WALLS, *KERNELS, "DG-138"), lost_at),
-    ("DG-184", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139", "DG-156"), way_back),
+    ("DG-184", SPARED, way_back),
     ("DG-184", ("DG-255",), same_node),
     ("DG-109", ("VC-204",), out_of_ports),
     ("DG-110", ("VC-204",), out_of_ports),
@@ -260,10 +262,7 @@ def spared(found: Sequence[Finding]) -> list[Finding]:
     causes = [one for one in found if one.code == "DG-184"]
     return [
         replace(one, severity=WARNING)
-        if any(
-            one.code in (*LINKS, *WALLS, *KERNELS, "DG-139") and way_back(cause, one)
-            for cause in causes
-        )
+        if one.code in SPARED and any(way_back(cause, one) for cause in causes)
         else one
         for one in found
     ]

@@ -78,12 +78,10 @@ def rule_spared(look: Look) -> Iterator[Finding]:
     """Connections come through for the account of jobs, and not for the probe."""
     for name in look.nodes:
         said = said_of(look, name)
-        past = (
-            [record for record in said.get("past", []) if record["node"] in look.nodes]
-            if said
-            else []
-        )
-        if not said or not past:
+        if not said:
+            continue
+        past = [record for record in said.get("past", []) if record["node"] in look.nodes]
+        if not past:
             continue
         peers = sorted({record["node"] for record in past})
         held = [record for record in past if record["node"] == peers[0]]
