@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -36,6 +37,11 @@ REASON_LINES = 60
 KINDS = ("action", "callback", "filter")  # of Ansible's plugins
 # A hung part must end before CI's own limit does, so that its log is shown.
 PART_SECONDS = 1800
+# How a part is ended: the signal, the seconds that it has for it, what is said when that was enough.
+ENDINGS = (
+    (signal.SIGINT, 120.0, "it ended as it does at a keyboard"),
+    (signal.SIGKILL, 10.0, "it was killed, and what it made may still run"),
+)
 
 
 @dataclass(frozen=True)
@@ -344,6 +350,22 @@ def _say(text: str) -> None:
     print(f"fullmesh test: {text}", flush=True)
 
 
+def end(process: subprocess.Popen[bytes]) -> str:
+    """End a part; return what it took.
+
+    First as a keyboard would, so that pytest takes its labs and machines away: the next part would find the ports of a
+    machine that goes on.
+    """
+    for number, seconds, took in ENDINGS:
+        process.send_signal(number)
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            continue
+        return took
+    return "it does not end"
+
+
 def run_part(part: Part) -> Outcome:
     """Run one part into its log, with a sign of life every ten seconds."""
     LOGS.mkdir(parents=True, exist_ok=True)
@@ -364,19 +386,18 @@ def run_part(part: Part) -> Outcome:
     # Container images set it; without byte code each of a thousand processes compiles us anew (0.4 of 1.7 s).
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     with log.open("w") as out:
+        process = subprocess.Popen(
+            list(part.command),
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
         try:
-            code = subprocess.run(
-                list(part.command),
-                cwd=ROOT,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                timeout=limit,
-                check=False,
-            ).returncode
+            code = process.wait(limit)
         except subprocess.TimeoutExpired:
-            out.write(f"\nstopped after {limit} s\n")
+            out.write(f"\nstopped after {limit} s: {end(process)}\n")
             code = 124
     done.set()
     thread.join()

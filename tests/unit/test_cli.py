@@ -177,6 +177,41 @@ def test_a_part_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.Monkey
         testing.Part("slow", [sys.executable, "-c", "import time; time.sleep(60)"])
     )
     assert outcome.code == 124
+    assert outcome.tail[-1] == "stopped after 0.5 s: it ended as it does at a keyboard"
+
+
+def test_a_part_that_is_stopped_takes_away_what_it_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(testing, "LOGS", tmp_path)
+    held = tmp_path / "machine"
+    test = tmp_path / "test_it.py"
+    test.write_text(
+        "import pathlib, subprocess, pytest\n"
+        f"held = pathlib.Path({str(held)!r})\n"
+        "@pytest.fixture(scope='session')\n"
+        "def machine():\n"
+        "    held.touch()\n"
+        "    yield\n"
+        "    held.rename(held.with_suffix('.gone'))\n"
+        "def test_long(machine):\n"
+        "    subprocess.run(['sleep', '60'], check=True)\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)]
+    outcome = testing.run_part(testing.Part("slow", command, seconds=10))
+    assert outcome.code == 124
+    assert held.with_suffix(".gone").exists()
+
+
+def test_a_part_that_ends_for_nobody_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(testing, "LOGS", tmp_path)
+    endings = [(number, 0.5, took) for number, _, took in testing.ENDINGS]
+    monkeypatch.setattr(testing, "ENDINGS", endings)
+    deaf = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(60)"
+    outcome = testing.run_part(testing.Part("slow", [sys.executable, "-c", deaf], seconds=2))
+    assert "it was killed" in outcome.tail[-1]
 
 
 @pytest.fixture

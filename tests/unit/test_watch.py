@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from fullmesh import cli
 from fullmesh.contract import read
 from fullmesh.explain.model import CONTROL
+from fullmesh.filters import watch as watch_filters
 from fullmesh.observed.watch import (
     EventKind,
     EventMore,
@@ -822,16 +823,15 @@ def test_an_event_is_exactly_what_its_type_says() -> None:
 
 
 def test_ssh_is_called_as_the_inventory_says() -> None:
-    reach = watch_remote.reached_by(
-        {
-            "ansible_host": "192.0.2.1",
-            "ansible_user": "root",
-            "ansible_port": 2222,
-            "ansible_ssh_private_key_file": "/k",
-            "ansible_ssh_common_args": "-o ProxyJump=gate -o 'X=a b'",
-            "ansible_password": "secret",
-        }
-    )
+    variables = {
+        "ansible_host": "192.0.2.1",
+        "ansible_user": "root",
+        "ansible_port": 2222,
+        "ansible_ssh_private_key_file": "/k",
+        "ansible_ssh_common_args": "-o ProxyJump=gate -o 'X=a b'",
+        "ansible_password": "secret",
+    }
+    reach = watch_remote.reached_by(variables, watch_filters.ssh_options(variables))
     argv = watch_remote.ssh(reach, "node-a", "text; more")
     assert argv[:1] == ["ssh"]
     assert argv[-2:] == ["192.0.2.1", "text; more"]
@@ -843,6 +843,20 @@ def test_ssh_is_called_as_the_inventory_says() -> None:
     ):
         assert shlex.join(words) in shlex.join(argv)
     assert "secret" not in str(argv)
+
+
+def test_ssh_is_called_as_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    # a first hour by ~/.ssh/config or by "-F": nothing of it stands in the inventory
+    monkeypatch.setenv("ANSIBLE_SSH_COMMON_ARGS", "-F /tmp/config")
+    monkeypatch.setenv("ANSIBLE_PRIVATE_KEY_FILE", "/other")
+    variables = {"ansible_ssh_private_key_file": "/k"}
+    reach = watch_remote.reached_by(variables, watch_filters.ssh_options(variables))
+    argv = shlex.join(watch_remote.ssh(reach, "node-a", "text"))
+    assert "-F /tmp/config" in argv
+    assert "-i /k" in argv
+    assert argv.endswith("-- node-a text")
+    # the first value of an option is the one that ssh takes: a master of Ansible's is not waited for
+    assert argv.index("ControlPath=none") < argv.index("ControlMaster=auto")
 
 
 def test_a_node_that_ssh_does_not_reach_is_the_reason(capfd: pytest.CaptureFixture[str]) -> None:

@@ -151,10 +151,9 @@ def page(done: Mapping[str, Done]) -> str:
         "",
         "Made by `python -m devtools.docs.recording hour`: every command ran one after the other, and what it printed",
         "and how long it took is shown as it was. The two machines are bare nodes of [the lab](../lab.md), one",
-        "CentOS-like, one Ubuntu-like, on two busy processors that they share with the controller; torch's wheels were",
+        "CentOS-like, one Ubuntu-like, on two processors that they share with the controller; torch's wheels were",
         "fetched on the way. Their second cards, which join them, had addresses that somebody had typed in and the",
-        "next reboot would lose. Much else went on on that machine; with nothing else to do it needs a fraction of the",
-        "time ([README](../../README.md)).",
+        "next reboot would lose.",
         "",
         *table(done),
     ]

@@ -75,6 +75,15 @@ def missing(where: str) -> int:
     return USAGE
 
 
+def alone(path: Path) -> int:
+    """Say that a run has none before it."""
+    sys.stderr.write(
+        f"fullmesh: [CL-107] {path.parent.name} is the first run here, so none is there to compare it with. "
+        "Run ./fullmesh verify again, or name the other one: --against RUN.\n"
+    )
+    return USAGE
+
+
 def compared(path: Path, other: Path) -> Comparison:
     """What changed.
 
@@ -118,6 +127,8 @@ def run(args: argparse.Namespace) -> int:
     other, found = None, None
     if against is not None:
         other = before(path) if against == PREVIOUS else chosen(against)
+        if other is None and against == PREVIOUS:
+            return alone(path)
         if other is None:
             return missing(f"{against} (the run to compare with)")
     code = terminal.print_summary(path)
