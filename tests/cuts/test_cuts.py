@@ -54,6 +54,8 @@ def test_wrong_address(lab: Lab, cut: MakeCut) -> None:
 @pytest.mark.rest
 def test_wrong_prefix(lab: Lab, cut: MakeCut) -> None:
     """So short that the controller seems to be a neighbour."""
+    # without what it knows of the new addresses from tests before, the router has to ask for them
+    lab.host("ip", "neigh", "flush", "dev", lab.bridge)
     with cut("wrong prefix"):
         words = lab.start(
             lambda node: lab.link(node, addresses=[node.planned.replace("/24", "/10")])

@@ -59,8 +59,10 @@ def serve(paths: Paths, lab: Lab, folder: Path) -> None:
     bridge = lab.bridges[1]
     if lab.ipv6:
         Path(f"/proc/sys/net/ipv6/conf/{bridge}/disable_ipv6").write_text("0\n")
-    # A router does not answer for what lies behind it: a node that takes the controller for a neighbour is wrong.
-    Path(f"/proc/sys/net/ipv4/conf/{bridge}/arp_ignore").write_text("1\n")
+    # A router does not answer for what lies behind it, and asks in its own name: a node that takes the controller for a
+    # neighbour is wrong, and must not learn where it is from a question that has the controller's address in it.
+    for name, value in (("arp_ignore", "1"), ("arp_announce", "2")):
+        Path(f"/proc/sys/net/ipv4/conf/{bridge}/{name}").write_text(f"{value}\n")
     for address, interface in own_addresses(lab):
         nodad = ["nodad"] if ":" in address else []
         host.capture(["ip", "address", "replace", address, "dev", interface, *nodad])
