@@ -326,6 +326,38 @@ def test_a_run_that_is_killed_anywhere_loses_nothing(
 # --- what must not happen -----------------------------------------------------------------------
 
 
+def test_what_an_older_version_left_beside_the_records_is_forgotten_with_them(node: Path) -> None:
+    """node_ssh's note and ufw's files lie elsewhere: removing the record's folder leaves them."""
+    for role, name in POINTS:
+        point = record.Point(str(node), role, name)
+        left = [point.path, *point.found().paths]
+        point.forget()
+        assert [path for path in left if os.path.lexists(path)] == []
+
+
+def test_the_names_of_new_folders_reach_the_disk_before_what_lies_in_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    put = record.put
+    monkeypatch.setattr(record, "sync_directory", done.append)
+
+    def kept(path: str, *rest: Any) -> None:
+        done.append(path)
+        put(path, *rest)
+
+    monkeypatch.setattr(record, "put", kept)
+    point = record.Point(str(tmp_path), "time_sync")
+    point.save(record.empty("time_sync"), {})
+    folders = [str(tmp_path)]
+    for name in ("var", "lib", "fullmesh", "undo", "time_sync"):
+        folders.append(f"{folders[-1]}/{name}")
+    assert sorted(done[:-1]) == sorted(folders)
+    assert done[-1] == point.path
+    point.save(record.empty("time_sync"), {})
+    assert done[len(folders) + 1 :] == [point.path]
+
+
 def test_what_a_transaction_may_still_put_back_stays_where_its_engine_knows_it(node: Path) -> None:
     pending = Path(str(node) + record.TRANSACTIONS, "peer_firewall")
     pending.mkdir(parents=True)
