@@ -284,6 +284,30 @@ def test_networkmanager_of_all_kinds() -> None:
     assert len(uuids) == len(files)
 
 
+def test_networkmanager_numbers_addresses_and_routes_as_its_manual_does() -> None:
+    """nm-settings-keyfile(5): address1, address2, route1; the file is what the role writes, whole."""
+    one = link(
+        mac="02:00:00:00:00:0a",
+        addresses=["192.0.2.1/24", "192.0.2.2/24"],
+        gateway="192.0.2.254",
+        dns=["192.0.2.53"],
+        search=["lab.test"],
+        mtu=9000,
+        routes=[
+            {"to": "198.51.100.0/24", "via": "192.0.2.253"},
+            {"to": "203.0.113.0/24", "via": "192.0.2.253"},
+        ],
+    )
+    (text,) = networkmanager.files([one]).values()
+    assert text.split("\n\n")[1:] == [
+        "[ethernet]\nmac-address=02:00:00:00:00:0A\nmtu=9000",
+        "[ipv4]\nmethod=manual\nmay-fail=false\naddress1=192.0.2.1/24\naddress2=192.0.2.2/24\n"
+        "gateway=192.0.2.254\ndns=192.0.2.53;\ndns-search=lab.test;\n"
+        "route1=198.51.100.0/24,192.0.2.253\nroute2=203.0.113.0/24,192.0.2.253",
+        "[ipv6]\nmethod=link-local\n",
+    ]
+
+
 @given(st.lists(st.ip_addresses(), min_size=1, max_size=6, unique=True), st.booleans())
 def test_every_backend_carries_every_address(found: list[Any], tagged: bool) -> None:
     written = [f"{one}/{32 if one.version == 4 else 128}" for one in found]
@@ -528,6 +552,29 @@ def test_a_profile_that_starts_explicitly_is_put_out_of_force() -> None:
     assert after.splitlines()[1] == "autoconnect=false"
     assert "# fullmesh: autoconnect=true" in after
     assert machine.settle("networkmanager", [BOND]) == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "[ipv4]\nmethod=auto\n[connection]\nid=any\n",
+            "[ipv4]\nmethod=auto\n[connection]\nautoconnect=false\nid=any\n",
+        ),
+        ("[connection]\nid=any", "[connection]\nautoconnect=false\nid=any\n"),
+        (
+            "# theirs\n[ethernet]\nmac-address=02:00:00:00:00:FF",
+            "[connection]\nautoconnect=false\n# theirs\n[ethernet]\nmac-address=02:00:00:00:00:FF\n",
+        ),
+        ("", "[connection]\nautoconnect=false\n"),
+        (
+            "[connection]\nid=any\n[wifi]\nautoconnect=true\n",
+            "[connection]\nautoconnect=false\nid=any\n[wifi]\nautoconnect=true\n",
+        ),
+    ],
+)
+def test_a_profile_goes_quiet_and_every_other_byte_is_as_it_was(before: str, after: str) -> None:
+    assert networkmanager.quieted(before) == after
 
 
 @pytest.mark.parametrize(
