@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Starts jobs through Open MPI and Slurm, and gives every process its rank in the cluster plan.
+"""Starts jobs through Open MPI and Slurm, and gives every process its rank in the cluster plan, DeepSpeed's too.
 
 Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_launch.py COMMAND ...`` (stdlib only). Every
 refusal has a code and comes within seconds: nothing here waits longer than ``DEADLINE``.
@@ -62,10 +62,12 @@ NODES_OWN = frozenset(
 LIBRARIES = re.compile(
     r"(NCCL|RCCL|HCCL|ASCEND|UCC|UCX|GLOO|TORCH|FI|HSA)_[A-Z0-9_]+(?<!_IFNAME)(?<!_IF_IP)(?<!_DEVICES)$"
 )
-# Who started this process -> its number on this node, and how many there are in all.
+# The variable by which a process knows who started it -> its number on this node, and how many there are in all.
 STARTERS = (
-    ("Open MPI", "OMPI_COMM_WORLD_LOCAL_RANK", ("OMPI_COMM_WORLD_SIZE",)),
-    ("Slurm", "SLURM_LOCALID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")),
+    ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", ("OMPI_COMM_WORLD_SIZE",)),
+    ("SLURM_LOCALID", "SLURM_LOCALID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")),
+    # DeepSpeed's own launcher (deepspeed/launcher/launch.py); others set LOCAL_RANK as well
+    ("CROSS_SIZE", "LOCAL_RANK", ("WORLD_SIZE",)),
 )
 
 
@@ -229,15 +231,15 @@ def nodes_of(env: Mapping[str, str]) -> list[str]:
 def rank_env(env: Mapping[str, str], who: Who) -> dict[str, str]:
     """The whole environment of one process of a job."""
     result = merged(read_env(env_path(env)), env)
-    for _name, local, sizes in STARTERS:
-        if local in env:
+    for sign, local, sizes in STARTERS:
+        if sign in env and local in env:
             size = next(int(env[name]) for name in sizes if name in env)
             nodes = chosen(who, nodes_of(env))
             result.update(place(who, nodes, result["FULLMESH_ADDRESS"], int(env[local]), size))
             return result
     raise LaunchError(
         "[LA-112] nothing says which process of the job this is. "
-        "Start it with fullmesh-mpirun, fullmesh-srun or fullmesh-sbatch."
+        "Start it with fullmesh-mpirun, fullmesh-srun, fullmesh-sbatch or fullmesh-deepspeed."
     )
 
 
@@ -296,14 +298,14 @@ def ssh_user() -> str:
     return found.group(1)
 
 
-def right_account(user: str, words: Sequence[str]) -> None:
+def right_account(user: str, words: Sequence[str], tool: str) -> None:
     """Refuse another account than the one whose key it is."""
     me = pwd.getpwuid(os.geteuid()).pw_name
     if me != user:
         raise LaunchError(
-            "[LA-114] mpirun was started as {}, and the cluster's key is {}'s. Start it with: "
-            "runuser -u {} -- {}/fullmesh-mpirun {}".format(
-                me, user, user, BIN, " ".join(shlex.quote(word) for word in words)
+            "[LA-114] {} was started as {}, and the cluster's key is {}'s. Start it with: "
+            "runuser -u {} -- {}/{} {}".format(
+                tool.removeprefix("fullmesh-"), me, user, user, BIN, tool, shlex.join(words)
             )
         )
 
@@ -383,7 +385,7 @@ def mpirun(words: Sequence[str]) -> None:
     options, script = split(words)
     path = find("mpirun", OPENMPI)
     user = ssh_user()
-    right_account(user, words)
+    right_account(user, words, "fullmesh-mpirun")
     named = [one.partition("=")[2] for one in options if one.startswith("--nodes=")]
     who, own = read_who(), read_env(env_path(os.environ))
     nodes = chosen(who, named[0].split(",") if named else [])

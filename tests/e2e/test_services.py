@@ -49,6 +49,11 @@ OWN_DEEPSPEED = (
     " --no_local_rank --node_rank $NODE_RANK --master_addr $MASTER_ADDR --master_port $MASTER_PORT"
 )
 DEEPSPEED = f"PYTHONPATH={PLACE} /opt/fullmesh/bin/fullmesh-torchrun"
+# From one node, over the cluster's own ssh key; the account is role node_ssh's.
+FROM_ONE = (
+    "cd /srv; runuser -u fullmesh -- env FULLMESH_DEEPSPEED=/opt/ray/bin/deepspeed NCCL_DEBUG=TRACE"
+    " /opt/fullmesh/bin/fullmesh-deepspeed"
+)
 # Programs that pip makes: name -> where main is.
 PROGRAMS = {
     "ray": "ray.scripts.scripts",
@@ -124,7 +129,7 @@ class Lab:
         common = self.inventory / "group_vars"
         if not common.is_symlink():
             common.symlink_to(ROOT / "inventory/lab/group_vars")
-        self.made["all"]["vars"]["fullmesh_services"] = services
+        self.made["all"]["vars"] |= {"fullmesh_services": services, "node_ssh_manage": True}
         (self.inventory / "hosts.yml").write_text(yaml.safe_dump(self.made))
 
     def site(self, *more: str) -> Done:
@@ -186,6 +191,16 @@ class Lab:
                 subprocess.run(["/bin/sh", "-c", pack], cwd=ROOT, check=True, timeout=300)
             path = "/opt/fullmesh/venv/lib/python3.11/site-packages"
             self.on(name, f"echo {path} > {PLACE}/torch.pth\n{programs}")
+
+    def pdsh(self, name: str) -> None:
+        """Put pdsh onto a node; the lab's mirrors have none."""
+        debs = self.inventory / "debs"
+        debs.mkdir(exist_ok=True)
+        fetch = "apt-get -q update && apt-get -q download pdsh libgenders0"
+        subprocess.run(["/bin/sh", "-c", fetch], cwd=debs, check=True, timeout=300)
+        for deb in debs.glob("*.deb"):
+            pack = f"dpkg-deb --fsys-tarfile {deb} | ./fullmesh lab exec --name {self.name} {name} -- tar -C / -xf -"
+            subprocess.run(["/bin/sh", "-c", pack], cwd=ROOT, check=True, timeout=300)
 
     def count(self) -> None:
         """Count from now on what leaves by another network."""
@@ -351,6 +366,29 @@ def test_deepspeed_trains_as_one_process_alone_and_on_the_clusters_network_alone
     lab.count()
     said = lab.together(dict.fromkeys(lab.names, f"{start} /root/deepspeed_train.py 2>&1"))
     assert "deepspeed: 2 ranks on cpu, weights as alone, loss " in "".join(said.values())
+    assert lab.left() == ["packets 0 bytes 0"] * 2
+
+
+def test_deepspeed_starts_all_nodes_from_one_over_pdsh(lab: Lab) -> None:
+    """Debian's pdsh, on the node that starts alone; an argument and a setting arrive as they were typed."""
+    el, ubuntu = lab.names
+    lab.pdsh(el)
+    probe = (
+        "import os, sys; names = 'RANK', 'NCCL_DEBUG', 'FULLMESH_ADDRESS', 'GLOO_SOCKET_IFNAME';"
+        " print('seen', *map(os.environ.get, names), sys.argv[1:])"
+    )
+    for name in lab.names:
+        lab.on(name, f'cp /root/deepspeed_train.py /srv; echo "{probe}" > /srv/seen.py')
+    said = lab.on(el, f"{FROM_ONE} seen.py 'two words; $HOME' '100%h' 2>&1")
+    for rank, name in enumerate(lab.names):
+        words = "['two words; $HOME', '100%h']"
+        assert f"seen {rank} TRACE {lab.address(name)} eth1 {words}" in said
+    only = lab.on(el, f"{FROM_ONE} --nodes={ubuntu} seen.py 2>&1")
+    assert f"seen 0 TRACE {lab.address(ubuntu)} eth1 []" in only
+    assert f"{lab.address(el)} eth1" not in only
+    lab.count()
+    said = lab.on(el, f"{FROM_ONE} deepspeed_train.py 2>&1")
+    assert "deepspeed: 2 ranks on cpu, weights as alone, loss " in said
     assert lab.left() == ["packets 0 bytes 0"] * 2
 
 

@@ -79,7 +79,7 @@ def test_the_small_commands_hand_every_word_over(tmp_path: Path) -> None:
     assert names == {
         *("fullmesh-mpirun", "fullmesh-orted", "fullmesh-rank", "fullmesh-sbatch"),
         *("fullmesh-srun", "fullmesh-launch", "fullmesh-ssh", "fullmesh-hang"),
-        *("fullmesh-jax", "fullmesh-ray", "fullmesh-accelerate"),
+        *("fullmesh-jax", "fullmesh-ray", "fullmesh-accelerate", "fullmesh-deepspeed"),
         *("fullmesh-docker", "fullmesh-podman"),
     }
     assert all('"$@"' in one["content"] and one["mode"] == "0755" for one in files)
@@ -259,8 +259,8 @@ def test_no_key_between_the_nodes_and_somebody_elses(node: Path) -> None:
     (node / "ssh/config").write_text("Host *\n    User train\n")
     assert launch.ssh_user() == "train"
     with pytest.raises(launch.LaunchError, match=r"LA-114.*runuser -u train -- .*'two words'"):
-        launch.right_account("train", ["x.py", "two words"])
-    launch.right_account(pwd.getpwuid(os.geteuid()).pw_name, [])
+        launch.right_account("train", ["x.py", "two words"], "fullmesh-mpirun")
+    launch.right_account(pwd.getpwuid(os.geteuid()).pw_name, [], "fullmesh-mpirun")
 
 
 def test_slurm_down(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:

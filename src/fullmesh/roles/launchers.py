@@ -23,12 +23,12 @@ CODES: dict[str, str] = {
     "LA-107": "a launcher's software is not installed",
     "LA-108": "no etcd answers",
     "LA-109": "an etcd without the interface that torch uses",
-    "LA-110": "the nodes cannot log in to each other for mpirun",
+    "LA-110": "the nodes cannot log in to each other for mpirun or DeepSpeed",
     "LA-111": "no Slurm answers",
     "LA-112": "the processes that were started do not fit the cluster plan",
     "LA-113": "a node that is not among the nodes of the plan or of the job",
-    "LA-114": "mpirun was started by another account than the one whose key it is",
-    "LA-115": "different versions of Open MPI",
+    "LA-114": "mpirun or DeepSpeed was started by another account than the one whose key it is",
+    "LA-115": "different versions of Open MPI or DeepSpeed",
     "LA-116": "nobody is named to run the systemd jobs",
     "LA-117": "a launcher's service is not in the cluster plan",
     "LA-118": "a service cannot listen on the cluster address",
@@ -48,6 +48,8 @@ HEAD = "# Ansible managed (Fullmesh, role launchers)"
 RUN = ("mpirun", "orted", "rank", "sbatch", "srun")
 # The same of node_programs/fullmesh_services.py.
 SERVE = ("jax", "ray")
+# What has a program of its own among them.
+OWN = ("accelerate", "deepspeed")
 # The tools of node_programs/fullmesh_container.py.
 CONTAIN = ("docker", "podman")
 
@@ -106,7 +108,10 @@ def commands(folder: str, library: str, venv: str) -> list[dict[str, str]]:
         f"fullmesh-{name}": f'{venv}/bin/python -B {library}/fullmesh_services.py {name} "$@"'
         for name in SERVE
     }
-    run["fullmesh-accelerate"] = f'{venv}/bin/python -B {library}/fullmesh_accelerate.py "$@"'
+    run |= {
+        f"fullmesh-{name}": f'{venv}/bin/python -B {library}/fullmesh_{name}.py "$@"'
+        for name in OWN
+    }
     run |= {
         f"fullmesh-{name}": f'{venv}/bin/python -B {library}/fullmesh_container.py {name} "$@"'
         for name in CONTAIN

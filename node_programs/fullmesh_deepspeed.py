@@ -1,0 +1,185 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Starts a job on all nodes from this one by DeepSpeed's own launcher, with sizes and addresses of the cluster plan.
+
+Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_deepspeed.py`` (stdlib only). DeepSpeed starts its ranks by pdsh over
+ssh (deepspeed/launcher/runner.py and multinode_runner.py, 0.19). Left alone it logs in with nobody's key in particular,
+takes the first address of ``hostname -I`` for the master's, and gives every node the caller's ``NCCL_*``, the name of
+this node's card among them, and nothing of Gloo's or torch's.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import re
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+import fullmesh_launch as launch
+from fullmesh_launch import BIN, LIBRARIES, NODES_OWN, LaunchError, call, last
+from fullmesh_services import interpreter, program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fullmesh.observed.watch import WhoNode as Node
+
+TOOL = "fullmesh-deepspeed"
+LOOK = "from importlib.metadata import version; print(version('deepspeed'))"
+PDSH = "Install your distribution's pdsh (EL: from EPEL), or start the script on every node by fullmesh-torchrun."
+MISSING = (
+    "Install it at the same place on all nodes, or name its program there in FULLMESH_DEEPSPEED."
+)
+# What it reads more variables from, in a home or in the current folder (DeepSpeed's documentation, "Multi-node
+# environment variables").
+MORE, VARIABLE = ".deepspeed_env", "DS_ENV_FILE"
+
+
+def asked(nodes: Sequence[Node], python: str) -> dict[str, tuple[int, str]]:
+    """What each node says when it is asked for its DeepSpeed, all at the same time."""
+
+    def ask(node: Node) -> tuple[int, str]:
+        words = shlex.join([python, "-c", LOOK])
+        return call([BIN + "/fullmesh-ssh", node["address"], words])
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=32) as pool:
+        said = list(pool.map(ask, nodes))
+    return {node["name"]: one for node, one in zip(nodes, said)}
+
+
+def judge(answers: Mapping[str, tuple[int, str]], python: str) -> None:
+    """Refuse a job that DeepSpeed could only fail with, in words of its own.
+
+    Raises:
+        LaunchError: LA-110, no login; LA-107, no DeepSpeed there; LA-115, versions that differ.
+    """
+    silent = {name: last(said) for name, (code, said) in answers.items() if code in (-1, 255)}
+    if silent:
+        raise LaunchError(
+            "[LA-110] no login to {}. Run site.yml with node_ssh_manage: true; then try {}/fullmesh-ssh ADDRESS "
+            "true.".format(", ".join(f"{name} ({said})" for name, said in silent.items()), BIN)
+        )
+    without = {name: last(said) for name, (code, said) in answers.items() if code}
+    if without:
+        raise LaunchError(
+            "[LA-107] {} has no deepspeed on: {}. {}".format(
+                python, ", ".join(f"{name} ({said})" for name, said in without.items()), MISSING
+            )
+        )
+    versions = {name: last(said) for name, (_code, said) in answers.items()}
+    if len(set(versions.values())) > 1:
+        raise LaunchError(
+            "[LA-115] the nodes have different versions of DeepSpeed: {}. Its ranks exchange what only their own "
+            "version reads: install one version on all.".format(
+                ", ".join(f"{name}: {one}" for name, one in sorted(versions.items()))
+            )
+        )
+
+
+def written(path: str) -> dict[str, str]:
+    """Variables of one of DeepSpeed's files, as it reads them: a line each, without quotes."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            pairs = [line.rstrip("\n").split("=", 1) for line in stream if "=" in line]
+    except OSError:
+        return {}
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+def in_quotes(word: str) -> str:
+    """A word as pdsh and the shells of the nodes take it literally where DeepSpeed puts it into double quotes."""
+    return re.sub(r"([\\$`])", r"\\\1", word).replace("%", "%%")
+
+
+def argument(word: str) -> str:
+    """An argument of the script: DeepSpeed quotes one with a blank, and hands on any other as it is to the shells."""
+    return in_quotes(word) if " " in word else shlex.quote(word).replace("%", "%%")
+
+
+def variable(value: str) -> str:
+    """The value of a variable in its file: DeepSpeed quotes one that has other signs than those of a plain word."""
+    return in_quotes(value).replace('"', '\\"')
+
+
+def told(own: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
+    """The lines that every node is told: the plan's common variables, the caller's for libraries, the user's file.
+
+    What is a node's own comes from that node's file (``fullmesh-rank``).
+    """
+    named = caller.get(VARIABLE)
+    places = [named] if named else [os.path.join(os.path.expanduser("~"), MORE), MORE]
+    found = {name: variable(value) for name, value in own.items()}
+    found |= {name: variable(caller[name]) for name in caller if LIBRARIES.match(name)}
+    for place in places:
+        found |= written(place)
+    return {name: value for name, value in found.items() if name not in NODES_OWN}
+
+
+def file_of(lines: Mapping[str, str]) -> str:
+    """A file that DeepSpeed reads them from; it has no name, so it is gone with the process."""
+    handle = os.memfd_create("deepspeed_env", 0)
+    os.write(handle, "".join(f"{name}={lines[name]}\n" for name in sorted(lines)).encode())
+    return f"/proc/{os.getpid()}/fd/{handle}"
+
+
+def arguments(
+    env: Mapping[str, str], nodes: Sequence[Node], whole: bool, options: Sequence[str]
+) -> list[str]:
+    """DeepSpeed's own options: where, by which master, and that our program gives each rank its environment."""
+    some = [] if whole else ["--include=" + "@".join(node["address"] for node in nodes)]
+    master = env["MASTER_ADDR"] if whole else nodes[0]["address"]
+    return [
+        f"--hostfile={launch.FOLDER}/hostfile",
+        "--launcher=pdsh",
+        # it would ask with the caller's own key; `judge` has asked all of them with the cluster's
+        "--no_ssh_check",
+        f"--master_addr={master}",
+        f"--master_port={env['MASTER_PORT']}",
+        # one node of several may be another one than this
+        "--force_multi",
+        "--no_local_rank",
+        "--no_python",
+        *some,
+        *options,
+    ]
+
+
+def start(words: Sequence[str]) -> None:
+    """Become ``deepspeed``."""
+    options, script = launch.split(words)
+    tool = program("deepspeed", "FULLMESH_DEEPSPEED")
+    python = interpreter(tool) or sys.executable
+    launch.find("pdsh", PDSH)
+    launch.right_account(launch.ssh_user(), words, TOOL)
+    named = [one.partition("=")[2] for one in options if one.startswith("--nodes=")]
+    rest = [one for one in options if not one.startswith("--nodes=")]
+    who, own = launch.read_who(), launch.read_env(launch.env_path(os.environ))
+    nodes = launch.chosen(who, named[0].split(",") if named else [])
+    judge(asked(nodes, python), python)
+    lines = told(own, os.environ)
+    if named:
+        lines["FULLMESH_NODES"] = ",".join(node["name"] for node in nodes)
+    env = {name: value for name, value in os.environ.items() if name not in NODES_OWN}
+    more = f"{env.get('PDSH_SSH_ARGS_APPEND', '')} -F {launch.FOLDER}/ssh/config".strip()
+    env.update({"PDSH_SSH_ARGS_APPEND": more, VARIABLE: file_of(lines)})
+    # this environment's Python may be another one than torch's, whose programs start a script otherwise
+    job = [python, "-u", *script] if script[0].endswith(".py") else script
+    argv = [tool, *arguments(own, nodes, not named, rest), BIN + "/fullmesh-rank"]
+    argv += [argument(word) for word in job]
+    os.execve(tool, argv, env)  # noqa: S606 (no shell between)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Start a job; a refusal goes to stderr and ends with 2."""
+    try:
+        start(argv)
+    except LaunchError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

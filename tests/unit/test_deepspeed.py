@@ -1,0 +1,233 @@
+"""fullmesh-deepspeed: what DeepSpeed's launcher is told from the plan, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import fullmesh_deepspeed as deepspeed
+import fullmesh_launch as launch
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from ladder_samples import plan
+
+from fullmesh.roles import launchers as core
+
+ENV = """MASTER_ADDR=10.78.0.11
+MASTER_PORT=29500
+WORLD_SIZE=2
+NODE_RANK=0
+GLOO_SOCKET_IFNAME=eth1
+FULLMESH_ADDRESS=10.78.0.11
+NCCL_DEBUG=WARN
+ODD='two words #x'
+"""
+PLAN = plan(2)
+RANK = "/opt/fullmesh/bin/fullmesh-rank"
+
+
+class Started(Exception):  # noqa: N818 (what execve would have become)
+    """A program takes the place of this one."""
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A node with DeepSpeed and pdsh, whose peers answer."""
+
+    def become(path: str, words: list[str], env: dict[str, str]) -> None:
+        # as DeepSpeed opens it: by its path, and more than once
+        lines = [Path(env["DS_ENV_FILE"]).read_text() for _ in range(2)]
+        assert lines[0] == lines[1]
+        raise Started(json.dumps([path, words, env, lines[0].splitlines()]))
+
+    for name, text in (
+        ("deepspeed", "#!/opt/ds/bin/python3\n"),
+        ("pdsh", "#!/bin/sh\n"),
+        ("fullmesh-ssh", '#!/bin/sh\necho "Warning: $1" >&2\necho 0.19.8\n'),
+    ):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "env").write_text(ENV)
+    monkeypatch.setattr(os, "execve", become)
+    monkeypatch.setattr(launch, "FOLDER", str(tmp_path))
+    monkeypatch.setattr(deepspeed, "BIN", str(tmp_path))
+    monkeypatch.setattr(launch, "read_who", lambda: core.who(PLAN))
+    monkeypatch.setattr(launch, "ssh_user", lambda: "train")
+    monkeypatch.setattr(launch.pwd, "getpwuid", lambda _: type("One", (), {"pw_name": "train"}))
+    monkeypatch.setenv("FULLMESH_DEEPSPEED", str(tmp_path / "deepspeed"))
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for name in ("FULLMESH_ENV", "DS_ENV_FILE", "PDSH_SSH_ARGS_APPEND", "NCCL_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def started(*argv: str) -> tuple[list[str], dict[str, str], list[str]]:
+    with pytest.raises(Started) as ran:
+        deepspeed.main(argv)
+    path, words, env, lines = json.loads(str(ran.value))
+    assert path == words[0]
+    return words[1:], env, lines
+
+
+def test_it_is_told_the_plan_and_every_rank_comes_by_our_program(node: Path) -> None:
+    words, env, lines = started("--bind_cores_to_rank", "train.py", "two words")
+    assert words == [
+        f"--hostfile={node}/hostfile",
+        "--launcher=pdsh",
+        "--no_ssh_check",
+        "--master_addr=10.78.0.11",
+        "--master_port=29500",
+        "--force_multi",
+        "--no_local_rank",
+        "--no_python",
+        "--bind_cores_to_rank",
+        f"{node}/fullmesh-rank",
+        "/opt/ds/bin/python3",
+        "-u",
+        "train.py",
+        "two words",
+    ]
+    assert env["PDSH_SSH_ARGS_APPEND"] == f"-F {node}/ssh/config"
+    assert lines == [
+        "MASTER_ADDR=10.78.0.11",
+        "MASTER_PORT=29500",
+        "NCCL_DEBUG=WARN",
+        "ODD=two words #x",
+        "WORLD_SIZE=2",
+    ]
+
+
+def test_the_callers_settings_of_libraries_and_the_users_file_win_and_no_nodes_own_is_told(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (node / ".deepspeed_env").write_text("ODD=$HOME/x\nGLOO_SOCKET_IFNAME=eth9\n# nothing\n")
+    monkeypatch.setenv("NCCL_DEBUG", "INFO")
+    monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "eth7")
+    _, env, lines = started("train.py")
+    assert {"NCCL_DEBUG=INFO", "TORCH_DISTRIBUTED_DEBUG=DETAIL", "ODD=$HOME/x"} <= set(lines)
+    assert not any("IFNAME" in line for line in lines)
+    assert "NCCL_SOCKET_IFNAME" not in env
+
+
+def test_some_of_the_nodes(node: Path) -> None:
+    words, _, lines = started("--nodes=ubuntu1", "/opt/job", "x")
+    assert "--include=10.78.0.12" in words
+    assert "--master_addr=10.78.0.12" in words
+    assert "FULLMESH_NODES=ubuntu1" in lines
+    assert words[-3:] == [f"{node}/fullmesh-rank", "/opt/job", "x"]
+
+
+def test_a_rank_of_deepspeeds_has_its_place_in_the_plan(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_its_launcher = {"CROSS_SIZE": "2", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "RANK": "7"}
+    (node / "env").write_text(
+        ENV.replace("FULLMESH_ADDRESS=10.78.0.11", "FULLMESH_ADDRESS=10.78.0.12")
+    )
+    found = launch.rank_env(by_its_launcher, core.who(PLAN))
+    assert (found["RANK"], found["WORLD_SIZE"], found["GLOO_SOCKET_IFNAME"]) == ("1", "2", "eth1")
+    with pytest.raises(launch.LaunchError, match="LA-112"):
+        launch.rank_env({**by_its_launcher, "WORLD_SIZE": "3"}, core.who(PLAN))
+    # torchrun and others set LOCAL_RANK as well
+    del by_its_launcher["CROSS_SIZE"]
+    with pytest.raises(launch.LaunchError, match=r"LA-112.*nothing says"):
+        launch.rank_env(by_its_launcher, core.who(PLAN))
+
+
+@pytest.mark.parametrize(
+    ("ssh", "code"),
+    [
+        ("echo 'Permission denied (publickey).'; exit 255", r"LA-110\].*el1 \(Permission denied"),
+        ("echo \"No module named 'deepspeed'\"; exit 1", r"LA-107\].*el1 \(No module named"),
+        ("echo 0.19.$(echo $1 | tail -c 2)", r"LA-115\].*el1: 0.19.1, ubuntu1: 0.19.2"),
+    ],
+)
+def test_nodes_that_it_could_only_fail_on(
+    node: Path, capsys: pytest.CaptureFixture[str], ssh: str, code: str
+) -> None:
+    (node / "fullmesh-ssh").write_text(f"#!/bin/sh\n{ssh}\n")
+    assert deepspeed.main(["train.py"]) == 2
+    assert re.match(r"\[" + code, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("missing", "code"), [("deepspeed", "LA-107"), ("pdsh", "LA-107"), ("user", "LA-114")]
+)
+def test_what_is_not_there_is_refused_before_anybody_is_asked(
+    node: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    missing: str,
+    code: str,
+) -> None:
+    monkeypatch.setattr(deepspeed, "asked", lambda *_: pytest.fail("asked"))
+    if missing == "user":
+        monkeypatch.setattr(launch, "ssh_user", lambda: "somebody")
+    else:
+        (node / missing).unlink()
+        monkeypatch.delenv("FULLMESH_DEEPSPEED")
+        monkeypatch.setenv("PATH", str(node))
+    assert deepspeed.main(["train.py"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"[{code}]")
+    if missing == "user":
+        assert "runuser -u somebody --" in said
+        assert "/fullmesh-deepspeed train.py" in said
+
+
+def arrived(word: str) -> str:
+    """A word at a rank, by what stands between (a model of it): DeepSpeed 0.19 (PDSHRunner), pdsh(1), a shell."""
+    if " " in word:
+        word = '"{}"'.format(word.replace('"', '\\"'))
+    return at_the_shell(word)
+
+
+def exported(value: str) -> str:
+    """A variable's value at a rank; DeepSpeed's add_export (multinode_runner.py)."""
+    value = value.strip()
+    if re.search(r"[^\w@%+=:,./-]", value):
+        value = f'"{value}"'
+    return at_the_shell(value)
+
+
+def at_the_shell(word: str) -> str:
+    assert not re.search(r"%[^%]", word.replace("%%", ""))
+    script = "printf %s " + word.replace("%%", "%")
+    done = subprocess.run(["/bin/sh", "-c", script], check=True, capture_output=True)
+    return done.stdout.decode()
+
+
+WORDS = st.text(st.characters(codec="ascii", categories=("L", "N", "P", "S", "Zs")), max_size=12)
+
+
+@given(WORDS)
+@example("a b%h$(id)`id`\\\"'")
+@example("x;id")
+@example("100%")
+def test_an_argument_arrives_as_it_was_typed(word: str) -> None:
+    assert arrived(deepspeed.argument(word)) == word
+
+
+@given(WORDS)
+@example('{"a": "$HOME %n"}')
+def test_a_variable_arrives_as_it_was_set(value: str) -> None:
+    value = value.strip()
+    assert exported(deepspeed.variable(value)) == value
+
+
+def test_without_a_script(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert deepspeed.main([]) == 2
+    assert "[LA-104]" in capsys.readouterr().err
+    done: Any = subprocess.run(
+        [sys.executable, deepspeed.__file__], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr[:8]) == (2, "[LA-104]")
