@@ -147,6 +147,11 @@ class Reader:
         runs = sorted((self.tree / "runs").glob("2*/result.json"))
         earlier = str(runs[0].parent.relative_to(self.tree)) if runs else "runs/none"
         own = {"LAB-INVENTORY": f"{self.labs}/inventory", "LAB": LAB, "NETWORK": self.network}
+        if "NODE-" in command:
+            # the pages name the two machines in their own ways, and the last inventory that one of them wrote is there
+            mine = yaml.safe_load((self.tree / "inventory/mine/hosts.yml").read_text())
+            names = list(mine["torch_nodes"]["hosts"])
+            own |= {"NODE-ONE": names[0], "NODE-TWO": names[1]}
         for word, mine in {**own, "EARLIER": earlier}.items():
             command = command.replace(word, mine)
         return command

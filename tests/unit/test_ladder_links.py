@@ -268,6 +268,40 @@ def test_a_port_that_must_be_shut_is_tried_once() -> None:
     assert (answer["verdict"], answer["attempts"]) == ("refused", 1)
 
 
+def test_a_service_that_speaks_first_is_only_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """gRPC sends its settings at once (RFC 9113, 3.4); on a busy machine they are there before the handshake is seen."""
+    launch = links.Mesh.launch
+
+    def slow(mesh: links.Mesh, probe: links.Probe) -> None:
+        launch(mesh, probe)
+        time.sleep(0.2)
+
+    def serve() -> None:
+        while True:
+            try:
+                taken.append(sock.accept()[0])
+            except OSError:
+                return
+            taken[-1].sendall(b"\0\0\x12\x04" + b"\0" * 20)
+
+    monkeypatch.setattr(links.Mesh, "launch", slow)
+    sock = bound.bind_one(HOME, 0)
+    sock.listen()
+    taken: list[socket.socket] = []
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        answer = ask(sock.getsockname()[1], kind="held")
+    finally:
+        sock.shutdown(socket.SHUT_RDWR)
+        sock.close()
+        thread.join(5)
+        for one in taken:
+            one.close()
+    assert (answer["verdict"], answer["remark"], answer["reached"]) == ("open", "", "complete")
+    assert answer["attempts"] == 1
+
+
 def spec(base: Path, **change: Any) -> dict[str, Any]:
     (base / "run1").mkdir()
     made = {

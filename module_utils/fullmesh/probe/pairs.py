@@ -187,8 +187,12 @@ class Mesh:
                 probe.connected = True
                 probe.took = time.monotonic() - probe.begun
                 self.watch(probe, selectors.EVENT_READ)
-                # the listener is the service itself, of which nothing is asked but that it can be reached
+                # The listener is the service itself, of which nothing is asked but that it can be reached. What it says
+                # first (gRPC) is no payload: it was taken for one that never ends, an MTU black hole (load 9).
                 probe.proved = probe.target["kind"] == "held"
+                if probe.proved:
+                    self.end(probe)
+                    return
             if events & selectors.EVENT_READ:
                 self.read(probe)
             if not probe.finished and (probe.outbox or probe.upload):
