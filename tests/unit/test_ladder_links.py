@@ -269,7 +269,7 @@ def test_a_port_that_must_be_shut_is_tried_once() -> None:
 
 
 def test_a_service_that_speaks_first_is_only_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    """gRPC sends its settings at once (RFC 9113, 3.4); on a busy machine they are there before the handshake is seen."""
+    """gRPC sends its settings at once (RFC 9113, 3.4): a busy machine has them before it sees the handshake."""
     launch = links.Mesh.launch
 
     def slow(mesh: links.Mesh, probe: links.Probe) -> None:
