@@ -423,6 +423,19 @@ def test_the_missions_test_setup_passes_and_says_loudly_that_the_firewall_is_off
         assert on(node, "firewall-cmd --state") == "running"
 
 
+def test_nodes_that_have_nothing_else_to_do_get_a_key_of_their_own(lab: list[str]) -> None:
+    more = ("-e", "node_ssh_manage=true", "--skip-tags", "verify")
+    first = site(*more)
+    assert first.code == 0
+    assert all(first.changed().values())
+    again = site(*more)
+    assert (again.code, again.changed()) == (0, dict.fromkeys(lab, 0))
+    el, ubuntu = lab
+    address = latest()["plan"]["nodes"][ubuntu]["address"]
+    login = f"runuser -u fullmesh -- /opt/fullmesh/bin/fullmesh-ssh {address} hostname"
+    assert run("./fullmesh", "lab", "exec", el, "--", "sh", "-c", login).code == 0
+
+
 def test_undo_gives_the_nodes_back(lab: list[str]) -> None:
     before = {node: etc(node) for node in lab}
     planned = run("./fullmesh", "undo", "--plan", "-i", "inventory/lab")
