@@ -32,11 +32,11 @@ from fullmesh.report import (
     compare,
     heat,
     junit,
+    matrix,
     model,
     page,
     table,
     terminal,
-    view,
     write,
 )
 from fullmesh.report import cli as report_cli
@@ -170,11 +170,11 @@ def test_no_cell_is_a_formula_and_none_breaks_its_row() -> None:
 
 
 def test_links_are_a_table_for_few_nodes_and_a_picture_for_many() -> None:
-    few = page.render(large(view.TABLE_NODES))
+    few = page.render(large(matrix.TABLE_NODES))
     assert few.count('class="k-') == 8 * 7
     assert "D</span> dropped" in few
     assert 'id="data"' not in few
-    many = page.render(large(view.TABLE_NODES + 1))
+    many = page.render(large(matrix.TABLE_NODES + 1))
     assert "k-open" not in many.split("</style>")[1]
     assert many.count("<figure") == 3
     assert "f-dropped" in many
@@ -193,7 +193,7 @@ def test_two_hundred_nodes_are_a_small_page_made_in_no_time() -> None:
 def test_every_cell_of_the_picture_is_drawn_once() -> None:
     result = large(23)
     drawn = [[0] * 23 for _ in range(23)]
-    [state, *_] = view.heats(result)
+    [state, *_] = matrix.heats(result)
     for layer in state.layers:
         assert layer.cells == sum(int(m[2]) for m in re.finditer(r"M(\d+) \d+h(\d+)", layer.path))
         for column, row, length in re.findall(r"M(\d+) (\d+)h(\d+)v1h-\3z", layer.path):

@@ -144,7 +144,7 @@ def latency_changes(before: Links, after: Links) -> list[Change]:
     found = []
     for pair, ratio in moved(old, new, LATENCY_RATIO).items():
         if abs(new[pair] - old[pair]) >= LATENCY_FLOOR_MS:
-            words = [view.number(value, "ms") for value in (old[pair], new[pair])]
+            words = [model.number(value, "ms") for value in (old[pair], new[pair])]
             kind = WORSE if ratio > 0 else BETTER
             found.append(Change(kind, "round trip", " → ".join(pair), *words))
     return found
@@ -158,7 +158,7 @@ def rate_changes(before: Links, after: Links) -> list[Change]:
     )
     found = []
     for pair, ratio in moved(old, new, RATE_RATIO).items():
-        words = [view.number(value, "Gbit/s") for value in (old[pair], new[pair])]
+        words = [model.number(value, "Gbit/s") for value in (old[pair], new[pair])]
         kind = BETTER if ratio > 0 else WORSE
         found.append(Change(kind, "bandwidth", " → ".join(pair), *words))
     return found
@@ -172,7 +172,7 @@ def collective_changes(old: Result, new: Result) -> list[Change]:
         if not was or not now or max(was / now, now / was) <= COLLECTIVE_RATIO:
             continue
         kind = BETTER if (now > was) == high_is_good else WORSE
-        words = [view.number(value, unit) for value in (was, now)]
+        words = [model.number(value, unit) for value in (was, now)]
         found.append(Change(kind, "collective", what, *words))
     return found
 

@@ -176,3 +176,15 @@ def headline(result: Result) -> str:
     if word == "OK":
         return f"{word}: {size(result)}" + (f" ({more})" if more else "")
     return f"{word}: {more}: {size(result)}"
+
+
+def nodes_of(result: Result) -> list[str]:
+    """The nodes in the plan's order."""
+    return list(result["plan"].get("nodes") or result["nodes"])
+
+
+def number(value: float | None, unit: str) -> str:
+    """A figure with three digits."""
+    if value is None:
+        return ""
+    return f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"  # noqa: PLR2004 (no 1e+03)

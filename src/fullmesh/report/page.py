@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from fullmesh.report import blocks, causes, model, view
+from fullmesh.report import blocks, causes, matrix, model, view
 from fullmesh.report.compare import Comparison
 from fullmesh.report.model import scrub
 from fullmesh.result.types import Result
@@ -30,7 +30,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals.update(evidence=model.evidence)
-    made.filters["figure"] = view.number
+    made.filters["figure"] = model.number
     # a browser would break the terminal's arrow in two
     made.filters["arrows"] = lambda value: str(value).replace("->", "→")
     return made
@@ -44,7 +44,7 @@ def asset(name: str) -> tuple[Markup, str]:
     return Markup(text), f"sha256-{digest}"  # noqa: S704 (our own file, not a value)
 
 
-def embedded(data: view.Detail) -> Markup:
+def embedded(data: matrix.Detail) -> Markup:
     """JSON inside a script element: no character of it can end the element or start a comment."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
     for character in "<>&":
@@ -58,8 +58,8 @@ def render(raw: Result, against: Comparison | None = None) -> str:
     word, more = model.verdict_words(result)
     style, style_hash = asset("page.css")
     script, script_hash = asset("page.js")
-    nodes = view.nodes_of(result)
-    detail = view.detail_data(result)
+    nodes = model.nodes_of(result)
+    detail = matrix.detail_data(result)
     return (
         environment()
         .get_template("page.html.j2")
@@ -74,8 +74,10 @@ def render(raw: Result, against: Comparison | None = None) -> str:
             not_looked_at=model.not_looked_at(result),
             nodes=nodes,
             rungs=view.rungs(result),
-            table=view.table(result) if result["links"] and len(nodes) <= view.TABLE_NODES else [],
-            heats=view.heats(result),
+            table=view.table(result)
+            if result["links"] and len(nodes) <= matrix.TABLE_NODES
+            else [],
+            heats=matrix.heats(result),
             node_rows=view.node_rows(result) if blocks.counts(result)[1] else [],
             tried=blocks.counts(result)[1],
             differing=view.differing(result),

@@ -1,0 +1,190 @@
+"""The pictures of a matrix that is too wide for a table, and what the pointer shows of each cell. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict
+
+from fullmesh.report import blocks, model
+from fullmesh.report.heat import Heat, bounds, heat, labels, level_of
+from fullmesh.report.model import OPEN, SELF, UNKNOWN, nodes_of, number, rate, state_of
+from fullmesh.result.types import LinkRow, Mesh, Result
+
+TABLE_NODES = 8  # up to here the matrix is a table with its figures in it
+
+
+class Detail(TypedDict, total=False):
+    """What the page's script shows of a link: rows of numbers, short since there may be 40,000."""
+
+    nodes: list[str]
+    words: list[str]
+    rows: list[list[Any]]
+
+
+def short(value: float | None) -> float | None:
+    """A figure with four digits, for the page's data."""
+    return None if value is None else float(f"{value:.4g}")
+
+
+def state_heat(nodes: Sequence[str], links: Mapping[tuple[str, str], LinkRow]) -> Heat:
+    """The matrix by state."""
+
+    def kind(row: int, column: int) -> str:
+        if row == column:
+            return SELF
+        link = links.get((nodes[row], nodes[column]))
+        return UNKNOWN if link is None else state_of(link["verdict"]).word
+
+    legend = {state.word: (state.letter, state.says) for state in model.STATES.values()}
+    return heat("state", "State", nodes, kind, legend)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What a picture of figures shows."""
+
+    name: str
+    title: str
+    unit: str
+    high_is_bad: bool
+
+    def kind(self, level: int, last: int) -> str:
+        """The CSS class of a level: the darkest is the worst."""
+        return f"l{level if self.high_is_bad else last - level}"
+
+
+LATENCY = Scale("latency", "Round trip", "ms", high_is_bad=True)
+BANDWIDTH = Scale("bandwidth", "Bandwidth", "Gbit/s", high_is_bad=False)
+
+
+def level_heat(
+    scale: Scale,
+    nodes: Sequence[str],
+    values: Mapping[tuple[str, str], float],
+    *,
+    whole: bool = False,
+) -> Heat | None:
+    """The matrix by a figure; None when there is none. *whole*: the diagonal has figures, too."""
+    if not values:
+        return None
+    upper = bounds(list(values.values()), scale.high_is_bad)
+    last = len(upper) - 1
+
+    def kind(row: int, column: int) -> str:
+        value = values.get((nodes[row], nodes[column]))
+        if row == column and not whole:
+            return SELF
+        if value is None:
+            return "none"
+        return scale.kind(level_of(value, upper), last)
+
+    legend: dict[str, tuple[str, str]] = {}
+    for level, bound in enumerate(upper):
+        legend[scale.kind(level, last)] = ("", f"up to {number(bound, scale.unit)}")
+    legend["none"] = ("?", "no figure (not open, or not sampled)")
+    return heat(scale.name, scale.title, nodes, kind, legend)
+
+
+def heats(result: Result) -> list[Heat]:
+    """The pictures of a matrix that is too wide for a table."""
+    nodes, links = nodes_of(result), model.by_pair(result)
+    if mesh := blocks.mesh_of(result):
+        return block_heats(result, nodes, mesh)
+    if not links or len(nodes) <= TABLE_NODES:
+        return []
+    good = {pair: link for pair, link in links.items() if link["verdict"] == OPEN}
+    rtt = {p: link["rtt_ms"] for p, link in good.items() if link["rtt_ms"] is not None}
+    rates = {pair: value for pair, link in good.items() if (value := rate(link)) is not None}
+    drawn = [
+        state_heat(nodes, links),
+        level_heat(LATENCY, nodes, rtt),
+        level_heat(BANDWIDTH, nodes, rates),
+    ]
+    return [one for one in drawn if one is not None]
+
+
+def block_heats(result: Result, nodes: Sequence[str], mesh: Mesh) -> list[Heat]:
+    """The same of many nodes: a cell is a block of links, as bad as its worst."""
+    figures = mesh.get("rtt_us", [])
+    names = blocks.labels(nodes, len(figures))
+    trouble = blocks.words(result, nodes, len(figures))
+    alone = blocks.alone(nodes, len(figures))
+
+    def kind(row: int, column: int) -> str:
+        held = trouble.get((row, column))
+        if held:
+            return state_of(blocks.worst(held)).word
+        if row == column and row in alone:
+            return SELF
+        return OPEN if figures[row][column] else UNKNOWN
+
+    legend = {state.word: (state.letter, state.says) for state in model.STATES.values()}
+    values = {
+        (names[row], names[column]): value / 1000
+        for row, held in enumerate(figures)
+        for column, value in enumerate(held)
+        if value
+    }
+    most = blocks.most(nodes, figures)
+    drawn = [
+        heat("state", f"State, in blocks of {most} nodes", names, kind, legend),
+        level_heat(LATENCY, names, values, whole=True),
+    ]
+    # beside a row there is room for one name; the pointer tells both ends of a block
+    marks = labels(blocks.firsts(nodes, len(figures)))
+    return [
+        replace(one, labels=marks, of="blocks of links" if most > 1 else "links")
+        for one in drawn
+        if one is not None
+    ]
+
+
+def block_data(result: Result, nodes: Sequence[str], mesh: Mesh) -> Detail:
+    """The figures of every block of links."""
+    figures = mesh.get("rtt_us", [])
+    names = blocks.labels(nodes, len(figures))
+    trouble, alone = blocks.words(result, nodes, len(figures)), blocks.alone(nodes, len(figures))
+    said = ["not tried", OPEN]
+    rows: list[list[Any]] = []
+    for row, held in enumerate(figures):
+        cells: list[Any] = []
+        for column, value in enumerate(held):
+            bad = trouble.get((row, column), {})
+            text = ", ".join(f"{w.replace('_', ' ')} ({n})" for w, n in bad.items())
+            if row == column and row in alone:
+                cells.append(None)
+                continue
+            word = text or (OPEN if value else "not tried")
+            if word not in said:
+                said.append(word)
+            cells.append([said.index(word), short(value / 1000) if value else None])
+        rows.append(cells)
+    return {"nodes": names, "words": said, "rows": rows}
+
+
+def detail_data(result: Result) -> Detail:
+    """The figures of every link in short form, for the pointer and the keyboard; empty for a table."""
+    nodes, links = nodes_of(result), model.by_pair(result)
+    if mesh := blocks.mesh_of(result):
+        return block_data(result, nodes, mesh)
+    if not links or len(nodes) <= TABLE_NODES:
+        return {}
+    words: list[str] = ["not tried"]
+    rows: list[list[Any]] = []
+    for source in nodes:
+        row: list[Any] = []
+        for target in nodes:
+            link = links.get((source, target))
+            word = "not tried" if link is None else link["verdict"].replace("_", " ")
+            if word not in words:
+                words.append(word)
+            held: list[Any] = [words.index(word)]
+            if link is not None:
+                held += [
+                    short(x) for x in (link["rtt_ms"], link["ms"], rate(link), link.get("loss"))
+                ]
+                held += [[port["port"] for port in link["ports"][:8]]] if link["ports"] else []
+            row.append(held if source != target else 0)
+        rows.append(row)
+    return {"nodes": nodes, "words": words, "rows": rows}
