@@ -1,4 +1,7 @@
-"""What the nodes' observations say against the plan, before anything is changed. Pure."""
+"""What the nodes' observations say against the plan, before anything is changed. Pure.
+
+One file, though long: each rule is a few lines, and all of them read the same two things.
+"""
 
 from __future__ import annotations
 
