@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from plays import Done, run, told
 
 from .conftest import ETC_DIGEST, site
@@ -26,8 +28,17 @@ class Leased:
         self.status: dict[str, Any] = json.loads(out)
         self.inventory = self.status["inventory"].rsplit("/", 1)[0]
         self.nodes = self.status["nodes"]
-        # one node at a time in one of the two labs
+        # one node at a time in one of the two labs, and ssh's options in the environment
         self.rolling = "--ipv6" in options
+        if self.rolling:
+            self.bring_options()
+
+    def bring_options(self) -> None:
+        """Take ssh's common options out of the inventory: the nodes let in who comes from the controller's address."""
+        path = Path(self.status["inventory"])
+        made = yaml.safe_load(path.read_text())
+        os.environ["ANSIBLE_SSH_COMMON_ARGS"] = made["all"]["vars"].pop("ansible_ssh_common_args")
+        path.write_text(yaml.safe_dump(made))
 
     def on(self, node: dict[str, Any], command: str) -> str:
         """Run a shell command on a node, beside ssh."""
@@ -45,6 +56,7 @@ class Leased:
 def lab(request: pytest.FixtureRequest) -> Iterator[Leased]:
     name = f"e2e-dhcp{request.param[-1]}"
     yield Leased(name, *(["--ipv6"] if request.param == "ipv6" else []))
+    os.environ.pop("ANSIBLE_SSH_COMMON_ARGS", None)
     run("./fullmesh", "lab", "down", "--name", name)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fullmesh import transaction
+from fullmesh.filters import static_ip as filters
 
 HOST = {"ansible_host": "198.51.100.7", "ansible_ssh_common_args": "-o X=y"}
 
@@ -45,6 +46,24 @@ def test_a_node_that_has_moved_is_known_by_the_key_of_its_bootstrap_address() ->
 )
 def test_ways(variables: dict[str, Any], way: dict[str, Any]) -> None:
     assert transaction.way(variables, "n1", "192.0.2.11") == way
+
+
+def test_what_the_environment_says_of_ssh_holds_on_the_new_way_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The variable that carries the name of the key goes before the environment, so it has to hold all of it."""
+    monkeypatch.setenv("ANSIBLE_SSH_COMMON_ARGS", "-J gate")
+    monkeypatch.setenv("ANSIBLE_REMOTE_PORT", "2222")
+    host = {"ansible_host": "198.51.100.7"}
+    assert filters.static_ip_way(host, "n1", "192.0.2.11") == {
+        "host": "192.0.2.11",
+        "port": 2222,
+        "args": "-J gate -o HostKeyAlias=[198.51.100.7]:2222",
+    }
+    assert filters.static_ip_here(host, "n1")["args"] == "-J gate"
+    moved = {**host, "ansible_ssh_common_args": "-J gate -o HostKeyAlias=n1"}
+    moved["fullmesh_bootstrap"] = filters.static_ip_bootstrap(host, "n1")
+    assert filters.static_ip_bootstrap(moved, "n1")["args"] == "-J gate"
 
 
 @pytest.mark.parametrize("address", ["", "198.51.100.7"])

@@ -21,10 +21,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullmesh import cli
+from fullmesh import cli, ssh
 from fullmesh.contract import read
 from fullmesh.explain.model import CONTROL
-from fullmesh.filters import watch as watch_filters
 from fullmesh.observed.watch import (
     EventKind,
     EventMore,
@@ -831,7 +830,7 @@ def test_ssh_is_called_as_the_inventory_says() -> None:
         "ansible_ssh_common_args": "-o ProxyJump=gate -o 'X=a b'",
         "ansible_password": "secret",
     }
-    reach = watch_remote.reached_by(variables, watch_filters.ssh_options(variables))
+    reach = watch_remote.reached_by(ssh.resolved(variables))
     argv = watch_remote.ssh(reach, "node-a", "text; more")
     assert argv[:1] == ["ssh"]
     assert argv[-2:] == ["192.0.2.1", "text; more"]
@@ -850,7 +849,7 @@ def test_ssh_is_called_as_the_environment_says(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("ANSIBLE_SSH_COMMON_ARGS", "-F /tmp/config")
     monkeypatch.setenv("ANSIBLE_PRIVATE_KEY_FILE", "/other")
     variables = {"ansible_ssh_private_key_file": "/k"}
-    reach = watch_remote.reached_by(variables, watch_filters.ssh_options(variables))
+    reach = watch_remote.reached_by(ssh.resolved(variables))
     argv = shlex.join(watch_remote.ssh(reach, "node-a", "text"))
     assert "-F /tmp/config" in argv
     assert "-i /k" in argv

@@ -7,7 +7,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh import transaction
+from fullmesh import ssh, transaction
 from fullmesh.model.types import PlanLink
 from fullmesh.roles import static_ip as core
 
@@ -31,9 +31,19 @@ def static_ip_addresses(links: list[PlanLink]) -> list[core.Watched]:
 def static_ip_way(variables: Mapping[str, Any], name: str, address: str) -> dict[str, Any]:
     """How to reach a node once its address is *address*; empty for where the inventory has it."""
     try:
-        return transaction.way(variables, name, address)
+        return transaction.way(ssh.resolved(variables), name, address)
     except (TypeError, ValueError) as error:
         raise AnsibleFilterError(f"static_ip_way: {error}") from error
+
+
+def static_ip_here(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """How a node is reached now."""
+    return transaction.here(ssh.resolved(variables), name)
+
+
+def static_ip_bootstrap(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """How the inventory reaches a node, whatever has moved since."""
+    return transaction.bootstrap(ssh.resolved(variables), name)
 
 
 def static_ip_told(
@@ -52,8 +62,8 @@ class FilterModule:
             "static_ip_faults": static_ip_faults,
             "static_ip_addresses": static_ip_addresses,
             "static_ip_way": static_ip_way,
-            "static_ip_bootstrap": transaction.bootstrap,
-            "static_ip_here": transaction.here,
+            "static_ip_bootstrap": static_ip_bootstrap,
+            "static_ip_here": static_ip_here,
             "static_ip_moved": transaction.moved,
             "static_ip_up": transaction.up,
             "static_ip_witnesses": transaction.witnesses,

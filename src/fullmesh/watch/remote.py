@@ -43,20 +43,16 @@ for name, text in json.loads(zlib.decompress(base64.b64decode(sys.argv.pop(1))).
 MARK = "\x1efullmesh-watch "
 PYTHONS = ("/usr/bin/python3", "python3", "/usr/libexec/platform-python")
 ENV_FILE = "/etc/fullmesh/env"
-# Of a host's variables alone; without "local" the address that ssh is given is the host's own name.
 REACHED_BY = {
     "ansible_host": "host",
+    "ansible_port": "port",
+    "ansible_user": "user",
+    "ansible_ssh_private_key_file": "key",
+    "ansible_ssh_args": "args",
+    "ansible_ssh_common_args": "common",
+    "ansible_ssh_extra_args": "extra",
     "ansible_connection": "connection",
     "ansible_python_interpreter": "python",
-}
-# Options of Ansible's ssh plugin: a variable, the environment (ANSIBLE_SSH_COMMON_ARGS) or ansible.cfg sets each.
-SSH_OPTIONS = {
-    "port": "port",
-    "remote_user": "user",
-    "private_key_file": "key",
-    "ssh_args": "args",
-    "ssh_common_args": "common",
-    "ssh_extra_args": "extra",
 }
 KNOWN_CONNECTIONS = ("", "ssh", "smart", "local")
 SSH = (
@@ -69,16 +65,9 @@ SSH_FAILED = 255
 LONGEST = 2000  # characters of a sentence from a node
 
 
-def reached_by(variables: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, str]:
-    """How a host is reached.
-
-    Args:
-        variables: of the host.
-        options: of Ansible's ssh plugin for this host, each resolved.
-    """
-    known = {key: variables.get(name) for name, key in REACHED_BY.items()}
-    known |= {key: options.get(name) for name, key in SSH_OPTIONS.items()}
-    return {key: str(value) for key, value in known.items() if value}
+def reached_by(variables: Mapping[str, Any]) -> dict[str, str]:
+    """How a host is reached, of its variables as ``fullmesh.ssh`` resolves them."""
+    return {key: str(variables[name]) for name, key in REACHED_BY.items() if variables.get(name)}
 
 
 def boot(program: str) -> str:

@@ -1,0 +1,34 @@
+"""How Ansible's ssh plugin would reach a host, wherever that is set."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Mapping
+from typing import Any
+
+from ansible import constants  # type: ignore[attr-defined]  # ansible ships no types
+from ansible.plugins.loader import connection_loader
+
+# Options of the plugin (``ansible-doc -t connection ssh``) and the variable of a host that sets each.
+OPTIONS = {
+    "port": "ansible_port",
+    "remote_user": "ansible_user",
+    "private_key_file": "ansible_ssh_private_key_file",
+    "ssh_args": "ansible_ssh_args",
+    "ssh_common_args": "ansible_ssh_common_args",
+    "ssh_extra_args": "ansible_ssh_extra_args",
+}
+
+
+def resolved(variables: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The variables of a host with what the environment (``ANSIBLE_SSH_COMMON_ARGS``) and ansible.cfg say in them."""
+    connection_loader.get("ssh", class_only=True)  # its options are known once it is loaded
+    found: dict[str, Any] = {}
+    for option, variable in OPTIONS.items():
+        value = constants.config.get_config_value(
+            option, plugin_type="connection", plugin_name="ssh", variables=variables
+        )
+        if value not in (None, ""):
+            found[variable] = value
+    # only read, so that a host's variables, which are worked out when they are asked for, need no copy
+    return ChainMap(found, variables)  # type: ignore[arg-type]
