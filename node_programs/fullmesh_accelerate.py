@@ -13,7 +13,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from fullmesh_launch import HOOK, LaunchError, call, env_path, last, merged, read_env
+from fullmesh_launch import HOOK, LaunchError, call, env_path, last, merged, read_env, run
 from fullmesh_services import interpreter, program
 
 if TYPE_CHECKING:
@@ -124,12 +124,7 @@ def start(words: Sequence[str]) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Start a job; a refusal goes to stderr and ends with 2."""
-    try:
-        start(argv)
-    except LaunchError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    return 0
+    return run(start, argv)
 
 
 if __name__ == "__main__":

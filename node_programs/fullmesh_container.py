@@ -15,7 +15,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from fullmesh_launch import HOOK, LIBRARIES, NODES_OWN, LaunchError, env_path, merged, read_env
+from fullmesh_launch import HOOK, LIBRARIES, NODES_OWN, LaunchError, env_path, merged, read_env, run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -191,12 +191,7 @@ def start(tool: str, argv: Sequence[str]) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run an image; a refusal goes to stderr and ends with 2."""
-    try:
-        start(argv[0], argv[1:])
-    except LaunchError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    return 0
+    return run(start, argv[0], argv[1:])
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ this node's card among them, and nothing of Gloo's or torch's.
 
 from __future__ import annotations
 
-import concurrent.futures
 import os
 import re
 import shlex
@@ -18,7 +17,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import fullmesh_launch as launch
-from fullmesh_launch import BIN, LIBRARIES, NODES_OWN, LaunchError, call, last
+from fullmesh_launch import BIN, LIBRARIES, NODES_OWN, run
 from fullmesh_services import interpreter, program
 
 if TYPE_CHECKING:
@@ -32,59 +31,20 @@ PDSH = "Install your distribution's pdsh (EL: from EPEL), or start the script on
 MISSING = (
     "Install it at the same place on all nodes, or name its program there in FULLMESH_DEEPSPEED."
 )
+DIFFERS = "Its ranks exchange what only their own version reads: install one version on all."
 # What it reads more variables from, in a home or in the current folder (DeepSpeed's documentation, "Multi-node
 # environment variables").
 MORE, VARIABLE = ".deepspeed_env", "DS_ENV_FILE"
 
 
-def asked(nodes: Sequence[Node], python: str) -> dict[str, tuple[int, str]]:
-    """What each node says when it is asked for its DeepSpeed, all at the same time."""
-
-    def ask(node: Node) -> tuple[int, str]:
-        words = shlex.join([python, "-c", LOOK])
-        return call([BIN + "/fullmesh-ssh", node["address"], words])
-
-    with concurrent.futures.ThreadPoolExecutor(max_workers=32) as pool:
-        said = list(pool.map(ask, nodes))
-    return {node["name"]: one for node, one in zip(nodes, said)}
-
-
-def judge(answers: Mapping[str, tuple[int, str]], python: str) -> None:
-    """Refuse a job that DeepSpeed could only fail with, in words of its own.
-
-    Raises:
-        LaunchError: LA-110, no login; LA-107, no DeepSpeed there; LA-115, versions that differ.
-    """
-    silent = {name: last(said) for name, (code, said) in answers.items() if code in (-1, 255)}
-    if silent:
-        raise LaunchError(
-            "[LA-110] no login to {}. Run site.yml with node_ssh_manage: true; then try {}/fullmesh-ssh ADDRESS "
-            "true.".format(", ".join(f"{name} ({said})" for name, said in silent.items()), BIN)
-        )
-    without = {name: last(said) for name, (code, said) in answers.items() if code}
-    if without:
-        raise LaunchError(
-            "[LA-107] {} has no deepspeed on: {}. {}".format(
-                python, ", ".join(f"{name} ({said})" for name, said in without.items()), MISSING
-            )
-        )
-    versions = {name: last(said) for name, (_code, said) in answers.items()}
-    if len(set(versions.values())) > 1:
-        raise LaunchError(
-            "[LA-115] the nodes have different versions of DeepSpeed: {}. Its ranks exchange what only their own "
-            "version reads: install one version on all.".format(
-                ", ".join(f"{name}: {one}" for name, one in sorted(versions.items()))
-            )
-        )
-
-
 def written(path: str) -> dict[str, str]:
-    """Variables of one of DeepSpeed's files, as it reads them: a line each, without quotes."""
+    """Variables of one of its files: a line each, without quotes; a comment, which it takes for one, is none."""
     try:
         with open(path, encoding="utf-8") as stream:
-            pairs = [line.rstrip("\n").split("=", 1) for line in stream if "=" in line]
+            lines = [line.strip() for line in stream]
     except OSError:
         return {}
+    pairs = [line.split("=", 1) for line in lines if "=" in line and not line.startswith("#")]
     return {name.strip(): value.strip() for name, value in pairs}
 
 
@@ -104,16 +64,16 @@ def variable(value: str) -> str:
 
 
 def told(own: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
-    """The lines that every node is told: the plan's common variables, the caller's for libraries, the user's file.
+    """The lines that every node is told: what the caller set of the plan and for libraries, the user's file.
 
-    What is a node's own comes from that node's file (``fullmesh-rank``).
+    The rest comes from each node's own file (``fullmesh-rank``), as does what is a node's own.
     """
-    named = caller.get(VARIABLE)
-    places = [named] if named else [os.path.join(os.path.expanduser("~"), MORE), MORE]
-    found = {name: variable(value) for name, value in own.items()}
-    found |= {name: variable(caller[name]) for name in caller if LIBRARIES.match(name)}
-    for place in places:
-        found |= written(place)
+    name = caller.get(VARIABLE) or MORE
+    found = {
+        name: variable(caller[name]) for name in caller if name in own or LIBRARIES.match(name)
+    }
+    for path in (os.path.join(os.path.expanduser("~"), name), name):
+        found |= written(path)
     return {name: value for name, value in found.items() if name not in NODES_OWN}
 
 
@@ -133,7 +93,7 @@ def arguments(
     return [
         f"--hostfile={launch.FOLDER}/hostfile",
         "--launcher=pdsh",
-        # it would ask with the caller's own key; `judge` has asked all of them with the cluster's
+        # it would ask with the caller's own key; `start` has asked all of them with the cluster's
         "--no_ssh_check",
         f"--master_addr={master}",
         f"--master_port={env['MASTER_PORT']}",
@@ -153,11 +113,12 @@ def start(words: Sequence[str]) -> None:
     python = interpreter(tool) or sys.executable
     launch.find("pdsh", PDSH)
     launch.right_account(launch.ssh_user(), words, TOOL)
-    named = [one.partition("=")[2] for one in options if one.startswith("--nodes=")]
-    rest = [one for one in options if not one.startswith("--nodes=")]
+    named, rest = launch.of_nodes(options)
     who, own = launch.read_who(), launch.read_env(launch.env_path(os.environ))
-    nodes = launch.chosen(who, named[0].split(",") if named else [])
-    judge(asked(nodes, python), python)
+    nodes = launch.chosen(who, named)
+    launch.judge(
+        launch.asked(nodes, [python, "-c", LOOK]), f"DeepSpeed ({python})", MISSING, DIFFERS
+    )
     lines = told(own, os.environ)
     if named:
         lines["FULLMESH_NODES"] = ",".join(node["name"] for node in nodes)
@@ -173,12 +134,7 @@ def start(words: Sequence[str]) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Start a job; a refusal goes to stderr and ends with 2."""
-    try:
-        start(argv)
-    except LaunchError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    return 0
+    return run(start, argv)
 
 
 if __name__ == "__main__":

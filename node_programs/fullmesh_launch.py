@@ -28,12 +28,15 @@ import urllib.request
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
     from fullmesh.observed.watch import Who
     from fullmesh.observed.watch import WhoNode as Node
 
 DEADLINE = 10
+# Of `call` for a node that does not answer, and ssh's own (ssh(1), EXIT STATUS).
+NO_LOGIN = (-1, 255)
 BIN = "/opt/fullmesh/bin"
 FOLDER = "/etc/fullmesh"
 # Its sitecustomize lets root and the job's account ask where a rank stands (fullmesh-hang).
@@ -126,6 +129,9 @@ def find(name: str, say: str) -> str:
 
 
 OPENMPI = "Set launchers_openmpi: true and run site.yml, or install your distribution's Open MPI."
+MPI_DIFFERS = (
+    "Its daemons talk to their own kind only: install one version on all, or use fullmesh-torchrun."
+)
 SLURM = "Install your site's Slurm client on it, or use fullmesh-torchrun, which needs no Slurm."
 
 
@@ -310,36 +316,48 @@ def right_account(user: str, words: Sequence[str], tool: str) -> None:
         )
 
 
-def asked(nodes: Sequence[Node]) -> dict[str, tuple[int, str]]:
-    """What each node says when it is asked for its Open MPI, all at the same time."""
+def of_nodes(options: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The names that ``--nodes=`` has, [] for all nodes, and the other options."""
+    mine = [one.partition("=")[2] for one in options if one.startswith("--nodes=")]
+    rest = [one for one in options if not one.startswith("--nodes=")]
+    return (mine[0].split(",") if mine else []), rest
+
+
+def asked(nodes: Sequence[Node], words: Sequence[str]) -> dict[str, tuple[int, str]]:
+    """What each node answers to a command, all at the same time."""
 
     def ask(node: Node) -> tuple[int, str]:
-        return call([BIN + "/fullmesh-ssh", node["address"], BIN + "/fullmesh-orted", "--version"])
+        return call([BIN + "/fullmesh-ssh", node["address"], shlex.join(words)])
 
     with concurrent.futures.ThreadPoolExecutor(max_workers=32) as pool:
         said = list(pool.map(ask, nodes))
     return {node["name"]: one for node, one in zip(nodes, said)}
 
 
-def judge(answers: Mapping[str, tuple[int, str]]) -> None:
-    """Refuse a job that mpirun could only fail with, in words of its own."""
-    without = [f"{name} ({last(said)})" for name, (status, said) in answers.items() if status]
-    if without:
-        coded = [one for one in without if "LA-107" in one]
-        if coded:
-            raise LaunchError(
-                "[LA-107] Open MPI is missing on: {}. {}".format(", ".join(coded), OPENMPI)
-            )
+def judge(answers: Mapping[str, tuple[int, str]], what: str, install: str, differ: str) -> None:
+    """Refuse a job that another launcher could only fail with, in words of its own.
+
+    Args:
+        answers: what each node said when it was asked for its version of *what*.
+        install: how to get it; differ: why another version is of no use.
+
+    Raises:
+        LaunchError: LA-110, no login; LA-107, it is not there; LA-115, versions that differ.
+    """
+    silent = {name: last(said) for name, (code, said) in answers.items() if code in NO_LOGIN}
+    if silent:
         raise LaunchError(
-            "[LA-110] no login to {}. Run site.yml with node_ssh_manage: true; then try "
-            "{}/fullmesh-ssh ADDRESS true.".format(", ".join(without), BIN)
+            "[LA-110] no login to {}. Run site.yml with node_ssh_manage: true; then try {}/fullmesh-ssh ADDRESS "
+            "true.".format(", ".join(f"{name} ({said})" for name, said in silent.items()), BIN)
         )
-    versions = {name: last(said) for name, (_status, said) in answers.items()}
+    without = [f"{name} ({last(said)})" for name, (code, said) in answers.items() if code]
+    if without:
+        raise LaunchError(f"[LA-107] {what} is missing on: {', '.join(without)}. {install}")
+    versions = {name: last(said) for name, (_code, said) in answers.items()}
     if len(set(versions.values())) > 1:
         raise LaunchError(
-            "[LA-115] the nodes have different versions of Open MPI: {}. Its daemons talk to their own kind only: "
-            "install one version on all, or use fullmesh-torchrun.".format(
-                ", ".join("{}: {}".format(*pair) for pair in sorted(versions.items()))
+            "[LA-115] the nodes have different versions of {}: {}. {}".format(
+                what, ", ".join(f"{name}: {one}" for name, one in sorted(versions.items())), differ
             )
         )
 
@@ -386,10 +404,10 @@ def mpirun(words: Sequence[str]) -> None:
     path = find("mpirun", OPENMPI)
     user = ssh_user()
     right_account(user, words, "fullmesh-mpirun")
-    named = [one.partition("=")[2] for one in options if one.startswith("--nodes=")]
+    named, _ = of_nodes(options)
     who, own = read_who(), read_env(env_path(os.environ))
-    nodes = chosen(who, named[0].split(",") if named else [])
-    judge(asked(nodes))
+    nodes = chosen(who, named)
+    judge(asked(nodes, [BIN + "/fullmesh-orted", "--version"]), "Open MPI", OPENMPI, MPI_DIFFERS)
     env = merged(own, os.environ)
     argv = [path, *mpi_options(who, nodes, not named), *exported(own, os.environ)]
     if named:
@@ -510,14 +528,19 @@ COMMANDS = {
 }
 
 
-def main(argv: Sequence[str]) -> int:
+def run(command: Callable[..., None], *words: Any) -> int:
     """Run a command; a refusal goes to stderr and ends with 2."""
     try:
-        COMMANDS[argv[0]](argv[1:])
+        command(*words)
     except LaunchError as error:
         sys.stderr.write(f"{error}\n")
         return 2
     return 0
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one of the commands."""
+    return run(COMMANDS[argv[0]], argv[1:])
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from fullmesh_launch import FOLDER, LaunchError, call, env_path, merged, read_env
+from fullmesh_launch import FOLDER, LaunchError, call, env_path, merged, read_env, run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -240,12 +240,7 @@ COMMANDS = {"ray": ray, "jax": jax}
 
 def main(argv: Sequence[str]) -> int:
     """Run a command; a refusal goes to stderr and ends with 2."""
-    try:
-        COMMANDS[argv[0]](argv[1:])
-    except LaunchError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    return 0
+    return run(COMMANDS[argv[0]], argv[1:])
 
 
 if __name__ == "__main__":

@@ -263,7 +263,7 @@ class Switch:
             )
         except (rollback.RollbackError, OSError) as exc:
             raise RefusedError(
-                f"[SE-112] what would switch back by itself could not be armed: {exc}. Nothing was changed. "
+                f"[SE-112] the guard that switches SELinux back could not be started: {exc}. Nothing was changed. "
                 "Look at `systemctl status` on this node."
             ) from exc
         self.armed = True

@@ -14,7 +14,7 @@ from fullmesh.model.types import Plan
 CODES: dict[str, str] = {
     "TX-101": "another change of the node still waits for its confirmation",
     "TX-102": "what is there could not be saved; nothing was changed",
-    "TX-103": "systemd did not start the timer or the change; nothing was changed",
+    "TX-103": "systemd did not start the guard or the change; nothing was changed",
     "TX-106": "something that is neither a file nor a link stands where a file is changed",
     "TX-107": "an unconfirmed change has not ended, so nothing was undone",
     "TX-108": "the rollback was tried before anything was changed, and would not work on this node",

@@ -183,7 +183,6 @@ class Reader:
             for path in settings.glob("*.yml"):
                 there = path.read_text().replace("is match('el')", f"in {['el1', *NODES['el1']]}")
                 path.write_text(there)
-            (settings / "ssh.yml").write_text(f'ansible_ssh_common_args: "{self.ssh}"\n')
         if "--help" in command:
             return
         if command.startswith(("./fullmesh apply", "./fullmesh demo", "ansible-playbook site")):

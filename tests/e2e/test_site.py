@@ -423,7 +423,7 @@ def test_the_missions_test_setup_passes_and_says_loudly_that_the_firewall_is_off
         assert on(node, "firewall-cmd --state") == "running"
 
 
-def test_nodes_that_have_nothing_else_to_do_get_a_key_of_their_own(lab: list[str]) -> None:
+def test_with_a_key_between_the_nodes_a_second_run_changes_nothing(lab: list[str]) -> None:
     more = ("-e", "node_ssh_manage=true", "--skip-tags", "verify")
     first = site(*more)
     assert first.code == 0

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import fullmesh_deepspeed as deepspeed
 import fullmesh_launch as launch
@@ -57,6 +56,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(os, "execve", become)
     monkeypatch.setattr(launch, "FOLDER", str(tmp_path))
     monkeypatch.setattr(deepspeed, "BIN", str(tmp_path))
+    monkeypatch.setattr(launch, "BIN", str(tmp_path))
     monkeypatch.setattr(launch, "read_who", lambda: core.who(PLAN))
     monkeypatch.setattr(launch, "ssh_user", lambda: "train")
     monkeypatch.setattr(launch.pwd, "getpwuid", lambda _: type("One", (), {"pw_name": "train"}))
@@ -96,26 +96,41 @@ def test_it_is_told_the_plan_and_every_rank_comes_by_our_program(node: Path) -> 
         "two words",
     ]
     assert env["PDSH_SSH_ARGS_APPEND"] == f"-F {node}/ssh/config"
-    assert lines == [
-        "MASTER_ADDR=10.78.0.11",
-        "MASTER_PORT=29500",
-        "NCCL_DEBUG=WARN",
-        "ODD=two words #x",
-        "WORLD_SIZE=2",
-    ]
+    # every rank reads its own node's file
+    assert lines == []
 
 
-def test_the_callers_settings_of_libraries_and_the_users_file_win_and_no_nodes_own_is_told(
+def test_what_the_caller_and_the_users_files_set_is_told_and_no_nodes_own(
     node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (node / ".deepspeed_env").write_text("ODD=$HOME/x\nGLOO_SOCKET_IFNAME=eth9\n# nothing\n")
+    (node / ".deepspeed_env").write_text(
+        "MINE=$HOME/x\nGLOO_SOCKET_IFNAME=eth9\n# not=me\nnothing\n"
+    )
+    monkeypatch.setenv("ODD", "mine #x")  # a variable of the plan that is no library's
     monkeypatch.setenv("NCCL_DEBUG", "INFO")
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "eth7")
+    monkeypatch.setenv("SOMETHING", "else")
     _, env, lines = started("train.py")
-    assert {"NCCL_DEBUG=INFO", "TORCH_DISTRIBUTED_DEBUG=DETAIL", "ODD=$HOME/x"} <= set(lines)
-    assert not any("IFNAME" in line for line in lines)
+    wanted = ["MINE=$HOME/x", "NCCL_DEBUG=INFO", "ODD=mine #x", "TORCH_DISTRIBUTED_DEBUG=DETAIL"]
+    assert lines == wanted
     assert "NCCL_SOCKET_IFNAME" not in env
+
+
+def test_the_users_file_is_looked_for_where_deepspeed_looks(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the home, then in the current folder (runner.py, DEEPSPEED_ENVIRONMENT_PATHS)."""
+    home = node / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("DS_ENV_FILE", "mine.env")
+    (home / "mine.env").write_text("FROM=home\nONLY=home\n")
+    assert started("train.py")[2] == ["FROM=home", "ONLY=home"]
+    (node / "mine.env").write_text("FROM=here\n")
+    assert started("train.py")[2] == ["FROM=here", "ONLY=home"]
+    monkeypatch.setenv("DS_ENV_FILE", str(node / "mine.env"))
+    assert started("train.py")[2] == ["FROM=here"]
 
 
 def test_some_of_the_nodes(node: Path) -> None:
@@ -169,7 +184,7 @@ def test_what_is_not_there_is_refused_before_anybody_is_asked(
     missing: str,
     code: str,
 ) -> None:
-    monkeypatch.setattr(deepspeed, "asked", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr(launch, "asked", lambda *_: pytest.fail("asked"))
     if missing == "user":
         monkeypatch.setattr(launch, "ssh_user", lambda: "somebody")
     else:
@@ -227,7 +242,7 @@ def test_a_variable_arrives_as_it_was_set(value: str) -> None:
 def test_without_a_script(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert deepspeed.main([]) == 2
     assert "[LA-104]" in capsys.readouterr().err
-    done: Any = subprocess.run(
-        [sys.executable, deepspeed.__file__], capture_output=True, text=True, check=False
+    done = subprocess.run(
+        [sys.executable, str(deepspeed.__file__)], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr[:8]) == (2, "[LA-104]")

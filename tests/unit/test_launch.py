@@ -218,16 +218,17 @@ def test_mpirun_gets_exactly_the_files_common_variables_and_the_data_range(node:
         ({"a": (255, "x\nPermission denied (publickey)."), "b": (0, "mpirun 4.1")}, "LA-110"),
         ({"a": (-1, "no answer for 10 s")}, "LA-110"),
         ({"a": (2, "[LA-107] orted is not installed on this node."), "b": (0, "4")}, "LA-107"),
+        ({"a": (127, "fullmesh-orted: No such file or directory"), "b": (0, "4")}, "LA-107"),
         ({"a": (0, "mpirun (Open MPI) 4.1.1"), "b": (0, "mpirun (Open MPI) 4.1.6")}, "LA-115"),
     ],
 )
 def test_what_mpirun_could_only_fail_with(answers: dict[str, tuple[int, str]], code: str) -> None:
     with pytest.raises(launch.LaunchError, match=rf"^\[{code}\].*\ba\b"):
-        launch.judge(answers)
+        launch.judge(answers, "Open MPI", launch.OPENMPI, launch.MPI_DIFFERS)
 
 
 def test_nodes_that_agree_pass() -> None:
-    launch.judge({"a": (0, "4.1.4"), "b": (0, "Warning: added\n4.1.4")})
+    launch.judge({"a": (0, "4.1.4"), "b": (0, "Warning: added\n4.1.4")}, "it", "", "")
 
 
 @pytest.mark.parametrize("command", ["mpirun", "orted", "srun", "sbatch"])

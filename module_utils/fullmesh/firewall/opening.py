@@ -247,7 +247,7 @@ class Opening(Refusals):
         except (rollback.RollbackError, OSError) as exc:
             raise core_error(
                 [
-                    "[PF-119] what would put the firewall back by itself could not be armed: "
+                    "[PF-119] the guard that puts the firewall back could not be started: "
                     f"{exc}. Nothing was changed. "
                     "Look at `systemctl status` on this node."
                 ]

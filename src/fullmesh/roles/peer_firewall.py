@@ -26,7 +26,7 @@ CODES: dict[str, str] = {
     "PF-116": "firewalld does not accept the configuration with our files in it",
     "PF-117": "firewalld did not start, stop or reload",
     "PF-118": "the kernel's rules are not what the files say",
-    "PF-119": "what puts the firewall back by itself could not be armed",
+    "PF-119": "the guard that puts the firewall back could not be started",
     "PF-120": "nobody came back in time, the node has put its firewall back",
     "PF-121": "no new connection could be made after the change",
     "PF-122": "ufw has rules that firewalld cannot take over",

@@ -10,7 +10,7 @@ CODES: dict[str, str] = {
     "SE-103": "selinux_mode_reboot_timeout_seconds is too short for a boot",
     "SE-110": "the SELinux policy is not installed, the node would not boot",
     "SE-111": "the kernel did not take the mode",
-    "SE-112": "what switches back by itself could not be armed",
+    "SE-112": "the guard that switches SELinux back could not be started",
     "SE-113": "nobody came back in time, the node is permissive again",
     "SE-114": "no new connection could be made after switching to enforcing",
     "SE-115": "the node did not come back after its reboot",
