@@ -15,6 +15,8 @@ from diagnose_changes import (
     CHANGES,
     REAL,
     Break,
+    decided,
+    ends,
     gpus,
     listener,
     node,
@@ -254,6 +256,23 @@ def test_faults_of_different_kinds_do_not_hide_each_other(one: str, other: str) 
     for name in (one, other):
         CHANGES[name][2](world)
     assert {f["code"] for f in judged(world)["findings"]} == {CHANGES[one][0], CHANGES[other][0]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "causes"),
+    [
+        ({"error": "ENETUNREACH"}, {"VC-106"}),
+        ({"error": "EINVAL", "rule": "blackhole 10.78.5.11"}, {"VC-106", "DG-155"}),
+    ],
+)
+def test_without_its_interface_a_node_has_no_route(
+    answer: dict[str, str], causes: set[str]
+) -> None:
+    world = copy.deepcopy(HEALTHY)
+    node(world)["node"]["facts"]["interface"]["up"] = False
+    ends("no_route", answer["error"])(world)
+    decided(**answer)(world)
+    assert {f["code"] for f in judged(world)["findings"]} == causes
 
 
 def test_an_unreachable_node_does_not_hide_a_fault_of_another() -> None:

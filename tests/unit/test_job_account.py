@@ -140,7 +140,7 @@ def test_what_the_account_reaches_and_we_do_not_is_told_where_it_reaches_all(
     def probe(some: Any, *_: Any) -> Any:
         said = {**as_them, "d": ["open"]}
         verdicts = [said[one["node"]][one["port"] - 1] if they[-1] else then for one in some]
-        return [one_of(one, word) for one, word in zip(some, verdicts, strict=True)]
+        return list(map(one_of, some, verdicts))
 
     def acting(_who: Any, work: Any) -> Any:
         they.append(True)

@@ -73,6 +73,15 @@ def lost_at(root: Finding, other: Finding) -> bool:
     return root.severity == ERROR and involves(root, other)
 
 
+def no_route(root: Finding, other: Finding) -> bool:
+    """The kernel of the root's node knows no way at all.
+
+    Its routes went with its interface or address; a route or a rule that refuses says EINVAL, EACCES or EHOSTUNREACH
+    (ip-route(8)), and stays a cause of its own.
+    """
+    return same_node(root, other) and "ENETUNREACH" in other.seen
+
+
 def anywhere(_root: Finding, _other: Finding) -> bool:
     """Wherever it is."""
     return True
@@ -107,7 +116,9 @@ ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
         involves,
     ),
     ("VC-106", ("DG-119", "DG-120", "DG-126", "DG-134", "VC-601", "VC-603", "VC-110"), same_node),
+    ("VC-106", ("DG-155",), no_route),
     ("VC-121", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-140", "DG-141", "VC-213"), involves),
+    ("VC-121", ("DG-155",), no_route),
     ("VC-121", ("DG-123", "DG-134", "DG-136", "VC-102", "VC-601", "VC-603", "VC-122"), same_node),
     ("VC-121", ("DG-126",), anywhere),
     ("DG-140", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139", "DG-141", "VC-103"), at_an_end),
