@@ -39,6 +39,8 @@ SHOWN_FROM_RESULT = (("verify_cluster", "judge | Show the ladder"),)
 MEMORY_ACTION = "undo_point"
 # In check mode it may say what would change, and counts as a change.
 SAYS = "debug"
+# One that has something to say where all is well; most have not.
+ASSERTS, ITS_WORDS = "assert", "success_msg"
 LINES_OF_OUTPUT = 12
 # Where a module says what it worked on.
 NAMED_BY = ("path", "dest", "key", "name")
@@ -203,9 +205,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         elif action == RESULT_ACTION:
             self.tell({"event": "result", "at": time.time(), "path": str(answer.told["path"])})
         elif (
-            action == SAYS
+            (action == SAYS or (action == ASSERTS and ITS_WORDS in answer.task.args))
             and not answer.told.get("changed")
-            and "msg" in answer.told
+            and answer.told.get("msg")
             and (role, name) not in SHOWN_FROM_RESULT
         ):
             self._said(answer.host, lines_of(answer.told["msg"]))

@@ -23,6 +23,7 @@ HOME = "/srv/jobs"
 STATE = "/srv/jobs/state"
 TORCHRUN = "/opt/fullmesh/bin/fullmesh-torchrun"
 READY_SECONDS = 90  # torch's import takes 2 s on an idle machine and 20 s on a busy one
+READY_A_RANK = 10  # and of many ranks one after the other, where there are fewer cores
 ASK_SECONDS = 60
 POLL = 0.1
 # In the first line, so that it stands on no line of the job's own: the job says when it is where it is to be looked at,
@@ -146,7 +147,7 @@ class Job:
 
     def wait(self) -> None:
         """Until every rank is where it wants to be."""
-        deadline = time.monotonic() + READY_SECONDS
+        deadline = time.monotonic() + READY_SECONDS + READY_A_RANK * self.world
         for rank in range(self.world):
             while not self.pid(rank):
                 assert time.monotonic() < deadline, f"rank {rank} is not ready: {self.said()}"

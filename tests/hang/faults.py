@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hang_jobs import DATA, JOBS, MAIN
+from hang_jobs import DATA, JOBS, MAIN, late
 
 from .bench import STATE
 
@@ -293,6 +293,18 @@ FAULTS: tuple[Fault, ...] = (
         words=("--looks", "8"),
     ),
 )
+# Four times as many as two nodes of eight cards have. What a rank takes of the memory: docs/hang.md
+MANY = Fault(
+    "sixty_four",
+    "one of 64 ranks sleeps",
+    late("time.sleep(1000)", "rank == 40"),
+    "HG-107",
+    (40,),
+    "time.sleep(1000)",
+    each=32,
+    at=40,
+)
+
 # What must hear nothing but that every rank goes on.
 HEALTHY_JOBS: tuple[Fault, ...] = (
     Fault("healthy", "two ranks", HEALTHY, "HG-162", (0, 1)),

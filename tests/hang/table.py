@@ -12,7 +12,7 @@ from typing import Any
 from fullmesh.settings import ROOT
 
 from .bench import WORK, Answer
-from .faults import FAULTS, HEALTHY_JOBS, Fault
+from .faults import FAULTS, HEALTHY_JOBS, MANY, Fault
 
 ROWS = WORK / "rows"
 DOCS = ROOT / "docs/hang-faults.md"
@@ -51,7 +51,7 @@ def text() -> str:
     held: dict[str, dict[str, Any]] = {
         path.stem: json.loads(path.read_text()) for path in ROWS.glob("*.json")
     }
-    every = [*FAULTS, *HEALTHY_JOBS]
+    every = [*FAULTS, MANY, *HEALTHY_JOBS]
     lines = [
         line("job", "what was done", "ranks", "code", "rank", "line", "found", "seconds"),
         "|---|---|---|---|---|---|---|---|",

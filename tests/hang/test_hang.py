@@ -12,7 +12,7 @@ from lab_nodes import shell
 
 from . import table
 from .bench import Answer, Bench, Job
-from .faults import FAULTS, HEALTHY_JOBS, Fault
+from .faults import FAULTS, HEALTHY_JOBS, MANY, Fault
 
 WITHIN = 60.0  # on a machine that does other things as well; the page has the figures
 
@@ -69,6 +69,15 @@ def test_the_cause_is_named(bench: Bench, fault: Fault, recorded: Path | None) -
     table.keep(fault, answer, wrong)
     assert not wrong, f"{wrong}\n{answer.told()}\n{job.said()}"
     assert answer.seconds < WITHIN
+
+
+@pytest.mark.rest
+def test_the_cause_is_named_among_sixty_four_ranks(bench: Bench) -> None:
+    with broken(bench, MANY) as job:
+        answer = bench.ask()
+        wrong = right(job, MANY, answer)
+    table.keep(MANY, answer, wrong)
+    assert not wrong, f"{wrong}\n{answer.told()}\n{job.said()}"
 
 
 @pytest.mark.parametrize("fault", [pytest.param(one, id=one.name) for one in HEALTHY_JOBS])

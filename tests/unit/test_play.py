@@ -39,6 +39,10 @@ PLAY = """
       rescue:
         - name: Say so
           ansible.builtin.debug: {msg: "[XX-102] kept beside"}
+    - name: Hold, and say what is odd
+      ansible.builtin.assert: {that: true, success_msg: ["[XX-106] idle"], quiet: false}
+    - name: Hold in silence
+      ansible.builtin.assert: {that: true, success_msg: [], quiet: true}
     - name: Nobody minds
       ansible.builtin.command: "false"
       ignore_errors: true
@@ -127,7 +131,10 @@ def test_phases_and_failures_are_told_in_full(
         if line.startswith("ok     network") and "2 changes on 2 nodes" in line
     ]
     assert [line for line in told if line.startswith("FAILED firewall") and "failed on " in line]
-    assert "note   a, b: [XX-102] kept beside" in told
+    assert [line for line in told if line.startswith("note")] == [
+        "note   a, b: [XX-102] kept beside",
+        "note   a, b: [XX-106] idle",
+    ]
     at = told.index("FAILED on b, in firewall: Ask for two")
     assert told[at + 1 : at + 3] == [
         "  [XX-103] 2 is wrong. Set 1.",

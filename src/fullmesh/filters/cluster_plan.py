@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from ansible.errors import AnsibleFilterError
 
 from fullmesh import settings
+from fullmesh.filters.pattern import pattern_of
 from fullmesh.model import batching, membership, services
 from fullmesh.model import plan as core
 from fullmesh.model.faults import RefusedError
@@ -26,15 +27,14 @@ def cluster_plan(hostvars: Any, hosts: list[str]) -> Plan:
         raise AnsibleFilterError(f"the inventory cannot work:\n{error}") from error
 
 
-class Made(TypedDict):
-    """A plan, or why there is none: coded sentences."""
+class Refused(TypedDict):
+    """Why there is no plan: coded sentences."""
 
-    plan: Plan | None
     faults: list[str]
 
 
-def plan_made(hostvars: Any, groups: Mapping[str, list[str]], ansible_core: str) -> Made:
-    """The plan, and every fault of the controller and the inventory, in one pass over the hosts."""
+def plan_made(hostvars: Any, groups: Mapping[str, list[str]], ansible_core: str) -> Plan | Refused:
+    """The plan, or every fault of the controller and the inventory, in one pass over the hosts."""
     faults = core.controller_faults(str(ansible_core)) + core.group_faults(groups)
     made: Plan | None = None
     if hosts := groups.get(core.GROUP):
@@ -42,7 +42,7 @@ def plan_made(hostvars: Any, groups: Mapping[str, list[str]], ansible_core: str)
             made = core.from_hostvars(hostvars, [str(host) for host in hosts])
         except RefusedError as error:
             faults += error.faults
-    return {"plan": made, "faults": [str(fault) for fault in faults]}
+    return {"faults": [str(fault) for fault in faults]} if faults or made is None else made
 
 
 def node_view(plan: Plan, host: str, observed: Observations) -> PlanNode:
@@ -65,9 +65,12 @@ def preflight_groups(judged: checks.Judged) -> list[dict[str, str]]:
     return checks.groups(judged)
 
 
-def preflight_unasked(asked: Any) -> list[str]:
-    """The hosts that are looked at one by one after ask_nodes registered *asked*."""
-    return checks.unasked(plain(asked))
+def preflight_unasked(hostvars: Any, hosts: Sequence[str]) -> str:
+    """The pattern of the hosts that are looked at one by one after ask_nodes asked all; mostly nobody's."""
+    # the same for all hosts of the run; --limit leaves some out
+    everybody = (hostvars[host].get("__preflight_asked") for host in hosts if host in hostvars)
+    asked = next(filter(None, everybody), None)
+    return pattern_of(checks.unasked(plain(asked)) if asked else [])
 
 
 def plan_drift(plan: Plan, held: Choice) -> list[str]:

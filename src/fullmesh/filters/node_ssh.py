@@ -7,13 +7,12 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+from fullmesh.filters.pattern import pattern_of
 from fullmesh.model.types import Plan
 from fullmesh.plain import truth
 from fullmesh.roles import node_ssh as core
 
 SEEN = "__node_ssh_seen"
-# a pattern that matches nobody, without the warning that Ansible has for names that it does not know
-NOBODY = "all:!all"
 
 
 def node_ssh_faults(user: Any, port: Any) -> list[str]:
@@ -47,7 +46,7 @@ def node_ssh_pattern(hostvars: Any, hosts: Sequence[str]) -> str:
         for host in hosts
         if host in hostvars and truth(hostvars[host].get("node_ssh_manage", False))
     ]
-    return ",".join(wanted) or NOBODY
+    return pattern_of(wanted)
 
 
 class FilterModule:
