@@ -66,6 +66,7 @@ CODES = {
     "CL-113": "a verb that needs the roles and playbooks of a checkout",
     "CL-114": "a file that is no result of this version",
     "CL-115": "a lock of torch that cannot be made",
+    "CL-116": "runs that are not of one cluster and cannot be merged",
     "CL-190": "the documentation cannot be built without Sphinx",
     "CL-191": "more runs than can be compared",
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +37,11 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         const=PREVIOUS,
         metavar="OTHER",
         help="say what changed since another run (default: the run before)",
+    )
+    parser.add_argument(
+        "--merge",
+        action="store_true",
+        help="make one result of runs that had a part of the nodes each (--limit), and show it",
     )
     parser.add_argument(
         "--html", action="store_true", help="write report.html and junit.xml beside the result"
@@ -112,25 +119,65 @@ def meant(args: argparse.Namespace) -> tuple[str | None, str | None]:
     return (args.run[-1] if args.run else None), against
 
 
+def merged(names: Sequence[str]) -> Path:
+    """Write the one result of several runs; returns its file.
+
+    Raises:
+        ValueError: there is no such run, it is no result, or they are not of one cluster.
+    """
+    from fullmesh.report import write  # noqa: PLC0415 (see above)
+    from fullmesh.result import merge, read  # noqa: PLC0415 (see above)
+
+    results = []
+    for name in names:
+        path = chosen(name)
+        if path is None:
+            raise ValueError(f"[CL-107] no result at {name}. Run ./fullmesh verify first.")
+        results.append(read.load(path))
+    made = merge.merged(results)
+    return write.keep(RUNS, made["run"], json.dumps(made, indent=2) + "\n")
+
+
+def named(args: argparse.Namespace) -> tuple[str | None, str | None]:
+    """The run that the user means or that is made of several, and the one to compare it with.
+
+    Raises:
+        ValueError: too few or too many are named, or those that are cannot be merged.
+    """
+    if not args.merge:
+        return meant(args)
+    if len(args.run) < 2 or args.against:  # noqa: PLR2004 (one is no part)
+        raise ValueError(
+            "[CL-191] merge two runs or more, and compare afterwards: report --merge A B."
+        )
+    return str(merged(args.run)), None
+
+
 def run(args: argparse.Namespace) -> int:
     """``fullmesh report``."""
-    from fullmesh.report import compare, terminal, write  # noqa: PLC0415 (see above)
-
     try:
-        name, against = meant(args)
+        name, against = named(args)
     except ValueError as error:
         sys.stderr.write(f"fullmesh: {error}\n")
         return USAGE
     path = chosen(name)
     if path is None:
         return missing(name or str(RUNS))
-    other, found = None, None
+    other = None
     if against is not None:
         other = before(path) if against == PREVIOUS else chosen(against)
         if other is None and against == PREVIOUS:
             return alone(path)
         if other is None:
             return missing(f"{against} (the run to compare with)")
+    return shown(path, other, args)
+
+
+def shown(path: Path, other: Path | None, args: argparse.Namespace) -> int:
+    """Show a run, and write what is asked for beside it; returns the exit code."""
+    from fullmesh.report import compare, terminal, write  # noqa: PLC0415 (see above)
+
+    found = None
     code = terminal.print_summary(path)
     try:
         if other is not None and code != USAGE:

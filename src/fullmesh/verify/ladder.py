@@ -219,7 +219,7 @@ def why_not_start(seen: Seen, below: Sequence[Finding]) -> str:
     if broken:
         return f"{' and '.join(broken)} failed, so Gloo would only hang"
     if seen.left_out():
-        return not_looked_at(seen)
+        return left_out(seen.left_out())
     taken = [f for f in below if f.code == "VC-109"]
     if taken:
         return f"L1 failed: {taken[0].cause}"
@@ -270,16 +270,16 @@ def slowest(seen: Seen, part: str, inner: str = "") -> float:
     return found
 
 
-def not_looked_at(seen: Seen) -> str:
+def left_out(nodes: Sequence[str]) -> str:
     """That nodes are left out of the run, in words."""
-    return f"{in_words(seen.left_out())} left out of this run (--limit)"
+    return f"{in_words(nodes)} left out of this run (--limit)"
 
 
 def of_all_nodes(seen: Seen, rung: Rung) -> Rung:
     """A rung that holds on the nodes of the run says nothing about those that were left out."""
     if rung.status != PASSED or not seen.left_out():
         return rung
-    return Rung(rung.id, NOT_RUN, not_looked_at(seen), rung.seconds, rung.details)
+    return Rung(rung.id, NOT_RUN, left_out(seen.left_out()), rung.seconds, rung.details)
 
 
 def simple_rung(

@@ -1,0 +1,243 @@
+"""One result of several runs that had a part of a cluster's nodes each, with ``--limit`` (docs/scale.md).
+
+Nothing is made up: what no run tried stands as not run, with the reason; what one run found stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from fullmesh import __version__
+from fullmesh.result import build, read
+from fullmesh.result.types import FindingRow, LinkRow, Mesh, Result, RungId, RungRow
+from fullmesh.verify.ladder import left_out
+from fullmesh.verify.model import FAILED, NOT_RUN, PASSED, RUNGS, in_words
+
+# What holds on each node by itself. L1 holds nodes against each other, and no run had those of two parts.
+OF_NODES = "L0"
+OF_LINKS = "L2"
+ALIKE = ("nodes", "data_ports", "master", "world_size")
+
+
+def one_cluster(results: Sequence[Result]) -> None:
+    """Hold the runs against each other.
+
+    Raises:
+        ValueError: they are not of one cluster, or of different kinds.
+    """
+    first = results[0]
+    for other in results[1:]:
+        odd = [key for key in ALIKE if first["plan"].get(key) != other["plan"].get(key)]
+        if odd:
+            raise ValueError(
+                f"[CL-116] {first['run']} and {other['run']} are not of one cluster: their plans differ in "
+                f"{in_words(odd)}. Give every run the whole inventory, and its part with --limit."
+            )
+        if kind(first) != kind(other):
+            raise ValueError(
+                f"[CL-116] {first['run']} is a run of {kind(first)}, {other['run']} of {kind(other)}. "
+                "Merge runs of one kind."
+            )
+
+
+def kind(result: Result) -> str:
+    """Verify or diagnose."""
+    return result.get("kind", "verify")
+
+
+def looked_at(result: Result) -> list[str]:
+    """The nodes that a run was about."""
+    return [name for name, node in result["nodes"].items() if node["kernel"]]
+
+
+def distinct(rows: Iterable[Any]) -> list[Any]:
+    """Rows without their repetitions, in their order."""
+    found: list[Any] = []
+    for row in rows:
+        if row not in found:
+            found.append(row)
+    return found
+
+
+def links(results: Sequence[Result]) -> list[LinkRow]:
+    """Each ordered pair once; of two runs that tried it, as the later one saw it."""
+    found: dict[tuple[str, str], LinkRow] = {}
+    for result in results:
+        found.update({(row["from"], row["to"]): row for row in result["links"]})
+    return list(found.values())
+
+
+def apart(results: Sequence[Result]) -> bool:
+    """Whether no node was in two of the runs, so that what they counted may be added."""
+    every = [name for result in results for name in looked_at(result)]
+    return len(every) == len(set(every))
+
+
+def counted(results: Sequence[Result], of: Callable[[Result], int]) -> int:
+    """A count over all runs; where they overlap, that of the largest."""
+    counts = [of(result) for result in results]
+    return sum(counts) if apart(results) else max(counts)
+
+
+def rung(result: Result, name: RungId) -> RungRow | None:
+    """A rung of a run; some have fewer."""
+    return next((row for row in result["rungs"] if row["id"] == name), None)
+
+
+def detail(name: str) -> Callable[[Result], int]:
+    """A number in the details of L2."""
+    return lambda result: int((rung(result, "L2") or {"details": {}})["details"].get(name, 0))
+
+
+def tried(results: Sequence[Result]) -> int:
+    """How many ordered pairs any run tried."""
+    if any("mesh" in result for result in results):
+        return counted(results, detail("pairs"))
+    return len(links(results))
+
+
+def of_links(results: Sequence[Result], rows: Sequence[RungRow], best: RungRow) -> RungRow:
+    """L2: the pairs that the runs tried between them."""
+    count = len(results[0]["plan"]["nodes"])
+    pairs, done = count * (count - 1), tried(results)
+    details = {
+        **best["details"],
+        "pairs": done,
+        "open": counted(results, detail("open"))
+        if any("mesh" in result for result in results)
+        else sum(row["verdict"] == "open" for row in links(results)),
+        "connections": counted(results, detail("connections")),
+        "notes": distinct(note for row in rows for note in row["details"].get("notes", [])),
+        "outsider": distinct(one for row in rows for one in row["details"].get("outsider", [])),
+    }
+    made: RungRow = {**best, "details": details}
+    if best["status"] == NOT_RUN:
+        whole = done >= pairs and all(row["status"] in (PASSED, NOT_RUN) for row in rows)
+        reason = (
+            "" if whole else f"only {done} of {pairs} links were tried: no run had both their ends"
+        )
+        made = {**made, "status": PASSED if whole else NOT_RUN, "reason": reason}
+    return made
+
+
+def merged_rung(results: Sequence[Result], name: RungId) -> RungRow:
+    """What a rung comes to: failed if it failed in one run, passed if it passed on all nodes."""
+    each = [(result, row) for result in results if (row := rung(result, name)) is not None]
+    rows = [row for _, row in each]
+    best = next(
+        (row for word in (FAILED, PASSED, NOT_RUN) for row in rows if row["status"] == word),
+        rows[0],
+    )
+    best = {**best, "seconds": max(row["seconds"] for row in rows)}
+    if name == OF_LINKS:
+        return of_links(results, rows, best)
+    if best["status"] != NOT_RUN:
+        return best
+    nodes = list(results[0]["plan"]["nodes"])
+    seen = {node for result in results for node in looked_at(result)}
+    # the runs' own reason is only that each left out what others had
+    good = all(
+        row["reason"] == left_out([node for node in nodes if node not in looked_at(result)])
+        for result, row in each
+    )
+    if not good:
+        return best
+    out = [node for node in nodes if node not in seen]
+    if out:
+        return {**best, "reason": left_out(out)}
+    if name == OF_NODES:
+        return {**best, "status": PASSED, "reason": ""}
+    return {**best, "reason": "no run had all nodes. Run ./fullmesh verify without --limit"}
+
+
+def merged_mesh(results: Sequence[Result]) -> Mesh | None:
+    """The counts of the runs, and their pictures over each other; None where the rows say it all."""
+    held = [result["mesh"] for result in results if "mesh" in result]
+    if not held:
+        return None
+    count = len(results[0]["plan"]["nodes"])
+    made: Mesh = {
+        "pairs": count * (count - 1),
+        "wanted": max(mesh["wanted"] for mesh in held),
+        "tried": counted(results, detail("pairs")),
+        "open": counted(results, detail("open")),
+        "listeners": "one" if any(mesh["listeners"] == "one" for mesh in held) else "all",
+        "new": distinct(name for mesh in held for name in mesh["new"]),
+    }
+    nodes = [
+        {name: result["mesh"].get("by_node", {}).get(name) for name in looked_at(result)}
+        for result in results
+        if "mesh" in result
+    ]
+    by_node = {name: one for some in nodes for name, one in some.items() if one}
+    if by_node:
+        made["by_node"] = by_node
+    pictures = [mesh["rtt_us"] for mesh in held if mesh.get("rtt_us")]
+    if pictures:
+        made["rtt_us"] = [
+            [max(cells) for cells in zip(*row, strict=True)] for row in zip(*pictures, strict=True)
+        ]
+    return made
+
+
+def merged(results: Sequence[Result]) -> Result:
+    """One result of several.
+
+    Args:
+        results: one at least, in any order.
+
+    Raises:
+        ValueError: they are not of one cluster.
+    """
+    one_cluster(results)
+    results = sorted(results, key=lambda result: result["finished"])
+    first, last = results[0], results[-1]
+    whole = next((r for r in reversed(results) if r["collectives"]), None)
+    ids = [name for name in RUNGS if any(rung(result, name) for result in results)]
+    rungs = [merged_rung(results, name) for name in ids]
+    failed = [row["id"] for row in rungs if row["status"] == FAILED]
+    started = min(result["started"] for result in results)
+    errors = any(result["exit_code"] for result in results)
+    made: dict[str, Any] = {
+        **first,
+        "fullmesh": __version__,
+        "run": f"{last['run']}-merged",
+        "started": started,
+        "finished": last["finished"],
+        "seconds": build.seconds_between(started, last["finished"]),
+        "verdict": "failed" if errors else "ok",
+        "exit_code": int(errors),
+        "failed_rungs": failed,
+        "check_mode": any(result["check_mode"] for result in results),
+        "lab": next((result["lab"] for result in results if result["lab"]), ""),
+        "notes": distinct(row for result in results for row in result["notes"]),
+        "firewall_mode": in_words(distinct(result["firewall_mode"] for result in results)),
+        "nodes": merged_nodes(results),
+        "rungs": rungs,
+        "links": links(results),
+        "collectives": whole["collectives"] if whole else {},
+        "findings": merged_findings(results),
+    }
+    lists: Mapping[str, list[Any]] = {
+        key: distinct(row for result in results for row in cast("Any", result).get(key, []))
+        for key in ("bisect", "not_looked_at")
+    }
+    made |= {key: rows for key, rows in lists.items() if rows}
+    if mesh := merged_mesh(results):
+        made["mesh"] = mesh
+    return read.checked(made)
+
+
+def merged_nodes(results: Sequence[Result]) -> dict[str, Any]:
+    """Each node as the last run saw it that looked at it."""
+    found: dict[str, Any] = dict(results[0]["nodes"])
+    for result in results:
+        found |= {name: result["nodes"][name] for name in looked_at(result)}
+    return found
+
+
+def merged_findings(results: Sequence[Result]) -> list[FindingRow]:
+    """What any of the runs found, errors first."""
+    rows: list[FindingRow] = distinct(row for result in results for row in result["findings"])
+    return sorted(rows, key=lambda row: row["severity"] != "error")
