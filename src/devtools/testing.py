@@ -186,6 +186,7 @@ REST = (
     "real_neighbours",
     "services",
     "services_ipv6",
+    "slices",
     "watch",
 )
 # On a busy machine one way from bare nodes and back takes a quarter of an hour, and the pages tell three.

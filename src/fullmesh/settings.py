@@ -46,6 +46,7 @@ PLAN_SETTINGS: dict[str, Any] = {
     "fullmesh_services": [],
     "fullmesh_controllers": [],
     "fullmesh_routed": False,
+    "fullmesh_nodes": 0,
     "fullmesh_converge": "auto",
     "fullmesh_serial": "100%",
     "fullmesh_wait_seconds": 600,
@@ -64,6 +65,7 @@ CLUSTER_WIDE = (
     "fullmesh_controllers",
     "fullmesh_routed",
     "fullmesh_serial",
+    "fullmesh_nodes",
 )
 # Facts of ours that live beside the settings.
 FACTS = frozenset(
@@ -73,6 +75,7 @@ FACTS = frozenset(
 NOT_STATE = (
     "fullmesh_bundle",
     "fullmesh_converge",
+    "fullmesh_nodes",
     "fullmesh_serial",
     "fullmesh_ssh_address",
     "fullmesh_wait_seconds",

@@ -161,6 +161,10 @@ def test_extra_vars_arrive_as_text() -> None:
         (two(fullmesh_converge="never"), "PL-120"),
         (two(fullmesh_wait_seconds="long"), "PL-120"),
         (two(fullmesh_routed="maybe"), "PL-120"),
+        (two(fullmesh_nodes=3), "PL-135"),
+        (two(fullmesh_nodes=1), "PL-135"),
+        (two(fullmesh_nodes="two"), "PL-135"),
+        (with_b(fullmesh_nodes=2), "PL-108"),
         (two(fullmesh_serial=0), "PL-128"),
         (with_b(fullmesh_serial=1), "PL-108"),
         (with_b(fullmesh_ssh_address="gateway:ssh"), "PL-129"),
@@ -241,6 +245,7 @@ def test_digest_follows_settings_but_not_the_way_of_running() -> None:
     assert plan.derive(two(fullmesh_converge="always"))["digests"]["a"] == base
     assert plan.derive(two(verify_cluster_deadline=9))["digests"]["a"] == base
     assert plan.derive(two(fullmesh_serial=1))["digests"]["a"] == base
+    assert plan.derive(two(fullmesh_nodes=2))["digests"]["a"] == base
     assert plan.derive(two(peer_firewall_mode="off"))["digests"]["a"] != base
     assert plan.derive(two(), code="x")["digests"]["a"] != base
 

@@ -19,6 +19,7 @@ from fullmesh.model import (
     addresses,
     auto,
     batching,
+    choices,
     membership,
     plan_hosts,
     plan_ports,
@@ -30,7 +31,7 @@ from fullmesh.model.nics import Link, node_links
 from fullmesh.model.plan_hosts import HostSettings
 from fullmesh.model.types import Asked, HostsLine, Plan, PlanNode, ServicePort
 from fullmesh.observed.ports import PortRange
-from fullmesh.plain import plain, truth
+from fullmesh.plain import plain
 
 SCHEMA = 1
 GROUP = "torch_nodes"
@@ -69,6 +70,7 @@ CODES = {
     "PL-132": "a service that nobody known may reach",
     "PL-133": "a service on a node that is not in the group",
     "PL-134": "a name that is one letter away from a setting",
+    "PL-135": "an inventory that has fewer or more nodes than the cluster",
 }
 ACCELERATOR = "torch_runtime_accelerator"
 LOWEST_ANSIBLE, HIGHEST_ANSIBLE = [2, 16], [2, 21]
@@ -200,7 +202,8 @@ def derive(
     asked = _asked(hosts, given)
     made_for = {host: str(own.get(ACCELERATOR, given[ACCELERATOR])) for host, own in hosts.items()}
     order = plan_hosts.order(hosts, str(common["fullmesh_master"] or ""), found)
-    plan_hosts.check_addresses(links, _routed(common["fullmesh_routed"], found), found)
+    plan_hosts.check_addresses(links, choices.routed(common["fullmesh_routed"], found), found)
+    choices.check_count(common["fullmesh_nodes"], hosts, found)
     named_ports = plan_ports.named_ports(common, found)
     groups = plan_ports.process_groups(common, found)
     unknown = any(one["ranks"] for one in asked.values())
@@ -215,7 +218,7 @@ def derive(
     services.check(served, plan_ports.taken(hosts, named_ports, ssh or {}), data, found)
     controllers = plan_hosts.controllers(common["fullmesh_controllers"], found)
     hostnames = plan_hosts.hostnames(hosts, found)
-    _check_choices(hosts, found)
+    choices.check_choices(hosts, found)
     batches = batching.serial(common["fullmesh_serial"], found)
     batching.ssh_addresses(hosts, found)
     if found or data is None:
@@ -296,29 +299,6 @@ def _local_ranks(host: str, chosen: HostSettings, faults: list[Fault]) -> int:
             )
         )
         return 1
-
-
-def _routed(value: Any, faults: list[Fault]) -> bool:
-    """Read ``fullmesh_routed``."""
-    found = truth(value)
-    if found is None:
-        faults.append(Fault("PL-120", f"fullmesh_routed is {value!r}", "Use true or false"))
-    return bool(found)
-
-
-def _check_choices(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> None:
-    for host, chosen in hosts.items():
-        converge = chosen.get("fullmesh_converge", settings.PLAN_SETTINGS["fullmesh_converge"])
-        if converge not in ("auto", "always"):
-            faults.append(
-                Fault("PL-120", f"{host}: fullmesh_converge is {converge!r}", "Use auto or always")
-            )
-        default = settings.PLAN_SETTINGS["fullmesh_wait_seconds"]
-        try:
-            plan_ports.whole(chosen.get("fullmesh_wait_seconds", default), lowest=0, highest=86400)
-        except ValueError as error:
-            text = f"{host}: fullmesh_wait_seconds {error}"
-            faults.append(Fault("PL-120", text, f"Give seconds, like {default}"))
 
 
 def _nodes(parts: Parts) -> dict[str, PlanNode]:
