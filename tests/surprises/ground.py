@@ -8,7 +8,7 @@ import secrets
 import subprocess
 import tarfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -149,8 +149,11 @@ class Ground:
             asked = {n: pool.submit(self.run, n, *call, seconds) for n, call in calls.items()}
             return {n: json.loads(one.result()) for n, one in asked.items()}
 
-    def oracle(self) -> Failed:
-        """What a job's account meets: (from, to, port) of connections that do not get through, and why."""
+    def oracle(self, doubted: Sequence[int] = ()) -> Failed:
+        """What a job's account meets: (from, to, port) of connections that do not get through, and why.
+
+        *doubted*: ports that are tried as well.
+        """
         servers = {
             name: subprocess.Popen(
                 [
@@ -160,6 +163,7 @@ class Ground:
                     "serve",
                     self.node(name).address,
                     *(["store"] if name == self.names[0] else []),
+                    *map(str, doubted),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

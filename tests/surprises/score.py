@@ -68,6 +68,18 @@ def numbers(text: str) -> list[tuple[int, int]]:
     return [(int(a), int(b or a)) for a, b in re.findall(r"\b(\d{2,5})(?:-(\d{2,5}))?", text)]
 
 
+def doubted(findings: Sequence[Mapping[str, Any]], most: int = 16) -> list[int]:
+    """Ports that findings say are shut: ``40296-40296 shut``, ``60999: dropped``."""
+    text = " ".join(str(finding.get("seen", "")) for finding in findings)
+    found = {
+        int(port)
+        for span in re.findall(r"\b(\d{4,5})-(\d{4,5}) shut|\b(\d{4,5}): (?!open)", text)
+        for port in span
+        if port
+    }
+    return sorted(found)[:most]
+
+
 def port_right(finding: Mapping[str, Any], failed: Failed, tried: int) -> bool:
     """The named ports have one that failed; all of them only where most did."""
     text = str(finding.get("port", ""))

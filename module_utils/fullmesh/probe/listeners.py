@@ -239,8 +239,9 @@ class Server:
             visitor.outbox = b"\0" * min(CHUNK, visitor.download)
             visitor.download -= len(visitor.outbox)
         if visitor.outbox:
-            sent = visitor.sock.send(visitor.outbox)
-            visitor.outbox = visitor.outbox[sent:]
+            # full as long as a line of before is unacknowledged, where tcp_wmem is a few hundred bytes: wait for room
+            with contextlib.suppress(BlockingIOError, InterruptedError):
+                visitor.outbox = visitor.outbox[visitor.sock.send(visitor.outbox) :]
         more = visitor.outbox or (visitor.node and not visitor.upload and visitor.download)
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if more else 0)
         if wanted != visitor.wanted:  # of thousands of connections, each a call of the kernel

@@ -21,6 +21,7 @@ from ..facts.sockets import (
     path_to,
     tcp_info,
 )
+from ..schema.ladder import BY_CHANCE
 from .handshake import LINE_LIMIT, client_line, read_hello, read_ok
 from .verdicts import classify
 
@@ -398,7 +399,7 @@ def without_chance(results: list[Pair], denied: list[Pair]) -> list[Pair]:
         remark = record["remark"]
         if ports and record["verdict"] in SHUT and not remark:
             once = ", ".join(str(port) for port in ports)
-            remark = f"open at first and shut when asked again, so not counted: {once}"
+            remark = f"{BY_CHANCE}, so not counted: {once}"
         kept.append({**record, "remark": remark})
     return kept
 

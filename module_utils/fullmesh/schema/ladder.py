@@ -20,6 +20,8 @@ Verdict = Literal[
     "someone_else",
     "mtu_black_hole",
 ]
+# How the remark of a shut port begins where another port of that peer was open, and then shut when asked again.
+BY_CHANCE = "open at first and shut when asked again"
 # What a listener stands for: a port that the kernel picked, one of the data range, the plan's own two, a service's
 # (held: the service itself listens there), one outside.
 PeerKind = Literal["sample", "range", "master", "rendezvous", "service", "held"]

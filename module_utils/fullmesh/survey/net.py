@@ -41,6 +41,7 @@ BY_HAND = (
     "PERMANENT",
     "NOARP",
 )  # states of an entry that the kernel never asks anew, ip-neighbour(8)
+UNCOUNTED = ("NOARP", "NONE")  # multicast addresses, and what was never asked
 PEERS_MOST = 256  # routes and neighbours that are looked at one by one
 LISTENERS_MOST = 200
 NAMESPACES_MOST = 16
@@ -193,11 +194,12 @@ def neighbours(peers: list[str]) -> Neighbours:
     """Read the neighbour table: how full it is, and the peers' entries."""
     wanted, count = set(peers), 0
     entries: dict[str, Neighbour] = {}
-    for line in run_ip("neigh", "show").splitlines():
+    # without "nud all" iproute2 leaves out entries that are NOARP, as one that was made by hand may be (ipneigh.c)
+    for line in run_ip("neigh", "show", "nud", "all").splitlines():
         words = line.split()
         if not words:
             continue
-        count += 1
+        count += words[-1] not in UNCOUNTED
         if words[0] in wanted and len(entries) < PEERS_MOST:
             mac = words[words.index("lladdr") + 1] if "lladdr" in words[:-1] else ""
             device = words[words.index("dev") + 1] if "dev" in words[:-1] else ""

@@ -138,6 +138,31 @@ def asked_in_vain(look: Look, block: Blocked, rule: BlockingRule) -> list[Blocki
     return []
 
 
+def asked_from_there(look: Look, rule: BlockingRule) -> tuple[tuple[str, str], ...]:
+    """Links the other way round on which a rule that stops answers stops what is asked, where its port is one of those.
+
+    A rule about the port that a packet comes from knows no difference: listeners of the data range answer from the
+    ports that the same kernel gives to its own connections. Which of them a probe gets is chance.
+    """
+    if not rule.stop.table or rule.packet.state == "new" or rule.packet.outgoing:
+        return ()
+    found = []
+    for block in (*rule.group, *rule.answers):
+        own = look.port_range(block.target) or KERNEL_RANGE
+        if block.source != rule.node or rule.port not in own:
+            continue
+        addresses = look.address(block.target), look.address(block.source)
+        asked = tcp(*addresses, own.first, look.cluster_card(block.source))
+        stop = packet_filter.send(look.ruleset(rule.node), asked._replace(sport=rule.port))
+        if (stop.table, stop.chain, stop.handle) == (
+            rule.stop.table,
+            rule.stop.chain,
+            rule.stop.handle,
+        ):
+            found.append((block.target, block.source))
+    return tuple(found)
+
+
 def blocking_rules(look: Look) -> list[BlockingRule]:
     """All shut links, those of one rule together."""
     shut = [b for b in blocked_pairs(look.seen) if b.verdict in FIREWALLED]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fullmesh.model.services import owner
-from fullmesh.observed.ladder import Pair, Verdict
+from fullmesh.observed.ladder import BY_CHANCE, Pair, Verdict
 from fullmesh.verify.model import Seen
 
 OPEN: Verdict = "open"
@@ -62,6 +62,7 @@ STOPPED = {
     "no_way_back": "the packets arrive at {target}, which has no way to answer (see {target} -> {source})",
     "no_carrier": "the cluster interface of {target} has no carrier",
     "no_way_out": "the kernel of {source} knows no way there",
+    "by_chance": "what passes at one time is lost at another, so a part of the packets is lost",
     "source": "{target} answers and the answers arrive at {source}, so {source} itself stops them",
 }
 UNTAPPED = " (how far the packets came could not be watched on {target})"
@@ -134,7 +135,10 @@ def where_stopped(seen: Seen, source: str, target: str, ports: Sequence[int]) ->
 def place_of(seen: Seen, source: str, target: str, verdict: str, found: Sequence[Pair]) -> str:
     """Where the packets of a link end, a key of STOPPED."""
     if verdict in FIREWALLED:
-        return where_stopped(seen, source, target, [r["port"] for r in found])
+        place = where_stopped(seen, source, target, [r["port"] for r in found])
+        # An answer that came may be that of a try which it was too late for: seen with six of ten SYNs thrown away.
+        chance = any(r["remark"].startswith(BY_CHANCE) for r in found)
+        return "by_chance" if place == "source" and chance else place
     local = all(r["errno"] in NO_WAY_OUT or not r.get("device") for r in found)
     return "no_way_out" if verdict == "no_route" and local else ""
 

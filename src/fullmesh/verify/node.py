@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from fullmesh.observed.ports import PortRange, parse_spans
+from fullmesh.verify import schedule
 from fullmesh.verify import software as verify_software
 from fullmesh.verify.model import WARNING, Finding, Seen, in_words
 
@@ -317,6 +318,10 @@ def rule_sample_ports_given(seen: Seen) -> Iterator[Finding]:
                 seen=failed[0]["error"],
                 expected=f"a port in {seen.plan['data_ports']['firewalld']}",
                 fix=f"on {name}: ss -tan | wc -l; sysctl {RUN_RANGE} {RUN_RESERVED}",
+                # what nobody could try; of many nodes the node says enough
+                pairs=tuple((peer, name) for peer in seen.plan["nodes"] if peer != name)
+                if len(seen.plan["nodes"]) <= schedule.MANY
+                else (),
             )
 
 

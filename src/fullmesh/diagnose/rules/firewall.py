@@ -7,7 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fullmesh.diagnose import packet_filter
-from fullmesh.diagnose.blocking_rules import BlockingRule, blocking_rules, direction, others
+from fullmesh.diagnose.blocking_rules import (
+    BlockingRule,
+    asked_from_there,
+    blocking_rules,
+    direction,
+    others,
+)
 from fullmesh.diagnose.model import Look
 from fullmesh.diagnose.packet_filter import REJECT, VERBS
 from fullmesh.netfilter.ruleset import Values
@@ -240,13 +246,17 @@ def half_open(look: Look, rule: BlockingRule) -> Finding | None:
     ]
     if len({good for _, good in tried}) != 2:  # noqa: PLR2004 (open and shut)
         return None
-    if (
-        not rule.stop.sure
-    ):  # it stops some packets of any port, so the next try would show another picture
+    # it stops some packets of any port, so the next try would show another picture
+    if not rule.stop.sure or first.place == "by_chance":
         return None
     text = f"{rule.node} lets {direction(rule)} through to a part of the data range only: {stretches(tried)}"
     found = told(rule, "DG-101", text, fix_of_rule(look, rule), f"{data['firewalld']}/tcp open")
-    return replace(found, seen=f"{stretches(tried)}; {found.seen}")
+    too = asked_from_there(look, rule)
+    if too:
+        words = in_words([f"{source} -> {target}" for source, target in too])
+        found = replace(found, cause=f"{text}; {words} fails where it is asked from such a port")
+    pairs = (*found.pairs, *(pair for pair in too if pair not in found.pairs))
+    return replace(found, seen=f"{stretches(tried)}; {found.seen}", pairs=pairs)
 
 
 def named_only(look: Look, rule: BlockingRule) -> Finding | None:

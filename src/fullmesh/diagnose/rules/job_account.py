@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from fullmesh.diagnose.model import Look
 from fullmesh.diagnose.packet_filter import answer, suspects, tcp
 from fullmesh.diagnose.rules.decisions import ACCOUNTS, ANYBODY, by_account, ways
+from fullmesh.diagnose.rules.quality import by_chance
 from fullmesh.observed.ladder import JobProbe, Pair
 from fullmesh.observed.ports import KERNEL_RANGE
 from fullmesh.observed.survey import JobUnit
@@ -48,7 +49,8 @@ def rule_job_account(look: Look) -> Iterator[Finding]:
         open_here = {(r["node"], r["port"]) for r in look.records(name) if r["verdict"] == "open"}
         shut: dict[str, list[Pair]] = {}
         for record in said["links"]:
-            if (record["node"], record["port"]) in open_here and record["node"] in look.nodes:
+            there = (record["node"], record["port"]) in open_here and record["node"] in look.nodes
+            if there and not by_chance(look, name, record["node"]):
                 shut.setdefault(record["node"], []).append(record)
         if not shut:
             continue
@@ -80,7 +82,11 @@ def rule_spared(look: Look) -> Iterator[Finding]:
         said = said_of(look, name)
         if not said:
             continue
-        past = [record for record in said.get("past", []) if record["node"] in look.nodes]
+        past = [
+            record
+            for record in said.get("past", [])
+            if record["node"] in look.nodes and not by_chance(look, name, record["node"])
+        ]
         if not past:
             continue
         peers = sorted({record["node"] for record in past})

@@ -75,10 +75,8 @@ def rule_size(look: Look) -> Iterator[Finding]:
             if not look.assumed
             else f"at least {need} ports",
             fix=widen(look, name) + (unreserve if reserved else ""),
-            # neither its connections nor its listeners get one
-            pairs=()
-            if free
-            else tuple(pair for peer in look.peers(name) for pair in ((name, peer), (peer, name))),
+            # neither its connections nor its listeners get one, or which of them get the few is chance
+            pairs=tuple(pair for peer in look.peers(name) for pair in ((name, peer), (peer, name))),
         )
 
 

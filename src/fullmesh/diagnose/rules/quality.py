@@ -8,6 +8,7 @@ from statistics import median
 from fullmesh.diagnose.model import Look
 from fullmesh.diagnose.packet_filter import Stop, answer, suspects, tcp
 from fullmesh.diagnose.rates import Blame, Way, blame
+from fullmesh.observed.ladder import BY_CHANCE
 from fullmesh.observed.ports import KERNEL_RANGE
 from fullmesh.verify.model import Finding, in_words
 
@@ -15,6 +16,8 @@ LOST_LEAST, LOST_SHARE = (
     5,
     0.01,
 )  # segments, and share of all: a healthy network loses none between two nodes
+# Of connections: where only first packets are lost, they are few among all that carry data.
+HURT_LEAST, HURT_SHARE = 2, 0.25
 SLOW_MBIT = 100.0  # no cluster network is slower than this; a Gloo job at it moves 12 MB/s
 NODES = ("node", "out", "in")
 CARD_ERRORS = ("rx_crc", "rx_errors", "rx_frame", "tx_errors", "tx_carrier")
@@ -34,6 +37,21 @@ def lost(look: Look, source: str, target: str) -> tuple[int, int, int]:
     again = sum(r.get("lost", 0) for r in good) + (back[0] if len(back) == 2 else 0)  # noqa: PLR2004 (lost and sent)
     total = sum(r.get("segments", 0) for r in good) + (back[1] if len(back) == 2 else 0)  # noqa: PLR2004 (as above)
     return again, total, len(good)
+
+
+def hurt(look: Look, source: str, target: str) -> tuple[int, int]:
+    """Of the connections of a link that came through: those that had to send something again, and all."""
+    good = [r for r in look.records(source) if r["node"] == target and r["verdict"] == "open"]
+    return sum(bool(r.get("lost")) for r in good), len(good)
+
+
+def by_chance(look: Look, source: str, target: str) -> bool:
+    """What passes on a link at one time is lost at another, so two tries of which one passed say nothing."""
+    bad, tried = hurt(look, source, target)
+    again = any(
+        r["node"] == target and r["remark"].startswith(BY_CHANCE) for r in look.records(source)
+    )
+    return again or (bad >= HURT_LEAST and bad >= HURT_SHARE * tried)
 
 
 def thrown_away(look: Look, source: str, target: str) -> tuple[str, Stop] | None:
@@ -79,7 +97,11 @@ def rule_loss(look: Look) -> Iterator[Finding]:
     for source, target in that_lost(look):
         there, back = lost(look, source, target), lost(look, target, source)
         again, total = there[0] + back[0], there[1] + back[1]
-        if again < LOST_LEAST or not total or again / total < LOST_SHARE:
+        bad, tried = max(
+            (hurt(look, source, target), hurt(look, target, source)), key=lambda one: one[0]
+        )
+        often = bad >= LOST_LEAST and bad >= HURT_SHARE * tried
+        if again < LOST_LEAST or not total or not (often or again / total >= LOST_SHARE):
             continue
         culprit = thrown_away(look, source, target)
         if not culprit and frozenset((source, target)) in slow:
@@ -97,7 +119,7 @@ def rule_loss(look: Look) -> Iterator[Finding]:
             peer=target if node == source else source,
             port="all",
             direction=f"{source} <-> {target}",
-            seen=f"{again} of {total} segments sent again{shown}",
+            seen=f"{again} of {total} segments sent again, on {bad} of {tried} connections one way{shown}",
             expected="none",
             fix=f"on {node}: nft list chain {by.table} {by.chain}"
             if by
