@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from .generate import MAKERS, surprise
-from .score import Score, good, judged, port_right
+from .score import Score, doubted, good, judged, port_right
 from .table import text
 
 ABOUT = {"seed": 1, "kind": "nft", "script": "nft …", "victim": "b"}
@@ -49,6 +49,11 @@ def test_a_right_finding_is_right_in_all() -> None:
     row = score(SHUT, finding())
     assert (row.found, row.node, row.direction, row.port, row.one, row.named) == (True,) * 6
     assert good(row)
+
+
+def test_the_ports_that_findings_doubt_are_tried() -> None:
+    seen = "32768-38414 open, 39167-40000 shut; 60999: dropped, 41000: open; table inet x"
+    assert doubted([finding(seen=seen), finding()]) == [39167, 40000, 60999]
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,10 @@ from diagnose_changes import (
     gpus,
     listener,
     node,
+    only_table,
     other_family,
     put,
+    rule,
     running,
     shut,
     survey,
@@ -42,6 +44,7 @@ from fullmesh.diagnose.rules import firewall as firewall_rules
 from fullmesh.model.types import Plan
 from fullmesh.netfilter.evaluator import Packet
 from fullmesh.netfilter.ruleset import Ruleset, from_lists
+from fullmesh.observed.ladder import BY_CHANCE
 from fullmesh.result import read
 from fullmesh.settings import ROOT
 
@@ -273,6 +276,49 @@ def test_without_its_interface_a_node_has_no_route(
     ends("no_route", answer["error"])(world)
     decided(**answer)(world)
     assert {f["code"] for f in judged(world)["findings"]} == causes
+
+
+ANSWERS = {"match": {"op": "==", "left": {"payload": {"protocol": "tcp", "field": "sport"}}}}
+
+
+def test_a_rule_about_ports_that_packets_come_from_stops_what_is_asked_from_there() -> None:
+    world = copy.deepcopy(HEALTHY)
+    for record in node(world)["links"]["links"]:
+        if record["port"] >= 52000:
+            record.update(verdict="dropped", reached="asked")
+    match = {"match": {**ANSWERS["match"], "right": {"range": [52000, 54095]}}}
+    only_table(world)
+    rule("surprise", match, {"drop": None})(world)
+    for name in (EL, UB):
+        node(world, name)["node"]["tapped"] = False
+    [found] = judged(world)["findings"]
+    assert (found["code"], found["node"]) == ("DG-101", UB)
+    assert found["pairs"] == [[UB, EL], [EL, UB]]
+    assert f"{EL} -> {UB} fails where it is asked from such a port" in found["cause"]
+
+
+def test_first_packets_that_are_lost_count_by_connections() -> None:
+    def lost(count: int) -> list[str]:
+        world = copy.deepcopy(HEALTHY)
+        for number, record in enumerate(node(world, EL)["links"]["links"]):
+            record.update(lost=int(number < count), segments=400)
+        return [one["code"] for one in judged(world)["findings"]]
+
+    tried = sum(record["node"] == UB for record in node(HEALTHY, EL)["links"]["links"])
+    assert lost(tried // 4 + 1) == ["DG-138"]
+    assert lost(tried // 4 - 1) == []
+
+
+def test_chance_is_no_proof_of_a_range_or_an_account() -> None:
+    """Seen where six of ten SYNs were thrown away: what one try meets, the next does not."""
+    world = copy.deepcopy(HEALTHY)
+    CHANGES["the account of the probe alone"][2](world)
+    assert [one["code"] for one in judged(world)["findings"]] == ["DG-184"]
+    for record in node(world)["links"]["links"]:
+        record["remark"] = f"{BY_CHANCE}, so not counted: 50001"
+    codes_now = [one["code"] for one in judged(world)["findings"]]
+    assert "DG-184" not in codes_now
+    assert codes_now
 
 
 def test_an_unreachable_node_does_not_hide_a_fault_of_another() -> None:

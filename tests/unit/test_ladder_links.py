@@ -124,6 +124,32 @@ def test_open_with_payload_both_ways(peer: Peer) -> None:
     assert peer.server.proved == {"me": 1}
 
 
+class Full:
+    """A fake of a socket whose buffer is full at every second call, as with a tcp_wmem of a few hundred bytes."""
+
+    def __init__(self, held: socket.socket) -> None:
+        self.held, self.calls = held, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.held, name)
+
+    def send(self, data: bytes) -> int:
+        self.calls += 1
+        if self.calls % 2 == 0:
+            raise BlockingIOError
+        return self.held.send(data[:20000])
+
+
+def test_a_listener_waits_for_room_and_goes_on(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Narrow(listeners.Visitor):
+        def __init__(self, sock: Any, *more: Any) -> None:
+            super().__init__(Full(sock), *more)
+
+    monkeypatch.setattr(listeners, "Visitor", Narrow)
+    answer = ask(peer.port, seconds=3.0)
+    assert (answer["verdict"], answer["remark"]) == ("open", "")
+
+
 @pytest.mark.parametrize("payload", [0, 1, 65536, 1000003])
 def test_payload_of_any_size(peer: Peer, payload: int) -> None:
     assert ask(peer.port, payload=payload)["verdict"] == "open"

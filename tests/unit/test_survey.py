@@ -27,6 +27,30 @@ from fullmesh import contract
 from fullmesh.observed.ladder import LookWant
 from fullmesh.observed.survey import Beside, Nft, Survey
 
+# `ip neigh show nud all`, iproute2 6.1; without "nud all" it leaves out what is NOARP.
+NEIGHBOURS = """\
+10.9.9.3 dev v0 lladdr 02:00:00:00:00:09 PERMANENT
+10.9.9.2 dev v0 lladdr 02:00:00:00:00:09 NOARP
+10.9.9.4 dev v0 lladdr 02:00:00:00:00:04 REACHABLE
+ff02::16 dev v0 lladdr 33:33:00:00:00:16 NOARP
+"""
+
+
+def test_an_entry_that_was_made_by_hand_is_read_in_whatever_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        net, "run_ip", lambda *words: NEIGHBOURS if words[-2:] == ("nud", "all") else ""
+    )
+    found = net.neighbours(["10.9.9.2", "10.9.9.3", "10.9.9.4"])
+    assert {one: held["by_hand"] for one, held in found["entries"].items()} == {
+        "10.9.9.2": True,
+        "10.9.9.3": True,
+        "10.9.9.4": False,
+    }
+    assert found["count"] == 2  # multicast addresses fill no table
+
+
 WANT: LookWant = {
     "run": "run1",
     "token": "",
