@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -50,6 +51,7 @@ SMI_SECONDS = 3.0  # a driver that stands answers nobody
 CARDS = ("index", "uuid", "utilization.gpu", "power.draw")
 HOLDERS = ("pid", "gpu_uuid", "used_gpu_memory")
 MIB = 1 << 20
+IP_SECONDS = 2.0
 
 
 # --- connections --------------------------------------------------------------------------------------
@@ -112,6 +114,29 @@ def connection(family: int, raw: bytes) -> tuple[str, Connection]:
     }
 
 
+def dark_cards() -> dict[str, str]:
+    """Address -> card, of those that are down or have no carrier."""
+    try:
+        done = subprocess.run(
+            ["ip", "-j", "address", "show"],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=IP_SECONDS,
+        )
+        cards = json.loads(done.stdout or b"[]")
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return {}
+    return {
+        held["local"]: card["ifname"]
+        for card in cards
+        if "NO-CARRIER" in card.get("flags", []) or "UP" not in card.get("flags", [])
+        for held in card.get("addr_info", [])
+        if "local" in held
+    }
+
+
 def connections() -> dict[str, Connection]:
     """Inode -> connection, of this network namespace; none to this machine's own loopback.
 
@@ -124,6 +149,10 @@ def connections() -> dict[str, Connection]:
             inode, one = connection(family, raw)
             if not one["peer"].startswith("127.") and one["peer"] != "::1":
                 found[inode] = one
+    dark = dark_cards() if found else {}
+    for one in found.values():
+        if one["here"] in dark:
+            one["dark"] = dark[one["here"]]
     return found
 
 

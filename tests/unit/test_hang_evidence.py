@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import socket
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import fullmesh_hang_evidence as evidence
 import fullmesh_hang_look as inside
@@ -84,6 +86,63 @@ def test_connections_within_a_node_are_left_out(pair: tuple[socket.socket, socke
     assert str(os.fstat(pair[0].fileno()).st_ino) not in found
     assert evidence.of_process(os.getpid(), found) == []
     assert not evidence.elsewhere(os.getpid())
+
+
+# `ip -j address show`, iproute2 6.1: a veth pair before and after its other end was up; what is read of it.
+CARDS = [
+    {
+        "ifname": "v0",
+        "flags": ["NO-CARRIER", "BROADCAST", "MULTICAST", "UP", "M-DOWN"],
+        "operstate": "LOWERLAYERDOWN",
+        "addr_info": [{"family": "inet", "local": "10.9.9.1", "prefixlen": 24}],
+    },
+    {
+        "ifname": "v2",
+        "flags": ["BROADCAST", "MULTICAST", "UP", "LOWER_UP"],
+        "operstate": "UP",
+        "addr_info": [{"family": "inet", "local": "10.9.9.2", "prefixlen": 24}],
+    },
+    {
+        "ifname": "v3",
+        "flags": ["BROADCAST", "MULTICAST"],
+        "operstate": "DOWN",
+        "addr_info": [{"family": "inet6", "local": "fd00::3", "prefixlen": 64}, {}],
+    },
+]
+
+
+@pytest.mark.parametrize(
+    ("said", "dark"),
+    [
+        (json.dumps(CARDS), {"10.9.9.1": "v0", "fd00::3": "v3"}),
+        ("[]", {}),
+        ('Object "-j" is unknown', {}),
+        (None, {}),
+    ],
+)
+def test_cards_without_a_carrier_are_told_by_their_addresses(
+    said: str | None, dark: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ran(*_: Any, **__: Any) -> Any:
+        if said is None:
+            raise FileNotFoundError
+        return subprocess.CompletedProcess([], 0, said.encode())
+
+    monkeypatch.setattr(evidence.subprocess, "run", ran)
+    assert evidence.dark_cards() == dark
+
+
+def test_a_connection_knows_whether_its_card_is_dark(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = [(1, "10.9.9.1"), (2, "10.9.9.2")]
+    monkeypatch.setattr(evidence, "dumped", lambda family: raw if family == socket.AF_INET else [])
+    monkeypatch.setattr(
+        evidence, "connection", lambda _, one: (one[0], {"here": one[1], "peer": "10.9.9.9"})
+    )
+    monkeypatch.setattr(evidence, "dark_cards", lambda: {"10.9.9.1": "v0"})
+    assert evidence.connections() == {
+        1: {"here": "10.9.9.1", "peer": "10.9.9.9", "dark": "v0"},
+        2: {"here": "10.9.9.2", "peer": "10.9.9.9"},
+    }
 
 
 def test_the_tightest_control_group_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,16 @@ def test_a_peer_that_does_not_read_is_no_broken_way() -> None:
     assert "takes none" in found.seen
 
 
+def test_a_card_without_a_carrier_is_named() -> None:
+    samples = raw("one_way")
+    assert "carrier" not in only(copy.deepcopy(samples)).cause
+    for link in samples[-1][1]["connections"]:
+        link["dark"] = "eth1"
+    found = only(samples)
+    assert found.cause.endswith("; eth1 of ubuntu1 has no carrier")
+    assert found.fix.startswith("on ubuntu1: ip link show eth1;")
+
+
 def test_a_gpu_that_fell_off_is_told_beside_the_collective() -> None:
     """The line is NVIDIA's own of its documentation; no GPU here can say it."""
     line = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', GPU has fallen off the bus."

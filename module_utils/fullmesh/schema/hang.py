@@ -113,7 +113,7 @@ class Missing(TypedDict):
     why: str
 
 
-class Connection(TypedDict):
+class ConnectionAlways(TypedDict):
     """A TCP connection of a rank, as its kernel knows it.
 
     Attributes:
@@ -134,6 +134,16 @@ class Connection(TypedDict):
     zero_window: bool
     segments_out: int
     segments_in: int
+
+
+class Connection(ConnectionAlways, total=False):
+    """And what is told where it is so.
+
+    Attributes:
+        dark: the card that has this end's address is down, or has no carrier.
+    """
+
+    dark: str
 
 
 class Limits(TypedDict):

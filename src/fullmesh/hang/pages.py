@@ -229,7 +229,7 @@ PAGES: dict[str, Page] = {
     ),
     "HG-161": Page(
         "All ranks of the group have entered the same collective, with the same sizes and types, and it does not end. "
-        "So no rank is to blame: a link drops packets, a GPU or its driver stands.",
+        "So no rank is to blame: a link drops packets, a card lost its carrier, a GPU or its driver stands.",
         "./fullmesh diagnose -i INVENTORY, beside the job; ss -tin shows retransmits; journalctl -k | grep Xid",
         "What the diagnosis names.",
         RECORDED,

@@ -107,6 +107,17 @@ def said(found: Sequence[Stuck]) -> str:
     return "; ".join(told)
 
 
+def dark(job: Job, members: Sequence[int]) -> dict[tuple[str, str], None]:
+    """Host and card, where the card of a rank's connections is down or has no carrier; in the ranks' order."""
+    return {
+        (job.now.host(rank), link["dark"]): None
+        for rank in members
+        if rank in job.now.ranks
+        for link in job.now.ranks[rank].get("connections", [])
+        if "dark" in link
+    }
+
+
 def evidence(found: Sequence[Stuck]) -> str:
     """What says so: the connection of each way with most bytes on it."""
     best: dict[tuple[str, str], Stuck] = {}
