@@ -294,7 +294,7 @@ def test_a_rule_about_ports_that_packets_come_from_stops_what_is_asked_from_ther
     [found] = judged(world)["findings"]
     assert (found["code"], found["node"]) == ("DG-101", UB)
     assert found["pairs"] == [[UB, EL], [EL, UB]]
-    assert f"{EL} -> {UB} fails where it is asked from such a port" in found["cause"]
+    assert f"it stops packets of {EL} -> {UB} as well" in found["cause"]
 
 
 def test_first_packets_that_are_lost_count_by_connections() -> None:

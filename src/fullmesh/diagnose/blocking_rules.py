@@ -31,6 +31,7 @@ class BlockingRule:
         stop: the rule; an accepting one when none of the two nodes' rules does it.
         packet: that was stopped.
         answers: links the other way round whose answers the same rule stops.
+        too: links on which it stops packets that no probe of theirs was seen to lose.
     """
 
     group: tuple[Blocked, ...]
@@ -38,11 +39,12 @@ class BlockingRule:
     stop: Stop
     packet: Packet
     answers: tuple[Blocked, ...] = ()
+    too: tuple[tuple[str, str], ...] = ()
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """Which links."""
-        return tuple((b.source, b.target) for b in (*self.group, *self.answers))
+        return (*((b.source, b.target) for b in (*self.group, *self.answers)), *self.too)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -138,29 +140,41 @@ def asked_in_vain(look: Look, block: Blocked, rule: BlockingRule) -> list[Blocki
     return []
 
 
-def asked_from_there(look: Look, rule: BlockingRule) -> tuple[tuple[str, str], ...]:
-    """Links the other way round on which a rule that stops answers stops what is asked, where its port is one of those.
+def other_ways(look: Look, rule: BlockingRule) -> tuple[tuple[str, str], ...]:
+    """Links the other way round on which a rule that stops answers stops packets as well, on paper.
 
-    A rule about the port that a packet comes from knows no difference: listeners of the data range answer from the
-    ports that the same kernel gives to its own connections. Which of them a probe gets is chance.
+    What is asked from a port of the rule: listeners of the data range answer from the ports that the same kernel gives
+    to its own connections, and which of them a probe gets is chance. And all that follows the first packet: the link
+    looks open, and nobody ever answers.
     """
-    if not rule.stop.table or rule.packet.state == "new" or rule.packet.outgoing:
+    if not rule.stop.table or not rule.stop.sure or rule.packet.state == "new":
         return ()
+    rules, place = (
+        look.ruleset(rule.node),
+        (rule.stop.table, rule.stop.chain, rule.stop.handle),
+    )
     found = []
     for block in (*rule.group, *rule.answers):
-        own = look.port_range(block.target) or KERNEL_RANGE
-        if block.source != rule.node or rule.port not in own:
+        far = block.source if rule.packet.outgoing else block.target
+        near = block.target if rule.packet.outgoing else block.source
+        if rule.node != near:
             continue
-        addresses = look.address(block.target), look.address(block.source)
-        asked = tcp(*addresses, own.first, look.cluster_card(block.source))
-        stop = packet_filter.send(look.ruleset(rule.node), asked._replace(sport=rule.port))
-        if (stop.table, stop.chain, stop.handle) == (
-            rule.stop.table,
-            rule.stop.chain,
-            rule.stop.handle,
-        ):
-            found.append((block.target, block.source))
-    return tuple(found)
+        own = look.port_range(block.target) or KERNEL_RANGE
+        start = tcp(
+            look.address(block.target),
+            look.address(block.source),
+            own.first,
+            look.cluster_card(rule.node),
+            outgoing=rule.packet.outgoing,
+        )
+        asked = start._replace(sport=rule.port) if rule.port in own else start
+        for packet in (asked, start._replace(sport=own.last, state="established")):
+            stop = packet_filter.send(rules, packet)
+            pair = (block.target, block.source)
+            if (stop.table, stop.chain, stop.handle) == place and far != near:
+                found.append(pair)
+                break
+    return tuple(pair for pair in found if pair not in rule.pairs)
 
 
 def blocking_rules(look: Look) -> list[BlockingRule]:
@@ -178,7 +192,8 @@ def blocking_rules(look: Look) -> list[BlockingRule]:
             key = (rule.node, rule.stop.table, rule.stop.chain, rule.stop.handle)
             by_rule.setdefault(key, []).append(rule)
     for held in by_rule.values():
-        found.append(together(held))
+        whole = together(held)
+        found.append(replace(whole, too=other_ways(look, whole)))
     for group in merged(unknown):
         found.append(replace(stop_of(look, group[0]), group=tuple(group)))
     return found

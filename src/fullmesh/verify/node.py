@@ -19,6 +19,14 @@ RUN_RANGE = "net.ipv4.ip_local_port_range"
 RUN_RESERVED = "net.ipv4.ip_local_reserved_ports"
 
 
+def its_links(seen: Seen, name: str) -> tuple[tuple[str, str], ...]:
+    """All links of a node, both ways; of many nodes none, since the node says enough."""
+    if len(seen.plan["nodes"]) > schedule.MANY:
+        return ()
+    peers = [peer for peer in seen.plan["nodes"] if peer != name]
+    return tuple(pair for peer in peers for pair in ((name, peer), (peer, name)))
+
+
 def rule_address(seen: Seen) -> Iterator[Finding]:
     """The cluster address sits on the interface of the plan."""
     for name, node in seen.plan["nodes"].items():
@@ -36,6 +44,7 @@ def rule_address(seen: Seen) -> Iterator[Finding]:
                 seen=in_words(sorted(a for a in held if a not in ("127.0.0.1", "::1"))),
                 expected=node["address"],
                 fix=seen.apply("network"),
+                pairs=its_links(seen, name),
             )
         elif wanted and where != wanted:
             yield Finding(
@@ -242,6 +251,7 @@ def rule_interface(seen: Seen) -> Iterator[Finding]:
                 seen=f"{card['name']} down",
                 expected=f"{card['name']} up",
                 fix=f"on {name}: ip link set {card['name']} up; check cable and switch port",
+                pairs=its_links(seen, name),
             )
         if card.get("mtu"):
             sizes[name] = int(card["mtu"])
@@ -318,10 +328,8 @@ def rule_sample_ports_given(seen: Seen) -> Iterator[Finding]:
                 seen=failed[0]["error"],
                 expected=f"a port in {seen.plan['data_ports']['firewalld']}",
                 fix=f"on {name}: ss -tan | wc -l; sysctl {RUN_RANGE} {RUN_RESERVED}",
-                # what nobody could try; of many nodes the node says enough
-                pairs=tuple((peer, name) for peer in seen.plan["nodes"] if peer != name)
-                if len(seen.plan["nodes"]) <= schedule.MANY
-                else (),
+                # what nobody could try
+                pairs=tuple(pair for pair in its_links(seen, name) if pair[1] == name),
             )
 
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from fullmesh.diagnose import packet_filter
 from fullmesh.diagnose.blocking_rules import (
     BlockingRule,
-    asked_from_there,
     blocking_rules,
     direction,
     others,
@@ -41,6 +40,9 @@ def told(
 ) -> Finding:
     """A finding about what one rule stops."""
     first, stop = rule.group[0], rule.stop
+    if rule.too:
+        ways = in_words([f"{source} -> {target}" for source, target in rule.too])
+        cause = f"{cause}; it stops packets of {ways} as well"
     shown = f"table {stop.table} chain {stop.chain}: {stop.text}" if stop.table else first.shown
     return Finding(
         code,
@@ -251,12 +253,7 @@ def half_open(look: Look, rule: BlockingRule) -> Finding | None:
         return None
     text = f"{rule.node} lets {direction(rule)} through to a part of the data range only: {stretches(tried)}"
     found = told(rule, "DG-101", text, fix_of_rule(look, rule), f"{data['firewalld']}/tcp open")
-    too = asked_from_there(look, rule)
-    if too:
-        words = in_words([f"{source} -> {target}" for source, target in too])
-        found = replace(found, cause=f"{text}; {words} fails where it is asked from such a port")
-    pairs = (*found.pairs, *(pair for pair in too if pair not in found.pairs))
-    return replace(found, seen=f"{stretches(tried)}; {found.seen}", pairs=pairs)
+    return replace(found, seen=f"{stretches(tried)}; {found.seen}")
 
 
 def named_only(look: Look, rule: BlockingRule) -> Finding | None:

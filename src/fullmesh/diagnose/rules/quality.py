@@ -47,11 +47,11 @@ def hurt(look: Look, source: str, target: str) -> tuple[int, int]:
 
 def by_chance(look: Look, source: str, target: str) -> bool:
     """What passes on a link at one time is lost at another, so two tries of which one passed say nothing."""
+    held = [r for r in look.records(source) if r["node"] == target]
     bad, tried = hurt(look, source, target)
-    again = any(
-        r["node"] == target and r["remark"].startswith(BY_CHANCE) for r in look.records(source)
-    )
-    return again or (bad >= HURT_LEAST and bad >= HURT_SHARE * tried)
+    repeated = sum(r.get("lost", 0) for r in held if r["verdict"] == "open")
+    again = any(r["remark"].startswith(BY_CHANCE) for r in held)
+    return again or (repeated >= HURT_LEAST and bad >= HURT_SHARE * tried)
 
 
 def thrown_away(look: Look, source: str, target: str) -> tuple[str, Stop] | None:
