@@ -297,6 +297,23 @@ def test_a_rule_about_ports_that_packets_come_from_stops_what_is_asked_from_ther
     assert f"it stops packets of {EL} -> {UB} as well" in found["cause"]
 
 
+@pytest.mark.parametrize("hook", ["input", "output"])
+def test_a_rule_about_what_follows_the_first_packet_is_told_for_both_directions(hook: str) -> None:
+    """The other direction looks open: its first packet passes, and nobody ever answers."""
+    world = copy.deepcopy(HEALTHY)
+    asks = UB if hook == "input" else EL
+    for record in node(world, asks)["links"]["links"]:
+        record.update(verdict="dropped", reached="asked")
+    for name in (EL, UB):
+        node(world, name)["node"]["tapped"] = False
+    state = {"op": "in", "left": {"ct": {"key": "state"}}, "right": "established"}
+    only_table(world)
+    rule("surprise", {"match": state}, {"drop": None}, hook=hook)(world)
+    [found] = judged(world)["findings"]
+    assert (found["code"], found["node"]) == ("VC-201", UB)
+    assert sorted(found["pairs"]) == sorted([[UB, EL], [EL, UB]])
+
+
 def test_first_packets_that_are_lost_count_by_connections() -> None:
     def lost(count: int) -> list[str]:
         world = copy.deepcopy(HEALTHY)
