@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from hang_jobs import DATA, JOBS, MAIN, late
 
+from fullmesh.settings import ROOT
+
 from .bench import STATE
 
 HEALTHY = MAIN + "while True:\n    time.sleep(0.01)\n    dist.all_reduce(grads)\n"
@@ -30,6 +32,14 @@ MAKE_DISK = (
     f"! findmnt {DISK} >/dev/null || ({NO_DISK}); mkdir -p {DISK}; truncate -s 32M /var/tmp/fullmesh-hang.img; "
     "mkfs.ext4 -q -F /var/tmp/fullmesh-hang.img; "
     f"mount -o loop /var/tmp/fullmesh-hang.img {DISK}; chown trainer {DISK}"
+)
+# What stands for a network's file system whose server is gone: this kernel has no NFS.
+FILES, SERVER = "/mnt/fullmesh-files", "/run/fullmesh-hang-files.py"
+MOUNT_FILES = (
+    f"mkdir -p {FILES}; test -e /dev/fuse || mknod -m 666 /dev/fuse c 10 229; cat > {SERVER} <<'END-OF-FILE'\n"
+    f"{(ROOT / 'tests/support/stalled_files.py').read_text()}\nEND-OF-FILE\n"
+    f"setsid python3 {SERVER} {FILES} >/dev/null 2>&1 </dev/null & "
+    f"for i in 1 2 3 4 5 6 7 8 9; do findmnt {FILES} && break; sleep 0.3; done; test -s {FILES}/batch"
 )
 LOGGER = "threading.Thread(target=time.sleep, args=(1000,), name='logger').start()\n"
 
@@ -184,6 +194,20 @@ FAULTS: tuple[Fault, ...] = (
         record=True,
     ),
     Fault(
+        "stalled_files",
+        "a file system in user space whose daemon is stopped",
+        MAIN
+        + f"go()\nif rank == 1:\n    with open('{FILES}/batch', 'rb', buffering=0) as stream:\n"
+        + "        stream.read(4096)\ndist.all_reduce(grads)\n",
+        "HG-105",
+        (1,),
+        "stream.read",
+        prepares=MOUNT_FILES,
+        breaks=f"pkill -STOP -f {SERVER}",
+        mends=f"pkill -KILL -f {SERVER}; umount -l {FILES}",
+        says=("a file system in user space (FUSE)", f"{FILES}/batch"),
+    ),
+    Fault(
         "throttled",
         "a control group that gives one rank a tenth of a processor",
         MAIN
@@ -296,7 +320,7 @@ FAULTS: tuple[Fault, ...] = (
         words=("--looks", "8"),
     ),
 )
-# Four times as many as two nodes of eight cards have. What a rank takes of the memory: docs/hang.md
+# Four times as many as two nodes of eight cards have; they take 9 GiB of memory together.
 MANY = Fault(
     "sixty_four",
     "one of 64 ranks sleeps",

@@ -28,12 +28,6 @@ looks, on {cores} cores that others used as well (load average {load:.0f} at the
 """
 
 
-def begin() -> None:
-    """Forget the rows of the run before."""
-    for path in ROWS.glob("*.json"):
-        path.unlink()
-
-
 def keep(fault: Fault, answer: Answer, wrong: str) -> None:
     """Remember a row."""
     ROWS.mkdir(parents=True, exist_ok=True)

@@ -61,6 +61,25 @@ def test_a_peer_that_does_not_read_is_no_broken_way() -> None:
     assert "takes none" in found.seen
 
 
+@pytest.mark.parametrize(
+    ("state", "wchan", "what"),
+    [
+        ("D", "nfs_wait_bit_killable", "an NFS server"),
+        ("S", "request_wait_answer", "a file system in user space (FUSE)"),
+        ("D", "request_wait_answer", "a file system in user space (FUSE)"),
+        ("D", "0", "a disk or file system"),
+    ],
+)
+def test_whose_answer_a_rank_waits_for_is_named(state: str, wchan: str, what: str) -> None:
+    samples = raw("disk")
+    for sample in samples:
+        sample[1]["native"].update(state=state, wchan=wchan, syscall="read", target="/mnt/batch")
+    found = only(samples)
+    assert found.code == "HG-105"
+    assert f"waits for {what} that does not answer" in found.cause
+    assert "/mnt/batch" in found.seen
+
+
 def test_a_card_without_a_carrier_is_named() -> None:
     samples = raw("one_way")
     assert "carrier" not in only(copy.deepcopy(samples)).cause

@@ -53,7 +53,8 @@ PAGES: dict[str, Page] = {
     "HG-105": Page(
         "State D: the process waits inside the kernel for a disk, a file system or an NFS server, and takes no signal "
         "until that answers. The function of the kernel that it sleeps in (wchan) begins with nfs, rpc or xprt where "
-        "it is NFS.",
+        "it is NFS, and is request_wait_answer where it is a file system in user space (FUSE: sshfs, JuiceFS, S3), for "
+        "which the process waits in state S.",
         KERNEL + "; journalctl -k | grep -E 'not responding|blocked for more than'",
         "Bring the server or disk back: the process goes on by itself. Mount datasets with `soft,timeo=...` only where "
         "a failed read is better than a wait.",

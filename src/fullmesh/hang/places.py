@@ -31,6 +31,8 @@ MAKES_GROUPS = re.compile(
 )
 PASSES = re.compile(r"^_?(?:send|recv|isend|irecv|batch_isend_irecv)")
 NFS = re.compile(r"^_*(?:nfs|rpc_|xprt_)")
+# Of a file system in user space (sshfs, JuiceFS, S3's): fs/fuse/dev.c. A signal ends that wait, so it is no D.
+FUSE = re.compile(r"^_*(?:fuse_|request_wait_answer)")
 COLLECTING = re.compile(r"^_?(?:Py)?gc_?(?:collect|_?Collect)|^PyGC_Collect|^deduce_unreachable")
 SLEEPS = ("clock_nanosleep", "nanosleep")
 READS = ("read", "readv")
@@ -155,10 +157,10 @@ def _kind(rank: Rank, frames: list[Frame]) -> tuple[Kind, str]:
     kernel = native["wchan"] if native["wchan"] not in ("", "0") else "the kernel"
     if native["state"] in STOPPED:
         return Kind.STOPPED, f"state {native['state']}"
-    if native["state"] == IN_DISK:
+    if native["state"] == IN_DISK or FUSE.match(kernel):
         target = f", {native['target']}" if native["target"] else ""
         call = f" ({native['syscall']}{target})" if native["syscall"] else ""
-        return Kind.DISK, f"state D in {kernel}{call}"
+        return Kind.DISK, f"state {native['state']} in {kernel}{call}"
     collects = next((name for name in native["functions"] if COLLECTING.search(name)), "")
     if collects:
         return Kind.GC, f"native call {collects}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from fullmesh.hang.places import NFS, Doing, Kind, others
+from fullmesh.hang.places import FUSE, NFS, Doing, Kind, others
 from fullmesh.hang.rules import peers
 from fullmesh.hang.rules.common import (
     called,
@@ -76,8 +76,8 @@ PLACES: Mapping[Kind, Place] = {
         "waits for {what} that does not answer{at}",
         "wait for {what} that does not answer{at}",
         "reads and writes that end",
-        "on {host}: dmesg | tail; findmnt; for NFS: is its server up, does it answer? The process can not even be "
-        "killed until it does",
+        "on {host}: dmesg | tail; findmnt; for NFS: is its server up, does it answer? In state D the process can not "
+        "even be killed until it does; for FUSE: does its daemon run (findmnt names it), does what it asks answer?",
     ),
     Kind.STOPPED: Place(
         "HG-106",
@@ -153,8 +153,10 @@ ELSEWHERE = (Kind.ENDED, Kind.GROUP)
 
 
 def what_disk(doing: Doing) -> str:
-    """What a rank in state D waits for."""
-    words = doing.seen.removeprefix("state D in ").split()
+    """What a rank waits for that is inside the kernel for a file: ``state D in nfs_wait_bit_killable``."""
+    words = doing.seen.partition(" in ")[2].split()
+    if words and FUSE.match(words[0]):
+        return "a file system in user space (FUSE)"
     return "an NFS server" if words and NFS.match(words[0]) else "a disk or file system"
 
 
