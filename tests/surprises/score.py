@@ -69,7 +69,7 @@ def numbers(text: str) -> list[tuple[int, int]]:
 
 
 def doubted(findings: Sequence[Mapping[str, Any]], most: int = 16) -> list[int]:
-    """Ports that findings say are shut: ``40296-40296 shut``, ``60999: dropped``."""
+    """Ports that findings, or the rules that they name, say are shut: ``40296-40296 shut``, ``60999: dropped``."""
     text = " ".join(str(finding.get("seen", "")) for finding in findings)
     found = {
         int(port)
@@ -77,6 +77,8 @@ def doubted(findings: Sequence[Mapping[str, Any]], most: int = 16) -> list[int]:
         for port in span
         if port
     }
+    for held in re.findall(r"\b[sd]port (?:!= )?(\{[^}]*\}|[\d-]+)", text):
+        found |= {int(port) for port in re.findall(r"\d{4,5}", held)}
     return sorted(found)[:most]
 
 

@@ -53,7 +53,9 @@ def test_a_right_finding_is_right_in_all() -> None:
 
 def test_the_ports_that_findings_doubt_are_tried() -> None:
     seen = "32768-38414 open, 39167-40000 shut; 60999: dropped, 41000: open; table inet x"
+    ruled = "table netdev x chain way: ip saddr 10.78.1.14 tcp sport { 29500, 58660-60000 } drop"
     assert doubted([finding(seen=seen), finding()]) == [39167, 40000, 60999]
+    assert doubted([finding(seen=ruled)]) == [29500, 58660, 60000]
 
 
 @pytest.mark.parametrize(
