@@ -19,7 +19,8 @@ import fullmesh_sockets as sockets
 import fullmesh_watch_look as look
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from typing import Any
 
     from fullmesh.observed.hang import Connection, Gpu, KernelLine, Launcher, Limits, Paging
 
@@ -52,6 +53,19 @@ CARDS = ("index", "uuid", "utilization.gpu", "power.draw")
 HOLDERS = ("pid", "gpu_uuid", "used_gpu_memory")
 MIB = 1 << 20
 IP_SECONDS = 2.0
+# Cards that other programs leave down: tunnels that the kernel makes with a module, docker's bridge without containers.
+UNUSED = (
+    "tunl0",
+    "sit0",
+    "gre0",
+    "gretap0",
+    "erspan0",
+    "ip6tnl0",
+    "ip_vti0",
+    "ip6_vti0",
+    "docker0",
+    "virbr0",
+)
 
 
 # --- connections --------------------------------------------------------------------------------------
@@ -114,8 +128,8 @@ def connection(family: int, raw: bytes) -> tuple[str, Connection]:
     }
 
 
-def dark_cards() -> dict[str, str]:
-    """Address -> card, of those that are down or have no carrier."""
+def cards() -> list[dict[str, Any]]:
+    """This network namespace's cards, as iproute2 tells them; [] where it does not."""
     try:
         done = subprocess.run(
             ["ip", "-j", "address", "show"],
@@ -125,16 +139,28 @@ def dark_cards() -> dict[str, str]:
             stderr=subprocess.DEVNULL,
             timeout=IP_SECONDS,
         )
-        cards = json.loads(done.stdout or b"[]")
+        found = json.loads(done.stdout or b"[]")
     except (OSError, ValueError, subprocess.TimeoutExpired):
-        return {}
-    return {
-        held["local"]: card["ifname"]
-        for card in cards
-        if "NO-CARRIER" in card.get("flags", []) or "UP" not in card.get("flags", [])
-        for held in card.get("addr_info", [])
-        if "local" in held
-    }
+        return []
+    return found if isinstance(found, list) else []
+
+
+def mark_dark(found: Iterable[Connection]) -> None:
+    """Say of which connections the card at this end carries nothing."""
+    held: dict[str, str] = {}
+    dark: list[str] = []
+    for card in cards():
+        name, flags = card.get("ifname", ""), card.get("flags", [])
+        if "NO-CARRIER" in flags or "UP" not in flags:
+            dark.append(name)
+        held.update({one["local"]: name for one in card.get("addr_info", []) if "local" in one})
+    alone = [name for name in dark if name not in UNUSED]
+    for one in found if held else ():
+        here = held.get(one["here"])
+        if here in dark:
+            one["dark"] = here
+        elif here is None:
+            one["dark"] = alone[0] if len(alone) == 1 else ""
 
 
 def connections() -> dict[str, Connection]:
@@ -149,10 +175,8 @@ def connections() -> dict[str, Connection]:
             inode, one = connection(family, raw)
             if not one["peer"].startswith("127.") and one["peer"] != "::1":
                 found[inode] = one
-    dark = dark_cards() if found else {}
-    for one in found.values():
-        if one["here"] in dark:
-            one["dark"] = dark[one["here"]]
+    if found:
+        mark_dark(found.values())
     return found
 
 

@@ -203,8 +203,8 @@ FAULTS: tuple[Fault, ...] = (
         (1,),
         "stream.read",
         prepares=MOUNT_FILES,
-        breaks=f"pkill -STOP -f {SERVER}",
-        mends=f"pkill -KILL -f {SERVER}; umount -l {FILES}",
+        breaks=f"pkill -STOP -f '[/]{SERVER[1:]}'",
+        mends=f"pkill -KILL -f '[/]{SERVER[1:]}'; umount -l {FILES}",
         says=("a file system in user space (FUSE)", f"{FILES}/batch"),
     ),
     Fault(

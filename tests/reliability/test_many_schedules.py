@@ -42,14 +42,19 @@ def counted(steps: list[int]) -> object:
 
 # What could stand in the engine; each needs more than one event to be seen.
 BROKEN = {
-    "anybody may confirm": (('waits and journal.get("token") != token', "False"),),
-    # looked at twice, before and while it is claimed
+    # looked at before, and while it is claimed
+    "anybody may confirm": (
+        ('waits and journal.get("token") != token', "False"),
+        ('if json.load(stream).get("token") != token:', "if False:"),
+    ),
+    # by the guard, before and while it is claimed
     "a late timer ends whatever has its name": (
         (
             'other = bool(token) and (journal_of(directory) or {}).get("token") != token',
             "other = False",
         ),
         ('if json.load(stream).get("token") != token:', "if False:"),
+        ('while journal and journal["token"] == token and', "while journal and"),
     ),
     "what was never armed leaves its unit": (
         ('gone = state not in ("confirmed", "") or', 'gone = state != "confirmed" or'),

@@ -294,3 +294,14 @@ def test_nothing_falls_over_and_nothing_is_lost(name: str, data: st.DataObject) 
     samples, check = PARSERS[name]
     steps = data.draw(st.lists(STEP, max_size=8))
     check(bent(data.draw(st.sampled_from(samples)), steps))
+
+
+@pytest.mark.parametrize("end", ["\r", "\x85", "\u2028"])
+def test_a_line_end_that_only_yaml_knows_is_refused(end: str) -> None:
+    """Number 14012 of tests/reliability: a lone CR moved a line below another one, which was taken out alone."""
+    text = "network:\n  ethernets:\n    eth1:\n      addresses: [10.9.0.7/24]\n      nameservers:\n"
+    text += f" {end}       addresses: [10.9.0.53]\n"
+    with pytest.raises(common.ForeignError):
+        netplan.freed(text, {"eth1": set()}, ["eth1"], "/etc/netplan/x.yaml")
+    whole = text.replace("\n", "\r\n").replace(f" {end} ", " ")
+    assert "10.9.0.53" in netplan.freed(whole, {"eth1": set()}, ["eth1"], "/etc/netplan/x.yaml")

@@ -88,6 +88,9 @@ def test_a_card_without_a_carrier_is_named() -> None:
     found = only(samples)
     assert found.cause.endswith("; eth1 of ubuntu1 has no carrier")
     assert found.fix.startswith("on ubuntu1: ip link show eth1;")
+    for link in samples[-1][1]["connections"]:
+        link["dark"] = ""
+    assert only(samples).cause.endswith("; no card of ubuntu1 has 10.78.2.12 any more")
 
 
 def test_a_gpu_that_fell_off_is_told_beside_the_collective() -> None:

@@ -140,7 +140,8 @@ class Connection(ConnectionAlways, total=False):
     """And what is told where it is so.
 
     Attributes:
-        dark: the card that has this end's address is down, or has no carrier.
+        dark: the card of this end is down, or has no carrier; "" where no card has this end's address any more, and no
+            single one is dark: some network services take the address away with the carrier.
     """
 
     dark: str

@@ -40,7 +40,7 @@ BOND_KEYS = {
 # What says which card an entry means, and how it is called: that stays when its addresses go.
 IDENTITY = ("match", "set-name", "wakeonlan")
 # YAML 1.1 ends a line at these as well (5.4), and no editor does.
-OTHER_BREAKS = re.compile("[\x85\u2028\u2029]")
+OTHER_BREAKS = re.compile("[\x85\u2028\u2029]|\r(?!\n)")
 
 
 def files(links: list[Link]) -> Files:

@@ -107,15 +107,20 @@ def said(found: Sequence[Stuck]) -> str:
     return "; ".join(told)
 
 
-def dark(job: Job, members: Sequence[int]) -> dict[tuple[str, str], None]:
-    """Host and card, where the card of a rank's connections is down or has no carrier; in the ranks' order."""
-    return {
-        (job.now.host(rank), link["dark"]): None
-        for rank in members
-        if rank in job.now.ranks
-        for link in job.now.ranks[rank].get("connections", [])
-        if "dark" in link
-    }
+def dark(job: Job, members: Sequence[int]) -> dict[str, str]:
+    """What is said of a host whose card carries nothing -> what to do there; in the ranks' order."""
+    found = {}
+    for rank in members:
+        host = job.now.host(rank)
+        for link in job.now.ranks[rank].get("connections", []) if rank in job.now.ranks else []:
+            card = link.get("dark")
+            if card:
+                found[f"{card} of {host} has no carrier"] = (
+                    f"on {host}: ip link show {card}; look at its cable and its port of the switch; "
+                )
+            elif card is not None:
+                found[f"no card of {host} has {link['here']} any more"] = f"on {host}: ip address; "
+    return found
 
 
 def evidence(found: Sequence[Stuck]) -> str:

@@ -49,13 +49,8 @@ def _all_in(job: Job, wait: Wait, members: tuple[int, ...]) -> Finding:
     at = f" at {place}" if place else ""
     age = job.age(wait)
     links = list(carried.stuck(job, members))
-    dark = list(carried.dark(job, members))
-    ways = "; ".join(
-        [
-            *filter(None, [carried.said(links)]),
-            *(f"{card} of {host} has no carrier" for host, card in dark[:HOSTS_SHOWN]),
-        ]
-    )
+    dark = dict(list(carried.dark(job, members).items())[:HOSTS_SHOWN])
+    ways = "; ".join(filter(None, [carried.said(links), *dark]))
     seen = [f"entered {age:.0f} s ago" if age else "entered by all, not ended"]
     driver = [said for rank in behind for said in (*on_gpus(job, rank), *ras_says(job, rank))][
         :HOSTS_SHOWN
@@ -76,10 +71,7 @@ def _all_in(job: Job, wait: Wait, members: tuple[int, ...]) -> Finding:
             filter(None, [*seen, carried.evidence(links), *driver, *_xids(job.now, behind)])
         ),
         expected="it ends in about the time that the ones before it took",
-        fix="".join(
-            f"on {host}: ip link show {card}; look at its cable and its port of the switch; "
-            for host, card in dark[:HOSTS_SHOWN]
-        )
+        fix="".join(dark.values())
         + "./fullmesh diagnose -i INVENTORY tests every link beside the job; with GPUs also: nvidia-smi, and "
         "journalctl -k | grep Xid on these nodes",
     )
