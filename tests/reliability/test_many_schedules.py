@@ -56,8 +56,11 @@ BROKEN = {
         ('if json.load(stream).get("token") != token:', "if False:"),
         ('while journal and journal["token"] == token and', "while journal and"),
     ),
-    "what was never armed leaves its unit": (
-        ('gone = state not in ("confirmed", "") or', 'gone = state != "confirmed" or'),
+    "what was confirmed leaves its unit": (
+        (
+            'gone = state not in ("confirmed", "") or remove_boot(journal.get("boot_unit", []))',
+            "gone = True",
+        ),
     ),
     "a second run does not finish the first": (
         (
