@@ -197,8 +197,8 @@ FAULTS: tuple[Fault, ...] = (
         "stalled_files",
         "a file system in user space whose daemon is stopped",
         MAIN
-        + f"go()\nif rank == 1:\n    with open('{FILES}/batch', 'rb', buffering=0) as stream:\n"
-        + "        stream.read(4096)\ndist.all_reduce(grads)\n",
+        + f"stream = open('{FILES}/batch', 'rb', buffering=0) if rank else None\ngo()\n"
+        + "if stream:\n    stream.read(4096)\ndist.all_reduce(grads)\n",
         "HG-105",
         (1,),
         "stream.read",
