@@ -13,8 +13,8 @@ from .score import Score, good
 KEPT = (1, 8, 9, 5, 2, 10, 35, 37, 46, 52)
 SEEDS = range(200)
 HEALTHY, BUSY = 60, 24
-# A seed may be one that nobody has seen yet; what was measured stands in docs/faults.md.
-RECALL, PLACED = 0.97, 0.95
+# What is chance in a fault may spare one of the two who look; what was measured stands in docs/faults.md.
+RECALL, PLACED = 0.99, 0.98
 
 
 @pytest.fixture(scope="module")
@@ -55,5 +55,11 @@ def test_two_hundred_surprises(grounds: list[Ground]) -> None:
 @pytest.mark.rest
 @pytest.mark.parametrize("busy", [0, BUSY])
 def test_whole_nodes_are_silent(ground: Ground, busy: int) -> None:
-    rows = list(healthy(ground, HEALTHY, busy))
+    WORK.mkdir(parents=True, exist_ok=True)
+    path = WORK / f"healthy-{busy}.jsonl"
+    path.unlink(missing_ok=True)
+    rows = []
+    for row in healthy(ground, HEALTHY, busy):
+        rows.append(row)
+        keep(row, path)
     assert not [row for row in rows if row.false], "\n".join(line(row) for row in rows)
