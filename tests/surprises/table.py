@@ -28,7 +28,9 @@ that others shared (load average {load:.0f} at the end), from the seeds {first} 
 nftables with any match, verdict, family, hook and priority, routes, rules that pick a table, neighbours, queues,
 settings, cards, IPsec, names, variables. An oracle that knows nothing of Fullmesh connects as a job's account between
 two nodes in both directions and sends 192 KiB there and back, twice where the first did not come through, or only with
-segments sent again; what it met is a *hit*. *Found*: the diagnosis has a finding about a link, or the node, that is
+segments sent again; where it met nothing and the diagnosis says something it looks up to six times more, at the ports
+that are doubted as well, since a chance or a few ports of the kernel's choice may spare one of the two. What it met is
+a *hit*. *Found*: the diagnosis has a finding about a link, or the node, that is
 broken. *Node*, *direction*, *port*: it has them right. *One*: there is one error and no more. *Named*: it names what
 was made (the table, the route, the setting), not only where. A *false alarm* is an error where the oracle met nothing.
 The nodes are asked by the diagnosis' own code without Ansible around it (`agent.py`), which is told the oracle's
