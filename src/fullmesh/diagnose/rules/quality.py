@@ -17,7 +17,7 @@ LOST_LEAST, LOST_SHARE = (
     0.01,
 )  # segments, and share of all: a healthy network loses none between two nodes
 # Of connections: where only first packets are lost, they are few among all that carry data.
-HURT_LEAST, HURT_SHARE = 2, 0.25
+HURT_LEAST, OFTEN_LEAST, HURT_SHARE = 2, 3, 0.2
 SLOW_MBIT = 100.0  # no cluster network is slower than this; a Gloo job at it moves 12 MB/s
 NODES = ("node", "out", "in")
 CARD_ERRORS = ("rx_crc", "rx_errors", "rx_frame", "tx_errors", "tx_carrier")
@@ -100,8 +100,9 @@ def rule_loss(look: Look) -> Iterator[Finding]:
         bad, tried = max(
             (hurt(look, source, target), hurt(look, target, source)), key=lambda one: one[0]
         )
-        often = bad >= LOST_LEAST and bad >= HURT_SHARE * tried
-        if again < LOST_LEAST or not total or not (often or again / total >= LOST_SHARE):
+        often = bad >= OFTEN_LEAST and bad >= HURT_SHARE * tried
+        much = again >= LOST_LEAST and again >= LOST_SHARE * total
+        if not total or not (often or much):
             continue
         culprit = thrown_away(look, source, target)
         if not culprit and frozenset((source, target)) in slow:
