@@ -6,7 +6,7 @@ import copy
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import records
@@ -47,6 +47,7 @@ from fullmesh.netfilter.ruleset import Ruleset, from_lists
 from fullmesh.observed.ladder import BY_CHANCE
 from fullmesh.result import read
 from fullmesh.settings import ROOT
+from fullmesh.verify import blocked
 
 HEALTHY = records.diagnosis("healthy")
 
@@ -336,6 +337,41 @@ def test_chance_is_no_proof_of_a_range_or_an_account() -> None:
     codes_now = [one["code"] for one in judged(world)["findings"]]
     assert "DG-184" not in codes_now
     assert codes_now
+
+
+@pytest.mark.parametrize(
+    ("answered", "heard", "place"),
+    [
+        ([], [], "target"),
+        ([1, 2, 3, 4, 5, 6], [], "on_the_way_back"),
+        ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6], "source"),
+        ([1, 2, 3, 4], [1, 2, 3], "source"),
+        ([1, 2], [1, 2], "target"),  # a rate that a third passes
+    ],
+)
+def test_who_stops_answers_stops_them_all(
+    answered: list[int], heard: list[int], place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = {
+        ("b", "asked"): [1, 2, 3, 4, 5, 6],
+        ("b", "answered"): answered,
+        ("a", "answered"): heard,
+    }
+
+    def on_wire(_: object, watcher: str, what: str, _pair: str, ports: list[int]) -> bool:
+        return bool(set(ports) & set(seen[watcher, what]))
+
+    class Quiet:
+        nodes: ClassVar[dict[str, Any]] = {}
+
+        def address(self, name: str) -> str:
+            return name
+
+        def facts(self, _: str) -> dict[str, Any]:
+            return {}
+
+    monkeypatch.setattr(blocked, "on_wire", on_wire)
+    assert blocked.where_stopped(Quiet(), "a", "b", [1, 2, 3, 4, 5, 6]) == place
 
 
 def test_an_unreachable_node_does_not_hide_a_fault_of_another() -> None:

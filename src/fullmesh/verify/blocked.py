@@ -126,10 +126,22 @@ def where_stopped(seen: Seen, source: str, target: str, ports: Sequence[int]) ->
     if not on_wire(seen, target, "answered", pair, ports):
         reverse = {r["verdict"] for r in records(seen, target) if r["node"] == source}
         return "no_way_back" if "no_route" in reverse else "target"
+    return where_answers_stopped(seen, source, target, ports)
+
+
+def where_answers_stopped(seen: Seen, source: str, target: str, ports: Sequence[int]) -> str:
+    """Follow answers that left the target."""
+    pair = f"{seen.address(source)}>{seen.address(target)}"
     back = on_wire(seen, source, "answered", pair, ports)
     if back is None:
         return ""
-    return "source" if back else "on_the_way_back"
+    if not back:
+        return "on_the_way_back"
+    # Whoever stops answers stops them all. Where few came back, the target let some packets of these ports pass: a rule
+    # with a rate, or a chance.
+    asked = [port for port in ports if on_wire(seen, target, "asked", pair, [port])]
+    heard = [port for port in asked if on_wire(seen, source, "answered", pair, [port])]
+    return "source" if 2 * len(heard) >= len(asked) else "target"
 
 
 def place_of(seen: Seen, source: str, target: str, verdict: str, found: Sequence[Pair]) -> str:
