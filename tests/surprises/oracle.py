@@ -150,9 +150,9 @@ def try_all(targets):
         some = [key for key, count in again.items() if key.split()[0] == name and count]
         if len(some) < CONNECTIONS_LEAST:
             continue
-        twice = [key for key in some for _ in range(2) if once(*where[key], SECONDS)[1]]
+        twice = [key for key in some for _ in range(4) if once(*where[key], SECONDS)[1]]
         if len(twice) >= CONNECTIONS_LEAST:
-            found.update({key: found[key] or "lost" for key in twice})
+            found.update({key: found[key] or "lost" for key in set(twice)})
     sys.stdout.write(json.dumps(found))
 
 

@@ -315,6 +315,21 @@ def test_a_rule_about_what_follows_the_first_packet_is_told_for_both_directions(
     assert sorted(found["pairs"]) == sorted([[UB, EL], [EL, UB]])
 
 
+def test_a_link_that_loses_small_packets_has_no_mtu_black_hole() -> None:
+    """Seen with a rule that lets three packets a second pass: some connections stall, others never begin."""
+    world = copy.deepcopy(HEALTHY)
+    for number, record in enumerate(node(world, EL)["links"]["links"]):
+        record["verdict"] = "dropped" if number % 2 else "mtu_black_hole"
+    for name in (EL, UB):
+        node(world, name)["node"]["tapped"] = False
+    only_table(world)
+    assert "VC-208" in [one["code"] for one in judged(world)["findings"]]
+    rule("surprise", {"limit": {"rate": 3, "per": "second", "inv": True}}, {"drop": None})(world)
+    found = judged(world)["findings"]
+    assert (found[0]["code"], found[0]["node"]) == ("VC-201", UB)
+    assert "VC-208" not in [one["code"] for one in found]
+
+
 def test_first_packets_that_are_lost_count_by_connections() -> None:
     def lost(count: int) -> list[str]:
         world = copy.deepcopy(HEALTHY)
