@@ -19,7 +19,7 @@ ACCOUNT = 1500
 SIZE = 192 * 1024
 SECONDS = 4.0
 LOST_LEAST = 2  # of some hundred segments: the wire between two containers loses none
-CONNECTIONS_LEAST = 3
+CONNECTIONS_LEAST, AGAIN = 3, 4
 MASTER = 29500
 FIXED = (32768, 41000, 47001, 52222, 58888, 60999)
 GET_ADDRESS = 0x8915  # SIOCGIFADDR
@@ -132,27 +132,36 @@ def attempt(found, again, key, address, port):
     found[key] = said and once(address, port, 2 * SECONDS)[0]
 
 
-def try_all(targets):
-    """All at once."""
-    found, again = {}, {}
-    threads = [
-        threading.Thread(target=attempt, args=(found, again, f"{name} {port}", address, port))
-        for name, address, port in targets
-    ]
+def at_once(work, arguments):
+    """One thread for each."""
+    threads = [threading.Thread(target=work, args=one) for one in arguments]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def try_all(targets):
+    """All at once."""
+    found, again, twice = {}, {}, []
+    where = {f"{name} {port}": (address, port) for name, address, port in targets}
+    at_once(attempt, [(found, again, key, *place) for key, place in where.items()])
+
+    def once_more(key):
+        ends = time.monotonic() + SECONDS
+        for _ in range(AGAIN):
+            if time.monotonic() < ends and once(*where[key], SECONDS)[1]:
+                twice.append(key)
+
     # Of each connection one segment is the first, and a second later it is through: none has lost two. Where some have
     # lost one, they are tried again; what a busy machine was late for is not lost twice.
-    where = {f"{name} {port}": (address, port) for name, address, port in targets}
     for name in {key.split()[0] for key in again}:
         some = [key for key, count in again.items() if key.split()[0] == name and count]
-        if len(some) < CONNECTIONS_LEAST:
-            continue
-        twice = [key for key in some for _ in range(4) if once(*where[key], SECONDS)[1]]
+        if len(some) >= CONNECTIONS_LEAST:
+            at_once(once_more, [(key,) for key in some])
         if len(twice) >= CONNECTIONS_LEAST:
             found.update({key: found[key] or "lost" for key in set(twice)})
+        twice.clear()
     sys.stdout.write(json.dumps(found))
 
 
