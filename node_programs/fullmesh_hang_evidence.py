@@ -53,19 +53,7 @@ CARDS = ("index", "uuid", "utilization.gpu", "power.draw")
 HOLDERS = ("pid", "gpu_uuid", "used_gpu_memory")
 MIB = 1 << 20
 IP_SECONDS = 2.0
-# Cards that other programs leave down: tunnels that the kernel makes with a module, docker's bridge without containers.
-UNUSED = (
-    "tunl0",
-    "sit0",
-    "gre0",
-    "gretap0",
-    "erspan0",
-    "ip6tnl0",
-    "ip_vti0",
-    "ip6_vti0",
-    "docker0",
-    "virbr0",
-)
+DARK_SHOWN = 4
 
 
 # --- connections --------------------------------------------------------------------------------------
@@ -154,13 +142,12 @@ def mark_dark(found: Iterable[Connection]) -> None:
         if "NO-CARRIER" in flags or "UP" not in flags:
             dark.append(name)
         held.update({one["local"]: name for one in card.get("addr_info", []) if "local" in one})
-    alone = [name for name in dark if name not in UNUSED]
     for one in found if held else ():
         here = held.get(one["here"])
-        if here in dark:
+        if here is None:
+            one["gone"] = dark[:DARK_SHOWN]
+        elif here in dark:
             one["dark"] = here
-        elif here is None:
-            one["dark"] = alone[0] if len(alone) == 1 else ""
 
 
 def connections() -> dict[str, Connection]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import yaml
+from checkout import copied
 from plays import Done, run, told
 
 from devtools.lab import lifecycle
@@ -44,18 +45,8 @@ class Controller:
         return WORK / self.name / "checkout"
 
     def __post_init__(self) -> None:
-        """Copy what git knows of, as a clone would have it."""
-        listed = subprocess.run(
-            ["git", "ls-files", "-co", "--exclude-standard", "-z"],
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.split("\0")
-        for name in filter(None, listed):
-            to = self.folder / name
-            to.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, to, follow_symlinks=False)
+        """Make it."""
+        copied(self.folder)
 
     def start(self, *more: str) -> subprocess.Popen[str]:
         """The user's own command, on this controller."""

@@ -10,6 +10,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from checkout import copied
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,18 +20,7 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with the package and nothing of the checkout; its dependencies are those of the tests' own."""
     top = tmp_path_factory.mktemp("installed")
     tree = top / "tree"
-    # git's files alone: what an earlier build left in the checkout must not help
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.split("\0")
-    for name in filter(None, listed):
-        if (ROOT / name).exists():
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, tree / name, follow_symlinks=(ROOT / name).is_file())
+    copied(tree)
     subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, top / "env"], check=True)
     install = ["uv", "pip", "install", "--quiet", "--no-deps", "--python", top / "env/bin/python"]
     subprocess.run([*install, tree], check=True)

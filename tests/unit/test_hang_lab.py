@@ -86,10 +86,16 @@ def test_a_card_without_a_carrier_is_named() -> None:
     for link in samples[-1][1]["connections"]:
         link["dark"] = "eth1"
     found = only(samples)
-    assert found.cause.endswith("; eth1 of ubuntu1 has no carrier")
+    assert found.cause.endswith("; eth1 of ubuntu1 is down or has no carrier")
     assert found.fix.startswith("on ubuntu1: ip link show eth1;")
     for link in samples[-1][1]["connections"]:
-        link["dark"] = ""
+        del link["dark"]
+        link["gone"] = ["eth1", "docker0"]
+    assert only(samples).cause.endswith(
+        "; no card of ubuntu1 has 10.78.2.12 any more; down or without carrier there: eth1, docker0"
+    )
+    for link in samples[-1][1]["connections"]:
+        link["gone"] = []
     assert only(samples).cause.endswith("; no card of ubuntu1 has 10.78.2.12 any more")
 
 

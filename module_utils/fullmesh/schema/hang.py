@@ -140,11 +140,13 @@ class Connection(ConnectionAlways, total=False):
     """And what is told where it is so.
 
     Attributes:
-        dark: the card of this end is down, or has no carrier; "" where no card has this end's address any more, and no
-            single one is dark: some network services take the address away with the carrier.
+        dark: the card that has this end's address, which is down or has no carrier.
+        gone: no card has this end's address any more, as some network services take it away with the carrier: the cards
+            that are down or have none, whichever of them it was.
     """
 
     dark: str
+    gone: list[str]
 
 
 class Limits(TypedDict):

@@ -149,30 +149,23 @@ def other_ways(look: Look, rule: BlockingRule) -> tuple[tuple[str, str], ...]:
     """
     if not rule.stop.table or not rule.stop.sure or rule.packet.state == "new":
         return ()
-    rules, place = (
-        look.ruleset(rule.node),
-        (rule.stop.table, rule.stop.chain, rule.stop.handle),
-    )
+    place = (rule.stop.table, rule.stop.chain, rule.stop.handle)
     found = []
     for block in (*rule.group, *rule.answers):
-        far = block.source if rule.packet.outgoing else block.target
-        near = block.target if rule.packet.outgoing else block.source
-        if rule.node != near:
+        # answers leave the target and arrive at the source
+        if rule.node != (block.target if rule.packet.outgoing else block.source):
             continue
         own = look.port_range(block.target) or KERNEL_RANGE
-        start = tcp(
-            look.address(block.target),
-            look.address(block.source),
-            own.first,
+        ends, card = (
+            (look.address(block.target), look.address(block.source)),
             look.cluster_card(rule.node),
-            outgoing=rule.packet.outgoing,
         )
-        asked = start._replace(sport=rule.port) if rule.port in own else start
-        for packet in (asked, start._replace(sport=own.last, state="established")):
-            stop = packet_filter.send(rules, packet)
-            pair = (block.target, block.source)
-            if (stop.table, stop.chain, stop.handle) == place and far != near:
-                found.append(pair)
+        asked = tcp(*ends, own.first, card, outgoing=rule.packet.outgoing)
+        from_there = asked._replace(sport=rule.port) if rule.port in own else asked
+        for packet in (from_there, asked._replace(sport=own.last, state="established")):
+            stop = packet_filter.send(look.ruleset(rule.node), packet)
+            if (stop.table, stop.chain, stop.handle) == place:
+                found.append((block.target, block.source))
                 break
     return tuple(pair for pair in found if pair not in rule.pairs)
 

@@ -342,7 +342,7 @@ PAGES: dict[str, Page] = {
     "DG-157": Page(
         "The kernel never asks anew for an entry that is PERMANENT or NOARP. After the peer's card was changed, or the"
         " entry was copied from elsewhere, every packet for the peer goes to a machine that drops it, or to none.",
-        "ip neigh show PEER; on the peer: ip link show INTERFACE",
+        "ip neigh show PEER nud all (without that NOARP is left out); on the peer: ip link show INTERFACE",
         "ip neigh del PEER dev INTERFACE, and take the line out of whatever sets it at boot.",
         "measured: drop reason OTHERHOST at whoever gets the frame",
     ),

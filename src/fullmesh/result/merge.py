@@ -5,18 +5,19 @@ Nothing is made up: what no run tried stands as not run, with the reason; what o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from fullmesh import __version__
 from fullmesh.result import build, read
-from fullmesh.result.types import FindingRow, LinkRow, Mesh, Result, RungId, RungRow
+from fullmesh.result.types import FindingRow, LinkRow, Mesh, NodeSummary, Result, RungId, RungRow
 from fullmesh.verify.ladder import left_out
 from fullmesh.verify.model import FAILED, NOT_RUN, PASSED, RUNGS, in_words
 
 # What holds on each node by itself. L1 holds nodes against each other, and no run had those of two parts.
 OF_NODES = "L0"
 OF_LINKS = "L2"
+Row = TypeVar("Row")
 ALIKE = ("nodes", "data_ports", "master", "world_size")
 
 
@@ -51,9 +52,9 @@ def looked_at(result: Result) -> list[str]:
     return [name for name, node in result["nodes"].items() if node["kernel"]]
 
 
-def distinct(rows: Iterable[Any]) -> list[Any]:
+def distinct(rows: Iterable[Row]) -> list[Row]:
     """Rows without their repetitions, in their order."""
-    found: list[Any] = []
+    found: list[Row] = []
     for row in rows:
         if row not in found:
             found.append(row)
@@ -199,7 +200,7 @@ def merged(results: Sequence[Result]) -> Result:
     failed = [row["id"] for row in rungs if row["status"] == FAILED]
     started = min(result["started"] for result in results)
     errors = any(result["exit_code"] for result in results)
-    made: dict[str, Any] = {
+    made: Result = {
         **first,
         "fullmesh": __version__,
         "run": f"{last['run']}-merged",
@@ -207,7 +208,7 @@ def merged(results: Sequence[Result]) -> Result:
         "finished": last["finished"],
         "seconds": build.seconds_between(started, last["finished"]),
         "verdict": "failed" if errors else "ok",
-        "exit_code": int(errors),
+        "exit_code": 1 if errors else 0,
         "failed_rungs": failed,
         "check_mode": any(result["check_mode"] for result in results),
         "lab": next((result["lab"] for result in results if result["lab"]), ""),
@@ -219,19 +220,18 @@ def merged(results: Sequence[Result]) -> Result:
         "collectives": whole["collectives"] if whole else {},
         "findings": merged_findings(results),
     }
-    lists: Mapping[str, list[Any]] = {
-        key: distinct(row for result in results for row in cast("Any", result).get(key, []))
-        for key in ("bisect", "not_looked_at")
-    }
-    made |= {key: rows for key, rows in lists.items() if rows}
+    if runs := distinct(row for result in results for row in result.get("bisect", [])):
+        made["bisect"] = runs
+    if missed := distinct(row for result in results for row in result.get("not_looked_at", [])):
+        made["not_looked_at"] = missed
     if mesh := merged_mesh(results):
         made["mesh"] = mesh
     return read.checked(made)
 
 
-def merged_nodes(results: Sequence[Result]) -> dict[str, Any]:
+def merged_nodes(results: Sequence[Result]) -> dict[str, NodeSummary]:
     """Each node as the last run saw it that looked at it."""
-    found: dict[str, Any] = dict(results[0]["nodes"])
+    found = dict(results[0]["nodes"])
     for result in results:
         found |= {name: result["nodes"][name] for name in looked_at(result)}
     return found

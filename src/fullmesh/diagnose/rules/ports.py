@@ -10,6 +10,7 @@ from fullmesh.diagnose.model import Look
 from fullmesh.model.ports import smallest_size
 from fullmesh.observed.ports import KERNEL_RANGE, PortRange, parse_span, parse_spans
 from fullmesh.verify.model import Finding, in_words
+from fullmesh.verify.node import its_links
 
 KEY = "net.ipv4.ip_local_port_range"
 RESERVED = "net.ipv4.ip_local_reserved_ports"
@@ -76,7 +77,7 @@ def rule_size(look: Look) -> Iterator[Finding]:
             else f"at least {need} ports",
             fix=widen(look, name) + (unreserve if reserved else ""),
             # neither its connections nor its listeners get one, or which of them get the few is chance
-            pairs=tuple(pair for peer in look.peers(name) for pair in ((name, peer), (peer, name))),
+            pairs=its_links(look.seen, name),
         )
 
 

@@ -113,13 +113,16 @@ def dark(job: Job, members: Sequence[int]) -> dict[str, str]:
     for rank in members:
         host = job.now.host(rank)
         for link in job.now.ranks[rank].get("connections", []) if rank in job.now.ranks else []:
-            card = link.get("dark")
-            if card:
-                found[f"{card} of {host} has no carrier"] = (
-                    f"on {host}: ip link show {card}; look at its cable and its port of the switch; "
+            if "dark" in link:
+                found[f"{link['dark']} of {host} is down or has no carrier"] = (
+                    f"on {host}: ip link show {link['dark']}; look at its cable and its port of the switch; "
                 )
-            elif card is not None:
-                found[f"no card of {host} has {link['here']} any more"] = f"on {host}: ip address; "
+            elif "gone" in link:
+                cards = ", ".join(link["gone"])
+                cards = cards and f"; down or without carrier there: {cards}"
+                found[f"no card of {host} has {link['here']} any more{cards}"] = (
+                    f"on {host}: ip address; ip link; "
+                )
     return found
 
 
