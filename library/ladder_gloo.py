@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.probe.job import collect, start
+from ansible.module_utils.fullmesh.probe.job import answer
+from ansible.module_utils.fullmesh.schema.ladder_arguments import LADDER_GLOO
 
 DOCUMENTATION = r"""
 ---
@@ -126,35 +127,10 @@ doing:
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "run": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["started", "collected"], "required": True},
-            "ranks": {"type": "list", "elements": "int", "default": []},
-            "python": {"type": "str", "default": ""},
-            "script": {"type": "str", "default": ""},
-            "modules": {"type": "dict", "default": {}},
-            "environment": {"type": "dict", "default": {}},
-            "settings": {"type": "dict", "default": {}},
-            "deadline": {"type": "int", "default": 60},
-            "brief": {"type": "bool", "default": False},
-            "about": {"type": "dict", "default": {}},
-            "wait": {"type": "float", "default": 5.0},
-        },
-        supports_check_mode=True,
-    )
-    want = module.params
-    try:
-        answer = start(want) if want["state"] == "started" else collect(want)
-    except PermissionError as exc:
-        module.fail_json(
-            msg=f"[VC-305] the test job's ranks, which are not root, cannot start: {exc}."
-        )
-    except (OSError, ValueError) as exc:
-        word = "started" if want["state"] == "started" else "followed"
-        module.fail_json(msg=f"[VC-304] the test job could not be {word}: {exc}.")
+    module = AnsibleModule(argument_spec=LADDER_GLOO, supports_check_mode=True)
+    said = answer(**module.params)
     # Ansible would send the arguments back, which are the largest part by far and the controller's own.
-    module.exit_json(changed=False, invocation={}, **answer)
+    module.exit_json(changed=False, invocation={}, **said)
 
 
 if __name__ == "__main__":

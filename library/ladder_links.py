@@ -4,20 +4,9 @@
 
 from __future__ import annotations
 
-import resource
-import time
-from typing import TYPE_CHECKING
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.probe.handshake import PAYLOAD_LIMIT
-from ansible.module_utils.fullmesh.probe.job_account import as_job
-from ansible.module_utils.fullmesh.probe.pairs import measure_all, probe_links
-from ansible.module_utils.fullmesh.probe.sweep import condense, sweep, target_of
-from ansible.module_utils.fullmesh.probe.ways import odd_ways
-from ansible.module_utils.fullmesh.survey.net import neighbours
-
-if TYPE_CHECKING:
-    from ansible.module_utils.fullmesh.schema.ladder import Me, Probe, SweepTarget, Target
+from ansible.module_utils.fullmesh.probe.second_call import answer
+from ansible.module_utils.fullmesh.schema.ladder_arguments import LADDER_LINKS
 
 DOCUMENTATION = r"""
 ---
@@ -143,73 +132,11 @@ seconds:
   returned: always
 """
 
-SPARE = 64  # descriptors that Python and Ansible have open already
-WINDOW = 8192
-
-
-def window() -> int:
-    """Say how many connections may be under way at once, after asking for all that we may have."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard == resource.RLIM_INFINITY or soft < hard:
-        wanted = WINDOW + SPARE if hard == resource.RLIM_INFINITY else hard
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
-        soft = max(soft, wanted)
-    return max(16, min(WINDOW, soft - SPARE))
-
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "token": {"type": "str", "default": "", "no_log": True},
-            "node": {"type": "str", "required": True},
-            "address": {"type": "str", "default": ""},
-            "targets": {"type": "list", "elements": "dict", "default": []},
-            "sweep": {"type": "list", "elements": "dict", "default": []},
-            "at_once": {"type": "int", "default": 16},
-            "budget": {"type": "float", "default": 60.0},
-            "master": {"type": "str", "default": ""},
-            "payload": {"type": "int", "default": 65536},
-            "seconds": {"type": "float", "default": 3.0},
-            "as_job": {"type": "bool", "default": False},
-            "job_user": {"type": "str", "default": ""},
-            "bandwidth": {"type": "int", "default": 0},
-        },
-        supports_check_mode=True,
-    )
-    want = module.params
-    me: Me = {
-        "node": want["node"],
-        "address": want["address"],
-        "token": want["token"],
-        "payload": want["payload"],
-    }
-    begun = time.monotonic()
-    said: Probe = {
-        "links": [],
-        "bandwidth": [],
-        "neighbours": {"count": 0, "entries": {}},
-        "seconds": 0.0,
-    }
-    targets: list[Target] = want["targets"]
-    if want["sweep"]:
-        rows: list[SweepTarget] = want["sweep"]
-        found, tried = sweep(rows, me, want["seconds"], want["at_once"], want["budget"])
-        said["links"], said["swept"] = condense(rows, tried, found, want["master"])
-        odd = {record["node"] for record in said["links"]}
-        targets = [target_of(row) for row in rows if row["node"] in odd]
-    else:
-        said["links"] = probe_links(targets, me, want["seconds"], window())
-        if want["as_job"]:
-            met = as_job(targets, said["links"], me, want["seconds"], want["job_user"])
-            if met:
-                said["as_job"] = met
-    said["seconds"] = round(time.monotonic() - begun, 3)
-    size = min(want["bandwidth"], PAYLOAD_LIMIT)
-    if size:
-        said["bandwidth"] = measure_all(said["links"], targets, me, size, want["seconds"])
-    said["neighbours"] = neighbours(sorted({str(target["address"]) for target in targets}))
-    said["ways"] = odd_ways(want["address"], targets, said["links"])
+    module = AnsibleModule(argument_spec=LADDER_LINKS, supports_check_mode=True)
+    said = answer(**module.params)
     # Ansible would send the arguments back, which are the largest part by far and the controller's own.
     module.exit_json(changed=False, invocation={}, **said)
 

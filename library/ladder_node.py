@@ -4,17 +4,9 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import TYPE_CHECKING
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.detach import drop_run_directory, make_run_directory
-from ansible.module_utils.fullmesh.facts.sockets import family_of
-from ansible.module_utils.fullmesh.probe.first_call import look, open_ports
-from ansible.module_utils.fullmesh.probe.observe import observe_nccl
-
-if TYPE_CHECKING:
-    from ansible.module_utils.fullmesh.schema.ladder import Look, LookWant
+from ansible.module_utils.fullmesh.probe.first_call import answer
+from ansible.module_utils.fullmesh.schema.ladder_arguments import LADDER_NODE
 
 DOCUMENTATION = r"""
 ---
@@ -149,44 +141,8 @@ tapped:
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "run": {"type": "str", "required": True},
-            "token": {"type": "str", "required": True, "no_log": True},
-            "node": {"type": "str", "required": True},
-            "address": {"type": "str", "required": True},
-            "interface": {"type": "str", "default": ""},
-            "hosts": {"type": "list", "elements": "dict", "default": []},
-            "python": {"type": "str", "required": True},
-            "samples": {"type": "int", "default": 3},
-            "named": {"type": "list", "elements": "dict", "default": []},
-            "outside": {"type": "bool", "default": False},
-            "allowed": {"type": "list", "elements": "list", "default": []},
-            "survey": {"type": "bool", "default": False},
-            "beside": {"type": "bool", "default": False},
-            "range": {"type": "list", "elements": "int", "default": []},
-            "assumed": {"type": "bool", "default": False},
-            "spread": {"type": "int", "default": 0},
-            "listen": {"type": "bool", "default": True},
-            "nccl": {"type": "bool", "default": True},
-            "lifetime": {"type": "int", "default": 120},
-        },
-        supports_check_mode=True,
-    )
-    want: LookWant = module.params
-    try:
-        if want["listen"] or want["beside"]:
-            make_run_directory(want["run"])
-        facts = look(want)
-        opened = open_ports(want, facts)
-    except (OSError, ValueError) as exc:
-        with contextlib.suppress(ValueError):  # a name that no directory can have
-            drop_run_directory(want["run"])
-        module.fail_json(msg=f"[VC-213] the listeners could not be started: {exc}.")
-    said: Look = {"facts": facts, "ports": opened["ports"], "tapped": opened["tapped"]}
-    device = facts["addresses"].get(want["address"])
-    if want["nccl"] and device:
-        said["nccl"] = observe_nccl(device, family_of(want["address"]))
+    module = AnsibleModule(argument_spec=LADDER_NODE, supports_check_mode=True)
+    said = answer(**module.params)
     # Ansible would send the arguments back, which are the largest part by far and the controller's own.
     module.exit_json(changed=False, invocation={}, **said)
 

@@ -26,3 +26,15 @@ class Note(TypedDict):
 def diff(name: str, before: str, after: str) -> Diff:
     """One thing, as it was and as it becomes."""
     return {"before": before, "after": after, "before_header": name, "after_header": name}
+
+
+class Refused(TypedDict):
+    """What could not be done, with the two keys that Ansible has for it."""
+
+    failed: bool
+    msg: str
+
+
+def refused(message: str) -> Refused:
+    """Say that it could not be done."""
+    return {"failed": True, "msg": message}

@@ -70,7 +70,7 @@ def facts(venv: str) -> Facts:
     return cast("Facts", system)
 
 
-def answer(digest: str, venv: str) -> NodeFacts:
+def answer(digest: str = "", venv: str = "/opt/fullmesh/venv") -> NodeFacts:
     """All of it; *digest*: of the inputs that a run has for the node, empty skips the comparison."""
     drift = manifest.drift(digest) if digest else []
     return {

@@ -2,25 +2,29 @@
 # SPDX-License-Identifier: MIT
 """The first call of the verification on a node: what is observed there, and the listeners that peers will ask.
 
-Runs on nodes: standard library only.
+Runs on nodes: standard library only. Asked by library/ladder_node.py, or of all nodes at once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+from typing import TYPE_CHECKING, cast
 
-from ..detach import BASE
+from ..answer import refused
+from ..detach import BASE, drop_run_directory, make_run_directory
+from ..facts.sockets import family_of
 from ..survey.filters import port_borders
 from ..survey.names import ask_beside
 from ..survey.node import begin_survey, end_survey
 from .bound import spread_over
 from .listeners import start_listeners
-from .observe import observe
+from .observe import observe, observe_nccl
 
 if TYPE_CHECKING:
-    from typing import Callable
+    from typing import Any, Callable
 
-    from ..schema.ladder import Facts, LookWant, Opened
+    from ..answer import Refused
+    from ..schema.ladder import Facts, Look, LookWant, Opened
     from ..schema.survey import Beside, Survey
 
 
@@ -67,3 +71,22 @@ def look(want: LookWant) -> Facts:
     if looking:
         facts["survey"] = end_survey(looking, want)
     return facts
+
+
+def answer(**given: Any) -> Look | Refused:
+    """Look at the node, ask NCCL, open the listeners; *given*: a ``LookWant``."""
+    want = cast("LookWant", given)
+    try:
+        if want["listen"] or want["beside"]:
+            make_run_directory(want["run"])
+        facts = look(want)
+        opened = open_ports(want, facts)
+    except (OSError, ValueError) as exc:
+        with contextlib.suppress(ValueError):  # a name that no directory can have
+            drop_run_directory(want["run"])
+        return refused(f"[VC-213] the listeners could not be started: {exc}.")
+    said: Look = {"facts": facts, "ports": opened["ports"], "tapped": opened["tapped"]}
+    device = facts["addresses"].get(want["address"])
+    if want["nccl"] and device:
+        said["nccl"] = observe_nccl(device, family_of(want["address"]))
+    return said

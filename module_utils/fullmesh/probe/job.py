@@ -2,19 +2,23 @@
 # SPDX-License-Identifier: MIT
 """The last calls of the verification on a node: end the listeners, start a real job, collect what it said.
 
-Runs on nodes: standard library only.
+Runs on nodes: standard library only. Asked by library/ladder_gloo.py, or of all nodes at once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from ..answer import refused
 from ..detach import BASE, drop_run_directory, make_run_directory
 from ..survey.names import take_answers
 from .listeners import about_only, stop_listeners
 from .ranks import collect_ranks, start_ranks
 
 if TYPE_CHECKING:
+    from typing import Any
+
+    from ..answer import Refused
     from ..schema.ranks import Collected, RanksWant, Started
 
 
@@ -47,3 +51,15 @@ def collect(want: RanksWant) -> Collected:
         )
     drop_run_directory(want["run"])
     return found
+
+
+def answer(**given: Any) -> Started | Collected | Refused:
+    """End the listeners and start ranks, or collect what ranks said; *given*: a ``RanksWant``."""
+    want = cast("RanksWant", given)
+    try:
+        return start(want) if want["state"] == "started" else collect(want)
+    except PermissionError as exc:
+        return refused(f"[VC-305] the test job's ranks, which are not root, cannot start: {exc}.")
+    except (OSError, ValueError) as exc:
+        word = "started" if want["state"] == "started" else "followed"
+        return refused(f"[VC-304] the test job could not be {word}: {exc}.")

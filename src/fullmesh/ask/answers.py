@@ -33,6 +33,11 @@ def unreachable(message: str) -> TaskResult:
     return {"changed": False, "unreachable": True, "msg": message}
 
 
+def failed_by_module(message: str) -> TaskResult:
+    """A host on which Ansible's own module could not be run."""
+    return {"changed": False, "failed": True, "msg": message}
+
+
 def failed(message: str, reply: Reply, **more: object) -> TaskResult:
     """A host that gave none that could be used, as Ansible has it."""
     words = {"module_stderr": reply.errors, "module_stdout": reply.noise}
@@ -72,7 +77,7 @@ def cut_off(way: Way, reply: Reply) -> TaskResult:
     if not reply.lost():
         return unreachable(f"Failed to connect to the host via ssh: {words}")
     return unreachable(
-        f"[AK-102] the connection was lost twice before it had answered: {words}. "
+        f"[AK-102] the connection was lost before it had answered: {words}. "
         f"See what cuts it: {login(way)} journalctl -u ssh -u sshd"
     )
 

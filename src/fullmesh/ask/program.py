@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from fullmesh.observed.ladder_arguments import LADDER_GLOO, LADDER_LINKS, LADDER_NODE, Arguments
 from fullmesh.settings import ROOT
 
 UTILS = ROOT / "module_utils"
@@ -24,7 +25,7 @@ BOOT = UTILS / "fullmesh/ask/boot.py"
 FOLDER = "/run/fullmesh/ask"
 CODES = {
     "AK-101": "a node gave no answer in time",
-    "AK-102": "the connection to a node was lost before it had answered, twice",
+    "AK-102": "the connection to a node was lost before it had answered",
     "AK-103": "a node's answer is none: something else runs or speaks in its place",
     "AK-104": "a program of ours failed on a node",
     "AK-105": "a node cannot keep the program of a question, and gets it again each time",
@@ -34,15 +35,33 @@ CODES = {
 
 @dataclass(frozen=True)
 class Ask:
-    """A question that can be asked: its name, and the function that answers it on the node."""
+    """A question that can be asked.
+
+    Attributes:
+        name: of it, and of the module that answers it as well.
+        module, function: what is called on the node.
+        reads: whether it only reads, so that it may be asked again when the connection is lost on the way.
+        arguments: what the module of that name takes; None where the function says so itself.
+    """
 
     name: str
     module: str
-    function: str
+    function: str = "answer"
+    reads: bool = True
+    arguments: Arguments | None = None
 
 
 # The names of modules, so that what can't be asked this way is asked by the module itself.
-KNOWN = {"node_facts": Ask("node_facts", "fullmesh.facts.node_facts", "answer")}
+KNOWN = {
+    ask.name: ask
+    for ask in (
+        Ask("node_facts", "fullmesh.facts.node_facts"),
+        # These open and close listeners, start and end ranks.
+        Ask("ladder_node", "fullmesh.probe.first_call", reads=False, arguments=LADDER_NODE),
+        Ask("ladder_links", "fullmesh.probe.second_call", reads=False, arguments=LADDER_LINKS),
+        Ask("ladder_gloo", "fullmesh.probe.job", reads=False, arguments=LADDER_GLOO),
+    )
+}
 
 
 @dataclass(frozen=True)

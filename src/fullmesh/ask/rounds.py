@@ -70,11 +70,12 @@ async def turn(way: channel.Way, asked: Asked, starts: asyncio.Semaphore, clock:
 
 
 async def one(way: channel.Way, asked: Asked, starts: asyncio.Semaphore) -> Outcome:
-    """Ask a node; once more where the connection was lost on the way, as a question only reads."""
+    """Ask a node; once more where the connection was lost on the way, if the question only reads."""
     clock = Clock(asked.seconds)
     try:
         reply = await turn(way, asked, starts, clock)
-        return await turn(way, asked, starts, clock) if reply.lost() else reply
+        again = asked.ask.reads and reply.lost()
+        return await turn(way, asked, starts, clock) if again else reply
     except TimeoutError:
         return Silence(asked.seconds)
     except OSError as error:

@@ -21,6 +21,8 @@ SSH_SHARE, SSH_LEAST, SSH_MOST = (
     2,
     10,
 )  # of the deadline, for a node that does not answer; seconds
+# of the deadline, for a node's answer to each of three questions; a node that hangs is asked one or two of them
+CALL_SHARE, CALL_LEAST = 0.4, 5
 BANDWIDTH_MIB = 8
 TAIL = 30
 
@@ -57,6 +59,7 @@ def command(args: argparse.Namespace, name: str, *, quiet: bool = True) -> list[
     """The call of ansible-playbook."""
     settings = {
         "diagnose_run": name,
+        "diagnose_call_seconds": max(CALL_LEAST, int(args.deadline * CALL_SHARE)),
         "diagnose_runs_dir": str(RUNS),
         "diagnose_quiet": quiet,
         "diagnose_bandwidth": BANDWIDTH_MIB if args.bandwidth else 0,

@@ -59,16 +59,16 @@ class Place:
     faults: tuple[Fault, ...]
 
 
-def concerned(hosts: Iterable[Mapping[str, Any]]) -> bool:
+def concerned(hosts: Iterable[tuple[Iterable[str], Mapping[str, Any]]]) -> bool:
     """Whether a diagnosis has to ask AWS: a node is an EC2 instance, or the inventory speaks of security groups.
 
     Args:
-        hosts: every host's variables, ``__diagnose_node`` (what the node said of itself) among them.
+        hosts: of every host the names of its variables, and what the node said of itself.
     """
-    for own in hosts:
-        efa = survey_of({"node": own.get("__diagnose_node")}).get("efa")
+    for names, said in hosts:
+        efa = survey_of({"node": said}).get("efa")
         vendor = efa.get("vendor") if isinstance(efa, Mapping) else ""
-        if vendor == VENDOR or any(str(name).startswith("ec2_security_group_") for name in own):
+        if vendor == VENDOR or any(name.startswith("ec2_security_group_") for name in names):
             return True
     return False
 

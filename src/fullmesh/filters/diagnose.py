@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
@@ -16,7 +16,17 @@ from fullmesh.result.types import Result
 from fullmesh.verify import probe_wants, schedule
 from fullmesh.verify.schedule import Scope
 
-PARTS = {"node": "node", "links": "links", "closer": "closer", "started": "started_job"}
+# Arguments of a question that each host has its own of, by argument and then by host: as ask_nodes takes them.
+Each = dict[str, dict[str, Any]]
+
+
+def by_argument(given: Mapping[str, Mapping[str, Any]]) -> Each:
+    """The arguments of each host, turned round."""
+    found: Each = {}
+    for host, own in given.items():
+        for name, value in own.items():
+            found.setdefault(name, {})[host] = value
+    return found
 
 
 def diagnose_hosts(groups: Any) -> list[str]:
@@ -38,15 +48,15 @@ def diagnose_plan(hostvars: Any, hosts: list[str]) -> Plan:
     return inventory.tolerant(hostvars, [str(host) for host in hosts])
 
 
-def diagnose_wants(plan: Plan, host: str, variables: Any) -> dict[str, Any]:
-    """What is asked of *host*."""
-    return inventory.wants(plan, str(host), variables)
+def diagnose_wants(plan: Plan, hostvars: Any) -> Each:
+    """What each node is asked when it is looked at."""
+    wanted = {name: inventory.wants(plan, name, hostvars[name]) for name in plan["nodes"]}
+    return by_argument({name: {"node": name, **own} for name, own in wanted.items()})
 
 
-def diagnose_opened(plan: Plan, hostvars: Any) -> dict[str, list[Port]]:
+def diagnose_opened(looked: Mapping[str, Any]) -> dict[str, list[Port]]:
     """The listeners of all nodes that could open any, put together once."""
-    told = {name: hostvars[name].get("__diagnose_node", {}) for name in plan["nodes"]}
-    return {name: plain(said["ports"]) for name, said in told.items() if "ports" in said}
+    return {str(name): plain(said["ports"]) for name, said in looked.items() if "ports" in said}
 
 
 def diagnose_scope(plan: Plan, bandwidth: Any, run: str) -> Scope:
@@ -55,31 +65,68 @@ def diagnose_scope(plan: Plan, bandwidth: Any, run: str) -> Scope:
     return schedule.scope_of(plan, how, [], False, str(run))
 
 
-def diagnose_targets(plan: Plan, opened: Any, host: str, scope: Any) -> list[Target]:
-    """The listeners that *host* connects to, where it tries all of each peer."""
-    return schedule.in_full(plan, opened, str(host), scope)
+def me(plan: Plan, host: str) -> dict[str, Any]:
+    """Who connects."""
+    return {"node": host, "address": plan["nodes"][host]["address"]}
 
 
-def diagnose_sweep(plan: Plan, opened: Any, host: str, scope: Any) -> list[SweepTarget]:
-    """The listeners that *host* connects to, one of each peer, in the order of the schedule."""
-    return schedule.swept(plan, opened, str(host), scope)
+def diagnose_probes(plan: Plan, opened: Any, scope: Any, users: Mapping[str, str]) -> Each:
+    """The listeners that each node connects to: all of each peer, or one of each in the order of the schedule."""
+    hosts = {str(host): str(user) for host, user in users.items()}
+    return by_argument(
+        {
+            host: {
+                **me(plan, host),
+                "targets": schedule.in_full(plan, opened, host, scope),
+                "sweep": schedule.swept(plan, opened, host, scope),
+                "job_user": user,
+            }
+            for host, user in hosts.items()
+        }
+    )
 
 
-def diagnose_follow_up(plan: Plan, hostvars: Any) -> dict[str, list[str]]:
+def diagnose_job_users(hostvars: Any, opened: Any) -> dict[str, str]:
+    """The account of jobs on each node, as the inventory has it."""
+    return {host: str(hostvars[host].get("launchers_job_user") or "") for host in map(str, opened)}
+
+
+def diagnose_not_root(looked: Mapping[str, Any]) -> list[str]:
+    """The nodes that were looked at without root."""
+    return [
+        str(host)
+        for host, said in looked.items()
+        if "facts" in said and not said["facts"]["survey"]["root"]
+    ]
+
+
+def diagnose_as_login(looked: Mapping[str, Any], users: Mapping[str, str]) -> list[str]:
+    """The nodes that connect as who logs in: where no account of jobs is named, or nobody may become another."""
+    unnamed = {str(host) for host, user in users.items() if not user}
+    return sorted(unnamed.union(diagnose_not_root(looked)))
+
+
+def diagnose_follow_up(plan: Plan, linked: Mapping[str, Any]) -> dict[str, list[str]]:
     """Node -> the peers whose every listener it tries, since something deviated in a sweep."""
-    probes = {n: plain(hostvars[n].get("__diagnose_links", {})) for n in plan["nodes"]}
-    return schedule.follow_up(plan, {n: one for n, one in probes.items() if "swept" in one})
+    probes = {str(host): plain(said) for host, said in linked.items() if "swept" in said}
+    return schedule.follow_up(plan, probes)
 
 
-def diagnose_closer(plan: Plan, opened: Any, follow: Any, host: str) -> list[Target]:
-    """The listeners of the peers that *host* follows up."""
-    wanted = follow.get(str(host), [])
-    return probe_wants.targets(plan, {n: opened[n] for n in wanted if n in opened}, str(host))
+def diagnose_closer(plan: Plan, opened: Any, follow: Any) -> Each:
+    """The listeners of the peers that each node follows up."""
+    given = {}
+    for host, peers in plain(follow).items():
+        theirs = {peer: opened[peer] for peer in peers if peer in opened}
+        given[host] = {**me(plan, host), "targets": probe_wants.targets(plan, theirs, host)}
+    return by_argument(given)
 
 
-def diagnose_about(plan: Plan, follow: Any, host: str) -> dict[str, str]:
-    """The peers of *host* whose handshakes are told: name to address."""
-    return {peer: plan["nodes"][peer]["address"] for peer in follow.get(str(host), [])}
+def diagnose_about(plan: Plan, follow: Any, opened: Any) -> dict[str, dict[str, str]]:
+    """The peers of each node whose handshakes are told: name to address."""
+    return {
+        host: {peer: plan["nodes"][peer]["address"] for peer in follow.get(host, [])}
+        for host in map(str, opened)
+    }
 
 
 def diagnose_rounds(plan: Plan, opened: Any) -> list[list[Way]]:
@@ -87,30 +134,40 @@ def diagnose_rounds(plan: Plan, opened: Any) -> list[list[Way]]:
     return rates.rounds([name for name in plan["nodes"] if name in opened])
 
 
-def diagnose_partner(
-    plan: Plan, opened: Any, probe: Any, host: str, pairs: list[Way]
-) -> list[Target]:
-    """One listener of whom *host* measures with in a round, one that it came through to; none where it rests."""
-    name = str(host)
-    others = [str(two) for pair in pairs for one, two in (pair, pair[::-1]) if one == name]
-    good = {
-        (one["node"], one["port"]) for one in probe.get("links", []) if one["verdict"] == "open"
+def diagnose_partners(
+    plan: Plan, opened: Any, linked: Mapping[str, Any], pairs: list[Way]
+) -> Each:
+    """One listener of whom each node measures with in a round, one that it came through to; who has none rests."""
+    given = {}
+    for host, peer in ((str(a), str(b)) for pair in pairs for a, b in (pair, pair[::-1])):
+        links = (linked.get(host) or {}).get("links", [])
+        good = {(one["node"], one["port"]) for one in links if one["verdict"] == "open"}
+        targets = probe_wants.targets(plan, {peer: opened[peer]}, host)
+        chosen = [one for one in targets if (one["node"], one["port"]) in good][:1]
+        if chosen:
+            given[host] = {**me(plan, host), "targets": chosen}
+    return by_argument(given) or {"node": {}}
+
+
+def observed_of(said: Mapping[str, Any], host: str) -> dict[str, Any]:
+    """What one node answered, by call; its rates are with its links."""
+    found = {
+        part: plain(said[part][host])
+        for part in ("node", "links", "closer", "started")
+        if host in said.get(part, {})
     }
-    targets = probe_wants.targets(plan, {one: opened[one] for one in others}, name)
-    return [one for one in targets if (one["node"], one["port"]) in good][:1]
+    rounds = [plain(one[host]) for one in said.get("rates", []) if host in one]
+    if "links" in found and rounds:
+        found["links"]["bandwidth"] = [
+            rate for one in rounds for rate in one.get("bandwidth", [])
+        ]
+    return found
 
 
-def diagnose_result(hostvars: Any, hosts: list[str], about: dict[str, Any]) -> Result:
-    """Everything that was observed, judged."""
-    names = [str(host) for host in hosts]
-    observed = {}
-    for name in names:
-        variables = hostvars[name]
-        keys = {part: f"__diagnose_{key}" for part, key in PARTS.items()}
-        observed[name] = {p: plain(variables[k]) for p, k in keys.items() if k in variables}
-        if "links" in observed[name] and "__diagnose_rates" in variables:
-            observed[name]["links"]["bandwidth"] = plain(variables["__diagnose_rates"])
-    plan = plain(hostvars[diagnose_first(hostvars, names)]["__diagnose_plan"])
+def diagnose_result(variables: Any, hosts: list[str], about: dict[str, Any]) -> Result:
+    """Everything that was observed, judged; *variables*: of a host that took part."""
+    said, plan = variables["__diagnose_seen"], plain(variables["__diagnose_plan"])
+    observed = {name: observed_of(said, name) for name in (str(host) for host in hosts)}
     try:
         return judge.result(plan, observed, judge.About(**plain(about)))
     except ValueError as error:
@@ -134,13 +191,15 @@ class FilterModule:
             "diagnose_wants": diagnose_wants,
             "diagnose_opened": diagnose_opened,
             "diagnose_scope": diagnose_scope,
-            "diagnose_targets": diagnose_targets,
-            "diagnose_sweep": diagnose_sweep,
+            "diagnose_probes": diagnose_probes,
+            "diagnose_job_users": diagnose_job_users,
+            "diagnose_not_root": diagnose_not_root,
+            "diagnose_as_login": diagnose_as_login,
             "diagnose_follow_up": diagnose_follow_up,
             "diagnose_closer": diagnose_closer,
             "diagnose_about": diagnose_about,
             "diagnose_rounds": diagnose_rounds,
-            "diagnose_partner": diagnose_partner,
+            "diagnose_partners": diagnose_partners,
             "diagnose_result": diagnose_result,
             "diagnose_summary": diagnose_summary,
         }

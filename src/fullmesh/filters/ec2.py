@@ -59,17 +59,12 @@ def ec2_findings(
     return [{**one.as_dict(), "text": judge.text(one)} for one in kept]
 
 
-def ec2_concerned(hostvars: Any, hosts: list[str]) -> bool:
-    """Whether a diagnosis has to ask AWS."""
-    own = [
-        {**dict.fromkeys(map(str, hostvars[host])), "__diagnose_node": _told(hostvars[host])}
-        for host in hosts
-    ]
-    return place.concerned(own)
-
-
-def _told(variables: Any) -> Any:
-    return plain(variables["__diagnose_node"]) if "__diagnose_node" in variables else {}
+def ec2_concerned(hostvars: Any, hosts: list[str], looked: Mapping[str, Any]) -> bool:
+    """Whether a diagnosis has to ask AWS; *looked*: what nodes said of themselves."""
+    names = [str(host) for host in hosts]
+    return place.concerned(
+        (map(str, hostvars[name]), plain(looked.get(name) or {})) for name in names
+    )
 
 
 def ec2_made_groups(groups: list[Any], name: str) -> list[str]:

@@ -1,0 +1,64 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""The arguments of the ladder's questions, as Ansible reads them: by a module on a node, and before one travels.
+
+One place, as a question that is asked of all nodes at once (library/ask_nodes.py) takes what the module of its name
+takes. What each of them means stands in the module's documentation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Arguments = dict[str, dict[str, Any]]
+
+LADDER_NODE: Arguments = {
+    "run": {"type": "str", "required": True},
+    "token": {"type": "str", "required": True, "no_log": True},
+    "node": {"type": "str", "required": True},
+    "address": {"type": "str", "required": True},
+    "interface": {"type": "str", "default": ""},
+    "hosts": {"type": "list", "elements": "dict", "default": []},
+    "python": {"type": "str", "required": True},
+    "samples": {"type": "int", "default": 3},
+    "named": {"type": "list", "elements": "dict", "default": []},
+    "outside": {"type": "bool", "default": False},
+    "allowed": {"type": "list", "elements": "list", "default": []},
+    "survey": {"type": "bool", "default": False},
+    "beside": {"type": "bool", "default": False},
+    "range": {"type": "list", "elements": "int", "default": []},
+    "assumed": {"type": "bool", "default": False},
+    "spread": {"type": "int", "default": 0},
+    "listen": {"type": "bool", "default": True},
+    "nccl": {"type": "bool", "default": True},
+    "lifetime": {"type": "int", "default": 120},
+}
+LADDER_LINKS: Arguments = {
+    "token": {"type": "str", "default": "", "no_log": True},
+    "node": {"type": "str", "required": True},
+    "address": {"type": "str", "default": ""},
+    "targets": {"type": "list", "elements": "dict", "default": []},
+    "sweep": {"type": "list", "elements": "dict", "default": []},
+    "at_once": {"type": "int", "default": 16},
+    "budget": {"type": "float", "default": 60.0},
+    "master": {"type": "str", "default": ""},
+    "payload": {"type": "int", "default": 65536},
+    "seconds": {"type": "float", "default": 3.0},
+    "as_job": {"type": "bool", "default": False},
+    "job_user": {"type": "str", "default": ""},
+    "bandwidth": {"type": "int", "default": 0},
+}
+LADDER_GLOO: Arguments = {
+    "run": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["started", "collected"], "required": True},
+    "ranks": {"type": "list", "elements": "int", "default": []},
+    "python": {"type": "str", "default": ""},
+    "script": {"type": "str", "default": ""},
+    "modules": {"type": "dict", "default": {}},
+    "environment": {"type": "dict", "default": {}},
+    "settings": {"type": "dict", "default": {}},
+    "deadline": {"type": "int", "default": 60},
+    "brief": {"type": "bool", "default": False},
+    "about": {"type": "dict", "default": {}},
+    "wait": {"type": "float", "default": 5.0},
+}

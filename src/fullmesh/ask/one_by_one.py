@@ -1,0 +1,112 @@
+"""Hosts that can't be asked without Ansible's own task: its module runs there, over its connection, in a thread a host.
+
+What ``ansible.executor.task_executor`` does for a task and a host is done here for a question and a host: the
+connection with every option of the host, its way to become root, the module of the question's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from ansible import constants  # type: ignore[attr-defined]  # ansible ships no types
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.plugins.action import ActionBase
+from ansible.plugins.loader import become_loader, connection_loader
+
+from fullmesh.ask.answers import TaskResult, failed_by_module, unreachable
+from fullmesh.ask.ways import option_values
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is asked of a host.
+
+    Attributes:
+        question: the module's name; given: its arguments.
+        task: the task that asks, with what it says of becoming root.
+    """
+
+    question: str
+    given: Mapping[str, Any]
+    task: Any
+
+
+class ByModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    """Runs a module over a connection that was made for it."""
+
+    def ask(self, job: Job, variables: dict[str, Any]) -> TaskResult:
+        """Run it; Ansible's two errors become the two ways in which a host can fail."""
+        try:
+            said: dict[str, Any] = self._execute_module(
+                module_name=job.question, module_args=dict(job.given), task_vars=variables
+            )
+        except AnsibleConnectionFailure as error:
+            return unreachable(str(error))
+        finally:
+            self.cleanup(force=True)
+            self._connection.close()
+        return {key: value for key, value in said.items() if key != "invocation"}
+
+
+def connected(action: Any, task: Any, variables: dict[str, Any]) -> ByModule:
+    """The module's runner for a host, with its connection."""
+    templar = action._templar.copy_with_new_env(available_variables=variables)
+    context = action._play_context.set_task_and_variable_override(
+        task=task, variables=variables, templar=templar
+    )
+    kind = templar.template(variables.get("ansible_connection", task.connection)) or "ssh"
+    plugin = connection_loader.get(kind, context, task_uuid=task._uuid)
+    if plugin is None:
+        raise AnsibleError(f"there is no connection plugin {kind}")
+    keys = {**task.dump_attrs(), "timeout": context.timeout}
+    keys.pop("retries", None)
+    if context.password:
+        keys["password"] = context.password
+    own = variables.get("ansible_become")
+    wanted = task.become if own is None else boolean(templar.template(own), strict=False)
+    if wanted:
+        method = templar.template(variables.get("ansible_become_method", task.become_method))
+        plugin.set_become_plugin(become_loader.get(method))
+    plugin.set_options(
+        task_keys=keys, var_options=plugin._resolve_option_variables(variables, templar)
+    )
+    for name, one in (("shell", plugin._shell), ("become", plugin.become)):
+        if one is not None:
+            values = option_values(name, one._load_name, variables)
+            more = {"become_pass": context.become_pass} if context.become_pass else {}
+            one.set_options(
+                task_keys={**keys, **more},
+                var_options={key: templar.template(value) for key, value in values.items()},
+            )
+    return ByModule(task, plugin, context, action._loader, templar, action._shared_loader_obj)
+
+
+def one(action: Any, job: Job, variables: dict[str, Any]) -> TaskResult:
+    """What Ansible's own task would have registered for a host."""
+    task = job.task.copy()
+    task.action, task.args = job.question, dict(job.given)
+    try:
+        return connected(action, task, variables).ask(job, variables)
+    except AnsibleError as error:
+        return failed_by_module(str(error))
+
+
+def everybody(action: Any, jobs: Mapping[str, Job], hostvars: Any) -> dict[str, TaskResult]:
+    """Ask some hosts so, as many at a time as Ansible has forks.
+
+    Args:
+        action: the action plugin that asks.
+        jobs: host -> what it is asked.
+        hostvars: Ansible's, which reads a host's variables.
+    """
+    if not jobs:
+        return {}
+    # read here, as Ansible's variables are not made for threads
+    own = {host: dict(hostvars.raw_get(host)) for host in jobs}
+    with ThreadPoolExecutor(min(len(jobs), constants.DEFAULT_FORKS)) as pool:
+        waiting = {host: pool.submit(one, action, job, own[host]) for host, job in jobs.items()}
+        return {host: future.result() for host, future in waiting.items()}
