@@ -8,12 +8,12 @@ import resource
 import socket
 import subprocess
 import sys
-import threading
 import time
 from typing import TYPE_CHECKING
 
 from ..facts.nccl import NcclError, nccl_library, nccl_unique_id_endpoint
 from ..facts.sockets import family_of, run_ip
+from .lookup import look_up_all
 
 if TYPE_CHECKING:
     from ..schema.ladder import (
@@ -92,38 +92,6 @@ def observe_interface(name: str) -> PlannedNic:
         "mtu": int(mtu or 0),
         "speed": max(0, int(speed)) if speed.lstrip("-").isdigit() else 0,
     }
-
-
-def look_up(name: str, family: int) -> list[str]:
-    """Resolve a name the way that torch does; an empty list when it has no answer."""
-    try:
-        answers = socket.getaddrinfo(name, None, family, socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return []
-    found: list[str] = []
-    for answer in answers:
-        address = str(answer[4][0])
-        if address not in found:
-            found.append(address)
-    return found
-
-
-def look_up_all(wanted: dict[str, int], seconds: float) -> dict[str, list[str] | None]:
-    """Resolve all names at once; None for those that got no answer in time."""
-    results: dict[str, list[str] | None] = dict.fromkeys(wanted)
-    gate = threading.Semaphore(64)
-
-    def work(name: str, family: int) -> None:
-        with gate:
-            results[name] = look_up(name, family)
-
-    threads = [threading.Thread(target=work, args=pair, daemon=True) for pair in wanted.items()]
-    for thread in threads:
-        thread.start()
-    deadline = time.monotonic() + seconds
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
-    return dict(results)
 
 
 def observe_names(hosts: list[HostLine], own: str) -> Names:

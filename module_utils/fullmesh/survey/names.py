@@ -11,8 +11,10 @@ import fcntl
 import json
 import os
 import signal
+import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from ..detach import detach, run_directory
@@ -65,8 +67,8 @@ def lookups(peers: list[str], master: str) -> Todo:
     return [
         # whoever gives up first: nobody has answered
         ("reverse", lambda: reverse_names(peers), dict.fromkeys(peers[:REVERSED_MOST])),
-        ("own_answers", net.own_answers, []),
-        ("master_answers", lambda: net.answers(master), []),
+        ("own_answers", lambda: net.answers(socket.gethostname(), REVERSE_SECONDS), []),
+        ("master_answers", lambda: net.answers(master, REVERSE_SECONDS), []),
     ]
 
 
@@ -86,10 +88,9 @@ def ask_beside(run: str, base: str, survey: Callable[[], Beside], want: LookWant
 
     def work() -> None:
         signal.alarm(LIFE_SECONDS)
-        found: Answers = {
-            "survey": survey(),
-            "names": observe_names(want["hosts"], want["address"]),
-        }
+        with ThreadPoolExecutor(1) as pool:
+            plan = pool.submit(observe_names, want["hosts"], want["address"])
+            found: Answers = {"survey": survey(), "names": plan.result()}
         with os.fdopen(handle, "wb") as stream:
             stream.write(json.dumps(found).encode())
 

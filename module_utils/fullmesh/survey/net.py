@@ -22,6 +22,7 @@ from ..facts.sockets import (
     run_ip,
     socket_table,
 )
+from ..probe.lookup import look_up_all
 
 if TYPE_CHECKING:
     from ..schema.ports import PortRange
@@ -378,20 +379,10 @@ def reverse_name(address: str) -> ReverseName:
     return {"name": name, "seconds": round(time.monotonic() - begun, 3)}
 
 
-def own_answers() -> list[str]:
-    """Addresses of our own host name in the order in which Gloo tries them, of both families."""
-    return answers(socket.gethostname())
-
-
-def answers(name: str) -> list[str]:
-    """Addresses of a name, each once; none for an empty or unknown one."""
-    if not name:
-        return []
-    try:
-        found = socket.getaddrinfo(name, None, 0, socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return []
-    return list(dict.fromkeys(str(answer[4][0]) for answer in found))
+def answers(name: str, seconds: float) -> tuple[list[str], str]:
+    """Addresses of a name in the order in which Gloo tries them, of both families, and why there are none."""
+    found = look_up_all({name: 0}, seconds)[name] if name else []
+    return (found, "") if found is not None else ([], "no answer in time")
 
 
 def duplicates(address: str) -> list[str]:

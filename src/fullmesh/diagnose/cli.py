@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 
-from fullmesh.diagnose import show
 from fullmesh.play import options
 from fullmesh.play.names import beside, run_name
 from fullmesh.play.options import JSON, PLAIN
 from fullmesh.settings import RUNS
 
 OK, PROBLEM, USAGE = 0, 1, 2
+SHOW = "fullmesh.diagnose.show"
 DEADLINE = 60.0  # seconds for everything
 SSH_SHARE, SSH_LEAST, SSH_MOST = (
     0.25,
@@ -87,6 +89,8 @@ def look(args: argparse.Namespace) -> tuple[Path, bool]:
     from fullmesh.play import run as runner  # noqa: PLC0415 (msgspec is slow to import; other verbs go without)
 
     name = run_name()
+    # its rules take a fifth of a second to import, and meanwhile the nodes answer
+    threading.Thread(target=importlib.import_module, args=(SHOW,), daemon=True).start()
     # with --json the result is what programs read, and progress is for people
     shown = runner.view(PLAIN if args.json and args.progress == JSON else args.progress)
     outcome = runner.run(
@@ -133,6 +137,7 @@ def report(folder: Path, log: Path, *, as_json: bool, in_time: bool) -> int:
             f"fullmesh: [CL-112] no diagnosis: {why}. See {log}; raise --deadline, or fix the inventory.\n"
         )
         return USAGE
+    from fullmesh.diagnose import show  # noqa: PLC0415 (see look)
     from fullmesh.result import read  # noqa: PLC0415 (msgspec is slow to import; other verbs go without)
 
     try:

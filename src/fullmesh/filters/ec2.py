@@ -9,6 +9,7 @@ from fullmesh.ec2 import findings as judge
 from fullmesh.ec2 import place
 from fullmesh.ec2 import security_group as core
 from fullmesh.ec2.settings import Settings, settings_faults
+from fullmesh.filters.pattern import pattern_of
 from fullmesh.model.types import Plan
 from fullmesh.plain import plain
 
@@ -59,12 +60,13 @@ def ec2_findings(
     return [{**one.as_dict(), "text": judge.text(one)} for one in kept]
 
 
-def ec2_concerned(hostvars: Any, hosts: list[str], looked: Mapping[str, Any]) -> bool:
-    """Whether a diagnosis has to ask AWS; *looked*: what nodes said of themselves."""
-    names = [str(host) for host in hosts]
-    return place.concerned(
-        (map(str, hostvars[name]), plain(looked.get(name) or {})) for name in names
-    )
+def ec2_concerned(hostvars: Any, hosts: list[str]) -> str:
+    """The pattern of the hosts of a diagnosis that has to ask AWS; of nobody where it has not."""
+    names = [str(host) for host in hosts if host in hostvars]
+    seen = next((hostvars[n]["__diagnose_seen"] for n in names if "__diagnose_seen" in hostvars[n]), {})
+    looked = seen.get("node", {})
+    told = ((map(str, hostvars[name]), plain(looked.get(name) or {})) for name in names)
+    return pattern_of(names if place.concerned(told) else [])
 
 
 def ec2_made_groups(groups: list[Any], name: str) -> list[str]:

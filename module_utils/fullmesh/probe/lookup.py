@@ -1,0 +1,134 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Names that are looked up as a job does, and what is known of those that nobody answers for.
+
+systemd-resolved asks a link's neighbours (LLMNR, RFC 4795; mDNS, RFC 6762) for a name without dots that no name server
+knows, and repeats that for about four seconds before it says that there is no such name. Neighbours that know one say so
+within a second (RFC 4795, 2.7 and 7: LLMNR_TIMEOUT). Who has waited for that second needs no more than resolved's word
+that its name servers know nothing: https://systemd.io/RESOLVED-VPNS/ and org.freedesktop.resolve1(5) have its protocols
+and flags. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+
+from ..hosts_file import nsswitch_sources
+
+RESOLVED = "/run/systemd/resolve/io.systemd.Resolve"
+NSSWITCH, RESOLV_CONF = "/etc/nsswitch.conf", "/etc/resolv.conf"
+# Sources that answer at once, or are resolved itself; with any other, whose silence it is cannot be told.
+IMMEDIATE = frozenset(("files", "myhostname", "mymachines", "resolve", "dns"))
+STUBS = frozenset(("127.0.0.53", "127.0.0.54"))
+DNS_ONLY = 1  # SD_RESOLVED_DNS of org.freedesktop.resolve1(5): name servers, and no neighbours
+NO_SUCH = frozenset(
+    "io.systemd.Resolve." + word
+    for word in ("NoNameServers", "NoSuchResourceRecord", "NetworkDown")
+)
+NXDOMAIN = 3  # RFC 1035, 4.1.1
+NEIGHBOUR_SECONDS = 1.0
+ANSWER_SECONDS = 0.5
+MOST = 65536
+AT_ONCE = 64
+
+
+def look_up(name: str, family: int) -> list[str]:
+    """Resolve a name the way that torch does; an empty list when it has no answer."""
+    try:
+        answers = socket.getaddrinfo(name, None, family, socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return []
+    found: list[str] = []
+    for answer in answers:
+        address = str(answer[4][0])
+        if address not in found:
+            found.append(address)
+    return found
+
+
+def read(path: str) -> str:
+    """Return a small file's text; "" without one."""
+    try:
+        with open(path, errors="replace") as stream:
+            return stream.read(MOST)
+    except OSError:
+        return ""
+
+
+def asks_resolved() -> bool:
+    """Say whether systemd-resolved, and nobody else who takes his time, is asked for names."""
+    # what stands in brackets says when to go on (nsswitch.conf(5))
+    sources = [word for word in nsswitch_sources(read(NSSWITCH)) if word[0].isalpha()]
+    if not sources or not set(sources) <= IMMEDIATE:
+        return False
+    words = [line.split() for line in read(RESOLV_CONF).splitlines()]
+    servers = {word[1] for word in words if len(word) > 1 and word[0] == "nameserver"}
+    return servers <= STUBS if "dns" in sources and servers else "resolve" in sources
+
+
+def asked(name: str, family: int) -> dict[str, object]:
+    """Return resolved's answer from its name servers alone (its varlink interface); {} without one."""
+    want = {"name": name, "flags": DNS_ONLY, **({"family": family} if family else {})}
+    question = {"method": "io.systemd.Resolve.ResolveHostname", "parameters": want}
+    said = b""
+    try:
+        with socket.socket(socket.AF_UNIX) as there:
+            there.settimeout(ANSWER_SECONDS)
+            there.connect(RESOLVED)
+            there.sendall(json.dumps(question).encode() + b"\0")
+            while not said.endswith(b"\0"):
+                block = there.recv(4096)
+                said += block
+                if not block or len(said) > MOST:
+                    return {}
+        answer = json.loads(said[:-1].decode())
+    except (OSError, ValueError):
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def unknown(name: str, family: int) -> bool:
+    """Say whether no name server has the name, so that only neighbours are still waited for."""
+    answer = asked(name, family)
+    error, more = answer.get("error"), answer.get("parameters")
+    rcode = more.get("rcode") if isinstance(more, dict) else None
+    return error in NO_SUCH or (error == "io.systemd.Resolve.DNSError" and rcode == NXDOMAIN)
+
+
+def look_up_all(wanted: dict[str, int], seconds: float) -> dict[str, list[str] | None]:
+    """Resolve all names at once; None for those that got no answer in time.
+
+    Args:
+        wanted: names, each with the family of addresses that is asked for; 0 for both.
+        seconds: for all of them together.
+    """
+    results: dict[str, list[str] | None] = dict.fromkeys(wanted)
+    gate = threading.Semaphore(AT_ONCE)
+
+    def work(name: str, family: int) -> None:
+        with gate:
+            results[name] = look_up(name, family)
+
+    threads = [threading.Thread(target=work, args=pair, daemon=True) for pair in wanted.items()]
+    for thread in threads:
+        thread.start()
+    begun = time.monotonic()
+
+    def wait_until(moment: float) -> None:
+        for thread in threads:
+            thread.join(max(0.0, moment - time.monotonic()))
+
+    wait_until(begun + min(seconds, NEIGHBOUR_SECONDS))
+    found = dict(results)
+    # more than these were not asked at once, and have not waited for their neighbours
+    if len(wanted) <= AT_ONCE and None in found.values() and asks_resolved():
+        for name, family in wanted.items():
+            if found[name] is None and unknown(name, family):
+                found[name] = []
+    if None in found.values():
+        wait_until(begun + seconds)
+        found = {name: found[name] if results[name] is None else results[name] for name in wanted}
+    return found
