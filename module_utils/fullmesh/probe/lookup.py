@@ -3,10 +3,10 @@
 """Names that are looked up as a job does, and what is known of those that nobody answers for.
 
 systemd-resolved asks a link's neighbours (LLMNR, RFC 4795; mDNS, RFC 6762) for a name without dots that no name server
-knows, and repeats that for about four seconds before it says that there is no such name. Neighbours that know one say so
-within a second (RFC 4795, 2.7 and 7: LLMNR_TIMEOUT). Who has waited for that second needs no more than resolved's word
-that its name servers know nothing: https://systemd.io/RESOLVED-VPNS/ and org.freedesktop.resolve1(5) have its protocols
-and flags. Standard library only.
+knows, and repeats that for about four seconds before it says that there is no such name. A neighbour that knows it has
+100 ms to say so, and another 100 to choose the moment (RFC 4795, 7: LLMNR_TIMEOUT on IEEE 802 media, JITTER_INTERVAL).
+Who has waited three times as long needs no more than resolved's word that its name servers know nothing
+(org.freedesktop.resolve1(5) has its flags). Standard library only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NO_SUCH = frozenset(
     for word in ("NoNameServers", "NoSuchResourceRecord", "NetworkDown")
 )
 NXDOMAIN = 3  # RFC 1035, 4.1.1
-NEIGHBOUR_SECONDS = 1.0
+NEIGHBOUR_SECONDS = 0.6
 ANSWER_SECONDS = 0.5
 MOST = 65536
 AT_ONCE = 64

@@ -16,6 +16,14 @@ from fullmesh.result.types import Result
 from fullmesh.verify import probe_wants, schedule
 from fullmesh.verify.schedule import Scope
 
+# The calls of a diagnosis, and where playbooks/tasks/diagnose.yml keeps what all nodes answered.
+PARTS = {
+    "node": "__diagnose_looked",
+    "links": "__diagnose_linked",
+    "closer": "__diagnose_closer",
+    "started": "__diagnose_stopped",
+}
+RATED = "__diagnose_rated"
 # Arguments of a question that each host has its own of, by argument and then by host: as ask_nodes takes them.
 Each = dict[str, dict[str, Any]]
 
@@ -149,25 +157,25 @@ def diagnose_partners(
     return by_argument(given) or {"node": {}}
 
 
-def observed_of(said: Mapping[str, Any], host: str) -> dict[str, Any]:
+def observed_of(variables: Any, host: str) -> dict[str, Any]:
     """What one node answered, by call; its rates are with its links."""
-    found = {
-        part: plain(said[part][host])
-        for part in ("node", "links", "closer", "started")
-        if host in said.get(part, {})
-    }
-    rounds = [plain(one[host]) for one in said.get("rates", []) if host in one]
-    if "links" in found and rounds:
-        found["links"]["bandwidth"] = [
-            rate for one in rounds for rate in one.get("bandwidth", [])
-        ]
+    found = {}
+    for part, name in PARTS.items():
+        # a call that was not made has no answers
+        said = variables.get(name, {}).get("answers", {})
+        if host in said:
+            found[part] = plain(said[host])
+    rounds = [one["answers"].get(host, {}) for one in variables.get(RATED, {}).get("results", [])]
+    measured = [plain(rate) for one in rounds for rate in one.get("bandwidth", [])]
+    if "links" in found and measured:
+        found["links"]["bandwidth"] = measured
     return found
 
 
 def diagnose_result(variables: Any, hosts: list[str], about: dict[str, Any]) -> Result:
     """Everything that was observed, judged; *variables*: of a host that took part."""
-    said, plan = variables["__diagnose_seen"], plain(variables["__diagnose_plan"])
-    observed = {name: observed_of(said, name) for name in (str(host) for host in hosts)}
+    plan = plain(variables["__diagnose_plan"])
+    observed = {name: observed_of(variables, name) for name in (str(host) for host in hosts)}
     try:
         return judge.result(plan, observed, judge.About(**plain(about)))
     except ValueError as error:

@@ -63,9 +63,10 @@ def ec2_findings(
 def ec2_concerned(hostvars: Any, hosts: list[str]) -> str:
     """The pattern of the hosts of a diagnosis that has to ask AWS; of nobody where it has not."""
     names = [str(host) for host in hosts if host in hostvars]
-    seen = next((hostvars[n]["__diagnose_seen"] for n in names if "__diagnose_seen" in hostvars[n]), {})
-    looked = seen.get("node", {})
-    told = ((map(str, hostvars[name]), plain(looked.get(name) or {})) for name in names)
+    key = "__diagnose_looked"
+    looked = next((hostvars[name][key] for name in names if key in hostvars[name]), {})
+    said = looked.get("answers", {})
+    told = ((map(str, hostvars[name]), plain(said.get(name) or {})) for name in names)
     return pattern_of(names if place.concerned(told) else [])
 
 
