@@ -164,6 +164,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         outcomes = asyncio.run(asked(found, asks, constants.DEFAULT_FORKS)) if found else {}
         told = {host: answers.result(found[host], outcome) for host, outcome in outcomes.items()}
         if wanted["one_by_one"]:
-            rest = {host: one_by_one.Job(wanted["question"], given[host], task) for host in ordinary}
+            rest = {
+                host: one_by_one.Job(wanted["question"], given[host], task) for host in ordinary
+            }
             told |= one_by_one.everybody(self, rest, hostvars)
         return Said(told, ordinary, answers.unkept(outcomes))

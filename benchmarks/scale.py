@@ -94,7 +94,8 @@ class Cluster:
         """What ./fullmesh diagnose judges."""
         scope = self.options["scope"]
         about = {"run": RUN, "started": BEGUN, "finished": ENDED, "scope": scope}
-        found = diagnose.diagnose_result(self.hostvars, self.hosts, about)
+        own = simulated.diagnosed(self.plan, self.hostvars)
+        found = diagnose.diagnose_result(own, self.hosts, about)
         if found["findings"]:
             sys.exit(f"the simulated nodes are not healthy: {found['findings'][:2]}")
         return f"{len(json.dumps(found)) / 1e6:.2f} MB"

@@ -14,13 +14,13 @@ description:
   - The program that answers travels to a host once, is compiled there and kept in a folder below C(/run) that only root
     may enter.
   - Hosts that need a password at a prompt, or another connection than ssh, are left to the module of the question's
-    name and returned as C(ordinary).
+    name and returned as C(ordinary), or asked by that module from here (O(one_by_one)).
 options:
   question:
     description: Which question; the name of the module that answers it as well.
     type: str
     required: true
-    choices: [node_facts]
+    choices: [ladder_gloo, ladder_links, ladder_node, node_facts]
   common:
     description: Arguments that are the same for all hosts.
     type: dict
@@ -29,17 +29,38 @@ options:
     description: Arguments that each host has its own of, by argument and then by host.
     type: dict
     default: {}
+  secret:
+    description: Arguments that are the same for all hosts and are shown nowhere.
+    type: dict
+    default: {}
+  hosts:
+    description: Whom of the play's hosts to ask; all of them when this is missing.
+    type: list
+    elements: str
+  as_login:
+    description: Hosts that are asked as whoever logs in, whatever C(become) says.
+    type: list
+    elements: str
+    default: []
+  or_login:
+    description: Ask hosts that fail once more, as whoever logs in.
+    type: bool
+    default: false
+  one_by_one:
+    description: Run the module of the question's name, over Ansible's own connection, on hosts that can't be asked at once.
+    type: bool
+    default: false
   seconds:
     description: How long a host's answer is waited for. Who waits for a turn to connect has not begun.
     type: int
     default: 60
   folder:
-    description: Where a host keeps the program; root's alone, and better gone after a reboot.
+    description: Where a host keeps the program; root's alone, and better gone after a reboot. Empty keeps it nowhere.
     type: path
     default: /run/fullmesh/ask
 attributes:
   check_mode:
-    description: Only reads.
+    description: Asks all the same; a question leaves nothing that lasts on a host.
     support: full
 author: [Fullmesh contributors]
 """
@@ -60,7 +81,7 @@ answers:
   type: dict
   returned: always
 ordinary:
-  description: By host, why it has to be asked by the module itself.
+  description: By host, why it has to be asked by the module itself, or was.
   type: dict
   returned: always
 """

@@ -244,15 +244,22 @@ def hostvars(count: int, silent: str = "") -> tuple[Plan, HostVars]:
         own = held[name]
         own["__preflight"] = first_look(number)
         own["ansible_facts"] = own["__preflight"]["ansible_facts"]
-        own["__verify_cluster_node"] = own["__diagnose_node"] = looks[name]
-        own["__verify_cluster_links"] = own["__diagnose_links"] = links(
-            plan, opened, name, scope, silent
-        )
-        said = listeners(plan, name, scope)
-        own["__verify_cluster_started"] = own["__diagnose_started_job"] = said
+        own["__verify_cluster_node"] = looks[name]
+        own["__verify_cluster_links"] = links(plan, opened, name, scope, silent)
+        own["__verify_cluster_started"] = listeners(plan, name, scope)
         own["__verify_cluster_gloo"] = climbed(plan, name)
-        own["__diagnose_plan"] = plan
     return plan, held
+
+
+def diagnosed(plan: Plan, held: HostVars) -> dict[str, Any]:
+    """What a diagnosis of the same nodes registers: all answers to a question in one place."""
+    kinds = {"looked": "node", "linked": "links", "closer": "closer", "stopped": "started"}
+    found: dict[str, Any] = {"__diagnose_plan": plan}
+    for name, part in kinds.items():
+        key = f"__verify_cluster_{part}"
+        answers = {host: own[key] for host, own in held.items() if key in own}
+        found[f"__diagnose_{name}"] = {"answers": answers}
+    return found
 
 
 def result(count: int, silent: str = "") -> Result:

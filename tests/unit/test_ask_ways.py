@@ -71,7 +71,7 @@ HOSTS: dict[str, dict[str, Any]] = {
 class Run:
     """ansible-playbook on these hosts, and what came of it."""
 
-    def __init__(self, folder: Path, no_log: bool = False, *options: str) -> None:
+    def __init__(self, folder: Path, no_log: bool = False, *options: str, play: str = PLAY) -> None:
         tools = folder / "tools"
         tools.mkdir()
         self.log = folder / "started"
@@ -86,7 +86,7 @@ class Run:
         }
         inventory = {"all": {"hosts": HOSTS, "vars": common}}
         (folder / "hosts.json").write_text(json.dumps(inventory))
-        (folder / "play.yml").write_text(PLAY.replace("NO_LOG", str(no_log)))
+        (folder / "play.yml").write_text(play.replace("NO_LOG", str(no_log)))
         env = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
         env |= {"FULLMESH_EVENTS": str(folder / "events.jsonl")}
         told = folder / "said.json"
@@ -168,6 +168,77 @@ def test_what_can_not_be_asked_so_is_named_with_its_reason_once(run: Run) -> Non
     flat = " ".join(run.out.split())
     for host in run.said["ordinary"]:
         assert flat.count(f"[AK-106] {host}: asked one by one") == 1
+
+
+LADDER = """
+- hosts: all
+  gather_facts: false
+  become: true
+  tasks:
+    - ask_nodes:
+        question: ladder_links
+        common: {seconds: "0.4", as_job: false}
+        each: {node: {NODES}, targets: {plain: [TARGET], here: [TARGET], su: [TARGET]}}
+        secret: {token: secret-of-the-run}
+        hosts: [plain, other, here, typed, su]
+        as_login: [other]
+        or_login: true
+        one_by_one: true
+        folder: ""
+      register: said
+      run_once: true
+    - ansible.builtin.copy:
+        content: "{{ said | to_json }}"
+        dest: "{{ to }}"
+        mode: "0600"
+      changed_when: false
+      check_mode: false
+      delegate_to: localhost
+      connection: local
+      become: false
+      run_once: true
+""".replace(
+    "NODES", ", ".join(f"{host}: {host}" for host in ("plain", "other", "here", "typed", "su"))
+).replace("TARGET", "{node: peer, address: 127.0.0.1, port: 9, kind: sample}")
+
+
+@pytest.fixture(scope="module")
+def ladder(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return Run(tmp_path_factory.mktemp("ladder"), play=LADDER)
+
+
+def test_hosts_that_can_not_be_asked_at_once_are_asked_by_their_module(ladder: Run) -> None:
+    answers = ladder.said["answers"]
+    assert sorted(answers) == ["here", "other", "plain", "su", "typed"]
+    assert set(ladder.said["ordinary"]) == {"here", "typed", "su"}
+    for host in ("plain", "here"):
+        (link,) = answers[host]["links"]
+        assert (link["node"], link["port"], link["verdict"]) == ("peer", 9, "refused")
+        assert answers[host]["changed"] is False
+    for host in ("other", "typed"):
+        assert answers[host]["links"] == []
+
+
+def test_who_is_asked_as_who_logs_in_becomes_nobody(ladder: Run) -> None:
+    assert "BECOME-SUCCESS" in command(ladder, "plain")
+    assert "BECOME-SUCCESS" not in command(ladder, "other")
+
+
+def test_who_may_not_become_root_is_asked_as_who_logs_in(ladder: Run) -> None:
+    """su is a stand-in that fails, so what answered ran without it."""
+    assert ladder.said["answers"]["su"]["links"][0]["verdict"] == "refused"
+
+
+def test_the_runs_secret_is_told_nowhere(ladder: Run) -> None:
+    everything = ladder.out + json.dumps(ladder.said) + json.dumps(ladder.events)
+    assert "secret-of" not in everything
+
+
+def test_a_question_that_its_module_would_refuse_is_refused_before_it_travels(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(AssertionError, match=r"ladder_links for plain: .*seconds"):
+        Run(tmp_path, play=LADDER.replace('"0.4"', "soon"))
 
 
 def test_no_secret_is_told(run: Run) -> None:

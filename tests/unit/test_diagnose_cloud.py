@@ -11,6 +11,7 @@ from test_ec2 import CLUSTER, eni, group, permission, plan, raw
 from fullmesh.diagnose import fold, judge, shape
 from fullmesh.diagnose.rules import cloud
 from fullmesh.ec2 import place
+from fullmesh.filters import ec2, pattern
 from fullmesh.verify.model import Finding
 
 
@@ -96,9 +97,20 @@ def test_a_pair_of_numbers_of_a_hostile_node_stays_a_pair() -> None:
 
 def test_who_is_asked() -> None:
     def told(vendor: str) -> dict[str, Any]:
-        return {"__diagnose_node": {"facts": {"survey": {"efa": {"vendor": vendor}}}}}
+        return {"facts": {"survey": {"efa": {"vendor": vendor}}}}
 
-    assert place.concerned([told("QEMU"), told("Amazon EC2")])
-    assert place.concerned([{"ec2_security_group_mode": "efa"}])
-    assert not place.concerned([told("QEMU"), {}, {"__diagnose_node": {"facts": None}}])
-    assert not place.concerned([{"__diagnose_node": {"unreachable": True, "msg": "x"}}])
+    assert place.concerned([((), told("QEMU")), ((), told("Amazon EC2"))])
+    assert place.concerned([(("ec2_security_group_mode",), {})])
+    assert not place.concerned([((), told("QEMU")), ((), {}), ((), {"facts": None})])
+    assert not place.concerned([((), {"unreachable": True, "msg": "x"})])
+
+
+def test_a_play_asks_for_all_hosts_or_for_nobody() -> None:
+    said = {"a": {"facts": {"survey": {"efa": {"vendor": "Amazon EC2"}}}}, "b": {"failed": True}}
+    held: dict[str, Any] = {"a": {"x": 1}, "b": {"__diagnose_looked": {"answers": said}}}
+    assert ec2.ec2_concerned(held, ["a", "b", "left out"]) == "a,b"
+    said["a"]["facts"]["survey"]["efa"]["vendor"] = "QEMU"
+    assert ec2.ec2_concerned(held, ["a", "b"]) == pattern.NOBODY
+    assert ec2.ec2_concerned({}, ["a"]) == pattern.NOBODY
+    own = {"a": {"ec2_security_group_mode": "sg"}}
+    assert ec2.ec2_concerned(own, ["a"]) == "a"

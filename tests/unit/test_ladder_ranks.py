@@ -16,11 +16,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import ladder_gloo as module
 import ladder_rank
 import pytest
 from ansible.module_utils.fullmesh import detach
-from ansible.module_utils.fullmesh.probe import ranks
+from ansible.module_utils.fullmesh.probe import job, ranks
 from ansible.module_utils.fullmesh.probe import unprivileged as nobody
 from loaded import load
 
@@ -224,25 +223,14 @@ def test_devices_give_their_group_or_are_named(
 
 
 def said(monkeypatch: pytest.MonkeyPatch, error: Exception) -> str:
-    """What the module says when ranks cannot be started."""
+    """What the node answers when ranks cannot be started."""
 
     def start(_want: Any) -> None:
         raise error
 
-    told: dict[str, Any] = {}
-
-    class Module:
-        def __init__(self, **_: Any) -> None:
-            self.params = {"run": "run1", "state": "started", "ranks": [0], "wait": 1.0}
-
-        def fail_json(self, **given: Any) -> None:
-            told.update(given)
-            raise SystemExit(1)
-
-    monkeypatch.setattr(module, "AnsibleModule", Module)
-    monkeypatch.setattr(module, "start", start)
-    with pytest.raises(SystemExit):
-        module.main()
+    monkeypatch.setattr(job, "start", start)
+    told: Any = job.answer(run="run1", state="started", ranks=[0], wait=1.0)
+    assert told["failed"] is True
     return str(told["msg"])
 
 

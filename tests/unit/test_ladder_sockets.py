@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from ansible.module_utils.fullmesh.facts import sockets
-from ansible.module_utils.fullmesh.probe import bound, handshake, observe, tap
+from ansible.module_utils.fullmesh.probe import bound, handshake, lookup, observe, tap
 
 TABLE = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0B064E0A:C351 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 1 0
@@ -109,9 +109,9 @@ def test_names_are_looked_up_with_one_deadline() -> None:
 
 
 def test_a_silent_name_server_costs_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observe, "look_up", lambda *_: __import__("time").sleep(60))
+    monkeypatch.setattr(lookup, "look_up", lambda *_: __import__("time").sleep(60))
     names = {f"n{i}": socket.AF_INET for i in range(200)}
-    assert observe.look_up_all(names, 0.2) == dict.fromkeys(names)
+    assert lookup.look_up_all(names, 0.2) == dict.fromkeys(names)
 
 
 def test_an_interpreter_that_is_not_there_has_no_versions() -> None:

@@ -206,14 +206,21 @@ def test_a_node_measures_with_its_partner_of_the_round_on_a_listener_that_it_rea
     plan, said, pairs = made["plan"], made["nodes"], [("el1", "ubuntu1")]
     opened = {name: one["node"]["ports"] for name, one in said.items()}
     assert diagnose.diagnose_rounds(plan, opened) == [pairs]
+    linked = {name: one["links"] for name, one in said.items()}
+    given = diagnose.diagnose_partners(plan, opened, linked, pairs)
+    assert given["node"] == {"el1": "el1", "ubuntu1": "ubuntu1"}
+    assert given["address"]["el1"] == plan["nodes"]["el1"]["address"]
     for name, other in (pairs[0], pairs[0][::-1]):
-        probe = said[name]["links"]
-        (target,) = diagnose.diagnose_partner(plan, opened, probe, name, pairs)
+        (target,) = given["targets"][name]
         assert target["node"] == other
-        assert diagnose.diagnose_partner(plan, opened, probe, name, [("el2", "el3")]) == []
-        shut = {"links": [{**one, "verdict": "dropped"} for one in probe["links"]]}
-        assert diagnose.diagnose_partner(plan, opened, shut, name, pairs) == []
-        assert diagnose.diagnose_partner(plan, opened, {}, name, pairs) == []
+        rest = {"node": {other: other}}
+        shut = {"links": [{**one, "verdict": "dropped"} for one in linked[name]["links"]]}
+        for probe in (shut, {}, None):
+            told = diagnose.diagnose_partners(plan, opened, {**linked, name: probe}, pairs)
+            assert told["node"] == rest["node"]
+    nobody = {"node": {}}
+    assert diagnose.diagnose_partners(plan, opened, {}, pairs) == nobody
+    assert diagnose.diagnose_partners(plan, opened, linked, []) == nobody
     assert diagnose.diagnose_rounds(plan, {"el1": opened["el1"]}) == []
 
 

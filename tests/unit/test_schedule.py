@@ -6,12 +6,11 @@ import importlib.util
 import json
 import re
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import ladder_links
 import pytest
 import simulated_nodes as simulated
-from ansible.module_utils.fullmesh.probe import listeners, observe, sweep
+from ansible.module_utils.fullmesh.probe import listeners, observe, second_call, sweep
 from hypothesis import given
 from hypothesis import strategies as st
 from records import diagnosed as diagnosed_world
@@ -122,18 +121,6 @@ def test_after_a_leave_one_link_of_each_node_is_tried() -> None:
     assert "one link of each node was tried (4 of 12)" in said
 
 
-class Called:
-    """Stands for AnsibleModule: what it was called with, and what it answered."""
-
-    answers: ClassVar[list[dict[str, Any]]] = []
-
-    def __init__(self, **_spec: Any) -> None:
-        self.params = PARAMETERS
-
-    def exit_json(self, **answer: Any) -> None:
-        self.answers.append(answer)
-
-
 PARAMETERS: dict[str, Any] = {
     "token": "t",
     "node": "",
@@ -163,13 +150,9 @@ def test_a_healthy_node_says_no_more_than_a_kilobyte_of_a_thousand_peers(
     monkeypatch.setattr(
         sweep, "probe_links", lambda targets, *_more: simulated.all_well(targets, own)
     )
-    monkeypatch.setattr(ladder_links, "neighbours", lambda _peers: {"count": 0, "entries": {}})
-    monkeypatch.setattr(ladder_links, "AnsibleModule", Called)
-    monkeypatch.setitem(globals(), "PARAMETERS", {**PARAMETERS, **asked})
-    ladder_links.main()
-    (answer,) = Called.answers
-    said = {key: value for key, value in answer.items() if key not in ("changed", "invocation")}
-    assert contract.read(Probe, said)["swept"]["peers"] == 999
+    monkeypatch.setattr(second_call, "neighbours", lambda _peers: {"count": 0, "entries": {}})
+    answer = second_call.answer(**{**PARAMETERS, **asked})
+    assert contract.read(Probe, answer)["swept"]["peers"] == 999
     assert len(json.dumps(answer)) <= 1000
 
 
@@ -338,12 +321,9 @@ def diagnosed(change: Any = None) -> Any:
     scope = diagnose.diagnose_scope(plan, 0, simulated.RUN)
     if change:
         change(plan, held)
-    for own in held.values():
-        own["__diagnose_links"] = own["__verify_cluster_links"]
-        if "__verify_cluster_closer" in own:
-            own["__diagnose_closer"] = own["__verify_cluster_closer"]
     about = {"run": simulated.RUN, "started": ABOUT.started, "finished": ABOUT.finished}
-    return diagnose.diagnose_result(held, list(held), {**about, "scope": scope})
+    own = simulated.diagnosed(plan, held)
+    return diagnose.diagnose_result(own, list(held), {**about, "scope": scope})
 
 
 def test_a_diagnosis_of_many_nodes_sweeps_too_and_says_so() -> None:

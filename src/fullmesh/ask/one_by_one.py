@@ -38,11 +38,16 @@ class Job:
 class ByModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     """Runs a module over a connection that was made for it."""
 
-    def ask(self, job: Job, variables: dict[str, Any]) -> TaskResult:
-        """Run it; Ansible's two errors become the two ways in which a host can fail."""
+    _supports_check_mode = True
+
+    def run(
+        self, tmp: str | None = None, task_vars: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Run it; what a host says of its connection is that host's answer."""
+        super().run(tmp, task_vars)
         try:
             said: dict[str, Any] = self._execute_module(
-                module_name=job.question, module_args=dict(job.given), task_vars=variables
+                module_name=self._task.action, module_args=self._task.args, task_vars=task_vars
             )
         except AnsibleConnectionFailure as error:
             return unreachable(str(error))
@@ -90,7 +95,7 @@ def one(action: Any, job: Job, variables: dict[str, Any]) -> TaskResult:
     task = job.task.copy()
     task.action, task.args = job.question, dict(job.given)
     try:
-        return connected(action, task, variables).ask(job, variables)
+        return connected(action, task, variables).run(task_vars=variables)
     except AnsibleError as error:
         return failed_by_module(str(error))
 

@@ -10,7 +10,7 @@ from ansible.errors import AnsibleFilterError
 from fullmesh.diagnose import inventory, judge, rates, show
 from fullmesh.diagnose.rates import Way
 from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import Port, SweepTarget, Target
+from fullmesh.observed.ladder import Port
 from fullmesh.plain import plain
 from fullmesh.result.types import Result
 from fullmesh.verify import probe_wants, schedule
@@ -142,9 +142,7 @@ def diagnose_rounds(plan: Plan, opened: Any) -> list[list[Way]]:
     return rates.rounds([name for name in plan["nodes"] if name in opened])
 
 
-def diagnose_partners(
-    plan: Plan, opened: Any, linked: Mapping[str, Any], pairs: list[Way]
-) -> Each:
+def diagnose_partners(plan: Plan, opened: Any, linked: Mapping[str, Any], pairs: list[Way]) -> Each:
     """One listener of whom each node measures with in a round, one that it came through to; who has none rests."""
     given = {}
     for host, peer in ((str(a), str(b)) for pair in pairs for a, b in (pair, pair[::-1])):

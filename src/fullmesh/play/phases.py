@@ -27,6 +27,7 @@ PHASES = {
     "Verify": VERIFY,
     "First look": "look at the machines",
     "Look at the nodes and try every link": "look, try every link",
+    "Look at what EC2 puts between them": "look at EC2",
     "Judge": "judge",
 }
 # Shown only where they changed or failed, or took long enough to be wondered about.

@@ -1,0 +1,166 @@
+"""Names that only a link's neighbours are still asked for: what systemd-resolved says of them, and who is believed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.fullmesh.probe import lookup
+
+# systemd 252 on a lab node, asked with the flag for name servers alone
+NO_SERVERS = '{"error":"io.systemd.Resolve.NoNameServers","parameters":{}}'
+NXDOMAIN = '{"error":"io.systemd.Resolve.DNSError","parameters":{"rcode":3}}'
+SERVFAIL = '{"error":"io.systemd.Resolve.DNSError","parameters":{"rcode":2}}'
+FOUND = (
+    '{"parameters":{"addresses":[{"family":2,"address":[127,0,1,1]}],'
+    '"name":"gpu-ubuntu1","flags":786945}}'
+)
+STUB = "nameserver 127.0.0.53\noptions edns0 trust-ad\nsearch .\n"
+
+
+class Resolved:
+    """A socket that answers as resolved did, and keeps what it was asked."""
+
+    def __init__(self, place: Path) -> None:
+        self.answer, self.asked, self.pause = NO_SERVERS, [], 0.0  # type: str, list[Any], float
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind(str(place))
+        self.socket.listen(8)
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self) -> None:
+        while True:
+            try:
+                there, _ = self.socket.accept()
+            except OSError:
+                return
+            with there:
+                question = there.recv(4096)
+                self.asked.append(json.loads(question[:-1]))
+                time.sleep(self.pause)
+                with contextlib.suppress(BrokenPipeError):  # who asked waits no longer
+                    there.sendall(self.answer.encode() + b"\0")
+
+
+@pytest.fixture
+def resolved(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Resolved]:
+    place = tmp_path_factory.mktemp("r") / "s"
+    there = Resolved(place)
+    monkeypatch.setattr(lookup, "RESOLVED", str(place))
+    monkeypatch.setattr(lookup, "NEIGHBOUR_SECONDS", 0.1)
+    yield there
+    there.socket.close()
+
+
+def configure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hosts: str, resolv: str = STUB
+) -> None:
+    """What a node asks for names."""
+    (tmp_path / "nsswitch.conf").write_text(f"passwd: files\nhosts: {hosts}\n")
+    (tmp_path / "resolv.conf").write_text(resolv)
+    monkeypatch.setattr(lookup, "NSSWITCH", str(tmp_path / "nsswitch.conf"))
+    monkeypatch.setattr(lookup, "RESOLV_CONF", str(tmp_path / "resolv.conf"))
+
+
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that neighbours are asked for, and another that is known."""
+
+    def look_up(name: str, _family: int) -> list[str]:
+        if name == "known":
+            return ["192.0.2.1"]
+        time.sleep(30)
+        return []
+
+    monkeypatch.setattr(lookup, "look_up", look_up)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "resolv", "asks"),
+    [
+        ("files dns", STUB, True),
+        ("files resolve [!UNAVAIL=return] dns myhostname", STUB, True),
+        ("files resolve", "", True),
+        ("files dns", "nameserver 127.0.0.54\nnameserver 127.0.0.53\n", True),
+        # the stub is one of two, so another server may be who is silent
+        ("files dns", "nameserver 127.0.0.53\nnameserver 192.0.2.53\n", False),
+        ("files dns", "nameserver 192.0.2.53\n", False),
+        ("files dns", "", False),
+        ("files mdns4_minimal [NOTFOUND=return] dns", STUB, False),
+        ("files sss dns", STUB, False),
+        ("files", STUB, False),
+    ],
+)
+def test_resolved_is_believed_only_where_nobody_else_is_asked(
+    hosts: str, resolv: str, asks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(monkeypatch, tmp_path, hosts, resolv)
+    assert lookup.asks_resolved() is asks
+
+
+@pytest.mark.parametrize(
+    ("answer", "unknown"),
+    [
+        (NO_SERVERS, True),
+        (NXDOMAIN, True),
+        (SERVFAIL, False),
+        (FOUND, False),
+        ("[]", False),
+        ("no JSON", False),
+        ('{"error":"io.systemd.Resolve.DNSError","parameters":7}', False),
+    ],
+)
+def test_what_resolved_says(resolved: Resolved, answer: str, unknown: bool) -> None:
+    resolved.answer = answer
+    assert lookup.unknown("name", socket.AF_INET) is unknown
+    (asked,) = resolved.asked
+    assert asked == {
+        "method": "io.systemd.Resolve.ResolveHostname",
+        "parameters": {"name": "name", "flags": 1, "family": 2},
+    }
+
+
+def test_a_name_that_no_server_knows_is_unknown_before_the_deadline(
+    resolved: Resolved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(monkeypatch, tmp_path, "files dns")
+    silent(monkeypatch)
+    begun = time.monotonic()
+    found = lookup.look_up_all({"known": socket.AF_INET, "nobody": socket.AF_INET}, 20.0)
+    assert found == {"known": ["192.0.2.1"], "nobody": []}
+    assert time.monotonic() - begun < 10
+    # who has answered is not asked for again
+    assert [one["parameters"]["name"] for one in resolved.asked] == ["nobody"]
+
+
+@pytest.mark.parametrize(
+    "why", ["other resolver", "server fails", "resolved is silent", "not there"]
+)
+def test_silence_that_is_not_the_neighbours_stays_silence(
+    why: str, resolved: Resolved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(monkeypatch, tmp_path, "files sss dns" if why == "other resolver" else "files dns")
+    silent(monkeypatch)
+    resolved.answer = SERVFAIL if why == "server fails" else NO_SERVERS
+    resolved.pause = 2.0 if why == "resolved is silent" else 0.0
+    if why == "not there":
+        monkeypatch.setattr(lookup, "RESOLVED", str(tmp_path / "nothing"))
+    assert lookup.look_up_all({"nobody": socket.AF_INET}, 0.9) == {"nobody": None}
+
+
+def test_a_late_answer_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(_name: str, _family: int) -> list[str]:
+        time.sleep(0.3)
+        return ["192.0.2.2"]
+
+    monkeypatch.setattr(lookup, "NEIGHBOUR_SECONDS", 0.05)
+    monkeypatch.setattr(lookup, "look_up", late)
+    monkeypatch.setattr(lookup, "asks_resolved", lambda: False)
+    assert lookup.look_up_all({"late": socket.AF_INET}, 20.0) == {"late": ["192.0.2.2"]}
