@@ -64,7 +64,9 @@ def ec2_concerned(hostvars: Any, hosts: list[str]) -> str:
     """The pattern of the hosts of a diagnosis that has to ask AWS; of nobody where it has not."""
     names = [str(host) for host in hosts if host in hostvars]
     key = "__diagnose_looked"
-    looked = next((hostvars[name][key] for name in names if key in hostvars[name]), {})
+    looked: Mapping[str, Any] = next(
+        (hostvars[name][key] for name in names if key in hostvars[name]), {}
+    )
     said = looked.get("answers", {})
     told = ((map(str, hostvars[name]), plain(said.get(name) or {})) for name in names)
     return pattern_of(names if place.concerned(told) else [])
