@@ -34,6 +34,7 @@ ARGUMENTS = {
     "as_login": {"type": "list", "elements": "str", "default": []},
     "or_login": {"type": "bool", "default": False},
     "one_by_one": {"type": "bool", "default": False},
+    "complete": {"type": "bool", "default": False},
     "seconds": {"type": "int", "default": 60},
     "folder": {"type": "path", "default": program.FOLDER},
 }
@@ -152,6 +153,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         }
         if warnings := [*answers.ordinary(said.ordinary), *said.unkept]:
             told["warnings"] = warnings
+        if wanted["complete"] and (silent := answers.silent(told["answers"])):
+            told |= {"failed": True, "msg": "\n".join(silent)}
         return told
 
     def ask(

@@ -73,9 +73,13 @@ class Cluster:
             name: {key: own[key] for key in own if not key.endswith(("_started", "_gloo"))}
             for name, own in self.hostvars.items()
         }
-        start = verify_cluster.ladder_may_start(self.plan, before, self.options)
+        start = verify_cluster.ladder_may_start(
+            self.plan, simulated.registered(before), self.options
+        )
         about = {"name": RUN, "started": BEGUN, "finished": ENDED, "lab": ""}
-        result = verify_cluster.ladder_result(self.plan, self.hostvars, self.options, about)
+        result = verify_cluster.ladder_result(
+            self.plan, self.hostvars, simulated.registered(self.hostvars), self.options, about
+        )
         if not start["go"] or result["findings"]:
             sys.exit(
                 f"the simulated nodes are not healthy: {start['reason']} {result['findings'][:2]}"

@@ -47,7 +47,12 @@ options:
     type: bool
     default: false
   one_by_one:
-    description: Run the module of the question's name, over Ansible's own connection, on hosts that can't be asked at once.
+    description: >-
+      Run the module of the question's name, over Ansible's own connection, on hosts that can't be asked at once.
+    type: bool
+    default: false
+  complete:
+    description: Fail, and name every host that gave no answer, unless all have answered.
     type: bool
     default: false
   seconds:

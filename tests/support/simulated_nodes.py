@@ -251,15 +251,22 @@ def hostvars(count: int, silent: str = "") -> tuple[Plan, HostVars]:
     return plan, held
 
 
+def registered(held: HostVars) -> dict[str, Any]:
+    """The same as the role registers it: all answers to a question in one place."""
+    parts = ("node", "links", "closer", "started", "gloo")
+    keys = [f"__verify_cluster_{part}" for part in parts]
+    return {
+        key: {"answers": {host: own[key] for host, own in held.items() if key in own}}
+        for key in keys
+    }
+
+
 def diagnosed(plan: Plan, held: HostVars) -> dict[str, Any]:
-    """What a diagnosis of the same nodes registers: all answers to a question in one place."""
+    """The same as a diagnosis registers it."""
     kinds = {"looked": "node", "linked": "links", "closer": "closer", "stopped": "started"}
-    found: dict[str, Any] = {"__diagnose_plan": plan}
-    for name, part in kinds.items():
-        key = f"__verify_cluster_{part}"
-        answers = {host: own[key] for host, own in held.items() if key in own}
-        found[f"__diagnose_{name}"] = {"answers": answers}
-    return found
+    told = registered(held)
+    found = {f"__diagnose_{name}": told[f"__verify_cluster_{part}"] for name, part in kinds.items()}
+    return {"__diagnose_plan": plan, **found}
 
 
 def result(count: int, silent: str = "") -> Result:
@@ -272,4 +279,6 @@ def result(count: int, silent: str = "") -> Result:
         "finished": "2026-01-02T03:04:15+00:00",
         "lab": "",
     }
-    return verify_cluster.ladder_result(plan, held, {**OPTIONS, "scope": scope}, about)  # type: ignore[no-any-return]
+    return verify_cluster.ladder_result(
+        plan, held, registered(held), {**OPTIONS, "scope": scope}, about
+    )  # type: ignore[no-any-return]

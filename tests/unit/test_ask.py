@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -499,3 +500,28 @@ def test_a_command_survives_the_shells_on_its_way(tmp_path: Path) -> None:
         ["/bin/sh", "-c", wrapped], input=b"1\n\n", capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_who_gave_no_answer_is_named_with_all_others() -> None:
+    told: dict[str, answers.TaskResult] = {
+        "a": {"changed": False},
+        "b": answers.unreachable("[AK-101] no answer within 5 s."),
+        "c": {"failed": True, "msg": "[VC-213] the listeners could not be started"},
+        "d": {"failed": True},
+    }
+    assert answers.silent(told) == [
+        "b: [AK-101] no answer within 5 s.",
+        "c: [VC-213] the listeners could not be started",
+        "d: it failed without a word",
+    ]
+
+
+@pytest.mark.usefixtures("_told")
+def test_what_changes_something_is_not_asked_twice(short: Path) -> None:
+    assert [name for name, ask in program.KNOWN.items() if ask.reads] == ["node_facts"]
+    master = mux_master.Master(short, "cuts")
+    question = asked("", text="x")
+    said = result(way(short), replace(question, ask=replace(question.ask, reads=False)))
+    assert said["unreachable"] is True
+    assert len(master.commands) == 1
+    master.close()

@@ -190,12 +190,14 @@ def test_the_finding_fails_its_rung_explains_what_the_ranks_said_and_stands_in_t
     assert "bisect: run 2: a b: wrong | c d: 5.5 Gbit/s" in lines
 
 
-def hostvars_of(seen: Seen) -> dict[str, dict[str, Any]]:
-    """What the modules registered."""
-    return {
-        name: {f"__verify_cluster_{part}": value for part, value in said.items()}
-        for name, said in seen.nodes.items()
-    }
+def registered(seen: Seen) -> dict[str, Any]:
+    """What the role registered: all answers to a question in one place."""
+    parts: dict[str, Any] = {}
+    for name, said in seen.nodes.items():
+        for part, value in said.items():
+            key = f"__verify_cluster_{part}"
+            parts.setdefault(key, {"answers": {}})["answers"][name] = value
+    return parts
 
 
 def test_filters_hand_the_search_to_ansible() -> None:
@@ -209,23 +211,29 @@ def test_filters_hand_the_search_to_ansible() -> None:
         "init_timeout": 10,
         "inventory": "inv",
     }
-    hostvars: Any = hostvars_of(seen)
-    runs = filters.ladder_bisect_first(seen.plan, hostvars, options, True)
-    assert filters.ladder_bisect_first(seen.plan, hostvars, options, False) == []
-    following = filters.ladder_bisect_next(seen.plan, hostvars, {**options, "bisect": runs})
+    told = registered(seen)
+    runs = filters.ladder_bisect_first(seen.plan, told, options, True)
+    assert filters.ladder_bisect_first(seen.plan, told, options, False) == []
+    following = filters.ladder_bisect_next(seen.plan, told, {**options, "bisect": runs})
     assert len(filters.ladder_bisect_most(seen.plan)) == bisect.bound(4)
-    assert filters.ladder_bisect_part(seen.plan, following["groups"], "c")["ranks"] == [0]
+    same = {"python": dict.fromkeys(NAMES, "py"), "environment": {n: {"X": n} for n in NAMES}}
+    jobs = filters.ladder_bisect_jobs(seen.plan, following["groups"], same)
+    assert jobs["ranks"]["c"] == [0]
+    assert jobs["environment"]["c"]["X"] == "c"
+    assert jobs["environment"]["c"]["WORLD_SIZE"] == 2
     # nobody has answered yet: all are silent, which is what a node that cannot start its ranks is
     kept = filters.ladder_bisect_after(
-        seen.plan, hostvars, {**options, "bisect": runs}, following["groups"]
+        seen.plan, told, {**options, "bisect": runs}, following["groups"]
     )
     assert [one["state"] for one in kept[1]["groups"]] == ["failed", "failed"]
+    answers = {}
     for number, name in enumerate(NAMES):  # as Ansible registers it, of a task that never fails
         (rank,) = seen.nodes[name]["gloo"]["ranks"].values()
         said = {**seen.nodes[name]["gloo"], "ranks": {str(number % 2): rank}}
-        hostvars[name]["__verify_cluster_bisected"] = {**said, **OF_ANSIBLE}
+        answers[name] = {**said, **OF_ANSIBLE}
+    told["__verify_cluster_bisected"] = {"answers": answers}
     kept = filters.ladder_bisect_after(
-        seen.plan, hostvars, {**options, "bisect": runs}, following["groups"]
+        seen.plan, told, {**options, "bisect": runs}, following["groups"]
     )
     assert [one["state"] for one in kept[1]["groups"]] == ["measured", "measured"]
 

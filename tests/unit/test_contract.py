@@ -133,21 +133,21 @@ def test_what_was_read_is_not_what_was_given(look: Any) -> None:
     assert look == before
 
 
-def node_vars(look: Any, **more: Any) -> dict[str, Any]:
-    """hostvars of one node, as the role registers them."""
+def registered(look: Any) -> dict[str, Any]:
+    """What the role registers when one node was looked at and no link was tried."""
     skipped = {"changed": False, "skipped": True, "skip_reason": "Conditional result was False"}
-    said = {"node": look | {"failed": False, "changed": False}, "links": skipped} | more
-    return {f"__verify_cluster_{part}": answer for part, answer in said.items()}
+    looked = {"answers": {"ubuntu1": look | {"changed": False}}, "changed": False, "ordinary": {}}
+    return {"__verify_cluster_node": looked, "__verify_cluster_links": skipped}
 
 
 def test_a_task_that_did_not_run_has_said_nothing(look: Any) -> None:
-    found = verify_cluster.gathered({"ubuntu1": node_vars(look)}, {"nodes": ["ubuntu1"]})
+    found = verify_cluster.gathered(registered(look), {"nodes": ["ubuntu1"]})
     assert found == ({"ubuntu1": {"node": look}}, {})
 
 
 def test_an_answer_of_another_form_is_named_and_judged_all_the_same(look: Any) -> None:
     del look["facts"]["survey"]["disk"]["free"]
-    nodes, odd = verify_cluster.gathered({"ubuntu1": node_vars(look)}, {"nodes": ["ubuntu1"]})
+    nodes, odd = verify_cluster.gathered(registered(look), {"nodes": ["ubuntu1"]})
     assert nodes["ubuntu1"]["node"]["facts"] == look["facts"]
     assert odd == {"ubuntu1": ["$.facts.survey.disk: Object missing required field `free`"]}
     [found] = rule_form(Seen(plan={}, nodes=nodes, odd=odd))

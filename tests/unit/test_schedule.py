@@ -45,7 +45,12 @@ def seen_of(count: int, change: Any = None) -> Seen:
     scope = schedule.scope_of(plan, "auto", [], False, simulated.RUN)
     if change:
         change(plan, held)
-    return verify_cluster.seen_from(plan, held, {**OPTIONS, "scope": scope})
+    return verify_cluster.seen_from(plan, simulated.registered(held), {**OPTIONS, "scope": scope})
+
+
+def answers(held: Any, part: str) -> Any:
+    """What all nodes answered to a question."""
+    return simulated.registered(held)[f"__verify_cluster_{part}"]["answers"]
 
 
 @given(st.integers(2, 70))
@@ -272,17 +277,21 @@ def test_what_is_true_of_the_links_of_a_group_that_were_looked_at_is_true_of_all
 def test_deviations_are_followed_up_with_every_listener_both_ways() -> None:
     plan, held = simulated.hostvars(COUNT)
     shut(3, [7])(plan, held)
-    follow = verify_cluster.ladder_follow_up(plan, held)
+    follow = verify_cluster.ladder_follow_up(plan, answers(held, "links"))
     three, seven = simulated.name_of(3), simulated.name_of(7)
     assert follow == {three: [seven], seven: [three]}
-    opened = verify_cluster.ladder_opened(plan, held)
-    targets = verify_cluster.ladder_closer(plan, opened, follow, seven)
+    opened = verify_cluster.ladder_opened(answers(held, "node"))
+    closer = verify_cluster.ladder_closer(plan, opened, follow)
+    assert closer["node"] == {three: three, seven: seven}
+    targets = closer["targets"][seven]
     assert {t["node"] for t in targets} == {three}
     assert len(targets) == len(opened[three])
-    assert verify_cluster.ladder_about(plan, follow, seven) == {three: simulated.address_of(3)}
+    about = verify_cluster.ladder_about(plan, follow, plan["nodes"])
+    assert about[seven] == {three: simulated.address_of(3)}
+    assert about[simulated.name_of(5)] == {}
     # what the second call found counts: the port was only late
     own = plan["nodes"][three]["address"]
-    again = verify_cluster.ladder_closer(plan, opened, follow, three)
+    again = closer["targets"][three]
     held[three]["__verify_cluster_closer"] = {
         "links": [simulated.record(target, own) for target in again],
         "bandwidth": [],
@@ -290,7 +299,7 @@ def test_deviations_are_followed_up_with_every_listener_both_ways() -> None:
         "seconds": 0.1,
     }
     scope = schedule.scope_of(plan, "auto", [], False, simulated.RUN)
-    seen = verify_cluster.seen_from(plan, held, {**OPTIONS, "scope": scope})
+    seen = verify_cluster.seen_from(plan, simulated.registered(held), {**OPTIONS, "scope": scope})
     assert build.build(seen, ABOUT)["verdict"] == "ok"
 
 
@@ -339,8 +348,9 @@ def test_a_diagnosis_names_the_one_link_among_many_that_is_shut() -> None:
 
     def followed(plan: Any, held: Any) -> None:
         shut(3, [7])(plan, held)
-        opened = verify_cluster.ladder_opened(plan, held)
-        targets = verify_cluster.ladder_closer(plan, opened, {three: [seven]}, three)
+        opened = verify_cluster.ladder_opened(answers(held, "node"))
+        closer = verify_cluster.ladder_closer(plan, opened, {three: [seven]})
+        targets = closer["targets"][three]
         own = plan["nodes"][three]["address"]
         records = [
             simulated.record(target, own) | {"verdict": "dropped", "ms": 0.0, "rtt_ms": 0.0}
@@ -372,7 +382,7 @@ def test_a_run_that_leaves_nodes_out_says_so_and_blames_nobody() -> None:
     plan, held = simulated.hostvars(3)
     for name in list(held)[:2]:
         held[name] = {"ansible_host": "10.0.0.1"}
-    seen = verify_cluster.seen_from(plan, held, OPTIONS)
+    seen = verify_cluster.seen_from(plan, simulated.registered(held), OPTIONS)
     result = build.build(seen, ABOUT)
     assert (result["verdict"], result["findings"]) == ("ok", [])
     rungs = {rung["id"]: (rung["status"], rung["reason"]) for rung in result["rungs"]}

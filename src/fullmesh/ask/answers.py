@@ -95,6 +95,12 @@ def unusable(way: Way, reply: Reply) -> TaskResult:
     )
 
 
+def silent(told: Mapping[str, TaskResult]) -> list[str]:
+    """A line for each host that gave no answer that can be used."""
+    bad = {host: one for host, one in told.items() if one.get("failed") or one.get("unreachable")}
+    return [f"{host}: {one.get('msg') or 'it failed without a word'}" for host, one in bad.items()]
+
+
 def some(hosts: Iterable[str]) -> str:
     """The first few of them."""
     every = list(hosts)

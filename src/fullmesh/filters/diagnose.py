@@ -7,10 +7,11 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+from fullmesh.ask.each import Each, by_argument
 from fullmesh.diagnose import inventory, judge, rates, show
 from fullmesh.diagnose.rates import Way
+from fullmesh.filters.verify_cluster import me
 from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import Port
 from fullmesh.plain import plain
 from fullmesh.result.types import Result
 from fullmesh.verify import probe_wants, schedule
@@ -24,17 +25,6 @@ PARTS = {
     "started": "__diagnose_stopped",
 }
 RATED = "__diagnose_rated"
-# Arguments of a question that each host has its own of, by argument and then by host: as ask_nodes takes them.
-Each = dict[str, dict[str, Any]]
-
-
-def by_argument(given: Mapping[str, Mapping[str, Any]]) -> Each:
-    """The arguments of each host, turned round."""
-    found: Each = {}
-    for host, own in given.items():
-        for name, value in own.items():
-            found.setdefault(name, {})[host] = value
-    return found
 
 
 def diagnose_hosts(groups: Any) -> list[str]:
@@ -62,20 +52,10 @@ def diagnose_wants(plan: Plan, hostvars: Any) -> Each:
     return by_argument({name: {"node": name, **own} for name, own in wanted.items()})
 
 
-def diagnose_opened(looked: Mapping[str, Any]) -> dict[str, list[Port]]:
-    """The listeners of all nodes that could open any, put together once."""
-    return {str(name): plain(said["ports"]) for name, said in looked.items() if "ports" in said}
-
-
 def diagnose_scope(plan: Plan, bandwidth: Any, run: str) -> Scope:
     """What of the mesh is tried; who wants to know each link's rate has each link tried."""
     how = "ports" if int(bandwidth) else "auto"
     return schedule.scope_of(plan, how, [], False, str(run))
-
-
-def me(plan: Plan, host: str) -> dict[str, Any]:
-    """Who connects."""
-    return {"node": host, "address": plan["nodes"][host]["address"]}
 
 
 def diagnose_probes(plan: Plan, opened: Any, scope: Any, users: Mapping[str, str]) -> Each:
@@ -112,29 +92,6 @@ def diagnose_as_login(looked: Mapping[str, Any], users: Mapping[str, str]) -> li
     """The nodes that connect as who logs in: where no account of jobs is named, or nobody may become another."""
     unnamed = {str(host) for host, user in users.items() if not user}
     return sorted(unnamed.union(diagnose_not_root(looked)))
-
-
-def diagnose_follow_up(plan: Plan, linked: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Node -> the peers whose every listener it tries, since something deviated in a sweep."""
-    probes = {str(host): plain(said) for host, said in linked.items() if "swept" in said}
-    return schedule.follow_up(plan, probes)
-
-
-def diagnose_closer(plan: Plan, opened: Any, follow: Any) -> Each:
-    """The listeners of the peers that each node follows up."""
-    given = {}
-    for host, peers in plain(follow).items():
-        theirs = {peer: opened[peer] for peer in peers if peer in opened}
-        given[host] = {**me(plan, host), "targets": probe_wants.targets(plan, theirs, host)}
-    return by_argument(given)
-
-
-def diagnose_about(plan: Plan, follow: Any, opened: Any) -> dict[str, dict[str, str]]:
-    """The peers of each node whose handshakes are told: name to address."""
-    return {
-        host: {peer: plan["nodes"][peer]["address"] for peer in follow.get(host, [])}
-        for host in map(str, opened)
-    }
 
 
 def diagnose_rounds(plan: Plan, opened: Any) -> list[list[Way]]:
@@ -195,15 +152,11 @@ class FilterModule:
             "diagnose_first": diagnose_first,
             "diagnose_plan": diagnose_plan,
             "diagnose_wants": diagnose_wants,
-            "diagnose_opened": diagnose_opened,
             "diagnose_scope": diagnose_scope,
             "diagnose_probes": diagnose_probes,
             "diagnose_job_users": diagnose_job_users,
             "diagnose_not_root": diagnose_not_root,
             "diagnose_as_login": diagnose_as_login,
-            "diagnose_follow_up": diagnose_follow_up,
-            "diagnose_closer": diagnose_closer,
-            "diagnose_about": diagnose_about,
             "diagnose_rounds": diagnose_rounds,
             "diagnose_partners": diagnose_partners,
             "diagnose_result": diagnose_result,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from ansible.errors import AnsibleFilterError
 
 from fullmesh import contract
+from fullmesh.ask.each import Each, by_argument
 from fullmesh.border import answered
 from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import Look, Port, Probe, SweepTarget, Target
+from fullmesh.observed.ladder import Look, Port, Probe, Target
 from fullmesh.observed.ranks import Collected, Started
 from fullmesh.plain import plain
 from fullmesh.report import terminal
@@ -28,20 +29,30 @@ PARTS: dict[str, Any] = {"node": Look, "links": Probe, "started": Started, "gloo
 CLOSER = "closer"  # a second answer of ladder_links, about what deviated in a sweep
 
 
+def told(variables: Any, part: str) -> Mapping[str, Any]:
+    """Host -> its answer; what was not asked has none.
+
+    Args:
+        variables: of any host: what the role registers is the same for all.
+        part: which question.
+    """
+    found: Mapping[str, Any] = variables.get(f"__verify_cluster_{part}", {}).get("answers", {})
+    return found
+
+
 def gathered(
-    hostvars: Any, plan: Plan, scope: Scope | None = None
+    variables: Any, plan: Plan, scope: Scope | None = None
 ) -> tuple[dict[str, NodeSaid], dict[str, list[str]]]:
-    """What the modules registered on every node; and by node, what of it has another form than its type says.
+    """What every node answered; and by node, what of it has another form than its type says.
 
     A field of another form costs its own rule at most: the others judge what they know.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, Any]] = {name: {} for name in plan["nodes"]}
     odd: dict[str, list[str]] = {}
-    for name in plan["nodes"]:
-        variables = hostvars[name]
-        found[name] = {}
-        for part, kind in {**PARTS, CLOSER: Probe}.items():
-            said = plain(variables.get(f"__verify_cluster_{part}", {"skipped": True}))
+    for part, kind in {**PARTS, CLOSER: Probe}.items():
+        answers = told(variables, part)
+        for name in (one for one in plan["nodes"] if one in answers):
+            said = plain(answers[name])
             try:
                 answer = contract.answer(kind, said)
             except contract.ContractError as error:
@@ -53,17 +64,10 @@ def gathered(
     return cast("dict[str, NodeSaid]", nodes), odd
 
 
-def opened_ports(hostvars: Any, plan: Plan) -> dict[str, list[Port]]:
-    """The listeners of every node."""
-    key = "__verify_cluster_node"
-    held = {n: hostvars[n].get(key, {}) for n in plan["nodes"]}
-    return {n: plain(said["ports"]) for n, said in held.items() if "ports" in said}
-
-
-def seen_from(plan: Plan, hostvars: Any, options: dict[str, Any]) -> Seen:
+def seen_from(plan: Plan, variables: Any, options: dict[str, Any]) -> Seen:
     """Everything that was observed, as the rules want it."""
     scope = cast("Scope | None", plain(options.get("scope")))
-    nodes, odd = gathered(hostvars, plan, scope)
+    nodes, odd = gathered(variables, plan, scope)
     runs = answered(list[BisectRun], options.get("bisect") or [], "__verify_cluster_runs")
     return Seen(
         plan=plain(plan),
@@ -87,14 +91,36 @@ def ladder_faults(options: dict[str, Any]) -> list[str]:
     return [str(fault) for fault in verify.faults(plain(options))]
 
 
-def ladder_wants(plan: Plan, host: str, mode: str) -> probe_wants.Wants:
-    """Which listeners *host* opens."""
-    return probe_wants.wants(plan, str(host), str(mode))
+def python_of(own: Any, default: str) -> str:
+    """The interpreter of jobs on a node, from its own variables."""
+    path = own.get("torch_runtime_path")
+    return str(own.get("verify_cluster_python") or (f"{path}/bin/python" if path else default))
 
 
-def ladder_opened(plan: Plan, hostvars: Any) -> dict[str, list[Port]]:
-    """The listeners of every node, put together once: each node's variables cost Ansible a millisecond to read."""
-    return opened_ports(hostvars, plan)
+def ladder_wants(plan: Plan, hostvars: Any, mode: str, python: str) -> Each:
+    """What each node is asked when it is looked at.
+
+    Args:
+        plan: of the cluster.
+        hostvars: of the nodes; one may have an interpreter of its own.
+        mode: of the firewall.
+        python: the interpreter of all others.
+    """
+    given = {}
+    for name, node in plan["nodes"].items():
+        given[name] = {
+            "node": name,
+            "address": node["address"],
+            "interface": node["interface"],
+            "python": python_of(hostvars[name], python),
+            **probe_wants.wants(plan, name, str(mode)),
+        }
+    return by_argument(given)
+
+
+def ladder_opened(looked: Mapping[str, Any]) -> dict[str, list[Port]]:
+    """The listeners of every node, put together once."""
+    return {str(name): plain(said["ports"]) for name, said in looked.items() if "ports" in said}
 
 
 def ladder_scope(plan: Plan, how: str, change: Any, run: str) -> Scope:
@@ -104,38 +130,80 @@ def ladder_scope(plan: Plan, how: str, change: Any, run: str) -> Scope:
     return schedule.scope_of(plan, str(how), new, bool(held), str(run))
 
 
-def ladder_targets(plan: Plan, opened: Any, host: str, scope: Any) -> list[Target]:
-    """The listeners that *host* has to reach, where it tries all of each peer."""
-    return schedule.in_full(plan, opened, str(host), scope)
+def me(plan: Plan, host: str) -> dict[str, Any]:
+    """Who connects."""
+    return {"node": host, "address": plan["nodes"][host]["address"]}
 
 
-def ladder_sweep(plan: Plan, opened: Any, host: str, scope: Any) -> list[SweepTarget]:
-    """The listeners that *host* has to reach, one of each peer, in the order of the schedule."""
-    return schedule.swept(plan, opened, str(host), scope)
+def ladder_probes(plan: Plan, opened: Any, scope: Any) -> Each:
+    """The listeners that each node has to reach: all of each peer, or one of each in the order of the schedule."""
+    return by_argument(
+        {
+            host: {
+                **me(plan, host),
+                "targets": schedule.in_full(plan, opened, host, scope),
+                "sweep": schedule.swept(plan, opened, host, scope),
+            }
+            for host in plan["nodes"]
+        }
+    )
 
 
-def ladder_follow_up(plan: Plan, hostvars: Any) -> dict[str, list[str]]:
+def ladder_follow_up(plan: Plan, linked: Mapping[str, Any]) -> dict[str, list[str]]:
     """Node -> the peers whose every listener it tries, since something deviated in a sweep."""
-    probes = {n: plain(hostvars[n].get("__verify_cluster_links", {})) for n in plan["nodes"]}
-    return schedule.follow_up(plan, {n: one for n, one in probes.items() if "swept" in one})
+    probes = {str(host): plain(said) for host, said in linked.items() if "swept" in said}
+    return schedule.follow_up(plan, probes)
 
 
-def ladder_closer(plan: Plan, opened: Any, follow: Any, host: str) -> list[Target]:
-    """The listeners of the peers that *host* follows up."""
-    wanted = follow.get(str(host), [])
-    return probe_wants.targets(plan, {n: opened[n] for n in wanted if n in opened}, str(host))
+def ladder_closer(plan: Plan, opened: Any, follow: Any) -> Each:
+    """The listeners of the peers that each node follows up."""
+    given = {}
+    for host, peers in plain(follow).items():
+        theirs = {peer: opened[peer] for peer in peers if peer in opened}
+        given[host] = {**me(plan, host), "targets": probe_wants.targets(plan, theirs, host)}
+    return by_argument(given)
 
 
-def ladder_about(plan: Plan, follow: Any, host: str) -> dict[str, str]:
-    """The peers of *host* whose handshakes are told: name to address."""
-    return {peer: plan["nodes"][peer]["address"] for peer in follow.get(str(host), [])}
+def ladder_about(plan: Plan, follow: Any, hosts: Any) -> dict[str, dict[str, str]]:
+    """The peers of each node whose handshakes are told: name to address."""
+    return {
+        host: {peer: plan["nodes"][peer]["address"] for peer in follow.get(host, [])}
+        for host in map(str, hosts)
+    }
 
 
-def ladder_outsider_targets(plan: Plan, hostvars: Any) -> list[Target]:
+def ladder_outsider_targets(plan: Plan, opened: Any, hostvars: Any) -> list[Target]:
     """The ports that the controller must not reach."""
-    opened = opened_ports(hostvars, plan)
     reachable = {n: str(hostvars[n].get("ansible_host", n)) for n in opened}
-    return probe_wants.outsider_targets(plan, opened, reachable)
+    return probe_wants.outsider_targets(plan, plain(opened), reachable)
+
+
+def ladder_jobs(
+    plan: Plan, hostvars: Any, looked: Mapping[str, Any], common: Mapping[str, Any], python: str
+) -> Each:
+    """What the ranks of each node are started with, as a job would.
+
+    Args:
+        plan: of the cluster.
+        hostvars: of the nodes; one may have an interpreter of its own.
+        looked: what nodes said of themselves: the card of their cluster address.
+        common: variables of the environment that are the same for all.
+        python: the interpreter of all others.
+    """
+    given = {}
+    for name, node in plan["nodes"].items():
+        card = looked[name]["facts"]["interface"]["name"]
+        own = {
+            "LOCAL_WORLD_SIZE": node["local_ranks"],
+            "GLOO_SOCKET_IFNAME": card,
+            "NCCL_SOCKET_IFNAME": f"={card}",
+        }
+        given[name] = {
+            "ranks": node["ranks"],
+            "python": python_of(hostvars[name], python),
+            "environment": {**plain(common), **own},
+        }
+    return by_argument(given)
 
 
 def controller_is_peer(peers: list[str]) -> bool:
@@ -151,21 +219,21 @@ def controller_is_peer(peers: list[str]) -> bool:
     return False
 
 
-def ladder_may_start(plan: Plan, hostvars: Any, options: dict[str, Any]) -> verify.Start:
+def ladder_may_start(plan: Plan, variables: Any, options: dict[str, Any]) -> verify.Start:
     """Whether the Gloo job is to be started, and why not."""
-    return verify.may_start(seen_from(plan, hostvars, options))
+    return verify.may_start(seen_from(plan, variables, options))
 
 
 def ladder_bisect_first(
-    plan: Plan, hostvars: Any, options: dict[str, Any], go: Any
+    plan: Plan, variables: Any, options: dict[str, Any], go: Any
 ) -> list[BisectRun]:
     """The runs that are over before the search begins: the ladder's own job."""
-    return bisected.first_run(seen_from(plan, hostvars, options)) if go else []
+    return bisected.first_run(seen_from(plan, variables, options)) if go else []
 
 
-def ladder_bisect_next(plan: Plan, hostvars: Any, options: dict[str, Any]) -> bisected.Next:
+def ladder_bisect_next(plan: Plan, variables: Any, options: dict[str, Any]) -> bisected.Next:
     """The groups that run next, and a line that says so."""
-    seen = seen_from(plan, hostvars, options)
+    seen = seen_from(plan, variables, options)
     return bisected.following(seen, seen.bisect)
 
 
@@ -174,29 +242,37 @@ def ladder_bisect_most(plan: Plan) -> list[int]:
     return list(range(bisect.bound(len(plan["nodes"]))))
 
 
-def ladder_bisect_part(plan: Plan, groups: Any, host: str) -> bisected.Part:
-    """What *host* does in a run."""
-    return bisected.part_of(plan, plain(groups), str(host))
+def ladder_bisect_jobs(plan: Plan, groups: Any, jobs: Any) -> Each:
+    """What the nodes of a run's groups do in it; *jobs*: what they do in the job over all nodes."""
+    parts = plain(groups)
+    given = {}
+    for host in (str(one) for group in parts for one in group):
+        part = bisected.part_of(plan, parts, host)
+        own = {"MASTER_ADDR": part["master"], "WORLD_SIZE": part["world"]}
+        given[host] = {
+            "ranks": part["ranks"],
+            "python": jobs["python"][host],
+            "environment": {**plain(jobs["environment"][host]), **own},
+        }
+    return by_argument(given)
 
 
 def ladder_bisect_after(
-    plan: Plan, hostvars: Any, options: dict[str, Any], groups: Any
+    plan: Plan, variables: Any, options: dict[str, Any], groups: Any
 ) -> list[BisectRun]:
     """The runs so far and the one that has just ended; a node whose ranks could not be started counts as silent."""
-    seen = seen_from(plan, hostvars, options)
+    seen, answers = seen_from(plan, variables, options), told(variables, "bisected")
     said: dict[str, Collected | None] = {}
     for name in (name for group in plain(groups) for name in group):
         try:
-            said[name] = contract.answer(
-                Collected, plain(hostvars[name].get("__verify_cluster_bisected", {"failed": True}))
-            )
+            said[name] = contract.answer(Collected, plain(answers.get(name, {"failed": True})))
         except contract.ContractError:
             said[name] = None
     return [*seen.bisect, bisected.after(seen, plain(groups), said)]
 
 
 def ladder_result(
-    plan: Plan, hostvars: Any, options: dict[str, Any], run: dict[str, Any]
+    plan: Plan, hostvars: Any, variables: Any, options: dict[str, Any], run: dict[str, Any]
 ) -> Result:
     """Judge everything; the result follows the schema."""
     about = results.Run(
@@ -209,7 +285,7 @@ def ladder_result(
         why_not_outside=str(options.get("why_not_outside", "")),
     )
     try:
-        return results.build(seen_from(plan, hostvars, options), about)
+        return results.build(seen_from(plan, variables, options), about)
     except ValueError as error:
         raise AnsibleFilterError(f"ladder_result: {error}") from error
 
@@ -245,8 +321,8 @@ class FilterModule:
             "ladder_wants": ladder_wants,
             "ladder_opened": ladder_opened,
             "ladder_scope": ladder_scope,
-            "ladder_targets": ladder_targets,
-            "ladder_sweep": ladder_sweep,
+            "ladder_probes": ladder_probes,
+            "ladder_jobs": ladder_jobs,
             "ladder_follow_up": ladder_follow_up,
             "ladder_closer": ladder_closer,
             "ladder_about": ladder_about,
@@ -256,7 +332,7 @@ class FilterModule:
             "ladder_bisect_first": ladder_bisect_first,
             "ladder_bisect_next": ladder_bisect_next,
             "ladder_bisect_most": ladder_bisect_most,
-            "ladder_bisect_part": ladder_bisect_part,
+            "ladder_bisect_jobs": ladder_bisect_jobs,
             "ladder_bisect_after": ladder_bisect_after,
             "ladder_result": ladder_result,
             "ladder_summary": ladder_summary,

@@ -1,0 +1,66 @@
+"""What a verification asks of each node, as its filters hand it to ask_nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import simulated_nodes as simulated
+
+from fullmesh.filters import verify_cluster
+from fullmesh.observed.ladder_arguments import LADDER_GLOO, LADDER_LINKS, LADDER_NODE, Arguments
+from fullmesh.verify import schedule
+
+PYTHON = "/opt/fullmesh/venv/bin/python"
+
+
+def known(each: Any, arguments: Arguments) -> bool:
+    """Whether the module takes all of it."""
+    return set(each) <= set(arguments)
+
+
+def test_each_node_is_asked_about_itself_and_by_its_own_interpreter() -> None:
+    plan, held = simulated.hostvars(3)
+    first, second, third = plan["nodes"]
+    held[second]["torch_runtime_path"] = "/data/venv"
+    held[third]["verify_cluster_python"] = "/usr/bin/python3.11"
+    each = verify_cluster.ladder_wants(plan, held, "peers_range", PYTHON)
+    assert known(each, LADDER_NODE)
+    assert each["node"] == {name: name for name in plan["nodes"]}
+    assert each["address"][second] == plan["nodes"][second]["address"]
+    assert [each["python"][name] for name in (second, third)] == [
+        "/data/venv/bin/python",
+        "/usr/bin/python3.11",
+    ]
+    assert each["python"][first] == PYTHON
+    assert {kind["kind"] for kind in each["named"][plan["master"]["node"]]} == {
+        "master",
+        "rendezvous",
+    }
+
+
+def test_ranks_get_the_card_that_has_the_cluster_address() -> None:
+    plan, held = simulated.hostvars(3)
+    looked = simulated.registered(held)["__verify_cluster_node"]["answers"]
+    name = simulated.name_of(1)
+    looked[name]["facts"]["interface"]["name"] = "ens5"
+    jobs = verify_cluster.ladder_jobs(plan, held, looked, {"WORLD_SIZE": 3}, PYTHON)
+    assert known(jobs, LADDER_GLOO)
+    assert jobs["ranks"][name] == plan["nodes"][name]["ranks"]
+    assert jobs["environment"][name] == {
+        "WORLD_SIZE": 3,
+        "LOCAL_WORLD_SIZE": 1,
+        "GLOO_SOCKET_IFNAME": "ens5",
+        "NCCL_SOCKET_IFNAME": "=ens5",
+    }
+
+
+def test_every_node_connects_to_all_others() -> None:
+    plan, held = simulated.hostvars(3)
+    told = simulated.registered(held)
+    opened = verify_cluster.ladder_opened(told["__verify_cluster_node"]["answers"])
+    scope = schedule.scope_of(plan, "auto", [], False, simulated.RUN)
+    each = verify_cluster.ladder_probes(plan, opened, scope)
+    assert known(each, LADDER_LINKS)
+    for name in plan["nodes"]:
+        assert {target["node"] for target in each["targets"][name]} == set(plan["nodes"]) - {name}
+        assert each["sweep"][name] == []
