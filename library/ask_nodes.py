@@ -20,7 +20,7 @@ options:
     description: Which question; the name of the module that answers it as well.
     type: str
     required: true
-    choices: [ladder_gloo, ladder_links, ladder_node, node_facts]
+    choices: [ladder_gloo, ladder_links, ladder_node, ladder_trace, node_facts]
   common:
     description: Arguments that are the same for all hosts.
     type: dict

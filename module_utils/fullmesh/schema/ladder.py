@@ -378,3 +378,38 @@ class Answers(TypedDict):
 
     names: Names
     survey: Beside
+
+
+class TraceEnd(TypedDict):
+    """A peer whose packets are watched: its address, our listeners that it does not reach, its own that we do not."""
+
+    address: str
+    mine: list[int]
+    theirs: list[int]
+
+
+class Traced(TypedDict):
+    """A packet of the probe that a rule of a node's packet filter stopped, as the kernel says (nft monitor trace).
+
+    Attributes:
+        family, table, chain: where; handle: of the rule, 0 for the chain's policy.
+        source, target: addresses; sport, dport: ports.
+        rule: in nft's own words.
+    """
+
+    family: str
+    table: str
+    chain: str
+    handle: int
+    source: str
+    target: str
+    sport: int
+    dport: int
+    rule: str
+
+
+class Traces(TypedDict):
+    """ladder_trace's answer; ``why``: nothing could be watched, empty where it could."""
+
+    traced: list[Traced]
+    why: str

@@ -62,3 +62,12 @@ LADDER_GLOO: Arguments = {
     "about": {"type": "dict", "default": {}},
     "wait": {"type": "float", "default": 5.0},
 }
+LADDER_TRACE: Arguments = {
+    "token": {"type": "str", "default": "", "no_log": True},
+    "node": {"type": "str", "required": True},
+    "address": {"type": "str", "required": True},
+    "targets": {"type": "list", "elements": "dict", "default": []},
+    "ends": {"type": "list", "elements": "dict", "required": True},
+    "payload": {"type": "int", "default": 1024},
+    "seconds": {"type": "float", "default": 1.3},
+}

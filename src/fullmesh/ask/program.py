@@ -16,7 +16,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from fullmesh.observed.ladder_arguments import LADDER_GLOO, LADDER_LINKS, LADDER_NODE, Arguments
+from fullmesh.observed.ladder_arguments import (
+    LADDER_GLOO,
+    LADDER_LINKS,
+    LADDER_NODE,
+    LADDER_TRACE,
+    Arguments,
+)
 from fullmesh.settings import ROOT
 
 UTILS = ROOT / "module_utils"
@@ -59,6 +65,7 @@ KNOWN = {
         # These open and close listeners, start and end ranks.
         Ask("ladder_node", "fullmesh.probe.first_call", reads=False, arguments=LADDER_NODE),
         Ask("ladder_links", "fullmesh.probe.second_call", reads=False, arguments=LADDER_LINKS),
+        Ask("ladder_trace", "fullmesh.probe.rule_trace", reads=False, arguments=LADDER_TRACE),
         Ask("ladder_gloo", "fullmesh.probe.job", reads=False, arguments=LADDER_GLOO),
     )
 }

@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 
 from fullmesh.diagnose import packet_filter
 from fullmesh.diagnose.model import Look
-from fullmesh.diagnose.packet_filter import ACCEPT, Stop, answer, tcp
-from fullmesh.netfilter.evaluator import Packet
+from fullmesh.diagnose.packet_filter import ACCEPT, DROP, REJECT, Stop, answer, is_reset, tcp
+from fullmesh.diagnose.packet_filter import in_words as rule_in_words
+from fullmesh.netfilter.evaluator import STOPS, Packet, verdict_of
+from fullmesh.netfilter.ruleset import Ruleset
+from fullmesh.observed.ladder import Traced
 from fullmesh.observed.ports import KERNEL_RANGE
 from fullmesh.verify.blocked import (
     FIREWALLED,
@@ -89,8 +92,43 @@ def packets(look: Look, block: Blocked) -> list[tuple[str, Packet]]:
     return [one for key in (first, *(k for k in found if k != first)) for one in found[key]]
 
 
+def words_of(ruleset: Ruleset, one: Traced) -> tuple[str, str, bool]:
+    """What the rule does that a trace names: its verdict, its words, and whether it rejects by a reset."""
+    chain = ruleset["chains"].get((one["family"], one["table"], one["chain"]))
+    for rule in chain["rules"] if chain and one["handle"] else []:
+        if rule["handle"] == one["handle"]:
+            said = {STOPS[word] for part in rule["expr"] if (word := verdict_of(part)[0]) in STOPS}
+            return (REJECT if REJECT in said else DROP), rule_in_words(rule), is_reset(rule)
+    return DROP, one["rule"], False
+
+
+def traced(look: Look, block: Blocked) -> BlockingRule | None:
+    """The rule that stopped packets of the link before the kernel's eyes; None where it told of none."""
+    source, target = look.address(block.source), look.address(block.target)
+    shut = set(shut_ports(look, block))
+    for name in (block.source, block.target):
+        card, outgoing = look.cluster_card(name), name == block.source
+        for one in look.seen.nodes.get(name, {}).get("traced", []):
+            ends = (one["source"], one["target"])
+            asked = ends == (source, target) and one["dport"] in shut
+            if not asked and not (ends == (target, source) and one["sport"] in shut):
+                continue
+            port = one["dport"] if asked else one["sport"]
+            packet = tcp(source, target, port, card, outgoing=outgoing)
+            verdict, text, reset = words_of(look.ruleset(name), one)
+            table = f"{one['family']} {one['table']}"
+            stop = Stop(verdict, table, one["chain"], one["handle"], text, reset)
+            return BlockingRule(
+                (block,), name, stop, packet if asked else answer(packet, one["dport"])
+            )
+    return None
+
+
 def stop_of(look: Look, block: Blocked) -> BlockingRule:
     """Who stops a link; an accepting rule when none of the two nodes' rules does."""
+    told = traced(look, block)
+    if told:
+        return told
     tried = packets(look, block)
     if not block.place.startswith("on_the_way"):  # then the taps have seen that no node does it
         for node, packet in tried:

@@ -202,8 +202,10 @@ WAY = template(ladder.Way)
 SWEPT = template(ladder.Swept)
 JOB_PROBE = template(ladder.JobProbe)
 NEIGHBOURS = template(survey.Neighbours)
+TRACED = template(ladder.Traced)
 EFA = template(survey.Efa)
 LAST_PORT = 65535
+TRACED_MOST = 500
 
 
 def whole_links(links: list[dict[str, Any]], names: set[str]) -> list[dict[str, Any]]:
@@ -279,6 +281,9 @@ def node(observed: Any, names: set[str]) -> NodeSaid:
             found["links"]["failed"] = clean(links.get("msg") or "no reason given", 400)
     if "links" in closer:
         found["closer"] = probe(closer, names)
+    traced = attempt(Each(TRACED, TRACED_MOST), part(held, "traced").get("traced"))
+    if traced:
+        found["traced"] = traced
     listeners = attempt(LISTENERS, part(held, "started").get("listeners"))
     if listeners is not None:
         found["started"] = {"listeners": listeners}

@@ -8,13 +8,14 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from fullmesh.ask.each import Each, by_argument
-from fullmesh.diagnose import inventory, judge, rates, show
+from fullmesh.diagnose import inventory, judge, rates, show, traces
 from fullmesh.diagnose.rates import Way
 from fullmesh.filters.verify_cluster import me
 from fullmesh.model.types import Plan
 from fullmesh.plain import plain
 from fullmesh.result.types import Result
 from fullmesh.verify import probe_wants, schedule
+from fullmesh.verify.blocked import FIREWALLED
 from fullmesh.verify.schedule import Scope
 
 # The calls of a diagnosis, and where playbooks/tasks/diagnose.yml keeps what all nodes answered.
@@ -22,6 +23,7 @@ PARTS = {
     "node": "__diagnose_looked",
     "links": "__diagnose_linked",
     "closer": "__diagnose_closer",
+    "traced": "__diagnose_traced",
     "started": "__diagnose_stopped",
 }
 RATED = "__diagnose_rated"
@@ -94,6 +96,23 @@ def diagnose_as_login(looked: Mapping[str, Any], users: Mapping[str, str]) -> li
     return sorted(unnamed.union(diagnose_not_root(looked)))
 
 
+def diagnose_shut(linked: Mapping[str, Any]) -> bool:
+    """Whether any connection found no open listener."""
+    return any(
+        one["verdict"] in FIREWALLED
+        for said in linked.values()
+        for one in (said or {}).get("links", [])
+    )
+
+
+def diagnose_traces(variables: Any, hosts: list[str], scope: Any) -> Each:
+    """What is tried once more while the kernels tell which rules stop it; *variables*: of a host that took part."""
+    plan = plain(variables["__diagnose_plan"])
+    observed = {name: observed_of(variables, name) for name in (str(host) for host in hosts)}
+    about = judge.About(run="", started="", finished="", scope=plain(scope))
+    return by_argument(traces.wanted(judge.look_at(plan, observed, about))) or {"node": {}}
+
+
 def diagnose_rounds(plan: Plan, opened: Any) -> list[list[Way]]:
     """The rounds in which the rates of all pairs are measured: of nodes that could be looked at."""
     return rates.rounds([name for name in plan["nodes"] if name in opened])
@@ -157,6 +176,8 @@ class FilterModule:
             "diagnose_job_users": diagnose_job_users,
             "diagnose_not_root": diagnose_not_root,
             "diagnose_as_login": diagnose_as_login,
+            "diagnose_shut": diagnose_shut,
+            "diagnose_traces": diagnose_traces,
             "diagnose_rounds": diagnose_rounds,
             "diagnose_partners": diagnose_partners,
             "diagnose_result": diagnose_result,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypedDict, cast
 
 from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import Facts, Look, Probe
+from fullmesh.observed.ladder import Facts, Look, Probe, Traced
 from fullmesh.observed.ranks import Collected, Started
 from fullmesh.observed.survey import Survey
 from fullmesh.result.types import (
@@ -136,6 +136,7 @@ class NodeSaid(TypedDict, total=False):
     links: Tried
     started: Started
     gloo: Collected
+    traced: list[Traced]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,92 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""A diagnosis asks the kernel which rule stops a packet."""
+
+from __future__ import annotations
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.probe.rule_trace import answer
+from ansible.module_utils.fullmesh.schema.ladder_arguments import LADDER_TRACE
+
+DOCUMENTATION = r"""
+---
+module: ladder_trace
+short_description: Try shut connections once more, and say which rules of the packet filter stop them
+description:
+  - Both ends of a connection are asked at the same time; the kernel tells of the packets that a table of our own marks.
+  - That table decides nothing. The kernel takes it away with the process that made it.
+options:
+  token:
+    description: The secret of this diagnosis.
+    type: str
+    default: ""
+  node:
+    description: Name of this node in the plan.
+    type: str
+    required: true
+  address:
+    description: This node's cluster address.
+    type: str
+    required: true
+  targets:
+    description: Listeners of peers to connect to, each with C(node), C(address), C(port) and C(kind).
+    type: list
+    elements: dict
+    default: []
+  ends:
+    description: >-
+      Peers to watch, each with C(address), and the ports of shut listeners here (C(mine)) and there (C(theirs)).
+    type: list
+    elements: dict
+    required: true
+  payload:
+    description: Bytes that go there and back where a connection is open after all.
+    type: int
+    default: 1024
+  seconds:
+    description: Deadline for all connections together.
+    type: float
+    default: 1.3
+attributes:
+  check_mode:
+    description: Does the same; nothing is left on the node.
+    support: full
+author: [Fullmesh contributors]
+"""
+
+EXAMPLES = r"""
+- name: Ask which rule stops what node2 is asked
+  ladder_trace:
+    node: node1
+    address: 192.0.2.11
+    targets:
+      - {node: node2, address: 192.0.2.12, port: 50012, kind: sample}
+    ends:
+      - {address: 192.0.2.12, mine: [], theirs: [50012]}
+  register: __traces
+"""
+
+RETURN = r"""
+traced:
+  description: >-
+    Packets that were stopped: C(family), C(table) and C(chain) of the rule, its C(handle) (0 for the chain's policy),
+    and C(rule) as nft prints it; C(source), C(target), C(sport), C(dport) of the packet.
+  type: list
+  elements: dict
+  returned: always
+why:
+  description: Why nothing could be watched; empty where it could.
+  type: str
+  returned: always
+"""
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(argument_spec=LADDER_TRACE, supports_check_mode=True)
+    said = answer(**module.params)
+    module.exit_json(changed=False, invocation={}, **said)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Which rule of this node's packet filter stops a packet of the probe, by the kernel's word (nft(8), monitor trace).
+
+A few shut connections are tried once more, at both ends at once, while the kernel tells of each of their first packets
+and answers which rules they meet. It does so for packets that a rule has marked (``meta nftrace set 1``); that rule
+stands in a table of our own, which decides nothing and belongs to the ``nft`` that made it (nft(8), flag ``owner``,
+Linux 5.12): the kernel takes it away with that process, however this one ends.
+
+Asked by library/ladder_trace.py, or of all nodes at once. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from typing import TYPE_CHECKING, cast
+
+from .pairs import Mesh
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..schema.ladder import Me, Target, Traced, TraceEnd, Traces
+
+TABLE = "fullmesh_trace"
+BEFORE_ALL = -450  # in front of raw (-300) and whatever a person puts there
+RATE = 60  # packets a second: some dozen tries, repeated once each
+READY_SECONDS = 2.0
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+# the other end begins within this, as both are asked at once
+TOGETHER_SECONDS = 0.5
+NETFILTER = "12"  # NETLINK_NETFILTER, the column Eth of /proc/net/netlink
+MOST_TEXT = 1 << 20
+WORD = r"trace id (\w+) (\w+) (\S+) (\S+) "
+PACKET = re.compile(
+    WORD + r"packet: .*?\bip6? saddr (\S+) ip6? daddr (\S+) .*?\btcp sport (\d+) tcp dport (\d+) "
+)
+RULE = re.compile(WORD + r"rule (.*) # handle (\d+) \(verdict drop\)\s*$")
+POLICY = re.compile(WORD + r"policy drop\s*$")
+
+
+def chains(ends: list[TraceEnd]) -> Iterator[str]:
+    """The commands that make the table: packets to and from these listeners are told of, and nothing is decided."""
+    yield f"add table inet {TABLE} {{ flags owner; }}"
+    for name, hook in (("come", "prerouting"), ("go", "output")):
+        yield (
+            f"add chain inet {TABLE} {name} "
+            f"{{ type filter hook {hook} priority {BEFORE_ALL}; policy accept; }}"
+        )
+        for end in ends:
+            family = "ip6" if ":" in end["address"] else "ip"
+            peer = "saddr" if hook == "prerouting" else "daddr"
+            ports = ", ".join(str(port) for port in sorted({*end["mine"], *end["theirs"]}))
+            for side in ("sport", "dport"):
+                yield (
+                    f"add rule inet {TABLE} {name} {family} {peer} {end['address']} tcp {side} "
+                    f"{{ {ports} }} limit rate {RATE}/second burst {RATE} packets meta nftrace set 1"
+                )
+
+
+def parse(text: str) -> list[Traced]:
+    """The packets that were stopped, each rule and pair of listener and peer once."""
+    packets: dict[str, tuple[str, str, int, int]] = {}
+    found: dict[tuple[Any, ...], Traced] = {}
+    for line in text.splitlines():
+        packet = PACKET.match(line)
+        if packet:
+            source, target, sport, dport = packet.groups()[4:]
+            packets.setdefault(packet[1], (source, target, int(sport), int(dport)))
+            continue
+        stop = RULE.match(line) or POLICY.match(line)
+        if not stop or stop[1] not in packets:
+            continue
+        rule, handle = (stop[5], int(stop[6])) if stop.re is RULE else ("policy drop", 0)
+        source, target, sport, dport = packets[stop[1]]
+        one: Traced = {
+            "family": stop[2],
+            "table": stop[3],
+            "chain": stop[4],
+            "handle": handle,
+            "source": source,
+            "target": target,
+            "sport": sport,
+            "dport": dport,
+            "rule": rule,
+        }
+        found.setdefault((*stop.groups()[1:4], handle, source, target, dport), one)
+    return list(found.values())
+
+
+def listens(pid: int) -> bool:
+    """Say whether a process hears what the packet filter tells."""
+    try:
+        with open("/proc/net/netlink") as stream:
+            rows = [line.split() for line in stream]
+    except OSError:
+        return False
+    # sk Eth Pid Groups ...
+    return any(row[1] == NETFILTER and row[2] == str(pid) and int(row[3], 16) for row in rows[1:])
+
+
+def started(ends: list[TraceEnd], into: Any) -> list[subprocess.Popen[bytes]]:
+    """Start who owns the table, and who tells.
+
+    Raises:
+        OSError: there is no nft, or it says nothing.
+    """
+    owner = subprocess.Popen(
+        ["nft", "-i"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    running = [owner]
+    libc = ctypes.CDLL(None)
+
+    def mortal() -> None:
+        # its reader may be killed; who owns the table reads the end of its input then, this one reads nothing
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    try:
+        given = cast("Any", owner.stdin)
+        given.write(("; ".join(chains(ends)) + "\n").encode())
+        given.flush()
+        teller = subprocess.Popen(
+            ["nft", "-a", "monitor", "trace"],
+            stdin=subprocess.DEVNULL,
+            stdout=into,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=mortal,  # noqa: PLW1509 (this process has no threads)
+        )
+        running.append(teller)
+        deadline = time.monotonic() + READY_SECONDS
+        while not listens(teller.pid):
+            if time.monotonic() > deadline or teller.poll() is not None or owner.poll() is not None:
+                raise OSError("nft monitor trace did not start")
+            time.sleep(0.02)
+    except BaseException:
+        end(running)
+        raise
+    return running
+
+
+def end(running: list[subprocess.Popen[bytes]]) -> None:
+    """End them; the table goes with its owner."""
+    for process in running[::-1]:
+        with contextlib.suppress(OSError):
+            process.kill()
+        process.wait()
+        if process.stdin:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+
+
+def watched(ends: list[TraceEnd], targets: list[Target], me: Me, seconds: float) -> list[Traced]:
+    """Try the targets while the kernel tells, and wait until the other ends have tried theirs.
+
+    Raises:
+        OSError: nothing can be told here.
+    """
+    with tempfile.TemporaryFile() as told:
+        begun = time.monotonic()
+        running = started(ends, told)
+        try:
+            time.sleep(max(0.0, TOGETHER_SECONDS - (time.monotonic() - begun)))
+            # once: a packet without an answer is repeated after a second, and that is enough to be told of
+            Mesh(me["node"], me["address"], me["token"], me["payload"]).round(targets, seconds)
+            # a round of the other end, who may have begun that much later
+            rest = TOGETHER_SECONDS * 2 + seconds - (time.monotonic() - begun)
+            time.sleep(max(0.1, rest))
+        finally:
+            end(running)
+        told.seek(0)
+        return parse(told.read(MOST_TEXT).decode("utf-8", "replace"))
+
+
+def answer(**want: Any) -> Traces:
+    """Say which rules stop what is tried; *want*: what ladder_trace takes."""
+    me = cast("Me", {key: want[key] for key in ("node", "address", "token", "payload")})
+    if os.geteuid() != 0:
+        return {"traced": [], "why": "not root"}
+    try:
+        return {
+            "traced": watched(want["ends"], want["targets"], me, want["seconds"]),
+            "why": "",
+        }
+    except OSError as error:
+        return {"traced": [], "why": str(error)}
