@@ -151,6 +151,7 @@ class Bench:
         run = run_name()
         args = Namespace(
             inventory=str(inventory or self.inventory),
+            deadline=deadline,
             bandwidth="--bandwidth" in options,
             more=["-e", f"diagnose_runs_dir={self.runs}", *more],
         )

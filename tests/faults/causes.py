@@ -216,7 +216,18 @@ DISTINFO = "/opt/fullmesh/venv/lib/python3.*/site-packages/torch-*.dist-info/MET
 # From outside: a container may not load programs into the machine's kernel.
 XDP = f"nsenter -t $V_PID -n -- python3 {ROOT}/tests/support/xdp_drop.py eth1"
 
+SECOND_RULE = "on {victim}: nft delete rule inet fault input handle 3"
 WALLS = (
+    # Which of them it is, no paper says: the node's kernel does.
+    Fault(
+        "decoy",
+        BARE,
+        wall(
+            "iifname eth1 tcp dport $FIRST-$LAST @nh,64,8 1 drop; "
+            "iifname eth1 tcp dport $FIRST-$LAST @nh,64,8 > 1 counter drop"
+        ),
+        expect={**LINK_IN, "port": WHOLE, "fix": SECOND_RULE},
+    ),
     Fault(
         "range-drop",
         BARE,

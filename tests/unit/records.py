@@ -16,14 +16,16 @@ from typing import Any, cast
 
 from fullmesh import contract
 from fullmesh.diagnose import judge
-from fullmesh.filters.verify_cluster import PARTS
+from fullmesh.filters import verify_cluster
 from fullmesh.model.plan import derive
 from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import Look, Probe
+from fullmesh.observed.ladder import Look, Probe, Traces
 from fullmesh.observed.ranks import Collected
 from fullmesh.result import build as builder
 from fullmesh.verify.model import NodeSaid, Seen
 
+# What is kept of a node -> the type that its module returns; a diagnosis may ask for more than a verification.
+PARTS: dict[str, Any] = {**verify_cluster.PARTS, "traced": Traces}
 RECORDED = Path(__file__).parent / "recorded"
 EL1, UBUNTU1 = "el1", "ubuntu1"
 # Both sets of records are of nodes with these names; their networks differ in one number.

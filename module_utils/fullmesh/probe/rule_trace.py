@@ -38,7 +38,7 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 # the other end begins within this, as both are asked at once
 TOGETHER_SECONDS = 0.5
 NETFILTER = "12"  # NETLINK_NETFILTER, the column Eth of /proc/net/netlink
-MOST_TEXT = 1 << 20
+MOST_TEXT = 4 << 20
 WORD = r"trace id (\w+) (\w+) (\S+) (\S+) "
 PACKET = re.compile(
     WORD + r"packet: .*?\bip6? saddr (\S+) ip6? daddr (\S+) .*?\btcp sport (\d+) tcp dport (\d+) "

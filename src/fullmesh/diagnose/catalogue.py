@@ -132,6 +132,11 @@ ROWS: tuple[Row, ...] = (
                 "the only input chain drops a part of the data range, such as its upper half",
             ),
             link("output-drop", "VC-201", "an output chain of the node drops the data range"),
+            link(
+                "decoy",
+                "VC-201",
+                "two rules that match bytes of packets: the first meets none, the second drops all",
+            ),
         ),
     ),
     Row(

@@ -110,7 +110,9 @@ def mapping_words(kind: str, inner: Mapping[str, Any]) -> str:
     """An expression that has parts."""
     shown = {
         "prefix": f"{inner.get('addr')}/{inner.get('len')}",
-        "payload": f"{inner.get('protocol')} {inner.get('field')}",
+        "payload": f"{inner.get('protocol')} {inner.get('field')}"
+        if "field" in inner
+        else f"@{inner.get('base')},{inner.get('offset')},{inner.get('len')}",
         "meta": f"meta {inner.get('key')}",
         "ct": f"ct {inner.get('key')}",
         "numgen": f"numgen {inner.get('mode')} mod {inner.get('mod')}",

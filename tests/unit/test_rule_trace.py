@@ -1,0 +1,194 @@
+"""What the kernel tells of packets that rules stop, from real nft's words to the finding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.fullmesh.probe import rule_trace
+from diagnose_changes import EL_ADDRESS, dport, node, only_table, rule, shut, survey
+from records import ABOUT, EL1, RECORDED, UBUNTU1, World, diagnosed, world
+
+from fullmesh.diagnose import judge, traces
+from fullmesh.observed.ladder_arguments import LADDER_TRACE
+
+# nft 1.0.6 on a lab node that has firewalld as well: connections of its own to five ports, each stopped otherwise
+TOLD = (RECORDED / "nft-trace.txt").read_text()
+ME, LOCAL = "127.0.0.1", "::1"
+# matches bytes of the packet, which no paper has: it may stop what comes
+BYTES = {
+    "match": {"op": "<", "left": {"payload": {"base": "nh", "offset": 64, "len": 8}}, "right": 200}
+}
+
+
+def test_nfts_own_words_are_read() -> None:
+    found = {
+        (one["table"], one["chain"], one["handle"], one["source"], one["dport"]): one["rule"]
+        for one in rule_trace.parse(TOLD)
+        if one["dport"] in (50000, 50001, 50002, 50003)
+    }
+    assert found == {
+        (
+            "hand",
+            "deeper",
+            7,
+            ME,
+            50000,
+        ): 'meta length 40-100 counter packets 0 bytes 0 drop comment "an experiment of last year"',
+        ("hand", "in", 5, ME, 50001): 'iifname "lo" tcp dport 50001 reject with tcp reset',
+        (
+            "hand",
+            "in",
+            6,
+            ME,
+            50003,
+        ): 'iifname "lo" tcp dport 50003 reject with icmpx admin-prohibited comment "with'
+        ' # signs (verdict drop)"',
+        ("shut", "o", 0, LOCAL, 50002): "policy drop",
+    }
+    # and an answer, of whom the listener's port is the source's
+    (back,) = (one for one in rule_trace.parse(TOLD) if one["sport"] == 50004)
+    assert (back["chain"], back["handle"], back["target"]) == ("out", 8, ME)
+    assert len(rule_trace.parse(TOLD)) == 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "trace id 1\n", TOLD[:500], "trace id a inet t c rule drop # handle 7 (verdict drop)\n"],
+)
+def test_half_of_it_is_nothing(text: str) -> None:
+    assert rule_trace.parse(text) == []
+
+
+def test_the_table_decides_nothing_and_goes_with_who_made_it() -> None:
+    ends: Any = [
+        {"address": "192.0.2.1", "mine": [50001], "theirs": [29500, 50001]},
+        {"address": "fd00::1", "mine": [], "theirs": [50002]},
+    ]
+    first, *rest = rule_trace.chains(ends)
+    assert first.endswith("{ flags owner; }")
+    assert len([line for line in rest if "policy accept" in line]) == 2
+    rules = [line for line in rest if line.startswith("add rule")]
+    assert len(rules) == 8
+    assert all(line.endswith("meta nftrace set 1") for line in rules)
+    assert any("ip6 daddr fd00::1 tcp sport { 50002 }" in line for line in rules)
+    assert any("ip saddr 192.0.2.1 tcp dport { 29500, 50001 }" in line for line in rules)
+
+
+ASKED: dict[str, Any] = {
+    "node": "a",
+    "address": "192.0.2.1",
+    "token": "",
+    "payload": 0,
+    "seconds": 0.1,
+    "targets": [],
+    "ends": [],
+}
+
+
+def test_who_can_watch_nothing_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(ASKED) == set(LADDER_TRACE)
+    monkeypatch.setattr(rule_trace.os, "geteuid", lambda: 1000)
+    assert rule_trace.answer(**ASKED) == {"traced": [], "why": "not root"}
+    monkeypatch.setattr(rule_trace.os, "geteuid", lambda: 0)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "nft" in rule_trace.answer(**ASKED)["why"]
+    for name, text in (("nft", "#!/bin/sh\nexit 1\n"),):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    assert rule_trace.answer(**ASKED)["why"]
+
+
+def decoyed(held: World) -> None:
+    """Two rules that may stop what comes; which of them does no paper says."""
+    only_table(held)
+    rule("decoy", dport(1024, 65535), BYTES, {"drop": None}, prio=-20)(held)
+    rule("culprit", dport(1024, 65535), BYTES, {"drop": None})(held)
+    shut()(held)
+
+
+def told_of(held: World, table: str, **more: Any) -> None:
+    """The kernel of ubuntu1 has told which rule it was."""
+    (record,) = [one for one in node(held, EL1)["links"]["links"] if one["verdict"] == "dropped"][
+        :1
+    ]
+    one = {
+        "family": "inet",
+        "table": table,
+        "chain": "c",
+        "handle": 7,
+        "source": EL_ADDRESS,
+        "target": held["plan"]["nodes"][UBUNTU1]["address"],
+        "sport": 50123,
+        "dport": record["port"],
+        "rule": "tcp dport 1024-65535 @nh,64,8 < 0xc8 drop",
+    }
+    node(held, UBUNTU1)["traced"] = {"traced": [{**one, **more}], "why": ""}  # type: ignore[typeddict-item]
+
+
+def test_the_rule_that_the_kernel_names_outranks_the_first_that_may() -> None:
+    held = world("healthy")
+    decoyed(held)
+    (guessed,) = diagnosed(held)["findings"]
+    assert "decoy" in guessed["seen"]
+    told_of(held, "culprit")
+    (found,) = diagnosed(held)["findings"]
+    assert found["code"] == guessed["code"]
+    assert "inet culprit chain c" in found["seen"]
+    assert "@nh,64,8 < 200 drop" in found["seen"]
+    assert found["fix"].startswith("on ubuntu1: nft delete rule inet culprit c handle 7")
+
+
+def test_a_rule_that_the_survey_left_out_is_told_in_nfts_words() -> None:
+    held = world("healthy")
+    decoyed(held)
+    told_of(held, "late", handle=99, rule="tcp dport 50000 drop")
+    (found,) = diagnosed(held)["findings"]
+    assert "inet late chain c: tcp dport 50000 drop" in found["seen"]
+
+
+def test_what_the_kernel_tells_of_others_packets_is_no_evidence() -> None:
+    held = world("healthy")
+    decoyed(held)
+    told_of(held, "culprit", source="192.0.2.77")
+    (found,) = diagnosed(held)["findings"]
+    assert "decoy" in found["seen"]
+
+
+def look_of(held: World) -> Any:
+    return judge.look_at(held["plan"], held["nodes"], ABOUT)
+
+
+def test_both_ends_are_asked_about_what_no_paper_explains() -> None:
+    held = world("healthy")
+    decoyed(held)
+    wanted = traces.wanted(look_of(held))
+    assert set(wanted) == {EL1, UBUNTU1}
+    assert all(set(one) < set(LADDER_TRACE) for one in wanted.values())
+    ports = sorted({target["port"] for target in wanted[EL1]["targets"]})
+    assert len(ports) == 2
+    assert wanted[EL1]["ends"] == [
+        {"address": held["plan"]["nodes"][UBUNTU1]["address"], "mine": [], "theirs": ports}
+    ]
+    assert wanted[UBUNTU1]["targets"] == []
+    assert wanted[UBUNTU1]["ends"] == [{"address": EL_ADDRESS, "mine": ports, "theirs": []}]
+
+
+def test_nobody_is_asked_where_a_rule_on_paper_does_it_or_nothing_is_shut_or_no_rules_are() -> None:
+    assert traces.wanted(look_of(world("healthy"))) == {}
+    sure = world("healthy")
+    only_table(sure)
+    rule("wall", dport(50000, 54095), {"drop": None})(sure)
+    shut()(sure)
+    assert traces.wanted(look_of(sure)) == {}
+    bare = world("healthy")
+    for name in (EL1, UBUNTU1):
+        survey(bare, name)["nft"] = {"chains": [], "rules": [], "sets": [], "cut": 0}
+    shut()(bare)
+    assert traces.wanted(look_of(bare)) == {}
+    unprivileged = world("healthy")
+    decoyed(unprivileged)
+    for name in (EL1, UBUNTU1):
+        survey(unprivileged, name)["root"] = False
+    assert traces.wanted(look_of(unprivileged)) == {}
