@@ -123,9 +123,17 @@ bandwidth:
   returned: always
 as_job:
   description: >-
-    What the account of jobs met: C(account), C(uid), C(tried) listeners, C(links) that are not open for it, C(error).
+    What the account of jobs met: C(account), C(uid), C(tried) listeners, C(links) that are not open for it, C(error),
+    and C(login), what its logins are held to.
   type: dict
   returned: when O(as_job) was given and the account is known
+networks:
+  description: >-
+    The networks of containers in which ranks run: C(pid), C(command), C(addresses), C(tried) listeners, C(links) that
+    are not open from there, and C(seen_as), the address that peers see.
+  type: list
+  elements: dict
+  returned: when O(as_job) was given and there are any
 seconds:
   description: Time taken.
   type: float

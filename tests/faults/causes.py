@@ -213,6 +213,16 @@ for command in (0x1f, 0x24):
 """
 DISTINFO = "/opt/fullmesh/venv/lib/python3.*/site-packages/torch-*.dist-info/METADATA"
 
+# The network of a container, as docker's bridge makes it: behind the node's own address. The range is the node's.
+NAT = """
+pid=$(pgrep -f '^torchrun 900' | head -1)
+ip link add fault0 type veth peer name eth0 netns $pid
+ip addr add 172.31.7.1/24 dev fault0; ip link set fault0 up
+nsenter -t $pid -n sh -c 'ip addr add 172.31.7.2/24 dev eth0; ip link set eth0 up; ip link set lo up
+  ip route add default via 172.31.7.1'
+nft 'add table inet fault; add chain inet fault nat { type nat hook postrouting priority 100; }'
+nft 'add rule inet fault nat ip saddr 172.31.7.0/24 oifname eth1 masquerade'
+"""
 # From outside: a container may not load programs into the machine's kernel.
 XDP = f"nsenter -t $V_PID -n -- python3 {ROOT}/tests/support/xdp_drop.py eth1"
 
@@ -320,6 +330,31 @@ WALLS = (
         ),
         expect={**LINK_OUT, "port": WHOLE},
         variables={"launchers_job_user": "jobber"},
+    ),
+    Fault(
+        "login-limits",
+        BARE,
+        (
+            *at(VICTIM, "useradd -M -u 1999 jobber", "userdel jobber"),
+            *at(
+                VICTIM,
+                "echo 'jobber - nproc 20' >/etc/security/limits.d/fault.conf",
+                "rm /etc/security/limits.d/fault.conf",
+            ),
+        ),
+        variables={"launchers_job_user": "jobber"},
+    ),
+    Fault(
+        "container-nat",
+        BARE,
+        (
+            *service(
+                "unshare -n env RANK=0 WORLD_SIZE=1 MASTER_ADDR=$P_ADDR bash -c"
+                " 'touch /run/fault.ready; exec -a torchrun sleep 900'"
+            ),
+            *at(VICTIM, NAT, "nft delete table inet fault; ip link del fault0"),
+        ),
+        expect={"direction": "{peer} -> {victim}", "peer": "{peer}"},
     ),
     Fault(
         "root-account",

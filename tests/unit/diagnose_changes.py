@@ -18,7 +18,7 @@ from records import EL1 as EL
 from records import UBUNTU1 as UB
 
 from fullmesh.model import services
-from fullmesh.observed.ladder import Direction, Verdict, Way
+from fullmesh.observed.ladder import Direction, LoginLimits, Verdict, Way
 from fullmesh.observed.survey import Efa, Job, Survey
 from fullmesh.verify.model import NodeSaid
 
@@ -651,6 +651,43 @@ def only_us(world: World) -> None:
     links["as_job"] = {"account": "jobs", "uid": 1999, "tried": 0, "links": [], "past": opened}
 
 
+def held_to(**limits: int) -> Break:
+    """A login of the account of jobs gets these limits on ubuntu1."""
+
+    def change(world: World) -> None:
+        login = {"nofile": 1048576, "memlock": -1, "processes": -1, **limits}
+        node(world)["links"]["as_job"] = {
+            "account": "jobs",
+            "uid": 1999,
+            "tried": 4,
+            "links": [],
+            "login": cast("LoginLimits", login),
+        }
+
+    return change
+
+
+def boxed(addresses: list[str], seen_as: str, verdict: Verdict = "open") -> Break:
+    """Ranks run in a container on ubuntu1 whose network has these addresses; peers see the other one."""
+
+    def change(world: World) -> None:
+        links = [copy.deepcopy(o) for o in node(world)["links"]["links"] if o["node"] == EL][:3]
+        for one in links:
+            one["verdict"] = verdict
+        node(world)["links"]["networks"] = [
+            {
+                "pid": 4711,
+                "command": "python train.py",
+                "addresses": addresses,
+                "tried": 3,
+                "links": [] if verdict == "open" else links,
+                "seen_as": seen_as,
+            }
+        ]
+
+    return change
+
+
 def hooked(where: str, card: str) -> Break:
     """Something is attached to a card, or to a control group."""
     return put("hooks", [{"at": where, "card": card, "what": "a program without a name (id 7)"}])
@@ -701,6 +738,19 @@ CHANGES |= {
         together(only_jobs, decided("answer", **REFUSED, uid=1000)),
     ),
     "the account of the probe alone": ("DG-184", UB, only_us),
+    "login with few files": ("DG-185", UB, held_to(nofile=4)),
+    "login with few processes": ("DG-185", UB, held_to(processes=20)),
+    "login that may lock little": (
+        "DG-185",
+        UB,
+        together(
+            held_to(memlock=65536),
+            put("rdma", rdma(), EL, UB),
+            put("limits", {"nofile": 65536, "memlock": -1}, EL, UB),
+        ),
+    ),
+    "ranks behind NAT": ("DG-186", UB, boxed(["172.17.0.2"], DIAGNOSED + "12")),
+    "ranks that reach nobody": ("DG-186", UB, boxed(["10.9.0.2"], "", "dropped")),
     "unit without a network": ("DG-183", UB, put("job_unit", {**JOB_UNIT, "own_network": True})),
     "unit without IPv4": ("DG-183", UB, put("job_unit", {**JOB_UNIT, "families": "AF_UNIX"})),
     "unit that forbids IPv4": ("DG-183", UB, put("job_unit", {**JOB_UNIT, "families": "~AF_INET"})),

@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..account import as_account
+from . import login
 from .pairs import probe_links
 
 if TYPE_CHECKING:
@@ -162,6 +163,9 @@ def as_job(
         return found
 
     said: JobProbe = {"account": who.pw_name, "uid": who.pw_uid, "tried": len(wanted), "links": []}
+    held = login.limits(who)
+    if held:
+        said["login"] = held
     try:
         said["links"] = not_by_chance(wanted, ask_as_them, ask)
         beyond = past(shut, ask_as_them, ask)

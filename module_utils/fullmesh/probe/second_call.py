@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 from ..survey.net import neighbours
 from .handshake import PAYLOAD_LIMIT
 from .job_account import as_job
+from .job_network import networks
 from .pairs import measure_all, probe_links
 from .sweep import condense, sweep, target_of
 from .ways import odd_ways
@@ -60,6 +61,9 @@ def answer(**want: Any) -> Probe:
             met = as_job(targets, said["links"], me, want["seconds"], want["job_user"])
             if met:
                 said["as_job"] = met
+            inner = networks(targets, said["links"], me, want["seconds"])
+            if inner:
+                said["networks"] = inner
     said["seconds"] = round(time.monotonic() - begun, 3)
     size = min(want["bandwidth"], PAYLOAD_LIMIT)
     if size:

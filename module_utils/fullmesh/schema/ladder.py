@@ -320,11 +320,41 @@ class JobProbeAlways(TypedDict):
     links: list[Pair]
 
 
+class LoginLimits(TypedDict):
+    """What a login of an account is held to: open files, locked memory in bytes, processes; -1 for no limit."""
+
+    nofile: int
+    memlock: int
+    processes: int
+
+
 class JobProbe(JobProbeAlways, total=False):
-    """``past``: listeners that it reached and this process did not; ``error``: why nobody could be that account."""
+    """``past``: listeners that it reached and this process did not; ``error``: why nobody could be that account.
+
+    ``login``: what its logins are held to, where one could be made.
+    """
 
     past: list[Pair]
     error: str
+    login: LoginLimits
+
+
+class JobNetwork(TypedDict):
+    """The network of a container in which ranks run, as it looks from inside.
+
+    Attributes:
+        pid: of a rank; command: its own.
+        addresses: the network's, without loopback and link-local ones.
+        tried: listeners that the node itself had reached; links: those of them that were not open from there.
+        seen_as: the address that peers saw connections come from; empty where none came.
+    """
+
+    pid: int
+    command: str
+    addresses: list[str]
+    tried: int
+    links: list[Pair]
+    seen_as: str
 
 
 class ProbeAlways(TypedDict):
@@ -339,12 +369,13 @@ class ProbeAlways(TypedDict):
 class Probe(ProbeAlways, total=False):
     """``ways``: the kernel's decisions that are not the ordinary; ``swept``: of a schedule, what it came to.
 
-    ``as_job``: what the account of jobs met, where it is known.
+    ``as_job``: what the account of jobs met, where it is known; ``networks``: those of containers in which ranks run.
     """
 
     ways: list[Way]
     swept: Swept
     as_job: JobProbe
+    networks: list[JobNetwork]
 
 
 class ListenersAlways(TypedDict):

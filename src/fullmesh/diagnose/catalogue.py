@@ -847,6 +847,23 @@ ROWS: tuple[Row, ...] = (
         (Case("job-unit", "DG-183", "IPAddressDeny=any in a drop-in of fullmesh-job@"),),
     ),
     Row(
+        85,
+        "logins of the account that runs jobs are held to too little",
+        (Case("login-limits", "DG-185", "jobber - nproc 20 in /etc/security/limits.d"),),
+    ),
+    Row(
+        86,
+        "ranks run in the network of a container that peers do not reach",
+        (
+            Case(
+                "container-nat",
+                "DG-186",
+                "a rank in a network namespace behind masquerade",
+                fields=ENV,
+            ),
+        ),
+    ),
+    Row(
         84,
         "only root is stopped, the account that runs jobs is not",
         (link("root-account", "DG-184", "nft output: meta skuid 0, drop", severity="warning"),),

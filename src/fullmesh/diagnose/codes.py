@@ -67,6 +67,8 @@ CODES: dict[str, str] = {
     "DG-182": "the account that runs jobs does not get through where the probe does",
     "DG-183": "the unit that jobs run in keeps them from their peers, or holds them to too little",
     "DG-184": "only the probe's own account is stopped, the one that runs jobs gets through (warning)",
+    "DG-185": "a login of the account that runs jobs is held to too little",
+    "DG-186": "ranks run in a container's network that peers do not reach, or that does not reach them",
     "DG-201": "a node does not answer Ansible",
     "DG-202": "a node answers and could not be looked at",
     "DG-203": "the probe could not be started on a node",

@@ -143,6 +143,7 @@ ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
     ("DG-158", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139"), way_back),
     ("DG-181", (*LINKS, *WALLS, "DG-180", "DG-138", "DG-139"), way_back),
     ("DG-182", ("DG-255",), same_node),
+    ("DG-186", ("DG-108",), same_node),
     ("DG-180", (*LINKS, *WALLS, "DG-138", "DG-139"), way_back),
     ("VC-204", (*SHUT, *WALLS, "DG-138", "VC-206"), way_back),
     ("VC-206", (*SHUT, *WALLS, "DG-138"), same_links),

@@ -395,6 +395,25 @@ PAGES: dict[str, Page] = {
         "systemctl cat fullmesh-job@ shows who sets it; take it out, then systemctl daemon-reload.",
         "systemd.resource-control(5), systemd.exec(5)",
     ),
+    "DG-185": Page(
+        "Jobs that are started by ssh (pdsh, mpirun, torchrun by hand) get what the node's PAM gives the account that"
+        " logs in: /etc/security/limits.conf, limits.d. The probe's own limits are others, as root's mostly are. As"
+        " root the probe opens one session of the account with su, without a profile, from the limits of sshd, and"
+        " reads /proc/self/limits there; it is said only where the probe itself is allowed enough.",
+        "su -s /bin/sh ACCOUNT -c 'ulimit -Sn; ulimit -l; ulimit -u'",
+        "A file in /etc/security/limits.d: 'ACCOUNT - nofile 1048576', 'ACCOUNT - memlock unlimited'; log in anew.",
+        "pam_limits(8), limits.conf(5), getrlimit(2)",
+    ),
+    "DG-186": Page(
+        "Docker and podman give a container a network of its own, with an address that only its machine knows, and hide"
+        " it behind the machine's (NAT). Its ranks announce the address inside, and nobody can connect to that. As root"
+        " the probe goes into the network of ranks that run now, connects to some listeners of the peers that the node"
+        " itself reaches, and hears from them which address they see.",
+        "nsenter -t PID -n ip -br address; nsenter -t PID -n ip route get PEER",
+        "Start the container with --network=host (docker, podman; hostNetwork: true in Kubernetes), or give it an"
+        " address of the cluster network (macvlan, SR-IOV) and no NAT.",
+        "docker run(1), --network; measured: a namespace behind masquerade is seen by the node's address",
+    ),
     "DG-159": Page(
         "NCCL makes its hash of a machine from the host name and the boot id, and tries shared memory"
         " between ranks of one hash. Containers of one machine share the boot id, so their names alone tell"

@@ -201,11 +201,12 @@ RATE = template(ladder.Rate)
 WAY = template(ladder.Way)
 SWEPT = template(ladder.Swept)
 JOB_PROBE = template(ladder.JobProbe)
+JOB_NETWORK = template(ladder.JobNetwork)
 NEIGHBOURS = template(survey.Neighbours)
 TRACED = template(ladder.Traced)
 EFA = template(survey.Efa)
 LAST_PORT = 65535
-TRACED_MOST = 500
+TRACED_MOST, NETWORKS_MOST = 500, 16
 
 
 def whole_links(links: list[dict[str, Any]], names: set[str]) -> list[dict[str, Any]]:
@@ -237,6 +238,9 @@ def probe(links: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     swept, met = attempt(SWEPT, links.get("swept")), attempt(JOB_PROBE, links.get("as_job"))
     if swept is not None:
         found["swept"] = swept
+    inner = attempt(Each(JOB_NETWORK, NETWORKS_MOST), links.get("networks"))
+    if inner:
+        found["networks"] = [{**one, "links": whole_links(one["links"], names)} for one in inner]
     if met is not None:
         lists = {key: whole_links(met[key], names) for key in ("links", "past") if key in met}
         found["as_job"] = {**met, **lists}

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 from collections.abc import Iterator, Sequence
 
 from fullmesh.diagnose.model import Look
 from fullmesh.diagnose.packet_filter import answer, suspects, tcp
 from fullmesh.diagnose.rules.decisions import ACCOUNTS, ANYBODY, by_account, ways
+from fullmesh.diagnose.rules.limits import LOCKED_LEAST
 from fullmesh.diagnose.rules.quality import by_chance
-from fullmesh.observed.ladder import JobProbe, Pair
+from fullmesh.observed.ladder import JobProbe, LoginLimits, Pair
 from fullmesh.observed.ports import KERNEL_RANGE
 from fullmesh.observed.survey import JobUnit
 from fullmesh.verify.blocked import DATA_KINDS, SAID, ports_in_words, shown_ports
-from fullmesh.verify.model import WARNING, Finding, in_words
+from fullmesh.verify.model import ERROR, WARNING, Finding, in_words
 from fullmesh.verify.node import FILES_PER_RANK
+
+# Threads of a rank: ten over Gloo with OMP_NUM_THREADS=1 (measured), and DataLoader's workers and NCCL's proxies come
+# on top.
+THREADS_PER_RANK = 64
 
 
 def said_of(look: Look, name: str) -> JobProbe | None:
@@ -176,4 +182,86 @@ def rule_job_unit(look: Look) -> Iterator[Finding]:
             )
 
 
-RULES = (rule_job_account, rule_spared, rule_job_unit)
+def too_little(look: Look, name: str, login: LoginLimits) -> Iterator[tuple[str, str, str]]:
+    """What a login is held to that jobs need more of, and the probe has enough of: in words, seen, expected."""
+    own = look.survey(name).get("limits", {})
+    files = FILES_PER_RANK * int(look.plan["world_size"])
+    if 0 <= login["nofile"] < files <= enough(own.get("nofile")):
+        yield f"may open {login['nofile']} files", f"nofile {login['nofile']}", f"nofile {files}"
+    active = any(port["state"] == "ACTIVE" for port in look.survey(name).get("rdma", []))
+    if active and 0 <= login["memlock"] < LOCKED_LEAST <= enough(own.get("memlock")):
+        seen = f"memlock {login['memlock'] // 1024} KiB"
+        yield f"may lock {login['memlock'] // 1024} KiB of memory (RDMA)", seen, "memlock unlimited"
+    threads = THREADS_PER_RANK * int(look.plan["nodes"][name]["local_ranks"])
+    if 0 <= login["processes"] < threads:
+        yield (
+            f"may have {login['processes']} processes and threads",
+            f"nproc {login['processes']}",
+            f"nproc {threads}",
+        )
+
+
+def enough(limit: int | None) -> float:
+    """A limit as a number that others are compared with: none is endless."""
+    return math.inf if limit is None or limit < 0 else limit
+
+
+def rule_login(look: Look) -> Iterator[Finding]:
+    """Jobs that are started by a login of their account get too little."""
+    for name in look.nodes:
+        said = said_of(look, name)
+        if not said or "login" not in said:
+            continue
+        held = list(too_little(look, name, said["login"]))
+        if not held:
+            continue
+        account = said["account"]
+        lines = " ".join(f"'{account} - {expected}'" for _, _, expected in held)
+        yield Finding(
+            "DG-185",
+            "L1",
+            f"a login of {account}, who runs the jobs on {name}, {in_words([what for what, _, _ in held])}: what is"
+            " started by ssh gets too little",
+            node=name,
+            seen=", ".join(seen for _, seen, _ in held),
+            expected=f"at least {', '.join(expected for _, _, expected in held)}",
+            fix=f"on {name}: {lines} in a file in /etc/security/limits.d, then log in anew",
+            # a unit of jobs has limits of its own, and nobody need ever log in
+            severity=WARNING if look.survey(name).get("job_unit") else ERROR,
+        )
+
+
+def rule_network(look: Look) -> Iterator[Finding]:
+    """Ranks run in the network of a container that peers cannot connect to, or that does not reach them."""
+    for name in look.nodes:
+        for inner in look.seen.nodes.get(name, {}).get("links", {}).get("networks", []):
+            who = f"pid {inner['pid']}: {inner['command'][:80]}"
+            inside = in_words(inner["addresses"]) or "no address"
+            shut = sorted({one["node"] for one in inner["links"]})
+            hidden = inner["seen_as"] and inner["seen_as"] not in inner["addresses"]
+            if hidden:
+                what = (
+                    f"is hidden behind {inner['seen_as']}: peers cannot connect to {inside},"
+                    " which the ranks announce"
+                )
+                peers = look.peers(name)
+            elif shut:
+                what, peers = f"does not reach {in_words(shut)}, which {name} itself does", shut
+            else:
+                continue
+            yield Finding(
+                "DG-186",
+                "L2",
+                f"the network of the container in which ranks run on {name} {what}",
+                node=name,
+                peer=in_words(peers),
+                direction=f"{in_words(peers)} -> {name}"
+                if hidden
+                else f"{name} -> {in_words(peers)}",
+                seen=f"{inside} ({who})",
+                expected="the node's own network, or an address that peers reach",
+                fix=f"on {name}: start the container with --network=host, or give it an address of the cluster network",
+            )
+
+
+RULES = (rule_job_account, rule_spared, rule_job_unit, rule_login, rule_network)

@@ -1,0 +1,111 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""The same connections from inside the network of a container in which ranks run.
+
+Docker and podman give a container a network of its own unless they are told not to, with an address that nobody else
+knows, and hide it behind the machine's (NAT). From there connections go out and none comes back in: what Gloo and NCCL
+announce is the address inside. Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from typing import TYPE_CHECKING
+
+from ..survey.net import addresses_by_card, command_of
+from .job_account import RANKS_SAY, worth
+from .pairs import probe_links
+
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..schema.ladder import JobNetwork, Me, Pair, Target
+
+CLONE_NEWNET = 0x40000000  # linux/sched.h
+MOST = 4  # networks that are tried; a node's ranks mostly share one
+ENVIRONMENT_MOST = 131072
+LARGEST = 4 << 20
+NEITHER = ("127.", "::1", "fe80:")
+
+
+def ranks_elsewhere() -> dict[str, int]:
+    """Network namespace -> a rank in it, of those that are not ours."""
+    mine = os.readlink("/proc/self/ns/net")
+    found: dict[str, int] = {}
+    for pid in sorted(filter(str.isdigit, os.listdir("/proc")), key=int):
+        try:
+            inode = os.readlink(f"/proc/{pid}/ns/net")
+            if inode == mine or inode in found:
+                continue
+            with open(f"/proc/{pid}/environ", "rb") as stream:
+                text = b"\0" + stream.read(ENVIRONMENT_MOST)
+        except OSError:
+            continue
+        if all(word in text for word in RANKS_SAY):
+            found[inode] = int(pid)
+        if len(found) >= MOST:
+            break
+    return found
+
+
+def inside(pid: int, work: Callable[[], Any]) -> Any:
+    """Do *work* in a child that has gone to the network of a process; None where it may not, or could not."""
+    out, into = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.close(out)
+            handle = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+            if ctypes.CDLL(None, use_errno=True).setns(handle, CLONE_NEWNET) == 0:
+                with os.fdopen(into, "w") as stream:
+                    json.dump(work(), stream)
+        finally:
+            os._exit(0)  # never back into Ansible's wrapper
+    os.close(into)
+    with os.fdopen(out, "rb") as stream:
+        said = stream.read(LARGEST)
+    os.waitpid(child, 0)
+    try:
+        return json.loads(said.decode())
+    except ValueError:
+        return None
+
+
+def networks(targets: list[Target], links: list[Pair], me: Me, seconds: float) -> list[JobNetwork]:
+    """How the peers look from the networks of containers in which ranks run; only root can go there.
+
+    Args:
+        targets: listeners; *links*: what became of this process' own connections to them.
+        me: who connects.
+        seconds: deadline of one try.
+    """
+    if os.geteuid() != 0:
+        return []
+    wanted = worth(targets, links)
+    found: list[JobNetwork] = []
+    for pid in ranks_elsewhere().values():
+
+        def look() -> Any:
+            held = [one.split("/")[0] for card in addresses_by_card().values() for one in card]
+            # any source will do there: what it is, the peers say
+            links = probe_links(wanted, {**me, "address": ""}, seconds, max(1, len(wanted)))
+            return [[one for one in held if not one.startswith(NEITHER)], links]
+
+        said = inside(pid, look)
+        if said is None:
+            continue
+        addresses, probed = said
+        seen = [one["source"] for one in probed if one["verdict"] == "open" and one["source"]]
+        found.append(
+            {
+                "pid": pid,
+                "command": command_of(pid),
+                "addresses": addresses,
+                "tried": len(wanted),
+                "links": [one for one in probed if one["verdict"] != "open"],
+                "seen_as": seen[0] if seen else "",
+            }
+        )
+    return found

@@ -1,0 +1,105 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""What a login of the account that runs jobs is held to: ``ssh NODE torchrun`` gets other limits than the probe.
+
+``su`` opens a session by the node's own PAM stack (pam_limits(8): /etc/security/limits.conf, limits.d) and is told to
+run no profile. It begins with the limits of sshd itself, as a login by ssh does. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pwd
+
+    from ..schema.ladder import LoginLimits
+
+SECONDS = 2.0  # a directory service that does not answer must not hold the others up
+ENDLESS = -1
+# Of /proc/PID/limits: the soft limit, which counts until somebody raises it.
+ROW = re.compile(r"^(Max [a-z ]+?) {2,}(\d+|unlimited) +(\d+|unlimited)", re.MULTILINE)
+FILES, MEMORY, PROCESSES = "Max open files", "Max locked memory", "Max processes"
+KINDS = {
+    FILES: resource.RLIMIT_NOFILE,
+    MEMORY: resource.RLIMIT_MEMLOCK,
+    PROCESSES: resource.RLIMIT_NPROC,
+}
+
+
+def parse(text: str) -> dict[str, tuple[int, int]]:
+    """Soft and hard limit of each kind, of the text of /proc/PID/limits (proc(5))."""
+    return {
+        name: (
+            ENDLESS if soft == "unlimited" else int(soft),
+            ENDLESS if hard == "unlimited" else int(hard),
+        )
+        for name, soft, hard in ROW.findall(text)
+    }
+
+
+def read(path: str) -> str:
+    """Return a small file's text; "" without one."""
+    try:
+        with open(path, errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return ""
+
+
+def parent(pid: int) -> tuple[int, str]:
+    """Whose child a process is, and its own name."""
+    text = read(f"/proc/{pid}/stat")
+    name, _, rest = text.partition("(")[2].rpartition(")")
+    words = rest.split()
+    return (int(words[1]), name) if len(words) > 1 else (0, "")
+
+
+def of_daemon() -> dict[str, tuple[int, int]]:
+    """The limits of the sshd that this call came through; none where it came another way."""
+    pid, found = os.getpid(), 0
+    while pid > 1:
+        above, name = parent(pid)
+        if name.startswith("sshd"):
+            found = pid  # the last one is the daemon itself, its children have had their session's limits already
+        pid = above
+    return parse(read(f"/proc/{found}/limits")) if found else {}
+
+
+def limits(who: pwd.struct_passwd) -> LoginLimits | None:
+    """Say what a login of the account gets; None where none can be made.
+
+    Args:
+        who: the account; one without an entry of its own cannot log in.
+    """
+    base = of_daemon()
+
+    def begin() -> None:
+        for name, kind in KINDS.items():
+            if name in base:
+                resource.setrlimit(kind, base[name])
+
+    try:
+        done = subprocess.run(
+            ["su", "-s", "/bin/sh", who.pw_name, "-c", "cat /proc/self/limits"],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=SECONDS,
+            preexec_fn=begin,
+        )
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    found = parse(done.stdout.decode("utf-8", "replace"))
+    if done.returncode or not {FILES, MEMORY, PROCESSES} <= found.keys():
+        return None
+    return {
+        "nofile": found[FILES][0],
+        "memlock": found[MEMORY][0],
+        "processes": found[PROCESSES][0],
+    }

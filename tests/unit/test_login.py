@@ -1,0 +1,134 @@
+"""Limits of logins, and the networks of containers, as nodes see them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.fullmesh.probe import job_network, login
+from diagnose_changes import boxed, held_to, node, survey
+from records import UBUNTU1, World, diagnosed, world
+
+# of a login on a lab node
+LIMITS = """\
+Limit                     Soft Limit           Hard Limit           Units     
+Max cpu time              unlimited            unlimited            seconds   
+Max file size             unlimited            unlimited            bytes     
+Max processes             20                   4096                 processes 
+Max open files            1024                 524288               files     
+Max locked memory         8388608              unlimited            bytes     
+"""  # noqa: W291 (the kernel's own columns)
+
+
+def test_the_kernels_table_is_read() -> None:
+    found = login.parse(LIMITS)
+    assert found[login.FILES] == (1024, 524288)
+    assert found[login.MEMORY] == (8388608, -1)
+    assert found[login.PROCESSES] == (20, 4096)
+    assert login.parse(Path("/proc/self/limits").read_text()).keys() >= login.KINDS.keys()
+    assert login.parse("nothing") == {}
+
+
+@pytest.fixture
+def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Somebody, and a stand-in for su that says what it was asked and then what the login gets."""
+
+    def su(text: str) -> pwd.struct_passwd:
+        tool = tmp_path / "su"
+        tool.write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/asked\n{text}\n')
+        tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        return pwd.struct_passwd(("jobs", "x", 1999, 1999, "", "/", "/bin/sh"))
+
+    return su
+
+
+def test_a_login_reads_no_profile_and_says_what_it_gets(account: Any, tmp_path: Path) -> None:
+    (tmp_path / "limits").write_text(LIMITS)
+    who = account(f"cat {tmp_path}/limits")
+    assert login.limits(who) == {"nofile": 1024, "memlock": 8388608, "processes": 20}
+    # no login shell: neither - nor -l
+    assert (tmp_path / "asked").read_text() == "-s /bin/sh jobs -c cat /proc/self/limits\n"
+
+
+@pytest.mark.parametrize("text", ["exit 1", "echo Max open files", "true"])
+def test_who_may_not_log_in_is_no_finding(account: Any, text: str) -> None:
+    assert login.limits(account(text)) is None
+
+
+def test_a_login_begins_with_the_limits_of_the_daemon(
+    account: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(login, "of_daemon", lambda: {login.FILES: (77, 99)})
+    found = login.limits(account("cat /proc/self/limits"))
+    assert found
+    assert found["nofile"] == 77
+
+
+def test_the_daemon_is_the_last_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    family = {
+        os.getpid(): (50, "python3"),
+        50: (40, "sshd"),
+        40: (30, "sshd-session"),
+        30: (1, "sshd"),
+    }
+    monkeypatch.setattr(login, "parent", lambda pid: (family[pid][0], family[pid][1]))
+    read: list[str] = []
+    monkeypatch.setattr(login, "read", lambda path: read.append(path) or LIMITS)
+    assert login.of_daemon()[login.FILES] == (1024, 524288)
+    assert read == ["/proc/30/limits"]
+    family[30] = (1, "systemd")
+    family[40], family[50] = (30, "bash"), (40, "tmux")
+    assert login.of_daemon() == {}
+
+
+def test_what_the_probe_itself_lacks_is_said_once() -> None:
+    held = world("healthy")
+    held_to(nofile=4)(held)
+    survey(held)["limits"] = {"nofile": 4, "nofile_hard": 4, "memlock": -1}
+    assert "DG-185" not in [one["code"] for one in diagnosed(held)["findings"]]
+
+
+def test_where_jobs_are_units_few_files_of_logins_are_a_warning() -> None:
+    held = world("healthy")
+    held_to(processes=20)(held)
+    survey(held).pop("job_unit", None)
+    (found,) = (one for one in diagnosed(held)["findings"] if one["code"] == "DG-185")
+    assert found["severity"] == "error"
+    survey(held)["job_unit"] = {
+        "drop_ins": [],
+        "nofile": -1,
+        "allow": [],
+        "deny": [],
+        "own_network": False,
+        "families": "",
+    }
+    (found,) = (one for one in diagnosed(held)["findings"] if one["code"] == "DG-185")
+    assert found["severity"] == "warning"
+
+
+def box(held: World) -> Any:
+    return [one["code"] for one in diagnosed(held)["findings"]]
+
+
+def test_a_network_with_an_address_of_its_own_that_peers_see_is_fine() -> None:
+    held = world("healthy")
+    boxed(["10.78.5.77"], "10.78.5.77")(held)
+    assert node(held, UBUNTU1)["links"]["networks"]
+    assert box(held) == []
+
+
+def test_nobody_but_root_looks_into_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_network.os, "geteuid", lambda: 1000)
+    assert (
+        job_network.networks([], [], {"node": "", "address": "", "token": "", "payload": 0}, 1)
+        == []
+    )
+
+
+def test_a_process_that_is_gone_has_no_network() -> None:
+    assert job_network.inside(1 << 22, lambda: "never") is None
