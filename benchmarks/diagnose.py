@@ -51,10 +51,10 @@ def main() -> None:
             took[kind].append(seconds_of(command, folder))
     medians = {kind: statistics.median(held) for kind, held in took.items()}
     for kind, held in took.items():
-        own = medians[kind] - medians["ping"]
+        own, pings = medians[kind] - medians["ping"], medians[kind] / medians["ping"]
+        each = " ".join(f"{one:.1f}" for one in held)
         print(
-            f"{kind:<9} median {medians[kind]:6.1f} s, own work {own:4.1f} s, {medians[kind] / medians['ping']:.1f} pings"
-            f"   ({' '.join(f'{one:.1f}' for one in held)})"
+            f"{kind:<9} median {medians[kind]:5.1f} s, own {own:4.1f} s, {pings:.1f} pings ({each})"
         )
     print(f"targets   {', '.join(f'{nodes} nodes {own:g} s' for nodes, own in TARGETS.items())}")
     print(f"load      {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
