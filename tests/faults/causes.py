@@ -345,6 +345,19 @@ WALLS = (
         variables={"launchers_job_user": "jobber"},
     ),
     Fault(
+        "arp-drop",
+        BARE,
+        at(
+            VICTIM,
+            "nft 'add table netdev fault; add chain netdev fault in"
+            " { type filter hook ingress device eth1 priority 0; }'; nft add rule netdev fault in ether type arp drop\n"
+            "ip neigh flush dev eth1",
+            "nft delete table netdev fault",
+        )
+        + at(PEER, "ip neigh flush dev eth1", "true"),
+        expect={"direction": "{victim} <-> {peer}", "peer": "{peer}"},
+    ),
+    Fault(
         "container-nat",
         BARE,
         (

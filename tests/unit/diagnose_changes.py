@@ -153,6 +153,37 @@ def rule(table: str, *expr: dict[str, Any], hook: str = "input", prio: int = 10)
     return change
 
 
+def at_card(*expr: dict[str, Any], policy: str = "accept", name: str = UB) -> Break:
+    """A chain at the cluster card, in front of all others."""
+
+    def change(world: World) -> None:
+        nft = survey(world, name)["nft"]
+        chain = {"family": "netdev", "table": "guard", "name": "c", "handle": 1, "policy": policy}
+        place = {"type": "filter", "hook": "ingress", "prio": 0, "dev": "eth1"}
+        nft["chains"].append({**chain, **place})
+        rules = {"family": "netdev", "table": "guard", "chain": "c", "handle": 3}
+        nft["rules"] += [{**rules, "expr": list(expr)}] if expr else []
+
+    return change
+
+
+def unanswered(world: World) -> None:
+    """Neither node finds the other's card."""
+    for name, peer in ((EL, UB), (UB, EL)):
+        for record in node(world, name)["links"]["links"]:
+            if record["node"] == peer:
+                record.update(verdict="no_route", errno="EHOSTUNREACH", neighbour="failed")
+
+
+ARP_TYPE = {
+    "match": {
+        "op": "==",
+        "left": {"payload": {"protocol": "ether", "field": "type"}},
+        "right": "arp",
+    }
+}
+
+
 def dport(first: int, last: int) -> dict[str, Any]:
     left = {"payload": {"protocol": "tcp", "field": "dport"}}
     return {"match": {"op": "==", "left": left, "right": {"range": [first, last]}}}
@@ -751,6 +782,12 @@ CHANGES |= {
     ),
     "ranks behind NAT": ("DG-186", UB, boxed(["172.17.0.2"], DIAGNOSED + "12")),
     "ranks that reach nobody": ("DG-186", UB, boxed(["10.9.0.2"], "", "dropped")),
+    "arp dropped at the card": (
+        "DG-187",
+        UB,
+        together(unanswered, at_card(ARP_TYPE, {"drop": None})),
+    ),
+    "arp dropped with all else": ("DG-187", UB, together(unanswered, at_card(policy="drop"))),
     "unit without a network": ("DG-183", UB, put("job_unit", {**JOB_UNIT, "own_network": True})),
     "unit without IPv4": ("DG-183", UB, put("job_unit", {**JOB_UNIT, "families": "AF_UNIX"})),
     "unit that forbids IPv4": ("DG-183", UB, put("job_unit", {**JOB_UNIT, "families": "~AF_INET"})),

@@ -32,6 +32,8 @@ STOPPING = frozenset(STOPS.values())
 # A rate, a counter of connections: nobody can say what it does with one packet.
 UNSURE = frozenset(["limit", "quota", "meter", "unknown", "ct count", "osf", "socket"])
 FAMILIES = {"4": ("ip", "inet", "netdev"), "6": ("ip6", "inet", "netdev")}
+ARP = "arp"
+MET_BY = {**FAMILIES, ARP: ("arp", "netdev")}
 FLAGS = {"new": frozenset(["syn"]), "established": frozenset(["syn", "ack"])}
 DEPTH = 32  # nft allows 16 jumps
 # Rules that one packet is held against: each of the set so many times, as chains are jumped to from several places.
@@ -45,7 +47,7 @@ class Packet(NamedTuple):
     """One packet at a node.
 
     Attributes:
-        family: ``4`` or ``6``.
+        family: ``4``, ``6`` or ``arp`` (who has an address, and the answer: neither protocol nor ports).
         saddr: address that it comes from.
         daddr: address that it goes to; "" where that is not known.
         protocol: ``tcp`` or ``udp``.
@@ -233,6 +235,8 @@ class Walk:
     def meta(self, field: Json) -> Any:
         """Return what the kernel knows about the packet."""
         packet = self.packet
+        if packet.family == ARP and field.get("key") in ("l4proto", "nfproto"):
+            return NEVER
         told = {
             "l4proto": packet.protocol,
             "nfproto": "ipv" + packet.family,
@@ -247,6 +251,8 @@ class Walk:
         """Return what stands in the packet's headers."""
         protocol, name = field.get("protocol"), str(field.get("field"))
         packet = self.packet
+        if (protocol, name) == ("ether", "type"):
+            return ip(packet)
         if protocol in ("ip", "ip6"):
             if protocol != ip(packet):
                 return NEVER
@@ -255,7 +261,7 @@ class Walk:
             return told.get(name) or UNKNOWN
         if protocol not in ("th", "tcp", "udp"):
             return NEVER if protocol in ("icmp", "icmpv6", "sctp", "dccp", "esp", "ah") else UNKNOWN
-        if protocol not in ("th", packet.protocol):
+        if packet.family == ARP or protocol not in ("th", packet.protocol):
             return NEVER
         known = {"flags": FLAGS[packet.state], "dport": packet.dport, "sport": packet.sport}
         return known.get(name) or UNKNOWN
@@ -275,7 +281,7 @@ class Walk:
 
 def ip(packet: Packet) -> str:
     """Name the packet's family as nft does."""
-    return {"4": "ip", "6": "ip6"}[packet.family]
+    return {"4": "ip", "6": "ip6", ARP: "arp"}[packet.family]
 
 
 def xt_kind(part: Json) -> str:
@@ -336,7 +342,7 @@ def base_chains(ruleset: Ruleset, packet: Packet, hooks: tuple[str, ...]) -> lis
     """
     found = []
     for key, chain in ruleset["chains"].items():
-        if chain["hook"] not in hooks or key[0] not in FAMILIES[packet.family]:
+        if chain["hook"] not in hooks or key[0] not in MET_BY[packet.family]:
             continue
         first = chain["type"] != "nat" or packet.state == "new"
         if first and (key[0] != "netdev" or packet.interface in devices(chain)):

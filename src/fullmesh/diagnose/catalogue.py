@@ -852,6 +852,18 @@ ROWS: tuple[Row, ...] = (
         (Case("login-limits", "DG-185", "jobber - nproc 20 in /etc/security/limits.d"),),
     ),
     Row(
+        87,
+        "a rule of a node stops ARP",
+        (
+            Case(
+                "arp-drop",
+                "DG-187",
+                "a chain of family netdev at the card drops ether type arp",
+                fields=("node", "peer", "direction", "seen"),
+            ),
+        ),
+    ),
+    Row(
         86,
         "ranks run in the network of a container that peers do not reach",
         (

@@ -69,6 +69,7 @@ CODES: dict[str, str] = {
     "DG-184": "only the probe's own account is stopped, the one that runs jobs gets through (warning)",
     "DG-185": "a login of the account that runs jobs is held to too little",
     "DG-186": "ranks run in a container's network that peers do not reach, or that does not reach them",
+    "DG-187": "a rule of a node's packet filter stops ARP",
     "DG-201": "a node does not answer Ansible",
     "DG-202": "a node answers and could not be looked at",
     "DG-203": "the probe could not be started on a node",

@@ -141,6 +141,7 @@ ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
     ("DG-141", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-156"), way_back),
     ("DG-156", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139"), way_back),
     ("DG-158", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139"), way_back),
+    ("DG-187", (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139"), way_back),
     ("DG-181", (*LINKS, *WALLS, "DG-180", "DG-138", "DG-139"), way_back),
     ("DG-182", ("DG-255",), same_node),
     ("DG-186", ("DG-108",), same_node),

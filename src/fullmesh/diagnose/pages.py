@@ -414,6 +414,14 @@ PAGES: dict[str, Page] = {
         " address of the cluster network (macvlan, SR-IOV) and no NAT.",
         "docker run(1), --network; measured: a namespace behind masquerade is seen by the node's address",
     ),
+    "DG-187": Page(
+        "Before the first packet a node asks who has the peer's address (ARP, RFC 826). Chains of the family netdev, at"
+        " the card, and of the family arp see that; those for IP and TCP do not. Where nobody answers, both ends' rules"
+        " are asked what they do with it.",
+        "nft list tables; ip neigh show; arping -c 1 -I CARD PEER",
+        "Take the rule away, or let ARP through before it (netdev: ether type arp accept).",
+        "nft(8), ARP ADDRESS FAMILY and NETDEV ADDRESS FAMILY",
+    ),
     "DG-159": Page(
         "NCCL makes its hash of a machine from the host name and the boot id, and tries shared memory"
         " between ranks of one hash. Containers of one machine share the boot id, so their names alone tell"

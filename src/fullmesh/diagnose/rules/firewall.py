@@ -14,7 +14,8 @@ from fullmesh.diagnose.blocking_rules import (
     others,
 )
 from fullmesh.diagnose.model import Look
-from fullmesh.diagnose.packet_filter import REJECT, VERBS
+from fullmesh.diagnose.packet_filter import REJECT, VERBS, Stop
+from fullmesh.netfilter.evaluator import ARP, Packet
 from fullmesh.netfilter.ruleset import Values
 from fullmesh.observed.ladder import Verdict
 from fullmesh.observed.ports import opens
@@ -23,6 +24,7 @@ from fullmesh.verify.blocked import (
     DATA_KINDS,
     SAID,
     STOPPED,
+    blocked_pairs,
     fix_of,
     where,
 )
@@ -58,6 +60,68 @@ def told(
         pairs=rule.pairs,
         kinds=rule.kinds,
     )
+
+
+def arp_stops(look: Look, source: str, target: str) -> Iterator[tuple[str, Stop]]:
+    """The rules of the two nodes that stop who-has and its answer, those that do for certain first."""
+    ends = (look.address(source), look.address(target))
+    perhaps = []
+    for name in (source, target):
+        card, rules = look.cluster_card(name), look.ruleset(name)
+        for outgoing in (True, False):
+            packet = Packet(ARP, *ends, "", 0, card, outgoing)
+            stop = packet_filter.send(rules, packet)
+            if stop.verdict != packet_filter.ACCEPT:
+                yield name, stop
+            perhaps += [(name, one) for one in packet_filter.suspects(rules, packet)]
+    yield from perhaps
+
+
+def rule_arp(look: Look) -> Iterator[Finding]:
+    """Nobody answers ARP on a link, and a rule of one of its nodes stops it: a chain at the card, or of family arp.
+
+    Rules for TCP never see it, so whose rule it is, neither the probe's packets nor their absence tell.
+    """
+    found: dict[tuple[str, str, str, int], tuple[Stop, list[tuple[str, str]]]] = {}
+    for source, target in no_neighbour(look):
+        for name, stop in arp_stops(look, source, target):
+            key = (name, stop.table, stop.chain, stop.handle)
+            found.setdefault(key, (stop, []))[1].append((source, target))
+            break
+    for (name, _, _, _), (stop, pairs) in found.items():
+        peers = sorted({end for pair in pairs for end in pair} - {name})
+        place = f"{stop.table} {stop.chain}"
+        verb = VERBS.get(stop.verdict, "drops")
+        yield Finding(
+            "DG-187",
+            "L2",
+            f"a rule of {name} {verb if stop.sure else f'may be what {verb}'} ARP between it and {in_words(peers)}, so"
+            " neither finds the other's card",
+            node=name,
+            peer=in_words(peers),
+            direction=f"{name} <-> {in_words(peers)}",
+            seen=f"table {stop.table} chain {stop.chain}: {stop.text}",
+            expected="ARP passes",
+            fix=f"on {name}: nft delete rule {place} handle {stop.handle}"
+            if stop.handle
+            else f"on {name}: nft list chain {place}, and give it 'policy accept' or a rule for ARP",
+            pairs=tuple(pairs),
+        )
+
+
+def no_neighbour(look: Look) -> list[tuple[str, str]]:
+    """The links on which the peer's address was asked for and nobody answered."""
+    return [
+        (block.source, block.target)
+        for block in blocked_pairs(look.seen)
+        if block.verdict == "no_route"
+        and look.plan["family"] != "ipv6"
+        and any(
+            one["neighbour"] == "failed"
+            for one in look.records(block.source)
+            if one["node"] == block.target and one["verdict"] == "no_route"
+        )
+    ]
 
 
 def removal(rule: BlockingRule) -> str:
@@ -332,4 +396,4 @@ def rule_blocked(look: Look) -> Iterator[Finding]:
         yield next((found for found in named if found), None) or plainly(look, rule)
 
 
-RULES = (rule_blocked,)
+RULES = (rule_blocked, rule_arp)

@@ -1,0 +1,68 @@
+"""Rules that see who-has and its answer: chains at the card and of family arp, and no others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from diagnose_changes import ARP_TYPE, at_card, dport, rule, survey, together, unanswered
+from records import EL1, UBUNTU1, World, diagnosed, world
+
+DROP: dict[str, Any] = {"drop": None}
+IP_TYPE: dict[str, Any] = {"match": {**ARP_TYPE["match"], "right": "ip"}}
+BYTES = {
+    "match": {"op": "==", "left": {"payload": {"base": "ll", "offset": 96, "len": 16}}, "right": 1}
+}
+
+
+def findings(*changes: Any) -> list[dict[str, Any]]:
+    held = world("healthy")
+    together(*changes)(held)
+    return [one for one in diagnosed(held)["findings"] if one["severity"] == "error"]
+
+
+def of_arp(world: World) -> None:
+    """A table of the family arp on el1 whose policy is to drop."""
+    nft = survey(world, EL1)["nft"]
+    chain = {"family": "arp", "table": "guard", "name": "in", "handle": 1, "policy": "drop"}
+    nft["chains"].append({**chain, "type": "filter", "hook": "input", "prio": 0})
+
+
+def test_a_chain_of_family_arp_is_asked() -> None:
+    (found,) = findings(unanswered, of_arp)
+    assert (found["code"], found["node"]) == ("DG-187", EL1)
+    assert "policy accept" in found["fix"]
+    assert {tuple(pair) for pair in found["pairs"]} == {(EL1, UBUNTU1), (UBUNTU1, EL1)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        at_card(IP_TYPE, DROP),
+        at_card(dport(50000, 54095), DROP),
+        rule("wall", DROP),
+        at_card(
+            {"match": {"op": "==", "left": {"meta": {"key": "l4proto"}}, "right": "tcp"}}, DROP
+        ),
+        at_card(
+            {"match": {"op": "!=", "left": {"meta": {"key": "protocol"}}, "right": "arp"}}, DROP
+        ),
+    ],
+)
+def test_what_never_sees_arp_is_not_blamed(change: Any) -> None:
+    assert "DG-187" not in [one["code"] for one in findings(unanswered, change)]
+
+
+def test_one_that_may_do_it_is_said_to_perhaps() -> None:
+    (found,) = findings(unanswered, at_card(BYTES, DROP))
+    assert found["code"] == "DG-187"
+    assert "may be what drops" in found["cause"]
+
+
+def test_one_that_does_outranks_one_that_may() -> None:
+    (found,) = findings(unanswered, at_card(BYTES, DROP), of_arp)
+    assert found["node"] == EL1
+
+
+def test_a_rule_against_arp_is_no_matter_where_cards_are_found() -> None:
+    assert findings(at_card(ARP_TYPE, DROP)) == []
