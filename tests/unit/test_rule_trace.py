@@ -140,6 +140,14 @@ def test_the_rule_that_the_kernel_names_outranks_the_first_that_may() -> None:
     assert found["fix"].startswith("on ubuntu1: nft delete rule inet culprit c handle 7")
 
 
+def test_a_rule_that_asks_whose_a_packet_is_may_spare_others() -> None:
+    held = world("healthy")
+    decoyed(held)
+    told_of(held, "late", handle=99, rule="meta skuid 0 ip daddr 192.0.2.1 ct state new drop")
+    (found,) = diagnosed(held)["findings"]
+    assert "a rule that does so to some packets is" in found["cause"]
+
+
 def test_a_rule_that_the_survey_left_out_is_told_in_nfts_words() -> None:
     held = world("healthy")
     decoyed(held)

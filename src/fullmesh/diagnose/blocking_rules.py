@@ -117,7 +117,9 @@ def traced(look: Look, block: Blocked) -> BlockingRule | None:
             packet = tcp(source, target, port, card, outgoing=outgoing)
             verdict, text, reset = words_of(look.ruleset(name), one)
             table = f"{one['family']} {one['table']}"
-            stop = Stop(verdict, table, one["chain"], one["handle"], text, reset)
+            # whose a packet is, such a rule asks: others' it may let pass
+            sure = not any(word in one["rule"].split() for word in ("skuid", "skgid"))
+            stop = Stop(verdict, table, one["chain"], one["handle"], text, reset, sure=sure)
             return BlockingRule(
                 (block,), name, stop, packet if asked else answer(packet, one["dport"])
             )
