@@ -51,6 +51,11 @@ def way_back(root: Finding, other: Finding) -> bool:
     return same_links(root, other) or (bool(other.pairs) and set(other.pairs) <= back)
 
 
+def by_whose(root: Finding, other: Finding) -> bool:
+    """The rule that stops the packets asks whose they are: that some are spared is said of this very rule."""
+    return way_back(root, other) and any(word in other.seen for word in ("skuid", "skgid"))
+
+
 def into_range(root: Finding, other: Finding) -> bool:
     """Only ports that the kernel of the root's node chose are shut, none that were chosen inside the planned range."""
     into = all(root.node == target for _, target in other.pairs) and bool(other.pairs)
@@ -128,6 +133,7 @@ ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
     ("DG-143", (*LINKS, *WALLS, *KERNELS, "DG-138"), involves),
     ("DG-144", (*LINKS, *WALLS, *KERNELS, "DG-138"), lost_at),
     ("DG-184", SPARED, way_back),
+    ("DG-184", SPARED, by_whose),
     ("DG-184", ("DG-255",), same_node),
     ("DG-109", ("VC-204",), out_of_ports),
     ("DG-110", ("VC-204",), out_of_ports),
@@ -222,7 +228,7 @@ ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
 
 
 # A rule that is known to stop the packet is a cause of its own, whatever else is wrong with the link.
-DESPITE_RULE = (into_range, same_shut_ports)
+DESPITE_RULE = (into_range, same_shut_ports, by_whose)
 
 
 def by_rule(finding: Finding) -> bool:
