@@ -18,7 +18,7 @@ from typing import Any
 from faults.bench import Bench, Node
 
 from devtools.lab.podman import WITHOUT_HOST_CAPABILITIES
-from fullmesh.diagnose import inventory, judge
+from fullmesh.diagnose import inventory, judge, traces
 from fullmesh.settings import ROOT
 from fullmesh.verify import probe_wants
 
@@ -211,7 +211,7 @@ class Ground:
         return f"python3 {HERE}/oracle.py try '{json.dumps(targets)}'"
 
     def call(self, what: str, wants: Mapping[str, Any]) -> dict[str, Any]:
-        """One of the three calls, on all nodes at once."""
+        """One of the calls, on all nodes at once."""
         script = f"PYTHONPATH={HERE} python3 {HERE}/agent.py"
         calls = {
             name: (script, json.dumps({"call": what, "want": want}).encode())
@@ -257,20 +257,26 @@ class Ground:
                 name: {
                     "targets": probe_wants.targets(plan, opened, name),
                     "seconds": LINK_SECONDS,
+                    "as_job": True,
                     "job_user": str(ACCOUNT),
-                    "me": {
-                        "node": name,
-                        "address": plan["nodes"][name]["address"],
-                        "token": token,
-                        "payload": 65536,
-                    },
+                    "node": name,
+                    "address": plan["nodes"][name]["address"],
+                    "token": token,
                 }
                 for name in self.names
             },
         )
-        started = self.call("stop", {name: {"run": run} for name in self.names})
-        observed = {
-            n: {"node": node[n], "links": links[n], "started": started[n]} for n in self.names
+        observed = {n: {"node": node[n], "links": links[n]} for n in self.names}
+        look = judge.look_at(plan, observed, judge.About(run, begun, begun))
+        asked = {
+            name: {**want, "token": token, "seconds": LINK_SECONDS}
+            for name, want in traces.wanted(look).items()
         }
+        if asked:
+            for name, told in self.call("trace", asked).items():
+                observed[name]["traced"] = told
+        started = self.call("stop", {name: {"run": run, "state": "started"} for name in self.names})
+        for name in self.names:
+            observed[name]["started"] = started[name]
         ended = time.strftime("%FT%T+00:00", time.gmtime())
         return dict(judge.result(plan, observed, judge.About(run, begun, ended)))
