@@ -66,8 +66,9 @@ def test_the_table_decides_nothing_and_goes_with_who_made_it() -> None:
         {"address": "192.0.2.1", "mine": [50001], "theirs": [29500, 50001]},
         {"address": "fd00::1", "mine": [], "theirs": [50002]},
     ]
-    first, *rest = rule_trace.chains(ends)
-    assert first.endswith("{ flags owner; }")
+    first, *rest = rule_trace.chains(ends, "ours_17")
+    assert first == "add table inet ours_17 { flags owner; }"
+    assert all(" inet ours_17 " in line for line in rest)
     assert len([line for line in rest if "policy accept" in line]) == 2
     rules = [line for line in rest if line.startswith("add rule")]
     assert len(rules) == 8

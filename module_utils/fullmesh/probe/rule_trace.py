@@ -47,12 +47,12 @@ RULE = re.compile(WORD + r"rule (.*) # handle (\d+) \(verdict drop\)\s*$")
 POLICY = re.compile(WORD + r"policy drop\s*$")
 
 
-def chains(ends: list[TraceEnd]) -> Iterator[str]:
+def chains(ends: list[TraceEnd], table: str) -> Iterator[str]:
     """The commands that make the table: packets to and from these listeners are told of, and nothing is decided."""
-    yield f"add table inet {TABLE} {{ flags owner; }}"
+    yield f"add table inet {table} {{ flags owner; }}"
     for name, hook in (("come", "prerouting"), ("go", "output")):
         yield (
-            f"add chain inet {TABLE} {name} "
+            f"add chain inet {table} {name} "
             f"{{ type filter hook {hook} priority {BEFORE_ALL}; policy accept; }}"
         )
         for end in ends:
@@ -61,7 +61,7 @@ def chains(ends: list[TraceEnd]) -> Iterator[str]:
             ports = ", ".join(str(port) for port in sorted({*end["mine"], *end["theirs"]}))
             for side in ("sport", "dport"):
                 yield (
-                    f"add rule inet {TABLE} {name} {family} {peer} {end['address']} tcp {side} "
+                    f"add rule inet {table} {name} {family} {peer} {end['address']} tcp {side} "
                     f"{{ {ports} }} limit rate {RATE}/second burst {RATE} packets meta nftrace set 1"
                 )
 
@@ -128,7 +128,7 @@ def started(ends: list[TraceEnd], into: Any) -> list[subprocess.Popen[bytes]]:
 
     try:
         given = cast("Any", owner.stdin)
-        given.write(("; ".join(chains(ends)) + "\n").encode())
+        given.write(("; ".join(chains(ends, f"{TABLE}_{os.getpid()}")) + "\n").encode())
         given.flush()
         teller = subprocess.Popen(
             ["nft", "-a", "monitor", "trace"],
