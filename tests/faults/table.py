@@ -88,7 +88,7 @@ def older() -> dict[str, dict[str, Any]]:
         }
     said = SAID.search(text)
     if said:
-        found["speed"] = {"name": "speed", "said": said[0], "day": day}
+        found["time"] = {"name": "time", "said": said[0], "day": day}
     return found
 
 
