@@ -29,6 +29,19 @@ printf 'sudo %.40s\\n' "$*" >> "{log}"
 while [ "$1" != /bin/sh ]; do shift; done
 exec "$@"
 """
+# What was said, where the test reads it.
+KEEP = """
+    - ansible.builtin.copy:
+        content: "{{ said | to_json }}"
+        dest: "{{ to }}"
+        mode: "0600"
+      changed_when: false
+      check_mode: false
+      delegate_to: localhost
+      connection: local
+      become: false
+      run_once: true
+"""
 PLAY = """
 - hosts: all
   gather_facts: false
@@ -43,16 +56,6 @@ PLAY = """
       register: said
       run_once: true
       no_log: NO_LOG
-    - ansible.builtin.copy:
-        content: "{{ said | to_json }}"
-        dest: "{{ to }}"
-        mode: "0600"
-      changed_when: false
-      check_mode: false
-      delegate_to: localhost
-      connection: local
-      become: false
-      run_once: true
 """
 HOSTS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -86,7 +89,7 @@ class Run:
         }
         inventory = {"all": {"hosts": HOSTS, "vars": common}}
         (folder / "hosts.json").write_text(json.dumps(inventory))
-        (folder / "play.yml").write_text(play.replace("NO_LOG", str(no_log)))
+        (folder / "play.yml").write_text((play.rstrip() + KEEP).replace("NO_LOG", str(no_log)))
         env = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
         env |= {"FULLMESH_EVENTS": str(folder / "events.jsonl")}
         told = folder / "said.json"
@@ -186,16 +189,6 @@ LADDER = """
         one_by_one: true
         folder: ""
       register: said
-      run_once: true
-    - ansible.builtin.copy:
-        content: "{{ said | to_json }}"
-        dest: "{{ to }}"
-        mode: "0600"
-      changed_when: false
-      check_mode: false
-      delegate_to: localhost
-      connection: local
-      become: false
       run_once: true
 """.replace(
     "NODES", ", ".join(f"{host}: {host}" for host in ("plain", "other", "here", "typed", "su"))

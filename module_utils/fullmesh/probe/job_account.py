@@ -7,6 +7,7 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import re
@@ -53,19 +54,24 @@ def of_units() -> Iterator[str]:
             continue
 
 
+def is_rank(pid: str) -> bool:
+    """Say whether a process is a rank of a job.
+
+    Raises:
+        OSError: it is gone, or not ours to look at.
+    """
+    with open(f"/proc/{pid}/environ", "rb") as stream:
+        text = b"\0" + stream.read(ENVIRONMENT_MOST)
+    return all(word in text for word in RANKS_SAY)
+
+
 def of_ranks() -> Iterator[str]:
     """Whose processes are ranks of a job that runs now."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
+        with contextlib.suppress(OSError):
             uid = os.stat("/proc/" + pid).st_uid
-            if uid == 0:
-                continue
-            with open(f"/proc/{pid}/environ", "rb") as stream:
-                text = b"\0" + stream.read(ENVIRONMENT_MOST)
-        except OSError:
-            continue
-        if all(word in text for word in RANKS_SAY):
-            yield str(uid)
+            if uid and is_rank(pid):
+                yield str(uid)
 
 
 def account(named: str) -> pwd.struct_passwd | None:

@@ -9,13 +9,14 @@ announce is the address inside. Runs on nodes: standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
 from typing import TYPE_CHECKING
 
 from ..survey.net import addresses_by_card, command_of
-from .job_account import RANKS_SAY, worth
+from .job_account import is_rank, worth
 from .pairs import probe_links
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 MOST = 4  # networks that are tried; a node's ranks mostly share one
-ENVIRONMENT_MOST = 131072
 LARGEST = 4 << 20
 NEITHER = ("127.", "::1", "fe80:")
 
@@ -35,16 +35,10 @@ def ranks_elsewhere() -> dict[str, int]:
     mine = os.readlink("/proc/self/ns/net")
     found: dict[str, int] = {}
     for pid in sorted(filter(str.isdigit, os.listdir("/proc")), key=int):
-        try:
+        with contextlib.suppress(OSError):
             inode = os.readlink(f"/proc/{pid}/ns/net")
-            if inode == mine or inode in found:
-                continue
-            with open(f"/proc/{pid}/environ", "rb") as stream:
-                text = b"\0" + stream.read(ENVIRONMENT_MOST)
-        except OSError:
-            continue
-        if all(word in text for word in RANKS_SAY):
-            found[inode] = int(pid)
+            if inode != mine and inode not in found and is_rank(pid):
+                found[inode] = int(pid)
         if len(found) >= MOST:
             break
     return found
