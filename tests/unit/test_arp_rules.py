@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from diagnose_changes import ARP_TYPE, at_card, dport, rule, survey, together, unanswered
+from diagnose_changes import (
+    ARP_TYPE,
+    EL_ADDRESS,
+    at_card,
+    by_hand,
+    dport,
+    ends,
+    node,
+    rule,
+    survey,
+    together,
+    unanswered,
+)
 from records import EL1, UBUNTU1, World, diagnosed, world
 
 DROP: dict[str, Any] = {"drop": None}
@@ -66,3 +78,15 @@ def test_one_that_does_outranks_one_that_may() -> None:
 
 def test_a_rule_against_arp_is_no_matter_where_cards_are_found() -> None:
     assert findings(at_card(ARP_TYPE, DROP)) == []
+
+
+def test_an_entry_that_was_made_by_hand_is_said_with_its_state() -> None:
+    (found,) = findings(ends("dropped"), by_hand)
+    assert "PERMANENT or NOARP" in found["seen"]  # of a survey that did not keep which
+    held = world("healthy")
+    together(ends("dropped"), by_hand)(held)
+    entry = node(held, UBUNTU1)["links"]["neighbours"]["entries"][EL_ADDRESS]
+    entry["nud"] = "NOARP"
+    (found,) = (one for one in diagnosed(held)["findings"] if one["severity"] == "error")
+    assert found["code"] == "DG-157"
+    assert "02:00:00:00:00:99 NOARP: the kernel never asks anew" in found["seen"]

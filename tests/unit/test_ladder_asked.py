@@ -54,6 +54,19 @@ def test_ranks_get_the_card_that_has_the_cluster_address() -> None:
     }
 
 
+def test_nodes_that_a_limit_leaves_out_are_asked_nothing() -> None:
+    plan, held = simulated.hostvars(3)
+    looked = simulated.registered(held)["__verify_cluster_node"]["answers"]
+    out = simulated.name_of(2)
+    del looked[out]
+    opened = verify_cluster.ladder_opened(looked)
+    scope = schedule.scope_of(plan, "auto", [], False, simulated.RUN)
+    assert out not in verify_cluster.ladder_probes(plan, opened, scope)["node"]
+    assert out not in verify_cluster.ladder_jobs(plan, held, looked, {}, PYTHON)["ranks"]
+    about = verify_cluster.ladder_about(plan, {}, plan["nodes"])
+    assert about == {name: {} for name in plan["nodes"]}
+
+
 def test_every_node_connects_to_all_others() -> None:
     plan, held = simulated.hostvars(3)
     told = simulated.registered(held)

@@ -48,6 +48,8 @@ def test_an_entry_that_was_made_by_hand_is_read_in_whatever_state(
         "10.9.9.3": True,
         "10.9.9.4": False,
     }
+    told = {one: held.get("nud") for one, held in found["entries"].items()}
+    assert told == {"10.9.9.2": "NOARP", "10.9.9.3": "PERMANENT", "10.9.9.4": None}
     assert found["count"] == 2  # multicast addresses fill no table
 
 

@@ -60,9 +60,10 @@ class NeighbourAlways(TypedDict):
 
 
 class Neighbour(NeighbourAlways, total=False):
-    """``by_hand``: the kernel did not learn it and never asks (PERMANENT, NOARP)."""
+    """``by_hand``: the kernel did not learn it and never asks; ``nud``: then its state (PERMANENT, NOARP)."""
 
     by_hand: bool
+    nud: str
 
 
 class Neighbours(TypedDict):

@@ -213,6 +213,8 @@ def neighbours(peers: list[str]) -> Neighbours:
                 "dev": device,
                 "by_hand": words[-1] in BY_HAND,
             }
+            if words[-1] in BY_HAND:
+                entries[words[0]]["nud"] = words[-1]
     return {"count": count, "entries": entries}
 
 

@@ -145,6 +145,7 @@ def ladder_probes(plan: Plan, opened: Any, scope: Any) -> Each:
                 "sweep": schedule.swept(plan, opened, host, scope),
             }
             for host in plan["nodes"]
+            if host in opened
         }
     )
 
@@ -191,7 +192,8 @@ def ladder_jobs(
         python: the interpreter of all others.
     """
     given = {}
-    for name, node in plan["nodes"].items():
+    # --limit leaves nodes out
+    for name, node in ((n, node) for n, node in plan["nodes"].items() if n in looked):
         card = looked[name]["facts"]["interface"]["name"]
         own = {
             "LOCAL_WORLD_SIZE": node["local_ranks"],

@@ -300,7 +300,8 @@ def rule_neighbours(look: Look) -> Iterator[Finding]:
                 peer=peer,
                 port="all",
                 direction=f"{name} -> {peer}",
-                seen=f"{look.address(peer)} lladdr {entry['mac']} PERMANENT or NOARP: the kernel never asks anew",
+                seen=f"{look.address(peer)} lladdr {entry['mac']} {entry.get('nud') or 'PERMANENT or NOARP'}: the"
+                " kernel never asks anew",
                 expected=in_words(
                     [c["mac"] for c in look.cards(peer) if c["name"] == look.cluster_card(peer)]
                 ),
