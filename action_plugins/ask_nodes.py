@@ -22,13 +22,14 @@ from ansible.utils.display import Display
 
 from fullmesh.ask import answers, one_by_one, program, rounds, ways
 from fullmesh.ask.channel import Way
+from fullmesh.ask.each import read
 from fullmesh.ask.talk import Asked
 from fullmesh.plain import plain
 
 ARGUMENTS = {
     "question": {"type": "str", "required": True, "choices": sorted(program.KNOWN)},
     "common": {"type": "dict", "default": {}},
-    "each": {"type": "dict", "default": {}},
+    "each": {"type": "raw", "default": {}},
     "secret": {"type": "dict", "default": {}, "no_log": True},
     "hosts": {"type": "list", "elements": "str"},
     "as_login": {"type": "list", "elements": "str", "default": []},
@@ -82,7 +83,10 @@ def arguments(wanted: Mapping[str, Any], hosts: Sequence[str]) -> dict[str, dict
         AnsibleActionFail: the module would refuse it.
     """
     ask = program.KNOWN[wanted["question"]]
-    common, each = {**plain(wanted["common"]), **plain(wanted["secret"])}, plain(wanted["each"])
+    common, each = (
+        {**plain(wanted["common"]), **plain(wanted["secret"])},
+        plain(read(wanted["each"])),
+    )
     found = {}
     for host in hosts:
         own = {name: values[host] for name, values in each.items() if host in values}

@@ -26,8 +26,8 @@ options:
     type: dict
     default: {}
   each:
-    description: Arguments that each host has its own of, by argument and then by host.
-    type: dict
+    description: Arguments that each host has its own of, by argument and then by host; as a dictionary or as its JSON.
+    type: raw
     default: {}
   secret:
     description: Arguments that are the same for all hosts and are shown nowhere.

@@ -6,6 +6,7 @@ from typing import Any
 
 import simulated_nodes as simulated
 
+from fullmesh.ask.each import read
 from fullmesh.filters import verify_cluster
 from fullmesh.observed.ladder_arguments import LADDER_GLOO, LADDER_LINKS, LADDER_NODE, Arguments
 from fullmesh.verify import schedule
@@ -61,7 +62,7 @@ def test_nodes_that_a_limit_leaves_out_are_asked_nothing() -> None:
     del looked[out]
     opened = verify_cluster.ladder_opened(looked)
     scope = schedule.scope_of(plan, "auto", [], False, simulated.RUN)
-    assert out not in verify_cluster.ladder_probes(plan, opened, scope)["node"]
+    assert out not in read(verify_cluster.ladder_probes(plan, opened, scope))["node"]
     assert out not in verify_cluster.ladder_jobs(plan, held, looked, {}, PYTHON)["ranks"]
     about = verify_cluster.ladder_about(plan, {}, plan["nodes"])
     assert about == {name: {} for name in plan["nodes"]}
@@ -72,7 +73,7 @@ def test_every_node_connects_to_all_others() -> None:
     told = simulated.registered(held)
     opened = verify_cluster.ladder_opened(told["__verify_cluster_node"]["answers"])
     scope = schedule.scope_of(plan, "auto", [], False, simulated.RUN)
-    each = verify_cluster.ladder_probes(plan, opened, scope)
+    each = read(verify_cluster.ladder_probes(plan, opened, scope))
     assert known(each, LADDER_LINKS)
     for name in plan["nodes"]:
         assert {target["node"] for target in each["targets"][name]} == set(plan["nodes"]) - {name}

@@ -7,7 +7,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh.ask.each import Each, by_argument
+from fullmesh.ask.each import Each, as_text, by_argument
 from fullmesh.diagnose import inventory, judge, rates, show, traces
 from fullmesh.diagnose.rates import Way
 from fullmesh.filters.verify_cluster import me
@@ -60,10 +60,11 @@ def diagnose_scope(plan: Plan, bandwidth: Any, run: str) -> Scope:
     return schedule.scope_of(plan, how, [], False, str(run))
 
 
-def diagnose_probes(plan: Plan, opened: Any, scope: Any, users: Mapping[str, str]) -> Each:
+def diagnose_probes(plan: Plan, opened: Any, scope: Any, users: Mapping[str, str]) -> str:
     """The listeners that each node connects to: all of each peer, or one of each in the order of the schedule."""
     hosts = {str(host): str(user) for host, user in users.items()}
-    return by_argument(
+    plan, opened = plain(plan), plain(opened)
+    each = by_argument(
         {
             host: {
                 **me(plan, host),
@@ -74,6 +75,7 @@ def diagnose_probes(plan: Plan, opened: Any, scope: Any, users: Mapping[str, str
             for host, user in hosts.items()
         }
     )
+    return as_text(each)
 
 
 def diagnose_job_users(hostvars: Any, opened: Any) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from ansible.errors import AnsibleFilterError
 
 from fullmesh import contract
-from fullmesh.ask.each import Each, by_argument
+from fullmesh.ask.each import Each, as_text, by_argument
 from fullmesh.border import answered
 from fullmesh.model.types import Plan
 from fullmesh.observed.ladder import Look, Port, Probe, Target
@@ -135,9 +135,10 @@ def me(plan: Plan, host: str) -> dict[str, Any]:
     return {"node": host, "address": plan["nodes"][host]["address"]}
 
 
-def ladder_probes(plan: Plan, opened: Any, scope: Any) -> Each:
+def ladder_probes(plan: Plan, opened: Any, scope: Any) -> str:
     """The listeners that each node has to reach: all of each peer, or one of each in the order of the schedule."""
-    return by_argument(
+    plan, opened = plain(plan), plain(opened)
+    each = by_argument(
         {
             host: {
                 **me(plan, host),
@@ -148,6 +149,7 @@ def ladder_probes(plan: Plan, opened: Any, scope: Any) -> Each:
             if host in opened
         }
     )
+    return as_text(each)
 
 
 def ladder_follow_up(plan: Plan, linked: Mapping[str, Any]) -> dict[str, list[str]]:
