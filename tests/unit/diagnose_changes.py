@@ -411,6 +411,16 @@ def by_hand(world: World) -> None:
     }
 
 
+def learnt_once(world: World) -> None:
+    """That entry looks like any other."""
+    node(world)["links"]["neighbours"]["entries"][EL_ADDRESS]["by_hand"] = False
+
+
+def not_asked_for_duplicates(world: World) -> None:
+    """el1 could not ask the wire who else has its address."""
+    survey(world, EL).pop("duplicates", None)
+
+
 def counted(name: str, grown: int) -> Break:
     """ubuntu1's kernel counted something while it was probed."""
 
@@ -740,6 +750,16 @@ CHANGES |= {
     "account filtered": ("DG-255", UB, rule("owners", OF_ACCOUNT, {"drop": None}, hook="output")),
     "astray": ("DG-156", UB, together(shut(), decided("answer", dev="tun0"))),
     "next hop": ("DG-156", UB, together(ends("no_route"), decided(dev="eth1", via="10.78.5.250"))),
+    "neighbour of before": (
+        "DG-157",
+        UB,
+        together(ends("dropped"), by_hand, learnt_once, put("duplicates", [], EL)),
+    ),
+    "neighbour of before, or a machine that only ubuntu1 hears": (
+        "DG-140",
+        EL,
+        together(ends("dropped"), by_hand, learnt_once, not_asked_for_duplicates),
+    ),
     "neighbour by hand": ("DG-157", UB, together(ends("dropped"), by_hand)),
     "ipsec": ("DG-158", UB, together(shut(), counted("Xfrm.XfrmInPolBlock", 12))),
     "backlog overflows": (

@@ -114,6 +114,32 @@ def by_a_node(look: Look, name: str, mac: str, holder: str) -> Finding:
     )
 
 
+def left_over(look: Look, name: str, mac: str, who: Sequence[str]) -> Finding | None:
+    """One node alone has another card for a peer's address, and nobody answers for that address but the peer.
+
+    The peer has asked the wire itself (RFC 5227): whoever had answered once would answer now.
+    """
+    if len(who) != 1 or who[0] == name or look.survey(name).get("duplicates") != []:
+        return None
+    holder, address = who[0], look.address(name)
+    return Finding(
+        "DG-157",
+        "L2",
+        f"{holder} sends what is for {name} to {mac}, which is not {name}'s card, and nobody else on the wire answers"
+        f" for {address}: an entry that was put there, or is of before",
+        node=holder,
+        peer=name,
+        port="all",
+        direction=f"{holder} -> {name}",
+        seen=f"{address} lladdr {mac} on {holder} alone",
+        expected=in_words(
+            [c["mac"] for c in look.cards(name) if c["name"] == look.cluster_card(name)]
+        ),
+        fix=f"on {holder}: ip neigh del {address} dev {look.cluster_card(holder)}; if it comes back, find who sets it",
+        pairs=((holder, name),),
+    )
+
+
 def rule_duplicate(look: Look) -> Iterator[Finding]:
     """Another machine answers for a node's cluster address."""
     seen = learnt(look)
@@ -125,6 +151,10 @@ def rule_duplicate(look: Look) -> Iterator[Finding]:
         mac, who = next(iter(found.items()))
         if mac in macs:
             yield by_a_node(look, name, mac, macs[mac])
+            continue
+        stale = left_over(look, name, mac, who)
+        if stale:
+            yield stale
             continue
         yield Finding(
             "DG-140",
