@@ -40,7 +40,8 @@ MEMORY_ACTION = "undo_point"
 # In check mode it may say what would change, and counts as a change.
 SAYS = "debug"
 # One that has something to say where all is well; most have not.
-ASSERTS, ITS_WORDS = "assert", "success_msg"
+ASSERTS = "assert"
+ITS_WORDS = "success_msg"
 LINES_OF_OUTPUT = 12
 # Where a module says what it worked on.
 NAMED_BY = ("path", "dest", "key", "name")
