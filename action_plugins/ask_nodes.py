@@ -168,11 +168,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         asker = ways.Asker(task, self._play_context, self._templar)
         found, ordinary = ways.ways(asker, hostvars, list(given))
         asks = questions(wanted, given, found)
+        rest = {host: one_by_one.Job(wanted["question"], given[host], task) for host in ordinary}
+        # beside the others, as questions of a probe belong together in time
+        pending = one_by_one.Pending(self, rest if wanted["one_by_one"] else {}, hostvars)
         outcomes = asyncio.run(asked(found, asks, constants.DEFAULT_FORKS)) if found else {}
         told = {host: answers.result(found[host], outcome) for host, outcome in outcomes.items()}
-        if wanted["one_by_one"]:
-            rest = {
-                host: one_by_one.Job(wanted["question"], given[host], task) for host in ordinary
-            }
-            told |= one_by_one.everybody(self, rest, hostvars)
+        told |= pending.answers(wanted["seconds"])
         return Said(told, ordinary, answers.unkept(outcomes))

@@ -223,6 +223,10 @@ nsenter -t $pid -n sh -c 'ip addr add 172.31.7.2/24 dev eth0; ip link set eth0 u
 nft 'add table inet fault; add chain inet fault nat { type nat hook postrouting priority 100; }'
 nft 'add rule inet fault nat ip saddr 172.31.7.0/24 oifname eth1 masquerade'
 """
+OF_TWO = (
+    "WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 MASTER_ADDR=$P_ADDR bash -c"
+    " 'touch /run/fault.ready; exec -a torchrun sleep 900'"
+)
 # From outside: a container may not load programs into the machine's kernel.
 XDP = f"nsenter -t $V_PID -n -- python3 {ROOT}/tests/support/xdp_drop.py eth1"
 
@@ -361,10 +365,8 @@ WALLS = (
         "container-nat",
         BARE,
         (
-            *service(
-                "unshare -n env RANK=0 WORLD_SIZE=1 MASTER_ADDR=$P_ADDR bash -c"
-                " 'touch /run/fault.ready; exec -a torchrun sleep 900'"
-            ),
+            *service(f"unshare -n env RANK=1 {OF_TWO}"),
+            *service(f"env RANK=0 {OF_TWO}", PEER),
             *at(VICTIM, NAT, "nft delete table inet fault; ip link del fault0"),
         ),
         expect={"direction": "{peer} -> {victim}", "peer": "{peer}"},

@@ -74,7 +74,14 @@ HOSTS: dict[str, dict[str, Any]] = {
 class Run:
     """ansible-playbook on these hosts, and what came of it."""
 
-    def __init__(self, folder: Path, no_log: bool = False, *options: str, play: str = PLAY) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        no_log: bool = False,
+        *options: str,
+        play: str = PLAY,
+        hosts: dict[str, dict[str, Any]] = HOSTS,
+    ) -> None:
         tools = folder / "tools"
         tools.mkdir()
         self.log = folder / "started"
@@ -87,7 +94,7 @@ class Run:
             "ansible_control_path_dir": str(folder / "cp"),
             "ansible_python_interpreter": sys.executable,
         }
-        inventory = {"all": {"hosts": HOSTS, "vars": common}}
+        inventory = {"all": {"hosts": hosts, "vars": common}}
         (folder / "hosts.json").write_text(json.dumps(inventory))
         (folder / "play.yml").write_text((play.rstrip() + KEEP).replace("NO_LOG", str(no_log)))
         env = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
@@ -220,6 +227,20 @@ def test_who_is_asked_as_who_logs_in_becomes_nobody(ladder: Run) -> None:
 def test_who_may_not_become_root_is_asked_as_who_logs_in(ladder: Run) -> None:
     """su is a stand-in that fails, so what answered ran without it."""
     assert ladder.said["answers"]["su"]["links"][0]["verdict"] == "refused"
+
+
+def test_a_module_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nsleep 300\n")
+    slow.chmod(0o755)
+    play = LADDER.replace('folder: ""', 'folder: ""\n        seconds: 12')
+    hosts = {**HOSTS, "here": {**HOSTS["here"], "ansible_python_interpreter": str(slow)}}
+    hung = Run(tmp_path, play=play, hosts=hosts)
+    said = hung.said["answers"]["here"]
+    assert said["unreachable"] is True
+    assert said["msg"].startswith("[AK-101] no answer within 12 s")
+    assert "ansible here -m raw -a uptime" in said["msg"]
+    assert hung.said["answers"]["plain"]["links"][0]["verdict"] == "refused"
 
 
 def test_the_runs_secret_is_told_nowhere(ladder: Run) -> None:

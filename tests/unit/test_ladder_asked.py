@@ -39,6 +39,16 @@ def test_each_node_is_asked_about_itself_and_by_its_own_interpreter() -> None:
     }
 
 
+def test_one_nodes_environment_is_not_that_of_the_others() -> None:
+    plan, held = simulated.hostvars(3)
+    first, second, _ = plan["nodes"]
+    held[first]["torch_runtime_path"] = "/data/venv"
+    # the task that asks for all of them runs for the first one, and has its value
+    asked = verify_cluster.pythons(plan, held, "/data/venv/bin/python")
+    assert asked[first] == "/data/venv/bin/python"
+    assert asked[second] == PYTHON
+
+
 def test_ranks_get_the_card_that_has_the_cluster_address() -> None:
     plan, held = simulated.hostvars(3)
     looked = simulated.registered(held)["__verify_cluster_node"]["answers"]

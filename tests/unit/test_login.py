@@ -99,6 +99,7 @@ def test_where_jobs_are_units_few_files_of_logins_are_a_warning() -> None:
     survey(held).pop("job_unit", None)
     (found,) = (one for one in diagnosed(held)["findings"] if one["code"] == "DG-185")
     assert found["severity"] == "error"
+    assert "'jobs - nproc unlimited'" in found["fix"]
     survey(held)["job_unit"] = {
         "drop_ins": [],
         "nofile": -1,
@@ -120,6 +121,27 @@ def test_a_network_with_an_address_of_its_own_that_peers_see_is_fine() -> None:
     boxed(["10.78.5.77"], "10.78.5.77")(held)
     assert node(held, UBUNTU1)["links"]["networks"]
     assert box(held) == []
+
+
+# of processes in containers: torchrun over two nodes, on one with its own master, on one by its name; a rank by hand
+@pytest.mark.parametrize(
+    ("words", "several"),
+    [
+        ("RANK=3 WORLD_SIZE=16 LOCAL_WORLD_SIZE=8 MASTER_ADDR=10.0.0.1", True),
+        ("RANK=0 WORLD_SIZE=2 MASTER_ADDR=node1", True),
+        ("RANK=3 WORLD_SIZE=8 LOCAL_WORLD_SIZE=8 MASTER_ADDR=10.0.0.1", False),
+        ("RANK=3 WORLD_SIZE=8 LOCAL_WORLD_SIZE=8 MASTER_ADDR=3f2a9c", False),
+        ("RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1", False),
+        ("RANK=1 WORLD_SIZE=2 MASTER_ADDR=localhost", False),
+        ("RANK=0 WORLD_SIZE=1 MASTER_ADDR=10.0.0.1", False),
+        ("RANK=0 MASTER_ADDR=10.0.0.1", False),
+        ("WORLD_SIZE=2 MASTER_ADDR=10.0.0.1", False),
+        ("", False),
+    ],
+)
+def test_a_job_that_stays_in_its_container_needs_no_peers(words: str, several: bool) -> None:
+    environment = b"\0" + "\0".join(words.split()).encode() + b"\0"
+    assert job_network.spans_nodes(environment) is several
 
 
 def test_nobody_but_root_looks_into_networks(monkeypatch: pytest.MonkeyPatch) -> None:

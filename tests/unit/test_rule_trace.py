@@ -10,7 +10,7 @@ from ansible.module_utils.fullmesh.probe import rule_trace
 from diagnose_changes import EL_ADDRESS, dport, node, only_table, rule, shut, survey
 from records import ABOUT, EL1, RECORDED, UBUNTU1, World, diagnosed, world
 
-from fullmesh.diagnose import judge, traces
+from fullmesh.diagnose import judge, shape, traces
 from fullmesh.observed.ladder_arguments import LADDER_TRACE
 
 # nft 1.0.6 on a lab node that has firewalld as well: connections of its own to five ports, each stopped otherwise
@@ -163,6 +163,16 @@ def test_what_the_kernel_tells_of_others_packets_is_no_evidence() -> None:
     told_of(held, "culprit", source="192.0.2.77")
     (found,) = diagnosed(held)["findings"]
     assert "decoy" in found["seen"]
+
+
+@pytest.mark.parametrize(
+    "said", [{"traced": [], "why": "no nft here"}, {"failed": True, "msg": "no nft here"}]
+)
+def test_what_could_not_be_watched_is_said(said: Any) -> None:
+    told = shape.node({"node": world("healthy")["nodes"][EL1]["node"], "traced": said}, {EL1})
+    missed = told["node"]["facts"]["survey"]["unknown"]
+    assert {"what": "which rule stops packets", "why": "no nft here"} in missed
+    assert "traced" not in told
 
 
 def look_of(held: World) -> Any:

@@ -54,15 +54,19 @@ def of_units() -> Iterator[str]:
             continue
 
 
-def is_rank(pid: str) -> bool:
-    """Say whether a process is a rank of a job.
+def environment_of(pid: str) -> bytes:
+    """Return a process' environment, a zero before each variable.
 
     Raises:
         OSError: it is gone, or not ours to look at.
     """
     with open(f"/proc/{pid}/environ", "rb") as stream:
-        text = b"\0" + stream.read(ENVIRONMENT_MOST)
-    return all(word in text for word in RANKS_SAY)
+        return b"\0" + stream.read(ENVIRONMENT_MOST)
+
+
+def is_rank(environment: bytes) -> bool:
+    """Say whether a process with this environment is a rank of a job."""
+    return all(word in environment for word in RANKS_SAY)
 
 
 def of_ranks() -> Iterator[str]:
@@ -70,7 +74,7 @@ def of_ranks() -> Iterator[str]:
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             uid = os.stat("/proc/" + pid).st_uid
-            if uid and is_rank(pid):
+            if uid and is_rank(environment_of(pid)):
                 yield str(uid)
 
 

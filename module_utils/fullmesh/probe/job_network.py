@@ -16,7 +16,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ..survey.net import addresses_by_card, command_of
-from .job_account import is_rank, worth
+from .job_account import environment_of, is_rank, worth
 from .pairs import probe_links
 
 if TYPE_CHECKING:
@@ -27,7 +27,22 @@ if TYPE_CHECKING:
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 MOST = 4  # networks that are tried; a node's ranks mostly share one
 LARGEST = 4 << 20
+LOOPBACKS = ("127.", "::1", "localhost")
 NEITHER = ("127.", "::1", "fe80:")
+
+
+def spans_nodes(environment: bytes) -> bool:
+    """Say whether a rank's job runs on several nodes: one that stays in its container needs no peers.
+
+    torchrun says how many of its ranks are here; who starts ranks otherwise gives them a master that is not loopback.
+    """
+    if not is_rank(environment):
+        return False
+    words = (one.partition(b"=") for one in environment.split(b"\0"))
+    told = {name: value.decode("utf-8", "replace") for name, _, value in words}
+    world, here = told.get(b"WORLD_SIZE", ""), told.get(b"LOCAL_WORLD_SIZE", "1")
+    alone = not world.isdecimal() or (here.isdecimal() and int(world) <= int(here))
+    return not alone and not told[b"MASTER_ADDR"].startswith(LOOPBACKS)
 
 
 def ranks_elsewhere() -> dict[str, int]:
@@ -37,7 +52,7 @@ def ranks_elsewhere() -> dict[str, int]:
     for pid in sorted(filter(str.isdigit, os.listdir("/proc")), key=int):
         with contextlib.suppress(OSError):
             inode = os.readlink(f"/proc/{pid}/ns/net")
-            if inode != mine and inode not in found and is_rank(pid):
+            if inode != mine and inode not in found and spans_nodes(environment_of(pid)):
                 found[inode] = int(pid)
         if len(found) >= MOST:
             break

@@ -107,12 +107,23 @@ def listens(pid: int) -> bool:
     return any(row[1] == NETFILTER and row[2] == str(pid) and int(row[3], 16) for row in rows[1:])
 
 
+def stands(table: str) -> bool:
+    """Say whether the table is there."""
+    return not subprocess.call(
+        ["nft", "list", "table", "inet", table],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
 def started(ends: list[TraceEnd], into: Any) -> list[subprocess.Popen[bytes]]:
     """Start who owns the table, and who tells.
 
     Raises:
         OSError: there is no nft, or it says nothing.
     """
+    table = f"{TABLE}_{os.getpid()}"
     owner = subprocess.Popen(
         ["nft", "-i"],
         stdin=subprocess.PIPE,
@@ -128,7 +139,7 @@ def started(ends: list[TraceEnd], into: Any) -> list[subprocess.Popen[bytes]]:
 
     try:
         given = cast("Any", owner.stdin)
-        given.write(("; ".join(chains(ends, f"{TABLE}_{os.getpid()}")) + "\n").encode())
+        given.write(("; ".join(chains(ends, table)) + "\n").encode())
         given.flush()
         teller = subprocess.Popen(
             ["nft", "-a", "monitor", "trace"],
@@ -142,6 +153,10 @@ def started(ends: list[TraceEnd], into: Any) -> list[subprocess.Popen[bytes]]:
         while not listens(teller.pid):
             if time.monotonic() > deadline or teller.poll() is not None or owner.poll() is not None:
                 raise OSError("nft monitor trace did not start")
+            time.sleep(0.02)
+        while not stands(table):
+            if time.monotonic() > deadline:
+                raise OSError("nft made no table with the flag owner (Linux 5.12)")
             time.sleep(0.02)
     except BaseException:
         end(running)

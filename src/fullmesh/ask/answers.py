@@ -33,6 +33,13 @@ def unreachable(message: str) -> TaskResult:
     return {"changed": False, "unreachable": True, "msg": message}
 
 
+def unanswered(seconds: int, login: str) -> TaskResult:
+    """A host that has begun and said nothing in time; *login*: how a person would go and look."""
+    return unreachable(
+        f"[AK-101] no answer within {seconds} s. See what it is busy with: {login} uptime"
+    )
+
+
 def failed_by_module(message: str) -> TaskResult:
     """A host on which Ansible's own module could not be run."""
     return {"changed": False, "failed": True, "msg": message}
@@ -62,9 +69,7 @@ def told(way: Way, said: Answer, reply: Reply) -> TaskResult:
 def result(way: Way, outcome: Outcome) -> TaskResult:
     """What Ansible's own task would have registered for a host."""
     if isinstance(outcome, Silence):
-        return unreachable(
-            f"[AK-101] no answer within {outcome.seconds} s. See what it is busy with: {login(way)} uptime"
-        )
+        return unanswered(outcome.seconds, login(way))
     if outcome.answer is not None:
         return told(way, outcome.answer, outcome)
     gone = outcome.lost() or (outcome.status == SSH_FAILED and not outcome.flood)

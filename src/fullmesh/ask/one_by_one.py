@@ -6,8 +6,9 @@ connection with every option of the host, its way to become root, the module of 
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +18,11 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import become_loader, connection_loader
 
-from fullmesh.ask.answers import TaskResult, failed_by_module, unreachable
+from fullmesh.ask.answers import TaskResult, failed_by_module, unanswered, unreachable
 from fullmesh.ask.ways import option_values
+
+# how soon the end of a wait for a turn is noticed
+TURN_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -100,18 +104,38 @@ def one(action: Any, job: Job, variables: dict[str, Any]) -> TaskResult:
         return failed_by_module(str(error))
 
 
-def everybody(action: Any, jobs: Mapping[str, Job], hostvars: Any) -> dict[str, TaskResult]:
-    """Ask some hosts so, as many at a time as Ansible has forks.
+class Pending:
+    """Hosts that are being asked, each in a thread that ends with the process: who hangs keeps nobody waiting."""
 
-    Args:
-        action: the action plugin that asks.
-        jobs: host -> what it is asked.
-        hostvars: Ansible's, which reads a host's variables.
-    """
-    if not jobs:
-        return {}
-    # read here, as Ansible's variables are not made for threads
-    own = {host: dict(hostvars.raw_get(host)) for host in jobs}
-    with ThreadPoolExecutor(min(len(jobs), constants.DEFAULT_FORKS)) as pool:
-        waiting = {host: pool.submit(one, action, job, own[host]) for host, job in jobs.items()}
-        return {host: future.result() for host, future in waiting.items()}
+    def __init__(self, action: Any, jobs: Mapping[str, Job], hostvars: Any) -> None:
+        self.gate = threading.Semaphore(constants.DEFAULT_FORKS)
+        self.begun: dict[str, float] = {}
+        self.found: dict[str, TaskResult] = {}
+        # read here, as Ansible's variables are not made for threads
+        own = {host: dict(hostvars.raw_get(host)) for host in jobs}
+
+        def work(host: str) -> None:
+            with self.gate:
+                self.begun[host] = time.monotonic()
+                self.found[host] = one(action, jobs[host], own[host])
+
+        self.threads = {
+            host: threading.Thread(target=work, args=(host,), daemon=True) for host in jobs
+        }
+        for thread in self.threads.values():
+            thread.start()
+
+    def answers(self, seconds: int) -> dict[str, TaskResult]:
+        """What each host answered within so many seconds from its turn on."""
+        return {host: self.answer(host, seconds) for host in self.threads}
+
+    def answer(self, host: str, seconds: int) -> TaskResult:
+        """Wait for one."""
+        thread = self.threads[host]
+        while thread.is_alive():
+            left = seconds - (time.monotonic() - self.begun.get(host, time.monotonic()))
+            if left <= 0:
+                self.gate.release()  # whoever waits for a turn need not wait for this one
+                return unanswered(seconds, f"ansible {host} -m raw -a")
+            thread.join(min(left, TURN_SECONDS))
+        return self.found.get(host, failed_by_module("its module ended without an answer"))

@@ -22,6 +22,8 @@ from fullmesh.verify.probe_wants import of_services
 
 # Nodes -> ports of the data range that each node is tried on, besides three that its kernel chooses.
 SPREADS = ((16, 16), (64, 8), (1 << 30, 4))
+# where torch_runtime links its environment, if nobody says otherwise (roles/torch_runtime/defaults)
+VENV = "/opt/fullmesh/venv"
 MASTER_PORT, RENDEZVOUS_PORT = 29500, 29400
 
 
@@ -166,7 +168,7 @@ def wants(made: Plan, host: str, variables: Mapping[str, Any]) -> dict[str, Any]
             {"kind": "rendezvous", "port": made["rendezvous"]["port"]},
         ]
     named += of_services(made, host)
-    venv = str(variables.get("torch_runtime_path") or "/opt/fullmesh/venv")
+    venv = str(variables.get("torch_runtime_path") or VENV)
     return {
         "address": node["address"],
         "interface": node["interface"],

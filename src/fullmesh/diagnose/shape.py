@@ -285,9 +285,13 @@ def node(observed: Any, names: set[str]) -> NodeSaid:
             found["links"]["failed"] = clean(links.get("msg") or "no reason given", 400)
     if "links" in closer:
         found["closer"] = probe(closer, names)
-    traced = attempt(Each(TRACED, TRACED_MOST), part(held, "traced").get("traced"))
+    watched = part(held, "traced")
+    traced = attempt(Each(TRACED, TRACED_MOST), watched.get("traced"))
     if traced:
         found["traced"] = traced
+    why = clean(watched.get("why") or watched.get("msg") or "", 400)
+    if why and "survey" in facts:
+        facts["survey"]["unknown"].append({"what": "which rule stops packets", "why": why})
     listeners = attempt(LISTENERS, part(held, "started").get("listeners"))
     if listeners is not None:
         found["started"] = {"listeners": listeners}

@@ -11,6 +11,7 @@ from ansible.errors import AnsibleFilterError
 from fullmesh import contract
 from fullmesh.ask.each import Each, as_text, by_argument
 from fullmesh.border import answered
+from fullmesh.diagnose import inventory
 from fullmesh.model.types import Plan
 from fullmesh.observed.ladder import Look, Port, Probe, Target
 from fullmesh.observed.ranks import Collected, Started
@@ -91,10 +92,21 @@ def ladder_faults(options: dict[str, Any]) -> list[str]:
     return [str(fault) for fault in verify.faults(plain(options))]
 
 
-def python_of(own: Any, default: str) -> str:
-    """The interpreter of jobs on a node, from its own variables."""
-    path = own.get("torch_runtime_path")
-    return str(own.get("verify_cluster_python") or (f"{path}/bin/python" if path else default))
+def pythons(plan: Plan, hostvars: Any, python: str) -> dict[str, str]:
+    """The interpreter of jobs on each node.
+
+    Args:
+        plan: of the cluster.
+        hostvars: of the nodes; one may have an interpreter, or an environment, of its own.
+        python: as the task has it that asks for all nodes, which may be one node's own.
+    """
+    own: dict[str, str] = {}
+    for name in plan["nodes"]:
+        path = hostvars[name].get("torch_runtime_path")
+        said = hostvars[name].get("verify_cluster_python") or (f"{path}/bin/python" if path else "")
+        own[name] = str(said)
+    rest = f"{inventory.VENV}/bin/python" if python in own.values() else python
+    return {name: said or rest for name, said in own.items()}
 
 
 def ladder_wants(plan: Plan, hostvars: Any, mode: str, python: str) -> Each:
@@ -106,13 +118,13 @@ def ladder_wants(plan: Plan, hostvars: Any, mode: str, python: str) -> Each:
         mode: of the firewall.
         python: the interpreter of all others.
     """
-    given = {}
+    given, interpreters = {}, pythons(plan, hostvars, python)
     for name, node in plan["nodes"].items():
         given[name] = {
             "node": name,
             "address": node["address"],
             "interface": node["interface"],
-            "python": python_of(hostvars[name], python),
+            "python": interpreters[name],
             **probe_wants.wants(plan, name, str(mode)),
         }
     return by_argument(given)
@@ -193,7 +205,7 @@ def ladder_jobs(
         common: variables of the environment that are the same for all.
         python: the interpreter of all others.
     """
-    given = {}
+    given, interpreters = {}, pythons(plan, hostvars, python)
     # --limit leaves nodes out
     for name, node in ((n, node) for n, node in plan["nodes"].items() if n in looked):
         card = looked[name]["facts"]["interface"]["name"]
@@ -204,7 +216,7 @@ def ladder_jobs(
         }
         given[name] = {
             "ranks": node["ranks"],
-            "python": python_of(hostvars[name], python),
+            "python": interpreters[name],
             "environment": {**plain(common), **own},
         }
     return by_argument(given)
