@@ -24,6 +24,7 @@ from fullmesh.observed.hang import NodeHang, Rank
 from fullmesh.watch import remote
 
 MODULES = (
+    "fullmesh_foreign_text",
     "fullmesh_ports",
     "fullmesh_sockets",
     "fullmesh_watch_look",

@@ -21,6 +21,7 @@ from fullmesh.roles import launchers
 from fullmesh.settings import ROOT
 
 MODULES = (
+    "fullmesh_foreign_text",
     "fullmesh_ports",
     "fullmesh_sockets",
     "fullmesh_watch_look",
