@@ -36,7 +36,7 @@ options:
     type: str
     default: ''
   fingerprints:
-    description: What the key's fingerprint has to be, one of these. Empty where it is not known.
+    description: The fingerprints that the key may have; V(any) for a key that the user names. Empty refuses every key.
     type: list
     elements: str
     default: []

@@ -5,9 +5,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.file_set import (
+    KeyRefusedError,
     carry_out,
     difference,
     missing_directories,
@@ -37,8 +40,16 @@ options:
         description: The whole text.
         type: str
       url:
-        description: Instead of C(content). Where to fetch a file that is not there yet; C(file://) is understood.
+        description:
+          - Instead of C(content). Where to fetch the key that signs a repository; C(file://) is understood.
+          - A key that is there already and has one of the fingerprints is kept.
         type: str
+      fingerprints:
+        description:
+          - Required with C(url). The fingerprints that the key may have; V(any) for a key that the user names.
+          - An empty list refuses every key, and the message shows the fingerprint seen.
+        type: list
+        elements: str
       mode:
         description: Octal text.
         type: str
@@ -57,6 +68,14 @@ options:
     description: An error code that begins the message of a failure.
     type: str
     default: ''
+  key_code:
+    description: Instead of O(code) for a key whose fingerprint is not an expected one.
+    type: str
+    default: ''
+  key_setting:
+    description: The setting that names the fingerprints; the message of O(key_code) says so.
+    type: str
+    default: ''
 attributes:
   check_mode:
     description: Reports what would be written and writes nothing.
@@ -73,6 +92,7 @@ EXAMPLES = r"""
     files:
       - path: /etc/fullmesh/example.asc
         url: https://mirror.example/example.asc
+        fingerprints: [EB693B3035CD5710E231E123A4B469963BF863CC]
       - path: /etc/fullmesh/env
         content: "{{ lookup('ansible.builtin.template', 'env.j2') }}"
     absent: [/etc/profile.d/fullmesh.sh]
@@ -88,17 +108,27 @@ paths:
 """
 
 
+def describe_refused_key(error: KeyRefusedError, params: Mapping[str, Any]) -> str:
+    """Word the refusal of a key."""
+    return (
+        "[{key_code}] {}. Fix: compare the fingerprint seen with the one that the vendor publishes. If they are "
+        "equal, set {key_setting} to it, as a list.".format(error, **params)
+    )
+
+
 def main() -> None:
     """Read the parameters, compare, write what differs."""
     file_spec: dict[str, object] = {
         "path": {"type": "path", "required": True},
         "content": {"type": "str"},
         "url": {"type": "str"},
+        "fingerprints": {"type": "list", "elements": "str"},
         "mode": {"type": "str", "default": "0644"},
     }
     one_of: dict[str, object] = {
         "required_one_of": [["content", "url"]],
         "mutually_exclusive": [["content", "url"]],
+        "required_together": [["url", "fingerprints"]],
     }
     module = AnsibleModule(
         argument_spec={
@@ -106,12 +136,16 @@ def main() -> None:
             "directories": {"type": "list", "elements": "path", "default": []},
             "absent": {"type": "list", "elements": "path", "default": []},
             "code": {"type": "str", "default": ""},
+            "key_code": {"type": "str", "default": "", "no_log": False},
+            "key_setting": {"type": "str", "default": "", "no_log": False},
         },
         supports_check_mode=True,
     )
     files, absent = module.params["files"], module.params["absent"]
     try:
         steps = plan_files(files, absent)
+    except KeyRefusedError as error:
+        module.fail_json(msg=describe_refused_key(error, module.params))
     except (OSError, ValueError) as error:
         code = module.params["code"]
         module.fail_json(msg=f"[{code}] {error}." if code else str(error))

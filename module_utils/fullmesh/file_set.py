@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypedDict
 from ansible.module_utils.urls import open_url
 
 from .answer import diff
+from .openpgp import describe_mismatch
 
 if TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -22,12 +23,17 @@ if TYPE_CHECKING:
 LARGEST = 1 << 20  # a key, a list: nothing large belongs here
 
 
+class KeyRefusedError(ValueError):
+    """A key that was fetched is none, or has another fingerprint than expected."""
+
+
 class Wanted(TypedDict):
-    """A file that is asked for: its *content*, or the *url* of what is fetched where there is none yet."""
+    """A file that is asked for: its *content*, or the *url* of a key with the *fingerprints* that it may have."""
 
     path: str
     content: str | None
     url: str | None
+    fingerprints: list[str] | None
     mode: str
 
 
@@ -48,6 +54,11 @@ class Step(TypedDict):
 
 
 GONE: FileState = {"exists": False, "content": b"", "mode": 0}
+
+
+def request_text(path: str, content: str, mode: str) -> Wanted:
+    """Ask for a file with a text."""
+    return {"path": path, "content": content, "url": None, "fingerprints": None, "mode": mode}
 
 
 def observe(path: str) -> FileState:
@@ -82,15 +93,42 @@ def fetch(url: str) -> bytes:
         raise ValueError(f"{url} cannot be fetched: {error}") from error
 
 
+def fetch_key(url: str, fingerprints: list[str]) -> bytes:
+    """Fetch the key that signs a repository.
+
+    Raises:
+        KeyRefusedError: its fingerprint is not an expected one.
+    """
+    content = fetch(url)
+    try:
+        mismatch = describe_mismatch(content, fingerprints)
+    except ValueError as error:
+        raise KeyRefusedError(f"{url} is no key: {error}. Check: the address") from error
+    if mismatch:
+        raise KeyRefusedError(f"{url} {mismatch}. The key was not installed")
+    return content
+
+
+def keep_or_fetch_key(item: Wanted, before: FileState) -> bytes:
+    """Keep the key that is there if its fingerprint is an expected one, otherwise fetch it."""
+    fingerprints = item["fingerprints"] or []
+    if before["exists"]:
+        try:
+            if not describe_mismatch(before["content"], fingerprints):
+                return before["content"]
+        except ValueError:
+            pass  # not a key at all: it is replaced
+    return fetch_key(str(item["url"]), fingerprints)
+
+
 def plan_files(files: list[Wanted], absent: list[str]) -> list[Step]:
     """List the steps that are needed, each with the state before and after."""
     steps: list[Step] = []
     for item in files:
         before = observe(item["path"])
+        content = (item["content"] or "").encode("utf-8")
         if item["url"]:
-            content = before["content"] if before["exists"] else fetch(item["url"])
-        else:
-            content = (item["content"] or "").encode("utf-8")
+            content = keep_or_fetch_key(item, before)
         wanted: FileState = {"exists": True, "content": content, "mode": int(item["mode"], 8)}
         steps.append({"path": item["path"], "before": before, "after": wanted})
     for path in absent:

@@ -13,6 +13,7 @@ BEGIN, END = b"-----BEGIN PGP PUBLIC KEY BLOCK-----", b"-----END PGP PUBLIC KEY 
 PUBLIC_KEY = 6  # the tag of a primary key; subkeys are bound to one by a signature, which whoever uses the key checks
 VERSION = 4
 ONE_BYTE, TWO_BYTES, FOUR_BYTES = 192, 224, 255
+ANY = "any"  # instead of a fingerprint: the user named the key, so the user vouches for it
 
 
 def packets_of(raw: bytes) -> bytes:
@@ -81,3 +82,22 @@ def fingerprints(key: bytes) -> list[str]:
     if not found:
         raise ValueError("there is no public key in it")
     return found
+
+
+def describe_mismatch(key: bytes, expected: list[str]) -> str:
+    """Compare the primary keys in a file with the expected fingerprints; "" if all of them are expected.
+
+    Args:
+        key: the bytes of the file.
+        expected: fingerprints, with or without spaces; `ANY` accepts every key, an empty list accepts none.
+
+    Raises:
+        ValueError: the file is no public key, or one of another kind than repositories are signed with.
+    """
+    seen = fingerprints(key)
+    wanted = [one.replace(" ", "").upper() for one in expected]
+    if ANY.upper() in wanted or set(seen) <= set(wanted):
+        return ""
+    return "has the fingerprint {}, expected: {}".format(
+        ", ".join(seen), " or ".join(wanted) or "not known to Fullmesh"
+    )

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 from . import name_resolution
-from .file_set import carry_out, difference, observe, plan_files
+from .file_set import carry_out, difference, observe, plan_files, request_text
 from .firewall.peers import Firewall
 from .state import manifest
 from .state.observe import Node
@@ -68,7 +68,7 @@ def with_lines(text: str, wanted: dict[str, str]) -> str:
 def files_of(owned: list[str], files: list[PeerFile], own: PeerOwn) -> list[Wanted]:
     """The files that differ from node to node list; only those that a role has written on this node."""
     found: list[Wanted] = [
-        {"path": one["path"], "content": one["content"], "url": None, "mode": mode_of(one["path"])}
+        request_text(one["path"], one["content"], mode_of(one["path"]))
         for one in files
         if one["path"] in owned
     ]
@@ -76,7 +76,7 @@ def files_of(owned: list[str], files: list[PeerFile], own: PeerOwn) -> list[Want
         if path in owned:
             text = observe(path)["content"].decode("utf-8", "surrogateescape")
             content = with_lines(text, lines)
-            found.append({"path": path, "content": content, "url": None, "mode": mode_of(path)})
+            found.append(request_text(path, content, mode_of(path)))
     return found
 
 

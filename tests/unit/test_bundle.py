@@ -273,9 +273,14 @@ def test_a_place_of_somebodys_is_refused(
 def test_a_key_that_is_not_the_known_one_is_refused(order: dict[str, Any]) -> None:
     wanted = "0" * 40
     with pytest.raises(
-        packages.FetchError, match=rf"\[BN-108\].*{FINGERPRINT}, expected is {wanted}"
+        packages.FetchError, match=rf"\[BN-108\].*{FINGERPRINT}, expected: {wanted}"
     ):
         packages.gather(Dnf(), {**order, "fingerprints": [wanted]})
+    # EL 10: no fingerprint is known, and the key was taken all the same
+    with pytest.raises(
+        packages.FetchError, match=rf"\[BN-108\].*{FINGERPRINT}, expected: not known"
+    ):
+        packages.gather(Dnf(), {**order, "fingerprints": []})
     Path(order["key"][7:]).write_text("<html>not found</html>")
     with pytest.raises(packages.FetchError, match=r"\[BN-108\].*is no key: this is no OpenPGP key"):
         packages.gather(Dnf(), order)

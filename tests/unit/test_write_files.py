@@ -3,14 +3,43 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
+import write_files
+import yaml
 from ansible.module_utils.fullmesh import file_set as module
+from test_bundle import FINGERPRINT, KEY
+
+from fullmesh.settings import ROOT
+
+OTHER = "0" * 40
 
 
 def item(path: Path, content: str = "x\n", mode: str = "0644") -> module.Wanted:
-    return {"path": str(path), "content": content, "url": None, "mode": mode}
+    return module.request_text(str(path), content, mode)
+
+
+def key_item(path: Path, url: Path, fingerprints: list[str]) -> module.Wanted:
+    """The key of a repository that is asked for."""
+    return {
+        "path": str(path),
+        "content": None,
+        "url": f"file://{url}",
+        "fingerprints": fingerprints,
+        "mode": "0644",
+    }
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """The key beside a repository."""
+    place = tmp_path / "source.asc"
+    place.write_text(KEY)
+    return place
 
 
 def test_only_what_differs_is_written(tmp_path: Path) -> None:
@@ -41,3 +70,146 @@ def test_a_diff_shows_content_and_mode(tmp_path: Path) -> None:
     os.chmod(path, 0o600)
     assert module.show(module.observe(str(path))) == "mode 0600\nx\n"
     assert module.show(module.observe(str(tmp_path / "none"))) == ""
+
+
+@pytest.mark.parametrize("expected", [[FINGERPRINT], [OTHER, FINGERPRINT.lower()], ["any"]])
+def test_a_key_with_an_expected_fingerprint_is_installed(
+    tmp_path: Path, source: Path, expected: list[str]
+) -> None:
+    (step,) = module.plan_files([key_item(tmp_path / "key.asc", source, expected)], [])
+    assert step["after"]["content"] == KEY.encode()
+
+
+@pytest.mark.parametrize(("expected", "shown"), [([OTHER], OTHER), ([], "not known to Fullmesh")])
+def test_a_key_with_another_fingerprint_is_refused(
+    tmp_path: Path, source: Path, expected: list[str], shown: str
+) -> None:
+    words = rf"source.asc has the fingerprint {FINGERPRINT}, expected: {shown}"
+    with pytest.raises(module.KeyRefusedError, match=words):
+        module.plan_files([key_item(tmp_path / "key.asc", source, expected)], [])
+    source.write_text("<html>a proxy's page</html>")
+    with pytest.raises(module.KeyRefusedError, match="is no key: this is no OpenPGP key"):
+        module.plan_files([key_item(tmp_path / "key.asc", source, expected)], [])
+
+
+@pytest.mark.parametrize("before", [KEY, "<html>"])
+def test_a_key_of_an_earlier_run_is_compared_as_well(
+    tmp_path: Path, source: Path, before: str
+) -> None:
+    place = tmp_path / "key.asc"
+    place.write_text(before)
+    with pytest.raises(module.KeyRefusedError):
+        module.plan_files([key_item(place, source, [OTHER])], [])
+    steps = module.plan_files([key_item(place, source, [FINGERPRINT])], [])
+    assert [step["after"]["content"] for step in steps] == [KEY.encode()] * (before != KEY)
+
+
+class FakeModule:
+    """What `write_files` sees of Ansible: its parameters, and a way out."""
+
+    asked: ClassVar[dict[str, Any]] = {}
+    params: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, **asked: Any) -> None:
+        type(self).asked = asked
+
+    def fail_json(self, msg: str) -> None:
+        raise SystemExit(msg)
+
+
+@pytest.mark.parametrize(
+    ("code", "setting"),
+    [
+        ("NC-110", "nccl_repository_fingerprints"),
+        ("CT-111", "container_toolkit_repository_fingerprints"),
+    ],
+)
+def test_a_refused_key_says_the_code_both_fingerprints_and_the_setting(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, code: str, setting: str
+) -> None:
+    place = tmp_path / "key.asc"
+    params = {
+        "files": [key_item(place, source, [OTHER])],
+        "absent": [],
+        "key_code": code,
+        "key_setting": setting,
+    }
+    monkeypatch.setattr(FakeModule, "params", params)
+    monkeypatch.setattr(write_files, "AnsibleModule", FakeModule)
+    with pytest.raises(SystemExit) as refused:
+        write_files.main()
+    told = str(refused.value)
+    assert told.startswith(f"[{code}] file://{source} has the fingerprint {FINGERPRINT}, expected")
+    assert f"expected: {OTHER}" in told
+    assert "Fix: compare the fingerprint seen" in told
+    assert f"set {setting} to it" in told
+    assert not place.exists()
+    # nor can a key be asked for without them
+    assert FakeModule.asked["argument_spec"]["files"]["required_together"] == [
+        ["url", "fingerprints"]
+    ]
+
+
+def entries_with_url(tree: object) -> Iterator[dict[str, Any]]:
+    """Every mapping in a YAML tree that names a path and where to fetch it."""
+    if isinstance(tree, dict):
+        if {"path", "url"} <= tree.keys():
+            yield tree
+        for value in tree.values():
+            yield from entries_with_url(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from entries_with_url(value)
+
+
+SIGNED = sorted(
+    {
+        template.parent.parent.name
+        for template in ROOT.glob("roles/*/templates/*")
+        if any(word in template.read_text() for word in ("gpgkey=", "Signed-By:"))
+    }
+)
+
+
+def test_roles_that_sign_are_found() -> None:
+    assert SIGNED == ["container_toolkit", "nccl"]
+
+
+@pytest.mark.parametrize("role", SIGNED)
+def test_a_role_that_installs_a_repository_key_compares_its_fingerprint(role: str) -> None:
+    folder = ROOT / "roles" / role
+    found = [
+        entry
+        for path in sorted(folder.glob("*/*.yml"))
+        for entry in entries_with_url(yaml.safe_load(path.read_text()))
+    ]
+    assert found
+    assert all(entry["fingerprints"] == f"{{{{ __{role}_fingerprints }}}}" for entry in found)
+    known = [
+        fingerprint
+        for path in folder.glob("vars/*.yml")
+        for fingerprint in yaml.safe_load(path.read_text()).get(f"__{role}_vendor_fingerprints", [])
+    ]
+    assert known
+    assert all(re.fullmatch("[0-9A-F]{40}", one) for one in known)
+
+
+def test_nothing_takes_a_key_unseen() -> None:
+    """No task says yes to a key that dnf asks about, beside those whose repository has a checked one."""
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in [*ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("playbooks/**/*.yml")]
+        for line in path.read_text().splitlines()
+        if re.search(r"rpm_key|apt_key|--import|assumeyes|nogpgcheck|disable_gpg_check", line)
+        and not line.strip().startswith("#")
+    ]
+    assert found == [
+        "roles/container_toolkit/tasks/install_dnf.yml: - \"{{ __theirs | ternary('--assumeno', '--assumeyes') }}\"",
+        # streams: no package is installed
+        "roles/nvidia_driver/tasks/install_dnf.yml: argv: [dnf, --assumeyes, module, reset, "
+        "\"{{ __nvidia_driver_offers['stream'] }}\"]",
+        "roles/nvidia_driver/tasks/install_dnf.yml: argv: [dnf, --assumeyes, module, enable, "
+        "\"{{ __nvidia_driver_todo['leave'] }}\"]",
+        # gpgkey= is empty beside it
+        "roles/nvidia_driver/tasks/give_back_dnf.yml: - --assumeyes",
+    ]

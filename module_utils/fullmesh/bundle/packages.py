@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape, quoteattr
 from ansible.module_utils.urls import open_url
 
 from ..files import sha256
-from ..openpgp import BEGIN, fingerprints
+from ..openpgp import BEGIN, describe_mismatch
 from ..packages import sources
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def private_folder(base: str) -> str:
 
 
 def bring_key(params: Work) -> str:
-    """Fetch the key that signs the repository, every time anew, and compare its fingerprint with what is known."""
+    """Fetch the key that signs the repository, every time anew, and compare its fingerprint with the expected ones."""
     if not params["key"]:
         return ""
     try:
@@ -106,19 +106,18 @@ def bring_key(params: Work) -> str:
     except OSError as error:  # URLError is one
         raise refused("the key {} cannot be fetched".format(params["key"]), str(error)) from error
     try:
-        found = fingerprints(raw)
+        mismatch = describe_mismatch(raw, params["fingerprints"])
     except ValueError as error:
         raise FetchError(
             "[BN-108] {} is no key: {}. Check that address (nccl_repository_key).".format(
                 params["key"], error
             )
         ) from error
-    wanted = [one.replace(" ", "").upper() for one in params["fingerprints"]]
-    if wanted and not set(found) <= set(wanted):
+    if mismatch:
         raise FetchError(
-            "[BN-108] {} has the fingerprint {}, expected is {}. Nothing was fetched. If the vendor has a new key, "
-            "compare it with what he publishes and name it in nccl_repository_key.".format(
-                params["key"], ", ".join(found), " or ".join(wanted)
+            "[BN-108] {} {}. Nothing was fetched. Fix: compare the fingerprint seen with the one that the vendor "
+            "publishes. If they are equal, set nccl_repository_fingerprints to it, as a list.".format(
+                params["key"], mismatch
             )
         )
     # apt tells armored from binary keys by the suffix

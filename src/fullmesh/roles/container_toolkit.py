@@ -22,6 +22,7 @@ CODES: dict[str, str] = {
     "CT-108": "docker's daemon.json cannot be read, or docker does not start with NVIDIA's runtime in it",
     "CT-109": "note: no driver is loaded, so containers get GPUs only after the reboot that loads it",
     "CT-110": "note: containers run, so docker takes NVIDIA's runtime at its next start",
+    "CT-111": "The repository's key does not have an expected fingerprint",
 }
 UNSIGNED = "none"
 ADDRESS = re.compile(r"(https?|file)://\S+")

@@ -19,6 +19,7 @@ CODES: dict[str, str] = {
     "NC-106": "the repository's key or file cannot be written",
     "NC-107": "dnf's plugin versionlock is off, or its list cannot be written",
     "NC-108": "the package manager does not install the pinned NCCL; the message names pins and excludes in its way",
+    "NC-110": "The repository's key does not have an expected fingerprint, or no fingerprint of it is known",
     "NC-109": "note: the node has the repository's own source switched off, so ours names it as well",
 }
 
