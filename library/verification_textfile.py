@@ -24,8 +24,10 @@ DOCUMENTATION = r"""
 module: verification_textfile
 short_description: Find the folder that node_exporter reads text files from, and write one there
 description:
-  - A node_exporter that runs is asked first, by its command line. One that did not come with the distribution's package
-    is the user's own, and is left as it is.
+  - The command line of a running node_exporter names the folder, if systemd runs it as a service. One that did not come
+    with the distribution's package is the user's own, and is left as it is.
+  - If an account other than root owns the folder, the file is written as that account. If root owns it and others can
+    change it, the module fails.
   - C(fullmesh.prom) is written beside itself under a name that does not end in C(.prom), then renamed, so that nobody
     reads half of it. The role's undo takes it away.
 options:
@@ -111,7 +113,7 @@ class Answer(TypedDict):
 def find(module: AnsibleModule, node: Node) -> tuple[Place, list[Exporter]]:
     """The place, and those that run of the distribution's."""
     params = module.params
-    seen = node_exporter.running()
+    seen = node_exporter.find_exporters(node_exporter.list_main_processes(node.run))
     packaged = observe_packages(node, [params["package"]])[params["package"]] == "installed"
 
     def reads(program: str) -> str:
@@ -181,7 +183,7 @@ def main() -> None:
     found = wait_for(module, node) if waits else find(module, node)[0]
     # before the distribution's comes, its folder is not there yet
     told = found["own"] or found["program"] or writes
-    fault = found["fault"] or (node_exporter.missing(found["folder"]) if told else "")
+    fault = found["fault"] or (node_exporter.check_folder(found["folder"]) if told else "")
     if fault and not writes:
         module.fail_json(msg=fault)
     if fault:

@@ -8,15 +8,20 @@ on NFS with root_squash.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import pwd
+import stat
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
-    import pwd
     from typing import Callable
 
 LARGEST = 16 << 20  # bytes of an answer
+LINKS_MOST = 40  # path_resolution(7)
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+ACCESS_LIST = "system.posix_acl_access"  # acl(5)
 
 
 class AccountError(Exception):
@@ -86,3 +91,129 @@ def as_account(owner: pwd.struct_passwd, work: Callable[[], Any]) -> Any:
         why = told.get("failed", "it ended without an answer")
         raise OSError(f"as {owner.pw_name}: {why}")
     return told["value"]
+
+
+# --- folders that accounts own ------------------------------------------------------------------
+
+
+class ForeignFolderError(PermissionError):
+    """A folder in which neither root nor the folder's owner can work safely; the text has no code."""
+
+
+def root_alone_writes(handle: int) -> bool:
+    """Say whether root alone can change the names in an open folder; a group is a risk unless it is root's."""
+    info = os.fstat(handle)
+    if info.st_uid != 0 or info.st_mode & stat.S_IWOTH:
+        return False
+    if not info.st_mode & stat.S_IWGRP:
+        return True
+    if info.st_gid != 0:
+        return False
+    try:
+        os.getxattr(handle, ACCESS_LIST)
+    except OSError:
+        return True
+    return False  # with an access list, the bits of the group are the most that any account has
+
+
+def step_into(handle: int, name: str, path: str) -> tuple[int, str]:
+    """Open the folder *name* in the open folder *handle*; return (-1, target) if it is a link instead.
+
+    Raises:
+        ForeignFolderError: it is a link that an account other than root can have made.
+    """
+    if not stat.S_ISLNK(os.lstat(name, dir_fd=handle).st_mode):
+        return os.open(name, FOLDER, dir_fd=handle), ""
+    if not root_alone_writes(handle):
+        raise ForeignFolderError(
+            f"{path} leads through the link {name!r}, which lies in a folder that not only root can change. "
+            "Fix: use the folder's real path"
+        )
+    return -1, os.readlink(name, dir_fd=handle)
+
+
+def open_folder(path: str) -> int:
+    """Open a folder step by step, so that no account can make root follow a link of its own.
+
+    Raises:
+        OSError: there is no such folder.
+        ForeignFolderError: as for `step_into`.
+    """
+    handle, rest, links = os.open("/", FOLDER), path.split("/"), 0
+    try:
+        while rest:
+            name = rest.pop(0)
+            if name in ("", "."):
+                continue
+            below, target = step_into(handle, name, path)
+            if below < 0:
+                links += 1
+                if links > LINKS_MOST:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+                rest = target.split("/") + rest
+                below = os.open("/", FOLDER) if target.startswith("/") else os.dup(handle)
+            os.close(handle)
+            handle = below
+    except OSError as error:
+        os.close(handle)
+        if error.filename:
+            error.filename = path
+        raise
+    return handle
+
+
+def find_folder_account(handle: int, path: str) -> pwd.struct_passwd | None:
+    """Return the account that owns an open folder, None for root.
+
+    Raises:
+        ForeignFolderError: it is root's, and others can change it.
+    """
+    info = os.fstat(handle)
+    if info.st_uid == 0:
+        if root_alone_writes(handle):
+            return None
+        raise ForeignFolderError(
+            f"{path} belongs to root, and other accounts can change it (mode {stat.S_IMODE(info.st_mode):04o}, "
+            f"group {info.st_gid}). Fix: chmod go-w {path}, or chown it to the account that uses it"
+        )
+    try:
+        return pwd.getpwuid(info.st_uid)
+    except KeyError:  # of a service with DynamicUser=, systemd.exec(5)
+        name = f"uid {info.st_uid}"
+        return pwd.struct_passwd((name, "x", info.st_uid, info.st_gid, "", "/", ""))
+
+
+def act_in_folder(folder: str, work: Callable[[str], Any]) -> Any:
+    """Do *work* in a folder: as root if root alone can change the folder, otherwise as the account that owns it.
+
+    *work* gets a path of the folder that stays the folder's, wherever somebody moves it meanwhile. Without root's
+    rights, it gets *folder* itself. It returns something that JSON can carry.
+
+    Raises:
+        OSError: there is no such folder, or the work failed.
+        ForeignFolderError: as for `open_folder` and `find_folder_account`.
+    """
+    if os.geteuid() != 0:
+        return work(folder)
+    folder = os.path.abspath(folder)
+    handle = open_folder(folder)
+    try:
+        owner = find_folder_account(handle, folder)
+        here = f"/proc/self/fd/{handle}"
+        if owner:
+            return as_account(owner, lambda: work_here(work, here, folder))
+        return work_here(work, here, folder)
+    finally:
+        os.close(handle)
+
+
+def work_here(work: Callable[[str], Any], here: str, folder: str) -> Any:
+    """Do *work* in *here*; an error names *folder*."""
+    try:
+        return work(here)
+    except OSError as error:
+        for name in ("filename", "filename2"):
+            told = getattr(error, name)
+            if isinstance(told, str) and told.startswith(here):
+                setattr(error, name, folder + told[len(here) :])
+        raise

@@ -159,13 +159,22 @@ def write(module: AnsibleModule, step: Step) -> None:
         with os.fdopen(handle, "wb") as stream:
             stream.write(after["content"])
             stream.flush()
+            os.fchmod(stream.fileno(), after["mode"])
             os.fsync(stream.fileno())
-        os.chmod(temporary, after["mode"])
         module.atomic_move(temporary, path)
-        os.chmod(path, after["mode"])  # atomic_move gives the old file's mode back
+        set_mode(path, after["mode"])  # atomic_move gives the old file's mode back
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
+
+
+def set_mode(path: str, mode: int) -> None:
+    """Give a file a mode; a link has none of its own."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        os.fchmod(handle, mode)
+    finally:
+        os.close(handle)
 
 
 def carry_out(module: AnsibleModule, folders: list[str], steps: list[Step]) -> None:

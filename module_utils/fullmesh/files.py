@@ -13,6 +13,8 @@ import os
 import stat
 import tempfile
 
+from .account import act_in_folder
+
 CONTEXT = "security.selinux"  # xattr(7)
 BLOCK = 1 << 20
 KEEP_OWNER = (-1, -1)  # chown(2): an ID of -1 stays
@@ -68,27 +70,29 @@ def sha256(path: str) -> str:
     return digest.hexdigest()
 
 
-def read_context(path: str) -> str:
-    """Return the SELinux context, empty where there is none."""
+def read_context(path: str | int) -> str:
+    """Return the SELinux context of a path or a descriptor, empty if there is none."""
     try:
         return os.getxattr(path, CONTEXT).decode().rstrip("\0")
     except (OSError, UnicodeDecodeError):
         return ""
 
 
-def dress(path: str, mode: int, owner: tuple[int, int] = KEEP_OWNER, context: str = "") -> None:
-    """Give a file a mode, an owner (uid, gid) and an SELinux context."""
-    info = os.stat(path)
+def set_attributes(
+    handle: int, mode: int, owner: tuple[int, int] = KEEP_OWNER, context: str = ""
+) -> None:
+    """Give an open file a mode, an owner (uid, gid) and an SELinux context."""
+    info = os.fstat(handle)
     if owner not in (KEEP_OWNER, (info.st_uid, info.st_gid)):
-        os.chown(path, *owner)
-    os.chmod(path, mode)
-    label(path, context)
+        os.fchown(handle, *owner)
+    os.fchmod(handle, mode)
+    set_context(handle, context)
 
 
-def label(path: str, context: str) -> None:
-    """Give a file an SELinux context, where one is named and it has another."""
-    if context and read_context(path) != context:
-        os.setxattr(path, CONTEXT, context.encode())
+def set_context(handle: int, context: str) -> None:
+    """Give an open file an SELinux context, if one is named and the file has another one."""
+    if context and read_context(handle) != context:
+        os.setxattr(handle, CONTEXT, context.encode())
 
 
 def sync_directory(path: str) -> None:
@@ -110,7 +114,7 @@ def put(
     """Replace a file in one step, or write through it where it is a mount point (a container's /etc/hosts).
 
     Whoever reads meanwhile sees the old content or the new one; on a full disk the old one stays and nothing lies
-    beside it.
+    beside it. In a folder of another account, this is done as that account, and the file belongs to it.
 
     Args:
         path: the file; the folders above it are made (0755).
@@ -121,46 +125,68 @@ def put(
 
     Raises:
         OSError: it cannot be written; the file is as it was, unless it is a mount point.
+        ForeignFolderError: the folder is root's, and others can change it.
     """
     content = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
-    kept = ""
+    folder, name = os.path.split(path)
+    make_folders(folder)
+    act_in_folder(
+        folder, lambda here: replace_file(os.path.join(here, name), content, mode, owner, context)
+    )
+
+
+def make_folders(folder: str) -> None:
+    """Make the folders that are missing (0755), each with the rights of the account that owns the one above."""
+    above = folder
+    while not os.path.isdir(above):
+        above = os.path.dirname(above)
+    if above != folder:
+        rest = os.path.relpath(folder, above)
+        act_in_folder(above, lambda here: os.makedirs(os.path.join(here, rest), 0o755))
+
+
+def replace_file(
+    path: str, content: bytes, mode: int | None, owner: tuple[int, int] | None, context: str
+) -> None:
+    """Write a file aside and rename it; what others can swap meanwhile is reached by descriptor only."""
     if os.path.isfile(path):
         info = os.stat(path)
         mode = stat.S_IMODE(info.st_mode) if mode is None else mode
         owner = (info.st_uid, info.st_gid) if owner is None else owner
     kept = "" if context else read_context(path)
-    clothes = (0o644 if mode is None else mode, owner or KEEP_OWNER, context)
+    # an account can give no file away
+    who = owner if owner and os.geteuid() == 0 else KEEP_OWNER
+    wanted = (0o644 if mode is None else mode, who, context)
     folder = os.path.dirname(path)
-    if not os.path.isdir(folder):
-        os.makedirs(folder, 0o755)
     handle, aside = tempfile.mkstemp(prefix=".fullmesh-", dir=folder)
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
             stream.flush()
-            dress(aside, *clothes)
+            set_attributes(stream.fileno(), *wanted)
             with contextlib.suppress(OSError):  # a container may not give what its host gave
-                label(aside, kept)
+                set_context(stream.fileno(), kept)
             os.fsync(stream.fileno())
         try:
             os.rename(aside, path)
         except OSError as exc:
             if exc.errno not in (errno.EBUSY, errno.EXDEV):
                 raise
-            write_through(path, content)
-            dress(path, *clothes)
+            write_through(path, content, wanted)
         sync_directory(folder)
     finally:
         if os.path.lexists(aside):
             os.unlink(aside)
 
 
-def write_through(path: str, content: bytes) -> None:
-    """Write into the file that is there."""
-    with open(path, "r+b") as stream:
+def write_through(path: str, content: bytes, wanted: tuple[int, tuple[int, int], str]) -> None:
+    """Write into the file that is there, and give it the attributes that `set_attributes` takes."""
+    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    with os.fdopen(handle, "r+b") as stream:
         stream.write(content)
         stream.truncate()
         stream.flush()
+        set_attributes(stream.fileno(), *wanted)
         os.fsync(stream.fileno())
 
 

@@ -5,20 +5,29 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 from typing import TYPE_CHECKING, TypedDict
 
+from .account import ForeignFolderError, act_in_folder
 from .facts.sockets import LISTEN, inodes_of, socket_table
 from .files import look
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
+
+    from .commands import SplitRunner
 
     Reads = Callable[[str], str]
 
 NAMES = ("node_exporter", "prometheus-node-exporter")
 # Where packages put programs; what somebody installed by hand lies elsewhere.
 PACKAGED = "/usr/bin/"
+PORT = 9100
+SERVICES = ["systemctl", "show", "--no-pager", "--property=MainPID", "--", "*.service"]
+# login.defs(5): accounts of people begin here, on both families
+FIRST_LOGIN = 1000
+NO_SHELLS = ("", "nologin", "false")
 FLAG = "collector.textfile.directory"
 SWITCHED_OFF = "no-collector.textfile"
 # --help prints a flag with its default, in quotes or bare; Debian's build has one, upstream's is empty.
@@ -26,9 +35,13 @@ DEFAULT = re.compile(r'--(?:\[no-\])?collector\.textfile\.directory=(?:"([^"]*)"
 
 
 class Exporter(TypedDict):
-    """One that runs: its program, the folders of this node that it reads, others, and the ports it listens on."""
+    """One that runs: its program, the folders of this node that it reads, and others.
+
+    ``service``: it is a service of the node, so its command line is the administrator's.
+    """
 
     pid: str
+    service: bool
     program: str
     folders: list[str]
     elsewhere: list[str]
@@ -66,8 +79,32 @@ def same_folder(root: str, pid: str, folder: str) -> bool:
         return False
 
 
-def running(root: str = "") -> list[Exporter]:
-    """Every node_exporter that runs, by the name of its program."""
+def list_main_processes(run: SplitRunner) -> set[str]:
+    """Return the IDs of the processes that systemd names as a service's main one (systemctl(1))."""
+    _, out, _ = run(SERVICES)
+    return set(re.findall(r"^MainPID=([1-9][0-9]*)$", out, re.MULTILINE))
+
+
+def is_login_account(uid: int) -> bool:
+    """Say whether somebody can log in as this account."""
+    try:
+        shell = pwd.getpwuid(uid).pw_shell
+    except KeyError:
+        return False
+    return uid >= FIRST_LOGIN and os.path.basename(shell) not in NO_SHELLS
+
+
+def read_uid(root: str, pid: str) -> int:
+    """Return the real uid of a process, -1 if it has ended."""
+    match = re.search(r"^Uid:\s+(\d+)", look(f"{root}/proc/{pid}/status"), re.MULTILINE)
+    return int(match.group(1)) if match else -1
+
+
+def find_exporters(main_processes: Collection[str], root: str = "") -> list[Exporter]:
+    """Find every node_exporter that runs, by the name of its program.
+
+    Every account can give a program this name. So only a service of the node is believed, and no login account's.
+    """
     found: list[Exporter] = []
     for pid in sorted(filter(str.isdigit, os.listdir(root + "/proc")), key=int):
         try:
@@ -81,9 +118,11 @@ def running(root: str = "") -> list[Exporter]:
         words = look(f"{root}/proc/{pid}/cmdline").split("\0")
         named = flags(words)
         here = [one for one in named if same_folder(root, pid, one)]
+        uid = read_uid(root, pid)
         found.append(
             {
                 "pid": pid,
+                "service": pid in main_processes and uid >= 0 and not is_login_account(uid),
                 "program": program,
                 "folders": here,
                 "elsewhere": [one for one in named if one not in here],
@@ -99,15 +138,21 @@ def default_folder(said: str) -> str:
     return (match.group(1) or match.group(2) or "") if match else ""
 
 
-def listens(pid: str) -> bool:
-    """Whether a process waits for connections: one whose port is taken ends, and systemd starts it again."""
+def listens(pid: str, port: int = 0) -> bool:
+    """Whether a process waits for connections, on *port* if it is given.
+
+    One whose port is taken ends, and systemd starts it again.
+    """
     mine = inodes_of(pid)
-    return any(row["state"] == LISTEN and row["inode"] in mine for row in socket_table())
+    rows = [row for row in socket_table() if row["state"] == LISTEN and row["inode"] in mine]
+    return any(port in (0, row["port"]) for row in rows)
 
 
 def distributions(seen: Sequence[Exporter], packaged: bool) -> list[Exporter]:
-    """Those that are the distribution's: its package is there, and so is the program."""
-    return [one for one in seen if packaged and one["program"].startswith(PACKAGED)]
+    """Those that are the distribution's service: its package is there, and so is the program."""
+    return [
+        one for one in seen if packaged and one["service"] and one["program"].startswith(PACKAGED)
+    ]
 
 
 def place(seen: Sequence[Exporter], packaged: bool, named: str, usual: str, reads: Reads) -> Place:
@@ -122,8 +167,12 @@ def place(seen: Sequence[Exporter], packaged: bool, named: str, usual: str, read
     """
     if named:
         return {"own": True, "program": "", "folder": named, "fault": ""}
+    services = [one for one in seen if one["service"]]
     ours = distributions(seen, packaged)
-    theirs = [one for one in seen if one not in ours]
+    theirs = [one for one in services if one not in ours]
+    strangers = [one for one in seen if not one["service"] and listens(one["pid"], PORT)]
+    if strangers and not services:
+        return {"own": True, "program": "", "folder": "", "fault": refuse_stranger(strangers[0])}
     if theirs and not ours:
         first = theirs[0]
         return settled(True, first, first["folders"][:1])
@@ -155,10 +204,26 @@ def why_not(one: Exporter) -> str:
     )
 
 
-def missing(folder: str) -> str:
-    """The sentence for a folder that is not there, empty where it is."""
-    if os.path.isdir(folder):
-        return ""
+def refuse_stranger(one: Exporter) -> str:
+    """Say that a node_exporter is no service of the node, and that its port is taken."""
+    return (
+        f"[MT-109] {one['program']} (process {one['pid']}) listens on {PORT}/tcp, and it is not the main process of a "
+        "service of this node, or it runs as a login account. Any account can start such a program, so Fullmesh does "
+        "not write to the folder that it names. Fix: if it is yours, name its folder in monitoring_tools_textfile_dir, "
+        "otherwise stop it."
+    )
+
+
+def check_folder(folder: str) -> str:
+    """Return why no text file can be written to a folder, empty if it can."""
+    try:
+        if os.path.isdir(folder):
+            act_in_folder(folder, lambda _: None)
+            return ""
+    except ForeignFolderError as error:
+        return f"[MT-110] root cannot safely write text files: {error}."
+    except OSError as error:
+        return f"[MT-106] {folder} cannot be opened: {error}."
     return (
         f"[MT-106] {folder} is no folder on this node, so no node_exporter reads text files there. Make it, or correct "
         "monitoring_tools_textfile_dir."

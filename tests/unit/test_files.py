@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import errno
 import hashlib
 import os
+import pwd
+import shutil
 import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils.fullmesh import files
+from ansible.module_utils.fullmesh import account, files
+
+from fullmesh.settings import ROOT
 
 
 def raising(number: int) -> Any:
@@ -29,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("call", ["fsync", "chmod", "rename"])
+@pytest.mark.parametrize("call", ["fsync", "fchmod", "rename"])
 def test_a_failure_leaves_the_old_file_and_nothing_beside_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
@@ -97,10 +106,10 @@ def test_the_context_of_the_old_file_is_kept_where_the_node_lets_us(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[tuple[str, bytes]] = []
-    contexts = {str(folder / "conf"): b"system_u:object_r:net_conf_t:s0\0"}
 
-    def getxattr(path: str, _name: str) -> bytes:
-        return contexts.get(str(path), b"system_u:object_r:etc_t:s0\0")
+    def getxattr(path: str | int, _name: str) -> bytes:
+        old = not isinstance(path, int) and path.endswith("/conf")
+        return b"system_u:object_r:net_conf_t:s0\0" if old else b"system_u:object_r:etc_t:s0\0"
 
     monkeypatch.setattr(os, "getxattr", getxattr)
     monkeypatch.setattr(os, "setxattr", lambda _path, name, value: given.append((name, value)))
@@ -164,7 +173,8 @@ def test_a_text_and_its_lines(text: str, lines: list[str], whole: list[str]) -> 
 def test_who_is_given_a_mode_keeps_the_owner(folder: Path) -> None:
     """A mutant: an owner of 0 is root, and only -1 is nobody's change."""
     os.chown(folder / "conf", 12345, 12346)
-    files.dress(str(folder / "conf"), 0o600)
+    with (folder / "conf").open() as stream:
+        files.set_attributes(stream.fileno(), 0o600)
     info = (folder / "conf").stat()
     assert (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode)) == (12345, 12346, 0o600)
 
@@ -178,3 +188,237 @@ def test_folders_that_are_made_can_be_entered_by_everybody(folder: Path) -> None
     assert [stat.S_IMODE((folder / one).stat().st_mode) for one in ("one", "one/two")] == [
         0o755
     ] * 2
+
+
+# --- folders that others own --------------------------------------------------------------------
+
+AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can be led to files of others")
+STRANGER = 65534
+TAKE = """
+import os, sys
+print(os.getuid(), flush=True)
+while True:
+    for name in os.listdir("."):
+        if name.startswith(".fullmesh-"):
+            try:
+                os.rename(name, "taken")
+                os.symlink(sys.argv[1], name)
+            except OSError:
+                pass
+"""
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Iterator[Path]:
+    """A file of root's alone; it stays what it was, whatever a test does."""
+    path = tmp_path / "secret"
+    path.write_text("secret\n")
+    path.chmod(0o600)
+    os.utime(path, (1, 1))
+    before = path.stat()
+    yield path
+    assert path.read_text() == "secret\n"
+    after = path.stat()
+    assert [getattr(after, one) for one in ("st_mode", "st_uid", "st_gid", "st_mtime")] == [
+        getattr(before, one) for one in ("st_mode", "st_uid", "st_gid", "st_mtime")
+    ]
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    """A folder of an account that is not root."""
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    os.chown(folder, STRANGER, STRANGER)
+    return folder
+
+
+def swap_after_mkstemp(monkeypatch: pytest.MonkeyPatch, target: Path) -> None:
+    """Let every temporary file become a link as soon as it is there."""
+    make = tempfile.mkstemp
+
+    def swapped(*args: Any, **more: Any) -> tuple[int, str]:
+        handle, name = make(*args, **more)
+        os.rename(name, os.path.dirname(name) + "/taken")
+        os.symlink(target, name)
+        return handle, name
+
+    monkeypatch.setattr(tempfile, "mkstemp", swapped)
+
+
+@AS_ROOT
+@pytest.mark.parametrize("owner", [None, (STRANGER, STRANGER)])
+def test_a_swapped_temporary_file_leads_root_nowhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, secret: Path, owner: tuple[int, int] | None
+) -> None:
+    swap_after_mkstemp(monkeypatch, secret)
+    monkeypatch.setattr(os, "setxattr", lambda one, *_: isinstance(one, int) or pytest.fail(one))
+    files.replace_file(str(tmp_path / "f"), b"x\n", 0o644, owner, "system_u:object_r:etc_t:s0")
+    # they have only renamed what is theirs
+    assert os.readlink(tmp_path / "f") == str(secret)
+
+
+@AS_ROOT
+def test_a_mount_point_that_became_a_link_is_not_written_through(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, secret: Path
+) -> None:
+    monkeypatch.setattr(os, "rename", raising(errno.EBUSY))
+    (tmp_path / "f").symlink_to(secret)
+    with pytest.raises(OSError, match="symbolic link"):
+        files.put(str(tmp_path / "f"), "x\n", 0o644)
+
+
+@AS_ROOT
+def test_a_file_in_the_folder_of_an_account_is_that_accounts(theirs: Path) -> None:
+    files.put(str(theirs / "more/f"), "x\n", 0o640, (0, 0))
+    for path, mode in ((theirs / "more/f", 0o640), (theirs / "more", 0o700)):
+        info = path.stat()
+        assert (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode)) == (STRANGER, STRANGER, mode)
+    assert os.listdir(theirs / "more") == ["f"]
+    # one that an older version has written as root
+    os.chown(theirs / "more/f", 0, 0)
+    files.put(str(theirs / "more/f"), "y\n", None, (0, 0))
+    assert (theirs / "more/f").stat().st_uid == STRANGER
+
+
+@AS_ROOT
+def test_an_account_that_swaps_names_as_fast_as_it_can_gets_nothing(
+    theirs: Path, secret: Path
+) -> None:
+    python = shutil.which("python3", path="/usr/bin:/bin") or "python3"
+    command = [python, "-I", "-c", TAKE, str(secret)]
+    with subprocess.Popen(
+        command, cwd=theirs, user=STRANGER, group=STRANGER, extra_groups=[], stdout=subprocess.PIPE
+    ) as stranger:
+        try:
+            assert stranger.stdout
+            assert int(stranger.stdout.readline()) == STRANGER
+            for _ in range(40):
+                with contextlib.suppress(OSError):  # they may break what is theirs
+                    files.put(str(theirs / "fullmesh.prom"), "# HELP x\n" * 200, 0o644, (0, 0))
+                assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+        finally:
+            stranger.kill()
+
+
+@AS_ROOT
+@pytest.mark.parametrize(("mode", "group"), [(0o777, 0), (0o1777, 0), (0o775, 65534)])
+def test_a_folder_of_roots_that_others_can_change_is_refused(
+    tmp_path: Path, mode: int, group: int
+) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    os.chown(folder, 0, group)
+    folder.chmod(mode)
+    with pytest.raises(account.ForeignFolderError, match=f"chmod go-w {folder}"):
+        files.put(str(folder / "f"), "x\n")
+    assert not list(folder.iterdir())
+
+
+@AS_ROOT
+def test_a_group_of_roots_counts_unless_an_access_list_hides_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o770)
+    files.put(str(tmp_path / "f"), "x\n")
+    monkeypatch.setattr(os, "getxattr", lambda *_: b"list")
+    with pytest.raises(account.ForeignFolderError, match="mode 0770"):
+        files.put(str(tmp_path / "f"), "y\n")
+
+
+@AS_ROOT
+def test_a_link_is_followed_only_if_root_alone_can_have_made_it(
+    tmp_path: Path, theirs: Path
+) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    for link, to in (("absolute", str(target)), ("relative", "../target"), ("up", "theirs")):
+        (tmp_path / link).symlink_to(to if to != "../target" else "theirs/../target")
+    files.put(str(tmp_path / "absolute/f"), "x\n")
+    files.put(str(tmp_path / "relative/g"), "x\n")
+    assert sorted(os.listdir(target)) == ["f", "g"]
+    (theirs / "link").symlink_to(target)
+    with pytest.raises(account.ForeignFolderError, match="through the link 'link'"):
+        files.put(str(theirs / "link/h"), "x\n")
+    (tmp_path / "round").symlink_to("round")
+    with pytest.raises(OSError, match="Too many levels"):
+        account.act_in_folder(str(tmp_path / "round"), lambda _: None)
+
+
+@AS_ROOT
+def test_a_folder_that_moves_away_stays_the_one_that_was_checked(
+    tmp_path: Path, theirs: Path, secret: Path
+) -> None:
+    """Debian's folder is root's and lies in one of the account prometheus, which can rename it."""
+    (theirs / "root").mkdir()
+
+    def work(here: str) -> None:
+        (theirs / "root").rename(theirs / "moved")
+        (theirs / "root").symlink_to(tmp_path)
+        files.replace_file(here + "/secret", b"x\n", 0o644, None, "")
+
+    account.act_in_folder(str(theirs / "root"), work)
+    assert os.listdir(theirs / "moved") == ["secret"]
+    assert (theirs / "moved/secret").stat().st_uid == 0
+
+
+@AS_ROOT
+def test_an_error_names_the_folder_and_a_uid_without_a_name_can_own_one(
+    tmp_path: Path, theirs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(here: str) -> None:
+        os.rename(here + "/a", here + "/b")
+
+    with pytest.raises(FileNotFoundError) as raised:
+        account.act_in_folder(str(tmp_path), fail)
+    assert (raised.value.filename, raised.value.filename2) == (f"{tmp_path}/a", f"{tmp_path}/b")
+
+    def nobody(_uid: int) -> pwd.struct_passwd:
+        raise KeyError
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    files.put(str(theirs / "f"), "x\n")
+    assert (theirs / "f").stat().st_uid == STRANGER
+
+
+ASIDE = {"rename", "replace", "unlink", "exists", "lexists", "atomic_move"}
+
+
+def misused_names(tree: ast.AST) -> list[int]:
+    """The lines in which a name of mkstemp's goes into a call that could follow a link."""
+    lines = []
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        names = {
+            one.targets[0].elts[1].id
+            for one in ast.walk(function)
+            if isinstance(one, ast.Assign)
+            and isinstance(one.value, ast.Call)
+            and getattr(one.value.func, "attr", getattr(one.value.func, "id", "")) == "mkstemp"
+            and isinstance(one.targets[0], ast.Tuple)
+            and isinstance(one.targets[0].elts[1], ast.Name)
+        }
+        lines += [
+            call.lineno
+            for call in ast.walk(function)
+            if isinstance(call, ast.Call)
+            and names & {one.id for one in call.args if isinstance(one, ast.Name)}
+            and getattr(call.func, "attr", getattr(call.func, "id", "")) not in ASIDE
+        ]
+    return lines
+
+
+def test_no_code_on_nodes_reaches_a_temporary_file_by_its_name() -> None:
+    bad = "def f():\n h, n = tempfile.mkstemp()\n os.chmod(n, 0)\n os.rename(n, 'x')\n dress(n)\n"
+    assert misused_names(ast.parse(bad)) == [3, 5]
+    found, made = [], 0
+    for top in ("library", "module_utils", "node_programs", "roles"):
+        for path in sorted((ROOT / top).rglob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            if "mkstemp(" not in text:
+                continue
+            made += 1
+            found += [f"{path.relative_to(ROOT)}:{one}" for one in misused_names(ast.parse(text))]
+    assert found == []
+    assert made >= 3, "the pattern has gone stale"

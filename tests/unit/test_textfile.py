@@ -174,10 +174,16 @@ USUAL = "/var/lib/prometheus/node-exporter"
 PACKAGED, BY_HAND = "/usr/bin/prometheus-node-exporter", "/usr/local/bin/node_exporter"
 
 
-def process(root: Path, pid: int, program: str, *words: str, inside: str = "") -> None:
+SERVICES = {"3", "70", "71"}
+
+
+def process(
+    root: Path, pid: int, program: str, *words: str, inside: str = "", uid: int = 109
+) -> None:
     """A process of *root*, which sees *inside* as its own root."""
     folder = root / f"proc/{pid}"
     folder.mkdir(parents=True)
+    (folder / "status").write_text(f"Name:\tx\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
     (folder / "exe").symlink_to(program)
     (folder / "cmdline").write_bytes("\0".join((program, *words, "")).encode())
     (folder / "root").symlink_to(inside or root)
@@ -197,7 +203,7 @@ def where(root: Path, packaged: bool = False, named: str = "", help_text: str = 
         assert program == PACKAGED, "only the distribution's program is run"
         return core.default_folder(help_text)
 
-    return core.place(core.running(str(root)), packaged, named, USUAL, reads)
+    return core.place(core.find_exporters(SERVICES, str(root)), packaged, named, USUAL, reads)
 
 
 def test_nobody_runs(root: Path) -> None:
@@ -291,9 +297,98 @@ def test_both_run_and_the_distributions_is_the_one(root: Path) -> None:
     assert where(root, packaged=True)["program"] == PACKAGED
 
 
+@pytest.fixture
+def accounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    shells = {109: "/usr/sbin/nologin", 1001: "/bin/bash", 1002: "/bin/false", 998: "/bin/sh"}
+
+    def entry(uid: int) -> Any:
+        return core.pwd.struct_passwd((f"u{uid}", "x", uid, uid, "", "/", shells[uid]))
+
+    monkeypatch.setattr(core.pwd, "getpwuid", entry)
+
+
+@pytest.mark.parametrize(
+    ("pid", "uid", "believed"),
+    [
+        (70, 109, True),
+        (70, 1002, True),
+        (70, 998, True),
+        (70, 61234, True),  # DynamicUser= has no entry
+        (70, 1001, False),
+        (72, 109, False),
+        (72, 0, False),
+    ],
+)
+def test_only_a_service_of_no_login_account_is_believed(
+    root: Path, accounts: None, pid: int, uid: int, believed: bool
+) -> None:
+    process(root, pid, BY_HAND, "--collector.textfile.directory=/srv/text", uid=uid)
+    (found,) = core.find_exporters(SERVICES, str(root))
+    assert found["service"] is believed
+    folder = "/srv/text" if believed else USUAL
+    assert where(root) == {
+        "own": believed,
+        "program": BY_HAND * believed,
+        "folder": folder,
+        "fault": "",
+    }
+
+
+def test_a_stranger_on_the_port_is_refused_unless_a_service_runs(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process(root, 72, BY_HAND, "--collector.textfile.directory=/srv/text")
+    monkeypatch.setattr(core, "listens", lambda pid, port: (pid, port) == ("72", 9100))
+    fault = where(root)["fault"]
+    assert fault.startswith(f"[MT-109] {BY_HAND} (process 72) listens on 9100/tcp")
+    assert where(root, named="/srv/text")["fault"] == ""
+    process(root, 71, PACKAGED, "--collector.textfile.directory=/srv/text")
+    assert where(root, packaged=True) == {
+        "own": False,
+        "program": PACKAGED,
+        "folder": "/srv/text",
+        "fault": "",
+    }
+
+
+def test_the_distributions_program_started_by_an_account_is_no_service(root: Path) -> None:
+    process(root, 72, PACKAGED, "--collector.textfile.directory=/srv/text", uid=1001)
+    seen = core.find_exporters(SERVICES, str(root))
+    assert core.distributions(seen, packaged=True) == []
+
+
+def test_systemd_names_the_main_processes() -> None:
+    asked: list[list[str]] = []
+
+    def run(argv: list[str]) -> tuple[int, str, str]:
+        asked.append(argv)
+        return 0, "MainPID=0\n\nMainPID=812\n\nMainPID=71\n", ""
+
+    assert core.list_main_processes(run) == {"812", "71"}
+    assert asked[0][-1] == "*.service"
+
+
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    assert core.missing(str(tmp_path)) == ""
-    assert core.missing(str(tmp_path / "gone")).startswith(f"[MT-106] {tmp_path}/gone is no folder")
+    assert core.check_folder(str(tmp_path)) == ""
+    gone = core.check_folder(str(tmp_path / "gone"))
+    assert gone.startswith(f"[MT-106] {tmp_path}/gone is no folder")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives a folder away")
+def test_a_folder_that_others_can_change_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "text"
+    folder.mkdir()
+    folder.chmod(0o775)
+    os.chown(folder, 0, 65534)
+    fault = core.check_folder(str(folder))
+    assert fault.startswith(f"[MT-110] root cannot safely write text files: {folder} belongs to")
+    assert f"chmod go-w {folder}" in fault
+    os.chown(folder, 65534, 65534)
+    assert core.check_folder(str(folder)) == ""
+    (tmp_path / "link").symlink_to(folder)
+    assert core.check_folder(str(tmp_path / "link")) == ""
+    (folder / "link").symlink_to(tmp_path)
+    assert "[MT-110]" in core.check_folder(str(folder / "link"))
 
 
 # --- the module ---------------------------------------------------------------------------------
@@ -333,7 +428,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **params: Any) -> Modul
     monkeypatch.setattr(module, "AnsibleModule", lambda **_: made)
     node_class = module.Node
     monkeypatch.setattr(module, "Node", lambda _, run: node_class(str(tmp_path / "node"), run))
-    monkeypatch.setattr(module.node_exporter, "running", lambda: params.get("seen", []))
+    monkeypatch.setattr(module.node_exporter, "find_exporters", lambda _: params.get("seen", []))
     module.main()
     return made
 
@@ -363,12 +458,14 @@ def test_no_reader_takes_the_file_that_is_written_aside(
 ) -> None:
     from ansible.module_utils.fullmesh import files  # noqa: PLC0415 (the same one that the module has)
 
-    names: list[str] = []
+    names: list[tuple[str, str]] = []
     rename = os.rename
-    monkeypatch.setattr(files.os, "rename", lambda a, b: (names.append(a), rename(a, b)))
+    monkeypatch.setattr(files.os, "rename", lambda a, b: (names.append((a, b)), rename(a, b)))
     files.put(str(tmp_path / "fullmesh.prom"), "x 1\n", 0o644)
-    assert [name.endswith(".prom") for name in names] == [False]
-    assert [os.path.dirname(name) for name in names] == [str(tmp_path)]
+    ((aside, path),) = names
+    assert not aside.endswith(".prom")
+    assert path.endswith("/fullmesh.prom")
+    assert os.path.dirname(aside) == os.path.dirname(path)
 
 
 def test_check_mode_writes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -418,6 +515,7 @@ def test_one_that_does_not_listen_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_one_that_listens_ends_the_wait(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ours = {
         "pid": "1",
+        "service": True,
         "program": PACKAGED,
         "folders": [str(tmp_path)],
         "elsewhere": [],

@@ -677,10 +677,113 @@ def test_what_cannot_be_kept_is_not_overwritten(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(restoration, "put", full)
+    monkeypatch.setattr(restoration, "replace_file", full)
     with pytest.raises(up.UndoError, match=r"UN-104\].*/etc/hosts was changed.*No space left"):
         restore(node)
     assert Path(node.at(HOSTS)).read_text() == "mine\n"
+
+
+# --- folders of other accounts ------------------------------------------------------------------
+
+PROM = "/srv/text/fullmesh.prom"
+STRANGER = 65534
+AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can be led to files of others")
+
+
+@pytest.fixture
+def theirs(node: up.Node) -> Path:
+    folder = Path(node.at(os.path.dirname(PROM)))
+    folder.mkdir(parents=True)
+    os.chown(folder, STRANGER, STRANGER)
+    return folder
+
+
+@AS_ROOT
+@pytest.mark.parametrize("before", ["theirs\n", ""])
+def test_an_undo_in_the_folder_of_an_account_works_as_that_account(
+    node: up.Node, theirs: Path, before: str
+) -> None:
+    if before:
+        put(node, PROM, before)
+        os.chown(node.at(PROM), STRANGER, STRANGER)
+    up.remember(node, "demo", wanted(files=[PROM]), check=False)
+    put(node, PROM, "ours\n")
+    up.note_written(node, "demo", check=False)
+    put(node, PROM, "mine\n")
+    os.chown(node.at(PROM), STRANGER, STRANGER)
+    found = restore(node)
+    assert found["restored"] == ["file:" + PROM]
+    assert beside(node, PROM) == ["mine\n"]
+    assert all(path.stat().st_uid == STRANGER for path in theirs.iterdir())
+    assert [path.read_text() for path in theirs.glob("*.prom")] == [before] * bool(before)
+
+
+@AS_ROOT
+def test_an_undo_gives_no_file_of_roots_to_an_account_that_swaps_names(
+    node: up.Node, theirs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The review's second proof: the account's own file is remembered, and then a link takes its name."""
+    secret = Path(node.at("/secret"))
+    secret.write_text("secret\n")
+    secret.chmod(0o600)
+    put(node, PROM, "theirs\n")
+    os.chown(node.at(PROM), STRANGER, STRANGER)
+    up.remember(node, "demo", wanted(files=[PROM]), check=False)
+    put(node, PROM, "ours\n")
+    up.note_written(node, "demo", check=False)
+    replace = restoration.replace_file
+
+    def swapped(here: str, *args: Any) -> None:
+        os.unlink(here)
+        os.symlink(secret, here)
+        replace(here, *args)
+
+    monkeypatch.setattr(restoration, "replace_file", swapped)
+    restore(node)
+    assert (secret.stat().st_uid, stat.S_IMODE(secret.stat().st_mode)) == (0, 0o600)
+    assert secret.read_text() == "secret\n"
+    # while it is remembered: between the look at the name and its opening
+    lstat = os.lstat
+    Path(node.at(PROM)).unlink()
+    put(node, PROM, "theirs\n")
+    os.chown(node.at(PROM), STRANGER, STRANGER)
+
+    def looked(path: str, **more: Any) -> os.stat_result:
+        info = lstat(path, **more)
+        if path.endswith("fullmesh.prom"):
+            os.unlink(path)
+            os.symlink(secret, path)
+        return info
+
+    monkeypatch.setattr(os, "lstat", looked)
+    with pytest.raises(OSError, match=r"as nobody: .*Permission denied"):
+        up.remember(node, "other", wanted(files=[PROM]), check=False)
+
+
+@AS_ROOT
+def test_a_folder_of_roots_that_others_can_change_is_refused(node: up.Node, theirs: Path) -> None:
+    put(node, PROM, "theirs\n")
+    role_runs(node)
+    up.remember(node, "demo", wanted(files=[PROM]), check=False)
+    put(node, PROM, "ours\n")
+    os.chown(theirs, 0, STRANGER)
+    theirs.chmod(0o775)
+    with pytest.raises(
+        up.UndoError, match=r"^\[UN-107\] root cannot work safely with .*chmod go-w"
+    ):
+        restore(node)
+    assert Path(node.at(PROM)).read_text() == "ours\n"
+    theirs.chmod(0o755)
+    assert "file:" + PROM in restore(node)["restored"]
+
+
+@AS_ROOT
+def test_what_is_no_file_is_refused_in_the_folder_of_an_account_too(
+    node: up.Node, theirs: Path
+) -> None:
+    os.mkfifo(node.at(PROM))
+    with pytest.raises(up.UndoError, match=r"^\[UN-102\] .*neither a file nor a link"):
+        up.remember(node, "demo", wanted(files=[PROM]), check=False)
 
 
 @pytest.mark.parametrize(

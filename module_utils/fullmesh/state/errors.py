@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from ..account import AccountError
 
-class UndoError(Exception):
-    """A coded sentence for the user."""
+
+class UndoError(AccountError):
+    """A coded sentence for the user, which a child with another account's rights hands on."""

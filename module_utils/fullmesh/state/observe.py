@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -11,12 +12,13 @@ import re
 import stat
 from typing import TYPE_CHECKING
 
+from ..account import AccountError, ForeignFolderError, act_in_folder
 from ..files import read_context
 from .errors import UndoError
 from .older import read_bytes
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
     from ..commands import SplitRunner
     from .record import FileBefore, InterfaceBefore, Kind, State, UnitBefore
@@ -52,9 +54,37 @@ def clean_path(path: str) -> str:
     return path
 
 
+def act_beside(node: Node, path: str, work: Callable[[str], Any]) -> Any:
+    """Do *work* with a path of the node, in a folder that nobody can swap meanwhile (`act_in_folder`).
+
+    Raises:
+        OSError: the folder is not there, or the work failed.
+        UndoError: others can change the folder.
+    """
+    folder, name = os.path.split(node.at(path))
+    try:
+        return act_in_folder(folder, lambda here: work(os.path.join(here, name)))
+    except ForeignFolderError as error:
+        raise UndoError(f"[UN-107] root cannot work safely with {path}: {error}.") from error
+    except AccountError as error:
+        raise UndoError(str(error)) from error
+
+
 def observe_file(node: Node, path: str) -> FileBefore:
     """Describe a path of the node."""
-    return describe(node.at(path), path)
+    try:
+        found: FileBefore = act_beside(node, path, lambda here: describe(here, path))
+    except (FileNotFoundError, NotADirectoryError):
+        return {"kind": "absent"}
+    return found
+
+
+def read_content(node: Node, path: str) -> bytes:
+    """Return all of a file of the node."""
+    text: str = act_beside(
+        node, path, lambda here: base64.b64encode(read_bytes(here)).decode("ascii")
+    )
+    return base64.b64decode(text)
 
 
 def describe(here: str, path: str) -> FileBefore:

@@ -11,11 +11,17 @@ import time
 from typing import TYPE_CHECKING, TypedDict
 
 from ..answer import diff
-from ..files import put
+from ..files import make_folders, replace_file
 from . import written
 from .errors import UndoError
-from .observe import observe, observe_file, observe_units, sysctl_path
-from .older import read_bytes
+from .observe import (
+    act_beside,
+    observe,
+    observe_file,
+    observe_units,
+    read_content,
+    sysctl_path,
+)
 from .record import KINDS, Point
 
 if TYPE_CHECKING:
@@ -62,23 +68,21 @@ class Restored(Aside):
     diff: list[Diff]
 
 
-def put_like(path: str, content: bytes, like: FileBefore) -> None:
-    """Write a file with the owner, mode and context of another one."""
-    put(path, content, like["mode"], (like["uid"], like["gid"]), like.get("context", ""))
-
-
-def put_back_file(node: Node, path: str, then: FileBefore, content: bytes) -> None:
+def restore_file(node: Node, path: str, then: FileBefore, content: bytes) -> None:
     """Make a path what it was."""
-    here = node.at(path)
-    if then["kind"] == "file":
-        if os.path.islink(here):
-            os.unlink(here)
-        put_like(here, content, then)
-        return
-    if os.path.lexists(here):
+    if then["kind"] != "absent":
+        make_folders(os.path.dirname(node.at(path)))
+    act_beside(node, path, lambda here: restore_here(here, then, content))
+
+
+def restore_here(here: str, then: FileBefore, content: bytes) -> None:
+    """Do it in a folder that is there, as the account that owns the folder."""
+    if os.path.lexists(here) and (then["kind"] != "file" or os.path.islink(here)):
         os.unlink(here)
-    if then["kind"] == "link":
-        os.makedirs(os.path.dirname(here), 0o755, exist_ok=True)
+    if then["kind"] == "file":
+        owner = (then["uid"], then["gid"])
+        replace_file(here, content, then["mode"], owner, then.get("context", ""))
+    elif then["kind"] == "link":
         os.symlink(str(then["target"]), here)
 
 
@@ -208,10 +212,10 @@ class Restoration:
     def set_aside(self, path: str, stands: FileBefore) -> None:
         """Copy a file beside itself, under a name that its readers leave out."""
         name = self.free_name(path, stands)
-        data = read_bytes(self.node.at(path)) if stands["kind"] == "file" else b""
+        data = read_content(self.node, path) if stands["kind"] == "file" else b""
         try:
             if not self.check and not os.path.lexists(self.node.at(name)):
-                put_back_file(self.node, name, stands, data)
+                restore_file(self.node, name, stands, data)
         except OSError as exc:
             raise UndoError(
                 f"[UN-104] not everything of {self.point.role} could be put back: {path} was changed by somebody, and "
@@ -242,9 +246,9 @@ class Restoration:
 
     def file(self, path: str, then: FileBefore, now: FileBefore, content: bytes) -> None:
         """Put one path back and keep its diff."""
-        present = read_bytes(self.node.at(path)) if now["kind"] == "file" else b""
+        present = read_content(self.node, path) if now["kind"] == "file" else b""
         self.diff.append(diff(path, show(now, present), show(then, content)))
-        self.attempt("file:" + path, lambda: put_back_file(self.node, path, then, content))
+        self.attempt("file:" + path, lambda: restore_file(self.node, path, then, content))
 
     def directories(self, then: dict[str, bool], gone: set[str]) -> None:
         """Remove those we made, deepest first, as far as they are empty without what is *gone*."""
@@ -257,7 +261,9 @@ class Restoration:
                 continue
             if all(path + "/" + name in gone for name in os.listdir(here)):
                 gone.add(path)
-                self.attempt("directory:" + path, functools.partial(os.rmdir, here))
+                self.attempt(
+                    "directory:" + path, functools.partial(act_beside, self.node, path, os.rmdir)
+                )
 
     def sysctls(self, then: dict[str, str | None], now: dict[str, str | None]) -> None:
         """Write the values that differ; a key that left the kernel needs nothing."""
@@ -291,7 +297,7 @@ class Restoration:
             return
         try:
             action()
-        except OSError as exc:
+        except (OSError, UndoError) as exc:
             self.done.remove(what)
             self.faults.append(f"{what}: {exc}")
 

@@ -22,8 +22,8 @@ from .observe import (
     observe,
     observe_file,
     observe_packages,
+    read_content,
 )
-from .older import read_bytes
 from .record import KINDS, Point
 from .restore import Restoration
 
@@ -155,7 +155,7 @@ def add(record: Record, seen: State) -> None:
 def contents(node: Node, record: Record, paths: list[str]) -> dict[str, bytes]:
     """The bytes of those *paths* that are files."""
     files = [path for path in paths if record["files"][path]["kind"] == "file"]
-    return {path: read_bytes(node.at(path)) for path in files}
+    return {path: read_content(node, path) for path in files}
 
 
 def note(node: Node, role: str, step: Step, record: Record) -> None:

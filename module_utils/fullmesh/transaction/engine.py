@@ -329,8 +329,8 @@ def write_file(path: str, data: bytes, mode: int) -> None:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
             stream.flush()
+            os.fchmod(stream.fileno(), mode)
             os.fsync(stream.fileno())
-        os.chmod(temporary, mode)
         os.rename(temporary, path)
     except OSError:
         with contextlib.suppress(OSError):

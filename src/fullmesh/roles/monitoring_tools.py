@@ -18,6 +18,8 @@ CODES: dict[str, str] = {
     "MT-106": "the folder for text files is not there",
     "MT-107": "node_exporter does not run although it was started",
     "MT-108": "a verification's figures could not be left for node_exporter (a warning)",
+    "MT-109": "A node_exporter that holds port 9100 is not a service of the node",
+    "MT-110": "The folder for text files is root's and other accounts can change it, or a foreign link leads to it",
 }
 # What rpm and dpkg both take, and dnf's groups (@) besides.
 NAME = re.compile(r"@?[A-Za-z0-9][A-Za-z0-9._+:-]*")

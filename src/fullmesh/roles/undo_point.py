@@ -9,4 +9,5 @@ CODES: dict[str, str] = {
     "UN-104": "something could not be put back; the point is kept",
     "UN-105": "a file was changed since Fullmesh wrote it; an undo keeps that version beside it (warning)",
     "UN-106": "packages were changed since Fullmesh installed them; an undo leaves those (warning)",
+    "UN-107": "An undo point has a file in a folder that is root's and that other accounts can change",
 }
