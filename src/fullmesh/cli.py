@@ -6,14 +6,15 @@ Exit codes: 0 all well, 1 a problem was found, 2 usage or environment.
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from fullmesh import __version__
+from fullmesh.model.faults import RefusedError
 from fullmesh.play import options
 from fullmesh.settings import IN_CHECKOUT, ROOT
 
@@ -48,7 +49,10 @@ FLAGS = {
         "--bisect": "find the node that makes collectives slow or wrong, in at most log2 N + 1 runs of groups of nodes"
     },
     "plan": {"--offline": "print the cluster plan that the inventory gives; contacts no node"},
-    "undo": {"--plan": "say what would be given back; changes nothing"},
+    "undo": {
+        "--plan": "show what undo would change; changes nothing",
+        "--yes": "do not ask; needed where no terminal can answer",
+    },
 }
 CODES = {
     "CL-101": "a system package is missing and cannot be installed from here",
@@ -56,7 +60,7 @@ CODES = {
     "CL-103": "no Python 3.11 to 3.14",
     "CL-104": "pip could not install the locked requirements",
     "CL-105": "another fullmesh holds the virtual environment's lock",
-    "CL-106": "an inventory that does not exist",
+    "CL-106": "The inventory does not exist",
     "CL-107": "no run to report on",
     "CL-108": "a test part or scenario that does not exist",
     "CL-109": "a code that does not exist",
@@ -67,32 +71,82 @@ CODES = {
     "CL-114": "a file that is no result of this version",
     "CL-115": "a lock of torch that cannot be made",
     "CL-116": "runs that are not of one cluster and cannot be merged",
+    "CL-117": "The command names no inventory, and there is no default one",
+    "CL-118": "`undo` runs without a terminal that can answer its question, and without `--yes`",
+    "CL-119": "The verb does not have this option or argument",
+    "CL-120": "Ansible cannot list the nodes of the inventory",
     "CL-190": "the documentation cannot be built without Sphinx",
     "CL-191": "more runs than can be compared",
 }
 
 
-def playbook(name: str, args: argparse.Namespace, foresee: Sequence[str] | None = None) -> int:
+class VerbParser(argparse.ArgumentParser):
+    """A parser that names the verb and the nearest option when it does not know one.
+
+    What follows ``--`` goes to ansible-playbook where the verb has its options (``options.add_ansible_options``).
+    """
+
+    def parse_known_args(  # type: ignore[override]  # the base class has overloads for other namespaces
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse the words of this parser, and refuse those that it does not know."""
+        words, after = list(sys.argv[1:] if args is None else args), []
+        passes_on = self.get_default("more") is not None
+        if passes_on and "--" in words:
+            at = words.index("--")
+            words, after = words[:at], words[at + 1 :]
+        found, unknown = super().parse_known_args(words, namespace)
+        if unknown:
+            self.error(self.describe_unknown(unknown[0]))
+        if passes_on:
+            found.more = [*found.more, *after]
+        return found, []
+
+    def describe_unknown(self, word: str) -> str:
+        """Say that this parser does not know a word, and what it would take."""
+        kind = "option" if word.startswith("-") else "argument"
+        text = f"[CL-119] Unknown {kind}: {word}."
+        names = difflib.get_close_matches(word.partition("=")[0], self._option_string_actions, 1)
+        if names and kind == "option":
+            text += f" Did you mean {names[0]}?"
+        return f"{text} Check: ./{self.prog} --help."
+
+
+def refuse(error: RefusedError) -> int:
+    """Write the reasons to standard error; returns the exit code."""
+    for fault in error.faults:
+        sys.stderr.write(f"fullmesh: {fault}\n")
+    return USAGE
+
+
+def playbook(
+    name: str,
+    args: argparse.Namespace,
+    foresee: Sequence[str] | None = None,
+    *,
+    preview: str = "",
+) -> int:
     """Run a playbook of this checkout; ansible-playbook's failures become exit code 1.
 
-    *foresee*: options with which it only says what it would change; None to run it.
+    Args:
+        name: its path in the checkout.
+        args: of the verb.
+        foresee: options with which it only says what it would change; None to run it.
+        preview: the verb, with its options, that shows what the run would change.
     """
-    if not Path(args.inventory).exists():
-        print(
-            f"fullmesh: [CL-106] no inventory at {args.inventory}. ./fullmesh init writes one; name it with -i.",
-            file=sys.stderr,
-        )
-        return USAGE
     from fullmesh.play import verb  # noqa: PLC0415 (msgspec is slow to import; other verbs go without)
 
-    inventory = str(Path(args.inventory).resolve())
+    try:
+        inventory = str(options.find_inventory(args.inventory))
+    except RefusedError as error:
+        return refuse(error)
     if foresee is None:
-        return verb.play(name, inventory, args)
+        return verb.play(name, inventory, args, preview=preview)
     return verb.foresee(name, inventory, args, foresee)
 
 
 def _apply(args: argparse.Namespace) -> int:
-    return playbook("site.yml", args)
+    return playbook("site.yml", args, preview="plan")
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -110,7 +164,16 @@ def _plan(args: argparse.Namespace) -> int:
 
 
 def _undo(args: argparse.Namespace) -> int:
-    return playbook("playbooks/undo.yml", args, [] if args.plan else None)
+    from fullmesh.play import verb  # noqa: PLC0415 (as above)
+
+    name = "playbooks/undo.yml"
+    if not args.plan and not args.yes and not options.changes_nothing(options.words(args)):
+        try:
+            if not verb.confirm_undo(name, str(options.find_inventory(args.inventory)), args):
+                return PROBLEM
+        except RefusedError as error:
+            return refuse(error)
+    return playbook(name, args, [] if args.plan else None)
 
 
 def _lock(_args: argparse.Namespace) -> int:
@@ -136,20 +199,9 @@ def _lock(_args: argparse.Namespace) -> int:
     return OK
 
 
-def _inventory_verb(
-    verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
-) -> argparse.ArgumentParser:
-    parser = verbs.add_parser(name, help=text, description=text)
-    parser.add_argument(
-        "-i", "--inventory", default="inventory/prod", help="default: inventory/prod"
-    )
-    options.add(parser)
-    return parser
-
-
 def build_parser(verb: str = "") -> argparse.ArgumentParser:
     """The command line: of one verb that a module adds, else the whole of it."""
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = VerbParser(
         prog="fullmesh", description="From bare nodes to a verified PyTorch-distributed cluster."
     )
     parser.add_argument("--version", action="version", version=f"fullmesh {__version__}")
@@ -164,21 +216,28 @@ def build_parser(verb: str = "") -> argparse.ArgumentParser:
             absent.add_argument("more", nargs=argparse.REMAINDER)
     for register in wanted.values():
         register(verbs)
-    for name, text, func in (
-        ("apply", "run site.yml: configure and verify the nodes", _apply),
-        ("verify", "run only the verification ladder; changes nothing", _verify),
-        ("plan", "say what apply would change, on which node; changes nothing", _plan),
-        ("undo", "give the nodes back as they were", _undo),
-    ):
-        parser_of = _inventory_verb(verbs, name, text)
-        parser_of.set_defaults(func=func)
-        for flag, what in FLAGS.get(name, {}).items():
-            parser_of.add_argument(flag, action="store_true", help=what)
+    _register_inventory_verbs(verbs)
     lock = verbs.add_parser(
         "lock", help="write the locks of Python packages anew from their .in files"
     )
     lock.set_defaults(func=_lock)
     return parser
+
+
+def _register_inventory_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    taken = (*options.CONNECT, *options.RUN, *options.TASKS)
+    for name, text, func in (
+        ("apply", "run site.yml: configure and verify the nodes", _apply),
+        ("verify", "run only the verification ladder; changes nothing", _verify),
+        ("plan", "say what apply would change, on which node; changes nothing", _plan),
+        ("undo", "remove what Fullmesh installed and restore what it changed", _undo),
+    ):
+        parser = verbs.add_parser(name, help=text, description=text)
+        options.add_inventory(parser)
+        for flag, what in FLAGS.get(name, {}).items():
+            parser.add_argument(flag, action="store_true", help=what)
+        options.add(parser, [one for one in taken if name != "plan" or one is not options.CHECK])
+        parser.set_defaults(func=func)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -20,9 +20,13 @@ from fullmesh.model.faults import Fault
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Roles and playbooks lie beside the package in a checkout only; an installed one explains and reports.
 IN_CHECKOUT = (ROOT / "site.yml").is_file()
-# Where the controller keeps what it makes: an installed package or collection is no place of the user's. Modules are
-# imported before the command line leaves the user's directory.
-KEPT = ROOT if IN_CHECKOUT else Path.cwd()
+# The command line changes to the checkout after it has imported this. A file that the user names is relative to here.
+try:
+    STARTED_IN = Path.cwd()
+except OSError:  # the folder is gone
+    STARTED_IN = Path("/")
+# Where the controller keeps what it makes: an installed package or collection is no place of the user's.
+KEPT = ROOT if IN_CHECKOUT else STARTED_IN
 RUNS = KEPT / "runs"
 PREFIX = "fullmesh_"
 # libyaml's, where PyYAML was built with it: a tenth of the time, in every run

@@ -26,7 +26,8 @@ SCRIPT = (
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> cast.Cast:
     """A small program on a terminal."""
     folder = tmp_path_factory.mktemp("recorded")
-    return cast.record([sys.executable, "-c", SCRIPT], "./steps", (40, 10), folder, {})
+    typed = cast.TypedCommand([sys.executable, "-c", SCRIPT], "./steps")
+    return cast.record(typed, (40, 10), folder, {})
 
 
 def test_a_recording_has_what_was_printed_and_when(recorded: cast.Cast, tmp_path: Path) -> None:
@@ -74,6 +75,13 @@ def test_a_long_recording_is_shown_faster_and_says_so() -> None:
 def test_a_character_that_comes_in_two_reads_is_one(raw: bytes) -> None:
     text, rest = cast.split(raw)
     assert text.encode() + rest == raw
+
+
+def test_a_question_is_answered(tmp_path: Path) -> None:
+    asks = [sys.executable, "-c", "print('got', input('Continue? y or n [n]: '))"]
+    made = cast.record(cast.TypedCommand(asks, "./asks", "y"), (60, 10), tmp_path, {})
+    assert made.code == 0
+    assert "got y" in film.text(made)
 
 
 @pytest.mark.parametrize("name", recording.FILMS)

@@ -187,7 +187,7 @@ class Reader:
             return
         if command.startswith(("./fullmesh apply", "./fullmesh demo", "ansible-playbook site")):
             self.configured = True
-        if command.startswith(("./fullmesh undo -i", "./fullmesh lab down")):
+        if command.startswith(("./fullmesh undo --yes", "./fullmesh lab down")):
             self.configured = False
 
     def follow(self, one: Shown, *, again: bool) -> str:

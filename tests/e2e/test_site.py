@@ -442,7 +442,7 @@ def test_undo_gives_the_nodes_back(lab: list[str]) -> None:
     assert planned.code == 0
     assert re.search(r"^kernel_tuning .* el1, ubuntu1$", planned.output, re.MULTILINE)
     assert {node: etc(node) for node in lab} == before
-    done = run("./fullmesh", "undo", "-i", "inventory/lab")
+    done = run("./fullmesh", "undo", "--yes", "-i", "inventory/lab")
     assert done.code == 0
     for node in lab:
         # the lines that only one of the two has
@@ -451,7 +451,7 @@ def test_undo_gives_the_nodes_back(lab: list[str]) -> None:
             on(node, "ls -d /etc/fullmesh /opt/fullmesh /var/lib/fullmesh 2>/dev/null | wc -l")
             == "0"
         )
-    again = run("./fullmesh", "undo", "-i", "inventory/lab")
+    again = run("./fullmesh", "undo", "--yes", "-i", "inventory/lab")
     assert (again.code, again.changed()) == (0, dict.fromkeys(lab, 0))
 
 

@@ -55,7 +55,7 @@ def on_line(line: str) -> Iterator[str]:
     """The commands of a line."""
     found = PROMPT.match(line)
     for part in AFTER.split(found[3] if found else ""):
-        command = re.sub(r"\s+#\s.*$|\s{2,}\(.*$", "", part)
+        command = re.sub(r"\s+#\s.*$|\s{2,}\(.*$|\s{3,}.*$", "", part)
         command = LOOSE.sub("", command).rstrip(".: ")
         if command.startswith((f"{OURS} ", f"{ANSIBLE} ")) and len(command.split()) > 1:
             yield command
@@ -121,11 +121,6 @@ SAID = (
     (r"203\.0\.113\.0/24", "NETWORK"),
     (r"(?<= )inventory/lab(?= |$)", "LAB-INVENTORY"),
     (r"(?<= )(inventory/(?:prod|sparks)|INVENTORY)(?= |$)", "inventory/mine"),
-    (
-        r"^(\./fullmesh (?:verify|diagnose|hang) (?!.*-i )(?!.*--help).*)$",
-        r"\1 -i inventory/mine",
-    ),
-    (r"^(\./fullmesh (?:verify|diagnose|hang))$", r"\1 -i inventory/mine"),
     (r"^ansible-playbook playbooks/verify.yml$", r"\g<0> -i inventory/mine"),
     (r"(?<= )CODE$", "VC-202"),
     (r"(?<= )FILE$", "rank0.log"),
@@ -136,6 +131,8 @@ SAID = (
     (r"(?<= )(OTHER|A)(?= )", "EARLIER"),
     (r"(?<= )(RUN|B|runs/20\w+-\w+)(?= |$)", "runs/latest"),
     (r"(?<=--to )/tmp$", "archives"),
+    # asks on a terminal, which a page's reader has and this has not
+    (r"^\./fullmesh undo(?! --help)(?!.*--plan)(?!.*--yes)", "./fullmesh undo --yes"),
     # no PATH of a login is asked for by ssh
     (r"(?<= )fullmesh-torchrun(?= )", "/opt/fullmesh/bin/fullmesh-torchrun"),
 )
@@ -165,17 +162,14 @@ NOT_RUN = {
     "./fullmesh test reliability": TESTS,
     "./fullmesh docs --check": "the part docs runs it",
     "./fullmesh lab down --all --purge": "would take away the labs of other tests",
-    "./fullmesh init --hosts-file hostfile -- -K": "asks at a keyboard for sudo's password",
+    "./fullmesh init --hosts-file hostfile -K": "asks at a keyboard for sudo's password",
     "./fullmesh watch -- torchrun --nnodes=2  train.py": "a job where torch is; the controller has none",
-    "./fullmesh verify --bisect again: a fault of memory comes and goes, one of software does not": (
-        "a sentence follows the command, which is run without it"
-    ),
     "./fullmesh torch-lock --torch 2.13.0+rocm6.4 --accelerator rocm6.4"
     " --index https://download.pytorch.org/whl/rocm6.4 -o torch-rocm.txt": (
         "asks an index that is not everywhere in reach"
     ),
     "./fullmesh bundle -i staging -o fullmesh-bundle.tar": BUNDLE,
-    "./fullmesh apply -i inventory/mine -- -e fullmesh_bundle=$PWD/../fullmesh-bundle.tar": BUNDLE,
+    "./fullmesh apply -i inventory/mine -e fullmesh_bundle=$PWD/../fullmesh-bundle.tar": BUNDLE,
     **{
         f"ansible-playbook playbooks/{name} -i inventory/mine": EC2
         for name in ("ec2.yml", "ec2_diagnose.yml", "ec2_undo.yml", "efa_diagnose.yml")
@@ -208,6 +202,5 @@ ENDS = {
     "./fullmesh explain-log FOLDER": End(1, FOUND),
     "./fullmesh explain-log groups_crossed_0 groups_crossed_1": End(1, FOUND),
     "./fullmesh hang -i inventory/mine": End(2, NO_JOB),
-    "./fullmesh hang -i inventory/prod": End(2, NO_JOB),
     "./fullmesh hang -i INVENTORY": End(2, NO_JOB),
 }

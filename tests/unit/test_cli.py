@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
+from ansible.cli.playbook import PlaybookCLI
 
 from devtools import testing
 from fullmesh import cli
+from fullmesh.model.faults import RefusedError
+from fullmesh.play import options, verb
 from fullmesh.settings import ROOT
 
 LAUNCHER = ROOT / "fullmesh"
@@ -21,6 +27,206 @@ LAUNCHER = ROOT / "fullmesh"
 def test_an_inventory_that_is_not_there(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([verb, "-i", "inventory/none"]) == cli.USAGE
     assert "[CL-106]" in capsys.readouterr().err
+
+
+# Verbs that read an inventory, and those that run a playbook on its nodes.
+READ = ("apply", "verify", "plan", "undo", "diagnose", "hang", "bundle")
+RUN = ("apply", "verify", "undo")
+
+
+@pytest.mark.parametrize("name", READ)
+def test_no_inventory_is_named_and_none_is_there(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in ("ROOT", "STARTED_IN"):
+        monkeypatch.setattr(options, folder, tmp_path)
+    monkeypatch.delenv(options.VARIABLE, raising=False)
+    assert cli.main([name, *(["--plan"] if name == "undo" else [])]) == cli.USAGE
+    said = capsys.readouterr().err
+    assert "[CL-117]" in said
+    assert "./fullmesh init" in said
+
+
+def test_the_default_inventory_is_the_variables_then_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, checkout = tmp_path / "here", tmp_path / "checkout"
+    for folder in (here, checkout / "inventory/mine", checkout / "inventory/prod"):
+        folder.mkdir(parents=True)
+    monkeypatch.setattr(options, "STARTED_IN", here)
+    monkeypatch.setattr(options, "ROOT", checkout)
+    mine, prod = checkout / "inventory/mine", checkout / "inventory/prod"
+    assert options.find_inventory("", {}) == mine
+    assert options.find_inventory("", {options.VARIABLE: "inventory/prod"}) == prod
+    assert options.find_inventory("inventory/mine", {options.VARIABLE: "inventory/prod"}) == mine
+    (here / "nodes.yml").touch()
+    assert options.find_inventory("nodes.yml", {}) == here / "nodes.yml"
+    with pytest.raises(RefusedError, match=r"CL-106.*nodes\.txt.*from \$FULLMESH_INVENTORY"):
+        options.find_inventory("", {options.VARIABLE: "nodes.txt"})
+    mine.rmdir()
+    with pytest.raises(RefusedError, match="CL-117"):
+        options.find_inventory("", {})
+
+
+COMMON = "-l n1 -t network --skip-tags verify -e a=b -C -D -u bob -K -k --private-key /k -f 9 -b"
+PASSED = (
+    "--limit=n1 --tags=network --skip-tags=verify --extra-vars=a=b --check --diff --user=bob"
+    " --ask-become-pass --ask-pass --private-key=/k --forks=9 --become"
+)
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_a_verb_takes_the_options_of_ansible(name: str) -> None:
+    given = [*COMMON.split(), "-vvv", "-i", "mine", "--", "--flush-cache"]
+    args = cli.build_parser(name).parse_args([name, *given])
+    assert args.inventory == "mine"
+    assert options.words(args) == [*PASSED.split(), "-v", "-v", "-v", "--flush-cache"]
+    assert options.raw(args)
+    assert not options.raw(cli.build_parser(name).parse_args([name, "--limit", "n1", "-K"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "passed"),
+    [
+        ("plan", "-l n1 -t network -D", "--limit=n1 --tags=network --diff"),
+        ("diagnose", "--json -l n1 -u bob -K -vv", "--limit=n1 --user=bob --ask-become-pass -v -v"),
+        ("hang", "-l n1 -e a=b --looks 3 -u bob", "--limit=n1 --extra-vars=a=b --user=bob"),
+        ("init", "--hosts a -K -u bob", "--ask-become-pass"),
+    ],
+)
+def test_each_verb_takes_those_that_fit_it(name: str, given: str, passed: str) -> None:
+    args = cli.build_parser(name).parse_args([name, *given.split()])
+    assert options.words(args) == passed.split()
+
+
+def test_apply_takes_every_option_that_ansible_playbook_has() -> None:
+    theirs = PlaybookCLI(["ansible-playbook"])
+    theirs.init_parser()
+    wanted = set(theirs.parser._option_string_actions) - {"--version", "--inventory-file"}
+    applies = next(
+        one.choices["apply"] for one in cli.build_parser()._actions if isinstance(one.choices, dict)
+    )
+    assert wanted <= set(applies._option_string_actions)
+
+
+@pytest.mark.parametrize(
+    ("typed", "usage", "meant"),
+    [
+        ("apply --limt n1", "usage: fullmesh apply ", "--limit"),
+        ("undo -i mine --skiptags=x", "usage: fullmesh undo ", "--skip-tags"),
+        ("diagnose --bandwith", "usage: fullmesh diagnose ", "--bandwidth"),
+        ("hang --htm=x --jsn", "usage: fullmesh hang ", "--json"),
+        ("lab up --nods 3", "usage: fullmesh lab up ", "--nodes"),
+        ("report --agianst a", "usage: fullmesh report ", "--against"),
+        ("--verison apply", "usage: fullmesh ", "--version"),
+    ],
+)
+def test_an_unknown_option_is_named_with_the_nearest(
+    typed: str, usage: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main(typed.split())
+    said = capsys.readouterr().err
+    assert left.value.code == cli.USAGE
+    assert said.startswith(usage)
+    assert "[CL-119]" in said
+    assert f"Did you mean {meant}?" in said
+
+
+def test_an_unknown_argument_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main(["apply", "inventory/mine"])
+    assert left.value.code == cli.USAGE
+    assert "[CL-119] Unknown argument: inventory/mine." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("typed", ["report --html A B", "report A B --html"])
+def test_options_come_before_or_after_arguments(typed: str) -> None:
+    args = cli.build_parser("report").parse_args(typed.split())
+    assert (args.run, args.html) == (["A", "B"], True)
+
+
+class Keyboard(io.StringIO):
+    """Standard input of a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+NODES = """
+torch_nodes:
+  hosts: {el1: , ubuntu1: , el2: }
+  vars: {ansible_host: 203.0.113.1}
+"""
+
+
+@pytest.fixture
+def undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[argparse.Namespace]:
+    """The calls of the playbook, which is not run; the inventory is hosts.yml."""
+    (tmp_path / "hosts.yml").write_text(NODES)
+    monkeypatch.setattr(options, "STARTED_IN", tmp_path)
+    calls: list[argparse.Namespace] = []
+    monkeypatch.setattr(verb, "play", lambda _name, _at, args, **_more: calls.append(args) or 0)
+    monkeypatch.setattr(verb, "foresee", lambda _name, _at, args, _more: calls.append(args) or 0)
+    return calls
+
+
+def test_undo_without_a_terminal_needs_yes(
+    undone: list[argparse.Namespace],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    assert cli.main(["undo", "-i", "hosts.yml"]) == cli.USAGE
+    assert "[CL-118]" in capsys.readouterr().err
+    assert undone == []
+    for more in (["--yes"], ["--plan"], ["--check"], ["--", "--list-tasks"]):
+        assert cli.main(["undo", "-i", "hosts.yml", *more]) == cli.OK
+    assert len(undone) == 4
+
+
+@pytest.mark.parametrize(
+    ("answer", "goes_on"), [("y\n", True), ("\n", False), ("no\n", False), ("", False)]
+)
+def test_undo_names_nodes_and_roles_and_asks(
+    answer: str,
+    goes_on: bool,
+    undone: list[argparse.Namespace],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Keyboard(answer))
+    more = ["--limit", "el*", "--tags", "launchers,time_sync"]
+    assert cli.main(["undo", "-i", "hosts.yml", *more]) == (cli.OK if goes_on else cli.PROBLEM)
+    assert len(undone) == goes_on
+    said = capsys.readouterr().err
+    assert "undo changes 2 nodes: el1, el2." in said
+    assert "Roles, as far as they changed the node: launchers, time_sync." in said
+    assert re.search(
+        r"To preview: \./fullmesh undo --plan -i \S+hosts\.yml '--limit=el\*' --tags=launchers,time_sync\n",
+        said,
+    )
+    assert ("Nothing was changed." in said) is not goes_on
+
+
+def test_undo_names_every_role_that_its_playbook_undoes(tmp_path: Path) -> None:
+    (tmp_path / "hosts.yml").write_text(NODES)
+    listed = verb.list_tasks("playbooks/undo.yml", str(tmp_path / "hosts.yml"), ["-v", "--diff"])
+    assert listed.hosts == ("el1", "el2", "ubuntu1")
+    tasks = yaml.safe_load((ROOT / "playbooks/undo.yml").read_text())[0]["tasks"]
+    assert len(listed.roles) == sum(task["name"].startswith("Undo ") for task in tasks) > 10
+    assert {"bundle", "static_ip", "peer_firewall"} <= set(listed.roles)
+
+
+def test_undo_of_an_inventory_that_ansible_cannot_read(
+    undone: list[argparse.Namespace],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Keyboard("y\n"))
+    assert cli.main(["undo", "-i", "hosts.yml", "--limit", "nosuch"]) == cli.USAGE
+    assert "[CL-120]" in capsys.readouterr().err
+    assert undone == []
 
 
 def test_a_run_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +263,7 @@ def test_no_verb_is_a_usage_error() -> None:
 def test_the_offline_plan_contacts_nobody() -> None:
     # documentation addresses: a connection attempt would hang until the test's deadline
     done = subprocess.run(
-        [sys.executable, "-m", "fullmesh", "plan", "--offline"],
+        [sys.executable, "-m", "fullmesh", "plan", "--offline", "-i", "inventory/prod"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         timeout=60,

@@ -405,7 +405,7 @@ def test_ranks_that_did_not_come_are_gone_or_unasked() -> None:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[ask.Answer]:
     """What nodes answer the verb."""
     answers: list[ask.Answer] = []
-    monkeypatch.setattr(verb, "who_takes_part", lambda _: {"plan": PLAN, "hosts": {}})
+    monkeypatch.setattr(verb, "who_takes_part", lambda _, _more: {"plan": PLAN, "hosts": {}})
     monkeypatch.setattr(ask, "nodes", lambda *_: answers)
     return answers
 
@@ -465,7 +465,7 @@ def test_the_verbs_own_refusals(
         code, said = hang(capsys, *words)
         assert (code, "[HG-183]" in said) == (2, True)
 
-    def unreadable(_: Path) -> None:
+    def unreadable(_: Path, _more: list[str]) -> None:
         raise ValueError("no such group")
 
     monkeypatch.setattr(verb, "who_takes_part", unreadable)

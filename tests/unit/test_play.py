@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -191,6 +193,102 @@ def test_programs_get_events_and_nothing_else(
     assert [one["event"] for one in (found[0], found[-1])] == ["began", "exit"]
     assert (found[-1]["code"], found[-1]["result"]) == (1, "")
     assert Path(found[-1]["log"]).is_file()
+
+
+def test_apply_says_first_which_nodes_it_changes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "small.yml").write_text(SMALL)
+    monkeypatch.setattr(verb, "RUNS", folder / "runs")
+    place, hosts = str(folder / "small.yml"), str(folder / "hosts.yml")
+    for more, raw in ((["--limit=a"], False), (["--limit=a", "-v"], True)):
+        args = argparse.Namespace(verbose=False, progress=options.PLAIN, more=more)
+        verb.play(place, hosts, args, preview="plan")
+        first = capsys.readouterr().err.splitlines()[0]
+        assert first.startswith("apply changes 1 node: a. To preview: ./fullmesh plan -i "), raw
+        assert first.endswith("hosts.yml --limit=a")
+    for more in (["--check"], ["--list-hosts"]):
+        args = argparse.Namespace(verbose=False, progress=options.PLAIN, more=more)
+        verb.play(place, hosts, args, preview="plan")
+        assert "To preview" not in capsys.readouterr().err
+
+
+# Asks for the password as sudo does, and compares it.
+SUDO = """#!/bin/sh
+while [ "$1" != -p ]; do shift; done
+printf '%s' "$2" >&2
+read -r word
+[ "$word" = "it is secret" ] || exit 1
+while [ "$1" != -u ]; do shift; done
+shift 2
+exec "$@"
+"""
+BECOMES = """
+- name: Network
+  hosts: a
+  gather_facts: false
+  become: true
+  vars: {ansible_become_exe: SUDO, ansible_pipelining: false}
+  tasks:
+    - name: Answer as another
+      ansible.builtin.ping:
+    - name: Say so
+      ansible.builtin.debug: {msg: "[XX-107] root answers"}
+"""
+ON_TERMINAL = """
+import sys
+from pathlib import Path
+from fullmesh.play import run
+shown = run.view(sys.argv[1])
+run.run(sys.argv[3:], shown, Path(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("progress", [options.AUTO, options.PLAIN])
+def test_a_password_is_asked_for_before_the_view_begins(
+    progress: str, folder: Path, tmp_path: Path
+) -> None:
+    sudo = tmp_path / "sudo"
+    sudo.write_text(SUDO)
+    sudo.chmod(0o755)
+    (folder / "becomes.yml").write_text(BECOMES.replace("SUDO", str(sudo)))
+    typed = [sys.executable, "-c", ON_TERMINAL, progress, str(tmp_path / "run")]
+    typed += command(folder, "--ask-become-pass", playbook="becomes.yml")
+    pid, terminal = pty.fork()
+    if not pid:  # the child has the terminal as its own, where the password is asked for
+        os.environ.update(PYTHONPATH=str(ROOT / "src"), TERM="xterm")
+        os.execv(sys.executable, typed)  # noqa: S606 (our own Python, on a terminal of its own)
+    seen, answered = b"", False
+    with contextlib.suppress(OSError):  # the child's end of the terminal is closed
+        while found := os.read(terminal, 4096):
+            seen += found
+            if not answered and b"BECOME password: " in seen:
+                assert seen == b"BECOME password: "
+                os.write(terminal, b"it is secret\n")
+                answered = True
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert answered
+    assert b"[XX-107] root answers" in seen
+    assert b"it is secret" not in seen
+    assert "it is secret" not in (tmp_path / "run" / run.LOG).read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "asks"),
+    [
+        (["-K"], True),
+        (["-bK"], True),
+        (["-kK"], True),
+        (["--ask-pass"], True),
+        (["--ask-vault-pass"], True),
+        (["-e", "x=-K"], False),
+        (["--become"], False),
+        (["-k8s"], False),
+    ],
+)
+def test_which_options_ask_for_a_password(words: list[str], asks: bool) -> None:
+    assert options.asks_for_password(["ansible-playbook", *words]) is asks
 
 
 SLEEPS = """

@@ -905,6 +905,23 @@ def test_an_inventory_that_cannot_be_used(
     assert text in err
 
 
+def test_ansibles_options_choose_and_reach_the_nodes(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text(
+        "torch_nodes:\n  hosts:\n    a: {fullmesh_address: 203.0.113.1/24}\n"
+        "    b: {fullmesh_address: 203.0.113.2/24, ansible_user: own}\n"
+    )
+    part = watch.who_takes_part(path, ["--limit=!c", "--user=bob", "--private-key=/k"])
+    assert {name: (one["user"], one["key"]) for name, one in part["hosts"].items()} == {
+        "a": ("bob", "/k"),
+        "b": ("own", "/k"),  # the inventory's own wins, as it does for Ansible
+    }
+    part = watch.who_takes_part(path, ["--limit=b"])
+    assert (list(part["hosts"]), list(part["plan"]["nodes"])) == (["b"], ["a", "b"])
+    with pytest.raises(ValueError, match="no node matches --limit c"):
+        watch.who_takes_part(path, ["--limit=c"])
+
+
 def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["watch"]) == 2
     assert cli.main(["watch", "--within", "0", "--", "true"]) == 2

@@ -16,6 +16,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CHUNK = 65536
+QUESTION = b"]: "  # how a question of the command line ends
+
+
+@dataclass(frozen=True)
+class TypedCommand:
+    """A command that is recorded.
+
+    Attributes:
+        command: what runs.
+        typed: the command as somebody types it.
+        answer: typed as well when it asks.
+    """
+
+    command: Sequence[str]
+    typed: str
+    answer: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,13 +91,7 @@ def printed(terminal: int, process: subprocess.Popen[bytes]) -> Iterator[bytes]:
         yield raw
 
 
-def record(
-    command: Sequence[str],
-    typed: str,
-    size: tuple[int, int],
-    where: Path,
-    env: Mapping[str, str],
-) -> Cast:
+def record(typed: TypedCommand, size: tuple[int, int], where: Path, env: Mapping[str, str]) -> Cast:
     """Run a command on a terminal of *size* (columns, rows) and keep what it prints.
 
     The name of *where* is left out of it: a checkout lies elsewhere on every machine.
@@ -90,7 +100,7 @@ def record(
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
     begun, events, rest = time.monotonic(), [], b""
     process = subprocess.Popen(
-        list(command),
+        list(typed.command),
         cwd=where,
         env={**os.environ, **env, "TERM": "xterm-256color", "COLUMNS": str(size[0])},
         stdin=theirs,
@@ -100,12 +110,14 @@ def record(
     )
     os.close(theirs)
     for raw in printed(ours, process):
+        if typed.answer and raw.endswith(QUESTION):
+            os.write(ours, f"{typed.answer}\n".encode())
         whole, rest = split(rest + raw)
         events.append((time.monotonic() - begun, whole.replace(f"{where}/", "")))
     code = process.wait()
     os.close(ours)  # who still runs when a terminal goes away is hung up
     events.append((time.monotonic() - begun, ""))
-    return Cast(typed, *size, events, code)
+    return Cast(typed.typed, *size, events, code)
 
 
 def split(raw: bytes) -> tuple[str, bytes]:

@@ -18,6 +18,7 @@ class Step:
         before: what a reader has to know.
         code: the exit code that it has to have.
         shown: whether the page shows what it prints.
+        answer: typed when the command asks.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Step:
     before: str
     code: int = 0
     shown: bool = True
+    answer: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ STEPS = (
         "mend",
         "Fix it",
         "./fullmesh lab exec --name hour ubuntu1 -- nft delete table inet mine",
-        "The command that the finding names.",
+        "The finding's own fix deletes the one rule. Here the whole table is known to be a mistake, so it goes.",
         shown=False,
     ),
     Step(
@@ -129,7 +131,8 @@ STEPS = (
         "undo",
         "Give the machines back",
         f"./fullmesh undo {INVENTORY}",
-        "",
+        "It names the nodes and asks before it begins. In a script, `--yes` answers.",
+        answer="y",
     ),
 )
 

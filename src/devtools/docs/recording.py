@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 
 from devtools.docs import film, hour
-from devtools.docs.cast import Cast, load, record
+from devtools.docs.cast import Cast, TypedCommand, load, record
 from devtools.docs.pictures import PICTURES
 from fullmesh.settings import ROOT, RUNS
 
@@ -31,9 +31,9 @@ FILMS = {"demo": 34, "diagnose": 21}  # rows of each
 PAGES = {"report": (1000, 1730), "finding": (1000, 760)}  # of reports: width and height of each
 
 
-def on_terminal(typed: str, env: Mapping[str, str]) -> Cast:
-    """Record a command of this checkout as it is typed."""
-    return record(["bash", "-c", typed], typed, (WIDE, TALL), ROOT, env)
+def on_terminal(typed: str, env: Mapping[str, str], answer: str = "") -> Cast:
+    """Record a command of this checkout as it is typed, and its answer to a question."""
+    return record(TypedCommand(["bash", "-c", typed], typed, answer), (WIDE, TALL), ROOT, env)
 
 
 def films() -> None:
@@ -112,7 +112,7 @@ def first_hour() -> None:
             give_addresses()
             for step in hour.STEPS:
                 sys.stderr.write(f"$ {step.typed}\n")
-                cast = on_terminal(step.typed, env)
+                cast = on_terminal(step.typed, env, step.answer)
                 if cast.code != step.code:
                     raise SystemExit(f"{step.typed}: exit code {cast.code}\n{film.text(cast)}")
                 if step.name in FILMS:

@@ -37,7 +37,7 @@ def completion(shell: str) -> str:
     parser = build_parser()
     for one in parsers(parser):
         for action in one._actions:
-            if action.dest in FILES and action.nargs != 0:
+            if (action.dest in FILES or action.metavar == "FILE") and action.nargs != 0:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]  # how shtab is told
             elif action.dest == "part":
                 # not the parser's own: it takes a name's first words as well

@@ -10,6 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
+from fullmesh.model.faults import RefusedError
 from fullmesh.play import options
 from fullmesh.play.names import beside, run_name
 from fullmesh.play.options import JSON, PLAIN
@@ -38,9 +39,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         description=f"{text}. Works on nodes that Fullmesh never configured, too. Exit code 0: nothing wrong, 1: causes"
         " were found, 2: usage or environment.",
     )
-    parser.add_argument(
-        "-i", "--inventory", default="inventory/prod", help="default: inventory/prod"
-    )
+    options.add_inventory(parser)
     parser.add_argument("--json", action="store_true", help="print the result for programs")
     parser.add_argument(
         "--deadline",
@@ -53,7 +52,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         action="store_true",
         help="measure the rate of every link, in rounds of disjoint pairs, and name the slow card, node or link",
     )
-    options.add(parser)
+    options.add(parser, (*options.CONNECT, *options.RUN))
     parser.set_defaults(func=run)
 
 
@@ -113,10 +112,10 @@ def codes(folder: Path) -> set[str]:
 
 def run(args: argparse.Namespace) -> int:
     """``fullmesh diagnose``."""
-    if not Path(args.inventory).exists():
-        sys.stderr.write(
-            f"fullmesh: [CL-106] no inventory at {args.inventory}. ./fullmesh init writes one; name it with -i.\n"
-        )
+    try:
+        args.inventory = str(options.find_inventory(args.inventory))
+    except RefusedError as error:
+        sys.stderr.write(f"fullmesh: {error}\n")
         return USAGE
     if options.raw(args):
         from fullmesh.play import verb  # noqa: PLC0415 (as above)

@@ -1145,8 +1145,8 @@ PAGES: dict[str, Page] = {
     ),
     "VC-881": Page(
         "Every group of nodes with this one gets a wrong sum or copy, the others never do. torch raises nothing: the"
-        " job trains on wrong numbers.",
-        "./fullmesh verify --bisect again: a fault of memory comes and goes, one of software does not",
+        " job trains on wrong numbers. Run it again: a fault of memory comes and goes, one of software does not.",
+        "./fullmesh verify --bisect",
         "The same torch and Gloo as everywhere; its memory and processor tested; until then leave it out of jobs.",
         "docs/bisect.md",
     ),
@@ -1159,7 +1159,7 @@ PAGES: dict[str, Page] = {
     "VC-883": Page(
         "Each of the two nodes is well in the company of others. What they have for themselves is the way between them,"
         " or a pair of settings that do not go together.",
-        "./fullmesh diagnose -i INVENTORY --bandwidth -- --limit NODE,OTHER,localhost",
+        "./fullmesh diagnose -i INVENTORY --bandwidth --limit NODE,OTHER,localhost",
         "The cables, the trunk or the switch between the two; their versions and MTUs.",
         "docs/bisect.md",
     ),

@@ -7,7 +7,6 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from fullmesh.explain import pages
@@ -19,15 +18,11 @@ from fullmesh.hang.plain_pickle import RefusedError
 from fullmesh.hang.types import CAUSE
 from fullmesh.model.ports import parse_range
 from fullmesh.observed.ports import PortRange
+from fullmesh.settings import STARTED_IN
 
 OK, PROBLEM, USAGE = 0, 1, 2
 SCHEMA = 1
 DEADLINE, LONGEST = 300.0, 86400.0  # seconds
-# The command line changes to the checkout before it parses; the names of logs are relative to where the user is.
-try:
-    STARTED_IN = Path.cwd()
-except OSError:  # the directory is gone
-    STARTED_IN = Path("/")
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

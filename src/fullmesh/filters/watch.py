@@ -13,11 +13,17 @@ from fullmesh.plain import plain
 from fullmesh.watch import remote as watch_remote
 
 
-def watch_nodes(hostvars: Any, hosts: list[str]) -> watch_remote.TakesPart:
-    """The plan of *hosts* and how each of them is reached."""
+def watch_nodes(
+    hostvars: Any, hosts: list[str], wanted: list[str] | None = None
+) -> watch_remote.TakesPart:
+    """Return the plan of *hosts* and how each of them is reached; *wanted*: of which alone it is asked how."""
     try:
         plan = inventory.tolerant(hostvars, hosts)
-        reach = {str(host): watch_remote.reached_by(ssh.resolved(hostvars[host])) for host in hosts}
+        reach = {
+            str(host): watch_remote.reached_by(ssh.resolved(hostvars[host]))
+            for host in hosts
+            if wanted is None or host in wanted
+        }
     except (ValueError, KeyError, IndexError) as error:
         raise AnsibleFilterError(f"watch_nodes: {error}") from error
     found: watch_remote.TakesPart = plain({"plan": plan, "hosts": reach})

@@ -9,15 +9,17 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from fullmesh.explain.cli import STARTED_IN
 from fullmesh.explain.model import clean
 from fullmesh.explain.records import LONGEST, Told
 from fullmesh.hang import ask, pages
 from fullmesh.hang.judge import judge
 from fullmesh.hang.types import CAUSE, Finding, Sample
+from fullmesh.model.faults import RefusedError
 from fullmesh.observed.hang import Rank
+from fullmesh.play import options
+from fullmesh.play.names import beside
 from fullmesh.report import hang as report
-from fullmesh.settings import ROOT
+from fullmesh.settings import STARTED_IN
 from fullmesh.watch.cli import who_takes_part
 
 OK, PROBLEM, USAGE = 0, 1, 2
@@ -34,9 +36,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help=text,
         description=f"{text}. Changes nothing in the job. Exit code 0: nothing stands, 1: a cause was found.",
     )
-    parser.add_argument(
-        "-i", "--inventory", default="inventory/prod", help="default: inventory/prod"
-    )
+    options.add_inventory(parser)
     parser.add_argument(
         "--job",
         default="",
@@ -56,6 +56,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument(
         "--html", metavar="FILE", default="", help="write a page with its ranks against collectives"
     )
+    options.add_ansible_options(parser, options.CONNECT)
     parser.set_defaults(func=run)
 
 
@@ -72,15 +73,15 @@ def run(args: argparse.Namespace) -> int:
             "HG-183",
             f"--stalled {args.stalled:g} and --looks {args.looks} make no look. Use 0 and 1 or more.",
         )
-    inventory = next(
-        (one for one in (STARTED_IN / args.inventory, ROOT / args.inventory) if one.exists()), None
-    )
-    if inventory is None:
-        return fail("CL-106", f"no inventory at {args.inventory}. Copy inventory/prod and name it.")
     try:
-        part = who_takes_part(inventory)
+        inventory = options.find_inventory(args.inventory)
+    except RefusedError as error:
+        sys.stderr.write(f"fullmesh: {error}\n")
+        return USAGE
+    try:
+        part = who_takes_part(inventory, options.words(args))
     except (ValueError, subprocess.TimeoutExpired) as exc:
-        return fail("HG-184", f"Ansible cannot read the inventory {args.inventory}: {exc}")
+        return fail("HG-184", f"Ansible cannot read the inventory {beside(inventory)}: {exc}")
     answers = ask.nodes(part["hosts"], args.job, [AGAIN] * (args.looks - 1))
     jobs = sorted({job for one in answers for look in one.looks for job in look["jobs"]})
     if len(jobs) > 1:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.play import options
 from fullmesh.play.names import run_name
-from fullmesh.settings import ROOT, RUNS
+from fullmesh.settings import ROOT, RUNS, STARTED_IN
 
 if TYPE_CHECKING:  # slow to import; other verbs go without
     from fullmesh.init.look import Heard
@@ -20,11 +20,10 @@ if TYPE_CHECKING:  # slow to import; other verbs go without
     from fullmesh.init.propose import Proposal
 
 OK, USAGE = 0, 2
-DEFAULT_OUT = "inventory/mine"
+DEFAULT_OUT = options.OWN
 TEMPLATE = ROOT / "inventory/prod/group_vars/all.yml"
 SSH_CONFIG = Path("~/.ssh/config")
-# Modules are imported before the command line leaves the user's directory.
-HERE = Path.cwd()
+HERE = STARTED_IN
 
 CODES = {
     "IN-101": "a word that names no machine",
@@ -58,7 +57,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         metavar="FILE",
         help="the Host names of ~/.ssh/config, or of another file",
     )
-    parser.add_argument("--user", default="", help="who logs in, default: as ssh has it")
+    parser.add_argument("-u", "--user", default="", help="who logs in, default: as ssh has it")
     parser.add_argument("--network", default="", help="the cluster's network, like 10.0.0.0/24")
     parser.add_argument(
         "--keep-network",
@@ -69,7 +68,8 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument(
         "--non-interactive", action="store_true", help="ask nothing, take the defaults"
     )
-    options.add(parser)
+    chosen = (options.LIMIT, options.USER)  # --hosts and init's own --user
+    options.add(parser, [one for one in (*options.CONNECT, *options.RUN) if one not in chosen])
     parser.set_defaults(func=run)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from fullmesh.play.phases import PLAN
@@ -9,12 +10,32 @@ from fullmesh.play.progress import Failure, Phase, Progress
 
 SHOWN = 5  # names before they are counted
 NAME_WIDTH = 21
+WIDTH = 100
 
 
 def names(hosts: Sequence[str]) -> str:
     """Some names, the others counted."""
     rest = len(hosts) - SHOWN
     return ", ".join(hosts[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def change_notice(hosts: Sequence[str], preview: str) -> str:
+    """Say which nodes a run is about to change, and the command that only shows what would change."""
+    return f"apply changes {counted(len(hosts), 'node')}: {names(hosts)}. To preview: {preview}"
+
+
+def undo_notice(hosts: Sequence[str], roles: Sequence[str], preview: str) -> list[str]:
+    """Say which nodes undo changes and how, and the command that only shows it."""
+    text = (
+        "It restores files, services, sysctls and network settings, and removes the packages that"
+        " Fullmesh installed."
+    )
+    return [
+        *textwrap.wrap(f"undo changes {counted(len(hosts), 'node')}: {', '.join(hosts)}.", WIDTH),
+        text,
+        *textwrap.wrap(f"Roles, as far as they changed the node: {', '.join(roles)}.", WIDTH),
+        f"To preview: {preview}",
+    ]
 
 
 def counted(number: int, word: str) -> str:

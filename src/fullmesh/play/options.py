@@ -1,38 +1,161 @@
-"""The options of every verb that runs a playbook in front of the user."""
+"""The options of every verb that runs a playbook in front of the user: Ansible's, the inventory's, the view's."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fullmesh.model.faults import Fault, RefusedError
+from fullmesh.settings import ROOT, STARTED_IN
 
 AUTO, PLAIN, JSON = "auto", "plain", "json"
 # Whoever gives one of these to ansible-playbook wants to read what it prints, or to answer it.
 ANSIBLES_OWN = re.compile(
     r"^(-v+|--verbose|-D|--diff|-h|--help|--version|--step|--syntax-check|--list-(hosts|tags|tasks))$"
 )
+# With one of these ansible-playbook changes nothing.
+PREVIEWS = re.compile(
+    r"^(-C|-CD|-DC|--check|-h|--help|--version|--syntax-check|--list-(hosts|tags|tasks))$"
+)
+# With one of these it asks for a password before it begins.
+PROMPTS = re.compile(r"^(-[bCDv]*[kKJ][bCDkKJv]*|--ask-(pass|become-pass|vault-pass(word)?))$")
+CHOOSE = ("--limit=", "--tags=", "--skip-tags=")
+VARIABLE, OWN = "FULLMESH_INVENTORY", "inventory/mine"
+INVENTORY_HELP = f"default: ${VARIABLE}, else {OWN}, which ./fullmesh init writes"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Add them."""
-    parser.add_argument(
-        "-v", "--verbose", action="store_true", help="everything, as Ansible prints it"
-    )
+@dataclass(frozen=True)
+class AnsibleOption:
+    """An option of ansible-playbook.
+
+    Attributes:
+        names: as they are typed; the first long one is passed on.
+        help: for ``--help``; empty: it is taken and not listed.
+        value: the name of its value; empty: it is a switch.
+    """
+
+    names: tuple[str, ...]
+    help: str = ""
+    value: str = ""
+
+
+def switch(names: str, text: str = "") -> AnsibleOption:
+    """An option without a value."""
+    return AnsibleOption(tuple(names.split()), text)
+
+
+def valued(names: str, value: str, text: str = "") -> AnsibleOption:
+    """An option with a value."""
+    return AnsibleOption(tuple(names.split()), text, value)
+
+
+LIMIT = valued("-l --limit", "PATTERN", "only the hosts that this pattern matches too")
+USER = valued("-u --user", "NAME", "log in as this user")
+CHECK = switch("-C --check", "change nothing, and show the tasks that would")
+# How the inventory is read and its hosts are reached.
+CONNECT = (
+    LIMIT,
+    valued("-e --extra-vars", "SETTING", "name=value, YAML, JSON, or a file: @FILE"),
+    USER,
+    valued("--private-key --key-file", "FILE", "log in with this private key"),
+    valued("--vault-password-file --vault-pass-file", "FILE", "where the vault's password is"),
+    switch("-J --ask-vault-pass --ask-vault-password", "ask for the vault's password"),
+    valued("--vault-id", "ID"),
+    valued("-c --connection", "TYPE"),
+    valued("-T --timeout", "SECONDS"),
+    valued("--ssh-common-args", "OPTIONS", "more options for ssh, such as a ProxyJump"),
+    valued("--ssh-extra-args", "OPTIONS"),
+)
+# How a play works on them.
+RUN = (
+    switch("-k --ask-pass", "ask for the password to log in with"),
+    valued("--connection-password-file --conn-pass-file", "FILE"),
+    switch("-b --become", "become root for every task"),
+    switch("-K --ask-become-pass", "ask for the password of sudo"),
+    valued("--become-password-file --become-pass-file", "FILE"),
+    valued("--become-method", "METHOD"),
+    valued("--become-user", "NAME"),
+    valued("-f --forks", "NUMBER", "how many hosts are worked on at the same time"),
+    valued("-M --module-path", "FOLDER"),
+    valued("--sftp-extra-args", "OPTIONS"),
+    valued("--scp-extra-args", "OPTIONS"),
+    switch("--flush-cache"),
+)
+# Which of its tasks it runs, and in what way.
+TASKS = (
+    valued("-t --tags", "TAGS", "only the tasks with these tags"),
+    valued("--skip-tags", "TAGS", "without the tasks with these tags"),
+    CHECK,
+    switch("-D --diff", "show the lines of files that change"),
+    switch("--list-hosts", "list the hosts, and do nothing"),
+    switch("--list-tags"),
+    switch("--list-tasks"),
+    switch("--syntax-check"),
+    switch("--step"),
+    switch("--force-handlers"),
+    valued("--start-at-task", "TASK"),
+)
+
+
+class PassOn(argparse.Action):
+    """Keep an option for ansible-playbook, in the order in which the user typed them."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Add it to what is passed on."""
+        del parser, option_string
+        name = next(one for one in self.option_strings if one.startswith("--") or one == "-v")
+        word = name if self.nargs == 0 else f"{name}={values}"
+        setattr(namespace, self.dest, [*(getattr(namespace, self.dest, None) or []), word])
+
+
+def add_ansible_options(
+    parser: argparse.ArgumentParser, taken: Collection[AnsibleOption], note: str = ""
+) -> None:
+    """Add options of ansible-playbook, and let the verb pass on what follows ``--``."""
+    text = note or "Other options of ansible-playbook follow --."
+    group = parser.add_argument_group("options of Ansible", text)
+    for one in taken:
+        settings: dict[str, Any] = {"nargs": 0} if not one.value else {"metavar": one.value}
+        group.add_argument(
+            *one.names,
+            action=PassOn,
+            dest="more",
+            default=[],
+            help=one.help or argparse.SUPPRESS,
+            **settings,
+        )
+    parser.set_defaults(more=[], verbose=False)
+
+
+def add(
+    parser: argparse.ArgumentParser,
+    taken: Collection[AnsibleOption] = (*CONNECT, *RUN, *TASKS),
+) -> None:
+    """Add the options of a verb that runs a playbook; *taken*: those of Ansible that fit it."""
     parser.add_argument(
         "--progress",
         choices=(AUTO, PLAIN, JSON),
         default=AUTO,
         help="auto: a live view on a terminal, else plain lines; json: a line for each event (docs/progress.md)",
     )
-    parser.add_argument(
-        "more",
-        nargs=argparse.REMAINDER,
-        help="after --: options for ansible-playbook (--check, --limit …)",
-    )
+    show = switch("-v --verbose", "show Ansible's own output instead; -vv to -vvvvvv show more")
+    add_ansible_options(parser, (*taken, show))
 
 
 def words(args: argparse.Namespace) -> list[str]:
-    """What stands after ``--``."""
+    """The options for ansible-playbook, those that follow ``--`` last."""
     more = list(args.more)
     return more[1:] if more[:1] == ["--"] else more
 
@@ -45,3 +168,44 @@ def raw(args: argparse.Namespace) -> bool:
 def asks_for_output(more: Sequence[str]) -> bool:
     """Whether an option of ansible-playbook is about its output."""
     return any(ANSIBLES_OWN.match(word) for word in more)
+
+
+def changes_nothing(more: Sequence[str]) -> bool:
+    """Whether ansible-playbook only shows something."""
+    return any(PREVIEWS.match(word) for word in more)
+
+
+def asks_for_password(command: Sequence[str]) -> bool:
+    """Whether ansible-playbook asks for a password on the terminal before it begins."""
+    return any(PROMPTS.match(word) for word in command)
+
+
+def repeated(more: Sequence[str]) -> str:
+    """The options that choose nodes and tasks, to be typed again."""
+    kept = [word for word in more if word.startswith(CHOOSE)]
+    return "".join(f" {shlex.quote(word)}" for word in kept)
+
+
+def add_inventory(parser: argparse.ArgumentParser, text: str = "") -> None:
+    """Add the option that names the inventory."""
+    told = f"{text} ({INVENTORY_HELP})" if text else INVENTORY_HELP
+    parser.add_argument("-i", "--inventory", default="", help=told)
+
+
+def find_inventory(named: str, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the inventory that the user means; a relative path begins at the user's folder or at the checkout.
+
+    Raises:
+        RefusedError: it does not exist, or none is named and there is none of the user's own.
+    """
+    given = named or environment.get(VARIABLE, "")
+    step = "Fix: run ./fullmesh init, or name another inventory with -i"
+    for folder in (STARTED_IN, ROOT):
+        place = folder / Path(given or OWN).expanduser()
+        if place.exists():
+            return place.resolve()
+    if given:
+        origin = "" if named else f" (from ${VARIABLE})"
+        raise RefusedError([Fault("CL-106", f"The inventory {given}{origin} does not exist", step)])
+    text = f"No inventory: -i is not given, ${VARIABLE} is not set, and {OWN} does not exist"
+    raise RefusedError([Fault("CL-117", text, step)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast
@@ -87,6 +87,9 @@ class Failure:
 class Listener(Protocol):
     """Whoever shows it."""
 
+    def announce(self, hosts: Sequence[str]) -> None:
+        """The run begins; on these nodes."""
+
     def ended(self, phase: Phase) -> None:
         """A phase is over."""
 
@@ -138,6 +141,9 @@ class Progress:
 
     def _play(self, event: PlayBegan) -> None:
         self._tell()
+        nodes = [host for host in event["hosts"] if host != CONTROLLER]
+        if not self.play and nodes:
+            self.listener.announce(nodes)
         self.play = event["play"]
 
     def _task(self, event: TaskBegan) -> None:

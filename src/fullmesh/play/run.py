@@ -16,7 +16,7 @@ from types import FrameType
 
 from fullmesh import contract
 from fullmesh.play.events import KINDS, RUN_VARIABLE, VARIABLE
-from fullmesh.play.options import AUTO, JSON
+from fullmesh.play.options import AUTO, JSON, asks_for_password
 from fullmesh.play.views import Json, Plain, View
 from fullmesh.settings import ROOT
 
@@ -120,7 +120,7 @@ def run(
     """Run a playbook in front of a view.
 
     *folder* keeps log and events, *deadline* is in seconds, 0 for none. KeyboardInterrupt and SystemExit pass on when
-    the play has ended.
+    the play has ended. While Ansible asks for a password nothing is shown, and the deadline waits.
     """
     folder.mkdir(parents=True, exist_ok=True)
     log, events = folder / LOG, folder / EVENTS
@@ -129,6 +129,7 @@ def run(
     # the log is a file: no colours, and lines as wide as they are
     settings |= {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"}
     begun, follow = time.monotonic(), Follow(events)
+    asks = asks_for_password(command)
     with log.open("ab") as stream, terminable():
         process = subprocess.Popen(  # noqa: S603 (our own program's name and the user's options)
             list(command), cwd=ROOT, env=settings, stdout=stream, stderr=subprocess.STDOUT
@@ -138,6 +139,9 @@ def run(
             while in_time and not ended(process):
                 for line in follow.lines():
                     take(shown, line)
+                if asks and not shown.progress.play:
+                    begun = time.monotonic()
+                    continue
                 shown.tick()
                 in_time = not deadline or time.monotonic() - begun < deadline
         except KeyboardInterrupt:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.play import foresight, lines, options, run
 from fullmesh.play.names import beside, run_name
+from fullmesh.play.progress import CONTROLLER
 from fullmesh.play.run import Outcome
 from fullmesh.play.views import Json, View
 from fullmesh.settings import ROOT, RUNS
@@ -53,12 +57,17 @@ def summary(shown: View, *, brief: bool = False) -> int:
     return terminal.print_summary(shown.progress.result, brief=brief)
 
 
-def play(playbook: str, inventory: str, args: argparse.Namespace) -> int:
-    """Run it; 0 when all is well, 1 for a problem."""
+def play(playbook: str, inventory: str, args: argparse.Namespace, *, preview: str = "") -> int:
+    """Run it; 0 when all is well, 1 for a problem. *preview*: the verb that shows what it would change."""
     command = ["ansible-playbook", playbook, "-i", inventory, *options.words(args)]
+    typed = typed_again(preview, inventory, args) if preview else ""
     if options.raw(args):
+        if typed and not options.changes_nothing(command):
+            hosts = list_tasks(playbook, inventory, options.words(args)).hosts
+            say(lines.change_notice(hosts, typed))
         return OK if passed_on(command) == 0 else PROBLEM
     shown = run.view(args.progress)
+    shown.preview = typed
     outcome = run.run(command, shown, RUNS / run_name())
     code = summary(shown)
     code = OK if code == OK and outcome.code == 0 else PROBLEM
@@ -90,6 +99,76 @@ def foresee(playbook: str, inventory: str, args: argparse.Namespace, more: Seque
     closing(shown, outcome)
     told_to_programs(shown, outcome, code)
     return code
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What a playbook would run, by Ansible's own lists.
+
+    Attributes:
+        hosts: of its plays, without the controller.
+        roles: that ``undo`` would undo, in their order.
+    """
+
+    hosts: tuple[str, ...]
+    roles: tuple[str, ...]
+
+
+def list_tasks(playbook: str, inventory: str, more: Sequence[str]) -> Listed:
+    """Ask Ansible which hosts and tasks a playbook has under these options; contacts no node.
+
+    Raises:
+        RefusedError: Ansible cannot read the inventory or the options.
+    """
+    kept = [word for word in more if not options.ANSIBLES_OWN.match(word)]
+    command = ["ansible-playbook", playbook, "-i", inventory, *kept, "--list-hosts", "--list-tasks"]
+    done = subprocess.run(  # noqa: S603 (our own program, and the user's options)
+        command, cwd=ROOT, check=False, capture_output=True, text=True, errors="replace"
+    )
+    if done.returncode:
+        why = " ".join((done.stderr.strip() or done.stdout.strip()).split())
+        step = f"Check: ansible-inventory -i {beside(Path(inventory))} --list"
+        raise RefusedError([Fault("CL-120", f"Ansible cannot list the nodes: {why}", step)])
+    hosts = dict.fromkeys(re.findall(r"^ {6}(\S+)$", done.stdout, re.MULTILINE))
+    hosts.pop(CONTROLLER, None)
+    roles = re.findall(r"^ {6}Undo (?:the )?(\w+)\t", done.stdout, re.MULTILINE)
+    return Listed(tuple(sorted(hosts)), tuple(roles))
+
+
+def confirm_undo(playbook: str, inventory: str, args: argparse.Namespace) -> bool:
+    """Show the nodes and what undo does to them, and ask on the terminal; whether to go on.
+
+    Raises:
+        RefusedError: no terminal can answer.
+    """
+    if not sys.stdin.isatty():
+        text = "undo asks before it changes a node, and standard input is not a terminal"
+        raise RefusedError([Fault("CL-118", text, "Fix: add --yes")])
+    listed = list_tasks(playbook, inventory, options.words(args))
+    if not listed.hosts:
+        return True  # there is nothing to ask, and Ansible says why
+    for line in lines.undo_notice(
+        listed.hosts, listed.roles, typed_again("undo --plan", inventory, args)
+    ):
+        say(line)
+    sys.stderr.write("Continue? y or n [n]: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        return True
+    say("Nothing was changed.")
+    return False
+
+
+def typed_again(verb: str, inventory: str, args: argparse.Namespace) -> str:
+    """The command of another verb for the same nodes and tasks."""
+    chosen = options.repeated(options.words(args))
+    return f"./fullmesh {verb} -i {beside(Path(inventory))}{chosen}"
+
+
+def say(text: str) -> None:
+    """Write a line of the command's own, next to the output of Ansible."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 def report_of(shown: View) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Protocol, TextIO
 
 from fullmesh.play import lines
@@ -16,6 +17,7 @@ class View(Listener, Protocol):
     """What the runner needs of it."""
 
     progress: Progress
+    preview: str
 
     def tick(self) -> None:
         """Some time went by."""
@@ -34,11 +36,15 @@ class View(Listener, Protocol):
 
 
 class Plain:
-    """Lines of text."""
+    """Lines of text.
+
+    Attributes:
+        preview: the command that shows what the run would change; empty: the run is not announced.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self.stream, self.progress = stream, Progress(self)
-        self.doing = ""
+        self.doing = self.preview = ""
         self.begun = self.spoken = time.monotonic()
 
     def say(self, text: str, style: str = "") -> None:
@@ -47,6 +53,11 @@ class Plain:
         self.spoken = time.monotonic()
         self.stream.write(f"{text}\n")
         self.stream.flush()
+
+    def announce(self, hosts: Sequence[str]) -> None:
+        """Announce a run that changes nodes."""
+        if self.preview and not self.progress.check:
+            self.say(lines.change_notice(hosts, self.preview))
 
     def ended(self, phase: Phase) -> None:
         """A line for a phase."""

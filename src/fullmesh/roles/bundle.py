@@ -91,16 +91,13 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     """Add the verb."""
     text = "gather all that an installation fetches into one archive, for nodes without internet"
     parser = verbs.add_parser("bundle", help=text, description=text)
-    parser.add_argument(
-        "-i",
-        "--inventory",
-        default="inventory/prod",
-        help="hosts that reach their package sources, one of each kind of node (default: inventory/prod)",
+    options.add_inventory(
+        parser, "hosts that reach their package sources, one of each kind of node"
     )
     parser.add_argument(
         "-o", "--output", default="fullmesh-bundle.tar", help="the archive to write"
     )
-    options.add(parser)
+    options.add(parser, (*options.CONNECT, *options.RUN))
     parser.set_defaults(func=make)
 
 

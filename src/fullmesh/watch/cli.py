@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from fullmesh.explain.cli import STARTED_IN
 from fullmesh.explain.model import clean
+from fullmesh.model.faults import RefusedError
 from fullmesh.observed.watch import Event, Problem
-from fullmesh.settings import ROOT
+from fullmesh.play.options import find_inventory
+from fullmesh.settings import ROOT, STARTED_IN
 from fullmesh.watch import remote as watch_remote
 from fullmesh.watch.remote import Node, Said, TakesPart
 from fullmesh.watch.stalled import Stalled
@@ -106,11 +107,11 @@ def run(args: argparse.Namespace) -> int:
         return fail("WA-105", f"{' '.join(options(args))} are no waiting times.")
     if not args.probe:
         return here(args, command)
-    inventory = STARTED_IN / args.probe
-    if not inventory.exists():
-        inventory = ROOT / args.probe
-    if not inventory.exists():
-        return fail("CL-106", f"no inventory at {args.probe}. Copy inventory/prod and name it.")
+    try:
+        inventory = find_inventory(args.probe)
+    except RefusedError as error:
+        sys.stderr.write(f"fullmesh: {error}\n")
+        return USAGE
     return everywhere(args, command, inventory)
 
 
@@ -123,22 +124,36 @@ def here(args: argparse.Namespace, command: Sequence[str]) -> int:
     os.execv(sys.executable, argv)  # noqa: S606 (the whole point: signals and the exit code are the job's)
 
 
-def who_takes_part(inventory: Path) -> TakesPart:
+def who_takes_part(inventory: Path, more: Sequence[str] = ()) -> TakesPart:
     """The plan and how each node is reached.
+
+    Args:
+        inventory: its path.
+        more: options of ansible-playbook. ``--limit`` leaves out nodes; the plan has them all the same.
 
     Raises:
         ValueError: Ansible cannot read the inventory.
     """
+    # the play itself runs on localhost, which a limit would leave out
+    limits = [word.partition("=")[2] for word in more if word.startswith("--limit=")]
+    users = [word.partition("=")[2] for word in more if word.startswith("--user=")]
     with tempfile.TemporaryDirectory(prefix="fullmesh-watch-") as folder:
         path = Path(folder) / "nodes.json"
         command = ["ansible-playbook", "playbooks/watch.yml", "-i", str(inventory.resolve())]
-        command += ["-e", json.dumps({"watch_file": str(path)})]
+        command += ["-e", json.dumps({"watch_file": str(path), "watch_limit": limits[-1:]})]
+        command += [word for word in more if not word.startswith("--limit=")]
         done = subprocess.run(
             command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=120
         )
         if not path.is_file():
             raise ValueError((done.stdout + done.stderr)[-2000:])
         found: TakesPart = json.loads(path.read_text(encoding="utf-8"))
+    if limits and not found["hosts"]:
+        raise ValueError(f"no node matches --limit {limits[-1]}")
+    for reach in found["hosts"].values() if users else ():
+        reach.setdefault(
+            "user", users[-1]
+        )  # a host's own ansible_user wins, as it does for Ansible
     return found
 
 
