@@ -39,14 +39,6 @@ options:
     description: The interpreter to build on.
     type: path
     required: true
-  lock:
-    description: The lock's path on the controller, handed back unread.
-    type: str
-    default: ''
-  index:
-    description: The package index of this node's wheels, handed back unread.
-    type: str
-    default: ''
   requirements:
     description: The lock's text.
     type: str
@@ -138,8 +130,6 @@ def main() -> None:
             "store": {"type": "path", "required": True},
             "wheels": {"type": "path", "required": True},
             "python": {"type": "path", "required": True},
-            "lock": {"type": "str", "default": ""},
-            "index": {"type": "str", "default": ""},
             "requirements": {"type": "str", "required": True},
             "torch_version": {"type": "str", "default": ""},
             "accelerator": {"type": "str", "default": "cpu"},

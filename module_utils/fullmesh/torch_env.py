@@ -70,8 +70,6 @@ class Wanted(TypedDict):
     store: str
     wheels: str
     python: str
-    lock: str
-    index: str
     requirements: str
     torch_version: str
     accelerator: str
@@ -214,8 +212,6 @@ def observe(params: Wanted) -> VenvSeen:
         "current": current,
         "versions": marker["versions"] if marker else {},
         "store": params["store"],
-        "lock": params["lock"],
-        "index": params["index"],
         "free_bytes": free_bytes(params["store"]),
         "have": [] if marker else kept(params["wheels"]),
         "bundles": {} if marker else bundles(params["wheels"]),

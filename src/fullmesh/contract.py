@@ -2,21 +2,41 @@
 
 `read` is for answers that must be whole: it refuses an unknown, missing or ill-typed field and says where it stands.
 A diagnosis meets machines that are broken; its lenient reader (``diagnose/shape.py``) is made from the same types.
+
+Both hold texts against the patterns of ``fullmesh.node_values``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar, cast, get_type_hints
+from functools import cache
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    NotRequired,
+    Required,
+    TypedDict,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 import msgspec
 
+from fullmesh import node_values
 from fullmesh.observed.ranks import Collected, RankSaid, StepsSaid
 
 T = TypeVar("T")
 WHOLE = "$"
+MOST_SHOWN = 80  # characters of a text that is refused
 # What Ansible adds to what a module returns (its documentation, "Return Values").
 ANSIBLES = {
     "attempts",
@@ -43,17 +63,70 @@ class ContractError(ValueError):
         super().__init__("; ".join(f"{path}: {what}" for path, what in self.paths.items()))
 
 
+def checked_fields(kind: Any) -> Mapping[str, re.Pattern[str]]:
+    """Return the patterns of the texts of a record, by field."""
+    record = f"{kind.__module__.rpartition('.')[2]}.{kind.__qualname__}"
+    return node_values.CHECKED.get(record, {})
+
+
+@cache
+def narrow_type(kind: Any, pattern: str = "") -> Any:
+    """Return the type with the patterns of ``fullmesh.node_values`` at its texts.
+
+    Args:
+        kind: a TypedDict, or what stands in one.
+        pattern: of each text in it.
+    """
+    if is_typeddict(kind):
+        checked, optional = checked_fields(kind), kind.__optional_keys__
+        hints = {
+            name: narrow_type(hint, checked[name].pattern if name in checked else "")
+            for name, hint in get_type_hints(kind).items()
+        }
+        if hints == get_type_hints(kind):
+            return kind
+        fields = {
+            name: NotRequired[hint] if name in optional else Required[hint]
+            for name, hint in hints.items()
+        }
+        return TypedDict(kind.__name__, fields)  # type: ignore[operator]
+    if kind is str and pattern:
+        return Annotated[str, msgspec.Meta(pattern=pattern)]
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (list, dict):
+        return origin[tuple(narrow_type(one, pattern) for one in inner)]
+    if origin is UnionType:
+        return Union[tuple(narrow_type(one, pattern) for one in inner)]  # noqa: UP007 (made of a tuple)
+    return kind
+
+
+STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
+
+
+def describe_refused(value: Any, path: str) -> str:
+    """Return a sentence about a text that matches no pattern, with the text where msgspec's path leads to it."""
+    for name, index in STEP.findall(path):
+        if index == "...":  # msgspec does not say which value of a mapping it is
+            break
+        value = value[name or int(index)]
+    shown = f"{value[:MOST_SHOWN]!r}" if isinstance(value, str) else "a text in it"
+    return f"{shown} has characters or a form that no such value has"
+
+
 def read(kind: type[T], value: object) -> T:
     """The value, which is exactly what *kind* says.
 
     Raises:
-        ContractError: a field is missing, of another type, or unknown; with its path.
+        ContractError: a field is missing, of another type, unknown, or a text that no such field has; with its path.
     """
     try:
-        found: T = msgspec.convert(value, kind)
+        found: T = msgspec.convert(value, narrow_type(cast("Any", kind)))
     except msgspec.ValidationError as error:
         text, _, path = str(error).partition(" - at `")
-        raise ContractError({path.rstrip("`") or WHOLE: text}) from error
+        path = path.rstrip("`") or WHOLE
+        if "matching regex" in text:
+            text = describe_refused(value, path)
+        raise ContractError({path: text}) from error
     except UnicodeEncodeError:
         # Half a pair of surrogates, which JSON may have, in a key: msgspec stops there, whether it is known or not.
         return read(

@@ -6,10 +6,12 @@ Pure, but for the token: data in, data or text out.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fullmesh.model.types import Plan
+from fullmesh.model.addresses import is_address, parse_address
+from fullmesh.model.faults import Fault, RefusedError
+from fullmesh.model.types import Plan, PlanLink
 
 CODES: dict[str, str] = {
     "TX-101": "another change of the node still waits for its confirmation",
@@ -57,10 +59,14 @@ def way(variables: Mapping[str, Any], name: str, address: str) -> dict[str, Any]
 
     The host key that is known is the one under the bootstrap name, so ssh is told to look there: a machine that answers
     at the new address and is not this node is refused. ``fullmesh_ssh_address`` goes before *address* (NAT).
+
+    Raises:
+        ValueError: *address* is none; ssh would read "-o..." as an option.
     """
     first = bootstrap(variables, name)
     if address in ("", first["host"]):
         return first
+    parse_address(address)
     host, port = split(str(variables.get("fullmesh_ssh_address") or ""))
     args = first["args"]
     given = " ".join(
@@ -99,8 +105,33 @@ def moved(variables: Mapping[str, Any]) -> str:
         for link in variables.get("fullmesh_links") or []
         for address in listed(link.get("address") or link.get("addresses") or [])
     ]
-    every = listed(given)
-    return every[0].split("/")[0] if every else ""
+    every = [one.split("/")[0] for one in listed(given)]
+    return every[0] if every and is_address(every[0]) else ""
+
+
+def check_destination(moves_to: Any, name: str, links: Sequence[PlanLink] | None) -> str:
+    """Return the address at which a node says that it answers after its change; empty if it stays.
+
+    Args:
+        moves_to: of the node's answer.
+        name: the node.
+        links: of the plan; None for an undo, after which the node has an address that no inventory needs to know.
+
+    Raises:
+        RefusedError: the node names something else.
+    """
+    address = str(moves_to)
+    if address == "":
+        return address
+    planned = [one.partition("/")[0] for link in links or () for one in link["addresses"]]
+    if is_address(address) and (links is None or address in planned):
+        return address
+    what = "none of its planned addresses" if planned else "no address"
+    text = f"{name} says that it moves to {address[:80]!r}, which is {what}"
+    if planned:
+        text += f" ({', '.join(planned)})"
+    step = f"Nothing was changed. Look at {name}: it is broken, or not yours"
+    raise RefusedError([Fault("IP-122", text, step)])
 
 
 def listed(value: Any) -> list[str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # In src/fullmesh by a link: what nodes run, too.
-SHARED = ("observed", "netfilter", "foreign_text")
+SHARED = ("observed", "netfilter", "foreign_text", "node_values")
 # Where the checkout lies may be known without anything of the controller's.
 ROOT = Path(__file__).resolve().parents[2]
 # Of Ansible a node gets module_utils alone; the others are libraries of the controller's.

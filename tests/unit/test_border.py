@@ -39,13 +39,15 @@ def test_a_loops_results_give_each_node_its_wheels() -> None:
     key = filters.core.target_key("lock", "3.11", "x86_64")
     results = [{**wheels(key=one), **ADDED, **LOOP} for one in ("other", key)]
     said = {**seen(), **ADDED, "changed": False}
-    assert filters.torch_runtime_wheels(results, said)["key"] == key
-    hostvars = {name: {"__torch_runtime_seen": said} for name in ("el1", "ubuntu1")}
+    assert filters.torch_runtime_wheels(results, said, "lock")["key"] == key
+    wanted = {"lock": "lock", "index": "https://index"}
+    variables = {"__torch_runtime_seen": said, "__torch_runtime_wanted": wanted}
+    hostvars = dict.fromkeys(("el1", "ubuntu1"), variables)
     plan = {"nodes": {"el1": {"node_rank": 0}, "ubuntu1": {"node_rank": 1}}}
     found = filters.torch_runtime_handover(results, hostvars, ["el1", "ubuntu1"], plan)
     assert found["ubuntu1"] == {"sources": ["el1"], "shared": True}
     (target,) = filters.torch_runtime_targets(hostvars, ["el1", "ubuntu1"])
-    assert target["key"] == key
+    assert (target["key"], target["lock"], target["index"]) == (key, "lock", "https://index")
 
 
 @pytest.mark.parametrize(

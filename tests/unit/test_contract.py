@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gzip
+import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, cast, get_args
 import pytest
 import records
 
-from fullmesh import contract
+from fullmesh import contract, node_values
 from fullmesh.diagnose import inventory
 from fullmesh.filters import verify_cluster
 from fullmesh.model.types import Plan
@@ -190,3 +191,11 @@ def test_every_place_that_tells_of_a_verdict_knows_all_of_them() -> None:
     assert set(blocked.VERDICTS) == words
     assert set(blocked.CODES_OF) == set(blocked.SAID) == words - {"open"}
     assert set(model.STATES) == words | {model.UNKNOWN}
+
+
+def test_every_pattern_belongs_to_a_field_of_a_record() -> None:
+    for record, patterns in node_values.CHECKED.items():
+        module, _, name = record.partition(".")
+        kind = getattr(importlib.import_module(f"fullmesh.observed.{module}"), name)
+        assert patterns.keys() <= kind.__annotations__.keys(), record
+        assert contract.narrow_type(kind) is not kind

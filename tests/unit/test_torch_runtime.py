@@ -88,32 +88,46 @@ def test_platform_names_run_on_that_glibc_and_no_older_one() -> None:
     assert "manylinux2010_aarch64" not in arm
 
 
+LOCK = core.WheelSettings(lock="lock", index="")
+
+
 def test_a_cluster_downloads_each_thing_once() -> None:
-    nodes = [("lock", seen(have=["a", "b"])), ("lock", seen(glibc=[2, 39], have=["b"]))]
-    (target,) = core.targets(nodes)
+    one, other = "a" * 64, "b" * 64
+    nodes = [(LOCK, seen(have=[one, other])), (LOCK, seen(glibc=[2, 39], have=[other]))]
+    (target,) = core.list_targets(nodes)
     assert target["glibc"] == [2, 34]
-    assert target["have"] == ["b"]
+    assert target["have"] == [other]
     assert target["platforms"][0] == "manylinux_2_34_x86_64"
 
 
 def test_what_differs_is_a_target_of_its_own() -> None:
     nodes = [
-        ("lock", seen()),
-        ("lock", seen(python="3.12")),
-        ("lock", seen(machine="aarch64")),
-        ("other", seen()),
-        ("lock", seen(needed=False)),
-        ("lock", seen(python="", fault="[TR-103] …")),
+        (LOCK, seen()),
+        (LOCK, seen(python="3.12")),
+        (LOCK, seen(machine="aarch64")),
+        (core.WheelSettings(lock="other", index=""), seen()),
+        (LOCK, seen(needed=False)),
+        (LOCK, seen(python="", fault="[TR-103] …")),
     ]
-    assert len(core.targets(nodes)) == 4
-    keys = {core.target_key(lock, node["python"], node["machine"]) for lock, node in nodes[:4]}
+    assert len(core.list_targets(nodes)) == 4
+    keys = {
+        core.target_key(wanted["lock"], node["python"], node["machine"])
+        for wanted, node in nodes[:4]
+    }
     assert len(keys) == 4
 
 
 def test_each_lock_is_asked_for_at_its_own_index() -> None:
-    nodes = [("cpu", seen(index="https://a/cpu")), ("cuda", seen(index="https://a/cu130"))]
-    found = {target["lock"]: target["index"] for target in core.targets(nodes)}
-    assert found == {"cpu": "https://a/cpu", "cuda": "https://a/cu130"}
+    indexes = {"cpu": "https://a/cpu", "cuda": "https://a/cu130"}
+    nodes = [
+        (core.WheelSettings(lock=lock, index=index), seen()) for lock, index in indexes.items()
+    ]
+    assert {one["lock"]: one["index"] for one in core.list_targets(nodes)} == indexes
+
+
+def test_a_glibc_number_without_bounds_is_not_counted_down_from() -> None:
+    assert len(core.platforms("x86_64", [2, 10**18])) < 1000
+    assert core.platforms("x86_64", []) == ["linux_x86_64"]
 
 
 @given(st.integers(0, 1 << 40), st.integers(0, 1 << 34), st.integers(0, 1 << 36))

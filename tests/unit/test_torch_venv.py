@@ -81,8 +81,6 @@ def order(root: Path, version: str, **change: Any) -> dict[str, Any]:
         "store": str(root / "venvs"),
         "wheels": str(root / "wheels"),
         "python": sys.executable,
-        "lock": "lock.txt",
-        "index": "",
         "requirements": lock(*made),
         "torch_version": version,
         "accelerator": "cpu",

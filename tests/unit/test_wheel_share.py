@@ -316,7 +316,7 @@ def test_four_nodes_cost_the_outside_as_much_as_two(
     for count in (2, 4):
         served.clear()
         monkeypatch.setenv("PIP_CACHE_DIR", str(tmp_path / f"pip{count}"))
-        (target,) = core.targets([(str(lock), seen())] * count)
+        (target,) = core.list_targets([({"lock": str(lock), "index": ""}, seen())] * count)
         order = {
             "requirements": str(lock),
             "cache": str(tmp_path / f"cache{count}"),

@@ -22,8 +22,6 @@ def seen(**change: Any) -> VenvSeen:
         "current": "",
         "versions": {},
         "store": "/opt/fullmesh/venvs",
-        "lock": "lock",
-        "index": "",
         "free_bytes": 1 << 40,
         "have": [],
         "bundles": {},

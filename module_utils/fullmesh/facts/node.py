@@ -12,6 +12,9 @@ import socket
 import subprocess
 from typing import TYPE_CHECKING
 
+from ..foreign_text import parse_decimal
+from ..node_values import INTERFACE_NAME, OWN_NAME, SYSTEM_NAME, WORD_OR_NONE
+
 if TYPE_CHECKING:
     from ..schema.node import Interface, Port, PortGid
 
@@ -58,11 +61,16 @@ def run(argv: list[str]) -> tuple[int, str]:
 
 
 def parse_os_release(text: str) -> dict[str, str]:
-    """Ansible's names for a distribution from os-release(5)."""
+    """Ansible's names for a distribution from os-release(5); a name that is no word is left out for its ID."""
     values = dict(re.findall(r'^([A-Z_]+)="?([^"\n]*)"?$', text, re.MULTILINE))
-    name, family = FAMILIES.get(values.get("ID", ""), (values.get("NAME", ""), ""))
-    version = values.get("VERSION_ID", "")
+    own = values.get("ID", "") if WORD_OR_NONE.match(values.get("ID", "")) else ""
+    named = values.get("NAME", "") if SYSTEM_NAME.match(values.get("NAME", "")) else own
+    name, family = FAMILIES.get(own, (named, ""))
+    version = (
+        values.get("VERSION_ID", "") if WORD_OR_NONE.match(values.get("VERSION_ID", "")) else ""
+    )
     codename = values.get("VERSION_CODENAME", "")
+    codename = codename if SYSTEM_NAME.match(codename) else ""
     return {
         "distribution": name,
         "distribution_version": version,
@@ -98,7 +106,8 @@ def interfaces(sys_net: str = "/sys/class/net") -> list[Interface]:
     """Every interface: name, kind, mac, mtu, state, speed (Mbit/s, 0 unknown), addresses with prefix.
 
     kind is the kernel's DEVTYPE ("vlan", "bond", "bridge" ...; "" for a card). A member of a bond shows the bond's
-    hardware address; mac is the card's own one.
+    hardware address; mac is the card's own one. An interface whose name no program gives is left out: the controller
+    refuses such a name (node_values).
     """
     addresses = parse_addresses(run(["ip", "-o", "addr", "show"])[1])
     result: list[Interface] = []
@@ -108,7 +117,7 @@ def interfaces(sys_net: str = "/sys/class/net") -> list[Interface]:
         names = []
     for name in names:
         base = os.path.join(sys_net, name)
-        if not os.path.isdir(base):
+        if not os.path.isdir(base) or not INTERFACE_NAME.match(name):
             continue
         speed = read(base + "/speed", "0")
         mac = read(base + "/bonding_slave/perm_hwaddr") or read(base + "/address")
@@ -120,7 +129,7 @@ def interfaces(sys_net: str = "/sys/class/net") -> list[Interface]:
                 "mtu": int(read(base + "/mtu", "0") or 0),
                 "state": read(base + "/operstate", "unknown"),
                 "carrier": read(base + "/carrier", "0") == "1",
-                "speed": int(speed) if speed.isdigit() else 0,
+                "speed": parse_decimal(speed) or 0,
                 "addresses": addresses.get(name, []),
             }
         )
@@ -224,5 +233,5 @@ def full_name() -> str:
     for line in read("/etc/hosts").splitlines():
         fields = line.split("#")[0].split()[1:]
         if name in fields:
-            return fields[0] if "." in fields[0] else name
+            return fields[0] if "." in fields[0] and OWN_NAME.match(fields[0]) else name
     return name

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 
+from ..node_values import ADDRESS, INTERFACE_NAME, SEARCH_DOMAIN
 from . import owner
 from .backends import common
 from .machine import our_session
@@ -21,19 +22,23 @@ DYNAMIC = ("dhcp", "ra")
 
 
 def resolver(text: str) -> tuple[list[str], list[str]]:
-    """Name servers and search domains of a resolv.conf(5); a server on the node itself is none."""
+    """Name servers and search domains of a resolv.conf(5); a server on the node itself is none.
+
+    What is no address and no domain is left out: the controller refuses it (node_values).
+    """
     servers: list[str] = []
     search: list[str] = []
     for line in text.splitlines():
         words = line.split()
         if len(words) > 1 and words[0] == "nameserver":
             try:
-                if not ipaddress.ip_address(words[1]).is_loopback:
+                address = ipaddress.ip_address(words[1])
+                if ADDRESS.match(words[1]) and not address.is_loopback:
                     servers.append(words[1])
             except ValueError:
                 continue
         elif len(words) > 1 and words[0] == "search":
-            search = [word for word in words[1:] if word != "."]
+            search = [word for word in words[1:] if SEARCH_DOMAIN.match(word)]
     return servers, search
 
 
@@ -48,8 +53,9 @@ def observe(node: Node) -> Ways:
             "dynamic": one["protocol"] in DYNAMIC,
         }
         for one in routes
+        if INTERFACE_NAME.match(one["dev"])
     ]
-    seen = node.links()
+    seen = {name: one for name, one in node.links().items() if INTERFACE_NAME.match(name)}
     dns, search = next(
         (found for found in (resolver(node.read(path)) for path in RESOLVERS) if found[0]),
         ([], []),

@@ -38,7 +38,7 @@ class VenvSeen(PythonSeen):
         digest: of what the environment would be made of; folder: its place.
         needed: it has to be built; linked: jobs already find it; current: where the link leads, "" for nowhere.
         versions: empty where there is none.
-        store: where environments are; free_bytes: there; lock, index: as they were asked for.
+        store: where environments are; free_bytes: there.
         have: SHA-256 of wheels that an earlier run kept; bundles: whole ones that an interrupted run left, with sizes.
     """
 
@@ -49,8 +49,6 @@ class VenvSeen(PythonSeen):
     current: str
     versions: TorchVersions
     store: str
-    lock: str
-    index: str
     free_bytes: int
     have: list[str]
     bundles: dict[str, int]

@@ -6,12 +6,12 @@ nothing here raises: what is wrong with the inventory becomes a note.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fullmesh import node_values
 from fullmesh.model import addresses, plan, ports, services
 from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.model.types import HostsLine, Plan, PlanNode
@@ -36,7 +36,7 @@ def number(value: Any, default: int, low: int = 1, high: int = 65535) -> int:
 def literal(text: Any) -> str:
     """An address without its prefix, "" for anything else."""
     try:
-        return str(ipaddress.ip_address(str(text).split("/")[0].strip("[] ")))
+        return str(addresses.parse_address(str(text).split("/")[0].strip("[] ")))
     except ValueError:
         return ""
 
@@ -76,7 +76,9 @@ def address_of(host: str, variables: Mapping[str, Any]) -> str:
 def node_entry(host: str, rank: int, variables: Mapping[str, Any], address: str) -> PlanNode:
     """A node of the plan, as far as the inventory says anything."""
     card = str(variables.get("fullmesh_interface") or "")
-    name = card if addresses.INTERFACE_NAME.match(card) and not addresses.MAC.match(card) else ""
+    name = (
+        card if node_values.INTERFACE_NAME.match(card) and not node_values.MAC.match(card) else ""
+    )
     hostname = str(variables.get("fullmesh_hostname") or "")
     return {
         "name": host,

@@ -7,27 +7,39 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ansible.errors import AnsibleFilterError
+
+from fullmesh.border import registered
+from fullmesh.model.faults import RefusedError
 from fullmesh.observed.bundle import Contents, Source
+from fullmesh.observed.torch import VenvSeen
 from fullmesh.roles import bundle as core
 from fullmesh.roles import torch_runtime
 
 
 def bundle_kind(facts: Any) -> str:
     """Nodes of one kind take the same packages."""
-    return core.kind(facts)
+    try:
+        return core.kind(facts)
+    except RefusedError as error:
+        raise AnsibleFilterError(str(error)) from None
 
 
 def bundle_hosts(hostvars: Any, hosts: list[str]) -> list[str]:
     """One host of each kind."""
-    return core.hosts_of(hostvars, hosts)
+    try:
+        return core.hosts_of(hostvars, hosts)
+    except RefusedError as error:
+        raise AnsibleFilterError(str(error)) from None
 
 
 def bundle_target(seen: Any, interpreter: str, lock: str) -> dict[str, Any]:
     """What has to be downloaded for a machine whose own Python was *seen*."""
-    python = torch_runtime.python_of(interpreter, str(seen.get("python", "")))
-    tags = torch_runtime.platforms(seen["machine"], seen["glibc"])
-    key = torch_runtime.target_key(lock, python, seen["machine"])
-    return {"python": python, "machine": seen["machine"], "platforms": tags, "key": key}
+    there = registered(VenvSeen, seen, "torch_venv")
+    python = torch_runtime.python_of(interpreter, there["python"])
+    tags = torch_runtime.platforms(there["machine"], there["glibc"])
+    key = torch_runtime.target_key(lock, python, there["machine"])
+    return {"python": python, "machine": there["machine"], "platforms": tags, "key": key}
 
 
 def bundle_lock_name(text: str) -> str:
@@ -37,12 +49,17 @@ def bundle_lock_name(text: str) -> str:
 
 def bundle_faults(contents: Any, node: str, facts: Any, interpreter: str, lock: str) -> list[str]:
     """Coded sentences: why *node* cannot be installed from this bundle."""
-    return [str(fault) for fault in core.node_faults(contents, node, facts, interpreter, lock)]
+    try:
+        found = core.node_faults(contents, node, facts, interpreter, lock)
+    except RefusedError as error:
+        found = error.faults
+    return [str(fault) for fault in found]
 
 
 def bundle_python(interpreter: str, seen: Any) -> str:
     """The version of the Python that jobs use."""
-    return torch_runtime.python_of(interpreter, str(seen.get("python", "")))
+    there = registered(VenvSeen, seen, "torch_venv")
+    return torch_runtime.python_of(interpreter, there["python"])
 
 
 def bundle_controller(_: str, what: str) -> Any:

@@ -50,6 +50,11 @@ def node_view(plan: Plan, host: str, observed: Observations) -> PlanNode:
     return own_view(plan, str(host), observed["interfaces"])
 
 
+def preflight_facts_faults(result: Any, host: str) -> list[str]:
+    """Coded sentences: why what node_facts returned on *host* is not used."""
+    return [str(fault) for fault in checks.facts_faults(str(host), plain(result))]
+
+
 def preflight_judged(plan: Plan, hostvars: Any, hosts: list[str], look: Any) -> checks.Judged:
     """What the nodes' answers come to; *look*: ``now``, ``asked`` (of ask_nodes, empty without it), ``converge``."""
     seen: checks.Look = {
@@ -127,6 +132,7 @@ class FilterModule:
             "plan_opened": plan_opened,
             "plan_members": plan_members,
             "plan_leads_time": plan_leads_time,
+            "preflight_facts_faults": preflight_facts_faults,
             "preflight_groups": preflight_groups,
             "preflight_judged": preflight_judged,
             "preflight_unasked": preflight_unasked,

@@ -8,6 +8,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from fullmesh import ssh, transaction
+from fullmesh.model.faults import RefusedError
 from fullmesh.model.types import PlanLink
 from fullmesh.roles import static_ip as core
 
@@ -36,6 +37,16 @@ def static_ip_way(variables: Mapping[str, Any], name: str, address: str) -> dict
         raise AnsibleFilterError(f"static_ip_way: {error}") from error
 
 
+def static_ip_destination(
+    moves_to: Any, name: str, links: list[PlanLink], state: str = "present"
+) -> str:
+    """Where a node answers after its change, by what it says; in an undo *links* is not asked."""
+    try:
+        return transaction.check_destination(moves_to, name, links if state == "present" else None)
+    except RefusedError as error:
+        raise AnsibleFilterError(str(error)) from None
+
+
 def static_ip_here(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
     """How a node is reached now."""
     return transaction.here(ssh.resolved(variables), name)
@@ -62,6 +73,7 @@ class FilterModule:
             "static_ip_faults": static_ip_faults,
             "static_ip_addresses": static_ip_addresses,
             "static_ip_way": static_ip_way,
+            "static_ip_destination": static_ip_destination,
             "static_ip_bootstrap": static_ip_bootstrap,
             "static_ip_here": static_ip_here,
             "static_ip_moved": transaction.moved,

@@ -82,14 +82,20 @@ def seen_on(hostvars: Any, host: str) -> VenvSeen | None:
     return registered(VenvSeen, said, f"torch_venv on {host}") if "needed" in said else None
 
 
+def wanted_on(hostvars: Any, host: str) -> core.WheelSettings:
+    """What the controller's own settings say of a host's download; never what the host answers."""
+    found = hostvars[host]["__torch_runtime_wanted"]
+    return {"lock": str(found["lock"]), "index": str(found["index"])}
+
+
 def torch_runtime_targets(hostvars: Any, hosts: list[str]) -> list[core.Target]:
     """What must be downloaded for *hosts*, each different thing once."""
-    found = [seen_on(hostvars, host) for host in hosts]
-    return core.targets([(seen["lock"], seen) for seen in found if seen])
+    found = [(host, seen_on(hostvars, host)) for host in hosts]
+    return core.list_targets([(wanted_on(hostvars, host), seen) for host, seen in found if seen])
 
 
-def wheels_for(results: list[Any], seen: VenvSeen) -> Wheels:
-    """The download among *results* that is meant for the node that was *seen*."""
+def wheels_for(results: list[Any], seen: VenvSeen, lock: str) -> Wheels:
+    """The download among *results* that is meant for the node that was *seen*, by its *lock*."""
     if not seen["python"]:  # check mode on a bare node: its Python is not installed yet
         return {
             "changed": False,
@@ -100,16 +106,16 @@ def wheels_for(results: list[Any], seen: VenvSeen) -> Wheels:
             "manifest": {},
             "installed_bytes": 0,
         }
-    key = core.target_key(seen["lock"], seen["python"], seen["machine"])
+    key = core.target_key(lock, seen["python"], seen["machine"])
     for result in results:
         if result.get("key") == key:
             return registered(Wheels, result, "wheelhouse")
     raise AnsibleFilterError(f"torch_runtime_wheels: nothing was downloaded for {key}")
 
 
-def torch_runtime_wheels(results: list[Any], seen: Any) -> Wheels:
+def torch_runtime_wheels(results: list[Any], seen: Any, lock: str) -> Wheels:
     """The same, for a node by what torch_venv returned there."""
-    return wheels_for(results, registered(VenvSeen, seen, "torch_venv"))
+    return wheels_for(results, registered(VenvSeen, seen, "torch_venv"), str(lock))
 
 
 def torch_runtime_pinned(requirements: str, name: str) -> str:
@@ -131,7 +137,7 @@ def torch_runtime_handover(
     for host in hosts:
         seen = seen_on(hostvars, host)
         if seen and seen["needed"] and seen["python"]:
-            nodes[host] = (seen, wheels_for(results, seen))
+            nodes[host] = (seen, wheels_for(results, seen, wanted_on(hostvars, host)["lock"]))
     return core.handover(nodes, plan)
 
 

@@ -33,6 +33,7 @@ CODES = {
     "IN-105": "nobody said which machines, and nobody can be asked",
     "IN-106": "a machine whose user may not become root",
     "IN-107": "a file with machines that cannot be read",
+    "IN-108": "A machine reports a value that Fullmesh does not accept",
 }
 
 

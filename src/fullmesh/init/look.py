@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from fullmesh import contract
-from fullmesh.init import render
+from fullmesh.explain.model import clean
+from fullmesh.foreign_text import parse_foreign_json
+from fullmesh.init import propose, render
 from fullmesh.init.machines import Machine
 from fullmesh.init.propose import Answer
 from fullmesh.model import reach
@@ -20,6 +22,7 @@ from fullmesh.play import run
 from fullmesh.play.views import View
 
 NOTHING: Mapping[str, Any] = {"failed": True}
+LONGEST = 2000  # characters of a machine's sentence
 PYTHON = "discovered_interpreter_python"
 
 
@@ -54,29 +57,61 @@ def heard(machines: Sequence[Machine], told: Mapping[str, str]) -> Heard:
     answers: dict[str, Answer] = {}
     faults, remarks = [], []
     for machine in machines:
-        said: dict[str, Any] = json.loads(told.get(machine.name, "{}"))
-        root = facts_of(said.get("root") or NOTHING)
-        facts = root or facts_of(said.get("plain") or NOTHING)
-        if facts is None:
-            faults.append(silent(machine, said.get("plain") or said.get("root") or {}))
+        try:
+            said = read_file(told.get(machine.name, "{}"))
+            root = facts_of(said["root"])
+            facts = root or facts_of(said["plain"])
+            if facts is None:
+                faults.append(silent(machine, said["plain"] or said["root"]))
+                continue
+            answer = Answer(facts["ansible_facts"], contract.answer(Ways, said["ways"] or NOTHING))
+            propose.seats_of(answer)
+        except ValueError as error:
+            faults.append(unusable(machine, error))
             continue
-        ways = contract.answer(Ways, said.get("ways") or NOTHING)
-        answers[machine.name] = Answer(facts["ansible_facts"], ways)
+        answers[machine.name] = answer
         if root is None:
             remarks.append(rootless(machine, said["root"]))
     return Heard(answers, faults, remarks)
 
 
+def read_file(text: str) -> dict[str, dict[str, Any]]:
+    """Return the three answers of a machine, {} for one that is missing.
+
+    Raises:
+        ValueError: the file holds something else.
+    """
+    found = parse_foreign_json(text)
+    if not isinstance(found, dict):
+        raise ValueError("its answer is no mapping")
+    parts = {name: found.get(name) or {} for name in ("root", "plain", "ways")}
+    if not all(isinstance(part, dict) for part in parts.values()):
+        raise ValueError("a part of its answer is no mapping")
+    return parts
+
+
 def facts_of(said: Mapping[str, Any]) -> NodeFacts | None:
     """What node_facts said; Ansible puts the Python that it found among a module's facts."""
-    facts = {key: value for key, value in said.get("ansible_facts", {}).items() if key != PYTHON}
+    if not said:
+        return None
+    facts = said.get("ansible_facts")
+    if isinstance(facts, Mapping):
+        facts = {key: value for key, value in facts.items() if key != PYTHON}
     return contract.answer(NodeFacts, {**said, "ansible_facts": facts})
 
 
 def words(said: Mapping[str, Any]) -> str:
     """All that an answer says of its failure."""
     parts = (said.get("msg"), said.get("module_stderr"), said.get("module_stdout"))
-    return " ".join(str(part).strip() for part in parts if part) or "no answer"
+    text = " ".join(str(part).strip() for part in parts if part)
+    return clean(" ".join(text.split()), LONGEST) or "no answer"
+
+
+def unusable(machine: Machine, error: ValueError) -> Fault:
+    """A machine whose answer holds a value that no honest machine reports."""
+    text = f"{machine.name}: Fullmesh does not accept its answer: {clean(str(error), LONGEST)}"
+    step = f"Look at the machine (ssh {machine.ssh}): it is broken, or not yours. Or leave it out"
+    return Fault("IN-108", text, step)
 
 
 def silent(machine: Machine, said: Mapping[str, Any]) -> Fault:

@@ -1,10 +1,18 @@
-"""The inventory as text."""
+"""The inventory as text.
+
+Ansible trusts an inventory and reads each text in it as a template. A YAML dumper writes every value, and each value
+that a machine reported has passed ``fullmesh.contract``: no pattern there lets "{" or a line feed through.
+"""
 
 from __future__ import annotations
 
-import json
+import textwrap
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import yaml
+
+from fullmesh.explain.model import clean
 from fullmesh.init.machines import Machine
 from fullmesh.init.propose import USUAL_MTU, Proposal, Seat
 
@@ -12,55 +20,69 @@ HEAD = """\
 # Written by `./fullmesh init`; yours from now on. Why this network:
 """
 USER_LINE = "ansible_user: admin\n"
+LINKS = "fullmesh_links:\n"
 
 
-def quoted(value: str) -> str:
-    """A YAML text (JSON's quoting is a part of YAML)."""
-    return json.dumps(value, ensure_ascii=False)
-
-
-def address_lines(seat: Seat) -> list[str]:
-    """The node's address: the short form where it says all, else all that the card has today."""
-    if seat.simple:
-        return [
-            f"      fullmesh_address: {seat.address}",
-            f"      fullmesh_interface: {seat.card['name']}",
-        ]
-    parts = [f"interface: {seat.card['name']}", f"addresses: [{quoted(seat.address)}]"]
-    if seat.default is not None:
-        parts.append(f"gateway: {quoted(seat.default['via'])}")
-    if seat.dns:
-        parts.append(f"dns: [{', '.join(map(quoted, seat.dns))}]")
-    if seat.search:
-        parts.append(f"search: [{', '.join(map(quoted, seat.search))}]")
-    if seat.card["mtu"] != USUAL_MTU:
-        parts.append(f"mtu: {seat.card['mtu']}")
-    why = (
-        "the default route's card" if seat.default is not None else "a card with an MTU of its own"
+def dump_yaml(value: Mapping[str, Any]) -> str:
+    """Return a mapping as YAML, a line for each key."""
+    text: str = yaml.safe_dump(
+        value, sort_keys=False, allow_unicode=True, width=float("inf"), default_flow_style=False
     )
-    return [
-        f"      fullmesh_links: # {why}: docs/links.md",
-        f"        - {{{', '.join(parts)}}}",
-    ]
+    return text
+
+
+def link_of(seat: Seat) -> dict[str, Any]:
+    """Return all that a node's interface has today, as an entry of fullmesh_links."""
+    link: dict[str, Any] = {"interface": seat.card["name"], "addresses": [seat.address]}
+    if seat.default is not None:
+        link["gateway"] = seat.default["via"]
+    if seat.dns:
+        link["dns"] = list(seat.dns)
+    if seat.search:
+        link["search"] = list(seat.search)
+    if seat.card["mtu"] != USUAL_MTU:
+        link["mtu"] = seat.card["mtu"]
+    return link
+
+
+def host_of(machine: Machine, seat: Seat, common_user: str) -> dict[str, Any]:
+    """Return a machine's variables: the short form if it says all, else everything that the interface has today."""
+    found: dict[str, Any] = {}
+    if machine.ssh != machine.name:
+        found["ansible_host"] = machine.ssh
+    if machine.user and machine.user != common_user:
+        found["ansible_user"] = machine.user
+    if seat.simple:
+        address = {"fullmesh_address": seat.address, "fullmesh_interface": seat.card["name"]}
+        return found | address
+    return found | {"fullmesh_links": [link_of(seat)]}
+
+
+def host_text(name: str, variables: Mapping[str, Any], seat: Seat) -> str:
+    """Return a machine's lines of hosts.yml."""
+    why = "the interface of the default route"
+    if seat.default is None:
+        why = "an interface with an MTU of its own"
+    text = dump_yaml({name: variables})
+    text = text.replace(LINKS, f"{LINKS.rstrip()} # {why}: docs/links.md\n", 1)
+    return textwrap.indent(text, "    ")
 
 
 def hosts_text(machines: Sequence[Machine], proposal: Proposal, common_user: str) -> str:
     """hosts.yml."""
-    lines = [HEAD.rstrip("\n"), *(f"# * {reason}" for reason in proposal.reasons())]
-    lines += ["torch_nodes:", "  hosts:"]
+    lines = [HEAD.rstrip("\n"), *(f"# * {clean(reason)}" for reason in proposal.reasons())]
+    found = "\n".join([*lines, "torch_nodes:", "  hosts:", ""])
     for machine in machines:
-        lines.append(f"    {machine.name}:")
-        if machine.ssh != machine.name:
-            lines.append(f"      ansible_host: {quoted(machine.ssh)}")
-        if machine.user and machine.user != common_user:
-            lines.append(f"      ansible_user: {quoted(machine.user)}")
-        lines += address_lines(proposal.seats[machine.name])
-    return "\n".join(lines) + "\n"
+        seat = proposal.seats[machine.name]
+        found += host_text(machine.name, host_of(machine, seat, common_user), seat)
+    return found
 
 
 def settings_text(template: str, user: str, *, keep_network: bool) -> str:
     """group_vars/all.yml: that of inventory/prod with the user that is meant."""
-    line = f"ansible_user: {quoted(user)}\n" if user else "# ansible_user: admin # left to ssh\n"
+    line = "# ansible_user: admin # left to ssh\n"
+    if user:
+        line = dump_yaml({"ansible_user": user})
     text = template.replace(USER_LINE, line, 1)
     if keep_network:
         text += "static_ip_manage: false # the addresses are somebody else's to keep\n"

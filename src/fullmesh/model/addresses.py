@@ -5,15 +5,11 @@ from __future__ import annotations
 import ipaddress
 import re
 
+from fullmesh.node_values import ADDRESS, HOST_NAME, PREFIXED_ADDRESS
+
 Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-HOST_NAME = re.compile(
-    r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*\Z"
-)  # RFC 1123 2.1
-MAC = re.compile(r"([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}\Z")
-# netdevice names: at most IFNAMSIZ-1 = 15 bytes, no '/', no white space (net/core/dev.c, dev_valid_name)
-INTERFACE_NAME = re.compile(r"(?!\.{1,2}\Z)[^\s/:]{1,15}\Z")
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def parse_interface(text: object) -> Interface:
@@ -27,6 +23,8 @@ def parse_interface(text: object) -> Interface:
     if "/" not in written:
         raise ValueError(f"{written!r} has no prefix; write it like 10.0.0.11/24")
     try:
+        if not PREFIXED_ADDRESS.match(written):
+            raise ValueError("it has other characters than an address and a prefix length")
         value = ipaddress.ip_interface(written)
     except ValueError as error:
         raise ValueError(f"{written!r} is not an address: {error}") from error
@@ -58,10 +56,26 @@ def parse_address(text: object) -> Address:
     Raises:
         ValueError: not an address.
     """
+    written = str(text)
     try:
-        return ipaddress.ip_address(str(text))
-    except ValueError as error:
-        raise ValueError(f"{str(text)!r} is not an address") from error
+        # ipaddress takes any text behind "%", line feeds too
+        if ADDRESS.match(written):
+            return ipaddress.ip_address(written)
+    except ValueError:
+        pass
+    raise ValueError(f"{written!r} is not an address")
+
+
+def parse_network(text: object, *, strict: bool = True) -> Network:
+    """Read a network, such as ``10.0.0.0/24``; an address alone is a network of one.
+
+    Raises:
+        ValueError: not a network, or, if *strict*, an address in one.
+    """
+    written = str(text)
+    if "%" in written:
+        raise ValueError(f"{written!r} has an IPv6 zone, which no network has")
+    return ipaddress.ip_network(written, strict=strict)
 
 
 def endpoint(address: Address, port: int) -> str:
@@ -72,7 +86,7 @@ def endpoint(address: Address, port: int) -> str:
 def is_address(text: str) -> bool:
     """Whether *text* is an IPv4 or IPv6 address, without prefix."""
     try:
-        ipaddress.ip_address(text)
+        parse_address(text)
     except ValueError:
         return False
     return True

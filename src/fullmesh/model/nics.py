@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fullmesh import node_values
 from fullmesh.model import addresses, stacks
 from fullmesh.model.faults import Fault
 from fullmesh.model.types import PlanLink
@@ -115,7 +115,7 @@ def named_links(links: list[Link]) -> list[Link]:
         name = link.interface
         if not name and link.bond:
             name = next(free)
-        elif not name and link.vlan and not addresses.MAC.match(link.vlan.parent):
+        elif not name and link.vlan and not node_values.MAC.match(link.vlan.parent):
             name = stacks.derived_name(link.vlan.parent, link.vlan.number)
         result.append(replace(link, interface=name))
     return result
@@ -147,9 +147,9 @@ def _link(where: str, entry: Any, faults: list[Fault]) -> Link | None:
     gateway = _gateway(where, entry.get("gateway") or "", parsed, faults)
     dns = tuple(_each(where, "dns", entry.get("dns", []), faults))
     routes = _routes(where, entry.get("routes", []), faults)
+    search = tuple(_search(where, entry.get("search", []), faults))
     if len(faults) > before:
         return None
-    search = tuple(str(name) for name in entry.get("search", []))
     return Link(interface, mac, tuple(parsed), gateway, dns, search, mtu, tuple(routes), vlan, bond)
 
 
@@ -169,9 +169,9 @@ def _addresses(where: str, value: Any, faults: list[Fault]) -> list[addresses.In
 
 def _identity(where: str, text: str, faults: list[Fault]) -> tuple[str, str]:
     """Tell a MAC from a name."""
-    if addresses.MAC.match(text):
+    if node_values.MAC.match(text):
         return "", text.lower()
-    if text and not addresses.INTERFACE_NAME.match(text):
+    if text and not node_values.INTERFACE_NAME.match(text):
         faults.append(
             Fault(
                 "PL-117",
@@ -227,12 +227,23 @@ def _each(where: str, what: str, values: Any, faults: list[Fault]) -> list[str]:
     return result
 
 
+def _search(where: str, values: Any, faults: list[Fault]) -> list[str]:
+    listed = values if isinstance(values, list) else [values]
+    for value in listed:
+        if not node_values.SEARCH_DOMAIN.match(str(value)):
+            text = f"{where}: search {value!r} is not a domain"
+            faults.append(
+                Fault("PL-123", text, "Give a list of domains, such as [cluster.example]")
+            )
+    return [str(value) for value in listed]
+
+
 def _routes(where: str, values: Any, faults: list[Fault]) -> list[tuple[str, str]]:
 
     result = []
     for value in values if isinstance(values, list) else [values]:
         try:
-            network = ipaddress.ip_network(str(value["to"]))
+            network = addresses.parse_network(value["to"])
             result.append((str(network), str(addresses.parse_address(value["via"]))))
         except (KeyError, TypeError, ValueError) as error:
             faults.append(

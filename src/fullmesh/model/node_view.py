@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from fullmesh.model import addresses, stacks
+from fullmesh import node_values
+from fullmesh.model import stacks
 from fullmesh.model.types import Plan, PlanLink, PlanNode
 from fullmesh.observed.node import Interface
 
@@ -26,7 +27,7 @@ def node_view(plan: Plan, host: str, interfaces: Sequence[Interface]) -> PlanNod
         vlan, bond = link.get("vlan") or {}, link.get("bond") or {}
         if vlan:
             vlan["parent"] = found_card(vlan["parent"], interfaces) or vlan["parent"]
-            if not addresses.MAC.match(vlan["parent"]):
+            if not node_values.MAC.match(vlan["parent"]):
                 link["interface"] = link["interface"] or stacks.derived_name(
                     vlan["parent"], vlan["id"]
                 )
@@ -48,7 +49,7 @@ BORROWERS = ("vlan", "bond", "bridge", "macvlan")
 def found_card(wanted: str, interfaces: Sequence[Interface]) -> str:
     """Name the interface that has the name or MAC *wanted*; "" for none."""
     for interface in interfaces:
-        if addresses.MAC.match(wanted):
+        if node_values.MAC.match(wanted):
             match = (
                 interface["mac"].lower() == wanted.lower() and interface["kind"] not in BORROWERS
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -114,7 +113,7 @@ def controllers(value: Any, faults: list[Fault]) -> list[str]:
     result = []
     for entry in entries:
         try:
-            network = ipaddress.ip_network(str(entry), strict=False)
+            network = addresses.parse_network(entry, strict=False)
         except ValueError:
             faults.append(
                 Fault(

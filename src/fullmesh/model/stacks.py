@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
+from fullmesh import node_values
 from fullmesh.model import addresses
 from fullmesh.model.faults import Fault
 from fullmesh.observed.links import Bond as PlanBond
@@ -113,13 +114,13 @@ class Bond:
 def is_card(text: object) -> bool:
     """Whether *text* is the name or the MAC of an interface."""
     written = str(text)
-    return bool(addresses.MAC.match(written) or addresses.INTERFACE_NAME.match(written))
+    return bool(node_values.MAC.match(written) or node_values.INTERFACE_NAME.match(written))
 
 
 def plain(text: object) -> str:
     """One spelling: a MAC in lower case, a name as it is."""
     written = str(text)
-    return written.lower() if addresses.MAC.match(written) else written
+    return written.lower() if node_values.MAC.match(written) else written
 
 
 def read_vlan(where: str, value: Any, faults: list[Fault]) -> Vlan | None:

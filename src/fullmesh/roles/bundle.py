@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from fullmesh.cli import playbook
-from fullmesh.model.faults import Fault
+from fullmesh.model.faults import Fault, RefusedError
+from fullmesh.node_values import WORD
 from fullmesh.observed.bundle import Contents, Source, WheelSet
 from fullmesh.play import options
 from fullmesh.roles.torch_runtime import python_of
@@ -23,6 +24,7 @@ CODES: dict[str, str] = {
     "BN-105": "a package manager could not fetch what goes into the bundle",
     "BN-107": "others could write to where the bundle's packages are gathered",
     "BN-108": "the key that signs a repository is not the one that is known",
+    "BN-109": "A node reports a distribution, release or machine that is not a word",
 }
 
 
@@ -36,9 +38,19 @@ class Part(TypedDict):
 
 
 def kind(facts: Mapping[str, Any]) -> str:
-    """Nodes of one kind take the same packages: distribution, release and machine."""
-    parts = (facts["distribution"], facts["distribution_major_version"], facts["architecture"])
-    return "-".join(str(part) for part in parts)
+    """Nodes of one kind take the same packages: distribution, release and machine, as one word that names a folder.
+
+    Raises:
+        RefusedError: a node reports something that is no word.
+    """
+    names = ("distribution", "distribution_major_version", "architecture")
+    parts = [str(facts[name]) for name in names]
+    for name, part in zip(names, parts, strict=True):
+        if not WORD.match(part):
+            text = f"a node reports {part[:80]!r} as its {name}"
+            step = "Look at the node: it is broken, or not yours. Or leave it out with --limit"
+            raise RefusedError([Fault("BN-109", text, step)])
+    return "-".join(parts)
 
 
 def first_of_kind(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:

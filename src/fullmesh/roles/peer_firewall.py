@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from ipaddress import ip_address, ip_network
 from typing import Any
 
+from fullmesh.model.addresses import parse_address, parse_network
 from fullmesh.model.faults import Fault
 
 CODES: dict[str, str] = {
@@ -118,7 +118,7 @@ def _address_faults(name: str, addresses: Sequence[Any]) -> list[Fault]:
     found = []
     for text in addresses:
         try:
-            ip_address(str(text).split("%", maxsplit=1)[0])
+            parse_address(text)
         except ValueError:
             step = "Write single addresses without a prefix, such as 192.0.2.11 or fd00::11"
             found.append(Fault("PF-102", f"{name}: {str(text)!r} is not an address", step))
@@ -129,7 +129,8 @@ def _network_faults(name: str, networks: Sequence[Any]) -> list[Fault]:
     found = []
     for text in networks:
         try:
-            network = ip_network(str(text).split("%", maxsplit=1)[0])
+            written = str(parse_address(text)) if "%" in str(text) else str(text)
+            network = parse_network(written.split("%", maxsplit=1)[0])
         except ValueError:
             step = "Write addresses or networks, such as 192.0.2.7, 198.51.100.0/24 or fd00::7"
             found.append(

@@ -165,10 +165,8 @@ def answers(
     observed: dict[str, NodeFacts] = {}
     silent = {}
     for host, result in results.items():
-        # Ansible adds the interpreter that it discovered, to the result of a module that failed as well
-        result.get("ansible_facts", {}).pop("discovered_interpreter_python", None)
         try:
-            said = contract.answer(NodeFacts, result)
+            said = read_facts(result)
         except contract.ContractError as error:
             result["msg"] = f"node_facts' answer is not what it should be, {error}"
             said = None
@@ -188,6 +186,29 @@ def answers(
         for host in silent
     }
     return observed, reach_faults(silent, pythons, ways, len(hosts))
+
+
+def read_facts(result: dict[str, Any]) -> NodeFacts | None:
+    """Return what node_facts returned, None if it failed.
+
+    Raises:
+        ContractError: it returned something else.
+    """
+    # Ansible adds the interpreter that it discovered, to the result of a module that failed as well
+    if isinstance(result.get("ansible_facts"), dict):
+        result["ansible_facts"].pop("discovered_interpreter_python", None)
+    return contract.answer(NodeFacts, result)
+
+
+def facts_faults(host: str, result: dict[str, Any]) -> list[Fault]:
+    """Return why the facts of a node are not used; for a playbook that does without the plan."""
+    try:
+        read_facts(result)
+    except contract.ContractError as error:
+        text = f"{host}: node_facts' answer is not what it should be, {error}"
+        step = "Look at the node: it is broken, or not yours. Or leave it out with --limit"
+        return [Fault("PR-102", text, step)]
+    return []
 
 
 def resolved(plan: Plan, observed: Mapping[str, NodeFacts]) -> tuple[Plan, list[Fault]]:

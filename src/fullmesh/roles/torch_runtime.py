@@ -46,6 +46,7 @@ ACCELERATOR = re.compile(
 )
 PYTORCH = "https://download.pytorch.org/whl"
 OLDEST_GLIBC = {"x86_64": 5, "aarch64": 17}
+NEWEST_GLIBC = 199  # a node's number is not counted down from further than this
 
 
 # The line of a lock that says for what it was resolved: hashes do not tell, and pip finds out when it downloads.
@@ -208,7 +209,8 @@ def faults(files: str, version: str, wanted: str, own: str) -> list[Fault]:
 def platforms(machine: str, glibc: Sequence[int]) -> list[str]:
     """pip's platform names that run on a machine with this glibc, newest first."""
     tags = []
-    for minor in range(int(glibc[1]), OLDEST_GLIBC.get(machine, 17) - 1, -1):
+    newest = min([*glibc, 0, 0][1], NEWEST_GLIBC)
+    for minor in range(newest, OLDEST_GLIBC.get(machine, 17) - 1, -1):
         tags.append(f"manylinux_2_{minor}_{machine}")
         if minor in LEGACY:
             tags.append(f"{LEGACY[minor]}_{machine}")
@@ -219,6 +221,13 @@ def target_key(lock: str, python: str, machine: str) -> str:
     """A short name for (lock, Python, machine): nodes with the same key take the same wheels."""
     text = "\0".join([lock, python, machine])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class WheelSettings(TypedDict):
+    """What the controller's settings say of a node's download: the lock's path and the package index."""
+
+    lock: str
+    index: str
 
 
 class Target(TypedDict):
@@ -241,21 +250,21 @@ class HandOver(TypedDict):
     shared: bool
 
 
-def targets(nodes: Sequence[tuple[str, VenvSeen]]) -> list[Target]:
+def list_targets(nodes: Sequence[tuple[WheelSettings, VenvSeen]]) -> list[Target]:
     """What must be downloaded, each once.
 
-    *nodes*: lock file and observation of each node. The oldest glibc of a group decides, so that one set of
+    *nodes*: settings and observation of each node. The oldest glibc of a group decides, so that one set of
     wheels runs on all of it; a wheel that every node of the group has kept need not travel.
     """
     found: dict[str, Target] = {}
-    for lock, seen in nodes:
+    for wanted, seen in nodes:
         if not seen["needed"] or not seen["python"]:
             continue
-        key = target_key(lock, seen["python"], seen["machine"])
+        key = target_key(wanted["lock"], seen["python"], seen["machine"])
         new: Target = {
             "key": key,
-            "lock": lock,
-            "index": seen["index"],
+            "lock": wanted["lock"],
+            "index": wanted["index"],
             "python": seen["python"],
             "glibc": seen["glibc"],
             "machine": seen["machine"],

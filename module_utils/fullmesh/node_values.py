@@ -1,0 +1,86 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Patterns for every value that a node or a user names and that reaches a file, a path, a command or an inventory.
+
+A node can lie: it can be broken, or belong to an attacker. ``fullmesh.contract`` holds each answer against CHECKED, so
+that the code behind it can use the values as they are. A node leaves out what does not match, so that an honest node
+with an odd interface is not refused.
+
+Runs on nodes as well: standard library only. Each pattern matches a whole text.
+"""
+
+from __future__ import annotations
+
+import re
+
+# The kernel takes any byte but "/", ":" and white space (net/core/dev.c, dev_valid_name); these are the names that
+# udev, systemd, NetworkManager and people give.
+INTERFACE_NAME = re.compile(r"\A[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,14}\Z")
+INTERFACE_OR_NONE = re.compile(r"\A(?:[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,14})?\Z")
+MAC = re.compile(r"\A(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}\Z")
+# Of any kind of interface: InfiniBand's has 20 bytes, a tunnel's is an IP address.
+HARDWARE_ADDRESS = re.compile(r"\A[0-9A-Fa-f:.]{0,64}\Z")
+# An IPv6 zone is a name, and ``ipaddress`` takes any text for it, line feeds too.
+ADDRESS = re.compile(r"\A[0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,14})?\Z")
+ADDRESS_OR_NONE = re.compile(
+    r"\A(?:[0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,14})?)?\Z"
+)
+PREFIXED_ADDRESS = re.compile(r"\A[0-9A-Fa-f:.]{2,45}/[0-9]{1,3}\Z")
+# RFC 1123 2.1
+HOST_NAME = re.compile(r"\A(?!-)[A-Za-z0-9-]{1,63}(?<!-)(?:\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*\Z")
+# What a machine calls itself, which is not always what RFC 1123 allows.
+OWN_NAME = re.compile(r"\A(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,252})?\Z")
+# resolv.conf(5); "~" before it routes only (systemd.network(5)).
+SEARCH_DOMAIN = re.compile(
+    r"\A(?:~\.|~?[A-Za-z0-9_][A-Za-z0-9_-]{0,62}(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62}){0,30}\.?)\Z"
+)
+# One word: a distribution's version, a machine's architecture, a package manager.
+WORD = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9_.+~-]{0,63}\Z")
+WORD_OR_NONE = re.compile(r"\A(?:[A-Za-z0-9][A-Za-z0-9_.+~-]{0,63})?\Z")
+# An interface's name, a word, or nothing.
+NAME_OR_NONE = re.compile(r"\A(?:[A-Za-z0-9_][A-Za-z0-9_.@+~-]{0,63})?\Z")
+# A distribution's name and release, which may have blanks.
+SYSTEM_NAME = re.compile(r"\A(?:[A-Za-z0-9][A-Za-z0-9 _.+~-]{0,63})?\Z")
+PYTHON_VERSION = re.compile(r"\A(?:[0-9]{1,2}\.[0-9]{1,3})?\Z")
+FULL_PYTHON_VERSION = re.compile(r"\A[0-9]{1,2}\.[0-9]{1,3}(?:\.[0-9A-Za-z+]{1,16})?\Z")
+SHA256 = re.compile(r"\A[0-9a-f]{64}\Z")
+# An absolute path without "..", control characters and what begins a template.
+PATH_OR_NONE = re.compile(r"\A(?:(?!.*/\.\.(?:/|\Z))/[^\x00-\x1f\x7f{}]{0,1023})?\Z")
+
+# Record of ``fullmesh.observed`` -> field -> pattern. A field of lists or mappings: each text in it, keys too.
+CHECKED = {
+    "node.Interface": {
+        "name": INTERFACE_NAME,
+        "kind": WORD_OR_NONE,
+        "mac": HARDWARE_ADDRESS,
+        "state": WORD_OR_NONE,
+        "addresses": PREFIXED_ADDRESS,
+    },
+    "node.PortGid": {"gid": ADDRESS, "interface": INTERFACE_OR_NONE},
+    "node.Port": {"device": WORD, "driver": WORD_OR_NONE, "layer": WORD_OR_NONE},
+    "node.Observations": {"hcas": WORD, "container": WORD_OR_NONE},
+    "node.Python": {"executable": PATH_OR_NONE},
+    "node.Facts": {
+        "distribution": SYSTEM_NAME,
+        "distribution_version": WORD_OR_NONE,
+        "distribution_major_version": WORD_OR_NONE,
+        "distribution_release": SYSTEM_NAME,
+        "os_family": WORD_OR_NONE,
+        "pkg_mgr": WORD_OR_NONE,
+        "service_mgr": WORD_OR_NONE,
+        "hostname": OWN_NAME,
+        "nodename": OWN_NAME,
+        "fqdn": OWN_NAME,
+        "architecture": WORD,
+        "kernel": WORD,
+        "python_version": FULL_PYTHON_VERSION,
+    },
+    "first_look.Default": {"via": ADDRESS_OR_NONE, "dev": INTERFACE_OR_NONE},
+    "first_look.Ways": {
+        "owners": NAME_OR_NONE,
+        "leased": INTERFACE_NAME,
+        "dns": ADDRESS,
+        "search": SEARCH_DOMAIN,
+    },
+    "torch.VenvSeen": {"python": PYTHON_VERSION, "machine": WORD_OR_NONE, "have": SHA256},
+}

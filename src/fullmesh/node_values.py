@@ -1,0 +1,1 @@
+../../module_utils/fullmesh/node_values.py
