@@ -13,6 +13,7 @@ def rehearsed(argv: list[str]) -> bool:
     words = argv[-1].split() if argv else []
     if words[-1:] != ["rehearse"]:
         return False
-    with mock.patch.object(engine.shutil, "which", lambda name, path: f"/usr/bin/{name}"):
+    there = mock.patch.object(engine.shutil, "which", lambda name, path: f"/usr/bin/{name}")
+    with there, mock.patch.object(engine, "failed_trials", return_value=[]):
         engine.rehearse(os.path.dirname(words[-3]))
     return True

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
-import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from ansible.module_utils.fullmesh.firewall import preserve as keep
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 BEFORE = """\
 *nat
@@ -34,7 +38,7 @@ def lines(text: str) -> list[str]:
 
 
 def test_what_was_flushed_is_asked_for_again_in_its_order() -> None:
-    assert lines(keep.missing(BEFORE, FLUSHED)) == [
+    assert lines(keep.build_restore(BEFORE, FLUSHED)) == [
         "*nat",
         ":PREROUTING - [0:0]",
         "-A PREROUTING -p tcp -m tcp --dport 8443 -j REDIRECT --to-ports 443",
@@ -51,27 +55,230 @@ def test_what_was_flushed_is_asked_for_again_in_its_order() -> None:
 
 def test_what_docker_has_put_back_by_itself_is_not_put_there_twice() -> None:
     back = BEFORE.replace("-A INPUT -p tcp -m tcp --dport 7000 -j DROP\n", "")
-    assert lines(keep.missing(BEFORE, back)) == [
+    assert lines(keep.build_restore(BEFORE, back)) == [
         "*filter",
         "-A INPUT -p tcp -m tcp --dport 7000 -j DROP",
         "COMMIT",
     ]
-    assert keep.missing(BEFORE, BEFORE) == ""
+    assert keep.build_restore(BEFORE, BEFORE) == ""
+
+
+def test_a_drop_of_the_users_stays_before_dockers_return() -> None:
+    """The review's proof: dockerd heard the signal Reloaded and wrote its own rules first."""
+    head = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:DOCKER-USER - [0:0]\n-A FORWARD -j DOCKER-USER\n"
+    drop, end = (
+        "-A DOCKER-USER -s 203.0.113.66/32 -j DROP\n",
+        "-A DOCKER-USER -j RETURN\nCOMMIT\n",
+    )
+    tables = Tools(head + end)
+    assert keep.restore(tables.run, {"4": head + drop + end}) == []
+    assert tables.now["4"] == keep.rules_of(head + drop + end)
+    assert lines(tables.given[0]) == [
+        "*filter",
+        "-F DOCKER-USER",
+        drop.strip(),
+        "-A DOCKER-USER -j RETURN",
+        "COMMIT",
+    ]
+
+
+def chain_of(*rules: str) -> str:
+    return "\n".join(
+        ["*filter", ":INPUT DROP [0:0]", *(f"-A INPUT {one}" for one in rules), "COMMIT", ""]
+    )
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "merged"),
+    [
+        # two equal rules stay two
+        (["log", "a", "log"], ["log", "a"], ["log", "a", "log"]),
+        (["log", "log"], [], ["log", "log"]),
+        (["log", "log"], ["log", "new", "log"], None),
+        # what is new follows its old neighbour
+        (["a", "drop", "b"], ["a", "new", "newer", "b"], ["a", "new", "newer", "drop", "b"]),
+        (["drop", "b"], ["new", "b", "newer"], ["drop", "new", "b", "newer"]),
+        (["drop"], ["new", "newer"], ["drop", "new", "newer"]),
+        (["a", "b"], ["b", "new", "a"], ["a", "b", "new"]),
+        (["a", "b"], ["a", "b", "a"], None),
+    ],
+)
+def test_a_chain_is_restored_as_a_whole(
+    then: list[str], now: list[str], merged: list[str] | None
+) -> None:
+    tables = Tools(chain_of(*now))
+    assert keep.restore(tables.run, {"4": chain_of(*then)}) == []
+    assert tables.now["4"] == keep.rules_of(chain_of(*(now if merged is None else merged)))
+    assert len(tables.given) == (merged is not None)
+    # a built-in chain keeps the policy of now: it is never declared
+    assert not any(":INPUT" in text for text in tables.given)
+
+
+RULES = st.lists(st.sampled_from([f"-s 10.0.0.{n} -j X" for n in range(6)]), max_size=9)
+
+
+@settings(derandomize=True, max_examples=300)
+@given(RULES, RULES)
+def test_no_rule_is_lost_or_doubled_and_the_old_order_stays(
+    then: list[str], now: list[str]
+) -> None:
+    merged = keep.merge_rules(then, now)
+    assert keep.keeps_order(then, merged)
+    assert Counter(merged) == Counter(then) | Counter(now)
+    new = Counter(now) - Counter(then)
+    assert len(merged) == len(then) + new.total()
+    assert keep.build_restore(chain_of(*then), chain_of(*merged)) == ""
+    text = keep.build_restore(chain_of(*then), chain_of(*now))
+    assert (text == "") == keep.keeps_order(then, now)
+
+
+@pytest.mark.parametrize("family", ["4", "6"])
+def test_an_order_that_another_program_breaks_each_time_is_reported(family: str) -> None:
+    class Stubborn(Tools):
+        def run(self, argv: list[str]) -> tuple[int, str]:
+            done = super().run(argv)
+            if argv[0].endswith("-restore"):
+                self.now[family] = keep.rules_of(chain_of("b"))
+            return done
+
+    tables = Stubborn(chain_of("b"), family=family)
+    tool = {"4": "iptables", "6": "ip6tables"}[family]
+    assert keep.restore(tables.run, {family: chain_of("a", "b")}) == [
+        f"{tool}: the rules are not in their old order in chain INPUT of table filter"
+    ]
+    assert len(tables.given) == keep.TRIES
 
 
 class Tools:
-    """iptables-save and iptables-restore."""
+    """iptables-save and iptables-restore, of one family."""
 
-    def __init__(self, now: str, rc: int = 0) -> None:
-        self.now = now
+    def __init__(self, now: str, rc: int = 0, family: str = "4") -> None:
+        self.now = {family: keep.rules_of(now)}
         self.rc = rc
         self.given: list[str] = []
 
     def run(self, argv: list[str]) -> tuple[int, str]:
+        family = "6" if argv[0].startswith("ip6") else "4"
         if argv[0].endswith("-restore"):
+            assert argv[1] == "--noflush"
             self.given.append(Path(argv[-1]).read_text(encoding="utf-8"))
+            if not self.rc:
+                self.apply(self.now[family], self.given[-1])
             return self.rc, "line 3 failed"
-        return (0, self.now) if argv[0] == "iptables-save" else (127, "")
+        if not argv[0].endswith("-save") or family not in self.now:
+            return 127, ""
+        return 0, "".join(
+            f"*{table}\n:{chain} - [0:0]\n" + "".join(one + "\n" for one in rules) + "COMMIT\n"
+            for (table, chain), rules in self.now[family].items()
+        )
+
+    def apply(self, now: dict[tuple[str, str], list[str]], text: str) -> None:
+        """As iptables-restore --noflush does."""
+        table = ""
+        for line in text.splitlines():
+            if line[0] == "*":
+                table = line[1:]
+            elif line[0] == ":":
+                now.setdefault((table, line[1:].split()[0]), [])
+            elif line.startswith("-F "):
+                now[(table, line[3:])].clear()
+            elif line.startswith("-A "):
+                now[(table, line.split()[1])].append(line)
+
+
+REAL = """\
+*raw
+-A PREROUTING -s {other} -j DROP
+COMMIT
+*mangle
+-A FORWARD -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu
+COMMIT
+*nat
+:DOCKER - [0:0]
+-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER
+-A POSTROUTING -s {net} ! -o docker0 -j MASQUERADE
+COMMIT
+*filter
+:INPUT DROP [0:0]
+:DOCKER - [0:0]
+:DOCKER-USER - [0:0]
+-A INPUT -p tcp -m tcp --dport 22 -j ACCEPT
+-A INPUT -m limit --limit 5/min -j LOG --log-prefix "in: "
+-A INPUT -m comment --comment "an odd \\"name\\"" -j ACCEPT
+-A INPUT -m limit --limit 5/min -j LOG --log-prefix "in: "
+-A FORWARD -j DOCKER-USER
+-A FORWARD -o docker0 -j DOCKER
+-A DOCKER-USER -s {other} -j DROP
+-A DOCKER-USER -j RETURN
+COMMIT
+"""
+# what dockerd writes when it hears that firewalld has reloaded
+DOCKER = """\
+*filter
+:DOCKER - [0:0]
+:DOCKER-USER - [0:0]
+-A FORWARD -j DOCKER-USER
+-A FORWARD -o docker0 -j DOCKER
+-A DOCKER ! -i docker0 -o docker0 -j DROP
+-A DOCKER-USER -j RETURN
+COMMIT
+"""
+
+
+class Network:
+    """A network namespace of its own, with this machine's iptables."""
+
+    def __init__(self, variant: str) -> None:
+        self.variant = variant
+        self.holder = subprocess.Popen(
+            ["unshare", "--net", "sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE
+        )
+        assert self.holder.stdout
+        assert self.holder.stdout.readline()
+
+    def run(self, argv: list[str], text: str = "") -> tuple[int, str]:
+        tool, dash, verb = argv[0].partition("-")
+        inside = ["nsenter", f"--net=/proc/{self.holder.pid}/ns/net"]
+        words = [*inside, f"{tool}-{self.variant}{dash}{verb}", *argv[1:]]
+        done = subprocess.run(words, input=text, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr * bool(done.returncode)
+
+
+@pytest.fixture(params=["nft", "legacy"])
+def network(request: pytest.FixtureRequest) -> Iterator[Network]:
+    made = Network(request.param)
+    yield made
+    made.holder.kill()
+    made.holder.communicate()
+
+
+@pytest.mark.skipif(
+    os.getuid() != 0 or not shutil.which("iptables-legacy-save"),
+    reason="needs root, and both kinds of iptables",
+)
+def test_the_kernel_has_the_old_order_again(network: Network) -> None:
+    nets = {"iptables": ("203.0.113.66/32", "172.17.0.0/16"), "ip6tables": ("fd9::6", "fd17::/64")}
+    for tool, (other, net) in nets.items():
+        assert network.run([tool + "-restore"], REAL.format(other=other, net=net)) == (0, "")
+    before = keep.dump(network.run)
+    assert set(before) == {"4", "6"}
+    for tool in nets:
+        for table in ("raw", "mangle", "nat", "filter"):
+            for flag in ("-F", "-X"):
+                assert network.run([tool, "-t", table, flag]) == (0, "")
+        assert network.run([tool + "-restore", "--noflush"], DOCKER) == (0, "")
+    assert keep.restore(network.run, before) == []
+    after = keep.dump(network.run)
+    for family, text in after.items():
+        wanted, found = keep.rules_of(before[family]), keep.rules_of(text)
+        wanted[("filter", "DOCKER")] += ["-A DOCKER ! -i docker0 -o docker0 -j DROP"]
+        assert {key: rules for key, rules in found.items() if rules} == {
+            key: rules for key, rules in wanted.items() if rules
+        }
+        assert ":INPUT DROP" in text
+        assert text.count("--log-prefix") == 2
+    assert keep.restore(network.run, before) == []
+    assert keep.rules_of(after["4"]) == keep.rules_of(keep.dump(network.run)["4"])
 
 
 @pytest.fixture(autouse=True)
@@ -84,11 +291,11 @@ def test_the_round_trip(place: Path) -> None:
     tools = Tools(BEFORE)
     others = keep.dump(tools.run)
     assert set(others) == {"4"}
-    tools.now = FLUSHED
+    tools.now["4"] = keep.rules_of(FLUSHED)
     assert keep.restore(tools.run, others) == []
     assert "DOCKER" in tools.given[0]
     assert list(place.iterdir()) == []
-    tools.rc = 1
+    tools.now["4"], tools.rc = keep.rules_of(FLUSHED), 1
     assert keep.restore(tools.run, others) == ["iptables-restore: line 3 failed"]
 
 
@@ -145,8 +352,8 @@ def test_where_nft_opens_the_gate_no_library_is_asked(monkeypatch: pytest.Monkey
         told.append(argv)
         return 0, ""
 
-    keep.open_gate(run)
-    assert told == [["nft", "delete", "table", "inet", "fullmesh_gate"]]
+    assert keep.open_gate(run) == ""
+    assert told == [["nft", keep.OPEN]]
 
 
 def test_the_gate_lets_ssh_in_wherever_it_listens(place: Path) -> None:
@@ -174,24 +381,53 @@ def test_without_the_command_nft_the_library_makes_the_gate(
     monkeypatch.setattr(keep.firewalld, "library", library)
     without = Tools("").run
     assert keep.shut_gate(without, [22]) == ""
-    keep.open_gate(without)
+    assert keep.open_gate(without) == ""
     assert "tcp dport { 22 } accept" in told[0]
-    assert told[1] == "delete table inet fullmesh_gate"
+    assert told[1] == keep.OPEN
     assert "nftables" in keep.shut_gate(without, [22])
+    answers.append((1, ""))
+    assert keep.open_gate(without) == "no reason given"
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.parametrize("rc", [0, 1])
 @pytest.mark.parametrize("there", [True, False])
-def test_the_way_back_opens_the_gate_with_what_the_node_has(place: Path, there: bool) -> None:
+@pytest.mark.parametrize(
+    ("command", "words"), [(keep.opening, keep.OPEN), (keep.trial, "list tables")]
+)
+def test_the_way_back_opens_the_gate_with_what_the_node_has(
+    place: Path, there: bool, rc: int, command: Callable[[], str], words: str
+) -> None:
+    """It says so if it fails; the Python is the system's, as the guard's is, and no environment leads it astray."""
     tools = place / "bin"
     tools.mkdir()
     log = place / "log"
+    script = f'#!/bin/sh\necho "$0 $*" >> {log}\nexit {rc}\n'
     for name in ("nft", "python") if there else ("python",):
-        (tools / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {log}\n', encoding="utf-8")
+        (tools / name).write_text(script, encoding="utf-8")
         (tools / name).chmod(0o755)
-    command = keep.opening().replace(sys.executable, "python")
-    done = subprocess.run(["/bin/sh", "-c", command], env={"PATH": str(tools)}, check=True)
-    assert done.returncode == 0
+    text = command().replace(keep.interpreter(), "python")
+    done = subprocess.run(["/bin/sh", "-c", text], env={"PATH": str(tools)}, check=False)
+    assert done.returncode == rc
     said = log.read_text(encoding="utf-8")
-    assert "delete table inet fullmesh_gate" in said
-    assert said.startswith("nft list" if there else "python -c import nftables")
+    start = f"{tools}/nft {words}" if there else f"{tools}/python -I -c import nftables"
+    assert said.startswith(start)
+    assert words in said
+
+
+@pytest.mark.parametrize(("rc", "said"), [(0, ""), (1, "Operation not permitted")])
+def test_the_library_tells_why_the_gate_stays_shut(place: Path, rc: int, said: str) -> None:
+    stand_in = (
+        f"class Nftables:\n def cmd(self, words):\n  print(words)\n  return {rc}, '', {said!r}\n"
+    )
+    (place / "nftables.py").write_text(stand_in, encoding="utf-8")
+    # -I takes no PYTHONPATH, and this machine may have the real one
+    text = keep.opening().replace(" -I ", " ").replace("command -v nft", "false")
+    done = subprocess.run(
+        ["/bin/sh", "-c", text],
+        env={"PYTHONPATH": str(place)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip(), done.stderr.strip()) == (rc, keep.OPEN, said)

@@ -1064,6 +1064,9 @@ def test_where_the_zone_keeps_ssh_shut_as_ufw_did_it_may_take_over(machine: Mach
     assert not any("services/ssh.xml" in one["before_header"] for one in run.diff)
 
 
+OPENED = "nft " + keep.OPEN
+
+
 def taken_over(machine: Machine, fails: str = "") -> peer_zone.Firewall:
     with_ufw(machine, RULES.splitlines(keepends=True)[0])
     machine.answers["/usr/sbin/ufw"] = "Status: active\n"
@@ -1079,13 +1082,76 @@ def test_ufw_goes_before_firewalld_starts_and_behind_a_gate(machine: Machine) ->
     assert run.present()["ufw"]
     assert [note["code"] for note in run.notes] == ["PF-203"]
     calls = "\n".join(machine.calls)
-    words = ["systemd-run", "nft -f", "ufw disable", "start firewalld", "nft delete table"]
+    words = ["systemd-run", "nft -f", "ufw disable", "start firewalld", OPENED]
     places = [calls.index(word) for word in words]
     assert places == sorted(places)
     policy = fw.look(str(machine.root) + "/etc/firewalld/policies/fullmesh-ufw.xml")
     assert '<port port="8080" protocol="tcp"/>' in policy
     assert ufw.taken(str(machine.root))
     assert ufw.was_loaded(str(machine.root))
+
+
+def ready_for_undo(machine: Machine) -> None:
+    """ufw was taken over, and firewalld runs."""
+    taken_over(machine).present()
+    firewall(machine).confirmed()
+    put(machine.root, "/etc/ufw/ufw.conf", "# x\nENABLED=no\n")
+    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.answers["/usr/sbin/ufw"] = "Status: inactive\n"
+    remembered(machine, active=False)
+
+
+@pytest.mark.parametrize("undo", [False, True])
+def test_a_gate_that_does_not_open_is_an_error(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, undo: bool
+) -> None:
+    """With it, nobody new gets in but by ssh."""
+    monkeypatch.setattr(rollback, "undone", lambda run, name, why: {})
+    monkeypatch.setattr(fw, "library", lambda command: (1, "Operation not permitted"))
+    if undo:
+        ready_for_undo(machine)
+        act = firewall(machine).leaving
+    else:
+        act = taken_over(machine).present
+    machine.fails = OPENED
+    with pytest.raises(peer_zone.RefusedError, match=r"\[PF-130\].*'Operation not permitted'.*nft"):
+        act()
+
+
+def test_the_opening_of_the_gate_is_rehearsed(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Any] = []
+    arm = rollback.arm
+
+    def watched(*words: Any, **more: Any) -> None:
+        told.append((words[4][-1], more["trials"]))
+        arm(*words, **more)
+
+    monkeypatch.setattr(rollback, "arm", watched)
+    taken_over(machine).present()
+    assert told == [(keep.opening(), [keep.trial()])]
+    assert journal()["trials"] == [keep.trial()]
+
+
+@pytest.mark.parametrize("possible", [True, False])
+def test_an_undo_opens_no_gate_that_it_cannot_shut(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, possible: bool
+) -> None:
+    monkeypatch.setattr(fw, "library", lambda command: (127, "No module named 'nftables'"))
+    ready_for_undo(machine)
+    machine.calls.clear()
+    run = machine.run
+
+    def without(argv: list[str]) -> tuple[int, str]:
+        lacks = argv[:2] == ["nft", "-f"] or argv[-1] == keep.trial()
+        return (127, "") if lacks and not possible else run(argv)
+
+    machine.run = without  # type: ignore[method-assign]
+    assert firewall(machine).leaving()["changed"]
+    assert (keep.opening() in journal()["commands"]) is possible
+    assert journal()["trials"] == [keep.trial()] * possible
+    assert (OPENED in machine.calls) is possible
 
 
 @pytest.mark.parametrize("seconds", [0, 60])
@@ -1109,7 +1175,7 @@ def test_a_takeover_that_fails_goes_back_before_the_gate_opens(
         firewall(machine, rollback_seconds=seconds).present()
     assert undone == ["peer_firewall"]
     assert "fullmesh_gate" in armed[0][-1]
-    assert not any("delete table inet fullmesh_gate" in call for call in machine.calls)
+    assert OPENED not in machine.calls
 
 
 def test_what_could_not_be_put_back_is_said(
@@ -1177,17 +1243,13 @@ STOPPED = "systemctl stop --job-mode=ignore-dependencies firewalld.service"
 
 
 def test_after_the_takeover_the_policy_stays_and_the_undo_gives_ufw_back(machine: Machine) -> None:
-    taken_over(machine).present()
-    firewall(machine).confirmed()
-    put(machine.root, "/etc/ufw/ufw.conf", "# x\nENABLED=no\n")
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
-    machine.answers["/usr/sbin/ufw"] = "Status: inactive\n"
+    ready_for_undo(machine)
     assert not firewall(machine).present()["changed"]
     remembered(machine, active=False)
     machine.calls.clear()
     assert firewall(machine).leaving()["changed"]
     calls = "\n".join(machine.calls)
-    words = ["nft -f", STOPPED, "ufw --force enable", "nft delete table"]
+    words = ["nft -f", STOPPED, "ufw --force enable", OPENED]
     places = [calls.index(word) for word in words]
     assert places == sorted(places)
     assert fw.look(str(machine.root) + "/etc/ufw/ufw.conf") == "# x\nENABLED = yes\n"

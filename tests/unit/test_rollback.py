@@ -446,6 +446,8 @@ def test_a_rollback_that_would_fail_is_found_before_anything_is_changed(
     file.write_text("before")
     with pytest.raises(tx.RollbackError, match=r"\[TX-108\].*there is no no-such-program"):
         node.arm(file, commands=[["no-such-program", "reload"], "true"])
+    with pytest.raises(tx.RollbackError, match=r"\[TX-108\].*a trial of a command fails: no way"):
+        tx.arm(node.run, NAME, 60, [str(file)], ["true"], trials=["true", "echo no way; exit 3"])
     assert not node.folder.exists()
     node.mute = True  # the engine's side here, where its calls can be made to fail
     opened = os.open

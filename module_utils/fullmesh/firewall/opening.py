@@ -22,7 +22,7 @@ from .node import CARRIED, NAME, UNIT, core_error
 from .refusals import Refusals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from .types import Ended, Opened, Told, Want
 
@@ -109,7 +109,7 @@ class Opening(Refusals):
             self.start_or_reload(reload)
         self.prove(want)
         if self.takes_ufw():
-            keep.open_gate(self.run)
+            self.open_gate()
         # Once more: what firewalld's direct rules bring is in the kernel only now.
         self.refuse_beside(want, False)
         self.stop_on_faults()
@@ -127,6 +127,17 @@ class Opening(Refusals):
                 [
                     f"[PF-125] ufw was left on: nothing could be put in its place until firewalld runs: {said!r}. "
                     "Install nftables and run again."
+                ]
+            )
+
+    def open_gate(self) -> None:
+        """Let in what the firewall lets in."""
+        said = keep.open_gate(self.run)
+        if said:
+            raise core_error(
+                [
+                    f"[PF-130] The table inet {keep.GATE}, which lets nothing new in but ssh while one firewall "
+                    f"replaces another, could not be removed: {said!r}. Fix: nft '{keep.OPEN}'."
                 ]
             )
 
@@ -153,8 +164,8 @@ class Opening(Refusals):
         if faults:
             raise core_error(
                 [
-                    "[PF-128] firewalld flushed the iptables rules of others and they could not be put back: {}. Load "
-                    "them again as you did before (`systemctl restart docker` for Docker's).".format(
+                    "[PF-128] firewalld flushed the iptables rules of others, and they could not be restored: {}. "
+                    "Fix: load them again as you did before (`systemctl restart docker` for Docker's).".format(
                         "; ".join(faults)
                     )
                 ]
@@ -229,12 +240,19 @@ class Opening(Refusals):
             paths += [ufw.CONF, *(path[len(self.root) :] for path in kept)]
         if not core.with_iptables(self.root):
             commands += keep.save(self.run, keep.dump(self.run))
+        trials = []
         if self.takes_ufw():
             commands.append(keep.opening())
-        self.start_timer(paths, commands, boot, "the peers' firewall")
+            trials.append(keep.trial())
+        self.start_timer(paths, commands, boot, "the peers' firewall", trials)
 
     def start_timer(
-        self, paths: list[str], commands: list[str], boot: list[str], what: str
+        self,
+        paths: list[str],
+        commands: list[str],
+        boot: list[str],
+        what: str,
+        trials: Sequence[str] = (),
     ) -> None:
         """Arm the rollback: *paths* as they are now, then *commands*, or *boot* after a reboot in between."""
         seconds = int(self.params["rollback_seconds"])
@@ -242,7 +260,15 @@ class Opening(Refusals):
         token = self.params["token"]
         try:
             rollback.arm(
-                self.run, NAME, seconds, paths, commands, boot=boot, what=what, token=token
+                self.run,
+                NAME,
+                seconds,
+                paths,
+                commands,
+                boot=boot,
+                trials=trials,
+                what=what,
+                token=token,
             )
         except (rollback.RollbackError, OSError) as exc:
             raise core_error(

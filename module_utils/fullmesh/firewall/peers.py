@@ -78,19 +78,22 @@ class Firewall(Opening):
             return {**nothing, "armed": self.armed}
         with_ufw = self.waits_for_ufw()
         try:
+            shut = with_ufw and not self.check and self.shut_gate_if_possible()
             if not self.check:
-                if with_ufw:
-                    # Without nftables' command and library there is no gate; an undo has to go through all the same.
-                    keep.shut_gate(self.run, way_in.ssh_ports(os.environ, os.getpid()) or [22])
                 self.must(STOP, "PF-117", "firewalld did not stop")
             if with_ufw:
                 self.ufw_on_again()
+            if shut:
+                self.open_gate()
         except Exception as exc:
             self.go_back(exc)
             raise
-        if with_ufw and not self.check:
-            keep.open_gate(self.run)
         return {"changed": True, "armed": self.armed}
+
+    def shut_gate_if_possible(self) -> bool:
+        """Shut the gate; without nftables' command and library there is none, and an undo goes through all the same."""
+        ports = way_in.ssh_ports(os.environ, os.getpid()) or [22]
+        return not keep.shut_gate(self.run, ports)
 
     def arm_for_undo(self) -> None:
         """What was there before may keep us out as well: the user has changed it since, or sshd has moved."""
@@ -114,9 +117,11 @@ class Firewall(Opening):
             commands.insert(0, f"! test -x {ufw.COMMAND} || {ufw.COMMAND} disable")
         if not core.with_iptables(self.root):
             commands += keep.save(self.run, keep.dump(self.run))
-        if ufw.taken(self.root):
-            commands.append(keep.opening())
-        self.start_timer(paths, commands, boot, "undo of the peers' firewall")
+        # as for shut_gate_if_possible: then there is nothing to open
+        trials = [keep.trial()] if ufw.taken(self.root) else []
+        trials = [one for one in trials if self.run(["/bin/sh", "-c", one])[0] == 0]
+        commands += [keep.opening() for _ in trials]
+        self.start_timer(paths, commands, boot, "undo of the peers' firewall", trials)
 
     def left(self) -> Undone:
         """After an undo: put back what firewalld's end flushed; from now on a new connection proves the way in."""
@@ -126,7 +131,11 @@ class Firewall(Opening):
         result: Changed = self.ufw_on_again() if self.waits_for_ufw() else {"changed": False}
         if not self.check:
             faults = keep.restore(self.run, keep.saved())
-            self.faults += [f"[PF-128] the iptables rules of others: {one}." for one in faults]
+            self.faults += [
+                f"[PF-128] The iptables rules of others could not be restored: {one}. Fix: load them again as you "
+                "did before (`systemctl restart docker` for Docker's)."
+                for one in faults
+            ]
         self.stop_on_faults()
         armed = word == "armed" and not self.check
         if armed and self.params["rollback_seconds"] <= 0:

@@ -4,16 +4,18 @@
 
 firewalld empties every table of iptables when it starts, reloads and stops, with the nftables backend too, and leaves
 the policies (seen with 1.3.3): Docker's rules and the user's own are gone, and after ufw's ``INPUT DROP`` nobody gets
-in any more. nftables tables of others are not touched. So what was there is put back, and only what is missing.
+in any more. nftables tables of others stay. So a chain that lacks a rule is restored as a whole: a rule means something
+only in its place.
 """
 
 from __future__ import annotations
 
 import os
-import sys
+import shlex
 from typing import TYPE_CHECKING
 
-from ..netfilter import ruleset
+from ..files import lines_of
+from ..transaction.engine import interpreter
 from . import firewalld
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 TOOLS = (("4", "iptables"), ("6", "ip6tables"))
 # In /run: rules that were never written down are gone after a reboot, and so is this.
 PLACE = "/run/fullmesh-iptables"
+# dockerd writes its rules again within a second of firewalld's signal, in several calls
+TRIES = 3
 
 
 def dump(run: Runner) -> dict[str, str]:
@@ -38,19 +42,79 @@ def dump(run: Runner) -> dict[str, str]:
 
 def rules_of(text: str) -> dict[tuple[str, str], list[str]]:
     """Return {(table, chain): lines} of a dump, chains without rules included."""
-    parsed = ruleset.parse_save(text, "ip")["chains"]
-    return {key[1:]: [rule["line"] for rule in parsed[key]["rules"]] for key in parsed}
+    found: dict[tuple[str, str], list[str]] = {}
+    table = ""
+    for line in lines_of(text):
+        name = line.split(" ")
+        if line[:1] == "*":
+            table = line[1:].strip()
+        elif line[:1] == ":":
+            found.setdefault((table, name[0][1:]), [])
+        elif name[0] == "-A" and name[1:]:
+            found.setdefault((table, name[1]), []).append(line.rstrip())
+    return found
 
 
-def missing(before: str, after: str) -> str:
-    """Return what iptables-restore has to add to *after*, empty when nothing of *before* is missing."""
+def merge_rules(then: list[str], now: list[str]) -> list[str]:
+    """Return the rules of *then* in their order, and among them those that are new in *now*.
+
+    A new rule follows the old one that it follows in *now*. If no old rule is before it, it precedes the old one that
+    comes next, or is the last: so nothing passes that an old rule has dropped. Equal rules count as often as they are
+    there.
+    """
+    places: dict[str, list[int]] = {}
+    for place, line in enumerate(then):
+        places.setdefault(line, []).append(place)
+    first: list[str] = []
+    after: dict[int, list[str]] = {}
+    last, before = -1, len(then)
+    for line in now:
+        if places.get(line):
+            place = places[line].pop(0)
+            before = place if last < 0 else before
+            last = place
+        elif last < 0:
+            first.append(line)
+        else:
+            after.setdefault(last, []).append(line)
+    merged: list[str] = []
+    for place, line in enumerate(then):
+        merged += first if place == before else []
+        merged += [line, *after.get(place, [])]
+    return merged + (first if before == len(then) else [])
+
+
+def keeps_order(then: list[str], now: list[str]) -> bool:
+    """Say whether *now* has every rule of *then*, in the order of *then*."""
+    rest = iter(now)
+    return all(line in rest for line in then)
+
+
+def describe_losses(before: str, after: str) -> list[str]:
+    """Name the chains of *before* that lack a rule in *after*, or have their rules in another order."""
+    then, now = rules_of(before), rules_of(after)
+    return [
+        f"chain {chain} of table {table}"
+        for (table, chain), lines in then.items()
+        if not keeps_order(lines, now.get((table, chain), []))
+    ]
+
+
+def build_restore(before: str, after: str) -> str:
+    """Return what ``iptables-restore --noflush`` has to read so that no rule of *before* is missing, empty for nothing.
+
+    A chain that lacks a rule, or has another order, is emptied and filled again, in one transaction for its table.
+    """
     then, now = rules_of(before), rules_of(after)
     tables: dict[str, tuple[list[str], list[str]]] = {}
     for (table, chain), lines in then.items():
         heads, rules = tables.setdefault(table, ([], []))
-        if (table, chain) not in now:
+        there = now.get((table, chain))
+        if there is None:
             heads.append(f":{chain} - [0:0]")
-        rules += [line for line in lines if line not in now.get((table, chain), [])]
+        if not keeps_order(lines, there or []):
+            rules += [f"-F {chain}"] if there else []
+            rules += merge_rules(lines, there or [])
     # A chain without rules to which nothing leads does nothing: only rules are worth a restore.
     texts = [
         "\n".join(["*" + table, *heads, *rules, "COMMIT", ""])
@@ -61,21 +125,31 @@ def missing(before: str, after: str) -> str:
 
 
 def restore(run: Runner, before: dict[str, str]) -> list[str]:
-    """Add what is missing now; say what could not be done."""
+    """Restore the chains that lack a rule now; return what could not be restored."""
     faults = []
     for family, tool in TOOLS:
-        if family not in before:
-            continue
-        text = missing(before[family], run([tool + "-save"])[1])
+        if family in before:
+            fault = restore_family(run, before[family], family, tool)
+            faults += [fault] if fault else []
+    return faults
+
+
+def restore_family(run: Runner, before: str, family: str, tool: str) -> str:
+    """Do it for one family; others (dockerd) may write at the same time, so what came of it is compared."""
+    path = f"{PLACE}{family}-missing"
+    fault = ""
+    for _ in range(TRIES):
+        text = build_restore(before, run([tool + "-save"])[1])
         if not text:
-            continue
-        path = f"{PLACE}{family}-missing"
+            return ""
         write(path, text)
         rc, out = run([tool + "-restore", "--noflush", path])
         os.unlink(path)
-        if rc != 0:
-            faults.append(f"{tool}-restore: {out.strip()}")
-    return faults
+        fault = f"{tool}-restore: {out.strip()}" if rc != 0 else ""
+    lost = describe_losses(before, run([tool + "-save"])[1])
+    if lost and not fault:
+        fault = f"{tool}: the rules are not in their old order in {', '.join(lost)}"
+    return fault if lost else ""
 
 
 def write(path: str, text: str) -> None:
@@ -149,6 +223,8 @@ def forget() -> None:
 # --- between two firewalls ----------------------------------------------------------------------
 
 GATE = "fullmesh_gate"
+# in one transaction, so that it works whether the table is there or not
+OPEN = f"add table inet {GATE}; delete table inet {GATE}"
 GATE_TEXT = """table inet {name} {{
   chain input {{
     type filter hook input priority -190; policy accept;
@@ -179,16 +255,26 @@ def shut_gate(run: Runner, ssh_ports: list[int]) -> str:
     return out.strip() or "no reason given" if rc != 0 else ""
 
 
-def open_gate(run: Runner) -> None:
-    """Take the gate away; nothing to do where there is none."""
-    if run(["nft", "delete", "table", "inet", GATE])[0] != 0:
-        firewalld.library("delete table inet " + GATE)
+def open_gate(run: Runner) -> str:
+    """Take the gate away, if it is there; return why that could not be done."""
+    rc, out = run(["nft", OPEN])
+    if rc != 0:
+        rc, out = firewalld.library(OPEN)
+    return out.strip() or "no reason given" if rc != 0 else ""
 
 
 def opening() -> str:
-    """Return the command that opens the gate on the rollback; it is well where there is none."""
-    python = sys.executable or "/usr/bin/python3"
-    return (
-        f"if command -v nft; then ! nft list table inet {GATE} || nft delete table inet {GATE}; else "
-        f"{python} -c 'import nftables; nftables.Nftables().cmd(\"delete table inet {GATE}\")' || :; fi"
-    )
+    """Return the command that opens the gate on the rollback; it succeeds if there is none."""
+    return nftables_command(OPEN)
+
+
+def trial() -> str:
+    """Return the command that shows, and changes nothing, whether `opening` would work."""
+    return nftables_command("list tables")
+
+
+def nftables_command(words: str) -> str:
+    """Return a shell command that gives *words* to nft, or to its library in the system's own Python."""
+    code = f'import nftables, sys; rc, _, said = nftables.Nftables().cmd("{words}"); sys.exit(said if rc else 0)'
+    python = shlex.quote(interpreter())
+    return f"if command -v nft; then nft '{words}'; else {python} -I -c '{code}'; fi"

@@ -192,6 +192,7 @@ class Journal(TypedDict, total=False):
         name: of the transaction; what: in a few words; token: of this one among those of its name.
         seconds: until it is undone, from ``monotonic``, of the boot ``boot``; since: for people.
         commands: once the files are back; boot_commands: after a reboot, None for the same at its end.
+        trials: texts for sh that a rehearsal runs; they change nothing.
         files, runtime: what was there; boot_unit: files of the boot-time unit, deepest first.
     """
 
@@ -204,6 +205,7 @@ class Journal(TypedDict, total=False):
     since: str
     commands: list[Command]
     boot_commands: list[Command] | None
+    trials: list[str]
     files: list[Saved]
     runtime: Goal
     boot_unit: list[str]
@@ -1014,6 +1016,7 @@ def arm(  # noqa: PLR0913 (five as ever, four by name)
     *,
     boot: Sequence[Command] | None = None,
     links: Iterable[str] = (),
+    trials: Iterable[str] = (),
     what: str = "",
     token: str = "",
 ) -> None:
@@ -1027,6 +1030,7 @@ def arm(  # noqa: PLR0913 (five as ever, four by name)
         commands: what brings the old files into force; argv lists, or texts for sh.
         boot: the same after a reboot, before the network starts; V(None) runs *commands* once the boot is over.
         links: interfaces whose addresses, routes and MTU have to come back as well.
+        trials: texts for sh that change nothing and have to work now, as *commands* will have to.
         what: a few words for the log.
         token: of the run, which has to show it again to confirm or restore; its own choice, because the answer to this
             call may get lost. Nothing for a caller that ends the change itself.
@@ -1047,6 +1051,7 @@ def arm(  # noqa: PLR0913 (five as ever, four by name)
                 "seconds": seconds,
                 "commands": list(commands),
                 "boot_commands": None if boot is None else list(boot),
+                "trials": list(trials),
                 "what": what or name,
                 "token": token or os.urandom(8).hex(),
             }
@@ -1160,7 +1165,18 @@ def rehearse(directory: str) -> None:
         and not runtime(list(journal["runtime"]["links"]))["links"]
     ):
         faults.append("`ip -j addr show` shows none of the interfaces")
+    faults += failed_trials(journal.get("trials", []))
     write_json(directory + "/rehearsed", {"token": journal["token"], "faults": faults})
+
+
+def failed_trials(trials: Iterable[str]) -> list[str]:
+    """Run texts for sh that change nothing; return the last line of each one that fails."""
+    done = [call(trial) for trial in trials]
+    return [
+        "a trial of a command fails: " + "".join(out.strip().splitlines()[-1:])
+        for rc, out in done
+        if rc != 0
+    ]
 
 
 def writable(path: str) -> None:
