@@ -78,9 +78,14 @@ install:
   elements: str
   returned: always
 remove:
-  description: What came with the role; empty unless O(state=compared).
+  description: What came with the role and can go without a package of others; empty unless O(state=compared).
   type: list
   elements: str
+  returned: always
+needed:
+  description: Each C(package) that came with the role and stays, because the packages in C(needed_by) need it.
+  type: list
+  elements: dict
   returned: always
 kept:
   description: What somebody else has changed since; empty unless O(state=compared).

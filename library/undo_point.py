@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.commands import runner
+from ansible.module_utils.fullmesh.packages.removal import describe_kept
 from ansible.module_utils.fullmesh.state.undo import (
     Node,
     Restoration,
@@ -18,6 +19,7 @@ from ansible.module_utils.fullmesh.state.undo import (
 )
 
 if TYPE_CHECKING:
+    from ansible.module_utils.fullmesh.schema.family import KeptPackage
     from ansible.module_utils.fullmesh.state.observe import Names
     from ansible.module_utils.fullmesh.state.restore import Aside, Kept, Restored
     from ansible.module_utils.fullmesh.state.undo import Forgotten, Noted, Remembered
@@ -133,10 +135,17 @@ kept:
   elements: dict
   returned: state is restored or kept
 remove_packages:
-  description: Packages that were absent then and are installed now.
+  description:
+    - Packages that were absent then and are installed now, as far as they can go without a package of others. The
+      package manager simulates that.
   type: list
   elements: str
   returned: state is restored
+kept_packages:
+  description: Each C(package) that stays, because the packages in C(needed_by) need it.
+  type: list
+  elements: dict
+  returned: state is restored or forgotten
 install_packages:
   description: Packages that were installed then and are absent now.
   type: list
@@ -196,6 +205,7 @@ def main() -> None:
     }
     result: Remembered | Noted | Forgotten | Restored | Aside
     kept: list[Kept] = []
+    needed: list[KeptPackage] = []
     try:
         if params["state"] == "present":
             result = remember(node, params["role"], wanted, module.check_mode)
@@ -203,11 +213,16 @@ def main() -> None:
             result = note_written(node, params["role"], module.check_mode)
         elif params["state"] == "forgotten":
             result = forget(node, params["role"], module.check_mode)
+            needed = result["kept_packages"]
         else:
             back = Restoration(
                 node, params["role"], module.check_mode, params["restart"], params["leave"]
             )
-            result = back.run() if params["state"] == "restored" else back.only_keep()
+            if params["state"] == "restored":
+                result = restored = back.run()
+                needed = restored["kept_packages"]
+            else:
+                result = back.only_keep()
             kept = back.kept
     except UndoError as exc:
         module.fail_json(msg=str(exc))
@@ -216,6 +231,8 @@ def main() -> None:
             "[UN-105] {path} was changed since Fullmesh wrote it: what stood there is kept as {kept}. Take over what "
             "you need of it, and remove it.".format(**one)
         )
+    for words in describe_kept(params["role"], needed):
+        module.warn(words)
     module.exit_json(**result)
 
 

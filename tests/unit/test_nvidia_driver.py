@@ -79,6 +79,7 @@ FAMILY: Family = {
     "streams": {},
     "install": [],
     "remove": [],
+    "needed": [],
     "kept": [],
 }
 UBUNTU, EL9, EL10 = "Ubuntu_24", "RedHat_9", "RedHat_10"

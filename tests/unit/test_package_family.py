@@ -80,6 +80,13 @@ class Machine:
         """What dpkg-query and rpm print of the forms that we ask for; a removed package keeps its row in dpkg."""
         if "autoremove" in command:
             return 0, "", ""
+        if "remove" in command:
+            names = command[command.index("--") + 1 :]
+            lines = [f"Remv {name}" if self.dpkg else f" {name}  x" for name in names]
+            return 0, "\n".join(["Removing:", *lines]), ""
+        if command[0] == "dpkg-query" and "--" in command:
+            names = command[command.index("--") + 1 :]
+            return 0, "".join(f"{name} installed\n" for name in names), ""
         if command[0] == "dpkg-query":
             form = command[2]
             whole = "${binary:Package}" in form
@@ -91,6 +98,9 @@ class Machine:
             ]
             gone = "nvidia-driver-390 nvidia-driver-390 390.1 config-files"
             return 0, "\n".join([*rows, gone]) + "\n", ""
+        if "--" in command:
+            names = command[command.index("--") + 1 :]
+            return 0, "".join(f"{name} installed\n" for name in names), ""
         assert command[:3] == ["rpm", "--query", "--all"]
         rows = [
             f"{name.rpartition('.')[0]} {name} {version} installed"
@@ -268,6 +278,7 @@ def seen(**change: Any) -> Family:
         "streams": {},
         "install": [],
         "remove": [],
+        "needed": [],
         "kept": [],
     }
     return read(Family, {**bare, **change})

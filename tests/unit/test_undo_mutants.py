@@ -102,9 +102,14 @@ def test_a_dry_run_notes_nothing_as_ours(node: up.Node) -> None:
     assert store(node) == before
 
 
-def test_without_dpkg_no_list_of_its_packages_is_kept(node: up.Node, systemd: Systemd) -> None:
-    """The list is what apt brings along is told by; on EL dpkg would say that nothing is installed."""
+def test_without_dpkg_rpm_says_what_came(node: up.Node, systemd: Systemd) -> None:
+    """The list of all packages is what apt brings along is told by: on EL dpkg would say that nothing is installed."""
     Path(node.at("/var/lib/dpkg/status")).unlink()
     up.remember(node, "demo", wanted(packages=["chrony"]), check=False)
-    assert "installing" not in Point(node.root, "demo").load()["part"]
+    record = Point(node.root, "demo").load()
+    assert record["installed"] is None
+    assert record["part"]["installing"] == []
     assert not [one for one in systemd.asked if one[0] == "dpkg-query"]
+    up.note_written(node, "demo", check=False)
+    assert Point(node.root, "demo").load()["part"]["brought"] == []
+    assert [one[:3] for one in systemd.asked if "--all" in one] == [["rpm", "--query", "--all"]] * 2

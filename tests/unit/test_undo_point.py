@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import undo_point
+import yaml
 from ansible.module_utils.fullmesh.state import manifest, observe, written
 from ansible.module_utils.fullmesh.state import restore as restoration
 from ansible.module_utils.fullmesh.state import undo as up
+
+from fullmesh.settings import ROOT
 
 HOSTS = "/etc/hosts"
 UNIT = "chrony.service"
@@ -33,13 +38,15 @@ class Systemd:
         self.asked: list[list[str]] = []
         self.refuse: str = ""
         self.unneeded: list[str] = []
+        self.needs: dict[str, list[str]] = {}
 
     def __call__(self, command: list[str]) -> Answer:
         self.asked.append(command)
         if command[:2] == ["systemctl", "show"]:
             return 0, "\n".join(self.block(name) for name in command[command.index("--") + 1 :]), ""
         if command[0] == "apt-get":
-            return 0, "".join(f"Remv {name} [1.2]\n" for name in self.unneeded), ""
+            names = self.going(command) if "remove" in command else self.unneeded
+            return 0, "".join(f"Remv {name} [1.2]\n" for name in names), ""
         if command[0] == "dpkg-query" and "--" not in command:
             return (
                 0,
@@ -52,6 +59,14 @@ class Systemd:
         if command[1] == self.refuse:
             return 1, "", "Access denied"
         return 0, "", ""
+
+    def going(self, command: list[str]) -> list[str]:
+        """What goes with the packages that a simulation names: they, and who needs them."""
+        found = [name for name in command[command.index("--") + 1 :] if name in self.installed]
+        for name in found:
+            needing = [other for other, needed in self.needs.items() if name in needed]
+            found += [other for other in needing if other not in found]
+        return found
 
     def block(self, name: str) -> str:
         unit = self.units.get(name, {"LoadState": "not-found", "ActiveState": "inactive"})
@@ -410,13 +425,15 @@ def test_a_broken_point_changes_nothing(node: up.Node, damage: Callable[[Path], 
 def test_without_a_point_there_is_nothing_to_do(node: up.Node, systemd: Systemd) -> None:
     result = restore(node)
     assert (result["changed"], result["exists"], systemd.asked) == (False, False, [])
-    assert up.forget(node, "demo", check=False) == {"changed": False, "exists": False, "swept": []}
+    forgotten = {"changed": False, "exists": False, "swept": [], "kept_packages": []}
+    assert up.forget(node, "demo", check=False) == forgotten
 
 
 def test_forgetting_removes_the_store_with_its_last_point(node: up.Node) -> None:
     for role in ("demo", "other"):
         up.remember(node, role, wanted(files=[HOSTS]), check=False)
-    assert up.forget(node, "demo", check=True) == {"changed": True, "exists": True, "swept": []}
+    forgotten = {"changed": True, "exists": True, "swept": [], "kept_packages": []}
+    assert up.forget(node, "demo", check=True) == forgotten
     up.forget(node, "demo", check=False)
     assert [path.name for path in Path(node.at(written.STORE)).iterdir()] == ["other"]
     up.forget(node, "other", check=False)
@@ -826,3 +843,82 @@ def test_the_module_warns_of_each(
     assert len(told) == 1
     assert told[0].startswith("[UN-105] /etc/hosts was changed since Fullmesh wrote it: ")
     assert "fullmesh-kept-" in told[0]
+
+
+# --- playbooks/undo.yml -----------------------------------------------------------------------
+
+
+def undo_play() -> dict[str, Any]:
+    (play,) = yaml.safe_load((ROOT / "playbooks/undo.yml").read_text())
+    return dict(play)
+
+
+def test_every_role_is_undone_by_its_undo_point_and_nothing_else() -> None:
+    """A role's settings say what the next run shall do: nvidia_driver_manage false left driver, hold and nouveau."""
+    found = {
+        task["ansible.builtin.include_role"]["name"]: task
+        for task in undo_play()["tasks"]
+        if task.get("ansible.builtin.include_role", {}).get("tasks_from") == "undo"
+    }
+    roles = {path.parent.parent.name for path in ROOT.glob("roles/*/tasks/undo.yml")}
+    # the account has a playbook of its own, and of a verification nothing lasts
+    assert roles - found.keys() == {"ec2_security_group", "verify_cluster"}
+    assert not found.keys() - roles
+    for role, task in found.items():
+        assert task["when"] == f"'{role}' in __changed_by"
+        assert task["tags"] == [role]
+
+
+def points_of(tree: object) -> set[str]:
+    """Whose undo points a YAML tree makes."""
+    if isinstance(tree, list):
+        return {role for one in tree for role in points_of(one)}
+    if not isinstance(tree, dict):
+        return set()
+    asked = tree.get("undo_point", {})
+    return {asked["role"]} if asked else points_of(list(tree.values()))
+
+
+def test_every_undo_point_belongs_to_an_undo() -> None:
+    paths = [*ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("playbooks/**/*.yml")]
+    made = {role for path in paths for role in points_of(yaml.safe_load(path.read_text()))}
+    undone = {path.parent.parent.name for path in ROOT.glob("roles/*/tasks/undo.yml")}
+    # tasks/bundle_undo.yml runs always: its packages are there without a point
+    assert made - undone == {"bundle"}
+
+
+@pytest.mark.parametrize("left", [[], ["nvidia_driver", "peer_firewall"], ["node_ssh.json"]])
+@pytest.mark.parametrize("check", [False, True])
+def test_a_node_is_not_forgotten_while_a_role_is_not_undone(
+    tmp_path: Path, left: list[str], check: bool
+) -> None:
+    """The tasks of undo.yml with the tag state, on a folder of this test."""
+    state = tmp_path / "state"
+    (state / "undo").mkdir(parents=True)
+    (state / "manifest.undone.json").write_text("{}")
+    for name in left:
+        if name.endswith(".json"):
+            (state / name).write_text("{}")
+        else:
+            (state / "undo" / name).mkdir()
+    play = undo_play()
+    tasks = [task for task in play["tasks"] if task.get("tags") == ["state"]]
+    part = [{"hosts": "localhost", "gather_facts": False, "vars": play["vars"], "tasks": tasks}]
+    text = yaml.safe_dump(part, width=1000).replace("/var/lib/fullmesh", str(state))
+    (tmp_path / "play.yml").write_text(text.replace("/run/fullmesh/ask", str(tmp_path / "ask")))
+    program = str(Path(sys.executable).with_name("ansible-playbook"))
+    interpreter = f"ansible_python_interpreter={sys.executable}"
+    command = [program, "-i", "localhost,", "-c", "local", "-e", interpreter]
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+    environment["ANSIBLE_BECOME"] = "false"
+    done = subprocess.run(
+        [*command, str(tmp_path / "play.yml"), *["--check"] * check],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert state.exists() == bool(left or check)
+    assert (done.returncode != 0) == ("UN-110" in done.stdout) == bool(left and not check)
+    for name in left if not check else []:
+        assert name.partition(".")[0] in done.stdout

@@ -53,6 +53,8 @@ def answers(command: list[str]) -> tuple[int, str, str]:
         return 0, "\n".join(block for _ in names), ""
     if command[0] == "dpkg-query":
         return 0, "base installed\nchrony installed\nlibfw installed\n", ""
+    if "remove" in command:
+        return 0, "".join(f"Remv {name} [1.2]\n" for name in command[command.index("--") + 1 :]), ""
     if command[0] == "apt-get":
         return 0, "Remv libfw [1.2]\nRemv base [1.2]\n", ""
     return 0, "", ""

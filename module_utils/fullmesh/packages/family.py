@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ..state.observe import is_dpkg
 from ..state.record import Point
+from .removal import describe_kept, packages_that_came, plan_removal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,6 +89,7 @@ def family(node: Node, patterns: Sequence[str]) -> Family:
         "streams": streams_of(node),
         "install": [],
         "remove": [],
+        "needed": [],
         "kept": [],
     }
 
@@ -107,12 +109,14 @@ def given_back(now: Family, before: FamilyBefore, dpkg: bool) -> Family:
 
 def warnings(found: Family, role: str) -> list[str]:
     """What an undo says of packages that somebody else has changed."""
+    kept = describe_kept(role, found["needed"])
     if not found["kept"]:
-        return []
+        return kept
     names = ", ".join(found["kept"])
     return [
+        *kept,
         f"[UN-106] {names}: changed since {role} installed or removed them, so they stay as they are. "
-        "Look whether they still fit together."
+        "Look whether they still fit together.",
     ]
 
 
@@ -141,5 +145,12 @@ def noted(node: Node, role: str, patterns: Sequence[str], check: bool) -> Family
 def compared(node: Node, role: str, patterns: Sequence[str]) -> Family:
     """What an undo of *role* has to do; nothing where the role has never installed any of them."""
     now, point = family(node, patterns), Point(node.root, role)
-    before = point.load()["part"].get("family") if point.exists() else None
-    return now if before is None else given_back(now, before, is_dpkg(node))
+    if not point.exists():
+        return now
+    record = point.load()
+    before = record["part"].get("family")
+    if before is None:
+        return now
+    back = given_back(now, before, is_dpkg(node))
+    removal = plan_removal(node, back["remove"], packages_that_came(node, record))
+    return {**back, "remove": removal["names"], "needed": removal["kept"]}

@@ -7,6 +7,13 @@ from __future__ import annotations
 from typing import TypedDict
 
 
+class KeptPackage(TypedDict):
+    """A package that an undo leaves, because the packages in ``needed_by`` stay and need it."""
+
+    package: str
+    needed_by: list[str]
+
+
 class Family(TypedDict):
     """What the node has, and what an undo has to do about it.
 
@@ -16,7 +23,8 @@ class Family(TypedDict):
         locks: with rpm, bare name -> ``VERSION-RELEASE``, as dnf's list of locks takes them; empty with dpkg.
         streams: module of dnf -> the stream that is enabled.
         install: what was here before and is not any more, as an argument of apt or dnf with its version.
-        remove: what came with the role.
+        remove: what came with the role, and can go without a package of others.
+        needed: what came with the role and stays, because others need it.
         kept: what somebody else has changed since; it stays.
     """
 
@@ -25,4 +33,5 @@ class Family(TypedDict):
     streams: dict[str, str]
     install: list[str]
     remove: list[str]
+    needed: list[KeptPackage]
     kept: list[str]

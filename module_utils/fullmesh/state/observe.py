@@ -201,7 +201,11 @@ def is_dpkg(node: Node) -> bool:
 
 
 def all_packages(node: Node) -> list[str]:
-    """Name every package that dpkg has installed."""
+    """Name every package that dpkg or rpm has installed."""
+    if not is_dpkg(node):
+        return sorted(
+            node.run(["rpm", "--query", "--all", "--queryformat", "%{NAME}\\n"])[1].split()
+        )
     _, out, _ = node.run(["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\\n"])
     return [line.split()[0] for line in out.splitlines() if line.endswith(" installed")]
 

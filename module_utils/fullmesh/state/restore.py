@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ..answer import diff
 from ..files import make_folders, replace_file
+from ..packages.removal import packages_that_came, plan_removal
 from . import written
 from .errors import UndoError
 from .observe import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..answer import Diff
+    from ..schema.family import KeptPackage
     from .observe import Names, Node
     from .record import FileBefore, InterfaceBefore, Record, State, UnitBefore
 
@@ -63,6 +65,7 @@ class Restored(Aside):
     restored: list[str]
     missing_units: list[str]
     remove_packages: list[str]
+    kept_packages: list[KeptPackage]
     install_packages: list[str]
     interfaces: dict[str, InterfaceBefore]
     diff: list[Diff]
@@ -310,10 +313,12 @@ class Restoration:
                 "Fix what is named and run the undo again: the point is kept."
             )
 
-    def result(self, then: State, now: State) -> Restored:
+    def result(self, then: Record, now: State) -> Restored:
         """Assemble the answer."""
         self.refuse_faults()
         before, after = then["packages"], now["packages"]
+        new = sorted(n for n in before if before[n] != "installed" and after[n] != before[n])
+        removal = plan_removal(self.node, new, packages_that_came(self.node, then))
         units = [
             u
             for u, entry in then["services"].items()
@@ -325,9 +330,8 @@ class Restoration:
             "kept": self.kept,
             "exists": self.point.exists(),
             "missing_units": sorted(units),
-            "remove_packages": sorted(
-                n for n in before if before[n] != "installed" and after[n] != before[n]
-            ),
+            "remove_packages": removal["names"],
+            "kept_packages": removal["kept"],
             "install_packages": sorted(
                 n for n in before if before[n] == "installed" and after[n] != "installed"
             ),

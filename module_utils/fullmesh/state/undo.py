@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ..answer import diff
 from ..files import put
+from ..packages.removal import packages_that_came, plan_removal
 from . import written
 from .errors import UndoError
 from .observe import (
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..answer import Diff
+    from ..schema.family import KeptPackage
     from .observe import Names
     from .record import Record, State
 
@@ -64,9 +66,10 @@ class Remembered(Noted):
 
 
 class Forgotten(Noted):
-    """State forgotten: packages that apt had brought along and that were purged."""
+    """State forgotten: packages that apt had brought along and that were purged, and those that others need."""
 
     swept: list[str]
+    kept_packages: list[KeptPackage]
 
 
 def not_needed(node: Node) -> set[str]:
@@ -114,8 +117,8 @@ def remember(node: Node, role: str, wanted: Names, check: bool) -> Remembered:
 
 
 def begin_installing(node: Node, point: Point, names: list[str]) -> None:
-    """Keep what dpkg has where one of *names* is still to come; of a run that died, what it had found counts."""
-    if not names or not is_dpkg(node):
+    """Keep what is installed if one of *names* is still to come; of a run that died, what it had found counts."""
+    if not names:
         return
     states = observe_packages(node, names).values()
     lacking = any(state != "installed" for state in states)
@@ -129,17 +132,9 @@ def end_installing(node: Node, point: Point) -> None:
     """Keep what came since `begin_installing`: what others install later is not ours to take away."""
     record = point.load()
     if "installing" in record["part"]:
-        record["part"]["brought"] = came(node, record)
+        record["part"]["brought"] = packages_that_came(node, record)
         del record["part"]["installing"]
         point.save(record, {})
-
-
-def came(node: Node, record: Record) -> list[str]:
-    """The packages that runs of the role have brought, and one that has not ended."""
-    found = set(record["part"].get("brought", []))
-    if "installing" in record["part"]:
-        found |= set(all_packages(node)) - set(record["part"]["installing"])
-    return sorted(found)
 
 
 def add(record: Record, seen: State) -> None:
@@ -182,12 +177,19 @@ def forget(node: Node, role: str, check: bool) -> Forgotten:
     """Drop a point if there is one, and purge what apt brought along with its packages."""
     point = Point(node.root, role)
     found = os.path.isdir(point.directory)
-    swept = brought_along(node, point) if found else []
+    along = brought_along(node, point) if found else []
+    removal = plan_removal(node, along, along)
+    swept = removal["names"]
     if found and not check:
         if swept:
             purge(node, role, swept)
         point.forget()
-    return {"changed": found, "exists": found and check, "swept": swept}
+    return {
+        "changed": found,
+        "exists": found and check,
+        "swept": swept,
+        "kept_packages": removal["kept"],
+    }
 
 
 def brought_along(node: Node, point: Point) -> list[str]:
@@ -201,7 +203,7 @@ def brought_along(node: Node, point: Point) -> list[str]:
         return []
     found = not_needed(node) - set(before)
     known = {"brought", "installing"} & record["part"].keys()
-    return sorted(found & set(came(node, record)) if known else found)
+    return sorted(found & set(packages_that_came(node, record)) if known else found)
 
 
 def purge(node: Node, role: str, names: list[str]) -> None:

@@ -10,4 +10,7 @@ CODES: dict[str, str] = {
     "UN-105": "a file was changed since Fullmesh wrote it; an undo keeps that version beside it (warning)",
     "UN-106": "packages were changed since Fullmesh installed them; an undo leaves those (warning)",
     "UN-107": "An undo point has a file in a folder that is root's and that other accounts can change",
+    "UN-108": "An undo leaves a package because packages of others need it (warning)",
+    "UN-109": "The package manager cannot simulate the removal of packages; none is removed",
+    "UN-110": "The undo was asked to forget a node on which roles are not undone; their undo points stay",
 }
