@@ -43,6 +43,11 @@ drift:
   description: One sentence for each difference from the manifest; empty when the node is what it converged to.
   type: list
   returned: always
+pending:
+  description: Changes that no run has confirmed yet, with the seconds until the node reverts them.
+  type: list
+  elements: dict
+  returned: always
 busy:
   description: Who works on the node's packages or its first boot at this moment, in words.
   type: list

@@ -29,6 +29,10 @@ options:
     description: What the node shall remember of the list of nodes; kept as it is.
     type: dict
     default: {}
+  boot:
+    description: The mark of the node's boot when the run began (C(boot) of M(node_facts)), to recognise a restart.
+    type: str
+    default: ""
   state:
     description:
       - Whether the manifest is kept or removed. V(undone) takes it out of force before an undo, which still reads in it
@@ -62,6 +66,7 @@ untrue:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh.facts import node
 from ansible.module_utils.fullmesh.state import manifest, written
 
 
@@ -99,6 +104,22 @@ def untrue(owned: manifest.Owned, state: manifest.State) -> list[str]:
     return wrong
 
 
+def explain_difference(wrong: list[str], before: str, now: str) -> str:
+    """Return why the node is not in the state that the roles gave it; *before* and *now* mark its boots."""
+    seen = "; ".join(wrong)
+    if before and before != now:
+        first, second = (mark.partition("/")[0] for mark in (before, now))
+        return (
+            f"[MF-103] The node restarted during this run (boot {first} at its start, "
+            f"{second} now), so changes that were not confirmed are gone: {seen}. "
+            "Check: journalctl --list-boots. Fix: run the same command again."
+        )
+    return (
+        f"[MF-101] The node is not in the state that the roles gave it: {seen}. Something undid a change during "
+        "this run. Check: look for another program that manages this node (cron, Puppet, cloud-init)."
+    )
+
+
 def main() -> None:
     """Observe, compare with the last one, write."""
     module = AnsibleModule(
@@ -108,6 +129,7 @@ def main() -> None:
             "notes": {"type": "list", "elements": "dict", "default": []},
             "resolved": {"type": "dict", "default": {}},
             "members": {"type": "dict", "default": {}},
+            "boot": {"type": "str", "default": ""},
             "state": {
                 "type": "str",
                 "choices": ["present", "absent", "undone"],
@@ -134,10 +156,7 @@ def main() -> None:
     wrong = untrue(owned, state)
     if wrong and not module.check_mode:
         module.fail_json(
-            msg="[MF-101] the node is not what the roles made it: {}. "
-            "Something undid a change during this run: look for another manager of the node.".format(
-                "; ".join(wrong)
-            ),
+            msg=explain_difference(wrong, module.params["boot"], node.read_boot_mark()),
             path=path,
             untrue=wrong,
         )

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING
 
@@ -53,9 +52,7 @@ left:
 
 def pending() -> list[str]:
     """Name the changes that have yet to end."""
-    names = sorted(os.listdir(rollback.STORE)) if os.path.isdir(rollback.STORE) else []
-    states = {name: rollback.state_of(rollback.folder(name)) for name in names if name[:1] != "."}
-    return [name for name in names if states.get(name) in ("armed", "restoring")]
+    return [change["name"] for change in rollback.list_pending_changes()]
 
 
 def wait(run: Runner, name: str) -> None:

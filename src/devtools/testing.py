@@ -241,6 +241,8 @@ def on_lab() -> list[Part]:
             for name in scenarios()
         ),
         end_to_end("site", "tests/e2e/test_site.py"),
+        # 5 ways to interrupt a run, in 8 phases: an hour with --all
+        end_to_end("interrupted", "tests/e2e/test_interrupted.py", seconds=5400),
         *(
             end_to_end(name, f"tests/e2e/test_{name}.py", rest=True, seconds=OF_REST.get(name, 0.0))
             for name in REST

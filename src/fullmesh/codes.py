@@ -50,6 +50,7 @@ OWNERS = {
 # raised on nodes, where there is no package of ours
 NODE_CODES = {
     "MF-101": "a node is not what the roles made it when its manifest is written",
+    "MF-103": "the node restarted during the run, so it is not in the state that the roles gave it",
     "MF-102": "a role owns something of a kind that the manifest does not know",
     "MF-180": "the list of nodes was to be told to a node that never converged",
 }

@@ -101,9 +101,21 @@ def test_a_program_has_what_its_module_imports_and_nothing_else() -> None:
     assert parts["fullmesh.facts.node_facts"][0] is False
     assert parts["fullmesh.facts"][0] is True
     assert {"fullmesh", "fullmesh.state.manifest", "fullmesh.firewall.firewalld"} <= parts.keys()
-    assert not [
-        name for name in parts if name.startswith(("fullmesh.probe", "fullmesh.transaction"))
-    ]
+    assert not [name for name in parts if name.startswith(("fullmesh.probe", "fullmesh.network"))]
+
+
+def test_the_first_question_loads_no_engine_of_transactions() -> None:
+    lines = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import fullmesh.facts.node_facts as n; n.answer(); print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", lines, str(program.UTILS)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "fullmesh.transaction.engine" not in done.stdout.split()
 
 
 def test_what_is_imported_for_types_alone_stays_at_home(tmp_path: Path) -> None:

@@ -220,6 +220,7 @@ class FakeModule:
             "notes": [],
             "resolved": {},
             "members": {},
+            "boot": "",
             **params,
         }
 
@@ -286,6 +287,17 @@ def test_the_module_keeps_no_untrue_manifest(
 ) -> None:
     assert f"[{code}]" in keep_by_module(tmp_path, monkeypatch, owned=owned)
     assert not (tmp_path / "state").exists()
+
+
+def test_a_restart_during_the_run_is_named_with_both_boots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned = {"r": {"files": ["/none/of/ours"]}}
+    said = keep_by_module(tmp_path, monkeypatch, owned=owned, boot="0f6b9c1e/1")
+    assert "[MF-103] The node restarted during this run (boot 0f6b9c1e at its start" in said
+    assert "file /none/of/ours is absent" in said
+    said = keep_by_module(tmp_path, monkeypatch, owned=owned, boot=node.read_boot_mark())
+    assert "[MF-101]" in said
 
 
 STATE = {

@@ -88,3 +88,16 @@ def test_one_that_does_not_end_stops_the_undo(
     assert called(capsys, check=True)["left"] == [NAME]
     assert "[TX-107]" in called(capsys, check=False)["msg"]
     assert file.read_text() == "after"
+
+
+def test_a_pending_change_is_listed_with_its_seconds(file: Path, tmp_path: Path) -> None:
+    assert file.exists()
+    (change,) = tx.list_pending_changes()
+    assert (change["name"], change["what"]) == (NAME, NAME)
+    assert 25 < change["seconds"] <= 30
+    age(tmp_path)
+    assert tx.list_pending_changes()[0]["seconds"] == 0
+    (tmp_path / "store" / NAME / "journal.json").write_text("{")
+    assert [one["name"] for one in tx.list_pending_changes()] == [NAME]
+    assert tx.claim(tx.folder(NAME), "confirmed")
+    assert tx.list_pending_changes() == []

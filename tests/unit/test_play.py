@@ -329,6 +329,7 @@ def nobody_left(session: int) -> bool:
         ("SIGINT", True),
         pytest.param("SIGINT", False, marks=pytest.mark.rest),
         ("SIGTERM", False),
+        ("SIGHUP", True),
     ],
 )
 def test_a_signal_ends_the_play_and_its_workers(

@@ -450,3 +450,40 @@ def test_another_number_of_gpus_is_drift() -> None:
         "plan: accelerator is cuda13.0, was not left to auto",
         "plan: local_ranks is 8, was not left to auto",
     ]
+
+
+CHANGE = {"name": "static_ip", "what": "the links", "since": "2026-11-26T14:30:40Z", "seconds": 7}
+
+
+def test_hosts_with_pending_changes_are_found_by_both_ways_of_asking() -> None:
+    said = {"ansible_facts": {}, "pending": [CHANGE]}
+    hostvars: dict[str, Any] = {"a": {"__preflight": said}, "b": {}, "c": {}, "d": {}}
+    asked = {"b": said, "c": {"pending": []}, "d": {"unreachable": True}}
+    assert preflight.list_hosts_with_pending_changes(hostvars, list(hostvars), asked) == ["a", "b"]
+
+
+def test_pending_changes_are_described_with_their_seconds() -> None:
+    (sentence,) = preflight.describe_pending_changes([CHANGE])
+    assert sentence.startswith("A run changed the links at 2026-11-26T14:30:40Z and has not")
+    assert "reverts the change in 7 s" in sentence
+    assert preflight.count_pending_seconds([CHANGE, CHANGE | {"seconds": 3}]) == 8
+    assert preflight.count_pending_seconds([]) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        None,
+        "static_ip",
+        [7],
+        [{"name": "x"}],
+        [CHANGE | {"seconds": "many"}],
+        [CHANGE | {"seconds": 10**18, "what": "\x1b[2J" + "w" * 9999}] * 99,
+        [CHANGE | {"seconds": -5, "since": "a\nb"}],
+    ],
+)
+def test_a_node_that_lies_about_pending_changes_holds_up_nothing(changes: Any) -> None:
+    assert 1 <= preflight.count_pending_seconds(changes) <= preflight.PENDING_SECONDS + 1
+    sentences = preflight.describe_pending_changes(changes)
+    assert len(sentences) <= preflight.PENDING_CHANGES
+    assert all(one.isprintable() and len(one) < 600 for one in sentences)

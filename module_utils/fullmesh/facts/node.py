@@ -6,6 +6,7 @@ file is missing; nothing here raises for that.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
@@ -38,6 +39,19 @@ def read(path: str, default: str = "") -> str:
             return handle.read().decode("utf-8", "replace").strip()
     except OSError:
         return default
+
+
+def read_boot_mark() -> str:
+    """Return a text that differs after a restart: the kernel's boot id, and when process 1 started (containers)."""
+    started = read("/proc/1/stat").rpartition(")")[2].split()
+    return f"{read('/proc/sys/kernel/random/boot_id')}/{''.join(started[19:20])}"
+
+
+def has_transactions(store: str = "/var/lib/fullmesh/rollback") -> bool:
+    """Say whether the store of changes that revert themselves has a folder."""
+    with contextlib.suppress(OSError), os.scandir(store) as found:
+        return any(entry.is_dir() for entry in found)
+    return False
 
 
 def run(argv: list[str]) -> tuple[int, str]:

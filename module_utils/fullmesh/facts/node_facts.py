@@ -15,7 +15,7 @@ from ..state import manifest
 from . import accelerators, busy, node
 
 if TYPE_CHECKING:
-    from ..schema.node import Facts, NodeFacts, Observations
+    from ..schema.node import Facts, NodeFacts, Observations, PendingChange
 
 
 def observations(venv: str) -> Observations:
@@ -23,6 +23,7 @@ def observations(venv: str) -> Observations:
     seen = accelerators.observe()
     return {
         "epoch": time.time(),
+        "boot": node.read_boot_mark(),
         "root": os.geteuid() == 0,
         "ssh_connection": os.environ.get("SSH_CONNECTION", ""),
         "interfaces": node.interfaces(),
@@ -70,6 +71,15 @@ def facts(venv: str) -> Facts:
     return cast("Facts", system)
 
 
+def list_pending_changes() -> list[PendingChange]:
+    """Return the transactions that have yet to end. The engine is loaded on nodes only that have a transaction."""
+    if not node.has_transactions():
+        return []
+    from ..transaction import engine  # noqa: PLC0415 (a tenth of this question's time, and rarely needed)
+
+    return engine.list_pending_changes()
+
+
 def answer(digest: str = "", venv: str = "/opt/fullmesh/venv") -> NodeFacts:
     """All of it; *digest*: of the inputs that a run has for the node, empty skips the comparison."""
     drift = manifest.drift(digest) if digest else []
@@ -80,4 +90,5 @@ def answer(digest: str = "", venv: str = "/opt/fullmesh/venv") -> NodeFacts:
         "resolved": manifest.resolved(),
         "members": manifest.members(),
         "busy": busy.busy(),
+        "pending": list_pending_changes(),
     }

@@ -61,12 +61,13 @@ class Accelerators(TypedDict):
 
 
 class Observations(TypedDict):
-    """What Fullmesh looks at; sizes in bytes, ``epoch`` in seconds since 1970.
+    """What Fullmesh looks at; sizes in bytes, ``epoch`` in seconds since 1970; ``boot`` differs after a restart.
 
     ``free_bytes``: by path; ``venv``: where jobs find their environment; ``torch_there``: there is one of ours.
     """
 
     epoch: float
+    boot: str
     root: bool
     ssh_connection: str
     interfaces: list[Interface]
@@ -139,10 +140,23 @@ class Membership(TypedDict, total=False):
     nodes: list[str]
 
 
+class PendingChange(TypedDict):
+    """A transaction that waits for its confirmation or is being reverted.
+
+    ``what``: in a few words; ``since``: UTC, for people; ``seconds``: until the node reverts it, 0 if it is due.
+    """
+
+    name: str
+    what: str
+    since: str
+    seconds: int
+
+
 class NodeFacts(TypedDict):
     """node_facts' answer; ``resolved``: of the plan that the node converged to last; ``busy``: who works there now.
 
-    ``members``: what it remembers of the list of nodes, {} where it never did.
+    ``members``: what it remembers of the list of nodes, {} where it never did; ``pending``: changes of a run that has
+    not confirmed them.
     """
 
     ansible_facts: Facts
@@ -151,3 +165,4 @@ class NodeFacts(TypedDict):
     resolved: Choice
     members: Membership
     busy: list[str]
+    pending: list[PendingChange]

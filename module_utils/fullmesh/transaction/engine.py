@@ -18,6 +18,7 @@ import errno
 import fcntl
 import ipaddress
 import json
+import math
 import os
 import re
 import shlex
@@ -31,6 +32,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, Union, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ..schema.node import PendingChange
 
     Runner = Callable[[list[str]], tuple[int, str]]
     Held = Iterator[bool]
@@ -930,6 +933,27 @@ def state_of(directory: str) -> str:
         if os.path.exists(os.path.join(directory, word)):
             return word
     return ""
+
+
+def list_pending_changes() -> list[PendingChange]:
+    """Return the transactions that have yet to end, by name; none if the caller may not read the store."""
+    found: list[PendingChange] = []
+    with contextlib.suppress(OSError):
+        for name in sorted(os.listdir(STORE)):
+            directory = folder(name)
+            if name.startswith(".") or state_of(directory) not in ("armed", "restoring"):
+                continue
+            journal: Journal = read_json(directory + "/journal.json")
+            left = seconds_left(journal) if journal else 0.0
+            found.append(
+                {
+                    "name": name,
+                    "what": journal.get("what", name),
+                    "since": journal.get("since", ""),
+                    "seconds": max(math.ceil(left), 0),
+                }
+            )
+    return found
 
 
 def claim(directory: str, state: str, token: str = "") -> bool:

@@ -78,6 +78,24 @@ def preflight_unasked(hostvars: Any, hosts: Sequence[str]) -> str:
     return pattern_of(checks.unasked(plain(asked)) if asked else [])
 
 
+def preflight_pending(hostvars: Any, hosts: Sequence[str]) -> str:
+    """The pattern of the hosts on which a change of an earlier run waits for its confirmation; mostly none."""
+    known = [host for host in hosts if host in hostvars]
+    asked = next(filter(None, (hostvars[host].get("__preflight_asked") for host in known)), {})
+    answers = plain(asked).get("answers") or {}
+    return pattern_of(checks.list_hosts_with_pending_changes(hostvars, known, answers))
+
+
+def preflight_pending_text(changes: object) -> list[str]:
+    """What a node reverts, a sentence for each change."""
+    return checks.describe_pending_changes(plain(changes))
+
+
+def preflight_pending_seconds(changes: object) -> int:
+    """How long to wait until a node has begun to revert its pending changes."""
+    return checks.count_pending_seconds(plain(changes))
+
+
 def plan_drift(plan: Plan, held: Choice) -> list[str]:
     """Why a node whose manifest kept *held* has to converge again, where its own state does not say so."""
     return checks.drift(plan, held)
@@ -135,5 +153,8 @@ class FilterModule:
             "preflight_facts_faults": preflight_facts_faults,
             "preflight_groups": preflight_groups,
             "preflight_judged": preflight_judged,
+            "preflight_pending": preflight_pending,
+            "preflight_pending_seconds": preflight_pending_seconds,
+            "preflight_pending_text": preflight_pending_text,
             "preflight_unasked": preflight_unasked,
         }

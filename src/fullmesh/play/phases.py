@@ -9,6 +9,7 @@ PHASES = {
     "Show the plan": PLAN,
     "Ask every node at once": LOOK,
     "Look at the nodes that did not answer": LOOK,
+    "Wait for the changes that an interrupted run left": "wait for a revert",
     "Look at every node before touching any": LOOK,
     "Tell the nodes that have something to do": LOOK,
     "Look at every role's settings before touching any node": LOOK,

@@ -97,16 +97,17 @@ def end(process: subprocess.Popen[bytes], *, interrupted: bool) -> None:
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
-    """A SIGTERM of ours ends the play too, instead of leaving it behind."""
+    """End the play on SIGTERM and on a closed terminal (SIGHUP), instead of leaving it behind."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def run(

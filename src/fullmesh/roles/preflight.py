@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Required, TypedDict
+from typing import Any, Literal, Required, TypedDict
 
 from fullmesh import contract
 from fullmesh.model import auto, membership, reach, services
@@ -16,7 +16,15 @@ from fullmesh.model.faults import Fault
 from fullmesh.model.node_view import found_card, found_interface
 from fullmesh.model.plan_ports import too_few_ports
 from fullmesh.model.types import Plan, PlanLink
-from fullmesh.observed.node import Accelerators, Choice, Facts, Interface, NodeFacts, Observations
+from fullmesh.observed.node import (
+    Accelerators,
+    Choice,
+    Facts,
+    Interface,
+    NodeFacts,
+    Observations,
+    PendingChange,
+)
 from fullmesh.observed.ports import PortRange
 from fullmesh.plain import plain
 from fullmesh.roles import accelerators
@@ -67,6 +75,10 @@ RANK_BYTES = 400 * 1000**2
 # The c10d rendezvous drops a node whose clock is 15 s off and trains on without it (measured); chrony fixes what is
 # less, so only a clock that chrony would have to step by a lot is refused here.
 CLOCK_SECONDS = 3600
+# A node's pending changes are foreign data: bounded before they are shown or waited for. 3600 s is the longest
+# rollback time that a role accepts.
+PENDING_CHANGES, PENDING_WORDS, PENDING_SECONDS = 8, 100, 3600
+PENDING_TEXTS: Sequence[Literal["name", "what", "since"]] = ("name", "what", "since")
 
 
 class Look(TypedDict, total=False):
@@ -146,6 +158,63 @@ def unasked(asked: Mapping[str, Any]) -> list[str]:
     """The hosts that Ansible's own tasks look at: those that only they can ask, and those that did not answer."""
     silent = [host for host, said in asked["answers"].items() if said.get("unreachable")]
     return [*asked["ordinary"], *silent]
+
+
+def list_hosts_with_pending_changes(
+    hostvars: Any, hosts: Sequence[str], asked: Mapping[str, Any]
+) -> list[str]:
+    """Return the hosts on which a change of an earlier run still waits for its confirmation.
+
+    Args:
+        hostvars: Ansible's, with what node_facts registered for hosts that were asked one by one.
+        hosts: the hosts of this run.
+        asked: the same for the hosts that were asked at once.
+    """
+    found = []
+    for host in hosts:
+        said = plain(hostvars[host].get("__preflight") or asked.get(host) or {})
+        if said.get("pending"):
+            found.append(host)
+    return found
+
+
+def read_pending_changes(changes: object) -> list[PendingChange]:
+    """Return a node's pending changes as far as they can be believed: of a known form, printable, at most an hour."""
+    found: list[PendingChange] = []
+    for one in changes if isinstance(changes, list) else []:
+        try:
+            change = contract.read(PendingChange, plain(one))
+        except contract.ContractError:
+            continue
+        words = {
+            key: "".join(c for c in change[key] if c.isprintable())[:PENDING_WORDS]
+            for key in PENDING_TEXTS
+        }
+        seconds = min(max(change["seconds"], 0), PENDING_SECONDS)
+        found.append(
+            {
+                "name": words["name"],
+                "what": words["what"],
+                "since": words["since"],
+                "seconds": seconds,
+            }
+        )
+    return found[:PENDING_CHANGES]
+
+
+def describe_pending_changes(changes: object) -> list[str]:
+    """Return a sentence for each change that a node reverts by itself unless its run confirms it."""
+    return [
+        f"A run changed {change['what'] or change['name']} at {change['since'] or 'an unknown time'} and "
+        f"has not confirmed it. The node reverts the change in {change['seconds']} s. "
+        "This run waits for that, then continues."
+        for change in read_pending_changes(changes)
+    ]
+
+
+def count_pending_seconds(changes: object) -> int:
+    """Return how long to wait until a node has begun to revert all of its pending changes."""
+    return max((change["seconds"] for change in read_pending_changes(changes)), default=0) + 1
 
 
 def answers(

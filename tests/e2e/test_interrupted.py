@@ -1,0 +1,229 @@
+"""A run that is interrupted in a phase, and the next run, which needs no hint.
+
+Each case takes back one role, interrupts a run while that role works, and runs the same command again: it has to end
+with a verified cluster. The lab and the environment with torch are made once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import signal
+import subprocess
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import product
+
+import power
+import pytest
+from plays import Done, run, told
+
+from devtools.lab.paths import find
+from devtools.lab.podman import Podman
+from fullmesh.settings import ROOT
+
+LAB = "e2e-interrupted"
+INVENTORY = find().lab(LAB) / "inventory"
+NODES = ("el1", "ubuntu1")
+# short, so that a case waits less for a revert
+SHORT = ("-e", "static_ip_rollback_seconds=25", "-e", "peer_firewall_rollback_seconds=25")
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Where a run is interrupted.
+
+    Attributes:
+        role: taken back before the run, so that it has work; "" for none.
+        task: a pattern of the task during which the run is interrupted.
+        full: node -> the folder whose file system is full during the run.
+    """
+
+    role: str
+    task: str
+    full: dict[str, str] = field(default_factory=dict)
+
+
+STATE = dict.fromkeys(NODES, "/var/lib/fullmesh")
+PHASES = {
+    "network": Phase("static_ip", r"static_ip : confirm \| Make a new", STATE),
+    "names": Phase("name_resolution", r"name_resolution : ", STATE),
+    "firewall": Phase(
+        "peer_firewall", r"peer_firewall : confirm \| ", dict.fromkeys(NODES, "/etc/firewalld")
+    ),
+    "tuning": Phase("kernel_tuning", r"kernel_tuning : ", dict.fromkeys(NODES, "/etc/sysctl.d")),
+    "packages": Phase(
+        "torch_runtime",
+        r"torch_runtime : .*[Bb]uild the env",
+        dict.fromkeys(NODES, "/opt/fullmesh"),
+    ),
+    "launch": Phase("launchers", r"launchers : ", dict.fromkeys(NODES, "/opt/fullmesh")),
+    "manifest": Phase("cluster_env", r"Keep the manifest", STATE),
+    "verify": Phase("", r"verify_cluster : .*", dict.fromkeys(NODES, "/tmp")),  # noqa: S108 (a node's folder)
+}
+
+
+class Session:
+    """``./fullmesh apply`` in a terminal of its own, as a person has it."""
+
+    def __init__(self, *more: str) -> None:
+        self.begun = time.time()
+        self.master, slave = pty.openpty()
+        self.said = b""
+        self.process = subprocess.Popen(
+            command(*more),
+            cwd=ROOT,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 (one thread so far)
+        )
+        os.close(slave)
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self) -> None:
+        with contextlib.suppress(OSError):  # the other end is closed
+            while new := os.read(self.master, 65536):
+                self.said += new
+
+    def log(self) -> str:
+        """Ansible's output so far."""
+        logs = [
+            path for path in ROOT.glob("runs/*/ansible.log") if path.stat().st_mtime > self.begun
+        ]
+        return max(logs, key=lambda path: path.stat().st_mtime).read_text() if logs else ""
+
+    def wait_for_task(self, pattern: str, seconds: float = 300) -> None:
+        """Wait until a task has begun."""
+        end = time.monotonic() + seconds
+        while not re.search(rf"^TASK \[{pattern}", self.log(), re.MULTILINE):
+            assert self.process.poll() is None, self.said[-3000:].decode("utf-8", "replace")
+            assert time.monotonic() < end, self.log()[-3000:]
+            time.sleep(0.05)
+
+    def close_terminal(self) -> None:
+        os.close(self.master)
+
+    def press_ctrl_c(self) -> None:
+        os.write(self.master, b"\x03")
+
+    def kill_controller(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+
+    def restart_node(self) -> None:
+        power.reboot(Podman(find()), f"fm-{LAB}-el1")
+
+
+KINDS: dict[str, Callable[[Session], None]] = {
+    "closed terminal": Session.close_terminal,
+    "Ctrl-C": Session.press_ctrl_c,
+    "killed controller": Session.kill_controller,
+    "restarted node": Session.restart_node,
+}
+
+
+def command(*more: str) -> list[str]:
+    return ["./fullmesh", "apply", "-i", str(INVENTORY), "--", *SHORT, *more]
+
+
+def on_node(node: str, script: str) -> str:
+    return told("./fullmesh", "lab", "exec", "--name", LAB, node, "--", "sh", "-ec", script)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    """A lab that is configured once."""
+    run("./fullmesh", "lab", "down", "--name", LAB)
+    assert run("./fullmesh", "lab", "up", "--name", LAB).code == 0
+    assert run(*command()).code == 0
+    yield
+    run("./fullmesh", "lab", "down", "--name", LAB)
+
+
+def undo_role(role: str) -> None:
+    """Take one role back, so that the next run has something to do in its phase."""
+    done = run("ansible-playbook", "playbooks/undo.yml", "-i", str(INVENTORY), "--tags", role)
+    assert done.code == 0
+
+
+def run_again() -> Done:
+    """The same command, without any hint; whatever it waited for, the cluster is verified."""
+    done = run(*command())
+    assert done.code == 0, done.output[-4000:]
+    return done
+
+
+def processes_of_runs() -> str:
+    done = subprocess.run(
+        ["pgrep", "-af", f"ansible-playbook.*{INVENTORY}"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout
+
+
+def is_chosen(kind: str, phase: str) -> bool:
+    """Say whether the default run has a case: one that leaves a pending change."""
+    return (kind, phase) == ("closed terminal", "firewall")
+
+
+CASES = [
+    pytest.param(kind, phase, marks=[] if is_chosen(kind, phase) else pytest.mark.rest)
+    for kind, phase in product(KINDS, PHASES)
+]
+
+
+@pytest.mark.parametrize(("kind", "phase"), CASES)
+def test_the_next_run_after_an_interruption_is_green(cluster: None, kind: str, phase: str) -> None:
+    del cluster
+    if PHASES[phase].role:
+        undo_role(PHASES[phase].role)
+    session = Session("-e", "fullmesh_converge=always")
+    session.wait_for_task(PHASES[phase].task)
+    time.sleep(0.5)
+    KINDS[kind](session)
+    session.process.wait(300)
+    if kind in ("closed terminal", "Ctrl-C"):
+        assert processes_of_runs() == ""
+    done = run_again()
+    if kind != "restarted node" and phase in ("network", "firewall"):
+        assert "has not confirmed it" in done.whole()
+
+
+@contextlib.contextmanager
+def full_file_system(folders: dict[str, str]) -> Iterator[None]:
+    """A small file system without room at each folder, with what the folder had."""
+    for node, folder in folders.items():
+        on_node(
+            node,
+            f"mkdir -p {folder} /run/kept && cp -a {folder}/. /run/kept/ 2> /dev/null || :\n"
+            f"size=$(du -sk /run/kept | cut -f1)\n"
+            f"mount -t tmpfs -o size=$((size + 256))k none {folder}\n"
+            f"cp -a /run/kept/. {folder}/\n"
+            f"dd if=/dev/zero of={folder}/.filler bs=4k 2> /dev/null || :",
+        )
+    try:
+        yield
+    finally:
+        for node, folder in folders.items():
+            on_node(node, f"umount -l {folder}; rm -fr /run/kept")
+
+
+@pytest.mark.rest
+@pytest.mark.parametrize("phase", [name for name, phase in PHASES.items() if phase.role])
+def test_the_next_run_after_a_full_file_system_is_green(cluster: None, phase: str) -> None:
+    del cluster
+    undo_role(PHASES[phase].role)
+    with full_file_system(PHASES[phase].full):
+        done = run(*command())
+    assert done.code != 0
+    assert re.search(r"No space left|ENOSPC|room", done.whole())
+    run_again()
