@@ -81,7 +81,7 @@ def preflight_unasked(hostvars: Any, hosts: Sequence[str]) -> str:
 def preflight_pending(hostvars: Any, hosts: Sequence[str]) -> str:
     """The pattern of the hosts on which a change of an earlier run waits for its confirmation; mostly none."""
     known = [host for host in hosts if host in hostvars]
-    asked = next(filter(None, (hostvars[host].get("__preflight_asked") for host in known)), {})
+    asked: Any = next(filter(None, (hostvars[host].get("__preflight_asked") for host in known)), {})
     answers = plain(asked).get("answers") or {}
     return pattern_of(checks.list_hosts_with_pending_changes(hostvars, known, answers))
 
