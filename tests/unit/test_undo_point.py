@@ -922,3 +922,16 @@ def test_a_node_is_not_forgotten_while_a_role_is_not_undone(
     assert (done.returncode != 0) == ("UN-110" in done.stdout) == bool(left and not check)
     for name in left if not check else []:
         assert name.partition(".")[0] in done.stdout
+
+
+def test_a_unit_whose_package_was_removed_is_gone_before_systemd_reads_its_units_again(
+    tmp_path: Path,
+) -> None:
+    fragment = tmp_path / "firewalld.service"
+    block = (
+        f"LoadState=loaded\nActiveState=inactive\nUnitFileState=disabled\nFragmentPath={fragment}\n"
+    )
+    assert not observe.parse_unit(block)["found"]
+    fragment.write_text("[Unit]\n")
+    assert observe.parse_unit(block)["found"]
+    assert not observe.parse_unit(block.replace("loaded", "not-found"))["found"]

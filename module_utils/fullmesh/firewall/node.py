@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..files import look
 from ..schema.ports import opens, parse_entry
+from ..state.observe import UNIT_PROPERTIES, has_unit_file
 from ..state.record import Point
 from ..transaction import session as way_in
 from . import denials as denied
@@ -72,7 +73,7 @@ class FirewallNode:
         if not self.check:
             ufw.point(self.root).settle()
         names = (UNIT, *RIVALS)
-        command = ["systemctl", "show", "--property=LoadState,ActiveState,UnitFileState", "--"]
+        command = ["systemctl", "show", "--property=" + ",".join(UNIT_PROPERTIES), "--"]
         blocks = self.run([*command, *names])[1].strip().split("\n\n")
         for name, block in zip(names, blocks):
             self.units[name] = dict(
@@ -89,7 +90,7 @@ class FirewallNode:
 
     def installed(self) -> bool:
         """Say whether firewalld is there."""
-        return self.units.get(UNIT, {}).get("LoadState") not in (None, "not-found")
+        return has_unit_file(self.units.get(UNIT, {}))
 
     def want(self) -> Want:
         """Complete what was asked by what only the node knows: our way in."""

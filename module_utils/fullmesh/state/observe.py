@@ -18,14 +18,15 @@ from .errors import UndoError
 from .older import read_bytes
 
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
     from ..commands import SplitRunner
     from .record import FileBefore, InterfaceBefore, Kind, State, UnitBefore
 
     Names = dict[Kind, list[str]]
 
-UNIT_PROPERTIES = ("LoadState", "ActiveState", "UnitFileState")
+UNIT_PROPERTIES = ("LoadState", "ActiveState", "UnitFileState", "FragmentPath")
 RUNNING = ("active", "activating", "reloading")
 
 
@@ -160,11 +161,19 @@ def observe_units(node: Node, units: list[str]) -> dict[str, UnitBefore]:
     return {unit: parse_unit(block) for unit, block in zip(units, blocks)}
 
 
+def has_unit_file(properties: Mapping[str, str]) -> bool:
+    """Say whether a unit is installed; systemd keeps one whose package was removed until it reads its units again."""
+    if properties.get("LoadState") in (None, "not-found"):
+        return False
+    path = properties.get("FragmentPath", "")
+    return not path or os.path.exists(path)
+
+
 def parse_unit(block: str) -> UnitBefore:
     """Read one block of ``systemctl show``."""
     pairs = dict(line.split("=", 1) for line in block.strip().splitlines() if "=" in line)
     return {
-        "found": pairs.get("LoadState") not in ("not-found", None),
+        "found": has_unit_file(pairs),
         "active": pairs.get("ActiveState") in RUNNING,
         "enabled": pairs.get("UnitFileState", ""),
     }
