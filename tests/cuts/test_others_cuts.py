@@ -95,7 +95,7 @@ LEAVES = {
         "printf 'network: {version: 2, ethernets: {eth1: {dhcp4: true}}}\\n' > /etc/netplan/00-site.yaml"
         " && chmod 600 /etc/netplan/00-site.yaml",
         "rm /etc/netplan/00-site.yaml",
-        "/etc/netplan/00-site.yaml configures eth1 in a form that cannot be taken apart",
+        "/etc/netplan/00-site.yaml configures eth1 in a form that Fullmesh cannot edit line by line",
     ),
 }
 

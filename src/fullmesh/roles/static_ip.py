@@ -35,7 +35,7 @@ CODES: dict[str, str] = {
     "IP-115": "with the new addresses the master, or every other node that is up, is out of reach",
     "IP-116": "static_ip_rollback_seconds is out of range",
     "IP-117": "the node does not answer at its old address either, after its deadline",
-    "IP-118": "a file of somebody else fights with the links and cannot be taken apart or replaced",
+    "IP-118": "another file configures the interface, and settings in it would be lost, or Fullmesh cannot edit it",
     "IP-119": "an interface carries a default route that no link names; it would be gone",
     "IP-120": "an interface that carries ssh or the default route is in no link any more; it would not survive a boot",
     "IP-121": "what others had on an interface could not be put there again after the change",

@@ -10,6 +10,7 @@ search, mtu, routes, vlan, bond}. ``run(argv) -> (rc, out, err)``, ``read(path) 
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -83,6 +84,11 @@ def stacked(links: Iterable[Link], parent: str) -> list[str]:
     return [link["interface"] for link in links if vlan_of(link).get("parent") == parent]
 
 
+def stacked_on(links: Iterable[Link]) -> list[str]:
+    """The VLANs of *links*."""
+    return [link["interface"] for link in links if vlan_of(link)]
+
+
 def bare_parents(links: Iterable[Link]) -> list[str]:
     """Interfaces that only carry our VLANs: their own addresses are somebody else's."""
     every = list(links)
@@ -142,35 +148,93 @@ class ForeignError(ValueError):
     """A file of somebody else that fights with ours and that we do not dare to edit."""
 
 
-# How each of them is kept where it does not hang on one profile of NetworkManager.
-KEPT_ELSEWHERE = {
-    "zone": "give firewalld the interface itself (firewall-cmd --permanent --zone=ZONE --change-interface=NAME)",
-    "MAC": "give the card its address in a systemd.link(5) file (MACAddress=)",
-    "card": "give the card its settings in a systemd.link(5) file or a unit of your own",
-    "802.1X": "leave this interface's addresses as they are (static_ip_manage: false)",
-    "rules": "leave this interface's addresses as they are (static_ip_manage: false)",
-}
+# A setting of a file or profile: section ("" for none), key, value.
+Setting = tuple[str, str, str]
+# For a setting whose name matches: how it is kept without that file or profile. The first match counts.
+KEEP_ELSEWHERE = (
+    (
+        r"zone$",
+        "assign the zone in firewalld (`firewall-cmd --permanent --zone=ZONE --change-interface=NAME`)",
+    ),
+    (r"mac-?addr|hwaddress", "set the MAC address in a systemd.link(5) file (`MACAddress=`)"),
+    (
+        r"ethtool|ethernet-|sr-?iov|virtual-function|wake|offload|hardware-|speed|duplex|auto-?neg|dcb|^tc\b",
+        "set it in a systemd.link(5) file or in a systemd unit",
+    ),
+)
+OTHERWISE = (
+    "if this node does not need the setting, remove it; if it does, configure the interface yourself and set "
+    "`static_ip_manage: false` for this node"
+)
+# Values of these are not shown.
+SECRET = re.compile(r"802-?1x|key_mgmt|auth|wpa|passw|secret|psk|token|\bpin\b", re.IGNORECASE)
+SHOWN_CHARACTERS = 80
+# A route as `ip route` and `route` take it that says no more than a route of the plan: no table, source or type.
+ROUTE_WORDS = re.compile(
+    r"(?:to\s+|-net\s+|-host\s+)?(?:default|[0-9a-f:.]+(?:/\d+)?)"
+    r"(?:\s+(?:via|gw|dev|metric|netmask|proto|scope)\s+[\w:.-]+|\s+onlink)*",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+def find_lost_settings(
+    settings: Iterable[Setting], kept: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Find the settings of a file or profile that are lost when Fullmesh configures the interface in its place.
+
+    Args:
+        settings: what it sets; a key may have a number at its end (``address1``, ``route1_options``).
+        kept: section -> the keys that a link of the plan covers, separated by spaces. ``key=pattern`` covers only the
+            values that match; ``*`` covers the section.
+
+    Returns:
+        Pairs of the setting's full name and its value, as they may be shown.
+    """
+    lost = []
+    for section, key, value in settings:
+        words = kept.get(section, "").split()
+        patterns = dict(word.partition("=")[::2] for word in words)
+        plain = re.sub(r"\d+(?=$|_options$)", "", key)
+        pattern = patterns.get(key, patterns.get(plain))
+        if "*" in words or (
+            pattern is not None and (not pattern or re.fullmatch(pattern, value, re.IGNORECASE))
+        ):
+            continue
+        name = section + "." + key if section else key
+        shown = " ".join(value.split())
+        shown = shown if len(shown) <= SHOWN_CHARACTERS else shown[:SHOWN_CHARACTERS] + "..."
+        lost.append((name, "..." if SECRET.search(name) else shown))
+    return lost
 
 
 def refuse_lost(path: str, lost: list[tuple[str, str]]) -> None:
-    """Refuse to replace a profile that gives more than addresses: that would be gone, at the next boot if not at once.
+    """Refuse to replace a file or profile that sets more than a link of the plan covers.
+
+    Fullmesh's own configuration would not have these settings: they would be gone at the next boot, if not at once.
 
     Args:
-        path: the profile.
-        lost: (a word of KEPT_ELSEWHERE, the setting as it stands there).
+        path: the file.
+        lost: as `find_lost_settings` returns it.
 
     Raises:
         ForeignError: there is any.
     """
-    if lost:
-        kinds = dict.fromkeys(kind for kind, _ in lost)
-        raise ForeignError(
-            "{} gives its interface {}, which a profile of ours would not: {}; then take it out of there".format(
-                path,
-                ", ".join(one for _, one in lost),
-                "; ".join(dict.fromkeys(KEPT_ELSEWHERE[kind] for kind in kinds)),
-            )
+    if not lost:
+        return
+    fixes = [
+        next((fix for pattern, fix in KEEP_ELSEWHERE if re.search(pattern, name.lower())), "")
+        for name, _ in lost
+    ]
+    words = [fix + f", then remove the setting from {path}" for fix in dict.fromkeys(fixes) if fix]
+    if not all(fixes):
+        words.append(OTHERWISE)
+    raise ForeignError(
+        "{} contains settings that would be lost when Fullmesh configures this interface: {}. Fix: {}.".format(
+            path,
+            ", ".join(f"{name}={value}" for name, value in dict.fromkeys(lost)),
+            "; ".join(words),
         )
+    )
 
 
 def commented(line: str) -> str:
@@ -187,12 +251,17 @@ CLOUD_INIT = "/etc/cloud/cloud.cfg.d/99-fullmesh-network.cfg"
 CLOUD_INIT_WORDS = ("cloud-init", "provided by the datasource")
 
 
+def from_cloud_init(path: str, text: str) -> bool:
+    """Say whether cloud-init wrote a file."""
+    return "cloud-init" in path or any(word in text[:600] for word in CLOUD_INIT_WORDS)
+
+
 def cloud_init(read: Reader, changes: Changes) -> Changes:
     """Keep cloud-init from writing its network files again, where it wrote one that changes.
 
     The drop-in is the one that cloud-init's own files name (network: {config: disabled}).
     """
     for path in changes:
-        if "cloud-init" in path or any(word in read(path)[:600] for word in CLOUD_INIT_WORDS):
+        if from_cloud_init(path, read(path)):
             return {CLOUD_INIT: HEAD + "network: {config: disabled}\n"}
     return {}

@@ -14,6 +14,8 @@ from ...files import lines_of, whole_lines
 from . import common
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..types import Changes
     from .common import Lister, Reader
 
@@ -21,14 +23,29 @@ SCRIPTS = "/etc/sysconfig/network-scripts"
 # Where version 0.1.0 and older wrote files of ours; a next run takes them away.
 WRITTEN = [SCRIPTS + "/ifcfg-*", SCRIPTS + "/route-*", SCRIPTS + "/route6-*"]
 
-# What begins with these says nothing of addresses.
-LOST = {
-    "ZONE": "zone",
-    "MACADDR": "MAC",
-    "ETHTOOL_OPTS": "card",
-    "KEY_MGMT": "802.1X",
-    "IEEE_8021X": "802.1X",
-    "ROUTING_RULE": "rules",
+# What a link of the plan covers of such a file: addressing, identity, and what only shapes a lease. The keys are also
+# those that old installers and images wrote for network-scripts. As `common.find_lost_settings` takes it.
+COVERED = {
+    "": r"""
+        TYPE=ethernet|bond|vlan DEVICE NAME UUID HWADDR HWADDR_BLACKLIST ONBOOT STARTMODE USERCTL NM_CONTROLLED
+        AUTOCONNECT_PRIORITY AUTOCONNECT_RETRIES MULTI_CONNECT DEVTIMEOUT LINKDELAY HOTPLUG
+        BOOTPROTO=none|static|dhcp|bootp|ibft IPADDR PREFIX NETMASK NETWORK BROADCAST GATEWAY DNS DOMAIN SEARCH
+        GATEWAYDEV DEFROUTE METRIC PEERDNS PEERROUTES PEERNTP NOZEROCONF ARPCHECK ARPING_WAIT ACD_TIMEOUT
+        IPV4_FAILURE_FATAL IPV4_ROUTE_METRIC IPV4_DHCP_TIMEOUT IPV4_REQUIRED_TIMEOUT
+        DHCP_CLIENT_ID DHCP_DUID DHCP_IAID DHCP_SEND_HOSTNAME=yes PERSISTENT_DHCLIENT DHCPRELEASE
+        DHCLIENT_SET_DEFAULT_ROUTE
+        IPV6INIT IPV6_DISABLED IPV6_AUTOCONF IPV6ADDR IPV6ADDR_SECONDARIES IPV6_DEFAULTGW IPV6_DEFAULTDEV
+        IPV6_DEFROUTE IPV6_PEERDNS IPV6_PEERROUTES IPV6_FAILURE_FATAL IPV6_ADDR_GEN_MODE IPV6_PRIVACY
+        IPV6_ROUTE_METRIC IPV6_DHCP_TIMEOUT IPV6_RA_TIMEOUT IPV6_DOMAIN IPV6_ROUTER=no IPV6_FORCE_ACCEPT_RA=no
+        DHCPV6C DHCPV6C_OPTIONS DHCPV6_DUID DHCPV6_IAID MTU
+        PROXY_METHOD=none BROWSER_ONLY=no MACADDR=preserve|permanent
+        BONDING_MASTER BONDING_OPTS=(\s*("""
+    + "|".join(common.BOND_OPTIONS)
+    + r""")=\S+)*
+        SLAVE VLAN VLAN_ID PHYSDEV REORDER_HDR=yes GVRP=no
+    """,
+    # of route-NAME and route6-NAME
+    "route": "ADDRESS NETMASK GATEWAY METRIC",
 }
 
 
@@ -58,24 +75,56 @@ def ignored(path: str) -> bool:
 def quieted_files(read: Reader, listed: Lister, names: list[str], macs: set[str]) -> Changes:
     """Files of others that mean our interfaces stay, but are no longer brought up."""
     changes: Changes = {}
+    ours = {*names, *uuids_of((read(path) for path in listed(SCRIPTS + "/ifcfg-*")), names)}
     for path in listed(SCRIPTS + "/ifcfg-*"):
         text = read(path)
         if ignored(path) or text.startswith(common.HEAD) or not means(text, names, macs):
             continue
         if values_of(text).get("ONBOOT", "yes").lower() not in ("no", "false", "0"):
-            common.refuse_lost(path, lost(text))
+            common.refuse_lost(path, lost(text, ours))
+            for kind, one in beside(path):
+                common.refuse_lost(one, lost_routes(kind, read(one)))
             changes[path] = quieted(text)
     return changes
 
 
-def lost(text: str) -> list[tuple[str, str]]:
-    """What a file gives its interface beside addresses, routes and names, and a profile of ours does not."""
-    found = []
-    for key, value in values_of(text).items():
-        kind = next((word for start, word in LOST.items() if key.startswith(start)), "")
-        if kind and value:
-            found.append((kind, f"{key}={'...' if kind == '802.1X' else value}"))
-    return found
+def uuids_of(texts: Iterable[str], names: list[str]) -> list[str]:
+    """Return the uuids of the files that are for *names*."""
+    every = [values_of(text) for text in texts]
+    return [one.get("UUID", "") for one in every if one.get("DEVICE") in names]
+
+
+def beside(path: str) -> list[tuple[str, str]]:
+    """Return the files of routes and rules that count with an ifcfg file: (route or rule, path)."""
+    name = path[len(SCRIPTS + "/ifcfg-") :]
+    kinds = (("route", "route-"), ("route", "route6-"), ("rule", "rule-"), ("rule", "rule6-"))
+    return [(kind, f"{SCRIPTS}/{start}{name}") for kind, start in kinds]
+
+
+def lost(text: str, ours: Iterable[str] = ()) -> list[tuple[str, str]]:
+    """List what a file sets that a link of the plan does not cover.
+
+    Args:
+        text: the file.
+        ours: names and uuids of the interfaces that Fullmesh configures; a member of one of them stays one.
+    """
+    settings = [
+        ("", key, value)
+        for key, value in values_of(text).items()
+        if value and not (key in ("MASTER", "MASTER_UUID") and value in ours)
+    ]
+    return common.find_lost_settings(settings, COVERED)
+
+
+def lost_routes(kind: str, text: str) -> list[tuple[str, str]]:
+    """List what a file of routes or rules sets that a link of the plan does not cover: every rule, and some routes."""
+    settings = []
+    for line in (one.strip() for one in lines_of(text)):
+        key, found, value = line.partition("=")
+        plain = kind == "route" and common.ROUTE_WORDS.fullmatch(line)
+        if line and not line.startswith("#") and not plain:
+            settings.append((kind, key, value) if found else ("", kind, line))
+    return common.find_lost_settings(settings, COVERED)
 
 
 def quieted(text: str) -> str:

@@ -18,6 +18,8 @@ from ...files import lines_of, whole_lines
 from . import common, kernel_state
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ...commands import SplitRunner
     from ..types import Changes, Files, Link, State
     from .common import Commands, Lister, Reader
@@ -31,7 +33,36 @@ READS: list[str] = []
 STANZA = re.compile(
     r"\s*(iface|mapping|auto|allow-\S+|no-auto-down|no-scripts|source|source-directory|template|rename)(\s|$)"
 )
-LISTS = re.compile(r"\s*(auto|allow-\S+|no-auto-down|no-scripts)\s")
+# no-auto-down and no-scripts hold for an interface whoever configures it
+LISTS = re.compile(r"\s*(auto|allow-\S+)\s")
+# What a link of the plan covers of a stanza (interfaces(5), and the options of resolvconf, ifenslave and vlan):
+# addressing, and what only shapes a lease. As `common.find_lost_settings` takes it.
+COVERED = {
+    "": """
+        method=static|dhcp|manual|auto|bootp address netmask network broadcast gateway metric mtu media
+        dns-nameserver dns-nameservers dns-search dns-domain description accept_ra accept-ra autoconf privext
+        dad-attempts dad-interval ll-attempts dhcp client leasehours leasetime request_prefix
+        scope=global|link|site|host
+        bond-slaves bond-master bond-mode bond-miimon bond-updelay bond-downdelay bond-lacp-rate
+        bond-xmit-hash-policy bond-ad-select bond-primary bond_slaves bond_master bond_mode bond_miimon bond_updelay
+        bond_downdelay bond_lacp_rate bond-lacp_rate bond_xmit_hash_policy bond-xmit_hash_policy bond_ad_select
+        bond-ad_select bond_primary
+        vlan-raw-device vlan_raw_device vlan-id vlan_id
+    """
+}
+HOOKS = ("pre-up", "up", "post-up", "down", "pre-down", "post-down")
+# Commands of a stanza that a link of the plan covers: a route of the main table, the link's state and MTU.
+COVERED_COMMAND = re.compile(
+    r"(?:/sbin/|/usr/sbin/|/bin/)?"
+    r"(?:(?:ip\s+(?:-[46]\s+|-family\s+inet6?\s+)?route|route(?:\s+-A\s+inet6?)?)\s+"
+    r"(?:add|replace|append|change|del|delete)\s+"
+    r"(?:-A\s+inet6?\s+)?"
+    + common.ROUTE_WORDS.pattern
+    + r"|ip\s+link\s+set\s+(?:dev\s+)?\S+(?:\s+(?:up|down|mtu\s+\d+))+"
+    r"|ifconfig\s+\S+(?:\s+(?:up|down|mtu\s+\d+))+)"
+    r"(?:\s*\|\|\s*(?:true|:|/bin/true))?",
+    re.ASCII | re.IGNORECASE,
+)
 # source-directory takes no other names (run-parts's rule)
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+\Z")
 DEPTH = 5
@@ -164,6 +195,8 @@ def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
         text = read(path)
         without = freed(text, names)
         if path != PATH and without != text:
+            cards = {name: own_addresses(read, name, path) for name in common.cards(links)}
+            common.refuse_lost(path, lost(text, names, cards))
             changes[path] = without
     if PATH not in sources(read, with_ours(listed), MAIN, 0):
         text = changes.get(MAIN) or read(MAIN)
@@ -203,6 +236,46 @@ def freed(text: str, names: list[str]) -> str:
         else:
             result += group
     return "".join(result)
+
+
+def own_addresses(read: Reader, name: str, path: str) -> set[str]:
+    """The hardware address that a file may name because the interface has it anyway; none where somebody set another.
+
+    cloud-init names a card by its own address. In other files the same word may be what has set it.
+    """
+    # 3: it was set from user space (sysfs-class-net of the kernel)
+    was_set = read(f"/sys/class/net/{name}/addr_assign_type").strip() == "3"
+    stays = not was_set or common.from_cloud_init(path, read(path))
+    return common.hardware(read, [name]) if stays else set()
+
+
+def lost(text: str, names: list[str], cards: Mapping[str, set[str]]) -> list[tuple[str, str]]:
+    """List what stanzas of *names* set that a link of the plan does not cover.
+
+    Args:
+        text: the file.
+        names: the interfaces that Fullmesh configures.
+        cards: those with hardware of their own, and the addresses that it has anyway.
+    """
+    settings: list[common.Setting] = []
+    name = ""
+    for group in joined(whole_lines(text)):
+        words = "".join(group).replace("\\\n", " ").split(None, 1)
+        if not words or words[0].startswith("#"):
+            continue
+        key, value = words[0], " ".join(words[1:]).strip()
+        if STANZA.match(key + " "):
+            head = value.split()
+            name = head[0].split(":")[0] if key == "iface" and head else ""
+            if name in names:
+                settings += [("", "method", one) for one in head[2:3]]
+                settings += [("", one, " ".join(head[4:])) for one in head[3:4]]
+        elif name in names:
+            same = key == "hwaddress" and value.split()[-1:] and value.split()[-1].lower()
+            covered = key in HOOKS and COVERED_COMMAND.fullmatch(value)
+            if not covered and not (same and same in cards.get(name, set())):
+                settings.append(("", key, value))
+    return common.find_lost_settings(settings, COVERED)
 
 
 def joined(lines: list[str]) -> list[list[str]]:

@@ -37,8 +37,43 @@ BOND_KEYS = {
     "ad_select": "ad-select",
     "primary": "primary",
 }
-# What says which card an entry means, and how it is called: that stays when its addresses go.
-IDENTITY = ("match", "set-name", "wakeonlan")
+# Keys of an entry that stay in force, because netplan merges them with Fullmesh's entry: which card it means, and what
+# it sets of the card itself (netplan-yaml(5)).
+STAYING = """
+    match set-name wakeonlan macaddress emit-lldp auth link infiniband-mode ipv6-address-generation
+    receive-checksum-offload transmit-checksum-offload tcp-segmentation-offload tcp6-segmentation-offload
+    generic-segmentation-offload generic-receive-offload large-receive-offload
+    virtual-function-count embedded-switch-mode delay-virtual-functions-rebind
+"""
+CARRIED = frozenset(STAYING.split())
+NOTHING: frozenset[str] = frozenset()
+LEASE = (
+    "route-metric use-dns use-domains use-hostname use-mtu use-ntp use-routes send-hostname=true"
+)
+# What a link of the plan covers of an entry: addressing, and what only shapes a lease that the node no longer asks for.
+# As `common.find_lost_settings` takes it; a section is a key of the entry.
+COVERED = {
+    "": """
+        addresses dhcp4 dhcp6 dhcp-identifier dhcp4-overrides dhcp6-overrides ra-overrides accept-ra link-local
+        gateway4 gateway6 routes nameservers mtu optional optional-addresses ipv6-privacy renderer=networkd
+    """,
+    "addresses": "",
+    "nameservers": "addresses search",
+    "routes": "to via metric on-link type=unicast scope table=254",
+    "dhcp4-overrides": LEASE,
+    "dhcp6-overrides": LEASE,
+    "ra-overrides": "use-dns use-domains",
+    "parameters": " ".join(BOND_KEYS.values()),
+}
+# What makes an entry of such a section a bond or a VLAN. A link is never a bridge.
+OF_KIND = {"ethernets": "", "bonds": " interfaces parameters", "vlans": " id link"}
+# A comment, as far as no quote hides it; a key below a key of an entry, and an alias in place of what it stands for.
+COMMENT = re.compile(r"""("(?:\\.|[^"\\])*"|'[^']*')|(?:^|(?<=[ \t]))#[^\n]*""", re.MULTILINE)
+INNER_KEY = re.compile(
+    r"""(?:^|[\s{,\[])(?:["']([\w<-]+)["'][ \t]*:|([\w<?-]*[\w<?])[ \t]*:(?=\s|$))[ \t]*([^,}\]\n]*)""",
+    re.ASCII,
+)
+ALIAS = re.compile(r"(?:^|[\s{,\[])([*][^\s,\]}]+)")
 # YAML 1.1 ends a line at these as well (5.4), and no editor does.
 OTHER_BREAKS = re.compile("[\x85\u2028\u2029]|\r(?!\n)")
 
@@ -198,20 +233,63 @@ def children(lines: list[str], start: int, end: int) -> list[tuple[int, str, str
 
 def freed(text: str, cards: dict[str, set[str]], names: list[str], path: str) -> str:
     """The file without the addresses of our interfaces, every other byte as it was."""
-    edit = Edit(whole_lines(text), cards, names)
-    edit.strip(path)
+    edit = Edit(whole_lines(text), cards, names, path)
+    edit.strip()
     if edit.out and OTHER_BREAKS.search(text):
-        edit.refuse(path)
+        edit.refuse()
     return edit.text()
+
+
+def without_comments(text: str) -> str:
+    """A piece of YAML without its comments."""
+    return COMMENT.sub(lambda found: found.group(1) or "", text)
+
+
+def settings_of(key: str, block: str) -> list[common.Setting]:
+    """Read one key of an entry: itself, and the keys below it where the plan does not cover every one of them.
+
+    Args:
+        key: of the entry.
+        block: what stands behind its colon and below it, without comments.
+    """
+    found: list[common.Setting] = [("", key, block.strip())]
+    found += [(key, "alias", one) for one in ALIAS.findall(block)]
+    if key in COVERED:
+        inner = (match.groups() for match in INNER_KEY.finditer(block))
+        found += [(key, quoted or plain, value.strip(" \t\"'")) for quoted, plain, value in inner]
+    return found
+
+
+def flow_pairs(text: str) -> list[tuple[str, str]]:
+    """Split a flow mapping into keys and values; what is inside of a value stays as it is written."""
+    parts, depth, quote = [""], 0, ""
+    for character in text.strip()[1:]:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        else:
+            depth += (character in "{[") - (character in "]}")
+        if depth < 0:
+            break
+        if character == "," and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += character
+    pairs = (part.strip().partition(":") for part in parts if part.strip())
+    return [(key.strip(" \t\n\"'"), value) for key, _, value in pairs]
 
 
 class Edit:
     """One file of somebody else, taken apart by indentation; PyYAML need not be on a node, and would lose comments."""
 
-    def __init__(self, lines: list[str], cards: dict[str, set[str]], names: list[str]) -> None:
+    def __init__(
+        self, lines: list[str], cards: dict[str, set[str]], names: list[str], path: str
+    ) -> None:
         self.lines = lines
         self.cards = cards
         self.names = names
+        self.path = path
         self.out: set[int] = set()
         self.renamed: dict[int, str] = {}
 
@@ -222,51 +300,99 @@ class Edit:
             for number, line in enumerate(self.lines)
         )
 
-    def strip(self, path: str) -> None:
+    def strip(self) -> None:
         """Mark what has to go, from every section that has entries of interfaces."""
         for number, word, rest in children(["x:\n", *self.lines], 0, len(self.lines) + 1):
             if word != "network":
                 continue
             # children() counted the line before the file
             head = number - 1
-            self.plain(rest, path)
+            self.plain(rest)
             for at, kind, after in children(self.lines, head, block_end(self.lines, head)):
                 if kind in ("ethernets", "bonds", "vlans", "bridges"):
-                    self.plain(after, path)
-                    self.strip_section(at)
+                    self.plain(after)
+                    self.strip_section(at, kind)
 
-    def plain(self, rest: str, path: str) -> None:
+    def plain(self, rest: str) -> None:
         """Refuse a block written in one line, where it means one of ours."""
         text = "".join(self.lines)
         if rest and not rest.startswith("#") and any(name in text for name in self.names):
-            self.refuse(path)
+            self.refuse()
 
-    def refuse(self, path: str) -> None:
+    def refuse(self) -> None:
         """Say that this file is for its owner to change."""
         raise common.ForeignError(
-            "{} configures {} in a form that cannot be taken apart line by line".format(
-                path, " or ".join(self.names)
-            )
+            "{} configures {} in a form that Fullmesh cannot edit line by line. Fix: write each key of that entry on a "
+            "line of its own, or remove the entry.".format(self.path, " or ".join(self.names))
         )
 
-    def strip_section(self, start: int) -> None:
+    def strip_section(self, start: int, kind: str) -> None:
         """Mark the lines that have to go from one of ethernets, bonds, vlans ..."""
-        for number, key, _ in children(self.lines, start, block_end(self.lines, start)):
+        for number, key, rest in children(self.lines, start, block_end(self.lines, start)):
             end = block_end(self.lines, number)
             name = self.meant(number, end, key)
             if name:
-                self.strip_entry(number, end, name, key)
+                carried = CARRIED if name in self.cards and kind == "ethernets" else NOTHING
+                self.refuse_lost(kind, name, self.pairs(number, end, rest, carried))
+                self.strip_entry(number, end, name, key, carried)
         inside = range(start + 1, block_end(self.lines, start))
         says = [at for at in inside if indent_of(self.lines[at]) >= 0]
         if says and all(at in self.out for at in says):
             # "ethernets:" with nothing in it is no mapping any more
             self.out.add(start)
 
-    def strip_entry(self, start: int, end: int, name: str, key: str) -> None:
-        """Mark one entry but its identity."""
+    def refuse_lost(self, kind: str, name: str, pairs: list[tuple[str, str]]) -> None:
+        """Refuse an entry with keys that a link of the plan does not cover."""
+        settings = [one for key, block in pairs for one in settings_of(key, block)]
+        if kind not in OF_KIND:
+            settings.append(("network", kind, name))
+        covered = {**COVERED, "": COVERED[""] + OF_KIND.get(kind, "")}
+        common.refuse_lost(self.path, common.find_lost_settings(settings, covered))
+
+    def pairs(
+        self, start: int, end: int, rest: str, carried: frozenset[str]
+    ) -> list[tuple[str, str]]:
+        """Read the keys of an entry that do not stay, with what they say; refuse an entry that is not read for sure."""
+        head = re.sub(r"^(?:[&!]\S*\s+)+", "", without_comments(rest) + " ")
+        if head.startswith("{"):
+            flowing = flow_pairs(head + "\n" + self.plainly(start + 1, end))
+            if any(key in carried for key, _ in flowing):
+                self.refuse()
+            return flowing
+        keys = [
+            one
+            for one in children(self.lines, start, end)
+            if not re.match(r"\s*-(\s|$)", self.lines[one[0]])
+        ]
+        marks = [at for at, _, _ in keys] + [end]
+        depth = indent_of(self.lines[marks[0]]) if keys else 0
+        unread = any(
+            0 <= indent_of(self.lines[at]) <= depth and not re.match(r"\s*-(\s|$)", self.lines[at])
+            for at in {*range(start + 1, end)} - {*marks}
+        )
+        if (
+            unread
+            or head.strip() not in ("", "~", "null")
+            or self.plainly(start + 1, marks[0]).strip()
+        ):
+            self.refuse()
+        blocks = [
+            (key, without_comments(value) + "\n" + self.plainly(at + 1, until))
+            for (at, key, value), until in zip(keys, marks[1:])
+        ]
+        return [(key, block) for key, block in blocks if key not in carried]
+
+    def plainly(self, start: int, end: int) -> str:
+        """Some of the lines without their comments."""
+        return without_comments("".join(self.lines[start:end]))
+
+    def strip_entry(
+        self, start: int, end: int, name: str, key: str, carried: frozenset[str]
+    ) -> None:
+        """Mark one entry but what stays of it."""
         keep: set[int] = set()
         for at, word, _ in children(self.lines, start, end):
-            if word in IDENTITY and name in self.cards:
+            if word in carried:
                 keep |= set(range(at, block_end(self.lines, at)))
         gone = {at for at in range(start + 1, end) if indent_of(self.lines[at]) >= 0} - keep
         if not keep:

@@ -8,9 +8,12 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from ...files import lines_of
 from . import common, kernel_state
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ...commands import SplitRunner
     from ..types import Changes, Files, Link, State
     from .common import Commands, Lister, Reader
@@ -39,6 +42,37 @@ BOND_KEYS = {
     "ad_select": "AdSelect",
 }
 SECONDS = ("miimon", "updelay", "downdelay")
+SPACE = " \t\r"
+# From where systemd-networkd reads files and their drop-ins.
+PLACES = tuple(
+    one + "/systemd/network" for one in ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
+)
+LEASE = (
+    "RouteMetric UseDNS UseDomains UseRoutes UseGateway UseNTP UseSIP UseMTU UseHostname UseTimezone "
+    "ClientIdentifier DUIDType DUIDRawData IAID SendHostname=yes|true|1|on RapidCommit UseAddress "
+    "UseDelegatedPrefix WithoutRA"
+)
+# What a link of the plan covers of a .network file (systemd.network(5)): addressing, identity, and what only shapes a
+# lease that the node no longer asks for. As `common.find_lost_settings` takes it.
+COVERED = {
+    "Match": "*",
+    "Link": "MTUBytes RequiredForOnline RequiredFamilyForOnline ActivationPolicy=up Unmanaged=no|false|0|off",
+    "Network": """
+        Description DHCP Address Gateway DNS Domains LinkLocalAddressing IPv6AcceptRA
+        IPv6LinkLocalAddressGenerationMode IPv6PrivacyExtensions DHCPServer=no|false|0|off
+    """,
+    "Address": "Address Broadcast",
+    "Route": "Destination Gateway Metric GatewayOnLink Scope Protocol=static Type=unicast Table=main|254",
+    "DHCP": LEASE,
+    "DHCPv4": LEASE,
+    "DHCPv6": LEASE,
+    "IPv6AcceptRA": LEASE
+    + " UseRoutePrefix UseAutonomousPrefix UseOnLinkPrefix UseICMP6RateLimit DHCPv6Client",
+    # of a .netdev file, which has a section NetDev as well
+    "NetDev": "Name Kind=vlan|bond Description MTUBytes",
+    "VLAN": "Id ReorderHeader=yes|true|1|on",
+    "Bond": " ".join([*BOND_KEYS.values(), "PrimarySlave"]),
+}
 
 
 def files(links: list[Link]) -> Files:
@@ -145,9 +179,73 @@ def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
             text = printed([("Match", [("Name", name)]), ("Link", idle), ("Network", pairs)])
         # told every time: what is ours and not told is no longer wanted
         changes[path] = text
+    refuse_lost(read, listed, links)
     overruled = overruled_files(read, listed, links)
     changes.update(common.cloud_init(read, dict.fromkeys(overruled)))
     return changes
+
+
+def refuse_lost(read: Reader, listed: Lister, links: list[Link]) -> None:
+    """Refuse to overrule files with settings that ours do not have.
+
+    Only files that count now are read: what a file of ours has overruled before is not lost by this change.
+
+    Raises:
+        ForeignError: there is such a file.
+    """
+    names = common.touched(links)
+    ours = {"Bond": names, "VLAN": common.stacked_on(links)}
+    paths = [
+        path for name in names if (path := file_of(read, name)) and not path.startswith(PREFIX)
+    ]
+    for path in dict.fromkeys(paths):
+        dropins = [f"{place}/{os.path.basename(path)}.d/*.conf" for place in PLACES]
+        every = [path, *(one for pattern in dropins for one in listed(pattern))]
+        for one in dict.fromkeys(every):
+            common.refuse_lost(one, lost(read(one), ours))
+    made = [name for name in names if not read(PREFIX + name + ".netdev")]
+    for path in (one for place in PLACES for one in listed(place + "/*.netdev")):
+        text = read(path)
+        if ("NetDev", "Name") in {
+            (at, key) for at, key, value in settings_of(text) if value in made
+        }:
+            common.refuse_lost(path, lost(text, ours))
+
+
+def lost(text: str, ours: Mapping[str, list[str]]) -> list[tuple[str, str]]:
+    """List what a file sets that a link of the plan does not cover.
+
+    Args:
+        text: the file; what begins with our head sets nothing of others.
+        ours: by key of the section Network, the devices that our files name there as well.
+    """
+    if text.startswith(common.HEAD):
+        return []
+    settings = [
+        (section, key, value)
+        for section, key, value in settings_of(text)
+        if value and not (section == "Network" and value in ours.get(key, []))
+    ]
+    return common.find_lost_settings(settings, COVERED)
+
+
+def settings_of(text: str) -> list[common.Setting]:
+    """Read a file of systemd's syntax (systemd.syntax(7)): section, key and value of each line, in order."""
+    found: list[common.Setting] = []
+    section = tied = ""
+    for line in lines_of(text):
+        word = line.strip(SPACE)
+        if word[:1] in ("#", ";"):
+            continue  # also between lines that a backslash ties together
+        word, tied = tied + word, ""
+        if word.endswith("\\"):
+            tied = word[:-1] + " "
+        elif word.startswith("[") and word.endswith("]"):
+            section = word[1:-1]
+        elif "=" in word:
+            key, _, value = word.partition("=")
+            found.append((section, key.strip(SPACE), value.strip(SPACE)))
+    return found
 
 
 def overruled_files(read: Reader, listed: Lister, links: list[Link]) -> list[str]:

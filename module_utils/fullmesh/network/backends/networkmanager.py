@@ -12,6 +12,8 @@ from .. import nmcli
 from . import common, ifcfg, kernel_state
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ...commands import SplitRunner
     from ..types import Changes, Files, Link, State
     from .common import Commands, Lister, Reader
@@ -24,14 +26,46 @@ OURS = [KEYFILES + "/" + common.NAME + "*.nmconnection"]
 READS: list[str] = []
 # RFC 4122 name space of our own, so that every node and every run give a profile the same uuid.
 NAMESPACE = uuid.UUID("6f0c7b52-6a3e-5d0e-9f3b-2f4f6b1d7a90")
-# Whole sections that say nothing of addresses.
-LOST_SECTIONS = {
-    "802-1x": "802.1X",
-    "ethtool": "card",
-    "sriov": "card",
-    "dcb": "card",
-    "tc": "card",
+# From where NetworkManager reads profiles; those outside KEYFILES are its own, the initrd's or a package's.
+PLACES = (
+    KEYFILES,
+    "/run/NetworkManager/system-connections",
+    "/usr/lib/NetworkManager/system-connections",
+)
+FAMILY = """
+    method=auto|manual|disabled|link-local|ignore|dhcp address addresses gateway route routes
+    route_options=onlink=(true|false) route-metric route-table=0|254 never-default may-fail
+    dns dns-search dns-priority=0 ignore-auto-dns ignore-auto-routes addr-gen-mode ip6-privacy
+    dad-timeout required-timeout ra-timeout dhcp-timeout dhcp-client-id dhcp-duid dhcp-iaid
+    dhcp-send-hostname=true|yes|1 link-local=0 replace-local-rule=-1 auto-route-ext-gw=-1
+"""
+WIRED = (
+    "mac-address mac-address-blacklist mac-address-denylist mtu cloned-mac-address=preserve|permanent "
+    "auto-negotiate=true|yes|1 speed=0 wake-on-lan=1 accept-all-mac-addresses=-1"
+)
+# What a link of the plan covers of a profile (nm-settings-keyfile(5)): addressing, identity, and what only shapes a
+# lease that the node no longer asks for. As `common.find_lost_settings` takes it.
+COVERED = {
+    "connection": """
+        id uuid type=ethernet|802-3-ethernet|bond|vlan interface-name timestamp multi-connect read-only
+        autoconnect autoconnect-priority autoconnect-retries autoconnect-slaves autoconnect-ports
+        wait-device-timeout wait-activation-delay gateway-ping-timeout slave-type=bond port-type=bond
+        lldp=-1 mdns=-1 llmnr=-1 dns-over-tls=-1 mptcp-flags=0 metered=0|unknown
+    """,
+    "ethernet": WIRED,
+    "802-3-ethernet": WIRED,
+    "ipv4": FAMILY,
+    "ipv6": FAMILY,
+    "bond": " ".join(["interface-name", *common.BOND_OPTIONS]),
+    "bond-port": "queue-id=0 prio=0",
+    "vlan": "interface-name id parent flags=[01]",
+    "proxy": "method=0|none browser-only=false|no|0",
+    "match": "*",
+    "user": "*",
+    ".nmmeta": "*",
 }
+# What a profile of a member names its bond or bridge with, by interface or uuid.
+CONTROLLER = ("master", "controller")
 # Before a profile that somebody left for the same interface: NM's default is 0, cloud-init's renderer writes 120.
 PRIORITY = 200
 
@@ -145,18 +179,25 @@ def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
     """Profiles of others that are bound to our interfaces stay, but no longer start by themselves."""
     names = common.touched(links)
     macs = common.hardware(read, common.cards(links))
+    texts = {path: read(path) for place in PLACES for path in listed(place + "/*")}
+    ours = {*names, *uuids_of(texts.values(), names)}
     changes: Changes = {}
-    for path in listed(KEYFILES + "/*"):
-        text = read(path)
+    for path, text in texts.items():
         if text.startswith(common.HEAD) or not bound(text, names, macs):
             continue
-        common.refuse_lost(path, lost(text))
+        common.refuse_lost(path, lost(text, ours))
         quiet = quieted(text)
-        if quiet != text:
+        if path.startswith(KEYFILES + "/") and quiet != text:
             changes[path] = quiet
     changes.update(ifcfg.quieted_files(read, listed, names, macs))
     changes.update(common.cloud_init(read, changes))
     return changes
+
+
+def uuids_of(texts: Iterable[str], names: list[str]) -> list[str]:
+    """Return the uuids of the profiles that are bound to *names*."""
+    heads = [sections_of(text).get("connection", {}) for text in texts]
+    return [head.get("uuid", "") for head in heads if head.get("interface-name") in names]
 
 
 def sections_of(text: str) -> dict[str, dict[str, str]]:
@@ -177,6 +218,8 @@ def bound(text: str, names: list[str], macs: set[str]) -> bool:
     """Say whether a profile means one of our interfaces by name or by hardware address, and would start."""
     sections = sections_of(text)
     head = sections.get("connection", {})
+    if sections.get(".nmmeta", {}).get("nm-generated") == "true":
+        return False  # NetworkManager's own note of what somebody else configured, or its default
     if head.get("autoconnect", "true").lower() in ("false", "no", "0"):
         return False
     if head.get("interface-name"):
@@ -185,21 +228,20 @@ def bound(text: str, names: list[str], macs: set[str]) -> bool:
     return wired.get("mac-address", "").lower() in macs
 
 
-def lost(text: str) -> list[tuple[str, str]]:
-    """What a profile gives its interface beside addresses, routes and names (nm-settings-keyfile(5)); ours do not."""
-    found = []
-    for section, pairs in sections_of(text).items():
-        for key, value in pairs.items():
-            kind = LOST_SECTIONS.get(section, "")
-            if section == "connection" and key == "zone":
-                kind = "zone"
-            elif key == "cloned-mac-address" and value.lower() not in ("preserve", "permanent"):
-                kind = "MAC"
-            elif key.startswith("routing-rule") or (key == "route-table" and value != "0"):
-                kind = "rules"
-            if kind and value:
-                found.append((kind, f"{section}.{key}={'...' if kind == '802.1X' else value}"))
-    return found
+def lost(text: str, ours: Iterable[str] = ()) -> list[tuple[str, str]]:
+    """List what a profile sets that a link of the plan does not cover.
+
+    Args:
+        text: the profile.
+        ours: names and uuids of the interfaces that Fullmesh configures; a member of one of them stays one.
+    """
+    settings = [
+        (section, key, value)
+        for section, pairs in sections_of(text).items()
+        for key, value in pairs.items()
+        if value and not (section == "connection" and key in CONTROLLER and value in ours)
+    ]
+    return common.find_lost_settings(settings, COVERED)
 
 
 def quieted(text: str) -> str:
