@@ -903,6 +903,54 @@ def test_what_the_kernel_no_longer_shows_is_named_as_commands(
     assert tx.unsettled(before) == []
 
 
+# What others gave e0 while a change waited: keepalived's address, and one after a router's advertisement.
+LATER = ["192.0.2.200/32", "2001:db8::5/64"]
+GAVE: tx.Ours = {"addresses": {"e0": ["192.0.2.9/24"]}, "routes": [], "links": ["e0"]}
+
+
+def later_view(addresses: list[str], routes: list[list[str]]) -> dict[str, Any]:
+    return view(addresses + LATER, routes)
+
+
+@pytest.mark.parametrize(
+    ("lease_before", "ours", "gone"),
+    [
+        (False, GAVE, ["addr 10.0.0.7/24", "addr 192.0.2.9/24", "route default"]),
+        # its owner may have got another lease since the rollback began
+        (True, GAVE, ["addr 192.0.2.9/24", "route default"]),
+        # an interface that is only watched, because ssh or a default route uses it
+        (False, {**GAVE, "addresses": {}, "links": []}, []),
+    ],
+)
+def test_a_rollback_deletes_only_what_the_change_gave(
+    lease_before: bool, ours: tx.Ours, gone: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = view(["10.0.0.5/24"] if lease_before else ["192.0.2.5/24"], []) | {"ours": ours}
+    now = later_view(["192.0.2.9/24", "10.0.0.7/24"], [["-4", "e0", "default via 192.0.2.1"]])
+    monkeypatch.setattr(tx, "runtime", lambda names: now)
+    steps = [step for step in tx.unsettled(before) if "del" in step]
+    told = [f"addr {step[3]}" if step[1] == "addr" else f"route {step[4]}" for step in steps]
+    assert told == gone
+
+
+def test_a_rollback_gives_an_address_of_others_back_that_an_owner_drops(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """keepalived does not add its address again, and `networkctl reconfigure` drops it."""
+    before = view(["192.0.2.5/24"], []) | {"ours": GAVE}
+    manner = {"2001:db8::5/64": ["valid_lft", "600", "preferred_lft", "600"]}
+    now = later_view(["192.0.2.9/24"], [])
+    now["links"]["e0"]["manner"] = manner
+    monkeypatch.setattr(tx, "runtime", lambda names: now)
+    node.folder.mkdir(parents=True)
+    kept = tx.keep_later_addresses(str(node.folder), before)["links"]["e0"]
+    assert kept["addresses"] == ["192.0.2.200/32", "192.0.2.5/24", "2001:db8::5/64"]
+    assert kept["manner"] == manner
+    # killed after its owner's commands, and started again
+    monkeypatch.setattr(tx, "runtime", lambda names: view([], []))
+    assert tx.keep_later_addresses(str(node.folder), before)["links"]["e0"] == kept
+
+
 def test_owners_get_the_time_that_a_lease_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     before = view(
         ["10.0.0.5/24", "192.0.2.5/24"], [["-4", "e0", "default via 10.0.0.1 proto dhcp"]]

@@ -761,6 +761,11 @@ def test_a_reboot_in_between_gives_a_card_its_mtu_back(machine: Machine) -> None
     machine.kernel = [kernel(mtu=1400)]
     machine.call(links=[link(mtu=9000)])
     journal = json.loads((machine.root / "store/static_ip/journal.json").read_text())
+    assert journal["runtime"]["ours"] == {
+        "addresses": {"eth1": ["10.0.0.11/24"]},
+        "routes": [],
+        "links": ["eth1"],
+    }
     steps = journal["boot_commands"]
     if machine.owner == "networkmanager":
         assert steps == []
@@ -847,6 +852,12 @@ def test_an_undo_does_not_take_a_lease_that_another_host_has_by_now(
         monkeypatch.setattr(module.way_in, "session", lambda *_: [])
     machine.call("absent")
     assert set(asked) == {"10.0.0.7"}
+    journal = json.loads((machine.root / "store/static_ip/journal.json").read_text())
+    assert journal["runtime"]["ours"] == {
+        "addresses": {} if owner else {"eth1": ["10.0.0.7/24"]},
+        "routes": [],
+        "links": ["eth1"],
+    }
     last = json.loads((machine.root / "store/static_ip/plan.json").read_text())["last"]
     # where it is taken, the interface is left to its owner
     assert list(last["links"]) == ([] if owner else ["eth1"])

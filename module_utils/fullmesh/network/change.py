@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..answer import Diff
     from ..state.record import NetworkBefore
-    from ..transaction.engine import Content
+    from ..transaction.engine import Content, Ours
     from .types import EveryRoute, Link, SeenLink
 
 NAME = "static_ip"
@@ -168,6 +169,14 @@ class Change:
             path: None if content is None else {"text": content, "mode": self.mode(path)}
             for path, content in self.changes.items()
         }
+
+    def list_given(self) -> Ours:
+        """What the change gives its interfaces, for a rollback that deletes nothing else."""
+        addresses = {
+            link["interface"]: [str(ipaddress.ip_interface(one)) for one in link["addresses"]]
+            for link in self.links
+        }
+        return {"addresses": addresses, "routes": [], "links": self.touched()}
 
     def words(self) -> str:
         """The change in a few words."""

@@ -148,6 +148,7 @@ class Links:
             way_back(before),
             boot=at_boot(before),
             links=change.watched(),
+            ours=change.list_given(),
             what=change.words(),
             token=self.params["token"],
         )
@@ -371,6 +372,8 @@ class Links:
         if last:
             given = give_back.owners(before["owners"], now["owners"], last)
             before = {**before, "owners": given}
+        links = (last or before["runtime"]).get("links", {})
+        back = {name: links[name]["addresses"] for name in names if name in links}
         # What is a device of another shape now is made anew, on the way and on the rollback.
         for one in owners:
             anew = backends.unlike(before["owners"][one], now["owners"][one])
@@ -383,6 +386,7 @@ class Links:
             way_back(now),
             boot=at_boot(now),
             links=watched(self.node, names),
+            ours={"addresses": back, "routes": [], "links": names},
             what="undo of " + ", ".join(names),
             token=self.params["token"],
         )

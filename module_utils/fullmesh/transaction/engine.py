@@ -174,11 +174,20 @@ class View(LinksView, total=False):
     rules: list[list[str]]
 
 
-class Ours(TypedDict):
-    """What may be taken away."""
+class OursAlways(TypedDict):
+    """What a change gave, so that its rollback may delete it: addresses by interface, and routes."""
 
     addresses: dict[str, list[str]]
     routes: list[Route]
+
+
+class Ours(OursAlways, total=False):
+    """The same, and in ``links`` the interfaces that it configured.
+
+    On these, a lease and a route of before that a rollback does not find in its view came with the change.
+    """
+
+    links: list[str]
 
 
 class Goal(View, total=False):
@@ -738,7 +747,8 @@ def keep_route(line: str) -> bool:
 def unsettled(before: Goal, age: float = 0) -> list[list[str]]:
     """List the commands that would make the kernel's view what it was *age* seconds ago.
 
-    Where *before* says what is ``ours``, addresses and routes of others are not taken away.
+    If *before* says what is ``ours``, nothing else is deleted: keepalived, a router's advertisement or an administrator
+    may have added addresses meanwhile.
     """
     links, ours = before.get("links", {}), before.get("ours")
     now = runtime(sorted(links))
@@ -758,11 +768,15 @@ def unsettled(before: Goal, age: float = 0) -> list[list[str]]:
         ]
         extra = has - was
         if ours is not None:
-            extra &= set(ours["addresses"].get(name, []))
+            extra &= addresses_of_change(name, then, have, ours)
         steps += [["ip", "addr", "del", one, "dev", name] for one in sorted(extra)]
     # The kernel refuses a gateway until there is a route to it. The route to a network goes with its address.
     anew, there = by_owner(before) + before["routes"], now.get("connected", []) + now["routes"]
-    ends = [one for one in now["routes"] if ours is None or one in ours["routes"]]
+    ends = [
+        one
+        for one in now["routes"]
+        if ours is None or one in ours["routes"] or one[1] in ours.get("links", [])
+    ]
     ends = [one for one in ends if not (DAEMONS | REFUSING) & set(one[2].split())]
     steps += [
         ["ip", "nexthop", "replace", *line.split()]
@@ -783,6 +797,46 @@ def unsettled(before: Goal, age: float = 0) -> list[list[str]]:
         if name in now["links"] and now["links"][name]["up"] and not then["up"]:
             steps.append(["ip", "link", "set", name, "down"])
     return steps
+
+
+def addresses_of_change(name: str, then: ViewLink, have: ViewLink, ours: Ours) -> set[str]:
+    """Return the addresses of an interface that came with a change: what it gave, and a first IPv4 lease.
+
+    Args:
+        name: of the interface.
+        then, have: the interface before the change, and now.
+        ours: what the change gave.
+    """
+    found = set(ours["addresses"].get(name, []))
+    if name in ours.get("links", []) and not then.get("leases"):
+        found |= {one for one in have["leases"] if ":" not in one}
+    return found
+
+
+def keep_later_addresses(directory: str, before: Goal) -> Goal:
+    """Add to *before* the addresses that others gave its interfaces since: the owners' commands may drop them.
+
+    What is there now is saved first, so that a rollback that is killed and started again knows it as well.
+    """
+    ours = before.get("ours")
+    if ours is None:  # an older version saved none
+        return before
+    path = directory + "/later.json"
+    now: View = read_json(path) or runtime(sorted(before.get("links", {})))
+    with contextlib.suppress(OSError):
+        write_json(path, now)
+    links = dict(before.get("links", {}))
+    for name, then in before.get("links", {}).items():
+        have = now.get("links", {}).get(name)
+        if have is None:
+            continue
+        later = {*have["addresses"]} - {*then["addresses"]}
+        later -= addresses_of_change(name, then, have, ours)
+        manner = {one: words for one, words in have.get("manner", {}).items() if one in later}
+        addresses = sorted([*then["addresses"], *later])
+        links[name] = {**then, "addresses": addresses}
+        links[name]["manner"] = {**then.get("manner", {}), **manner}
+    return {**before, "links": links}
 
 
 def patience(step: list[str], before: Goal) -> float:
@@ -1031,7 +1085,7 @@ def source() -> bytes:
     return str(loader.get_source(__name__)).encode()
 
 
-def arm(  # noqa: PLR0913 (five as ever, four by name)
+def arm(  # noqa: PLR0913 (five as ever, six by name)
     run: Runner,
     name: str,
     seconds: int,
@@ -1041,6 +1095,7 @@ def arm(  # noqa: PLR0913 (five as ever, four by name)
     boot: Sequence[Command] | None = None,
     links: Iterable[str] = (),
     trials: Iterable[str] = (),
+    ours: Ours | None = None,
     what: str = "",
     token: str = "",
 ) -> None:
@@ -1055,6 +1110,7 @@ def arm(  # noqa: PLR0913 (five as ever, four by name)
         boot: the same after a reboot, before the network starts; V(None) runs *commands* once the boot is over.
         links: interfaces whose addresses, routes and MTU have to come back as well.
         trials: texts for sh that change nothing and have to work now, as *commands* will have to.
+        ours: what the change gives them, the only addresses that the rollback may delete.
         what: a few words for the log.
         token: of the run, which has to show it again to confirm or restore; its own choice, because the answer to this
             call may get lost. Nothing for a caller that ends the change itself.
@@ -1081,7 +1137,8 @@ def arm(  # noqa: PLR0913 (five as ever, four by name)
             }
             watched = list(links)
             if watched:
-                journal["runtime"] = cast("Goal", runtime(watched))
+                goal = cast("Goal", runtime(watched))
+                journal["runtime"] = {**goal, "ours": ours} if ours else goal
             made = keep(name, sorted(set(paths)), journal)
             set_guard(run, journal, made)
     except OSError as exc:
@@ -1498,10 +1555,12 @@ def restore(directory: str, why: str, by: str = "", token: str = "") -> bool:
                 return True
             fresh = by == "boot" and not same_boot
             commands = journal.get("boot_commands") if fresh else journal.get("commands")
+            goal = journal.get("runtime") if same_boot else None
+            goal = keep_later_addresses(directory, goal) if goal else None
             asked = time.monotonic()
             report["faults"] += run_all(commands or [])
             age = asked - journal.get("monotonic", asked)
-            report["insisted"] = settle(journal.get("runtime"), asked, age) if same_boot else []
+            report["insisted"] = settle(goal, asked, age)
             # From here on nobody does it again, however this ends: the files belong to people once more.
             write_report(directory, report, "back")
         finish(directory, journal, report, began, by)
