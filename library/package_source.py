@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, TypedDict
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.answer import diff
+from ansible.module_utils.fullmesh.answer import diff_file
 from ansible.module_utils.fullmesh.files import look
 from ansible.module_utils.fullmesh.packages import sources
 
@@ -64,7 +64,11 @@ def plan(path: str, root: str = "/") -> Plan:
     """Whether the file goes, for whom, and what it held."""
     beside = sorted({one["path"] for one in sources.beside(path, root)})
     text = look(path) if beside else ""
-    return {"changed": bool(beside), "beside": beside, "diff": diff(path, text, "")}
+    return {
+        "changed": bool(beside),
+        "beside": beside,
+        "diff": diff_file(path, text, ""),
+    }
 
 
 def main() -> None:

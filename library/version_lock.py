@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, TypedDict
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.answer import diff
+from ansible.module_utils.fullmesh.answer import diff_file
 from ansible.module_utils.fullmesh.files import put, read
 from ansible.module_utils.fullmesh.packages import versionlock
 
@@ -122,11 +122,6 @@ def plan(params: dict[str, Any], check: bool, root: str = "") -> Step:
     return {"path": path, "before": before, "after": after, "others": others}
 
 
-def show(text: str) -> str:
-    """Text that any terminal takes."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
 def main() -> None:
     """Read the parameters, compare, write."""
     module = AnsibleModule(
@@ -151,7 +146,7 @@ def main() -> None:
     except OSError as error:
         what = "dnf's list of locked packages cannot be read or written"
         module.fail_json(msg=f"[NC-107] {what}: {error}. Fix that and run again.")
-    shown = diff(step["path"], show(step["before"]), show(step["after"]))
+    shown = diff_file(step["path"], step["before"], step["after"])
     module.exit_json(changed=changed, path=step["path"], others=step["others"], diff=shown)
 
 

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import stat
 from typing import TypedDict
 
 
@@ -26,6 +29,36 @@ class Note(TypedDict):
 def diff(name: str, before: str, after: str) -> Diff:
     """One thing, as it was and as it becomes."""
     return {"before": before, "after": after, "before_header": name, "after_header": name}
+
+
+def show_file(content: bytes, mode: int) -> str:
+    """Print the content of a file for a diff: diffs reach logs and other people's screens.
+
+    Of a file that other users may not read, and of a binary one, only the size and the checksum are shown.
+    """
+    if b"\0" in content or not mode & stat.S_IROTH:
+        return f"{len(content)} bytes, sha256 {hashlib.sha256(content).hexdigest()}\n"
+    return content.decode("utf-8", "replace")
+
+
+def diff_file(path: str, before: str, after: str, root: str = "", mode: int | None = None) -> Diff:
+    """Compare a file as it is and as it becomes.
+
+    Args:
+        path: of the file.
+        before, after: its text, as `files.read` returns it; empty if there is no file.
+        root: of the node.
+        mode: that it will have; None for the present one.
+    """
+    try:
+        present = os.stat(root + path).st_mode
+    except OSError:
+        present = 0o644
+    pairs = ((before, present), (after, present if mode is None else mode))
+    shown = [
+        show_file(one.encode("utf-8", "surrogateescape"), its) if one else "" for one, its in pairs
+    ]
+    return diff(path, *shown)
 
 
 class Refused(TypedDict):

@@ -14,7 +14,7 @@ import os
 import re
 from typing import TYPE_CHECKING, TypedDict
 
-from .answer import diff
+from .answer import diff, diff_file
 from .files import look, put
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def make(run: SplitRunner, check: bool, root: str = "/") -> Made:
         where = os.path.join(root, PLACE.lstrip("/"))
         before, text = look(where), _called(run, [TOOL, "cdi", "generate"])
         put(where, text, 0o644)
-        shown = diff(PLACE, before, text)
+        shown = diff_file(PLACE, before, text, root.rstrip("/"), 0o644)
     now = described(root)
     if not now["path"]:
         raise CdiError(

@@ -13,7 +13,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from .answer import diff
+from .answer import diff_file
 from .files import look, put
 from .state.record import Point
 
@@ -123,7 +123,7 @@ def change(run: SplitRunner, present: bool, check: bool, root: str = "/") -> Ent
         "changed": changed,
         "docker": docker,
         "waiting": waiting,
-        "diff": diff(PLACE, text, wanted or ""),
+        "diff": diff_file(PLACE, text, wanted or "", root),
     }
 
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import tempfile
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ansible.module_utils.urls import open_url
 
-from .answer import diff
+from .answer import diff, show_file
 from .openpgp import describe_mismatch
 
 if TYPE_CHECKING:
@@ -78,11 +77,7 @@ def show(entry: FileState) -> str:
     """Print a state for a diff."""
     if not entry["exists"]:
         return ""
-    content = entry["content"]
-    head = "mode {:04o}\n".format(entry["mode"])
-    if b"\0" in content:
-        return head + f"{len(content)} bytes, sha256 {hashlib.sha256(content).hexdigest()}\n"
-    return head + content.decode("utf-8", "replace")
+    return "mode {:04o}\n".format(entry["mode"]) + show_file(entry["content"], entry["mode"])
 
 
 def fetch(url: str) -> bytes:

@@ -10,7 +10,7 @@ import resource
 from typing import TYPE_CHECKING, TypedDict
 
 from . import sysctl as core
-from .answer import diff
+from .answer import diff, diff_file
 from .files import settle
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class Tuner:
         if (before or "") == content:
             return False
         self.changed = True
-        self.diff.append(diff(path, before or "", content))
+        self.diff.append(diff_file(path, before or "", content, self.node.root))
         if not self.check:
             settle(self.node.at(path), content)
         return True

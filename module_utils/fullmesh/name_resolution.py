@@ -13,7 +13,7 @@ import socket
 from typing import TYPE_CHECKING, TypedDict
 
 from . import hosts_file as text
-from .answer import diff
+from .answer import diff_file
 from .files import put, read
 from .state import written
 from .state.record import Point
@@ -101,7 +101,7 @@ def converge(params: Wanted, check: bool) -> Asked:
     result: Asked = {
         "changed": changed,
         "cloud_init": cloud_init(),
-        "diff": diff(HOSTS, before, after),
+        "diff": diff_file(HOSTS, before, after),
     }
     if changed and check:
         return result
@@ -141,4 +141,4 @@ def give_back(check: bool) -> Changed:
             os.unlink(HOSTS)
         else:
             put(os.path.realpath(HOSTS), after)
-    return {"changed": changed, "diff": diff(HOSTS, before, after)}
+    return {"changed": changed, "diff": diff_file(HOSTS, before, after)}

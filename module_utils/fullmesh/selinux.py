@@ -8,7 +8,7 @@ import os
 import re
 from typing import TYPE_CHECKING, TypedDict
 
-from .answer import diff
+from .answer import diff, diff_file
 from .files import put, read
 from .state.record import Point
 from .transaction import engine as rollback
@@ -215,7 +215,8 @@ class Switch:
         refuse(seen, self.params["mode"], plan)
         relabel = plan["relabel"] and not os.path.exists(self.node.at(RELABEL))
         text = with_mode(seen["config"], plan["config"]) if plan["config"] else seen["config"]
-        self.show(CONFIG, seen["config"], text)
+        if text != seen["config"]:
+            self.diff.append(diff_file(CONFIG, seen["config"], text, self.node.root))
         self.show("SELinux now", seen["runtime"], plan["runtime"] or seen["runtime"])
         if not self.check:
             if self.params["mode"] != "keep":

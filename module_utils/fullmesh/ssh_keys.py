@@ -15,7 +15,7 @@ import subprocess
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from .account import AccountError, as_account
-from .answer import diff
+from .answer import diff, diff_file
 from .files import lines_of, put, read
 from .state.record import Point
 
@@ -331,9 +331,9 @@ def present(params: Wanted, check: bool) -> Brought:
     files = differing(params, owner)
     changed = bool(files) or moved or owner is None
     shown = [
-        diff(one.path, "", "a new key\n")
-        if one.after == params["private_key"]
-        else diff(one.path, one.before, one.after)
+        diff(one.path, one.before, one.after)  # of others' keys it has nothing
+        if one.keys
+        else diff_file(one.path, one.before, one.after, mode=one.mode)
         for one in files
     ]
     if changed and not check:

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, TypedDict
 
 from . import chrony as text
-from .answer import diff
+from .answer import diff, diff_file
 from .files import look, read, settle
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Sync:
         result: Synced = {
             "changed": bool(paths or old_displaced or not running),
             "files": sorted(path for path in wanted if self.ours(path, wanted[path])),
-            "diff": [diff(path, old[path], wanted[path]) for path in paths],
+            "diff": [diff_file(path, old[path], wanted[path]) for path in paths],
         }
         if not running:
             result["diff"].append(self.unit_diff(own))

@@ -17,7 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils.fullmesh import account, files
+from ansible.module_utils.fullmesh import (
+    account,
+    answer,
+    docker_runtime,
+    file_set,
+    files,
+    kernel,
+    sysctl,
+)
+from ansible.module_utils.fullmesh.network import change
+from ansible.module_utils.fullmesh.network.backends.common import HEAD
+from ansible.module_utils.fullmesh.state import observe, restore
 
 from fullmesh.settings import ROOT
 
@@ -422,3 +433,78 @@ def test_no_code_on_nodes_reaches_a_temporary_file_by_its_name() -> None:
             found += [f"{path.relative_to(ROOT)}:{one}" for one in misused_names(ast.parse(text))]
     assert found == []
     assert made >= 3, "the pattern has gone stale"
+
+
+# --- what a diff shows ------------------------------------------------------------------------------
+
+PRIVATE = "password: hunter2\n"
+
+
+def diff_of_links(root: Path, path: str) -> object:
+    new: Any = {path: {"text": "# fullmesh: " + PRIVATE, "mode": 0o600}}
+    return change.diff_links(str(root), {path: PRIVATE}, new, [])
+
+
+def diff_of_undone_links(root: Path, path: str) -> object:
+    """The profile of before comes back in place of ours."""
+    (root / path[1:]).write_text(HEAD)
+    new: Any = {path: {"text": PRIVATE, "mode": 0o600}}
+    return change.diff_links(str(root), {path: HEAD}, new, [])
+
+
+def diff_of_written_file(root: Path, path: str) -> object:
+    before = file_set.observe(str(root) + path)
+    after: file_set.FileState = {"exists": True, "content": b"hunter22\n", "mode": 0o600}
+    return file_set.difference({"path": path, "before": before, "after": after})
+
+
+def diff_of_undo(root: Path, path: str) -> object:
+    entry = observe.observe_file(observe.Node(str(root), lambda _: (0, "", "")), path)
+    return restore.show(entry, PRIVATE.encode())
+
+
+def diff_of_tuning(root: Path, path: str) -> object:
+    params: Any = {"path": path}
+    tuner = kernel.Tuner(params, True, sysctl.Node(str(root)), lambda: None)
+    tuner.file(path, "new\n")
+    return tuner.diff
+
+
+def diff_of_docker(root: Path, path: str) -> object:
+    (root / path[1:]).write_text('{"proxies": {"http-proxy": "http://a:hunter2@b"}}')
+    return docker_runtime.change(lambda _: (0, "", ""), True, True, str(root))["diff"]
+
+
+DIFFS = {
+    "/etc/netplan/50-x.yaml": diff_of_links,
+    "/etc/netplan/90-fullmesh.yaml": diff_of_undone_links,
+    "/etc/written": diff_of_written_file,
+    "/etc/undone": diff_of_undo,
+    "/etc/sysctl.d/90-fullmesh.conf": diff_of_tuning,
+    docker_runtime.PLACE: diff_of_docker,
+    "/etc/sources.list": lambda root, path: answer.diff_file(path, PRIVATE, "", str(root)),
+}
+
+
+@pytest.mark.parametrize("path", DIFFS)
+def test_a_diff_hides_a_file_that_other_users_may_not_read(tmp_path: Path, path: str) -> None:
+    there = tmp_path / path[1:]
+    there.parent.mkdir(parents=True)
+    there.write_text(PRIVATE)
+    there.chmod(0o640)
+    shown = str(DIFFS[path](tmp_path, path))
+    assert "hunter2" not in shown
+    assert "sha256" in shown
+
+
+def test_a_diff_shows_what_everybody_may_read_and_what_the_plan_gives(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old\n")
+    assert answer.diff_file("/file", "old\n", "new\n", str(tmp_path)) == {
+        "before": "old\n",
+        "after": "new\n",
+        "before_header": "/file",
+        "after_header": "/file",
+    }
+    # a profile that the plan gives, and NetworkManager wants it private
+    new: Any = {"/profile": {"text": HEAD + "[ipv4]\n", "mode": 0o600}}
+    assert "[ipv4]" in str(change.diff_links(str(tmp_path), {}, new, []))

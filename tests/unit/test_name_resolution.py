@@ -286,7 +286,8 @@ def point(node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_undo_gives_the_file_back_byte_for_byte(point: Path) -> None:
     assert module.give_back(check=True)["changed"]
     assert module.text.BEGIN in point.read_text()
-    assert module.give_back(check=False)["diff"]["after"] == point.read_text() == ODD
+    assert module.give_back(check=False)["changed"]
+    assert point.read_text() == ODD
     assert not module.give_back(check=False)["changed"]
 
 

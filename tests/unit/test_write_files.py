@@ -67,8 +67,8 @@ def test_missing_directories_come_parents_first(tmp_path: Path) -> None:
 def test_a_diff_shows_content_and_mode(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("x\n")
-    os.chmod(path, 0o600)
-    assert module.show(module.observe(str(path))) == "mode 0600\nx\n"
+    os.chmod(path, 0o644)
+    assert module.show(module.observe(str(path))) == "mode 0644\nx\n"
     assert module.show(module.observe(str(tmp_path / "none"))) == ""
 
 

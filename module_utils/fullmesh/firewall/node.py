@@ -9,6 +9,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from ..answer import diff_file
 from ..files import look
 from ..schema.ports import opens, parse_entry
 from ..state.observe import UNIT_PROPERTIES, has_unit_file
@@ -238,7 +239,7 @@ class FirewallNode:
         mine = own_files.MARK in before or path != own_files.paths(self.params["zone"])["service"]
         if before == text or not (text or mine):
             return False
-        self.show(path, before, text)
+        self.diff.append(diff_file(path, before, text, self.root))
         return True
 
     def show(self, name: str, before: str, after: str) -> None:

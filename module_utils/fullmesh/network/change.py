@@ -9,13 +9,14 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from ..answer import diff
+from ..answer import diff, diff_file
 from ..state.record import Point
 from ..transaction import engine as rollback
 from ..transaction import session as way_in
 from . import owner as backends
 from . import reach
 from . import static_ip as text
+from .backends.common import HEAD
 from .checks import below
 from .machine import LinkError, Node, our_session
 
@@ -33,14 +34,26 @@ NAME = "static_ip"
 RESOLVER = re.compile(r"^\s*(dns|nameservers|domains?\b)", re.IGNORECASE | re.MULTILINE)
 
 
-def file_diff(
-    old: Mapping[str, str], new: Mapping[str, str | None], faults: list[str]
+def diff_links(
+    root: str, old: Mapping[str, str], new: Mapping[str, Content | None], faults: list[str]
 ) -> list[Diff]:
-    """One entry a file that differs, and one for the kernel."""
-    parts = [(path, old.get(path, ""), content or "") for path, content in sorted(new.items())]
+    """Compare each file that differs, and what the kernel lacks.
+
+    Files of others may hold passwords. Fullmesh's own are made from the plan alone, so they are shown whatever their
+    mode is.
+    """
+    shown = []
+    for path, content in sorted(new.items()):
+        before, after = old.get(path, ""), content["text"] if content else ""
+        if before == after:
+            continue
+        if all(not text or text.startswith(HEAD) for text in (before, after)):
+            shown.append(diff(path, before, after))
+        else:
+            shown.append(diff_file(path, before, after, root, content["mode"] if content else None))
     if faults:
-        parts.append(("the kernel's view", "\n".join(faults) + "\n", ""))
-    return [diff(name, before, after) for name, before, after in parts if before != after]
+        shown.append(diff("the kernel's view", "\n".join(faults) + "\n", ""))
+    return shown
 
 
 class Change:

@@ -14,7 +14,7 @@ from ..transaction import session as way_in
 from . import carried, give_back, reach
 from . import owner as backends
 from . import static_ip as text
-from .change import NAME, Change, at_boot, file_diff, original_files, watched, way_back
+from .change import NAME, Change, at_boot, diff_links, original_files, watched, way_back
 from .checks import (
     parent_of,
     providers,
@@ -93,7 +93,7 @@ class Links:
             "lacking": faults,
             "moves_to": moves,
             "tried": change.words(),
-            "diff": file_diff(change.before_text, change.changes, faults + words),
+            "diff": diff_links(self.node.root, change.before_text, change.files(), faults + words),
             **heard,
         }
 
@@ -304,7 +304,6 @@ class Links:
             last = without(kernel, taken) if kernel else None
             self.start_undo(before, differing, names, last)
         old = {path: self.node.read(path) for path in differing}
-        new = {path: then and then["text"] for path, then in differing.items()}
         return {
             "changed": changed,
             "needed": changed,
@@ -312,7 +311,7 @@ class Links:
             "paths": sorted(differing),
             "moves_to": moves,
             "tried": "undo of " + ", ".join(names),
-            "diff": file_diff(old, new, []),
+            "diff": diff_links(self.node.root, old, differing, []),
         }
 
     def given_back(

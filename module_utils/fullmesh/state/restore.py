@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import functools
 import os
-import stat
 import time
 from typing import TYPE_CHECKING, TypedDict
 
-from ..answer import diff
+from ..answer import diff, show_file
 from ..files import make_folders, replace_file
 from ..packages.removal import packages_that_came, plan_removal
 from . import written
@@ -129,9 +128,7 @@ def show(entry: FileBefore, content: bytes) -> str:
     if entry["kind"] == "link":
         return f"link to {entry['target']}\n"
     head = f"mode {entry['mode']:04o} owner {entry['uid']}:{entry['gid']}\n"
-    if not entry["mode"] & stat.S_IROTH or b"\0" in content:
-        return head + f"{len(content)} bytes, sha256 {entry['sha256']}\n"
-    return head + content.decode("utf-8", "replace")
+    return head + show_file(content, entry["mode"])
 
 
 class Restoration:
