@@ -261,8 +261,8 @@ def compiler_cache() -> str:
         os.mkdir(path, 0o700)
     with contextlib.suppress(OSError):
         info = os.lstat(path)
-        open_to_all = info.st_mode & stat.S_IWOTH
-        if stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid() and not open_to_all:
+        open_to_others = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid() and not open_to_others:
             return path
     return tempfile.mkdtemp()
 

@@ -6,6 +6,7 @@ import http.server
 import os
 import pwd
 import stat
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from ladder_samples import plan
 
 from fullmesh.roles import cluster_env
 from fullmesh.roles import launchers as core
+from fullmesh.settings import ROOT
 
 PLAN = plan(2)
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
@@ -85,6 +87,43 @@ def test_the_small_commands_hand_every_word_over(tmp_path: Path) -> None:
     assert all('"$@"' in one["content"] and one["mode"] == "0755" for one in files)
 
 
+def test_no_command_imports_from_the_callers_environment(tmp_path: Path) -> None:
+    """Root runs them in a shell that may have somebody's PYTHONPATH (su, sudo -E)."""
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    for name in ("sitecustomize", "usercustomize", "argparse", "json"):
+        (bad / f"{name}.py").write_text("raise SystemExit('planted')\n")
+    programs = str(ROOT / "node_programs")
+    files = {
+        Path(one["path"]).name: one["content"]
+        for one in core.commands("/bin-of-fullmesh", programs, str(tmp_path / "venv"))
+    }
+    for name in ("fullmesh-torchrun", "fullmesh-watch"):
+        text = (ROOT / f"roles/launchers/templates/{name}.j2").read_text()
+        text = text.replace("{{ launchers_venv }}", str(tmp_path / "venv"))
+        lines = text.replace("{{ __launchers_lib }}", programs).splitlines()
+        calls = [line.strip() for line in lines if f"{programs}/" in line]
+        files[name] = "\n".join(call.replace("|| exit $?", "") for call in calls)
+    runs = {name: text for name, text in files.items() if programs in text}
+    assert set(files) - set(runs) == {"fullmesh-launch", "fullmesh-ssh"}
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "venv/bin/python").symlink_to(sys.executable)
+    env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(bad), "PYTHONHOME": "", "HOME": str(bad)}
+    for name, text in runs.items():
+        done = subprocess.run(
+            ["/bin/sh", "-c", text, "sh"],
+            env=env,
+            cwd=bad,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        said = done.stdout + done.stderr
+        assert "planted" not in said, name
+        assert said, name
+        assert "Traceback" not in said, name
+
+
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "env").write_text(ENV)
@@ -102,15 +141,20 @@ def program(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", ["nothing", "ours", "a link", "a file", "open to all"])
+MODES = {"ours": 0o755, "open to all": 0o777, "open to a group": 0o775}
+
+
+@pytest.mark.parametrize(
+    "kind", ["nothing", "ours", "a link", "a file", "open to all", "open to a group"]
+)
 def test_the_compilers_cache_is_the_ranks_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(launch.tempfile, "tempdir", str(tmp_path))
     cache = tmp_path / f"torchinductor_{os.geteuid()}"
-    if kind in ("ours", "open to all"):
+    if kind in MODES:
         cache.mkdir()
-        cache.chmod(0o755 if kind == "ours" else 0o777)
+        cache.chmod(MODES[kind])
     elif kind == "a link":
         (tmp_path / "elsewhere").mkdir()
         cache.symlink_to(tmp_path / "elsewhere")

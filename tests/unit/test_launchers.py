@@ -175,14 +175,17 @@ def test_the_older_command_imports_nothing_from_where_the_caller_stands(
     assert done.stdout == "torch's\n"
 
 
-@pytest.mark.parametrize("kind", ["nothing", "ours", "a link", "a file", "open to all"])
+@pytest.mark.parametrize(
+    "kind", ["nothing", "ours", "a link", "a file", "open to all", "open to a group"]
+)
 def test_the_compilers_cache_is_the_callers_own(wrapper: Path, tmp_path: Path, kind: str) -> None:
     torchrun = tmp_path / "bin/torchrun"
     torchrun.write_text("#!/bin/sh\necho $TORCHINDUCTOR_CACHE_DIR\n")
     cache = tmp_path / f"torchinductor_{os.geteuid()}"
-    if kind in ("ours", "open to all"):
+    modes = {"ours": 0o755, "open to all": 0o777, "open to a group": 0o775}
+    if kind in modes:
         cache.mkdir()
-        cache.chmod(0o755 if kind == "ours" else 0o777)
+        cache.chmod(modes[kind])
     elif kind == "a link":
         (tmp_path / "elsewhere").mkdir()
         cache.symlink_to(tmp_path / "elsewhere")

@@ -10,6 +10,7 @@ import os
 import pty
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -100,6 +101,13 @@ def ran(folder: Path) -> tuple[run.Outcome, views.Plain, str]:
 def recorded(folder: Path, name: str = "first") -> list[dict[str, Any]]:
     text = (folder / "runs" / name / run.EVENTS).read_text()
     return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("name", [run.LOG, run.EVENTS])
+def test_what_a_run_keeps_is_the_operators_alone(ran: object, folder: Path, name: str) -> None:
+    """Diffs of files stand in it that only root reads on the nodes."""
+    del ran
+    assert stat.S_IMODE((folder / "runs/first" / name).stat().st_mode) == 0o600
 
 
 def test_every_event_is_what_its_type_says(ran: object, folder: Path) -> None:

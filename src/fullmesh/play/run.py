@@ -125,7 +125,8 @@ def run(
     """
     folder.mkdir(parents=True, exist_ok=True)
     log, events = folder / LOG, folder / EVENTS
-    events.touch(0o600)
+    for path in (log, events):
+        path.touch(0o600)
     settings = {**os.environ, **(env or {}), VARIABLE: str(events), RUN_VARIABLE: folder.name}
     # the log is a file: no colours, and lines as wide as they are
     settings |= {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"}

@@ -44,6 +44,9 @@ CODES: dict[str, str] = {
 USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\$?")
 LONGEST = 7 * 24 * 3600
 HEAD = "# Ansible managed (Fullmesh, role launchers)"
+# -B: what Python writes beside a file would be left over by undo. -E -s: root imports nothing from the caller's
+# environment. -I would also leave out the folder of the program, in which its other modules are.
+ISOLATED = "-B -E -s"
 # Commands of node_programs/fullmesh_launch.py that users, mpirun or Slurm start.
 RUN = ("mpirun", "orted", "rank", "sbatch", "srun")
 # The same of node_programs/fullmesh_services.py.
@@ -100,24 +103,18 @@ def commands(folder: str, library: str, venv: str) -> list[dict[str, str]]:
         library: where the code lies that they run.
         venv: the environment that runs it.
     """
-    run = {
-        f"fullmesh-{name}": f'{venv}/bin/python -B {library}/fullmesh_launch.py {name} "$@"'
-        for name in RUN
-    }
+    python = f"{venv}/bin/python {ISOLATED}"
+    run = {f"fullmesh-{name}": f'{python} {library}/fullmesh_launch.py {name} "$@"' for name in RUN}
     run |= {
-        f"fullmesh-{name}": f'{venv}/bin/python -B {library}/fullmesh_services.py {name} "$@"'
-        for name in SERVE
+        f"fullmesh-{name}": f'{python} {library}/fullmesh_services.py {name} "$@"' for name in SERVE
     }
+    run |= {f"fullmesh-{name}": f'{python} {library}/fullmesh_{name}.py "$@"' for name in OWN}
     run |= {
-        f"fullmesh-{name}": f'{venv}/bin/python -B {library}/fullmesh_{name}.py "$@"'
-        for name in OWN
-    }
-    run |= {
-        f"fullmesh-{name}": f'{venv}/bin/python -B {library}/fullmesh_container.py {name} "$@"'
+        f"fullmesh-{name}": f'{python} {library}/fullmesh_container.py {name} "$@"'
         for name in CONTAIN
     }
     run["fullmesh-launch"] = f'{folder}/fullmesh-torchrun --launch "$@"'
-    run["fullmesh-hang"] = f'{venv}/bin/python -B {library}/fullmesh_hang.py "$@"'
+    run["fullmesh-hang"] = f'{python} {library}/fullmesh_hang.py "$@"'
     run["fullmesh-ssh"] = 'ssh -F /etc/fullmesh/ssh/config "$@"'
     return [
         {"path": f"{folder}/{name}", "content": f"#!/bin/sh\n{HEAD}\nexec {line}\n", "mode": "0755"}
