@@ -100,6 +100,10 @@ def main(argv: list[str]) -> int:
         return OK
     for rank in found["ranks"]:
         sys.stdout.write(sentence(rank) + "\n")
+    for left in found.get("left_out", []):
+        who = f"process {left['pid']}" if left["pid"] else f"{left['count']} processes"
+        text = f"{who} of account {left['account']} left out: {left['why']}"
+        sys.stderr.write(f"fullmesh-hang: {harmless(text)}\n")
     if not found["ranks"]:
         sys.stderr.write(
             "fullmesh-hang: no rank of a job that this account may look at runs here\n"

@@ -15,8 +15,11 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
+import fullmesh_hang_border as border
 import fullmesh_sockets as sockets
 import fullmesh_watch_look as look
+from fullmesh_foreign_text import parse_decimal
+from fullmesh_hang_border import ForeignProcessError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,14 +39,16 @@ ZERO_WINDOW = 4  # idiag_timer: the window probe is armed
 # struct tcp_info, linux/tcp.h
 RETRANSMITS_AT, SEGS_OUT_AT = 2, 136
 PAIR = 2
+PER_NODE = ("--nproc-per-node", "--nproc_per_node")
+NODE_RANK = ("--node-rank", "--node_rank")
 NO_LIMIT = 1 << 62  # version 1 writes the largest number of pages instead of "max"
 KILLS = ("memory.events", "memory.oom_control")
 LOG = "/dev/kmsg"
 OLDEST, LINES, RECORDS = 86400.0, 8, 50000
 # mm/oom_kill.c, kernel/hung_task.c; NVIDIA's driver
 TOLD = (
-    ("oom", re.compile(r"Killed process (\d+) \(([^)]*)\)")),
-    ("hung", re.compile(r"task (.+):(\d+) blocked for more than")),
+    ("oom", re.compile(r"Killed process (?P<pid>[0-9]+) \((?P<name>[^)]*)\)")),
+    ("hung", re.compile(r"task (?P<name>.+):(?P<pid>[0-9]+) blocked for more than")),
     ("xid", re.compile(r"NVRM: Xid \(")),
 )
 SECOND = 1_000_000_000  # nanoseconds
@@ -218,22 +223,23 @@ def counted(path: str, name: str) -> int:
     """A counter of a file of ``name number`` lines; 0 where there is none."""
     for line in look.read(path).decode("ascii", "replace").splitlines():
         words = line.split()
-        if len(words) == PAIR and words[0] == name and words[1].isdigit():
-            return int(words[1])
+        if len(words) == PAIR and words[0] == name:
+            return parse_decimal(words[1]) or 0
     return 0
 
 
 def whole(path: str) -> int:
     """A file's number; 0 where it says that there is no limit, or is not there."""
-    text = look.read(path).strip()
-    return int(text) if text.isdigit() and int(text) < NO_LIMIT else 0
+    text = look.read(path).strip().decode("ascii", "replace")
+    return parse_decimal(text, NO_LIMIT - 1) or 0
 
 
 def processors(folder: str) -> float:
     """How many processors a group lets its processes have, 0 for all."""
-    words = look.read(folder + "/cpu.max").split()
+    words = look.read(folder + "/cpu.max").decode("ascii", "replace").split()
     if len(words) == PAIR:
-        return int(words[0]) / int(words[1]) if words[0].isdigit() else 0.0
+        share, of = (parse_decimal(word) or 0 for word in words)
+        return share / of if of else 0.0
     quota, period = whole(folder + "/cpu.cfs_quota_us"), whole(folder + "/cpu.cfs_period_us")
     return quota / period if quota and period else 0.0  # version 1
 
@@ -265,7 +271,8 @@ def limits(pid: int) -> Limits:
 
 def paging(pid: int) -> Paging:
     """How much of a process is in swap, and how often it waited for a disk to bring a page."""
-    swapped = re.search(r"^VmSwap:\s+(\d+) kB", look.read(f"/proc/{pid}/status").decode(), re.M)
+    status = look.read(f"/proc/{pid}/status")  # a process names itself, in any bytes
+    swapped = re.search(rb"^VmSwap:\s+(\d+) kB", status, re.M)
     words = look.read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     return {
         "swapped": int(swapped.group(1)) * 1024 if swapped else 0,
@@ -320,7 +327,8 @@ def gpus() -> dict[int, list[Gpu]] | None:
     found: dict[int, list[Gpu]] = {}
     for pid, uuid, memory in smi("compute-apps", HOLDERS):
         card = cards.get(uuid)
-        if card is None or not pid.isdigit():
+        number = parse_decimal(pid)
+        if card is None or number is None:
             continue
         one: Gpu = {
             "index": whole_number(card[0], -1),
@@ -329,7 +337,7 @@ def gpus() -> dict[int, list[Gpu]] | None:
             "watts": whole_number(card[3], -1),
             "memory": whole_number(memory, 0) * MIB,
         }
-        found.setdefault(int(pid), []).append(one)
+        found.setdefault(number, []).append(one)
     return found
 
 
@@ -364,10 +372,9 @@ def kernel() -> list[KernelLine]:
             match = pattern.search(text)
             if not match or started - seconds > OLDEST:
                 continue
-            numbers = [int(one) for one in match.groups() if one.isdigit()]
-            names = [one for one in match.groups() if not one.isdigit()]
             at = now - int((started - seconds) * SECOND)
-            pid, name = (numbers or [0])[0], (names or [""])[0]
+            told = match.groupdict()
+            pid, name = parse_decimal(told.get("pid")) or 0, told.get("name", "")
             found.append({"kind": kind, "at_ns": at, "pid": pid, "name": name, "text": text[:300]})
     return found[-LINES:]
 
@@ -375,27 +382,28 @@ def kernel() -> list[KernelLine]:
 # --- who started it ---------------------------------------------------------------------------------------
 
 
-def launchers(pids: list[int]) -> list[Launcher]:
-    """The torchruns among processes, and the ranks that each started, where its words say so."""
-    found: list[Launcher] = []
-    for pid in pids:
-        words = look.command_of(pid)
-        if not any(
-            os.path.basename(word) == "torchrun" or word == "torch.distributed.run"
-            for word in words[:4]
-        ):
-            continue
-        count = look.option(words, ("--nproc-per-node", "--nproc_per_node"))
-        number = look.option(words, ("--node-rank", "--node_rank"))
-        port = look.option(words, look.PORT)
-        sure = count.isdigit() and number.isdigit() and bool(look.option(words, look.ADDRESS))
-        found.append(
-            {
-                "pid": pid,
-                "job": look.option(words, ("--rdzv-id", "--rdzv_id")),
-                "master": f"{look.option(words, look.ADDRESS)}:{port}" if sure else "",
-                "first": int(number) * int(count) if sure else -1,
-                "count": int(count) if count.isdigit() else 0,
-            }
-        )
-    return found
+def read_launcher(pid: int) -> Launcher | None:
+    """Return the torchrun that a process is, and the ranks that it started, if its command line says so.
+
+    Raises:
+        ForeignProcessError: it says that it started more ranks than any job has.
+    """
+    words = look.command_of(pid)
+    if not any(
+        os.path.basename(word) == "torchrun" or word == "torch.distributed.run"
+        for word in words[:4]
+    ):
+        return None
+    count, number = (parse_decimal(look.option(words, names)) for names in (PER_NODE, NODE_RANK))
+    for value, names in ((count, PER_NODE), (number, NODE_RANK)):
+        if value is not None and value > border.MOST_RANKS:
+            raise ForeignProcessError(f"{names[0]} is {value}, more than {border.MOST_RANKS}")
+    sure = count is not None and number is not None and bool(look.option(words, look.ADDRESS))
+    master = f"{look.option(words, look.ADDRESS)}:{look.option(words, look.PORT)}"
+    return {
+        "pid": pid,
+        "job": look.option(words, ("--rdzv-id", "--rdzv_id"))[: border.LONGEST_NAME],
+        "master": master[: border.LONGEST_NAME] if sure else "",
+        "first": (number or 0) * (count or 0) if sure else -1,
+        "count": count or 0,
+    }

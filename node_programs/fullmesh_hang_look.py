@@ -9,20 +9,21 @@ Longer than other files: what a rank says and what the kernel says of it are put
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import socket
 import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
+import fullmesh_hang_answer as answer
+import fullmesh_hang_border as border
 import fullmesh_hang_evidence as evidence
 import fullmesh_hang_ras as ras
 import fullmesh_watch_look as look
+from fullmesh_foreign_text import parse_decimal
+from fullmesh_hang_border import ForeignProcessError
 
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable, Iterable, Mapping
 
     from fullmesh.observed.hang import (
         Connection,
@@ -34,15 +35,10 @@ if TYPE_CHECKING:
         Native,
         NodeHang,
         Rank,
-        Thread,
     )
 
-NAME = "\0fullmesh-hang-"
-ANSWER_SECONDS = 2.0
-AT_ONCE = 32
-NEWEST = 8  # entries of a group, beside all that have not come to their end
-MOST = 40
-LONGEST = 8 << 20  # bytes of an answer: 2,000 entries are about 1.5 MB
+FIND_SECONDS = 3.0  # for the environments and command lines of all processes
+READ_SECONDS = 5.0  # for the answers of all ranks
 JOB = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "OMPI_MCA_ess_base_jobid")
 NO_NAME = "none"  # what torchrun calls every job that was given no --rdzv-id
 # x86_64 and aarch64 have numbers of their own (asm/unistd_64.h, asm-generic/unistd.h); others are told by number.
@@ -128,9 +124,9 @@ def native(pid: int) -> Native:
     found: Native = {**NOTHING, "state": state_of(pid)}
     found["wchan"] = look.read(f"/proc/{pid}/wchan").decode("utf-8", "replace").strip()
     words = look.read(f"/proc/{pid}/syscall").decode("ascii", "replace").split()
-    if len(words) < WORDS or not words[0].isdigit():
+    number = parse_decimal(words[0]) if len(words) >= WORDS else None
+    if number is None:
         return found
-    number = int(words[0])
     name = found["syscall"] = CALLS.get(number, str(number))
     if name in ON_FILES:
         found["fd"] = int(words[1], 16)
@@ -143,166 +139,111 @@ def native(pid: int) -> Native:
     return found
 
 
-def inner_pid(pid: int) -> int:
-    """The number that a process has for itself: another one in a container (NSpid, proc_pid_status(5))."""
-    for line in look.read(f"/proc/{pid}/status").splitlines():
-        if line.startswith(b"NSpid:"):
-            return int(line.split()[-1])
-    return pid
-
-
-# --- from inside ------------------------------------------------------------------------------------
-
-
-def ask(pid: int) -> tuple[dict[str, Any], bytes]:
-    """What a process says of itself: its header and torch's record.
-
-    Raises:
-        OSError: nobody answers, or somebody else does.
-    """
-    end = time.monotonic() + ANSWER_SECONDS
-    raw = b""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(ANSWER_SECONDS)
-        connection.connect(NAME + str(inner_pid(pid)))
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        if int.from_bytes(credentials[:4], "little" if os.uname()[4] != "s390x" else "big") != pid:
-            raise OSError("another process has taken its name")
-        while len(raw) <= LONGEST:
-            connection.settimeout(max(end - time.monotonic(), 0.01))
-            part = connection.recv(1 << 16)
-            if not part:
-                break
-            raw += part
-    head, _, record = raw.partition(b"\n")
-    try:
-        header = json.loads(head)
-    except ValueError:
-        raise OSError("its answer was cut off") from None
-    if not isinstance(header, dict):
-        raise OSError("its answer is none")
-    return header, record
-
-
-def number(value: object) -> int:
-    """A whole number of torch's record, which has some as text and some not at all."""
-    return int(value) if isinstance(value, (int, str)) and str(value).lstrip("-").isdigit() else 0
-
-
-def entry(raw: dict[str, Any]) -> Entry:
-    """One entry in our words."""
-    group = raw.get("process_group") or [str(raw.get("pg_id", "")), ""]
-    p2p = raw.get("is_p2p") is True
-    return {
-        "record": number(raw.get("record_id")),
-        "group": str(group[0]),
-        "desc": str(group[1]),
-        "number": number(raw.get("p2p_seq_id" if p2p else "collective_seq_id")),
-        "p2p": p2p,
-        "kind": str(raw.get("profiling_name", "")),
-        "in_sizes": raw.get("input_sizes") or [],
-        "in_dtypes": raw.get("input_dtypes") or [],
-        "out_sizes": raw.get("output_sizes") or [],
-        "out_dtypes": raw.get("output_dtypes") or [],
-        "state": str(raw.get("state", "")),
-        "retired": raw.get("retired") is True,
-        "created_ns": number(raw.get("time_created_ns")),
-        "started_ns": number(raw.get("time_discovered_started_ns")),
-        "completed_ns": number(raw.get("time_discovered_completed_ns")),
-        "frames": [],
-    }
-
-
-def chosen(entries: list[Entry]) -> list[Entry]:
-    """The newest of every group, and what has not come to its end: the first of these is what a rank waits in."""
-    kept: dict[int, Entry] = {}
-    count: dict[str, int] = {}
-    for one in sorted(entries, key=lambda one: -one["record"]):
-        count[one["group"]] = count.get(one["group"], 0) + 1
-        if count[one["group"]] <= NEWEST:
-            kept[one["record"]] = one
-    for one in [one for one in entries if not one["retired"]][: MOST - len(kept)]:
-        kept[one["record"]] = one
-    return [kept[record] for record in sorted(kept)]
-
-
-def recorded(raw: bytes) -> list[Entry]:
-    """What torch's record holds.
-
-    Raises:
-        ValueError: it is none.
-    """
-    try:
-        return chosen([entry(one) for one in json.loads(raw).get("entries") or []])
-    except (AttributeError, TypeError, IndexError) as exc:
-        raise ValueError(f"the record has another form: {exc}") from None
-
-
-def pyspy(pid: int) -> list[Thread]:
-    """Python's stacks by py-spy, where it is installed; nothing else."""
-    path = shutil.which("py-spy")
-    text = look.ask(path, "dump", "--nonblocking", "--json", "--pid", str(pid)) if path else ""
-    try:
-        told = json.loads(text or "[]")
-        return [
-            {
-                "name": str(one.get("thread_name") or ""),
-                "frames": [
-                    {"file": str(f["filename"]), "line": int(f["line"]), "name": str(f["name"])}
-                    for f in one["frames"]
-                ],
-            }
-            for one in told
-        ]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return []
-
-
 # --- the ranks of this node -------------------------------------------------------------------------
 
 
-def environment(pid: int) -> dict[str, str]:
-    """What of a process' environment says which rank of which job it is."""
-    wanted = {*look.TOLD, *JOB}
+def read_environment(pid: int) -> dict[str, str]:
+    """Return the variables of a process that say which rank of which job it is, and where NCCL's RAS is."""
+    wanted = {*look.TOLD, *JOB, *ras.VARIABLES}
     found = {}
-    for pair in look.read(f"/proc/{pid}/environ").split(b"\0"):
+    for pair in look.read(f"/proc/{pid}/environ", border.MOST_ENVIRONMENT).split(b"\0"):
         key, equals, value = pair.partition(b"=")
         if equals and key.decode("utf-8", "replace") in wanted:
             found[key.decode()] = value.decode("utf-8", "replace")
     return found
 
 
-def place(env: dict[str, str]) -> tuple[int, int]:
-    """Rank and world size that a process was told; -1 where it is none."""
-    for names in (("RANK", "WORLD_SIZE"), *look.RANKS):
-        if env.get(names[0], "").isdigit():
-            return int(env[names[0]]), number(env.get(names[1], ""))
+def place(env: Mapping[str, str]) -> tuple[int, int]:
+    """Return the rank and the world size that a process was told; -1 if it was told none.
+
+    Raises:
+        ForeignProcessError: it was told a number that is none, or more than any job has.
+    """
+    for name, size in (("RANK", "WORLD_SIZE"), *look.RANKS):
+        if name not in env:
+            continue
+        rank = parse_decimal(env[name], border.MOST_RANKS)
+        if rank is not None:
+            return rank, parse_decimal(env.get(size), border.MOST_RANKS) or 0
+        if size in env:
+            raise ForeignProcessError(f"{name} is {env[name][:40]!r}, which is no rank")
     return -1, 0
 
 
-def job_of(env: dict[str, str]) -> str:
-    """A name for the job that all its ranks have."""
+def job_of(env: Mapping[str, str]) -> str:
+    """Return a name for the job that all its ranks have."""
     known = [env[name] for name in JOB if env.get(name) and env[name] != NO_NAME]
-    return (
-        known[0]
-        if known
-        else "{}:{}".format(env.get("MASTER_ADDR", ""), env.get("MASTER_PORT", ""))
-    )
+    master = "{}:{}".format(env.get("MASTER_ADDR", ""), env.get("MASTER_PORT", ""))
+    return (known[0] if known else master)[: border.LONGEST_NAME]
 
 
-def candidates(job: str) -> dict[int, dict[str, str]]:
-    """The processes that were told a rank: pid -> environment. A rank's own children are left out."""
-    parents = look.parents()
-    told = {pid: environment(pid) for pid in parents if pid != os.getpid() and is_python(pid)}
-    ranks = {pid: env for pid, env in told.items() if place(env)[0] >= 0}
-    if job:
-        ranks = {pid: env for pid, env in ranks.items() if job_of(env) == job}
-    if any("RANK" in env for env in ranks.values()):
-        # torchrun's agent below srun has Slurm's number, and its ranks have their own
-        ranks = {pid: env for pid, env in ranks.items() if "RANK" in env}
-    return {
-        pid: env for pid, env in ranks.items() if place(ranks.get(parents[pid], {})) != place(env)
-    }
+class Told(NamedTuple):
+    """What a process says that it is: a rank, by its environment, or a launcher; neither if both are empty."""
+
+    env: dict[str, str]
+    launcher: Launcher | None
+
+
+def read_process(pid: int) -> Told:
+    """Return what a process says that it is.
+
+    Raises:
+        ForeignProcessError: it is a rank or a launcher with numbers that cannot be.
+    """
+    if pid == os.getpid() or not is_python(pid):
+        return Told({}, None)
+    env = read_environment(pid)
+    return Told(env if place(env)[0] >= 0 else {}, evidence.read_launcher(pid))
+
+
+class Found:
+    """The ranks and launchers on this node by account, and the processes that are left out."""
+
+    def __init__(self, job: str, pids: Iterable[int] | None = None) -> None:
+        """Look for them: in all processes, or in some."""
+        self.parents = look.parents()
+        here = self.parents if pids is None else set(pids) & self.parents.keys()
+        by_account = border.Accounts().sort(here)
+        work = {
+            account: [(pid, partial(read_process, pid)) for pid in ones]
+            for account, ones in by_account.items()
+        }
+        told, failed = border.read_in_turn(work, FIND_SECONDS)
+        self.ranks: dict[str, dict[int, dict[str, str]]] = {}
+        self.launchers: list[Launcher] = []
+        self.left_out: dict[str, list[tuple[int, str]]] = {}
+        for account, ones in by_account.items():
+            bad = [(pid, failed[pid]) for pid in ones if pid in failed]
+            mine = {pid: told[pid] for pid in ones if pid in told}
+            for one in mine.values():
+                if one.launcher is not None:
+                    self.launchers.append({**one.launcher, "account": account})
+            ranks = self.choose_ranks({pid: one.env for pid, one in mine.items() if one.env}, job)
+            text = f"its account has more than {border.MOST_OF_ACCOUNT} ranks on this node"
+            bad += [(pid, text) for pid in ranks[border.MOST_OF_ACCOUNT :]]
+            if bad:
+                self.left_out[account] = bad
+            if ranks:
+                self.ranks[account] = {
+                    pid: mine[pid].env for pid in ranks[: border.MOST_OF_ACCOUNT]
+                }
+
+    def choose_ranks(self, ranks: dict[int, dict[str, str]], job: str) -> list[int]:
+        """Choose an account's ranks among the processes that were told a rank: not a rank's own children."""
+        if job:
+            ranks = {pid: env for pid, env in ranks.items() if job_of(env) == job}
+        if any("RANK" in env for env in ranks.values()):
+            # torchrun's agent below srun has Slurm's number, and its ranks have their own
+            ranks = {pid: env for pid, env in ranks.items() if "RANK" in env}
+        return [
+            pid
+            for pid, env in sorted(ranks.items())
+            if place(ranks.get(self.parents[pid], {})) != place(env)
+        ]
+
+    def jobs(self) -> list[str]:
+        """Name the jobs."""
+        return sorted({job_of(env) for ones in self.ranks.values() for env in ones.values()})
 
 
 def is_python(pid: int) -> bool:
@@ -316,14 +257,15 @@ def is_python(pid: int) -> bool:
 class Around:
     """What is read once for all ranks of a node."""
 
-    def __init__(self, *, gpus: bool = True) -> None:
-        """Ask the kernel, and the GPUs' driver, which may take a second."""
+    def __init__(self, *, thorough: bool = True) -> None:
+        """Ask the kernel; *thorough*: the GPUs' driver as well, and py-spy about ranks that do not answer."""
+        self.thorough = thorough
         self.kernel: list[KernelLine] = evidence.kernel()
         self.connections: dict[str, Connection] = {}
         self.why = self.no_gpus = ""
         self.gpus: dict[int, list[Gpu]] | None = None
         try:
-            self.gpus = evidence.gpus() if gpus else None
+            self.gpus = evidence.gpus() if thorough else None
         except OSError as exc:
             self.no_gpus = str(exc)
         try:
@@ -347,81 +289,151 @@ class Around:
         rank["kernel"] = [one for one in self.kernel if one["pid"] == pid or one["kind"] == "xid"]
 
 
-def rank_at(pid: int, env: dict[str, str], host: str, around: Around, *, spy: bool = True) -> Rank:
-    """One rank: what it says, and what is seen of it; *spy*: by py-spy as well, where it says nothing."""
-    rank, world = place(env)
-    missing: list[Missing] = []
-    entries: list[Entry] = []
-    header: dict[str, Any] = {}
+def explain_silence(pid: int, error: Exception) -> str:
+    """Say why a process does not say where it is."""
+    if not state_of(pid):
+        return "it has ended"
+    if isinstance(error, ConnectionRefusedError):
+        return "it was not started by a launcher of Fullmesh, with the hook"
+    uid = os.geteuid()
+    if not border.is_known_to(pid, uid):
+        return (
+            f"its user namespace does not map the account that asks (uid {uid}), as in a rootless container. "
+            "Ask as the account that started it: sudo -u ACCOUNT fullmesh-hang"
+        )
+    return f"its process does not answer: {border.reason(error)}"
+
+
+def ask_rank(
+    pid: int, share: border.Share | None
+) -> tuple[answer.RankAnswer, list[Entry], list[Missing]]:
+    """Return what a rank says of itself, and why something of it is missing."""
+    header = answer.NOTHING
     try:
-        header, record = ask(pid)
+        header, record = answer.ask_rank(pid, share)
         if header["why"]:
-            missing.append({"what": "recorder", "why": header["why"]})
-        else:
-            entries = recorded(record)
-    except (OSError, ValueError, KeyError) as exc:
-        gone = not state_of(pid)
-        why = "it has ended" if gone else f"its process does not answer: {exc}"
-        if isinstance(exc, ConnectionRefusedError):
-            why = "it was not started by a launcher of ours, with the hook"
-        missing.append({"what": "recorder", "why": why})
-    threads = header.get("threads") or (pyspy(pid) if spy else [])
+            return header, [], [{"what": "recorder", "why": header["why"]}]
+        return header, answer.read_record(record), []
+    except (OSError, ValueError) as error:
+        return header, [], [{"what": "recorder", "why": explain_silence(pid, error)}]
+
+
+def read_rank(
+    pid: int,
+    env: Mapping[str, str],
+    host: str,
+    around: Around,
+    share: border.Share | None = None,
+) -> Rank:
+    """Return one rank: what it says, and what is seen of it."""
+    rank, world = place(env)
+    header, entries, missing = ask_rank(pid, share)
+    threads = header["threads"]
+    if not threads and around.thorough:
+        threads = answer.dump_stacks(pid)
     if not threads:
         missing.append({"what": "stacks", "why": missing[-1]["why"] if missing else "it says none"})
     seen = native(pid)
     found: Rank = {
-        "rank": header["rank"] if header.get("rank", -1) >= 0 else rank,
-        "world": header.get("world") or world,
-        "host": host,
-        "pid": pid,
-        "taken_ns": time.time_ns(),
+        **unread(pid, env, host, ""),
+        "rank": header["rank"] if header["rank"] >= 0 else rank,
+        "world": header["world"] or world,
         "process": "running" if seen["state"] not in ("", "Z", "X") else "gone",
-        "exit_code": None,
-        "groups": header.get("groups", []),
+        "groups": header["groups"],
         "entries": entries,
         "threads": threads,
         "native": seen,
-        "raised": header.get("raised"),
+        "raised": header["raised"],
         "missing": missing,
     }
     around.add_to(found, pid)
     return found
 
 
-def launchers(jobs: list[str]) -> list[Launcher]:
-    """The launchers on this node that started one of these jobs, or any where no rank of a job is left here."""
-    found = evidence.launchers(list(look.parents()))
-    return [one for one in found if not jobs or {one["job"], one["master"]} & set(jobs)]
+def unread(pid: int, env: Mapping[str, str], host: str, why: str) -> Rank:
+    """Return a rank of which no more is known than that its process is there."""
+    rank, world = place(env)
+    return {
+        "rank": rank,
+        "world": world,
+        "host": host,
+        "pid": pid,
+        "taken_ns": time.time_ns(),
+        "process": "unasked",
+        "exit_code": None,
+        "groups": [],
+        "entries": [],
+        "threads": [],
+        "native": {**NOTHING},
+        "raised": None,
+        "missing": [{"what": "process", "why": why}],
+        "job": job_of(env),
+        "uid": border.uid_of(pid),
+    }
 
 
-def ask_ras(ranks: list[Rank], found: dict[int, dict[str, str]]) -> None:
-    """Add what NCCL's own watch says, where a rank has used NCCL."""
-    those = [one for one in ranks if any(e["kind"].startswith("nccl:") for e in one["entries"])]
-    if not those:
-        return
-    said, why = ras.known(found[those[0]["pid"]])
+def read_ranks(found: Found, host: str, around: Around) -> list[Rank]:
+    """Read all ranks at the same time: one that stands still must not keep the others waiting."""
+    work: dict[str, list[tuple[int, Callable[[], Rank]]]] = {}
+    for account, ones in found.ranks.items():
+        share = border.Share()
+        work[account] = [
+            (pid, partial(read_rank, pid, env, host, around, share=share))
+            for pid, env in ones.items()
+        ]
+    read, failed = border.read_in_turn(work, READ_SECONDS)
+    ranks: list[Rank] = []
+    for account, ones in found.ranks.items():
+        here = []
+        for pid, env in ones.items():
+            why = f"it could not be read: {failed[pid]}" if pid in failed else ""
+            here.append(unread(pid, env, host, why) if why else read[pid])
+            here[-1]["account"] = account
+        border.keep_share(here, border.MOST_OF_NODE // len(found.ranks))
+        ranks += here
+    return sorted(ranks, key=lambda one: (one["rank"], one["pid"]))
+
+
+def ask_ras(ranks: list[Rank], found: Mapping[int, Mapping[str, str]]) -> None:
+    """Add what NCCL's own watch says to the ranks of each job that has used NCCL; *found*: their environments."""
+    jobs: dict[tuple[str, str], list[Rank]] = {}
     for one in ranks:
-        # in a container NCCL knows its process by the number in there
-        number = inner_pid(one["pid"])
-        if number in said:
-            one["ras"] = said[number]
-    if why:
-        those[0]["missing"].append({"what": "ras", "why": why})
+        jobs.setdefault((one.get("account", ""), one.get("job", "")), []).append(one)
+    work: dict[str, list[tuple[int, Callable[[], ras.Known]]]] = {}
+    asked: dict[int, list[Rank]] = {}
+    for (account, _), ones in jobs.items():
+        used = [one for one in ones if any(e["kind"].startswith("nccl:") for e in one["entries"])]
+        if used:
+            pid, uid = used[0]["pid"], used[0].get("uid", -1)
+            asked[pid] = ones
+            reader = partial(ras.read_status, found[pid], pid, uid)
+            work.setdefault(account, []).append((pid, reader))
+    known, failed = border.read_in_turn(work, ras.SECONDS)
+    for pid, ones in asked.items():
+        said, why = known.get(pid, ({}, failed.get(pid, "")))
+        for one in ones:
+            # in a container NCCL knows its process by the number in there
+            number = answer.inner_pid(one["pid"])
+            if number in said:
+                one["ras"] = said[number]
+            if why and one["pid"] == pid:
+                one["missing"].append({"what": "ras", "why": why})
 
 
 def node(host: str, job: str = "") -> NodeHang:
-    """All ranks of this node, asked side by side: one that stands still must not keep the others waiting."""
-    found, around = candidates(job), Around()
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        ranks = list(
-            pool.map(lambda one: rank_at(one[0], one[1], host, around), sorted(found.items()))
-        )
-    ask_ras(ranks, found)
-    jobs = sorted({job_of(env) for env in found.values()})
+    """Return all ranks of this node; a process that cannot be read is left out, and the others are not."""
+    found, around = Found(job), Around()
+    ranks = read_ranks(found, host, around)
+    ask_ras(ranks, {pid: env for ones in found.ranks.values() for pid, env in ones.items()})
+    jobs = found.jobs()
+    wanted = {job} if job else set(jobs)
     return {
         "host": host,
         "jobs": jobs,
-        "ranks": sorted(ranks, key=lambda one: one["rank"]),
+        "ranks": ranks,
         "kernel": around.kernel,
-        "launchers": launchers([job] if job else jobs),
+        "launchers": [
+            one for one in found.launchers if not wanted or {one["job"], one["master"]} & wanted
+        ],
+        "left_out": border.list_left_out(found.left_out),
     }

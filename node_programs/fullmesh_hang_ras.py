@@ -9,21 +9,34 @@ and only to a loopback address. Its silence is no sign of health: a rank that it
 
 from __future__ import annotations
 
-import json
 import socket
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
+
+import fullmesh_hang_answer as answer
+import fullmesh_hang_border as border
+import fullmesh_hang_evidence as evidence
+import fullmesh_sockets as sockets
+import fullmesh_watch_look as look
+from fullmesh_foreign_text import parse_decimal, parse_foreign_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any
 
     from fullmesh.observed.hang import Ras
 
+    Known = tuple[dict[int, Ras], str]
+
 ADDRESS, PORT = "localhost", 28028  # NCCL_RAS_ADDR's default
+VARIABLES = ("NCCL_RAS_ADDR", "NCCL_RAS_ENABLE")
 SECONDS = 6.0  # it waits 5 s itself for a process that does not answer
-LARGEST = 32 << 20  # about 500 bytes a rank and communicator
+LARGEST = 16 << 20  # about 500 bytes a rank and communicator
 QUESTION = b"SET FORMAT json\nTIMEOUT 4\nSTATUS\n"
 MOST = 4  # collectives of a rank that are told
+MOST_KINDS = 64  # of collectives; NCCL has about ten
+LOOPBACK = {4: "127.0.0.1", 6: "::1"}
+ANY = {4: "0.0.0.0", 6: "::"}  # noqa: S104 (compared)
+UID_AT = 7  # of a line of /proc/net/tcp (proc_net(5))
 
 
 def place(env: Mapping[str, str]) -> tuple[str, int]:
@@ -34,48 +47,87 @@ def place(env: Mapping[str, str]) -> tuple[str, int]:
     host = host.strip("[]")
     if host not in ("localhost", "::1") and not host.startswith("127."):
         return "", 0
-    return host, int(port) if port.isdigit() else 0
+    return host, parse_decimal(port, look.LAST_PORT) or 0
 
 
-def ask(host: str, port: int) -> dict[str, Any]:
-    """The status of a job.
+def find_listeners(port: int) -> Iterator[tuple[int, str, int]]:
+    """Find who listens on a port of this machine: the address' family, the address, the account."""
+    for family, name in ((4, "tcp"), (6, "tcp6")):
+        lines = look.read(f"/proc/net/{name}").decode("ascii", "replace").splitlines()
+        for line in lines[1:]:
+            words = line.split()
+            here, _, number = words[1].partition(":")
+            if int(words[3], 16) == sockets.LISTEN and int(number, 16) == port:
+                yield family, sockets.decode_address(here), int(words[UID_AT])
+
+
+def choose_address(host: str, port: int, uids: set[int]) -> str:
+    """Choose the loopback address at which one of these accounts listens, as the kernel says.
+
+    Raises:
+        OSError: nobody listens there, or another account does.
+    """
+    strangers = set()
+    for family, wanted in LOOPBACK.items():
+        target = wanted if host == ADDRESS else host
+        if (":" in target) != (":" in wanted):
+            continue
+        found = {
+            uid
+            for kind, address, uid in find_listeners(port)
+            if address in (target, ANY[family]) or (kind > family and address == ANY[kind])
+        }
+        if found and found <= uids:
+            return target
+        strangers |= found
+    if strangers:
+        raise OSError(f"another account listens there (uid {min(strangers)}), so it was not asked")
+    raise ConnectionRefusedError("nobody listens there")
+
+
+def ask_status(host: str, port: int) -> dict[str, Any]:
+    """Return the status of a job.
 
     Raises:
         OSError: nobody listens there, or no answer came.
         ValueError: the answer is no JSON: NCCL before 2.28.7.
     """
-    came = b""
+    came = bytearray()
+    end = time.monotonic() + SECONDS
     with socket.create_connection((host, port), SECONDS) as sock:
         sock.sendall(QUESTION)
-        sock.settimeout(SECONDS)
-        while True:
-            part = sock.recv(1 << 16)
+        for part in answer.hear(sock, end):
             came += part
-            if not part or len(came) > LARGEST:
+            if len(came) > LARGEST:
                 break
-    text = came.decode("utf-8", "replace")  # each command is acknowledged before
-    found: dict[str, Any] = json.loads(text[text.index("{") :])
+    # each command is acknowledged before
+    found = parse_foreign_json(bytes(came[came.index(b"{") :]), most_bytes=LARGEST)
+    if not isinstance(found, dict):
+        raise TypeError("it is no status")
     return found
 
 
 def is_here(address: str) -> bool:
     """Whether an address is this machine's: the same process numbers are on others as well."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind((address, 0))
-        except OSError:
-            return False
-    return True
+    family = sockets.family_of(address)
+    try:
+        socket.inet_pton(family, address.partition("%")[0])  # a name would be looked up in DNS
+    except (OSError, ValueError):
+        return False
+    return look.is_own(address)
 
 
 def behind(ranks: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str, int, int]]:
     """Rank, collective, how often it launched that, how often others of its communicator did, where it is less."""
-    for kind in sorted({kind for one in ranks for kind in one["collective_counts"]}):
+    kinds = sorted({kind for one in ranks for kind in one["collective_counts"]})
+    if len(kinds) > MOST_KINDS:
+        raise ValueError(f"it counts {len(kinds)} kinds of collectives")
+    for kind in kinds:
         counts = [int(one["collective_counts"].get(kind, 0)) for one in ranks]
+        most = max(counts)
         for one, count in zip(ranks, counts):
-            if count < max(counts):
-                yield one, kind, count, max(counts)
+            if count < most:
+                yield one, kind[: border.LONGEST_NAME], count, most
 
 
 def of_here(said: Mapping[str, Any]) -> dict[int, Ras]:
@@ -109,14 +161,22 @@ def of_here(said: Mapping[str, Any]) -> dict[int, Ras]:
     }
 
 
-def known(env: Mapping[str, str]) -> tuple[dict[int, Ras], str]:
-    """What RAS of a job says of the processes here, and why it says nothing where it should."""
+def read_status(env: Mapping[str, str], pid: int, uid: int) -> Known:
+    """Return what RAS of a job says of the processes here, and why it says nothing where it should.
+
+    Args:
+        env, pid, uid: a rank's, the account that it belongs to: only this account's listener is asked, or root's.
+    """
     host, port = place(env)
     if not port:
         return {}, ""
+    if evidence.elsewhere(pid):
+        return {}, "NCCL's RAS listens in another network than this one: the rank is in a container"
     try:
-        return of_here(ask(host, port)), ""
+        uids = {0, uid, border.effective_uid(pid)} - border.uncertain_uids("self")
+        return of_here(ask_status(choose_address(host, port, uids), port)), ""
     except OSError as exc:
         return {}, f"NCCL's RAS at {host}:{port} does not answer: {exc.strerror or exc}"
-    except (KeyError, TypeError, ValueError):
-        return {}, f"NCCL's RAS at {host}:{port} knows no JSON, as before NCCL 2.28.7"
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        why = border.reason(exc)
+        return {}, f"NCCL's RAS at {host}:{port} knows no JSON, as before NCCL 2.28.7: {why}"

@@ -32,6 +32,7 @@ BACKLOG = 4
 SECONDS = 2.0  # for somebody who asks and does not listen
 DEEPEST = 60  # calls of a thread that are told
 CREDENTIALS = 12  # struct ucred: pid, uid, gid
+EVERY_UID, NOBODY = b"4294967295", 65534
 raised: Raised | None = None
 
 
@@ -89,12 +90,28 @@ def told() -> tuple[dict[str, Any], bytes]:
         return {**header, "why": f"this torch has no record to give: {exc!r}"}, b""
 
 
+def stands_for_others(uid: int) -> bool:
+    """Report whether the kernel shows every account by this number that our user namespace does not map.
+
+    In a rootless container that is every other account of the host (user_namespaces(7)).
+    """
+    try:
+        with open("/proc/self/uid_map", "rb") as stream:
+            if stream.read().split()[2:] == [EVERY_UID]:
+                return False  # every account is mapped
+        with open("/proc/sys/kernel/overflowuid", "rb") as stream:
+            return int(stream.read()) == uid
+    except (OSError, ValueError):
+        return uid == NOBODY
+
+
 def may_ask(connection: socket.socket) -> bool:
     """Root and our own account (socket(7), SO_PEERCRED)."""
     import socket  # noqa: PLC0415 (as above)
 
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS)
-    return int.from_bytes(raw[4:8], sys.byteorder) in (0, os.geteuid())
+    uid = int.from_bytes(raw[4:8], sys.byteorder)
+    return uid in (0, os.geteuid()) and not stands_for_others(uid)
 
 
 def answer(connection: socket.socket) -> None:

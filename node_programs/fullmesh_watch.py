@@ -274,17 +274,30 @@ class Watch:
         self.follower = stall.Follower(
             self.args.stalled, lambda: stall.ranks_of(look.tree(root), self.me)
         )
-        threading.Thread(target=self.follower.run, args=(self.tell_progress,), daemon=True).start()
+        tell = (self.tell_progress, self.tell_failure)
+        threading.Thread(target=self.follower.run, args=tell, daemon=True).start()
 
     def tell_progress(self, what: EventKind, seen: NodeHang) -> None:
         """Say that the job stands, or that it goes on again."""
         if what == "stalled":
             text = stall.sentence(seen["ranks"], hang.sentence)
             self.say(text)
-            self.event(what, {"text": text, "job": (seen["jobs"] or [""])[0]})
+            ranks = [one for one in seen["ranks"] if one["entries"]]
+            account = ranks[0].get("account", "") if ranks else ""
+            job = ranks[0].get("job", "") if ranks else ""
+            self.event(what, {"text": text, "job": job, "account": account})
         else:
             self.say("it goes on again")
             self.event(what)
+
+    def tell_failure(self, why: str) -> None:
+        """Say that the ranks could not be looked at; they are looked at again."""
+        text = (
+            f"[WA-110] Fullmesh cannot tell whether the ranks make progress: {hang.harmless(why)}. "
+            "The job and the watch go on. Check: fullmesh-hang"
+        )
+        self.say(text)
+        self.event("unseen", {"text": text})
 
     def judge_now(self, picture: Picture) -> None:
         """Report what has lasted too long, and that it is over."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import fullmesh_ports as ports
 import fullmesh_sockets as sockets
+from fullmesh_foreign_text import parse_decimal
 
 if TYPE_CHECKING:
     from fullmesh.observed.watch import Picture, Process, Row
@@ -44,9 +45,12 @@ ENDPOINT = ("--rdzv-endpoint", "--rdzv_endpoint")
 NODES = ("--nnodes",)
 ADDRESS = ("--master-addr", "--master_addr")
 PORT = ("--master-port", "--master_port")
+LAST_PORT, MOST_RANKS = 65535, 1 << 17  # of a job
 PROBE_SECONDS = 5.5  # SYNs at 0, 1 and 3 s; ARP gives up at about 3 s, a busy machine says so later
 RESOLVE_SECONDS = 5.0
 COMMAND_SECONDS = 5.0
+MOST_READ, MOST_COMMAND_LINE = 64 << 20, 1 << 20  # bytes
+MOST_PRINTED = 8 << 20  # bytes of a command's answer
 OUTCOMES = {
     0: "open",
     errno.ECONNREFUSED: "refused",
@@ -56,11 +60,11 @@ OUTCOMES = {
 ARP_WORDS = {"failed": "no_route", "reachable": "rejected", "unknown": "unroutable"}
 
 
-def read(path: str) -> bytes:
-    """Return a file of /proc, or nothing: processes end while one looks."""
+def read(path: str, most: int = MOST_READ) -> bytes:
+    """Return a file of /proc, or its beginning, or nothing: processes end while one looks."""
     try:
         with open(path, "rb") as stream:
-            return stream.read()
+            return stream.read(most)
     except OSError:
         return b""
 
@@ -103,14 +107,15 @@ def option(words: list[str], names: tuple[str, ...]) -> str:
 def split_endpoint(text: str) -> tuple[str, int]:
     """Split ``host:port`` and ``[v6]:port``; port 0 when there is none."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit():
+    number = parse_decimal(port, LAST_PORT) if colon else None
+    if number is None:
         return text.strip("[]"), 0
-    return host.strip("[]"), int(port)
+    return host.strip("[]"), number
 
 
 def command_of(pid: int) -> list[str]:
     """Return the command line of a process."""
-    raw = read(f"/proc/{pid}/cmdline")
+    raw = read(f"/proc/{pid}/cmdline", MOST_COMMAND_LINE)
     return [word.decode("utf-8", "replace") for word in raw.split(b"\0") if word]
 
 
@@ -133,24 +138,20 @@ def process(pid: int) -> Process:
     if static:
         endpoint = "{}:{}".format(option(words, ADDRESS), option(words, PORT) or "29500")
     host, port = split_endpoint(endpoint) if endpoint else ("", 0)
-    rank = told.get("RANK", "")
     nodes = option(words, NODES).partition(":")[0] or told.get("JAX_NUM_PROCESSES", "")
     # without its number a process was not started to be one of several
     meet = told.get("JAX_COORDINATOR_ADDRESS", "") if told.get("JAX_PROCESS_ID") else ""
-    store_port = told.get("MASTER_PORT", "29500")
     return {
         "pid": pid,
-        "rank": int(rank) if rank.isdigit() else None,
-        "world": int(told["WORLD_SIZE"]) if told.get("WORLD_SIZE", "").isdigit() else 0,
+        "rank": parse_decimal(told.get("RANK"), MOST_RANKS),
+        "world": parse_decimal(told.get("WORLD_SIZE"), MOST_RANKS) or 0,
         "master": told.get("MASTER_ADDR", ""),
-        "port": int(store_port) if store_port.isdigit() else 0,
+        "port": parse_decimal(told.get("MASTER_PORT", "29500"), LAST_PORT) or 0,
         "agent": (host, port) if port else None,
         "coordinator": split_endpoint(meet) if meet else None,
         # of "1:4" the job goes on with one
-        "nnodes": int(nodes) if nodes.isdigit() else 0,
-        "groups": int(told["GROUP_WORLD_SIZE"])
-        if told.get("GROUP_WORLD_SIZE", "").isdigit()
-        else 0,
+        "nnodes": parse_decimal(nodes, MOST_RANKS) or 0,
+        "groups": parse_decimal(told.get("GROUP_WORLD_SIZE"), MOST_RANKS) or 0,
         "static": static,  # ranks follow from the node's number, not from who comes first
         "command": " ".join(words)[:200],
         "told": told,
@@ -163,10 +164,11 @@ def numbered(found: list[Process]) -> list[Process]:
         return found
     for one in found:
         for name, size in RANKS:
-            if one["rank"] is None and one["told"].get(name, "").isdigit():
-                one["rank"] = int(one["told"][name])
-                world = one["told"].get(size, "")
-                one["world"] = int(world) if world.isdigit() else one["world"]
+            rank = parse_decimal(one["told"].get(name), MOST_RANKS)
+            if one["rank"] is None and rank is not None:
+                one["rank"] = rank
+                world = parse_decimal(one["told"].get(size), MOST_RANKS)
+                one["world"] = world or one["world"]
     return found
 
 
@@ -277,19 +279,25 @@ def is_own(address: str) -> bool:
 
 
 def ask(*command: str) -> str:
-    """Return what a command prints; nothing where it is missing or fails."""
+    """Return what a command prints; nothing if it is missing, fails, or prints more than any that is asked."""
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             list(command),
-            check=False,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=COMMAND_SECONDS,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return ""
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
+    late = threading.Timer(COMMAND_SECONDS, process.kill)
+    late.daemon = True
+    late.start()
+    with process:
+        raw = process.stdout.read(MOST_PRINTED + 1) if process.stdout else b""
+        if len(raw) > MOST_PRINTED:
+            process.kill()
+    late.cancel()
+    return raw.decode("utf-8", "replace") if process.returncode == 0 else ""
 
 
 def zones(text: str) -> list[tuple[str, str, list[str]]]:

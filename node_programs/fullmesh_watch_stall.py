@@ -122,17 +122,10 @@ def sentence(ranks: list[Rank], in_words: Callable[[Rank], str]) -> str:
 
 def ranks_of(pids: Iterable[int], host: str) -> NodeHang:
     """The ranks among processes, with what they say."""
-    here, around = set(pids), inside.Around(gpus=False)
-    found = {pid: env for pid, env in inside.candidates("").items() if pid in here}
+    found, around = inside.Found("", pids), inside.Around(thorough=False)
     # who says nothing is not judged, so its stack need not be looked for again and again
-    ranks = [
-        inside.rank_at(pid, env, host, around, spy=False) for pid, env in sorted(found.items())
-    ]
-    return {
-        "host": host,
-        "jobs": sorted({inside.job_of(env) for env in found.values()}),
-        "ranks": ranks,
-    }
+    ranks = inside.read_ranks(found, host, around)
+    return {"host": host, "jobs": found.jobs(), "ranks": ranks}
 
 
 class Follower:
@@ -143,12 +136,19 @@ class Follower:
         self.progress = Progress(limit)
         self.look = look
         self.ended = False
+        self.failed = False  # the last look, which was told
 
-    def run(self, tell: Callable[[EventKind, NodeHang], None]) -> None:
-        """Tell when the job stands, and when it goes on again, until it has ended."""
+    def run(self, tell: Callable[[EventKind, NodeHang], None], fail: Callable[[str], None]) -> None:
+        """Tell when the job stands, and when it goes on again, until it has ended; *fail*: what kept a look from it."""
         while not self.ended:
             time.sleep(self.progress.pause())
-            seen = self.look()
-            found = self.progress.judge(seen["ranks"])
-            if found and not self.ended:
-                tell(found, seen)
+            try:
+                seen = self.look()
+                found = self.progress.judge(seen["ranks"])
+                if found and not self.ended:
+                    tell(found, seen)
+                self.failed = False
+            except Exception as error:  # a rank can answer anything, and the watch goes on
+                if not self.failed and not self.ended:
+                    fail(f"{type(error).__name__}: {error}")
+                self.failed = True

@@ -25,7 +25,7 @@ from fullmesh.hang.types import ranks as in_words
 from fullmesh.observed.hang import Rank
 from fullmesh.settings import ROOT
 
-ASKED = ("HG-181", "HG-182", "HG-183", "HG-184", "HG-185")  # the verb's, test_hang_ask.py
+ASKED = ("HG-152", "HG-181", "HG-183", "HG-184", "HG-185")  # the verb's, test_hang_ask.py
 READ = ("HG-171", "HG-172", "HG-173", "HG-174")  # a file's, test_hang_recorder.py
 NOTHING_WRONG = ("HG-162", "HG-163")
 

@@ -171,7 +171,7 @@ def test_the_tightest_control_group_counts(tmp_path: Path, monkeypatch: pytest.M
         "/proc/mounts": f"cgroup2 {tmp_path} cgroup2 rw 0 0\n".encode(),
     }
     read = evidence.look.read
-    monkeypatch.setattr(evidence.look, "read", lambda path: told.get(path) or read(path))
+    monkeypatch.setattr(evidence.look, "read", lambda path, *_: told.get(path) or read(path))
     assert evidence.limits(7) == {
         "cpus": 0.1,
         "periods": 30,
@@ -207,7 +207,7 @@ def test_control_groups_of_version_1_limit_as_well(
         "/proc/mounts": mounts.encode(),
     }
     read = evidence.look.read
-    monkeypatch.setattr(evidence.look, "read", lambda path: told.get(path) or read(path))
+    monkeypatch.setattr(evidence.look, "read", lambda path, *_: told.get(path) or read(path))
     assert evidence.limits(7) == {
         "cpus": 1.5,
         "periods": 9,
@@ -276,10 +276,11 @@ def test_a_driver_that_does_not_answer_is_said(
     with pytest.raises(OSError, match=why):
         evidence.gpus()
     around = inside.Around()
-    rank = inside.rank_at(os.getpid(), {"RANK": "0", "WORLD_SIZE": "2"}, "n1", around, spy=False)
+    around.thorough = False
+    rank = inside.read_rank(os.getpid(), {"RANK": "0", "WORLD_SIZE": "2"}, "n1", around)
     assert any(one["what"] == "gpus" and why in one["why"] for one in rank["missing"])
     assert "gpus" not in rank
-    assert not inside.Around(gpus=False).no_gpus
+    assert not inside.Around(thorough=False).no_gpus
 
 
 def test_lines_of_the_kernel_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,9 +319,14 @@ def test_a_torchrun_says_which_ranks_it_started() -> None:
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        assert evidence.launchers([process.pid, os.getpid()]) == [
-            {"pid": process.pid, "job": "", "master": "10.78.0.11:29500", "first": 4, "count": 4}
-        ]
+        assert evidence.read_launcher(os.getpid()) is None
+        assert evidence.read_launcher(process.pid) == {
+            "pid": process.pid,
+            "job": "",
+            "master": "10.78.0.11:29500",
+            "first": 4,
+            "count": 4,
+        }
         process.kill()
 
 

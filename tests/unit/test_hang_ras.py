@@ -9,10 +9,13 @@ import copy
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
 
+import fullmesh_hang_answer as answer
 import fullmesh_hang_look as inside
 import fullmesh_hang_ras as ras
 import hang_records
@@ -69,6 +72,8 @@ class Server:
         self.port: int = self.listener.getsockname()[1]
         self.asked = b""
         self.text = text
+        self.ends = threading.Event()
+        self.ends.set()
         threading.Thread(target=self.serve, daemon=True).start()
 
     def serve(self) -> None:
@@ -80,6 +85,7 @@ class Server:
             while b"STATUS\n" not in self.asked:
                 self.asked += sock.recv(4096)
             sock.sendall(b"OK\nOK\n" + self.text.encode())
+            self.ends.wait()
 
     @property
     def env(self) -> dict[str, str]:
@@ -100,7 +106,7 @@ def server() -> Iterator[Server]:
 
 
 def test_only_what_is_wrong_with_ranks_here_is_told(server: Server) -> None:
-    said, why = ras.known(server.env)
+    said, why = ras.read_status(server.env, os.getpid(), os.geteuid())
     assert why == ""
     assert said == {
         4712: {
@@ -132,17 +138,69 @@ def test_only_what_is_wrong_with_ranks_here_is_told(server: Server) -> None:
 def test_it_is_asked_on_this_machine_alone(env: dict[str, str], wanted: tuple[str, int]) -> None:
     assert ras.place(env) == wanted
     if not wanted[1]:
-        assert ras.known(env) == ({}, "")
+        assert ras.read_status(env, os.getpid(), os.geteuid()) == ({}, "")
 
 
 def test_why_it_says_nothing_is_told() -> None:
     old = Server("Job summary\n===========\n\n  Nodes  Processes\n")
-    assert "before NCCL 2.28.7" in ras.known(old.env)[1]
+    assert "before NCCL 2.28.7" in ras.read_status(old.env, os.getpid(), os.geteuid())[1]
     old.listener.close()
-    assert "does not answer" in ras.known(old.env)[1]
+    assert "does not answer" in ras.read_status(old.env, os.getpid(), os.geteuid())[1]
     other = Server('{"communicators": [{"ranks": [{"rank": 0}]}]}')
-    assert "knows no JSON" in ras.known(other.env)[1]
+    assert "knows no JSON" in ras.read_status(other.env, os.getpid(), os.geteuid())[1]
     other.listener.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{" + '"communicators": ' + "[" * 100_000, "nested"),
+        ('{"communicators": [{"ranks": [{"collective_counts": 7}]}]}', "knows no JSON"),
+        ('{"communicators": 7}', "knows no JSON"),
+    ],
+)
+def test_a_hostile_answer_is_one_that_is_none(text: str, why: str) -> None:
+    said, told = ras.read_status(Server(text).env, os.getpid(), os.geteuid())
+    assert said == {}
+    assert why in told
+
+
+def test_an_answer_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ras, "SECONDS", 0.3)
+    slow = Server("")
+    monkeypatch.setattr(slow, "text", "x")
+    slow.ends.clear()
+    assert "did not end in time" in ras.read_status(slow.env, os.getpid(), os.geteuid())[1]
+    slow.ends.set()
+
+
+def test_the_listener_of_another_account_is_not_asked(server: Server) -> None:
+    strangers = {65534}
+    with pytest.raises(OSError, match="another account listens there"):
+        ras.choose_address("127.0.0.1", server.port, strangers)
+    with pytest.raises(OSError, match="another account listens there"):
+        ras.choose_address("localhost", server.port, strangers)
+    assert ras.choose_address("localhost", server.port, {os.geteuid()}) == "127.0.0.1"
+    with pytest.raises(ConnectionRefusedError):
+        ras.choose_address("::1", server.port, {os.geteuid()})
+
+
+def test_what_a_rank_was_told_of_it_is_kept() -> None:
+    told = {"NCCL_RAS_ADDR": "127.0.0.1:4000", "NCCL_RAS_ENABLE": "0", "HOME": "/root"}
+    sleep = [sys.executable, "-c", "print(flush=True); import sys; sys.stdin.read()"]
+    with subprocess.Popen(sleep, env=told, stdin=-1, stdout=-1) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        env = inside.read_environment(process.pid)
+        process.kill()
+    assert env == {"NCCL_RAS_ADDR": "127.0.0.1:4000", "NCCL_RAS_ENABLE": "0"}
+    assert ras.place(env) == ("", 0)
+
+
+def test_a_name_in_an_answer_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: pytest.fail("it was looked up"))
+    assert not ras.is_here("localhost")
+    assert not ras.is_here("attacker.example")
 
 
 def test_ranks_of_gloo_ask_nobody(server: Server) -> None:
@@ -156,7 +214,7 @@ def test_what_it_says_stands_beside_a_finding(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From its answer to the sentence, on a record whose ranks used NCCL."""
-    monkeypatch.setattr(inside, "inner_pid", lambda pid: pid)
+    monkeypatch.setattr(answer, "inner_pid", lambda pid: pid)
     numbers = {0: 4713, 1: 4712}
 
     def with_nccl(samples: Any) -> None:
@@ -174,4 +232,4 @@ def test_what_it_says_stands_beside_a_finding(
 def test_an_address_of_this_machine_is_known() -> None:
     assert ras.is_here("127.0.0.1")
     assert not ras.is_here(ELSEWHERE)
-    assert inside.inner_pid(os.getpid()) == os.getpid()
+    assert answer.inner_pid(os.getpid()) == os.getpid()

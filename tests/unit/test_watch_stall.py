@@ -10,6 +10,7 @@ import time
 from contextlib import ExitStack
 
 import fullmesh_hang as hang
+import fullmesh_watch as watch
 import fullmesh_watch_stall as stall
 import hang_records
 import pytest
@@ -19,7 +20,7 @@ from fullmesh.hang import ask
 from fullmesh.hang.judge import judge
 from fullmesh.observed.hang import NodeHang, Rank
 from fullmesh.observed.watch import EventKind
-from fullmesh.watch import stalled
+from fullmesh.watch import remote, stalled
 
 SECOND = stall.SECOND
 
@@ -112,14 +113,44 @@ def test_it_is_followed_aside_until_the_job_has_ended(ranks: list[Rank]) -> None
 
     follower = stall.Follower(60, look)
     follower.progress.pause = lambda: 0.0  # type: ignore[method-assign]
-    follower.run(lambda what, node: told.append((what, node["jobs"][0])))
+    follower.run(lambda what, node: told.append((what, node["jobs"][0])), pytest.fail)
     assert told == [("stalled", "a")]
     assert seen == []
 
 
+def test_a_look_that_fails_is_told_once_and_the_watch_goes_on(ranks: list[Rank]) -> None:
+    answers: list[list[Rank] | None] = [None, None, later(ranks, 70), None, later(ranks, 71)]
+    told: list[str] = []
+
+    def look() -> NodeHang:
+        follower.ended = len(answers) == 1
+        found = answers.pop(0)
+        if found is None:
+            raise RecursionError("a rank answers with 100,000 brackets")
+        return {"host": "n1", "jobs": ["a"], "ranks": found}
+
+    follower = stall.Follower(60, look)
+    follower.progress.pause = lambda: 0.0  # type: ignore[method-assign]
+    follower.run(lambda what, _: told.append(what), told.append)
+    why = "RecursionError: a rank answers with 100,000 brackets"
+    assert told == [why, "stalled", why]
+
+
+def test_the_watch_on_a_node_says_that_it_could_not_look(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = watch.Watch(watch.parse(["--json", "--", "true"]), {})
+    one.tell_failure("RecursionError: \x1b[2J")
+    event = remote.event_of(capsys.readouterr().err.rstrip("\n"))
+    assert event is not None
+    assert event["event"] == "unseen"
+    assert event["text"].startswith("[WA-110] Fullmesh cannot tell whether the ranks make progress")
+    assert "\x1b" not in event["text"]
+
+
 def test_only_the_jobs_own_ranks_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """And without py-spy, which would stop for them four times in the time that a stall has to last."""
-    monkeypatch.setattr(stall.inside, "pyspy", lambda _: pytest.fail("it was called"))
+    monkeypatch.setattr(stall.inside.answer, "dump_stacks", lambda _: pytest.fail("it was called"))
     rank = {**os.environ, "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "a", "MASTER_PORT": "7"}
     sleep = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"]
     with ExitStack() as ends:
@@ -170,6 +201,29 @@ def test_each_cause_is_said_once_until_the_job_goes_on(asked: stalled.Stalled) -
     asked.forget()
     asked.begin("a")
     assert len(wait(asked)) == 1
+
+
+def test_a_question_that_fails_is_told_and_the_next_one_is_asked(
+    asked: stalled.Stalled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    well = ask.nodes
+
+    def fails(*_: object) -> list[ask.Answer]:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(ask, "nodes", fails)
+    asked.begin("a")
+    (said,) = wait(asked)
+    assert said.startswith("[WA-111] The ranks stand, and Fullmesh could not find out")
+    assert "can't start new thread" in said
+    monkeypatch.setattr(ask, "nodes", well)
+    asked.begin("a")
+    assert wait(asked)[0].startswith("[HG-107]")
+
+
+def test_only_the_watched_jobs_account_is_judged(asked: stalled.Stalled) -> None:
+    asked.begin("a", "mallory")
+    assert wait(asked) == []
 
 
 def test_a_question_is_not_asked_twice_at_once(

@@ -226,7 +226,7 @@ class KernelLine(TypedDict):
     text: str
 
 
-class Launcher(TypedDict):
+class LauncherBase(TypedDict):
     """A torchrun that runs: its job's name or master, and the ranks that it started; first is -1 where nobody says."""
 
     pid: int
@@ -234,6 +234,21 @@ class Launcher(TypedDict):
     master: str
     first: int
     count: int
+
+
+class Launcher(LauncherBase, total=False):
+    """With the account that it belongs to."""
+
+    account: str
+
+
+class LeftOut(TypedDict):
+    """Processes that say that they are ranks or launchers and are not in the answer, ``pid`` 0 if they are several."""
+
+    account: str
+    pid: int
+    count: int
+    why: str
 
 
 class RankBase(TypedDict):
@@ -274,6 +289,8 @@ class Rank(RankBase, total=False):
         connections: to other nodes, those in which something is stuck first.
         kernel: lines of its node's log that are about it or its GPUs.
         gpus: those that its process uses; missing where the node has no nvidia-smi.
+        job: the name of its job, as its process was told it.
+        uid, account: whose process it is, as the kernel says: of a container without root, who started that.
     """
 
     connections: list[Connection]
@@ -282,6 +299,9 @@ class Rank(RankBase, total=False):
     gpus: list[Gpu]
     ras: Ras
     kernel: list[KernelLine]
+    job: str
+    uid: int
+    account: str
 
 
 class NodeHangBase(TypedDict):
@@ -293,7 +313,11 @@ class NodeHangBase(TypedDict):
 
 
 class NodeHang(NodeHangBase, total=False):
-    """With its kernel's log and the launchers that run there: all there is of ranks that are gone."""
+    """With its kernel's log and the launchers that run there: all there is of ranks that are gone.
+
+    ``left_out``: processes that could not be read, or are more than an account may have.
+    """
 
     kernel: list[KernelLine]
     launchers: list[Launcher]
+    left_out: list[LeftOut]

@@ -159,17 +159,23 @@ class Problem(TypedDict):
     sentence: str
 
 
-EventKind = Literal["started", "problem", "together", "killed", "stalled", "moving", "ended"]
+EventKind = Literal[
+    "started", "problem", "together", "killed", "stalled", "moving", "unseen", "ended"
+]
 
 
 class EventMore(TypedDict, total=False):
-    """``pid`` of the job that started, ``code`` of its end, a problem, ``text`` and ``job`` of one that stands."""
+    """``pid`` of the job that started, ``code`` of its end, a problem, ``text`` of a sentence.
+
+    ``job`` is the name of a job that stands, ``account`` the one that its ranks belong to.
+    """
 
     pid: int
     code: int
     problem: Problem
     text: str
     job: str
+    account: str
 
 
 class Event(EventMore):

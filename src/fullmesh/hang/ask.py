@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 import shlex
 import signal
 import subprocess
+import threading
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import IO
 
 from fullmesh import contract
 from fullmesh.explain.model import clean
+from fullmesh.foreign_text import parse_foreign_json
 from fullmesh.hang import recorder
-from fullmesh.hang.plain_pickle import RefusedError
 from fullmesh.model.types import Plan
 from fullmesh.observed.hang import NodeHang, Rank
 from fullmesh.watch import remote
@@ -28,7 +29,9 @@ MODULES = (
     "fullmesh_ports",
     "fullmesh_sockets",
     "fullmesh_watch_look",
+    "fullmesh_hang_border",
     "fullmesh_hang_evidence",
+    "fullmesh_hang_answer",
     "fullmesh_hang_ras",
     "fullmesh_hang_look",
     "fullmesh_hang",
@@ -36,7 +39,12 @@ MODULES = (
 MARK = "\x1efullmesh-hang "
 AT_ONCE = 64
 SECONDS = 20.0  # for a node to be reached and to answer once
-MOST_BYTES = 64 << 20  # of an answer, unpacked
+MORE_SECONDS = 10.0  # for each further answer: a node with strangers on it takes so long
+MOST_BYTES = 32 << 20  # of an answer, unpacked
+MOST_OUTPUT = 64 << 20  # of all answers of a node
+MOST_ERRORS = 1 << 20
+MOST_LEFT_OUT = 64  # reasons of a node
+BLOCK = 1 << 16
 NO_RANK = 1  # exit code of the program on a node
 # the kernel's name of a rank's process, which torch changes once it is imported
 PYTHON = re.compile(r"python|pt_|ray::")
@@ -65,8 +73,18 @@ def script(name: str, job: str, again: Sequence[float], python: str) -> str:
     )
 
 
-def unpacked(line: str) -> NodeHang:
-    """One look of a node.
+def read_rank(value: object, name: str) -> Rank:
+    """Return a rank of a node's answer, which runs on that node whatever it says.
+
+    Raises:
+        ValueError: a field has another form, or a number is out of bounds.
+    """
+    found = recorder.checked(contract.read(Rank, value))
+    return {**found, "host": name}
+
+
+def read_look(line: str, name: str) -> NodeHang:
+    """Return one answer of a node. A rank that cannot be read is left out, and the others are not.
 
     Raises:
         ValueError: it is damaged, larger than any, or of another version.
@@ -76,46 +94,106 @@ def unpacked(line: str) -> NodeHang:
         engine = zlib.decompressobj()
         text = engine.decompress(packed, MOST_BYTES)
         if engine.unconsumed_tail:
-            raise ValueError(f"its answer has more than {MOST_BYTES >> 20} MiB")
-        found = contract.read(NodeHang, json.loads(text))
-        for rank in found["ranks"]:
-            recorder.checked(rank)
-    except (binascii.Error, zlib.error, contract.ContractError, RefusedError) as exc:
+            raise ValueError(f"it has more than {MOST_BYTES >> 20} MiB")
+        raw = parse_foreign_json(text, most_bytes=MOST_BYTES)
+        ranks = raw.pop("ranks", None) if isinstance(raw, dict) else None
+        if not isinstance(ranks, list):
+            raise ValueError("it has no ranks")
+        found = contract.read(NodeHang, {**raw, "ranks": []})
+    except (binascii.Error, zlib.error, ValueError) as exc:
         raise ValueError(f"its answer cannot be read: {exc}") from None
+    left_out = found.get("left_out", [])
+    for one in ranks:
+        try:
+            found["ranks"].append(read_rank(one, name))
+        except ValueError as exc:
+            why = f"its record cannot be read: {exc}"[: remote.LONGEST]
+            left_out.append({"account": "", "pid": 0, "count": 1, "why": why})
+    return {**found, "host": name, "left_out": left_out[:MOST_LEFT_OUT]}
+
+
+@dataclass
+class Printed:
+    """What a command printed, and how it ended; ``why`` says why it was ended by force."""
+
+    out: bytearray
+    errors: bytearray
+    status: int = 0
+    why: str = ""
+
+
+def run_bounded(command: Sequence[str], seconds: float) -> Printed:
+    """Run a command for a time, and keep what it prints, both in bounds.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    process = subprocess.Popen(  # noqa: S603 (the inventory's own ssh, no shell here)
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    found = Printed(bytearray(), bytearray())
+
+    def hear(stream: IO[bytes], held: bytearray, most: int) -> None:
+        while block := stream.read1(BLOCK):  # type: ignore[attr-defined]
+            held += block
+            if len(held) > most:
+                found.why = f"it printed more than {most >> 20} MiB"
+                process.kill()
+                return
+
+    ways = ((process.stdout, found.out, MOST_OUTPUT), (process.stderr, found.errors, MOST_ERRORS))
+    threads = [threading.Thread(target=hear, args=way, daemon=True) for way in ways]
+    end = time.monotonic() + seconds
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    try:
+        found.status = process.wait(max(0.0, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        found.why = f"the node did not answer within {seconds:.0f} s"
+        process.kill()
+        process.wait()
     return found
 
 
-def node(name: str, reach: Mapping[str, str], job: str, again: Sequence[float]) -> Answer:
+def ask_node(name: str, reach: Mapping[str, str], job: str, again: Sequence[float]) -> Answer:
     """Ask one node."""
     command = remote.ssh(reach, name, script(name, job, again, reach.get("python", "")))
+    seconds = SECONDS + sum(again) + MORE_SECONDS * len(again)
     try:
-        done = subprocess.run(  # noqa: S603 (the inventory's own ssh, no shell here)
-            command,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=SECONDS + sum(again),
-        )
-    except subprocess.TimeoutExpired:
-        return Answer(name, why=f"the node did not answer within {SECONDS:.0f} s")
-    # not splitlines(): the mark begins with one of Unicode's line ends
-    lines = [line for line in done.stdout.split("\n") if line.startswith(MARK)]
+        printed = run_bounded(command, seconds)
+    except OSError as exc:
+        return Answer(name, why=f"ssh cannot be started: {exc}")
+    # not splitlines(): the mark begins with one of Unicode's line ends; the last piece is no whole line
+    pieces = printed.out.decode("utf-8", "replace").split("\n")[:-1]
+    lines = [piece for piece in pieces if piece.startswith(MARK)][: 1 + len(again)]
     try:
-        looks = tuple(unpacked(line) for line in lines)
+        looks = tuple(read_look(line, name) for line in lines)
     except ValueError as exc:
         return Answer(name, why=clean(str(exc), remote.LONGEST))
-    if not looks:
-        last = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
-        return Answer(name, why=f"ssh or its Python failed: {clean(last, 300)}")
-    return Answer(name, looks, size=sum(map(len, lines)))
+    if looks:
+        return Answer(name, looks, size=sum(map(len, lines)))
+    if printed.why:
+        return Answer(name, why=printed.why)
+    errors = printed.errors.decode("utf-8", "replace").strip().splitlines()
+    last = (errors or [f"exit {printed.status}"])[-1]
+    return Answer(name, why=f"ssh or its Python failed: {clean(last, 300)}")
+
+
+def ask_guarded(name: str, reach: Mapping[str, str], job: str, again: Sequence[float]) -> Answer:
+    """Ask one node; whatever it answers ends this answer only."""
+    try:
+        return ask_node(name, reach, job, again)
+    except Exception as exc:
+        why = f"its answer cannot be read: {type(exc).__name__}: {exc}"
+        return Answer(name, why=clean(why, remote.LONGEST))
 
 
 def nodes(hosts: Mapping[str, Mapping[str, str]], job: str, again: Sequence[float]) -> list[Answer]:
     """Ask all nodes, side by side."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(lambda one: node(one[0], one[1], job, again), hosts.items()))
+        return list(pool.map(lambda one: ask_guarded(one[0], one[1], job, again), hosts.items()))
 
 
 def absent(number: int, world: int, host: str, why: str, *, gone: bool) -> Rank:
@@ -173,7 +251,11 @@ def samples(plan: Plan, answers: Iterable[Answer]) -> list[list[Rank]]:
     found = []
     for number in range(count):
         looks = {one.name: one.looks[number] for one in told if len(one.looks) > number}
-        ranks = {rank["rank"]: rank for look in looks.values() for rank in look["ranks"]}
+        ranks: dict[int, Rank] = {}
+        for rank in (rank for look in looks.values() for rank in look["ranks"]):
+            known = ranks.setdefault(rank["rank"], rank)
+            if len(rank["missing"]) < len(known["missing"]):
+                ranks[rank["rank"]] = rank  # of two processes with one number, the one that answers
         if ranks:
             silent = {one.name: one.why for one in told if one.why}
             found.append([*ranks.values(), *rest(plan, looks, silent, ranks)])
@@ -213,5 +295,6 @@ def started(looks: Mapping[str, NodeHang], world: int) -> Iterator[tuple[int, st
     """Where launchers say that they have started ranks."""
     for name, look in looks.items():
         for one in look.get("launchers", []):
-            numbers = range(one["first"], one["first"] + one["count"]) if one["first"] >= 0 else []
-            yield from ((number, name) for number in numbers if number < world)
+            last = min(one["first"] + one["count"], world, recorder.MOST_RANKS)
+            numbers = range(one["first"], last) if one["first"] >= 0 else range(0)
+            yield from ((number, name) for number in numbers)

@@ -12,10 +12,9 @@ from typing import Any
 from fullmesh.explain.model import clean
 from fullmesh.explain.records import LONGEST, Told
 from fullmesh.hang import ask, pages
-from fullmesh.hang.judge import judge
-from fullmesh.hang.types import CAUSE, Finding, Sample
+from fullmesh.hang.jobs import AskedJob, list_left_out, number_file, sort_jobs
+from fullmesh.hang.types import CAUSE, Finding
 from fullmesh.model.faults import RefusedError
-from fullmesh.observed.hang import Rank
 from fullmesh.play import options
 from fullmesh.play.names import beside
 from fullmesh.report import hang as report
@@ -26,6 +25,7 @@ OK, PROBLEM, USAGE = 0, 1, 2
 SCHEMA = 1
 STALLED = 5.0
 AGAIN = 3.0
+MOST_NAMED = 8  # of the jobs that are not judged
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -40,7 +40,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument(
         "--job",
         default="",
-        help="torchrun's or Slurm's id, or ADDRESS:PORT of its master, where several jobs run",
+        help="torchrun's or Slurm's id, or ADDRESS:PORT of its master (default: all jobs)",
     )
     parser.add_argument(
         "--stalled",
@@ -54,7 +54,10 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument(
-        "--html", metavar="FILE", default="", help="write a page with its ranks against collectives"
+        "--html",
+        metavar="FILE",
+        default="",
+        help="write a page for each job with its ranks against collectives",
     )
     options.add_ansible_options(parser, options.CONNECT)
     parser.set_defaults(func=run)
@@ -83,51 +86,53 @@ def run(args: argparse.Namespace) -> int:
     except (ValueError, subprocess.TimeoutExpired) as exc:
         return fail("HG-184", f"Ansible cannot read the inventory {beside(inventory)}: {exc}")
     answers = ask.nodes(part["hosts"], args.job, [AGAIN] * (args.looks - 1))
-    jobs = sorted({job for one in answers for look in one.looks for job in look["jobs"]})
-    if len(jobs) > 1:
-        return fail("HG-182", f"several jobs run: {', '.join(jobs)}. Name one: --job {jobs[0]}")
-    samples = ask.samples(part["plan"], answers)
-    if not samples:
-        silent = "; ".join(f"{one.name}: {one.why}" for one in answers if one.why)
+    jobs, rest = sort_jobs(part["plan"], answers)
+    left_out = list_left_out(answers)
+    if not jobs:
+        silent = [f"{one.name}: {one.why}" for one in answers if one.why]
+        silent += [one.cause for one in left_out] + [f"not judged: job {name}" for name in rest]
         return fail(
             "HG-181",
             "no rank of a job runs on these nodes, or none of an account that may be looked at"
-            + (f" ({silent})" if silent else "")
+            + (f" ({'; '.join(silent)})" if silent else "")
             + ". Start the job with fullmesh-torchrun, or see who runs it: ps -ef | grep torch",
         )
-    return show(args, jobs[0], samples, judge(samples, args.stalled))
+    judged = [(job, job.findings(args.stalled)) for job in jobs]
+    judged[0][1].extend(left_out)
+    return show(args, judged, rest)
 
 
-def show(
-    args: argparse.Namespace,
-    job: str,
-    samples: Sequence[Sequence[Rank]],
-    found: Sequence[Finding],
-) -> int:
-    """Say what was found, and write the page."""
-    sys.stdout.write(as_json(job, samples, found) if args.json else as_text(job, samples, found))
+Judged = Sequence[tuple[AskedJob, Sequence[Finding]]]
+
+
+def show(args: argparse.Namespace, judged: Judged, rest: Sequence[str]) -> int:
+    """Print the findings of all jobs, and write a page for each."""
+    sys.stdout.write(as_json(judged, rest) if args.json else as_text(judged, rest))
     if args.html:
         try:
-            (STARTED_IN / args.html).write_text(report.render(job, newest(samples), found), "utf-8")
+            for number, (job, found) in enumerate(judged, 1):
+                text = report.render(job.name, job.newest(), found)
+                number_file(STARTED_IN / args.html, number).write_text(text, "utf-8")
         except OSError as exc:
             return fail("HG-185", f"the page cannot be written to {args.html}: {exc.strerror}")
-    return PROBLEM if any(one.severity == CAUSE for one in found) else OK
+    causes = [one for _, found in judged for one in found if one.severity == CAUSE]
+    return PROBLEM if causes else OK
 
 
-def newest(samples: Sequence[Sequence[Rank]]) -> Sample:
-    """All ranks at the last look."""
-    return Sample({one["rank"]: one for one in samples[-1]})
-
-
-def as_json(job: str, samples: Sequence[Sequence[Rank]], found: Sequence[Finding]) -> str:
-    """For programs."""
-    data = {
-        "schema": SCHEMA,
-        "job": clean(job),
-        "ranks": len(samples[-1]),
-        "looks": len(samples),
-        "findings": [plain(one) for one in found],
-    }
+def as_json(judged: Judged, rest: Sequence[str]) -> str:
+    """For programs: the first job, and the others as ``others``."""
+    first, *others = [
+        {
+            "schema": SCHEMA,
+            "job": clean(job.name),
+            "account": clean(job.account),
+            "ranks": len(job.samples[-1]),
+            "looks": len(job.samples),
+            "findings": [plain(one) for one in found],
+        }
+        for job, found in judged
+    ]
+    data = {**first, "others": others, "not_judged": [clean(name) for name in rest[:MOST_NAMED]]}
     return json.dumps(data, indent=2) + "\n"
 
 
@@ -142,13 +147,19 @@ def plain(finding: Finding) -> dict[str, Any]:
     return {**found, "prove": page.prove, "page": pages.page_of(finding.code), "follows": follows}
 
 
-def as_text(job: str, samples: Sequence[Sequence[Rank]], found: Sequence[Finding]) -> str:
-    """For people."""
+def as_text(judged: Judged, rest: Sequence[str]) -> str:
+    """For people: job after job."""
     lines = []
-    for number, one in enumerate(found, 1):
-        lines += [*Told(one, ()).as_lines(number), ""]
-    causes = sum(one.severity == CAUSE for one in found)
-    hosts = {one["host"] for one in samples[-1]}
-    seen = f"job {clean(job)}: {len(samples[-1])} ranks on {len(hosts)} nodes, looked at {len(samples)} times"
-    end = f"{causes} cause{'s' if causes != 1 else ''}" if found else "nothing stands"
-    return "\n".join([*lines, f"{seen}: {end}."]) + "\n"
+    for job, found in judged:
+        for number, one in enumerate(found, 1):
+            lines += [*Told(one, ()).as_lines(number), ""]
+        causes = sum(one.severity == CAUSE for one in found)
+        hosts = {one["host"] for one in job.samples[-1]}
+        end = f"{causes} cause{'s' if causes != 1 else ''}" if found else "nothing stands"
+        name = clean(f"job {job.name}{job.owner}")
+        seen = f"{len(job.samples[-1])} ranks on {len(hosts)} nodes"
+        lines += [f"{name}: {seen}, looked at {len(job.samples)} times: {end}.", ""]
+    names = ", ".join(clean(name) for name in rest[:MOST_NAMED])
+    more = f", and {len(rest) - MOST_NAMED} more" if len(rest) > MOST_NAMED else ""
+    lines += [f"Not judged: {names}{more}. Name one: --job NAME", ""] if rest else []
+    return "\n".join(lines[:-1]) + "\n"

@@ -228,6 +228,13 @@ PAGES: dict[str, Page] = {
         "The missing dumps; ./fullmesh diagnose -i INVENTORY for a node that does not answer.",
         RECORDED,
     ),
+    "HG-152": Page(
+        "Any account can start a process that says that it is a rank. Fullmesh reads each of them by itself and in "
+        "bounds. It leaves out a process whose numbers cannot be, that cannot be read in time, or that is one of more "
+        "than 512 of its account on a node. The answer about all other processes is whole.",
+        "ps -o user,pid,args -p PID on the node; fullmesh-hang there names them as well",
+        "If it is your job, correct what it is told (RANK, WORLD_SIZE, --nproc-per-node). If it is not, ask its owner.",
+    ),
     "HG-161": Page(
         "All ranks of the group have entered the same collective, with the same sizes and types, and it does not end. "
         "So no rank is to blame: a link drops packets, a card lost its carrier, a GPU or its driver stands.",
@@ -284,12 +291,6 @@ PAGES: dict[str, Page] = {
         "inventory. Root sees all of them, other accounts see their own.",
         "fullmesh-hang on a node, as root and as the job's account",
         "The right inventory; an account that may use sudo without a password, or the job's own.",
-    ),
-    "HG-182": Page(
-        "Ranks of different jobs do not wait for each other, so one is looked at at a time. A job's name is torchrun's "
-        "--rdzv-id, Slurm's number, or the address and port of its master.",
-        "fullmesh-hang --json on a node has the jobs of all ranks",
-        "./fullmesh hang -i INVENTORY --job NAME",
     ),
     "HG-183": Page(
         "A look back of less than no seconds, or no look at all, tells nothing.",

@@ -37,6 +37,8 @@ CODES = {
     "WA-107": "the nodes of the inventory cannot be reached in a way that watch knows",
     "WA-108": "the job was ended because its ranks did not come together",
     "WA-109": "the ranks of a job have stopped going on",
+    "WA-110": "The watch on a node cannot tell whether the ranks make progress",
+    "WA-111": "The ranks of a job stand, and the nodes could not be asked which one the others wait for",
     "WA-180": "a service's port gets no answer, and the job waits",
     "WA-181": "something beside the job has the port of its coordinator",
     "WA-182": "a job serves on loopback alone what others are to reach",
@@ -212,7 +214,9 @@ class Job:
         elif kind == "stalled":
             self.tell(f"{node.name}: {clean(event.get('text', ''), 2000)}")
             if self.stalled is not None:
-                self.stalled.begin(event.get("job", ""))
+                self.stalled.begin(event.get("job", ""), event.get("account", ""))
+        elif kind == "unseen":
+            self.tell(f"{node.name}: {clean(event.get('text', ''), 2000)}")
         elif kind == "moving":
             self.tell(f"{node.name}: it goes on again")
             if self.stalled is not None:

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, TypedDict
 
-from fullmesh.contract import ContractError, read
+from fullmesh.contract import read
 from fullmesh.explain.model import clean
+from fullmesh.foreign_text import parse_foreign_json
 from fullmesh.model.types import Plan
 from fullmesh.observed.watch import Event, Problem
 from fullmesh.roles import launchers
@@ -27,7 +28,9 @@ MODULES = (
     "fullmesh_watch_look",
     "fullmesh_watch_judge",
     "fullmesh_watch_services",
+    "fullmesh_hang_border",
     "fullmesh_hang_evidence",
+    "fullmesh_hang_answer",
     "fullmesh_hang_ras",
     "fullmesh_hang_look",
     "fullmesh_hang",
@@ -64,6 +67,7 @@ SSH = (
 )
 SSH_FAILED = 255
 LONGEST = 2000  # characters of a sentence from a node
+MOST_LINE = 1 << 20  # characters of a line that a node prints; the rest is the next line
 
 
 def reached_by(variables: Mapping[str, Any]) -> dict[str, str]:
@@ -189,14 +193,14 @@ def event_of(line: str) -> Event | None:
     if not line.startswith(MARK):
         return None
     try:
-        return read(Event, json.loads(line[len(MARK) :]))
-    except (json.JSONDecodeError, ContractError):
+        return read(Event, parse_foreign_json(line[len(MARK) :]))
+    except ValueError:
         return None
 
 
 def listen(name: str, stream: IO[str], kind: str, said: queue.Queue[Said]) -> None:
     """Hand on what a node says, line by line."""
-    for line in stream:
+    for line in iter(lambda: stream.readline(MOST_LINE), ""):
         event = event_of(line) if kind == "stderr" else None
         if event is None:
             said.put(Said(name, kind, line.rstrip("\n")))

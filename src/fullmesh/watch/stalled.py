@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from fullmesh.explain.model import clean
 from fullmesh.hang import ask
-from fullmesh.hang.judge import judge
+from fullmesh.hang.jobs import sort_jobs
 from fullmesh.hang.types import CAUSE, Finding
 from fullmesh.watch.remote import TakesPart
 
@@ -16,6 +16,8 @@ AGAIN = 3.0  # seconds between the two looks that tell what stands from what is 
 CERTAIN = 5.0  # seconds in a collective; its node has seen it stand for far longer
 GATHER = 1.0  # the other nodes notice in about the same moment
 LONGEST = 2000
+UNASKED = "The ranks stand, and Fullmesh could not find out which one the others wait for"
+AGAIN_BY_HAND = "The watch goes on. Check: ./fullmesh hang -i INVENTORY"
 FINDINGS = 4
 
 
@@ -27,18 +29,26 @@ class Stalled:
     told: set[tuple[str, tuple[int, ...], str]] = field(default_factory=set)
     asking: threading.Thread | None = None
     answer: list[Finding] | None = None
+    failed: str = ""
 
-    def begin(self, job: str) -> None:
-        """Ask, unless that is being done."""
+    def begin(self, job: str, account: str = "") -> None:
+        """Ask, unless that is being done; *account*: the one that the watched job belongs to."""
         if self.asking is None:
-            self.asking = threading.Thread(target=self.ask, args=(job,), daemon=True)
+            self.asking = threading.Thread(target=self.ask, args=(job, account), daemon=True)
             self.asking.start()
 
-    def ask(self, job: str) -> None:
-        """Ask all nodes, and judge."""
-        time.sleep(GATHER)
-        answers = ask.nodes(self.part["hosts"], job, [AGAIN])
-        self.answer = judge(ask.samples(self.part["plan"], answers), CERTAIN)
+    def ask(self, job: str, account: str) -> None:
+        """Ask all nodes, and judge the watched job; an error is told, and the watch goes on."""
+        found: list[Finding] = []
+        try:
+            time.sleep(GATHER)
+            answers = ask.nodes(self.part["hosts"], job, [AGAIN])
+            for one in sort_jobs(self.part["plan"], answers)[0]:
+                if not account or one.account == account:
+                    found += one.findings(CERTAIN)
+        except Exception as error:
+            self.failed = f"{type(error).__name__}: {error}"
+        self.answer = found
 
     def wait(self, seconds: float) -> None:
         """Let a question that was asked be answered."""
@@ -54,6 +64,9 @@ class Stalled:
         if self.answer is None:
             return []
         found, self.answer, self.asking = self.answer, None, None
+        why, self.failed = self.failed, ""
+        if why:
+            return [clean(f"[WA-111] {UNASKED}: {why}. {AGAIN_BY_HAND}", LONGEST)]
         new = [one for one in found if key(one) not in self.told and one.severity == CAUSE]
         self.told.update(map(key, new))
         return [

@@ -1,0 +1,314 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Ask a rank where it is (fullmesh_hook.py), and check each field of its answer: any process can answer there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import time
+from typing import TYPE_CHECKING, TypedDict
+
+import fullmesh_hang_border as border
+import fullmesh_watch_look as look
+from fullmesh_foreign_text import parse_decimal, parse_foreign_json
+from fullmesh_hang_border import ForeignProcessError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from fullmesh.observed.hang import Entry, Frame, Group, Raised, Thread
+
+NAME = "\0fullmesh-hang-"
+ANSWER_SECONDS = 2.0
+NEWEST = 8  # entries of a group, next to all that have not ended
+MOST = 40  # of those
+LONGEST = 8 << 20  # bytes of an answer: 2,000 entries are about 1.5 MB
+MOST_VALUES = 500_000  # of an answer: 2,000 entries have about 60,000
+MOST_FRAMES, MOST_THREADS, MOST_GROUPS = 200, 1024, 1 << 16
+MOST_SHAPES = 4096  # of a collective: a list of tensors
+LONGEST_TEXT = 4096
+LARGEST = (1 << 63) - 1
+
+
+class RankAnswer(TypedDict):
+    """The header of an answer; ``rank`` is -1 and ``world`` 0 if the rank has no process group, ``why`` says so."""
+
+    rank: int
+    world: int
+    groups: list[Group]
+    threads: list[Thread]
+    raised: Raised | None
+    why: str
+
+
+NOTHING: RankAnswer = {
+    "rank": -1,
+    "world": 0,
+    "groups": [],
+    "threads": [],
+    "raised": None,
+    "why": "",
+}
+
+
+def inner_pid(pid: int) -> int:
+    """Return the number that a process has for itself: another one in a container (NSpid, proc_pid_status(5))."""
+    for line in look.read(f"/proc/{pid}/status").splitlines():
+        if line.startswith(b"NSpid:"):
+            return int(line.split()[-1])
+    return pid
+
+
+def hear(connection: socket.socket, end: float) -> Iterator[bytes]:
+    """Hear an answer to its end.
+
+    Raises:
+        OSError: it has not ended in time, however often a byte of it comes.
+    """
+    while True:
+        left = end - time.monotonic()
+        connection.settimeout(max(left, 0.001))
+        try:
+            part = connection.recv(1 << 16) if left > 0 else None
+        except socket.timeout:
+            part = None
+        if part is None:
+            raise OSError("its answer did not end in time")
+        if not part:
+            return
+        yield part
+
+
+def ask_rank(pid: int, share: border.Share | None = None) -> tuple[RankAnswer, bytes]:
+    """Return what a process says of itself: its header, and torch's record.
+
+    Raises:
+        OSError: there is no answer in time, or another process answers.
+        ValueError: the answer is damaged, too large, or has another form.
+    """
+    end = time.monotonic() + ANSWER_SECONDS
+    raw = bytearray()
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(ANSWER_SECONDS)
+        connection.connect(NAME + str(inner_pid(pid)))
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        if int.from_bytes(credentials[:4], "little" if os.uname()[4] != "s390x" else "big") != pid:
+            raise OSError("another process has taken its name")
+        for part in hear(connection, end):
+            raw += part
+            if share is not None:
+                share.spend(len(part))
+            if len(raw) > LONGEST:
+                raise ForeignProcessError(f"its answer has more than {LONGEST >> 20} MiB")
+    if not raw:
+        raise OSError("it gives this account no answer")
+    head, _, record = bytes(raw).partition(b"\n")
+    return read_header(head), record
+
+
+# --- its form ---------------------------------------------------------------------------------------
+
+
+def parse(data: bytes | str) -> Any:
+    """Return the plain data of an answer.
+
+    Raises:
+        ValueError: it is none, or larger or deeper than any that torch writes.
+    """
+    return parse_foreign_json(data, most_bytes=LONGEST, most_values=MOST_VALUES)
+
+
+def take_mapping(value: object, what: str) -> dict[str, Any]:
+    """Return a mapping of an answer."""
+    if not isinstance(value, dict):
+        raise ForeignProcessError(f"{what} is no mapping")
+    return value
+
+
+def take_items(value: object, what: str, most: int) -> list[Any]:
+    """Return a list of an answer, which has no more than *most* items."""
+    if not isinstance(value, list):
+        raise ForeignProcessError(f"{what} is no list")
+    if len(value) > most:
+        raise ForeignProcessError(f"{what} has {len(value)} items, more than {most}")
+    return value
+
+
+def take_text(value: object, what: str) -> str:
+    """Return a text of an answer, cut to its longest."""
+    if not isinstance(value, str):
+        raise ForeignProcessError(f"{what} is no text")
+    return value[:LONGEST_TEXT]
+
+
+def take_number(value: object, what: str, least: int = 0, most: int = LARGEST) -> int:
+    """Return a whole number of an answer."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ForeignProcessError(f"{what} is no number")
+    if not least <= value <= most:
+        raise ForeignProcessError(f"{what} is {value}, not {least} to {most}")
+    return value
+
+
+def read_frames(value: object) -> list[Frame]:
+    """Return the calls of a stack."""
+    found: list[Frame] = []
+    for one in take_items(value, "a stack", MOST_FRAMES):
+        raw = take_mapping(one, "a call")
+        found.append(
+            {
+                "file": take_text(raw.get("file"), "the file of a call"),
+                "line": take_number(raw.get("line") or 0, "the line of a call", -1),
+                "name": take_text(raw.get("name"), "the name of a call"),
+            }
+        )
+    return found
+
+
+def read_threads(value: object) -> list[Thread]:
+    """Return the threads of a process."""
+    found: list[Thread] = []
+    for one in take_items(value, "threads", MOST_THREADS):
+        raw = take_mapping(one, "a thread")
+        name = take_text(raw.get("name"), "the name of a thread")
+        found.append({"name": name, "frames": read_frames(raw.get("frames"))})
+    return found
+
+
+def read_groups(value: object) -> list[Group]:
+    """Return the process groups of a rank."""
+    found: list[Group] = []
+    for one in take_items(value, "groups", MOST_GROUPS):
+        raw = take_mapping(one, "a group")
+        numbers = take_items(raw.get("ranks"), "the ranks of a group", border.MOST_RANKS)
+        found.append(
+            {
+                "name": take_text(raw.get("name"), "the name of a group"),
+                "desc": take_text(raw.get("desc"), "the description of a group"),
+                "ranks": [
+                    take_number(n, "a rank of a group", 0, border.MOST_RANKS) for n in numbers
+                ],
+            }
+        )
+    return found
+
+
+def read_raised(value: object) -> Raised | None:
+    """Return the exception that ended a rank's program."""
+    if value is None:
+        return None
+    raw = take_mapping(value, "the exception")
+    text = take_text(raw.get("text"), "the text of the exception")
+    return {"text": text, "frames": read_frames(raw.get("frames"))}
+
+
+def read_header(data: bytes) -> RankAnswer:
+    """Return the header of an answer.
+
+    Raises:
+        ValueError: it is cut off or too large, or a field has another form.
+    """
+    raw = take_mapping(parse(data), "its answer")
+    return {
+        "rank": take_number(raw.get("rank", -1), "its rank", -1, border.MOST_RANKS),
+        "world": take_number(raw.get("world", 0), "its world size", 0, border.MOST_RANKS),
+        "groups": read_groups(raw.get("groups", [])),
+        "threads": read_threads(raw.get("threads", [])),
+        "raised": read_raised(raw.get("raised")),
+        "why": take_text(raw.get("why"), "its reason"),
+    }
+
+
+# --- torch's record ---------------------------------------------------------------------------------
+
+
+def read_count(value: object) -> int:
+    """Return a whole number of torch's record, which has some as text and lacks some."""
+    if isinstance(value, str):
+        return parse_decimal(value, LARGEST, -LARGEST) or 0
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return take_number(value, "a number of an entry", -LARGEST) if whole else 0
+
+
+def read_sizes(value: object) -> list[list[int]]:
+    """Return the shapes of an entry's tensors."""
+    return [
+        [take_number(one, "a size", -LARGEST) for one in take_items(shape, "a shape", MOST_SHAPES)]
+        for shape in take_items(value or [], "the sizes", MOST_SHAPES)
+    ]
+
+
+def read_dtypes(value: object) -> list[str]:
+    """Return the types of an entry's tensors."""
+    return [take_text(one, "a type") for one in take_items(value or [], "the types", MOST_SHAPES)]
+
+
+def read_entry(value: object) -> Entry:
+    """Return one entry of torch's record."""
+    raw = take_mapping(value, "an entry")
+    group = raw.get("process_group") or [str(raw.get("pg_id", "")), ""]
+    name, desc, *_ = [*take_items(group, "the group of an entry", MOST), "", ""]
+    p2p = raw.get("is_p2p") is True
+    return {
+        "record": read_count(raw.get("record_id")),
+        "group": str(name)[:LONGEST_TEXT],
+        "desc": str(desc)[:LONGEST_TEXT],
+        "number": read_count(raw.get("p2p_seq_id" if p2p else "collective_seq_id")),
+        "p2p": p2p,
+        "kind": str(raw.get("profiling_name", ""))[:LONGEST_TEXT],
+        "in_sizes": read_sizes(raw.get("input_sizes")),
+        "in_dtypes": read_dtypes(raw.get("input_dtypes")),
+        "out_sizes": read_sizes(raw.get("output_sizes")),
+        "out_dtypes": read_dtypes(raw.get("output_dtypes")),
+        "state": str(raw.get("state", ""))[:LONGEST_TEXT],
+        "retired": raw.get("retired") is True,
+        "created_ns": read_count(raw.get("time_created_ns")),
+        "started_ns": read_count(raw.get("time_discovered_started_ns")),
+        "completed_ns": read_count(raw.get("time_discovered_completed_ns")),
+        "frames": [],
+    }
+
+
+def choose_entries(entries: list[Entry]) -> list[Entry]:
+    """Choose the newest of every group, and those that have not ended: the first of these is what a rank waits in."""
+    kept: dict[int, Entry] = {}
+    count: dict[str, int] = {}
+    for one in sorted(entries, key=lambda one: -one["record"]):
+        count[one["group"]] = count.get(one["group"], 0) + 1
+        if count[one["group"]] <= NEWEST:
+            kept[one["record"]] = one
+    for one in [one for one in entries if not one["retired"]][:MOST]:
+        kept[one["record"]] = one
+    return [kept[record] for record in sorted(kept)]
+
+
+def read_record(raw: bytes) -> list[Entry]:
+    """Return the chosen entries of torch's record.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = take_mapping(parse(raw), "its record")
+    entries = take_items(found.get("entries") or [], "the entries of its record", MOST_VALUES)
+    return choose_entries([read_entry(one) for one in entries])
+
+
+def dump_stacks(pid: int) -> list[Thread]:
+    """Return Python's stacks as py-spy sees them; none if it is not installed or fails."""
+    path = shutil.which("py-spy")
+    text = look.ask(path, "dump", "--nonblocking", "--json", "--pid", str(pid)) if path else ""
+    try:
+        return [
+            {
+                "name": str(one.get("thread_name") or "")[:LONGEST_TEXT],
+                "frames": read_frames(
+                    [{**call, "file": call["filename"]} for call in one["frames"][:MOST_FRAMES]]
+                ),
+            }
+            for one in take_items(parse(text or "[]"), "its threads", MOST_THREADS)
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return []

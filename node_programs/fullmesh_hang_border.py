@@ -1,0 +1,285 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Read processes of any account, so that none of them ends, delays or falsifies the answer about the others.
+
+Every process says for itself which rank of which job it is. So each is read by a function of its own, in bounds of
+bytes and time, by threads of its own account. The kernel says which account that is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import struct
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import fullmesh_watch_look as look
+from fullmesh_foreign_text import parse_decimal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from fullmesh.observed.hang import LeftOut, Rank
+
+    Reader = Callable[[], Any]
+
+T = TypeVar("T")
+MOST_RANKS = 1 << 17  # of a job
+MOST_ENVIRONMENT = 1 << 20  # bytes
+MOST_OF_ACCOUNT = 512  # ranks of an account on a node
+MOST_TOLD = 4  # processes of an account that are left out and named one by one
+MOST_ACCOUNTS = 16  # of which that is told
+MOST_ANSWERED = 128 << 20  # bytes that the processes of an account answer together
+MOST_OF_NODE = 16 << 20  # bytes of a node's answer; each account has the same share
+LONGEST_WHY, LONGEST_NAME = 300, 200  # characters of a reason, and of a job's name
+AT_ONCE, LEAST_AT_ONCE, MOST_THREADS = 32, 4, 512  # readers of an account, and of all
+EVERY_UID = (1 << 32) - 1
+OVERFLOW = "/proc/sys/kernel/overflowuid"
+# linux/nsfs.h
+NS_GET_PARENT, NS_GET_OWNER_UID = 0xB702, 0xB704
+MOST_NESTED = 32  # user namespaces (user_namespaces(7))
+
+
+class ForeignProcessError(ValueError):
+    """A process says something about itself that cannot be used."""
+
+
+# --- accounts ---------------------------------------------------------------------------------------
+
+
+def uncertain_uids(pid: int | str) -> set[int]:
+    """Return the number by which a process sees every account that its user namespace does not map.
+
+    Empty if the namespace maps all accounts (user_namespaces(7), /proc/sys/kernel/overflowuid).
+    """
+    rows = [line.split() for line in look.read(f"/proc/{pid}/uid_map").splitlines()]
+    if [row[2:] for row in rows] == [[str(EVERY_UID).encode()]]:
+        return set()
+    found = parse_decimal(look.read(OVERFLOW).strip().decode("ascii", "replace"))
+    return {65534 if found is None else found}
+
+
+def is_known_to(pid: int, uid: int) -> bool:
+    """Report whether the user namespace of a process maps an account (user_namespaces(7)).
+
+    A process in a rootless container sees every account that is not mapped, the host's root among them, as one.
+    """
+    for line in look.read(f"/proc/{pid}/uid_map").splitlines():
+        _, outside, count = map(int, line.split())
+        if outside <= uid < outside + count:
+            return True
+    return False
+
+
+def uid_of(pid: int) -> int:
+    """Return the account that a process belongs to, -1 if it has ended.
+
+    For a process in a user namespace of its own, that is the account that made the namespace: numbers in there are
+    that account's to choose.
+    """
+    for line in look.read(f"/proc/{pid}/status").splitlines():
+        if line.startswith(b"Uid:"):
+            return namespace_owner(pid, int(line.split()[1]))
+    return -1
+
+
+def effective_uid(pid: int) -> int:
+    """Return the account in whose name a process acts, which in a container is another one; -1 if it has ended."""
+    try:
+        return os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return -1
+
+
+def namespace_owner(pid: int, uid: int) -> int:
+    """Return who made the outermost user namespace between this process and another one, else *uid*."""
+    try:
+        own = os.stat("/proc/self/ns/user").st_ino
+        space = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return uid
+    try:
+        for _ in range(MOST_NESTED):
+            if os.fstat(space).st_ino == own:
+                break
+            raw = fcntl.ioctl(space, NS_GET_OWNER_UID, bytes(4))
+            uid = int(struct.unpack("=I", raw)[0])
+            outer = fcntl.ioctl(space, NS_GET_PARENT)
+            os.close(space)
+            space = outer
+    except OSError:
+        pass  # it is not below our own
+    finally:
+        os.close(space)
+    return uid
+
+
+def account_names() -> dict[int, str]:
+    """Return the names of this node's own accounts; a name service may be what hangs."""
+    found: dict[int, str] = {}
+    for line in look.read("/etc/passwd").decode("utf-8", "replace").splitlines():
+        words = line.split(":")
+        uid = parse_decimal(words[2], EVERY_UID) if len(words) > 2 else None  # noqa: PLR2004 (passwd(5))
+        if uid is not None:
+            found.setdefault(uid, words[0])
+    return found
+
+
+class Accounts:
+    """The accounts of processes, by their names."""
+
+    def __init__(self) -> None:
+        """Read the names once."""
+        self._names = account_names()
+
+    def name(self, uid: int) -> str:
+        """Name an account; the number of one that is not this node's own is the same on all nodes."""
+        return self._names.get(uid, f"uid {uid}")
+
+    def sort(self, pids: Iterable[int]) -> dict[str, list[int]]:
+        """Sort processes by account."""
+        found: dict[str, list[int]] = {}
+        for pid in pids:
+            uid = uid_of(pid)
+            if uid >= 0:
+                found.setdefault(self.name(uid), []).append(pid)
+        return found
+
+
+# --- one after the other, each account for itself ---------------------------------------------------
+
+
+class Share:
+    """As many bytes as the processes of one account may answer together."""
+
+    def __init__(self, left: int = MOST_ANSWERED) -> None:
+        """Start with all of them."""
+        self._left = left
+        self._lock = threading.Lock()
+
+    def spend(self, count: int) -> None:
+        """Take some.
+
+        Raises:
+            ForeignProcessError: there are none left.
+        """
+        with self._lock:
+            self._left -= count
+            if self._left < 0:
+                raise ForeignProcessError(
+                    f"the processes of its account answer with more than {MOST_ANSWERED >> 20} MiB"
+                )
+
+
+def reason(error: Exception) -> str:
+    """Say why a process could not be read."""
+    known = isinstance(error, (OSError, ForeignProcessError))
+    text = str(error) if known and str(error) else f"{type(error).__name__}: {error}"
+    return text[:LONGEST_WHY]
+
+
+class Turn(Generic[T]):
+    """Readers of processes, by account; each account has threads of its own."""
+
+    def __init__(self, work: Mapping[str, Sequence[tuple[int, Callable[[], T]]]]) -> None:
+        """Nothing is read before `run`."""
+        self._queues = [deque(readers) for readers in work.values() if readers]
+        self._left = sum(map(len, self._queues))
+        self._change = threading.Condition()
+        self._over = False
+        self.found: dict[int, T] = {}
+        self.failed: dict[int, str] = {}
+
+    def _serve(self, queue: deque[tuple[int, Callable[[], T]]]) -> None:
+        while True:
+            with self._change:
+                if self._over or not queue:
+                    return
+                pid, reader = queue.popleft()
+            result: list[T] = []
+            why = ""
+            try:
+                result.append(reader())
+            except Exception as error:  # whatever a foreign process makes of it
+                why = reason(error)
+            with self._change:
+                if self._over:
+                    return
+                self.found.update((pid, one) for one in result)
+                if not result:
+                    self.failed[pid] = why
+                self._left -= 1
+                self._change.notify_all()
+
+    def run(self, seconds: float) -> None:
+        """Read until all are read or the time is up; a reader that hangs is left alone."""
+        pids = [pid for queue in self._queues for pid, _ in queue]
+        most = max(LEAST_AT_ONCE, MOST_THREADS // max(1, len(self._queues)))
+        for queue in list(self._queues):
+            with contextlib.suppress(RuntimeError):  # no thread left: those that run do it
+                for _ in range(min(len(queue), AT_ONCE, most)):
+                    threading.Thread(target=self._serve, args=(queue,), daemon=True).start()
+        with self._change:
+            self._change.wait_for(lambda: not self._left, seconds)
+            self._over = True
+        for pid in pids:
+            if pid not in self.found:
+                self.failed.setdefault(pid, f"it was not read within {seconds:g} s")
+
+
+def read_in_turn(
+    work: Mapping[str, Sequence[tuple[int, Callable[[], T]]]], seconds: float
+) -> tuple[dict[int, T], dict[int, str]]:
+    """Read processes of several accounts at the same time; no account waits for another one.
+
+    Args:
+        work: account -> its processes and what reads each.
+        seconds: for all together.
+
+    Returns:
+        What was read, and of the other processes why it was not, both by process.
+    """
+    turn = Turn(work)
+    turn.run(seconds)
+    return turn.found, turn.failed
+
+
+# --- what does not fit ------------------------------------------------------------------------------
+
+
+def list_left_out(why: Mapping[str, Sequence[tuple[int, str]]]) -> list[LeftOut]:
+    """List the processes that are left out: some of each account one by one, the others counted.
+
+    Args:
+        why: account -> process and reason.
+    """
+    found: list[LeftOut] = []
+    for account, ones in sorted(why.items())[:MOST_ACCOUNTS]:
+        found += [
+            {"account": account, "pid": pid, "count": 1, "why": text[:LONGEST_WHY]}
+            for pid, text in ones[:MOST_TOLD]
+        ]
+        rest = len(ones) - MOST_TOLD
+        if rest > 0:
+            text = "they are more than are named one by one"
+            found.append({"account": account, "pid": 0, "count": rest, "why": text})
+    rest = sum(len(ones) for _, ones in sorted(why.items())[MOST_ACCOUNTS:])
+    if rest:
+        text = "there are more accounts than are named"
+        found.append({"account": "other accounts", "pid": 0, "count": rest, "why": text})
+    return found
+
+
+def keep_share(ranks: Iterable[Rank], share: int) -> None:
+    """Empty the records of an account's ranks once its share of the node's answer is used up."""
+    for one in ranks:
+        share -= len(json.dumps(one))
+        if share < 0:
+            one.update({"groups": [], "entries": [], "threads": [], "raised": None})
+            text = "the records of its account are larger than its share of the answer"
+            one["missing"] = [{"what": "recorder", "why": text}]

@@ -1,0 +1,169 @@
+"""The jobs among the answers of all nodes: one job has one owner, and each job is judged by itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fullmesh.hang import ask
+from fullmesh.hang.ask import Answer
+from fullmesh.hang.judge import judge
+from fullmesh.hang.types import WARNING, Finding, Sample
+from fullmesh.model.types import Plan
+from fullmesh.observed.hang import Launcher, LeftOut, NodeHang, Rank
+
+MOST_JOBS = 16  # that are judged
+# To judge a job takes time for each pair of a rank and a group or a collective that others wait in.
+MOST_PAIRS, OF_RANK = 1 << 22, 16
+PLAUSIBLE = 8  # a job may be larger if so many times more ranks answered or are planned
+SHOWN = 4
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class AskedJob:
+    """A job of one account.
+
+    Attributes:
+        name, account: as the nodes say; the account is "" if they do not.
+        samples: its ranks, look for look.
+    """
+
+    name: str
+    account: str
+    samples: Sequence[Sequence[Rank]]
+
+    @property
+    def owner(self) -> str:
+        """The account in a sentence."""
+        return f" of account {self.account}" if self.account else ""
+
+    def findings(self, stalled: float) -> list[Finding]:
+        """Judge it."""
+        return judge(self.samples, stalled)
+
+    def newest(self) -> Sample:
+        """All ranks at the last look."""
+        return Sample({one["rank"]: one for one in self.samples[-1]})
+
+
+def key_of(rank: Rank, look: NodeHang) -> Key:
+    """Return the account and the job that a rank belongs to."""
+    return rank.get("account", ""), rank.get("job") or (look["jobs"] or [""])[0]
+
+
+def is_of(launcher: Launcher, key: Key) -> bool:
+    """Report whether a launcher may have started ranks of a job; one without a name may."""
+    account, job = key
+    names = {launcher["job"], launcher["master"]} - {""}
+    return launcher.get("account", account) == account and (not names or job in names)
+
+
+def only(look: NodeHang, key: Key) -> NodeHang:
+    """Return the part of an answer that is about one job."""
+    return {
+        **look,
+        "jobs": [key[1]],
+        "ranks": [one for one in look["ranks"] if key_of(one, look) == key],
+        "launchers": [one for one in look.get("launchers", []) if is_of(one, key)],
+    }
+
+
+def is_plausible(plan: Plan, ranks: Sequence[Rank]) -> bool:
+    """Report whether these ranks may say that their job is so large: a few could keep the judge busy for hours."""
+    sample = Sample({one["rank"]: one for one in ranks})
+    waits = sum(not entry["retired"] for one in ranks for entry in one["entries"])
+    known = max(sum(one["pid"] > 0 for one in ranks), plan["world_size"])
+    pairs = sample.world * (OF_RANK + len(sample.groups) + waits)
+    return pairs <= MOST_PAIRS or sample.world <= PLAUSIBLE * known
+
+
+@dataclass
+class Seen:
+    """Where the ranks of a job are, and how many it says that it has."""
+
+    places: set[tuple[str, int]] = field(default_factory=set)
+    world: int = 0
+
+    def order(self, plan: Plan) -> tuple[bool, int, int]:
+        """Jobs of the plan's size first, then those on most nodes."""
+        hosts = {host for host, _ in self.places}
+        return self.world != plan["world_size"], -len(hosts), -len(self.places)
+
+
+def find_jobs(plan: Plan, answers: Sequence[Answer]) -> list[Key]:
+    """Find the jobs; accounts take turns, so that no account's jobs come before all of another one's."""
+    seen: dict[Key, Seen] = {}
+    for one in answers:
+        for look in one.looks:
+            for rank in look["ranks"]:
+                known = seen.setdefault(key_of(rank, look), Seen())
+                known.places.add((one.name, rank["rank"]))
+                known.world = max(known.world, rank["world"])
+    turns: Counter[str] = Counter()
+    found: list[tuple[int, int, Key]] = []
+    for key in sorted(seen, key=lambda key: (seen[key].order(plan), key)):
+        found.append((turns[key[0]], len(found), key))
+        turns[key[0]] += 1
+    return [key for _, _, key in sorted(found)]
+
+
+def sort_jobs(plan: Plan, answers: Sequence[Answer]) -> tuple[list[AskedJob], list[str]]:
+    """Sort the answers by job.
+
+    Returns:
+        The jobs to judge, and the names of those that are too many or cannot be judged.
+    """
+    keys = find_jobs(plan, answers)
+    found: list[AskedJob] = []
+    rest = [AskedJob(name, account, ()) for account, name in keys[MOST_JOBS:]]
+    for key in keys[:MOST_JOBS]:
+        looks = [
+            replace(one, looks=tuple(only(look, key) for look in one.looks)) for one in answers
+        ]
+        job = AskedJob(key[1], key[0], ask.samples(plan, looks))
+        judged = all(is_plausible(plan, ranks) for ranks in job.samples)
+        (found if judged else rest).append(job)
+    return found, [f"{job.name}{job.owner}" for job in rest]
+
+
+def list_left_out(answers: Iterable[Answer]) -> list[Finding]:
+    """List the processes that the last answers leave out: one finding for each node and account."""
+    found: list[Finding] = []
+    for one in answers:
+        by_account: dict[str, list[LeftOut]] = {}
+        for left in one.looks[-1].get("left_out", []) if one.looks else []:
+            by_account.setdefault(left["account"], []).append(left)
+        found += [_left_out(one.name, account, ones) for account, ones in by_account.items()]
+    return found
+
+
+def _left_out(host: str, account: str, ones: Sequence[LeftOut]) -> Finding:
+    count = sum(left["count"] for left in ones)
+    pids = [left["pid"] for left in ones if left["pid"]][:SHOWN]
+    who = f"account {account}" if account else "an account that the node does not name"
+    many = f"{count} processes say that they are ranks or launchers and are"
+    what = (
+        f"{many if count > 1 else 'a process says that it is a rank or a launcher and is'} left out"
+    )
+    check = f"ps -o user,pid,args -p {','.join(map(str, pids))}" if pids else "fullmesh-hang"
+    return Finding(
+        "HG-152",
+        f"{host}: {what} ({who}): {ones[0]['why']}",
+        hosts=(host,),
+        seen="; ".join(
+            (f"process {left['pid']}: " if left["pid"] else f"{left['count']} more: ") + left["why"]
+            for left in ones[: SHOWN + 1]
+        ),
+        expected="numbers and answers as torchrun, Open MPI, Slurm and torch write them",
+        fix=f"see on {host} whose they are: {check}. If it is your job, correct what it is told (RANK, WORLD_SIZE, "
+        "--nproc-per-node) and run it again",
+        severity=WARNING,
+    )
+
+
+def number_file(path: Path, number: int) -> Path:
+    """Name the file of a job: the path itself for the first, then ``NAME-2.SUFFIX`` and so on."""
+    return path if number == 1 else path.with_stem(f"{path.stem}-{number}")

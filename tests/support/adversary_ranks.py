@@ -1,0 +1,197 @@
+"""Processes that an account without rights can start, and that say that they are ranks. See adversary.py. Stdlib only.
+
+``python3 -Es adversary_ranks.py NAME`` is one of them, until it is ended; it prints ``ready``. `start_fake` starts it
+with the environment and the command line that it needs. Each says that it belongs to somebody else's job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+NAME = "\0fullmesh-hang-"
+CROWD = 320
+CLONE_NEWUSER = 0x10000000
+NOBODY = 65534
+PR_SET_NAME = 15
+ENV_START, ENV_END = 49 - 2, 50 - 2  # fields of /proc/PID/stat behind the name (proc_pid_stat(5))
+
+
+class Fake(NamedTuple):
+    """A process that is no rank.
+
+    Attributes:
+        env: what it was told beside the job's own variables; argv: the options of a torchrun that it says it is.
+        answer: what it says at its socket, in pieces; none: it has no socket.
+        comm: its own name.
+        apart: it is in a user namespace of its own, as the account that all others are shown as.
+        crowd: it is several, each with a number of its own.
+    """
+
+    env: Mapping[str, str] = {}
+    argv: tuple[str, ...] = ()
+    answer: Callable[[], Iterator[bytes]] | None = None
+    comm: bytes = b""
+    apart: bool = False
+    crowd: int = 0
+
+
+def choose_python() -> str:
+    """A Python that every account may run: the one of a virtual environment may be in root's home."""
+    path = os.path.realpath(sys.executable)
+    folders = [path]
+    while os.path.dirname(folders[-1]) != folders[-1]:
+        folders.append(os.path.dirname(folders[-1]))
+    return (
+        sys.executable if all(os.stat(one).st_mode & 1 for one in folders) else "/usr/bin/python3"
+    )
+
+
+def say(text: bytes) -> Callable[[], Iterator[bytes]]:
+    """Answer with one piece."""
+    return lambda: iter([text])
+
+
+def say_large() -> Iterator[bytes]:
+    """8 MiB of small lists, which take a process 207 MiB to read."""
+    yield b'{"why":"x","threads":[' + b"[]," * 2790000 + b"[]]}\n"
+
+
+def say_nothing() -> Iterator[bytes]:
+    """Keep the asker waiting."""
+    time.sleep(600)
+    yield b""
+
+
+def say_slowly() -> Iterator[bytes]:
+    """Keep the asker hearing."""
+    while True:
+        yield b" "
+        time.sleep(0.005)
+
+
+FAKES: dict[str, Fake] = {
+    "digit": Fake({"RANK": "²"}),
+    "huge_rank": Fake({"RANK": str(10**15)}),
+    "long_rank": Fake({"RANK": "9" * 5000}),
+    "name": Fake({"RANK": "0"}, comm=b"\xff"),
+    "torchrun_digit": Fake({}, ("--nproc-per-node=²", "--node-rank=0")),
+    "torchrun_huge": Fake({}, (f"--nproc-per-node={10**15}", "--node-rank=0")),
+    "torchrun_large": Fake({}, ("--nproc-per-node=131072", "--node-rank=131072")),
+    "nested": Fake({"RANK": "1"}, answer=say(b"[" * 100000 + b"\n")),
+    "typed_rank": Fake({"RANK": "1"}, answer=say(b'{"why":"","rank":"x"}\n{}')),
+    "typed_threads": Fake({"RANK": "1"}, answer=say(b'{"why":"x","rank":1,"threads":[7]}\n{}')),
+    "typed_entries": Fake({"RANK": "1"}, answer=say(b'{"why":"","rank":1}\n{"entries":[[7]]}')),
+    "number": Fake({"RANK": "1"}, answer=say(b'{"why":"","rank":1' + b"0" * 5000 + b"}\n{}")),
+    "not_utf8": Fake({"RANK": "1"}, answer=say(b'{"why":"\xff\xfe","rank":1}\n')),
+    "surrogate": Fake({"RANK": "1"}, answer=say(b'{"why":"\\ud800\\u001b[2J","rank":1}\n{}')),
+    "large": Fake({"RANK": "1"}, answer=say_large),
+    "slow": Fake({"RANK": "1"}, answer=say_slowly),
+    "silent": Fake({"RANK": "1"}, answer=say_nothing),
+    "large_world": Fake({"RANK": "1", "WORLD_SIZE": "131072"}, answer=say(b'{"why":"x"}\n')),
+    "other_job": Fake({"RANK": "0", "TORCHELASTIC_RUN_ID": "\x1b[2J'; id"}),
+    "apart": Fake({"RANK": "0"}, apart=True),
+    "crowd": Fake({"XANK": "00000"}, answer=say_nothing, crowd=CROWD),
+}
+
+
+def start_fake(
+    name: str, job: Mapping[str, str], path: str = __file__, uid: int = -1
+) -> subprocess.Popen[bytes]:
+    """Start one of them, and wait until it is there.
+
+    Args:
+        job: the variables that the ranks of somebody else's job were told.
+        path: where this file is, readable for the account; uid: the account, this process' own if it is below 0.
+    """
+    fake = FAKES[name]
+    told = {**job, **fake.env} if fake.env else {}
+    python = choose_python()
+    words = [python, "-ES", path, name]
+    if fake.argv:
+        master = (f"--master-addr={job['MASTER_ADDR']}", f"--master-port={job['MASTER_PORT']}")
+        words = ["torchrun", *words[1:], *fake.argv, *master]
+    process = subprocess.Popen(
+        words,
+        executable=python,
+        env={"PATH": "/usr/bin:/bin", **told},
+        cwd="/",
+        user=uid if uid >= 0 else None,
+        group=uid if uid >= 0 else None,
+        extra_groups=[] if uid >= 0 else None,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n", name
+    return process
+
+
+def enter_namespace() -> None:
+    """Become the account that a user namespace shows for all that it does not map."""
+    own = os.geteuid()
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWUSER):
+        raise OSError(ctypes.get_errno(), "unshare")
+    with open("/proc/self/uid_map", "w") as stream:
+        stream.write(f"{NOBODY} {own} 1")
+
+
+def take_number(number: int) -> None:
+    """Write a rank into what this process was told, as everybody can read it."""
+    with open("/proc/self/stat", "rb") as stream:
+        fields = stream.read().rpartition(b")")[2].split()
+    start, end = int(fields[ENV_START]), int(fields[ENV_END])
+    at = ctypes.string_at(start, end - start).index(b"XANK=")
+    ctypes.memmove(start + at, b"RANK=%05d" % number, 10)
+
+
+def serve(fake: Fake, listener: socket.socket) -> None:
+    """Answer as it was made to, until it is ended."""
+    assert fake.answer is not None
+    while True:
+        with contextlib.suppress(OSError), listener.accept()[0] as connection:
+            for piece in fake.answer():
+                connection.sendall(piece)
+
+
+def be_fake(name: str) -> None:
+    """Be one of them."""
+    fake = FAKES[name]
+    if fake.apart:
+        enter_namespace()
+    if fake.comm:
+        ctypes.CDLL(None).prctl(PR_SET_NAME, fake.comm, 0, 0, 0)
+    there, ready = os.pipe()
+    first = True
+    for number in range(fake.crowd):
+        first = bool(os.fork())
+        if not first:
+            take_number(number)
+            break
+    if first:
+        for _ in range(fake.crowd):
+            os.read(there, 1)
+    listener = socket.socket(socket.AF_UNIX)
+    if fake.answer is not None and not (fake.crowd and first):
+        listener.bind(NAME + str(os.getpid()))
+        listener.listen(9)
+    if first:
+        print("ready", flush=True)  # noqa: T201 (for who started it)
+    else:
+        os.write(ready, b"1")
+    if fake.answer is not None and not (fake.crowd and first):
+        serve(fake, listener)
+    time.sleep(3600)
+
+
+if __name__ == "__main__":
+    be_fake(sys.argv[1])
