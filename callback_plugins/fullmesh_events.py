@@ -145,8 +145,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
 
     def tell(self, event: Event) -> None:
         """One line, in one write."""
-        text = json.dumps(event, default=str, ensure_ascii=False)
-        os.write(self.stream, text.encode("utf-8", "replace") + b"\n")
+        text = json.dumps(event, default=str)  # ASCII: no control character as such
+        os.write(self.stream, text.encode() + b"\n")
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
         """The playbook was read."""

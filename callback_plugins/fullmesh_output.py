@@ -1,8 +1,13 @@
-"""Ansible's default output, in which hosts that were asked all at once are shown and counted like all others."""
+"""Ansible's default output, in which hosts that were asked all at once are shown and counted like all others.
+
+What Ansible displays is cleaned first: no text of a node acts on the terminal.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +20,7 @@ from ansible import constants  # type: ignore[attr-defined]  # ansible ships no 
 from ansible.plugins.callback.default import CallbackModule as Default
 
 from fullmesh.play import asked
+from fullmesh.printed import clean_styled, clean_text, clean_values
 
 DOCUMENTATION = """
 name: fullmesh_output
@@ -31,12 +37,46 @@ requirements:
 """
 
 
+class CleanDisplay:
+    """Ansible's way to the terminal and to its log, with each text cleaned; its own colours stay."""
+
+    def __init__(self, display: Callable[..., None]) -> None:
+        self.display, self.styled = display, False
+
+    def __call__(self, msg: str, *args: Any, **options: Any) -> None:
+        """Display a message."""
+        clean = clean_styled if self.styled else clean_text
+        self.display(clean(msg), *args, **options)
+
+    @contextmanager
+    def styled_by_ansible(self) -> Iterator[None]:
+        """Let through what Ansible has coloured itself, made of cleaned text."""
+        self.styled = True
+        try:
+            yield
+        finally:
+            self.styled = False
+
+
 class CallbackModule(Default):  # type: ignore[misc]  # ansible ships no types
     """The callback."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
     CALLBACK_NAME = "fullmesh_output"
+
+    def __init__(self) -> None:
+        super().__init__()
+        # of the one display that a process has: warnings, errors and what workers say go there as well
+        if not isinstance(self._display.display, CleanDisplay):
+            self._display.display = CleanDisplay(self._display.display)
+
+    def v2_on_file_diff(self, result: Any) -> None:
+        """The lines of files that changed, which Ansible colours one by one."""
+        told = getattr(result, "result", None) or result._result
+        told.update(clean_values(told))
+        with self._display.display.styled_by_ansible():
+            super().v2_on_file_diff(result)
 
     def v2_runner_on_ok(self, result: Any) -> None:
         """A task has ended on a host, or on all of them at once."""
@@ -59,4 +99,6 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible ships no types
     def v2_playbook_on_stats(self, stats: Any) -> None:
         """The recap."""
         asked.COUNT.complete(stats)
-        super().v2_playbook_on_stats(stats)
+        # hosts and figures, coloured
+        with self._display.display.styled_by_ansible():
+            super().v2_playbook_on_stats(stats)

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+# a collection may have its plugins one folder deeper
+for one in Path(__file__).resolve().parents[1:3]:
+    if (one / "src").is_dir():
+        sys.path.insert(0, str(one / "src"))
+
 from ansible.plugins.callback import CallbackBase
+
+from fullmesh.printed import clean_text
 
 DOCUMENTATION = """
 name: fullmesh_progress
@@ -31,7 +40,7 @@ def write_plainly(text: str) -> None:
     Ansible forks its workers from this process: a lock that the heartbeat's thread holds at that moment would stay
     locked in the worker for ever.
     """
-    os.write(2, text.encode("utf-8", "replace"))
+    os.write(2, clean_text(text).encode("utf-8", "replace"))
 
 
 class Heart:

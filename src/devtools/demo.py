@@ -20,6 +20,7 @@ from devtools.lab import plan
 from devtools.lab.plan import CLUSTER_INTERFACE
 from fullmesh.play import options
 from fullmesh.play.names import run_name
+from fullmesh.printed import print_text
 from fullmesh.settings import ROOT, RUNS
 
 if TYPE_CHECKING:  # slow to import, as everywhere
@@ -202,7 +203,7 @@ def break_one(args: argparse.Namespace, lab: Described) -> int:
 
     one, names = chosen(args.broken), [node["name"] for node in lab["nodes"]]
     victim, peer = (names[0], names[1]) if one.master else (names[1], names[0])
-    print(f"\nOn {victim}, {one.story}. ./fullmesh diagnose says what is wrong:\n", flush=True)
+    print_text(f"\nOn {victim}, {one.story}. ./fullmesh diagnose says what is wrong:\n")
     wanted = argparse.Namespace(
         inventory=lab["inventory"],
         progress=args.progress,
@@ -215,7 +216,11 @@ def break_one(args: argparse.Namespace, lab: Described) -> int:
         folder, in_time = diagnose.look(wanted)
         diagnose.report(folder, folder / "ansible.log", as_json=False, in_time=in_time)
     if one.code in diagnose.codes(folder):
-        print(f"\n{victim} is repaired. ./fullmesh explain {one.code} says more about this cause.")
+        print_text(
+            f"\n{victim} is repaired. ./fullmesh explain {one.code} says more about this cause."
+        )
         return OK
-    print(f"\n{victim} is repaired. The diagnosis should have said [{one.code}]: a defect of ours.")
+    print_text(
+        f"\n{victim} is repaired. The diagnosis should have said [{one.code}]: a defect of ours."
+    )
     return PROBLEM

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from fullmesh import __version__
 from fullmesh.model.faults import RefusedError
 from fullmesh.play import options
+from fullmesh.printed import print_error
 from fullmesh.settings import IN_CHECKOUT, ROOT
 
 OK, PROBLEM, USAGE = 0, 1, 2
@@ -115,7 +116,7 @@ class VerbParser(argparse.ArgumentParser):
 def refuse(error: RefusedError) -> int:
     """Write the reasons to standard error; returns the exit code."""
     for fault in error.faults:
-        sys.stderr.write(f"fullmesh: {fault}\n")
+        print_error(f"fullmesh: {fault}")
     return USAGE
 
 
@@ -248,9 +249,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if IN_CHECKOUT:
         os.chdir(ROOT)
     elif args.verb not in ALONE:
-        sys.stderr.write(
+        print_error(
             f"fullmesh: [CL-113] {args.verb} needs roles and playbooks, which this installation in {ROOT} does not "
-            f"have; it can {', '.join(ALONE)}. Clone the project and run ./fullmesh {args.verb} there.\n"
+            f"have; it can {', '.join(ALONE)}. Clone the project and run ./fullmesh {args.verb} there."
         )
         return USAGE
     if getattr(args, "more", None) and args.more[0] == "--":
@@ -258,5 +259,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(args.func(args))
     except KeyboardInterrupt:
-        print("fullmesh: interrupted", file=sys.stderr)
+        print_error("fullmesh: interrupted")
         return 130

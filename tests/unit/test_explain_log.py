@@ -21,8 +21,9 @@ from fullmesh import cli, codes
 from fullmesh.explain import cli as explain_cli
 from fullmesh.explain import judge, pages, reader
 from fullmesh.explain.derive import swapped
-from fullmesh.explain.model import ANY_CAUSE, CONTROL, Options, Severity, clean
+from fullmesh.explain.model import ANY_CAUSE, Options, Severity
 from fullmesh.observed.ports import PortRange
+from fullmesh.printed import CONTROL, clean
 from fullmesh.settings import ROOT
 
 RANGE = PortRange(50000, 54095)

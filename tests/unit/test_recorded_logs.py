@@ -11,7 +11,8 @@ from test_explain_log import RANGE, folded, harmless, heads
 
 from fullmesh.explain import cli as explain_cli
 from fullmesh.explain import judge, reader
-from fullmesh.explain.model import CONTROL, Options
+from fullmesh.explain.model import Options
+from fullmesh.printed import CONTROL
 
 LOGS = Path(__file__).parent / "data/logs"
 # job -> the heads in order, what is folded under them

@@ -25,7 +25,7 @@ from rich.console import Console
 
 from fullmesh import cli
 from fullmesh.diagnose import pages as diagnosed
-from fullmesh.explain.model import CONTROL
+from fullmesh.printed import CONTROL
 from fullmesh.report import (
     blocks,
     causes,

@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 
 from fullmesh import cli, ssh
 from fullmesh.contract import read
-from fullmesh.explain.model import CONTROL
 from fullmesh.observed.watch import (
     EventKind,
     EventMore,
@@ -34,6 +33,7 @@ from fullmesh.observed.watch import (
     Row,
     Who,
 )
+from fullmesh.printed import CONTROL
 from fullmesh.settings import ROOT
 from fullmesh.watch import cli as watch
 from fullmesh.watch import remote as watch_remote

@@ -26,9 +26,9 @@ import pytest
 import test_watch
 
 from fullmesh.contract import read
-from fullmesh.explain.model import CONTROL
 from fullmesh.model.plan import derive
 from fullmesh.observed.watch import MaybeWho, Picture, Problem
+from fullmesh.printed import CONTROL
 from fullmesh.settings import ROOT
 from fullmesh.watch import remote as watch_remote
 

@@ -6,7 +6,6 @@ import argparse
 import importlib
 import json
 import os
-import sys
 import threading
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from fullmesh.model.faults import RefusedError
 from fullmesh.play import options
 from fullmesh.play.names import beside, run_name
 from fullmesh.play.options import JSON, PLAIN
+from fullmesh.printed import print_error, print_text
 from fullmesh.settings import RUNS
 
 OK, PROBLEM, USAGE = 0, 1, 2
@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         args.inventory = str(options.find_inventory(args.inventory))
     except RefusedError as error:
-        sys.stderr.write(f"fullmesh: {error}\n")
+        print_error(f"fullmesh: {error}")
         return USAGE
     if options.raw(args):
         from fullmesh.play import verb  # noqa: PLC0415 (as above)
@@ -129,11 +129,11 @@ def report(folder: Path, log: Path, *, as_json: bool, in_time: bool) -> int:
     """Print the result, or why there is none."""
     path = folder / "result.json"
     if not path.is_file():
-        words = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-TAIL:]
+        words = log.read_text(encoding="utf-8", errors="replace").strip().split("\n")[-TAIL:]
         why = "Ansible failed" if in_time else "the deadline passed"
-        sys.stderr.write("\n".join(words) + "\n")
-        sys.stderr.write(
-            f"fullmesh: [CL-112] no diagnosis: {why}. See {log}; raise --deadline, or fix the inventory.\n"
+        print_error("\n".join(words))
+        print_error(
+            f"fullmesh: [CL-112] no diagnosis: {why}. See {log}; raise --deadline, or fix the inventory."
         )
         return USAGE
     from fullmesh.diagnose import show  # noqa: PLC0415 (see look)
@@ -142,10 +142,10 @@ def report(folder: Path, log: Path, *, as_json: bool, in_time: bool) -> int:
     try:
         found = read.load(path)
     except ValueError as error:
-        sys.stderr.write(f"fullmesh: {error}\n")
+        print_error(f"fullmesh: {error}")
         return USAGE
     if as_json:
-        sys.stdout.write(path.read_text(encoding="utf-8"))
+        print_text(path.read_text(encoding="utf-8").rstrip("\n"))
     else:
-        sys.stdout.write("\n".join([*show.lines(found), f"result: {beside(path)}"]) + "\n")
+        print_text("\n".join([*show.lines(found), f"result: {beside(path)}"]))
     return PROBLEM if found["verdict"] == "failed" else OK

@@ -8,18 +8,15 @@ no rule ever meets a surprise.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import UnionType
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 from fullmesh.observed import ladder, survey
+from fullmesh.printed import CONTROL
 from fullmesh.verify.model import NodeSaid
 
-CONTROL = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
-)
 TEXT_MOST, LIST_MOST = 600, 20000
 HUGE = 2**63
 NOTHING = object()

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from fullmesh.explain import pages
 from fullmesh.explain.judge import Tally, Verdict, judge
-from fullmesh.explain.model import Finding, Options, Severity, clean
+from fullmesh.explain.model import Finding, Options, Severity
 from fullmesh.explain.reader import MOST_FILES, Log, expand, read
 from fullmesh.explain.records import Records, Told
 from fullmesh.hang.plain_pickle import RefusedError
 from fullmesh.hang.types import CAUSE
 from fullmesh.model.ports import parse_range
 from fullmesh.observed.ports import PortRange
+from fullmesh.printed import clean, print_error, print_text
 from fullmesh.settings import STARTED_IN
 
 OK, PROBLEM, USAGE = 0, 1, 2
@@ -61,7 +61,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def fail(code: str, text: str) -> int:
     """Say a fault of usage."""
-    sys.stderr.write(f"fullmesh: [{code}] {clean(text, 1000)}\n")
+    print_error(f"fullmesh: [{code}] {clean(text, 1000)}")
     return USAGE
 
 
@@ -77,7 +77,7 @@ def run_code(args: argparse.Namespace) -> int:
             "CL-109",
             f"there is no code {args.code!r}. Near it: {maybe}; docs/errors.md has them all.",
         )
-    sys.stdout.write(pages.explain(code, known[code], codes.OWNERS))
+    print_text(pages.explain(code, known[code], codes.OWNERS).rstrip("\n"))
     return OK
 
 
@@ -112,7 +112,7 @@ def run_log(args: argparse.Namespace) -> int:
         logs.append(log)
     verdict, found = judge(tally), records.findings()
     out = as_json(verdict, logs, found) if args.json else as_text(verdict, logs, found)
-    sys.stdout.write(out)
+    print_text(out.rstrip("\n"))
     if verdict.bad or any(one.severity == CAUSE for one in found):
         return PROBLEM
     return USAGE if unread or not logs else OK

@@ -18,9 +18,9 @@ from fullmesh.explain.model import (
     Options,
     Pattern,
     Severity,
-    clean,
 )
 from fullmesh.explain.reader import Block
+from fullmesh.printed import clean
 
 FAMILIES = {
     "gloo": ("Gloo", gloo.CAUSES),

@@ -9,15 +9,10 @@ from enum import StrEnum
 from functools import cached_property
 
 from fullmesh.observed.ports import PortRange
+from fullmesh.printed import clean
 
 ANY_CAUSE = "*"
-# what a terminal or a reader obeys instead of showing it: controls, directions, invisible characters
-CONTROL = re.compile(
-    "[\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff"
-    "\\ufff9-\\ufffb\\ufffe\\uffff\\ud800-\\udfff\\U000e0000-\\U000e0fff]"
-)
 WORD = re.compile(r"[\w.:%+@/-]{1,120}")
-SHOWN = 240  # characters of a log line; longer ones are cut in the middle
 VALUE = 200  # characters of a value taken from a log into a sentence
 
 
@@ -166,11 +161,3 @@ class _Blank(dict[str, str]):
 
     def __missing__(self, key: str) -> str:
         return "?"
-
-
-def clean(text: str, limit: int = SHOWN) -> str:
-    """Escape what a terminal would obey, and cut the middle of what is too long."""
-    if len(text) > limit:
-        half = (limit - 5) // 2
-        text = f"{text[:half]} ... {text[-half:]}"
-    return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fullmesh.explain.model import VALUE, clean
+from fullmesh.explain.model import VALUE
 from fullmesh.hang import pages, recorder
 from fullmesh.hang.judge import judge
 from fullmesh.hang.types import CAUSE, Finding, ranks
 from fullmesh.observed.hang import Rank
+from fullmesh.printed import clean
 
 FOLLOWS = 8  # that are shown; --json has all
 LONGEST = 2 * VALUE  # characters of a sentence

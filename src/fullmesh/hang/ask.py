@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import IO
 
 from fullmesh import contract
-from fullmesh.explain.model import clean
 from fullmesh.foreign_text import parse_foreign_json
 from fullmesh.hang import recorder
 from fullmesh.model.types import Plan
 from fullmesh.observed.hang import NodeHang, Rank
+from fullmesh.printed import clean
 from fullmesh.watch import remote
 
 MODULES = (

@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 from collections.abc import Sequence
 from typing import Any
 
-from fullmesh.explain.model import clean
 from fullmesh.explain.records import LONGEST, Told
 from fullmesh.hang import ask, pages
 from fullmesh.hang.jobs import AskedJob, list_left_out, number_file, sort_jobs
@@ -17,6 +15,7 @@ from fullmesh.hang.types import CAUSE, Finding
 from fullmesh.model.faults import RefusedError
 from fullmesh.play import options
 from fullmesh.play.names import beside
+from fullmesh.printed import clean, print_error, print_text
 from fullmesh.report import hang as report
 from fullmesh.settings import STARTED_IN
 from fullmesh.watch.cli import who_takes_part
@@ -65,7 +64,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def fail(code: str, text: str) -> int:
     """Say a fault of usage or of the environment."""
-    sys.stderr.write(f"fullmesh: [{code}] {clean(text, 2000)}\n")
+    print_error(f"fullmesh: [{code}] {clean(text, 2000)}")
     return USAGE
 
 
@@ -79,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         inventory = options.find_inventory(args.inventory)
     except RefusedError as error:
-        sys.stderr.write(f"fullmesh: {error}\n")
+        print_error(f"fullmesh: {error}")
         return USAGE
     try:
         part = who_takes_part(inventory, options.words(args))
@@ -107,7 +106,7 @@ Judged = Sequence[tuple[AskedJob, Sequence[Finding]]]
 
 def show(args: argparse.Namespace, judged: Judged, rest: Sequence[str]) -> int:
     """Print the findings of all jobs, and write a page for each."""
-    sys.stdout.write(as_json(judged, rest) if args.json else as_text(judged, rest))
+    print_text(as_json(judged, rest) if args.json else as_text(judged, rest))
     if args.html:
         try:
             for number, (job, found) in enumerate(judged, 1):
@@ -133,7 +132,7 @@ def as_json(judged: Judged, rest: Sequence[str]) -> str:
         for job, found in judged
     ]
     data = {**first, "others": others, "not_judged": [clean(name) for name in rest[:MOST_NAMED]]}
-    return json.dumps(data, indent=2) + "\n"
+    return json.dumps(data, indent=2)
 
 
 def plain(finding: Finding) -> dict[str, Any]:
@@ -162,4 +161,4 @@ def as_text(judged: Judged, rest: Sequence[str]) -> str:
     names = ", ".join(clean(name) for name in rest[:MOST_NAMED])
     more = f", and {len(rest) - MOST_NAMED} more" if len(rest) > MOST_NAMED else ""
     lines += [f"Not judged: {names}{more}. Name one: --job NAME", ""] if rest else []
-    return "\n".join(lines[:-1]) + "\n"
+    return "\n".join(lines[:-1])

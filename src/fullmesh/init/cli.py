@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.play import options
 from fullmesh.play.names import run_name
+from fullmesh.printed import clean_line, print_error, print_text
 from fullmesh.settings import ROOT, RUNS, STARTED_IN
 
 if TYPE_CHECKING:  # slow to import; other verbs go without
@@ -80,7 +81,7 @@ def question(text: str, default: str, *, ask: bool) -> str:
         return default
     shown = f" [{default}]" if default else ""
     try:
-        return input(f"{text}{shown}: ").strip() or default
+        return input(clean_line(f"{text}{shown}: ")).strip() or default
     except EOFError:
         return default
 
@@ -138,7 +139,7 @@ def network(heard: Heard, wanted: str, *, ask: bool) -> Proposal:
     if wanted or not ask or len(others) == 1:
         return best
     for one in others:
-        print(f"  {one.network}: {'; '.join(one.reasons()[1:])}")
+        print_text(f"  {one.network}: {'; '.join(one.reasons()[1:])}")
     return propose.chosen(
         heard.answers, question("Which network is the cluster's?", str(best.network), ask=ask)
     )
@@ -181,7 +182,7 @@ def checked(text: str, more: Mapping[str, object]) -> None:
 
 def say(fault: Fault) -> None:
     """A fault on standard error."""
-    sys.stderr.write(f"fullmesh: {fault}\n")
+    print_error(f"fullmesh: {fault}")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -229,8 +230,8 @@ def make(args: argparse.Namespace) -> int:
     if heard.faults:
         raise RefusedError(heard.faults)
     proposal = network(heard, args.network, ask=ask)
-    print("\n".join(["", *table(found, heard, proposal), ""]))
-    print(
+    print_text("\n".join(["", *table(found, heard, proposal), ""]))
+    print_text(
         "\n".join(
             [f"Cluster network {proposal.network}:", *(f"  {one}" for one in proposal.reasons())]
         )
@@ -249,13 +250,13 @@ def make(args: argparse.Namespace) -> int:
         ),
     )
     typed = shown(out)
-    print(f"\nwritten: {typed}/hosts.yml, {typed}/group_vars/all.yml\nnext:")
+    print_text(f"\nwritten: {typed}/hosts.yml, {typed}/group_vars/all.yml\nnext:")
     for command, what in (
         ("plan", "what would change, on which node"),
         ("apply", "configure the nodes and verify them"),
     ):
         line = f"./fullmesh {command} -i {typed}"
-        print(f"  {line:<36} {what}")
+        print_text(f"  {line:<36} {what}")
     return OK
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from fullmesh import contract
-from fullmesh.explain.model import clean
 from fullmesh.foreign_text import parse_foreign_json
 from fullmesh.init import propose, render
 from fullmesh.init.machines import Machine
@@ -20,6 +19,7 @@ from fullmesh.observed.first_look import Ways
 from fullmesh.observed.node import NodeFacts
 from fullmesh.play import run
 from fullmesh.play.views import View
+from fullmesh.printed import clean
 
 NOTHING: Mapping[str, Any] = {"failed": True}
 LONGEST = 2000  # characters of a machine's sentence

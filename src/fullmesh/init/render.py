@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from fullmesh.explain.model import clean
 from fullmesh.init.machines import Machine
 from fullmesh.init.propose import USUAL_MTU, Proposal, Seat
+from fullmesh.printed import clean
 
 HEAD = """\
 # Written by `./fullmesh init`; yours from now on. Why this network:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fullmesh.play.progress import Change
+from fullmesh.printed import clean_line
 
 NODES_SHOWN = 4
 FILES_SHOWN = 4
@@ -15,9 +16,9 @@ def rows(changes: Sequence[Change]) -> list[tuple[str, str, str]]:
     """(what it belongs to, what changes, on which nodes), in the order of the run, the same once."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for change in changes:
-        owner = change.role or change.phase
+        owner = clean_line(change.role or change.phase)
         for what in change.what or (change.task.rpartition(" | ")[2],):
-            found.setdefault((owner, what), {})[change.host] = None
+            found.setdefault((owner, clean_line(what)), {})[clean_line(change.host)] = None
     return [(owner, what, ", ".join(sorted(hosts))) for (owner, what), hosts in found.items()]
 
 

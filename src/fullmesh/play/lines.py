@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from fullmesh.play.phases import PLAN
 from fullmesh.play.progress import Failure, Phase, Progress
+from fullmesh.printed import clean_line
 
 SHOWN = 5  # names before they are counted
 NAME_WIDTH = 21
@@ -58,7 +59,8 @@ def outcome(phase: Phase, *, check: bool = False) -> str:
 
 def phase_line(phase: Phase, *, check: bool = False) -> str:
     """A phase that is over, in a line."""
-    return f"{phase.name:<{NAME_WIDTH}} {outcome(phase, check=check):<32} {phase.seconds:>6.1f} s"
+    name, came = clean_line(phase.name), clean_line(outcome(phase, check=check))
+    return f"{name:<{NAME_WIDTH}} {came:<32} {phase.seconds:>6.1f} s"
 
 
 def task_of(progress: Progress) -> str:
@@ -86,7 +88,7 @@ def failure_lines(failure: Failure) -> list[str]:
     # the plan is everybody's: whichever host Ansible asks
     where = "" if failure.phase == PLAN else f" on {names(failure.hosts)}"
     head = f"FAILED{where}, in {failure.phase or 'the run'}: {failure.task}"
-    return [head, *(f"  {line}" for line in failure.message.splitlines())]
+    return [head, *(f"  {line}" for line in failure.message.rstrip("\n").split("\n"))]
 
 
 def said_line(hosts: tuple[str, ...], text: str) -> str:

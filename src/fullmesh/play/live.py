@@ -12,6 +12,7 @@ from rich.text import Text
 from fullmesh.play import lines
 from fullmesh.play.progress import CONTROLLER, Failure, Phase
 from fullmesh.play.views import Plain
+from fullmesh.printed import clean_line, clean_text
 
 NODE_ROWS = 8
 
@@ -30,10 +31,11 @@ class Terminal(Plain):
         """The region: the phase, its task, and each node."""
         now, progress = time.time(), self.progress
         phase = progress.phase
-        head, begun = Text(f" {self.doing}"), now - (time.monotonic() - self.begun)
+        head, begun = Text(f" {clean_line(self.doing)}"), now - (time.monotonic() - self.begun)
         if not self.doing:
             name = phase.name if phase else "starting"
-            head = Text.assemble((f" {name:<{lines.NAME_WIDTH}} ", "bold"), lines.task_of(progress))
+            task = clean_line(lines.task_of(progress))
+            head = Text.assemble((f" {clean_line(name):<{lines.NAME_WIDTH}} ", "bold"), task)
             begun = phase.begun if phase else begun
         head.truncate(max(20, self.console.width - 12), overflow="ellipsis")
         self.spinner.update(text=head.append(f"  {now - begun:.0f} s", "dim"))
@@ -46,11 +48,12 @@ class Terminal(Plain):
         hosts = [host for host in hosts if host != CONTROLLER]
         if len(hosts) > NODE_ROWS:
             text = lines.waiting(self.progress) or "all have answered"
-            return [Text(f"     {len(hosts)} nodes, {text}", "dim")]
+            return [Text(f"     {len(hosts)} nodes, {clean_line(text)}", "dim")]
         rows = []
         for host in hosts:
             state = f"working, {now - waited[host]:.0f} s" if host in waited else "done, waits"
-            rows.append(Text(f"     {host:<{lines.NAME_WIDTH - 2}} {state}", "dim"))
+            name = clean_line(host)
+            rows.append(Text(f"     {name:<{lines.NAME_WIDTH - 2}} {state}", "dim"))
         return rows
 
     def tick(self) -> None:
@@ -65,7 +68,7 @@ class Terminal(Plain):
 
     def say(self, text: str, style: str = "") -> None:
         """A line that stays, above the region."""
-        self.console.print(Text(text, style), soft_wrap=True)
+        self.console.print(Text(clean_text(text), style), soft_wrap=True)
 
     def ended(self, phase: Phase) -> None:
         """A line for a phase."""
@@ -84,8 +87,8 @@ class Terminal(Plain):
 
     def said(self, hosts: tuple[str, ...], text: str) -> None:
         """What the run says."""
-        for line in lines.said_line(hosts, text).splitlines():
-            shown = Text(f"  {line}", "yellow")
+        for line in lines.said_line(hosts, text).split("\n"):
+            shown = Text(f"  {clean_text(line)}", "yellow")
             if self.brief:
                 shown.truncate(self.console.width, overflow="ellipsis")
             self.console.print(shown)

@@ -17,6 +17,7 @@ from fullmesh.play.names import beside, run_name
 from fullmesh.play.progress import CONTROLLER
 from fullmesh.play.run import Outcome
 from fullmesh.play.views import Json, View
+from fullmesh.printed import print_error, print_text
 from fullmesh.settings import ROOT, RUNS
 
 OK, PROBLEM = 0, 1
@@ -64,7 +65,7 @@ def play(playbook: str, inventory: str, args: argparse.Namespace, *, preview: st
     if options.raw(args):
         if typed and not options.changes_nothing(command):
             hosts = list_tasks(playbook, inventory, options.words(args)).hosts
-            say(lines.change_notice(hosts, typed))
+            print_error(lines.change_notice(hosts, typed))
         return OK if passed_on(command) == 0 else PROBLEM
     shown = run.view(args.progress)
     shown.preview = typed
@@ -94,8 +95,8 @@ def foresee(playbook: str, inventory: str, args: argparse.Namespace, more: Seque
     code = OK if outcome.code == 0 else PROBLEM
     if not isinstance(shown, Json):
         told = foresight.table(shown.progress.changes, len(shown.progress.changed()))
-        sys.stdout.write("".join(f"{line}\n" for line in ["", *told, ""] if told))
-        sys.stdout.flush()
+        if told:
+            print_text("\n".join(["", *told, ""]))
     closing(shown, outcome)
     told_to_programs(shown, outcome, code)
     return code
@@ -150,12 +151,12 @@ def confirm_undo(playbook: str, inventory: str, args: argparse.Namespace) -> boo
     for line in lines.undo_notice(
         listed.hosts, listed.roles, typed_again("undo --plan", inventory, args)
     ):
-        say(line)
+        print_error(line)
     sys.stderr.write("Continue? y or n [n]: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() in ("y", "yes"):
         return True
-    say("Nothing was changed.")
+    print_error("Nothing was changed.")
     return False
 
 
@@ -163,12 +164,6 @@ def typed_again(verb: str, inventory: str, args: argparse.Namespace) -> str:
     """The command of another verb for the same nodes and tasks."""
     chosen = options.repeated(options.words(args))
     return f"./fullmesh {verb} -i {beside(Path(inventory))}{chosen}"
-
-
-def say(text: str) -> None:
-    """Write a line of the command's own, next to the output of Ansible."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
 
 
 def report_of(shown: View) -> Path | None:

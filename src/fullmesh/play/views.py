@@ -8,6 +8,7 @@ from typing import Protocol, TextIO
 
 from fullmesh.play import lines
 from fullmesh.play.progress import Failure, Listener, Phase, Progress
+from fullmesh.printed import print_text
 
 # The project's promise is ten.
 SILENCE_SECONDS = 8.0
@@ -51,8 +52,7 @@ class Plain:
         """Write a line."""
         del style
         self.spoken = time.monotonic()
-        self.stream.write(f"{text}\n")
-        self.stream.flush()
+        print_text(text, self.stream)
 
     def announce(self, hosts: Sequence[str]) -> None:
         """Announce a run that changes nodes."""
@@ -71,7 +71,7 @@ class Plain:
 
     def said(self, hosts: tuple[str, ...], text: str) -> None:
         """What the run says."""
-        for line in lines.said_line(hosts, text).splitlines():
+        for line in lines.said_line(hosts, text).split("\n"):
             self.say(f"note   {line}")
 
     def status(self, text: str) -> None:
@@ -102,5 +102,4 @@ class Json(Plain):
 
     def raw(self, line: str) -> None:
         """An event."""
-        self.stream.write(f"{line}\n")
-        self.stream.flush()
+        print_text(line, self.stream)

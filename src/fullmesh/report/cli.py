@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fullmesh.printed import print_error, print_text
 from fullmesh.settings import RUNS
 
 if TYPE_CHECKING:  # rich and jinja2 are slow to import; other verbs go without
@@ -78,15 +78,15 @@ def before(path: Path) -> Path | None:
 
 def missing(where: str) -> int:
     """Say that there is no such run."""
-    sys.stderr.write(f"fullmesh: [CL-107] no result at {where}. Run ./fullmesh verify first.\n")
+    print_error(f"fullmesh: [CL-107] no result at {where}. Run ./fullmesh verify first.")
     return USAGE
 
 
 def alone(path: Path) -> int:
     """Say that a run has none before it."""
-    sys.stderr.write(
+    print_error(
         f"fullmesh: [CL-107] {path.parent.name} is the first run here, so none is there to compare it with. "
-        "Run ./fullmesh verify again, or name the other one: --against RUN.\n"
+        "Run ./fullmesh verify again, or name the other one: --against RUN."
     )
     return USAGE
 
@@ -158,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         name, against = named(args)
     except ValueError as error:
-        sys.stderr.write(f"fullmesh: {error}\n")
+        print_error(f"fullmesh: {error}")
         return USAGE
     path = chosen(name)
     if path is None:
@@ -182,14 +182,14 @@ def shown(path: Path, other: Path | None, args: argparse.Namespace) -> int:
     try:
         if other is not None and code != USAGE:
             found = compared(path, other)
-            sys.stdout.write("\n".join(["", *compare.lines(found)]) + "\n")
+            print_text("\n".join(["", *compare.lines(found)]))
         if args.html and code != USAGE:
             for made in write.write_beside(path, found):
-                sys.stdout.write(f"{made}\n")
+                print_text(str(made))
         if args.csv and code != USAGE:
             for made in write.write_tables(path):
-                sys.stdout.write(f"{made}\n")
+                print_text(str(made))
     except ValueError as error:
-        sys.stderr.write(f"fullmesh: {error}\n")
+        print_error(f"fullmesh: {error}")
         return USAGE
     return PROBLEM if code == OK and found is not None and found.worse else code

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-from fullmesh.explain.model import clean
 from fullmesh.hang import pages
 from fullmesh.hang.types import CAUSE, SECOND, Finding, Sample, plain, ranks, told
 from fullmesh.observed.hang import Entry
+from fullmesh.printed import clean
 from fullmesh.report.page import asset, environment
 
 ROWS = 12  # collectives of a group, the newest

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
 
-from fullmesh.explain.model import clean
+from fullmesh.printed import clean
 from fullmesh.result.types import FindingBase, LinkRow, MissedRow, Result
 
 LONGEST = 4000  # characters of one value; a log's last words are longer than a node's name

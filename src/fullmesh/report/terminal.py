@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fullmesh.printed import print_error
 from fullmesh.report import blocks, model
 from fullmesh.report.model import headline, loud_notes, scrub
 from fullmesh.result import read
@@ -172,7 +173,7 @@ def print_summary(path: Path | str, stream: TextIO | None = None, *, brief: bool
     try:
         result = read.load(Path(path))
     except ValueError as error:
-        sys.stderr.write(f"fullmesh: {error}\n")
+        print_error(f"fullmesh: {error}")
         return USAGE
     draw(result, make_console(stream or sys.stdout), brief=brief)
     return OK if result["verdict"] == "ok" else PROBLEM

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fullmesh.observed.wheel_locks import for_target, holds, logical_lines
+from fullmesh.printed import print_error, print_text
 from fullmesh.roles import torch_runtime
 from fullmesh.settings import ROOT
 
@@ -214,16 +215,13 @@ def run(args: argparse.Namespace) -> int:
         try:
             text = lock(torch, accelerator, args.index, more)
         except LockError as error:
-            print(
-                f"fullmesh: [CL-115] no lock of torch {torch} for {accelerator}: {error}",
-                file=sys.stderr,
-            )
+            print_error(f"fullmesh: [CL-115] no lock of torch {torch} for {accelerator}: {error}")
             return 1
         path.write_text(text)
-        print(f"{path}: {text.splitlines()[1].removeprefix('# ')}")
+        print_text(f"{path}: {text.splitlines()[1].removeprefix('# ')}")
     if not args.committed:
-        print(f"set torch_runtime_requirements: {Path(args.output).resolve()}")
-        print(f"and torch_runtime_accelerator: {args.accelerator}, or leave it to auto")
+        print_text(f"set torch_runtime_requirements: {Path(args.output).resolve()}")
+        print_text(f"and torch_runtime_accelerator: {args.accelerator}, or leave it to auto")
     return 0
 
 

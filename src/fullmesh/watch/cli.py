@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from fullmesh.explain.model import clean
 from fullmesh.model.faults import RefusedError
 from fullmesh.observed.watch import Event, Problem
 from fullmesh.play.options import find_inventory
+from fullmesh.printed import STYLE, clean, print_error, print_text
 from fullmesh.settings import ROOT, STARTED_IN
 from fullmesh.watch import remote as watch_remote
 from fullmesh.watch.remote import Node, Said, TakesPart
@@ -90,7 +90,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def fail(code: str, text: str) -> int:
     """Say a fault of usage."""
-    sys.stderr.write(f"fullmesh: [{code}] {clean(text, 1000)}\n")
+    print_error(f"fullmesh: [{code}] {clean(text, 1000)}")
     return USAGE
 
 
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         inventory = find_inventory(args.probe)
     except RefusedError as error:
-        sys.stderr.write(f"fullmesh: {error}\n")
+        print_error(f"fullmesh: {error}")
         return USAGE
     return everywhere(args, command, inventory)
 
@@ -179,8 +179,7 @@ class Job:
 
     def tell(self, text: str) -> None:
         """Print a line of ours."""
-        sys.stderr.write(f"fullmesh watch: {text}\n")
-        sys.stderr.flush()
+        print_error(f"fullmesh watch: {text}")
 
     def take(self, what: Said) -> None:
         """Handle one thing that a node said."""
@@ -194,8 +193,7 @@ class Job:
         else:
             node.last = what.text or node.last
             stream = sys.stdout if what.kind == "stdout" else sys.stderr
-            stream.write(f"[{node.name}] {what.text}\n")
-            stream.flush()
+            print_text(f"[{node.name}] {STYLE.sub('', what.text)}", stream)
 
     def event(self, node: Node, event: Event) -> None:
         """Handle what a node's watch found."""

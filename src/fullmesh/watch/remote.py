@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import IO, Any, TypedDict
 
 from fullmesh.contract import read
-from fullmesh.explain.model import clean
 from fullmesh.foreign_text import parse_foreign_json
 from fullmesh.model.types import Plan
 from fullmesh.observed.watch import Event, Problem
+from fullmesh.printed import clean
 from fullmesh.roles import launchers
 from fullmesh.settings import ROOT
 

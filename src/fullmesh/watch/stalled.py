@@ -6,10 +6,10 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from fullmesh.explain.model import clean
 from fullmesh.hang import ask
 from fullmesh.hang.jobs import sort_jobs
 from fullmesh.hang.types import CAUSE, Finding
+from fullmesh.printed import clean
 from fullmesh.watch.remote import TakesPart
 
 AGAIN = 3.0  # seconds between the two looks that tell what stands from what is slow

@@ -1,0 +1,65 @@
+"""Everything that the command line prints passes here, so that no text of a node or log acts on a terminal.
+
+Standard library only: Ansible's own process imports this.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any, TextIO
+
+# what a terminal or a reader obeys instead of showing it: controls, directions, invisible characters
+CONTROL = re.compile(
+    "[\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff"
+    "\\ufff9-\\ufffb\\ufffe\\uffff\\ud800-\\udfff\\U000e0000-\\U000e0fff]"
+)
+# colours and other attributes of characters (ECMA-48, SGR)
+STYLE = re.compile(r"(\x1b\[[0-9;:]*m)")
+SHOWN = 240  # characters of a line; longer ones are cut in the middle
+TAB = "    "
+
+
+def clean(text: str, limit: int = SHOWN) -> str:
+    """Escape what a terminal would obey, and cut the middle of what is too long."""
+    if len(text) > limit:
+        half = (limit - 5) // 2
+        text = f"{text[:half]} ... {text[-half:]}"
+    return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def clean_line(text: str) -> str:
+    """Escape what a terminal would obey; a tab becomes spaces. Nothing is cut."""
+    return clean(text.replace("\t", TAB), 4 * len(text))
+
+
+def clean_text(text: str) -> str:
+    """Clean each of several lines."""
+    return "\n".join(clean_line(line.removesuffix("\r")) for line in text.split("\n"))
+
+
+def clean_styled(text: str) -> str:
+    """Clean several lines, and keep the styles in them; for text that was cleaned before it got them."""
+    parts = STYLE.split(text)
+    return "".join(part if STYLE.fullmatch(part) else clean_text(part) for part in parts)
+
+
+def clean_values(value: Any) -> Any:
+    """Return the same data with every text in it cleaned."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        return {clean_values(key): clean_values(held) for key, held in value.items()}
+    return [clean_values(held) for held in value] if isinstance(value, list | tuple) else value
+
+
+def print_text(text: str, stream: TextIO | None = None) -> None:
+    """Write lines to standard output, or to *stream*."""
+    stream = stream or sys.stdout
+    stream.write(f"{clean_text(text)}\n")
+    stream.flush()
+
+
+def print_error(text: str) -> None:
+    """Write lines to standard error."""
+    print_text(text, sys.stderr)
