@@ -116,6 +116,27 @@ def root_alone_writes(handle: int) -> bool:
     return False  # with an access list, the bits of the group are the most that any account has
 
 
+def find_foreign_folder(path: str) -> str:
+    """Return the folder, *path* or one above it, that an account other than root can change; empty if there is none.
+
+    A folder above may be open to all if it is sticky (/tmp): nobody else can rename what is root's there.
+    """
+    place = path = os.path.realpath(path)
+    while True:
+        if os.path.isdir(place):
+            handle = os.open(place, FOLDER)
+            try:
+                info = os.fstat(handle)
+                sticky = info.st_uid == 0 and info.st_mode & stat.S_ISVTX and place != path
+                if not sticky and not root_alone_writes(handle):
+                    return place
+            finally:
+                os.close(handle)
+        if place == "/":
+            return ""
+        place = os.path.dirname(place)
+
+
 def step_into(handle: int, name: str, path: str) -> tuple[int, str]:
     """Open the folder *name* in the open folder *handle*; return (-1, target) if it is a link instead.
 

@@ -14,6 +14,7 @@ import tarfile
 import tempfile
 from typing import TYPE_CHECKING, Literal, TypedDict
 
+from .account import find_foreign_folder
 from .answer import diff
 from .files import sha256
 from .schema.torch import VenvSeen
@@ -195,8 +196,19 @@ def link_target(params: Wanted) -> str:
     return target
 
 
+def refuse_foreign_folder(path: str) -> None:
+    """Refuse a place in which others could swap the programs that root runs from the environment."""
+    folder = find_foreign_folder(os.path.dirname(path)) if os.geteuid() == 0 else ""
+    if folder:
+        raise VenvError(
+            f"[TR-115] Other accounts than root can change {folder}, so root cannot run programs from {path}. "
+            f"Fix: chown root:root {folder} && chmod go-w {folder}, or set torch_runtime_path to another place."
+        )
+
+
 def observe(params: Wanted) -> VenvSeen:
     """Everything the controller needs to know, in one answer."""
+    refuse_foreign_folder(params["path"])
     seen = look_at_python(params["python"], bool(OWN_PIP.search(params["requirements"])))
     parts = [SCHEMA, params["requirements"], params["python"], seen["python"], seen["machine"]]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

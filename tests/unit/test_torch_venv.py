@@ -214,6 +214,38 @@ def test_what_is_not_ours_is_not_replaced(tmp_path: Path, kind: str) -> None:
         venv.observe(order(tmp_path, "1.0"))
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="for another account, the folder is its own affair")
+@pytest.mark.parametrize(
+    ("owner", "mode", "deep", "refused"),
+    [
+        ((0, 0), 0o755, 0, False),
+        ((65534, 65534), 0o755, 0, True),
+        ((65534, 65534), 0o755, 2, True),
+        ((0, 65534), 0o775, 0, True),
+        ((0, 0), 0o777, 1, True),
+        ((0, 0), 0o1777, 0, True),
+        ((0, 0), 0o1777, 1, False),
+    ],
+)
+def test_a_place_that_others_can_change_is_refused(
+    tmp_path: Path, owner: tuple[int, int], mode: int, deep: int, refused: bool
+) -> None:
+    """Root runs the environment's Python: who can rename a folder above it runs programs as root."""
+    shared = tmp_path / "shared"
+    place = shared.joinpath(*"ab"[:deep])
+    place.mkdir(parents=True)
+    os.chown(shared, *owner)
+    shared.chmod(mode)
+    asked = order(place, "1.0")
+    if refused:
+        with pytest.raises(
+            venv.VenvError, match=rf"^\[TR-115\] .* can change {shared}, .*chmod go-w"
+        ):
+            venv.observe(asked)
+    else:
+        assert venv.observe(asked)["needed"]
+
+
 def test_a_python_that_cannot_do_it_is_named(tmp_path: Path) -> None:
     seen = venv.observe(order(tmp_path, "1.0", python="/nowhere/python3"))
     assert (seen["python"], seen["fault"][:8]) == ("", "[TR-103]")

@@ -32,6 +32,7 @@ CODES: dict[str, str] = {
     "TR-113": "the new environment's torch is made for another accelerator",
     "TR-114": "the lock has no wheels for the node's Python or machine",
     "TR-112": "torch_runtime_accelerator is none that we know",
+    "TR-115": "An account other than root can change the folder of torch_runtime_path, or one above it",
 }
 
 GIB = 1 << 30
