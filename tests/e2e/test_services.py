@@ -471,7 +471,8 @@ def test_ports_of_vllm_and_sglang_with_a_listener_in_their_place(lab: Lab) -> No
     lab.serve(["vllm", "sglang"])
     done = lab.site("--tags", "firewall,tuning")
     assert done.code == 0, done.output[-3000:]
-    apis, master, every = [8000, 30000], [29550, 20000, 20001, 20015], [14579, 8998]
+    apis, every = [8000, 30000], [14579, 8998]
+    master = [29501, 29550, 20000, 20001, 20015]
     words = " ".join(map(str, [*apis, *master, *every, 20016]))
     for name in lab.names:
         lab.on(name, f"systemd-run -q --unit=stands-in python3 -c '{LISTEN}' {words}; sleep 2")

@@ -528,6 +528,15 @@ CHANGES: dict[str, tuple[str, str, Break]] = {
             put("limits", {"memlock": -1}, EL, UB),
         ),
     ),
+    "gid pin": (
+        "VC-148",
+        UB,
+        together(
+            put("rdma", rdma(), EL, UB),
+            variable("NCCL_IB_GID_INDEX", "3"),
+            put("limits", {"memlock": -1}, EL, UB),
+        ),
+    ),
     "ifname everywhere": ("DG-119", EL, variable("GLOO_SOCKET_IFNAME", "eth9", EL, UB)),
     "ifname one": ("DG-120", UB, variable("NCCL_SOCKET_IFNAME", "=eth9")),
     "ifname lo": ("DG-121", UB, variable("GLOO_SOCKET_IFNAME", "lo")),
@@ -860,6 +869,7 @@ WARNINGS = {
     "DG-160",
     "DG-161",
     "DG-171",
+    "VC-148",
     "DG-150",
     "DG-239",
     "DG-214",

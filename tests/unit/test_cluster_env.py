@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible.module_utils.fullmesh.facts import node
 from fact_samples import facts
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fullmesh.model.faults import RefusedError
+from fullmesh.model.plan import derive
 from fullmesh.roles import cluster_env as core
+from fullmesh.settings import ROOT
 
 PLAN: dict[str, Any] = {
     "family": "ipv4",
@@ -109,26 +114,49 @@ def test_roce_on_the_clusters_interfaces(tmp_path: Path) -> None:
     port(tmp_path, "mlx5_1", "Ethernet", "eth2")
     port(tmp_path, "mlx5_2", "Ethernet", "storage0")
     port(tmp_path, "mlx5_3", "Ethernet", "eth2", state="1: DOWN")
-    assert seen(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", "NCCL_IB_GID_INDEX": "3"}
-    assert seen(tmp_path, V6)["NCCL_IB_GID_INDEX"] == "4"
-
-
-def test_ports_with_different_indexes_are_left_to_nccl(tmp_path: Path) -> None:
-    port(tmp_path, "mlx5_0", "Ethernet", "eth1")
-    port(tmp_path, "mlx5_1", "Ethernet", "eth2", gids=ROCE[2:])
     assert seen(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"}
+
+
+def test_the_entry_of_the_gid_table_is_left_to_nccl(tmp_path: Path) -> None:
+    """A pin breaks when the table changes. NCCL looks for IPv4 unless it is told which family is meant."""
+    port(tmp_path, "mlx5_0", "Ethernet", "eth1")
+    assert seen(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1"}
+    assert seen(tmp_path, V6) == {"NCCL_IB_HCA": "=mlx5_0:1", "NCCL_IB_ADDR_FAMILY": "AF_INET6"}
+
+
+def test_two_dgx_sparks_use_both_halves_of_a_port(tmp_path: Path) -> None:
+    """The page's inventory: an address for each half, in subnets of their own, and nothing pinned."""
+    text = (ROOT / "docs/tutorials/dgx-sparks.md").read_text()
+    (found,) = re.findall(r"```yaml\n(torch_nodes:.*?)```", text, re.DOTALL)
+    group = yaml.safe_load(found)["torch_nodes"]
+    planned = derive({name: {**group["vars"], **own} for name, own in group["hosts"].items()})
+    node_plan = planned["nodes"]["spark1"]
+    networks = {ipaddress.ip_interface(one["addresses"][0]).network for one in node_plan["links"]}
+    assert len(networks) == len(node_plan["links"]) == 2
+    assert {one["mtu"] for one in node_plan["links"]} == {9000}
+    assert "NCCL_" not in yaml.safe_dump(group)
+    interfaces = [one["interface"] for one in node_plan["links"]]
+    devices = ["rocep1s0f1", "roceP2p1s0f1"]
+    for device, interface in zip(devices, interfaces, strict=True):
+        port(tmp_path, device, "Ethernet", interface)
+    port(tmp_path, "rocep1s0f0", "Ethernet", "enp1s0f0np0", state="1: DOWN")
+    ports = [one for one in node.rdma_ports(str(tmp_path)) if one["device"] in devices]
+    env = core.environment(planned, node_plan, facts(hcas=devices, rdma=ports))
+    assert env["NCCL_SOCKET_IFNAME"] == f"={','.join(interfaces)}"
+    assert env["NCCL_IB_HCA"] in ("=rocep1s0f1:1,roceP2p1s0f1:1", "=roceP2p1s0f1:1,rocep1s0f1:1")
+    assert "NCCL_IB_GID_INDEX" not in env
 
 
 def test_infiniband_before_an_ethernet_port_for_storage(tmp_path: Path) -> None:
     port(tmp_path, "mlx5_0", "InfiniBand", gids=[(LOCAL_GID, "IB/RoCE v1")])
     port(tmp_path, "mlx5_1", "Ethernet", "eth1")
-    assert seen(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1"}
+    assert seen(tmp_path) == seen(tmp_path, V6) == {"NCCL_IB_HCA": "=mlx5_0:1"}
 
 
 def test_rails_that_are_no_link_of_the_plan(tmp_path: Path) -> None:
     port(tmp_path, "mlx5_0", "Ethernet", "rail0")
     port(tmp_path, "mlx5_1", "Ethernet", "rail1")
-    assert seen(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", "NCCL_IB_GID_INDEX": "3"}
+    assert seen(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"}
 
 
 def test_efa_and_dead_ports_get_no_variable(tmp_path: Path) -> None:

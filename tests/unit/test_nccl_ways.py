@@ -15,17 +15,27 @@ import pytest
 import records
 import verify_changes
 from ansible.module_utils.fullmesh.facts.gpu import parse_topology
-from ansible.module_utils.fullmesh.survey import job
+from ansible.module_utils.fullmesh.survey import job, job_unit
 from gpu_samples import Machine, gpus_of, nvlink, smi, survey
 from ladder_rank import Rank
 from records import EL1, UBUNTU1
-from verify_changes import H100, HOSTS_MEMORY, IB, TCP, infiniband, told, with_gpus
+from verify_changes import (
+    H100,
+    HOSTS_MEMORY,
+    IB,
+    ROCE_GIDS,
+    TCP,
+    infiniband,
+    pin_gid,
+    told,
+    with_gpus,
+)
 
 from fullmesh import contract
 from fullmesh.diagnose.root_cause import with_root_causes
 from fullmesh.observed.ranks import NcclSaid
 from fullmesh.observed.survey import Efa, RdmaPort
-from fullmesh.verify import gpu, ladder, nccl_ways
+from fullmesh.verify import gid_pins, gpu, ladder, nccl_ways
 from fullmesh.verify.model import Finding, Seen
 
 OURS = "/etc/fullmesh/env"
@@ -374,3 +384,106 @@ def test_the_network_is_told_while_nccl_still_connects(rank: Rank, tmp_path: Pat
     said = contract.read(NcclSaid, event["data"])
     assert said["said"] == TCP
     assert "seconds" not in said
+
+
+# --- NCCL_IB_GID_INDEX ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "index"),
+    [
+        ("", None),
+        ("-1", None),
+        ("3", 3),
+        (" 3", 3),
+        ("0", 0),
+        ("-0", 0),
+        ("0x3", 3),
+        ("010", 8),
+        ("3 # RoCE v2", 3),
+        # a file whose reader takes no quotes off, and words: strtoll makes 0 of them
+        ('""', 0),
+        ('"3"', 0),
+        ("auto", 0),
+        (" ", 0),
+    ],
+)
+def test_a_pin_is_read_as_nccl_reads_it(value: str, index: int | None) -> None:
+    assert gid_pins.parse_gid_index(value) == index
+
+
+def pins_of(seen: Seen) -> list[Finding]:
+    """What is said of pins, of a survey that is read again by its type."""
+    return list(gid_pins.find_bad_pins(records.read_again(seen)))
+
+
+@pytest.mark.parametrize(
+    ("value", "wrong"),
+    [
+        ("3", ""),
+        ("", ""),
+        ("-1", ""),
+        ("0", "is of type IB/RoCE v1"),
+        ("1", "is link-local (fe80:"),
+        ("2", "is of type IB/RoCE v1"),
+        ("4", "is empty"),
+        ('""', "is of type IB/RoCE v1"),
+    ],
+)
+def test_a_pin_to_an_unsuitable_entry_is_named(seen: Seen, value: str, wrong: str) -> None:
+    pin_gid(value, *ROCE_GIDS)(seen)
+    found = pins_of(seen)
+    assert len(found) == bool(wrong)
+    for one in found:
+        assert one.code == "VC-148"
+        assert f"rocep1s0f1:1, which {wrong}" in one.cause
+        assert one.expected.endswith("(here 3)")
+        assert one.fix == "on ubuntu1: remove NCCL_IB_GID_INDEX from /etc/environment"
+
+
+def test_each_half_of_a_port_is_looked_at_and_only_what_nccl_may_use(seen: Seen) -> None:
+    """Two DGX Sparks with one address: entry 3 of the half without it is empty."""
+    pin_gid("3", *ROCE_GIDS)(seen)
+    found = survey(seen, UBUNTU1)
+    twin = {**found["rdma"][0], "device": "roceP2p1s0f1"}
+    twin["gids"] = [gid for gid in twin["gids"] if gid["index"] < 2]
+    infiniband = {**twin, "device": "mlx5_0", "layer": "InfiniBand"}
+    found["rdma"] += [twin, infiniband, {**twin, "device": "roceP2p1s0f0", "state": "DOWN"}]
+    (one,) = pins_of(seen)
+    assert "entry 3 of roceP2p1s0f1:1, which is empty" in one.cause
+    held = found["environment"]["values"]
+    held["NCCL_IB_HCA"] = {"value": "=rocep1s0f1:1", "source": "/etc/fullmesh/env"}
+    assert pins_of(seen) == []
+
+
+@pytest.mark.parametrize("where", ["values", "unit", "job", "ours"])
+def test_a_pin_is_found_wherever_a_job_gets_it(seen: Seen, where: str) -> None:
+    pin_gid("7", *ROCE_GIDS, source="/etc/fullmesh/env")(seen)
+    found = survey(seen, UBUNTU1)
+    row = found["environment"]["values"]["NCCL_IB_GID_INDEX"]
+    if where in ("unit", "job"):
+        del found["environment"]["values"]["NCCL_IB_GID_INDEX"]
+    if where == "values":
+        row["source"] = "/etc/nccl.conf"
+    if where == "unit":
+        found["job_unit"] = job_unit.parse_unit(
+            'LoadState=loaded\nEnvironment=LANG=C "NCCL_IB_GID_INDEX=7"\n'
+        )
+    if where == "job":
+        environment = {"RANK": "0", "NCCL_IB_GID_INDEX": "7"}
+        found["jobs"] = [{"pid": 77, "command": "train", "age": 1.0, "environment": environment}]
+    (one,) = pins_of(seen)
+    place = {
+        "values": "from /etc/nccl.conf",
+        "unit": "from the unit fullmesh-job@",
+        "job": "from the environment of process 77",
+        "ours": "from cluster_env_extra in the inventory, then ",
+    }[where]
+    assert place in one.fix
+
+
+def test_who_asks_for_roce_v1_gets_it(seen: Seen) -> None:
+    pin_gid("2", *ROCE_GIDS)(seen)
+    row = {"value": "1", "source": "/etc/environment"}
+    survey(seen, UBUNTU1)["environment"]["values"]["NCCL_IB_ROCE_VERSION_NUM"] = row
+    assert pins_of(seen) == []

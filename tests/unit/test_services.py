@@ -184,6 +184,17 @@ def test_whatever_is_written_gives_a_plan_or_coded_faults(value: Any) -> None:
 # --- who learns of it -----------------------------------------------------------------------------
 
 
+def test_vllm_meets_at_its_own_port_without_ray() -> None:
+    """--master-port is 29501 unless it is given (vllm.config.parallel); closed, its ranks wait for half an hour."""
+    made = served("vllm")
+    assert "29501/tcp" in services.opened(made, "peers")
+    assert 29501 in made["reserved_ports"]
+    (init,) = [one for one in made["services"] if one["part"] == "init"]
+    assert (init["first"], init["reach"], init["nodes"]) == (29501, ["peers"], ["a"])
+    other = served({"name": "vllm", "ports": {"init": 29511}})
+    assert {"29501/tcp", "29511/tcp"} & set(services.opened(other, "peers")) == {"29511/tcp"}
+
+
 def test_what_everybody_reaches_is_opened_once() -> None:
     made = served(OWN | {"reach": ["peers", "everybody"]})
     assert services.opened(made, "everybody") == ["8000/tcp", "9000-9010/udp"]

@@ -274,6 +274,40 @@ def nccl_tuned(seen: Seen) -> None:
     survey(seen, UBUNTU1)["environment"]["values"]["NCCL_ALGO"] = row
 
 
+def pin_gid(
+    value: str, *gids: tuple[int, str, str], source: str = "/etc/environment"
+) -> Callable[[Seen], None]:
+    """One RoCE port with these entries, and a variable that makes NCCL take one of them."""
+
+    def change(seen: Seen) -> None:
+        found = survey(seen, UBUNTU1)
+        found["rdma"] = [
+            {
+                "device": "rocep1s0f1",
+                "port": 1,
+                "state": "ACTIVE",
+                "physical": "LinkUp",
+                "layer": "Ethernet",
+                "rate": "100 Gb/sec",
+                "vendor": "0x15b3",
+                "gids": [{"index": index, "type": kind, "gid": gid} for index, kind, gid in gids],
+            }
+        ]
+        found["limits"]["memlock"] = -1
+        row = {"value": value, "source": source}
+        found["environment"]["values"]["NCCL_IB_GID_INDEX"] = row
+
+    return change
+
+
+ROCE_GIDS = (
+    (0, "IB/RoCE v1", "fe80:0000:0000:0000:0e42:a1ff:fe12:3456"),
+    (1, "RoCE v2", "fe80:0000:0000:0000:0e42:a1ff:fe12:3456"),
+    (2, "IB/RoCE v1", "0000:0000:0000:0000:0000:ffff:0a4e:000c"),
+    (3, "RoCE v2", "0000:0000:0000:0000:0000:ffff:0a4e:000c"),
+)
+
+
 def xid(seen: Seen) -> None:
     survey(seen, UBUNTU1)["kernel_log"] = job.parse_kernel_log([XID], 1000.0)
 
@@ -423,6 +457,7 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "iommu": ("VC-142", on_the_way(iommu="DMA-FQ")),
     "no gpudirect": ("VC-143", no_gpudirect),
     "nccl tuned": ("VC-144", nccl_tuned),
+    "gid pin": ("VC-148", pin_gid("3", *ROCE_GIDS[:2])),
     "no nvlink bridge": ("VC-145", machines(el1=H100, ubuntu1=replace(H100, nvlink=""))),
     "rdma on the other socket": ("VC-146", other_socket),
     "memory held": ("VC-140", h100(used="28610 MiB")),

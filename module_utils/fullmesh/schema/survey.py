@@ -376,7 +376,7 @@ class Hook(TypedDict):
     what: str
 
 
-class JobUnit(TypedDict):
+class JobUnitAlways(TypedDict):
     """What systemd holds units of jobs to (fullmesh-job@), as systemctl show has it.
 
     Attributes:
@@ -391,6 +391,12 @@ class JobUnit(TypedDict):
     deny: list[str]
     own_network: bool
     families: str
+
+
+class JobUnit(JobUnitAlways, total=False):
+    """``environment``: what the unit's own Environment= sets, of the names that matter to a job."""
+
+    environment: dict[str, str]
 
 
 class Identity(TypedDict):

@@ -235,6 +235,18 @@ def gpus() -> tuple[Gpus, str]:
     return seen, why
 
 
+def list_gids(port: str) -> list[Gid]:
+    """The entries of a port's GID table that are not empty; the type of an empty one cannot be read (EINVAL)."""
+    folder = port + "/gids"
+    found: list[Gid] = []
+    for index in sorted(os.listdir(folder), key=number)[:256] if os.path.isdir(folder) else []:
+        gid = read(f"{folder}/{index}")
+        kind = read(f"{port}/gid_attrs/types/{index}") if gid.replace(":", "").strip("0") else ""
+        if kind:
+            found.append({"index": number(index), "type": kind, "gid": gid})
+    return found
+
+
 def rdma(base: str = "/sys/class/infiniband") -> list[RdmaPort]:
     """RDMA ports with their states and the types of their GIDs."""
     found: list[RdmaPort] = []
@@ -243,13 +255,7 @@ def rdma(base: str = "/sys/class/infiniband") -> list[RdmaPort]:
         ports = f"{base}/{device}/ports"
         for port in sorted(os.listdir(ports))[:8] if os.path.isdir(ports) else []:
             here = f"{ports}/{port}"
-            types = here + "/gid_attrs/types"
-            held: list[Gid] = []
-            for index in sorted(os.listdir(types), key=number)[:16] if os.path.isdir(types) else []:
-                kind = read(types + "/" + index)
-                gid = read(here + "/gids/" + index)
-                if kind and gid.replace(":", "").strip("0"):
-                    held.append({"index": number(index), "type": kind, "gid": gid})
+            held = list_gids(here)
             found.append(
                 {
                     "device": device,

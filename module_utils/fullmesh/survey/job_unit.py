@@ -5,8 +5,11 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from typing import TYPE_CHECKING
+
+from .job import assignments
 
 if TYPE_CHECKING:
     from ..schema.survey import JobUnit
@@ -21,9 +24,19 @@ ASKED = (
     "IPAddressDeny",
     "PrivateNetwork",
     "RestrictAddressFamilies",
+    "Environment",
 )
 SECONDS = 5
 ENDLESS = -1
+
+
+def parse_environment(text: str) -> dict[str, str]:
+    """Read ``A=b "C=d e"`` as ``systemctl show`` prints Environment=; only names that matter to a job."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()
+    return {name: value for word in words for name, value in assignments(word).items()}
 
 
 def parse_unit(text: str) -> JobUnit | None:
@@ -39,6 +52,7 @@ def parse_unit(text: str) -> JobUnit | None:
         "deny": said.get("IPAddressDeny", "").split(),
         "own_network": said.get("PrivateNetwork") == "yes",
         "families": said.get("RestrictAddressFamilies", ""),
+        "environment": parse_environment(said.get("Environment", "")),
     }
 
 

@@ -315,7 +315,15 @@ ROWS: tuple[Row, ...] = (
     Row(
         18,
         "RoCE: GID types or link layers differ",
-        (recorded("roce-gid", "DG-118", "one node has a RoCE v2 GID, the other has none"),),
+        (
+            recorded("roce-gid", "DG-118", "one node has a RoCE v2 GID, the other has none"),
+            recorded(
+                "gid-pin",
+                "VC-148",
+                "NCCL_IB_GID_INDEX=3, and the port has no entry 3",
+                severity="warning",
+            ),
+        ),
     ),
     Row(
         19,

@@ -220,6 +220,9 @@ ROOTS: tuple[tuple[str, tuple[str, ...], Relation], ...] = (
     ("VC-117", ("VC-719", "VC-711"), same_node),
     ("VC-717", ("VC-711",), same_node),
     ("VC-718", ("VC-711",), same_node),
+    # A port without an address has no entry to point to, and with the wrong one its queue pairs never connect.
+    ("DG-118", ("VC-148",), same_node),
+    ("VC-148", ("VC-712", "VC-714", "VC-720"), anywhere),
     # The way that NCCL took: TCP is slow, nodes with different networks never connect, and PCIe is no NVLink.
     ("VC-721", ("VC-712", "VC-714"), anywhere),
     ("VC-720", ("VC-714",), anywhere),

@@ -16,10 +16,10 @@ from fullmesh.observed.ports import PortRange
 from fullmesh.result import build as results
 from fullmesh.result.types import MissedRow, NodeSummary, NoteRow, Result, RungId
 from fullmesh.verify import cards as verify_cards
+from fullmesh.verify import gid_pins, schedule
 from fullmesh.verify import mesh as verify_mesh
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs as verify_links
-from fullmesh.verify import schedule
 from fullmesh.verify.blocked import CODES_OF
 from fullmesh.verify.model import (
     ERROR,
@@ -151,6 +151,7 @@ def ladder_findings(look: Look) -> list[Finding]:
     rules_of_it = (
         verify_node.findings,
         verify_cards.health_findings,
+        gid_pins.find_bad_pins,
         verify_links.findings,
     )
     found = [finding for rule in rules_of_it for finding in rule(look.seen)]

@@ -859,6 +859,16 @@ PAGES: dict[str, Page] = {
         "Move the card to a slot of the GPUs' processor.",
         "NCCL documentation, Environment Variables, NCCL_NET_GDR_LEVEL",
     ),
+    "VC-148": Page(
+        "The GID table of a RoCE port follows the addresses of its interface, so the entry of the IPv4 address moves: "
+        "after a reboot, with one more address, or on another port. A fixed index then points to an empty entry, to "
+        "fe80:: or to RoCE v1. NCCL ends with `ibv_modify_qp failed with 61 No data available`, or hangs. Text that is "
+        "no number counts as 0.",
+        "show_gids; env | grep NCCL_IB; cat /etc/nccl.conf",
+        "Remove NCCL_IB_GID_INDEX: NCCL 2.21 and newer choose the entry of each port. On an IPv6 network set "
+        "NCCL_IB_ADDR_FAMILY=AF_INET6.",
+        "NCCL 2.30, net_ib/connect.cc and misc/param.cc; nccl#1333",
+    ),
     "VC-147": Page(
         "The fabric manager is a program that sets NVSwitches up when the driver starts, and takes no other version's "
         "driver. Links that are up stay so without it; after a reset of a GPU or a boot they do not come up, and every "

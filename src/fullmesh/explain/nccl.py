@@ -27,7 +27,7 @@ CAUSES = (
         where="the path to {peer}: switch, ACL or the GID that one side took",
         prove="show_gids on all nodes (same type and index?); ibv_rc_pingpong -g INDEX PEER; ibstat",
         fix=(
-            "NCCL_IB_GID_INDEX of the RoCE v2 entry (or NCCL 2.21+ that finds it); open UDP 4791"
+            "Remove NCCL_IB_GID_INDEX: NCCL 2.21 and newer choose the RoCE v2 entry. Open UDP 4791"
             " in switch ACLs and security groups."
         ),
         source="NVIDIA/nccl#426, #1131, #1664; host firewalls do not see RDMA",

@@ -98,7 +98,8 @@ PRESETS = (
     Preset(
         "vllm",
         "vLLM",
-        "Over several nodes on Ray it needs the preset ray as well; its data goes over the data range.",
+        "Over several nodes it starts its ranks itself, or on Ray, which needs the preset ray as well. Its data goes "
+        "over the data range.",
         (
             PresetPort(
                 "api",
@@ -107,6 +108,13 @@ PRESETS = (
                 "docs.vllm.ai, vllm serve",
                 MASTER,
                 PEERS_AND_CONTROLLERS,
+            ),
+            PresetPort(
+                "init",
+                "29501",
+                "torch's store for its ranks without Ray (--master-port)",
+                VLLM_PARALLEL,
+                MASTER,
             ),
             PresetPort(
                 "data-parallel",

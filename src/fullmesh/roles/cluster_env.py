@@ -6,14 +6,13 @@ both read alike are written.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.model.types import Plan, PlanNode
-from fullmesh.observed.node import Observations, PortGid
+from fullmesh.observed.node import Observations
 
 CODES: dict[str, str] = {
     "CE-101": "a name in cluster_env_extra is not a variable name",
@@ -95,7 +94,7 @@ def sockets(links: Sequence[str], facts: Observations) -> dict[str, int]:
 
 
 def fabric(plan: Plan, links: Sequence[str], facts: Observations) -> dict[str, str | int]:
-    """Which RDMA ports NCCL shall take, and the GID index where they speak RoCE.
+    """Which RDMA ports NCCL shall take, and of which family their GIDs are where they speak RoCE.
 
     InfiniBand before Ethernet; of Ethernet's ports those of the cluster's interfaces, else all that are up. EFA is none
     of them: NCCL reaches it by its plugin only, which needs no variable.
@@ -109,24 +108,10 @@ def fabric(plan: Plan, links: Sequence[str], facts: Observations) -> dict[str, s
     env: dict[str, str | int] = {
         "NCCL_IB_HCA": "=" + ",".join(f"{one['device']}:{one['port']}" for one in ports)
     }
-    indexes = {gid_index(plan["family"], one["gids"]) for one in ports}
-    # one variable for all ports: where they differ NCCL must choose itself (2.21 and newer do)
-    index = indexes.pop() if len(indexes) == 1 else None
-    if not infiniband and index is not None:
-        env["NCCL_IB_GID_INDEX"] = index
+    if not infiniband and plan["family"] == "ipv6":
+        # NCCL chooses the GID of each port itself, an IPv4 one unless it is told otherwise
+        env["NCCL_IB_ADDR_FAMILY"] = "AF_INET6"
     return env
-
-
-def gid_index(family: str, gids: Sequence[PortGid]) -> int | None:
-    """The first GID that is RoCE v2 and can be routed in *family*, None without one."""
-    for gid in gids:
-        address = ipaddress.IPv6Address(gid["gid"])
-        fits = address.ipv4_mapped is not None
-        if family == "ipv6":
-            fits = not fits and not address.is_link_local
-        if gid["type"] == "RoCE v2" and fits:
-            return gid["index"]
-    return None
 
 
 def no_proxy(plan: Plan, facts: Observations) -> dict[str, str]:

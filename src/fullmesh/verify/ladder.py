@@ -8,7 +8,7 @@ from typing import Any, TypedDict, cast
 
 from fullmesh.model.faults import Fault
 from fullmesh.result.types import RankRow, RungId, Status
-from fullmesh.verify import bisected, mesh, probe_wants, rank_ends, schedule
+from fullmesh.verify import bisected, gid_pins, mesh, probe_wants, rank_ends, schedule
 from fullmesh.verify import cards as verify_cards
 from fullmesh.verify import gpu as verify_gpu
 from fullmesh.verify import node as verify_node
@@ -69,6 +69,7 @@ CODES: dict[str, str] = {
     "VC-144": "NCCL's own choices are taken away from it by variables (warning)",
     "VC-145": "the GPUs of a node have fewer NVLinks than the same cards elsewhere (warning)",
     "VC-146": "all RDMA cards are on another processor than the GPUs (warning)",
+    "VC-148": "NCCL_IB_GID_INDEX points to an entry of a RoCE port that is empty, link-local or RoCE v1",
     "VC-147": "the fabric manager does not run, or is not the driver's own version (warning)",
     "VC-201": "a link drops packets",
     "VC-202": "a link rejects connections",
@@ -231,7 +232,12 @@ def why_not_start(seen: Seen, below: Sequence[Finding]) -> str:
 
 def below_job(seen: Seen) -> list[Finding]:
     """The findings that are known before a job is started."""
-    rules = (verify_node.findings, verify_cards.card_findings, verify_links.findings)
+    rules = (
+        verify_node.findings,
+        verify_cards.card_findings,
+        gid_pins.find_bad_pins,
+        verify_links.findings,
+    )
     return asked(seen, [finding for rule in rules for finding in rule(seen)])
 
 

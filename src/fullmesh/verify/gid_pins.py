@@ -1,0 +1,105 @@
+"""NCCL_IB_GID_INDEX: a variable that makes NCCL take one entry of every RDMA port's GID table, whatever is there."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+
+from fullmesh.observed.survey import RdmaPort, Variable
+from fullmesh.verify.cards import OURS, has_gpus
+from fullmesh.verify.model import ERROR, WARNING, Finding, Seen
+from fullmesh.verify.nccl_ways import active_ports, port_name, taken
+
+PIN, CARDS, VERSION = "NCCL_IB_GID_INDEX", "NCCL_IB_HCA", "NCCL_IB_ROCE_VERSION_NUM"
+ROCE = "Ethernet"  # NCCL reads the variable for this link layer only (net_ib/connect.cc)
+NUMBER = re.compile(r"\s*([+-]?)(?:0[xX]([0-9a-fA-F]+)|0([0-7]*)|([1-9][0-9]*))")
+
+
+def parse_gid_index(value: str) -> int | None:
+    """Read the variable as NCCL does (strtoll, misc/param.cc): None leaves the choice to NCCL.
+
+    An empty value counts as not set. A value that is no number is 0: quotes that a reader did not take off, a word.
+    """
+    if not value:
+        return None
+    match = NUMBER.match(value)
+    if match is None:
+        return 0
+    sign, base16, base8, base10 = match.groups()
+    index = (
+        int(base16, 16) if base16 else int(base8 or "0", 8) if base8 is not None else int(base10)
+    )
+    return None if sign == "-" and index else index
+
+
+def describe_bad_entry(port: RdmaPort, index: int, version: str) -> str:
+    """Say what is wrong with an entry of a port's GID table; "" for one that NCCL may use."""
+    entry = next((gid for gid in port["gids"] if gid["index"] == index), None)
+    if entry is None:
+        return "is empty"
+    if "v1" in entry["type"] and version.strip() != "1":
+        return f"is of type {entry['type']}"
+    if ipaddress.IPv6Address(entry["gid"]).is_link_local:
+        return f"is link-local ({entry['gid']})"
+    return ""
+
+
+def find_pins(seen: Seen, name: str) -> list[Variable]:
+    """The different values that jobs on a node get, each with its first source."""
+    survey = seen.survey(name)
+    found = []
+    if PIN in (values := survey.get("environment", {}).get("values", {})):
+        found.append(values[PIN])
+    if PIN in (unit := survey.get("job_unit", {}).get("environment", {})):
+        found.append({"value": unit[PIN], "source": "the unit fullmesh-job@"})
+    found += [
+        {"value": job["environment"][PIN], "source": f"the environment of process {job['pid']}"}
+        for job in survey.get("jobs", [])
+        if PIN in job["environment"]
+    ]
+    first = {one["value"]: one for one in reversed(found)}
+    return list(first.values())
+
+
+def describe_fix(seen: Seen, name: str, source: str) -> str:
+    """Name the place from which the variable has to go."""
+    if source == OURS:
+        return f"remove {PIN} from cluster_env_extra in the inventory, then {seen.apply('launch')}"
+    return f"on {name}: remove {PIN} from {source}"
+
+
+def find_bad_pins(seen: Seen) -> Iterator[Finding]:
+    """A pinned entry exists and suits RoCE v2 on every port that NCCL may use: the table changes with the addresses."""
+    for name in seen.plan["nodes"]:
+        values = seen.survey(name).get("environment", {}).get("values", {})
+        hca, version = (values.get(one, {"value": ""})["value"] for one in (CARDS, VERSION))
+        ports = [
+            port
+            for port in active_ports(seen, name)
+            if port["layer"] == ROCE and (not hca or taken(hca, port))
+        ]
+        for pin in find_pins(seen, name):
+            index = parse_gid_index(pin["value"])
+            for port in ports if index is not None else []:
+                wrong = describe_bad_entry(port, index or 0, version)
+                if wrong:
+                    yield pin_finding(seen, name, pin, port, wrong)
+
+
+def pin_finding(seen: Seen, name: str, pin: Variable, port: RdmaPort, wrong: str) -> Finding:
+    """A pin that points to an entry of which NCCL can make nothing, or nothing that the peers understand."""
+    index = parse_gid_index(pin["value"])
+    suited = [
+        str(gid["index"]) for gid in port["gids"] if not describe_bad_entry(port, gid["index"], "")
+    ]
+    return Finding(
+        "VC-148",
+        "L1",
+        f"{PIN}={pin['value']} on {name} makes NCCL use entry {index} of {port_name(port)}, which {wrong}",
+        node=name,
+        seen=f"{PIN}={pin['value']} from {pin['source']}; {port_name(port)} entry {index} {wrong}",
+        expected=f"not set: NCCL 2.21 and newer choose the entry (here {' or '.join(suited) or 'none fits'})",
+        fix=describe_fix(seen, name, pin["source"]),
+        severity=ERROR if has_gpus(seen, name) and wrong == "is empty" else WARNING,
+    )
