@@ -98,6 +98,8 @@ def test_the_hour_is_what_was_recorded() -> None:
         assert done[step.name].typed == step.typed
         assert done[step.name].code == step.code
     assert "[DG-113]" in done["diagnose"].text
+    # the page says that this is the finding's own fix, and that another command follows
+    assert "nft delete rule inet mine" in done["diagnose"].text
     assert "OK: 2 nodes" in done["apply"].text
 
 

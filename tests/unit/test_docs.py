@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from faults.causes import FAULTS, GPU_FAULTS
 
+from fullmesh.model import plan
 from fullmesh.settings import ROOT
 
 FIRST = ("README", "CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT")
@@ -25,6 +29,73 @@ def test_the_first_page_is_short() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     named = [(page.parent / one).resolve() for one in LINK.findall(page.read_text())]
     assert [one for one in named if not one.exists()] == []
+
+
+# Files of other projects that a page speaks of.
+FOREIGN = {"PERFORMANCE.md"}
+NAMED = re.compile(r"(?<![\w/*<.-])((?:\.\./)*\w[\w./-]*\.md)\b")
+
+
+def test_every_page_that_is_named_is_in_the_tree() -> None:
+    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "roles").glob("*/README.md")]
+    pages += [ROOT / f"{name}.md" for name in FIRST]
+    absent = [
+        (page.name, name)
+        for page in pages
+        for name in set(NAMED.findall(page.read_text())) - FOREIGN
+        if not any((folder / name).exists() for folder in (page.parent, ROOT, ROOT / "docs"))
+    ]
+    assert absent == []
+
+
+def collected(folder: str, *more: str) -> int:
+    """How many tests a folder has, in all or in CI's selection."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, folder, *more], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    return sum("::" in line for line in done.stdout.splitlines())
+
+
+def test_the_pages_count_the_same_faults_and_cuts() -> None:
+    tested, faults = ((ROOT / f"docs/{name}.md").read_text() for name in ("tested", "faults"))
+    assert f"\nFound: {len(FAULTS)} of {len(FAULTS)} faults made" in faults
+    assert len(re.findall(r"\| yes \| [\d.]+ \|$", faults, re.MULTILINE)) == len(FAULTS)
+    assert f"{len(FAULTS)} injected faults" in tested
+    assert f"{len(GPU_FAULTS)} of GPUs played by the stand-in" in tested
+    drawn = collected("tests/cuts/test_drawn_cuts.py")
+    in_ci = collected("tests/cuts", "-m", "not rest")
+    cuts = collected("tests/cuts") - drawn
+    assert f"{cuts} cuts, some on IPv6, and {drawn} that are drawn by number" in tested
+    assert f"containers, {in_ci} in CI, all" in tested
+
+
+SERVICES = [
+    (str(page.relative_to(ROOT)), text)
+    for page in sorted([*(ROOT / "docs").rglob("*.md"), *(ROOT / "roles").glob("*/README.md")])
+    for text in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+    if "fullmesh_services:" in text
+]
+
+
+@pytest.mark.parametrize(("page", "text"), SERVICES, ids=[page for page, _ in SERVICES])
+def test_services_that_a_page_shows_make_a_plan(page: str, text: str) -> None:
+    del page
+    shown = yaml.safe_load(text.replace("…", ""))
+    given = {
+        name: {
+            **{key: value for key, value in shown.items() if key.startswith("fullmesh_")},
+            "fullmesh_address": f"203.0.113.{number}/24",
+        }
+        for number, name in enumerate(("gpu1", "gpu2"), 1)
+    }
+    assert plan.derive(given)["services"]
+
+
+def test_the_ports_of_slurm_are_a_service_as_all_others() -> None:
+    for page in (ROOT / "docs").glob("*.md"):
+        assert "fullmesh_service_ports: [6817" not in page.read_text(), page.name
+    assert "docs/launchers.md" in {page for page, _ in SERVICES}
 
 
 def test_the_readme_names_verbs_that_exist() -> None:
