@@ -69,6 +69,8 @@ def create_arguments(lab: Lab, node: Node, image: str, volumes: Mapping[Path, st
         "--hostname",
         node.hostname,
         "--systemd=always",
+        # as on a machine: podman's own has mode 1777, and modules refuse to write as root below such a folder
+        "--tmpfs=/run:rw,nosuid,nodev,mode=755",
         "--privileged",
         "--restart=always",
         "--no-hosts",

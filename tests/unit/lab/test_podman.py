@@ -52,6 +52,8 @@ def test_only_real_images_get_resolvers(kind: str, expected: bool, tmp_path: Pat
     assert "--hostname" in argv
     assert f"--volume={tmp_path}:/srv/repo:ro" in argv
     assert argv[-2:] == ["image", "/sbin/init"]
+    # podman's own /run has mode 1777, no machine's has
+    assert any(word.startswith("--tmpfs=/run:") and "mode=755" in word for word in argv)
 
 
 def test_failed_step_shows_the_last_lines_and_the_log(tmp_path: Path) -> None:
