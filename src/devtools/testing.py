@@ -192,6 +192,9 @@ REST = (
 # On a busy machine one way from bare nodes and back takes a quarter of an hour, and the pages tell three.
 OF_REST = {"pages": 5400.0}
 WITHOUT_REST = ("-m", "not rest")
+# Sets of texts come in the same order, too; examples of properties are the same by default (tests/unit/conftest.py).
+SAME_EACH_TIME = {"PYTHONHASHSEED": "0"}
+RANDOM = ("-m", "hypothesis", "--hypothesis-profile=random")
 # A scenario's playbooks and its sequence read it; without it, as when molecule is called by hand, they do all they can.
 # A dry run on bare nodes is the site's there, for all roles at once; "dependency" is switched off, so it does nothing.
 SELECTION = {"FULLMESH_TEST_SELECTION": "1", "FULLMESH_TEST_CHECK": "dependency"}
@@ -271,7 +274,9 @@ def parts() -> list[list[Part]]:
             Part("docs", [*pytest, "-q", "tests/docs"], slow=True, less=WITHOUT_REST),
         ],
         # many tests wait for clocks and children: four workers fill two processors (150 s; two need 183)
-        [Part("unit", [*pytest, "-q", "-n", "4"], less=WITHOUT_REST)],
+        [Part("unit", [*pytest, "-q", "-n", "4"], less=WITHOUT_REST, less_env=SAME_EACH_TIME)],
+        # properties once more, with examples that nobody has seen
+        [Part("random properties", [*pytest, "-q", "-n", "4", *RANDOM], slow=True, rest=True)],
         # the unit tests once more, under coverage
         [
             Part(

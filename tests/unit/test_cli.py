@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import io
 import os
 import re
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible.cli.playbook import PlaybookCLI
+from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from devtools import testing
 from fullmesh import cli
@@ -320,9 +323,43 @@ def test_what_is_left_to_all(capsys: pytest.CaptureFixture[str]) -> None:
     by_name = {part.name: part for stage in testing.chosen(testing.parts(), args) for part in stage}
     assert by_name["end to end cuts"].command[-2:] == list(testing.WITHOUT_REST)
     assert by_name["molecule nccl"].env.items() >= testing.SELECTION.items()
+    assert by_name["unit"].env.items() >= testing.SAME_EACH_TIME.items()
+    assert {"random properties"} <= left
     args.part = ["molecule nccl"]
     ((nccl,),) = testing.chosen(testing.parts(), args)
     assert not nccl.env.keys() & testing.SELECTION.keys()
+
+
+def chance(tree: ast.AST) -> list[int]:
+    """The lines in which a test draws something that no number repeats."""
+    return [
+        call.lineno
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        and re.fullmatch(
+            r"random\.(?!Random$)\w+|random\.Random|os\.urandom|secrets\.\w+|uuid\.uuid[14]",
+            ast.unparse(call.func),
+        )
+        and not (ast.unparse(call.func) == "random.Random" and call.args)
+    ]
+
+
+def test_no_unit_test_depends_on_chance() -> None:
+    """What the default run has not shown once must not fail for somebody else."""
+    bad = "random.choice(x)\nos.urandom(3)\nrandom.Random()\nuuid.uuid4()\nsecrets.token_hex()"
+    assert chance(ast.parse(bad)) == [1, 2, 3, 4, 5]
+    assert chance(ast.parse("random.Random(seed).choice(x)\nrng.choice(x)")) == []
+    found = {
+        path.name: lines
+        for path in sorted((ROOT / "tests/unit").rglob("*.py"))
+        if (lines := chance(ast.parse(path.read_text(encoding="utf-8"))))
+    }
+    assert found == {}
+    profile = settings.get_profile("same each time")
+    assert (profile.derandomize, profile.database) == (True, None)
+    assert not settings.get_profile("random").derandomize
+    # of the modules that happen to be loaded
+    assert len(providers._get_local_constants()) == 0
 
 
 @pytest.mark.parametrize(

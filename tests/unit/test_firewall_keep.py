@@ -117,7 +117,7 @@ def test_a_chain_is_restored_as_a_whole(
 RULES = st.lists(st.sampled_from([f"-s 10.0.0.{n} -j X" for n in range(6)]), max_size=9)
 
 
-@settings(derandomize=True, max_examples=300)
+@settings(max_examples=300)
 @given(RULES, RULES)
 def test_no_rule_is_lost_or_doubled_and_the_old_order_stays(
     then: list[str], now: list[str]

@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import json
 import os
+import random
 import socket
 import stat
 import threading
@@ -288,7 +289,7 @@ def index(tmp_path: Path) -> Iterator[tuple[str, list[int]]]:
     folder = tmp_path / "index"
     (folder / "simple/madeup").mkdir(parents=True)
     with zipfile.ZipFile(folder / "simple/madeup/madeup-1.0-py3-none-any.whl", "w") as archive:
-        archive.writestr("madeup/data", os.urandom(300_000))
+        archive.writestr("madeup/data", random.Random(1).randbytes(300_000))  # noqa: S311 (bytes, no secret)
         archive.writestr(
             "madeup-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: madeup\nVersion: 1.0\n"
         )
