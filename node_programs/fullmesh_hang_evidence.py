@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING
 import fullmesh_hang_border as border
 import fullmesh_sockets as sockets
 import fullmesh_watch_look as look
-from fullmesh_foreign_text import parse_decimal
+from fullmesh_foreign_text import parse_decimal, parse_tool_json
 from fullmesh_hang_border import ForeignProcessError
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ def cards() -> list[dict[str, Any]]:
             stderr=subprocess.DEVNULL,
             timeout=IP_SECONDS,
         )
-        found = json.loads(done.stdout or b"[]")
+        found = parse_tool_json(done.stdout.decode("utf-8", "replace") or "[]")
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return []
     return found if isinstance(found, list) else []

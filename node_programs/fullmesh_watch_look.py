@@ -73,7 +73,7 @@ def parents() -> dict[int, int]:
     """Map every process to its parent."""
     found = {}
     for name in os.listdir("/proc"):
-        if name.isdigit():
+        if name.isdecimal():
             # the name in brackets may hold blanks and brackets
             rest = read(f"/proc/{name}/stat").rpartition(b")")[2].split()
             if len(rest) > 1 and rest[0] not in (b"Z", b"X"):

@@ -15,6 +15,8 @@ import pwd
 import stat
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from .foreign_text import parse_foreign_json
+
 if TYPE_CHECKING:
     from typing import Callable
 
@@ -82,9 +84,10 @@ def as_account(owner: pwd.struct_passwd, work: Callable[[], Any]) -> Any:
         raw = source.read(LARGEST + 1)
     os.waitpid(child, 0)
     try:
-        told = json.loads(raw.decode()) if len(raw) <= LARGEST else {}
+        told = parse_foreign_json(raw, most_bytes=LARGEST)
     except ValueError:
-        told = {}
+        told = None
+    told = told if isinstance(told, dict) else {}
     if "refused" in told:
         raise AccountError(told["refused"])
     if "value" not in told:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from .answer import diff_file
 from .files import look, put
+from .foreign_text import parse_foreign_json
 from .state.record import Point
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def parsed(text: str) -> dict[str, Any]:
         DockerError: docker could not read them either.
     """
     try:
-        found = json.loads(text) if text.strip() else {}
+        found = parse_foreign_json(text) if text.strip() else {}
     except ValueError as error:
         raise unreadable(str(error)) from error
     if not isinstance(found, dict) or not isinstance(found.get("runtimes", {}), dict):

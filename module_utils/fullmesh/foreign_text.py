@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MOST_BYTES = 16 << 20
 MOST_DEPTH = 64
 MOST_VALUES = 2_000_000
+# Of a program that asks the node's own kernel or root's services: a firewall can have a million entries.
+TOOL_BYTES, TOOL_VALUES = 256 << 20, 32_000_000
 # The largest number of a kernel's counter has 20 digits.
 MOST_DIGITS = 20
 LARGEST_NUMBER = (1 << 64) - 1
@@ -30,6 +32,10 @@ DECIMAL = re.compile(r"-?[0-9]{1,20}", re.ASCII)
 
 class ForeignTextError(ValueError):
     """A foreign text is damaged, or is larger than Fullmesh accepts."""
+
+
+class ForeignLimitError(ForeignTextError):
+    """A foreign text is larger than Fullmesh accepts: in bytes, levels, values or digits."""
 
 
 def parse_decimal(text: object, most: int = LARGEST_NUMBER, least: int = 0) -> int | None:
@@ -47,13 +53,13 @@ def parse_json_number(text: str) -> int:
     """Return a whole number of a JSON text.
 
     Raises:
-        ForeignTextError: no counter of a kernel is so large.
+        ForeignLimitError: no counter of a kernel is so large.
     """
     if len(text) <= MOST_DIGITS + 1:
         number = int(text)
         if abs(number) <= LARGEST_NUMBER:
             return number
-    raise ForeignTextError(f"it has a number of {len(text)} digits: {text[:MOST_DIGITS]}...")
+    raise ForeignLimitError(f"it has a number of {len(text)} digits: {text[:MOST_DIGITS]}...")
 
 
 def count_json_values(text: str, most: int) -> int:
@@ -96,27 +102,37 @@ def parse_foreign_json(
     printed and written.
 
     Raises:
-        ForeignTextError: it is no JSON, or has too many bytes, levels, values or digits.
+        ForeignLimitError: it has too many bytes, levels, values or digits.
+        ForeignTextError: it is no JSON.
     """
     if len(data) > most_bytes:
-        raise ForeignTextError(f"it has {len(data)} bytes, more than {most_bytes}")
+        raise ForeignLimitError(f"it has {len(data)} bytes, more than {most_bytes}")
     if isinstance(data, str):
         data = data.encode("utf-8", "replace")
     text = data.decode("utf-8", "replace")
     count = count_json_values(text, most_values)
     if count > most_values:
-        raise ForeignTextError(f"it has up to {count} values, more than {most_values}")
+        raise ForeignLimitError(f"it has up to {count} values, more than {most_values}")
     try:
         found = json.loads(text, parse_int=parse_json_number)
     except RecursionError:
-        raise ForeignTextError(f"it is nested more than {most_depth} times") from None
+        raise ForeignLimitError(f"it is nested more than {most_depth} times") from None
     except ForeignTextError:
         raise
     except ValueError as error:
         raise ForeignTextError(f"it is cut off or damaged: {error}") from None
     if exceeds_depth(found, most_depth):
-        raise ForeignTextError(f"it is nested more than {most_depth} times")
+        raise ForeignLimitError(f"it is nested more than {most_depth} times")
     if HALF_PAIR.search(text):
         whole = json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")
         found = json.loads(whole)
     return found
+
+
+def parse_tool_json(text: str) -> Any:
+    """Return what a program of the node printed as JSON: ``ip -j``, ``nft -j``, ``busctl``.
+
+    Raises:
+        ForeignTextError: it is no JSON, or is larger than any.
+    """
+    return parse_foreign_json(text, most_bytes=TOOL_BYTES, most_values=TOOL_VALUES)

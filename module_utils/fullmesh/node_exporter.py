@@ -106,7 +106,7 @@ def find_exporters(main_processes: Collection[str], root: str = "") -> list[Expo
     Every account can give a program this name. So only a service of the node is believed, and no login account's.
     """
     found: list[Exporter] = []
-    for pid in sorted(filter(str.isdigit, os.listdir(root + "/proc")), key=int):
+    for pid in sorted(filter(str.isdecimal, os.listdir(root + "/proc")), key=int):
         try:
             program = os.readlink(f"{root}/proc/{pid}/exe")
         except OSError:

@@ -58,6 +58,8 @@ CHECKED = {
     },
     "node.PortGid": {"gid": ADDRESS, "interface": INTERFACE_OR_NONE},
     "node.Port": {"device": WORD, "driver": WORD_OR_NONE, "layer": WORD_OR_NONE},
+    "node.Accelerator": {"vendor": WORD, "driver": WORD_OR_NONE},
+    "node.Accelerators": {"nvidia_driver": WORD_OR_NONE},
     "node.Observations": {"hcas": WORD, "container": WORD_OR_NONE},
     "node.Python": {"executable": PATH_OR_NONE},
     "node.Facts": {

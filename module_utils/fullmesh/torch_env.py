@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 from .account import find_foreign_folder
 from .answer import diff
 from .files import sha256
+from .foreign_text import parse_foreign_json
 from .schema.torch import VenvSeen
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def last_json(text: str) -> dict[str, Any]:
     """The last line that is a JSON object; libraries print warnings before it."""
     for line in reversed(text.splitlines()):
         if line.startswith("{"):
-            answer = json.loads(line)
+            answer = parse_foreign_json(line)
             if isinstance(answer, dict):
                 return answer
     raise ValueError("no answer")
@@ -173,7 +174,7 @@ def read_marker(folder: str) -> Marker | None:
     """What a finished build wrote last; None when it never finished."""
     try:
         with open(os.path.join(folder, MARKER)) as stream:
-            found = json.load(stream)
+            found = parse_foreign_json(stream.read())
     except (OSError, ValueError):
         return None
     usable = os.access(os.path.join(folder, "bin", "python"), os.X_OK)

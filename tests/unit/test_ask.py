@@ -8,6 +8,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import mux_master
 import pytest
@@ -419,6 +420,82 @@ def test_a_connection_that_ends_half_way_is_tried_twice(tmp_path: Path) -> None:
     assert said["unreachable"] is True
     assert "[AK-102]" in said["msg"]
     assert count.read_text() == "x\nx\n"
+
+
+HOSTILE_ANSWERS = {
+    "nested": "[" * 200_000,
+    "no_mapping": "[1]",
+    "huge_number": '{"result": {"x": ' + "9" * 5001 + "}}",
+    "values": '{"result": {"x": [' + "[]," * 2_000_001 + "[]]}}",
+    "other_form": '{"result": 7, "no": 1}',
+    "surrogate": '{"\\ud800": 1}',
+}
+
+
+@pytest.mark.usefixtures("_told")
+@pytest.mark.parametrize("text", HOSTILE_ANSWERS.values(), ids=HOSTILE_ANSWERS)
+def test_a_hostile_answer_costs_no_other_node_its_answer(tmp_path: Path, text: str) -> None:
+    body = tmp_path / "body"
+    body.write_text(text)
+    # the question is the second line: the first is the program that reads it
+    lying = (
+        "import json, sys\n"
+        "line = next(one for one in sys.stdin.buffer if one.startswith(b'{'))\n"
+        f"data = open({str(body)!r}, 'rb').read()\n"
+        "mark = json.loads(line)['mark'].encode()\n"
+        "sys.stdout.buffer.write(mark + b' answer %d\\n' % len(data) + data)\n"
+    )
+    (tmp_path / "lying.py").write_text(lying)
+    ways = {"evil": way(None, ssh=f"exec {sys.executable} {tmp_path}/lying.py"), "good": way(None)}
+    found = asyncio.run(
+        rounds.everybody(ways, dict.fromkeys(ways, asked("", text="x", seconds=20)), 5)
+    )
+    assert answers.result(ways["good"], found["good"])["text"] == "x"
+    assert answers.result(ways["evil"], found["evil"])["msg"].startswith("[AK-103]")
+
+
+def test_an_error_that_nobody_has_foreseen_is_one_nodes_outcome(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def talk_of(to: channel.Way, _asked: talk.Asked) -> talk.Reply:
+        if to.address == "evil":
+            raise RecursionError("nested")
+        await asyncio.sleep(0.1)
+        return talk.Reply(None, 3, "", "well", begun=True)
+
+    monkeypatch.setattr(rounds, "over_new", talk_of)
+    ways = {name: way(None, address=name) for name in ("evil", "good")}
+    found = asyncio.run(rounds.everybody(ways, dict.fromkeys(ways, asked("")), 5))
+    assert "exit status 3: well" in answers.result(ways["good"], found["good"])["msg"]
+    said = answers.result(ways["evil"], found["evil"])["msg"]
+    assert said.startswith("[AK-103]")
+    assert "RecursionError('nested')" in said
+
+
+def test_a_node_that_sends_byte_by_byte_is_searched_once() -> None:
+    """The work grows with what came, not with its square."""
+    words = b"x" * 20_000 + b"mark answer 17\n{"
+    pieces, searched = iter(words), 0
+
+    class Told(asyncio.StreamReader):
+        async def read(self, n: int = -1) -> bytes:
+            return bytes([next(pieces)][:n])
+
+    async def hear() -> tuple[int | None, bytes]:
+        ear = talk.Ear(Told(), "mark")
+        pattern = ear.form
+
+        class Counting:
+            def search(self, data: bytes) -> re.Match[bytes] | None:
+                nonlocal searched
+                searched += len(data)
+                return pattern.search(data)
+
+        ear.form = cast("re.Pattern[bytes]", Counting())
+        return await ear.next(), bytes(ear.heard)
+
+    assert asyncio.run(hear()) == (17, b"")
+    assert searched < 40 * len(words)
 
 
 def test_who_may_not_become_root_is_told_sudos_words() -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pattern_growth
 import pytest
 from ansible.module_utils.fullmesh import foreign_text
 from hypothesis import given
 from hypothesis import strategies as st
 
+ROOT = Path(__file__).resolve().parents[2]
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**64) + 1, 2**64 - 1) | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner),
@@ -97,3 +102,169 @@ def test_decimal_has_the_bounds_that_are_asked_for() -> None:
     assert foreign_text.parse_decimal("70000", 65535) is None
     assert foreign_text.parse_decimal("-1", least=-1) == -1
     assert foreign_text.parse_decimal("-2", least=-1) is None
+
+
+# --- the tree --------------------------------------------------------------------------------------------
+
+CODE = (
+    *("action_plugins", "callback_plugins", "filter_plugins", "library", "module_utils"),
+    *("node_programs", "src/fullmesh", "roles"),
+)
+STATE = "root's file under /var/lib/fullmesh, which Fullmesh wrote"
+# Function that reads text which Fullmesh wrote itself -> what that is.
+OWN_TEXT = {
+    "module_utils/fullmesh/ask/boot.py:compiled": "the program, proved by its checksum",
+    "module_utils/fullmesh/ask/boot.py:main": "the controller's question",
+    "module_utils/fullmesh/bundle/archive.py:unlock": "written here, of an index that was read",
+    "module_utils/fullmesh/firewall/node.py:carry": STATE,
+    "module_utils/fullmesh/probe/ranks.py:read_json": "root's file of this run",
+    "module_utils/fullmesh/state/older.py:parts": STATE,
+    "module_utils/fullmesh/state/older.py:read_json": STATE,
+    "module_utils/fullmesh/state/written.py:read_json": STATE,
+    "module_utils/fullmesh/transaction/engine.py:claim": STATE,
+    "module_utils/fullmesh/transaction/engine.py:journal_of": STATE,
+    "module_utils/fullmesh/transaction/engine.py:read_json": STATE,
+    "module_utils/fullmesh/transaction/engine.py:runtime": "ip -j; the engine is one file without imports",
+    "module_utils/fullmesh/wheel_share.py:current": STATE,
+    "module_utils/fullmesh/wheelhouse.py:recorded": "the controller's own cache",
+    "node_programs/fullmesh_launch.py:read_who": "/etc/fullmesh/nodes.json, which the role wrote",
+    "node_programs/fullmesh_services.py:ports_of": "/etc/fullmesh/services.json, likewise",
+    "node_programs/fullmesh_watch.py:load_plan": "the same files, or the controller's plan",
+    "src/fullmesh/watch/cli.py:findings": "./fullmesh diagnose of this run",
+    "src/fullmesh/watch/cli.py:who_takes_part": "a file that a playbook of this run wrote",
+    "roles/verify_cluster/files/gloo_ladder.py:main": "the settings of the run",
+    "roles/verify_cluster/files/ladder_rank.py:decoded": "a row of 1 KiB; runs where torch is, without imports",
+    "src/fullmesh/ask/each.py:read": "arguments that a filter of this run wrote",
+    "src/fullmesh/play/run.py:take": "events of the callback of this run",
+}
+
+
+def python_files() -> Iterator[Path]:
+    """Every file of ours that runs on nodes or on the controller; each once."""
+    for folder in CODE:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            inside = [ROOT / part for part in path.relative_to(ROOT).parents]
+            if not path.is_symlink() and not any(one.is_symlink() for one in inside):
+                yield path
+
+
+def functions(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    """Each call and attribute of a file, with the outermost function that it stands in."""
+    for top in tree.body:
+        inner = top.body if isinstance(top, ast.ClassDef) else [top]
+        for one in inner:
+            name = getattr(one, "name", "")
+            yield from ((name, node) for node in ast.walk(one))
+
+
+def is_json_reader(node: ast.AST) -> bool:
+    """Whether it reads JSON that was not made in the same expression."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    if ast.unparse(node.func) not in ("json.loads", "json.load"):
+        return False
+    return "json.dumps(" not in ast.unparse(node.args[0])
+
+
+def test_foreign_json_is_read_by_one_parser() -> None:
+    found = set()
+    for path in python_files():
+        if path.name == "foreign_text.py":
+            continue
+        for name, node in functions(ast.parse(path.read_text())):
+            if is_json_reader(node):
+                found.add(f"{path.relative_to(ROOT)}:{name}")
+    assert found == set(OWN_TEXT), "use foreign_text.parse_foreign_json, or say who wrote the text"
+
+
+# Pattern whose time can grow faster than its text -> why only root, or the kernel, chooses that text.
+ROOTS_FILE = "a line of a file that only root writes"
+GROWING = {
+    r"\s+(.*\S) # handle (\d+)$": "a rule of nftables, which only root makes",
+    r"^\s*manage_etc_hosts\s*:\s*([^#\n]*?)\s*(?:#.*)?$": ROOTS_FILE,
+    "\\s*([\\\"']?)([^\\\"'#\\s][^\\\"']*?)\\1\\s*:(?:\\s+(.*))?$": ROOTS_FILE,
+    r"^Name\s*=\s*(.*)$": ROOTS_FILE,
+    r"kfree_skb: .{0,200}?location=([\w.]+)\S* reason: ([A-Z0-9_]+)": "a line of the kernel's trace",
+    r"^(Max [a-z ]+?) {2,}(\d+|unlimited) +(\d+|unlimited)": "/proc/PID/limits",
+    r"^ +(ingress-zones|egress-zones): *(.*)$": "firewall-cmd, of root's settings",
+    r"^if TYPE_CHECKING:\n(?:[ \t]+.*\n|\n)+": "Fullmesh's own source",
+    r"^[ \t]*from (\.+)([\w.]*) import (?:\(([^)]*)\)|(.*))$": "Fullmesh's own source",
+}
+RE_METHODS = {
+    *("compile", "search", "match", "fullmatch", "split", "sub", "subn", "findall", "finditer")
+}
+
+
+def only_from_the_beginning(tree: ast.Module) -> set[int]:
+    """The lines of the patterns whose names are used in their own file, and there for match and fullmatch only."""
+    used: dict[str, set[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            used.setdefault(node.value.id, set()).add(node.attr)
+    return {
+        one.value.lineno
+        for one in tree.body
+        if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name)
+        if used.get(one.targets[0].id, {"search"}) <= {"match", "fullmatch"}
+    }
+
+
+def literal_patterns() -> Iterator[tuple[str, str, bool]]:
+    """Where a regular expression is written, itself, and whether a text is searched for it."""
+    for path in python_files():
+        tree = ast.parse(path.read_text())
+        beginning = only_from_the_beginning(tree)
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            owner, method = ast.unparse(node.func.value), node.func.attr
+            if owner == "re" and method in RE_METHODS and isinstance(node.args[0], ast.Constant):
+                value = node.args[0].value
+                text = value.decode("latin-1") if isinstance(value, bytes) else str(value)
+                place = f"{path.relative_to(ROOT)}:{node.lineno}"
+                searched = method not in ("match", "fullmatch") and node.lineno not in beginning
+                yield place, text, searched
+
+
+def test_no_pattern_on_foreign_text_grows_faster_than_the_text() -> None:
+    """By the structure of each pattern: nothing is timed."""
+    found, known = {}, set()
+    for place, text, searched in literal_patterns():
+        why = pattern_growth.why_superlinear(text, 0, searched=searched)
+        if why and text in GROWING:
+            known.add(text)
+        elif why:
+            found[place] = f"{text}: {why}"
+    assert not found
+    assert known == set(GROWING)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        (r"\s+#|;", "begins with"),
+        (r"x\s*\s*y", "share characters"),
+        (r"x(\w+)\s*[a-z]*$", "share characters"),
+        (r"(a+)+$", "repeat of an endless repeat"),
+        (r"(?:\s*x?\s*)*y", "repeat of an endless repeat"),
+        (r"x\s+(\d+)\s+(\w+)", ""),
+        (r"\A[a-z]+(?:\.[a-z]+)*\Z", ""),
+        (r'"[^"]*"', ""),
+        (r"x{1,500}y{0,500}z", ""),
+        (r"\s#|;", ""),
+    ],
+)
+def test_the_structure_of_a_pattern_tells_how_it_grows(pattern: str, why: str) -> None:
+    found = pattern_growth.why_superlinear(pattern, 0, searched=True)
+    assert why in found if why else not found
+
+
+def test_numbers_of_foreign_text_are_not_judged_by_isdigit() -> None:
+    """``"²".isdigit()`` is true, and ``int("²")`` raises ValueError."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in python_files()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in ("isdigit", "isnumeric")
+    ]
+    assert not found, "use foreign_text.parse_decimal"

@@ -113,6 +113,29 @@ def test_what_the_account_meets_is_what_does_not_come_through(
     assert said == {"account": "jobs", "uid": 1999, "tried": 2, "links": met[:1]}
 
 
+def test_a_login_is_made_for_a_known_account_only(
+    accounts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody's process can have RANK= in its environment: root opens no session for its account."""
+    links: Any = [{"node": "b", "port": 1, "verdict": "open"}]
+    made: list[str] = []
+    held = {"nofile": 1, "memlock": 1, "processes": 1}
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(job_account, "probe_links", lambda *_: links)
+    monkeypatch.setattr(job_account, "as_account", lambda _who, work: work())
+    monkeypatch.setattr(job_account.login, "limits", lambda who: made.append(who.pw_name) or held)
+    monkeypatch.setattr(job_account, "of_ranks", lambda: iter(["1234"]))
+    said = job_account.as_job([target("b", 1)], links, ME, 1.0, "")
+    assert said is not None
+    assert (said["uid"], "login" in said, made) == (1234, False, [])
+    accounts.write_text(UNIT)
+    for named in ("", "jobs"):
+        said = job_account.as_job([target("b", 1)], links, ME, 1.0, named)
+        assert said is not None
+        assert (said["account"], said["login"]) == ("jobs", held)
+    assert made == ["jobs", "jobs"]
+
+
 def one_of(place: Any, verdict: str) -> Any:
     return {**place, "verdict": verdict}
 

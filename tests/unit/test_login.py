@@ -41,7 +41,8 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         tool = tmp_path / "su"
         tool.write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/asked\n{text}\n')
         tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
-        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        path = {"PATH": f"{tmp_path}:{login.ENVIRONMENT['PATH']}"}
+        monkeypatch.setattr(login, "ENVIRONMENT", login.ENVIRONMENT | path)
         return pwd.struct_passwd(("jobs", "x", 1999, 1999, "", "/", "/bin/sh"))
 
     return su
@@ -53,6 +54,16 @@ def test_a_login_reads_no_profile_and_says_what_it_gets(account: Any, tmp_path: 
     assert login.limits(who) == {"nofile": 1024, "memlock": 8388608, "processes": 20}
     # no login shell: neither - nor -l
     assert (tmp_path / "asked").read_text() == "-s /bin/sh jobs -c cat /proc/self/limits\n"
+
+
+def test_a_login_gets_nothing_of_roots_environment(
+    account: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", "http://user:word@proxy.example")
+    monkeypatch.setenv("SUDO_USER", "ann")
+    login.limits(account(f"env >{tmp_path}/env"))
+    names = {line.partition("=")[0] for line in (tmp_path / "env").read_text().splitlines()}
+    assert names <= {"PATH", "LC_ALL", "PWD", "OLDPWD", "SHLVL", "_"}
 
 
 @pytest.mark.parametrize("text", ["exit 1", "echo Max open files", "true"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -364,3 +366,46 @@ QUEUES = """[{"kind":"pfifo","handle":"8001:","dev":"eth1","root":true,"options"
 )
 def test_drops_of_queues(text: str, found: dict[str, int]) -> None:
     assert net.queues(text) == found
+
+
+# --- places are shared ---------------------------------------------------------------------------------
+
+
+def test_no_account_fills_all_places() -> None:
+    stranger = [(65534, f"s{number}") for number in range(300)]
+    entries = [*stranger, (0, "sshd"), (1001, "a"), (1001, "b"), (1999, "job"), (1002, "c")]
+    kept, left = net.share_places(entries, 6, {0, 1999})
+    assert kept == ["s0", "s1", "sshd", "a", "job", "c"]
+    assert left == len(entries) - 6
+    assert net.share_places(entries[-3:], 6, {0}) == (["b", "job", "c"], 0)
+    assert net.describe_left_out(left, "ranks") == "299 more ranks were left out"
+    assert net.describe_left_out(0, "ranks") == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts processes of other accounts")
+def test_the_ranks_of_a_stranger_do_not_hide_those_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rank = {"RANK": "0", "WORLD_SIZE": "9", "MASTER_ADDR": "a", "PATH": "/usr/bin:/bin"}
+    monkeypatch.setattr(job, "JOBS_MOST", 4)
+    with contextlib.ExitStack() as running:
+        started = [
+            running.enter_context(subprocess.Popen(["sleep", "60"], env=rank, user=uid))
+            for uid in (54321,) * 6 + (54322, 0)
+        ]
+        monkeypatch.setattr("os.listdir", lambda _path: [str(one.pid) for one in started])
+        found, why = job.jobs()
+        for one in started:
+            one.kill()
+    assert {started[-1].pid, started[-2].pid} <= {one["pid"] for one in found}
+    assert len(found) == 4
+    assert why == "4 more ranks were left out"
+
+
+@pytest.mark.parametrize("blank", [" ", "\t"])
+def test_a_value_of_blanks_is_cut_before_it_is_split(blank: str) -> None:
+    """``\\s+#`` tried every blank as a beginning: 64,000 took 4 s, and every process has an environment."""
+    value = blank * 64_000 + "b"
+    assert job.assignments("NCCL_X=a" + value) == {"NCCL_X": "a"}
+    assert job.unquoted("a" + blank * 9 + "# b; c") == "a"
+    assert job.unquoted("'" + "x" * 900 + "' # y") == "x" * 900

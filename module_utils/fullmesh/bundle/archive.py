@@ -14,6 +14,7 @@ import tempfile
 from typing import TypedDict
 
 from ..files import sha256
+from ..foreign_text import parse_tool_json
 from ..schema.bundle import Contents, Source
 
 SCHEMA = 1
@@ -148,7 +149,7 @@ def unpack(path: str, folder: str) -> Contents:
         text = tar.extractfile(first) if first is not None and first.name == INDEX else None
         if text is None:
             raise damaged(path, f"{INDEX} is not its first file")
-        index = json.loads(text.read().decode())
+        index = parse_tool_json(text.read().decode())
         if index["schema"] != SCHEMA:
             raise BundleError(
                 f"[BN-101] {path} was made by another version of Fullmesh (schema {index['schema']}, this one "

@@ -14,6 +14,7 @@ import re
 import time
 from typing import TYPE_CHECKING
 
+from ..foreign_text import parse_decimal
 from .node import read, run
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def locks(root: str = "") -> list[str]:
         found += [f"{process(pid, root) or 'pid ' + pid} holds {path}"] if pid else []
     for path in PIDS:
         pid = read(root + path)
-        name = process(pid, root) if pid.isdigit() else ""
+        name = process(pid, root) if parse_decimal(pid) else ""
         found += [f"{name} holds {path}"] if name else []
     return found
 

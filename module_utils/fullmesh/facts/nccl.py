@@ -8,7 +8,6 @@ process: the module that asks stays clean, can ask again with other settings, an
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
@@ -17,6 +16,8 @@ import subprocess
 import sys
 from typing import TypedDict
 
+from ..foreign_text import parse_foreign_json
+
 LIBRARY = "libnccl.so.2"  # the name the dynamic linker knows
 SECONDS = 20.0
 MARK = "FULLMESH-NCCL "  # NCCL_DEBUG writes to the same stdout, so our line is marked
@@ -24,6 +25,7 @@ OLD_STYLE = 10000  # numbers below are of NCCL 2.8 and older
 
 CHILD = r"""
 import ctypes, json, sys
+
 path, want_id = sys.argv[1], sys.argv[2] == "1"
 out = {"code": 0, "path": path, "rc": 0, "id": "", "error": ""}
 try:
@@ -153,7 +155,7 @@ def parse_answer(stdout: str) -> Answer:
     """Find our marked line among what NCCL printed."""
     for line in reversed(stdout.splitlines()):
         if line.startswith(MARK):
-            answer: Answer = json.loads(line[len(MARK) :])
+            answer: Answer = parse_foreign_json(line[len(MARK) :])
             return answer
     raise NcclError("crashed", f"no answer from the library; it printed: {stdout[-200:]!r}")
 

@@ -125,7 +125,7 @@ def owner_of_port(port: int) -> str:
     inodes = {r["inode"] for r in socket_table() if r["state"] == LISTEN and r["port"] == port}
     if not inodes:
         return ""
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
         if inodes & inodes_of(pid):
             try:
                 with open(f"/proc/{pid}/comm") as stream:

@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..files import look
+from ..foreign_text import parse_tool_json
 from ..netfilter import ruleset
 from .firewalld_files import (
     BINDING,
@@ -61,7 +62,7 @@ def kernel_table(run: Runner) -> list[Json]:
     rc, out = run(["nft", "-j", "list", "table", "inet", "firewalld"])
     text = out if rc == 0 and out.strip() else binding()
     try:
-        return list(json.loads(text)["nftables"])
+        return list(parse_tool_json(text)["nftables"])
     except (ValueError, KeyError, TypeError):
         return []
 

@@ -101,7 +101,7 @@ def clients(held: list[Row], row: Row) -> list[str]:
 def owners(proc: str) -> dict[str, str]:
     """Return {inode of a socket: name of a process that holds it}."""
     found: dict[str, str] = {}
-    for pid in sorted(filter(str.isdigit, os.listdir(proc)), key=int):
+    for pid in sorted(filter(str.isdecimal, os.listdir(proc)), key=int):
         base = f"{proc}/{pid}/fd"
         try:
             links = [os.readlink(base + "/" + name) for name in os.listdir(base)]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import bisect
 import ipaddress
-import json
 import re
 import shlex
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypedDict
+
+from ..foreign_text import parse_decimal, parse_tool_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -150,7 +151,7 @@ def network_of(text: str) -> Any:
 def parse_json(text: str) -> Ruleset:
     """Read ``nft -j list ruleset``; an empty rule set where it is not readable."""
     try:
-        items = json.loads(text)["nftables"]
+        items = parse_tool_json(text)["nftables"]
     except (ValueError, KeyError, TypeError):
         items = []
     kinds: dict[str, list[Any]] = {"chain": [], "rule": [], "set": [], "map": []}
@@ -315,9 +316,9 @@ def save_option(word: str, values: list[str], op: str, where: tuple[str, str]) -
 def save_port(text: str) -> Any:
     """Read ``22`` or ``50000:54095``; a name stays a name, which no packet has."""
     ends = text.split(":")
-    if not all(end.isdigit() for end in ends):
+    numbers = [parse_decimal(end) for end in ends]
+    if None in numbers:
         return text
-    numbers = [int(end) for end in ends]
     return {"range": numbers} if len(numbers) > 1 else numbers[0]
 
 

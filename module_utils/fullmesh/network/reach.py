@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import errno
 import ipaddress
-import json
 import os
 import select
 import socket
 import struct
 import time
 from typing import TYPE_CHECKING
+
+from ..foreign_text import parse_tool_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -175,7 +176,7 @@ def begun(address: str) -> tuple[socket.socket | None, int]:
 def words_of(run: SplitRunner, *command: str) -> list[dict[str, Any]]:
     """Ask ip(8) for JSON; nothing where it has no answer."""
     rc, out, _ = run(["ip", "-j", *command])
-    found: list[dict[str, Any]] = json.loads(out or "[]") if rc == 0 else []
+    found: list[dict[str, Any]] = parse_tool_json(out or "[]") if rc == 0 else []
     return found
 
 

@@ -6,10 +6,10 @@ Runs on nodes: standard library only. Pure: text in, text or data out.
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
 from typing import TYPE_CHECKING
 
+from ..foreign_text import parse_tool_json
 from .backends import common, kernel_state
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def parse_links(text: str) -> dict[str, SeenLink]:
             "master": one.get("master", ""),
             "addresses": [parse_address(info) for info in one.get("addr_info", []) if info],
         }
-        for one in json.loads(text or "[]")
+        for one in parse_tool_json(text or "[]")
         if one.get("ifname")
     }
 
@@ -61,7 +61,7 @@ def parse_address(info: dict[str, Any]) -> SeenAddress:
 def parse_routes(text: str) -> list[SeenRoute]:
     """Read ``ip -j route show``; "default" becomes its network."""
     routes: list[SeenRoute] = []
-    for one in json.loads(text or "[]"):
+    for one in parse_tool_json(text or "[]"):
         via = one.get("gateway", "")
         to = one.get("dst", "")
         if to == "default" and via:
@@ -81,7 +81,7 @@ def parse_every_route(text: str, family: int) -> list[EveryRoute]:
             "dev": hop.get("dev", one.get("dev", "")),
             "protocol": one.get("protocol", "boot"),
         }
-        for one in json.loads(text or "[]")
+        for one in parse_tool_json(text or "[]")
         for hop in one.get("nexthops") or [one]
         if one.get("dst")
     ]

@@ -7,13 +7,13 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 import tempfile
 from typing import TYPE_CHECKING
 
+from ..foreign_text import parse_tool_json
 from .versionlock import held_here
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def available_dnf(run: Runner, url: str, names: list[str], private: str) -> dict
             continue
         rc, out, err = run([python, "-c", READ_DNF, private, url, *names])
         if rc == 0:
-            rows = json.loads(out.splitlines()[-1])
+            rows = parse_tool_json(out.splitlines()[-1])
             return {name: [row[1] for row in rows if row[0] == name] for name in names}
         break
     raise UnreadableError(telling(err))

@@ -63,7 +63,11 @@ def left_behind(root: str) -> Iterator[str]:
     with contextlib.suppress(OSError):
         for name in os.listdir(os.path.join(root, "instances")):
             owner = name[len(PREFIX) :]
-            if name.startswith(PREFIX) and owner.isdigit() and not os.path.exists("/proc/" + owner):
+            if (
+                name.startswith(PREFIX)
+                and owner.isdecimal()
+                and not os.path.exists("/proc/" + owner)
+            ):
                 yield os.path.join(root, "instances", name)
 
 

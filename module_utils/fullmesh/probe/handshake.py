@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 
+from ..foreign_text import parse_decimal
+
 HELLO = "fullmesh-probe/1"
 CLIENT = "fullmesh-client/1"
 LINE_LIMIT = 1024
@@ -56,7 +58,7 @@ def read_hello(line: bytes) -> tuple[str, str, float] | None:
 def read_client(line: bytes, token: str, nonce: str) -> tuple[str, str, int] | None:
     """Return node, nonce and payload size of a probe of this run, None of anybody else."""
     part = line.decode("utf-8", "replace").split()
-    if len(part) != 5 or part[0] != CLIENT or not part[4].isdigit():  # noqa: PLR2004 (words)
+    if len(part) != 5 or part[0] != CLIENT or parse_decimal(part[4]) is None:  # noqa: PLR2004 (words)
         return None
     node, theirs, shown, size = part[1:]
     good = same(shown, proof(token, "client", node, nonce, theirs, size))

@@ -14,6 +14,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..account import as_account
+from ..foreign_text import parse_decimal
 from . import login
 from .pairs import probe_links
 
@@ -39,8 +40,9 @@ def entry_of(name: str) -> pwd.struct_passwd | None:
         return pwd.getpwnam(name)
     except KeyError:
         pass
-    if name.isdigit() and int(name) < 1 << 32 - 1:
-        return pwd.struct_passwd((name, "x", int(name), int(name), "", "/", "/bin/sh"))
+    number = parse_decimal(name, (1 << 31) - 1)
+    if number is not None:
+        return pwd.struct_passwd((name, "x", number, number, "", "/", "/bin/sh"))
     return None
 
 
@@ -71,7 +73,7 @@ def is_rank(environment: bytes) -> bool:
 
 def of_ranks() -> Iterator[str]:
     """Whose processes are ranks of a job that runs now."""
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             uid = os.stat("/proc/" + pid).st_uid
             if uid and is_rank(environment_of(pid)):
@@ -173,7 +175,9 @@ def as_job(
         return found
 
     said: JobProbe = {"account": who.pw_name, "uid": who.pw_uid, "tried": len(wanted), "links": []}
-    held = login.limits(who)
+    # no session for an account that is known by the words of a process alone: anybody's can say RANK=
+    known = map(entry_of, (named,) if named else of_units())
+    held = login.limits(who) if who in known else None
     if held:
         said["login"] = held
     try:

@@ -15,6 +15,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+from ..foreign_text import parse_decimal, parse_foreign_json
 from ..survey.net import addresses_by_card, command_of
 from .job_account import environment_of, is_rank, worth
 from .pairs import probe_links
@@ -40,8 +41,9 @@ def spans_nodes(environment: bytes) -> bool:
         return False
     words = (one.partition(b"=") for one in environment.split(b"\0"))
     told = {name: value.decode("utf-8", "replace") for name, _, value in words}
-    world, here = told.get(b"WORLD_SIZE", ""), told.get(b"LOCAL_WORLD_SIZE", "1")
-    alone = not world.isdecimal() or (here.isdecimal() and int(world) <= int(here))
+    world = parse_decimal(told.get(b"WORLD_SIZE", ""))
+    here = parse_decimal(told.get(b"LOCAL_WORLD_SIZE", "1"))
+    alone = world is None or (here is not None and world <= here)
     return not alone and not told[b"MASTER_ADDR"].startswith(LOOPBACKS)
 
 
@@ -49,7 +51,7 @@ def ranks_elsewhere() -> dict[str, int]:
     """Network namespace -> a rank in it, of those that are not ours."""
     mine = os.readlink("/proc/self/ns/net")
     found: dict[str, int] = {}
-    for pid in sorted(filter(str.isdigit, os.listdir("/proc")), key=int):
+    for pid in sorted(filter(str.isdecimal, os.listdir("/proc")), key=int):
         with contextlib.suppress(OSError):
             inode = os.readlink(f"/proc/{pid}/ns/net")
             if inode != mine and inode not in found and spans_nodes(environment_of(pid)):
@@ -77,7 +79,7 @@ def inside(pid: int, work: Callable[[], Any]) -> Any:
         said = stream.read(LARGEST)
     os.waitpid(child, 0)
     try:
-        return json.loads(said.decode())
+        return parse_foreign_json(said)
     except ValueError:
         return None
 

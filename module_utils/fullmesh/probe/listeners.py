@@ -23,6 +23,7 @@ from ..facts.sockets import (
     lost_segments,
     tcp_info,
 )
+from ..foreign_text import parse_tool_json
 from ..survey.net import counters
 from .bound import open_named, open_outside, open_samples, open_spread
 from .drops import Drops
@@ -360,5 +361,5 @@ def stop_listeners(run: str, base: str) -> Listeners | None:
         pass
     finally:
         caller.close()
-    report: Listeners | None = json.loads(said.decode()) if said else None
+    report: Listeners | None = parse_tool_json(said.decode()) if said else None
     return report

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SECONDS = 2.0  # a directory service that does not answer must not hold the others up
 ENDLESS = -1
+# Nothing of root's own: proxy passwords, SUDO_*, what sudo or su handed on.
+ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 # Of /proc/PID/limits: the soft limit, which counts until somebody raises it.
 ROW = re.compile(r"^(Max [a-z ]+?) {2,}(\d+|unlimited) +(\d+|unlimited)", re.MULTILINE)
 FILES, MEMORY, PROCESSES = "Max open files", "Max locked memory", "Max processes"
@@ -91,6 +93,7 @@ def limits(who: pwd.struct_passwd) -> LoginLimits | None:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             timeout=SECONDS,
+            env=ENVIRONMENT,
             preexec_fn=begin,
         )
     except (OSError, ValueError, subprocess.SubprocessError):

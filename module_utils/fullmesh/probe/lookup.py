@@ -16,6 +16,7 @@ import socket
 import threading
 import time
 
+from ..foreign_text import parse_foreign_json
 from ..hosts_file import nsswitch_sources
 
 RESOLVED = "/run/systemd/resolve/io.systemd.Resolve"
@@ -84,7 +85,7 @@ def asked(name: str, family: int) -> dict[str, object]:
                 said += block
                 if not block or len(said) > MOST:
                     return {}
-        answer = json.loads(said[:-1].decode())
+        answer = parse_foreign_json(said[:-1])
     except (OSError, ValueError):
         return {}
     return answer if isinstance(answer, dict) else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import socket
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..facts.nccl import NcclError, nccl_library, nccl_unique_id_endpoint
 from ..facts.sockets import family_of, run_ip
+from ..foreign_text import parse_decimal, parse_foreign_json
 from .lookup import look_up_all
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def observe_interface(name: str) -> PlannedNic:
         "exists": True,
         "up": read_text(base + "/carrier") == "1",
         "mtu": int(mtu or 0),
-        "speed": max(0, int(speed)) if speed.lstrip("-").isdigit() else 0,
+        "speed": parse_decimal(speed) or 0,
     }
 
 
@@ -130,7 +130,7 @@ def observe_versions(python: str) -> dict[str, str]:
             stderr=subprocess.DEVNULL,
             timeout=20,
         )
-        said = json.loads(done.stdout.decode())
+        said = parse_foreign_json(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return {}
     return said if isinstance(said, dict) else {}

@@ -7,6 +7,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from ..foreign_text import parse_decimal
+
 STAT, OWN, GROUPS = "/proc/stat", "/proc/self/cgroup", "/sys/fs/cgroup"
 STEAL, GUEST = (
     7,
@@ -34,7 +36,8 @@ def text_of(path: str) -> str:
 def counters(path: str) -> dict[str, int]:
     """Read ``name number`` lines."""
     rows = [line.split() for line in text_of(path).splitlines()]
-    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}  # noqa: PLR2004
+    pairs = [(row[0], parse_decimal(row[1])) for row in rows if len(row) == 2]  # noqa: PLR2004 (name, number)
+    return {name: number for name, number in pairs if number is not None}
 
 
 def folders() -> list[str]:
@@ -49,7 +52,7 @@ def folders() -> list[str]:
 def look() -> Kept:
     """Read the counters now."""
     line = text_of(STAT).partition("\n")[0].split()[1:]
-    ticks = [int(field) for field in line[:GUEST] if field.isdigit()]
+    ticks = [parse_decimal(field) or 0 for field in line[:GUEST]]
     stats = [counters(folder + "/cpu.stat") for folder in folders()]
     return Kept(
         sum(ticks),

@@ -17,6 +17,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..detach import detach, drop_run_directory, run_directory
+from ..foreign_text import parse_foreign_json
 from ..schema.ranks import STATES, Event
 from . import processors
 from .unprivileged import NAME, devices, pick, raise_limits, refuse, sweep
@@ -261,8 +262,8 @@ def read_events(path: str, owner: int) -> list[Event]:
     found: list[Event] = []
     for line in raw.split(b"\n")[:-1]:
         try:
-            event = json.loads(line.decode())
-        except (ValueError, RecursionError):
+            event = parse_foreign_json(line)
+        except ValueError:
             event = None
         if not is_event(event):
             last = found[-1]["step"] if found else "import"

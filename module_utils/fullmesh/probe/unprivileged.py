@@ -41,7 +41,7 @@ def owners() -> set[int]:
     """Whose processes run here."""
     found = set()
     for name in os.listdir("/proc"):
-        if name.isdigit():
+        if name.isdecimal():
             with contextlib.suppress(OSError):  # it has ended
                 found.add(os.stat(os.path.join("/proc", name)).st_uid)
     return found

@@ -10,12 +10,12 @@ Whatever is ordinary is not reported. Standard library only.
 from __future__ import annotations
 
 import ipaddress
-import json
 import socket
 import struct
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from ..facts.sockets import errno_name, family_of, run_ip
+from ..foreign_text import parse_tool_json
 from ..survey.net import addresses_by_card
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class Kernel:
 def rules() -> list[dict[str, object]]:
     """The rules by which the kernel picks a routing table, as ``ip -j rule`` lists them."""
     try:
-        held = json.loads(run_ip("-j", "rule", "show") or "[]")
+        held = parse_tool_json(run_ip("-j", "rule", "show") or "[]")
     except ValueError:
         return []
     return [one for one in held if isinstance(one, dict)] if isinstance(held, list) else []

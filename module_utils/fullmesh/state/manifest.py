@@ -17,6 +17,7 @@ from ..answer import Note
 from ..facts import node
 from ..files import put
 from ..firewall import firewalld
+from ..foreign_text import parse_tool_json
 from ..packages import sources, versionlock
 from ..schema.node import Choice, Membership
 
@@ -260,7 +261,7 @@ def load(path: str = PATH) -> tuple[Manifest | None, str]:
         return None, "no manifest: this node never converged"
     try:
         with open(path) as handle:
-            manifest: Manifest = json.load(handle)
+            manifest: Manifest = parse_tool_json(handle.read())
         if manifest["schema"] != SCHEMA:
             return None, "manifest has schema {}, this version writes {}".format(
                 manifest["schema"],

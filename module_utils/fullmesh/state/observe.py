@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import re
 import stat
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..account import AccountError, ForeignFolderError, act_in_folder
 from ..files import read_context
+from ..foreign_text import parse_tool_json
 from .errors import UndoError
 from .older import read_bytes
 
@@ -224,7 +224,9 @@ def observe_interfaces(node: Node, names: list[str]) -> dict[str, InterfaceBefor
     if not names:
         return {}
     _, out, _ = node.run(["ip", "-j", "addr", "show"])
-    found = {one["ifname"]: one for one in json.loads(out or "[]") if one.get("ifname") in names}
+    found = {
+        one["ifname"]: one for one in parse_tool_json(out or "[]") if one.get("ifname") in names
+    }
     return {name: parse_interface(found.get(name, {})) for name in names}
 
 

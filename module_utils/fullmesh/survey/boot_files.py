@@ -8,6 +8,7 @@ import fnmatch
 import re
 from typing import TYPE_CHECKING, TypedDict
 
+from ..foreign_text import parse_decimal
 from ..sysctl import slashed
 
 if TYPE_CHECKING:
@@ -321,8 +322,8 @@ def stem(path: str) -> str:
 def version_key(name: str) -> list[tuple[int, int, str]]:
     """Numbers by their value, other parts by their letters."""
     return [
-        (1, int(part), "") if part.isdigit() else (0, 0, part)
-        for part in re.findall(r"\d+|[A-Za-z]+", name)
+        (0, 0, part) if part.isalpha() else (1, parse_decimal(part) or 0, part)
+        for part in re.findall(r"[0-9]+|[A-Za-z]+", name)
     ]
 
 

@@ -13,6 +13,7 @@ import subprocess
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from ..foreign_text import parse_tool_json
 from .net import read
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def parse_ruleset(text: str) -> Nft:
     Those that send a packet elsewhere (type nat) are kept whole or not at all: Kubernetes has tens of thousands, and
     of a part of them nobody could say what becomes of a packet.
     """
-    held = json.loads(text[:TEXT_MOST])["nftables"]
+    held = parse_tool_json(text[:TEXT_MOST])["nftables"]
     chains = [item["chain"] for item in held if "chain" in item]
     rules = [item["rule"] for item in held if "rule" in item]
     keep = reachable([c for c in chains if c.get("type") != "nat"], rules)
@@ -200,7 +201,7 @@ def bus(*words: str) -> Any:
     if code != 0:
         return None
     try:
-        return json.loads(text)["data"][0]
+        return parse_tool_json(text)["data"][0]
     except (ValueError, KeyError, IndexError, TypeError):
         return None
 

@@ -5,9 +5,10 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
-import json
 import subprocess
 from typing import TYPE_CHECKING
+
+from ..foreign_text import parse_tool_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +45,7 @@ def ask(*command: str) -> Any:
             stderr=subprocess.DEVNULL,
             timeout=SECONDS,
         )
-        return json.loads(done.stdout.decode("utf-8", "replace") or "[]")
+        return parse_tool_json(done.stdout.decode("utf-8", "replace") or "[]")
     except (OSError, ValueError, subprocess.SubprocessError):
         return []
 

@@ -22,7 +22,16 @@ from ..facts.gpu import (
 )
 from . import nccl_conf, pci_paths
 from .filters import run
-from .net import age_of, command_of, number, read
+from .net import (
+    age_of,
+    command_of,
+    describe_left_out,
+    first_accounts,
+    number,
+    read,
+    share_places,
+    uid_of,
+)
 
 if TYPE_CHECKING:
     from ..schema.gpu import Card, PciDevices
@@ -43,6 +52,8 @@ if TYPE_CHECKING:
 WINDOW = 900.0  # seconds of log that are looked at: what is older was of another job
 VALUE_MOST = 500
 JOBS_MOST = 64
+ENVIRONMENT_MOST = 131072
+RANKS_HAVE = ("MASTER_ADDR", "RANK", "WORLD_SIZE")
 EVENTS_MOST = 20
 AUDIT_TAIL = 262144
 DRIVER, DEVICES = "/proc/driver/nvidia/gpus", "/dev"
@@ -86,7 +97,8 @@ def unquoted(text: str) -> str:
     text = text.strip()
     if len(text) > 1 and text[0] in "'\"" and text[0] in text[1:]:
         return text[1 : text.index(text[0], 1)]
-    return re.split(r"\s+#|;", text)[0].strip()
+    # cut first: anybody's process may have 131,000 characters here
+    return re.split(r"\s#|;", text[:VALUE_MOST])[0].strip()
 
 
 def assignments(text: str) -> dict[str, str]:
@@ -340,25 +352,28 @@ def selinux() -> tuple[Selinux, str]:
     return {"mode": mode, "denials": parse_audit(text, time.time())}, ""
 
 
-def jobs() -> list[Job]:
-    """Training processes that run now, with the environment that they really have."""
-    found: list[Job] = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        text = read(f"/proc/{pid}/environ", 131072)
-        if "MASTER_ADDR=" not in text or "RANK=" not in text or int(pid) == os.getpid():
-            continue
-        env = {}
-        for line in text.split("\0"):
-            env.update(assignments(line))
-        if "RANK" in env and "WORLD_SIZE" in env:
-            found.append(
-                {
-                    "pid": int(pid),
-                    "command": command_of(int(pid)),
-                    "age": age_of(int(pid)),
-                    "environment": env,
-                }
-            )
-        if len(found) >= JOBS_MOST:
-            break
-    return found
+def job_of(pid: int) -> Job | None:
+    """A training process, None if it is none, or has ended."""
+    env = {}
+    for line in environment_text(pid).split("\0"):
+        env.update(assignments(line))
+    if "RANK" not in env or "WORLD_SIZE" not in env:
+        return None
+    return {"pid": pid, "command": command_of(pid), "age": age_of(pid), "environment": env}
+
+
+def environment_text(pid: int) -> str:
+    """The environment of a process, as the kernel has it."""
+    return read(f"/proc/{pid}/environ", ENVIRONMENT_MOST)
+
+
+def jobs() -> tuple[list[Job], str]:
+    """Training processes that run now, with the environment that they really have; and how many are left out."""
+    seen: list[tuple[int, int]] = []
+    for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))):
+        text = environment_text(pid)
+        if pid != os.getpid() and all(f"{name}=" in text for name in RANKS_HAVE):
+            seen.append((uid_of(pid), pid))
+    kept, left = share_places(seen, JOBS_MOST, first_accounts())
+    found = (job_of(pid) for pid in kept)
+    return [one for one in found if one], describe_left_out(left, "ranks")

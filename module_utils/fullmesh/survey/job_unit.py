@@ -9,6 +9,7 @@ import shlex
 import subprocess
 from typing import TYPE_CHECKING
 
+from ..foreign_text import parse_decimal
 from .job import assignments
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def parse_unit(text: str) -> JobUnit | None:
     files = said.get("LimitNOFILE", "")
     return {
         "drop_ins": said.get("DropInPaths", "").split(),
-        "nofile": int(files) if files.isdigit() else ENDLESS,
+        "nofile": ENDLESS if (number := parse_decimal(files)) is None else number,
         "allow": said.get("IPAddressAllow", "").split(),
         "deny": said.get("IPAddressDeny", "").split(),
         "own_network": said.get("PrivateNetwork") == "yes",

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from ..detach import detach, run_directory
+from ..foreign_text import parse_foreign_json
 from ..probe.observe import observe_names
 from . import net
 
@@ -113,7 +114,7 @@ def take_answers(run: str, base: str) -> Answers | None:
         fcntl.flock(stream, fcntl.LOCK_SH)
         said = stream.read()
     try:
-        found: Answers = json.loads(said.decode())
+        found: Answers = parse_foreign_json(said)
     except ValueError:
         return None
     return found

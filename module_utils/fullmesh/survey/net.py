@@ -6,7 +6,6 @@ Everything is read from /proc and /sys, and from ip where only that knows. Outpu
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import socket
 import struct
@@ -22,9 +21,14 @@ from ..facts.sockets import (
     run_ip,
     socket_table,
 )
+from ..foreign_text import LARGEST_NUMBER, parse_decimal, parse_tool_json
+from ..probe import job_account
 from ..probe.lookup import look_up_all
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeVar
+
     from ..schema.ports import PortRange
     from ..schema.survey import (
         Listener,
@@ -37,6 +41,8 @@ if TYPE_CHECKING:
         Sockets,
     )
 
+    Entry = TypeVar("Entry")
+
 TIME_WAIT = 6
 BY_HAND = (
     "PERMANENT",
@@ -46,6 +52,7 @@ UNCOUNTED = ("NOARP", "NONE")  # multicast addresses, and what was never asked
 PEERS_MOST = 256  # routes and neighbours that are looked at one by one
 LISTENERS_MOST = 200
 NAMESPACES_MOST = 16
+COMMANDS_MOST = 8  # of a namespace: enough to recognise a container
 CLONE_NEWNET = 0x40000000
 # What tells why packets were lost or refused inside this kernel; /proc/net/netstat and /proc/net/snmp.
 COUNTERS = (
@@ -114,8 +121,7 @@ def read(path: str, limit: int = 65536) -> str:
 
 def number(text: str) -> int:
     """Read a whole number; 0 for anything else."""
-    text = text.strip()
-    return int(text) if text.lstrip("-").isdigit() else 0
+    return parse_decimal(text.strip(), least=-LARGEST_NUMBER) or 0
 
 
 def addresses_by_card() -> dict[str, list[str]]:
@@ -268,7 +274,7 @@ def run_tc() -> str:
 def queues(text: str) -> dict[str, int]:
     """Read what the queues of the cards threw away: ``Queue.eth1 tbf``."""
     try:
-        held = json.loads(text or "[]")
+        held = parse_tool_json(text or "[]")
         return {f"Queue.{one['dev']} {one['kind']}": int(one.get("drops", 0)) for one in held}
     except (ValueError, KeyError, TypeError):
         return {}
@@ -277,7 +283,7 @@ def queues(text: str) -> dict[str, int]:
 def owners() -> dict[str, int]:
     """Inode of a socket -> a process that holds it, in one pass over /proc."""
     found: dict[str, int] = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
         for inode in inodes_of(pid):
             found.setdefault(inode, int(pid))
     return found
@@ -299,12 +305,58 @@ def age_of(pid: int) -> float:
         return -1.0
 
 
-def sockets(span: PortRange) -> Sockets:
-    """Who listens, and how full the range of local ports is."""
+def uid_of(pid: int | str) -> int:
+    """Return whose a process is, -1 if it has ended."""
+    try:
+        return os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return -1
+
+
+def first_accounts() -> set[int]:
+    """Return the accounts whose entries are never left out for those of others: root, and those that run jobs."""
+    entries = map(job_account.entry_of, job_account.of_units())
+    return {0, *(one.pw_uid for one in entries if one)}
+
+
+def share_places(
+    entries: Sequence[tuple[int, Entry]], most: int, first: set[int]
+) -> tuple[list[Entry], int]:
+    """Return at most so many of the entries in their order, and how many are left out.
+
+    No account fills all places: those of the *first* accounts come first, then one of each other account in turn.
+
+    Args:
+        entries: (uid, entry).
+        most: how many are kept.
+        first: accounts.
+    """
+    turns: dict[int, int] = {}
+    ranked = []
+    for place, (uid, _) in enumerate(entries):
+        turns[uid] = turns.get(uid, 0) + 1
+        ranked.append((uid not in first, turns[uid], place))
+    kept = sorted(place for _, _, place in sorted(ranked)[:most])
+    return [entries[place][1] for place in kept], len(entries) - len(kept)
+
+
+def describe_left_out(count: int, what: str) -> str:
+    """Return a sentence about entries that are left out; empty for none."""
+    return f"{count} more {what} were left out" if count else ""
+
+
+def sockets(span: PortRange) -> tuple[Sockets, str]:
+    """Who listens, and how full the range of local ports is; and how many listeners are left out."""
     rows = socket_table()
     held = owners()
+    all_listening = [
+        (uid_of(held[r["inode"]]) if r["inode"] in held else 0, r)
+        for r in rows
+        if r["state"] == LISTEN
+    ]
+    kept, left = share_places(all_listening, LISTENERS_MOST, first_accounts())
     listening: list[Listener] = []
-    for row in [r for r in rows if r["state"] == LISTEN][:LISTENERS_MOST]:
+    for row in kept:
         pid = held.get(row["inode"], 0)
         listening.append(
             {
@@ -317,12 +369,13 @@ def sockets(span: PortRange) -> Sockets:
             }
         )
     inside = [r for r in rows if r["port"] in span]
-    return {
+    found: Sockets = {
         "listening": listening,
         "in_range": len({r["port"] for r in inside}),
         "time_wait": sum(r["state"] == TIME_WAIT for r in inside),
         "total": len(rows),
     }
+    return found, describe_left_out(left, "listeners")
 
 
 def look_into(namespace: str) -> str:
@@ -350,25 +403,28 @@ def look_into(namespace: str) -> str:
         os.waitpid(child, 0)
 
 
-def namespaces() -> list[Namespace]:
+def namespaces() -> tuple[list[Namespace], str]:
     """Port ranges of the containers on this node: a new network namespace never inherits the pinned one."""
     mine = os.readlink("/proc/self/ns/net")
-    seen: dict[str, Namespace] = {}
-    for pid in sorted(filter(str.isdigit, os.listdir("/proc")), key=int):
+    pids: dict[str, list[int]] = {}
+    for pid in sorted(filter(str.isdecimal, os.listdir("/proc")), key=int):
         try:
             inode = os.readlink(f"/proc/{pid}/ns/net")
         except OSError:
             continue
-        if inode == mine:
-            continue
-        entry = seen.setdefault(inode, {"pid": int(pid), "commands": [], "port_range": ""})
-        if len(entry["commands"]) < 8:  # noqa: PLR2004 (enough to recognise a container)
-            entry["commands"].append(command_of(int(pid)))
-        if len(seen) >= NAMESPACES_MOST:
-            break
-    for entry in seen.values():
-        entry["port_range"] = " ".join(look_into(f"/proc/{entry['pid']}/ns/net").split())
-    return [entry for entry in seen.values() if entry["port_range"]]
+        if inode != mine:
+            pids.setdefault(inode, []).append(int(pid))
+    owned = [(uid_of(inside[0]), inside) for inside in pids.values()]
+    kept, left = share_places(owned, NAMESPACES_MOST, first_accounts())
+    found: list[Namespace] = [
+        {
+            "pid": inside[0],
+            "commands": [command_of(pid) for pid in inside[:COMMANDS_MOST]],
+            "port_range": " ".join(look_into(f"/proc/{inside[0]}/ns/net").split()),
+        }
+        for inside in kept
+    ]
+    return [one for one in found if one["port_range"]], describe_left_out(left, "namespaces")
 
 
 def reverse_name(address: str) -> ReverseName:

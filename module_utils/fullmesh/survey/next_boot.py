@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import glob
 import ipaddress
-import json
 import os
 from typing import TYPE_CHECKING
 
+from ..foreign_text import parse_tool_json
 from ..network.configured import CONFIGURED, addresses_in
 from ..sysctl import Node, normal
 from . import boot_files
@@ -104,7 +104,7 @@ def files_of_addresses() -> dict[str, str]:
 def asked_json(*words: str) -> list[Any]:
     """What ``ip -j`` answers, [] where it does not."""
     code, said = run(["ip", "-j", *words])
-    found = json.loads(said) if code == 0 and said.strip() else []
+    found = parse_tool_json(said) if code == 0 and said.strip() else []
     return found if isinstance(found, list) else []
 
 

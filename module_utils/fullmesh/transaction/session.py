@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ..files import look
+from ..foreign_text import parse_decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,7 @@ def ancestors(pid: int, proc: str) -> Pids:
         seen.add(pid)
         yield pid
         fields = stat_fields(pid, proc)
-        pid = int(fields[1]) if len(fields) > 1 and fields[1].isdigit() else 0
+        pid = parse_decimal(fields[1]) or 0 if len(fields) > 1 else 0
 
 
 def connections(environ: Environ, pid: int, proc: str = "/proc") -> list[list[str]]:
@@ -144,7 +145,7 @@ def sshd_ports(proc: str = "/proc") -> list[int]:
     """Return the ports of the sshd that systemd started; a session's own forwardings are not among them."""
     sockets = listening(proc)
     found: set[int] = set()
-    for pid in [name for name in os.listdir(proc) if name.isdigit()]:
+    for pid in [name for name in os.listdir(proc) if name.isdecimal()]:
         fields = stat_fields(pid, proc)
         if (
             len(fields) > 1

@@ -1,4 +1,7 @@
-"""Everybody is asked at once; each has a deadline of its own, and nobody waits for somebody else's."""
+"""Everybody is asked at once; each has a deadline of its own, and nobody waits for somebody else's.
+
+No node's answer, whatever it is, ends the question to another: `one` returns an outcome and raises nothing.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ class Silence:
 
 
 Outcome = Reply | Silence
+MOST_SHOWN = 500  # characters of an error that nobody has foreseen
 T = TypeVar("T")
 
 
@@ -80,6 +84,11 @@ async def one(way: channel.Way, asked: Asked, starts: asyncio.Semaphore) -> Outc
         return Silence(asked.seconds)
     except OSError as error:
         return Reply(None, SSH_FAILED, f"{way.argv[0]}: {error.strerror}", "", begun=False)
+    except Exception as error:
+        # whatever one node says, the answers of the others count
+        return Reply(
+            None, 0, f"the controller cannot read it: {error!r}"[:MOST_SHOWN], "", begun=True
+        )
 
 
 async def everybody(

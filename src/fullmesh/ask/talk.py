@@ -14,6 +14,7 @@ from fullmesh import contract
 from fullmesh.ask import program
 from fullmesh.ask.channel import Channel, words
 from fullmesh.ask.mux import CutError
+from fullmesh.foreign_text import parse_foreign_json
 from fullmesh.observed.ask import Answer, Question
 
 BLOCK = 1 << 16
@@ -94,6 +95,7 @@ class Ear:
     def __init__(self, told: asyncio.StreamReader, mark: str) -> None:
         self.told, self.heard = told, bytearray()
         self.form = re.compile(re.escape(mark).encode() + rb" (?:program|answer (\d{1,9}))\n")
+        self.longest = len(mark) + len(" answer 123456789\n")
 
     async def more(self) -> bool:
         """Hear some more; False when nothing comes any more."""
@@ -107,12 +109,15 @@ class Ear:
 
     async def next(self) -> int | None:
         """The length of the answer that follows, 0 when the program is asked for; None when neither comes."""
+        begin = 0
         while True:
-            found = self.form.search(bytes(self.heard))
+            # what was searched is not searched again, or a node that sends byte by byte would keep the loop busy
+            found = self.form.search(bytes(self.heard[begin:]))
             if found:
                 length = int(found[1] or 0)
-                del self.heard[: found.end()]
+                del self.heard[: begin + found.end()]
                 return length
+            begin = max(0, len(self.heard) - self.longest)
             if self.flood() or not await self.more():
                 return None
 
@@ -128,7 +133,7 @@ def read(data: bytes, length: int) -> Answer | None:
     if len(data) != length:
         return None
     try:
-        return contract.read(Answer, json.loads(data))
+        return contract.read(Answer, parse_foreign_json(data, most_bytes=MOST_ANSWER))
     except ValueError:
         return None
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fullmesh import node_values
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.model import addresses, plan, ports, services
 from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.model.types import HostsLine, Plan, PlanNode
@@ -29,8 +30,8 @@ MASTER_PORT, RENDEZVOUS_PORT = 29500, 29400
 
 def number(value: Any, default: int, low: int = 1, high: int = 65535) -> int:
     """A whole number, or the default."""
-    text = str(value)
-    return int(text) if text.isdecimal() and low <= int(text) <= high else default
+    found = parse_decimal(str(value), high, low)
+    return default if found is None else found
 
 
 def literal(text: Any) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fullmesh.foreign_text import LARGEST_NUMBER, parse_decimal
 from fullmesh.model.types import Plan
 from fullmesh.netfilter.ruleset import Ruleset, from_lists
 from fullmesh.observed.ladder import Pair
@@ -73,8 +74,7 @@ class Look:
 
     def number(self, name: str, key: str) -> int | None:
         """A kernel setting that is a whole number."""
-        text = self.sysctl(name, key)
-        return int(text) if text.lstrip("-").isdecimal() else None
+        return parse_decimal(self.sysctl(name, key), least=-LARGEST_NUMBER)
 
     def variable(self, name: str, key: str) -> tuple[str, str] | None:
         """A variable as a job on the node would see it, and where it comes from."""

@@ -15,6 +15,7 @@ from fullmesh.ec2 import rules as ec2_rules
 from fullmesh.ec2.model import Group, Interface, Need, Rule, Seen
 from fullmesh.ec2.place import Place, groups_of, locate
 from fullmesh.ec2.settings import Settings
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.faults import Fault
 from fullmesh.model.types import Plan
 
@@ -170,7 +171,7 @@ def _attach(
 ) -> dict[str, list[dict[str, Any]]]:
     """Node -> interfaces that lack a group; the empty id stands for the group that is still to be made."""
     result: dict[str, list[dict[str, Any]]] = {}
-    limit = int(str(own.interface_limit)) if str(own.interface_limit).isdigit() else 0
+    limit = parse_decimal(str(own.interface_limit)) or 0
     for node, interfaces in place.interfaces.items():
         for one in interfaces:
             absent = [group for group in groups if group not in one.groups]
@@ -222,7 +223,7 @@ def _check_room(
     main: Group | None, more: Sequence[Rule], own: Settings, faults: list[Fault]
 ) -> None:
     """IPv4 and IPv6 networks have a quota each in each direction; a rule that names a group counts for both."""
-    limit = int(str(own.rule_limit)) if str(own.rule_limit).isdigit() else 0
+    limit = parse_decimal(str(own.rule_limit)) or 0
     for direction in (ec2_model.IN, ec2_model.OUT):
         rules = [
             rule for rule in [*(main.rules if main else ()), *more] if rule.direction == direction

@@ -10,6 +10,7 @@ from typing import Any
 
 from fullmesh.ec2 import rules as ec2_rules
 from fullmesh.ec2.model import Need
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.model import services
 from fullmesh.model.faults import Fault
 from fullmesh.model.types import Plan
@@ -127,7 +128,7 @@ def _form_faults(own: Settings) -> list[Fault]:
         ("interface_limit", own.interface_limit),
         ("rule_limit", own.rule_limit),
     ):
-        if not str(value).isdigit() or not 1 <= int(str(value)) <= 1000:  # noqa: PLR2004 (AWS: their product)
+        if not parse_decimal(str(value), 1000):  # AWS: their product
             text = f"ec2_security_group_{name} is {value!r}"
             found.append(Fault("EC-120", text, "Give your account's quota, 1 to 1000"))
     return found

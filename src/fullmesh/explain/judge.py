@@ -178,7 +178,7 @@ def explains(parent: Finding, child: Finding) -> bool:
     if not wide and parent.code not in child.cause.follows:
         return False
     one, other = parent.fields.get("rank", "?"), child.fields.get("rank", "?")
-    known = "rank" in child.cause.key and one.isdigit() and other.isdigit()
+    known = "rank" in child.cause.key and one.isdecimal() and other.isdecimal()
     return not known or one == other
 
 
@@ -263,7 +263,7 @@ def enrich(head: Finding, known: Known) -> None:
     if head.code == "LG-415":
         extra.append(behind(known))
     rank = head.fields.get("rank", "")
-    if "rank" in head.cause.key and rank.isdigit():
+    if "rank" in head.cause.key and rank.isdecimal():
         host = known.host_of(rank)
         if host:
             extra.append(f"Rank {rank} runs on {clean(host)}.")

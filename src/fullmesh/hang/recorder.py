@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from fullmesh import contract
+from fullmesh.foreign_text import (
+    LARGEST_NUMBER,
+    ForeignLimitError,
+    ForeignTextError,
+    parse_decimal,
+    parse_foreign_json,
+)
 from fullmesh.hang import plain_pickle
 from fullmesh.hang.plain_pickle import MOST_BYTES, RefusedError
 from fullmesh.observed.hang import Entry, Frame, Group, Missing, Native, Rank
@@ -62,10 +68,12 @@ class _Taker:
 
     def whole(self, value: object, what: str) -> int:
         """A whole number; None is 0, and JSON has some as text."""
-        if value is None or (isinstance(value, str) and not value.lstrip("-").isdecimal()):
-            return 0
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
+        if value is None or isinstance(value, str):
+            return parse_decimal(value, least=-LARGEST_NUMBER) or 0
+        if isinstance(value, bool) or not isinstance(value, int | float):
             raise RefusedError("HG-174", f"{what} is no number")
+        if not abs(value) <= LARGEST_NUMBER:  # NaN and the infinities, too
+            raise RefusedError("HG-172", f"{what} has more than 64 bits")
         return int(value)
 
     def text(self, value: object) -> str:
@@ -161,11 +169,11 @@ def parsed(data: bytes) -> object:
     if data.startswith(b"\x80"):
         return plain_pickle.read(data)
     try:
-        return json.loads(data)
-    except RecursionError:
-        raise RefusedError("HG-172", "it is nested too deeply") from None
-    except ValueError as error:
-        raise RefusedError("HG-173", f"it is cut off or damaged: {error}") from None
+        return parse_foreign_json(data, most_bytes=MOST_BYTES, most_values=MOST_VALUES)
+    except ForeignLimitError as error:
+        raise RefusedError("HG-172", str(error)) from None
+    except ForeignTextError as error:
+        raise RefusedError("HG-173", str(error)) from None
 
 
 def rank_of(name: str) -> int | None:

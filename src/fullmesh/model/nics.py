@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fullmesh import node_values
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.model import addresses, stacks
 from fullmesh.model.faults import Fault
 from fullmesh.model.types import PlanLink
@@ -186,7 +187,8 @@ def _mtu(where: str, value: Any, faults: list[Fault]) -> int:
     text = str(value or 0)
     if text == "0":
         return 0
-    if not text.isdigit() or not LOWEST_MTU <= int(text) <= HIGHEST_MTU:
+    mtu = parse_decimal(text, HIGHEST_MTU, LOWEST_MTU)
+    if mtu is None:
         faults.append(
             Fault(
                 "PL-123",
@@ -195,7 +197,7 @@ def _mtu(where: str, value: Any, faults: list[Fault]) -> int:
             )
         )
         return 0
-    return int(text)
+    return mtu
 
 
 def _gateway(where: str, value: Any, own: list[addresses.Interface], faults: list[Fault]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from fullmesh import settings
 from fullmesh.code_digest import code_digest
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.model import (
     addresses,
     auto,
@@ -127,8 +128,9 @@ def from_hostvars(hostvars: Any, hosts: Sequence[str], root: Path = settings.ROO
     for host in hosts:
         variables = hostvars[host]
         faults += settings.name_faults(host, variables, names)
-        if str(variables.get("ansible_port", "")).isdigit():
-            doors[host] = int(variables["ansible_port"])
+        port = parse_decimal(str(variables.get("ansible_port", "")))
+        if port is not None:
+            doors[host] = port
         chosen[host] = {
             name: plain(variables[name])
             for name in settings.ours(variables, names)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.model import auto, ports
 from fullmesh.model.faults import Fault
 from fullmesh.model.plan_hosts import HostSettings
@@ -32,10 +33,10 @@ def whole(value: Any, *, lowest: int, highest: int) -> int:
         ValueError: *value* is none, or lies outside of *lowest* to *highest*.
     """
     text = str(value)
-    digits = text.isascii() and text.isdigit() and not isinstance(value, bool)
-    if not digits or not lowest <= int(text) <= highest:
+    number = parse_decimal(text, highest, lowest)
+    if number is None or isinstance(value, bool):
         raise ValueError(f"{text!r} is not a whole number between {lowest} and {highest}")
-    return int(text)
+    return number
 
 
 def named_ports(common: Mapping[str, Any], faults: list[Fault]) -> dict[str, int]:

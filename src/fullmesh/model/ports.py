@@ -7,6 +7,7 @@ the kernel may use and the range that the firewall opens are therefore one numbe
 
 from __future__ import annotations
 
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.types import DataPorts
 from fullmesh.observed.ports import HIGHEST_PORT, PortRange, parse_span
 
@@ -41,7 +42,7 @@ def parse_range(text: object) -> PortRange:
     """
     found = parse_span(text)
     # one port is a range as well, but nobody means it
-    if found is None or str(text).strip().isdigit() or found.first < LOWEST_PORT:
+    if found is None or str(text).strip().isdecimal() or found.first < LOWEST_PORT:
         raise ValueError(
             f"{str(text)!r} is not a range of ports within {LOWEST_PORT}-{HIGHEST_PORT}, lower end first;"
             " write it like 50000-54095"
@@ -56,9 +57,9 @@ def parse_port(value: object) -> int:
         ValueError: not a whole number between 1024 and 65535.
     """
     text = str(value)
-    if isinstance(value, bool) or not (text.isascii() and text.isdigit()):
+    port = parse_decimal(text)
+    if isinstance(value, bool) or port is None:
         raise ValueError(f"{text!r} is not a port number")
-    port = int(text)
     if not LOWEST_PORT <= port <= HIGHEST_PORT:
         raise ValueError(f"{port} is not between {LOWEST_PORT} and {HIGHEST_PORT}")
     return port

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from fullmesh import node_values
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.model import addresses
 from fullmesh.model.faults import Fault
 from fullmesh.observed.links import Bond as PlanBond
@@ -132,9 +133,9 @@ def read_vlan(where: str, value: Any, faults: list[Fault]) -> Vlan | None:
             Fault("PL-124", f"{where}: cannot read vlan {value!r}", "Write {id: 100, parent: eth1}")
         )
         return None
-    number, parent = str(value.get("id", "")), value.get("parent") or ""
-    good = number.isascii() and number.isdigit() and LOWEST_VLAN <= int(number) <= HIGHEST_VLAN
-    if not good:
+    number = parse_decimal(str(value.get("id", "")), HIGHEST_VLAN, LOWEST_VLAN)
+    parent = value.get("parent") or ""
+    if number is None:
         faults.append(
             Fault(
                 "PL-124",
@@ -150,8 +151,8 @@ def read_vlan(where: str, value: Any, faults: list[Fault]) -> Vlan | None:
                 "Name the card or bond that carries the VLAN",
             )
         )
-        good = False
-    return Vlan(int(number), plain(parent)) if good else None
+        return None
+    return None if number is None else Vlan(number, plain(parent))
 
 
 def read_bond(where: str, value: Any, faults: list[Fault]) -> Bond | None:
@@ -196,8 +197,9 @@ def _option(where: str, name: str, value: Any, faults: list[Fault]) -> str | int
     if name in MILLISECONDS:
         text = str(value)
         lowest = 1 if name == "miimon" else 0
-        if text.isascii() and text.isdigit() and lowest <= int(text) <= SLOWEST_MIIMON:
-            return int(text)
+        number = parse_decimal(text, SLOWEST_MIIMON, lowest)
+        if number is not None:
+            return number
         faults.append(
             Fault(
                 "PL-125",

@@ -87,7 +87,7 @@ def short(nodes: Sequence[str]) -> list[str]:
     if all(len(name) <= GUTTER for name in nodes):
         return list(nodes)
     domains = {name.partition(".")[2] for name in nodes}
-    if len(domains) == 1 and not any(name.replace(".", "").isdigit() for name in nodes):
+    if len(domains) == 1 and not any(name.replace(".", "").isdecimal() for name in nodes):
         nodes = [name.partition(".")[0] for name in nodes]
     return [name if len(name) <= GUTTER else f"…{name[1 - GUTTER :]}" for name in nodes]
 

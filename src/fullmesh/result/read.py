@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from fullmesh import contract
+from fullmesh.foreign_text import parse_tool_json
 from fullmesh.result.types import PLAN_KEYS, Result
 
 
@@ -49,12 +49,12 @@ def load(path: Path) -> Result:
         ValueError: it is no result of this version.
     """
     try:
-        return checked(json.loads(path.read_text(encoding="utf-8")))
+        return checked(parse_tool_json(path.read_text(encoding="utf-8")))
     except OSError as error:
         why = f"cannot be read: {error.strerror}"
     except contract.ContractError as error:
         why = f"is no result of schema 1: {error}"
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         why = f"is no JSON: {error}"
     raise ValueError(
         f"[CL-114] {path} {why}. Name a result.json that this version wrote, or run ./fullmesh verify."

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.faults import Fault
 from fullmesh.model.membership import ROOM_LEAST, room
 from fullmesh.model.ports import parse_range
@@ -275,11 +276,11 @@ def _limit_faults(world_size: int, options: Mapping[str, Any]) -> list[Fault]:
     found = []
     nofile, memlock = options["nofile"], str(options["memlock"])
     least = max(1024, FILES_PER_RANK * int(world_size))
-    if isinstance(nofile, bool) or not str(nofile).isdigit() or int(nofile) < least:
+    if isinstance(nofile, bool) or parse_decimal(str(nofile), least=least) is None:
         text = f"kernel_tuning_nofile is {nofile!r}"
         step = f"{world_size} ranks need {least} at least ({FILES_PER_RANK} a rank)"
         found.append(Fault("KT-104", text, step))
-    if memlock != "unlimited" and not memlock.isdigit():
+    if memlock != "unlimited" and parse_decimal(memlock) is None:
         text = f"kernel_tuning_memlock is {memlock!r}"
         found.append(Fault("KT-104", text, "Write unlimited, or a number of KiB"))
     return found

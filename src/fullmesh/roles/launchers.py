@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.faults import Fault
 from fullmesh.model.types import Plan
 from fullmesh.observed.watch import Who, WhoNode
@@ -159,10 +160,10 @@ def faults(user: str, join_seconds: Any, stop_seconds: Any, watch_seconds: Any =
         "launchers_stop_timeout_seconds": stop_seconds,
     }
     for name, value in named.items():
-        if not str(value).isdigit() or not 1 <= int(value) <= LONGEST:
+        if not parse_decimal(str(value), LONGEST):
             text = f"{name} is {value!r}, which is no number of seconds from 1 to {LONGEST}"
             found.append(Fault("LA-101", text, "Write it like 300"))
-    if not str(watch_seconds).isdigit() or int(watch_seconds) > LONGEST:
+    if parse_decimal(str(watch_seconds), LONGEST) is None:
         text = f"launchers_watch_seconds is {watch_seconds!r}, which is no number of seconds from 0 to {LONGEST}"
         found.append(Fault("LA-101", text, "Write it like 60, or 0 to go without"))
     return found

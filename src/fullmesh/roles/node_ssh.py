@@ -13,6 +13,7 @@ from typing import Any
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.faults import Fault
 from fullmesh.model.types import Plan
 
@@ -43,7 +44,7 @@ def faults(user: Any, port: Any) -> list[Fault]:
                 "NS-101", text, "Name an account for jobs, like fullmesh; it is made where missing"
             )
         )
-    if not str(port).isdigit() or not 1 <= int(port) <= LAST_PORT:
+    if not parse_decimal(str(port), LAST_PORT):
         text = f"node_ssh_port is {port!r}, which is no port"
         found.append(Fault("NS-101", text, "Give sshd's port, such as 22"))
     return found

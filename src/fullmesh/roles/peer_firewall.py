@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.addresses import parse_address, parse_network
 from fullmesh.model.faults import Fault
 
@@ -191,8 +192,8 @@ def _option_faults(options: Mapping[str, Any]) -> list[Fault]:
     if not ZONE.match(zone) or zone in RESERVED_ZONES:
         step = "Use up to 13 letters, digits, - and _, and no zone of firewalld's own"
         found.append(Fault("PF-104", f"peer_firewall_zone is {zone!r}", step))
-    number = int(seconds) if str(seconds).isdigit() else -1
-    if number != 0 and number < SHORTEST_ROLLBACK:
+    number = parse_decimal(str(seconds))
+    if number is None or 0 < number < SHORTEST_ROLLBACK:
         step = f"Give {SHORTEST_ROLLBACK} or more, or 0 to confirm nothing"
         found.append(Fault("PF-105", f"peer_firewall_rollback_seconds is {seconds!r}", step))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.faults import Fault
 
 CODES: dict[str, str] = {
@@ -39,13 +40,12 @@ def faults(mode: object, rollback_seconds: object, reboot_seconds: object = 1800
         found.append(
             Fault("SE-101", f"selinux_mode is {mode!r}", f"Choose one of {', '.join(MODES)}")
         )
-    number = int(str(rollback_seconds)) if str(rollback_seconds).isdigit() else -1
-    if number != 0 and number < SHORTEST_ROLLBACK:
+    number = parse_decimal(str(rollback_seconds))
+    if number is None or 0 < number < SHORTEST_ROLLBACK:
         text = f"selinux_mode_rollback_seconds is {rollback_seconds!r}"
         step = f"Give {SHORTEST_ROLLBACK} or more, or 0 to arm nothing"
         found.append(Fault("SE-102", text, step))
-    number = int(str(reboot_seconds)) if str(reboot_seconds).isdigit() else -1
-    if number < SHORTEST_REBOOT:
+    if parse_decimal(str(reboot_seconds), least=SHORTEST_REBOOT) is None:
         text = f"selinux_mode_reboot_timeout_seconds is {reboot_seconds!r}"
         found.append(Fault("SE-103", text, f"Give {SHORTEST_REBOOT} or more"))
     return found

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import cast
 
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.auto import VISIBLE, named_devices
 from fullmesh.observed.gpu import Card
 from fullmesh.observed.survey import Gpus
@@ -174,7 +175,7 @@ def rule_xids(seen: Seen) -> Iterator[Finding]:
 def lanes_of(text: str) -> int:
     """Lanes of a PCIe link, from ``16x``."""
     text = text.removesuffix("x")
-    return int(text) if text.isdigit() else 0
+    return parse_decimal(text) or 0
 
 
 def rule_width(seen: Seen) -> Iterator[Finding]:

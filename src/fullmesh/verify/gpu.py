@@ -27,8 +27,8 @@ LARGE = 4 << 20  # bytes from which a message measures bandwidth and not latency
 # PCIe measured 115 of 300 (NVIDIA/nccl#1161). 64 MiB reach less than that; PCIe, which is what is left, a tenth.
 SHARE_NVLINK = 0.2
 LARGE_NVLINK = 64 << 20
-RATE = re.compile(r"([0-9.]+) Gb/sec")
-TABLE_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\w+)\s+(\w+)\s+(.*)$")
+RATE = re.compile(r"(?<![0-9.])([0-9.]+) Gb/sec")
+TABLE_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\w+)\s+(\w+)\s+(.*)")
 OUT_OF_BOUNDS = re.compile(r"# Out of bounds values : (\d+) (OK|FAILED)")
 AVERAGE = re.compile(r"# Avg bus bandwidth\s*: ([0-9.]+)")
 

@@ -22,7 +22,7 @@ from fullmesh.verify.rank_ends import ranks_of
 
 UP = "ACTIVE"
 SOCKET = "Socket"
-NETWORK = re.compile(r"Using network ([A-Za-z0-9_ -]+?)\s*$")
+NETWORK = re.compile(r"Using network ([A-Za-z0-9_-]+(?: [A-Za-z0-9_-]+)*)\s*$")
 DEVICES = re.compile(r"NET/(?:IB|Socket) : Using (.*)$")
 OFI = re.compile(r"NET/OFI Selected [Pp]rovider is (\S+?),? ")
 NO_LIBRARY = re.compile(r"Failed to open (libibverbs\S*)")

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.roles import accelerators, torch_runtime
 from fullmesh.verify.model import WARNING, Finding, Seen, in_words
 
@@ -72,7 +73,7 @@ def rule_drift(seen: Seen) -> Iterator[Finding]:
 
 def numbers(text: str) -> tuple[int, ...]:
     """``13.0`` as numbers that can be compared."""
-    return tuple(int(part) for part in text.split(".") if part.isdigit())
+    return tuple(number for part in text.split(".") if (number := parse_decimal(part)) is not None)
 
 
 def older_torch(seen: Seen, major: int) -> str:

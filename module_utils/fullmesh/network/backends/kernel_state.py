@@ -7,9 +7,9 @@ Part of every backend of static_ip; what is handed in: ``common.py``.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
+from ...foreign_text import parse_tool_json
 from . import common
 
 if TYPE_CHECKING:
@@ -28,12 +28,14 @@ def of(run: SplitRunner, names: Iterable[str]) -> State:
     """
     wanted = list(names)
     links: dict[str, KernelLink] = {}
-    for one in json.loads(run(["ip", "-d", "-j", "addr", "show"])[1] or "[]"):
+    for one in parse_tool_json(run(["ip", "-d", "-j", "addr", "show"])[1] or "[]"):
         if one.get("ifname") in wanted:
             links[one["ifname"]] = link_state(one)
     routes: list[KernelRoute] = []
     for family in ("-4", "-6"):
-        found = json.loads(run(["ip", "-j", family, "route", "show", "table", "main"])[1] or "[]")
+        found = parse_tool_json(
+            run(["ip", "-j", family, "route", "show", "table", "main"])[1] or "[]"
+        )
         routes += [route_state(one, family) for one in found if one.get("dev") in wanted]
     # what the kernel and a DHCP client or router made of addresses comes back with those
     routes = [one for one in routes if one["protocol"] not in ("kernel", "ra", "dhcp", "redirect")]

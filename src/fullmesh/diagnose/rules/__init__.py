@@ -26,6 +26,7 @@ from fullmesh.diagnose.rules import (
     reach,
     routes,
 )
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.verify.blocked import CODES_OF, FIREWALLED
 from fullmesh.verify.model import Finding
 
@@ -79,4 +80,5 @@ def said_by(deeper: Finding, finding: Finding) -> bool:
 
 def taken_by_live_job(look: Look, finding: Finding) -> bool:
     """A job that runs on several nodes holds its port rightly, whoever diagnoses it meanwhile."""
-    return finding.port.isdecimal() and processes.live(look, int(finding.port))
+    port = parse_decimal(finding.port)
+    return port is not None and processes.live(look, port)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fullmesh.diagnose.model import Look
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.observed.survey import Nic
 from fullmesh.verify.model import WARNING, Finding, in_words
 
@@ -238,7 +239,7 @@ def rule_running_ranks(look: Look) -> Iterator[Finding]:
     for name in look.nodes:
         for job in look.survey(name).get("jobs", []):
             env: Mapping[str, str] = job["environment"]
-            if env.get("RANK", "").isdecimal() and env.get("WORLD_SIZE", "").isdecimal():
+            if all(parse_decimal(env.get(key)) is not None for key in ("RANK", "WORLD_SIZE")):
                 by_port.setdefault(env.get("MASTER_PORT", ""), []).append((name, env))
     for port, found in by_port.items():
         by_rank: dict[str, set[str]] = {}

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from fullmesh.diagnose.model import Look
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.ports import smallest_size
 from fullmesh.observed.ports import KERNEL_RANGE, PortRange, parse_span, parse_spans
 from fullmesh.verify.model import Finding, in_words
@@ -117,9 +118,9 @@ def rule_fixed(look: Look) -> Iterator[Finding]:
         return
     held = look.variable(look.master, "MASTER_PORT")
     pool = look.port_range(look.master)
-    if not held or not held[0].isdecimal() or pool is None or int(held[0]) not in pool:
+    port = parse_decimal(held[0]) if held else None
+    if held is None or port is None or pool is None or port not in pool:
         return
-    port = int(held[0])
     reserved = parse_spans(look.sysctl(look.master, RESERVED))
     if any(port in span for span in reserved):
         return
