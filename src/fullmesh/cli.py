@@ -113,8 +113,8 @@ class VerbParser(argparse.ArgumentParser):
         return f"{text} Check: ./{self.prog} --help."
 
 
-def refuse(error: RefusedError) -> int:
-    """Write the reasons to standard error; returns the exit code."""
+def print_refusal(error: RefusedError) -> int:
+    """Write the reasons to standard error, and return the exit code."""
     for fault in error.faults:
         print_error(f"fullmesh: {fault}")
     return USAGE
@@ -140,7 +140,7 @@ def playbook(
     try:
         inventory = str(options.find_inventory(args.inventory))
     except RefusedError as error:
-        return refuse(error)
+        return print_refusal(error)
     if foresee is None:
         return verb.play(name, inventory, args, preview=preview)
     return verb.foresee(name, inventory, args, foresee)
@@ -173,7 +173,7 @@ def _undo(args: argparse.Namespace) -> int:
             if not verb.confirm_undo(name, str(options.find_inventory(args.inventory)), args):
                 return PROBLEM
         except RefusedError as error:
-            return refuse(error)
+            return print_refusal(error)
     return playbook(name, args, [] if args.plan else None)
 
 

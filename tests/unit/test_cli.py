@@ -43,7 +43,7 @@ def test_no_inventory_is_named_and_none_is_there(
 ) -> None:
     for folder in ("ROOT", "STARTED_IN"):
         monkeypatch.setattr(options, folder, tmp_path)
-    monkeypatch.delenv(options.VARIABLE, raising=False)
+    monkeypatch.delenv(options.INVENTORY_VARIABLE, raising=False)
     assert cli.main([name, *(["--plan"] if name == "undo" else [])]) == cli.USAGE
     said = capsys.readouterr().err
     assert "[CL-117]" in said
@@ -60,12 +60,15 @@ def test_the_default_inventory_is_the_variables_then_ones_own(
     monkeypatch.setattr(options, "ROOT", checkout)
     mine, prod = checkout / "inventory/mine", checkout / "inventory/prod"
     assert options.find_inventory("", {}) == mine
-    assert options.find_inventory("", {options.VARIABLE: "inventory/prod"}) == prod
-    assert options.find_inventory("inventory/mine", {options.VARIABLE: "inventory/prod"}) == mine
+    assert options.find_inventory("", {options.INVENTORY_VARIABLE: "inventory/prod"}) == prod
+    assert (
+        options.find_inventory("inventory/mine", {options.INVENTORY_VARIABLE: "inventory/prod"})
+        == mine
+    )
     (here / "nodes.yml").touch()
     assert options.find_inventory("nodes.yml", {}) == here / "nodes.yml"
     with pytest.raises(RefusedError, match=r"CL-106.*nodes\.txt.*from \$FULLMESH_INVENTORY"):
-        options.find_inventory("", {options.VARIABLE: "nodes.txt"})
+        options.find_inventory("", {options.INVENTORY_VARIABLE: "nodes.txt"})
     mine.rmdir()
     with pytest.raises(RefusedError, match="CL-117"):
         options.find_inventory("", {})
@@ -86,6 +89,24 @@ def test_a_verb_takes_the_options_of_ansible(name: str) -> None:
     assert options.words(args) == [*PASSED.split(), "-v", "-v", "-v", "--flush-cache"]
     assert options.raw(args)
     assert not options.raw(cli.build_parser(name).parse_args([name, "--limit", "n1", "-K"]))
+
+
+def test_a_file_of_an_option_is_relative_to_the_users_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "STARTED_IN", tmp_path)
+    for name in ("key", "more.yml", "nodes"):
+        (tmp_path / name).touch()
+    typed = "apply --private-key key -e @more.yml -e @/etc/none -e key -l @nodes -l key"
+    args = cli.build_parser("apply").parse_args(typed.split())
+    assert options.words(args) == [
+        f"--private-key={tmp_path}/key",
+        f"--extra-vars=@{tmp_path}/more.yml",
+        "--extra-vars=@/etc/none",
+        "--extra-vars=key",
+        f"--limit=@{tmp_path}/nodes",
+        "--limit=key",
+    ]
 
 
 @pytest.mark.parametrize(

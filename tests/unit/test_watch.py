@@ -918,6 +918,8 @@ def test_ansibles_options_choose_and_reach_the_nodes(tmp_path: Path) -> None:
     }
     part = watch.who_takes_part(path, ["--limit=b"])
     assert (list(part["hosts"]), list(part["plan"]["nodes"])) == (["b"], ["a", "b"])
+    (tmp_path / "limit").write_text("b\n")
+    assert list(watch.who_takes_part(path, [f"--limit=@{tmp_path}/limit"])["hosts"]) == ["b"]
     with pytest.raises(ValueError, match="no node matches --limit c"):
         watch.who_takes_part(path, ["--limit=c"])
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # slow to import; other verbs go without
     from fullmesh.init.propose import Proposal
 
 OK, USAGE = 0, 2
-DEFAULT_OUT = options.OWN
+DEFAULT_OUT = options.OWN_INVENTORY
 TEMPLATE = ROOT / "inventory/prod/group_vars/all.yml"
 SSH_CONFIG = Path("~/.ssh/config")
 HERE = STARTED_IN

@@ -26,8 +26,10 @@ PREVIEWS = re.compile(
 # With one of these it asks for a password before it begins.
 PROMPTS = re.compile(r"^(-[bCDv]*[kKJ][bCDkKJv]*|--ask-(pass|become-pass|vault-pass(word)?))$")
 CHOOSE = ("--limit=", "--tags=", "--skip-tags=")
-VARIABLE, OWN = "FULLMESH_INVENTORY", "inventory/mine"
-INVENTORY_HELP = f"default: ${VARIABLE}, else {OWN}, which ./fullmesh init writes"
+INVENTORY_VARIABLE, OWN_INVENTORY = "FULLMESH_INVENTORY", "inventory/mine"
+INVENTORY_HELP = (
+    f"default: ${INVENTORY_VARIABLE}, else {OWN_INVENTORY}, which ./fullmesh init writes"
+)
 
 
 @dataclass(frozen=True)
@@ -45,65 +47,63 @@ class AnsibleOption:
     value: str = ""
 
 
-def switch(names: str, text: str = "") -> AnsibleOption:
-    """An option without a value."""
+def _switch(names: str, text: str = "") -> AnsibleOption:
     return AnsibleOption(tuple(names.split()), text)
 
 
-def valued(names: str, value: str, text: str = "") -> AnsibleOption:
-    """An option with a value."""
+def _valued(names: str, value: str, text: str = "") -> AnsibleOption:
     return AnsibleOption(tuple(names.split()), text, value)
 
 
-LIMIT = valued("-l --limit", "PATTERN", "only the hosts that this pattern matches too")
-USER = valued("-u --user", "NAME", "log in as this user")
-CHECK = switch("-C --check", "change nothing, and show the tasks that would")
+LIMIT = _valued("-l --limit", "PATTERN", "only the hosts that this pattern matches too")
+USER = _valued("-u --user", "NAME", "log in as this user")
+CHECK = _switch("-C --check", "change nothing, and show the tasks that would")
 # How the inventory is read and its hosts are reached.
 CONNECT = (
     LIMIT,
-    valued("-e --extra-vars", "SETTING", "name=value, YAML, JSON, or a file: @FILE"),
+    _valued("-e --extra-vars", "SETTING", "name=value, YAML, JSON, or a file: @FILE"),
     USER,
-    valued("--private-key --key-file", "FILE", "log in with this private key"),
-    valued("--vault-password-file --vault-pass-file", "FILE", "where the vault's password is"),
-    switch("-J --ask-vault-pass --ask-vault-password", "ask for the vault's password"),
-    valued("--vault-id", "ID"),
-    valued("-c --connection", "TYPE"),
-    valued("-T --timeout", "SECONDS"),
-    valued("--ssh-common-args", "OPTIONS", "more options for ssh, such as a ProxyJump"),
-    valued("--ssh-extra-args", "OPTIONS"),
+    _valued("--private-key --key-file", "FILE", "log in with this private key"),
+    _valued("--vault-password-file --vault-pass-file", "FILE", "where the vault's password is"),
+    _switch("-J --ask-vault-pass --ask-vault-password", "ask for the vault's password"),
+    _valued("--vault-id", "ID"),
+    _valued("-c --connection", "TYPE"),
+    _valued("-T --timeout", "SECONDS"),
+    _valued("--ssh-common-args", "OPTIONS", "more options for ssh, such as a ProxyJump"),
+    _valued("--ssh-extra-args", "OPTIONS"),
 )
 # How a play works on them.
 RUN = (
-    switch("-k --ask-pass", "ask for the password to log in with"),
-    valued("--connection-password-file --conn-pass-file", "FILE"),
-    switch("-b --become", "become root for every task"),
-    switch("-K --ask-become-pass", "ask for the password of sudo"),
-    valued("--become-password-file --become-pass-file", "FILE"),
-    valued("--become-method", "METHOD"),
-    valued("--become-user", "NAME"),
-    valued("-f --forks", "NUMBER", "how many hosts are worked on at the same time"),
-    valued("-M --module-path", "FOLDER"),
-    valued("--sftp-extra-args", "OPTIONS"),
-    valued("--scp-extra-args", "OPTIONS"),
-    switch("--flush-cache"),
+    _switch("-k --ask-pass", "ask for the password to log in with"),
+    _valued("--connection-password-file --conn-pass-file", "FILE"),
+    _switch("-b --become", "become root for every task"),
+    _switch("-K --ask-become-pass", "ask for the password of sudo"),
+    _valued("--become-password-file --become-pass-file", "FILE"),
+    _valued("--become-method", "METHOD"),
+    _valued("--become-user", "NAME"),
+    _valued("-f --forks", "NUMBER", "how many hosts are worked on at the same time"),
+    _valued("-M --module-path", "FOLDER"),
+    _valued("--sftp-extra-args", "OPTIONS"),
+    _valued("--scp-extra-args", "OPTIONS"),
+    _switch("--flush-cache"),
 )
 # Which of its tasks it runs, and in what way.
 TASKS = (
-    valued("-t --tags", "TAGS", "only the tasks with these tags"),
-    valued("--skip-tags", "TAGS", "without the tasks with these tags"),
+    _valued("-t --tags", "TAGS", "only the tasks with these tags"),
+    _valued("--skip-tags", "TAGS", "without the tasks with these tags"),
     CHECK,
-    switch("-D --diff", "show the lines of files that change"),
-    switch("--list-hosts", "list the hosts, and do nothing"),
-    switch("--list-tags"),
-    switch("--list-tasks"),
-    switch("--syntax-check"),
-    switch("--step"),
-    switch("--force-handlers"),
-    valued("--start-at-task", "TASK"),
+    _switch("-D --diff", "show the lines of files that change"),
+    _switch("--list-hosts", "list the hosts, and do nothing"),
+    _switch("--list-tags"),
+    _switch("--list-tasks"),
+    _switch("--syntax-check"),
+    _switch("--step"),
+    _switch("--force-handlers"),
+    _valued("--start-at-task", "TASK"),
 )
 
 
-class PassOn(argparse.Action):
+class PassedOption(argparse.Action):
     """Keep an option for ansible-playbook, in the order in which the user typed them."""
 
     def __call__(
@@ -116,8 +116,15 @@ class PassOn(argparse.Action):
         """Add it to what is passed on."""
         del parser, option_string
         name = next(one for one in self.option_strings if one.startswith("--") or one == "-v")
-        word = name if self.nargs == 0 else f"{name}={values}"
+        word = name if self.nargs == 0 else f"{name}={self.locate_file(values)}"
         setattr(namespace, self.dest, [*(getattr(namespace, self.dest, None) or []), word])
+
+    def locate_file(self, value: str) -> str:
+        """Return a value that names a file with its whole path: ansible-playbook runs in the checkout."""
+        mark = "@" if self.metavar in ("SETTING", "PATTERN") and value.startswith("@") else ""
+        place = STARTED_IN / Path(value.removeprefix(mark)).expanduser()
+        named = mark or self.metavar == "FILE"
+        return f"{mark}{place}" if named and place.is_file() else value
 
 
 def add_ansible_options(
@@ -130,7 +137,7 @@ def add_ansible_options(
         settings: dict[str, Any] = {"nargs": 0} if not one.value else {"metavar": one.value}
         group.add_argument(
             *one.names,
-            action=PassOn,
+            action=PassedOption,
             dest="more",
             default=[],
             help=one.help or argparse.SUPPRESS,
@@ -150,38 +157,38 @@ def add(
         default=AUTO,
         help="auto: a live view on a terminal, else plain lines; json: a line for each event (docs/progress.md)",
     )
-    show = switch("-v --verbose", "show Ansible's own output instead; -vv to -vvvvvv show more")
+    show = _switch("-v --verbose", "show Ansible's own output instead; -vv to -vvvvvv show more")
     add_ansible_options(parser, (*taken, show))
 
 
 def words(args: argparse.Namespace) -> list[str]:
-    """The options for ansible-playbook, those that follow ``--`` last."""
+    """Return the options for ansible-playbook, those that follow ``--`` last."""
     more = list(args.more)
     return more[1:] if more[:1] == ["--"] else more
 
 
 def raw(args: argparse.Namespace) -> bool:
-    """Whether the user is to see what Ansible prints."""
+    """Tell whether the user wants Ansible's own output."""
     return bool(args.verbose) or asks_for_output(words(args))
 
 
 def asks_for_output(more: Sequence[str]) -> bool:
-    """Whether an option of ansible-playbook is about its output."""
+    """Tell whether an option of ansible-playbook is about its output."""
     return any(ANSIBLES_OWN.match(word) for word in more)
 
 
 def changes_nothing(more: Sequence[str]) -> bool:
-    """Whether ansible-playbook only shows something."""
+    """Tell whether ansible-playbook only shows something."""
     return any(PREVIEWS.match(word) for word in more)
 
 
 def asks_for_password(command: Sequence[str]) -> bool:
-    """Whether ansible-playbook asks for a password on the terminal before it begins."""
+    """Tell whether ansible-playbook asks for a password on the terminal before it begins."""
     return any(PROMPTS.match(word) for word in command)
 
 
-def repeated(more: Sequence[str]) -> str:
-    """The options that choose nodes and tasks, to be typed again."""
+def repeat_choice(more: Sequence[str]) -> str:
+    """Return the options that choose nodes and tasks, as they are typed."""
     kept = [word for word in more if word.startswith(CHOOSE)]
     return "".join(f" {shlex.quote(word)}" for word in kept)
 
@@ -198,14 +205,14 @@ def find_inventory(named: str, environment: Mapping[str, str] = os.environ) -> P
     Raises:
         RefusedError: it does not exist, or none is named and there is none of the user's own.
     """
-    given = named or environment.get(VARIABLE, "")
+    given = named or environment.get(INVENTORY_VARIABLE, "")
     step = "Fix: run ./fullmesh init, or name another inventory with -i"
     for folder in (STARTED_IN, ROOT):
-        place = folder / Path(given or OWN).expanduser()
+        place = folder / Path(given or OWN_INVENTORY).expanduser()
         if place.exists():
             return place.resolve()
     if given:
-        origin = "" if named else f" (from ${VARIABLE})"
+        origin = "" if named else f" (from ${INVENTORY_VARIABLE})"
         raise RefusedError([Fault("CL-106", f"The inventory {given}{origin} does not exist", step)])
-    text = f"No inventory: -i is not given, ${VARIABLE} is not set, and {OWN} does not exist"
+    text = f"No inventory: -i is not given, ${INVENTORY_VARIABLE} is not set, and {OWN_INVENTORY} does not exist"
     raise RefusedError([Fault("CL-117", text, step)])

@@ -61,7 +61,7 @@ def summary(shown: View, *, brief: bool = False) -> int:
 def play(playbook: str, inventory: str, args: argparse.Namespace, *, preview: str = "") -> int:
     """Run it; 0 when all is well, 1 for a problem. *preview*: the verb that shows what it would change."""
     command = ["ansible-playbook", playbook, "-i", inventory, *options.words(args)]
-    typed = typed_again(preview, inventory, args) if preview else ""
+    typed = format_command(preview, inventory, args) if preview else ""
     if options.raw(args):
         if typed and not options.changes_nothing(command):
             hosts = list_tasks(playbook, inventory, options.words(args)).hosts
@@ -103,8 +103,8 @@ def foresee(playbook: str, inventory: str, args: argparse.Namespace, more: Seque
 
 
 @dataclass(frozen=True)
-class Listed:
-    """What a playbook would run, by Ansible's own lists.
+class PlaybookListing:
+    """The hosts and roles of a playbook, by Ansible's own lists.
 
     Attributes:
         hosts: of its plays, without the controller.
@@ -115,7 +115,7 @@ class Listed:
     roles: tuple[str, ...]
 
 
-def list_tasks(playbook: str, inventory: str, more: Sequence[str]) -> Listed:
+def list_tasks(playbook: str, inventory: str, more: Sequence[str]) -> PlaybookListing:
     """Ask Ansible which hosts and tasks a playbook has under these options; contacts no node.
 
     Raises:
@@ -133,11 +133,11 @@ def list_tasks(playbook: str, inventory: str, more: Sequence[str]) -> Listed:
     hosts = dict.fromkeys(re.findall(r"^ {6}(\S+)$", done.stdout, re.MULTILINE))
     hosts.pop(CONTROLLER, None)
     roles = re.findall(r"^ {6}Undo (?:the )?(\w+)\t", done.stdout, re.MULTILINE)
-    return Listed(tuple(sorted(hosts)), tuple(roles))
+    return PlaybookListing(tuple(sorted(hosts)), tuple(roles))
 
 
 def confirm_undo(playbook: str, inventory: str, args: argparse.Namespace) -> bool:
-    """Show the nodes and what undo does to them, and ask on the terminal; whether to go on.
+    """Show the nodes and the roles to undo, and ask on the terminal. Returns whether to go on.
 
     Raises:
         RefusedError: no terminal can answer.
@@ -149,7 +149,7 @@ def confirm_undo(playbook: str, inventory: str, args: argparse.Namespace) -> boo
     if not listed.hosts:
         return True  # there is nothing to ask, and Ansible says why
     for line in lines.undo_notice(
-        listed.hosts, listed.roles, typed_again("undo --plan", inventory, args)
+        listed.hosts, listed.roles, format_command("undo --plan", inventory, args)
     ):
         print_error(line)
     sys.stderr.write("Continue? y or n [n]: ")
@@ -160,9 +160,9 @@ def confirm_undo(playbook: str, inventory: str, args: argparse.Namespace) -> boo
     return False
 
 
-def typed_again(verb: str, inventory: str, args: argparse.Namespace) -> str:
-    """The command of another verb for the same nodes and tasks."""
-    chosen = options.repeated(options.words(args))
+def format_command(verb: str, inventory: str, args: argparse.Namespace) -> str:
+    """Return the command of another verb for the same nodes and tasks."""
+    chosen = options.repeat_choice(options.words(args))
     return f"./fullmesh {verb} -i {beside(Path(inventory))}{chosen}"
 
 

@@ -138,6 +138,8 @@ def who_takes_part(inventory: Path, more: Sequence[str] = ()) -> TakesPart:
     """
     # the play itself runs on localhost, which a limit would leave out
     limits = [word.partition("=")[2] for word in more if word.startswith("--limit=")]
+    if limits and limits[-1].startswith("@") and Path(limits[-1][1:]).is_file():
+        limits = [",".join(Path(limits[-1][1:]).read_text(encoding="utf-8").split())]
     users = [word.partition("=")[2] for word in more if word.startswith("--user=")]
     with tempfile.TemporaryDirectory(prefix="fullmesh-watch-") as folder:
         path = Path(folder) / "nodes.json"
