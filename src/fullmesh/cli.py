@@ -65,7 +65,7 @@ CODES = {
     "CL-107": "no run to report on",
     "CL-108": "a test part or scenario that does not exist",
     "CL-109": "a code that does not exist",
-    "CL-110": "a log that cannot be read",
+    "CL-110": "A log cannot be read",
     "CL-111": "a data range on the command line that is none",
     "CL-112": "a diagnosis that Ansible or the deadline ended",
     "CL-113": "a verb that needs the roles and playbooks of a checkout",
@@ -76,6 +76,9 @@ CODES = {
     "CL-118": "`undo` runs without a terminal that can answer its question, and without `--yes`",
     "CL-119": "The verb does not have this option or argument",
     "CL-120": "Ansible cannot list the nodes of the inventory",
+    "CL-122": "A log is packed in a form that cannot be unpacked",
+    "CL-123": "A file that was given as a log is not text",
+    "CL-124": "The deadline on the command line is not above 0",
     "CL-190": "the documentation cannot be built without Sphinx",
     "CL-191": "more runs than can be compared",
 }

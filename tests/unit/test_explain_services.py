@@ -59,12 +59,6 @@ def test_too_little_shared_memory_is_told_and_is_no_failure() -> None:
             " VLLM_HOST_IP environment variable specified in each node if you are running on a multi-node.",
         ),
         (
-            # deepspeedai/DeepSpeed#3299
-            "LG-685",
-            "[2023-04-19 10:49:12,862] [WARNING] [runner.py:190:fetch_hostfile] Unable to find hostfile, will proceed"
-            " with training with local resources only.",
-        ),
-        (
             "LG-686",
             "RuntimeError: Using hostfile at /etc/fullmesh/hostfile but host=10.78.2.12 was not reachable via ssh. If"
             " you are running with a single node please remove /etc/fullmesh/hostfile or setup passwordless ssh.",
@@ -89,13 +83,41 @@ def test_a_node_that_is_dead_with_no_reason_told_is_only_a_symptom() -> None:
     assert "10.77.2.12" in verdict.heads[0].sentence
 
 
+NO_HOSTFILE = (
+    "[2023-04-19 10:49:12,862] [WARNING] [runner.py:190:fetch_hostfile] Unable to find hostfile, will proceed"
+    " with training with local resources only.\n"
+)
+ENDS_WELL = (
+    "[2023-04-19 11:02:12,862] [INFO] [launch.py:347:main] Process 4711 exits successfully.\n"
+)
+
+
+def test_deepspeed_on_one_node_needs_no_hostfile() -> None:
+    """deepspeedai/DeepSpeed#3299."""
+    verdict = verdict_of(NO_HOSTFILE + ENDS_WELL)
+    assert (heads(verdict), harmless(verdict)) == ([], ["LG-961"])
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "[2023-04-19 10:49:14,862] [INFO] [launch.py:163:main] nnodes=2, num_local_procs=8, node_rank=0\n",
+        "a1:1:1 [0] NCCL INFO Bootstrap : Using eth1:10.77.0.11<0>\n"
+        "a2:1:1 [0] NCCL INFO Bootstrap : Using eth1:10.77.0.12<0>\n",
+    ],
+    ids=["nnodes", "hosts"],
+)
+def test_a_second_node_in_the_log_makes_the_missing_hostfile_a_cause(more: str) -> None:
+    verdict = verdict_of(NO_HOSTFILE + more)
+    assert (heads(verdict), harmless(verdict)) == (["LG-685"], [])
+
+
+def test_two_nodes_without_a_hostfile_train_alone() -> None:
+    verdict = verdict_of(NO_HOSTFILE + ENDS_WELL, NO_HOSTFILE + ENDS_WELL)
+    assert (heads(verdict), harmless(verdict)) == (["LG-685"], [])
+    assert "2 logs have this line" in verdict.heads[0].sentence
+
+
 def test_a_job_that_runs_for_want_of_a_hostfile_has_worse_to_say_first() -> None:
-    """On one node the line means nothing, so whatever else was found stands before it."""
-    both = "\n".join(
-        (
-            "[2023-04-19 10:49:12,862] [WARNING] [runner.py:190:fetch_hostfile] Unable to find hostfile, will proceed"
-            " with training with local resources only.",
-            (RECORDS / "deepspeed-ninja.log").read_text(),
-        )
-    )
-    assert heads(verdict_of(both)) == ["LG-687", "LG-685"]
+    both = NO_HOSTFILE + (RECORDS / "deepspeed-ninja.log").read_text()
+    assert heads(verdict_of(both, NO_HOSTFILE)) == ["LG-687", "LG-685"]

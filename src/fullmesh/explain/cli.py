@@ -6,13 +6,16 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fullmesh.explain import pages
 from fullmesh.explain.judge import Tally, Verdict, judge
 from fullmesh.explain.model import Finding, Options, Severity
-from fullmesh.explain.reader import MOST_FILES, Log, expand, read
+from fullmesh.explain.reader import MOST_FILES, Log, Source, expand, read
 from fullmesh.explain.records import Records, Told
+from fullmesh.explain.unknown import UNKNOWN
+from fullmesh.explain.unpack import UnreadableError
 from fullmesh.hang.plain_pickle import RefusedError
 from fullmesh.hang.types import CAUSE
 from fullmesh.model.ports import parse_range
@@ -20,7 +23,7 @@ from fullmesh.observed.ports import PortRange
 from fullmesh.printed import clean, print_error, print_text
 from fullmesh.settings import STARTED_IN
 
-OK, PROBLEM, USAGE = 0, 1, 2
+OK, PROBLEM, USAGE = 0, 1, 2  # nothing wrong; a finding; wrong usage, or not all could be read
 SCHEMA = 1
 DEADLINE, LONGEST = 300.0, 86400.0  # seconds
 
@@ -31,12 +34,15 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser = verbs.add_parser(
         "explain-log",
         help=text,
-        description=f"{text}. Exit code 0: nothing wrong, 1: a cause was found.",
+        description=(
+            f"{text}. Exit status 0: nothing wrong, 1: a cause, a symptom or an error that no rule knows was found,"
+            " 2: wrong usage, or not everything could be read and nothing was found in the rest."
+        ),
     )
     parser.add_argument(
         "file",
         nargs="+",
-        help="logs or Flight Recorder dumps of one or more ranks, a directory of them, or - for stdin",
+        help="logs or Flight Recorder dumps of one or more ranks (also gz, bz2, xz, zip), a directory, or - for stdin",
     )
     parser.add_argument(
         "--data-ports",
@@ -85,40 +91,80 @@ def _range(text: str) -> PortRange | None:
     return parse_range(text) if text else None
 
 
+@dataclass(frozen=True)
+class UnreadLog:
+    """A log that could not be read, or is no log."""
+
+    name: str
+    code: str
+    reason: str
+
+
+@dataclass
+class ReadLogs:
+    """Everything that was read."""
+
+    tally: Tally
+    records: Records = field(default_factory=Records)
+    logs: list[Log] = field(default_factory=list)
+    unread: list[UnreadLog] = field(default_factory=list)
+
+    def read_log(self, name: str, source: Source, deadline: float) -> None:
+        """Read one log, or report why it cannot be read."""
+        log = Log(clean(name))
+        try:
+            for block in read(log, source, deadline, self.records):
+                self.tally.take(log.name, block)
+        except RefusedError as exc:
+            self._refuse(name, exc.code, f"{name} begins as a rank's record: {exc}")
+        except UnreadableError as exc:
+            self._refuse(name, exc.code, f"cannot read {name}: {exc}")
+        except (OSError, ValueError) as exc:
+            reason = getattr(exc, "strerror", None) or exc
+            fix = "Fix: name a file, a directory or -"
+            self._refuse(name, "CL-110", f"cannot read {name}: {reason}. {fix}")
+        else:
+            self.logs.append(log)
+
+    def _refuse(self, name: str, code: str, reason: str) -> None:
+        self.unread.append(UnreadLog(clean(name), code, clean(reason, 1000)))
+        fail(code, f"{reason.removesuffix('.')}.")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all logs were read to their ends, and there was something to read."""
+        has_text = any(log.size for log in self.logs)
+        return has_text and not self.unread and all(log.is_complete for log in self.logs)
+
+
 def run_log(args: argparse.Namespace) -> int:
     """``fullmesh explain-log FILE...``."""
     try:
         options = Options(_range(args.data_ports))
     except ValueError as exc:
         return fail("CL-111", f"--data-ports: {exc}")
-    tally, records, logs, unread = Tally(options), Records(), [], 0
-    deadline = time.monotonic() + min(max(0.0, args.deadline), LONGEST)
-    for name, path in expand(args.file, STARTED_IN):
-        log = Log(clean(name))
-        try:
-            for block in read(log, path, deadline, records):
-                tally.take(log.name, block)
-        except RefusedError as exc:
-            unread += 1
-            fail(exc.code, f"{name} begins as a rank's record: {exc}.")
-            continue
-        except (OSError, ValueError) as exc:
-            unread += 1
-            fail(
-                "CL-110",
-                f"cannot read {name}: {getattr(exc, 'strerror', None) or exc}. Name a file, a directory or -.",
-            )
-            continue
-        logs.append(log)
-    verdict, found = judge(tally), records.findings()
-    out = as_json(verdict, logs, found) if args.json else as_text(verdict, logs, found)
-    print_text(out.rstrip("\n"))
+    if not args.deadline > 0:  # also not a number
+        return fail(
+            "CL-124", f"--deadline is {args.deadline:g}. Fix: name a number of seconds above 0."
+        )
+    done = ReadLogs(Tally(options))
+    deadline = time.monotonic() + min(args.deadline, LONGEST)
+    for name, source in expand(args.file, STARTED_IN):
+        done.read_log(name, source, deadline)
+    verdict, found = judge(done.tally), done.records.findings()
+    show = as_json if args.json else as_text
+    print_text(show(verdict, done.logs, found, done.unread).rstrip("\n"))
     if verdict.bad or any(one.severity == CAUSE for one in found):
         return PROBLEM
-    return USAGE if unread or not logs else OK
+    return OK if done.is_complete else USAGE
 
 
-def as_json(verdict: Verdict, logs: list[Log], found: Sequence[Told] = ()) -> str:
+def as_json(
+    verdict: Verdict,
+    logs: list[Log],
+    found: Sequence[Told] = (),
+    unread: Sequence[UnreadLog] = (),
+) -> str:
     """The verdict for programs, what the ranks' records say first."""
     data = {
         "schema": SCHEMA,
@@ -127,7 +173,11 @@ def as_json(verdict: Verdict, logs: list[Log], found: Sequence[Told] = ()) -> st
             *(_data(head) for head in verdict.heads),
         ],
         "harmless": [_data(finding) for finding in verdict.harmless],
-        "logs": [{"name": log.name, "bytes": log.size, "note": log.note} for log in logs],
+        "logs": [
+            {"name": log.name, "bytes": log.size, "note": log.note, "complete": log.is_complete}
+            for log in logs
+        ],
+        "unread": [asdict(one) for one in unread],
     }
     return json.dumps(data, indent=2, ensure_ascii=True) + "\n"
 
@@ -150,13 +200,19 @@ def _data(finding: Finding) -> dict[str, Any]:
     }
 
 
-def as_text(verdict: Verdict, logs: list[Log], found: Sequence[Told] = ()) -> str:
+def as_text(
+    verdict: Verdict,
+    logs: list[Log],
+    found: Sequence[Told] = (),
+    unread: Sequence[UnreadLog] = (),
+) -> str:
     """The verdict for people."""
     lines: list[str] = []
     for number, one in enumerate(found, 1):
         lines += [*one.as_lines(number), ""]
+    has_unknown = any(head.cause is UNKNOWN for head in verdict.heads)
     for number, head in enumerate(verdict.heads, len(found) + 1):
-        lines += [*_head(number, head), ""]
+        lines += [*_head(number, head, _mark(head, has_unknown=has_unknown)), ""]
     if verdict.harmless:
         lines.append("Harmless, not the cause:")
         lines += [f"  [{f.code}] {f.sentence} ({_place(f)})" for f in verdict.harmless]
@@ -164,12 +220,19 @@ def as_text(verdict: Verdict, logs: list[Log], found: Sequence[Told] = ()) -> st
     lines += [f"Note: {log.name}: {log.note}." for log in logs if log.note]
     if len(logs) >= MOST_FILES:
         lines.append(f"Note: only the first {MOST_FILES} files were read.")
-    return "\n".join([*lines, _last_line(verdict, logs, found)]) + "\n"
+    return "\n".join([*lines, _last_line(verdict, logs, found, unread)]) + "\n"
 
 
-def _head(number: int, head: Finding) -> list[str]:
-    symptom = head.cause.severity is Severity.SYMPTOM
-    mark = " (a symptom; its cause is not in these logs)" if symptom else ""
+def _mark(head: Finding, *, has_unknown: bool) -> str:
+    """What a finding says about its own weight."""
+    if head.cause.severity is not Severity.SYMPTOM:
+        return ""
+    if has_unknown:
+        return f" (a symptom; see also the error lines of {UNKNOWN.code} below)"
+    return " (a symptom; its cause is not in these logs)"
+
+
+def _head(number: int, head: Finding, mark: str) -> list[str]:
     lines = [f"{number}. [{head.code}] {head.sentence}{mark}"]
     lines += [f"   broken end: {head.where}"] if head.where else []
     for index, evidence in enumerate(head.evidence):
@@ -199,19 +262,29 @@ def _place(finding: Finding) -> str:
     return f"{first.file}:{first.line}{times}"
 
 
-def _last_line(verdict: Verdict, logs: list[Log], found: Sequence[Told]) -> str:
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' if number != 1 else ''}"
+
+
+def _last_line(
+    verdict: Verdict, logs: list[Log], found: Sequence[Told], unread: Sequence[UnreadLog]
+) -> str:
     size = sum(log.size for log in logs)
-    read_text = f"{len(logs)} log{'s' if len(logs) != 1 else ''} read, {size} bytes"
+    read_text = f"{_count(len(logs), 'log')} read, {size} bytes"
     if not verdict.heads and not found:
+        if not size:
+            return "No log could be read, so nothing is known about the job."
+        if unread or not all(log.is_complete for log in logs):
+            return f"{read_text}, but not everything: what was read has no error, which proves nothing about the rest."
         return (
             f"{read_text}: nothing wrong found. A hang often leaves no line: ./fullmesh verify -i"
             " INVENTORY tests the nodes."
         )
-    symptoms = sum(head.cause.severity is not Severity.CAUSE for head in verdict.heads)
-    causes = len(verdict.heads) - symptoms + sum(one.severity == CAUSE for one in found)
-    rest = symptoms
-    unexplained = f", {rest} symptom{'s' if rest != 1 else ''} without a cause" if rest else ""
-    return (
-        f"{read_text}: {causes} cause{'s' if causes != 1 else ''}{unexplained}. ./fullmesh"
-        " explain CODE prints a page."
-    )
+    symptoms = sum(head.cause.severity is Severity.SYMPTOM for head in verdict.heads)
+    causes = sum(head.cause.severity is Severity.CAUSE for head in verdict.heads)
+    causes += sum(one.severity == CAUSE for one in found)
+    parts = [_count(causes, "cause")]
+    parts += [f"{_count(symptoms, 'symptom')} without a cause"] if symptoms else []
+    unknown = sum(head.count for head in verdict.heads if head.cause is UNKNOWN)
+    parts += [f"{_count(unknown, 'error line')} that no rule knows"] if unknown else []
+    return f"{read_text}: {', '.join(parts)}. ./fullmesh explain CODE prints a page."

@@ -71,6 +71,12 @@ FACTS = (
             ),
         ),
     ),
+    Fact("no hostfile", Pattern("Unable to find hostfile, will proceed")),
+    # how many nodes a launcher was told
+    Fact(
+        "nodes",
+        Pattern("nnodes", r"(?:--|\b)nnodes\W{1,4}(?P<nodes>[2-9]\d{0,4}|1\d{1,4})\b"),
+    ),
 )
 MOST = 1024  # different values of a fact
 
@@ -149,6 +155,23 @@ def _alone(known: Known) -> Iterator[Drawn]:
         yield Drawn("LG-315", {"count": str(len(lines))}, lines)
 
 
+def _no_hostfile(known: Known) -> Iterator[Drawn]:
+    """A run on one node needs no hostfile; several logs or hosts, or a number of nodes, show a second one."""
+    lines = [line for _, line in known.of("no hostfile")]
+    files = sorted({line.file for line in lines})
+    hosts = sorted({values[0] for name in ("member", "address") for values, _ in known.of(name)})
+    told = [values[0] for values, _ in known.of("nodes")]
+    second = ""
+    if len(files) > 1:
+        second = f"{len(files)} logs have this line"
+    elif len(hosts) > 1:
+        second = f"hosts {_few(hosts)}"
+    elif told:
+        second = f"nnodes is {told[0]}"
+    if lines and second:
+        yield Drawn("LG-685", {"nodes": second}, lines)
+
+
 def _no_efa(known: Known, codes: Collection[str]) -> Iterator[Drawn]:
     wanted = known.of("efa")
     if wanted and "LG-901" in codes and not known.of("ofi"):
@@ -197,6 +220,7 @@ def drawn(known: Known, codes: Collection[str]) -> list[Drawn]:
         *_different_addresses(known),
         *_different_versions(known),
         *_alone(known),
+        *_no_hostfile(known),
         *_no_efa(known, codes),
         *_efa_and_no_path(known),
         *_different_collectives(known),

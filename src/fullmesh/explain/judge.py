@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from fullmesh.explain import gloo, launch, nccl, services, store, system
+from fullmesh.explain import gloo, launch, nccl, services, store, system, unknown
+from fullmesh.explain.error_lines import ErrorKind, classify_line
 from fullmesh.explain.facts import FACTS, Known, behind, drawn
 from fullmesh.explain.model import (
     ANY_CAUSE,
@@ -18,8 +19,10 @@ from fullmesh.explain.model import (
     Options,
     Pattern,
     Severity,
+    rank_in,
 )
-from fullmesh.explain.reader import Block
+from fullmesh.explain.reader import Block, line_around
+from fullmesh.explain.unknown import UnknownErrors
 from fullmesh.printed import clean
 
 FAMILIES = {
@@ -29,26 +32,45 @@ FAMILIES = {
     "nccl": ("NCCL", nccl.CAUSES),
     "system": ("The node: kernel, GPU, limits", system.CAUSES),
     "services": ("Ray, JAX, vLLM, SGLang, DeepSpeed, Accelerate", services.CAUSES),
+    "unknown": ("Errors that no rule knows", unknown.CAUSES),
 }
 CAUSES: dict[str, Cause] = {
     cause.code: cause for _, (_, causes) in FAMILIES.items() for cause in causes
 }
 CODES = {code: cause.title for code, cause in sorted(CAUSES.items())}
-WINDOW = 3000  # characters of a line on either side of the needle that a regex sees
 EVIDENCE = 4  # lines shown of a finding, of as many files as there are
 SAME_FILE = 2
 MOST_KEYS = 24  # findings of one code; a hostile log can name any number of addresses
 MOST_HITS = 20000  # lines per file and needle that are looked at closely
 MOST_FACTS = 400
-LINE_RANK = re.compile(r"\[[Rr]ank ?(\d{1,7})\]|^\[\d+,(\d{1,7})\]<")
 # a cause, and the harmless warning that it is made of
-INSTEAD = {"LG-420": "LG-901", "LG-426": "LG-902"}
+INSTEAD = {"LG-420": "LG-901", "LG-426": "LG-902", "LG-685": "LG-961"}
 STORE_CODES = ("LG-202", "LG-203", "LG-204")
+# what ranks log when another one ends; harmless after the job's own end, unless it is an error
+TEARDOWN = {"LG-215": "LG-914", "LG-421": "LG-914"}
+# symptoms that say no more than that something failed; the reason is in another line of the same log
+POINTERS = ("LG-301", "LG-303", "LG-304", "LG-308", "LG-310", "LG-422")
 LOOKUPS = 3  # of a name without a connection attempt: it leads nowhere
 
 
-def _by_needle() -> dict[str, list[tuple[Cause | Fact, Pattern]]]:
-    table: dict[str, list[tuple[Cause | Fact, Pattern]]] = defaultdict(list)
+Users = list[tuple[Cause | Fact, Pattern]]
+# text that many needles have in common: a block without it has none of them
+GATES = (
+    "rror",
+    "ailed",
+    "ignal",
+    "onnect",
+    "rocess",
+    "errno",
+    "ddress",
+    "nccl",
+    "evice",
+    "imed out",
+)
+
+
+def _by_needle() -> dict[str, Users]:
+    table: dict[str, Users] = defaultdict(list)
     for cause in CAUSES.values():
         for pattern in cause.patterns:
             table[pattern.needle].append((cause, pattern))
@@ -57,17 +79,17 @@ def _by_needle() -> dict[str, list[tuple[Cause | Fact, Pattern]]]:
     return dict(table)
 
 
+def _by_gate() -> dict[str, dict[str, Users]]:
+    table: dict[str, dict[str, Users]] = defaultdict(dict)
+    for needle, users in NEEDLES.items():
+        gate = next((gate for gate in GATES if gate in needle), "")
+        table[gate][needle] = users
+    return dict(table)
+
+
 NEEDLES = _by_needle()
-
-
-def line_around(text: str, at: int, before: int) -> tuple[int, int]:
-    """The bounds of the line at a position, with whole lines before it, at most WINDOW to each side."""
-    low, high = max(0, at - WINDOW), min(len(text), at + WINDOW)
-    start = max(text.rfind("\n", low, at), text.rfind("\r", low, at)) + 1 or low
-    for _ in range(before):
-        start = (text.rfind("\n", low, start - 1) + 1 or low) if start > low else low
-    ends = [end for end in (text.find("\n", at, high), text.find("\r", at, high)) if end != -1]
-    return start, min(ends, default=high)
+GATED = _by_gate()
+LONGEST_NEEDLE = max(map(len, NEEDLES))
 
 
 @dataclass
@@ -79,16 +101,28 @@ class Tally:
     known: Known = field(default_factory=Known)
     hits: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     left_out: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    errors: UnknownErrors = field(default_factory=UnknownErrors)
+    # lines of the block at hand that a rule matches -> the rules that may be dropped at the end; none if one stays
+    matched: dict[int, frozenset[str]] = field(default_factory=dict)
 
     def take(self, name: str, block: Block) -> None:
         """Look through one block of a log."""
-        for needle, users in NEEDLES.items():
-            at = block.text.find(needle, block.start, block.stop + len(needle) - 1)
-            while at != -1:
-                end = self._look(name, block, at, needle, users)
-                if end < 0:
-                    break
-                at = block.text.find(needle, end, block.stop + len(needle) - 1)
+        self.matched.clear()
+        self.errors.note_end(name, block)
+        for gate, needles in GATED.items():
+            # a needle that begins in this block may end behind it
+            if block.text.find(gate, block.start, block.stop + LONGEST_NEEDLE) != -1:
+                for needle, users in needles.items():
+                    self._search(name, block, needle, users)
+        self.errors.take(name, block, self.matched)
+
+    def _search(self, name: str, block: Block, needle: str, users: Users) -> None:
+        at = block.text.find(needle, block.start, block.stop + len(needle) - 1)
+        while at != -1:
+            end = self._look(name, block, at, needle, users)
+            if end < 0:
+                return
+            at = block.text.find(needle, end, block.stop + len(needle) - 1)
 
     def _look(
         self,
@@ -96,7 +130,7 @@ class Tally:
         block: Block,
         at: int,
         needle: str,
-        users: Iterable[tuple[Cause | Fact, Pattern]],
+        users: Users,
     ) -> int:
         self.hits[name, needle] += 1
         hits = self.hits[name, needle]
@@ -111,21 +145,35 @@ class Tally:
             low = line_around(block.text, at, pattern.before)[0] if pattern.before else start
             found = pattern.compiled.search(block.text[low:end])
             if found:
-                self._found(user, found, name, line, shown)
+                evidence = Evidence(name, line, clean(shown.strip()), rank_in(shown))
+                self._found(user, pattern, found, evidence)
         return end + 1
 
     def _found(
-        self, user: Cause | Fact, found: re.Match[str], name: str, line: int, text: str
+        self, user: Cause | Fact, pattern: Pattern, found: re.Match[str], evidence: Evidence
     ) -> None:
-        rank = LINE_RANK.search(text)
-        evidence = Evidence(name, line, clean(text.strip()), (rank[1] or rank[2]) if rank else "")
         if isinstance(user, Fact):
             self.known.add(user.name, found, evidence)
             return
-        fields = {group: value or "" for group, value in found.groupdict().items()}
+        fields = dict(pattern.fields)
+        fields |= {group: value or "" for group, value in found.groupdict().items()}
         told = user.derive(fields, self.options) if user.derive else fields
         if told is not None:
+            if user.code in TEARDOWN and self._is_teardown(evidence):
+                user = CAUSES[TEARDOWN[user.code]]
+            self._match(evidence.line, user)
             self.add(user, dict(told), evidence)
+
+    def _is_teardown(self, evidence: Evidence) -> bool:
+        is_error = classify_line(evidence.text) not in (None, ErrorKind.WARNING)
+        return not is_error and self.errors.has_finished_before(evidence.file, evidence.line)
+
+    def _match(self, line: int, cause: Cause) -> None:
+        gated = frozenset((cause.code,)) if cause.needs else frozenset()
+        known = self.matched.get(line)
+        self.matched[line] = (
+            gated if known is None else known | gated if known and gated else frozenset()
+        )
 
     def add(self, cause: Cause, fields: dict[str, str], evidence: Evidence) -> None:
         """Count a match, and keep its line when it says more."""
@@ -174,6 +222,8 @@ def explains(parent: Finding, child: Finding) -> bool:
     """Whether *child* follows from *parent*."""
     if parent is child or parent.code == child.code:
         return False
+    if parent.cause.severity is Severity.UNKNOWN:
+        return child.code in POINTERS or (is_certain(parent) and ANY_CAUSE in child.cause.follows)
     wide = ANY_CAUSE in child.cause.follows and parent.cause.severity is Severity.CAUSE
     if not wide and parent.code not in child.cause.follows:
         return False
@@ -182,9 +232,17 @@ def explains(parent: Finding, child: Finding) -> bool:
     return not known or one == other
 
 
-def order(finding: Finding) -> tuple[bool, int, int]:
+def is_certain(finding: Finding) -> bool:
+    """Whether unknown errors have an exception or a crash, from which symptoms in other lines follow."""
+    return bool(finding.fields.get("strong"))
+
+
+def order(finding: Finding) -> tuple[int, int, int]:
     """Causes before symptoms, the more certain mechanism first, then what was seen more often."""
-    return finding.cause.severity is Severity.SYMPTOM, -finding.cause.weight, -finding.count
+    severity = finding.cause.severity
+    if severity is Severity.UNKNOWN:
+        return 1 if is_certain(finding) else 3, 0, 0
+    return 2 if severity is Severity.SYMPTOM else 0, -finding.cause.weight, -finding.count
 
 
 def fold(findings: Sequence[Finding]) -> list[Finding]:
@@ -292,6 +350,8 @@ def judge(tally: Tally) -> Verdict:
             for e in finding.evidence
             for pattern in finding.cause.patterns
         )
+    if not any(f.cause.severity is Severity.CAUSE for f in kept):
+        kept += tally.errors.findings({f.code for f in kept})
     heads = fold([f for f in kept if f.cause.severity is not Severity.HARMLESS])
     for head in heads:
         enrich(head, tally.known)

@@ -15,40 +15,88 @@ FAILED = (
     "  host      : node2\n  rank      : 1 (local_rank: 0)\n  exitcode  : {} (pid:"
     " 14750)\n  error_file: <N/A>\n  traceback : {}"
 )
-WHERE = "rank {rank} on {host}"
+WHERE = "{who}"
 BROKEN = ("LG-112", "LG-215", "LG-304", "LG-308", "LG-310", "LG-415", "LG-421")
 STORE = ("LG-202", "LG-203", "LG-204", "LG-205", "LG-206", "LG-213", "LG-214")
 
 
+# how srun, a shell, Open MPI and Python write a signal
+WORDS = {
+    "SIGKILL": "Killed",
+    "SIGBUS": "Bus error",
+    "SIGSEGV": "Segmentation fault",
+    "SIGABRT": "Aborted",
+}
+
+
 def ended(number: int, name: str) -> tuple[Pattern, ...]:
-    """A rank that a signal ended: torchrun's block and its one-line message, spawn's, Lightning's."""
+    """A process that a signal ended, in the words of its launcher, its shell, or the library that caught the signal."""
+    words = WORDS[name]
     return (
-        Pattern(f"Signal {number} ({name})", rf"{HOST}{RANK}Signal {number} \({name}\)", before=4),
+        Pattern(" (SIG", rf"{HOST}{RANK}Signal {number} \({name}\)", before=4),
         Pattern(
-            f"failed (exitcode: -{number})",
+            "failed (exitcode: -",
             rf"failed \(exitcode: -{number}\) (?P<rank>)(?P<host>)local_rank",
         ),
         Pattern(
-            f"terminated with signal {name}",
+            "terminated with signal SIG",
             rf"process (?P<rank>\d{{1,7}}) terminated with signal {name}(?P<host>)",
         ),
         Pattern(
-            f"terminated with code -{number}",
+            "terminated with code -",
             rf"\[rank: (?P<rank>\d{{1,7}})\] Child process with PID \d+ terminated with code"
             rf" -{number}(?P<host>)\b",
         ),
+        Pattern(
+            "srun: error: ",
+            rf"srun: error: (?P<host>\S{{1,120}}): tasks? (?P<rank>[\d,-]{{1,80}}): {words}",
+        ),
+        Pattern(
+            "exited on signal ",
+            rf"process rank (?P<rank>\d{{1,7}}) with PID \d+ on node (?P<host>\S{{1,120}}) exited on signal"
+            rf" {number} ",
+        ),
+        Pattern(
+            "exits with return code = ",
+            rf"exits with return code = -{number}\b(?P<rank>)(?P<host>)",
+        ),
     )
 
+
+def caught(number: int, name: str) -> tuple[Pattern, ...]:
+    """A crash as the process itself reports it: Python's faulthandler, UCX, Open MPI, absl and Ray, a shell."""
+    words = WORDS[name]
+    nobody = "(?P<rank>)(?P<host>)"
+    return (
+        Pattern("Fatal Python error: ", f"Fatal Python error: {words}{nobody}"),
+        Pattern("Caught signal ", rf"Caught signal {number} \({words}{nobody}"),
+        Pattern(
+            "] Signal: ",
+            rf"\[(?P<host>[\w.-]{{1,120}}):\d+\] Signal: {words} \({number}\)(?P<rank>)",
+        ),
+        Pattern("*** SIG", rf"\*\*\* {name} received{nobody}"),
+        Pattern("(core dumped)", rf"(?:line \d+: +\d+ |^){words} +\(core dumped\){nobody}"),
+    )
+
+
+TORCHRUN = (("launcher", "torchrun"),)
 
 CAUSES = (
     Cause(
         code="LG-301",
         title="torchrun: the rendezvous endpoint cannot be reached",
-        says="torchrun could not reach the rendezvous store; the line of the socket near it says why.",
+        says=(
+            "torchrun could not reach the rendezvous store at --rdzv-endpoint. Either its port is blocked, or no"
+            " torchrun hosts the store there: the one on that node hosts it only if it recognizes the endpoint as its"
+            " own address, which fails on hosts with several addresses."
+        ),
         where="the node in --rdzv-endpoint",
         prove="./fullmesh verify -i INVENTORY (VC-301); on the rendezvous node: ss -ltn 'sport = :29400'",
-        fix="./fullmesh apply -i INVENTORY -- --tags firewall,launch; start the rendezvous node's torchrun, too.",
-        source="pytorch/pytorch#107021, #121944, #67581",
+        fix=(
+            "./fullmesh apply -i INVENTORY -- --tags firewall,launch; start the rendezvous node's torchrun, too, with"
+            " --rdzv-conf is_host=1 if nothing listens at the endpoint."
+        ),
+        source="pytorch/pytorch#107021, #121944, #67581, #64926",
         looks=(
             "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection"
             " to the C10d store has failed. See"
@@ -95,10 +143,10 @@ CAUSES = (
     ),
     Cause(
         code="LG-304",
-        title="torchrun: a rank ended with an error",
-        says="torchrun saw rank {rank} on {host} end first, with exit code {exitcode}.",
+        title="a launcher saw a rank end with an error",
+        says="{launcher} saw {who} end first, with exit code {exitcode}.",
         where=WHERE,
-        prove="read that rank's own log (torchrun --log-dir DIR --tee 3); decorate main with torch's @record",
+        prove="read that rank's own log (torchrun: --log-dir DIR --tee 3, and @record on main; srun: --output=%t.log)",
         fix="Fix the error in that rank's own log.",
         source="read: torch/distributed/elastic/multiprocessing/errors",
         looks=(
@@ -107,20 +155,39 @@ CAUSES = (
             ),
         ),
         patterns=(
-            Pattern("  exitcode  : ", rf"{HOST}{RANK}exitcode\s*: (?P<exitcode>\d+) ", before=2),
+            Pattern(
+                "  exitcode  : ",
+                rf"{HOST}{RANK}exitcode\s*: (?P<exitcode>\d+) ",
+                before=2,
+                fields=TORCHRUN,
+            ),
             Pattern(
                 "failed (exitcode: ",
                 r"failed \(exitcode: (?P<exitcode>\d+)\) (?P<rank>)(?P<host>)local_rank",
+                fields=TORCHRUN,
             ),
             Pattern(
                 "terminated with code ",
                 r"\[rank: (?P<rank>\d{1,7})\] Child process with PID \d+ terminated with code"
                 r" (?P<exitcode>\d+)(?P<host>)",
+                fields=(("launcher", "Lightning's launcher"),),
             ),
             Pattern(
-                "Exited with exit code",
+                "srun: error: ",
                 r"srun: error: (?P<host>\S{1,120}): tasks? (?P<rank>[\d,-]{1,80}): Exited with exit code"
                 r" (?P<exitcode>\d+)",
+                fields=(("launcher", "srun"),),
+            ),
+            Pattern(
+                "exits with return code = ",
+                r"exits with return code = (?P<exitcode>[1-9]\d*)(?P<rank>)(?P<host>)",
+                fields=(("launcher", "DeepSpeed's launcher"),),
+            ),
+            Pattern(
+                "Exit code: ",
+                r"Process name: \[\[\d+,\d+\],(?P<rank>\d{1,7})\]\s+Exit code: +(?P<exitcode>[1-9]\d*)(?P<host>)",
+                before=1,
+                fields=(("launcher", "mpirun"),),
             ),
         ),
         severity=Severity.SYMPTOM,
@@ -131,7 +198,7 @@ CAUSES = (
         code="LG-305",
         title="a rank was killed (SIGKILL), most often by the kernel for want of memory",
         says=(
-            "Rank {rank} on {host} was killed with SIGKILL; nearly always that is the kernel's"
+            "{Who} was killed with SIGKILL; nearly always that is the kernel's"
             " or cgroup's out-of-memory killer."
         ),
         where=WHERE,
@@ -148,7 +215,7 @@ CAUSES = (
         code="LG-306",
         title="a rank died of SIGBUS: shared memory (/dev/shm) is full",
         says=(
-            "Rank {rank} on {host} died of SIGBUS: /dev/shm is too small (containers have 64 MB)"
+            "{Who} died of SIGBUS: /dev/shm is too small (containers have 64 MB)"
             " for DataLoader workers or NCCL."
         ),
         where=WHERE,
@@ -166,6 +233,7 @@ CAUSES = (
         ),
         patterns=(
             *ended(7, "SIGBUS"),
+            *caught(7, "SIGBUS"),
             Pattern(
                 "killed by signal: Bus error", r"(?P<rank>)(?P<host>)killed by signal: Bus error"
             ),
@@ -177,15 +245,25 @@ CAUSES = (
         code="LG-307",
         title="a rank crashed in native code (SIGSEGV)",
         says=(
-            "Rank {rank} on {host} crashed in native code (SIGSEGV): mixed builds of torch,"
+            "{Who} crashed in native code (SIGSEGV): mixed builds of torch,"
             " CUDA, NCCL or an extension."
         ),
         where=WHERE,
         prove="python -X faulthandler; coredumpctl info; ./fullmesh verify -i INVENTORY (VC-104: versions differ)",
         fix="One lock file for all nodes (role torch_runtime); rebuild extensions against the torch that runs.",
-        source="read: torchrun's signal names",
-        looks=(FAILED.format(-11, "Signal 11 (SIGSEGV) received by PID 14750"),),
-        patterns=ended(11, "SIGSEGV"),
+        source="read: the formats of torchrun, srun, Open MPI, UCX, faulthandler and the kernel; NVIDIA/nccl#795",
+        looks=(
+            FAILED.format(-11, "Signal 11 (SIGSEGV) received by PID 14750"),
+            "srun: error: gpu12: task 3: Segmentation fault (core dumped)",
+            "Fatal Python error: Segmentation fault",
+            "[gpu12:90211] Signal: Segmentation fault (11)",
+            "[gpu12:90211:0:90211] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x18)",
+        ),
+        patterns=(
+            *ended(11, "SIGSEGV"),
+            *caught(11, "SIGSEGV"),
+            Pattern("segfault at ", r"\w\[\d+\]: segfault at [0-9a-f]+ ip (?P<rank>)(?P<host>)"),
+        ),
         derive=who,
         weight=72,
     ),
@@ -193,25 +271,25 @@ CAUSES = (
         code="LG-308",
         title="a rank aborted itself (SIGABRT)",
         says=(
-            "Rank {rank} on {host} aborted itself (SIGABRT), mostly its NCCL watchdog or an"
-            " uncaught C++ exception; the line before says why."
+            "{Who} aborted itself (SIGABRT), mostly its NCCL watchdog or an uncaught C++ exception. The lines"
+            " before it say why, if the log has them."
         ),
         where=WHERE,
         prove="read the last lines of that rank's own log",
         fix="Fix the error above it.",
         source="read: ProcessGroupNCCL.cpp watchdog",
         looks=(FAILED.format(-6, "Signal 6 (SIGABRT) received by PID 14750"),),
-        patterns=ended(6, "SIGABRT"),
+        patterns=(*ended(6, "SIGABRT"), *caught(6, "SIGABRT")),
         derive=who,
         severity=Severity.SYMPTOM,
         follows=(ANY_CAUSE,),
     ),
     Cause(
         code="LG-309",
-        title="the job was ended from outside (a signal to torchrun)",
+        title="the job was ended from outside (a signal, a scheduler's limit)",
         says=(
-            "torchrun itself got {signal}: a closed terminal (SIGHUP), a scheduler's limit or"
-            " scancel, or somebody's kill."
+            "{launcher} says that the job was ended from outside ({signal}): a closed terminal (SIGHUP,"
+            " signal 1), a scheduler's limit or scancel, or a user's kill."
         ),
         where="the node of this log",
         prove="journalctl --since -1d | grep -i -E 'slurm|systemd.*stopp'; sacct -j JOB -o State,Timelimit",
@@ -224,10 +302,12 @@ CAUSES = (
             Pattern(
                 "SignalException: Process",
                 r"SignalException: Process \d+ got (?P<signal>signal: \d+)",
+                fields=TORCHRUN,
             ),
             Pattern(
                 " DUE TO ",
                 r"CANCELLED AT \S{1,40} (?P<signal>DUE TO (?:TIME LIMIT|NODE FAILURE|PREEMPTION))",
+                fields=(("launcher", "Slurm"),),
             ),
         ),
         weight=89,

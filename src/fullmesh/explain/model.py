@@ -13,6 +13,7 @@ from fullmesh.printed import clean
 
 ANY_CAUSE = "*"
 WORD = re.compile(r"[\w.:%+@/-]{1,120}")
+LINE_RANK = re.compile(r"\[[Rr]ank ?(\d{1,7})\]|^\[\d+,(\d{1,7})\]<")
 VALUE = 200  # characters of a value taken from a log into a sentence
 
 
@@ -21,6 +22,7 @@ class Severity(StrEnum):
 
     CAUSE = "cause"
     SYMPTOM = "symptom"
+    UNKNOWN = "unknown"
     HARMLESS = "harmless"
 
 
@@ -43,11 +45,13 @@ class Pattern:
         needle: literal text, looked for first: plain searching is a hundred times cheaper than *regex*.
         regex: must match in the line around the needle; its named groups become fields.
         before: lines before the needle's line that the regex may see, too.
+        fields: (name, value) of fields that every match has.
     """
 
     needle: str
     regex: str = ""
     before: int = 0
+    fields: tuple[tuple[str, str], ...] = ()
 
     @cached_property
     def compiled(self) -> re.Pattern[str]:
@@ -129,7 +133,7 @@ class Finding:
 
     def _fill(self, template: str, *, command: bool = False) -> str:
         values = _Blank()
-        for name, value in self.fields.items():
+        for name, value in {**self.fields, **name_process(self.fields)}.items():
             shown = clean(value, VALUE)
             # people paste commands: what a log says must not become one
             values[name] = name.upper() if command and not WORD.fullmatch(shown) else shown
@@ -156,8 +160,23 @@ class Finding:
         return self._fill(self.cause.fix, command=True)
 
 
+def name_process(fields: Fields) -> Fields:
+    """The fields {who} and {Who}: a rank and its host, as far as a log names them."""
+    rank, host = (
+        value if value != "?" else "" for value in map(fields.get, ("rank", "host"), "??")
+    )
+    who = (f"rank {rank}" if rank else "a process") + (f" on {host}" if host else "")
+    return {"who": who, "Who": who[0].upper() + who[1:]}
+
+
 class _Blank(dict[str, str]):
     """A template may name a field that a variant of the message does not have."""
 
     def __missing__(self, key: str) -> str:
         return "?"
+
+
+def rank_in(line: str) -> str:
+    """The rank that a line's prefix names; empty if none."""
+    found = LINE_RANK.search(line)
+    return (found[1] or found[2]) if found else ""

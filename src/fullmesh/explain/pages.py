@@ -25,6 +25,7 @@ READMES = {
 SEVERITIES = {
     Severity.CAUSE: "a cause",
     Severity.SYMPTOM: "a symptom: the cause stands in another line or in another rank's log",
+    Severity.UNKNOWN: "not a cause, and not harmless: an error whose meaning explain-log does not know",
     Severity.HARMLESS: "harmless",
 }
 
@@ -36,7 +37,9 @@ class _Names(dict[str, str]):
         return key.upper()
 
 
-NAMES = _Names(port_note="port PORT")
+NAMES = _Names(
+    port_note="port PORT", who="rank RANK on HOST", Who="Rank RANK on HOST", libraries=""
+)
 
 
 def plain(template: str) -> str:

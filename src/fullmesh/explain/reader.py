@@ -1,20 +1,28 @@
-"""Reads logs in bounded memory: files, directories, pipes, gzip, UTF-16, colours, lines that do not end."""
+"""Read logs in bounded memory: files, directories, pipes, archives, UTF-16, colours, lines that do not end."""
 
 from __future__ import annotations
 
 import codecs
 import itertools
+import json
+import math
 import os
 import re
 import select
 import stat
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from fullmesh.explain.records import Records
+from fullmesh.explain.unpack import (
+    LateError,
+    UnreadableError,
+    ZipMember,
+    list_zip,
+    unpack,
+)
 from fullmesh.hang import recorder
 from fullmesh.hang.plain_pickle import MOST_BYTES
 
@@ -23,16 +31,27 @@ LONGEST_LINE = 1 << 16  # a longer one is searched in pieces
 CONTEXT = 4096  # characters of the text before that a pattern may look back to
 AHEAD = 1024  # characters of a cut line that stay visible behind the cut
 MOST_FILES = 4096
+WINDOW = 3000  # characters of a line on either side of a needle that a regex sees
 PEEKED = 256  # bytes; a record has its marks in them
 OPENINGS = (b"{", b"\x80")
-GZIP = b"\x1f\x8b"
 BOMS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 # CSI, OSC and two-character escapes; colour codes stand in the middle of messages
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
-class Late(Exception):  # noqa: N818 (not an error: what was read counts)
-    """The deadline passed while reading."""
+# journalctl -o json writes a message with colours as an array of bytes
+BYTE_ARRAY = re.compile(r'"MESSAGE"\s*:\s*\[([\d,\s]{0,400000})\]')
+# a container runtime (CRI) cuts long lines: P marks a piece that goes on in the next line, F the last one
+CRI_PIECE = re.compile(r"\S{20,40} (stdout|stderr) ([PF])(?::\S*)? ")
+CRI_MARKS = (" stdout P", " stderr P")
+MOST_JOINED = 1 << 18  # characters of a joined line
+# control characters of a text; everything else below a space is none, NUL is not counted (logs have holes)
+NOT_TEXT = bytes({*range(1, 32), 127} - set(b"\t\n\r\x07\x08\x0b\x0c\x1b"))
+WEIGHED = 1 << 20  # bytes of a log that show whether it is text
+MOST_CONTROLS = 0.03  # share of a text's bytes; random bytes have 0.09
+SAMPLE, LEAST_SAMPLE = 4096, 8  # bytes that show UTF-16 without a mark
+
+Source = Path | ZipMember | UnreadableError | None
 
 
 @dataclass(frozen=True)
@@ -59,27 +78,61 @@ class Log:
     Attributes:
         name: as the user wrote it.
         size: bytes read so far.
-        note: why it was not read to its end.
+        note: what to know about it, mostly why it was not read to its end.
+        is_complete: whether it was read to its end.
+        controls, weighed: control characters among the bytes at its beginning, and the number of those.
     """
 
     name: str
     size: int = 0
     note: str = ""
+    is_complete: bool = True
+    controls: int = 0
+    weighed: int = 0
+
+    def cut_short(self, note: str) -> None:
+        """Note why it was not read to its end."""
+        self.note, self.is_complete = note, False
+
+    def weigh(self, chunk: bytes) -> None:
+        """Count what no text has."""
+        letters = len(chunk) - chunk.count(0)
+        self.weighed += letters
+        self.controls += len(chunk) - len(chunk.translate(None, NOT_TEXT))
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its beginning looks like text."""
+        return not self.size or bool(self.weighed and self.controls <= MOST_CONTROLS * self.weighed)
 
 
-def expand(names: list[str], base: Path) -> list[tuple[str, Path | None]]:
-    """Files by name; a directory (torchrun --log-dir) stands for every file below it, ``-`` for stdin (None)."""
-    found: list[tuple[str, Path | None]] = []
+def expand(names: list[str], base: Path) -> list[tuple[str, Source]]:
+    """Files by name; a directory (torchrun --log-dir) or zip archive stands for its files, ``-`` for stdin (None)."""
+    found: list[tuple[str, Source]] = []
     for name in names:
         path = base / name
         if name == "-":
             found.append(("stdin", None))
         elif os.path.isdir(path):  # says no where Path raises
             inside = sorted(p for p in path.rglob("*") if p.is_file())
-            found += [(os.path.join(name, p.relative_to(path)), p) for p in inside]
+            for file in inside[:MOST_FILES]:
+                found += _members(os.path.join(name, file.relative_to(path)), file)
+            if not inside:
+                found.append((name, UnreadableError("CL-110", "the directory has no files")))
         else:
-            found.append((name, path))
+            found += _members(name, path)
     return found[:MOST_FILES]
+
+
+def _members(name: str, path: Path) -> list[tuple[str, Source]]:
+    """A file, or the files of a zip archive."""
+    try:
+        inside = list_zip(path, MOST_FILES) if path.is_file() else []
+    except UnreadableError as exc:
+        return [(name, exc)]
+    except (OSError, ValueError):
+        inside = []  # opening it again tells why
+    return [(f"{name}/{one.info.filename}", one) for one in inside] or [(name, path)]
 
 
 def raw(log: Log, path: Path | None, deadline: float) -> Iterator[bytes]:
@@ -91,7 +144,7 @@ def raw(log: Log, path: Path | None, deadline: float) -> Iterator[bytes]:
         while True:
             left = deadline - time.monotonic()
             if left <= 0 or not _ready(source, left):
-                raise Late
+                raise LateError
             try:
                 chunk = os.read(source, CHUNK)
             except BlockingIOError:
@@ -111,54 +164,114 @@ def _ready(source: int, seconds: float) -> bool:
     return bool(select.select([source], [], [], seconds)[0])
 
 
-def unpacked(chunks: Iterator[bytes], log: Log) -> Iterator[bytes]:
-    """The same bytes, unpacked when they are gzip; a truncated archive gives what it has."""
-    first = next(chunks, b"")
-    if not first.startswith(GZIP):
-        yield first
-        yield from chunks
-        return
-    engine = zlib.decompressobj(wbits=31)
-    pending = first
-    try:
-        while pending:
-            data = engine.decompress(pending, CHUNK)
-            yield data
-            pending = engine.unconsumed_tail
-            if engine.eof and engine.unused_data.startswith(GZIP):
-                pending, engine = engine.unused_data, zlib.decompressobj(wbits=31)
-            elif not pending and not engine.eof:
-                pending = next(chunks, b"")
-                if not pending:
-                    log.note = "the gzip file is truncated"
-    except zlib.error as exc:
-        log.note = f"the gzip file is damaged ({exc})"
+def bytes_of(log: Log, source: Source, deadline: float) -> Iterator[bytes]:
+    """The bytes of a log, unpacked."""
+    if isinstance(source, UnreadableError):
+        raise source
+    if isinstance(source, ZipMember):
+        return unpacked(_counted(source.chunks(deadline), log), log, deadline)
+    return unpacked(raw(log, source, deadline), log, deadline)
 
 
-def decoded(chunks: Iterator[bytes]) -> Iterator[str]:
-    """Text, whatever the bytes: what is no UTF-8 becomes a replacement character, UTF-16 is known by its mark."""
-    first = next(chunks, b"")
-    encoding = next((name for bom, name in BOMS if first.startswith(bom)), "utf-8")
-    decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
-    yield decoder.decode(first)
+def _counted(chunks: Iterator[bytes], log: Log) -> Iterator[bytes]:
     for chunk in chunks:
-        yield decoder.decode(chunk)
+        log.size += len(chunk)
+        yield chunk
+
+
+def unpacked(chunks: Iterator[bytes], log: Log, deadline: float = math.inf) -> Iterator[bytes]:
+    """The same bytes, unpacked if they are packed; what is wrong with an archive becomes the log's note."""
+    return unpack(chunks, log.cut_short, deadline)
+
+
+def encoding_of(first: bytes) -> str:
+    """UTF-16 by its mark, or by the zeros that every second byte of a text then is; else UTF-8."""
+    named = next((name for bom, name in BOMS if first.startswith(bom)), "")
+    sample = first[:SAMPLE]
+    if named or len(sample) < LEAST_SAMPLE:
+        return named or "utf-8"
+    even, odd = (sample[start::2].count(0) / len(sample[start::2]) for start in (0, 1))
+    if max(even, odd) > 0.4 and min(even, odd) < 0.05:  # noqa: PLR2004 (a text that is mostly Latin against none)
+        return "utf-16-le" if odd > even else "utf-16-be"
+    return "utf-8"
+
+
+def decoded(chunks: Iterator[bytes], log: Log | None = None) -> Iterator[str]:
+    """Text, whatever the bytes: what is no UTF-8 becomes a replacement character. The log is told how much is text."""
+    first = next(chunks, b"")
+    encoding = encoding_of(first)
+    decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+    for chunk in itertools.chain([first], chunks):
+        text = decoder.decode(chunk)
+        if log is not None and log.weighed < WEIGHED:
+            log.weigh(chunk if encoding == "utf-8" else text.encode("utf-8", "replace"))
+        yield text
     yield decoder.decode(b"", final=True)
 
 
 def tidy(text: str) -> str:
-    """Without colours and Windows' line ends; a progress bar's carriage return ends a line of its own."""
+    """Without colours, Windows' line ends and the wrapping of journald and container runtimes.
+
+    A progress bar's carriage return ends a line of its own.
+    """
+    if '"MESSAGE"' in text:
+        text = BYTE_ARRAY.sub(_message, text)
+    if any(mark in text for mark in CRI_MARKS):
+        text = _joined(text)
     if "\x1b" in text:
         text = ANSI.sub("", text)
     return text.replace("\r\n", "\n") if "\r" in text else text
 
 
+def _message(found: re.Match[str]) -> str:
+    """A message of journald that is an array of bytes, as a string; the number of lines stays."""
+    numbers = [int(number) for number in re.findall(r"\d{1,3}", found[1])]
+    text = bytes(number & 255 for number in numbers).decode("utf-8", "replace")
+    return f'"MESSAGE" : {json.dumps(ANSI.sub("", text), ensure_ascii=False)}' + "\n" * found[
+        0
+    ].count("\n")
+
+
+def _joined(text: str) -> str:
+    """The same text with the pieces of each cut line joined; the number of lines stays."""
+    lines: list[str] = []
+    is_open, size, missing = "", 0, 0
+    for line in text.split("\n"):
+        piece = CRI_PIECE.match(line)
+        if piece and piece[1] == is_open and size < MOST_JOINED:
+            lines[-1] += line[piece.end() :]
+            size, missing = size + len(line), missing + 1
+        else:
+            lines += [""] * missing
+            lines.append(line)
+            size, missing = len(line), 0
+        is_open = piece[1] if piece and piece[2] == "P" else ""
+    return "\n".join([*lines[:-1], *[""] * missing, *lines[-1:]] if missing else lines)
+
+
+def whole_lines(text: str) -> int:
+    """The length of a text without its last line if that has no end, and without pieces that go on behind it."""
+    cut = text.rfind("\n") + 1
+    while cut and len(text) < MOST_JOINED:
+        start = text.rfind("\n", 0, cut - 1) + 1
+        piece = (
+            CRI_PIECE.match(text, start)
+            if text.startswith(CRI_MARKS, text.find(" ", start))
+            else None
+        )
+        if piece is None or piece[2] != "P":
+            break
+        cut = start
+    return cut
+
+
 def blocks(texts: Iterator[str]) -> Iterator[Block]:
     """Cut text into blocks of whole lines, or of pieces of a line that does not end."""
     before, pending, line = "", "", 1
-    for text in texts:
+    late: list[LateError] = []
+    for text in _until_late(texts, late):
         pending += text
-        cut = pending.rfind("\n") + 1
+        cut = whole_lines(pending)
         if not cut and len(pending) < LONGEST_LINE:
             continue
         stop = cut or len(pending) - AHEAD
@@ -169,6 +282,26 @@ def blocks(texts: Iterator[str]) -> Iterator[Block]:
     if pending:
         new = tidy(pending)
         yield Block(before + new, len(before), len(before) + len(new), line)
+    if late:
+        raise late[0]
+
+
+def _until_late(texts: Iterator[str], late: list[LateError]) -> Iterator[str]:
+    """The same texts until the deadline passes; what came before it still counts."""
+    try:
+        yield from texts
+    except LateError as exc:
+        late.append(exc)
+
+
+def line_around(text: str, at: int, before: int) -> tuple[int, int]:
+    """The bounds of the line at a position, with whole lines before it, at most WINDOW to each side."""
+    low, high = max(0, at - WINDOW), min(len(text), at + WINDOW)
+    start = max(text.rfind("\n", low, at), text.rfind("\r", low, at)) + 1 or low
+    for _ in range(before):
+        start = (text.rfind("\n", low, start - 1) + 1 or low) if start > low else low
+    ends = [end for end in (text.find("\n", at, high), text.find("\r", at, high)) if end != -1]
+    return start, min(ends, default=high)
 
 
 def peeked(
@@ -194,22 +327,24 @@ def whole(chunks: Iterator[bytes], most: int) -> bytes:
 
 
 def read(
-    log: Log, path: Path | None, deadline: float, records: Records | None = None
+    log: Log, source: Source, deadline: float, records: Records | None = None
 ) -> Iterator[Block]:
     """The blocks of one log; ends early with a note when the deadline passes. A record goes to *records*.
 
     Raises:
         OSError: it cannot be opened or read.
+        UnreadableError: it is packed in a form that cannot be unpacked, or it is no text.
         RefusedError: it begins as a rank's record, and is none that may be read.
     """
     try:
-        chunks = unpacked(raw(log, path, deadline), log)
-        is_record, chunks = peeked(chunks, recorder.looks_like_one)
+        is_record, chunks = peeked(bytes_of(log, source, deadline), recorder.looks_like_one)
         if records is not None and is_record:
             log.note = records.take(log.name, whole(chunks, MOST_BYTES))
             return
-        yield from blocks(decoded(chunks))
-    except Late:
-        log.note = "the deadline passed before its end"
+        yield from blocks(decoded(chunks, log))
+    except LateError:
+        log.cut_short("the deadline passed before its end")
     else:
         log.note = log.note or ("" if log.size else "it is empty")
+        if log.is_complete and not log.is_text:
+            raise UnreadableError("CL-123", "it is not text")

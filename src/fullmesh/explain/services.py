@@ -285,21 +285,17 @@ CAUSES = (
         code="LG-685",
         title="DeepSpeed: no hostfile, so each node trains alone",
         says=(
-            "The deepspeed command found no hostfile and starts on this node alone. Meant for several nodes, each"
-            " trains a model of its own, and nothing says so later."
+            "The deepspeed command found no hostfile and starts on this node alone, and the logs show a second node"
+            " ({nodes}): each trains a model of its own, and nothing says so later."
         ),
         where="the node that printed this",
         prove="in the log: WORLD INFO DICT and dist_world_size",
         fix=(
-            "Give --hostfile /etc/fullmesh/hostfile (docs/launchers.md), or start with fullmesh-torchrun. On one node"
-            " it means nothing."
+            "Give --hostfile /etc/fullmesh/hostfile (docs/launchers.md), or start with fullmesh-torchrun."
         ),
         source="deepspeedai/DeepSpeedExamples#575, EleutherAI/gpt-neox#671",
-        looks=(
-            "[2023-06-06 02:44:00,164] [WARNING] [runner.py:191:fetch_hostfile] Unable to find hostfile, will proceed"
-            " with training with local resources only.",
-        ),
-        patterns=(Pattern("Unable to find hostfile, will proceed with training with local"),),
+        looks=(),
+        patterns=(),
         weight=40,
     ),
     Cause(
@@ -373,6 +369,23 @@ CAUSES = (
         looks=("AssertionError: please provide --dist-init-addr as host:port of head node",),
         patterns=(Pattern("please provide --dist-init-addr as host:port of head node"),),
         weight=94,
+    ),
+    Cause(
+        code="LG-961",
+        title="harmless on one node: DeepSpeed found no hostfile",
+        says=(
+            "The deepspeed command found no hostfile and starts on this node alone. That is right for one node; for"
+            " several nodes give it --hostfile."
+        ),
+        prove="in the log: WORLD INFO DICT and dist_world_size",
+        fix="Nothing on one node. On several: --hostfile /etc/fullmesh/hostfile (docs/launchers.md).",
+        source="read: deepspeed/launcher/runner.py; deepspeedai/DeepSpeedExamples#575",
+        looks=(
+            "[2023-06-06 02:44:00,164] [WARNING] [runner.py:191:fetch_hostfile] Unable to find hostfile, will proceed"
+            " with training with local resources only.",
+        ),
+        patterns=(Pattern("Unable to find hostfile, will proceed with training with local"),),
+        severity=Severity.HARMLESS,
     ),
     Cause(
         code="LG-960",

@@ -428,6 +428,17 @@ CAUSES = (
         follows=(ANY_CAUSE,),
     ),
     Cause(
+        code="LG-914",
+        title="harmless: the store or a peer went away after the job's end",
+        says="The job reported its end, then rank 0 and its store ended before the threads that still polled it.",
+        prove="look whether the job's result is there",
+        fix="Nothing; torch.distributed.destroy_process_group() at the end of the program avoids the lines.",
+        source="read: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp HeartbeatMonitor; pytorch/pytorch#121944",
+        looks=(),
+        patterns=(),
+        severity=Severity.HARMLESS,
+    ),
+    Cause(
         code="LG-912",
         title="harmless: the node has no IPv6",
         says="c10d tried IPv6 first, which this node does not have (errno 97), and goes on with IPv4.",

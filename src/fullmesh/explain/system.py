@@ -34,7 +34,7 @@ CAUSES = (
             Pattern("oom_kill event", r"(?P<detail>Detected \d+ oom[_-]kill events?)"),
             Pattern("OOMKilled", r"(?P<detail>OOMKilled)(?!\"?\s*:\s*false)"),
             Pattern(
-                ": Out Of Memory",
+                "srun: error: ",
                 r"srun: error: (?P<detail>\S{1,80}: tasks? \S{1,40}: Out Of Memory)",
             ),
             Pattern(

@@ -1,0 +1,162 @@
+"""Recognize error lines without a rule: exceptions, crashes, NCCL WARN, log levels and plain words for a failure."""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+
+TRACEBACK = "Traceback (most recent call last)"
+LAST_ERROR = "Last error:"
+# plain searching for these is cheap; a line without any of them is no error line
+NEEDLES = (
+    TRACEBACK,
+    LAST_ERROR,
+    "NCCL WARN",
+    "rror: ",
+    "Exception: ",
+    "ERROR",
+    "FATAL",
+    "CRITICAL",
+    "ignal",
+    "egmentation fault",
+    "segfault at ",
+    "general protection",
+    "core dumped",
+    "terminate called",
+    "exit code",
+    "efused",
+    "failed",
+)
+SEEN = 1600  # characters of a line that are looked at
+
+
+class ErrorKind(IntEnum):
+    """How an error line shows itself, the strongest first."""
+
+    CRASH = 0
+    EXCEPTION = 1
+    REASON = 2  # the line after "Last error:"
+    WARNING = 3  # NCCL has no other level for errors
+    LEVEL = 4
+    WORD = 5
+
+
+LOW_LEVEL = re.compile(
+    r"(?<![\w-])(?:INFO|DEBUG|TRACE|NOTICE|WARN|WARNING|[Ww]arning:|info:|debug:)(?![\w-])"
+    # glog, Ray and c10d write the level as one letter
+    r"|(?<![\w.])[IWDV](?:\d{3,4}(?= \d\d:)|(?= \d+ \d+\])|(?= \w{1,40}\.cpp:))"
+)
+HIGH_LEVEL = re.compile(
+    r"(?<![\w=-])(?<!level )(?:ERROR|FATAL|CRITICAL|PANIC)(?![\w-])"
+    r"|(?<![\w.])[EF](?:\d{3,4}(?= \d\d:)|(?= \d+ \d+\])|(?= \w{1,40}\.cpp:))"
+    r"|(?<![\w-])(?:[Ff]atal )?[Ee]rror(?:: (?!-?\d+\.\d)|\])|(?<!non-)(?<!\w)[Ff]atal (?:error|exception)"
+)
+EXCEPTION = re.compile(
+    r"(?:^|[\s\]:|)(\"'])(?:[A-Za-z_]\w{0,60}\.){0,10}(?:[A-Z]\w{0,60})?(?:Error|Exception|Interrupt|Expired)"
+    r"(?:\([\w.]{1,60}\))?: \S"
+)
+ENDS_TRACEBACK = re.compile(r"[A-Za-z_][\w.]{0,200}(?:\([\w., ']{0,80}\))?(?:: |:?\s*$)")
+CRASH = re.compile(
+    r"Fatal Python error: |Caught signal \d+ \(|\*\*\* (?:Process received signal|stack smashing detected) \*\*\*"
+    r"|\*\*\* SIG[A-Z]+ received|\bSignal: \w[\w ]+ \(\d+\)|\(core dumped\)|segfault at [0-9a-f]|general protection"
+    r"|(?:task|tasks) [\d,-]+: (?:Segmentation fault|Bus error|Aborted|Killed|Illegal instruction|Floating point)"
+    r"|\bline \d+: +\d+ (?:Segmentation fault|Bus error|Aborted|Killed|Illegal instruction)"
+    r"|terminate called after throwing|exited on signal \d+|double free or corruption|free\(\): invalid"
+    r"|(?:died|exited|terminated|ended) .{0,60}\bexit code:? ?-\d|\bkilled by signal"
+)
+WORD = re.compile(
+    r"(?<![\w-])(?<!\b0 )(?:failed|refused)\b(?!\s*[=:]\s*0\b)"
+    r"|\b(?:died|exited|terminated|ended)\b.{0,60}\bexit code:? ?-?[1-9]"
+)
+# the program says itself that it goes on
+GOES_ON = re.compile(
+    r"(?i)\bretr(?:y|ies|ying)\b|\bwill (?:be )?(?:retried|ignored|skipped|used?\b|not be)|\bdlvsym\b"
+    r"|\bfall(?:s|ing)? ?back\b|\bdefault(?:s|ing) to\b|\bignor(?:ed|ing)\b|\bskipp(?:ed|ing)\b|\bno errors?\b"
+    r"|\bwithout errors?\b|\b(?:0|zero) errors?\b|\berrors?\b\W{0,3}(?:0|none|null|false|\[\]|\{\})\s*(?:[,;}\]]|$)"
+    r"|exception ignored in|unable to register cu\w+ (?:factory|plugin)|already (?:been )?registered"
+    r"|failed to open libibverbs|pip's dependency resolver|metrics exporter agent|^\W*wandb:|\bexcept\b"
+)
+GIVES_UP = re.compile(
+    r"(?i)exceeded|exhausted|giv(?:e|es|ing|en) up|after \d+ (?:retries|tries|attempts)|no more|retry count"
+)
+# each repeats in general words what another line says: of torchrun, subprocess, NCCL's proxy, the watchdog
+ECHO = re.compile(
+    r"ChildFailedError|CalledProcessError|first observed failure|OTHER_FAILURES|To avoid data inconsistency"
+    r"|\bnccl\w{1,30}Error: |NCCL WARN \[(?:Proxy Service|Service thread)|'c10::Dist(?:Backend|Network)Error'"
+    r"|failed with error code|\bexits with return code|Test NCCL failure"
+)
+KINDS = (
+    (ErrorKind.CRASH, CRASH),
+    (ErrorKind.WARNING, re.compile("NCCL WARN")),
+    (None, LOW_LEVEL),
+    (ErrorKind.EXCEPTION, EXCEPTION),
+    (ErrorKind.LEVEL, HIGH_LEVEL),
+    (ErrorKind.WORD, WORD),
+)
+
+
+def classify_line(line: str) -> ErrorKind | None:
+    """How a line shows an error; None if it does not, or if it says that the program goes on."""
+    line = line[:SEEN]
+    if is_echo(line) or (GOES_ON.search(line) and not GIVES_UP.search(line)):
+        return None
+    return next((kind for kind, marks in KINDS if marks.search(line)), None)
+
+
+def is_echo(line: str) -> bool:
+    """Whether a line only repeats in general words that another process or call failed."""
+    return bool(ECHO.search(line[:SEEN]))
+
+
+def is_loggers_own(line: str) -> bool:
+    """Whether a line before a traceback says that the program caught the exception and only reports it."""
+    return bool(LOW_LEVEL.search(line) or HIGH_LEVEL.search(line) or "Exception in thread" in line)
+
+
+# The job's own words for a good end. Python writes stdout behind a traceback if both go to one file, so a line about
+# one epoch or step proves nothing.
+FINISHED_NEEDLES = ("ucce", "inish", "omplete", "train_runtime", " reached", " done")
+FINISHED = re.compile(
+    r"(?i)\b(?:training|trainer|train(?:_\w+)?|job|run|fit|fine-?tuning|benchmark|worker group|all ranks)\b.{0,60}?"
+    r"\b(?:finished|completed?|succeeded|successful(?:ly)?|done)\b|\bexits? successfully\b"
+    r"|\b(?:finished|completed|done) (?:training|successfully)\b|\bfit`? stopped: .{0,60} reached|'train_runtime':"
+)
+UNFINISHED = re.compile(
+    r"(?i)epoch|step\b|\bnot\b|fail|error|abort|cancel|unsuccess|before|until|when|\bif\b|0 completed"
+)
+PROGRESS_NEEDLES = ("loss", "/s", "/it", "poch ")
+PROGRESS = re.compile(
+    r"(?i)\bloss\b\W{1,6}\d|\d ?(?:it/s|s/it|tokens/s|samples/s)|\bepochs?\b\W{0,3}\d+.{0,80}\d"
+)
+
+
+def is_finished(line: str) -> bool:
+    """Whether a line says that the job ended well."""
+    return bool(FINISHED.search(line)) and not UNFINISHED.search(line)
+
+
+def is_progress(line: str) -> bool:
+    """Whether a line reports a step of training."""
+    return bool(PROGRESS.search(line)) and "rror" not in line
+
+
+# Libraries whose errors explain-log knows in part at most -> how their lines look
+LIBRARIES = {
+    "HCCL (Ascend)": re.compile(r"\bHCCL|\bHccl|\bhccl|\bE[IJ]\d{4}\b|torch_npu|\bACL\b"),
+    "NVSHMEM": re.compile(r"(?i)nvshmem"),
+    "Horovod": re.compile(r"(?i)horovod"),
+    "SHARP": re.compile(r"\bSHARP\b|\bsharp_"),
+    "pyxis/enroot": re.compile(r"\bpyxis\b|\benroot\b"),
+    "Open MPI": re.compile(
+        r"\bbtl: |\bORTE|\bPMI[Xx]|\bmpirun\b|\bmpiexec\b|\bprterun\b|\bopal_|\bompi_|\bMPI_"
+    ),
+    "UCX": re.compile(r"\bUCX\b|\buc[pst]_"),
+    "UCC": re.compile(r"\bUCC\b|\bucc_"),
+    "oneCCL": re.compile(r"(?i)\boneccl\b|\bCCL_ERROR\b"),
+    "libfabric/aws-ofi-nccl": re.compile(r"\bNET/OFI\b|\blibfabric\b|\bfi_\w+\("),
+}
+
+
+def libraries_in(lines: list[str]) -> list[str]:
+    """The libraries of LIBRARIES that lines belong to, in the order of the table."""
+    return [name for name, marks in LIBRARIES.items() if any(marks.search(line) for line in lines)]

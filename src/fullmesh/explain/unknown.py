@@ -1,0 +1,362 @@
+"""Errors that no rule knows: the first lines of each rank, so that a log with errors is never called healthy."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from fullmesh.explain.error_lines import (
+    ENDS_TRACEBACK,
+    FINISHED_NEEDLES,
+    LAST_ERROR,
+    NEEDLES,
+    PROGRESS_NEEDLES,
+    TRACEBACK,
+    ErrorKind,
+    classify_line,
+    is_echo,
+    is_finished,
+    is_loggers_own,
+    is_progress,
+    libraries_in,
+)
+from fullmesh.explain.model import Cause, Evidence, Finding, Severity, rank_in
+from fullmesh.explain.reader import Block, line_around
+from fullmesh.printed import clean
+
+PER_RANK = 2  # first error lines of a rank; its last exception comes on top
+MOST_RANKS = 64  # of one file
+MOST_SHOWN = 8
+MOST_HITS = (
+    400  # lines per file and needle that are looked at; then only the last one of each block
+)
+MOST_OPEN = 16  # tracebacks of one file that have not ended
+FOREIGN = 60  # lines of other processes inside a traceback
+FRAMES = 600  # lines of a traceback
+TRIES, FIRST_TRIES = 3, 50  # lines per needle and block that are looked at for a good end
+DIGITS = re.compile(r"\d")
+
+CAUSES = (
+    Cause(
+        code="LG-701",
+        title="the log has errors that no rule knows",
+        says=(
+            "The log has errors that no rule of explain-log knows; the first ones of each rank are shown.{libraries}"
+        ),
+        where="",
+        prove="read the lines around those that are shown; give explain-log the logs of all ranks",
+        fix=(
+            "Search for the message in the documentation and the issues of the program that printed it. If the"
+            " cause is of general use, report it (issue template 'A cause that it does not name')."
+        ),
+        source="read: the formats of Python, glog, NCCL, Slurm, Open MPI, UCX and the kernel",
+        looks=(),
+        patterns=(),
+        severity=Severity.UNKNOWN,
+    ),
+    Cause(
+        code="LG-913",
+        title="harmless: errors after which the job went on",
+        says="The log has errors that no rule knows, but the same log reports progress or a good end after them.",
+        prove="look whether the job's result is there",
+        fix="Nothing, if the result is there.",
+        source="read: the formats of Lightning, DeepSpeed, Transformers and tqdm",
+        looks=(),
+        patterns=(),
+        severity=Severity.HARMLESS,
+    ),
+)
+UNKNOWN, SURVIVED = CAUSES
+
+
+@dataclass(frozen=True)
+class ErrorLine:
+    """An error line.
+
+    Attributes:
+        codes: rules that match it and may still be dropped at the end.
+        survivable: whether the process can have gone on after it.
+    """
+
+    kind: ErrorKind
+    evidence: Evidence
+    codes: frozenset[str] = frozenset()
+    survivable: bool = True
+
+    def is_cleared_by(self, *, progress: int, finished: int) -> bool:
+        """Whether progress, or a good end, at these lines shows that the error ended nothing."""
+        if not self.survivable or self.kind is ErrorKind.CRASH:
+            return False
+        weak = self.kind >= ErrorKind.LEVEL
+        return self.evidence.line < (max(progress, finished) if weak else finished)
+
+
+@dataclass
+class OpenTraceback:
+    """A traceback whose last line has not come yet.
+
+    Attributes:
+        column: where the text of its lines begins; -1 until the first frame has come.
+        prefix: the text before that, without its digits (a time stamp).
+        ignored: whether Python only reports that it ignored the exception.
+    """
+
+    first: Evidence
+    survivable: bool
+    ignored: bool
+    column: int = -1
+    prefix: str = ""
+    frames: int = FRAMES
+    foreign: int = FOREIGN
+    has_ended: bool = False
+
+    def follow_line(self, line: str) -> bool | None:
+        """Take the next line of the log: whether it is the last one, None for another process's line."""
+        self.frames -= 1
+        if self.column < 0:
+            self.column = line.find('  File "')
+            self.prefix = DIGITS.sub("0", line[: max(0, self.column)])
+            is_own = self.column >= 0
+        else:
+            is_own = DIGITS.sub("0", line[: self.column]) == self.prefix
+        if is_own and line[self.column : self.column + 1] in ("", " ", "\t"):
+            return False
+        if is_own and ENDS_TRACEBACK.match(line[self.column :]):
+            return True
+        self.foreign -= 1
+        return None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its last line has come, or is not to be found any more."""
+        return self.has_ended or self.foreign < 0 or self.frames < 0
+
+    @property
+    def as_error(self) -> ErrorLine:
+        """Its first line, for a traceback without a last one."""
+        return ErrorLine(ErrorKind.EXCEPTION, self.first, survivable=self.survivable)
+
+
+@dataclass
+class FileErrors:
+    """The error lines of one file.
+
+    Attributes:
+        finished: line that reported the first good end; 0 when none did.
+        latest: line of the block at hand that reported the last one.
+    """
+
+    first: dict[str, list[ErrorLine]] = field(default_factory=dict)
+    last: dict[str, ErrorLine] = field(default_factory=dict)
+    survived: list[Evidence] = field(default_factory=list)
+    open: list[OpenTraceback] = field(default_factory=list)
+    hits: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    finished: int = 0
+    latest: int = 0
+
+    def add(self, line: ErrorLine) -> None:
+        """Keep the first lines of a rank, the stronger kinds before the weaker, and its last exception."""
+        rank = line.evidence.rank
+        if rank not in self.first and len(self.first) >= MOST_RANKS:
+            return
+        kept = [*self.first.get(rank, []), line]
+        kept.sort(key=lambda one: (one.kind >= ErrorKind.LEVEL, one.evidence.line))
+        self.first[rank] = kept[:PER_RANK]
+        if line.kind <= ErrorKind.EXCEPTION:
+            self.last[rank] = line
+
+    def clear(self, *, progress: int, finished: int) -> None:
+        """Take out what the job survived."""
+        for rank, lines in list(self.first.items()):
+            gone = [o for o in lines if o.is_cleared_by(progress=progress, finished=finished)]
+            self.survived += [one.evidence for one in gone][: PER_RANK - len(self.survived)]
+            self.first[rank] = [one for one in lines if one not in gone]
+            last = self.last.get(rank)
+            if last is not None and last.is_cleared_by(progress=progress, finished=finished):
+                del self.last[rank]
+
+    def of_rank(self, rank: str) -> Iterator[ErrorLine]:
+        """The lines of a rank, in their order."""
+        yield from self.first[rank]
+        if (last := self.last.get(rank)) is not None and last not in self.first[rank]:
+            yield last
+
+
+class UnknownErrors:
+    """The error lines of all logs; grows with the number of files and ranks, not with the logs."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, FileErrors] = {}
+
+    def note_end(self, name: str, block: Block) -> None:
+        """Keep where a log first reports a good end; comes before :meth:`take`."""
+        state = self.files.setdefault(name, FileErrors())
+        state.latest = _last_line_of(block, FINISHED_NEEDLES, is_finished)
+        if state.latest and not state.finished:
+            state.finished = _first_line_of(block, FINISHED_NEEDLES, is_finished) or state.latest
+
+    def take(self, name: str, block: Block, matched: Mapping[int, frozenset[str]]) -> None:
+        """Look through one block; *matched* has the rules that know a line, empty when one surely does."""
+        state = self.files[name]
+        found: dict[int, ErrorLine | None] = {}
+        for traceback in state.open:
+            _follow(traceback, block, block.start, found)
+        for needle in NEEDLES:
+            for at in _places(state, block, needle):
+                _look(state, name, block, at, found)
+        for traceback in state.open:
+            if traceback.is_over and not traceback.has_ended and not traceback.ignored:
+                state.add(traceback.as_error)
+        state.open = [one for one in state.open if not one.is_over][:MOST_OPEN]
+        for number, line in sorted(found.items()):
+            codes = matched.get(number)
+            if line is not None and (codes is None or codes):
+                state.add(ErrorLine(line.kind, line.evidence, codes or line.codes, line.survivable))
+        self._clear(state, block)
+
+    def _clear(self, state: FileErrors, block: Block) -> None:
+        if any(state.first.values()):
+            progress = _last_line_of(block, PROGRESS_NEEDLES, is_progress)
+            if progress or state.latest:
+                state.clear(progress=progress, finished=state.latest)
+
+    def has_finished_before(self, name: str, line: int) -> bool:
+        """Whether a log reported a good end before a line."""
+        return name in self.files and 0 < self.files[name].finished < line
+
+    def lines(self, codes: Collection[str]) -> list[ErrorLine]:
+        """The lines that none of the rules knows: first one of each rank, then their further ones."""
+        ranks = []
+        for state in self.files.values():
+            for rank in state.first:
+                lines = [one for one in state.of_rank(rank) if not one.codes.intersection(codes)]
+                ranks += [lines] if lines else []
+            ranks += [[one.as_error] for one in state.open if not one.ignored]
+        ranks.sort(key=lambda lines: lines[0].kind >= ErrorKind.LEVEL)
+        rounds = range(max((len(lines) for lines in ranks), default=0))
+        return [lines[turn] for turn in rounds for lines in ranks if turn < len(lines)]
+
+    def findings(self, codes: Collection[str]) -> list[Finding]:
+        """What the lines amount to beside the findings that have *codes*."""
+        made = []
+        if lines := self.lines(codes):
+            shown = sorted(lines[:MOST_SHOWN], key=lambda one: one.kind >= ErrorKind.LEVEL)
+            names = libraries_in([one.evidence.text for one in lines])
+            text = (
+                f" Lines are of {' and '.join(names)}, which explain-log does not know."
+                if names
+                else ""
+            )
+            strong = "yes" if lines[0].kind <= ErrorKind.EXCEPTION else ""
+            fields = {"libraries": text, "strong": strong}
+            evidence = [one.evidence for one in shown]
+            made.append(Finding(UNKNOWN, fields, evidence, len(lines)))
+        survived = [one for state in self.files.values() for one in state.survived]
+        if survived and not lines:
+            made.append(Finding(SURVIVED, {}, survived[:PER_RANK], len(survived)))
+        return made
+
+
+def _places(state: FileErrors, block: Block, needle: str) -> Iterator[int]:
+    """Where a needle stands in a block, one place a line."""
+    stop = block.stop + len(needle) - 1
+    at = block.text.find(needle, block.start, stop)
+    while at != -1:
+        state.hits[needle] += 1
+        if state.hits[needle] > MOST_HITS:
+            yield block.text.rfind(needle, block.start, stop)
+            return
+        yield at
+        end = block.text.find("\n", at)
+        at = block.text.find(needle, end, stop) if end != -1 else -1
+
+
+def _look(
+    state: FileErrors, name: str, block: Block, at: int, found: dict[int, ErrorLine | None]
+) -> None:
+    start, end = line_around(block.text, at, 0)
+    number = block.line + block.text.count("\n", block.start, start)
+    if number in found:
+        return
+    line = block.text[start:end]
+    if block.text.startswith(TRACEBACK, at):
+        before = block.text[line_around(block.text, at, 1)[0] : start]
+        heading = line[: line.find(TRACEBACK)]
+        ignored = "Exception ignored in" in before or "--- Logging error ---" in before
+        caught = is_loggers_own(before) or is_loggers_own(heading)
+        traceback = OpenTraceback(_evidence(name, number, line), caught, ignored)
+        found[number] = None
+        _follow(traceback, block, end + 1, found)
+        state.open.append(traceback)
+        return
+    if block.text.startswith(LAST_ERROR, at):
+        start, end = end + 1, line_around(block.text, min(end + 1, len(block.text) - 1), 0)[1]
+        reason = block.text[start:end]
+        if reason.strip() and number + 1 not in found:
+            found[number + 1] = ErrorLine(ErrorKind.REASON, _evidence(name, number + 1, reason))
+        return
+    kind = classify_line(line)
+    if kind is not None:
+        found[number] = ErrorLine(kind, _evidence(name, number, line))
+
+
+def _follow(
+    traceback: OpenTraceback, block: Block, at: int, found: dict[int, ErrorLine | None]
+) -> None:
+    """Look for the last line of a traceback; None in *found* stands for a line that counts for nothing."""
+    number = block.line + block.text.count("\n", block.start, at)
+    while at < block.stop and not traceback.is_over:
+        end = block.text.find("\n", at, block.stop)
+        end = block.stop if end == -1 else end
+        line = block.text[at:end]
+        kind = traceback.follow_line(line)
+        if kind is False:
+            found[number] = None
+        elif kind:
+            traceback.has_ended = True
+            evidence = _evidence(traceback.first.file, number, line)
+            error = ErrorLine(ErrorKind.EXCEPTION, evidence, survivable=traceback.survivable)
+            found[number] = None if traceback.ignored or is_echo(line) else error
+        at, number = end + 1, number + 1
+
+
+def _evidence(name: str, number: int, line: str) -> Evidence:
+    return Evidence(name, number, clean(line.strip()), rank_in(line))
+
+
+def _first_line_of(block: Block, needles: Collection[str], is_wanted: Callable[[str], bool]) -> int:
+    """The number of the first line in a block that is of a kind; 0 if none is."""
+    best = 0
+    for needle in needles:
+        at = block.text.find(needle, block.start, block.stop)
+        for _ in range(FIRST_TRIES):
+            if at == -1:
+                break
+            start, end = line_around(block.text, at, 0)
+            if is_wanted(block.text[start:end]):
+                number = block.line + block.text.count("\n", block.start, start)
+                best = min(best or number, number)
+                break
+            at = block.text.find(needle, end, block.stop)
+    return best
+
+
+def _last_line_of(block: Block, needles: Collection[str], is_wanted: Callable[[str], bool]) -> int:
+    """The number of the last line in a block that is of a kind; 0 if none is."""
+    best = 0
+    for needle in needles:
+        stop = block.stop
+        if block.text.find(needle, block.start, stop) == -1:  # many times faster than rfind
+            continue
+        for _ in range(TRIES):
+            at = block.text.rfind(needle, block.start, stop)
+            if at == -1:
+                break
+            start, end = line_around(block.text, at, 0)
+            if is_wanted(block.text[start:end]):
+                best = max(best, block.line + block.text.count("\n", block.start, start))
+                break
+            stop = max(block.start, start)
+    return best

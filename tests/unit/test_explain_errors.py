@@ -1,0 +1,329 @@
+"""explain-log gives no false all-clear: errors without a rule are shown, and healthy logs raise no alarm."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from test_explain_log import HEALTHY, folded, harmless, heads, run, torchrun, verdict_of, write
+
+from fullmesh.explain import cli as explain_cli
+from fullmesh.explain import judge, reader, unknown
+from fullmesh.explain.model import Options
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n'
+EXCEPTION = TRACEBACK + "RuntimeError: x\n"
+STEP = "step 100 loss 2.31 lr 1e-4\n"
+FINISHED = "Training finished successfully\n"
+
+
+def shown(*texts: str) -> list[str]:
+    """The error lines that LG-701 shows."""
+    (head,) = (one for one in verdict_of(*texts).heads if one.code == "LG-701")
+    return [line.text for line in head.evidence]
+
+
+# A log, and the line of it that must be shown
+UNKNOWN: dict[str, tuple[str, str]] = {
+    "exception": (EXCEPTION, "RuntimeError: x"),
+    "exception of any name": (TRACEBACK + "queue.Empty\n", "queue.Empty"),
+    "exception with a rank": (
+        "[rank3]: Traceback (most recent call last):\n"
+        '[rank3]:   File "t.py", line 3, in main\n'
+        "[rank3]:     f(x)\n"
+        "[rank3]:     ^^^^\n"
+        "[rank3]: RuntimeError: the tensors differ\n",
+        "[rank3]: RuntimeError: the tensors differ",
+    ),
+    "exception behind a log's prefix": (
+        "2026-11-26 10:00:01 ERROR [core.py:98] Engine died: Traceback (most recent call last):\n"
+        '2026-11-26 10:00:01 ERROR [core.py:98]   File "t.py", line 3, in main\n'
+        "2026-11-26 10:00:02 ERROR [core.py:98] foreign.Oddity: no luck\n",
+        "2026-11-26 10:00:02 ERROR [core.py:98] foreign.Oddity: no luck",
+    ),
+    "traceback that was cut off": (TRACEBACK, "Traceback (most recent call last):"),
+    "Last error:": ("Last error:\nthe device went away\n", "the device went away"),
+    "NCCL WARN": (
+        "n1:1:2 [0] transport/p2p.cc:1 NCCL WARN Cuda failure 1 'invalid argument'\n",
+        "n1:1:2 [0] transport/p2p.cc:1 NCCL WARN Cuda failure 1 'invalid argument'",
+    ),
+    "level": (
+        "2026-11-26 10:00:01 ERROR the pipe is stuck\n",
+        "2026-11-26 10:00:01 ERROR the pipe is stuck",
+    ),
+    "level of glog": (
+        "E0710 15:24:06.605366961 2474524 thd.cc:157] socket failed: no such thing\n",
+        "E0710 15:24:06.605366961 2474524 thd.cc:157] socket failed: no such thing",
+    ),
+    "slurmstepd": (
+        "slurmstepd: error: the plugin stack is broken\n",
+        "slurmstepd: error: the plugin stack is broken",
+    ),
+    "refused": ("connect to 10.0.0.1: refused\n", "connect to 10.0.0.1: refused"),
+    "uncaught C++": (
+        "terminate called after throwing an instance of 'std::bad_alloc'\n",
+        "terminate called after throwing an instance of 'std::bad_alloc'",
+    ),
+    "traps": (
+        "kernel: traps: python3[4711] general protection fault ip:7f sp:7f error:0 in libx.so\n",
+        "kernel: traps: python3[4711] general protection fault ip:7f sp:7f error:0 in libx.so",
+    ),
+    "scheduler of SGLang": (
+        "[2026-08-27 10:16:06] Rank 0 scheduler died (exit code: -9)\n",
+        "[2026-08-27 10:16:06] Rank 0 scheduler died (exit code: -9)",
+    ),
+    "retries that were given up": (
+        "ERROR: giving up after 5 retries: the server is away\n",
+        "ERROR: giving up after 5 retries: the server is away",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_an_error_without_a_rule_is_shown(case: str) -> None:
+    text, line = UNKNOWN[case]
+    assert heads(verdict_of(text)) == ["LG-701"]
+    assert shown("all is well\n" + text) == [line]
+
+
+def test_the_answer_is_a_finding_of_its_own_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = write(tmp_path, "a.log", EXCEPTION)
+    code, out, _ = run(["explain-log", log], capsys)
+    assert code == 1
+    assert "nothing wrong" not in out
+    assert "1 error line that no rule knows" in out
+    code, out, _ = run(["explain-log", "--json", log], capsys)
+    (finding,) = json.loads(out)["findings"]
+    assert (code, finding["code"], finding["severity"]) == (1, "LG-701", "unknown")
+    assert finding["page"] == "docs/causes/unknown.md#lg-701"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Fatal Python error: Segmentation fault",
+        "[n1:211  :0:211] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x18)",
+        "[p4d-23:90211] *** Process received signal ***\n[p4d-23:90211] Signal: Segmentation fault (11)",
+        "srun: error: gpu12: task 3: Segmentation fault (core dumped)",
+        "mpirun noticed that process rank 3 with PID 4711 on node gpu12 exited on signal 11 (Segmentation fault).",
+        "[2026-01-01 10:00:00,000] [ERROR] [launch.py:325:sigkill_handler] exits with return code = -11",
+        "kernel: python3[4711]: segfault at 18 ip 00007f3a sp 00007ffc error 4 in libnccl.so.2[7f3a+1000]",
+        "run.sh: line 3:  4711 Segmentation fault      (core dumped) python train.py",
+        "*** SIGSEGV received at time=1764151200 on cpu 3 ***",
+    ],
+)
+def test_a_segmentation_fault_is_known_in_every_wording(line: str) -> None:
+    assert heads(verdict_of(line + "\n")) == ["LG-307"]
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "where"),
+    [
+        ("srun: error: gpu12: task 3: Bus error (core dumped)", "LG-306", "rank 3 on gpu12"),
+        ("srun: error: gpu12: tasks 3-5: Killed", "LG-305", "rank 3-5 on gpu12"),
+        ("srun: error: gpu12: task 3: Aborted (core dumped)", "LG-308", "rank 3 on gpu12"),
+        ("Fatal Python error: Aborted", "LG-308", "a process"),
+    ],
+)
+def test_other_signals_are_known_in_the_words_of_srun(line: str, code: str, where: str) -> None:
+    (head,) = verdict_of(line + "\n").heads
+    assert (head.code, head.where) == (code, where)
+
+
+@pytest.mark.parametrize(
+    ("text", "launcher"),
+    [
+        (torchrun(3, "node2", 1, "x"), "torchrun saw rank 3 on node2"),
+        (
+            "srun: error: compute-0: task 0: Exited with exit code 1\n",
+            "srun saw rank 0 on compute-0",
+        ),
+        (
+            "  Process name: [[3911,1],2]\n  Exit code:    1\n",
+            "mpirun saw rank 2 end first",
+        ),
+        (
+            "[ERROR] [launch.py:325:sigkill_handler] ['python', 'x'] exits with return code = 1\n",
+            "DeepSpeed's launcher saw a process end first",
+        ),
+        (
+            "[rank: 1] Child process with PID 4711 terminated with code 1. Forcefully terminating all others\n",
+            "Lightning's launcher saw rank 1",
+        ),
+        (
+            "slurmstepd: error: *** STEP 42.0 ON n1 CANCELLED AT 2026-01-01T10:00:00 DUE TO TIME LIMIT ***\n",
+            "Slurm says that the job was ended",
+        ),
+    ],
+)
+def test_the_launcher_is_called_by_its_name(text: str, launcher: str) -> None:
+    (head,) = verdict_of(text).heads
+    assert head.code in ("LG-304", "LG-309")
+    assert launcher in head.sentence
+    assert ("torchrun" in head.sentence) is launcher.startswith("torchrun")
+
+
+def test_what_a_launcher_saw_follows_from_the_error_that_the_log_shows() -> None:
+    verdict = verdict_of(EXCEPTION + torchrun(3, "node2", 1, "x"))
+    assert (heads(verdict), folded(verdict)) == (["LG-701"], ["LG-304"])
+    out = explain_cli.as_text(verdict, [])
+    assert "RuntimeError: x" in out
+    assert "its cause is not in these logs" not in out
+
+
+def test_a_system_error_of_nccl_quotes_the_warning_that_it_points_to() -> None:
+    warning = "n1:1:2 [0] transport/p2p.cc:1 NCCL WARN Cuda failure 1 'invalid argument'\n"
+    general = (
+        "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)\n"
+    )
+    verdict = verdict_of(warning + general)
+    assert (heads(verdict), folded(verdict)) == (["LG-701"], ["LG-422"])
+    assert shown(warning + general) == [warning.strip()]
+    assert "its cause is not in these logs" in explain_cli.as_text(verdict_of(general), [])
+
+
+def test_an_echo_of_another_rank_does_not_claim_that_no_cause_is_there() -> None:
+    closed = "n1:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n2<57557>\n"
+    alone = explain_cli.as_text(verdict_of(closed), [])
+    assert "its cause is not in these logs" in alone
+    both = verdict_of(closed, "2026-11-26 10:00:01 ERROR the pipe is stuck\n")
+    assert heads(both) == ["LG-421", "LG-701"]
+    assert "its cause is not in these logs" not in explain_cli.as_text(both, [])
+    died = verdict_of(closed, EXCEPTION)
+    assert (heads(died), folded(died)) == (["LG-701"], ["LG-421"])
+
+
+def test_a_known_cause_needs_no_unknown_errors() -> None:
+    out_of_memory = "kernel: Out of memory: Killed process 14750 (python3)\n"
+    assert heads(verdict_of(EXCEPTION + out_of_memory)) == ["LG-501"]
+
+
+def test_first_lines_of_each_rank_and_its_last_exception() -> None:
+    text = "".join(
+        f"[rank{rank}]: RuntimeError: number {number}\n" for number in range(9) for rank in (0, 1)
+    )
+    assert shown(text) == [
+        f"[rank{rank}]: RuntimeError: number {number}" for number in (0, 1, 8) for rank in (0, 1)
+    ]
+
+
+def test_an_exception_whose_rule_does_not_apply_is_shown() -> None:
+    """LG-319 needs the ranks' launcher or peers to have failed as well."""
+    assert heads(verdict_of(TRACEBACK + "ValueError: no such layer\n")) == ["LG-701"]
+
+
+@pytest.mark.parametrize(
+    ("line", "library"),
+    [
+        ("[rank1]: EI0006: [PID: 1] Getting socket times out. failed", "HCCL"),
+        ("ibgda.cpp:1889: nvshmem init failed for transport: IBGDA", "NVSHMEM"),
+        ("[a:1] btl: tcp: Match incoming connection failed (iface 0/4)!", "Open MPI"),
+        ("horovod.common.exceptions.HorovodInternalError: it failed", "Horovod"),
+        ("slurmstepd: error: pyxis: failed to import docker image", "pyxis"),
+    ],
+)
+def test_a_library_that_explain_log_does_not_know_is_named(line: str, library: str) -> None:
+    (head,) = verdict_of(line + "\n").heads
+    assert head.code == "LG-701"
+    assert library in head.sentence
+    assert "which explain-log does not know" in head.sentence
+
+
+# Lines that mean nothing bad, each in a log that ends well
+BENIGN = [
+    "wandb: Network error (ConnectionError), entering retry loop.",
+    "wandb: ERROR Error while calling W&B API: context deadline exceeded",
+    "'(ProtocolError('Connection aborted.', ConnectionResetError(104, 'Connection reset by peer')), '(Request ID: 1)')'"
+    " thrown while requesting HEAD https://huggingface.co/x. Retrying in 1s [Retry 1/5].",
+    "[W socket.cpp:697] [c10d] The client socket has failed to connect to [node1]:29500 (errno: 111 - Connection"
+    " refused).",
+    "kernel: [UFW BLOCK] IN=eth1 OUT= MAC=00 SRC=10.77.0.99 DST=10.77.0.11 LEN=60 PROTO=TCP SPT=41000 DPT=22",
+    "kernel: TCP: request_sock_TCP: Possible SYN flooding on port 29500. Sending cookies.",
+    "n1:1:2 [0] misc/ibvwrap.cc:72 NCCL WARN dlvsym failed on ibv_query_ece - undefined symbol, version IBVERBS_1.10",
+    "n1:1:2 [0] NCCL INFO P2P is disabled between connected GPUs 1 and 0. You can repress this message with ...",
+    "n1:1:2 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]",
+    "INFO 01-01 10:00:00 [shm_broadcast.py:501] No available shared memory broadcast block found in 60 seconds.",
+    "E0000 00:00:1723.5 4711 cuda_dnn.cc:8310] Unable to register cuDNN factory: Attempting to register factory for"
+    " plugin cuDNN when one has already been registered",
+    "NCCL_ASYNC_ERROR_HANDLING=1 TORCH_NCCL_ASYNC_ERROR_HANDLING=1 --log-level ERROR",
+    "PLAY RECAP: node1 : ok=4 changed=0 unreachable=0 failed=0 skipped=1 rescued=0 ignored=0",
+    "mean squared error: 0.1234",
+    "{'errors': None, 'failed': 0}",
+    "12 passed, 0 failed",
+    "2026-11-26 10:00:01 WARNING could not load the tokenizer cache: Error: no such file",
+    "Exception ignored in: <function Pool.__del__ at 0x7f>\n" + EXCEPTION.strip(),
+    "--- Logging error ---\n"
+    + TRACEBACK
+    + "TypeError: not all arguments converted during string formatting",
+    "ERROR: pip's dependency resolver does not currently take into account all the packages that are installed.",
+    "2026-11-26 10:00:01 ERROR could not decode image 17",
+    "2026-11-26 10:00:01 ERROR upload failed\nTraceback (most recent call last):\n"
+    '  File "t.py", line 3, in up\nOSError: busy',
+    "n1:1:2 [0] transport/p2p.cc:1 NCCL WARN Cuda failure 'peer access is already enabled'",
+]
+
+
+@pytest.mark.parametrize("line", BENIGN)
+def test_a_healthy_log_raises_no_alarm(line: str) -> None:
+    verdict = verdict_of(HEALTHY + line + "\n" + STEP + FINISHED)
+    assert heads(verdict) == []
+
+
+TEARDOWN = (
+    "[rank1]:[W1126 10:00:00.1 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=3, addr=[n2]:40000,"
+    " remote=[n1]:29500): failed to recv, got 0 bytes\n"
+    '[rank1]:[W1126 10:00:00.1 ProcessGroupNCCL.cpp:1662] [PG ID 0 PG GUID 0 Rank 1] Failed to check the "should'
+    ' dump" flag on TCPStore, (maybe TCPStore server has shut down too early), with error: failed to recv, got 0'
+    " bytes\n"
+)
+
+
+def test_the_store_that_ends_after_the_job_is_no_failure() -> None:
+    verdict = verdict_of(STEP + FINISHED + TEARDOWN)
+    assert (heads(verdict), harmless(verdict)) == ([], ["LG-914"])
+    assert heads(verdict_of(STEP + TEARDOWN)) == ["LG-215"]
+    lost = "RuntimeError: Connection reset by peer\n"
+    assert heads(verdict_of(STEP + FINISHED + lost)) == ["LG-215"]
+
+
+def test_errors_that_the_job_survived_are_listed_as_harmless() -> None:
+    verdict = verdict_of("ERROR could not decode image 17\n" + STEP)
+    assert (heads(verdict), harmless(verdict)) == ([], ["LG-913"])
+
+
+@pytest.mark.parametrize("after", ["", STEP, "Epoch 3 completed\n", "job 7 failed to complete\n"])
+def test_what_is_no_good_end_clears_no_exception(after: str) -> None:
+    """Python writes stdout behind a traceback if both go to one file."""
+    assert heads(verdict_of(STEP + EXCEPTION + after)) == ["LG-701"]
+
+
+def test_a_good_end_does_not_clear_an_uncaught_exception() -> None:
+    assert heads(verdict_of(STEP + EXCEPTION + FINISHED)) == ["LG-701"]
+    assert heads(verdict_of(STEP + "[rank1]: RuntimeError: x\n", FINISHED)) == ["LG-701"]
+
+
+def test_tracebacks_are_followed_across_blocks() -> None:
+    frames = "".join(f'  File "t.py", line {n}, in f\n    f({n})\n' for n in range(40))
+    text = "y" * 300 + "\nTraceback (most recent call last):\n" + frames + "odd.Name: the end\n"
+    for size in (7, 100, 997):
+        tally = judge.Tally(Options())
+        for block in reader.blocks(text[at : at + size] for at in range(0, len(text), size)):
+            tally.take("log", block)
+        (head,) = judge.judge(tally).heads
+        assert [line.text for line in head.evidence] == ["odd.Name: the end"]
+        assert head.evidence[0].line == 83
+
+
+def test_the_errors_of_a_hostile_log_are_bounded() -> None:
+    text = "".join(f"[rank{n % 900}]: RuntimeError: number {n}\n" for n in range(20000))
+    tally = judge.Tally(Options())
+    for block in reader.blocks(iter([text])):
+        tally.take("log", block)
+    state = tally.errors.files["log"]
+    assert len(state.first) <= unknown.MOST_RANKS
+    assert all(len(lines) <= unknown.PER_RANK for lines in state.first.values())
+    (head,) = judge.judge(tally).heads
+    assert len(head.evidence) == unknown.MOST_SHOWN
