@@ -15,7 +15,7 @@ DIRECTION = (
     "the listening end {peer}: with Gloo the higher IP always connects to the lower one, so look at the node with the"
     " lower address, not at the node whose log this is"
 )
-FIREWALL = "./fullmesh apply -i INVENTORY -- --tags tuning,firewall (pins the data ports and opens them to the peers)"
+FIREWALL = "./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the data ports and opens them to the peers)"
 
 CAUSES = (
     Cause(
@@ -189,7 +189,7 @@ CAUSES = (
         where="the node that announced {peer}: a peer of the node of this log (or that node itself)",
         prove='on every node: getent ahosts "$(hostname)"; ./fullmesh verify -i INVENTORY (VC-102)',
         fix=(
-            "./fullmesh apply -i INVENTORY -- --tags network (role name_resolution), or export"
+            "./fullmesh apply -i INVENTORY --tags network (role name_resolution), or export"
             " GLOO_SOCKET_IFNAME with the cluster interface."
         ),
         source="measured; pytorch/pytorch#15592, #8664; gloo device.cc:89-141",
@@ -215,7 +215,7 @@ CAUSES = (
         where="the node whose interface or host name gives the other family first",
         prove='on every node: getent ahosts "$(hostname)"; ip -brief addr; ./fullmesh verify -i INVENTORY (VC-101)',
         fix=(
-            "One family for all: ./fullmesh apply -i INVENTORY -- --tags network, and the same"
+            "One family for all: ./fullmesh apply -i INVENTORY --tags network, and the same"
             " GLOO_SOCKET_IFNAME kind of address everywhere."
         ),
         source="measured; gloo device.cc:285",
@@ -236,7 +236,7 @@ CAUSES = (
         where="the node of this log",
         prove="on that node: ip -brief addr; env | grep SOCKET_IFNAME",
         fix=(
-            "./fullmesh apply -i INVENTORY -- --tags launch (role cluster_env writes each node's"
+            "./fullmesh apply -i INVENTORY --tags launch (role cluster_env writes each node's"
             " own interface into the environment)."
         ),
         source="measured; gloo device.cc:84; GLOO_SOCKET_IFNAME is an exact name, NCCL's is a prefix",
@@ -264,7 +264,7 @@ CAUSES = (
         ),
         where="the node of this log",
         prove='on that node: getent ahosts "$(hostname)"; ./fullmesh verify -i INVENTORY (VC-102)',
-        fix="./fullmesh apply -i INVENTORY -- --tags network (role name_resolution), or export GLOO_SOCKET_IFNAME.",
+        fix="./fullmesh apply -i INVENTORY --tags network (role name_resolution), or export GLOO_SOCKET_IFNAME.",
         source="measured; vllm-project/vllm#7074, aws-samples/aws-do-eks#69",
         looks=(
             "[W ProcessGroupGloo.cpp:717] Warning: Unable to resolve hostname to a (local)"
@@ -395,7 +395,7 @@ CAUSES = (
         says="Gloo's connection to {peer} {port_note} failed: {reason}.",
         where=DIRECTION,
         prove=f"{LINKS}); ip route get {{peer}}",
-        fix="The routes and addresses of the two nodes: ./fullmesh apply -i INVENTORY -- --tags network.",
+        fix="The routes and addresses of the two nodes: ./fullmesh apply -i INVENTORY --tags network.",
         source="read: gloo helpers.h:138-228",
         looks=(
             "timed out connecting: SO_ERROR: Network is unreachable, remote=[10.77.0.11]:10653$0",

@@ -93,7 +93,7 @@ CAUSES = (
         where="the node in --rdzv-endpoint",
         prove="./fullmesh verify -i INVENTORY (VC-301); on the rendezvous node: ss -ltn 'sport = :29400'",
         fix=(
-            "./fullmesh apply -i INVENTORY -- --tags firewall,launch; start the rendezvous node's torchrun, too, with"
+            "./fullmesh apply -i INVENTORY --tags firewall,launch; start the rendezvous node's torchrun, too, with"
             " --rdzv-conf is_host=1 if nothing listens at the endpoint."
         ),
         source="pytorch/pytorch#107021, #121944, #67581, #64926",
@@ -386,7 +386,7 @@ CAUSES = (
         ),
         where="the node named there, or the clock of the node of this log",
         prove="on all nodes at once: date +%s.%N; chronyc tracking; ./fullmesh verify -i INVENTORY (VC-103)",
-        fix="./fullmesh apply -i INVENTORY -- --tags tuning (role time_sync).",
+        fix="./fullmesh apply -i INVENTORY --tags tuning (role time_sync).",
         source=(
             "measured: -20 s and -60 s lost a node silently (the line needs LOGLEVEL=DEBUG);"
             " dynamic_rendezvous.py"

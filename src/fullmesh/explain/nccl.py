@@ -64,7 +64,7 @@ CAUSES = (
         prove="in the job's environment: ulimit -l (must say unlimited); systemctl show UNIT -p LimitMEMLOCK",
         fix=(
             "LimitMEMLOCK=infinity in the unit, --ulimit memlock=-1 for the container;"
-            " ./fullmesh apply -- --tags tuning for logins."
+            " ./fullmesh apply --tags tuning for logins."
         ),
         source="NVIDIA/nccl-tests#206, NVIDIA/nccl#380",
         looks=(
@@ -307,7 +307,7 @@ CAUSES = (
         where="the node whose address is not of the cluster's network",
         prove="./fullmesh verify -i INVENTORY (VC-601)",
         fix=(
-            "./fullmesh apply -i INVENTORY -- --tags launch (NCCL_SOCKET_IFNAME and"
+            "./fullmesh apply -i INVENTORY --tags launch (NCCL_SOCKET_IFNAME and"
             " NCCL_SOCKET_FAMILY for each node)."
         ),
         source="measured with the library 2.32.3: a downed interface silently gives the next one; NVIDIA/nccl#210",

@@ -10,7 +10,7 @@ from fullmesh.explain.model import ANY_CAUSE, Cause, Fields, Options, Pattern, S
 INSIDE = r"(?:lo|docker|br-|virbr|veth|cni|flannel|cali|tailscale|podman|lxc)"
 ADDRESS = r"(?P<peer>[^\s<>]{1,120})<(?P<port>\d{1,5})>"
 LINKS = "./fullmesh verify -i INVENTORY (rung L2, both directions: NCCL connects either way"
-FIREWALL = "./fullmesh apply -i INVENTORY -- --tags tuning,firewall (pins the port range and opens it to the peers)"
+FIREWALL = "./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the port range and opens it to the peers)"
 CRASHES = ("LG-305", "LG-306", "LG-307", "LG-319", "LG-501", "LG-506", "LG-509")
 BAD_NETWORK = (
     "LG-402",
@@ -181,7 +181,7 @@ CAUSES = (
             "on that node: ip -brief link; env | grep NCCL_SOCKET_IFNAME; ./fullmesh verify -i"
             " INVENTORY (VC-601, VC-603)"
         ),
-        fix="./fullmesh apply -i INVENTORY -- --tags launch (role cluster_env sets each node's own interface).",
+        fix="./fullmesh apply -i INVENTORY --tags launch (role cluster_env sets each node's own interface).",
         source="measured with the library 2.32.3; NVIDIA/nccl#1837 (before 2.28 a nonsense address family), #1267",
         looks=(
             "node1:1:1 [0] bootstrap.cc:94 NCCL WARN Bootstrap : no socket interface found",
@@ -222,7 +222,7 @@ CAUSES = (
         says="The ranks came with different world sizes ({detail}).",
         where="the node whose WORLD_SIZE differs",
         prove="on all nodes: env | grep -E '^(WORLD_SIZE|NNODES)'",
-        fix="One environment for all nodes: ./fullmesh apply -i INVENTORY -- --tags launch.",
+        fix="One environment for all nodes: ./fullmesh apply -i INVENTORY --tags launch.",
         source="read: nccl bootstrap.cc:348; the job hangs afterwards",
         looks=(
             "node1:1:2 [0] bootstrap.cc:335 NCCL WARN Bootstrap Root : mismatch in info from procs, nranks 4 vs 3",
@@ -274,7 +274,7 @@ CAUSES = (
         where="{host}",
         prove="./fullmesh verify -i INVENTORY (VC-601 asks the real library without a GPU)",
         fix=(
-            "./fullmesh apply -i INVENTORY -- --tags launch, or export"
+            "./fullmesh apply -i INVENTORY --tags launch, or export"
             " NCCL_SOCKET_IFNAME==INTERFACE (one = more means the exact name)."
         ),
         source="measured with the library 2.32.3; NVIDIA/nccl#697, #913, #286, gpustack/gpustack#2275",

@@ -49,7 +49,7 @@ CAUSES = (
         ),
         prove=f"{L3}; on each node: env | grep -E '^(MASTER_|RANK|WORLD_SIZE)'; on rank 0's node: ss -ltn",
         fix=(
-            "./fullmesh apply -i INVENTORY -- --tags firewall,launch (opens the master port to"
+            "./fullmesh apply -i INVENTORY --tags firewall,launch (opens the master port to"
             " the peers, one environment for all)."
         ),
         source="measured; OpenRLHF/OpenRLHF#1040; timeout 1800 s + 1 s = 1801",
@@ -96,7 +96,7 @@ CAUSES = (
             " listener read rank 0's log"
         ),
         fix=(
-            "./fullmesh apply -i INVENTORY -- --tags firewall (opens it to the peers);"
+            "./fullmesh apply -i INVENTORY --tags firewall (opens it to the peers);"
             " MASTER_PORT must be the same on all nodes."
         ),
         source="measured: drop, reset and icmp reject of port 29500; OpenRLHF/OpenRLHF#1040",
@@ -124,7 +124,7 @@ CAUSES = (
             " (VC-107, VC-201 to VC-203)"
         ),
         fix=(
-            "./fullmesh apply -i INVENTORY -- --tags tuning,firewall (pins the range and opens"
+            "./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the range and opens"
             " it), or torchrun --master-addr/--master-port."
         ),
         source=(
@@ -152,7 +152,7 @@ CAUSES = (
         ),
         fix=(
             "MASTER_ADDR must be rank 0's cluster address on every node: ./fullmesh apply -i"
-            " INVENTORY -- --tags network,launch."
+            " INVENTORY --tags network,launch."
         ),
         source="measured",
         looks=(TIMED_OUT.format("localhost", 29500),),
@@ -169,7 +169,7 @@ CAUSES = (
         where="the node of rank 0 (its firewall, or nothing listens there); the line '(host, port)' near it names it",
         prove=f"{L3}; on rank 0's node: ss -ltnp; ip neigh show tells an absent host (FAILED) from a rejecting one",
         fix=(
-            "./fullmesh apply -i INVENTORY -- --tags network,firewall; an unused MASTER_ADDR:"
+            "./fullmesh apply -i INVENTORY --tags network,firewall; an unused MASTER_ADDR:"
             " set it to rank 0's address."
         ),
         source=(
@@ -204,7 +204,7 @@ CAUSES = (
         says="The name {host} cannot be resolved ({reason}).",
         where="the node of this log",
         prove="on that node: getent ahosts {host}; ./fullmesh verify -i INVENTORY (VC-101)",
-        fix="./fullmesh apply -i INVENTORY -- --tags network (writes every peer into /etc/hosts).",
+        fix="./fullmesh apply -i INVENTORY --tags network (writes every peer into /etc/hosts).",
         source="measured: gai error -3, the timeout stretches up to 2.5 times; modelscope/ms-swift#6368",
         looks=(
             "[W socket.cpp:601] [c10d] The IPv4 network addresses of (node1, 29500) cannot be"
@@ -239,7 +239,7 @@ CAUSES = (
         says="The ranks look for the store at different places: {places}.",
         where="the node whose MASTER_ADDR or MASTER_PORT differs",
         prove="on each node: env | grep ^MASTER_",
-        fix="./fullmesh apply -i INVENTORY -- --tags launch (one environment for all nodes).",
+        fix="./fullmesh apply -i INVENTORY --tags launch (one environment for all nodes).",
         source="measured",
         looks=(),
         patterns=(),
@@ -356,7 +356,7 @@ CAUSES = (
         where="the node of this log (rank 0's node, or a node that wrongly believes to be it)",
         prove="on that node: ss -ltnp 'sport = :{port}' (names the process); sysctl net.ipv4.ip_local_reserved_ports",
         fix=(
-            "End the old process or choose another port; ./fullmesh apply -- --tags tuning keeps"
+            "End the old process or choose another port; ./fullmesh apply --tags tuning keeps"
             " named ports out of the kernel's hands."
         ),
         source="measured; pytorch/pytorch#126510, #73320; onedr0p/home-ops#11712",
@@ -486,7 +486,7 @@ CAUSES = (
             " c10d's messages are nonsense."
         ),
         prove="time getent hosts PEER-ADDRESS on each node",
-        fix="./fullmesh apply -i INVENTORY -- --tags network (peers in /etc/hosts): measured 10.2 s against 0.02 s.",
+        fix="./fullmesh apply -i INVENTORY --tags network (peers in /etc/hosts): measured 10.2 s against 0.02 s.",
         source="measured; pytorch/pytorch#159007",
         looks=(
             "[W socket.cpp:764] [c10d] The hostname of the client socket cannot be retrieved. err=-3",
@@ -504,7 +504,7 @@ CAUSES = (
         title="harmless but slow: the listen backlog (somaxconn) is small",
         says="somaxconn is {value}: with more ranks than that, the start takes many times longer.",
         prove="sysctl net.core.somaxconn; nstat -az TcpExtListenOverflows",
-        fix="./fullmesh apply -i INVENTORY -- --tags tuning.",
+        fix="./fullmesh apply -i INVENTORY --tags tuning.",
         source="measured: somaxconn 1 and 48 ranks, 9.4 s against 0.86 s",
         looks=("[W socket.cpp:464] [c10d] The listen backlog is capped: somaxconn is 1",),
         patterns=(Pattern("somaxconn", r"somaxconn (?:is|=) (?P<value>\d{1,9})"),),

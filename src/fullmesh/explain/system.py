@@ -146,7 +146,7 @@ CAUSES = (
             " -i INVENTORY (VC-201, VC-202)"
         ),
         fix=(
-            "./fullmesh apply -i INVENTORY -- --tags firewall; rules of another table still drop"
+            "./fullmesh apply -i INVENTORY --tags firewall; rules of another table still drop"
             " what firewalld accepts."
         ),
         source=(
