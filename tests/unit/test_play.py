@@ -215,7 +215,7 @@ def test_apply_says_first_which_nodes_it_changes(
         said = capsys.readouterr().err.splitlines()
         # on a slow machine a sign of life comes before
         first = next(line for line in said if not line.startswith("  …"))
-        assert first.startswith("apply changes 1 node: a. To preview: ./fullmesh plan -i "), raw
+        assert first.startswith("apply may change 1 node: a. To preview: ./fullmesh plan -i "), raw
         assert first.endswith("hosts.yml --limit=a")
     for more in (["--check"], ["--list-hosts"]):
         args = argparse.Namespace(verbose=False, progress=options.PLAIN, more=more)

@@ -22,7 +22,7 @@ def names(hosts: Sequence[str]) -> str:
 
 def change_notice(hosts: Sequence[str], preview: str) -> str:
     """Say which nodes a run is about to change, and the command that only shows what would change."""
-    return f"apply changes {counted(len(hosts), 'node')}: {names(hosts)}. To preview: {preview}"
+    return f"apply may change {counted(len(hosts), 'node')}: {names(hosts)}. To preview: {preview}"
 
 
 def undo_notice(hosts: Sequence[str], roles: Sequence[str], preview: str) -> list[str]:
