@@ -3,6 +3,9 @@
 ``tests/support/adversary.py`` runs on both nodes as ``nobody`` meanwhile. It passes when no file of root's was read,
 owned or changed through it, when none of its code ran as anybody else, and when the verification's verdict is right or
 names what disturbed it. The first test is the adversary's own: against a careless program of root's it has to win.
+
+It also says that it is ranks of a job and a node_exporter (``adversary_ranks.py``), and a node lies: its Python is a
+program that answers with what is nested, huge or no answer. The answers about all others have to be whole.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import ast
 import base64
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -99,6 +104,40 @@ for turn in range(25):
     subprocess.run(["sh", "-c", "sleep 0.5; : token=hunter2hunter2"])
 os.chmod("/tmp/weak-%d-0" % os.getpid(), 0o4777)
 """
+# A job that hangs: rank 1 sleeps, rank 0 waits for it.
+HANGS = """
+import sys, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+for _ in range(3):
+    dist.all_reduce(torch.zeros(1))
+print("READY", flush=True)
+if dist.get_rank() == 1:
+    time.sleep(1000)
+dist.all_reduce(torch.zeros(1))
+"""
+# A Python that lies to who asks by it: hang's program, the one that ask_nodes sends, and Ansible's modules.
+LIAR = r"""#!/usr/bin/python3
+import base64, json, os, re, select, sys, zlib
+lie = LIE
+if "--packed" in sys.argv:
+    sys.stdout.write("\x1efullmesh-hang " + base64.b64encode(zlib.compress(lie.encode())).decode() + "\n")
+    sys.exit()
+heard = b""
+while select.select([0], [], [], 5)[0]:
+    more = os.read(0, 65536)
+    heard += more
+    mark = re.search(rb'"mark": "([^"]+)"', heard)
+    if mark:
+        sys.stdout.write("%s answer %d\n" % (mark.group(1).decode(), len(lie)))
+    if mark or not more:
+        break
+sys.stdout.write(lie)
+"""
+LIES = {
+    "nested": "'[' * 200000",
+    "values": "'[' + '[],' * 4000000 + '[]]'",
+    "another form": '\'{"host": 7, "jobs": {}, "ranks": [7], "facts": [[]]}\'',
+}
 # What anybody may write to, or would be somebody else by; sticky folders are not such.
 WAYS = (
     f"find / /run /tmp /var/tmp /dev/shm -xdev -newer {HOME}/since ! -user nobody"
@@ -174,7 +213,7 @@ class Lab:
         self.nodes = [Node(one["name"], one) for one in status["nodes"]]
         for node in self.nodes:
             node.on(MAKE.format(home=HOME, canaries=" ".join(CANARIES), word=WORD))
-            for name in ("adversary.py", "adversary_network.py"):
+            for name in ("adversary.py", "adversary_network.py", "adversary_ranks.py"):
                 node.bring((ROOT / "tests/support" / name).read_text(), f"{HOME}/{name}")
         self.untouched = {node.name: node.canaries() for node in self.nodes}
 
@@ -207,6 +246,8 @@ class Lab:
             ],
             "disturb": ["-"],
             "squat": [],
+            "job": {},
+            "exporter": "",
             **change,
         }
         node.bring(json.dumps(settings), f"{HOME}/settings.json")
@@ -356,6 +397,115 @@ def test_a_job_takes_nothing_from_where_it_is_started(lab: Lab) -> None:
     with loose(lab), ThreadPoolExecutor() as pool:
         said = list(pool.map(lambda node: node.on(line), lab.nodes))
     assert re.search(r"ddp: 2 ranks on cpu, loss 0\.\d+", "\n".join(said))
+
+
+def pretended(lab: Lab, exporter: str = "") -> dict[str, Any]:
+    """What the adversary is told to be ranks of the job that all nodes are configured for."""
+    node, port = lab.nodes[0], STORE[0]
+    job = {"WORLD_SIZE": "2", "MASTER_ADDR": node.address, "MASTER_PORT": str(port)}
+    return {"job": job, "exporter": exporter}
+
+
+def was_pretended(every: dict[str, list[dict[str, Any]]]) -> None:
+    """It was all of them; a user namespace may be what a container must not make."""
+    for found in every.values():
+        assert set(where(found, "cannot be")) <= {"apart"}
+
+
+@contextmanager
+def hanging(lab: Lab) -> Iterator[None]:
+    """A job whose second rank sleeps while the first one waits for it; as root, which is not the adversary."""
+    for node in lab.nodes:
+        node.bring(HANGS, "/srv/jobs/hangs.py")
+        node.on(
+            "systemd-run --quiet --unit=hangs -p WorkingDirectory=/srv/jobs --"
+            " /opt/fullmesh/bin/fullmesh-torchrun --static --watch 0 /srv/jobs/hangs.py"
+        )
+    try:
+        for node in lab.nodes:
+            node.on(
+                "for n in $(seq 300); do journalctl -qu hangs | grep -q READY && exit 0; sleep 0.5; done;"
+                " journalctl -qu hangs; exit 1"
+            )
+        yield
+    finally:
+        for node in lab.nodes:
+            node.on("systemctl stop hangs || true")
+
+
+def asked(inventory: str) -> dict[str, Any]:
+    """What ``./fullmesh hang`` finds: a cause."""
+    done = subprocess.run(
+        ["./fullmesh", "hang", "-i", inventory, "--json"],
+        cwd=ROOT,
+        timeout=120,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_strangers_that_say_that_they_are_ranks_hide_no_rank(lab: Lab) -> None:
+    with loose(lab, **pretended(lab)) as every, hanging(lab):
+        found = asked(lab.inventory)
+    was_pretended(every)
+    jobs = [one for one in (found, *found["others"]) if one["account"] == "root"]
+    (first,) = [one for job in jobs for one in job["findings"] if one["code"] == "HG-107"]
+    assert (first["ranks"], first["waiting"]) == ([1], [0])
+    assert first["place"].startswith("/srv/jobs/hangs.py:")
+    named = [one for one in found["findings"] if one["code"] == "HG-152"]
+    assert {host for one in named for host in one["hosts"]} == {node.name for node in lab.nodes}
+    assert all("account nobody" in one["cause"] for one in named)
+    assert any(job["account"] == "nobody" for job in found["others"])
+
+
+def test_strangers_that_say_that_they_are_ranks_disturb_no_diagnosis(lab: Lab) -> None:
+    with loose(lab, **pretended(lab)) as every:
+        done = run("./fullmesh", "diagnose", "-i", lab.inventory, "--json")
+        assert verified(lab) == []
+    was_pretended(every)
+    assert "Traceback" not in done.output
+    found = json.loads(done.output[done.output.index("{") : done.output.rindex("}") + 1])
+    assert [one for one in found["findings"] if one["severity"] == "error"] == []
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["found out", "named by the user"])
+def test_the_folder_of_a_stranger_leads_nowhere(lab: Lab, named: bool) -> None:
+    folder = f"{HOME}/nobody/text"
+    words = ["-e", "monitoring_tools_node_exporter=true"]
+    words += ["-e", f"monitoring_tools_textfile_dir={folder}"] if named else []
+    with loose(lab, **pretended(lab, folder)) as every:
+        done = run("ansible-playbook", "playbooks/verify.yml", "-i", lab.inventory, *words)
+    assert done.code == 0
+    for found in every.values():
+        assert bool(where(found, "swapped")) == named
+    assert named or "MT-109" in done.output
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_node_that_lies_costs_its_own_answer_only(lab: Lab, tmp_path: Path, lie: str) -> None:
+    liar = lab.nodes[1]
+    liar.bring(LIAR.replace("LIE", LIES[lie]), "/srv/liar")
+    liar.on("chmod 755 /srv/liar")
+    inventory = shutil.copytree(Path(lab.inventory), tmp_path / "inventory", symlinks=False)
+    (inventory / "host_vars").mkdir(exist_ok=True)
+    (inventory / f"host_vars/{liar.name}.yml").write_text("ansible_python_interpreter: /srv/liar\n")
+    with hanging(lab):
+        found = asked(str(inventory))
+    assert found["ranks"] == len(lab.nodes)
+    (silent,) = [one for one in found["findings"] if one["code"] == "HG-151"]
+    assert silent["hosts"] == [liar.name]
+    done = run("./fullmesh", "diagnose", "-i", str(inventory), "--json")
+    assert "Traceback" not in done.output
+    assert liar.name in done.output
+    done = run("ansible-playbook", "playbooks/verify.yml", "-i", str(inventory))
+    assert done.code != 0
+    assert liar.name in done.output
+    assert "Traceback" not in done.output
 
 
 def test_nothing_is_left_to_mend(lab: Lab) -> None:

@@ -8,6 +8,9 @@ It plants in advance: links, directories, fifos and files at every name that som
 programs wherever all may write. It watches those folders by inotify, tries to read, write, replace and link what
 appears, and plants the names that a careless program takes next. It connects to every listener that appears, speaks
 torch's store, sends pickles, and reads the command lines and environments of whoever lets it.
+
+It also is what it is not: ranks and launchers of somebody else's job, and a node_exporter with a folder of its own, in
+which it replaces what appears by links (adversary_ranks.py).
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import shutil
 import socket
 import stat
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -29,6 +33,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from adversary_network import Network
+from adversary_ranks import FAKES, start_exporter, start_fake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,6 +44,7 @@ EVENT = struct.Struct("iIII")
 LARGEST = 1 << 18
 PERIOD = 2.0  # seconds between two looks at everything
 FAST = 0.03  # between two looks at what inotify does not tell
+SWAP = 0.0005  # between two looks into the folder of the node_exporter
 PLANT_PERIOD = 3.0  # until a name is planted as something else
 SIBLINGS = (".new", ".tmp", ".part", "~", ".bak", ".lock", ".old")
 KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY")
@@ -59,6 +65,7 @@ class Adversary:
         self.found = open(os.path.join(self.home, "found.jsonl"), "a")  # noqa: SIM115 (open as long as this runs)
         self.turn = 0
         self.watch = Watch()
+        self.pretended: list[subprocess.Popen[bytes]] = []
         settings["spared"] = tuple(settings["spared"])
 
     def say(self, what: str, where: str, **more: Any) -> None:
@@ -249,13 +256,41 @@ class Adversary:
             known = present
             time.sleep(FAST)
 
+    def pretend(self) -> None:
+        """Be ranks of a job, and a node_exporter, if that is wanted."""
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "adversary_ranks.py")
+        for name in FAKES if self.settings["job"] else ():
+            try:
+                self.pretended.append(start_fake(name, self.settings["job"], path))
+            except (AssertionError, OSError) as error:
+                self.say("cannot be", name, why=str(error))
+        folder = self.settings["exporter"]
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+            self.pretended.append(start_exporter(self.home, folder, path))
+
+    def swap(self) -> None:
+        """Replace what is on its way into the folder of the node_exporter by links."""
+        folder = self.settings["exporter"]
+        while folder:
+            for name in os.listdir(folder):
+                path = os.path.join(folder, name)
+                if not os.path.islink(path) and name != "taken":
+                    with contextlib.suppress(OSError):
+                        os.rename(path, os.path.join(folder, "taken"))
+                        os.symlink(self.settings["targets"][0], path)
+                        self.say("swapped", path.rpartition(".")[0])
+            time.sleep(SWAP)
+        time.sleep(PERIOD)
+
     def run(self) -> None:
         """Do all of it at the same time, until it is ended."""
         network = Network(self.settings, self.me, self.say, self.told)
+        self.pretend()
         self.set_traps()
         self.plant_names()
-        loops = (self.follow, self.processes, network.listeners, network.stores, network.squat)
-        for loop in loops:
+        loops = (self.follow, self.processes, self.swap)
+        for loop in (*loops, network.listeners, network.stores, network.squat):
             threading.Thread(target=kept_up, args=(loop, self.say), daemon=True).start()
         self.say("ready", socket.gethostname())
         self.look()

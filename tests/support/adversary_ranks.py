@@ -1,7 +1,8 @@
-"""Processes that an account without rights can start, and that say that they are ranks. See adversary.py. Stdlib only.
+"""Processes that an account without rights can start, and that say what they are not. See adversary.py. Stdlib only.
 
-``python3 -Es adversary_ranks.py NAME`` is one of them, until it is ended; it prints ``ready``. `start_fake` starts it
-with the environment and the command line that it needs. Each says that it belongs to somebody else's job.
+``python3 -ES adversary_ranks.py NAME`` is one of them, until it is ended; it prints ``ready``. `start_fake` starts it
+with the environment and the command line that it needs: a rank or a launcher of somebody else's job.
+`start_exporter` starts a node_exporter.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 NAME = "\0fullmesh-hang-"
 CROWD = 320
+EXPORTER, EXPORTER_PORT = "exporter", 9100
 CLONE_NEWUSER = 0x10000000
 NOBODY = 65534
 PR_SET_NAME = 15
@@ -136,6 +139,25 @@ def start_fake(
     return process
 
 
+def start_exporter(home: str, folder: str, path: str = __file__) -> subprocess.Popen[bytes]:
+    """Start a program that is called node_exporter and names a folder, and wait until it listens."""
+    program = os.path.join(home, "node_exporter")
+    shutil.copy(os.path.realpath(choose_python()), program)
+    os.chmod(program, 0o700)
+    words = [program, "-ES", path, EXPORTER, f"--collector.textfile.directory={folder}"]
+    process = subprocess.Popen(words, cwd="/", stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    return process
+
+
+def be_exporter() -> None:
+    """Listen where Prometheus asks."""
+    with socket.create_server(("127.0.0.1", EXPORTER_PORT)):
+        print("ready", flush=True)  # noqa: T201 (for who started it)
+        time.sleep(3600)
+
+
 def enter_namespace() -> None:
     """Become the account that a user namespace shows for all that it does not map."""
     own = os.geteuid()
@@ -194,4 +216,6 @@ def be_fake(name: str) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == EXPORTER:
+        be_exporter()
     be_fake(sys.argv[1])
