@@ -191,6 +191,13 @@ def test_what_is_no_record_is_refused(change: dict[str, Any]) -> None:
     assert refusal(json.dumps(data).encode()) == "HG-174"
 
 
+@pytest.mark.parametrize("text", ["9" * 5000, "\u00b2", "--1", "1_0"])
+def test_a_text_that_is_no_number_counts_as_none(text: str) -> None:
+    data = json.loads((RECORDED / "late_sleep-0.json").read_text())
+    data["entries"][0]["record_id"] = text
+    assert recorder.read(json.dumps(data).encode(), 0)["entries"][0]["record"] == 0
+
+
 def test_an_answer_of_a_rank_that_is_not_whole_is_refused() -> None:
     assert refusal(b'{"threads": [], "taken_ns": 1}') == "HG-174"
 
