@@ -69,11 +69,9 @@ def is_known_to(pid: int, uid: int) -> bool:
 
     A process in a rootless container sees every account that is not mapped, the host's root among them, as one.
     """
-    for line in look.read(f"/proc/{pid}/uid_map").splitlines():
-        _, outside, count = map(int, line.split())
-        if outside <= uid < outside + count:
-            return True
-    return False
+    rows = look.read(f"/proc/{pid}/uid_map").splitlines()
+    spans = [tuple(map(int, row.split())) for row in rows]
+    return not spans or any(outside <= uid < outside + count for _, outside, count in spans)
 
 
 def uid_of(pid: int) -> int:

@@ -221,9 +221,19 @@ def test_a_question_that_fails_is_told_and_the_next_one_is_asked(
     assert wait(asked)[0].startswith("[HG-107]")
 
 
-def test_only_the_watched_jobs_account_is_judged(asked: stalled.Stalled) -> None:
-    asked.begin("a", "mallory")
-    assert wait(asked) == []
+def test_only_the_watched_jobs_account_is_judged(
+    asked: stalled.Stalled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[NodeHang] = []
+    for sample in hang_records.load("late_sleep"):
+        own: list[Rank] = [{**one, "account": "alice"} for one in sample]
+        others: list[Rank] = [{**one, "account": "mallory", "rank": 7} for one in sample[1:]]
+        looks.append({"host": "el1", "jobs": ["a"], "ranks": own + others})
+    monkeypatch.setattr(ask, "nodes", lambda *_: [ask.Answer("el1", tuple(looks))])
+    for account, count in (("alice", 1), ("mallory", 0), ("a container's", 1)):
+        asked.forget()
+        asked.begin("a", account)
+        assert len([line for line in wait(asked) if "HG-107" in line]) == count
 
 
 def test_a_question_is_not_asked_twice_at_once(

@@ -43,9 +43,10 @@ class Stalled:
         try:
             time.sleep(GATHER)
             answers = ask.nodes(self.part["hosts"], job, [AGAIN])
-            for one in sort_jobs(self.part["plan"], answers)[0]:
-                if not account or one.account == account:
-                    found += one.findings(CERTAIN)
+            jobs, _ = sort_jobs(self.part["plan"], answers)
+            # in a container an account can have another name
+            for one in [job for job in jobs if job.account == account] or jobs:
+                found += one.findings(CERTAIN)
         except Exception as error:
             self.failed = f"{type(error).__name__}: {error}"
         self.answer = found
