@@ -142,11 +142,11 @@ def playbook(
 
     try:
         inventory = str(options.find_inventory(args.inventory))
+        if foresee is None:
+            return verb.play(name, inventory, args, preview=preview)
+        return verb.foresee(name, inventory, args, foresee)
     except RefusedError as error:
         return print_refusal(error)
-    if foresee is None:
-        return verb.play(name, inventory, args, preview=preview)
-    return verb.foresee(name, inventory, args, foresee)
 
 
 def _apply(args: argparse.Namespace) -> int:

@@ -253,6 +253,15 @@ def test_undo_of_an_inventory_that_ansible_cannot_read(
     assert undone == []
 
 
+def test_apply_of_nodes_that_ansible_cannot_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "hosts.yml").write_text(NODES)
+    monkeypatch.setattr(options, "STARTED_IN", tmp_path)
+    assert cli.main(["apply", "-v", "-i", "hosts.yml", "-l", "nosuch"]) == cli.USAGE
+    assert "[CL-120]" in capsys.readouterr().err
+
+
 def test_a_run_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["report", "runs/none"]) == cli.USAGE
     assert "[CL-107]" in capsys.readouterr().err
