@@ -43,6 +43,10 @@ NAME_OR_NONE = re.compile(r"\A(?:[A-Za-z0-9_][A-Za-z0-9_.@+~-]{0,63})?\Z")
 SYSTEM_NAME = re.compile(r"\A(?:[A-Za-z0-9][A-Za-z0-9 _.+~-]{0,63})?\Z")
 PYTHON_VERSION = re.compile(r"\A(?:[0-9]{1,2}\.[0-9]{1,3})?\Z")
 FULL_PYTHON_VERSION = re.compile(r"\A[0-9]{1,2}\.[0-9]{1,3}(?:\.[0-9A-Za-z+]{1,16})?\Z")
+# A line of ssh_host_*_key.pub: kind, key, and a remark.
+PUBLIC_KEY = re.compile(
+    r"\A([a-z0-9][a-z0-9@.-]{0,63}) ([A-Za-z0-9+/]{16,16000}={0,2})(?: [ -~]{0,500})?\Z"
+)
 SHA256 = re.compile(r"\A[0-9a-f]{64}\Z")
 # An absolute path without "..", control characters and what begins a template.
 PATH_OR_NONE = re.compile(r"\A(?:(?!.*/\.\.(?:/|\Z))/[^\x00-\x1f\x7f{}]{0,1023})?\Z")
@@ -85,4 +89,20 @@ CHECKED = {
         "search": SEARCH_DOMAIN,
     },
     "torch.VenvSeen": {"python": PYTHON_VERSION, "machine": WORD_OR_NONE, "have": SHA256},
+}
+
+# The same of records that a diagnosis reads, which drops what does not match: findings name these in commands.
+NAMED = {
+    "survey.Nic": {
+        "name": INTERFACE_NAME,
+        "mac": HARDWARE_ADDRESS,
+        "state": WORD_OR_NONE,
+        "duplex": WORD_OR_NONE,
+        "addresses": PREFIXED_ADDRESS,
+    },
+    "survey.Route": {"via": ADDRESS_OR_NONE, "dev": INTERFACE_OR_NONE, "src": ADDRESS_OR_NONE},
+    "survey.Neighbour": {"mac": HARDWARE_ADDRESS, "dev": INTERFACE_OR_NONE},
+    "survey.Listener": {"address": ADDRESS},
+    "survey.RdmaPort": {"device": WORD},
+    "ladder.PlannedNic": {"name": INTERFACE_OR_NONE},
 }

@@ -63,10 +63,15 @@ class ContractError(ValueError):
         super().__init__("; ".join(f"{path}: {what}" for path, what in self.paths.items()))
 
 
-def checked_fields(kind: Any) -> Mapping[str, re.Pattern[str]]:
+Patterns = Mapping[str, Mapping[str, re.Pattern[str]]]
+
+
+def checked_fields(
+    kind: Any, patterns: Patterns = node_values.CHECKED
+) -> Mapping[str, re.Pattern[str]]:
     """Return the patterns of the texts of a record, by field."""
     record = f"{kind.__module__.rpartition('.')[2]}.{kind.__qualname__}"
-    return node_values.CHECKED.get(record, {})
+    return patterns.get(record, {})
 
 
 @cache

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import copy
 import json
+import math
+import re
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import hang_records
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
@@ -14,19 +21,32 @@ from ansible.inventory.manager import InventoryManager
 from ansible.module_utils.fullmesh.facts import node as node_look
 from ansible.module_utils.fullmesh.network import ways as network_ways
 from ansible.parsing.dataloader import DataLoader
-from torch_samples import seen
+from hypothesis import given
+from hypothesis import strategies as st
+from torch_samples import seen, wheels
 
 from fullmesh import contract, transaction
+from fullmesh.ask import answers, channel, talk
+from fullmesh.diagnose import shape
 from fullmesh.filters import bundle as bundle_filters
 from fullmesh.filters import cluster_plan as plan_filters
+from fullmesh.filters import node_ssh as ssh_filters
 from fullmesh.filters import static_ip as static_ip_filters
 from fullmesh.filters import torch_runtime as torch_filters
+from fullmesh.foreign_text import ForeignTextError, parse_foreign_json
+from fullmesh.hang import ask as hang_ask
 from fullmesh.init import cli as init
 from fullmesh.init import look, machines, propose, render
 from fullmesh.init.propose import Answer
 from fullmesh.model import addresses, plan
 from fullmesh.model.faults import RefusedError
+from fullmesh.model.types import Plan
+from fullmesh.observed import ladder, ranks
+from fullmesh.observed.first_look import Ways
+from fullmesh.observed.hang import NodeHang, Rank
 from fullmesh.observed.node import NodeFacts
+from fullmesh.observed.torch import VenvSeen, Wheels
+from fullmesh.roles import preflight
 
 RECORDED = Path(__file__).parent / "recorded/first_look"
 TOLD = {name: (RECORDED / f"{name}.json").read_text() for name in ("el1", "ubuntu1")}
@@ -153,9 +173,9 @@ def test_an_answer_of_another_form_ends_one_machines_answer(answer: str) -> None
 @pytest.mark.parametrize("text", [one for one in HOSTILE if one])
 @pytest.mark.parametrize("field", ["interface", "search", "gateway", "dns"])
 def test_the_plan_refuses_a_text_that_would_reach_a_network_file(field: str, text: str) -> None:
-    link = {"interface": "eth1", "addresses": ["10.0.0.11/24"]}
+    link: dict[str, Any] = {"interface": "eth1", "addresses": ["10.0.0.11/24"]}
     link |= {field: text if field in ("interface", "gateway") else [text]}
-    hosts = {
+    hosts: dict[str, dict[str, Any]] = {
         "a": {"fullmesh_links": [link]},
         "b": {"fullmesh_address": "10.0.0.12/24", "fullmesh_interface": "eth1"},
     }
@@ -275,3 +295,230 @@ def test_a_node_leaves_out_what_the_controller_would_refuse(tmp_path: Path) -> N
     assert (release["distribution"], release["distribution_version"]) == ("pop", "")
     text = "nameserver fe80::1%{{x}}\nnameserver fe80::1%eth0\nsearch . {{x}} a.example\n"
     assert network_ways.resolver(text) == (["fe80::1%eth0"], ["a.example"])
+
+
+# --- every field of every record ------------------------------------------------------------------------
+
+BIG, DEEP = "@big@", "@deep@"
+TEXTS = (
+    *("a\nb: c", "{{ 1 }}", "{% x %}", "# x", "../x", "-o", PIPE, "$(id)", "\x1b[2J", "\x00"),
+    *("", "²", "\ud800", "x" * 70_000, "9" * 5000, BIG, DEEP),
+)
+NUMBERS = (10**18, -1, 0, 2**64 - 1, 1e308, math.inf, math.nan, BIG, DEEP)
+LARGE = 20_000  # characters of a record
+JOB = "aborted"  # of the recorded jobs, one that hung
+SAFE = re.compile(r"[A-Za-z0-9_.:/@%+~-]+")
+Place = tuple[Any, ...]
+
+
+def leaves(value: Any, path: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """Every text and number of an answer, and where it stands; of a list the first two."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from leaves(inner, (*path, key))
+    elif isinstance(value, list):
+        for at, inner in enumerate(value[:2]):
+            yield from leaves(inner, (*path, at))
+    elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        yield path, value
+
+
+def lie(value: Any, path: Place, text: Any) -> Any:
+    """The answer with another text or number in one place."""
+    found = copy.deepcopy(value)
+    inner = found
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = text
+    return found
+
+
+def lies(value: Any) -> list[tuple[Place, Any]]:
+    """A place and what stands there instead: each place with all hostile values of its kind."""
+    found = {}
+    for path, old in leaves(value):
+        # el1.interfaces[0] and [1] are one place
+        name = tuple("*" if isinstance(step, int) else step for step in path)
+        found[name] = [(path, new) for new in (TEXTS if isinstance(old, str) else NUMBERS)]
+    return [one for several in found.values() for one in several]
+
+
+def as_json(value: Any) -> str:
+    """As a node writes it, with what ``json.dumps`` does not write."""
+    text = json.dumps(value)
+    text = text.replace(f'"{BIG}"', "1" + "0" * 5000)
+    return text.replace(f'"{DEEP}"', "[" * 5000 + "]" * 5000)
+
+
+def init_of(text: str) -> None:
+    """What init makes of a machine's answer beside an honest one's."""
+    honest = with_default_route(told())["el1"]
+    heard = look.heard(BOTH, {"el1": json.dumps(honest), "ubuntu1": text})
+    assert "el1" in heard.answers
+    assert {fault.code for fault in heard.faults} <= {"IN-103", "IN-108"}
+    assert len(heard.answers) + len(heard.faults) == 2
+    if heard.faults:
+        return
+    try:
+        proposal = propose.chosen(heard.answers)
+        assert init.table(BOTH, heard, proposal)
+        written = render.hosts_text(BOTH, proposal, "")
+        init.checked(written, {"static_ip_manage": True})
+    except RefusedError:
+        return
+    head, _, body = written.partition("torch_nodes:\n")
+    assert all(re.fullmatch(r"# [ -~]*", line) for line in head.splitlines())
+    found = yaml.safe_load("torch_nodes:\n" + body)
+    assert list(found) == ["torch_nodes"]
+    assert list(found["torch_nodes"]["hosts"]) == ["el1", "ubuntu1"]
+    texts = [one for _, one in leaves(found) if isinstance(one, str)]
+    assert [one for one in texts if not SAFE.fullmatch(one)] == []
+
+
+def test_no_field_of_a_machines_answer_reaches_the_inventory_unchecked() -> None:
+    said = with_default_route(told())["ubuntu1"]
+    for path, text in lies({"root": said["root"], "ways": said["ways"]}):
+        init_of(as_json(lie(said, path, text)))
+
+
+@given(st.data())
+def test_several_lies_at_once_do_not_either(data: st.DataObject) -> None:
+    said = with_default_route(told())["ubuntu1"]
+    every = lies({"root": said["root"], "ways": said["ways"]})
+    for path, text in data.draw(st.lists(st.sampled_from(every), min_size=1, max_size=3)):
+        with contextlib.suppress(TypeError, KeyError, IndexError):  # what it stands in is replaced
+            said = lie(said, path, text if isinstance(text, str) else data.draw(st.integers()))
+    init_of(as_json(said))
+
+
+def test_no_field_of_node_facts_costs_another_node_its_place_in_a_run() -> None:
+    hosts = {"el1": "10.78.3.11/24", "ubuntu1": "10.78.3.12/24"}
+    made = plan.derive({host: {"fullmesh_address": address} for host, address in hosts.items()})
+    near = {host: {"__preflight": one["root"]} for host, one in told().items()}
+    now = near["el1"]["__preflight"]["ansible_facts"]["fullmesh"]["epoch"]
+    for host in near:
+        near[host]["__preflight"]["ansible_facts"].pop("discovered_interpreter_python", None)
+    honest = preflight.judged(made, near, list(hosts), {"now": now})["faults"]
+    for path, text in lies(near["ubuntu1"]["__preflight"]):
+        if text in (BIG, DEEP):
+            continue  # Ansible's own reader refuses them
+        lying = {
+            **near,
+            "ubuntu1": {"__preflight": lie(near["ubuntu1"]["__preflight"], path, text)},
+        }
+        found = preflight.judged(made, lying, list(hosts), {"now": now})["faults"]
+        assert not [one for one in found if "el1:" in one and one not in honest], (path, text)
+        for fault in plan_filters.preflight_facts_faults(lying["ubuntu1"]["__preflight"], "u"):
+            assert fault.startswith("[PR-102]")
+
+
+def test_no_field_of_torch_venvs_answer_reaches_pip_unchecked() -> None:
+    wanted = {"lock": "own.txt", "index": ""}
+    for path, text in lies({**seen(have=["0" * 64], bundles={"x.tar": 1})}):
+        said = lie(seen(have=["0" * 64], bundles={"x.tar": 1}), path, text)
+        variables = {"__torch_runtime_seen": said, "__torch_runtime_wanted": wanted}
+        try:
+            found = torch_filters.torch_runtime_targets({"a": variables}, ["a"])
+            bundle_filters.bundle_target(said, "/opt/python", "lock")
+            torch_filters.torch_runtime_space(said, wheels(), "a")
+        except AnsibleFilterError:
+            continue
+        for target in found:
+            words = [target["python"], *target["platforms"], *target["have"]]
+            assert all(SAFE.fullmatch(word) for word in words)
+            assert (target["lock"], target["index"], len(target["platforms"]) < 999) == (
+                "own.txt",
+                "",
+                True,
+            )
+
+
+def test_no_field_of_what_a_node_asked_directly_says_is_more_than_its_own_outcome() -> None:
+    whole = {"result": {"ansible_facts": {"a": "b"}, "n": 1}, "python": "/usr/bin/python3"}
+    to = channel.Way(["ssh"], None, "", root=True, found=True, address="h", user="")
+    for kind in (whole, {"failed": "Traceback\nValueError: x", "unkept": "disk"}):
+        for path, text in lies(kind):
+            data = as_json(lie(kind, path, text)).encode()
+            answer = talk.read(data, len(data))
+            reply = talk.Reply(answer, 0, "", "", begun=True)
+            assert answers.result(to, reply)
+            assert answers.unkept({"a": reply}) is not None
+
+
+def recorded_answers() -> Iterator[Any]:
+    """An answer of every module that was recorded on lab nodes, with its type."""
+    kinds = {"": ladder.Look, "facts": NodeFacts, "links": ladder.Probe, "gpus": ranks.Collected}
+    for path in sorted((RECORDED.parent / "ladder").glob("*.json")):
+        kind = kinds.get(path.stem.partition("-")[2])
+        if kind is not None and path.stem != "ubuntu1":
+            yield pytest.param(kind, json.loads(path.read_text()), id=path.stem)
+    yield pytest.param(Ways, told()["el1"]["ways"], id="ways")
+    yield pytest.param(VenvSeen, seen(), id="venv")
+    yield pytest.param(Wheels, wheels(), id="wheels")
+    yield pytest.param(Rank, hang_records.raw(JOB)[0][0], id="rank")
+
+
+@pytest.mark.parametrize(("kind", "said"), list(recorded_answers()))
+def test_each_field_of_a_record_is_taken_or_refused(kind: Any, said: Any) -> None:
+    large = len(json.dumps(said)) > LARGE
+    for path, text in lies(said)[
+        :: 7 if large else 1
+    ]:  # of a large record one in seven, of every kind
+        try:
+            value = parse_foreign_json(as_json(lie(said, path, text)))
+        except ForeignTextError:
+            assert text in (BIG, DEEP)
+            continue
+        with contextlib.suppress(contract.ContractError):
+            contract.answer(kind, value)
+        if kind is ladder.Look:
+            shape.node({"node": value}, {"el1", "ubuntu1"})
+
+
+@pytest.mark.parametrize("text", [line for line in TEXTS if line not in (BIG, DEEP)])
+def test_no_rank_of_a_node_hides_those_of_another(text: str) -> None:
+    sample = hang_records.raw(JOB)[0]
+    honest = {"host": "el1", "jobs": [], "ranks": [sample[0]]}
+    for path, old in leaves(sample[1]):
+        new = text if isinstance(old, str) else 10**18
+        packed = zlib.compress(as_json({**honest, "ranks": [lie(sample[1], path, new)]}).encode())
+        look_of = hang_ask.read_look(hang_ask.MARK + base64.b64encode(packed).decode(), "liar")
+        both = [
+            hang_ask.Answer("el1", (cast("NodeHang", {**honest, "left_out": []}),)),
+            hang_ask.Answer("liar", (look_of,)),
+        ]
+        found = hang_ask.samples(cast("Plan", {"world_size": 0, "nodes": {}}), both)
+        assert sample[0]["rank"] in [one["rank"] for one in found[0]]
+
+
+@pytest.mark.parametrize("text", HOSTILE[:-1])
+def test_a_card_that_no_command_may_name_is_no_evidence(text: str) -> None:
+    said = json.loads((RECORDED.parent / "ladder/el1.json").read_text())
+    found = said["facts"]["survey"]
+    found["interfaces"][0]["name"] = text
+    next(iter(found["routes"].values()))["dev"] = text
+    kept = shape.node({"node": said}, {"el1", "ubuntu1"})["node"]["facts"]["survey"]
+    assert len(kept["interfaces"]) == len(found["interfaces"]) - 1
+    assert len(kept["routes"]) == len(found["routes"]) - 1
+    assert text not in json.dumps([kept["interfaces"], kept["routes"]])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *HOSTILE[:-1],
+        "ssh-ed25519 AAAA",
+        "ssh-ed25519 AAAAAAAAAAAAAAAAAAAA x\n* ssh-ed25519 AAAAAAAAAAAAAAAAAAAA",
+        "ssh-ed25519",
+    ],
+)
+def test_a_host_key_that_is_none_is_written_on_no_other_node(line: str) -> None:
+    hosts = {"a": {"fullmesh_address": "10.0.0.1/24"}, "b": {"fullmesh_address": "10.0.0.2/24"}}
+    made = plan.derive(hosts)
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ root@b"
+    seen_on = {"a": {"__node_ssh_seen": {"host_keys": [line]}}}
+    seen_on["b"] = {"__node_ssh_seen": {"host_keys": [key]}}
+    with pytest.raises(AnsibleFilterError, match=r"\[NS-106\] a reports"):
+        ssh_filters.node_ssh_known_hosts(made, seen_on, ["a", "b"], 22)
+    seen_on["a"] = seen_on["b"]
+    assert ssh_filters.node_ssh_known_hosts(made, seen_on, ["a", "b"], 22).count("\n") == 2

@@ -8,11 +8,13 @@ no rule ever meets a surprise.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import UnionType
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints, is_typeddict
 
+from fullmesh import contract, node_values
 from fullmesh.observed import ladder, survey
 from fullmesh.printed import CONTROL
 from fullmesh.verify.model import NodeSaid
@@ -127,6 +129,10 @@ def scalar(kind: Any, value: Any) -> Any:
         if isinstance(value, str) and value in kind.of:
             return value
         raise Unfit(f"none of {', '.join(kind.of)}")
+    if isinstance(kind, re.Pattern):
+        if isinstance(value, str) and kind.match(value):
+            return value
+        raise Unfit("a text that no such value has")
     if kind is str and isinstance(value, (str, int, float)):
         return clean(value)
     if kind is bool and isinstance(value, bool):
@@ -167,24 +173,32 @@ MOST = {
 }
 
 
-def template(kind: Any, key: str = "") -> Any:
-    """What `fit` asks for, of a type of ``fullmesh.observed``; *key*: under which a value of it stands."""
+def template(kind: Any, key: str = "", pattern: re.Pattern[str] | None = None) -> Any:
+    """What `fit` asks for, of a type of ``fullmesh.observed``.
+
+    Args:
+        kind: the type.
+        key: under which a value of it stands.
+        pattern: of the texts in it: those that are named in the commands of a finding.
+    """
     if is_typeddict(kind):
-        hints = get_type_hints(kind)
+        hints, named = get_type_hints(kind), contract.checked_fields(kind, node_values.NAMED)
         optional = kind.__optional_keys__
         return {
-            name + "?" * (name in optional): template(inner, name) for name, inner in hints.items()
+            name + "?" * (name in optional): template(inner, name, named.get(name))
+            for name, inner in hints.items()
         }
     origin, inner = get_origin(kind), get_args(kind)
     if origin is list:
-        return Each(template(inner[0]), MOST.get(key, LIST_MOST))
+        return Each(template(inner[0], "", pattern), MOST.get(key, LIST_MOST))
     if origin is dict:
         return Table(template(inner[1], key))
     if origin is UnionType:  # X | None, the only one there is
         return Maybe(template(inner[0], key))
     if origin is Literal:
         return Word(inner)
-    return Raw() if kind is Any else kind
+    leaf = pattern if kind is str and pattern else kind
+    return Raw() if kind is Any else leaf
 
 
 PORT = template(ladder.Port)

@@ -8,6 +8,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from fullmesh.filters.pattern import pattern_of
+from fullmesh.model.faults import RefusedError
 from fullmesh.model.types import Plan
 from fullmesh.plain import truth
 from fullmesh.roles import node_ssh as core
@@ -36,7 +37,10 @@ def node_ssh_key(plan: Plan, hostvars: Any, hosts: Sequence[str]) -> str:
 
 def node_ssh_known_hosts(plan: Plan, hostvars: Any, hosts: Sequence[str], port: int) -> str:
     """known_hosts with every node's real host keys."""
-    return core.known_hosts(plan, _seen(hostvars, hosts, "host_keys"), int(port))
+    try:
+        return core.known_hosts(plan, _seen(hostvars, hosts, "host_keys"), int(port))
+    except RefusedError as error:
+        raise AnsibleFilterError(str(error)) from None
 
 
 def node_ssh_pattern(hostvars: Any, hosts: Sequence[str]) -> str:

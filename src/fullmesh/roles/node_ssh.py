@@ -14,8 +14,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from fullmesh.foreign_text import parse_decimal
-from fullmesh.model.faults import Fault
+from fullmesh.model.faults import Fault, RefusedError
 from fullmesh.model.types import Plan
+from fullmesh.node_values import PUBLIC_KEY
 
 CODES: dict[str, str] = {
     "NS-101": "an account for ssh between the nodes that cannot work",
@@ -23,6 +24,7 @@ CODES: dict[str, str] = {
     "NS-103": "the account for ssh between the nodes cannot be made or removed",
     "NS-104": "a node cannot log in to the next one with the cluster's key",
     "NS-105": "something that is no plain folder or file is in the way of the account's keys",
+    "NS-106": "A node reports a line that is not a public host key",
 }
 
 # useradd's own rule, so that nothing else gets into a command or a file.
@@ -95,6 +97,9 @@ def known_hosts(plan: Plan, keys: Mapping[str, Sequence[str]], port: int = SSH_P
         plan: the cluster plan.
         keys: node -> the lines of its /etc/ssh/ssh_host_*_key.pub, read over the connection that is already trusted.
         port: sshd's port.
+
+    Raises:
+        RefusedError: a node reports a line that is no public key; it would be written on all others.
     """
     names = {host["address"]: [str(name) for name in host["names"]] for host in plan["hosts"]}
     lines = []
@@ -103,8 +108,12 @@ def known_hosts(plan: Plan, keys: Mapping[str, Sequence[str]], port: int = SSH_P
         known = [entry["address"], *linked, *names.get(entry["address"], []), node]
         written = [one if port == SSH_PORT else f"[{one}]:{port}" for one in dict.fromkeys(known)]
         for key in keys[node]:
-            kind, blob = key.split()[:2]
-            lines.append(f"{','.join(written)} {kind} {blob}")
+            found = PUBLIC_KEY.match(str(key))
+            if not found:
+                text = f"{node} reports {str(key)[:80]!r} as a host key of its sshd"
+                step = f"Look at {node}: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
+                raise RefusedError([Fault("NS-106", text, step)])
+            lines.append(f"{','.join(written)} {found[1]} {found[2]}")
     return "\n".join(lines) + "\n"
 
 
