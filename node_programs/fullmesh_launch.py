@@ -48,6 +48,7 @@ NODES_OWN = frozenset(
     [
         "FULLMESH_ADDRESS",
         "GLOO_SOCKET_IFNAME",
+        "NCCL_IB_ADDR_FAMILY",
         "NCCL_IB_DISABLE",
         "NCCL_IB_GID_INDEX",
         "NCCL_IB_HCA",

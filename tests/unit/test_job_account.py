@@ -77,7 +77,13 @@ def test_the_unit_of_jobs_is_read_as_systemd_shows_it() -> None:
         "deny": ["0.0.0.0/0", "::/0"],
         "own_network": False,
         "families": "AF_UNIX",
+        "environment": {},
     }
+    shown = SHOWN + 'Environment=LANG=C NCCL_IB_GID_INDEX=3 "NCCL_IB_HCA==mlx5_0:1" PATH=/usr/bin\n'
+    unit = job_unit.parse_unit(shown)
+    assert unit is not None
+    assert unit["environment"] == {"NCCL_IB_GID_INDEX": "3", "NCCL_IB_HCA": "=mlx5_0:1"}
+    assert job_unit.parse_environment('"unbalanced NCCL_DEBUG=INFO') == {"NCCL_DEBUG": "INFO"}
     endless = job_unit.parse_unit(SHOWN.replace("64\n", "infinity\n", 1))
     assert endless is not None
     assert endless["nofile"] == job_unit.ENDLESS
