@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from fullmesh.ask import answers, one_by_one, program, rounds, ways
+from fullmesh.ask import answers, lease, one_by_one, program, rounds, ways
 from fullmesh.ask.channel import Way
 from fullmesh.ask.each import read
 from fullmesh.ask.talk import Asked
@@ -36,11 +36,18 @@ ARGUMENTS = {
     "or_login": {"type": "bool", "default": False},
     "one_by_one": {"type": "bool", "default": False},
     "complete": {"type": "bool", "default": False},
+    "together": {"type": "bool", "default": False},
+    "hold": {"type": "bool", "default": False},
     "seconds": {"type": "int", "default": 60},
     "folder": {"type": "path", "default": program.FOLDER},
 }
 # As often as the progress callback gives a sign of life.
 EVERY_SECONDS = 10.0
+# After one host's part of a question has failed the others may say for so long why theirs fails; then they are stopped.
+FOLLOW_SECONDS = 1.5
+# A host that has begun and says nothing for so long is lost: its program sends a sign of life every second.
+LOST_SECONDS = 10.0
+POLL_SECONDS = 0.2
 display = Display()
 
 
@@ -51,18 +58,100 @@ class Said:
     Attributes:
         answers: host -> what its module would have registered.
         ordinary: host -> why it had to be asked, or has yet to be, by the module itself.
-        unkept: a sentence for each reason why hosts could not keep the program.
+        notes: a sentence for each reason why hosts could not keep the program, and about a host that failed first.
     """
 
     answers: dict[str, answers.TaskResult]
     ordinary: dict[str, str]
-    unkept: list[str]
+    notes: list[str]
 
     def add(self, other: Said) -> None:
         """Put what came of asking others, or some once more, in its place."""
         self.answers |= other.answers
         self.ordinary |= other.ordinary
-        self.unkept += other.unkept
+        self.notes += other.notes
+
+
+@dataclass
+class Asking:
+    """Hosts that are being asked.
+
+    Attributes:
+        ways, asks: host -> how it is reached, and its question.
+        pending: hosts that are asked by the module itself.
+        hold, together: as ask_nodes is asked.
+        waiting: hosts whose answer is missing.
+        stop: set once the others shall stop, as the part of one has failed.
+        late: hosts that were lost, or silent, after that.
+        first: a sentence about the host whose part failed first.
+    """
+
+    ways: Mapping[str, Way]
+    asks: Mapping[str, Asked]
+    pending: one_by_one.Pending
+    hold: bool
+    together: bool
+    waiting: dict[str, None] = field(default_factory=dict)
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    late: set[str] = field(default_factory=set)
+    first: str = ""
+
+    async def ask(self) -> dict[str, rounds.Outcome]:
+        """Ask everybody, and say whose answer is missing while it takes long."""
+        self.waiting = dict.fromkeys([*self.ways, *self.pending.threads])
+        asks, forks = self.asks, constants.DEFAULT_FORKS
+        if self.together:
+            asks = {h: replace(a, stop=self.stop, silence=LOST_SECONDS) for h, a in asks.items()}
+        beside = [asyncio.create_task(self.speak())]
+        modules = asyncio.create_task(self.follow_modules())
+        try:
+            if self.hold and asks:
+                return await lease.hold_nodes(self.ways, asks, forks, self.take)
+            found = await rounds.everybody(self.ways, asks, forks, self.take)
+            await modules
+            return found
+        finally:
+            for task in (*beside, modules):
+                task.cancel()
+
+    async def speak(self) -> None:
+        """Say from time to time who is waited for."""
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        while True:
+            await asyncio.sleep(EVERY_SECONDS)
+            names, seconds = answers.some(self.waiting), loop.time() - begun
+            count = len(self.ways) + len(self.pending.threads)
+            display.display(f"  … asked {count} nodes: {seconds:.0f} s, waiting for {names}")
+
+    def take(self, host: str, outcome: rounds.Outcome) -> None:
+        """Take a host's answer."""
+        self.waiting.pop(host, None)
+        if isinstance(outcome, rounds.Silence) or outcome.answer is None:
+            self.late |= {host} if self.stop.is_set() else set()
+        self.judge(host, answers.result(self.ways[host], outcome))
+
+    def judge(self, host: str, result: answers.TaskResult) -> None:
+        """Stop the others soon, if this answer says that a part has failed."""
+        seconds = answers.broken_for(result)
+        if self.together and seconds is not None:
+            why = str(result.get("why") or result.get("msg") or "it failed").rstrip(".")
+            self.first = self.first or f"{host}: {why}. The other nodes stop."
+            wait = max(0.0, FOLLOW_SECONDS - seconds)
+            asyncio.get_running_loop().call_later(wait, self.stop.set)
+
+    async def follow_modules(self) -> None:
+        """Take the answers of the modules, and stop them with the others; only if the answers belong together."""
+        heard: set[str] = set()
+        stopped = False
+        while self.together and len(heard) < len(self.pending.threads):
+            await asyncio.sleep(POLL_SECONDS)
+            for host in [one for one in self.pending.found if one not in heard]:
+                heard.add(host)
+                self.judge(host, self.pending.found[host])
+            if self.stop.is_set() and not stopped:
+                stopped = True
+                self.pending.stop()
 
 
 def questions(
@@ -100,29 +189,6 @@ def arguments(wanted: Mapping[str, Any], hosts: Sequence[str]) -> dict[str, dict
     return found
 
 
-async def asked(
-    found: Mapping[str, Way], asks: Mapping[str, Asked], at_once: int
-) -> dict[str, rounds.Outcome]:
-    """Ask everybody, and say whose answer is missing while it takes long."""
-    waiting = dict.fromkeys(found)
-
-    async def speak() -> None:
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
-        while True:
-            await asyncio.sleep(EVERY_SECONDS)
-            names, seconds = answers.some(waiting), loop.time() - begun
-            display.display(f"  … asked {len(found)} nodes: {seconds:.0f} s, waiting for {names}")
-
-    voice = asyncio.create_task(speak())
-    try:
-        return await rounds.everybody(
-            found, asks, at_once, lambda host, _outcome: waiting.pop(host, None)
-        )
-    finally:
-        voice.cancel()
-
-
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     """``ask_nodes``."""
 
@@ -155,7 +221,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             "answers": {host: said.answers[host] for host in hosts if host in said.answers},
             "ordinary": said.ordinary,
         }
-        if warnings := [*answers.ordinary(said.ordinary), *said.unkept]:
+        if warnings := [*answers.ordinary(said.ordinary), *said.notes]:
             told["warnings"] = warnings
         if wanted["complete"] and (silent := answers.silent(told["answers"])):
             told |= {"failed": True, "msg": "\n".join(silent)}
@@ -171,7 +237,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         rest = {host: one_by_one.Job(wanted["question"], given[host], task) for host in ordinary}
         # beside the others, as questions of a probe belong together in time
         pending = one_by_one.Pending(self, rest if wanted["one_by_one"] else {}, hostvars)
-        outcomes = asyncio.run(asked(found, asks, constants.DEFAULT_FORKS)) if found else {}
+        asking = Asking(found, asks, pending, wanted["hold"], wanted["together"])
+        outcomes = asyncio.run(asking.ask()) if found or wanted["together"] else {}
         told = {host: answers.result(found[host], outcome) for host, outcome in outcomes.items()}
         told |= pending.answers(wanted["seconds"])
-        return Said(told, ordinary, answers.unkept(outcomes))
+        for host in asking.late:
+            told[host]["after_stop"] = True
+        notes = [*answers.unkept(outcomes), *([asking.first] if asking.first else [])]
+        return Said(told, ordinary, notes)

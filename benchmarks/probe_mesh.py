@@ -183,6 +183,7 @@ class Host:
                 "outside": False,
                 "allowed": [],
                 "lifetime": 120,
+                "leased": False,
                 "spread": spread_over(FIRST, LAST, want["spread"], []),
                 "peers": [address(peer) for peer in range(self.count)],
             }

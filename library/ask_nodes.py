@@ -55,6 +55,18 @@ options:
     description: Fail, and name every host that gave no answer, unless all have answered.
     type: bool
     default: false
+  together:
+    description: >-
+      The answers belong together. As soon as a host gives none, fails, or answers with C(broken), the others are asked
+      to stop, and their answers are waited for 5 s.
+    type: bool
+    default: false
+  hold:
+    description: >-
+      Keep a session to each host open until the run is over there. If the controller ends, or is not heard for 3.5 s,
+      the host ends all that the run started on it. Hosts that are asked one by one cannot do this.
+    type: bool
+    default: false
   seconds:
     description: How long a host's answer is waited for. Who waits for a turn to connect has not begun.
     type: int

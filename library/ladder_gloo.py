@@ -14,8 +14,9 @@ module: ladder_gloo
 short_description: Start the ranks of a test job on this node, detached, and collect their results
 description:
   - V(started) ends the listeners of ladder_node, and starts the ranks when there are any; it returns at once.
-  - V(collected) waits up to O(wait) seconds for the ranks and returns what they wrote. When they are through,
+  - V(collected) waits up to O(wait) seconds for the ranks and returns what they wrote. When they have ended,
     nothing is left on the node. Ranks that hang are killed at O(deadline) by a process on the node itself.
+  - V(stopped) asks that process to end the ranks now, since a rank of another node has failed.
   - The ranks are no account of the node and have no rights; what they write is read as a stranger's.
 options:
   run:
@@ -25,7 +26,7 @@ options:
   state:
     description: What to do.
     type: str
-    choices: [started, collected]
+    choices: [started, stopped, collected]
     required: true
   ranks:
     description: Global ranks of this node, in the order of their local ranks.
@@ -68,6 +69,14 @@ options:
     description: Seconds to wait for the end of the ranks.
     type: float
     default: 5.0
+  attached:
+    description: Set by ask_nodes if the controller is at the other end of standard input and output for the whole time.
+    type: bool
+    default: false
+  keep:
+    description: With V(collected), keep what another job of the same run needs.
+    type: bool
+    default: false
 attributes:
   check_mode:
     description: Does the same; nothing lasting is left on the node.
@@ -118,6 +127,14 @@ ended:
   description: Exit codes and times of ranks, those that were killed at the deadline, seconds, how busy the node was.
   type: dict
   returned: state is collected
+broken:
+  description: Seconds since the first rank of this node failed.
+  type: float
+  returned: state is collected, and a rank failed
+why:
+  description: Which rank failed first, and why.
+  type: str
+  returned: state is collected, and a rank failed
 doing:
   description: The step each rank is at.
   type: dict

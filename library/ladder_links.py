@@ -72,6 +72,14 @@ options:
     description: Bytes for one measurement of the rate to each peer; 0 measures nothing.
     type: int
     default: 0
+  run:
+    description: Name of the verification whose lease ends this call as well.
+    type: str
+    default: ""
+  attached:
+    description: Set by ask_nodes if the controller is at the other end of standard input for the whole time.
+    type: bool
+    default: false
 attributes:
   check_mode:
     description: Does the same; nothing is changed.

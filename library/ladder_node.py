@@ -99,6 +99,12 @@ options:
     description: Seconds after which the listeners end by themselves.
     type: int
     default: 120
+  attached:
+    description: >-
+      Set by ask_nodes if the session stays open for the run; the listeners, and all that the run starts later, then end
+      with that session.
+    type: bool
+    default: false
 attributes:
   check_mode:
     description: Does the same; nothing lasting is left on the node.

@@ -55,6 +55,15 @@ def drop_run_directory(run: str, base: str = BASE) -> None:
         os.rmdir(base)
 
 
+def empty_run_directory(run: str, base: str, keep: str) -> None:
+    """Remove all that is in it but one file, so that another job of the same run can follow."""
+    for entry in os.scandir(run_directory(run, base)):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path, ignore_errors=True)
+        elif entry.name != keep:
+            os.unlink(entry.path)
+
+
 def close_all_but(keep: Iterable[int]) -> None:
     """Close every descriptor above stderr except *keep*."""
     kept = set(keep)

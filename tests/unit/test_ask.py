@@ -36,6 +36,15 @@ def answer(how: str, text: str) -> object:
         print("printed by the program")
     if how == "sleep":
         time.sleep(float(text))
+    if how == "stoppable":
+        import signal
+        def stop(*_: object) -> None:
+            raise InterruptedError
+        signal.signal(signal.SIGUSR1, stop)
+        try:
+            time.sleep(float(text))
+        except InterruptedError:
+            return {"text": "stopped"}
     if how == "fail":
         raise ValueError(text)
     if how == "die":
@@ -371,17 +380,22 @@ def test_who_holds_a_connection_and_says_nothing_is_given_up_as_well(short: Path
 def test_a_program_that_takes_too_long_is_ended_on_the_node_too(private: Path) -> None:
     line = asked(private, how="sleep", text="60", seconds=1).line("M", program.made(TEST.module))
     question = {**json.loads(line), "seconds": 1}
-    done = subprocess.run(
+    node = started_node(json.dumps(question).encode() + b"\n" + program.made(TEST.module).data)
+    assert node.wait(timeout=10) == -14
+
+
+def started_node(told: bytes) -> subprocess.Popen[bytes]:
+    """The node's side with this question; the controller stays."""
+    node = subprocess.Popen(
         ["/bin/sh", "-c", program.command([sys.executable])],
-        input=program.boot()
-        + json.dumps(question).encode()
-        + b"\n"
-        + program.made(TEST.module).data,
-        capture_output=True,
-        check=False,
-        timeout=10,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     )
-    assert done.returncode == -14
+    assert node.stdin
+    node.stdin.write(program.boot() + told)
+    node.stdin.flush()
+    return node
 
 
 @pytest.mark.usefixtures("_told")
@@ -614,3 +628,75 @@ def test_what_changes_something_is_not_asked_twice(short: Path) -> None:
     assert said["unreachable"] is True
     assert len(master.commands) == 1
     master.close()
+
+
+# --- the controller goes, or asks for an early end -------------------------------------------------
+
+
+@pytest.mark.usefixtures("_told")
+def test_a_program_ends_with_the_controller(private: Path) -> None:
+    line = asked(private, how="sleep", text="60", seconds=60).line("M", program.made(TEST.module))
+    node = started_node(line + program.made(TEST.module).data)
+    assert node.stdin
+    node.stdin.close()
+    assert node.wait(timeout=10) == -9
+
+
+def together(ways: dict[str, channel.Way], questions: dict[str, talk.Asked], first: str) -> Any:
+    """Ask all, and stop the rest once *first* has answered."""
+
+    async def run() -> dict[str, rounds.Outcome]:
+        stop = asyncio.Event()
+        asks = {host: replace(one, stop=stop) for host, one in questions.items()}
+        return await rounds.everybody(
+            ways, asks, 5, lambda host, _: stop.set() if host == first else None
+        )
+
+    begun = time.monotonic()
+    found = asyncio.run(run())
+    assert time.monotonic() - begun < 30
+    return found
+
+
+@pytest.mark.usefixtures("_told")
+def test_others_are_stopped_once_one_part_has_failed(private: Path) -> None:
+    ways = {"bad": way(None), "good": way(None)}
+    questions = {
+        "bad": asked(private, text="x", seconds=60),
+        "good": asked(private, how="stoppable", text="60", seconds=60),
+    }
+    found = together(ways, questions, "bad")
+    assert answers.result(ways["good"], found["good"])["text"] == "stopped"
+
+
+@pytest.mark.usefixtures("_told")
+def test_who_does_not_stop_keeps_nobody_waiting(
+    private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(talk, "STOP_SECONDS", 0.5)
+    deaf = "sleep 60"
+    ways = {"bad": way(None), "deaf": way(None, command=deaf)}
+    questions = {host: asked(private, text="x", seconds=60) for host in ways}
+    assert isinstance(together(ways, questions, "bad")["deaf"], rounds.Silence)
+
+
+@pytest.mark.usefixtures("_told")
+def test_who_begins_to_speak_and_falls_silent_is_lost(private: Path) -> None:
+    question = replace(asked(private, how="sleep", text="60", seconds=60), silence=1.0)
+    said = result(way(None, command="echo x; sleep 60"), question)
+    assert said["msg"].startswith("[AK-102] the connection was lost before it had answered: it was")
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds"),
+    [
+        ({"unreachable": True}, 0.0),
+        ({"failed": True, "msg": "x"}, 0.0),
+        ({"broken": 1.25}, 1.25),
+        ({"done": True}, None),
+    ],
+)
+def test_a_part_that_has_failed_is_told_by_its_answer(
+    answer: dict[str, Any], seconds: float | None
+) -> None:
+    assert answers.broken_for(answer) == seconds

@@ -85,7 +85,13 @@ class Peer:
     def __init__(self, node: str = "peer", token: str = TOKEN, lifetime: float = 30.0) -> None:
         self.sock = bound.bind_one(HOME, 0)
         self.port = self.sock.getsockname()[1]
-        spec = {"token": token, "node": node, "lifetime": lifetime, "peers": [HOME]}
+        spec = {
+            "token": token,
+            "node": node,
+            "lifetime": lifetime,
+            "leased": False,
+            "peers": [HOME],
+        }
         self.control = socket.socket(socket.AF_UNIX)
         self.control.bind(f"\0fullmesh-test-{self.port}")
         self.control.listen()
@@ -342,6 +348,7 @@ def spec(base: Path, **change: Any) -> dict[str, Any]:
         "outside": True,
         "allowed": [[1, 30000]],
         "lifetime": 30,
+        "leased": False,
         "spread": [],
         "peers": [HOME],
     }

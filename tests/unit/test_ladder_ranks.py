@@ -8,6 +8,7 @@ import os
 import pwd
 import shutil
 import stat
+import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +28,7 @@ from fullmesh.contract import read
 from fullmesh.observed.ranks import Collected, RanksWant
 from fullmesh.settings import ROOT
 from fullmesh.verify import rank_ends
+from fullmesh.verify.ranks import code_of_import
 
 WELL = (
     "import json, os, sys; event = {'step': os.environ['RANK'], 'state': 'ok'};"
@@ -66,6 +68,8 @@ def wanted(**change: Any) -> RanksWant:
         "brief": False,
         "about": {},
         "wait": 5.0,
+        "attached": False,
+        "keep": False,
     }
     return read(RanksWant, {**plain, **change})
 
@@ -114,14 +118,28 @@ def test_a_dead_rank_takes_its_neighbours_along(
     started(tmp_path, CRASH, deadline=30)
     found = collected(tmp_path)
     assert found["ended"]["codes"] == {"3": 4}
-    assert found["ended"]["killed"] == [4]
+    assert found["ended"]["stopped"] == [4]
     assert found["ranks"]["3"]["log"] == "bang"
+    assert found["broken"] >= 0.2
+    assert found["why"] == "rank 3 ended in step start, exit status 4: bang"
+
+
+@pytest.mark.usefixtures("same_account")
+def test_ranks_stop_when_the_controller_asks(tmp_path: Path) -> None:
+    started(tmp_path, HANG, deadline=60)
+    ranks.stop_ranks("run1", str(tmp_path))
+    found = collected(tmp_path)
+    assert sorted(found["ended"]["stopped"]) == [3, 4]
+    assert found["ended"]["killed"] == []
+    assert "broken" not in found
 
 
 @pytest.mark.usefixtures("same_account")
 def test_an_interpreter_that_is_not_there_is_reported(tmp_path: Path) -> None:
     started(tmp_path, WELL, python="/nonexistent/python")
-    assert "nonexistent" in collected(tmp_path)["ended"]["error"]
+    found = collected(tmp_path)
+    assert "nonexistent" in found["ended"]["error"]
+    assert found["why"].startswith("rank 3, 4 did not start: ")
 
 
 def test_nothing_started_is_done(tmp_path: Path) -> None:
@@ -222,36 +240,116 @@ def test_devices_give_their_group_or_are_named(
     assert nobody.devices() == ([44, 109], ["/dev/nvidia-uvm", "/dev/nvidiactl"])
 
 
-def said(monkeypatch: pytest.MonkeyPatch, error: Exception) -> str:
-    """What the node answers when ranks cannot be started."""
-
-    def start(_want: Any) -> None:
-        raise error
-
-    monkeypatch.setattr(job, "start", start)
-    told: Any = job.answer(run="run1", state="started", ranks=[0], wait=1.0)
-    assert told["failed"] is True
-    return str(told["msg"])
-
-
-def test_a_node_that_has_no_such_account_is_refused(
-    open_place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_that_has_no_such_account_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def mapped_away(*_: Any) -> None:
         raise OSError("as fullmesh-verify: [Errno 22] Invalid argument")
 
     monkeypatch.setattr(nobody, "as_account", mapped_away)
-    me = pwd.getpwuid(os.geteuid())
-    with pytest.raises(PermissionError, match=r"root cannot be given up here: .*Map the") as caught:
-        nobody.refuse(me, "/bin/sh")
-    assert said(monkeypatch, caught.value).startswith("[VC-305] the test job's ranks")
-    monkeypatch.setattr(nobody, "as_account", lambda *_: False)
-    python = open_place / "python"
-    python.touch(0o700)
-    with pytest.raises(PermissionError, match=rf"{python} is for root only. Open it"):
-        nobody.refuse(me, str(python))
-    nobody.refuse(me, "/nonexistent/python")  # VC-304 names it
-    assert said(monkeypatch, OSError("no room")).startswith("[VC-304]")
+    with pytest.raises(nobody.RefusedError, match="root cannot be given up here: ") as caught:
+        nobody.refuse_account(pwd.getpwuid(os.geteuid()))
+    assert caught.value.code == "VC-305"
+    assert caught.value.fix.startswith("map the account numbers")
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another account")
+
+
+@needs_root
+@pytest.mark.parametrize("closed", ["folder", "file"])
+@pytest.mark.parametrize("what", ["python", "environment"])
+def test_ranks_that_may_not_read_what_jobs_need_say_so(
+    open_place: Path, what: str, closed: str
+) -> None:
+    """The folder or file that is closed is named; nothing is started."""
+    held = open_place / "held"
+    held.mkdir(0o755)
+    file = held / "file"
+    file.write_text("#!/bin/sh\n")
+    file.chmod(0o755)
+    shut = file if closed == "file" else held
+    shut.chmod(0o700)
+    if what == "python":
+        started(open_place, WELL, python=str(file))
+    else:
+        settings = {"deadline": 5, "environment_file": str(file)}
+        started(open_place, WELL, python="/bin/sh", settings=settings)
+    found = collected(open_place)
+    ended = found["ended"]
+    assert ended["code"] == ("VC-305" if what == "python" else "VC-310")
+    assert f"{file}: {shut} has mode 0700, owner 0" in ended["error"]
+    assert ended["fix"].endswith(str(shut))
+    assert found["broken"] == ranks.GRACE
+    assert found["ranks"]["3"]["events"] == []
+
+
+@pytest.mark.parametrize(
+    ("state", "word"), [("started", "started"), ("collected", "followed"), ("stopped", "stopped")]
+)
+def test_a_job_that_cannot_be_handled_is_refused(
+    monkeypatch: pytest.MonkeyPatch, state: str, word: str
+) -> None:
+    def fail(_want: Any) -> None:
+        raise OSError("no room")
+
+    for name in ("start", "collect", "stop"):
+        monkeypatch.setattr(job, name, fail)
+    told: Any = job.answer(run="run1", state=state, ranks=[0], wait=1.0)
+    assert told["failed"] is True
+    assert told["msg"] == f"[VC-304] the test job could not be {word}: no room."
+
+
+def run_rank(folder: Path, packages: Path, **settings: Any) -> list[Any]:
+    """The events of the ladder's own rank with these packages in torch's place."""
+    (folder / "settings.json").write_text(
+        json.dumps({"deadline": 20, "steps": ["import"], **settings})
+    )
+    events = folder / "rank.jsonl"
+    files = ROOT / "roles/verify_cluster/files"
+    subprocess.run(
+        [sys.executable, "-S", files / "gloo_ladder.py", folder / "settings.json", events],
+        env={"RANK": "0", "WORLD_SIZE": "1", "PYTHONPATH": f"{files}:{packages}"},
+        check=False,
+    )
+    return [json.loads(line) for line in events.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("torch", "text", "code"),
+    [
+        ("", "ModuleNotFoundError: No module named 'torch.distributed', at ", "VC-302"),
+        ("x = (", "SyntaxError: '(' was never closed", "VC-302"),
+        (
+            "raise ImportError('libcudart.so.12: cannot open shared object file: No such file or directory')",
+            "/torch/__init__.py:1",
+            "VC-311",
+        ),
+        ("open('/proc/1/mem_')", "FileNotFoundError", "VC-302"),
+        (
+            "raise PermissionError(13, 'Permission denied', '/opt/x')",
+            "torch/__init__.py:1",
+            "VC-310",
+        ),
+    ],
+)
+def test_a_broken_import_is_named_with_its_file_and_line(
+    tmp_path: Path, torch: str, text: str, code: str
+) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/__init__.py").write_text(torch)
+    begin, last = run_rank(tmp_path, tmp_path)
+    assert (begin["state"], last["step"], last["state"]) == ("begin", "import", "failed")
+    assert text in last["text"]
+    assert code_of_import(last["text"], "VC-302") == code
+    assert len(last["text"]) <= rank_ends.FIRST_LINE
+
+
+def test_an_environment_file_that_no_shell_reads_is_named(tmp_path: Path) -> None:
+    (tmp_path / "env").write_text("NCCL_IB_DISABLE=1\nNCCL_NET='Socket\n")
+    _, last = run_rank(tmp_path, tmp_path, environment_file=str(tmp_path / "env"))
+    assert last["text"].startswith(
+        f"EnvironmentFileError: {tmp_path}/env, NCCL_NET: No closing quotation"
+    )
+    assert code_of_import(last["text"], "VC-302") == "VC-312"
 
 
 @pytest.mark.parametrize(

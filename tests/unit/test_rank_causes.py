@@ -12,6 +12,7 @@ from records import EL1, climbed
 from fullmesh import contract
 from fullmesh.filters.verify_cluster import PARTS
 from fullmesh.model.plan import derive
+from fullmesh.verify import rank_ends
 from fullmesh.verify import ranks as rank_rules
 from fullmesh.verify.model import Finding, Seen
 
@@ -61,6 +62,14 @@ def hang(seen: Seen, rank: int, seconds: float, died: bool = False) -> None:
     gloo = seen.nodes[NODES[rank]]["gloo"]
     begun = gloo["ranks"][str(rank)]["events"][-1]["at"]
     gloo["ended"].update(codes={"8": 1} if died else {}, killed=[rank], seconds=begun + seconds)
+
+
+def end_with_others(seen: Seen, rank: int, seconds: float, step: str = STEP) -> None:
+    """A rank is ended so many seconds after it began the step, as another one had failed."""
+    stop(seen, rank, 0.0, step=step)
+    gloo = seen.nodes[NODES[rank]]["gloo"]
+    begun = gloo["ranks"][str(rank)]["events"][-1]["at"]
+    gloo["ended"].update(codes={}, stopped=[rank], seconds=begun + seconds)
 
 
 def found(seen: Seen) -> list[Finding]:
@@ -156,6 +165,50 @@ def test_who_was_ended_with_its_neighbour_held_nobody_up(eight: Seen) -> None:
     hang(eight, 3, 13.0, died=True)
     (finding,) = found(eight)
     assert finding.node != "node3"
+
+
+def test_ranks_that_were_stopped_with_another_are_no_cause(eight: Seen) -> None:
+    """The first to fail is named, although others were stopped at an earlier step."""
+    stop(eight, 3, 0.5, OWN, step="all_reduce")
+    for rank in (0, 1, 2, 4, 5, 6, 7):
+        end_with_others(eight, rank, 1.0, step="import" if rank == 7 else "init")
+    (finding,) = found(eight)
+    assert (finding.code, finding.node) == ("VC-403", "node3")
+    assert finding.cause.startswith(f"rank 3 on node3 failed in all_reduce: {OWN}; 7 other ranks")
+
+
+def test_who_was_stopped_after_it_outlasted_the_others_is_who_they_waited_for(eight: Seen) -> None:
+    others(eight, 3, 10.0)
+    end_with_others(eight, 3, 12.0)
+    (finding,) = found(eight)
+    assert (finding.node, finding.seen) == ("node3", "hung")
+    assert "rank 3 on node3 hung in fsdp for 12 s, longer than the others waited" in finding.cause
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ({"unreachable": True, "msg": "[AK-102] the connection was lost"}, "VC-309"),
+        ({"failed": True, "msg": "[VC-309] it heard nothing from the controller."}, "VC-309"),
+        ({"failed": True, "msg": "[VC-304] the test job could not be followed: x."}, "VC-304"),
+    ],
+)
+def test_a_node_without_an_answer_is_the_cause(
+    eight: Seen, answer: dict[str, Any], code: str
+) -> None:
+    eight.nodes["node5"]["gloo"] = cast("Any", rank_ends.read_missing_answer(answer, [5]))
+    for rank in (0, 1, 2, 3, 4, 6, 7):
+        end_with_others(eight, rank, 1.0)
+    (finding,) = found(eight)
+    assert (finding.code, finding.node) == (code, "node5")
+
+
+def test_a_node_that_fell_silent_after_the_stop_is_no_cause(eight: Seen) -> None:
+    stop(eight, 3, 0.5, OWN)
+    answer = {"unreachable": True, "msg": "[AK-101] no answer", "after_stop": True}
+    eight.nodes["node5"]["gloo"] = cast("Any", rank_ends.read_missing_answer(answer, [5]))
+    (finding,) = found(eight)
+    assert finding.node == "node3"
 
 
 def test_what_began_before_there_was_a_common_moment_is_not_ordered(eight: Seen) -> None:

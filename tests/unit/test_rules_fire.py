@@ -32,7 +32,6 @@ from fullmesh.verify.model import Seen
 
 # What no answer of a node makes, and why.
 ELSEWHERE = {
-    "VC-305": "ladder_gloo refuses by itself (test_ladder_ranks.py)",
     "VC-307": "made of an answer that its type refuses (test_contract.py)",
     **{
         f"VC-88{digit}": "of several jobs, not of one answer (test_bisected.py)"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ansible.module_utils.fullmesh.survey import job
 from gpu_samples import (
@@ -29,7 +29,9 @@ from records import EL1, UBUNTU1, cluster
 
 from fullmesh.model.types import Asked
 from fullmesh.observed.ladder import Facts, Pair, Probe, Verdict
+from fullmesh.observed.ranks import Collected
 from fullmesh.observed.survey import PciPath
+from fullmesh.verify import rank_ends
 from fullmesh.verify.model import Seen
 
 Change = Callable[[Seen], Any]
@@ -137,6 +139,27 @@ def move_clock(seen: Seen, seconds: float) -> None:
 
 def lose_rank(seen: Seen) -> None:
     seen.nodes[UBUNTU1]["gloo"]["ranks"]["1"] = {"events": [], "log": "No such file: python"}
+
+
+def refuse_rank(seen: Seen) -> None:
+    """The ranks of a node cannot start, and the node knows why."""
+    gloo = seen.nodes[UBUNTU1]["gloo"]
+    gloo["ranks"]["1"] = {"events": [], "log": ""}
+    gloo["ended"] = {
+        "codes": {},
+        "killed": [],
+        "error": "/opt has mode 0700",
+        "code": "VC-305",
+        "fix": "chmod o+rx /opt",
+    }
+
+
+def lose_node(seen: Seen) -> None:
+    """The connection to a node went away while its rank ran."""
+    lost = rank_ends.read_missing_answer(
+        {"unreachable": True, "msg": "[AK-102] it was silent"}, [1]
+    )
+    seen.nodes[UBUNTU1]["gloo"] = cast("Collected", lost)
 
 
 def nccl(seen: Seen, **change: Any) -> None:
@@ -487,7 +510,29 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "no torch": ("VC-302", stopped("import", "failed", text="ModuleNotFoundError: torch")),
     "segfault": ("VC-303", stopped("all_reduce", "died")),
     "no interpreter": ("VC-304", lose_rank),
+    "account may not run python": ("VC-305", refuse_rank),
     "processors": ("VC-306", waited),
+    "connection lost": ("VC-309", lose_node),
+    "file closed": (
+        "VC-310",
+        stopped(
+            "import", "failed", text="PermissionError: [Errno 13] Permission denied: 'x', at y:1"
+        ),
+    ),
+    "library missing": (
+        "VC-311",
+        stopped("import", "failed", text="ImportError: libx.so.1: cannot open shared object file"),
+    ),
+    "line of the environment": (
+        "VC-312",
+        stopped(
+            "import", "failed", text="EnvironmentFileError: env, NCCL_NET: No closing quotation"
+        ),
+    ),
+    "gpu raises": (
+        "VC-724",
+        stopped("gpus", "failed", text="RuntimeError: CUDA driver version is insufficient, at x:1"),
+    ),
     "gloo fails": ("VC-401", stopped("init", "failed", text="connectFullMesh failed")),
     "gloo hangs": ("VC-401", stopped("init", "hung")),
     "wrong sum": ("VC-402", wrong("all_reduce")),

@@ -10,21 +10,29 @@ sends it as text (src/fullmesh/ask/program.py) and speaks with it over standard 
     controller: the program, as many bytes as the question says
     node:       MARK + " answer LENGTH\\n" and as many bytes of JSON, an ``Answer``
 
+The controller keeps its side open until it has the answer, so the end of standard input says that the controller is
+gone: the program ends at once. A newline from the controller says that it is there, and ``stop`` asks the program to
+come to an end (SIGUSR1). A question with ``hold`` is not over with its answer: the program goes on for as long as the
+controller is heard.
+
 A program is compiled once for each node and Python, and kept in a folder that only root may enter. What is kept begins
 with the checksum of the rest, so that half a file is no program; its name has the checksum of the source.
 """
 
 from __future__ import annotations
 
+import _thread
 import hashlib
 import importlib.machinery
 import importlib.util
 import json
 import marshal
 import os
+import select
 import signal
 import stat
 import sys
+import time
 import zlib
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -39,6 +47,7 @@ if TYPE_CHECKING:
 SHA256_BYTES = 32
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 PERMISSIONS = 0o777
+POLL_SECONDS = 0.5
 
 
 class Loader:
@@ -143,13 +152,41 @@ def received(question: Question, given: BinaryIO, told: BinaryIO) -> bytes:
     """
     told.write(f"{question['mark']} program\n".encode())
     told.flush()
-    data = given.read(question["size"])
+    first = given.read(1)
+    while first == b"\n":  # the controller only says that it is there
+        first = given.read(1)
+    data = first + given.read(question["size"] - len(first))
     if hashlib.sha256(data).hexdigest() != question["program"]:
         raise ValueError(f"{len(data)} bytes came that are not the program of the checksum")
     return data
 
 
-def answer(question: Question, given: BinaryIO, told: BinaryIO) -> Answer:
+def hear_controller(question: Question, answered: list[float]) -> None:
+    """End this process once the controller is gone; runs in a thread of its own.
+
+    Args:
+        question: its ``hold`` says after how many silent seconds the controller counts as gone once it has the answer.
+        answered: has the moment of the answer once that is given.
+    """
+    hold, gone = question["hold"], False
+    heard = time.monotonic()
+    while not gone:
+        ready, _, _ = select.select([0], [], [], POLL_SECONDS if hold else None)
+        now = time.monotonic()
+        words = os.read(0, 4096) if ready else b""
+        if b"stop" in words:
+            os.kill(os.getpid(), signal.SIGUSR1)
+        heard = now if words else heard
+        silent = bool(answered) and hold > 0 and now > max(heard, answered[0]) + hold
+        gone = silent or (bool(ready) and not words)
+    if hold and question["module"] in sys.modules:
+        sys.modules[question["module"]].forget(**question["given"])
+    if hold or not answered:
+        # with all that it has started, if that is its own process group
+        (os.killpg if os.getpgrp() == os.getpid() else os.kill)(os.getpid(), signal.SIGKILL)
+
+
+def answer(question: Question, given: BinaryIO, told: BinaryIO, answered: list[float]) -> Answer:
     """Find the program, call its function."""
     said: Answer = {"python": sys.executable}
     try:
@@ -159,6 +196,7 @@ def answer(question: Question, given: BinaryIO, told: BinaryIO) -> Answer:
             unkept = keep(question, code)
             if unkept:
                 said["unkept"] = unkept
+        _thread.start_new_thread(hear_controller, (question, answered))
         sys.meta_path.insert(0, Loader(marshal.loads(code)))  # noqa: S302 (of a checked file in root's folder)
         module = __import__(question["module"], fromlist=["*"])
         said["result"] = getattr(module, question["function"])(**question["given"])
@@ -176,9 +214,15 @@ def main() -> None:
     signal.alarm(question["seconds"])
     # what the program prints by itself is nobody's answer
     sys.stdout = sys.stderr
-    data = json.dumps(answer(question, given, told)).encode()
+    answered: list[float] = []
+    said = answer(question, given, told, answered)
+    data = json.dumps(said).encode()
+    answered.append(time.monotonic())
     told.write("{} answer {}\n".format(question["mark"], len(data)).encode() + data)
     told.flush()
+    if question["hold"] and "result" in said:
+        signal.alarm(0)
+        sys.modules[question["module"]].hold(**question["given"])
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ import contextlib
 from typing import TYPE_CHECKING, cast
 
 from ..answer import refused
-from ..detach import BASE, drop_run_directory, make_run_directory
+from ..detach import BASE, drop_run_directory, make_run_directory, run_directory
 from ..facts.sockets import family_of
+from ..lease import keep_lease, take_lease
 from ..survey.filters import port_borders
 from ..survey.names import ask_beside
 from ..survey.node import begin_survey, end_survey
@@ -53,6 +54,7 @@ def open_ports(want: LookWant, facts: Facts) -> Opened:
             "outside": want["outside"],
             "allowed": want["allowed"],
             "lifetime": want["lifetime"],
+            "leased": want["attached"],
             "spread": chosen_ports(want, facts.get("survey")),
             "peers": [host["address"] for host in want["hosts"]],
         }
@@ -77,8 +79,10 @@ def answer(**given: Any) -> Look | Refused:
     """Look at the node, ask NCCL, open the listeners; *given*: a ``LookWant``."""
     want = cast("LookWant", given)
     try:
-        if want["listen"] or want["beside"]:
+        if want["listen"] or want["beside"] or want["attached"]:
             make_run_directory(want["run"])
+        if want["attached"]:
+            take_lease(run_directory(want["run"]))
         facts = look(want)
         opened = open_ports(want, facts)
     except (OSError, ValueError) as exc:
@@ -90,3 +94,14 @@ def answer(**given: Any) -> Look | Refused:
     if want["nccl"] and device:
         said["nccl"] = observe_nccl(device, family_of(want["address"]))
     return said
+
+
+def hold(**given: Any) -> None:
+    """Keep the lease of the run after the answer (ask/boot.py), until the run is over; *given*: a ``LookWant``."""
+    keep_lease(run_directory(cast("LookWant", given)["run"]))
+
+
+def forget(**given: Any) -> None:
+    """Remove the files of the run, as the controller is gone (ask/boot.py); its processes end without their lease."""
+    with contextlib.suppress(ValueError):
+        drop_run_directory(cast("LookWant", given)["run"])

@@ -24,6 +24,7 @@ from ..facts.sockets import (
     tcp_info,
 )
 from ..foreign_text import parse_tool_json
+from ..lease import POLL_SECONDS, is_lease_lost
 from ..survey.net import counters
 from .bound import open_named, open_outside, open_samples, open_spread
 from .drops import Drops
@@ -56,6 +57,7 @@ class Spec(TypedDict):
         outside: one port that is in none of the *allowed* ranges as well.
         peers: addresses whose handshakes count.
         lifetime: seconds until all of it ends by itself.
+        leased: whether it ends with the lease of the run as well.
     """
 
     run: str
@@ -69,6 +71,7 @@ class Spec(TypedDict):
     outside: bool
     allowed: list[list[int]]
     lifetime: float
+    leased: bool
     spread: list[int]
     peers: list[str]
 
@@ -96,6 +99,7 @@ class Server:
         self.token = spec["token"]
         self.node = spec["node"]
         self.ends = time.monotonic() + spec["lifetime"]
+        self.folder = run_directory(spec["run"], spec["base"]) if spec["leased"] else ""
         self.proved: dict[str, int] = {}
         self.strangers: list[str] = []
         self.refused = 0
@@ -120,14 +124,16 @@ class Server:
         """Loop."""
         swept = time.monotonic()
         while self.running and time.monotonic() < self.ends:
-            for key, events in self.selector.select(1.0):
+            for key, events in self.selector.select(POLL_SECONDS):
                 if isinstance(key.data, Visitor):
                     self.attend(key.data, events)
                 else:
                     key.data(key.fileobj)
             now = time.monotonic()
-            if now - swept >= 1.0:
+            if now - swept >= POLL_SECONDS:
                 swept = now
+                if self.folder and is_lease_lost(self.folder):
+                    return
                 for visitor in [v for v in self.visitors if now > v.deadline]:
                     self.leave(visitor)
 

@@ -1,13 +1,17 @@
-"""Start the ranks of a test job on this node, detached, and end them at the deadline.
+"""Start the ranks of a test job on this node, detached, and end them.
 
 Gloo waits five times its timeout and a TCPStore client may wait for ever, so no rank is trusted to
-end by itself: a supervisor without ties to the controller does it. The ranks give up root (unprivileged.py), so
+end by itself. A supervisor ends them: at the deadline, when the controller asks for it because a rank of another node
+failed, and when the lease of the run is lost (lease.py). If the supervisor dies, the kernel ends the ranks.
+The ranks give up root (unprivileged.py), so
 what they hand over is read as a stranger's: plain files in a folder that they cannot write to, of a limited size.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import fcntl
 import json
 import os
 import signal
@@ -18,9 +22,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..detach import detach, drop_run_directory, run_directory
 from ..foreign_text import parse_foreign_json
+from ..lease import POLL_SECONDS, has_lease, is_lease_lost, is_unlocked
 from ..schema.ranks import STATES, Event
 from . import processors
-from .unprivileged import NAME, devices, pick, raise_limits, refuse, sweep
+from .unprivileged import (
+    NAME,
+    RefusedError,
+    devices,
+    pick,
+    raise_limits,
+    refuse_account,
+    refuse_unreadable,
+    sweep,
+)
 
 if TYPE_CHECKING:
     import pwd
@@ -28,7 +42,10 @@ if TYPE_CHECKING:
 
     from ..schema.ranks import Collected, Ended, RankSaid, RanksWant
 
-GRACE = 3.0  # between the first rank that died and the end of the others on this node
+GRACE = 1.5  # between the first rank that failed and the end of the others: they may have their own error
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+STOP, SUPERVISED = "stop", "supervised"
+SIGN_SECONDS = 1.0  # between two signs of life for the controller
 KEEP = 180.0  # how long results wait for the controller
 TAIL = 1500
 LARGEST = 4 << 20  # bytes of a rank's events or words; a whole climb takes some thousand
@@ -90,6 +107,14 @@ def spawn(team: Team, rank: int, local_rank: int) -> subprocess.Popen[bytes]:
         if account
         else {}
     )
+    libc, supervisor = ctypes.CDLL(None), os.getpid()
+
+    def follow_supervisor() -> None:
+        # after the change of the account, which would undo it (prctl(2))
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != supervisor:
+            os._exit(1)
+
     with open(team.place(f"rank-{rank}.log"), "wb") as log:
         return subprocess.Popen(
             [
@@ -102,6 +127,7 @@ def spawn(team: Team, rank: int, local_rank: int) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
+            preexec_fn=follow_supervisor,  # noqa: PLW1509 (this process has no threads)
             **who,
         )
 
@@ -119,46 +145,95 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def supervise(team: Team) -> Ended:
-    """Run the ranks to their end or to the deadline."""
+class Supervision:
+    """The running ranks of this node, and how each ended.
+
+    Attributes:
+        failed: when the first rank failed, in seconds of the monotonic clock; None so far.
+        lost: whether the lease of the run was lost.
+    """
+
+    def __init__(self, team: Team) -> None:
+        self.team = team
+        self.folder = run_directory(team.want["run"], team.base)
+        self.leased = has_lease(self.folder)
+        self.begun = self.polled = time.monotonic()
+        self.ends = self.begun + team.want["deadline"]
+        self.running: dict[int, subprocess.Popen[bytes]] = {}
+        self.begins: dict[int, float] = {}
+        self.codes: dict[str, int] = {}
+        self.at: dict[str, float] = {}
+        self.killed: list[int] = []
+        self.stopped: list[int] = []
+        self.failed: float | None = None
+        self.lost = False
+
+    def start_all(self) -> None:
+        """Start every rank."""
+        for index, rank in enumerate(self.team.want["ranks"]):
+            self.running[rank] = spawn(self.team, rank, index)
+            self.begins[rank] = time.monotonic()
+
+    def note_ends(self) -> None:
+        """Take down the ranks that have ended by themselves."""
+        for rank in [r for r, process in self.running.items() if process.poll() is not None]:
+            code = int(self.running.pop(rank).returncode)
+            self.codes[str(rank)] = code
+            self.at[str(rank)] = round(time.monotonic() - self.begins[rank], 3)
+            if code and self.failed is None:
+                self.failed = time.monotonic()
+
+    def kill_all(self, among: list[int]) -> None:
+        """End every rank that still runs."""
+        for rank, process in self.running.items():
+            kill(process)
+            among.append(rank)
+        self.running = {}
+
+    def look(self) -> None:
+        """See who has ended, and end the rest if it is time."""
+        self.note_ends()
+        now = time.monotonic()
+        if self.leased and now > self.polled + POLL_SECONDS:
+            self.polled, self.lost = now, is_lease_lost(self.folder)
+        over = self.failed is not None and now > self.failed + GRACE
+        if self.lost or over or os.path.exists(self.team.place(STOP)):
+            self.kill_all(self.stopped)
+        elif now > self.ends or any(too_much(self.team, rank) for rank in self.running):
+            self.kill_all(self.killed)
+
+
+def supervise(team: Team) -> Ended | None:
+    """Run the ranks until all have ended; None if the lease was lost, so that no controller will ask."""
     raise_limits()
     before = processors.look()
-    begun = time.monotonic()
-    ends = begun + team.want["deadline"]
-    running: dict[int, subprocess.Popen[bytes]] = {}
-    begins: dict[int, float] = {}
-    for index, rank in enumerate(team.want["ranks"]):
-        running[rank], begins[rank] = spawn(team, rank, index), time.monotonic()
-    codes: dict[str, int] = {}
-    at: dict[str, float] = {}
-    killed: list[int] = []
-    while running:
-        time.sleep(0.05)
-        for rank in [r for r, process in running.items() if process.poll() is not None]:
-            code = int(running.pop(rank).returncode)
-            codes[str(rank)] = code
-            at[str(rank)] = round(time.monotonic() - begins[rank], 3)
-            if code:
-                ends = min(ends, time.monotonic() + GRACE)
-        if any(too_much(team, rank) for rank in running):
-            ends = begun
-        if time.monotonic() > ends:
-            for rank, process in running.items():
-                kill(process)
-                killed.append(rank)
-            running = {}
+    ranks = Supervision(team)
+    try:
+        ranks.start_all()
+        while ranks.running:
+            time.sleep(0.05)
+            ranks.look()
+    finally:
+        ranks.kill_all(ranks.stopped)
+    if ranks.lost:
+        return None
+    now = time.monotonic()
     # Whether a deadline ended because the processors were busy elsewhere is only to be seen while they are.
     steal, throttled = processors.kept_since(before)
-    return {
-        "codes": codes,
-        "killed": killed,
-        "seconds": round(time.monotonic() - begun, 3),
-        "at": at,
+    ended: Ended = {
+        "codes": ranks.codes,
+        "killed": ranks.killed,
+        "stopped": ranks.stopped,
+        "seconds": round(now - ranks.begun, 3),
+        "at": ranks.at,
         "steal": steal,
         "throttled": throttled,
         "load": os.getloadavg()[0],
         "cpus": os.cpu_count() or 1,
     }
+    if ranks.failed is not None:
+        ended["failed_for"] = round(now - ranks.failed, 3)
+    return ended
 
 
 def hand_over(team: Team) -> None:
@@ -178,17 +253,9 @@ def hand_over(team: Team) -> None:
     os.chmod(folder, 0o750)  # noqa: S103 (the group is the ranks' own, of this run)
 
 
-def start_ranks(want: RanksWant, base: str) -> None:
-    """Write what the ranks need and leave a supervisor behind.
-
-    Raises:
-        PermissionError: there is no account that could be the ranks', or it may not run the interpreter.
-    """
-    run, account = want["run"], pick()
-    groups, shut = devices() if account else ([], [])
-    if account:
-        refuse(account, want["python"])
-    team = Team(want, base, account, tuple(groups))
+def write_program(team: Team, shut: list[str]) -> None:
+    """Write what the ranks run and read."""
+    want = team.want
     mask = os.umask(0o022)  # the account reads the program as one of all
     try:
         for name, text in {**want["modules"], "gloo_ladder.py": want["script"]}.items():
@@ -197,24 +264,77 @@ def start_ranks(want: RanksWant, base: str) -> None:
         write_json(team.place("settings.json"), {**want["settings"], "shut": shut})
     finally:
         os.umask(mask)
-    held = {"ranks": want["ranks"], "uid": account.pw_uid if account else os.geteuid()}
-    write_json(team.place("ranks.json"), held)
     hand_over(team)
 
-    def work() -> None:
-        try:
-            ended = supervise(team)
-        except OSError as exc:
-            ended = {"codes": {}, "killed": [], "seconds": 0.0, "error": str(exc)}
-        if account:
-            sweep(account)
-        write_json(team.place("ended.json"), ended)
-        forget_at = time.monotonic() + KEEP
-        while os.path.isdir(run_directory(run, base)) and time.monotonic() < forget_at:
-            time.sleep(1.0)
-        drop_run_directory(run, base)
 
-    detach(work)
+def prepare_team(want: RanksWant, base: str) -> Team:
+    """Choose the account of the ranks, and write what they need.
+
+    Raises:
+        RefusedError: the ranks cannot start on this node; it names the cause and the fix.
+        OSError, ValueError: likewise, in the system's words.
+    """
+    account = pick()
+    groups, shut = devices() if account else ([], [])
+    if account:
+        refuse_account(account)
+        refuse_unreadable(account, want["python"], run=True)
+        refuse_unreadable(account, str(want["settings"].get("environment_file", "")))
+    team = Team(want, base, account, tuple(groups))
+    write_program(team, shut)
+    return team
+
+
+def refusal(exc: Exception) -> Ended:
+    """Say why no rank of this node could start."""
+    # at once, as no other rank has met one of these
+    ended: Ended = {"codes": {}, "killed": [], "seconds": 0.0, "failed_for": GRACE}
+    ended["error"] = str(exc)
+    if isinstance(exc, RefusedError):
+        ended.update({"code": exc.code, "fix": exc.fix})
+    return ended
+
+
+def wait_for_collector(team: Team) -> None:
+    """Keep the results until they are collected, at most for KEEP seconds."""
+    folder, ended = run_directory(team.want["run"], team.base), team.place("ended.json")
+    leased, forget_at = has_lease(folder), time.monotonic() + KEEP
+    while os.path.exists(ended):
+        time.sleep(POLL_SECONDS)
+        if time.monotonic() > forget_at or (leased and is_lease_lost(folder)):
+            drop_run_directory(team.want["run"], team.base)
+
+
+def start_ranks(want: RanksWant, base: str) -> None:
+    """Leave a supervisor behind that runs the ranks; why they cannot run is a result as well."""
+    team, failed = Team(want, base), None
+    try:
+        team = prepare_team(want, base)
+    except (OSError, ValueError) as exc:
+        failed = refusal(exc)
+    uid = team.account.pw_uid if team.account else os.geteuid()
+    write_json(team.place("ranks.json"), {"ranks": want["ranks"], "uid": uid})
+    lock = os.open(team.place(SUPERVISED), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+
+    def work() -> None:
+        ended: Ended | None
+        try:
+            ended = failed or supervise(team)
+        except (OSError, subprocess.SubprocessError) as exc:
+            ended = refusal(exc)
+        if team.account:
+            sweep(team.account)
+        if ended is None:
+            drop_run_directory(want["run"], base)
+            return
+        write_json(team.place("ended.json"), ended)
+        wait_for_collector(team)
+
+    try:
+        detach(work, [lock])
+    finally:
+        os.close(lock)
 
 
 def read_json(path: str) -> Any:
@@ -289,13 +409,37 @@ def read_tail(path: str) -> str:
         return ""
 
 
-def collect_ranks(run: str, base: str, wait: float) -> Collected:
-    """Return what every rank has said; done is false while some are still at it."""
-    ended_path = place(run, base, "ended.json")
-    until = time.monotonic() + wait
-    while not os.path.exists(ended_path) and time.monotonic() < until:
+def stop_ranks(run: str, base: str) -> None:
+    """Ask the supervisor to end the ranks; nothing happens if there is none."""
+    with contextlib.suppress(OSError):
+        os.close(os.open(place(run, base, STOP), os.O_WRONLY | os.O_CREAT, 0o600))
+
+
+def wait_for_ranks(run: str, base: str, seconds: float, attached: bool) -> None:
+    """Wait until the ranks have ended, their supervisor is gone, or the time is over.
+
+    Args:
+        run, base: of the run.
+        seconds: how long to wait.
+        attached: the controller listens (ask/boot.py): send signs of life, and hear when it asks for the end.
+    """
+    begun = told = time.monotonic()
+    if attached:
+        signal.signal(signal.SIGUSR1, lambda *_: stop_ranks(run, base))
+    while not os.path.exists(place(run, base, "ended.json")):
+        now = time.monotonic()
+        if now > begun + seconds or is_unlocked(place(run, base, SUPERVISED)):
+            return
+        if attached and now > told + SIGN_SECONDS:
+            told = now
+            os.write(1, b"\n")
         time.sleep(0.1)
-    ended: Ended | None = read_json(ended_path)
+
+
+def collect_ranks(run: str, base: str, wait: float, attached: bool = False) -> Collected:
+    """Return what every rank has said; done is false while some are still at it."""
+    wait_for_ranks(run, base, wait, attached)
+    ended: Ended | None = read_json(place(run, base, "ended.json"))
     started = read_json(place(run, base, "ranks.json"))
     ranks = started["ranks"] if started else []
     owner = started["uid"] if started else -1
@@ -306,13 +450,31 @@ def collect_ranks(run: str, base: str, wait: float) -> Collected:
         }
         for rank in ranks
     }
-    return {
+    found: Collected = {
         "done": ended is not None or not started,
         "started": bool(started),
         "ended": ended if ended else {},
         "ranks": said,
         "doing": {rank: current_step(one) for rank, one in said.items()},
     }
+    if ended and (ended["killed"] or "failed_for" in ended):
+        found["broken"] = ended.get("failed_for", GRACE)
+        found["why"] = describe_first_end(ended, said)
+    return found
+
+
+def describe_first_end(ended: Ended, said: dict[str, RankSaid]) -> str:
+    """Say in a line which rank of this node failed first, and why."""
+    if "error" in ended:
+        return "rank {} did not start: {}".format(", ".join(said), ended["error"])
+    failed = [rank for rank, code in ended["codes"].items() if code]
+    first = min(failed, key=lambda rank: ended["at"][rank], default="")
+    if not first:
+        return "rank {} ran out of time".format(", ".join(map(str, ended["killed"])))
+    events, log = said[first]["events"], said[first]["log"].splitlines()
+    text = (events[-1].get("text", "") if events else "") or (log[-1] if log else "")
+    step, code = current_step(said[first]), ended["codes"][first]
+    return f"rank {first} ended in step {step}, exit status {code}: {text[:TAIL]}"
 
 
 def current_step(rank: RankSaid) -> str:

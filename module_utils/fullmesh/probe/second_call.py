@@ -11,6 +11,8 @@ import resource
 import time
 from typing import TYPE_CHECKING, cast
 
+from ..detach import BASE, run_directory
+from ..lease import end_with_lease
 from ..survey.net import neighbours
 from .handshake import PAYLOAD_LIMIT
 from .job_account import as_job
@@ -41,6 +43,8 @@ def window() -> int:
 def answer(**want: Any) -> Probe:
     """Connect to the listeners of the peers; *want*: what ladder_links takes."""
     me = cast("Me", {key: want[key] for key in ("node", "address", "token", "payload")})
+    if want["attached"] and want["run"]:
+        end_with_lease(run_directory(want["run"], BASE))
     begun = time.monotonic()
     said: Probe = {
         "links": [],

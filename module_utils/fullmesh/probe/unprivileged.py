@@ -83,17 +83,72 @@ def devices() -> tuple[list[int], list[str]]:
     return sorted(groups), shut
 
 
-def refuse(account: pwd.struct_passwd, python: str) -> None:
-    """Raise where nobody can be this account, or it may not run the interpreter."""
+class RefusedError(PermissionError):
+    """The ranks cannot start on this node.
+
+    Attributes:
+        code: of the finding; fix: the command that helps.
+    """
+
+    def __init__(self, code: str, text: str, fix: str) -> None:
+        super().__init__(text)
+        self.code, self.fix = code, fix
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def refuse_account(account: pwd.struct_passwd) -> None:
+    """Check that root can become this account.
+
+    Raises:
+        RefusedError: it cannot, as in a container that has too few numbers.
+    """
     try:
-        runs = as_account(account, lambda: os.access(python, os.X_OK))
+        as_account(account, os.getpid)
     except OSError as exc:
-        raise PermissionError(
-            f"root cannot be given up here: {exc}. Map the numbers {FIRST} to {LAST} into this container"
+        raise RefusedError(
+            "VC-305",
+            f"root cannot be given up here: {exc}",
+            f"map the account numbers {FIRST} to {LAST} into this container",
         ) from exc
-    if not runs and os.access(python, os.X_OK):
-        raise PermissionError(
-            f"{python} is for root only. Open it and every folder above it to all (chmod o+rx)"
+
+
+def find_closed_path(path: str, run: bool = False) -> str:
+    """Name the first part of a path that this process may not use; "" if there is none.
+
+    Args:
+        path: of a file; what is behind links is checked as well.
+        run: the file has to be run, not only read.
+    """
+    for whole in dict.fromkeys((path, os.path.realpath(path))):
+        parts = whole.split("/")
+        for count in range(2, len(parts)):
+            folder = "/".join(parts[:count])
+            if not os.access(folder, os.X_OK):
+                return folder
+        if not os.access(whole, os.R_OK | os.X_OK if run else os.R_OK):
+            return whole
+    return ""
+
+
+def refuse_unreadable(account: pwd.struct_passwd, path: str, run: bool = False) -> None:
+    """Check that the account may read a file, or run it; a file that is not there passes.
+
+    Raises:
+        RefusedError: it may not; with the folder or file that is closed.
+    """
+    if not path or not os.path.exists(path):
+        return
+    closed = as_account(account, lambda: find_closed_path(path, run))
+    if closed:
+        held = os.stat(closed)
+        rights = "rx" if run or os.path.isdir(closed) else "r"
+        raise RefusedError(
+            "VC-305" if run else "VC-310",
+            f"their account, which has no rights, may not {'run' if run else 'read'} {path}: {closed} has mode "
+            f"{stat.S_IMODE(held.st_mode):04o}, owner {held.st_uid}",
+            f"chmod o+{rights} {closed}",
         )
 
 

@@ -17,6 +17,8 @@ class Question(TypedDict):
         folder: where a node keeps programs; empty: nowhere.
         seconds: after so many nobody waits for the answer any more.
         module, function: what is called; given: its arguments.
+        hold: 0, or after how many silent seconds of the controller the program ends; it then goes on after its answer,
+            in the module's function ``hold``. Its function ``forget`` is called when the controller is gone.
     """
 
     name: str
@@ -28,6 +30,7 @@ class Question(TypedDict):
     module: str
     function: str
     given: dict[str, object]
+    hold: float
 
 
 class Answer(TypedDict, total=False):

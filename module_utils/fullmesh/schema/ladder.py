@@ -68,6 +68,7 @@ class LookWant(TypedDict):
     listen: bool
     nccl: bool
     lifetime: int
+    attached: bool
 
 
 class Target(TypedDict):

@@ -32,6 +32,7 @@ LADDER_NODE: Arguments = {
     "listen": {"type": "bool", "default": True},
     "nccl": {"type": "bool", "default": True},
     "lifetime": {"type": "int", "default": 120},
+    "attached": {"type": "bool", "default": False},
 }
 LADDER_LINKS: Arguments = {
     "token": {"type": "str", "default": "", "no_log": True},
@@ -47,10 +48,12 @@ LADDER_LINKS: Arguments = {
     "as_job": {"type": "bool", "default": False},
     "job_user": {"type": "str", "default": ""},
     "bandwidth": {"type": "int", "default": 0},
+    "run": {"type": "str", "default": ""},
+    "attached": {"type": "bool", "default": False},
 }
 LADDER_GLOO: Arguments = {
     "run": {"type": "str", "required": True},
-    "state": {"type": "str", "choices": ["started", "collected"], "required": True},
+    "state": {"type": "str", "choices": ["started", "stopped", "collected"], "required": True},
     "ranks": {"type": "list", "elements": "int", "default": []},
     "python": {"type": "str", "default": ""},
     "script": {"type": "str", "default": ""},
@@ -61,6 +64,8 @@ LADDER_GLOO: Arguments = {
     "brief": {"type": "bool", "default": False},
     "about": {"type": "dict", "default": {}},
     "wait": {"type": "float", "default": 5.0},
+    "attached": {"type": "bool", "default": False},
+    "keep": {"type": "bool", "default": False},
 }
 LADDER_TRACE: Arguments = {
     "token": {"type": "str", "default": "", "no_log": True},

@@ -28,6 +28,8 @@ class RanksWant(TypedDict):
     brief: bool
     about: dict[str, str]
     wait: float
+    attached: bool
+    keep: bool
 
 
 class Nothing(TypedDict):
@@ -216,16 +218,20 @@ class Ended(TypedDict, total=False):
     Attributes:
         codes: exit status by rank.
         killed: ranks that a deadline ended.
+        stopped: ranks that were ended because another rank, of this node or of another, had failed.
+        failed_for: seconds between the first rank that failed here and the end of all of them; missing if none failed.
         seconds: from the first start to the last end.
         at: seconds from a rank's own start to its end, by rank; of those that ended by themselves.
         load: runnable processes on average over the last minute, when they had ended; cpus: processors.
         steal: share of the processors' time that the machine's owner gave to others while the ranks ran.
         throttled: share of a control group's periods in which its limit stopped the ranks.
-        error: why they could not be started.
+        error: why they could not be started; its *code* and *fix*, where they are known.
     """
 
     codes: dict[str, int]
     killed: list[int]
+    stopped: list[int]
+    failed_for: float
     seconds: float
     at: dict[str, float]
     load: float
@@ -233,16 +239,30 @@ class Ended(TypedDict, total=False):
     steal: float
     throttled: float
     error: str
+    code: str
+    fix: str
 
 
-class Collected(TypedDict):
-    """ladder_gloo's answer, state collected; ``doing``: the step that each rank is at."""
+class CollectedAlways(TypedDict):
+    """What ladder_gloo always answers, state collected; ``doing``: the step that each rank is at."""
 
     done: bool
     started: bool
     ended: Ended
     ranks: dict[str, RankSaid]
     doing: dict[str, str]
+
+
+class Collected(CollectedAlways, total=False):
+    """ladder_gloo's answer, state collected.
+
+    Attributes:
+        broken: seconds since a rank of this node failed; missing if none did. The other nodes may be told to stop.
+        why: which rank, and why.
+    """
+
+    broken: float
+    why: str
 
 
 class Started(TypedDict, total=False):
@@ -253,3 +273,7 @@ class Started(TypedDict, total=False):
 
     listeners: Listeners
     names: Answers
+
+
+class Stopped(TypedDict):
+    """ladder_gloo's answer, state stopped: nothing."""

@@ -15,6 +15,7 @@ import statistics
 import struct
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -42,6 +43,8 @@ LATENCY_ROUNDS = 20
 COLLECTIVE_PATIENCE = 3
 BANDWIDTH_ROUNDS = 3
 LISTEN = "0A"
+LOCAL_STEPS = ("import", "gpus")  # their errors are this node's own
+MOST_WORDS = 160  # characters of an error, so that the file and line fit into a finding
 
 
 def equal(rank: Rank, what: str, seen: Any, expected: Any) -> None:
@@ -58,7 +61,8 @@ def pattern(rank: Rank, number: int) -> Any:
 
 
 def step_import(rank: Rank) -> ImportSaid:
-    """Load torch."""
+    """Load torch; read the environment of jobs, which needs no GPU to be wrong."""
+    ladder_gpu.assigned(ladder_gpu.environment_file(rank))
     rank.torch = importlib.import_module("torch")
     rank.dist = importlib.import_module("torch.distributed")
     rank.torch.set_num_threads(1)
@@ -305,6 +309,29 @@ STEPS: dict[str, Callable[[Rank], Mapping[str, object]]] = {
 }
 
 
+def describe_error(exc: Exception) -> str:
+    """Say what failed and in which file and line, and which of its folders this account may not read."""
+    words = (str(exc).splitlines() or [""])[0][:MOST_WORDS]
+    frames = traceback.extract_tb(exc.__traceback__)
+    place = f", at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    closed = find_unreadable() if isinstance(exc, ImportError) else ""
+    return f"{type(exc).__name__}: {words}{closed}{place}"
+
+
+def find_unreadable() -> str:
+    """Name a folder of Python's packages that is there and that this account may not read."""
+    for folder in sys.path:
+        for path in (
+            folder,
+            f"{folder}/torch",
+            f"{folder}/torch/distributed",
+            f"{folder}/torch/lib",
+        ):
+            if path and os.path.exists(path) and not os.access(path, os.R_OK):
+                return f" (this account may not read {path})"
+    return ""
+
+
 def take(rank: Rank, name: str) -> bool:
     """Take one step; false when the ladder ends here."""
     rank.say(step=name, state="begin", at=round(time.monotonic() - BEGUN, 3))
@@ -322,6 +349,8 @@ def take(rank: Rank, name: str) -> bool:
         seen |= {"check": exc.check, "ranks": exc.ranks}
     except Exception as exc:  # whatever torch raises is what we came to report
         state, text = "failed", f"{type(exc).__name__}: {exc}"[:2000]
+        if name in LOCAL_STEPS:
+            text = describe_error(exc)
     spent = round(time.monotonic() - begun, 4)
     rank.say(step=name, state=state, seconds=spent, text=text, data=data, **seen)
     return state in ("ok", "unsupported")

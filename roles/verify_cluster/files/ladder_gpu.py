@@ -65,9 +65,23 @@ def settings_in(path: str) -> list[tuple[str, str]]:
     return [(name, value) for name, equals, value in parts if equals and name.startswith("NCCL_")]
 
 
+class EnvironmentFileError(Exception):
+    """A line of the file that jobs take their environment from cannot be read."""
+
+
 def assigned(path: str) -> dict[str, str]:
-    """What a shell or systemd takes from a file of variables: of a name that stands twice the last."""
-    return dict(settings_in(path))
+    """What a shell or systemd takes from a file of variables: of a name that stands twice the last.
+
+    Raises:
+        EnvironmentFileError: a value has a quotation mark too few.
+    """
+    found = {}
+    for name, value in settings_in(path):
+        try:
+            found[name] = unquoted(value)
+        except ValueError as exc:
+            raise EnvironmentFileError(f"{path}, {name}: {exc}") from exc
+    return found
 
 
 def environment_file(rank: Rank) -> str:
@@ -84,7 +98,7 @@ def job_environment(rank: Rank) -> None:
     """Take the NCCL settings that jobs on this node get; what the verification set itself stays."""
     for name, value in assigned(environment_file(rank)).items():
         if name not in os.environ:
-            os.environ[name] = unquoted(value)
+            os.environ[name] = value
     os.environ["NCCL_DEBUG"] = (
         "INFO"  # says which network it takes; read once, at the first communicator
     )
@@ -217,7 +231,7 @@ def chosen(rank: Rank) -> dict[str, Variable]:
         for name, value in settings_in(path):
             found.setdefault(name, {"value": value, "source": path})
     file = environment_file(rank)
-    named = {name: unquoted(value) for name, value in assigned(file).items()}
+    named = assigned(file)
     for name in CHOICES:
         if name in os.environ:
             value = os.environ[name]

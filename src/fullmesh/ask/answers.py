@@ -100,6 +100,14 @@ def unusable(way: Way, reply: Reply) -> TaskResult:
     )
 
 
+def broken_for(result: TaskResult) -> float | None:
+    """For how many seconds a host's part of a question has been broken, by its answer; None if it is not."""
+    if result.get("failed") or result.get("unreachable"):
+        return 0.0
+    seconds = result.get("broken")
+    return float(seconds) if isinstance(seconds, (int, float)) else None
+
+
 def silent(told: Mapping[str, TaskResult]) -> list[str]:
     """A line for each host that gave no answer that can be used."""
     bad = {host: one for host, one in told.items() if one.get("failed") or one.get("unreachable")}

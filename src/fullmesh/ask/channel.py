@@ -104,10 +104,12 @@ async def writer_of(descriptor: int) -> asyncio.StreamWriter:
     return asyncio.StreamWriter(transport, protocol, None, loop)
 
 
-async def reader_of(descriptor: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
+async def reader_of(
+    descriptor: int, longest_line: int = BUFFER
+) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
     """A stream out of a pipe's end, which is ours from now on."""
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
+    reader = asyncio.StreamReader(longest_line)
     transport, _ = await loop.connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", 0)
     )

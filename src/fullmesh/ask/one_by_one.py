@@ -19,6 +19,7 @@ from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import become_loader, connection_loader
 
 from fullmesh.ask.answers import TaskResult, failed_by_module, unanswered, unreachable
+from fullmesh.ask.program import KNOWN
 from fullmesh.ask.ways import option_values
 
 # how soon the end of a wait for a turn is noticed
@@ -108,6 +109,7 @@ class Pending:
     """Hosts that are being asked, each in a thread that ends with the process: who hangs keeps nobody waiting."""
 
     def __init__(self, action: Any, jobs: Mapping[str, Job], hostvars: Any) -> None:
+        self.action, self.jobs, self.hostvars = action, jobs, hostvars
         self.gate = threading.Semaphore(constants.DEFAULT_FORKS)
         self.begun: dict[str, float] = {}
         self.found: dict[str, TaskResult] = {}
@@ -124,6 +126,16 @@ class Pending:
         }
         for thread in self.threads.values():
             thread.start()
+
+    def stop(self) -> None:
+        """End what the hosts that have not answered yet wait for, if the question says how."""
+        jobs = {}
+        for host in (one for one, thread in self.threads.items() if thread.is_alive()):
+            job = self.jobs[host]
+            if stop := KNOWN[job.question].stop:
+                given = {"run": job.given["run"], **stop}
+                jobs[host] = Job(job.question, given, job.task)
+        Pending(self.action, jobs, self.hostvars)
 
     def answers(self, seconds: int) -> dict[str, TaskResult]:
         """What each host answered within so many seconds from its turn on."""

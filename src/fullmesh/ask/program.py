@@ -11,7 +11,7 @@ import json
 import re
 import shlex
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -48,6 +48,8 @@ class Ask:
         module, function: what is called on the node.
         reads: whether it only reads, so that it may be asked again when the connection is lost on the way.
         arguments: what the module of that name takes; None where the function says so itself.
+        attached: whether the function is given ``attached`` if the controller stays at the other end (ask/boot.py).
+        stop: arguments by which the module ends what another call of it waits for.
     """
 
     name: str
@@ -55,6 +57,8 @@ class Ask:
     function: str = "answer"
     reads: bool = True
     arguments: Arguments | None = None
+    attached: bool = False
+    stop: Mapping[str, str] | None = None
 
 
 # The names of modules, so that what can't be asked this way is asked by the module itself.
@@ -64,9 +68,22 @@ KNOWN = {
         Ask("node_facts", "fullmesh.facts.node_facts"),
         # These open and close listeners, start and end ranks.
         Ask("ladder_node", "fullmesh.probe.first_call", reads=False, arguments=LADDER_NODE),
-        Ask("ladder_links", "fullmesh.probe.second_call", reads=False, arguments=LADDER_LINKS),
+        Ask(
+            "ladder_links",
+            "fullmesh.probe.second_call",
+            reads=False,
+            arguments=LADDER_LINKS,
+            attached=True,
+        ),
         Ask("ladder_trace", "fullmesh.probe.rule_trace", reads=False, arguments=LADDER_TRACE),
-        Ask("ladder_gloo", "fullmesh.probe.job", reads=False, arguments=LADDER_GLOO),
+        Ask(
+            "ladder_gloo",
+            "fullmesh.probe.job",
+            reads=False,
+            arguments=LADDER_GLOO,
+            attached=True,
+            stop={"state": "stopped"},
+        ),
     )
 }
 

@@ -6,6 +6,7 @@ No node's answer, whatever it is, ends the question to another: `one` returns an
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -32,16 +33,26 @@ async def over_kept(way: channel.Way, asked: Asked) -> Reply | None:
     if way.control is None:
         return None
     try:
-        async with channel.kept(way.control, way.command) as there:
-            return await talk(there, asked)
+        return await over(channel.kept(way.control, way.command), asked)
     except MuxError:
         return None
 
 
 async def over_new(way: channel.Way, asked: Asked) -> Reply:
     """Ask over a connection that ssh makes."""
-    async with channel.started(way) as there:
-        return await talk(there, asked)
+    return await over(channel.started(way), asked)
+
+
+async def over(
+    opened: contextlib.AbstractAsyncContextManager[channel.Channel], asked: Asked
+) -> Reply:
+    """Ask over a channel; it stays open behind an answer if the question is held."""
+    async with contextlib.AsyncExitStack() as stack:
+        there = await stack.enter_async_context(opened)
+        reply = await talk(there, asked)
+        if asked.keep is not None and reply.answer is not None:
+            asked.keep(stack.pop_all(), there)
+        return reply
 
 
 class Clock:

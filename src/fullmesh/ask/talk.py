@@ -7,7 +7,7 @@ import contextlib
 import json
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fullmesh import contract
@@ -27,6 +27,8 @@ GRACE_SECONDS = 5
 SSH_FAILED = 255
 # until ssh has closed the session behind an answer
 FAREWELL_SECONDS = 1
+# how long a node's program that was asked to stop may take for its answer
+STOP_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,20 @@ class Asked:
         ask: the function; given: its arguments.
         seconds: how long an answer is waited for.
         folder: where the node may keep the program; empty: nowhere.
+        hold: 0, or after how many silent seconds of the controller a program ends that goes on after its answer.
+        stop: set once the program shall come to its end early.
+        keep: takes the channel over if the question is held: what closes it, and the channel.
+        silence: seconds after which a node that has begun to speak and says nothing counts as lost; None: never.
     """
 
     ask: program.Ask
     given: Mapping[str, object]
     seconds: int
     folder: str
+    hold: float = 0.0
+    stop: asyncio.Event | None = None
+    keep: Callable[[contextlib.AsyncExitStack, Channel], None] | None = None
+    silence: float | None = None
 
     def line(self, mark: str, made: program.Program) -> bytes:
         """The question as module_utils/fullmesh/ask/boot.py reads it."""
@@ -55,7 +65,8 @@ class Asked:
             "seconds": self.seconds + GRACE_SECONDS,
             "module": self.ask.module,
             "function": self.ask.function,
-            "given": dict(self.given),
+            "given": {**self.given, **({"attached": True} if self.ask.attached else {})},
+            "hold": self.hold,
         }
         return json.dumps(question).encode() + b"\n"
 
@@ -92,14 +103,20 @@ class Reply:
 class Ear:
     """Finds what the node's program says in all that comes."""
 
-    def __init__(self, told: asyncio.StreamReader, mark: str) -> None:
+    def __init__(self, told: asyncio.StreamReader, mark: str, silence: float | None = None) -> None:
         self.told, self.heard = told, bytearray()
+        self.silence, self.silent = silence, False
         self.form = re.compile(re.escape(mark).encode() + rb" (?:program|answer (\d{1,9}))\n")
         self.longest = len(mark) + len(" answer 123456789\n")
 
     async def more(self) -> bool:
-        """Hear some more; False when nothing comes any more."""
-        block = await self.told.read(BLOCK)
+        """Hear some more; False when nothing comes any more, or for too long."""
+        try:
+            async with asyncio.timeout(self.silence if self.heard else None):
+                block = await self.told.read(BLOCK)
+        except TimeoutError:
+            self.silent = True
+            return False
         self.heard += block
         return bool(block)
 
@@ -145,11 +162,34 @@ async def send(channel: Channel, data: bytes) -> None:
         await channel.given.drain()
 
 
+async def send_stop(channel: Channel, stop: asyncio.Event, limit: asyncio.Timeout) -> None:
+    """Ask the node's program to come to its end once *stop* is set, and limit the wait for its answer."""
+    await stop.wait()
+    limit.reschedule(asyncio.get_running_loop().time() + STOP_SECONDS)
+    await send(channel, b"stop\n")
+
+
 async def talk(channel: Channel, asked: Asked) -> Reply:
-    """Ask over a channel and hear it out."""
+    """Ask over a channel and hear it out.
+
+    Raises:
+        TimeoutError: the node was asked to stop and gave no answer.
+    """
+    async with asyncio.timeout(None) as limit:
+        if asked.stop is None:
+            return await converse(channel, asked)
+        stopper = asyncio.create_task(send_stop(channel, asked.stop, limit))
+        try:
+            return await converse(channel, asked)
+        finally:
+            stopper.cancel()
+
+
+async def converse(channel: Channel, asked: Asked) -> Reply:
+    """Send the question, and the program if the node lacks it; read the answer."""
     mark = f"fullmesh-{secrets.token_hex(8)}"
     made = program.made(asked.ask.module)
-    ear, answer = Ear(channel.told, mark), None
+    ear, answer = Ear(channel.told, mark, asked.silence), None
     await send(channel, program.boot() + asked.line(mark, made))
     length = await ear.next()
     begun = length is not None
@@ -158,12 +198,15 @@ async def talk(channel: Channel, asked: Asked) -> Reply:
         length = await ear.next()
     if length and length <= MOST_ANSWER:
         answer = read(await ear.take(length), length)
+    if asked.hold and answer is not None:
+        return Reply(answer, None, "", "", begun=True)
     channel.given.close()
     noise = bytes(ear.heard[-BLOCK:]).decode("utf-8", "replace").strip()
     status: int | None = None
     # with an answer its end is of no interest any more, and who talks without one comes to no end
-    over = answer is not None or ear.flood()
+    over = answer is not None or ear.flood() or ear.silent
     with contextlib.suppress(CutError, TimeoutError):
         async with asyncio.timeout(FAREWELL_SECONDS if over else None):
             status = await channel.ended()
-    return Reply(answer, status, words(channel.errors), noise, begun, ear.flood())
+    errors = words(channel.errors) or ("it was silent" if ear.silent else "")
+    return Reply(answer, status, errors, noise, begun or ear.silent, ear.flood())

@@ -989,6 +989,29 @@ PAGES: dict[str, Page] = {
         "ss -tnp 'dport = :29500', on every node while it runs",
         "End that program; while it runs, jobs of torch's fail or wait in the same way.",
     ),
+    "VC-309": Page(
+        "The controller heard nothing from the node for 10 s, or ssh lost the connection. The node ends its ranks by "
+        "itself 3.5 s after it last heard the controller; Fullmesh stops the ranks on all other nodes.",
+        "journalctl -u ssh -u sshd; ip -s link",
+        "Repair the management connection of the node, then verify again.",
+    ),
+    "VC-310": Page(
+        "The ranks run as an account without rights, as jobs of ordinary users do. It may not read `/etc/fullmesh/env` "
+        "or a file of the virtual environment.",
+        "namei -l /etc/fullmesh/env",
+        "Open the folder or file that the message names (chmod o+rX).",
+    ),
+    "VC-311": Page(
+        "Python found torch, and the dynamic linker found no library of that name, or one that lacks a symbol.",
+        "ldd VENV/lib/python3*/site-packages/torch/lib/libtorch.so | grep 'not found'",
+        APPLY + " packages.",
+    ),
+    "VC-312": Page(
+        "A value in the file that jobs take their environment from has a quotation mark too few. The message names the "
+        "variable.",
+        "cat -A /etc/fullmesh/env",
+        "Correct the line.",
+    ),
     "VC-401": Page(
         "Ranks met at the store and not each other.",
         "./fullmesh diagnose -i INVENTORY",
@@ -1102,6 +1125,11 @@ PAGES: dict[str, Page] = {
         "NCCL_NET_GDR_LEVEL unset; nvidia_peermem built against the RDMA driver in use, or dma_buf (VC-143); the card "
         "in a slot beside the GPUs.",
         "NVIDIA, NCCL documentation, NCCL_NET_GDR_LEVEL; NVIDIA/nccl issue 1537",
+    ),
+    "VC-724": Page(
+        "A rank raised an error of its own while it took its GPU, before any GPU was connected with another.",
+        "nvidia-smi; VENV/bin/python -c 'import torch; torch.cuda.init()'",
+        "See the exception in the message: it names the file and the line.",
     ),
     "VC-801": Page(
         "DDP copies rank 0's parameters at the start; ranks that begin with others, or with another order of the "

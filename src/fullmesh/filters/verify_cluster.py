@@ -20,7 +20,7 @@ from fullmesh.report import terminal
 from fullmesh.result import build as results
 from fullmesh.result import textfile
 from fullmesh.result.types import BisectRun, Result
-from fullmesh.verify import bisect, bisected, probe_wants, schedule
+from fullmesh.verify import bisect, bisected, probe_wants, rank_ends, schedule
 from fullmesh.verify import ladder as verify
 from fullmesh.verify.model import NodeSaid, Seen
 from fullmesh.verify.schedule import Scope
@@ -59,6 +59,8 @@ def gathered(
             except contract.ContractError as error:
                 odd.setdefault(name, []).append(str(error))
                 answer = said
+            if answer is None and part == "gloo":
+                answer = rank_ends.read_missing_answer(said, plan["nodes"][name]["ranks"])
             if answer is not None:
                 found[name][part] = answer
     nodes = schedule.whole(plan, cast("dict[str, schedule.Asked]", found), scope)

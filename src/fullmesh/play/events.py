@@ -12,6 +12,8 @@ from typing import Literal, NotRequired, TypedDict
 VARIABLE = "FULLMESH_EVENTS"
 # What the run's folder below runs/ is called; the verification takes the name over, so that both lie together.
 RUN_VARIABLE = "FULLMESH_RUN"
+# The process of ./fullmesh: if it is killed, the verification that it started ends on the nodes.
+PID_VARIABLE = "FULLMESH_PID"
 
 Status = Literal["ok", "changed", "skipped", "failed", "unreachable", "ignored"]
 

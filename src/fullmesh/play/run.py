@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from fullmesh import contract
-from fullmesh.play.events import KINDS, RUN_VARIABLE, VARIABLE
+from fullmesh.play.events import KINDS, PID_VARIABLE, RUN_VARIABLE, VARIABLE
 from fullmesh.play.options import AUTO, JSON, asks_for_password
 from fullmesh.play.views import Json, Plain, View
 from fullmesh.settings import ROOT
@@ -128,6 +128,7 @@ def run(
     for path in (log, events):
         path.touch(0o600)
     settings = {**os.environ, **(env or {}), VARIABLE: str(events), RUN_VARIABLE: folder.name}
+    settings[PID_VARIABLE] = str(os.getpid())
     # the log is a file: no colours, and lines as wide as they are
     settings |= {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"}
     begun, follow = time.monotonic(), Follow(events)

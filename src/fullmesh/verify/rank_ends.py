@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fullmesh.observed.ranks import Ended, RankSaid
+from fullmesh.observed.ranks import Collected, Ended, RankSaid
 from fullmesh.result.types import RungId
 from fullmesh.verify.model import Seen
 
@@ -39,9 +39,15 @@ STEPS: dict[str, RungId] = {
     "gpu_subgroups": "L8",
     "gpu_fsdp": "L8",
 }
-WORTH = ("absent", "wrong", "died", "failed", "hung")  # how much an end says, most first
+# how much an end says, most first
+WORTH = ("absent", "lost", "wrong", "died", "failed", "hung", "stopped")
+CODED = re.compile(r"\[(?P<code>[A-Z]{2}-\d{3})\] (?P<text>.*)", re.DOTALL)
 GOOD = ("ok", "unsupported")
+ENDED = ("hung", "stopped")  # by a supervisor: at the deadline, or because another rank had failed
+LOST_NODE = "VC-309"
+TRACED = re.compile(r'^  File "([^"\n]{1,300})", line (\d{1,7})', re.MULTILINE)
 FIRST_LINE = 300
+LAST_LINE = 200
 # What a rank says whose partner is gone; why that one went, the partner says.
 LOST = re.compile(
     r"closed by peer|connection reset|broken pipe|socket closed|software caused connection abort",
@@ -62,7 +68,7 @@ class RankEnd:
     rank: int
     node: str
     step: str  # "" when it got through
-    state: str  # wrong, failed, died, hung, absent
+    state: str  # wrong, failed, died, hung, absent, lost, stopped
     text: str
     seen: str = ""
     expected: str = ""
@@ -70,6 +76,8 @@ class RankEnd:
     ranks: tuple[int, ...] = ()  # at fault, when it is not the rank that found it
     at: float | None = None  # seconds after the last moment that all ranks shared, where known
     spent: float = 0.0  # seconds in its last step; 0 for who was ended with a neighbour that died
+    code: str = ""  # where the node itself knows why; *fix* likewise
+    fix: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,10 +109,50 @@ def ranks_of(seen: Seen) -> Iterator[tuple[str, int, RankSaid, Ended]]:
             yield name, rank, told, gloo["ended"] if gloo else {}
 
 
+def read_missing_answer(said: Mapping[str, object], ranks: Sequence[int]) -> Collected | None:
+    """Read what Ansible has instead of a node's answer about its ranks: they are lost, or were stopped with others."""
+    if not said.get("failed") and not said.get("unreachable"):
+        return None
+    text = str(said.get("msg", ""))
+    found = CODED.match(text)
+    ended: Ended = {"error": found["text"] if found else text}
+    if said.get("after_stop"):
+        ended["stopped"] = list(ranks)
+    elif said.get("unreachable") or not found or found["code"].startswith("AK"):
+        ended["code"] = LOST_NODE
+    else:
+        ended["code"] = found["code"]
+    return {"done": False, "started": True, "ended": ended, "ranks": {}, "doing": {}}
+
+
 def last_words(rank: RankSaid) -> str:
     """The last line that a rank printed."""
-    lines = rank["log"].splitlines()
-    return lines[-1][:FIRST_LINE] if lines else ""
+    return last_line_of(rank["log"])
+
+
+def last_line_of(log: str) -> str:
+    """The last line of a log that is not empty."""
+    lines = [line for line in log.splitlines() if line.strip()]
+    return lines[-1][:LAST_LINE] if lines else ""
+
+
+def end_without_events(name: str, rank: int, told: RankSaid, ended: Ended, step: str) -> RankEnd:
+    """Find out why a rank never wrote a line."""
+    error = str(ended.get("error", ""))
+    if rank in ended.get("stopped", []):
+        return RankEnd(rank, name, step, "stopped", error or "it had not begun")
+    code: int | str = ended.get("codes", {}).get(str(rank), "unknown")
+    silent = f"it never wrote a line (exit code {code}{signal_of(code)})"
+    state = "lost" if ended.get("code") == LOST_NODE else "absent"
+    why = error or locate_exception(told["log"]) or last_words(told) or silent
+    own, fix = ended.get("code", ""), ended.get("fix", "")
+    return RankEnd(rank, name, step, state, why, code=own, fix=fix)
+
+
+def locate_exception(log: str) -> str:
+    """The exception of a Python traceback with the file and line that raised it; "" if the log has none."""
+    places = TRACED.findall(log)
+    return f"{last_line_of(log)}, at {places[-1][0]}:{places[-1][1]}" if places else ""
 
 
 def end_of(name: str, rank: int, told: RankSaid, ended: Ended, wanted: Sequence[str]) -> RankEnd:
@@ -112,10 +160,7 @@ def end_of(name: str, rank: int, told: RankSaid, ended: Ended, wanted: Sequence[
     # A rank has no rights and writes its own lines: a step that nobody asked for is none.
     events = [event for event in told["events"] if event["step"] in (*STEPS, "done")]
     if not events:
-        code: int | str = ended.get("codes", {}).get(str(rank), "unknown")
-        silent = f"it never wrote a line (exit code {code})"
-        why = last_words(told) or str(ended.get("error", "")) or silent
-        return RankEnd(rank, name, wanted[0], "absent", why)
+        return end_without_events(name, rank, told, ended, wanted[0])
     last = events[-1]
     if last["step"] == "done" or (last["step"] == wanted[-1] and last["state"] in GOOD):
         return RankEnd(rank, name, "", "ok", "")
@@ -134,6 +179,8 @@ def end_of(name: str, rank: int, told: RankSaid, ended: Ended, wanted: Sequence[
         )
     if rank in ended.get("killed", []):
         return RankEnd(rank, name, last["step"], "hung", f"no end of step {last['step']}")
+    if rank in ended.get("stopped", []):
+        return RankEnd(rank, name, last["step"], "stopped", f"it was ended in step {last['step']}")
     code = ended.get("codes", {}).get(str(rank), "unknown")
     text = "; ".join(filter(None, (f"exit code {code}{signal_of(code)}", last_words(told))))
     return RankEnd(rank, name, last["step"], "died", text)
@@ -173,13 +220,13 @@ def shared_step(seen: Seen) -> str:
 def timed(end: RankEnd, told: RankSaid, ended: Ended, shared: str) -> RankEnd:
     """The same end with its moment, where that is known: who was killed by a supervisor has none of its own."""
     times = ended_at(told)
-    if end.state == "hung" and not any(ended.get("codes", {}).values()):
+    if end.state in ENDED and not any(ended.get("codes", {}).values()):
         begun = next((e.get("at", 0.0) for e in told["events"] if e["step"] == end.step), 0.0)
         return replace(end, spent=max(0.0, ended.get("seconds", 0.0) - begun))
     if end.state == "failed":
         end = replace(end, spent=told["events"][-1].get("seconds", 0.0))
     last = ended.get("at", {}).get(str(end.rank)) if end.state == "died" else times.get(end.step)
-    if last is None or shared not in times or end.state in ("ok", "hung", "absent"):
+    if last is None or shared not in times or end.state in ("ok", "absent", "lost", *ENDED):
         return end
     return replace(end, at=round(last - times[shared], 3))
 
@@ -198,7 +245,8 @@ def first_broken(found: Sequence[RankEnd]) -> list[RankEnd]:
     too. A rank that failed by itself says more than one that hung.
     """
     order = list(STEPS)
-    broken = [end for end in found if end.step]
+    broken = [end for end in found if end.step and end.state != "stopped"]
+    broken = broken or [end for end in found if end.step]
     if not broken:
         return []
     rung = min(STEPS[end.step] for end in broken)
@@ -236,7 +284,7 @@ def telling(found: Sequence[RankEnd]) -> list[list[RankEnd]]:
     """
     groups = alike(found)
     if groups and all(kind_of(group[0]) == "lost" for group in groups):
-        groups = alike([end for end in found if end.state != "hung" and says_why(end)]) or groups
+        groups = alike([end for end in found if end.state not in ENDED and says_why(end)]) or groups
     waited = [group for group in groups if kind_of(group[0]) != "lost"] or groups
     return [group for group in waited if says_why(group[0])] or outlasted(found, waited) or waited
 
@@ -251,9 +299,9 @@ def outlasted(found: Sequence[RankEnd], waited: Sequence[Sequence[RankEnd]]) -> 
         return []
     longest = max(end.spent for end in failed)
     stood = [
-        end
+        replace(end, state="hung")
         for end in found
-        if end.state == "hung" and end.step == failed[0].step and end.spent > longest + FIRST_BY
+        if end.state in ENDED and end.step == failed[0].step and end.spent > longest + FIRST_BY
     ]
     return [stood] if stood else []
 

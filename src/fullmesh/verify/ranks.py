@@ -33,6 +33,17 @@ CHECKS = {
 }
 # What a step stands for that failed or hung; a collective (VC-403) or a training step (VC-808) otherwise.
 STORES = ("store", "rendezvous")
+# What an error of the step "import" stands for, by its text; VC-302 otherwise.
+IMPORT_ERRORS = (
+    ("VC-310", re.compile(r"PermissionError|this account may not read")),
+    (
+        "VC-311",
+        re.compile(
+            r"cannot open shared object|undefined symbol|invalid ELF|file too short|version `[^']{1,80}' not found"
+        ),
+    ),
+    ("VC-312", re.compile(r"EnvironmentFileError")),
+)
 UNFINISHED = {"import": "VC-302", "store": "VC-301", "rendezvous": "VC-301", "init": "VC-401"}
 WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 (compared with, not bound)
 # Above this many runnable tasks a processor, a rank waits for its turn longer than it works.
@@ -92,19 +103,37 @@ def overloaded(seen: Seen) -> str:
 
 def code_of(end: RankEnd) -> str:
     """The code for an end."""
-    if end.state == "absent":
-        return "VC-304"
-    if end.state == "wrong" and end.step in STORES:
-        return "VC-308"
     if end.state == "wrong":
-        step = end.step.removeprefix("gpu_")
-        return TRAINING.get(step) or CHECKS.get(end.check, "VC-402")
+        return code_of_wrong_value(end)
+    early = end.code or code_of_early_end(end)
+    if early:
+        return early
     # NCCL's watchdog ends the process when a collective times out: that is how a hang looks there.
     if STEPS[end.step] == "L7":
         return "VC-715" if end.step == "nccl_tests" else "VC-712"
     if end.state == "died":
         return "VC-303"
     return UNFINISHED.get(end.step) or ("VC-808" if STEPS[end.step] == "L8" else "VC-403")
+
+
+def code_of_wrong_value(end: RankEnd) -> str:
+    """The code for a value that is not the exact result."""
+    step = end.step.removeprefix("gpu_")
+    return "VC-308" if end.step in STORES else TRAINING.get(step) or CHECKS.get(end.check, "VC-402")
+
+
+def code_of_early_end(end: RankEnd) -> str:
+    """The code for a rank that failed by itself before it met the others; "" for another one."""
+    if end.state == "absent":
+        return code_of_import(end.text, "VC-304")
+    if end.state != "failed" or not says_why(end):
+        return ""
+    return {"import": code_of_import(end.text, "VC-302"), "gpus": "VC-724"}.get(end.step, "")
+
+
+def code_of_import(text: str, otherwise: str) -> str:
+    """The code for an error that ended a rank before it had torch."""
+    return next((code for code, pattern in IMPORT_ERRORS if pattern.search(text)), otherwise)
 
 
 def sentence(seen: Seen, end: RankEnd, ranks: str) -> str:
@@ -115,10 +144,19 @@ def sentence(seen: Seen, end: RankEnd, ranks: str) -> str:
         return f"{ranks} could not use the store on {master['node']} ({master['address']}:{port}): {end.text}"
     return {
         "wrong": f"{found_by(end, ranks)}: {end.text}",
-        "hung": f"{ranks} hung in {end.step} until the deadline",
+        "hung": f"{ranks} hung in {end.step} {how_long(end)}",
         "died": f"{ranks} ended in the middle of {end.step}: {end.text}",
-        "absent": f"{ranks} never started: {end.text}",
+        "absent": f"{ranks} did not start: {end.text}",
+        "lost": f"the connection to {end.node} was lost while {ranks} ran: {end.text}",
+        "stopped": f"{ranks} were ended in {end.step}, and no rank says why",
     }.get(end.state, f"{ranks} failed in {end.step}: {end.text}{remote_of(seen, end.text)}")
+
+
+def how_long(end: RankEnd) -> str:
+    """How long a rank hung, in words."""
+    if end.text.startswith("no end"):
+        return "until the deadline"
+    return f"for {end.spent:.0f} s, longer than the others waited for it"
 
 
 def found_by(end: RankEnd, ranks: str) -> str:
@@ -151,10 +189,26 @@ def port_of(seen: Seen, end: RankEnd) -> int:
     return seen.plan["master"]["port"] if end.step == "store" else seen.plan["rendezvous"]["port"]
 
 
+def fix_of_early_end(seen: Seen, end: RankEnd, node: str) -> str:
+    """The next step for a rank that did not meet the others; "" for another one."""
+    own = {
+        "VC-309": f"on {node}: journalctl -u ssh -u sshd; then verify again",
+        "VC-310": f"on {node}: namei -l PATH shows the folder or file that is closed; chmod o+rX opens it",
+        "VC-312": f"on {node}: correct the line, or {seen.apply('launch')}",
+    }
+    early = end.step == "import" or end.state == "absent"
+    return (
+        (f"on {node}: {end.fix}" if end.fix else "")
+        or own.get(code_of(end), "")
+        or (seen.apply("packages") if early else "")
+    )
+
+
 def fix_of(seen: Seen, end: RankEnd, node: str) -> str:
     """The next step for where a rank stopped."""
-    if end.step == "import" or end.state == "absent":
-        return seen.apply("packages")
+    early = fix_of_early_end(seen, end, node)
+    if early:
+        return early
     if end.state == "wrong" and end.step in STORES:
         return (
             f"on every node, while it runs: ss -tnp 'dport = :{port_of(seen, end)}' names who writes there beside the "

@@ -1,0 +1,76 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Tie all that a run starts on a node to the controller: a lock that ends when the controller is gone.
+
+The controller keeps one session per node open for a run and sends a byte on it every half second
+(src/fullmesh/ask/lease.py). The program at the end of that session (ask/boot.py) holds the lock. It ends if the
+session ends or if the controller is silent. The kernel then releases the lock, however the program ended. Everything
+else that the run started on the node polls the lock and ends within half a second.
+
+Runs on nodes: standard library only.
+"""
+
+from __future__ import annotations
+
+import _thread
+import fcntl
+import os
+import signal
+import time
+
+LEASE = "lease"
+POLL_SECONDS = 0.5
+HELD: list[int] = []  # the descriptor that has the lock; detach() closes it in every helper
+
+
+def take_lease(folder: str) -> None:
+    """Hold the lease of the run in *folder* until this process ends.
+
+    Raises:
+        OSError: another process holds it.
+    """
+    handle = os.open(os.path.join(folder, LEASE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    HELD.append(handle)
+
+
+def has_lease(folder: str) -> bool:
+    """Whether this run was started with a lease; an Ansible module cannot hold one."""
+    return os.path.exists(os.path.join(folder, LEASE))
+
+
+def is_unlocked(path: str) -> bool:
+    """Whether no process holds the lock of a file; a file that is gone counts as unlocked."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def is_lease_lost(folder: str) -> bool:
+    """Whether the process that heard the controller is gone, or the run is over."""
+    return is_unlocked(os.path.join(folder, LEASE))
+
+
+def keep_lease(folder: str) -> None:
+    """Wait until the run is over; if the controller goes first, boot.py ends this process."""
+    while os.path.isdir(folder):
+        time.sleep(POLL_SECONDS)
+
+
+def end_with_lease(folder: str) -> None:
+    """End this process as soon as the lease is lost, whatever it is doing."""
+
+    def poll() -> None:
+        while not is_lease_lost(folder):
+            time.sleep(POLL_SECONDS)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    _thread.start_new_thread(poll, ())

@@ -1,0 +1,193 @@
+"""Hold the lease of a run on its nodes: a session per node stays open and says that the controller is there.
+
+Ansible's tasks come and go, each in a process of its own, so a process apart holds the sessions: ``hold_nodes`` starts
+it, and it ends with the run. It also ends when ``ansible-playbook`` ends, however that happens. On each node the
+program that holds the lock (module_utils/fullmesh/lease.py) then ends, and with it all that the run started there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+from fullmesh.ask import program, rounds
+from fullmesh.ask.channel import BUFFER, Channel, Way, reader_of
+from fullmesh.ask.rounds import Outcome, Silence
+from fullmesh.ask.talk import Asked, Reply
+from fullmesh.play.events import PID_VARIABLE
+
+BEAT_SECONDS = 0.5
+# A node ends its part of the run after so many silent seconds. With the half second that its processes take to notice,
+# nothing of the run is left 5 s after a connection was cut.
+SILENCE_SECONDS = 3.5
+LONGEST_LINE = 32 << 20
+
+
+class Sessions:
+    """The sessions that are held. A thread sends the signs of life: reading an answer must not delay them."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.pipes: set[int] = set()
+        self.stacks: list[contextlib.AsyncExitStack] = []
+        self.ends: list[asyncio.Task[None]] = []
+        threading.Thread(target=self.beat, daemon=True).start()
+
+    def beat(self) -> None:
+        """Say on every session that the controller is there."""
+        pause = threading.Event()
+        while not pause.wait(BEAT_SECONDS):
+            with self.lock:
+                for pipe in self.pipes:
+                    with contextlib.suppress(OSError):  # it is full, or the session has ended
+                        os.write(pipe, b"\n")
+
+    def keep(self, stack: contextlib.AsyncExitStack, there: Channel) -> None:
+        """Hold a session until the node's program ends."""
+        pipe = there.given.get_extra_info("pipe").fileno()
+        with self.lock:
+            self.pipes.add(pipe)
+        self.stacks.append(stack)
+        self.ends.append(asyncio.create_task(self.wait_for_end(pipe, there)))
+
+    async def wait_for_end(self, pipe: int, there: Channel) -> None:
+        """Wait until a session has ended."""
+        while await there.told.read(BUFFER):
+            pass
+        with self.lock:
+            self.pipes.discard(pipe)
+
+    async def close(self) -> None:
+        """End them all."""
+        with self.lock:
+            self.pipes.clear()
+        await asyncio.gather(*(stack.aclose() for stack in self.stacks), return_exceptions=True)
+
+
+async def wait_for_process(pid: int) -> None:
+    """Wait until a process that is not our child has ended."""
+    loop, gone = asyncio.get_running_loop(), asyncio.Event()
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    except (AttributeError, OSError):  # not Linux, or an old one
+        with contextlib.suppress(ProcessLookupError):
+            while True:
+                os.kill(pid, 0)
+                await asyncio.sleep(BEAT_SECONDS)
+        return
+    loop.add_reader(handle, gone.set)
+    await gone.wait()
+
+
+def written(host: str, outcome: Outcome) -> str:
+    """An outcome as a line of JSON."""
+    return json.dumps({"host": host, "kind": type(outcome).__name__, **asdict(outcome)})
+
+
+def read_outcome(line: bytes) -> tuple[str, Outcome]:
+    """The host and the outcome of such a line."""
+    said = json.loads(line)
+    host, kind = said.pop("host"), said.pop("kind")
+    return str(host), Silence(**said) if kind == Silence.__name__ else Reply(**said)
+
+
+async def hold_sessions(given: Mapping[str, Any]) -> None:
+    """Ask every node, tell each answer on standard output, and hold the sessions until the run is over."""
+    sessions = Sessions()
+    ways = {
+        host: Way(**{**one, "control": one["control"] and Path(one["control"])})
+        for host, one in given["ways"].items()
+    }
+    asked = {
+        host: Asked(
+            program.KNOWN[given["question"]],
+            {**one["given"], "attached": True},
+            one["seconds"],
+            one["folder"],
+            hold=SILENCE_SECONDS,
+            keep=sessions.keep,
+        )
+        for host, one in given["asked"].items()
+    }
+
+    def tell(host: str, outcome: Outcome) -> None:
+        sys.stdout.write(f"{written(host, outcome)}\n")
+        sys.stdout.flush()
+
+    async def ask_and_wait() -> None:
+        await rounds.everybody(ways, asked, given["at_once"], tell)
+        os.close(1)
+        if sessions.ends:
+            await asyncio.wait(sessions.ends)
+
+    controller = [asyncio.create_task(wait_for_process(pid)) for pid in given["pids"]]
+    work = asyncio.create_task(ask_and_wait())
+    await asyncio.wait((*controller, work), return_when=asyncio.FIRST_COMPLETED)
+    work.cancel()
+    await sessions.close()
+
+
+async def hold_nodes(
+    ways: Mapping[str, Way],
+    asked: Mapping[str, Asked],
+    at_once: int,
+    tell: Callable[[str, Outcome], None],
+) -> dict[str, Outcome]:
+    """Ask all nodes as ``rounds.everybody`` does; their sessions then stay open until the run is over.
+
+    Raises:
+        OSError: the process that holds them could not be started, or ended early.
+    """
+    given = {
+        # ansible-playbook, as a task runs in a child of it, and ./fullmesh, if that started it
+        "pids": [os.getppid(), *map(int, filter(None, [os.environ.get(PID_VARIABLE)]))],
+        "at_once": at_once,
+        "question": next(iter(asked.values())).ask.name,
+        "ways": {
+            h: {**asdict(way), "control": way.control and str(way.control)}
+            for h, way in ways.items()
+        },
+        "asked": {
+            host: {"given": dict(one.given), "seconds": one.seconds, "folder": one.folder}
+            for host, one in asked.items()
+        },
+    }
+    source = str(Path(__file__).resolve().parents[2])
+    # Not a child of this loop's, which would end it. A session of its own: Ctrl-C is for Ansible.
+    holder = subprocess.Popen(  # noqa: S603 (this very module)
+        [sys.executable, "-m", __name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": source},
+        start_new_session=True,
+    )
+    pipe_in, pipe_out = cast("Any", holder.stdin), cast("Any", holder.stdout)
+    with contextlib.closing(pipe_in):
+        await asyncio.to_thread(pipe_in.write, json.dumps(given).encode())
+    told, transport = await reader_of(os.dup(pipe_out.fileno()), LONGEST_LINE)
+    pipe_out.close()
+    found: dict[str, Outcome] = {}
+    with contextlib.closing(transport):
+        while line := await told.readline():
+            host, outcome = read_outcome(line)
+            found[host] = outcome
+            tell(host, outcome)
+    if len(found) < len(ways):
+        raise OSError(f"the process that holds the sessions ended: exit status {holder.poll()}")
+    return {host: found[host] for host in ways}
+
+
+if __name__ == "__main__":
+    asyncio.run(hold_sessions(json.load(sys.stdin)))
