@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
+import signal
+import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -12,7 +16,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from plays import run
+from plays import CAPTURED, run
 
 from devtools.breaks import NAMES
 from devtools.demo import chosen
@@ -196,6 +200,102 @@ def test_closing_the_data_range_is_named_within_a_minute(lab: list[str]) -> None
     assert {blocked[0]["node"], blocked[0]["peer"]} == {el, ubuntu}
     assert el in done.output
     assert ubuntu in done.output
+
+
+TORCH = "$(echo /opt/fullmesh/venv/lib/python3*/site-packages/torch)"
+# What keeps a rank from its start, how it is repaired, the code, and what the cause names.
+UNABLE = [
+    pytest.param(
+        "chmod 0700 /opt/fullmesh",
+        "chmod 0755 /opt/fullmesh",
+        "VC-305",
+        "/opt/fullmesh has mode 0700",
+        id="interpreter",
+    ),
+    pytest.param(
+        f"mv {TORCH}/distributed {TORCH}/away",
+        f"mv {TORCH}/away {TORCH}/distributed",
+        "VC-302",
+        "No module named 'torch.distributed', at ",
+        id="torch",
+        marks=pytest.mark.rest,
+    ),
+    pytest.param(
+        "chmod 0600 /etc/fullmesh/env",
+        "chmod 0644 /etc/fullmesh/env",
+        "VC-310",
+        "/etc/fullmesh/env has mode 0600",
+        id="environment",
+        marks=pytest.mark.rest,
+    ),
+    pytest.param(
+        f"mv {TORCH}/lib/libtorch_cpu.so {TORCH}/lib/away",
+        f"mv {TORCH}/lib/away {TORCH}/lib/libtorch_cpu.so",
+        "VC-311",
+        "libtorch_cpu.so: cannot open shared object file",
+        id="library",
+        marks=pytest.mark.rest,
+    ),
+]
+LEFT = "pgrep -f '[g]loo_ladder.py|[-]I -S -c'; ls /run/fullmesh-verify; true"
+
+
+def wait_until_nothing_is_left(lab: list[str]) -> None:
+    """No listener, no rank and no file of a verification; the nodes have 5 s for it, and a busy machine more."""
+    deadline = time.monotonic() + 30
+    while any(on(node, f"({LEFT}) 2>/dev/null") for node in lab):
+        assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize(("breaks", "repairs", "code", "words"), UNABLE)
+def test_a_rank_that_cannot_start_stops_the_others(
+    lab: list[str], breaks: str, repairs: str, code: str, words: str
+) -> None:
+    on(lab[1], breaks)
+    try:
+        done = run("./fullmesh", "verify", "-i", "inventory/lab")
+    finally:
+        on(lab[1], repairs)
+    assert done.code == 1
+    found = latest()["findings"][0]
+    assert (found["code"], found["node"], found["rung"]) == (code, lab[1], "L3")
+    assert words in found["cause"]
+    ranks = next(rung for rung in latest()["rungs"] if rung["id"] == "L3")["details"]["ranks"]
+    assert {row["node"]: row["state"] for row in ranks}[lab[0]] == "stopped"
+    wait_until_nothing_is_left(lab)
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.rest)]
+)
+def test_a_verification_whose_controller_goes_leaves_nothing(
+    lab: list[str], number: signal.Signals
+) -> None:
+    command = ["./fullmesh", "verify", "-i", "inventory/lab"]
+    with subprocess.Popen(command, **CAPTURED, start_new_session=True) as process:
+        try:
+            while not on(lab[0], "pgrep -f '[g]loo_ladder.py' || true"):
+                assert process.poll() is None
+            process.send_signal(number)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    wait_until_nothing_is_left(lab)
+
+
+@pytest.mark.rest
+def test_a_node_whose_connection_is_cut_ends_its_ranks(lab: list[str]) -> None:
+    """What the cluster uses is another network: the other node stays reachable."""
+    command = ["./fullmesh", "verify", "-i", "inventory/lab"]
+    with subprocess.Popen(command, **CAPTURED, start_new_session=True) as process:
+        while not on(lab[1], "pgrep -f '[g]loo_ladder.py' || true"):
+            assert process.poll() is None
+        on(lab[1], "ip link set eth0 down")
+        try:
+            wait_until_nothing_is_left(lab)
+        finally:
+            on(lab[1], "ip link set eth0 up")
+        assert process.wait(timeout=120) == 1
+    assert latest()["findings"][0]["node"] == lab[1]
 
 
 def test_verified_again_after_the_repair(lab: list[str]) -> None:
