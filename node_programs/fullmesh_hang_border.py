@@ -106,7 +106,8 @@ def namespace_owner(pid: int, uid: int) -> int:
             if os.fstat(space).st_ino == own:
                 break
             raw = fcntl.ioctl(space, NS_GET_OWNER_UID, bytes(4))
-            uid = int(struct.unpack("=I", raw)[0])
+            maker = int(struct.unpack("=I", raw)[0])
+            uid = maker or uid  # root makes namespaces for others
             outer = fcntl.ioctl(space, NS_GET_PARENT)
             os.close(space)
             space = outer

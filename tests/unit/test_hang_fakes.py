@@ -305,6 +305,19 @@ def test_nobody_of_a_user_namespace_is_everybody_and_gets_nothing(readable: Path
 
 
 @ROOT_ONLY
+def test_a_namespace_that_root_made_makes_nobody_root() -> None:
+    sleeps = ["-ES", "-c", "print(flush=True); import sys; sys.stdin.read()"]
+    with subprocess.Popen(
+        ["unshare", "--user", "--map-root-user", choose_python(), *sleeps], stdin=-1, stdout=-1
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert inside.border.namespace_owner(process.pid, 1001) == 1001
+        assert inside.border.uid_of(process.pid) == 0
+        process.kill()
+
+
+@ROOT_ONLY
 def test_nobody_is_answered_if_every_account_is_mapped(readable: Path) -> None:
     with rank_of(NOBODY, readable) as pid:
         assert ask_as(NOBODY, pid) != b"b''\n"
