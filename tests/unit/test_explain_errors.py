@@ -218,11 +218,11 @@ def test_an_exception_whose_rule_does_not_apply_is_shown() -> None:
 @pytest.mark.parametrize(
     ("line", "library"),
     [
-        ("[rank1]: EI0006: [PID: 1] Getting socket times out. failed", "HCCL"),
-        ("ibgda.cpp:1889: nvshmem init failed for transport: IBGDA", "NVSHMEM"),
-        ("[a:1] btl: tcp: Match incoming connection failed (iface 0/4)!", "Open MPI"),
+        ("[rank1]: EI9999: [PID: 1] the call failed", "HCCL"),
+        ("transport.cpp:275: nvshmem init failed for transport: UCX", "NVSHMEM"),
+        ("[a:1] btl: tcp: the endpoint failed", "Open MPI"),
         ("horovod.common.exceptions.HorovodInternalError: it failed", "Horovod"),
-        ("slurmstepd: error: pyxis: failed to import docker image", "pyxis"),
+        ("slurmstepd: error: pyxis: couldn't start container", "pyxis"),
     ],
 )
 def test_a_library_that_explain_log_does_not_know_is_named(line: str, library: str) -> None:
@@ -289,6 +289,18 @@ def test_the_store_that_ends_after_the_job_is_no_failure() -> None:
     assert heads(verdict_of(STEP + FINISHED + lost)) == ["LG-215"]
 
 
+REFUSED = (
+    "[W socket.cpp:697] [c10d] The client socket has failed to connect to [node1]:29500 (errno: 111 - Connection"
+    " refused).\n"
+)
+
+
+def test_a_log_that_ends_while_it_tries_to_reach_a_peer_is_not_healthy() -> None:
+    assert heads(verdict_of(STEP + REFUSED * 3)) == ["LG-701"]
+    assert shown(STEP + REFUSED * 3 + "\n\n") == [REFUSED.strip()]
+    assert heads(verdict_of(STEP + REFUSED * 3 + "all ranks are here\n")) == []
+
+
 def test_errors_that_the_job_survived_are_listed_as_harmless() -> None:
     verdict = verdict_of("ERROR could not decode image 17\n" + STEP)
     assert (heads(verdict), harmless(verdict)) == ([], ["LG-913"])
@@ -327,3 +339,171 @@ def test_the_errors_of_a_hostile_log_are_bounded() -> None:
     assert all(len(lines) <= unknown.PER_RANK for lines in state.first.values())
     (head,) = judge.judge(tally).heads
     assert len(head.evidence) == unknown.MOST_SHOWN
+
+
+# Rules
+
+RDMA = (
+    "n1:1:2 [0] transport/net_ib/p2p.cc:688 NCCL WARN NET/IB: Got completion from peer 10.0.0.7<33397> with"
+    " status={}({}) opcode=IBV_WC_SEND(0) vendor_err={} localGid {} remoteGids{} hca mlx5_0\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("local", "remote", "words"),
+    [
+        ("::ffff:10.0.0.6", "::ffff:10.0.0.7", ""),
+        ("::ffff:10.0.0.6", "::ffff:10.100.0.7", "in different networks"),
+        ("::ffff:10.0.0.6", "fe80::4ebb:47ff:fe2c:1", "link-local address fe80::4ebb"),
+        ("fe80::1", "fe80::2", ""),
+    ],
+)
+def test_rdma_errors_of_new_nccl_are_read_like_those_of_old(
+    local: str, remote: str, words: str
+) -> None:
+    text = RDMA.format("IBV_WC_RETRY_EXC_ERR", 12, 129, local, remote)
+    (head,) = verdict_of(text).heads
+    assert (head.code, "10.0.0.7" in head.sentence) == ("LG-412", True)
+    assert words in head.sentence
+    assert ("networks" in head.sentence or "link-local" in head.sentence) is bool(words)
+    old = (
+        "n1:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.7<3> with status=12 opcode=1 len=1"
+        " vendor err 129\n"
+    )
+    assert heads(verdict_of(old)) == ["LG-412"]
+    modify = (
+        f"n1:1:2 [0] NCCL WARN Call to ibv_modify_qp failed with 61 No data available, on dev a:1, curr state INIT,"
+        f" next state RTR, local GID index 3, local GID {local}, remote GID {remote}\n"
+    )
+    (head,) = verdict_of(modify).heads
+    assert head.code == "LG-412"
+    assert words in head.sentence
+
+
+def test_another_completion_is_another_cause() -> None:
+    protection = RDMA.format("IBV_WC_LOC_PROT_ERR", 4, 81, "::ffff:10.0.0.6", "::ffff:10.0.0.7")
+    assert heads(verdict_of(protection)) == ["LG-430"]
+    flushed = RDMA.format("IBV_WC_WR_FLUSH_ERR", 5, 249, "::ffff:10.0.0.6", "::ffff:10.0.0.7")
+    assert heads(verdict_of(flushed)) == ["LG-701"]
+
+
+def test_a_worker_of_vllm_that_waits_once_is_no_symptom() -> None:
+    wait = "INFO [shm_broadcast.py:548] No available shared memory broadcast block found in 60 seconds.\n"
+    assert heads(verdict_of(wait * 4)) == []
+    assert heads(verdict_of(wait * 5)) == ["LG-690"]
+
+
+LIGHTNING = "Initializing distributed: GLOBAL_RANK: {}, MEMBER: {}/4\n"
+
+
+def test_two_nodes_that_both_start_at_rank_0() -> None:
+    low = "".join(LIGHTNING.format(rank, rank + 1) for rank in (0, 1))
+    high = "".join(LIGHTNING.format(rank, rank + 1) for rank in (2, 3))
+    old = low.replace("Initializing distributed", "initializing ddp")
+    assert heads(verdict_of(low, low)) == ["LG-326"]
+    assert heads(verdict_of(low, old)) == ["LG-326"]
+    assert "ranks 0, 1 of 4" in verdict_of(low, low).heads[0].sentence
+    # a copy of one log, the logs of a whole job, and a job whose ranks met
+    assert heads(verdict_of(low + high, low + high)) == []
+    assert heads(verdict_of(low, high)) == []
+    met = "n1:1:2 [0] NCCL INFO comm 0x7f rank 0 nranks 4 cudaDev 0\n"
+    assert heads(verdict_of(low + met, low + met)) == []
+
+
+def test_a_service_mesh_at_the_store_s_port() -> None:
+    store = "[I socket.cpp:725] [c10d] The client socket has connected to [master-0]:{} on [worker-0]:38244.\n"
+    mesh = "2022-07-19T18:01:59Z\tdebug\tenvoy upstream\tmembership update for TLS cluster inbound|23456|| added 0\n"
+    assert heads(verdict_of(store.format(23456), mesh)) == ["LG-327"]
+    assert heads(verdict_of(store.format(29500), mesh)) == []
+
+
+def test_a_head_s_interface_names_count_only_if_the_network_fails() -> None:
+    copied = "Overwriting environment variable NCCL_IB_HCA from 'a' to 'b'\n"
+    general = (
+        "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)\n"
+    )
+    assert heads(verdict_of(copied)) == []
+    verdict = verdict_of(copied + general)
+    assert (heads(verdict), folded(verdict)) == (["LG-692"], ["LG-422"])
+
+
+# What programs printed, cut to the decisive lines -> the code that comes first
+PRINTED: list[tuple[str, str]] = [
+    (
+        "LG-117",
+        "[rank1]: RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:1] Received data size"
+        " doesn't match expected size. Is there a distributed collective mismatch in your code?",
+    ),
+    (
+        "LG-216",
+        "RuntimeError: use_libuv was requested but PyTorch was built without libuv support, run with USE_LIBUV=0 to"
+        " disable it.",
+    ),
+    ("LG-325", "RuntimeError: No backend type associated with device type cuda"),
+    (
+        "LG-429",
+        "n1:1:2 [0] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 169.254.3.1<43369> failed : Software"
+        " caused connection abort",
+    ),
+    (
+        "LG-431",
+        "n1:1:2 [0] misc/ibvwrap.cc:252 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Bad address errno 14",
+    ),
+    (
+        "LG-432",
+        "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nFailed to bind NVLink SHARP (NVLS)"
+        " Multicast memory of size 2097152 : CUDA error 1 'invalid argument'",
+    ),
+    ("LG-434", "n1:1:2 [0] NCCL WARN NET/OFI No eligible providers were found"),
+    (
+        "LG-435",
+        "n1:1:2 [0] configure_ep:1 NCCL WARN NET/OFI Couldn't set FI_OPT_CUDA_API_PERMITTED. RC: -92, ERROR: Protocol"
+        " not available",
+    ),
+    (
+        "LG-437",
+        "[n:0:1 unique id 1] ERROR x: device mlx5_2 port 2 is not valid (port is used by SM)",
+    ),
+    ("LG-515", "  self._start_tstate_lock\nRuntimeError: can't start new thread"),
+    ("LG-515", "libgomp: Thread creation failed: Resource temporarily unavailable"),
+    ("LG-515", "OpenBLAS blas_thread_init: pthread_create failed for thread 12 of 64"),
+    ("LG-515", "-bash: fork: retry: No child processes"),
+    (
+        "LG-516",
+        "jaxlib.XlaRuntimeError: INTERNAL: CUDA error: CUDA_ERROR_CONTAINED: Invalid access of peer GPU memory over"
+        " nvlink or a hardware error",
+    ),
+    (
+        "LG-691",
+        "RuntimeError: DP Coordinator process failed to report ZMQ addresses during startup.",
+    ),
+    (
+        "LG-693",
+        "global_state_accessor.cc:356: This node has an IP address of 10.19.4.7, while we can not find the matched"
+        " Raylet address. This maybe come from when you connect the Ray cluster with a different IP address.",
+    ),
+    ("LG-721", "[rank0]: EJ0003: [PID: 159] Failed to bind the IP port."),
+    (
+        "LG-722",
+        "[rank1]: EI0006: [PID: 12] Getting socket times out. Reason: Remote Rank did not send the data in time.",
+    ),
+    ("LG-723", "transport.cpp:nvshmemi_transport_init:275: init failed for transport: IBGDA"),
+    (
+        "LG-724",
+        "WARNING: Open MPI failed to TCP connect to a peer MPI process.  This\nshould not happen.",
+    ),
+    (
+        "LG-725",
+        "horovod.runner.common.util.network.NoValidAddressesFound: Unable to connect to the horovodrun driver service"
+        " on any of the following addresses: {'lo': [('127.0.0.1', 23411)]}.",
+    ),
+    (
+        "LG-726",
+        "slurmstepd: error: pyxis: failed to import docker image\nsrun: error: n1: task 0: Exited with exit code 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "text"), PRINTED, ids=[code for code, _ in PRINTED])
+def test_a_line_that_a_program_printed_has_its_cause(code: str, text: str) -> None:
+    assert heads(verdict_of(text + "\n"))[0] == code

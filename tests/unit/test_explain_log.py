@@ -1044,7 +1044,7 @@ RECORDED: dict[str, tuple[str, list[str], list[str], list[str]]] = {
         "n:1:2 [0] NCCL INFO NET/Socket : Using [0]eth1:10.77.0.11<0> [1]ib1:fe80::966d:ae03:a2:8cf0%ib1<0>\n"
         "n:1:2 [0] NCCL WARN Connect to fe80::966d:ae03:a2:8cf0%ib1<17943> failed : Connection timed out",
         ["LG-410"],
-        ["LG-404"],
+        ["LG-404", "LG-429"],
         [],
     ),
     "bridges of containers that do no harm": (

@@ -110,6 +110,34 @@ def c10d_errno(fields: Fields, _options: Options) -> Fields | None:
     return {**fields, "verdict": VERDICTS[errno], "target": shown}
 
 
+def describe_gids(own: str, remote: str) -> str:
+    """What the addresses (GIDs) of an RDMA connection's two ends have to do with its failure; empty if nothing."""
+    ends = []
+    for text in (own, remote):
+        try:
+            address = ipaddress.IPv6Address(text)
+        except ValueError:
+            return ""
+        ends.append(address.ipv4_mapped or address)
+    links = [end for end in ends if end.is_link_local]
+    if len(links) == 1:
+        return (
+            f"One end has the link-local address {links[0]}: the GID index holds another entry there, or its"
+            " interface has no IP address."
+        )
+    # the usual lengths of a link's prefix; the log does not have the real ones
+    networks = {
+        ipaddress.ip_network(f"{end}/{64 if end.max_prefixlen > 64 else 24}", strict=False)  # noqa: PLR2004 (bits)
+        for end in ends
+    }
+    if not links and len(networks) > 1:
+        return (
+            f"The two ends ({ends[0]} and {ends[1]}) seem to be in different networks. If no router connects them,"
+            " NCCL paired ports of different networks: name the right ones in NCCL_IB_HCA on each node."
+        )
+    return ""
+
+
 def joined(fields: Fields, _options: Options) -> Fields | None:
     """How many ranks came; unknown where the line was cut off before its numbers."""
     if not fields["all"]:

@@ -52,7 +52,7 @@ HIGH_LEVEL = re.compile(
     r"|(?<![\w-])(?:[Ff]atal )?[Ee]rror(?:: (?!-?\d+\.\d)|\])|(?<!non-)(?<!\w)[Ff]atal (?:error|exception)"
 )
 EXCEPTION = re.compile(
-    r"(?:^|[\s\]:|)(\"'])(?:[A-Za-z_]\w{0,60}\.){0,10}(?:[A-Z]\w{0,60})?(?:Error|Exception|Interrupt|Expired)"
+    r"(?:^|[\s\]:|)(\"'])(?:[A-Za-z_]\w{0,60}\.){0,10}(?:[A-Z_]\w{0,60})?(?:Error|Exception|Interrupt|Expired)"
     r"(?:\([\w.]{1,60}\))?: \S"
 )
 ENDS_TRACEBACK = re.compile(r"[A-Za-z_][\w.]{0,200}(?:\([\w., ']{0,80}\))?(?:: |:?\s*$)")
@@ -85,6 +85,10 @@ ECHO = re.compile(
     r"|\bnccl\w{1,30}Error: |NCCL WARN \[(?:Proxy Service|Service thread)|'c10::Dist(?:Backend|Network)Error'"
     r"|failed with error code|\bexits with return code|Test NCCL failure"
 )
+# a try to reach a peer, at a low level: nothing as long as the program goes on after it
+WAITING = re.compile(
+    r"(?i)\bconnect\w*\b.{0,200}\b(?:refused|timed out|no route|unreachable|failed)|\bfailed to connect\b"
+)
 KINDS = (
     (ErrorKind.CRASH, CRASH),
     (ErrorKind.WARNING, re.compile("NCCL WARN")),
@@ -101,6 +105,12 @@ def classify_line(line: str) -> ErrorKind | None:
     if is_echo(line) or (GOES_ON.search(line) and not GIVES_UP.search(line)):
         return None
     return next((kind for kind, marks in KINDS if marks.search(line)), None)
+
+
+def is_waiting(line: str) -> bool:
+    """Whether a line reports a try to reach a peer that had no success."""
+    # NCCL says at level WARN when it gives up
+    return bool(WAITING.search(line[:SEEN])) and "NCCL INFO" not in line
 
 
 def is_echo(line: str) -> bool:

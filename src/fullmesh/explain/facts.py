@@ -71,6 +71,20 @@ FACTS = (
             ),
         ),
     ),
+    Fact(
+        "global rank",
+        Pattern(
+            "GLOBAL_RANK: ",
+            r"(?i:initializing (?:ddp|distributed)): GLOBAL_RANK: (?P<rank>\d{1,7}), MEMBER: \d{1,7}/(?P<size>\d{1,7})",
+        ),
+    ),
+    Fact("mesh port", Pattern("envoy", r"\benvoy\b.{0,200}\b(?:in|out)bound\|(?P<port>\d{1,5})\|")),
+    Fact(
+        "store port",
+        Pattern(
+            "client socket has connected to", r"has connected to \S{1,200}:(?P<port>\d{1,5}) on "
+        ),
+    ),
     Fact("no hostfile", Pattern("Unable to find hostfile, will proceed")),
     # how many nodes a launcher was told
     Fact(
@@ -155,6 +169,35 @@ def _alone(known: Known) -> Iterator[Drawn]:
         yield Drawn("LG-315", {"count": str(len(lines))}, lines)
 
 
+def _same_ranks(known: Known) -> Iterator[Drawn]:
+    """Logs of two nodes with the same ranks, while others are in no log and no rank has met another one."""
+    if known.of("member") or known.of("rings"):
+        return
+    by_file: dict[str, dict[str, Evidence]] = {}
+    sizes: dict[str, str] = {}
+    for (rank, size), line in known.of("global rank"):
+        by_file.setdefault(line.file, {})[rank] = line
+        sizes[line.file] = size
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for file, ranks in by_file.items():
+        groups.setdefault((sizes[file], *sorted(ranks, key=int)), []).append(file)
+    everyone = {rank for ranks in by_file.values() for rank in ranks}
+    for (size, *shared), files in groups.items():
+        if len(files) > 1 and 1 < int(size) > len(everyone):
+            lines = [by_file[file][shared[0]] for file in files]
+            fields = {"files": f"{len(files)} logs", "ranks": _few(shared), "size": size}
+            yield Drawn("LG-326", fields, lines)
+
+
+def _service_mesh(known: Known) -> Iterator[Drawn]:
+    """The proxy's log names the port at which the ranks meet."""
+    stores = {values[0]: line for values, line in known.of("store port")}
+    for values, line in known.of("mesh port"):
+        if values[0] in stores:
+            yield Drawn("LG-327", {"port": values[0]}, [line, stores[values[0]]])
+            return
+
+
 def _no_hostfile(known: Known) -> Iterator[Drawn]:
     """A run on one node needs no hostfile; several logs or hosts, or a number of nodes, show a second one."""
     lines = [line for _, line in known.of("no hostfile")]
@@ -221,6 +264,8 @@ def drawn(known: Known, codes: Collection[str]) -> list[Drawn]:
         *_different_versions(known),
         *_alone(known),
         *_no_hostfile(known),
+        *_same_ranks(known),
+        *_service_mesh(known),
         *_no_efa(known, codes),
         *_efa_and_no_path(known),
         *_different_collectives(known),

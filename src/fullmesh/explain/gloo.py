@@ -390,6 +390,34 @@ CAUSES = (
         follows=(ANY_CAUSE,),
     ),
     Cause(
+        code="LG-117",
+        title="Gloo: two ranks take part in a collective with different sizes",
+        says=(
+            "A rank received more or fewer bytes than it expected ({detail}): the ranks called different collectives,"
+            " or the same one with tensors of different sizes."
+        ),
+        where="the ranks that went another way through the program, or have another batch or model",
+        prove="TORCH_DISTRIBUTED_DEBUG=DETAIL checks every collective and names the rank",
+        fix="Call the same collectives in the same order, with the same shapes and types, on every rank.",
+        source="read: gloo 306281a (July 2025)",
+        looks=(
+            "RuntimeError: Received data size doesn't match expected size. Is there a distributed collective"
+            " mismatch in"
+            " your code?",
+        ),
+        patterns=(
+            Pattern(
+                "Received data size doesn't match",
+                r"(?P<detail>Received data size doesn't match expected size)",
+            ),
+            Pattern(
+                "op.preamble.length <= op.nbytes",
+                r"(?P<detail>op\.preamble\.length <= op\.nbytes[^\n]{0,40})",
+            ),
+        ),
+        weight=84,
+    ),
+    Cause(
         code="LG-114",
         title="Gloo: a data connection failed for another reason",
         says="Gloo's connection to {peer} {port_note} failed: {reason}.",

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from fullmesh.explain import gloo, launch, nccl, services, store, system, unknown
+from fullmesh.explain import gloo, launch, libraries, nccl, services, store, system, unknown
 from fullmesh.explain.error_lines import ErrorKind, classify_line
 from fullmesh.explain.facts import FACTS, Known, behind, drawn
 from fullmesh.explain.model import (
@@ -32,6 +32,7 @@ FAMILIES = {
     "nccl": ("NCCL", nccl.CAUSES),
     "system": ("The node: kernel, GPU, limits", system.CAUSES),
     "services": ("Ray, JAX, vLLM, SGLang, DeepSpeed, Accelerate", services.CAUSES),
+    "libraries": ("HCCL, NVSHMEM, Open MPI, Horovod, pyxis", libraries.CAUSES),
     "unknown": ("Errors that no rule knows", unknown.CAUSES),
 }
 CAUSES: dict[str, Cause] = {
@@ -49,23 +50,15 @@ STORE_CODES = ("LG-202", "LG-203", "LG-204")
 # what ranks log when another one ends; harmless after the job's own end, unless it is an error
 TEARDOWN = {"LG-215": "LG-914", "LG-421": "LG-914"}
 # symptoms that say no more than that something failed; the reason is in another line of the same log
-POINTERS = ("LG-301", "LG-303", "LG-304", "LG-308", "LG-310", "LG-422")
+POINTERS = ("LG-304", "LG-308", "LG-310", "LG-422")
 LOOKUPS = 3  # of a name without a connection attempt: it leads nowhere
 
 
 Users = list[tuple[Cause | Fact, Pattern]]
 # text that many needles have in common: a block without it has none of them
 GATES = (
-    "rror",
-    "ailed",
-    "ignal",
-    "onnect",
-    "rocess",
-    "errno",
-    "ddress",
-    "nccl",
-    "evice",
-    "imed out",
+    *("rror", "ailed", "ignal", "onnect", "rocess", "errno", "ddress", "nccl", "evice", "imed out"),
+    *("_ERROR", "ble", "cted", "ver", "ize", "tin", "ound", "start"),
 )
 
 
@@ -343,7 +336,11 @@ def judge(tally: Tally) -> Verdict:
     if (silence := both_waited(found)) is not None:
         found.append(silence)
     codes |= {finding.code for finding in found}
-    kept = [f for f in found if not f.cause.needs or codes.intersection(f.cause.needs)]
+    kept = [
+        f
+        for f in found
+        if f.count >= f.cause.least and (not f.cause.needs or codes.intersection(f.cause.needs))
+    ]
     for finding in kept:
         finding.capped = any(
             tally.hits[e.file, pattern.needle] > MOST_HITS

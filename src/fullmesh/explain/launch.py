@@ -657,6 +657,59 @@ CAUSES = (
         weight=92,
     ),
     Cause(
+        code="LG-325",
+        title="a collective got a tensor on a device that the process group has no backend for",
+        says=(
+            "A collective was called with a tensor on {device}, and no backend of the process group serves that device:"
+            " NCCL serves GPU tensors only, Gloo serves CPU tensors."
+        ),
+        where="the job's own code; the network has no part in it",
+        prove="the traceback above it names the call",
+        fix="Move the tensor (tensor.cuda()), or init_process_group('cpu:gloo,cuda:nccl').",
+        source="mistralai/mistral-inference#252; read: torch ProcessGroup.hpp getBackend",
+        looks=("[rank0]: RuntimeError: No backend type associated with device type cpu",),
+        patterns=(
+            Pattern(
+                "No backend type associated with device type",
+                r"No backend type associated with device type (?P<device>\w{1,20})",
+            ),
+        ),
+        weight=91,
+    ),
+    Cause(
+        code="LG-326",
+        title="two nodes count their ranks from the same number",
+        says=(
+            "{files} each have ranks {ranks} of {size}, and no log has the others: the nodes do not know that there are"
+            " several, so each gives its processes the same ranks, and the job waits for the missing ones."
+        ),
+        where="the launcher of every node: node rank, num_nodes, srun --ntasks-per-node",
+        prove="on all nodes: env | grep -E '^(SLURM_NODEID|SLURM_PROCID|NODE_RANK|GROUP_RANK|LOCAL_RANK)'",
+        fix=(
+            "Give each node its own node rank (NODE_RANK), or start one task per GPU: srun --ntasks-per-node=GPUS."
+            " fullmesh's launchers set both."
+        ),
+        source="Lightning-AI/pytorch-lightning#4389",
+        looks=(),
+        patterns=(),
+        weight=85,
+    ),
+    Cause(
+        code="LG-327",
+        title="a service mesh takes the job's connections",
+        says=(
+            "A log of the proxy envoy names port {port}, at which ranks meet: a service mesh (Istio) takes the"
+            " connections between the pods. The store's port may pass, but not Gloo's and NCCL's random ports."
+        ),
+        where="the pods of the job: their sidecar",
+        prove="kubectl get pod POD -o jsonpath='{{.spec.containers[*].name}}' (istio-proxy?)",
+        fix="Start the job's pods without a sidecar: annotation sidecar.istio.io/inject: 'false'.",
+        source="pytorch/pytorch#81704, kubeflow/trainer#1636",
+        looks=(),
+        patterns=(),
+        weight=64,
+    ),
+    Cause(
         code="LG-910",
         title="harmless: the process group was not destroyed at exit",
         says=(

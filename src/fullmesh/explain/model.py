@@ -76,6 +76,7 @@ class Cause:
         derive: adds fields, or says None when the match is none.
         needs: report it only together with one of these codes (a healthy log can hold the same line).
         weight: the heavier of two causes comes first.
+        least: report it only if so many lines show it.
     """
 
     code: str
@@ -93,6 +94,7 @@ class Cause:
     derive: Derive | None = None
     needs: tuple[str, ...] = ()
     weight: int = 50
+    least: int = 1
 
 
 @dataclass(frozen=True)

@@ -6,20 +6,23 @@ A table, one entry a cause, so longer than other files; what is said until the r
 from __future__ import annotations
 
 from fullmesh.explain import nccl_connect
+from fullmesh.explain.derive import describe_gids
 from fullmesh.explain.model import ANY_CAUSE, Cause, Fields, Options, Pattern, Severity
 from fullmesh.explain.nccl_connect import BAD_NETWORK
 
 
-def some_peer(fields: Fields, _options: Options) -> Fields:
-    """Old messages about RDMA do not name the peer."""
-    return {**fields, "peer": fields["peer"] or "a peer"}
+def rdma_peer(fields: Fields, _options: Options) -> Fields:
+    """Old messages about RDMA do not name the peer; new ones have the addresses (GIDs) of both ends."""
+    own, remote = fields.get("own", ""), fields.get("remote", "")
+    note = describe_gids(own, remote) if own and remote else ""
+    return {**fields, "peer": fields["peer"] or "a peer", "range_note": note}
 
 
 CAUSES = (
     *nccl_connect.CAUSES,
     Cause(
         code="LG-412",
-        title="NCCL: RDMA packets do not arrive (completion 12, vendor error 129)",
+        title="NCCL: RDMA packets do not arrive (completion 12 RETRY_EXC, vendor error 129)",
         says=(
             "RDMA to {peer} failed: wrong GID index, UDP 4791 blocked between"
             " the nodes, or a port of the fabric is down."
@@ -36,24 +39,35 @@ CAUSES = (
                 "NET/IB : Got completion from peer 7.6.13.83<36315> with status=12 opcode=32698"
                 " len=32696 vendor err 129 (Send)"
             ),
+            (
+                "NET/IB: Got completion from peer 7.6.13.83<36315> with status=IBV_WC_RETRY_EXC_ERR(12)"
+                " opcode=IBV_WC_SEND(0) vendor_err=129 localGid ::ffff:7.6.13.82 remoteGids::ffff:7.6.13.83 hca mlx5_0"
+            ),
         ),
         patterns=(
             Pattern(
                 "Got completion",
                 r"Got completion (?:from peer (?P<peer>[^\s<]{1,60})\S{0,10} )?with (?:status=|error )12\b",
             ),
+            # NCCL 2.28.7 and newer
             Pattern(
-                "vendor err 129",
-                r"Got completion (?:from peer (?P<peer>[^\s<]{1,60}))?.{0,200}vendor err 129",
+                "Got completion",
+                r"Got completion from peer (?P<peer>[^\s<]{1,60})\S{0,10} with status=\w{1,40}\(12\)"
+                r"(?:.{0,200}? localGid (?P<own>\S{2,60}) remoteGids?\s?(?P<remote>\S{2,60}))?",
+            ),
+            Pattern(
+                "Got completion",
+                r"Got completion (?:from peer (?P<peer>[^\s<]{1,60}))?.{0,200}vendor[ _]err[ =]129",
             ),
             Pattern(
                 "ibv_modify_qp failed",
                 r"ibv_modify_qp failed with (?:error )?\D{0,3}\d{0,4}\s?(?:Connection timed out|No such device"
-                r"|Network is unreachable|Invalid argument)(?P<peer>)",
+                r"|Network is unreachable|Invalid argument|No data available)(?P<peer>)"
+                r"(?:.{0,200}?local GID (?P<own>[\w:.]{2,60}), remote GID (?P<remote>[\w:.]{2,60}))?",
             ),
         ),
         key=("peer",),
-        derive=some_peer,
+        derive=rdma_peer,
         weight=82,
     ),
     Cause(
@@ -406,6 +420,174 @@ CAUSES = (
             Pattern("undefined symbol: nccl", r"undefined symbol: (?P<detail>nccl\w{1,60})"),
         ),
         weight=93,
+    ),
+    Cause(
+        code="LG-430",
+        title="NCCL: GPUDirect RDMA is broken (local protection error)",
+        says=(
+            "The network card could not read or write memory that NCCL had registered (completion 4, local protection"
+            " error). With GPUDirect RDMA the cause is most often PCIe Access Control Services (ACS) or an"
+            " IOMMU between"
+            " the GPU and the card."
+        ),
+        where="the node of this log: its BIOS, kernel parameters or virtualization",
+        prove=(
+            "NCCL_NET_GDR_LEVEL=LOC (no GPUDirect): the job runs; lspci -vvv | grep ACSCtl (a + after SrcValid);"
+            " cat /proc/cmdline"
+        ),
+        fix="Switch off ACS on the PCIe bridges and the IOMMU (or iommu=pt). In VMs leave GPUDirect off.",
+        source="NVIDIA/nccl#928; read: NCCL's troubleshooting guide (PCI Access Control Services)",
+        looks=(
+            (
+                "node2:14159:14168 [0] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer"
+                " 10.10.0.7<33397> with error 4, opcode 32611, len 32611, vendor err 81 (Send)"
+            ),
+            (
+                "NET/IB: Got completion from peer 10.10.0.7<33397> with status=IBV_WC_LOC_PROT_ERR(4)"
+                " opcode=IBV_WC_SEND(0) vendor_err=81"
+            ),
+        ),
+        patterns=(
+            Pattern(
+                "Got completion",
+                r"Got completion .{0,100}?with (?:status=|error )(?:\w{1,40}\()?4\b",
+            ),
+        ),
+        weight=84,
+    ),
+    Cause(
+        code="LG-431",
+        title="NCCL: the RDMA driver cannot register GPU memory (Bad address)",
+        says=(
+            "The RDMA driver refused to register GPU memory ({detail}: Bad address): the module that lets it reach GPU"
+            " memory (nvidia_peermem) is not loaded or does not fit, or this GPU has no GPUDirect RDMA."
+        ),
+        where="the node of this log",
+        prove="lsmod | grep nvidia_peermem; NCCL_NET_GDR_LEVEL=LOC (no GPUDirect): the job runs",
+        fix="modprobe nvidia_peermem (of the loaded driver), or leave GPUDirect off with NCCL_NET_GDR_LEVEL=LOC.",
+        source="read: NCCL net_ib; NVIDIA's GPUDirect RDMA guide",
+        looks=(
+            (
+                "node1:1:2 [0] misc/ibvwrap.cc:160 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Bad address"
+                " errno 14"
+            ),
+        ),
+        patterns=(
+            Pattern(
+                "Bad address", r"(?P<detail>ibv_reg_(?:dmabuf_)?mr\w{0,12}) .{0,60}Bad address"
+            ),
+        ),
+        weight=88,
+    ),
+    Cause(
+        code="LG-432",
+        title="NCCL: NVLink SHARP (NVLS) fails, so the fabric of the node is unhealthy",
+        says=(
+            "NCCL could not set up NVLink SHARP multicast (NVLS): the fabric manager was restarted, is of another"
+            " version, or the GPUs need a reset, or the container or VM may not use multicast."
+        ),
+        where="the node of this log: fabric manager and NVSwitches",
+        prove=(
+            "on that node: systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A3 Fabric; NCCL_NVLS_ENABLE=0:"
+            " the job runs"
+        ),
+        fix=(
+            "Restart the fabric manager with no GPU in use and reset the GPUs (nvidia-smi -r), or reboot;"
+            " NCCL_NVLS_ENABLE=0 does without NVLS."
+        ),
+        source="NVIDIA/nccl#1488, #976; read: nccl transport/nvls.cc",
+        looks=(
+            "node23:12098:12141 [2] transport/nvls.cc:244 NCCL WARN Cuda failure 1 'invalid argument'",
+            (
+                "node1:1:2 [0] NCCL WARN Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA"
+                " error 401 'the operation cannot be performed in the present state'."
+            ),
+        ),
+        patterns=(
+            Pattern(
+                "nvls.cc:",
+                r"nvls\.cc:\d+ NCCL WARN Cu(?:da|DA) (?:failure|error) (?:\d+ )?'(?!out of memory)",
+            ),
+            Pattern("NVLink SHARP (NVLS)", r"Failed to bind NVLink SHARP \(NVLS\)"),
+        ),
+        weight=89,
+    ),
+    Cause(
+        code="LG-434",
+        title="EFA: the plugin finds no EFA device",
+        says=(
+            "The EFA plugin (aws-ofi-nccl) is installed but libfabric finds no EFA device or provider for it: the"
+            " container did not get the devices, or its libfabric has no EFA."
+        ),
+        where="the container or node of this log",
+        prove="inside the container: ls /dev/infiniband; fi_info -p efa; on the node: lspci | grep -i efa",
+        fix=(
+            "Pass the devices to the container (--device /dev/infiniband/uverbs0 and so on, Kubernetes: the EFA device"
+            " plugin), and install AWS's libfabric in the image."
+        ),
+        source="aws/aws-ofi-nccl#1020, aws-samples/aws-efa-nccl-baseami-pipeline#2, NVIDIA/nccl#229",
+        looks=(
+            "node1:1:2 [0] nccl_net_ofi_rdma_init:7978 NCCL WARN NET/OFI OFI fi_getinfo() call failed: No"
+            " data available",
+            "node1:1:2 [0] find_ofi_provider:543 NCCL WARN NET/OFI Couldn't find any optimal provider",
+        ),
+        patterns=(
+            Pattern("fi_getinfo() ", r"NET/OFI .{0,40}fi_getinfo\(\) (?:call )?failed"),
+            Pattern("find any optimal provider", r"NET/OFI Couldn't find any optimal provider"),
+            Pattern("No eligible providers", r"NET/OFI No eligible providers (?:were )?found"),
+        ),
+        weight=84,
+    ),
+    Cause(
+        code="LG-435",
+        title="EFA: the plugin was built for a newer libfabric than the one that it runs with",
+        says=(
+            "The EFA plugin asked libfabric for {detail}, which this libfabric does not know: the plugin was compiled"
+            " against a newer version than the one that is loaded."
+        ),
+        where="the image or node of this log",
+        prove="fi_info --version; ldd libnccl-net.so | grep fabric (which libfabric is loaded)",
+        fix=(
+            "Use the plugin and libfabric of one EFA installer version; remove the older libfabric from"
+            " LD_LIBRARY_PATH."
+        ),
+        source="aws/aws-ofi-nccl#241",
+        looks=(
+            (
+                "node1:1:2 [0] configure_sendrecv_inorder:213 NCCL WARN NET/OFI Couldn't set"
+                " FI_OPT_EFA_SENDRECV_IN_ORDER_ALIGNED_128_BYTES. RC: -92, ERROR: Protocol not available"
+            ),
+        ),
+        patterns=(
+            Pattern(
+                "Protocol not available",
+                r"NET/OFI Couldn't set (?P<detail>FI_OPT_\w{1,80})\. .{0,40}Protocol not available",
+            ),
+        ),
+        weight=86,
+    ),
+    Cause(
+        code="LG-437",
+        title="SHARP: the port runs the subnet manager",
+        says=(
+            "SHARP cannot use port {port} of {device}, because the subnet manager (SM) runs on it. NCCL's CollNet goes"
+            " on without SHARP or fails."
+        ),
+        where="the node of this log: its InfiniBand port",
+        prove="on that node: sminfo; systemctl status opensm",
+        fix="Run the subnet manager on a switch or another node, or leave SHARP off (NCCL_COLLNET_ENABLE=0).",
+        source="NVIDIA/nccl#1219",
+        looks=(
+            "[nodeB:1:28576 unique id 12] ERROR collect_ports_data: device mlx5_0 port 1 is not valid (port"
+            " is used by SM)",
+        ),
+        patterns=(
+            Pattern(
+                "port is used by SM",
+                r"device (?P<device>\S{1,40}) port (?P<port>\d{1,3}) is not valid \(port is used by SM\)",
+            ),
+        ),
+        weight=80,
     ),
     Cause(
         code="LG-901",

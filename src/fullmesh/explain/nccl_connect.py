@@ -79,7 +79,7 @@ REJECTED = Cause(
         " 10.0.0.4<56849> returned 113(No route to host) errno 115(Operation now in progress)",
     ),
     patterns=connect("No route to host"),
-    follows=(*CRASHES, "LG-406", "LG-410", "LG-424", "LG-508"),
+    follows=(*CRASHES, "LG-406", "LG-410", "LG-424", "LG-429", "LG-508"),
     key=("peer",),
     derive=connected,
     weight=76,
@@ -296,6 +296,35 @@ CAUSES = (
         derive=some_host,
         needs=BAD_NETWORK,
         weight=89,
+    ),
+    Cause(
+        code="LG-429",
+        title="NCCL: it tries to reach a link-local address",
+        says=(
+            "NCCL's connection to {peer} failed, and that is a link-local address (169.254.0.0/16 or fe80::/10): a"
+            " node announced an interface without an address of the cluster, such as a BMC's, a local DNS cache's or an"
+            " unconfigured cable's."
+        ),
+        where="the node that announced {peer}",
+        prove="on every node: ip -brief addr | grep -E '169.254|fe80'; ./fullmesh verify -i INVENTORY (VC-601)",
+        fix=(
+            "Set NCCL_SOCKET_IFNAME to the cluster's interface on each node: ./fullmesh apply -i INVENTORY -- --tags"
+            " launch (role cluster_env)."
+        ),
+        source="sgl-project/sglang#6017, uccl-project/uccl#1034",
+        looks=(
+            "node1:1:2 [0] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 169.254.20.10<43369> failed :"
+            " Network is unreachable",
+        ),
+        patterns=(
+            Pattern(
+                "onnect to ",
+                r"[Cc]onnect to (?P<peer>169\.254\.[\d.]{3,7}|fe80:[^\s<]{1,60})<\d{1,5}> (?:failed|returned)",
+            ),
+        ),
+        follows=("LG-410", "LG-424"),
+        key=("peer",),
+        weight=87,
     ),
     Cause(
         code="LG-411",

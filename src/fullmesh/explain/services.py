@@ -6,7 +6,8 @@ table, one entry a cause, so longer than other files.
 
 from __future__ import annotations
 
-from fullmesh.explain.model import Cause, Pattern, Severity
+from fullmesh.explain.model import ANY_CAUSE, Cause, Pattern, Severity
+from fullmesh.explain.nccl_connect import BAD_NETWORK
 
 PLAN = "Name the service in fullmesh_services and run site.yml (docs/services.md)"
 SHUT = "./fullmesh diagnose -i INVENTORY (DG-175 names the port and the rule)"
@@ -369,6 +370,96 @@ CAUSES = (
         looks=("AssertionError: please provide --dist-init-addr as host:port of head node",),
         patterns=(Pattern("please provide --dist-init-addr as host:port of head node"),),
         weight=94,
+    ),
+    Cause(
+        code="LG-690",
+        title="vLLM: its workers have taken no work for minutes",
+        says=(
+            "vLLM's engine waited for its workers for 5 min or longer. A worker hangs (mostly in a collective with"
+            " another node), or works that long (compilation, loading)."
+        ),
+        where="a worker; the process that printed this only waits",
+        prove="./fullmesh hang -i INVENTORY while it waits, or py-spy dump --pid PID on every worker",
+        fix="Fix what the workers hang in; give explain-log the logs of all nodes.",
+        source="read: vllm/distributed/device_communicators/shm_broadcast.py",
+        looks=(
+            "INFO 02-22 23:21:42 [shm_broadcast.py:548] No available shared memory broadcast block found in"
+            " 60 seconds.",
+        ),
+        patterns=(Pattern("No available shared memory broadcast block found in"),),
+        severity=Severity.SYMPTOM,
+        follows=(ANY_CAUSE,),
+        least=5,
+    ),
+    Cause(
+        code="LG-691",
+        title="vLLM: the coordinator of data parallelism did not start in time",
+        says=(
+            "vLLM's coordinator process for data parallelism did not report within its start timeout (30 s): it ended"
+            " with an error, or its imports take longer on a slow or shared file system."
+        ),
+        where="the node of this log",
+        prove="time python -c 'import vllm' on that node; look for an error of the coordinator above it",
+        fix="Put the environment on a local disk, or start again when the files are cached; update vLLM.",
+        source="vllm-project/vllm#43611, PrimeIntellect-ai/prime-rl#2804",
+        looks=(
+            "(APIServer pid=1201) RuntimeError: DP Coordinator process failed to report ZMQ addresses during startup.",
+        ),
+        patterns=(Pattern("DP Coordinator process failed to report"),),
+        weight=82,
+    ),
+    Cause(
+        code="LG-692",
+        title="vLLM: the head's interface names replace those of another node",
+        says=(
+            "vLLM copied {variable} from its head to a worker that had another value ({own} became {head}). If the"
+            " interfaces have different names there, the worker finds none, or the wrong one."
+        ),
+        where="the node whose own value was replaced",
+        prove="on every node: ip -brief link; ls /sys/class/infiniband; env | grep -E 'IFNAME|HCA|NET_DEVICES'",
+        fix=(
+            "Give the interfaces the same names or list all of them on both, or leave the variable unset on the head"
+            " and set it on each node (vLLM does not carry over what ray_non_carry_over_env_vars.json in its"
+            " configuration folder names)."
+        ),
+        source="spark-arena/sparkrun#135; read: vllm/utils update_environment_variables",
+        looks=(
+            "(EngineCore_DP0 pid=312) Overwriting environment variable NCCL_SOCKET_IFNAME from 'enp1s0f0np0' to"
+            " 'enp1s0f1np1'",
+        ),
+        patterns=(
+            Pattern(
+                "Overwriting environment variable ",
+                r"Overwriting environment variable (?P<variable>\w{1,30}_(?:IFNAME|HCA|NET_DEVICES)) from"
+                r" '(?P<own>[^']{1,120})' to '(?P<head>[^']{1,120})'",
+            ),
+        ),
+        needs=(*BAD_NETWORK, "LG-102", "LG-103", "LG-104", "LG-108", "LG-406", "LG-412"),
+        weight=80,
+    ),
+    Cause(
+        code="LG-693",
+        title="Ray: a process looks for its node at another address than the one that it was started with",
+        says=(
+            "A process of Ray found the address {address} for its own node, and no node is registered with it: the node"
+            " was started with another address (--node-ip-address), or runs in a container with addresses of its own."
+        ),
+        where="the node with {address}",
+        prove="ray status lists the nodes' addresses; ip -brief addr on that node",
+        fix=f"Start Ray on every node with the cluster's address (--node-ip-address; fullmesh-ray does). {PLAN}.",
+        source="ray-project/ray#33554",
+        looks=(
+            "(raylet, ip=10.19.4.7) [2023-03-21 21:53:44,254 I 76852 76852] global_state_accessor.cc:356: This node has"
+            " an IP address of 10.19.4.7, while we can not find the matched Raylet address.",
+        ),
+        patterns=(
+            Pattern(
+                "the matched Raylet address",
+                r"This node has an IP address of (?P<address>\S{3,60}), while we can ?not find the matched"
+                r" Raylet address",
+            ),
+        ),
+        weight=83,
     ),
     Cause(
         code="LG-961",

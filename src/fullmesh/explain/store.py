@@ -428,6 +428,31 @@ CAUSES = (
         follows=(ANY_CAUSE,),
     ),
     Cause(
+        code="LG-216",
+        title="store: this torch is built without libuv",
+        says=(
+            "torch's store was asked to use libuv (the default since torch 2.4), and this torch is built without it,"
+            " as torch's wheels for Windows are."
+        ),
+        where="the node of this log",
+        prove="python -c 'import torch; print(torch.__version__)'",
+        fix=(
+            "Set USE_LIBUV=0 for torchrun and every rank (or ?use_libuv=0 in the init method), or use a"
+            " torch with libuv."
+        ),
+        source="pytorch/pytorch#148283; read: torch/distributed/rendezvous.py",
+        looks=(
+            "RuntimeError: use_libuv was requested but PyTorch was build without libuv support",
+        ),
+        patterns=(
+            Pattern(
+                "use_libuv was requested",
+                r"use_libuv was requested but PyTorch was buil[dt] without",
+            ),
+        ),
+        weight=93,
+    ),
+    Cause(
         code="LG-914",
         title="harmless: the store or a peer went away after the job's end",
         says="The job reported its end, then rank 0 and its store ended before the threads that still polled it.",

@@ -86,6 +86,60 @@ CAUSES = (
         weight=88,
     ),
     Cause(
+        code="LG-515",
+        title="too few processes or threads are allowed",
+        says=(
+            "A process could not start another thread or process ({detail}): the limit of the account (ulimit -u), of"
+            " the container (pids) or of the unit (TasksMax) is reached."
+        ),
+        where="the node of this log, in the job's account, unit or container",
+        prove="in the job's environment: ulimit -u; cat /sys/fs/cgroup/pids.max; ps -eLf | wc -l",
+        fix="Raise it: ulimit -u, TasksMax in the unit, --pids-limit of the container; or OMP_NUM_THREADS=1.",
+        source="vllm-project/vllm#6295; read: errno EAGAIN of clone(2)",
+        looks=(
+            "E0710 15:24:06.605366961 2474524 thd.cc:157] pthread_create failed: Resource temporarily unavailable",
+            "RuntimeError: can't start new thread",
+            "bash: fork: retry: Resource temporarily unavailable",
+        ),
+        patterns=(
+            Pattern(
+                "pthread_create",
+                r"(?P<detail>pthread_create)\W.{0,80}(?:[Rr]esource temporarily unavailable|failed)",
+            ),
+            Pattern("start new thread", r"(?P<detail>can't start new thread)"),
+            Pattern(
+                "fork: ",
+                r"(?P<detail>fork): (?:retry: )?(?:Resource temporarily unavailable|No child processes)",
+            ),
+            Pattern("Thread creation failed", r"(?P<detail>libgomp: Thread creation failed)"),
+            Pattern("annot fork", r"(?P<detail>[Cc]annot fork)"),
+        ),
+        weight=90,
+    ),
+    Cause(
+        code="LG-516",
+        title="CUDA: an access to another GPU's memory failed (contained error)",
+        says=(
+            "CUDA reports a contained error: a kernel accessed memory of another GPU over NVLink that it may not, or"
+            " the link or a GPU failed. The process has to end."
+        ),
+        where="the node of this log; in an NVLink domain of several nodes (IMEX) also the peer's",
+        prove="journalctl -k | grep -i xid on all nodes of the NVLink domain; nvidia-smi nvlink -s; nvidia-imex-ctl -N",
+        fix=(
+            "With an Xid in the kernel's log: treat it as LG-506. Without one, the library that made the kernel is"
+            " wrong (DeepEP, XLA, NVSHMEM): use another version or its standard NCCL path."
+        ),
+        source="read: CUDA's list of errors (226); marin-community/marin#8870",
+        looks=(
+            "CUDA_ERROR_CONTAINED: Invalid access of peer GPU memory over nvlink or a hardware error",
+        ),
+        patterns=(
+            Pattern("CUDA_ERROR_CONTAINED"),
+            Pattern("nvalid access of peer GPU memory over nvlink"),
+        ),
+        weight=86,
+    ),
+    Cause(
         code="LG-505",
         title="the disk is full",
         says="A disk or quota is full ({detail}).",

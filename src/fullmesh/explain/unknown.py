@@ -20,6 +20,7 @@ from fullmesh.explain.error_lines import (
     is_finished,
     is_loggers_own,
     is_progress,
+    is_waiting,
     libraries_in,
 )
 from fullmesh.explain.model import Cause, Evidence, Finding, Severity, rank_in
@@ -93,6 +94,9 @@ class ErrorLine:
         return self.evidence.line < (max(progress, finished) if weak else finished)
 
 
+NO_LINE = ErrorLine(ErrorKind.WORD, Evidence("", 0, ""))
+
+
 @dataclass
 class OpenTraceback:
     """A traceback whose last line has not come yet.
@@ -146,6 +150,8 @@ class FileErrors:
     Attributes:
         finished: line that reported the first good end; 0 when none did.
         latest: line of the block at hand that reported the last one.
+        waiting: the last try to reach a peer that had no success.
+        lines: number of the last line that is not empty.
     """
 
     first: dict[str, list[ErrorLine]] = field(default_factory=dict)
@@ -155,6 +161,8 @@ class FileErrors:
     hits: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     finished: int = 0
     latest: int = 0
+    waiting: ErrorLine | None = None
+    lines: int = 0
 
     def add(self, line: ErrorLine) -> None:
         """Keep the first lines of a rank, the stronger kinds before the weaker, and its last exception."""
@@ -214,6 +222,8 @@ class UnknownErrors:
             codes = matched.get(number)
             if line is not None and (codes is None or codes):
                 state.add(ErrorLine(line.kind, line.evidence, codes or line.codes, line.survivable))
+        text = block.text[block.start : block.stop].rstrip()
+        state.lines = block.line + text.count("\n") if text else state.lines
         self._clear(state, block)
 
     def _clear(self, state: FileErrors, block: Block) -> None:
@@ -234,6 +244,8 @@ class UnknownErrors:
                 lines = [one for one in state.of_rank(rank) if not one.codes.intersection(codes)]
                 ranks += [lines] if lines else []
             ranks += [[one.as_error] for one in state.open if not one.ignored]
+            if state.waiting is not None and state.waiting.evidence.line >= state.lines:
+                ranks.append([state.waiting])
         ranks.sort(key=lambda lines: lines[0].kind >= ErrorKind.LEVEL)
         rounds = range(max((len(lines) for lines in ranks), default=0))
         return [lines[turn] for turn in rounds for lines in ranks if turn < len(lines)]
@@ -300,6 +312,12 @@ def _look(
     kind = classify_line(line)
     if kind is not None:
         found[number] = ErrorLine(kind, _evidence(name, number, line))
+    elif is_waiting(line):
+        state.waiting = max(
+            state.waiting or NO_LINE,
+            ErrorLine(ErrorKind.WORD, _evidence(name, number, line)),
+            key=lambda one: one.evidence.line,
+        )
 
 
 def _follow(
