@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from .files import lines_of, whole_lines
+from .files import SPACE, lines_of, split_words, whole_lines
 
 HEAD = "# Ansible managed: role time_sync of Fullmesh; changes made here are lost."
 BEGIN = "# BEGIN Fullmesh, role time_sync (changes between the marks are lost)"
@@ -41,7 +41,7 @@ def configuration_directories(text: str) -> list[str]:
     """The directories whose *.conf files this configuration reads (chrony.conf(5), confdir)."""
     found: list[str] = []
     for line in lines_of(text):
-        fields = line.split("#", 1)[0].split()
+        fields = split_words(line.split("#", 1)[0])
         if fields and fields[0].lower() == "confdir":
             found += [field.rstrip("/") for field in fields[1:]]
     return found
@@ -66,7 +66,7 @@ def muted(text: str, only: bool) -> str:
     lines = []
     for line in whole_lines(text):
         own = line[len(MUTED) :] if line.startswith(MUTED) else line
-        names_source = own.split(None, 1)[:1] and own.split(None, 1)[0].lower() in SOURCES
+        names_source = split_words(own, 1)[:1] and split_words(own, 1)[0].lower() in SOURCES
         lines.append(MUTED + own if only and names_source else own)
     return "".join(lines)
 
@@ -94,7 +94,7 @@ def wanted_files(
 
 def parse_sources(text: str) -> list[Source]:
     """Read ``chronyc -n -c sources``: mode, state, address, stratum, poll, reach (octal), ..."""
-    rows = [line.split(",") for line in text.splitlines()]
+    rows = [line.split(",") for line in lines_of(text)]
     return [
         {"state": row[1], "address": row[2], "stratum": int(row[3]), "reach": int(row[5], 8)}
         for row in rows
@@ -104,7 +104,7 @@ def parse_sources(text: str) -> list[Source]:
 
 def parse_tracking(text: str) -> Tracking:
     """Read ``chronyc -n -c tracking``: reference id, address, stratum, ..., system offset (5th), leap status (last)."""
-    row = text.strip().split(",")
+    row = text.strip(SPACE).split(",")
     if len(row) < 6:  # noqa: PLR2004 (up to the offset)
         return {"reference": "", "stratum": 0, "offset": 0.0, "leap": "no answer"}
     return {"reference": row[0], "stratum": int(row[2]), "offset": float(row[4]), "leap": row[-1]}
@@ -138,12 +138,12 @@ def may_set_clock(status: str, uid_map: str, bounding: str) -> bool:
         uid_map: /proc/1/uid_map; in a user namespace the kernel refuses whatever the set says.
         bounding: the unit's own CapabilityBoundingSet, as systemctl shows it.
     """
-    for line in status.splitlines():
-        if line.startswith("CapBnd:") and not int(line.split()[1], 16) >> CAP_SYS_TIME & 1:
+    for line in lines_of(status):
+        if line.startswith("CapBnd:") and not int(split_words(line)[1], 16) >> CAP_SYS_TIME & 1:
             return False
-    if uid_map.split() not in ([], ["0", "0", "4294967295"]):
+    if split_words(uid_map) not in ([], ["0", "0", "4294967295"]):
         return False
-    return not bounding or "cap_sys_time" in bounding.split()
+    return not bounding or "cap_sys_time" in split_words(bounding)
 
 
 def start_command(unit: str) -> str:
@@ -152,7 +152,9 @@ def start_command(unit: str) -> str:
     Ubuntu's starter script adds -x by itself.
     """
     lines = [
-        line.split("=", 1)[1].strip() for line in unit.splitlines() if line.startswith("ExecStart=")
+        line.split("=", 1)[1].strip(SPACE)
+        for line in lines_of(unit)
+        if line.startswith("ExecStart=")
     ]
     command = [line for line in lines if line][-1:]
     return "".join(one for one in command if one.lstrip("!+-@:").startswith("/usr/sbin/chronyd "))

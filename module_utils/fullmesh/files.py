@@ -10,6 +10,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import stat
 import tempfile
 
@@ -17,6 +18,8 @@ from .account import act_in_folder
 
 CONTEXT = "security.selinux"  # xattr(7)
 BLOCK = 1 << 20
+# White space for isspace(3) in the C locale. str.strip() without it also strips characters that are content for others.
+SPACE = " \t\n\r\x0b\x0c"
 KEEP_OWNER = (-1, -1)  # chown(2): an ID of -1 stays
 
 
@@ -50,6 +53,15 @@ def whole_lines(text: str) -> list[str]:
     return [line + "\n" for line in text.split("\n")[:-1]] + [
         line for line in text.split("\n")[-1:] if line
     ]
+
+
+def split_words(text: str, most: int = -1) -> list[str]:
+    """Split a text at white space as the readers of configuration files do; *most*: splits, -1 for all.
+
+    str.split() also splits at 23 other characters of Unicode, such as a no-break space, which are content for them.
+    """
+    words = re.split(f"[{SPACE}]+", text.lstrip(SPACE), maxsplit=max(most, 0))
+    return words[:-1] if not words[-1] else words
 
 
 def look(path: str) -> str:

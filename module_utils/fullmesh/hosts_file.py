@@ -159,7 +159,9 @@ def nsswitch_sources(text: str) -> list[str]:
 
 def cloud_init_hosts(text: str) -> str | None:
     """The value of manage_etc_hosts in a cloud-init file: none where it is not named, empty where it is off."""
-    found = re.findall(r"^\s*manage_etc_hosts\s*:\s*([^#\n]*?)\s*(?:#.*)?$", text, re.MULTILINE)
+    found = re.findall(
+        r"^\s*manage_etc_hosts\s*:\s*([^#\n]*?)\s*(?:#.*)?$", text, re.MULTILINE | re.ASCII
+    )
     if not found:
         return None
     value = str(found[-1]).strip("'\"")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from . import sysctl as core
 from .answer import diff, diff_file
-from .files import settle
+from .files import settle, split_words
 
 if TYPE_CHECKING:
     from typing import Callable
@@ -118,7 +118,7 @@ class Tuner:
 
     def reserved(self, found: core.Found) -> None:
         """Ports that somebody reserved inside the data range are missing there (bind: EADDRNOTAVAIL)."""
-        first, last = [int(port) for port in self.params["data_ports"].split()]
+        first, last = [int(port) for port in split_words(self.params["data_ports"])]
         taken = core.ports_of(found["target"]) & set(range(first, last + 1))
         if taken:
             self.faults.append(
@@ -158,7 +158,7 @@ class Tuner:
     def hard_before(self, soft: int) -> int:
         """Return the hard limit that must not be lowered; our own file's line once there is one."""
         text = self.node.text(self.params["limits_path"]) or ""
-        ours = re.search(r"^root\s+hard\s+nofile\s+(\d+)$", text, re.MULTILINE)
+        ours = re.search(r"^root\s+hard\s+nofile\s+(\d+)$", text, re.MULTILINE | re.ASCII)
         if ours:
             return int(ours.group(1))
         now = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, TypedDict
 
 from .answer import diff, diff_file
-from .files import put, read
+from .files import SPACE, put, read, split_words
 from .state.record import Point
 from .transaction import engine as rollback
 from .transaction import session as way_in
@@ -86,7 +86,7 @@ class RefusedError(Exception):
 
 def setting(text: str, key: str) -> str:
     """Return the value of a KEY=value line, empty where there is none."""
-    found = re.findall(rf"^\s*{key}\s*=\s*(\S+)", text, re.MULTILINE)
+    found = re.findall(rf"^\s*{key}\s*=\s*(\S+)", text, re.MULTILINE | re.ASCII)
     return str(found[-1]).lower() if found else ""
 
 
@@ -96,7 +96,7 @@ def with_mode(text: str, mode: str) -> str:
         end = "" if not text or text.endswith("\n") else "\n"
         kind = "" if setting(text, "SELINUXTYPE") else "SELINUXTYPE=targeted\n"
         return text + end + f"SELINUX={mode}\n" + kind
-    return re.sub(r"^(\s*SELINUX\s*=\s*)\S+", r"\g<1>" + mode, text, flags=re.MULTILINE)
+    return re.sub(r"^(\s*SELINUX\s*=\s*)\S+", r"\g<1>" + mode, text, flags=re.MULTILINE | re.ASCII)
 
 
 class Node:
@@ -114,7 +114,7 @@ class Node:
     def observe(self) -> Seen:
         """Look at everything that matters, once."""
         config = read(self.at(CONFIG))
-        number = read(self.at(ENFORCE)).strip()
+        number = read(self.at(ENFORCE)).strip(SPACE)
         kind = setting(config, "SELINUXTYPE") or "targeted"
         policies = self.at(f"/etc/selinux/{kind}/policy")
         return {
@@ -123,7 +123,7 @@ class Node:
             "runtime": {"1": "enforcing", "0": "permissive"}.get(number, ""),
             "installed": bool(config or number),
             "container": os.path.exists(self.at("/run/systemd/container")),
-            "cmdline": read(self.at("/proc/cmdline")).split(),
+            "cmdline": split_words(read(self.at("/proc/cmdline"))),
             "type": kind,
             "policy": os.path.isdir(policies) and bool(os.listdir(policies)),
         }
@@ -277,7 +277,7 @@ class Switch:
                 stream.write(NUMBERS[mode])
         except OSError as exc:
             error = str(exc)
-        seen = read(self.node.at(ENFORCE)).strip()
+        seen = read(self.node.at(ENFORCE)).strip(SPACE)
         if seen != NUMBERS[mode]:
             raise RefusedError(
                 "[SE-111] the kernel did not become {}: {}, the value seen is {!r}. "

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from .account import AccountError, as_account
 from .answer import diff, diff_file
-from .files import lines_of, put, read
+from .files import SPACE, lines_of, put, read
 from .state.record import Point
 
 if TYPE_CHECKING:
@@ -91,7 +91,9 @@ class SshError(Exception):
 
 def host_keys() -> list[str]:
     """The public lines of sshd's keys; DSA is refused by every sshd of today."""
-    lines = [read(path).strip() for path in sorted(glob.glob(HOST_KEYS)) if "_dsa_" not in path]
+    lines = [
+        read(path).strip(SPACE) for path in sorted(glob.glob(HOST_KEYS)) if "_dsa_" not in path
+    ]
     if not any(lines):
         raise SshError(
             f"[NS-102] there is no ssh host key here: {HOST_KEYS}. Make them with ssh-keygen -A, and start sshd."
@@ -118,14 +120,14 @@ def command(argv: list[str]) -> None:
             check=False,
             timeout=COMMAND_SECONDS,
         )
-        failed, said = done.returncode, done.stdout.decode(errors="replace").strip()
+        failed, said = done.returncode, done.stdout.decode(errors="replace").strip(SPACE)
     except subprocess.TimeoutExpired:
         failed, said = 1, f"no end after {COMMAND_SECONDS} s"
     if failed:
         said = said or f"exit status {failed}"
         raise SshError(
             "[NS-103] {} failed: {}. End what runs in this account, or name another one in node_ssh_user.".format(
-                " ".join(argv), said.splitlines()[-1]
+                " ".join(argv), lines_of(said)[-1]
             )
         )
 
@@ -425,7 +427,7 @@ def tried(params: Wanted) -> None:
             check=False,
             cwd="/",
         )
-        said, failed = done.stdout.decode(errors="replace").strip(), done.returncode != 0
+        said, failed = done.stdout.decode(errors="replace").strip(SPACE), done.returncode != 0
     except subprocess.TimeoutExpired:
         said, failed = f"no answer for {TRY_SECONDS} s", True
     if failed:
@@ -434,7 +436,7 @@ def tried(params: Wanted) -> None:
             "Look into that node's `journalctl -u sshd -u ssh`, and try: {}".format(
                 params["peer"],
                 params["user"],
-                (said.splitlines() or ["no words"])[-1],
+                (lines_of(said) or ["no words"])[-1],
                 " ".join(argv),
             )
         )

@@ -9,6 +9,7 @@ import os
 import re
 from typing import TypedDict
 
+from .files import SPACE, lines_of, split_words
 from .schema.ports import PortRange, parse_span, parse_spans
 from .schema.sysctl import Rule, Setting
 
@@ -67,7 +68,7 @@ def slashed(key: str) -> str:
 
 def normal(value: object) -> str:
     """Return a value with single blanks: the kernel prints tabs between several numbers."""
-    return " ".join(str(value).split())
+    return " ".join(split_words(str(value)))
 
 
 def ports_of(text: str) -> set[int]:
@@ -88,7 +89,7 @@ def ports_text(ports: set[int]) -> str:
 
 def larger(values: list[str]) -> str:
     """Return the larger of several values, number by number (``tcp_rmem`` has three)."""
-    rows = [[int(number) for number in value.split()] for value in values if value]
+    rows = [[int(number) for number in split_words(value)] for value in values if value]
     return " ".join(str(max(column)) for column in zip(*rows))
 
 
@@ -96,14 +97,14 @@ def parse_conf(text: str) -> dict[str, Line]:
     """Read a sysctl.d file: path -> value, and what had been asked for where the file is ours."""
     found: dict[str, Line] = {}
     asked = None
-    for raw in text.splitlines():
-        line = raw.strip()
+    for raw in lines_of(text):
+        line = raw.strip(SPACE)
         if line.startswith(ASKED):
             asked = line[len(ASKED) :]
         if not line or line[0] in "#;" or "=" not in line:
             continue
         key, value = line.lstrip("-").split("=", 1)
-        found[slashed(key.strip())] = {"value": normal(value), "asked": asked}
+        found[slashed(key.strip(SPACE))] = {"value": normal(value), "asked": asked}
         asked = None
     return found
 
@@ -236,7 +237,7 @@ def target_of(setting: Setting, running: str | None, mine: Line | None, others: 
 
 def valid_ports(text: str) -> bool:
     """Say whether the kernel would take it, and ports_of reads it: other people's files hold anything."""
-    return all(parse_span(part) for part in text.split(",") if part.strip())
+    return all(parse_span(part) for part in text.split(",") if part.strip(SPACE))
 
 
 def usable(rule: Rule, texts: list[str]) -> list[str]:
@@ -309,7 +310,7 @@ def render(header: str, settings: list[Setting], founds: list[Found]) -> str:
     """Print the drop-in: every line with its reason; a value that cannot be set here stays a comment."""
     blocks = [header]
     for setting, found in zip(settings, founds):
-        lines = ["# " + line for line in setting["reason"].splitlines()]
+        lines = ["# " + line for line in lines_of(setting["reason"])]
         lines.append(ASKED + found["asked"])
         line = "{} = {}".format(found["key"], found["target"])
         if found["status"] == "cannot":

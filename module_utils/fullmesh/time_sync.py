@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from . import chrony as text
 from .answer import diff, diff_file
-from .files import look, read, settle
+from .files import SPACE, lines_of, look, read, settle
 
 if TYPE_CHECKING:
     from .answer import Diff
@@ -72,8 +72,8 @@ class Sync:
         _, out, _ = self.run(
             ["systemctl", "show", "--no-pager", "--property=" + keys, "--", *names]
         )
-        blocks = [block for block in out.strip().split("\n\n") if block.strip()]
-        pairs = [dict(row.split("=", 1) for row in b.splitlines() if "=" in row) for b in blocks]
+        blocks = [block for block in out.strip(SPACE).split("\n\n") if block.strip(SPACE)]
+        pairs = [dict(row.split("=", 1) for row in lines_of(b) if "=" in row) for b in blocks]
         return dict(zip(names, pairs))
 
     def wanted(self, unit: dict[str, str]) -> dict[str, str]:
@@ -134,7 +134,7 @@ class Sync:
     def unit_diff(self, unit: dict[str, str]) -> Diff:
         """Show the unit's state, also where chrony has yet to be installed."""
         keys = ("LoadState", "ActiveState", "UnitFileState")
-        before = " ".join(unit.get(key, "") for key in keys).strip()
+        before = " ".join(unit.get(key, "") for key in keys).strip(SPACE)
         return diff(self.unit, before + "\n", "loaded active enabled\n")
 
     def in_the_way(self, unit: dict[str, str]) -> bool:
@@ -160,7 +160,7 @@ class Sync:
         if rc != 0:
             raise SyncError(
                 "[TS-103] chrony cannot be started: {}: {}. See `journalctl -u {}` on the node.".format(
-                    " ".join(command), (err or out).strip(), self.unit
+                    " ".join(command), (err or out).strip(SPACE), self.unit
                 )
             )
 

@@ -148,7 +148,7 @@ def stanzas(text: str) -> list[list[str]] | None:
     inside = False
     stanza = False
     for line in joined.split("\n"):
-        words = line.split()
+        words = re.findall(r"[^ \t\r\f\v]+", line)
         if not words or words[0].startswith("#"):
             continue
         head = words[0] in {"iface", "mapping", "auto", "source", "source-directory", "rename"}
@@ -297,6 +297,24 @@ def test_nothing_falls_over_and_nothing_is_lost(
     text = bent(samples[sample % len(samples)], steps)
     note(repr(text))
     check(text)
+
+
+# Each is white space or a line end for Python (all of them: SPACES of test_line_ends.py).
+ODD_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2003\u200a\u2028\u2029\u202f\u205f\u3000"
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_no_odd_space_changes_what_a_file_says_of_others(name: str) -> None:
+    """In place of each line, before it, behind it, and between its words; U+00A0 made a netplan file no YAML."""
+    samples, check = PARSERS[name]
+    for space in ODD_SPACES:
+        for lines in (sample.split("\n") for sample in samples):
+            for at, line in enumerate(lines):
+                for odd in {space, space + line, line + space, line.replace(" ", space)}:
+                    check("\n".join([*lines[:at], odd, *lines[at + 1 :]]))
+                # deeper than all others, where YAML takes it for more of the value before
+                for added in (space, " " * 20 + space):
+                    check("\n".join([*lines[:at], added, *lines[at:]]))
 
 
 @pytest.mark.parametrize("end", ["\r", "\x85", "\u2028"])

@@ -6,6 +6,8 @@ return, so an edit of one line used to change every other one of a file that cam
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,8 +20,11 @@ from ansible.module_utils.fullmesh.network.backends import (
     netplan,
     networkmanager,
 )
+from ansible.module_utils.fullmesh.network.backends.common import ForeignError
 from ansible.module_utils.fullmesh.network.machine import Node
 from ansible.module_utils.fullmesh.packages import versionlock
+
+from fullmesh.settings import ROOT
 
 NETPLAN = """network:
   ethernets:
@@ -91,6 +96,84 @@ def test_the_node_reads_as_the_other_readers_do(tmp_path: Path) -> None:
     assert read.encode("utf-8", "surrogateescape") == raw
     # undo compares what stands there with what it has kept
     assert change.as_text(raw) == read
+
+
+# Each is white space or a line end for str.split(), str.strip(), str.splitlines() or a pattern's \\s. For isspace(3) in
+# the C locale only the first two are: the others are content.
+SPACES = [
+    chr(one) for one in range(0x3001) if chr(one).isspace() or len(f"a{chr(one)}b".splitlines()) > 1
+]
+SPACES = [one for one in SPACES if one not in " \t\n\r"]
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edit_keeps_a_line_with_any_space_of_unicode(name: str) -> None:
+    text, edit, _kept = EDITS[name]
+    assert len(SPACES) == 25
+    for one in SPACES:
+        comment = f"# caf{one}{one}eth1{one}END{one}"
+        try:
+            after = edit(text + comment + "\n" + comment)
+        except ForeignError:
+            # a line end of YAML: only netplan has others than the line feed
+            assert (name, one in "\x85\u2028\u2029") == ("netplan", True)
+            continue
+        assert after.split("\n").count(comment) == 2, repr(one)
+
+
+@pytest.mark.parametrize("one", SPACES)
+def test_words_are_split_where_the_readers_of_files_split_them(one: str) -> None:
+    joined = one not in files.SPACE
+    assert files.split_words(f" a{one}b\tc\r") == ([f"a{one}b", "c"] if joined else ["a", "b", "c"])
+    assert files.split_words(f"{one} a b c", 1) == ([one, "a b c"] if joined else ["a", "b c"])
+    assert files.split_words(f" {one}" if not joined else "\n") == []
+
+
+# What reads or edits files of others, or what their programs print of them.
+READERS = [
+    *("network/backends/*.py", "network/change.py", "network/configured.py"),
+    *("network/give_back.py", "network/static_ip.py", "network/ways.py", "packages/sources.py"),
+    *("netfilter/*.py", "packages/versionlock.py", "firewall/preserve.py", "firewall/ufw.py"),
+    *("firewall/firewalld.py", "firewall/firewalld_others.py", "firewall/foreign.py"),
+    *("survey/boot_files.py", "survey/filters.py", "survey/job.py", "survey/job_unit.py"),
+    *("survey/names.py", "survey/nccl_conf.py", "survey/next_boot.py", "transaction/session.py"),
+    *("chrony.py", "hosts_file.py", "kernel.py", "name_resolution.py", "selinux.py"),
+    *("ssh_keys.py", "sysctl.py", "time_sync.py"),
+]
+PATTERNS = {"compile", "search", "match", "fullmatch", "findall", "finditer", "sub", "split"}
+
+
+def unicode_spaces(tree: ast.AST) -> list[int]:
+    """The lines in which Python's own idea of white space decides."""
+    found = []
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+            continue
+        name, written = call.func.attr, ast.unparse(call)
+        of_text = name in {"split", "rsplit", "strip", "lstrip", "rstrip", "splitlines"}
+        bare = not call.args or ast.unparse(call.args[0]) == "None"
+        pattern = ast.unparse(call.func.value) == "re" and name in PATTERNS
+        if (of_text and bare and not pattern) or (
+            pattern and re.search(r"\\[swdb]", written) and "re.ASCII" not in written
+        ):
+            found.append(call.lineno)
+    return found
+
+
+def test_readers_of_foreign_files_know_ascii_white_space_only() -> None:
+    bad = "a.split()\nb.strip()\nc.splitlines()\nd.split(None, 1)\nre.match(r'\\s', e)\n"
+    assert unicode_spaces(ast.parse(bad)) == [1, 2, 3, 4, 5]
+    good = "split_words(a)\nb.strip(SPACE)\nlines_of(c)\nre.match(r'\\s', e, re.ASCII)\n"
+    assert unicode_spaces(ast.parse(good)) == []
+    top = ROOT / "module_utils/fullmesh"
+    paths = sorted({path for pattern in READERS for path in top.glob(pattern)})
+    assert len(paths) > len(READERS)
+    found = {
+        str(path.relative_to(ROOT)): lines
+        for path in paths
+        if (lines := unicode_spaces(ast.parse(path.read_text(encoding="utf-8"))))
+    }
+    assert found == {}
 
 
 @pytest.mark.parametrize("render", ["hosts", "chrony"])

@@ -12,7 +12,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from ..files import look
+from ..files import SPACE, lines_of, look, split_words
 from ..foreign_text import parse_tool_json
 from ..netfilter import ruleset
 from .firewalld_files import (
@@ -60,7 +60,7 @@ def binding(command: str = "list table inet firewalld") -> str:
 def kernel_table(run: Runner) -> list[Json]:
     """Return the rules that the kernel has from firewalld; empty when there are none."""
     rc, out = run(["nft", "-j", "list", "table", "inet", "firewalld"])
-    text = out if rc == 0 and out.strip() else binding()
+    text = out if rc == 0 and out.strip(SPACE) else binding()
     try:
         return list(parse_tool_json(text)["nftables"])
     except (ValueError, KeyError, TypeError):
@@ -93,7 +93,8 @@ def iptables_table(run: Runner, family: str) -> list[Json]:
 # and what it loaded: chains of its own, and a few rules in the built-in ones. FWDI_, FWDO_ and ZONES_SOURCE are older.
 OWN_CHAIN = re.compile(
     r"(?:INPUT|FORWARD|OUTPUT|PREROUTING|POSTROUTING)_(?:direct|(?:IN_|OUT_)?ZONES\w*|POLICIES_(?:pre|post))\Z"
-    r"|(?:IN|OUT|FWD|FWDI|FWDO|PRE|POST)_|RFC3964_IPv4\Z"
+    r"|(?:IN|OUT|FWD|FWDI|FWDO|PRE|POST)_|RFC3964_IPv4\Z",
+    re.ASCII,
 )
 OWN_RULE = re.compile(
     r"-m conntrack --ctstate (?:RELATED,ESTABLISHED(?:,DNAT)? -j ACCEPT|INVALID -j DROP)\Z|-[io] lo -j ACCEPT\Z"
@@ -108,12 +109,12 @@ def rules_beside(run: Runner) -> list[str]:
     found: list[str] = []
     for tool in ("iptables-save", "ip6tables-save"):
         rc, out = run([tool])
-        for line in out.splitlines() if rc == 0 else ():
-            words = line.split(None, 2)
+        for line in lines_of(out) if rc == 0 else ():
+            words = split_words(line, 2)
             if words[:1] != ["-A"] or OWN_CHAIN.match(words[1]):
                 continue
             rule = words[2] if len(words) > 2 else ""  # noqa: PLR2004 (-A, chain, rule)
-            leads = re.search(r"(?:^|\s)-[jg] (\S+)", rule)
+            leads = re.search(r"(?:^|\s)-[jg] (\S+)", rule, re.ASCII)
             if not (leads and OWN_CHAIN.match(leads.group(1))) and not OWN_RULE.match(rule):
                 found.append(line)
     return found
@@ -385,10 +386,10 @@ def has_roce(root: str = "") -> bool:
         places = [f"{port}/{number}/link_layer" for port in ports for number in os.listdir(port)]
     except OSError:
         return False
-    return any(look(place).strip() == "Ethernet" for place in places)
+    return any(look(place).strip(SPACE) == "Ethernet" for place in places)
 
 
 def version_of(text: str) -> tuple[int, ...]:
     """Read ``1.3.3`` or ``0.9.11-rc1``; empty where it is no version."""
-    found = re.match(r"\s*(\d+(?:\.\d+)+)", text)
+    found = re.match(r"\s*(\d+(?:\.\d+)+)", text, re.ASCII)
     return tuple(int(part) for part in found.group(1).split(".")) if found else ()

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from ..files import look
+from ..files import SPACE, lines_of, look, split_words
 from ..schema.ports import parse_span
 from .firewalld_files import ETC, IP, LIB, by_family, own_names, protocol_number
 
@@ -50,7 +50,9 @@ def object_names(root: str, kind: str) -> list[str]:
 
 def conf_value(root: str, key: str, default: str) -> str:
     """Read one setting of firewalld.conf."""
-    found = re.search(rf"^\s*{key}\s*=\s*(\S+)", look(root + ETC + "/firewalld.conf"), re.M)
+    found = re.search(
+        rf"^\s*{key}\s*=\s*(\S+)", look(root + ETC + "/firewalld.conf"), re.M | re.ASCII
+    )
     return found.group(1) if found else default
 
 
@@ -114,7 +116,7 @@ def zone_sources(root: str, zone: str) -> list[str]:
         elif tag.get("ipset"):
             ipset = tree(root, "ipsets", tag.get("ipset"))
             entries = [] if ipset is None else ipset.findall("entry")
-            found += [str(entry.text).strip() for entry in entries]
+            found += [str(entry.text).strip(SPACE) for entry in entries]
     return found
 
 
@@ -144,21 +146,23 @@ def interface_zones(root: str, run: Runner, interface: str, running: bool) -> li
             found.append((zone, "its file"))
     if running:
         rc, out = run(["firewall-cmd", "--get-zone-of-interface=" + interface])
-        found += [(out.strip(), "firewalld at runtime")] if rc == 0 and out.strip() else []
+        found += (
+            [(out.strip(SPACE), "firewalld at runtime")] if rc == 0 and out.strip(SPACE) else []
+        )
     found += networkmanager_zone(run, interface)
     text = look(f"{root}/etc/sysconfig/network-scripts/ifcfg-{interface}")
-    named = re.search(r"^ZONE=[\"']?([^\s\"']+)", text, re.M)
+    named = re.search(r"^ZONE=[\"']?([^\s\"']+)", text, re.M | re.ASCII)
     return found + ([(named.group(1), "ifcfg-" + interface)] if named else [])
 
 
 def networkmanager_zone(run: Runner, interface: str) -> list[tuple[str, str]]:
     """Ask NetworkManager for connection.zone of the profile that an interface has; empty without NetworkManager."""
     rc, name = run(["nmcli", "-g", "GENERAL.CONNECTION", "device", "show", interface])
-    if rc != 0 or not name.strip():
+    if rc != 0 or not name.strip(SPACE):
         return []
-    rc, zone = run(["nmcli", "-g", "connection.zone", "connection", "show", name.strip()])
-    text = f"connection.zone of NetworkManager's profile {name.strip()!r}"
-    return [(zone.strip(), text)] if rc == 0 and zone.strip() else []
+    rc, zone = run(["nmcli", "-g", "connection.zone", "connection", "show", name.strip(SPACE)])
+    text = f"connection.zone of NetworkManager's profile {name.strip(SPACE)!r}"
+    return [(zone.strip(SPACE), text)] if rc == 0 and zone.strip(SPACE) else []
 
 
 def parse_zones(text: str) -> dict[str, dict[str, list[str]]]:
@@ -166,14 +170,14 @@ def parse_zones(text: str) -> dict[str, dict[str, list[str]]]:
     zones: dict[str, dict[str, list[str]]] = {}
     now: dict[str, list[str]] = {}
     key = ""
-    for line in text.splitlines():
+    for line in lines_of(text):
         if line and not line[0].isspace():
-            now = zones.setdefault(line.split()[0], {})
+            now = zones.setdefault(split_words(line)[0], {})
         elif line.startswith("\t") and key:
-            now[key] = sorted([*now.get(key, []), line.strip()])
+            now[key] = sorted([*now.get(key, []), line.strip(SPACE)])
         elif ":" in line:
-            key, _, value = line.strip().partition(":")
-            now[key] = sorted(value.split())
+            key, _, value = line.strip(SPACE).partition(":")
+            now[key] = sorted(split_words(value))
     return zones
 
 
@@ -210,7 +214,7 @@ def is_added(key: str, ran: list[str], kept: list[str]) -> bool:
 
 def shuts(rule: str) -> bool:
     """Say whether a rich rule rejects or drops; what stands in quotes may say anything."""
-    words = re.sub(r'"[^"]*"', "", rule).split()
+    words = split_words(re.sub(r'"[^"]*"', "", rule))
     return "accept" not in words and bool({"reject", "drop"} & set(words))
 
 
@@ -237,7 +241,9 @@ def additions(runtime: str, permanent: str, own: str) -> list[Addition]:
 
 
 # -s NETWORK, in iptables' chain POSTROUTING, or the same in nftables' words (netavark's drivers of these names).
-NETAVARK = re.compile(r"^-A POSTROUTING -s (\S+) .*-j NETAVARK-|\bip6? saddr (\S+) jump ", re.M)
+NETAVARK = re.compile(
+    r"^-A POSTROUTING -s (\S+) .*-j NETAVARK-|\bip6? saddr (\S+) jump ", re.M | re.ASCII
+)
 
 
 def container_sources(run: Runner, saved: Iterable[str]) -> list[Addition]:
@@ -282,7 +288,7 @@ def flushes_all(root: str) -> bool:
 def only_now(run: Runner, own: str) -> list[str]:
     """Say which entries of others' ipsets and which direct rules are there at runtime only."""
     asked = [("direct rule", ["--direct", "--get-all-rules"])]
-    names = run(["firewall-cmd", "--get-ipsets"])[1].split()
+    names = split_words(run(["firewall-cmd", "--get-ipsets"])[1])
     for name in sorted(set(names) - own_names(own)):
         asked.append(("ipset " + name, ["--ipset=" + name, "--get-entries"]))
     found = []
@@ -290,7 +296,7 @@ def only_now(run: Runner, own: str) -> list[str]:
         rc, ran = run(["firewall-cmd", *words])
         kept_rc, kept = run(["firewall-cmd", "--permanent", *words])
         # A set with a timeout has no entries to ask for.
-        lost = sorted(set(ran.splitlines()) - set(kept.splitlines())) if rc == kept_rc == 0 else []
+        lost = sorted(set(lines_of(ran)) - set(lines_of(kept))) if rc == kept_rc == 0 else []
         if lost:
             more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""  # noqa: PLR2004 (examples)
             found.append("{}: {}{}".format(what, ", ".join(lost[:3]), more))

@@ -12,6 +12,7 @@ import ipaddress
 from typing import TYPE_CHECKING
 
 from ..facts.node import parse_addresses, read
+from ..files import SPACE, split_words
 from ..netfilter import ruleset
 from . import blocking, firewalld, firewalld_files
 
@@ -79,7 +80,7 @@ def question(family: str, peers: list[Any], interface: str, address: str) -> Sen
 def nftables(run: Runner) -> Ruleset:
     """Return every rule that nftables has but firewalld's own, iptables-nft's included and explained."""
     rc, out = run(["nft", "-j", "list", "ruleset"])
-    text = out if rc == 0 and out.strip() else firewalld.binding("list ruleset")
+    text = out if rc == 0 and out.strip(SPACE) else firewalld.binding("list ruleset")
     rules = ruleset.parse_json(text)
     for key in [key for key in rules["chains"] if key[1] == "firewalld"]:
         del rules["chains"][key]
@@ -123,7 +124,7 @@ def legacy(run: Runner, proc: str = "/proc") -> tuple[list[Ruleset], list[str]]:
     """
     found, unread = [], []
     for family, tool, names in FAMILIES:
-        tables = read(f"{proc}/net/{names}").split()
+        tables = split_words(read(f"{proc}/net/{names}"))
         if not tables:
             continue
         rc, out = run([tool + "-legacy-save"])
@@ -172,7 +173,7 @@ def with_lines(run: Runner, found: list[FoundBlocker]) -> None:
     if all(one["line"] for one in found):
         return
     rc, text = run(["nft", "-a", "list", "ruleset"])
-    lines = ruleset.lines_of(text) if rc == 0 else {}
+    lines = ruleset.parse_rule_lines(text) if rc == 0 else {}
     for one in found:
         known = (one["family"], one["table"], one["handle"] or 0)
         one["line"] = one["line"] or lines.get(known, "(no text)")

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ..answer import diff_file
-from ..files import look
+from ..files import SPACE, lines_of, look
 from ..schema.ports import opens, parse_entry
 from ..state.observe import UNIT_PROPERTIES, has_unit_file
 from ..state.record import Point
@@ -75,11 +75,9 @@ class FirewallNode:
             ufw.point(self.root).settle()
         names = (UNIT, *RIVALS)
         command = ["systemctl", "show", "--property=" + ",".join(UNIT_PROPERTIES), "--"]
-        blocks = self.run([*command, *names])[1].strip().split("\n\n")
+        blocks = self.run([*command, *names])[1].strip(SPACE).split("\n\n")
         for name, block in zip(names, blocks):
-            self.units[name] = dict(
-                line.split("=", 1) for line in block.splitlines() if "=" in line
-            )
+            self.units[name] = dict(line.split("=", 1) for line in lines_of(block) if "=" in line)
 
     def running(self) -> bool:
         """Say whether firewalld runs."""
@@ -269,7 +267,9 @@ class FirewallNode:
             )
         said = "[{}] {}: `{}` says {!r}. {}{}"
         back = "Everything was put back. " if self.armed else ""
-        raise core_error([said.format(code, sentence, " ".join(command), out.strip(), back, look)])
+        raise core_error(
+            [said.format(code, sentence, " ".join(command), out.strip(SPACE), back, look)]
+        )
 
 
 def opened(port: str, ports: list[str]) -> bool:

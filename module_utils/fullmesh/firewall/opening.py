@@ -10,7 +10,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from ..files import put, settle
+from ..files import SPACE, put, settle
 from ..transaction import engine as rollback
 from ..transaction import session as way_in
 from . import firewalld as core
@@ -182,7 +182,7 @@ class Opening(Refusals):
             if rc != 0 and "ALREADY_ENABLED" not in out and "ZONE_CONFLICT" not in out:
                 why = f"{value}, which somebody had put into zone {zone} at runtime, could not be put there again"
                 raise core_error(
-                    [f"[PF-117] {why}: {out.strip()!r}. Look at `{shlex.join(command)}`."]
+                    [f"[PF-117] {why}: {out.strip(SPACE)!r}. Look at `{shlex.join(command)}`."]
                 )
 
     def start_or_reload(self, reload: bool) -> None:

@@ -14,7 +14,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from ..files import lines_of
+from ..files import SPACE, lines_of, split_words
 from ..transaction.engine import interpreter
 from . import firewalld
 
@@ -47,11 +47,11 @@ def rules_of(text: str) -> dict[tuple[str, str], list[str]]:
     for line in lines_of(text):
         name = line.split(" ")
         if line[:1] == "*":
-            table = line[1:].strip()
+            table = line[1:].strip(SPACE)
         elif line[:1] == ":":
             found.setdefault((table, name[0][1:]), [])
         elif name[0] == "-A" and name[1:]:
-            found.setdefault((table, name[1]), []).append(line.rstrip())
+            found.setdefault((table, name[1]), []).append(line.rstrip(SPACE))
     return found
 
 
@@ -145,7 +145,7 @@ def restore_family(run: Runner, before: str, family: str, tool: str) -> str:
         write(path, text)
         rc, out = run([tool + "-restore", "--noflush", path])
         os.unlink(path)
-        fault = f"{tool}-restore: {out.strip()}" if rc != 0 else ""
+        fault = f"{tool}-restore: {out.strip(SPACE)}" if rc != 0 else ""
     lost = describe_losses(before, run([tool + "-save"])[1])
     if lost and not fault:
         fault = f"{tool}: the rules are not in their old order in {', '.join(lost)}"
@@ -177,8 +177,8 @@ def chains_of(text: str) -> dict[str, dict[str, set[str]]]:
     """Read ``nft list chains``: family -> table -> chains."""
     found: dict[str, dict[str, set[str]]] = {}
     now: set[str] = set()
-    for line in text.splitlines():
-        words = line.split()
+    for line in lines_of(text):
+        words = split_words(line)
         if words[:1] == ["table"]:
             now = found.setdefault(words[1], {}).setdefault(words[2], set())
         elif words[:1] == ["chain"]:
@@ -192,9 +192,9 @@ def exact(dump_text: str, real: dict[str, set[str]]) -> str:
     In the old tables all of them exist, and nftables knows nothing of them.
     """
     kept, table = [], ""
-    for line in dump_text.splitlines():
+    for line in lines_of(dump_text):
         if line[:1] == "*":
-            table = line[1:].strip()
+            table = line[1:].strip(SPACE)
         name = line[1:].split(" ")[0] if line[:1] == ":" else ""
         if not name or table not in real or name in real[table]:
             kept.append(line)
@@ -252,7 +252,7 @@ def shut_gate(run: Runner, ssh_ports: list[int]) -> str:
     if rc != 0:
         # Debian's firewalld depends on the library (python3-nftables) and not on the command.
         rc, out = firewalld.library(text)
-    return out.strip() or "no reason given" if rc != 0 else ""
+    return out.strip(SPACE) or "no reason given" if rc != 0 else ""
 
 
 def open_gate(run: Runner) -> str:
@@ -260,7 +260,7 @@ def open_gate(run: Runner) -> str:
     rc, out = run(["nft", OPEN])
     if rc != 0:
         rc, out = firewalld.library(OPEN)
-    return out.strip() or "no reason given" if rc != 0 else ""
+    return out.strip(SPACE) or "no reason given" if rc != 0 else ""
 
 
 def opening() -> str:

@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
-from ..files import look, put
+from ..files import SPACE, lines_of, look, put, split_words
 from ..schema.ports import parse_entry, parse_spans
 from ..state.observe import describe
 from ..state.older import read_bytes
@@ -43,7 +43,7 @@ SHIPPED = "/usr/share/ufw/iptables/"
 
 def enabled(root: str = "") -> bool:
     """Say whether ufw is on; its unit is `active` even where it does nothing, ufw.conf decides."""
-    lines = look(root + CONF).splitlines()
+    lines = lines_of(look(root + CONF))
     return any(line.replace(" ", "").lower() == "enabled=yes" for line in lines)
 
 
@@ -117,7 +117,7 @@ def tuples(root: str = "") -> list[UfwRule]:
 
 def parse(text: str) -> UfwRule:
     """Read one tuple; ``odd`` where it has a shape that we do not know."""
-    words = [word for word in text.split() if not word.startswith("comment=")]
+    words = [word for word in split_words(text) if not word.startswith("comment=")]
     entry: UfwRule = {"text": text.partition(" comment=")[0], "odd": True}
     if len(words) not in (FIELDS, WITH_APPLICATIONS):
         return entry
@@ -177,7 +177,7 @@ def left_out(root: str, ours: list[str], ports: list[str]) -> list[str]:
     ]
     defaults = look(root + "/etc/default/ufw")
     for key, usual in (("INPUT", ("drop", "reject")), ("OUTPUT", ("accept",))):
-        seen = re.search(rf'^DEFAULT_{key}_POLICY="?(\w+)', defaults, re.MULTILINE)
+        seen = re.search(rf'^DEFAULT_{key}_POLICY="?(\w+)', defaults, re.MULTILINE | re.ASCII)
         if seen and seen.group(1).lower() not in usual:
             found.append(f"DEFAULT_{key}_POLICY={seen.group(1)} in /etc/default/ufw")
     for name in ("before.rules", "before6.rules", "after.rules", "after6.rules"):
@@ -198,7 +198,7 @@ def opened(root: str, zone: str, doors: list[int], rules: list[UfwRule]) -> list
     *doors*: what that zone lets in. *rules*: those carried over, in a policy that is asked before any zone: one for
     everybody decides there, whatever it says.
     """
-    disabled = look(root + "/proc/sys/net/ipv6/conf/all/disable_ipv6").strip()
+    disabled = look(root + "/proc/sys/net/ipv6/conf/all/disable_ipv6").strip(SPACE)
     families = ("4", "6") if disabled == "0" else ("4",)
     form = (
         "ssh on {}/tcp over IPv{} (ufw does not let everybody in, firewalld's default zone {} would: allow it in ufw, "

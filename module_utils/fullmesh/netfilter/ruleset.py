@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
     Key = tuple[str, str, str]
 
+# Of a tool's own output: a comment may have any other space of Unicode. The controller has this module as well, so it
+# stands alone.
+WORD = re.compile(r"\S+", re.ASCII)
 PRIORITIES = {"raw": -300, "mangle": -150, "nat": -100, "filter": 0, "security": 50}
 PROTOCOLS = {6: "tcp", 17: "udp"}  # as numbers in /etc/protocols
 SILENT = frozenset(["-m", "--comment", "--reject-with", "--log-prefix", "--log-level"])
@@ -197,17 +200,19 @@ def key_of(one: Json, name: str) -> Key:
     return str(one.get("family", "")), str(one.get("table", "")), str(one.get(name, ""))
 
 
-def lines_of(text: str) -> dict[tuple[str, str, int], str]:
+def parse_rule_lines(text: str) -> dict[tuple[str, str, int], str]:
     """Read ``nft -a list ruleset``: (family, table, handle) -> the rule as a person writes it."""
     found: dict[tuple[str, str, int], str] = {}
     family, table = "", ""
-    for line in text.splitlines():
-        head = re.match(r"table (\S+) (\S+) \{", line)
+    for line in text.split("\n"):
+        head = re.match(r"table (\S+) (\S+) \{", line, re.ASCII)
         if head:
             family, table = head.group(1), head.group(2)
-        rule = re.match(r"\s+(.*\S) # handle (\d+)$", line)
+        rule = re.match(r"\s+(.*\S) # handle (\d+)$", line, re.ASCII)
         if rule and not rule.group(1).endswith("{"):
-            said = re.sub(r"counter packets \d+ bytes \d+ ?", "", rule.group(1)).strip()
+            said = re.sub(
+                r"counter packets \d+ bytes \d+ ?", "", rule.group(1), flags=re.ASCII
+            ).strip(" \t")
             found[(family, table, int(rule.group(2)))] = said
     return found
 
@@ -239,11 +244,11 @@ def parse_save(text: str, family: str) -> Ruleset:
     """Read ``iptables-save``; *family* is ``ip`` or ``ip6``."""
     result: Ruleset = {"chains": {}, "sets": {}}
     table = ""
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if line[:1] == "*":
-            table = line[1:].strip()
+            table = line[1:].strip(" \t")
         elif line[:1] == ":":
-            name, policy = [*line[1:].split(), "", "-"][:2]
+            name, policy = [*WORD.findall(line[1:]), "", "-"][:2]
             result["chains"][(family, table, name)] = {
                 "type": "nat" if table == "nat" else "filter",
                 "hook": name.lower() if policy != "-" else None,
@@ -253,11 +258,11 @@ def parse_save(text: str, family: str) -> Ruleset:
                 "rules": [],
             }
         elif line.startswith("-A "):
-            to = result["chains"].get((family, table, "".join(line.split()[1:2])))
+            to = result["chains"].get((family, table, "".join(WORD.findall(line)[1:2])))
             names = {key[2] for key in result["chains"]}
             if to is not None:
                 parts = save_rule(line, family, names)
-                to["rules"].append({"expr": parts, "handle": None, "line": line.strip()})
+                to["rules"].append({"expr": parts, "handle": None, "line": line.strip(" \t")})
     return result
 
 
@@ -339,8 +344,8 @@ def match(left: Json, right: Any, op: str) -> Json:
 def parse_ipset(text: str) -> dict[str, list[str]]:
     """Read ``ipset save``: name -> entries."""
     found: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        verb, name, entry = [*line.split(), "", "", ""][:3]
+    for line in text.split("\n"):
+        verb, name, entry = [*WORD.findall(line), "", "", ""][:3]
         if verb == "create" and name:
             found[name] = []
         elif verb == "add" and entry:

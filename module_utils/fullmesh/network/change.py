@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NAME = "static_ip"
 
 # A line about name servers or search domains, in the words of any owner.
-RESOLVER = re.compile(r"^\s*(dns|nameservers|domains?\b)", re.IGNORECASE | re.MULTILINE)
+RESOLVER = re.compile(r"^\s*(dns|nameservers|domains?\b)", re.IGNORECASE | re.MULTILINE | re.ASCII)
 
 
 def diff_links(

@@ -25,7 +25,7 @@ CONFIGURED = (
     "/etc/sysconfig/network-scripts/ifcfg-*",
     "/etc/sysconfig/network-scripts/route*",
 )
-WORD = re.compile(r"[0-9A-Fa-f.:]+(?:/\d+)?")
+WORD = re.compile(r"[0-9A-Fa-f.:]+(?:/\d+)?", re.ASCII)
 
 
 def configured(read: Reader, listed: Lister) -> set[str]:

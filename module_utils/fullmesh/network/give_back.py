@@ -12,6 +12,7 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING
 
+from ..files import split_words
 from . import owner as backends
 from . import static_ip
 
@@ -150,13 +151,13 @@ def bare(addresses: Iterable[str]) -> list[str]:
 
 def word(line: str, key: str) -> str:
     """The word behind *key* in a route."""
-    words = line.split()
+    words = split_words(line)
     return words[words.index(key) + 1] if key in words[:-1] else ""
 
 
 def network(line: str) -> str:
     """Where a route leads."""
-    words = [one for one in line.split() if one not in KINDS]
+    words = [one for one in split_words(line) if one not in KINDS]
     return words[0] if words else ""
 
 
@@ -176,7 +177,7 @@ def is_ours(line: str, own: list[str], files: Iterable[str]) -> bool:
 
 def names(text: str, value: str) -> bool:
     """Say whether a file has an address or network as a word of its own; a prefix may follow."""
-    return bool(re.search(rf"(?<![\w.:]){re.escape(value)}(?![\w.:])", text))
+    return bool(re.search(rf"(?<![\w.:]){re.escape(value)}(?![\w.:])", text, re.ASCII))
 
 
 def both(then: list[Route], later: list[Route], link: ViewLink) -> list[Route]:
@@ -192,7 +193,7 @@ def reachable(line: str, addresses: list[str], routes: list[Route]) -> bool:
     if line.startswith("nexthop"):
         return False
     via = word(line, "via")
-    if not via or via == "inet6" or "onlink" in line.split():
+    if not via or via == "inet6" or "onlink" in split_words(line):
         return True
     hop = ipaddress.ip_address(via)
     if hop.is_link_local:

@@ -218,8 +218,10 @@ def gives(text: str, address: str) -> bool:
     A name server or a next hop has none.
     """
     one = re.escape(address)
-    found = re.search(rf"(?<![\w.:]){one}/\d", text)
-    return bool(found or re.search(rf"^IPADDR\d*=[\"']?{one}[\"']?\s*$", text, re.MULTILINE))
+    found = re.search(rf"(?<![\w.:]){one}/\d", text, re.ASCII)
+    return bool(
+        found or re.search(rf"^IPADDR\d*=[\"']?{one}[\"']?\s*$", text, re.MULTILINE | re.ASCII)
+    )
 
 
 def with_default(links: Iterable[Link]) -> set[int]:

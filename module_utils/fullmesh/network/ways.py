@@ -7,6 +7,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 
+from ..files import lines_of, split_words
 from ..node_values import ADDRESS, INTERFACE_NAME, SEARCH_DOMAIN
 from . import owner
 from .backends import common
@@ -28,8 +29,8 @@ def resolver(text: str) -> tuple[list[str], list[str]]:
     """
     servers: list[str] = []
     search: list[str] = []
-    for line in text.splitlines():
-        words = line.split()
+    for line in lines_of(text):
+        words = split_words(line)
         if len(words) > 1 and words[0] == "nameserver":
             try:
                 address = ipaddress.ip_address(words[1])

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
-from ..files import look
+from ..files import SPACE, lines_of, look, split_words
 
 
 class Entry(TypedDict):
@@ -47,11 +47,14 @@ APT_FILES = (
 DNF_FILES = ("etc/yum.repos.d/*.repo", "etc/yum/repos.d/*.repo", "etc/distro.repos.d/*.repo")
 DNF_CONF = "etc/dnf/dnf.conf"
 PREFERENCES = ("etc/apt/preferences", "etc/apt/preferences.d/*")
-APT_NAME = re.compile(r"[\w.-]+$")  # apt passes over files with other names (sources.list(5))
+APT_NAME = re.compile(
+    r"[\w.-]+$", re.ASCII
+)  # apt passes over files with other names (sources.list(5))
 NO = ("0", "no", "false", "off", "without", "disable")  # StringToBool in apt-pkg/contrib/strutl.cc
 DEBIAN_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 LINE = re.compile(
-    r"(?P<kind>deb(?:-src)?)\s+(?:\[(?P<options>[^\]]*)\]\s*)?(?P<uri>\S+)\s+(?P<suite>\S+)"
+    r"(?P<kind>deb(?:-src)?)\s+(?:\[(?P<options>[^\]]*)\]\s*)?(?P<uri>\S+)\s+(?P<suite>\S+)",
+    re.ASCII,
 )
 
 
@@ -62,7 +65,7 @@ def address(uri: str, suite: str = "") -> str:
     file:/x and file:///x for the same. "" where there is nothing to compare.
     """
     try:
-        parts = urlsplit(uri.strip().strip('"'))
+        parts = urlsplit(uri.strip(SPACE).strip('"'))
     except ValueError:  # half of an IPv6 address
         return ""
     scheme = "http" if parts.scheme.lower() in ("http", "https") else parts.scheme.lower()
@@ -79,7 +82,7 @@ def _files(patterns: Sequence[str], root: str) -> list[str]:
 
 
 def _true(text: str) -> bool:
-    return text.strip().lower() not in NO
+    return text.strip(SPACE).lower() not in NO
 
 
 def _entry(path: str, at: str, enabled: bool, usable: str = "") -> Entry:
@@ -109,32 +112,34 @@ def _for_us(kinds: Sequence[str], machines: Sequence[str], machine: str) -> str:
 
 def apt_lines(text: str, path: str, machine: str) -> Iterator[Entry]:
     """The sources of a file with one on each line; those behind a # are off."""
-    for line in text.splitlines():
+    for line in lines_of(text):
         bare = line.lstrip("# \t")
         found = LINE.match(bare)
         if not found:
             continue
-        options = dict(one.split("=", 1) for one in (found["options"] or "").split() if "=" in one)
+        options = dict(
+            one.split("=", 1) for one in split_words(found["options"] or "") if "=" in one
+        )
         machines = [one for one in options.get("arch", "").split(",") if one]
         why = _for_us([found["kind"]], machines, machine)
         at = address(_native(found["uri"], machine), found["suite"])
-        yield _entry(path, at, bare == line.lstrip(), why)
+        yield _entry(path, at, bare == line.lstrip(SPACE), why)
 
 
 def _stanzas(text: str) -> Iterator[tuple[dict[str, str], bool]]:
     """(fields, whether it counts) of each paragraph; one of comments alone is one that was switched off."""
     for block in re.split(r"\n[ \t]*\n", text):
-        lines = [line for line in block.splitlines() if line.strip()]
+        lines = [line for line in lines_of(block) if line.strip(SPACE)]
         counts = [line for line in lines if not line.startswith("#")]
         fields: dict[str, str] = {}
         name = ""
         for line in counts or [re.sub(r"^#+ ?", "", line) for line in lines]:
             if line[:1].isspace() and name:
-                fields[name] += " " + line.strip()
+                fields[name] += " " + line.strip(SPACE)
             elif ":" in line:
                 name, _, value = line.partition(":")
-                name = name.strip().lower()
-                fields[name] = value.strip()
+                name = name.strip(SPACE).lower()
+                fields[name] = value.strip(SPACE)
         if fields:
             yield fields, bool(counts)
 
@@ -144,10 +149,12 @@ def apt_stanzas(text: str, path: str, machine: str) -> Iterator[Entry]:
     for fields, counts in _stanzas(text):
         enabled = counts and _true(fields.get("enabled", "yes"))
         why = _for_us(
-            fields.get("types", "").split(), fields.get("architectures", "").split(), machine
+            split_words(fields.get("types", "")),
+            split_words(fields.get("architectures", "")),
+            machine,
         )
-        for uri in fields.get("uris", "").split():
-            for suite in fields.get("suites", "").split():
+        for uri in split_words(fields.get("uris", "")):
+            for suite in split_words(fields.get("suites", "")):
                 yield _entry(path, address(_native(uri, machine), suite), enabled, why)
 
 
@@ -167,11 +174,13 @@ def _ini(text: str) -> configparser.ConfigParser:
 def dnf_variables(root: str, machine: str) -> list[dict[str, str]]:
     """What dnf puts in place of $names; the release with and without what follows its point."""
     version = re.search(
-        r'^VERSION_ID="?([\w.]+)', look(os.path.join(root, "etc/os-release")), re.MULTILINE
+        r'^VERSION_ID="?([\w.]+)',
+        look(os.path.join(root, "etc/os-release")),
+        re.MULTILINE | re.ASCII,
     )
     release = version.group(1) if version else ""
     own = {
-        os.path.basename(path): look(path).strip()
+        os.path.basename(path): look(path).strip(SPACE)
         for path in _files(("etc/yum/vars/*", "etc/dnf/vars/*"), root)
     }
     return [
@@ -182,19 +191,22 @@ def dnf_variables(root: str, machine: str) -> list[dict[str, str]]:
 
 def _filled(text: str, variables: dict[str, str]) -> str:
     return re.sub(
-        r"\$\{?(\w+)\}?", lambda found: variables.get(found.group(1), found.group(0)), text
+        r"\$\{?(\w+)\}?",
+        lambda found: variables.get(found.group(1), found.group(0)),
+        text,
+        flags=re.ASCII,
     )
 
 
 def dnf_sections(text: str, path: str, variables: list[dict[str, str]]) -> Iterator[Entry]:
     """The repositories of a file of dnf's; sections that are commented out are off."""
-    off = [line for line in text.splitlines() if re.match(r"#+\s*(\[|[a-z_]+\s*=)", line)]
+    off = [line for line in lines_of(text) if re.match(r"#+\s*(\[|[a-z_]+\s*=)", line, re.ASCII)]
     for content, counts in ((text, True), ("\n".join(line.lstrip("# ") for line in off), False)):
         parser = _ini(content)
         for section in parser.sections():
             values = parser[section]
             enabled = counts and _true(values.get("enabled", "1"))
-            words = re.split(r"[\s,]+", values.get("baseurl", ""))
+            words = re.split(r"[\s,]+", values.get("baseurl", ""), flags=re.ASCII)
             places = {address(_filled(one, known)) for one in words if one for known in variables}
             for at in sorted(places):
                 yield {**_entry(path, at, enabled), "section": section, "hides": _hides(values)}
@@ -203,7 +215,10 @@ def dnf_sections(text: str, path: str, variables: list[dict[str, str]]) -> Itera
 def _hides(values: Any) -> dict[str, list[str]]:
     """A section's excludes and includes, under the names that its file gives them."""
     names = ("exclude", "excludepkgs", "includepkgs")
-    words = {name: [w for w in re.split(r"[\s,]+", values.get(name, "")) if w] for name in names}
+    words = {
+        name: [w for w in re.split(r"[\s,]+", values.get(name, ""), flags=re.ASCII) if w]
+        for name in names
+    }
     return {name: found for name, found in words.items() if found}
 
 
@@ -287,7 +302,7 @@ def hidden_dnf(
 
 def _pins(words: str, name: str) -> bool:
     """Say whether a stanza of apt's preferences names this package; a star alone pins them all, not one."""
-    for word in words.split():
+    for word in split_words(words):
         if word.startswith("/") and word.endswith("/") and len(word) > 1:
             try:
                 if re.search(word[1:-1], name):

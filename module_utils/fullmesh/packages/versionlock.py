@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from ..files import lines_of, read, whole_lines
+from ..files import SPACE, lines_of, read, whole_lines
 
 CONF = "/etc/dnf/plugins/versionlock.conf"
 LIST = "/etc/dnf/plugins/versionlock.list"
@@ -22,7 +22,7 @@ THESE = "these packages"
 ASIDE = "# Fullmesh set this aside until its undo: "
 # The plugin, and whoever uses it, writes an epoch; we do not. That is how ours are known again after the plugin has
 # dropped the comments.
-OURS = re.compile(r"(\S+)-\d[^-:\s]*-[^-:\s]+\.\*$")
+OURS = re.compile(r"(\S+)-\d[^-:\s]*-[^-:\s]+\.\*$", re.ASCII)
 ARCHES = r"(?:\.(?:\*|x86_64|aarch64|noarch))?"
 OFF = ("0", "no", "false", "off")
 
@@ -40,18 +40,18 @@ def is_ours(line: str, names: Sequence[str]) -> bool:
 
 def locks(line: str, name: str) -> bool:
     """Say whether *line* locks some version of exactly *name*; an exclusion (``!``) is no lock."""
-    return bool(re.match(re.escape(name) + r"(?:$|\.|-[\d*])", line.strip()))
+    return bool(re.match(re.escape(name) + r"(?:$|\.|-[\d*])", line.strip(SPACE), re.ASCII))
 
 
 def locks_version(line: str, name: str, version: str) -> bool:
     """Say whether *line* locks *name* in exactly *version*, in any form that the plugin reads."""
     form = re.escape(name) + r"-(?:\d+:)?" + re.escape(version) + ARCHES + "$"
-    return bool(re.match(form, line.strip()))
+    return bool(re.match(form, line.strip(SPACE)))
 
 
 def held(text: str, versions: dict[str, str]) -> list[str]:
     """Those of *versions* (name to version) that the list lets have this version and no other."""
-    lines = text.splitlines()
+    lines = lines_of(text)
     found = []
     for name, version in sorted(versions.items()):
         fits = [locks_version(line, name, version) for line in lines if locks(line, name)]
@@ -98,7 +98,7 @@ def with_locks(text: str, versions: dict[str, str], what: str = THESE) -> str:
 
 def entries(text: str) -> list[str]:
     """What the plugin reads of a list."""
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip(SPACE) for line in lines_of(text)]
     return [line for line in lines if line and not line.startswith("#")]
 
 
@@ -109,7 +109,7 @@ def setting(path: str, option: str) -> str:
         parser.read(path)
     except (configparser.Error, UnicodeDecodeError):
         return ""
-    return parser.get("main", option, fallback="").strip()
+    return parser.get("main", option, fallback="").strip(SPACE)
 
 
 def plugin(root: str = "") -> tuple[str, str]:

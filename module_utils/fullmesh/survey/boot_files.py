@@ -8,6 +8,7 @@ import fnmatch
 import re
 from typing import TYPE_CHECKING, TypedDict
 
+from ..files import SPACE, lines_of, split_words
 from ..foreign_text import parse_decimal
 from ..sysctl import slashed
 
@@ -32,15 +33,17 @@ UNITS_OF = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 LEASE = re.compile(
     r"^\s*(?:method\s*=\s*auto|DHCP\s*=\s*(?:yes|true|ipv4|ipv6)|BOOTPROTO\s*=\s*[\"']?(?:dhcp|bootp)"
     r"|iface\s+\S+\s+inet6?\s+(?:dhcp|auto))|dhcp[46]\s*:\s*(?:true|yes|on)",
-    re.MULTILINE | re.IGNORECASE,
+    re.MULTILINE | re.IGNORECASE | re.ASCII,
 )
 # A file that names no card, or all of a kind, may be about any: a match of networkd or netplan, a keyfile for all.
-FOR_MANY = re.compile(r"^\s*Name\s*=.*[*?]|^\s*(?:Type|Driver|Kind)\s*=|\bmatch\s*:", re.MULTILINE)
+FOR_MANY = re.compile(
+    r"^\s*Name\s*=.*[*?]|^\s*(?:Type|Driver|Kind)\s*=|\bmatch\s*:", re.MULTILINE | re.ASCII
+)
 NFT_TABLE = re.compile(
     r"^\s*(?:add\s+|create\s+)?table\s+(?:(ip6?|inet|arp|bridge|netdev)\s+)?([\w.-]+)\s*(?:\{|;|$)",
-    re.MULTILINE,
+    re.MULTILINE | re.ASCII,
 )
-NFT_INCLUDE = re.compile(r"^\s*include\s+\"([^\"]+)\"", re.MULTILINE)
+NFT_INCLUDE = re.compile(r"^\s*include\s+\"([^\"]+)\"", re.MULTILINE | re.ASCII)
 NFT_COMMENT = re.compile(r"#[^\n]*")
 BLS, GRUBENV = "/boot/loader/entries/*.conf", "/boot/grub2/grubenv"
 GRUB_CFG, GRUB_DEFAULT = "/boot/grub/grub.cfg", "/etc/default/grub"
@@ -73,16 +76,16 @@ def given(rows: Iterable[tuple[str, str]]) -> dict[str, Option]:
     """
     found: dict[str, Option] = {}
     for path, text in rows:
-        for raw in text.splitlines():
-            line = raw.strip()
+        for raw in lines_of(text):
+            line = raw.strip(SPACE)
             if not line or line[0] in "#;":
                 continue
             key, equals, value = line.partition("=")
-            key = key.strip()
+            key = key.strip(SPACE)
             if not equals and not key.startswith("-"):
                 continue  # systemd says that it is no setting, and goes on
-            name = slashed(key.lstrip("-").strip())
-            option: Option = {"value": value.strip() if equals else None, "source": path}
+            name = slashed(key.lstrip("-").strip(SPACE))
+            option: Option = {"value": value.strip(SPACE) if equals else None, "source": path}
             if name in found and found[name]["value"] == option["value"]:
                 continue  # said twice: it keeps its place in the order
             found.pop(name, None)
@@ -116,7 +119,7 @@ def matches(name: str, pattern: str) -> bool:
 
 def tuned_keys(read: Reader, listed: Lister) -> list[str]:
     """Kernel settings that tuned's active profile makes after sysctl.d, its parents' included."""
-    todo, done, keys = read("/etc/tuned/active_profile").split(), set(), set()
+    todo, done, keys = split_words(read("/etc/tuned/active_profile")), set(), set()
     while todo:
         name = todo.pop()
         if name in done:
@@ -128,14 +131,14 @@ def tuned_keys(read: Reader, listed: Lister) -> list[str]:
         ]  # fmt: skip
         path = next((place for place in places if listed(place)), "")
         section = ""
-        for raw in read(path).splitlines() if path else []:
-            line = raw.strip()
+        for raw in lines_of(read(path)) if path else []:
+            line = raw.strip(SPACE)
             if line.startswith("["):
                 section = line.strip("[]")
             elif "=" in line and not line.startswith("#"):
-                key, value = (part.strip() for part in line.split("=", 1))
+                key, value = (part.strip(SPACE) for part in line.split("=", 1))
                 if section == "main" and key == "include":
-                    todo += value.replace(",", " ").split()
+                    todo += split_words(value.replace(",", " "))
                 elif section == "sysctl":
                     keys.add(key)
     return sorted(keys)
@@ -147,9 +150,9 @@ def tuned_keys(read: Reader, listed: Lister) -> list[str]:
 def blocks(text: str) -> list[dict[str, str]]:
     """``systemctl show`` of several units: one dictionary each."""
     return [
-        dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        for block in text.strip().split("\n\n")
-        if block.strip()
+        dict(line.split("=", 1) for line in lines_of(block) if "=" in line)
+        for block in text.strip(SPACE).split("\n\n")
+        if block.strip(SPACE)
     ]
 
 
@@ -166,17 +169,17 @@ def drop_ins(listed: Lister) -> list[str]:
 def manager_limits(text: str) -> dict[str, str]:
     """DefaultLimit...= of a file, the hard ones."""
     found = {}
-    for raw in text.splitlines():
-        key, equals, value = raw.strip().partition("=")
-        if equals and key.strip().startswith("DefaultLimit"):
-            found[key.strip()] = limit(value.strip().rpartition(":")[2])
+    for raw in lines_of(text):
+        key, equals, value = raw.strip(SPACE).partition("=")
+        if equals and key.strip(SPACE).startswith("DefaultLimit"):
+            found[key.strip(SPACE)] = limit(value.strip(SPACE).rpartition(":")[2])
     return found
 
 
 def limit(text: str) -> str:
     """A limit as systemctl prints it: bytes, or infinity."""
-    found = re.fullmatch(r"(\d+)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
-    return str(int(found[1]) * UNITS_OF[found[2].lower()]) if found else text.strip()
+    found = re.fullmatch(r"(\d+)\s*([KMGT]?)i?B?", text.strip(SPACE), re.IGNORECASE | re.ASCII)
+    return str(int(found[1]) * UNITS_OF[found[2].lower()]) if found else text.strip(SPACE)
 
 
 # --- addresses
@@ -184,7 +187,10 @@ def limit(text: str) -> str:
 
 def is_about(text: str, card: str, mac: str) -> bool:
     """Whether a file of the network's configuration may be about a card."""
-    if re.search(rf"(?<![\w.-]){re.escape(card)}(?![\w.-])", text) or mac.lower() in text.lower():
+    if (
+        re.search(rf"(?<![\w.-]){re.escape(card)}(?![\w.-])", text, re.ASCII)
+        or mac.lower() in text.lower()
+    ):
         return True
     keyfile = "[connection]" in text and "interface-name" not in text and "mac-address" not in text
     return keyfile or bool(FOR_MANY.search(text))
@@ -212,7 +218,7 @@ def nft_tables(text: str) -> list[str]:
 
 def nft_drops(text: str) -> bool:
     """Whether a file has a rule or a policy that lets packets vanish."""
-    return bool(re.search(r"\b(?:drop|reject)\b", text))
+    return bool(re.search(r"\b(?:drop|reject)\b", text, re.ASCII))
 
 
 # --- mounts
@@ -220,7 +226,7 @@ def nft_drops(text: str) -> bool:
 
 def mount(line: str) -> Mounted | None:
     """A line of /proc/self/mounts."""
-    fields = line.split()
+    fields = split_words(line)
     if len(fields) < FSTAB_FIELDS:
         return None
     what, point, kind, options = fields[:FSTAB_FIELDS]
@@ -241,25 +247,25 @@ def fstab(text: str, now: str, read: Reader, listed: Lister) -> list[KeptMount]:
         read: gives a file's text.
         listed: gives the paths that a pattern finds.
     """
-    held = {one["point"] for one in map(mount, now.splitlines()) if one}
+    held = {one["point"] for one in map(mount, lines_of(now)) if one}
     found: list[KeptMount] = []
-    for line in text.splitlines():
-        one = None if line.strip().startswith("#") else mount(line)
+    for line in lines_of(text):
+        one = None if line.strip(SPACE).startswith("#") else mount(line)
         if one and one["kind"] != "swap" and one["point"].startswith("/"):
             waits = not {"noauto", "nofail", "x-systemd.automount"} & set(
-                line.split()[3].split(",")
+                split_words(line)[3].split(",")
             )
             mounted = one["point"] in held
             found.append({**one, "source": "/etc/fstab", "waits": waits, "mounted": mounted})
     for path in listed("/etc/systemd/system/*.mount"):
-        unit = dict(line.split("=", 1) for line in read(path).splitlines() if "=" in line)
-        point = unit.get("Where", "").strip()
+        unit = dict(line.split("=", 1) for line in lines_of(read(path)) if "=" in line)
+        point = unit.get("Where", "").strip(SPACE)
         if point:  # a link to /dev/null masks a unit
             found.append(
                 {
                     "point": point,
-                    "kind": unit.get("Type", "").strip(),
-                    "what": unit.get("What", "").strip(),
+                    "kind": unit.get("Type", "").strip(SPACE),
+                    "what": unit.get("What", "").strip(SPACE),
                     "size": size_of(unit.get("Options", "")),
                     "source": path,
                     "waits": False,
@@ -276,7 +282,7 @@ def unescaped(text: str) -> str:
 
 def size_of(options: str) -> int:
     """``size=`` of a tmpfs in bytes; 0 without one, and where it is a share of the memory."""
-    found = re.search(r"(?:^|,)size=(\d+)([kmgt]?)(?:,|$)", options, re.IGNORECASE)
+    found = re.search(r"(?:^|,)size=(\d+)([kmgt]?)(?:,|$)", options, re.IGNORECASE | re.ASCII)
     return int(found[1]) * UNITS_OF[found[2].lower()] if found else 0
 
 
@@ -285,7 +291,7 @@ def size_of(options: str) -> int:
 
 def selinux_mode(text: str) -> str:
     """SELINUX= of its configuration, "" without one."""
-    found = re.findall(r"^\s*SELINUX\s*=\s*(\w+)", text, re.MULTILINE)
+    found = re.findall(r"^\s*SELINUX\s*=\s*(\w+)", text, re.MULTILINE | re.ASCII)
     return str(found[-1]) if found else ""
 
 
@@ -299,19 +305,19 @@ def next_entry(read: Reader, listed: Lister) -> Entry | None:
 
 def bls_entry(environment: str, entries: Sequence[tuple[str, str]]) -> Entry | None:
     """The entry that was saved as the default, else the newest one."""
-    known = dict(line.split("=", 1) for line in environment.splitlines() if "=" in line)
+    known = dict(line.split("=", 1) for line in lines_of(environment) if "=" in line)
     chosen = [one for one in entries if stem(one[0]) == known.get("saved_entry")]
     rescue = [one for one in entries if "-0-rescue" not in one[0]]
     path, text = max(chosen or rescue or entries, key=lambda one: version_key(stem(one[0])))
     fields = {}
-    for line in text.splitlines():
-        name, _, value = line.strip().partition(" ")
-        fields[name] = value.strip()
+    for line in lines_of(text):
+        name, _, value = line.strip(SPACE).partition(" ")
+        fields[name] = value.strip(SPACE)
     words = " ".join(
         known.get(word[1:], "") if word.startswith("$") else word
-        for word in fields.get("options", "").split()
+        for word in split_words(fields.get("options", ""))
     )
-    return {"version": fields.get("version", "").strip(), "arguments": words, "source": path}
+    return {"version": fields.get("version", "").strip(SPACE), "arguments": words, "source": path}
 
 
 def stem(path: str) -> str:
@@ -329,9 +335,13 @@ def version_key(name: str) -> list[tuple[int, int, str]]:
 
 def grub_entry(menu: str, default: str) -> Entry | None:
     """The first entry of GRUB's menu, where nothing else was made the default."""
-    chosen = re.findall(r"^\s*GRUB_DEFAULT\s*=\s*[\"']?([^\"'\n]*)", default, re.MULTILINE)
-    first = re.search(r"^\s*linux\S*\s+(\S*/vmlinuz-(\S+))\s*([^\n]*)", menu, re.MULTILINE)
-    if not first or (chosen and chosen[-1].strip() != "0"):
+    chosen = re.findall(
+        r"^\s*GRUB_DEFAULT\s*=\s*[\"']?([^\"'\n]*)", default, re.MULTILINE | re.ASCII
+    )
+    first = re.search(
+        r"^\s*linux\S*\s+(\S*/vmlinuz-(\S+))\s*([^\n]*)", menu, re.MULTILINE | re.ASCII
+    )
+    if not first or (chosen and chosen[-1].strip(SPACE) != "0"):
         return None
-    words = " ".join(word for word in first[3].split() if not word.startswith("$"))
+    words = " ".join(word for word in split_words(first[3]) if not word.startswith("$"))
     return {"version": first[2], "arguments": words, "source": GRUB_CFG}

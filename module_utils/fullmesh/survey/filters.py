@@ -13,6 +13,7 @@ import subprocess
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from ..files import SPACE, lines_of, split_words
 from ..foreign_text import parse_tool_json
 from .net import read
 
@@ -80,7 +81,7 @@ def ruleset_text() -> tuple[str, str]:
     if os.geteuid() != 0:
         return "", "reading firewall rules needs root"
     code, text = run(["nft", "-j", "list", "ruleset"])
-    if code == 0 and text.strip():
+    if code == 0 and text.strip(SPACE):
         return text, ""
     text = by_library()
     if text:
@@ -163,22 +164,22 @@ def chain_devices(text: str) -> dict[tuple[str, str], list[str]]:
     """Read the cards of chains, by table and chain, from what nft prints for people."""
     found: dict[tuple[str, str], list[str]] = {}
     table = name = ""
-    for line in text.splitlines():
-        words = line.split()
+    for line in lines_of(text):
+        words = split_words(line)
         if words[:1] == ["table"]:
             table = words[2]
         elif words[:1] == ["chain"]:
             name = words[1]
-        match = re.search(r"\bdevices?(?: =)? (\{[^}]*\}|\S+)", line)
+        match = re.search(r"\bdevices?(?: =)? (\{[^}]*\}|\S+)", line, re.ASCII)
         if match and table and name:
-            found[(table, name)] = re.findall(r"[^\s{}\",;]+", match.group(1))
+            found[(table, name)] = re.findall(r"[^\s{}\",;]+", match.group(1), re.ASCII)
     return found
 
 
 def legacy_tables() -> list[str]:
     """Tables of the old iptables in use beside nftables."""
     names = read("/proc/net/ip_tables_names") + "\n" + read("/proc/net/ip6_tables_names")
-    return sorted(set(names.split()))
+    return sorted(set(split_words(names)))
 
 
 def port_borders(seen: Survey | None, first: int, last: int) -> list[int]:
@@ -187,7 +188,7 @@ def port_borders(seen: Survey | None, first: int, last: int) -> list[int]:
     text = json.dumps([rule.get("expr", []) for rule in held["rules"]]) if held else ""
     text += json.dumps([one.get("elem", []) for one in held["sets"]]) if held else ""
     found: set[int] = set()
-    for digits in re.findall(r"(?<![\d.:/])\d{4,5}(?![\d.:/])", text):
+    for digits in re.findall(r"(?<![\d.:/])\d{4,5}(?![\d.:/])", text, re.ASCII):
         port = int(digits)
         found.update(p for p in (port - 1, port, port + 1) if first <= p <= last)
     return sorted(found)

@@ -20,6 +20,7 @@ from ..facts.gpu import (
     parse_topology,
     pci_devices,
 )
+from ..files import SPACE, lines_of, split_words
 from . import nccl_conf, pci_paths
 from .filters import run
 from .net import (
@@ -65,8 +66,8 @@ NAMES = re.compile(
     r"|OMP_NUM|CUDA_VISIBLE|LD_PRELOAD|LD_LIBRARY|http_proxy|https_proxy|all_proxy|no_proxy"
     r"|HTTP_PROXY|HTTPS_PROXY|ALL_PROXY|NO_PROXY)"
 )
-ASSIGNED = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)$")
-SECRET = re.compile(r"//[^/@\s]*@")
+ASSIGNED = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)$", re.ASCII)
+SECRET = re.compile(r"//[^/@\s]*@", re.ASCII)
 # Later ones win: systemd gives the first to services, PAM and the shell add theirs, our launchers read the last.
 SYSTEMD = ("/etc/systemd/system.conf", "/etc/systemd/system.conf.d")
 FILES = ("/etc/environment", "/etc/profile.d", "/etc/fullmesh/env")
@@ -81,7 +82,7 @@ EVENTS = (
         re.compile(r"Out of memory: Killed process|oom-kill:|Memory cgroup out of memory"),
     ),
     ("segfault", re.compile(r"segfault at|general protection fault")),
-    ("gpu", re.compile(r"NVRM: Xid|NVRM: .*fallen off the bus|nvidia-nvswitch\S*: SXid")),
+    ("gpu", re.compile(r"NVRM: Xid|NVRM: .*fallen off the bus|nvidia-nvswitch\S*: SXid", re.ASCII)),
     ("syn flooding", re.compile(r"possible SYN flooding")),
     ("link", re.compile(r"(NIC Link is Down|Link is Down|link is not ready)")),
 )
@@ -94,17 +95,17 @@ def shown(value: str) -> str:
 
 def unquoted(text: str) -> str:
     """Take one pair of quotes off, and a trailing comment of a shell line."""
-    text = text.strip()
+    text = text.strip(SPACE)
     if len(text) > 1 and text[0] in "'\"" and text[0] in text[1:]:
         return text[1 : text.index(text[0], 1)]
     # cut first: anybody's process may have 131,000 characters here
-    return re.split(r"\s#|;", text[:VALUE_MOST])[0].strip()
+    return re.split(r"\s#|;", text[:VALUE_MOST], flags=re.ASCII)[0].strip(SPACE)
 
 
 def assignments(text: str) -> dict[str, str]:
     """Read NAME=value lines, with or without export; only names that matter to a job."""
     found = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         match = ASSIGNED.match(line)
         if match and NAMES.match(match.group(1)):
             found[match.group(1)] = shown(unquoted(match.group(2)))
@@ -114,9 +115,9 @@ def assignments(text: str) -> dict[str, str]:
 def systemd_defaults(text: str) -> dict[str, str]:
     """Read DefaultEnvironment= lines of a system.conf."""
     found = {}
-    for line in text.splitlines():
-        if line.strip().startswith("DefaultEnvironment="):
-            for word in re.findall(r"\"[^\"]*\"|'[^']*'|\S+", line.split("=", 1)[1]):
+    for line in lines_of(text):
+        if line.strip(SPACE).startswith("DefaultEnvironment="):
+            for word in re.findall(r"\"[^\"]*\"|'[^']*'|\S+", line.split("=", 1)[1], re.ASCII):
                 found.update(assignments(word.strip("\"'")))
     return found
 
@@ -198,7 +199,7 @@ def on_the_bus() -> PciDevices:
 
 def driver_holds_gpus() -> bool:
     """Whether the driver has GPUs for this node: /proc shows a container its host's, only device files are its own."""
-    here = any(re.match(r"nvidia\d+$", name) for name in os.listdir(DEVICES))
+    here = any(re.match(r"nvidia\d+$", name, re.ASCII) for name in os.listdir(DEVICES))
     return os.path.isdir(DRIVER) and (here or not in_container())
 
 
@@ -237,7 +238,7 @@ def gpus() -> tuple[Gpus, str]:
         if any("links" in card for card in seen["cards"]):
             seen["linked"] = all_linked(parse_topology(run(["nvidia-smi", "topo", "-m"])[1]))
         return seen, ""
-    words = [line.strip() for line in text.splitlines() if line.strip()]
+    words = [line.strip(SPACE) for line in lines_of(text) if line.strip(SPACE)]
     if code not in (0, MISSING) and (seen["pci"] or driver_holds_gpus()):
         seen["said"], seen["loaded"] = shown(words[0]) if words else "", read(LOADED)
     if not driver_holds_gpus():
@@ -272,8 +273,8 @@ def rdma(base: str = "/sys/class/infiniband") -> list[RdmaPort]:
                 {
                     "device": device,
                     "port": number(port),
-                    "state": read(here + "/state").split(":")[-1].strip(),
-                    "physical": read(here + "/phys_state").split(":")[-1].strip(),
+                    "state": read(here + "/state").split(":")[-1].strip(SPACE),
+                    "physical": read(here + "/phys_state").split(":")[-1].strip(SPACE),
                     "layer": read(here + "/link_layer"),
                     "rate": read(here + "/rate"),
                     "vendor": read(f"{base}/{device}/device/vendor"),
@@ -294,7 +295,7 @@ def parse_kernel_log(lines: list[str], uptime: float) -> list[KernelEvent]:
             continue
         for kind, pattern in EVENTS:
             if pattern.search(text):
-                found.append({"kind": kind, "age": round(age, 1), "text": text.strip()[:300]})
+                found.append({"kind": kind, "age": round(age, 1), "text": text.strip(SPACE)[:300]})
     return found[-EVENTS_MOST:]
 
 
@@ -314,21 +315,21 @@ def kernel_log() -> tuple[list[KernelEvent], str]:
                 record = os.read(handle, 8192).decode("utf-8", "replace")
                 if not record:
                     break
-                lines += record.splitlines()
+                lines += lines_of(record)
             except OSError as exc:
                 if exc.errno == errno.EPIPE:  # the ring was overwritten while we read
                     continue
                 break
     finally:
         os.close(handle)
-    return parse_kernel_log(lines, float(read("/proc/uptime").split()[0])), ""
+    return parse_kernel_log(lines, float(split_words(read("/proc/uptime"))[0])), ""
 
 
 def parse_audit(text: str, now: float) -> list[Denial]:
     """Denials of the last minutes in an audit log."""
     found: list[Denial] = []
-    for line in text.splitlines():
-        match = re.search(r"type=AVC msg=audit\((\d+)\.\d+:\d+\).*?denied", line)
+    for line in lines_of(text):
+        match = re.search(r"type=AVC msg=audit\((\d+)\.\d+:\d+\).*?denied", line, re.ASCII)
         if match and now - int(match.group(1)) <= WINDOW:
             who = re.search(r'comm="([^"]*)"', line)
             name = who.group(1) if who else ""

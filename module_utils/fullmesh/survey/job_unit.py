@@ -9,6 +9,7 @@ import shlex
 import subprocess
 from typing import TYPE_CHECKING
 
+from ..files import lines_of, split_words
 from ..foreign_text import parse_decimal
 from .job import assignments
 
@@ -36,21 +37,21 @@ def parse_environment(text: str) -> dict[str, str]:
     try:
         words = shlex.split(text)
     except ValueError:
-        words = text.split()
+        words = split_words(text)
     return {name: value for word in words for name, value in assignments(word).items()}
 
 
 def parse_unit(text: str) -> JobUnit | None:
     """What ``systemctl show`` prints; None for a unit that is not there."""
-    said = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    said = dict(line.split("=", 1) for line in lines_of(text) if "=" in line)
     if said.get("LoadState") != "loaded":
         return None
     files = said.get("LimitNOFILE", "")
     return {
-        "drop_ins": said.get("DropInPaths", "").split(),
+        "drop_ins": split_words(said.get("DropInPaths", "")),
         "nofile": ENDLESS if (number := parse_decimal(files)) is None else number,
-        "allow": said.get("IPAddressAllow", "").split(),
-        "deny": said.get("IPAddressDeny", "").split(),
+        "allow": split_words(said.get("IPAddressAllow", "")),
+        "deny": split_words(said.get("IPAddressDeny", "")),
         "own_network": said.get("PrivateNetwork") == "yes",
         "families": said.get("RestrictAddressFamilies", ""),
         "environment": parse_environment(said.get("Environment", "")),

@@ -13,6 +13,7 @@ import ipaddress
 import os
 from typing import TYPE_CHECKING
 
+from ..files import SPACE, lines_of, split_words
 from ..foreign_text import parse_tool_json
 from ..network.configured import CONFIGURED, addresses_in
 from ..sysctl import Node, normal
@@ -104,7 +105,7 @@ def files_of_addresses() -> dict[str, str]:
 def asked_json(*words: str) -> list[Any]:
     """What ``ip -j`` answers, [] where it does not."""
     code, said = run(["ip", "-j", *words])
-    found = parse_tool_json(said) if code == 0 and said.strip() else []
+    found = parse_tool_json(said) if code == 0 and said.strip(SPACE) else []
     return found if isinstance(found, list) else []
 
 
@@ -192,7 +193,7 @@ def tables() -> KeptTables | None:
 def mounts() -> list[Mounted]:
     """What is mounted now, of the kinds that jobs need."""
     found: list[Mounted] = []
-    for line in read("/proc/self/mounts").splitlines():
+    for line in lines_of(read("/proc/self/mounts")):
         one = boot_files.mount(line)
         if one and (one["kind"] in boot_files.KINDS or one["point"] == boot_files.SHM):
             found.append(one)
@@ -207,9 +208,9 @@ def kernel() -> KeptKernel | None:
         return None
     return {
         "running": running,
-        "arguments": read("/proc/cmdline").split(),
+        "arguments": split_words(read("/proc/cmdline")),
         "next": entry["version"],
-        "next_arguments": entry["arguments"].split(),
+        "next_arguments": split_words(entry["arguments"]),
         "source": entry["source"],
         "driver": has_driver(running),
         "driver_next": has_driver(entry["version"]),
@@ -227,7 +228,7 @@ def has_driver(version: str) -> bool:
 def limits() -> dict[str, str]:
     """systemd's default limits for services, as it has them now."""
     code, said = run(["systemctl", "show", *(f"--property={one}" for one in LIMITS)])
-    found = boot_files.blocks(said)[0] if code == 0 and said.strip() else {}
+    found = boot_files.blocks(said)[0] if code == 0 and said.strip(SPACE) else {}
     return {one: found[one] for one in LIMITS if one in found}
 
 

@@ -8,7 +8,7 @@ import ipaddress
 import os
 from typing import TYPE_CHECKING
 
-from ..files import look
+from ..files import SPACE, lines_of, look, split_words
 from ..foreign_text import parse_decimal
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ LISTEN, ESTABLISHED = "0A", "01"  # proc(5), tcp_states.h
 def stat_fields(pid: int | str, proc: str) -> list[str]:
     """Return /proc/<pid>/stat after the command's name: state, parent, ..."""
     text: str = look(f"{proc}/{pid}/stat")
-    return text.rpartition(")")[2].split()
+    return split_words(text.rpartition(")")[2])
 
 
 def ancestors(pid: int, proc: str) -> Pids:
@@ -44,11 +44,13 @@ def connections(environ: Environ, pid: int, proc: str = "/proc") -> list[list[st
 
     More than one where an ssh leads on to this node from itself; a jump host is simply the client that is seen.
     """
-    found = [str(environ.get("SSH_CONNECTION", "")).split()]
+    found = [split_words(str(environ.get("SSH_CONNECTION", "")))]
     for one in ancestors(pid, proc):
         pairs = look(f"{proc}/{one}/environ").split("\0")
         found += [
-            pair.split("=", 1)[1].split() for pair in pairs if pair.startswith("SSH_CONNECTION=")
+            split_words(pair.split("=", 1)[1])
+            for pair in pairs
+            if pair.startswith("SSH_CONNECTION=")
         ]
     unique: list[list[str]] = []
     for words in found:
@@ -86,7 +88,7 @@ def clients(environ: Environ, pid: int, proc: str = "/proc") -> list[str]:
     found = [words[0] for words in told]
     remote = established(proc)
     for one in ancestors(pid, proc):
-        if look(f"{proc}/{one}/comm").strip() in SSHD:
+        if look(f"{proc}/{one}/comm").strip(SPACE) in SSHD:
             ends = [remote[inode] for inode in socket_inodes(str(one), proc) if inode in remote]
             # A session's own forwardings are its sockets too; only those on sshd's port are the way in.
             found += [address for port, address in ends if port in ports]
@@ -116,8 +118,8 @@ def address_of(text: str) -> str:
 def rows(proc: str) -> Rows:
     """Read every TCP socket: (tcp or tcp6, its columns)."""
     for name in ("tcp", "tcp6"):
-        for line in look(f"{proc}/net/{name}").splitlines()[1:]:
-            yield name, line.split()
+        for line in lines_of(look(f"{proc}/net/{name}"))[1:]:
+            yield name, split_words(line)
 
 
 def established(proc: str = "/proc") -> dict[str, tuple[int, str]]:
@@ -150,7 +152,7 @@ def sshd_ports(proc: str = "/proc") -> list[int]:
         if (
             len(fields) > 1
             and fields[1] == "1"
-            and look(proc + "/" + pid + "/comm").strip() == "sshd"
+            and look(proc + "/" + pid + "/comm").strip(SPACE) == "sshd"
         ):
             found |= {sockets[one] for one in socket_inodes(pid, proc) if one in sockets}
     return sorted(found)

@@ -13,6 +13,8 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING
 
+from ...files import SPACE, split_words
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -121,7 +123,7 @@ def hardware(read: Reader, names: Iterable[str]) -> set[str]:
     found = set()
     for name in names:
         base = "/sys/class/net/" + name + "/"
-        found.add((read(base + "bonding_slave/perm_hwaddr") or read(base + "address")).strip())
+        found.add((read(base + "bonding_slave/perm_hwaddr") or read(base + "address")).strip(SPACE))
     return {one.lower() for one in found if one}
 
 
@@ -167,7 +169,9 @@ OTHERWISE = (
     "`static_ip_manage: false` for this node"
 )
 # Values of these are not shown.
-SECRET = re.compile(r"802-?1x|key_mgmt|auth|wpa|passw|secret|psk|token|\bpin\b", re.IGNORECASE)
+SECRET = re.compile(
+    r"802-?1x|key_mgmt|auth|wpa|passw|secret|psk|token|\bpin\b", re.IGNORECASE | re.ASCII
+)
 SHOWN_CHARACTERS = 80
 # A route as `ip route` and `route` take it that says no more than a route of the plan: no table, source or type.
 ROUTE_WORDS = re.compile(
@@ -192,16 +196,16 @@ def find_lost_settings(
     """
     lost = []
     for section, key, value in settings:
-        words = kept.get(section, "").split()
+        words = split_words(kept.get(section, ""))
         patterns = dict(word.partition("=")[::2] for word in words)
-        plain = re.sub(r"\d+(?=$|_options$)", "", key)
+        plain = re.sub(r"\d+(?=$|_options$)", "", key, flags=re.ASCII)
         pattern = patterns.get(key, patterns.get(plain))
         if "*" in words or (
             pattern is not None and (not pattern or re.fullmatch(pattern, value, re.IGNORECASE))
         ):
             continue
         name = section + "." + key if section else key
-        shown = " ".join(value.split())
+        shown = " ".join(split_words(value))
         shown = shown if len(shown) <= SHOWN_CHARACTERS else shown[:SHOWN_CHARACTERS] + "..."
         lost.append((name, "..." if SECRET.search(name) else shown))
     return lost
@@ -239,10 +243,10 @@ def refuse_lost(path: str, lost: list[tuple[str, str]]) -> None:
 
 def commented(line: str) -> str:
     """A line of somebody else, out of force, still there to be read; works in every format that we edit."""
-    if not line.strip():
+    if not line.strip(SPACE):
         return line  # its end is blank as well, and what comes next must not end up behind our mark
-    indent = line[: len(line) - len(line.lstrip())]
-    return indent + MARK + line.lstrip()
+    indent = line[: len(line) - len(line.lstrip(SPACE))]
+    return indent + MARK + line.lstrip(SPACE)
 
 
 CLOUD_INIT = "/etc/cloud/cloud.cfg.d/99-fullmesh-network.cfg"

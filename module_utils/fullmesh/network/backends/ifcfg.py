@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...files import lines_of, whole_lines
+from ...files import SPACE, lines_of, whole_lines
 from . import common
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ def values_of(text: str) -> dict[str, str]:
     """Read an ifcfg file as far as is needed."""
     result = {}
     for line in lines_of(text):
-        key, found, value = line.strip().partition("=")
+        key, found, value = line.strip(SPACE).partition("=")
         if found and not key.startswith("#"):
-            result[key] = value.strip().strip("\"'")
+            result[key] = value.strip(SPACE).strip("\"'")
     return result
 
 
@@ -119,7 +119,7 @@ def lost(text: str, ours: Iterable[str] = ()) -> list[tuple[str, str]]:
 def lost_routes(kind: str, text: str) -> list[tuple[str, str]]:
     """List what a file of routes or rules sets that a link of the plan does not cover: every rule, and some routes."""
     settings = []
-    for line in (one.strip() for one in lines_of(text)):
+    for line in (one.strip(SPACE) for one in lines_of(text)):
         key, found, value = line.partition("=")
         plain = kind == "route" and common.ROUTE_WORDS.fullmatch(line)
         if line and not line.startswith("#") and not plain:
@@ -133,6 +133,6 @@ def quieted(text: str) -> str:
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n"
     for number, line in enumerate(lines):
-        if line.strip().startswith("ONBOOT="):
+        if line.strip(SPACE).startswith("ONBOOT="):
             lines[number] = common.commented(line)
     return "".join(lines) + "ONBOOT=no\n"

@@ -14,7 +14,7 @@ import re
 import tempfile
 from typing import TYPE_CHECKING
 
-from ...files import lines_of, whole_lines
+from ...files import SPACE, lines_of, split_words, whole_lines
 from . import common, kernel_state
 
 if TYPE_CHECKING:
@@ -31,10 +31,11 @@ OURS = [PATH]
 READS: list[str] = []
 # Words that begin a stanza (interfaces(5)); what follows belongs to it until the next of them.
 STANZA = re.compile(
-    r"\s*(iface|mapping|auto|allow-\S+|no-auto-down|no-scripts|source|source-directory|template|rename)(\s|$)"
+    r"\s*(iface|mapping|auto|allow-\S+|no-auto-down|no-scripts|source|source-directory|template|rename)(\s|$)",
+    re.ASCII,
 )
 # no-auto-down and no-scripts hold for an interface whoever configures it
-LISTS = re.compile(r"\s*(auto|allow-\S+)\s")
+LISTS = re.compile(r"\s*(auto|allow-\S+)\s", re.ASCII)
 # What a link of the plan covers of a stanza (interfaces(5), and the options of resolvconf, ifenslave and vlan):
 # addressing, and what only shapes a lease. As `common.find_lost_settings` takes it.
 COVERED = {
@@ -163,7 +164,7 @@ def configured(read: Reader, listed: Lister) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in sources(read, listed, MAIN, 0):
         for line in lines_of(read(path)):
-            words = line.split()
+            words = split_words(line)
             if words[:1] == ["iface"] and words[1:]:
                 found.setdefault(words[1], []).append(path)
     return found
@@ -173,7 +174,7 @@ def sources(read: Reader, listed: Lister, path: str, depth: int) -> list[str]:
     """*path* and the files that it reads, in that order; ifupdown gives up on loops after a while, too."""
     result = [path]
     for line in lines_of(read(path)) if depth < DEPTH else []:
-        words = line.split()
+        words = split_words(line)
         if len(words) < 2 or words[0] not in ("source", "source-directory"):  # noqa: PLR2004 (word and value)
             continue
         base = os.path.join(os.path.dirname(path), words[1])
@@ -226,7 +227,7 @@ def freed(text: str, names: list[str]) -> str:
         head = "".join(group).replace(
             "\\\n", ""
         )  # a line may begin with one that has nothing but its backslash
-        words = head.split()
+        words = split_words(head)
         if STANZA.match(head):
             inside = words[0] == "iface" and words[1:2] != [] and words[1].split(":")[0] in names
         if inside and words and not words[0].startswith("#"):
@@ -244,7 +245,7 @@ def own_addresses(read: Reader, name: str, path: str) -> set[str]:
     cloud-init names a card by its own address. In other files the same word may be what has set it.
     """
     # 3: it was set from user space (sysfs-class-net of the kernel)
-    was_set = read(f"/sys/class/net/{name}/addr_assign_type").strip() == "3"
+    was_set = read(f"/sys/class/net/{name}/addr_assign_type").strip(SPACE) == "3"
     stays = not was_set or common.from_cloud_init(path, read(path))
     return common.hardware(read, [name]) if stays else set()
 
@@ -260,18 +261,18 @@ def lost(text: str, names: list[str], cards: Mapping[str, set[str]]) -> list[tup
     settings: list[common.Setting] = []
     name = ""
     for group in joined(whole_lines(text)):
-        words = "".join(group).replace("\\\n", " ").split(None, 1)
+        words = split_words("".join(group).replace("\\\n", " "), 1)
         if not words or words[0].startswith("#"):
             continue
-        key, value = words[0], " ".join(words[1:]).strip()
+        key, value = words[0], " ".join(words[1:]).strip(SPACE)
         if STANZA.match(key + " "):
-            head = value.split()
+            head = split_words(value)
             name = head[0].split(":")[0] if key == "iface" and head else ""
             if name in names:
                 settings += [("", "method", one) for one in head[2:3]]
                 settings += [("", one, " ".join(head[4:])) for one in head[3:4]]
         elif name in names:
-            same = key == "hwaddress" and value.split()[-1:] and value.split()[-1].lower()
+            same = key == "hwaddress" and split_words(value)[-1:] and split_words(value)[-1].lower()
             covered = key in HOOKS and COVERED_COMMAND.fullmatch(value)
             if not covered and not (same and same in cards.get(name, set())):
                 settings.append(("", key, value))
@@ -293,7 +294,7 @@ def joined(lines: list[str]) -> list[list[str]]:
 
 def unlisted(group: list[str], names: list[str]) -> list[str]:
     """An auto or allow-* line without our interfaces."""
-    words = "".join(group).replace("\\\n", " ").split()
+    words = split_words("".join(group).replace("\\\n", " "))
     # a backslash that came to the end of what is left would tie the next line to it
     words = [word for word in words if word != "\\"]
     keep = [word for word in words[1:] if word.split(":")[0] not in names]
@@ -317,14 +318,14 @@ def validate(run: SplitRunner, scratch: Files) -> str:
         stream.write(text)
         stream.flush()
         rc, out, err = run(["ifup", "--no-act", "--all", "--force", "-i", stream.name])
-        return "" if rc == 0 else (err or out).strip().replace(stream.name, PATH) or f"rc {rc}"
+        return "" if rc == 0 else (err or out).strip(SPACE).replace(stream.name, PATH) or f"rc {rc}"
 
 
 def snapshot(run: SplitRunner, names: list[str]) -> State:
     """The kernel's state, what ifupdown thinks is up, and which DHCP clients run."""
     state = kernel_state.of(run, names)
     # "eth1=eth1", one a line; ifquery fails where an interface is not up
-    lines = run(["ifquery", "--state"])[1].splitlines()
+    lines = lines_of(run(["ifquery", "--state"])[1])
     state["ifstate"] = sorted({line.partition("=")[0] for line in lines} & set(names))
     pids = {name: f"/run/dhclient.{name}.pid" for name in names}
     state["dhclient"] = {name: pid for name, pid in pids.items() if run(["cat", pid])[0] == 0}
@@ -335,7 +336,7 @@ def snapshot(run: SplitRunner, names: list[str]) -> State:
 def advertised(run: SplitRunner, name: str) -> dict[str, str]:
     """What the kernel makes of a router's words; our stanzas turn it off, and no ifdown turns it on again."""
     answers = {key: run(["cat", CONF % (name, key)]) for key in ("autoconf", "accept_ra")}
-    return {key: out.strip() for key, (rc, out, _) in answers.items() if rc == 0}
+    return {key: out.strip(SPACE) for key, (rc, out, _) in answers.items() if rc == 0}
 
 
 def apply(

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from typing import TYPE_CHECKING
 
-from ...files import whole_lines
+from ...files import SPACE, split_words, whole_lines
 from . import common, kernel_state
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ STAYING = """
     generic-segmentation-offload generic-receive-offload large-receive-offload
     virtual-function-count embedded-switch-mode delay-virtual-functions-rebind
 """
-CARRIED = frozenset(STAYING.split())
+CARRIED = frozenset(split_words(STAYING))
 NOTHING: frozenset[str] = frozenset()
 LEASE = (
     "route-metric use-dns use-domains use-hostname use-mtu use-ntp use-routes send-hostname=true"
@@ -73,7 +73,7 @@ INNER_KEY = re.compile(
     r"""(?:^|[\s{,\[])(?:["']([\w<-]+)["'][ \t]*:|([\w<?-]*[\w<?])[ \t]*:(?=\s|$))[ \t]*([^,}\]\n]*)""",
     re.ASCII,
 )
-ALIAS = re.compile(r"(?:^|[\s{,\[])([*][^\s,\]}]+)")
+ALIAS = re.compile(r"(?:^|[\s{,\[])([*][^\s,\]}]+)", re.ASCII)
 # YAML 1.1 ends a line at these as well (5.4), and no editor does.
 OTHER_BREAKS = re.compile("[\x85\u2028\u2029]|\r(?!\n)")
 
@@ -168,9 +168,9 @@ def known(read: Reader, listed: Lister, interface: str) -> bool:
     texts = [read(path) for pattern in READS for path in listed(pattern) if path != PATH]
     macs = common.hardware(read, [interface])
     return any(
-        re.search(rf"(?<![\w.-]){re.escape(interface)}(?![\w.-])", text)
+        re.search(rf"(?<![\w.-]){re.escape(interface)}(?![\w.-])", text, re.ASCII)
         or any(mac in text.lower() for mac in macs)
-        or re.search(r"name:\s*[\"']?[a-z]*\*", text)
+        or re.search(r"name:\s*[\"']?[a-z]*\*", text, re.ASCII)
         for text in texts
     )
 
@@ -196,7 +196,7 @@ def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
 
 def indent_of(line: str) -> int:
     """How far a line is indented; -1 for one that says nothing."""
-    word = line.strip()
+    word = line.strip(SPACE)
     return -1 if not word or word.startswith("#") else len(line) - len(line.lstrip(" "))
 
 
@@ -208,7 +208,7 @@ def block_end(lines: list[str], start: int) -> int:
         if indent < 0:
             continue
         # a list may stand as deep as the key that it belongs to
-        if indent < depth or (indent == depth and not lines[number].lstrip().startswith("- ")):
+        if indent < depth or (indent == depth and not lines[number].lstrip(SPACE).startswith("- ")):
             break
         last = number
     return last + 1
@@ -224,17 +224,19 @@ def children(lines: list[str], start: int, end: int) -> list[tuple[int, str, str
             continue
         depth = indent if depth < 0 else depth
         matched = re.match(
-            r"\s*([\"']?)([^\"'#\s][^\"']*?)\1\s*:(?:\s+(.*))?$", lines[number].rstrip()
+            r"\s*([\"']?)([^\"'#\s][^\"']*?)\1\s*:(?:\s+(.*))?$",
+            lines[number].rstrip(SPACE),
+            re.ASCII,
         )
         if indent == depth and matched:
-            found.append((number, matched.group(2), (matched.group(3) or "").strip()))
+            found.append((number, matched.group(2), (matched.group(3) or "").strip(SPACE)))
     return found
 
 
 def freed(text: str, cards: dict[str, set[str]], names: list[str], path: str) -> str:
     """The file without the addresses of our interfaces, every other byte as it was."""
     edit = Edit(whole_lines(text), cards, names, path)
-    edit.strip()
+    edit.mark_lines()
     if edit.out and OTHER_BREAKS.search(text):
         edit.refuse()
     return edit.text()
@@ -252,7 +254,7 @@ def settings_of(key: str, block: str) -> list[common.Setting]:
         key: of the entry.
         block: what stands behind its colon and below it, without comments.
     """
-    found: list[common.Setting] = [("", key, block.strip())]
+    found: list[common.Setting] = [("", key, block.strip(SPACE))]
     found += [(key, "alias", one) for one in ALIAS.findall(block)]
     if key in COVERED:
         inner = (match.groups() for match in INNER_KEY.finditer(block))
@@ -263,7 +265,7 @@ def settings_of(key: str, block: str) -> list[common.Setting]:
 def flow_pairs(text: str) -> list[tuple[str, str]]:
     """Split a flow mapping into keys and values; what is inside of a value stays as it is written."""
     parts, depth, quote = [""], 0, ""
-    for character in text.strip()[1:]:
+    for character in text.strip(SPACE)[1:]:
         if quote:
             quote = "" if character == quote else quote
         elif character in "\"'":
@@ -276,7 +278,7 @@ def flow_pairs(text: str) -> list[tuple[str, str]]:
             parts.append("")
         else:
             parts[-1] += character
-    pairs = (part.strip().partition(":") for part in parts if part.strip())
+    pairs = (part.strip(SPACE).partition(":") for part in parts if part.strip(SPACE))
     return [(key.strip(" \t\n\"'"), value) for key, _, value in pairs]
 
 
@@ -300,7 +302,7 @@ class Edit:
             for number, line in enumerate(self.lines)
         )
 
-    def strip(self) -> None:
+    def mark_lines(self) -> None:
         """Mark what has to go, from every section that has entries of interfaces."""
         for number, word, rest in children(["x:\n", *self.lines], 0, len(self.lines) + 1):
             if word != "network":
@@ -353,7 +355,7 @@ class Edit:
         self, start: int, end: int, rest: str, carried: frozenset[str]
     ) -> list[tuple[str, str]]:
         """Read the keys of an entry that do not stay, with what they say; refuse an entry that is not read for sure."""
-        head = re.sub(r"^(?:[&!]\S*\s+)+", "", without_comments(rest) + " ")
+        head = re.sub(r"^(?:[&!]\S*\s+)+", "", without_comments(rest) + " ", flags=re.ASCII)
         if head.startswith("{"):
             flowing = flow_pairs(head + "\n" + self.plainly(start + 1, end))
             if any(key in carried for key, _ in flowing):
@@ -362,18 +364,19 @@ class Edit:
         keys = [
             one
             for one in children(self.lines, start, end)
-            if not re.match(r"\s*-(\s|$)", self.lines[one[0]])
+            if not re.match(r"\s*-(\s|$)", self.lines[one[0]], re.ASCII)
         ]
         marks = [at for at, _, _ in keys] + [end]
         depth = indent_of(self.lines[marks[0]]) if keys else 0
         unread = any(
-            0 <= indent_of(self.lines[at]) <= depth and not re.match(r"\s*-(\s|$)", self.lines[at])
+            0 <= indent_of(self.lines[at]) <= depth
+            and not re.match(r"\s*-(\s|$)", self.lines[at], re.ASCII)
             for at in {*range(start + 1, end)} - {*marks}
         )
         if (
             unread
-            or head.strip() not in ("", "~", "null")
-            or self.plainly(start + 1, marks[0]).strip()
+            or head.strip(SPACE) not in ("", "~", "null")
+            or self.plainly(start + 1, marks[0]).strip(SPACE)
         ):
             self.refuse()
         blocks = [
@@ -407,10 +410,10 @@ class Edit:
         block = "".join(self.lines[start:end])
         if key in self.names:
             return key
-        named = re.search(r"^\s*set-name:\s*[\"']?([^\"'\s#]+)", block, re.MULTILINE)
+        named = re.search(r"^\s*set-name:\s*[\"']?([^\"'\s#]+)", block, re.MULTILINE | re.ASCII)
         if named and named.group(1) in self.cards:
             return named.group(1)
-        mac = re.search(r"macaddress:\s*[\"']?([0-9A-Fa-f:]{17})", block)
+        mac = re.search(r"macaddress:\s*[\"']?([0-9A-Fa-f:]{17})", block, re.ASCII)
         for name, own in self.cards.items():
             if mac and mac.group(1).lower() in own:
                 return name
@@ -434,7 +437,7 @@ def validate(run: SplitRunner, scratch: Files) -> str:
         rc, out, err = run(["netplan", "generate", "--root-dir", root])
     finally:
         shutil.rmtree(root)
-    return "" if rc == 0 else (err or out).strip().replace(root, "") or f"rc {rc}"
+    return "" if rc == 0 else (err or out).strip(SPACE).replace(root, "") or f"rc {rc}"
 
 
 def snapshot(run: SplitRunner, names: list[str]) -> State:

@@ -8,7 +8,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from ...files import lines_of
+from ...files import SPACE, lines_of, split_words
 from . import common, kernel_state
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ BOND_KEYS = {
     "ad_select": "AdSelect",
 }
 SECONDS = ("miimon", "updelay", "downdelay")
-SPACE = " \t\r"
 # From where systemd-networkd reads files and their drop-ins.
 PLACES = tuple(
     one + "/systemd/network" for one in ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
@@ -151,8 +150,8 @@ def netdev(link: Link) -> str:
 
 def file_of(read: Reader, interface: str) -> str:
     """The .network file that systemd-networkd uses for an interface, empty for none."""
-    index = read("/sys/class/net/" + interface + "/ifindex").strip()
-    for line in read("/run/systemd/netif/links/" + index).splitlines() if index else []:
+    index = read("/sys/class/net/" + interface + "/ifindex").strip(SPACE)
+    for line in lines_of(read("/run/systemd/netif/links/" + index)) if index else []:
         if line.startswith("NETWORK_FILE="):
             return line.split("=", 1)[1]
     return ""
@@ -251,10 +250,10 @@ def settings_of(text: str) -> list[common.Setting]:
 def overruled_files(read: Reader, listed: Lister, links: list[Link]) -> list[str]:
     """cloud-init's files for our interfaces: ours win, but it must not write new ones at every boot."""
     names = common.touched(links)
-    pattern = re.compile(r"^Name\s*=\s*(.*)$", re.MULTILINE)
+    pattern = re.compile(r"^Name\s*=\s*(.*)$", re.MULTILINE | re.ASCII)
     found = []
     for path in listed(DIRECTORY + "/10-cloud-init-*.network"):
-        words = " ".join(pattern.findall(read(path))).split()
+        words = split_words(" ".join(pattern.findall(read(path))))
         if set(words) & set(names) and not read(common.CLOUD_INIT):
             found.append(path)
     return found
@@ -272,7 +271,7 @@ def snapshot(run: SplitRunner, names: list[str]) -> State:
     """The kernel's state, and the version of systemd."""
     state = kernel_state.of(run, names)
     # "systemd 252 (252.39-1~deb12u2)"
-    found = re.match(r"systemd (\d+)", run(["networkctl", "--version"])[1])
+    found = re.match(r"systemd (\d+)", run(["networkctl", "--version"])[1], re.ASCII)
     state["systemd"] = int(found.group(1)) if found else 0
     return state
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from ...files import lines_of, whole_lines
+from ...files import SPACE, lines_of, whole_lines
 from .. import nmcli
 from . import common, ifcfg, kernel_state
 
@@ -205,12 +205,12 @@ def sections_of(text: str) -> dict[str, dict[str, str]]:
     result: dict[str, dict[str, str]] = {}
     section = ""
     for line in lines_of(text):
-        word = line.strip()
+        word = line.strip(SPACE)
         if word.startswith("[") and word.endswith("]"):
             section = word[1:-1]
         elif "=" in word and not word.startswith(("#", ";")):
             key, _, value = word.partition("=")
-            result.setdefault(section, {})[key.strip()] = value.strip()
+            result.setdefault(section, {})[key.strip(SPACE)] = value.strip(SPACE)
     return result
 
 
@@ -251,11 +251,11 @@ def quieted(text: str) -> str:
         lines[-1] += "\n"
     section, at = "", 0
     for number, line in enumerate(lines):
-        word = line.strip()
+        word = line.strip(SPACE)
         if word.startswith("[") and word.endswith("]"):
             section = word[1:-1]
             at = number + 1 if section == "connection" else at
-        elif section == "connection" and word.partition("=")[0].strip() == "autoconnect":
+        elif section == "connection" and word.partition("=")[0].strip(SPACE) == "autoconnect":
             lines[number] = common.commented(line)
     # a profile may do without that group; a key before the first one makes the file unreadable
     lines[at:at] = ["autoconnect=false\n"] if at else ["[connection]\n", "autoconnect=false\n"]
